@@ -1,0 +1,116 @@
+//! Typed addresses: a number that means something in the executor process only.
+//!
+//! Invariant: nothing here can be dereferenced; only `executor` turns an address into a pointer.
+
+use std::fmt;
+
+/// An address in the executor process.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
+#[repr(transparent)]
+pub struct ExecutorAddr(u64);
+
+impl ExecutorAddr {
+    /// The null address.
+    pub const NULL: Self = Self(0);
+
+    /// The address with this number.
+    #[must_use]
+    pub const fn new(value: u64) -> Self {
+        Self(value)
+    }
+
+    /// The number of this address.
+    #[must_use]
+    pub const fn get(self) -> u64 {
+        self.0
+    }
+
+    /// True for address 0.
+    #[must_use]
+    pub const fn is_null(self) -> bool {
+        self.0 == 0
+    }
+
+    /// The address `bytes` further on, or `None` past the end of the address space.
+    #[must_use]
+    pub const fn checked_add(self, bytes: u64) -> Option<Self> {
+        match self.0.checked_add(bytes) {
+            Some(sum) => Some(Self(sum)),
+            None => None,
+        }
+    }
+}
+
+impl fmt::Display for ExecutorAddr {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:#x}", self.0)
+    }
+}
+
+impl fmt::Debug for ExecutorAddr {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "ExecutorAddr({:#x})", self.0)
+    }
+}
+
+/// A half-open range of executor addresses, `start..end`.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
+pub struct AddrRange {
+    /// The first address inside.
+    pub start: ExecutorAddr,
+    /// The first address past the end.
+    pub end: ExecutorAddr,
+}
+
+impl AddrRange {
+    /// The range of `bytes` bytes from `start`, or `None` when it would pass the end of the address space.
+    #[must_use]
+    pub const fn sized(start: ExecutorAddr, bytes: u64) -> Option<Self> {
+        match start.checked_add(bytes) {
+            Some(end) => Some(Self { start, end }),
+            None => None,
+        }
+    }
+
+    /// The number of bytes inside; 0 when the range is inverted.
+    #[must_use]
+    pub const fn bytes(self) -> u64 {
+        self.end.get().saturating_sub(self.start.get())
+    }
+
+    /// True when `addr` lies inside.
+    #[must_use]
+    pub const fn contains(self, addr: ExecutorAddr) -> bool {
+        self.start.get() <= addr.get() && addr.get() < self.end.get()
+    }
+
+    /// True when every byte of `other` lies inside this range.
+    #[must_use]
+    pub const fn encloses(self, other: Self) -> bool {
+        self.start.get() <= other.start.get()
+            && other.start.get() <= other.end.get()
+            && other.end.get() <= self.end.get()
+    }
+}
+
+/// The protection of a stripe of memory. There is no writable-and-executable one.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub enum Prot {
+    /// Executable code: R-X in the executor.
+    Code,
+    /// Constants: R-- in the executor.
+    Constants,
+    /// Data: RW- in the executor.
+    Data,
+}
+
+impl Prot {
+    /// Every protection, in the order in which a slab is striped.
+    pub const ALL: [Prot; 3] = [Prot::Code, Prot::Constants, Prot::Data];
+
+    /// The place of this protection in [`Prot::ALL`].
+    #[must_use]
+    pub const fn index(self) -> usize {
+        self as usize
+    }
+}

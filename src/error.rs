@@ -1,0 +1,232 @@
+//! The one error type of the library: opaque, with predicates and a message that carries the numbers.
+//!
+//! Invariant: an `Error` never holds bytes of the peer that were not copied and bounded first.
+
+use std::fmt;
+
+/// What every fallible function of farcall returns.
+pub type Result<T> = std::result::Result<T, Error>;
+
+/// Why an operation failed.
+///
+/// The kind is private: ask with the `is_*` predicates, [`Error::symbols`] and [`Error::death`]. The
+/// message names the operation, the numbers and, where it is known, what to do next.
+pub struct Error(Box<Repr>);
+
+struct Repr {
+    kind: Kind,
+    message: String,
+    source: Option<Box<dyn std::error::Error + Send + Sync>>,
+}
+
+/// The kinds an error can have, for the rooms that make errors.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Kind {
+    /// An object cannot be linked: its bytes, a feature, a relocation, a duplicate.
+    Link,
+    /// Symbols that nobody defines, all of them.
+    SymbolsNotFound(Vec<String>),
+    /// The peer sent something that the protocol does not allow.
+    Violation,
+    /// The session ended before the call completed.
+    Disconnected,
+    /// The executor process ended.
+    Died(Death),
+    /// A deadline passed.
+    TimedOut,
+    /// A bounded resource is used up.
+    Exhausted,
+    /// The caller's arguments cannot be used.
+    InvalidArgument,
+    /// The other side ran the request and answered with an error.
+    Remote,
+    /// The operating system refused.
+    Os,
+}
+
+impl Error {
+    pub(crate) fn new(kind: Kind, message: impl Into<String>) -> Self {
+        Error(Box::new(Repr { kind, message: message.into(), source: None }))
+    }
+
+    pub(crate) fn link(message: impl Into<String>) -> Self {
+        Self::new(Kind::Link, message)
+    }
+
+    pub(crate) fn violation(message: impl Into<String>) -> Self {
+        Self::new(Kind::Violation, message)
+    }
+
+    pub(crate) fn disconnected(message: impl Into<String>) -> Self {
+        Self::new(Kind::Disconnected, message)
+    }
+
+    pub(crate) fn exhausted(message: impl Into<String>) -> Self {
+        Self::new(Kind::Exhausted, message)
+    }
+
+    pub(crate) fn invalid(message: impl Into<String>) -> Self {
+        Self::new(Kind::InvalidArgument, message)
+    }
+
+    pub(crate) fn remote(message: impl Into<String>) -> Self {
+        Self::new(Kind::Remote, message)
+    }
+
+    pub(crate) fn timed_out(message: impl Into<String>) -> Self {
+        Self::new(Kind::TimedOut, message)
+    }
+
+    pub(crate) fn symbols_not_found(mut symbols: Vec<String>) -> Self {
+        symbols.sort();
+        symbols.dedup();
+        let message = format!("undefined symbols: {}", symbols.join(", "));
+        Self::new(Kind::SymbolsNotFound(symbols), message)
+    }
+
+    pub(crate) fn died(death: Death) -> Self {
+        let message = death.to_string();
+        Self::new(Kind::Died(death), message)
+    }
+
+    pub(crate) fn os(what: impl Into<String>, cause: impl Into<std::io::Error>) -> Self {
+        let cause = cause.into();
+        let mut error = Self::new(Kind::Os, format!("{}: {cause}", what.into()));
+        error.0.source = Some(Box::new(cause));
+        error
+    }
+
+    /// The same error with `what` (the operation under way) in front of its message.
+    pub(crate) fn during(mut self, what: impl fmt::Display) -> Self {
+        self.0.message = format!("{what}: {}", self.0.message);
+        self
+    }
+
+    /// True when an object, an archive or their combination cannot be linked (undefined symbols included).
+    #[must_use]
+    pub fn is_link(&self) -> bool {
+        matches!(self.0.kind, Kind::Link | Kind::SymbolsNotFound(_))
+    }
+
+    /// The symbols nobody defines, sorted and without repeats; empty for every other error.
+    #[must_use]
+    pub fn symbols(&self) -> &[String] {
+        match &self.0.kind {
+            Kind::SymbolsNotFound(symbols) => symbols,
+            _ => &[],
+        }
+    }
+
+    /// True when the peer broke the protocol; the session is over.
+    #[must_use]
+    pub fn is_violation(&self) -> bool {
+        self.0.kind == Kind::Violation
+    }
+
+    /// True when no further call can complete: the session ended or the executor died.
+    #[must_use]
+    pub fn is_disconnected(&self) -> bool {
+        matches!(self.0.kind, Kind::Disconnected | Kind::Died(_) | Kind::Violation)
+    }
+
+    /// How the executor process ended, when that is why the operation failed.
+    #[must_use]
+    pub fn death(&self) -> Option<&Death> {
+        match &self.0.kind {
+            Kind::Died(death) => Some(death),
+            _ => None,
+        }
+    }
+
+    /// True when a deadline passed before the operation completed.
+    #[must_use]
+    pub fn is_timed_out(&self) -> bool {
+        self.0.kind == Kind::TimedOut
+    }
+
+    /// True when a bounded resource (slab, lanes, payload size) is used up.
+    #[must_use]
+    pub fn is_exhausted(&self) -> bool {
+        self.0.kind == Kind::Exhausted
+    }
+
+    /// True when the caller's own arguments were refused.
+    #[must_use]
+    pub fn is_invalid_argument(&self) -> bool {
+        self.0.kind == Kind::InvalidArgument
+    }
+
+    /// True when the other side ran the request and answered with an error message.
+    #[must_use]
+    pub fn is_remote(&self) -> bool {
+        self.0.kind == Kind::Remote
+    }
+
+    /// The operating system's error code, when the operating system refused.
+    #[must_use]
+    pub fn raw_os_error(&self) -> Option<i32> {
+        let source = self.0.source.as_ref()?;
+        source.downcast_ref::<std::io::Error>()?.raw_os_error()
+    }
+}
+
+impl fmt::Display for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0.message)
+    }
+}
+
+impl fmt::Debug for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:?}: {}", self.0.kind, self.0.message)
+    }
+}
+
+impl std::error::Error for Error {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        self.0.source.as_ref().map(|source| &**source as &(dyn std::error::Error + 'static))
+    }
+}
+
+/// How an executor process ended, as far as the controller knows.
+///
+/// `exit_status` and `signal` come from the kernel and are the truth; everything else was written by the
+/// dying process itself and is a hint.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Death {
+    /// The status given to `exit`, when the process ended by itself.
+    pub exit_status: Option<i32>,
+    /// The signal that ended the process.
+    pub signal: Option<i32>,
+    /// The address whose access faulted.
+    pub fault_address: Option<u64>,
+    /// The instruction that was executing.
+    pub program_counter: Option<u64>,
+    /// Where that instruction is: "function+0x12 (object.o)", the innermost linked function first.
+    pub location: Option<String>,
+    /// True when the fault lies at the end of the thread's stack.
+    pub stack_overflow: bool,
+}
+
+impl fmt::Display for Death {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match (self.signal, self.exit_status) {
+            (Some(signal), _) => {
+                write!(f, "executor died by {}", crate::sys::signal_name(signal))?;
+            }
+            (None, Some(status)) => write!(f, "executor exited with status {status}")?,
+            (None, None) => f.write_str("executor is gone")?,
+        }
+        if self.stack_overflow {
+            f.write_str(", stack overflow")?;
+        }
+        if let Some(address) = self.fault_address {
+            write!(f, ", fault address {address:#x}")?;
+        }
+        match (&self.location, self.program_counter) {
+            (Some(location), _) => write!(f, ", in {location}"),
+            (None, Some(pc)) => write!(f, ", at pc {pc:#x}"),
+            (None, None) => Ok(()),
+        }
+    }
+}

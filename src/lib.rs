@@ -1,0 +1,15 @@
+//! Run JIT-compiled code in another process at nearly the cost of a function call.
+#![doc = include_str!("README.md")]
+
+pub mod addr;
+pub mod error;
+#[cfg(not(loom))]
+pub mod limits;
+mod sync;
+#[cfg(not(loom))]
+mod sys;
+#[cfg(not(loom))]
+pub mod link;
+
+pub use addr::{AddrRange, ExecutorAddr, Prot};
+pub use error::{Death, Error, Result};

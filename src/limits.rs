@@ -1,0 +1,32 @@
+//! Every maximum of the library, in one place, with the assertions that tie them together.
+
+/// The size of a page, and the unit in which stripes are handed out.
+pub const PAGE_BYTES: u64 = 4096;
+
+/// Lines in each ring of a lane; a power of two.
+pub const RING_LINES: usize = 4096;
+
+/// The largest part of a payload that travels as one ring record; longer payloads take several.
+pub const CHUNK_BYTES_MAX: usize = RING_LINES * 64 / 2;
+
+/// The longest argument or result of one call.
+pub const PAYLOAD_BYTES_MAX: u64 = 1 << 30;
+
+/// How long a waiter polls before it sleeps in the kernel.
+pub const SPIN_NS_MAX: u64 = 50_000;
+
+/// Default sizes of the stripes of a slab: code, constants, data. All of it lies within 1 GiB, so that code
+/// reaches its own constants and data, and the libraries next to the slab, by 32-bit displacements.
+pub const SLAB_STRIPE_BYTES: [u64; 3] = [256 << 20, 256 << 20, 512 << 20];
+
+/// Frames of a crash that are kept.
+pub const CRASH_FRAMES_MAX: usize = 16;
+
+/// Bytes of an out-of-band error message that travel; longer ones are cut.
+pub const ERROR_BYTES_MAX: usize = 64 << 10;
+
+const _: () = assert!(RING_LINES.is_power_of_two());
+const _: () = assert!(CHUNK_BYTES_MAX + 64 < (RING_LINES - 1) * 64);
+const _: () = assert!(
+    SLAB_STRIPE_BYTES[0] + SLAB_STRIPE_BYTES[1] + SLAB_STRIPE_BYTES[2] <= 1 << 30
+);

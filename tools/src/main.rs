@@ -1,0 +1,3 @@
+//! The `farcall` command.
+
+fn main() {}
