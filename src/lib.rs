@@ -5,11 +5,17 @@ pub mod addr;
 pub mod error;
 #[cfg(not(loom))]
 pub mod limits;
+#[cfg(not(loom))]
+pub mod link;
+mod ring;
+#[cfg(not(loom))]
+mod shm;
 mod sync;
 #[cfg(not(loom))]
 mod sys;
+
 #[cfg(not(loom))]
-pub mod link;
+pub mod sps;
 
 pub use addr::{AddrRange, ExecutorAddr, Prot};
 pub use error::{Death, Error, Result};

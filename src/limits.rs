@@ -27,6 +27,5 @@ pub const ERROR_BYTES_MAX: usize = 64 << 10;
 
 const _: () = assert!(RING_LINES.is_power_of_two());
 const _: () = assert!(CHUNK_BYTES_MAX + 64 < (RING_LINES - 1) * 64);
-const _: () = assert!(
-    SLAB_STRIPE_BYTES[0] + SLAB_STRIPE_BYTES[1] + SLAB_STRIPE_BYTES[2] <= 1 << 30
-);
+const _: () =
+    assert!(SLAB_STRIPE_BYTES[0] + SLAB_STRIPE_BYTES[1] + SLAB_STRIPE_BYTES[2] <= 1 << 30);

@@ -1,0 +1,132 @@
+//! The record ring: one producer, one consumer, lines of 64 bytes, no index on the hot path.
+//!
+//! A record is one or more whole lines. Its first word is the *publication word*: zero until the producer
+//! swaps it in as the last act of [`Producer::push`], so the consumer polls the very line that carries the
+//! message. Positions are u64, count lines, only grow and are never reset; a line's place is its position
+//! modulo the ring's size.
+//!
+//! ```text
+//! publication word   63..36 position (low 28 bits)   35..4 payload bytes   3..1 kind   0 waiter bit
+//! record             word 0 publication | word 1 sequence | word 2 target | payload, to whole lines
+//! ring               line 0 consumer's position | line 1 closed flag | lines 2.. records
+//! ```
+//!
+//! Stale bytes of an earlier lap never look like a record: the producer clears the publication word of the
+//! *next* record before it publishes this one, and the position bits are checked besides.
+//!
+//! Order: the swap of the publication word is the Release that the consumer's load of it acquires [PUB];
+//! the consumer's store of its position is the Release that the producer's refresh acquires [POS].
+//!
+//! Sleeping is not in this room. A consumer that is about to sleep sets the waiter bit in the publication word
+//! it waits for ([`Consumer::arm`]); `push` and `close` say whether they found it set, and their caller wakes.
+//!
+//! Invariant: the ring does not know where its lines live (heap, segment, model checker), trusts no word it
+//! loads, loads each word of a record once, and never blocks.
+#![forbid(unsafe_code)]
+
+mod consumer;
+mod producer;
+
+use crate::sync::Ordering;
+
+pub(crate) use consumer::{Consumer, Popped};
+pub(crate) use producer::{Producer, PushError};
+
+/// Bytes in a line.
+pub(crate) const LINE_BYTES: usize = 64;
+/// 64-bit words in a line.
+pub(crate) const LINE_WORDS: usize = LINE_BYTES / 8;
+/// Lines in front of the records: the consumer's position and the closed flag.
+pub(crate) const CONTROL_LINES: usize = 2;
+/// Bytes of a record in front of its payload.
+const HEAD_BYTES: usize = 24;
+/// The bit of the publication word by which a consumer asks to be woken.
+const WAITER: u64 = 1;
+
+const CONSUMED_WORD: usize = 0;
+const CLOSED_WORD: usize = LINE_WORDS;
+const POSITION_BITS: u64 = (1 << 28) - 1;
+
+/// The words a ring lives in, as the ring needs them.
+///
+/// Word indices count from the start of the ring. Implementations panic on an index past their end: indices
+/// come from the ring's own arithmetic, never from the peer.
+pub(crate) trait Backing {
+    /// One atomic load.
+    fn load(&self, word: usize, order: Ordering) -> u64;
+    /// One atomic store.
+    fn store(&self, word: usize, value: u64, order: Ordering);
+    /// One atomic swap; returns the old value.
+    fn swap(&self, word: usize, value: u64, order: Ordering) -> u64;
+    /// One atomic compare-exchange; `Ok` when `current` was found and replaced.
+    fn compare_exchange(&self, word: usize, current: u64, new: u64) -> Result<u64, u64>;
+
+    /// Copies `bytes` to the words from `word` on, each word stored once, relaxed; the last word is
+    /// filled up with zeros.
+    fn write(&self, word: usize, bytes: &[u8]) {
+        for (at, chunk) in bytes.chunks(8).enumerate() {
+            let mut value = [0; 8];
+            value[..chunk.len()].copy_from_slice(chunk);
+            self.store(word + at, u64::from_le_bytes(value), Ordering::Relaxed);
+        }
+    }
+
+    /// Copies the words from `word` on to `out`, each word loaded once, relaxed.
+    fn read(&self, word: usize, out: &mut [u8]) {
+        for (at, chunk) in out.chunks_mut(8).enumerate() {
+            let value = self.load(word + at, Ordering::Relaxed).to_le_bytes();
+            chunk.copy_from_slice(&value[..chunk.len()]);
+        }
+    }
+}
+
+/// What stands in front of a record's payload.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Head {
+    /// 1 to 7; what it means is the caller's business.
+    pub(crate) kind: u8,
+    pub(crate) sequence: u64,
+    pub(crate) target: u64,
+}
+
+/// Words that a ring of `lines` record lines takes, control lines included.
+pub(crate) const fn ring_words(lines: usize) -> usize {
+    (CONTROL_LINES + lines) * LINE_WORDS
+}
+
+/// Whole lines that a record with `payload_bytes` of payload takes.
+const fn record_lines(payload_bytes: usize) -> u64 {
+    (HEAD_BYTES + payload_bytes).div_ceil(LINE_BYTES) as u64
+}
+
+/// The shape of a ring: how many lines, and where each stands.
+#[derive(Debug, Clone, Copy)]
+struct Shape {
+    lines: u64,
+}
+
+impl Shape {
+    fn new(lines: usize) -> Self {
+        assert!(lines.is_power_of_two() && lines >= 2, "{lines} lines: not a power of two");
+        Self { lines: lines as u64 }
+    }
+
+    /// The index of the first word of the line at `position`.
+    #[expect(clippy::cast_possible_truncation, reason = "masked by the number of lines, a usize")]
+    fn word(self, position: u64) -> usize {
+        (CONTROL_LINES + (position & (self.lines - 1)) as usize) * LINE_WORDS
+    }
+
+    /// Splits `bytes` payload bytes of the record at `position` where the ring wraps: the word the
+    /// payload starts at, and how many of its bytes fit before the end.
+    #[expect(clippy::cast_possible_truncation, reason = "bounded by the number of lines, a usize")]
+    fn payload(self, position: u64, bytes: usize) -> (usize, usize) {
+        let first = self.word(position) + HEAD_BYTES / 8;
+        let end = (CONTROL_LINES + self.lines as usize) * LINE_WORDS;
+        (first, bytes.min((end - first) * 8))
+    }
+}
+
+fn publication(position: u64, kind: u8, payload_bytes: usize) -> u64 {
+    (position & POSITION_BITS) << 36 | (payload_bytes as u64) << 4 | u64::from(kind) << 1
+}

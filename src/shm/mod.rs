@@ -1,0 +1,12 @@
+//! Memory shared with the peer: sealed anonymous segments and bounds-checked views of their words.
+//!
+//! The peer may write any byte at any time. So nobody gets a reference to ordinary data in a segment: what
+//! there is are atomic words. Numbers are loaded once and then judged; bytes are copied in or out word by word.
+//!
+//! Invariant: a mapping never outlives its size (SHRINK and GROW are sealed before it is made or accepted), and
+//! no view reaches outside its segment.
+#![allow(unsafe_code, reason = "turns mapped memory into references to atomic words")]
+
+mod segment;
+
+pub(crate) use segment::{Segment, Words};

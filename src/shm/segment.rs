@@ -1,0 +1,137 @@
+//! A segment: a sealed memory file and this process's writable mapping of it.
+
+use std::ffi::CStr;
+use std::ops::{Deref, Range};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::sync::Arc;
+
+use memmap2::{MmapOptions, MmapRaw};
+use nix::fcntl::SealFlag;
+
+use crate::error::{Error, Result};
+use crate::sync::{AtomicU64, Ordering};
+use crate::sys::memfd;
+
+/// Shared memory of a fixed size. Unmapped and closed when dropped.
+#[derive(Debug)]
+pub(crate) struct Segment {
+    file: OwnedFd,
+    map: MmapRaw,
+}
+
+impl Segment {
+    /// Creates a segment of `bytes` bytes; its pages are made as they are [backed](Segment::back).
+    ///
+    /// # Errors
+    ///
+    /// When the system refuses.
+    pub(crate) fn create(name: &CStr, bytes: u64, executable: bool) -> Result<Self> {
+        Self::map(memfd::create(name, bytes, executable)?, bytes)
+    }
+
+    /// Maps a segment that the peer created, after checking that its size is sealed.
+    ///
+    /// # Errors
+    ///
+    /// When it is not sealed memory, or cannot be mapped.
+    pub(crate) fn open(file: OwnedFd) -> Result<Self> {
+        let bytes = memfd::sealed_bytes(&file)?;
+        Self::map(file, bytes)
+    }
+
+    fn map(file: OwnedFd, bytes: u64) -> Result<Self> {
+        let size = usize::try_from(bytes).ok().filter(|size| *size > 0 && size.is_multiple_of(8));
+        let size = size.ok_or_else(|| Error::invalid(format!("a segment of {bytes} bytes")))?;
+        let map = MmapOptions::new().len(size).map_raw(&file);
+        let map =
+            map.map_err(|e| Error::os(format!("mapping {bytes} bytes of shared memory"), e))?;
+        Ok(Self { file, map })
+    }
+
+    /// Makes sure that touching `bytes` bytes from `offset` on cannot fail for want of memory.
+    ///
+    /// # Errors
+    ///
+    /// When memory runs out.
+    pub(crate) fn back(&self, offset: u64, bytes: u64) -> Result<()> {
+        memfd::back(&self.file, offset, bytes)
+    }
+
+    /// From now on nobody can make another writable mapping of this memory; this one stays.
+    ///
+    /// # Errors
+    ///
+    /// When the system refuses.
+    pub(crate) fn seal_against_writers(&self) -> Result<()> {
+        memfd::seal(&self.file, SealFlag::F_SEAL_FUTURE_WRITE)
+    }
+
+    /// The descriptor to pass to the peer.
+    pub(crate) fn file(&self) -> BorrowedFd<'_> {
+        self.file.as_fd()
+    }
+
+    /// All words of the segment.
+    pub(crate) fn words(&self) -> &[AtomicU64] {
+        let start = self.map.as_mut_ptr().cast::<AtomicU64>();
+        // SAFETY: the mapping is page-aligned, readable, writable and this long for as long as `self` lives (its
+        // size is sealed), and atomic words may be shared with whoever else writes them.
+        unsafe { std::slice::from_raw_parts(start, self.map.len() / 8) }
+    }
+
+    /// A view of part of the segment that keeps it mapped.
+    ///
+    /// # Panics
+    ///
+    /// When the range, in words, does not lie inside the segment.
+    pub(crate) fn view(self: &Arc<Self>, range: Range<usize>) -> Words {
+        assert!(range.start <= range.end && range.end <= self.words().len(), "view {range:?}");
+        Words { segment: Arc::clone(self), range }
+    }
+
+    /// Copies `bytes` into the segment at `offset`; a last word that is not filled keeps its other bytes as zeros.
+    ///
+    /// # Panics
+    ///
+    /// When `offset` is not a multiple of 8 or the bytes do not fit.
+    pub(crate) fn write(&self, offset: usize, bytes: &[u8]) {
+        assert!(offset.is_multiple_of(8), "offset {offset}");
+        let words = &self.words()[offset / 8..][..bytes.len().div_ceil(8)];
+        let (whole, rest) = bytes.as_chunks::<8>();
+        for (word, bytes) in words.iter().zip(whole) {
+            word.store(u64::from_le_bytes(*bytes), Ordering::Relaxed);
+        }
+        if let (Some(word), false) = (words.last(), rest.is_empty()) {
+            let mut last = [0; 8];
+            last[..rest.len()].copy_from_slice(rest);
+            word.store(u64::from_le_bytes(last), Ordering::Relaxed);
+        }
+    }
+
+    /// Zeroes `bytes` bytes from `offset` on, both multiples of 8.
+    ///
+    /// # Panics
+    ///
+    /// When they are not, or lie outside.
+    pub(crate) fn zero(&self, offset: usize, bytes: usize) {
+        assert!(offset.is_multiple_of(8) && bytes.is_multiple_of(8), "{offset}+{bytes}");
+        for word in &self.words()[offset / 8..][..bytes / 8] {
+            word.store(0, Ordering::Relaxed);
+        }
+    }
+}
+
+/// A part of a segment, as words.
+#[derive(Debug, Clone)]
+pub(crate) struct Words {
+    segment: Arc<Segment>,
+    range: Range<usize>,
+}
+
+impl Deref for Words {
+    type Target = [AtomicU64];
+
+    fn deref(&self) -> &[AtomicU64] {
+        &self.segment.words()[self.range.clone()]
+    }
+}

@@ -1,0 +1,90 @@
+//! The types of the format that Rust has no exact twin for.
+
+use super::{Decode, Encode, Reader};
+use crate::error::Result;
+
+/// A sequence of bytes, copied in one go. The same bytes on the wire as `Vec<u8>`.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Bytes(pub Vec<u8>);
+
+/// LLVM's `SPSError`: a bool "has error", and the message if so.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Status(pub std::result::Result<(), String>);
+
+/// LLVM's `SPSExpected`: a bool "has value", then the value, or the message of the error.
+///
+/// Mind the polarity: [`Status`] is `00` for success, `Expected` is `01`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Expected<T>(pub std::result::Result<T, String>);
+
+impl Encode for Bytes {
+    fn encoded_bytes(&self) -> usize {
+        8 + self.0.len()
+    }
+    fn encode(&self, out: &mut Vec<u8>) {
+        (self.0.len() as u64).encode(out);
+        out.extend_from_slice(&self.0);
+    }
+}
+
+impl Decode<'_> for Bytes {
+    const BYTES_MIN: usize = 8;
+    fn decode(reader: &mut Reader<'_>) -> Result<Self> {
+        let count = reader.count(1)?;
+        Ok(Bytes(reader.take(count)?.to_vec()))
+    }
+}
+
+impl Encode for Status {
+    fn encoded_bytes(&self) -> usize {
+        1 + self.0.as_ref().err().map_or(0, Encode::encoded_bytes)
+    }
+    fn encode(&self, out: &mut Vec<u8>) {
+        self.0.as_ref().err().encode(out);
+    }
+}
+
+impl Decode<'_> for Status {
+    const BYTES_MIN: usize = 1;
+    fn decode(reader: &mut Reader<'_>) -> Result<Self> {
+        Ok(Status(Option::<String>::decode(reader)?.map_or(Ok(()), Err)))
+    }
+}
+
+impl<T: Encode> Encode for Expected<T> {
+    fn encoded_bytes(&self) -> usize {
+        1 + match &self.0 {
+            Ok(value) => value.encoded_bytes(),
+            Err(message) => message.encoded_bytes(),
+        }
+    }
+    fn encode(&self, out: &mut Vec<u8>) {
+        self.0.is_ok().encode(out);
+        match &self.0 {
+            Ok(value) => value.encode(out),
+            Err(message) => message.encode(out),
+        }
+    }
+}
+
+impl<'a, T: Decode<'a>> Decode<'a> for Expected<T> {
+    const BYTES_MIN: usize = 1;
+    fn decode(reader: &mut Reader<'a>) -> Result<Self> {
+        Ok(Expected(match bool::decode(reader)? {
+            true => Ok(T::decode(reader)?),
+            false => Err(String::decode(reader)?),
+        }))
+    }
+}
+
+impl<T> From<Result<T>> for Expected<T> {
+    fn from(result: Result<T>) -> Self {
+        Expected(result.map_err(|error| error.to_string()))
+    }
+}
+
+impl From<Result<()>> for Status {
+    fn from(result: Result<()>) -> Self {
+        Status(result.map_err(|error| error.to_string()))
+    }
+}

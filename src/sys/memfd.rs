@@ -1,0 +1,84 @@
+//! Anonymous shared memory: files without a name, their size sealed.
+
+use std::ffi::CStr;
+use std::os::fd::{AsFd, OwnedFd};
+
+use nix::errno::Errno;
+use nix::fcntl::{FallocateFlags, FcntlArg, SealFlag, fallocate, fcntl};
+use nix::sys::memfd::{MFdFlags, memfd_create};
+use nix::unistd::ftruncate;
+
+use crate::error::{Error, Result};
+
+/// Creates a memory file of `bytes` bytes whose size nobody can change any more.
+///
+/// Its pages are not backed yet: see [`back`]. `executable` files may be mapped R-X.
+///
+/// # Errors
+///
+/// When the system refuses; the message carries the size.
+pub(crate) fn create(name: &CStr, bytes: u64, executable: bool) -> Result<OwnedFd> {
+    let during =
+        |errno: Errno| Error::os(format!("creating {bytes} bytes of shared memory"), errno);
+    let base = MFdFlags::MFD_CLOEXEC | MFdFlags::MFD_ALLOW_SEALING;
+    let kind =
+        MFdFlags::from_bits_retain(if executable { libc::MFD_EXEC } else { libc::MFD_NOEXEC_SEAL });
+    let file = match memfd_create(name, base | kind) {
+        // Kernels before 6.3 know neither flag; there every memory file may be mapped R-X.
+        Err(Errno::EINVAL) => memfd_create(name, base),
+        other => other,
+    }
+    .map_err(during)?;
+    let size = i64::try_from(bytes).map_err(|_| during(Errno::EFBIG))?;
+    ftruncate(&file, size).map_err(during)?;
+    seal(file.as_fd(), SealFlag::F_SEAL_SHRINK | SealFlag::F_SEAL_GROW)?;
+    Ok(file)
+}
+
+/// Adds seals to a memory file.
+///
+/// # Errors
+///
+/// When the system refuses, for one because the file is sealed against sealing.
+pub(crate) fn seal(file: impl AsFd, seals: SealFlag) -> Result<()> {
+    fcntl(file, FcntlArg::F_ADD_SEALS(seals))
+        .map(drop)
+        .map_err(|errno| Error::os(format!("sealing shared memory with {seals:?}"), errno))
+}
+
+/// Makes sure that `bytes` bytes from `offset` on have pages behind them, so that touching them cannot fail.
+///
+/// # Errors
+///
+/// When memory runs out.
+pub(crate) fn back(file: impl AsFd, offset: u64, bytes: u64) -> Result<()> {
+    let during = |errno| Error::os(format!("backing {bytes} bytes of shared memory"), errno);
+    let start = i64::try_from(offset).map_err(|_| during(Errno::EFBIG))?;
+    let size = i64::try_from(bytes).map_err(|_| during(Errno::EFBIG))?;
+    loop {
+        match fallocate(file.as_fd(), FallocateFlags::FALLOC_FL_KEEP_SIZE, start, size) {
+            Err(Errno::EINTR) => {}
+            other => return other.map_err(during),
+        }
+    }
+}
+
+/// The size of a memory file that was received, after checking that it can neither shrink nor grow.
+///
+/// # Errors
+///
+/// When it is no memory file, or its size is not sealed: touching its mapping could then kill this process.
+pub(crate) fn sealed_bytes(file: impl AsFd) -> Result<u64> {
+    let seals = fcntl(file.as_fd(), FcntlArg::F_GET_SEALS)
+        .map_err(|errno| Error::os("reading the seals of a received descriptor", errno))?;
+    let seals = SealFlag::from_bits_retain(seals);
+    if !seals.contains(SealFlag::F_SEAL_SHRINK | SealFlag::F_SEAL_GROW) {
+        return Err(Error::violation(format!(
+            "received shared memory is sealed with {seals:?} only: its size could change"
+        )));
+    }
+    let status = nix::sys::stat::fstat(file)
+        .map_err(|errno| Error::os("reading the size of a received descriptor", errno))?;
+    u64::try_from(status.st_size)
+        .map_err(|_| Error::violation("received shared memory has a negative size"))
+}

@@ -1,0 +1,118 @@
+//! A child process: started without copying this one, ended for certain, its end observed without races.
+
+use std::ffi::{CString, OsStr};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
+use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
+
+use nix::errno::Errno;
+use nix::spawn::{PosixSpawnAttr, PosixSpawnFileActions, posix_spawn};
+use nix::sys::wait::{Id, WaitPidFlag, WaitStatus, waitid};
+
+use crate::error::{Error, Result};
+
+/// A child process and the descriptor that names it as long as it is held.
+#[derive(Debug)]
+pub(crate) struct Child {
+    pid: i32,
+    pidfd: OwnedFd,
+}
+
+/// How a child ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Ended {
+    Exited(i32),
+    Killed(i32),
+}
+
+impl Child {
+    /// Starts `program`, whose descriptor `at` will be `socket`.
+    ///
+    /// # Errors
+    ///
+    /// When the program cannot be started; the message names it.
+    pub(crate) fn spawn(
+        program: &Path,
+        args: &[CString],
+        env: &[CString],
+        socket: BorrowedFd<'_>,
+        at: i32,
+    ) -> Result<Child> {
+        let during = |errno: Errno| Error::os(format!("starting {}", program.display()), errno);
+        let path = c_string(program.as_os_str())?;
+        let mut actions = PosixSpawnFileActions::init().map_err(during)?;
+        // Also clears close-on-exec, even when the number stays the same.
+        actions.add_dup2(socket.as_raw_fd(), at).map_err(during)?;
+        let attributes = PosixSpawnAttr::init().map_err(during)?;
+        let pid = posix_spawn(path.as_c_str(), &actions, &attributes, args, env).map_err(during)?;
+        let pid = pid.as_raw();
+        // The child is not reaped yet, so the number cannot name another process.
+        // SAFETY: pidfd_open takes two integers.
+        let fd = unsafe { libc::syscall(libc::SYS_pidfd_open, pid, 0) };
+        let fd =
+            i32::try_from(Errno::result(fd).map_err(during)?).map_err(|_| during(Errno::EBADF))?;
+        // SAFETY: the kernel has just returned this descriptor.
+        let pidfd = unsafe { OwnedFd::from_raw_fd(fd) };
+        Ok(Child { pid, pidfd })
+    }
+
+    pub(crate) fn pid(&self) -> i32 {
+        self.pid
+    }
+
+    /// Ends the child at once. Does nothing when it has ended already.
+    pub(crate) fn kill(&self) {
+        // SAFETY: the descriptor is open, and a null siginfo is allowed.
+        unsafe {
+            libc::syscall(
+                libc::SYS_pidfd_send_signal,
+                self.pidfd.as_raw_fd(),
+                libc::SIGKILL,
+                std::ptr::null::<libc::siginfo_t>(),
+                0,
+            );
+        }
+    }
+
+    /// Waits until the child has ended, and collects it. Call once.
+    ///
+    /// # Errors
+    ///
+    /// When somebody else has collected it.
+    pub(crate) fn wait(&self) -> Result<Ended> {
+        loop {
+            match waitid(Id::PIDFd(self.pidfd.as_fd()), WaitPidFlag::WEXITED) {
+                Err(Errno::EINTR) => {}
+                Err(errno) => return Err(Error::os("waiting for the executor", errno)),
+                Ok(WaitStatus::Exited(_, status)) => return Ok(Ended::Exited(status)),
+                Ok(WaitStatus::Signaled(_, signal, _)) => return Ok(Ended::Killed(signal as i32)),
+                Ok(_) => {}
+            }
+        }
+    }
+}
+
+/// `text` as the kernel takes it.
+///
+/// # Errors
+///
+/// When it contains a NUL byte.
+pub(crate) fn c_string(text: &OsStr) -> Result<CString> {
+    CString::new(text.as_bytes())
+        .map_err(|_| Error::invalid(format!("{} contains a NUL byte", text.display())))
+}
+
+/// Asks the kernel to kill this process as soon as its parent is gone, and checks that the parent, whose number is
+/// `parent`, is not gone yet.
+///
+/// # Errors
+///
+/// When the parent is gone.
+pub(crate) fn die_with_parent(parent: i32) -> Result<()> {
+    nix::sys::prctl::set_pdeathsig(nix::sys::signal::Signal::SIGKILL)
+        .map_err(|errno| Error::os("tying the executor to its controller", errno))?;
+    if nix::unistd::getppid().as_raw() != parent {
+        return Err(Error::disconnected(format!("the controller, process {parent}, is gone")));
+    }
+    Ok(())
+}

@@ -1,0 +1,79 @@
+//! The control socket between the two processes: it carries descriptors, and its end marks the end of a peer.
+
+use std::io::{IoSlice, IoSliceMut};
+use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
+
+use nix::errno::Errno;
+use nix::sys::socket::{
+    AddressFamily, ControlMessage, ControlMessageOwned, MsgFlags, SockFlag, SockType, recvmsg,
+    sendmsg, socketpair,
+};
+
+use crate::error::{Error, Result};
+
+/// Descriptors that travel in one message.
+const FDS_MAX: usize = 8;
+
+/// A connected pair, kept from other processes: messages stay whole and in order.
+///
+/// # Errors
+///
+/// When descriptors run out.
+pub(crate) fn pair() -> Result<(OwnedFd, OwnedFd)> {
+    socketpair(AddressFamily::Unix, SockType::SeqPacket, None, SockFlag::SOCK_CLOEXEC)
+        .map_err(|errno| Error::os("creating the control socket", errno))
+}
+
+/// Sends `fds` with one byte of ordinary data.
+///
+/// # Errors
+///
+/// When the peer is gone.
+pub(crate) fn send_fds(socket: BorrowedFd<'_>, fds: &[BorrowedFd<'_>]) -> Result<()> {
+    let raw: Vec<i32> = fds.iter().map(AsRawFd::as_raw_fd).collect();
+    let rights = [ControlMessage::ScmRights(&raw)];
+    let data = [IoSlice::new(b"f")];
+    loop {
+        match sendmsg::<()>(socket.as_raw_fd(), &data, &rights, MsgFlags::MSG_NOSIGNAL, None) {
+            Err(Errno::EINTR) => {}
+            Err(errno) => {
+                return Err(Error::os(format!("sending {} descriptors", raw.len()), errno));
+            }
+            Ok(_) => return Ok(()),
+        }
+    }
+}
+
+/// Receives exactly `count` descriptors, waiting for them; they close on exec.
+///
+/// # Errors
+///
+/// When the peer is gone, or sent another number of descriptors (which are closed then).
+pub(crate) fn receive_fds(socket: BorrowedFd<'_>, count: usize) -> Result<Vec<OwnedFd>> {
+    let mut byte = [0];
+    let mut data = [IoSliceMut::new(&mut byte)];
+    let mut space = nix::cmsg_space!([i32; FDS_MAX]);
+    let message = loop {
+        let flags = MsgFlags::MSG_CMSG_CLOEXEC;
+        match recvmsg::<()>(socket.as_raw_fd(), &mut data, Some(&mut space), flags) {
+            Err(Errno::EINTR) => {}
+            Err(errno) => return Err(Error::os("receiving descriptors", errno)),
+            Ok(message) => break message,
+        }
+    };
+    let mut fds = Vec::new();
+    let parts = message
+        .cmsgs()
+        .map_err(|_| Error::violation(format!("more than {FDS_MAX} descriptors in a message")))?;
+    for part in parts {
+        if let ControlMessageOwned::ScmRights(raw) = part {
+            // SAFETY: the kernel has just installed these descriptors for this process.
+            fds.extend(raw.into_iter().map(|fd| unsafe { OwnedFd::from_raw_fd(fd) }));
+        }
+    }
+    match (message.bytes, fds.len()) {
+        (0, 0) => Err(Error::disconnected("the peer closed the control socket")),
+        (_, got) if got == count => Ok(fds),
+        (_, got) => Err(Error::violation(format!("{got} descriptors came where {count} belong"))),
+    }
+}

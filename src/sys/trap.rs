@@ -1,0 +1,208 @@
+//! What a dying process still writes down: signal, address, registers and callers, into shared words.
+//!
+//! The handlers run on a stack of their own, store to one record and let the signal take its course: the default
+//! action is restored before they run, so the process still dies by the signal, a fault inside the handler
+//! included. What the record holds is a hint for the controller; the wait status is the truth.
+
+use std::sync::OnceLock;
+
+use libc::{c_int, c_void};
+use nix::errno::Errno;
+
+use crate::error::{Error, Result};
+use crate::limits::CRASH_FRAMES_MAX;
+use crate::sync::{AtomicU64, Ordering};
+
+/// Words of a crash record: state, signal, fault address, pc, stack overflow, number of frames, frames.
+pub(crate) const RECORD_WORDS: usize = 6 + CRASH_FRAMES_MAX;
+
+/// Bytes of the stack that the handlers run on. The unwinder alone wants about 10 KiB.
+const HANDLER_STACK_BYTES: usize = 128 << 10;
+/// How far from the end of the stack a fault counts as overflow: frames can be large.
+const OVERFLOW_SLACK_BYTES: u64 = 1 << 20;
+
+/// The signals that end a process because of what its code did.
+const FATAL: [c_int; 7] = [
+    libc::SIGSEGV,
+    libc::SIGBUS,
+    libc::SIGILL,
+    libc::SIGFPE,
+    libc::SIGTRAP,
+    libc::SIGABRT,
+    libc::SIGSYS,
+];
+
+struct Trap {
+    record: &'static [AtomicU64],
+    /// The lowest address of the main thread's stack; 0 when it has no limit.
+    stack_low: u64,
+}
+
+static TRAP: OnceLock<Trap> = OnceLock::new();
+
+/// What a record says.
+#[derive(Debug, Default, Clone, PartialEq, Eq)]
+pub(crate) struct Crash {
+    pub(crate) signal: i32,
+    pub(crate) fault_address: Option<u64>,
+    pub(crate) program_counter: u64,
+    pub(crate) stack_overflow: bool,
+    /// The program counter's callers, innermost first, as far as the unwinder came.
+    pub(crate) frames: Vec<u64>,
+}
+
+/// Installs the handlers for this process, with `record` to write to; the calling thread gets the handlers'
+/// stack. Only the first call of a process has an effect. Call on the main thread.
+///
+/// # Errors
+///
+/// When the system refuses.
+pub(crate) fn install(record: &'static [AtomicU64]) -> Result<()> {
+    let during = |errno| Error::os("installing the crash handlers", errno);
+    assert!(record.len() >= RECORD_WORDS, "crash record of {} words", record.len());
+    let here = std::ptr::from_ref(&during) as u64;
+    let limit = nix::sys::resource::getrlimit(nix::sys::resource::Resource::RLIMIT_STACK);
+    let limit = limit.map_err(during)?.0;
+    let stack_low = if limit == libc::RLIM_INFINITY { 0 } else { here.saturating_sub(limit) };
+    if TRAP.set(Trap { record, stack_low }).is_err() {
+        return Ok(());
+    }
+    let stack = Box::leak(vec![0_u8; HANDLER_STACK_BYTES].into_boxed_slice());
+    let stack = libc::stack_t {
+        ss_sp: stack.as_mut_ptr().cast(),
+        ss_flags: 0,
+        ss_size: HANDLER_STACK_BYTES,
+    };
+    // SAFETY: the stack was leaked, so it lives as long as the process.
+    Errno::result(unsafe { libc::sigaltstack(&raw const stack, std::ptr::null_mut()) })
+        .map_err(during)?;
+    for signal in FATAL {
+        // SAFETY: all-zero bytes are a valid sigaction.
+        let mut action: libc::sigaction = unsafe { std::mem::zeroed() };
+        action.sa_sigaction = on_signal as *const () as usize;
+        action.sa_flags =
+            libc::SA_SIGINFO | libc::SA_ONSTACK | libc::SA_RESETHAND | libc::SA_NODEFER;
+        // SAFETY: the handler has the three-argument form that SA_SIGINFO asks for.
+        Errno::result(unsafe { libc::sigaction(signal, &raw const action, std::ptr::null_mut()) })
+            .map_err(during)?;
+    }
+    Ok(())
+}
+
+/// Gives a signal that Rust's runtime ignores its ordinary meaning back: writing to a closed pipe ends the process.
+pub(crate) fn restore_sigpipe() {
+    // SAFETY: the default action is a valid handler.
+    unsafe { libc::signal(libc::SIGPIPE, libc::SIG_DFL) };
+}
+
+/// Reads a record; `None` when no handler ran to the point of writing one. Every number in it is a hint.
+pub(crate) fn read(record: &[AtomicU64]) -> Option<Crash> {
+    let word = |at: usize| record.get(at).map_or(0, |word| word.load(Ordering::Relaxed));
+    // [CRASH] Acquire: pairs with the Release of the handler. A dying peer may also have scribbled here.
+    if record.first()?.load(Ordering::Acquire) != 2 {
+        return None;
+    }
+    let frames = usize::try_from(word(5)).unwrap_or(0).min(CRASH_FRAMES_MAX);
+    let signal = i32::try_from(word(1)).ok()?;
+    let has_address = matches!(signal, libc::SIGSEGV | libc::SIGBUS);
+    Some(Crash {
+        signal,
+        fault_address: has_address.then(|| word(2)),
+        program_counter: word(3),
+        stack_overflow: word(4) != 0,
+        frames: (0..frames).map(|frame| word(6 + frame)).collect(),
+    })
+}
+
+extern "C" fn on_signal(signal: c_int, info: *mut libc::siginfo_t, context: *mut c_void) {
+    // SAFETY: the kernel passes a valid siginfo to a handler installed with SA_SIGINFO.
+    let code = unsafe { (*info).si_code };
+    if let Some(trap) = TRAP.get()
+        && trap.record[0].compare_exchange(0, 1, Ordering::Relaxed, Ordering::Relaxed).is_ok()
+    {
+        // SAFETY: as above; the address is meaningful for faults and read as a number for the others.
+        let address = unsafe { (*info).si_addr() } as u64;
+        let (pc, sp) = registers(context.cast());
+        trap.write(signal, code, address, pc, sp);
+    }
+    if code <= 0 {
+        // Somebody sent the signal: returning would let the program go on. The default action is in place.
+        // SAFETY: raise has no preconditions.
+        unsafe { libc::raise(signal) };
+    }
+}
+
+impl Trap {
+    fn write(&self, signal: c_int, code: c_int, address: u64, pc: u64, sp: u64) {
+        let set = |at: usize, value: u64| self.record[at].store(value, Ordering::Relaxed);
+        let fault = signal == libc::SIGSEGV && code > 0;
+        let near_end = address < self.stack_low + OVERFLOW_SLACK_BYTES
+            && address > self.stack_low.saturating_sub(OVERFLOW_SLACK_BYTES);
+        set(1, u64::from(signal.unsigned_abs()));
+        set(2, address);
+        set(3, pc);
+        set(4, u64::from(fault && self.stack_low != 0 && near_end));
+        // [CRASH] Release: what is written so far stands even if the walk below faults.
+        self.record[0].store(2, Ordering::Release);
+        let mut walk = Walk { record: self.record, frames: 0 };
+        if pc < 4096 && sp.is_multiple_of(8) {
+            // A jump to nowhere has no unwind information; the return address is still on the stack.
+            // SAFETY: `sp` was the stack pointer of the faulting thread; if it is bad, the fault ends the
+            // process as the first one does, with the record already published.
+            walk.push(unsafe { *(sp as *const u64) });
+        }
+        // SAFETY: the callback has the expected form and `walk` outlives the call.
+        unsafe { _Unwind_Backtrace(on_frame, (&raw mut walk).cast()) };
+    }
+}
+
+/// Program counter and stack pointer at the moment of the signal.
+#[cfg(target_arch = "x86_64")]
+fn registers(context: *const libc::ucontext_t) -> (u64, u64) {
+    // SAFETY: the kernel passes a valid context to a handler installed with SA_SIGINFO.
+    let registers = unsafe { (*context).uc_mcontext.gregs };
+    let register = |index: c_int| registers[index.unsigned_abs() as usize].cast_unsigned();
+    (register(libc::REG_RIP), register(libc::REG_RSP))
+}
+
+/// Program counter and stack pointer at the moment of the signal.
+#[cfg(target_arch = "aarch64")]
+fn registers(context: *const libc::ucontext_t) -> (u64, u64) {
+    // SAFETY: the kernel passes a valid context to a handler installed with SA_SIGINFO.
+    let machine = unsafe { (*context).uc_mcontext };
+    (machine.pc, machine.sp)
+}
+
+struct Walk {
+    record: &'static [AtomicU64],
+    frames: usize,
+}
+
+impl Walk {
+    fn push(&mut self, address: u64) -> bool {
+        if self.frames == CRASH_FRAMES_MAX {
+            return false;
+        }
+        self.record[6 + self.frames].store(address, Ordering::Relaxed);
+        self.frames += 1;
+        self.record[5].store(self.frames as u64, Ordering::Release);
+        true
+    }
+}
+
+extern "C" fn on_frame(context: *mut c_void, walk: *mut c_void) -> c_int {
+    // SAFETY: the unwinder passes back the pointer given to it, to a live `Walk`.
+    let walk = unsafe { &mut *walk.cast::<Walk>() };
+    // SAFETY: the context is valid inside the callback.
+    let address = unsafe { _Unwind_GetIP(context) };
+    let goes_on = walk.push(address as u64);
+    c_int::from(!goes_on) * 5
+}
+
+unsafe extern "C" {
+    fn _Unwind_Backtrace(
+        callback: extern "C" fn(*mut c_void, *mut c_void) -> c_int,
+        argument: *mut c_void,
+    ) -> c_int;
+    fn _Unwind_GetIP(context: *mut c_void) -> usize;
+}
