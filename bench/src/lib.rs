@@ -1,1 +1,38 @@
-//! The two-process latency harness.
+//! Round trips between two processes, measured side by side: the harness behind `farcall bench`.
+//!
+//! A [`Contest`] runs every [`Contender`] in every round, in blocks of about one millisecond, and
+//! reports each as a ratio to the *floor*, the bare cache-line ping-pong of the same round. How and
+//! why is in `bench/README.md`.
+//!
+//! A host program calls [`serve_if_child`] as the first thing in `main`, because the other process
+//! of the standard rows is a second run of the host's own executable.
+//!
+//! Invariant: nothing here outlives the contest: no process, no descriptor, no name in a file
+//! system, no changed affinity; and no row's server uses a CPU while another row is measured.
+
+mod contender;
+mod contest;
+mod cpus;
+mod floor;
+mod json;
+mod kernel;
+mod machine;
+mod order;
+mod peer;
+mod poll;
+mod report;
+mod serve;
+mod shared;
+mod spread;
+mod table;
+
+pub use contender::Contender;
+pub use contest::{Contest, Effort};
+pub use cpus::CpuPair;
+pub use machine::Machine;
+pub use report::{Regime, Report, Row, Section};
+pub use serve::serve_if_child;
+pub use spread::Spread;
+
+/// What every fallible function of the harness returns; an error ends the contest.
+pub type Result<T> = std::result::Result<T, Box<dyn std::error::Error + Send + Sync>>;

@@ -1,0 +1,58 @@
+//! How a side waits for a word in shared memory: by polling it.
+//!
+//! Invariant: a poll loop ends when the other process does.
+
+use std::hint;
+use std::thread;
+
+use crate::Result;
+
+/// Polls between two looks at whether the other process still lives: some milliseconds of spinning.
+const POLLS_PER_LOOK: u32 = 1 << 16;
+
+/// What happens between two polls.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Poll {
+    /// The processor's pause; for two sides on two CPUs.
+    Pause,
+    /// The CPU is given away; for two sides on one CPU, where the other one could not run
+    /// otherwise.
+    Yield,
+}
+
+impl Poll {
+    /// Polls until `ready`; every [`POLLS_PER_LOOK`] polls asks `look` whether waiting makes sense.
+    ///
+    /// # Errors
+    /// The error of `look`.
+    #[inline]
+    pub(crate) fn until(
+        self,
+        ready: impl Fn() -> bool,
+        look: impl Fn() -> Result<()>,
+    ) -> Result<()> {
+        let mut polls: u32 = 0;
+        while !ready() {
+            match self {
+                Poll::Pause => hint::spin_loop(),
+                Poll::Yield => thread::yield_now(),
+            }
+            polls = polls.wrapping_add(1);
+            if polls.is_multiple_of(POLLS_PER_LOOK) {
+                look()?;
+            }
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_poll_that_never_succeeds_ends_with_the_look() {
+        let ended = Poll::Pause.until(|| false, || Err("the other side is gone".into()));
+        assert_eq!(ended.unwrap_err().to_string(), "the other side is gone");
+    }
+}

@@ -1,0 +1,141 @@
+//! The standard rows, run by a host program of their own.
+//!
+//! Invariant: no assertion on a time; these tests are about rows, processes and their ends.
+
+use std::fs;
+use std::io::Read;
+use std::process::{Command, Stdio};
+use std::sync::mpsc;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use farcall_bench::CpuPair;
+use nix::sched::{CpuSet, sched_setaffinity};
+use nix::unistd::Pid;
+
+const HOST: &str = env!("CARGO_BIN_EXE_farcall-bench");
+const ROWS: [&str; 4] = ["two-line floor", "one-line floor", "pipe pair", "Unix stream"];
+const PATIENCE: Duration = Duration::from_secs(20);
+
+fn run(args: &[&str]) -> String {
+    let output = Command::new(HOST).args(args).output().expect("the host starts");
+    let stderr = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{args:?}: {}\n{stderr}", output.status);
+    assert_eq!(stderr, "");
+    String::from_utf8(output.stdout).expect("the host prints text")
+}
+
+/// The value of every member `name` of JSON text, as a number.
+fn numbers(json: &str, name: &str) -> Vec<f64> {
+    let key = format!("\"{name}\":");
+    let values = json.split(&key).skip(1).map(|rest| {
+        let end = rest.find([',', '}']).expect("a value has an end");
+        rest[..end].parse().expect("the value is a number")
+    });
+    values.collect()
+}
+
+#[test]
+fn every_row_is_there_and_has_samples() {
+    let json = run(&["--rounds", "5", "--json"]);
+    let sections = json.matches("\"regime\":").count();
+    assert!((1..=2).contains(&sections), "{json}");
+    for row in ROWS {
+        assert_eq!(json.matches(&format!("\"name\":\"{row}\"")).count(), sections, "{json}");
+    }
+    for name in ["samples", "calls", "p50_ns", "max_ns", "mean_ns"] {
+        let values = numbers(&json, name);
+        assert_eq!(values.len(), sections * ROWS.len(), "{name} in {json}");
+        assert!(values.iter().all(|&value| value > 0.0), "{name} in {json}");
+    }
+    assert_eq!(numbers(&json, "rounds")[0], 5.0);
+    // The two-line floor is its own unit, to the digit.
+    assert!(
+        json.contains(r#""two_line_ratio":{"lower_quartile":1,"median":1,"upper_quartile":1}"#)
+    );
+}
+
+#[test]
+fn the_table_has_a_line_per_row() {
+    let table = run(&["--rounds", "2"]);
+    for row in ROWS {
+        assert!(table.lines().any(|line| line.starts_with(row)), "{row} in\n{table}");
+    }
+    assert!(table.lines().all(|line| line.chars().count() <= 100), "{table}");
+}
+
+#[test]
+fn one_cpu_is_enough() {
+    let cpu = CpuPair::first_two().unwrap().caller;
+    let mut only = CpuSet::new();
+    only.set(cpu).unwrap();
+    // Of this test's thread alone; the host inherits it.
+    sched_setaffinity(Pid::from_raw(0), &only).unwrap();
+    let table = run(&["--rounds", "1"]);
+    assert!(table.contains(&format!("both sides on CPU {cpu}, the only one")), "{table}");
+    assert!(table.contains("one CPU (both sides take turns on it): 1 rounds"), "{table}");
+}
+
+#[test]
+fn the_peer_dies_with_a_killed_host() {
+    let mut host = Command::new(HOST)
+        .args(["--rounds", "1000000"])
+        .stdout(Stdio::null())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let children = format!("/proc/{0}/task/{0}/children", host.id());
+    let start = Instant::now();
+    while fs::read_to_string(&children).unwrap().trim().is_empty() {
+        assert!(start.elapsed() < PATIENCE, "the host started no peer");
+        thread::sleep(Duration::from_millis(5));
+    }
+    // Let it be in the middle of the rounds.
+    thread::sleep(Duration::from_millis(200));
+    assert!(host.try_wait().unwrap().is_none(), "the host ended by itself");
+    let mut stderr = host.stderr.take().unwrap();
+    host.kill().unwrap();
+    host.wait().unwrap();
+    // The peer has the same stderr: the pipe ends when the last of them is gone.
+    let (sender, receiver) = mpsc::channel();
+    thread::spawn(move || sender.send(stderr.read_to_end(&mut Vec::new())));
+    receiver.recv_timeout(PATIENCE).expect("the peer outlived its host").unwrap();
+}
+
+#[test]
+fn a_killed_peer_ends_the_contest_with_an_error() {
+    let mut host = Command::new(HOST)
+        .args(["--rounds", "1000000"])
+        .stdout(Stdio::null())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let children = format!("/proc/{0}/task/{0}/children", host.id());
+    let start = Instant::now();
+    let peer = loop {
+        let listed = fs::read_to_string(&children).unwrap();
+        if let Some(peer) = listed.split_whitespace().next() {
+            break peer.to_owned();
+        }
+        assert!(start.elapsed() < PATIENCE, "the host started no peer");
+        thread::sleep(Duration::from_millis(5));
+    };
+    thread::sleep(Duration::from_millis(200));
+    assert!(Command::new("kill").args(["-KILL", &peer]).status().unwrap().success());
+    let (sender, receiver) = mpsc::channel();
+    let mut stderr = host.stderr.take().unwrap();
+    thread::spawn(move || {
+        let mut text = String::new();
+        sender.send(stderr.read_to_string(&mut text).map(|_| text))
+    });
+    let text = receiver.recv_timeout(PATIENCE).expect("the host waits for a dead peer").unwrap();
+    assert!(!host.wait().unwrap().success());
+    assert!(text.contains("row \""), "{text}");
+}
+
+#[test]
+fn an_unknown_argument_is_an_error() {
+    let output = Command::new(HOST).arg("--fast").output().unwrap();
+    assert!(!output.status.success());
+    assert!(String::from_utf8_lossy(&output.stderr).contains("--fast: not one of"));
+}
