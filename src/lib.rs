@@ -2,7 +2,11 @@
 #![doc = include_str!("README.md")]
 
 pub mod addr;
+#[cfg(not(loom))]
+mod call;
 pub mod error;
+#[cfg(not(loom))]
+pub mod executor;
 #[cfg(not(loom))]
 pub mod limits;
 #[cfg(not(loom))]
@@ -16,6 +20,11 @@ mod sys;
 
 #[cfg(not(loom))]
 pub mod sps;
+
+#[cfg(not(loom))]
+mod transport;
+#[cfg(not(loom))]
+mod wire;
 
 pub use addr::{AddrRange, ExecutorAddr, Prot};
 pub use error::{Death, Error, Result};

@@ -2,7 +2,7 @@
 
 use super::{
     Backing, CLOSED_WORD, CONSUMED_WORD, CONTROL_LINES, Head, LINE_WORDS, POSITION_BITS, Shape,
-    WAITER, record_lines,
+    record_lines,
 };
 use crate::sync::Ordering;
 
@@ -47,15 +47,16 @@ impl<B: Backing> Consumer<B> {
     /// Takes the next record and appends its payload to `out`.
     pub(crate) fn pop(&mut self, out: &mut Vec<u8>) -> Popped {
         let first = self.shape.word(self.position);
-        // [PUB] Acquire: pairs with the producer's swap.
+        // [PUB] Acquire: pairs with the producer's store.
         let mut word = self.cells.load(first, Ordering::Acquire);
-        if word & !WAITER == 0 {
+        if word == 0 {
+            // [END] Acquire: pairs with the producer's flag.
             if self.cells.load(CLOSED_WORD, Ordering::Acquire) == 0 {
                 return Popped::Empty;
             }
             // The flag is set after the last record was published: one more look decides.
             word = self.cells.load(first, Ordering::Acquire);
-            if word & !WAITER == 0 {
+            if word == 0 {
                 return Popped::Closed;
             }
         }
@@ -79,16 +80,6 @@ impl<B: Backing> Consumer<B> {
         Popped::Record(head)
     }
 
-    /// Asks for a wake: true when the caller may sleep until the publication word at this position changes; false
-    /// when something happened meanwhile and `pop` has news.
-    pub(crate) fn arm(&mut self) -> bool {
-        let first = self.shape.word(self.position);
-        match self.cells.compare_exchange(first, 0, WAITER) {
-            Ok(_) | Err(WAITER) => self.cells.load(CLOSED_WORD, Ordering::Acquire) == 0,
-            Err(_) => false,
-        }
-    }
-
     /// Tells the producer that nobody reads any more.
     pub(crate) fn close(&mut self) {
         self.cells.store(CLOSED_WORD, 1, Ordering::Release);
@@ -100,6 +91,7 @@ impl<B: Backing> Consumer<B> {
         let kind = (word >> 1 & 7) as u8;
         let payload_bytes = (word >> 4) as u32 as usize;
         let valid = kind != 0
+            && word & 1 == 0
             && word >> 36 == self.position & POSITION_BITS
             && payload_bytes < self.shape.lines as usize * LINE_WORDS * 8
             && record_lines(payload_bytes) < self.shape.lines;

@@ -1,12 +1,12 @@
 //! The record ring: one producer, one consumer, lines of 64 bytes, no index on the hot path.
 //!
 //! A record is one or more whole lines. Its first word is the *publication word*: zero until the producer
-//! swaps it in as the last act of [`Producer::push`], so the consumer polls the very line that carries the
+//! stores it as the last act of [`Producer::push`], so the consumer polls the very line that carries the
 //! message. Positions are u64, count lines, only grow and are never reset; a line's place is its position
 //! modulo the ring's size.
 //!
 //! ```text
-//! publication word   63..36 position (low 28 bits)   35..4 payload bytes   3..1 kind   0 waiter bit
+//! publication word   63..36 position (low 28 bits)   35..4 payload bytes   3..1 kind   0 always zero
 //! record             word 0 publication | word 1 sequence | word 2 target | payload, to whole lines
 //! ring               line 0 consumer's position | line 1 closed flag | lines 2.. records
 //! ```
@@ -14,11 +14,10 @@
 //! Stale bytes of an earlier lap never look like a record: the producer clears the publication word of the
 //! *next* record before it publishes this one, and the position bits are checked besides.
 //!
-//! Order: the swap of the publication word is the Release that the consumer's load of it acquires [PUB];
+//! Order: the store of the publication word is the Release that the consumer's load of it acquires [PUB];
 //! the consumer's store of its position is the Release that the producer's refresh acquires [POS].
 //!
-//! Sleeping is not in this room. A consumer that is about to sleep sets the waiter bit in the publication word
-//! it waits for ([`Consumer::arm`]); `push` and `close` say whether they found it set, and their caller wakes.
+//! Sleeping is not in this room: who waits for a record learns of it by other means.
 //!
 //! Invariant: the ring does not know where its lines live (heap, segment, model checker), trusts no word it
 //! loads, loads each word of a record once, and never blocks.
@@ -40,8 +39,6 @@ pub(crate) const LINE_WORDS: usize = LINE_BYTES / 8;
 pub(crate) const CONTROL_LINES: usize = 2;
 /// Bytes of a record in front of its payload.
 const HEAD_BYTES: usize = 24;
-/// The bit of the publication word by which a consumer asks to be woken.
-const WAITER: u64 = 1;
 
 const CONSUMED_WORD: usize = 0;
 const CLOSED_WORD: usize = LINE_WORDS;
@@ -56,10 +53,6 @@ pub(crate) trait Backing {
     fn load(&self, word: usize, order: Ordering) -> u64;
     /// One atomic store.
     fn store(&self, word: usize, value: u64, order: Ordering);
-    /// One atomic swap; returns the old value.
-    fn swap(&self, word: usize, value: u64, order: Ordering) -> u64;
-    /// One atomic compare-exchange; `Ok` when `current` was found and replaced.
-    fn compare_exchange(&self, word: usize, current: u64, new: u64) -> Result<u64, u64>;
 
     /// Copies `bytes` to the words from `word` on, each word stored once, relaxed; the last word is
     /// filled up with zeros.

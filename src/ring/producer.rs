@@ -1,8 +1,8 @@
 //! The writing end of a ring.
 
 use super::{
-    Backing, CLOSED_WORD, CONSUMED_WORD, CONTROL_LINES, Head, LINE_WORDS, Shape, WAITER,
-    publication, record_lines,
+    Backing, CLOSED_WORD, CONSUMED_WORD, CONTROL_LINES, Head, LINE_WORDS, Shape, publication,
+    record_lines,
 };
 use crate::sync::Ordering;
 
@@ -43,7 +43,7 @@ impl<B: Backing> Producer<B> {
         self.position
     }
 
-    /// Publishes a record; `Ok(true)` asks the caller to wake the consumer.
+    /// Publishes a record.
     ///
     /// # Errors
     ///
@@ -52,7 +52,7 @@ impl<B: Backing> Producer<B> {
     /// # Panics
     ///
     /// When the payload could never fit, or `head.kind` is not in 1..=7.
-    pub(crate) fn push(&mut self, head: Head, payload: &[u8]) -> Result<bool, PushError> {
+    pub(crate) fn push(&mut self, head: Head, payload: &[u8]) -> Result<(), PushError> {
         assert!((1..=7).contains(&head.kind), "record kind {}", head.kind);
         let needed = record_lines(payload.len());
         // One line more: the publication word of the next record is cleared before this one is published.
@@ -69,17 +69,15 @@ impl<B: Backing> Producer<B> {
 
         let word = publication(self.position, head.kind, payload.len());
         // [PUB] Release: the consumer that loads this word sees the record and the cleared next word.
-        let old = self.cells.swap(first, word, Ordering::AcqRel);
+        self.cells.store(first, word, Ordering::Release);
         self.position = self.position.wrapping_add(needed);
-        Ok(old & WAITER != 0)
+        Ok(())
     }
 
-    /// Ends the stream: the consumer sees what was pushed, then the end. True asks the caller to wake it.
-    pub(crate) fn close(&mut self) -> bool {
+    /// Ends the stream: the consumer sees what was pushed, then the end.
+    pub(crate) fn close(&mut self) {
+        // [END] Release: a consumer that sees the flag sees every record published before.
         self.cells.store(CLOSED_WORD, 1, Ordering::Release);
-        // A swap, not a load: either it finds the consumer's waiter bit, or the consumer's later
-        // compare-exchange reads this zero and with it, by Release and Acquire, the closed flag.
-        self.cells.swap(self.shape.word(self.position), 0, Ordering::AcqRel) & WAITER != 0
     }
 
     fn make_room(&mut self, lines: u64) -> Result<(), PushError> {

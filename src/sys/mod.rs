@@ -4,6 +4,7 @@
 //! room names a system call.
 #![allow(unsafe_code, reason = "this room is the door to the kernel")]
 
+pub(crate) mod cpu;
 pub(crate) mod futex;
 pub(crate) mod map;
 pub(crate) mod memfd;

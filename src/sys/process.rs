@@ -102,6 +102,22 @@ pub(crate) fn c_string(text: &OsStr) -> Result<CString> {
         .map_err(|_| Error::invalid(format!("{} contains a NUL byte", text.display())))
 }
 
+/// Takes a descriptor that this process was started with, and keeps it from programs started later.
+///
+/// # Errors
+///
+/// When no such descriptor is open.
+pub(crate) fn adopt(fd: i32) -> Result<OwnedFd> {
+    let during = |errno| Error::os(format!("adopting descriptor {fd}"), errno);
+    if fd < 0 {
+        return Err(during(Errno::EBADF));
+    }
+    // SAFETY: setting a flag of a descriptor by number has no other effect.
+    Errno::result(unsafe { libc::fcntl(fd, libc::F_SETFD, libc::FD_CLOEXEC) }).map_err(during)?;
+    // SAFETY: it is open, and was passed to this process for this purpose: nobody else owns it.
+    Ok(unsafe { OwnedFd::from_raw_fd(fd) })
+}
+
 /// Asks the kernel to kill this process as soon as its parent is gone, and checks that the parent, whose number is
 /// `parent`, is not gone yet.
 ///

@@ -1,0 +1,98 @@
+//! The functions of the executor that the controller calls: each declared once, so that drift is a type error.
+//!
+//! The executor implements each one with its `Serve` trait and offers its address under [`Remote::NAME`] in the setup
+//! message; the controller calls it with [`Remote::Args`]. Where a function belongs to an object in the executor, the
+//! first argument is that object's address, offered under a name as well.
+
+use crate::sps::{Bytes, Decode, Encode};
+use crate::{AddrRange, ExecutorAddr, Prot};
+
+/// A function of the executor.
+pub(crate) trait Remote {
+    /// The arguments, a tuple.
+    type Args: Encode + for<'a> Decode<'a>;
+    /// The result; failure is answered out of band.
+    type Ret: Encode + for<'a> Decode<'a>;
+    /// The name under which the setup message offers the address.
+    const NAME: &'static str;
+}
+
+macro_rules! remote {
+    ($($(#[$doc:meta])* $name:ident = $symbol:literal: $args:ty => $ret:ty;)*) => {$(
+        $(#[$doc])*
+        #[derive(Debug)]
+        pub(crate) enum $name {}
+
+        impl Remote for $name {
+            type Args = $args;
+            type Ret = $ret;
+            const NAME: &'static str = $symbol;
+        }
+    )*};
+}
+
+/// The name of the session in the executor, the first argument of the `Memory` functions.
+pub(crate) const SESSION_INSTANCE: &str = "farcall_session_instance";
+
+/// A region to initialize: the number of its protection ([`prot_number`]), its first address, its bytes. The content is
+/// in the slab already.
+pub(crate) type Region = (u8, ExecutorAddr, u64);
+/// A function that takes bytes, and the bytes: an allocation action. The null address is no action.
+pub(crate) type Action = (ExecutorAddr, Bytes);
+
+remote! {
+    /// Reserves a slab striped by protection, from one descriptor for each stripe that was sent over the control socket
+    /// before; takes the bytes of the stripes, returns the slab's first address.
+    MemoryReserve = "farcall_memory_reserve":
+        (ExecutorAddr, Vec<u64>) => ExecutorAddr;
+    /// Runs the finalize actions of new regions, in order; their dealloc actions are kept. Returns the lowest address,
+    /// by which the regions are deinitialized later.
+    MemoryInitialize = "farcall_memory_initialize":
+        (ExecutorAddr, Vec<Region>, Vec<(Action, Action)>) => ExecutorAddr;
+    /// Runs the dealloc actions of what was initialized under each address, last first.
+    MemoryDeinitialize = "farcall_memory_deinitialize":
+        (ExecutorAddr, Vec<ExecutorAddr>) => ();
+    /// Gives slabs back, running the dealloc actions of whatever is still initialized in them.
+    MemoryRelease = "farcall_memory_release":
+        (ExecutorAddr, Vec<ExecutorAddr>) => ();
+
+    /// Opens shared libraries by file name, then looks symbols up in the whole process: name, and whether it must
+    /// exist. The answer has one entry for each, in order; a missing symbol has none.
+    DylibLookup = "farcall_dylib_lookup":
+        (Vec<String>, Vec<(String, bool)>) => Vec<Option<ExecutorAddr>>;
+
+    /// Action: makes a section of call frame information known to the unwinder.
+    FramesRegister = "farcall_frames_register": (AddrRange,) => ();
+    /// Action: takes it back.
+    FramesDeregister = "farcall_frames_deregister": (AddrRange,) => ();
+
+    /// Action: makes a program known by its handle, the address of `__dso_handle`, with the ranges of its code, of its
+    /// initializers and of its finalizers (arrays of function addresses).
+    ProgramRegister = "farcall_program_register":
+        (ExecutorAddr, AddrRange, AddrRange, AddrRange) => ();
+    /// Action: runs a program's exit handlers and finalizers, if it was initialized, and forgets it.
+    ProgramDeregister = "farcall_program_deregister": (ExecutorAddr,) => ();
+    /// Runs the initializers that have not run yet: program, arguments.
+    ProgramInitialize = "farcall_program_initialize": (ExecutorAddr, Vec<Bytes>) => ();
+    /// Runs `main`, after the initializers: program, address of main, arguments. Returns what main returns.
+    ProgramMain = "farcall_program_main": (ExecutorAddr, ExecutorAddr, Vec<Bytes>) => i32;
+    /// Ends the executor as `exit` ends a program. Does not return.
+    ProcessExit = "farcall_process_exit": (i32,) => ();
+}
+
+/// What the executor says of itself, first thing: target triple, page size, and named addresses.
+pub(crate) type Setup = (String, u64, Vec<(String, ExecutorAddr)>);
+
+/// The number of a protection on the wire: bits for read, write, execute, as LLVM has them.
+pub(crate) const fn prot_number(prot: Prot) -> u8 {
+    match prot {
+        Prot::Code => 1 | 4,
+        Prot::Constants => 1,
+        Prot::Data => 1 | 2,
+    }
+}
+
+/// The protection with this number.
+pub(crate) fn prot_of(number: u8) -> Option<Prot> {
+    Prot::ALL.into_iter().find(|prot| prot_number(*prot) == number)
+}

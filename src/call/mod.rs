@@ -1,0 +1,14 @@
+//! Calls: numbered requests and their answers over a lane, and the functions that both sides know.
+//!
+//! A call is bytes in, bytes out, of a wrapper function named by its address (in the executor) or of a registered
+//! handler tag (in the controller). While a side waits for an answer it serves the calls that come back to it, so calls
+//! nest to any depth in both directions on one lane, each side's stack mirroring the other's.
+//!
+//! Invariant: an endpoint belongs to one thread at a time; a call completes exactly once; errors of the session and
+//! errors that the other side answered with are told apart ([`Error::is_remote`](crate::Error::is_remote)).
+#![forbid(unsafe_code)]
+
+pub(crate) mod contract;
+mod endpoint;
+
+pub(crate) use endpoint::{Endpoint, Handler};

@@ -1,0 +1,69 @@
+//! The executor as a process that a controller started.
+
+use std::os::fd::{AsFd, OwnedFd};
+use std::sync::Arc;
+
+use super::session::Session;
+use crate::error::{Error, Result};
+use crate::shm::Segment;
+use crate::sync::Ordering;
+use crate::sys::{process, socket, trap};
+use crate::transport::{Lane, Side};
+use crate::wire::layout;
+
+/// The first argument of an executor: `--farcall-executor=SOCKET,PARENT`, the number of the control socket's
+/// descriptor and that of the parent process.
+pub(crate) const ARGUMENT: &str = "--farcall-executor=";
+
+/// Serves as an executor and exits, if a controller started this process as one; returns at once otherwise.
+///
+/// Call it first thing in `main`, before threads are started: then the program's own file can be its executor
+/// ([`Launch::this_program`](crate::controller::Launch::this_program)).
+pub fn serve_if_asked() {
+    let asked = std::env::args_os().nth(1);
+    let Some(asked) = asked.as_ref().and_then(|asked| asked.to_str()?.strip_prefix(ARGUMENT))
+    else {
+        return;
+    };
+    let status = match serve(asked) {
+        Ok(()) => 0,
+        Err(error) => {
+            eprintln!("farcall executor: {error}");
+            125
+        }
+    };
+    // Runs the exit handlers of the C library: buffered output is written.
+    std::process::exit(status);
+}
+
+fn serve(asked: &str) -> Result<()> {
+    let numbers = asked.split_once(',').and_then(|(socket, parent)| {
+        Some((socket.parse::<i32>().ok()?, parent.parse::<i32>().ok()?))
+    });
+    let (fd, parent) =
+        numbers.ok_or_else(|| Error::invalid(format!("{ARGUMENT}{asked}: not two numbers")))?;
+    process::die_with_parent(parent)?;
+    trap::restore_sigpipe();
+    let socket = process::adopt(fd)?;
+    let segment = receive_segment(&socket)?;
+    // The crash record is written until the process is gone.
+    let segment: &'static Arc<Segment> = Box::leak(Box::new(segment));
+    trap::install(&segment.words()[layout::CRASH_WORD..layout::BATON_WORD])?;
+    Session::serve(Lane::new(segment, Side::Executor), socket)
+}
+
+fn receive_segment(socket: &OwnedFd) -> Result<Arc<Segment>> {
+    let mut files = socket::receive_fds(socket.as_fd(), 1)?;
+    let file = files.pop().ok_or_else(|| Error::violation("no segment came"))?;
+    let segment = Arc::new(Segment::open(file)?);
+    let words = segment.words();
+    let header = layout::HEADER.iter().zip(words).map(|(_, word)| word.load(Ordering::Acquire));
+    if words.len() != layout::SEGMENT_WORDS || !header.eq(layout::HEADER) {
+        return Err(Error::violation(format!(
+            "a segment of {} bytes that is not of version {}: controller and executor must be of one build",
+            words.len() * 8,
+            layout::VERSION
+        )));
+    }
+    Ok(segment)
+}

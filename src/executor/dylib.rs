@@ -1,0 +1,88 @@
+//! Symbols that this process has: its shared libraries, and what static linking would have brought in.
+#![allow(unsafe_code, reason = "calls the dynamic linker")]
+
+use std::ffi::{CStr, CString, c_int, c_void};
+use std::sync::Once;
+
+use super::program;
+use super::wrapper::Serve;
+use crate::ExecutorAddr;
+use crate::call::contract::DylibLookup;
+use crate::error::{Error, Result};
+
+/// Libraries that a compiler's driver links by itself or programs take for granted. They are opened, in this order, when
+/// a symbol is missing otherwise.
+const DEFAULT_LIBRARIES: [&CStr; 3] = [c"libm.so.6", c"libstdc++.so.6", c"libgcc_s.so.1"];
+
+impl Serve for DylibLookup {
+    fn serve(
+        (libraries, symbols): (Vec<String>, Vec<(String, bool)>),
+    ) -> Result<Vec<Option<ExecutorAddr>>> {
+        for library in libraries {
+            open(&library)?;
+        }
+        Ok(symbols.iter().map(|(name, required)| look_up(name, *required)).collect())
+    }
+}
+
+/// Opens a shared library for the rest of the process's life; its symbols are found from then on.
+fn open(path: &str) -> Result<()> {
+    let name = CString::new(path).map_err(|_| Error::invalid("a library name with a NUL byte"))?;
+    // SAFETY: the name is a C string; the library's initializers are the user's choice.
+    let handle = unsafe { libc::dlopen(name.as_ptr(), libc::RTLD_NOW | libc::RTLD_GLOBAL) };
+    if handle.is_null() {
+        return Err(Error::invalid(format!("cannot open {path}: {}", last_error())));
+    }
+    Ok(())
+}
+
+fn look_up(name: &str, required: bool) -> Option<ExecutorAddr> {
+    let own = own_symbols().into_iter().find(|(own, _)| *own == name);
+    if let Some((_, address)) = own {
+        return Some(ExecutorAddr::new(address as u64));
+    }
+    let name = CString::new(name).ok()?;
+    let found = find(&name);
+    if found.is_some() || !required {
+        return found;
+    }
+    static DEFAULTS: Once = Once::new();
+    DEFAULTS.call_once(|| {
+        for library in DEFAULT_LIBRARIES {
+            // SAFETY: the name is a C string; these libraries have harmless initializers.
+            unsafe { libc::dlopen(library.as_ptr(), libc::RTLD_NOW | libc::RTLD_GLOBAL) };
+        }
+    });
+    find(&name)
+}
+
+fn find(name: &CStr) -> Option<ExecutorAddr> {
+    // SAFETY: the name is a C string.
+    let address = unsafe { libc::dlsym(libc::RTLD_DEFAULT, name.as_ptr()) };
+    (!address.is_null()).then(|| ExecutorAddr::new(address as u64))
+}
+
+fn last_error() -> String {
+    // SAFETY: returns null or a C string that is valid until the next call on this thread.
+    let message = unsafe { libc::dlerror() };
+    if message.is_null() {
+        return "no reason given".to_owned();
+    }
+    // SAFETY: not null, so a C string.
+    unsafe { CStr::from_ptr(message) }.to_string_lossy().into_owned()
+}
+
+/// Functions that must be the executor's own (exit handlers belong to programs that may be removed), and those that
+/// the C library keeps for static linking, where the dynamic linker does not find them.
+fn own_symbols() -> [(&'static str, *const c_void); 4] {
+    [
+        ("atexit", program::atexit as *const c_void),
+        ("__cxa_atexit", program::cxa_atexit as *const c_void),
+        ("at_quick_exit", at_quick_exit as *const c_void),
+        ("pthread_atfork", libc::pthread_atfork as *const c_void),
+    ]
+}
+
+unsafe extern "C" {
+    fn at_quick_exit(function: extern "C" fn()) -> c_int;
+}

@@ -1,0 +1,36 @@
+//! Call frame information of linked code, made known to the unwinder and taken back, as allocation actions.
+
+#![allow(unsafe_code, reason = "calls the unwinder's registration functions")]
+
+use std::ffi::c_void;
+
+use super::wrapper::Serve;
+use crate::call::contract::{FramesDeregister, FramesRegister};
+use crate::error::Result;
+use crate::{AddrRange, ExecutorAddr};
+
+impl Serve for FramesRegister {
+    fn serve((section,): (AddrRange,)) -> Result<()> {
+        // SAFETY: the controller names a section in its slab that ends with a zero word, and keeps it until the
+        // matching dealloc action.
+        unsafe { __register_frame(pointer(section.start)) };
+        Ok(())
+    }
+}
+
+impl Serve for FramesDeregister {
+    fn serve((section,): (AddrRange,)) -> Result<()> {
+        // SAFETY: runs as the dealloc action of a registration of the same section.
+        unsafe { __deregister_frame(pointer(section.start)) };
+        Ok(())
+    }
+}
+
+fn pointer(addr: ExecutorAddr) -> *const c_void {
+    std::ptr::with_exposed_provenance(usize::try_from(addr.get()).unwrap_or(0))
+}
+
+unsafe extern "C" {
+    fn __register_frame(begin: *const c_void);
+    fn __deregister_frame(begin: *const c_void);
+}

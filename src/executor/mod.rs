@@ -1,0 +1,22 @@
+//! The executor: the process in which linked code runs.
+//!
+//! A [session](session) serves one controller over one lane. Its services are the native [memory map](memory), the symbols of
+//! the process ([dylib]), the unwinder's knowledge of linked code ([frames]) and [programs](program) with `main` and
+//! exit handlers. Each implements functions of the contract by the `Serve` trait of [wrapper].
+//!
+//! Threads: the thread that serves runs the calls that come in; a spawned executor serves on its main thread, so `main`
+//! has the process's main stack.
+//!
+//! Invariant: the executor obeys the controller. It checks requests to fail early and whole, not to defend itself.
+
+mod action;
+mod child;
+mod dylib;
+mod frames;
+mod memory;
+mod program;
+mod session;
+mod wrapper;
+
+pub(crate) use child::ARGUMENT;
+pub use child::serve_if_asked;

@@ -1,0 +1,122 @@
+//! A session: what an executor offers one controller, and the end of the lane over which it is asked for it.
+#![allow(unsafe_code, reason = "calls wrapper functions by address")]
+
+use std::collections::HashMap;
+use std::os::fd::{AsFd, OwnedFd};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use super::memory::MemoryMap;
+use super::wrapper::{self, Serve, offer};
+use crate::ExecutorAddr;
+use crate::Prot;
+use crate::call::contract::{
+    Action, DylibLookup, FramesDeregister, FramesRegister, MemoryDeinitialize, MemoryInitialize,
+    MemoryRelease, MemoryReserve, ProcessExit, ProgramDeregister, ProgramInitialize, ProgramMain,
+    ProgramRegister, Region, SESSION_INSTANCE, Setup,
+};
+use crate::call::{Endpoint, Handler};
+use crate::error::{Error, Result};
+use crate::limits::PAGE_BYTES;
+use crate::sps;
+use crate::sys::socket;
+use crate::transport::{Lane, Payload};
+
+/// The executor's side of a session.
+#[derive(Debug)]
+pub(super) struct Session {
+    memory: MemoryMap,
+    /// Brings the descriptors of slabs.
+    socket: OwnedFd,
+}
+
+/// The live sessions of the process by the number that stands for their address in calls.
+static SESSIONS: Mutex<Option<HashMap<ExecutorAddr, Arc<Session>>>> = Mutex::new(None);
+
+impl Session {
+    /// Offers this process's services over `lane` until the controller hangs up, then runs what dealloc actions are
+    /// left. The calling thread runs the calls.
+    ///
+    /// # Errors
+    ///
+    /// Why the session ended, when it was not an orderly hangup, or which dealloc actions failed.
+    pub(super) fn serve(lane: Lane, socket: OwnedFd) -> Result<()> {
+        let session = Arc::new(Session { memory: MemoryMap::default(), socket });
+        let instance = ExecutorAddr::new(Arc::as_ptr(&session) as u64);
+        sessions().get_or_insert_default().insert(instance, Arc::clone(&session));
+        let ended = Endpoint::new(lane).serve(&Calls, &sps::to_bytes(&setup(instance)));
+        sessions().get_or_insert_default().remove(&instance);
+        let failures = session.memory.shut_down();
+        ended?;
+        if failures.is_empty() { Ok(()) } else { Err(Error::remote(failures.join("; "))) }
+    }
+
+    /// The live session that an instance argument names.
+    fn at(instance: ExecutorAddr) -> Result<Arc<Session>> {
+        let found = sessions().get_or_insert_default().get(&instance).cloned();
+        found.ok_or_else(|| Error::invalid(format!("no session at {instance}")))
+    }
+}
+
+fn sessions() -> MutexGuard<'static, Option<HashMap<ExecutorAddr, Arc<Session>>>> {
+    SESSIONS.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// The first message: what this process is and offers.
+fn setup(instance: ExecutorAddr) -> Setup {
+    let triple = format!("{}-unknown-linux-gnu", std::env::consts::ARCH);
+    let symbols = vec![
+        (SESSION_INSTANCE.to_owned(), instance),
+        offer::<MemoryReserve>(),
+        offer::<MemoryInitialize>(),
+        offer::<MemoryDeinitialize>(),
+        offer::<MemoryRelease>(),
+        offer::<DylibLookup>(),
+        offer::<FramesRegister>(),
+        offer::<FramesDeregister>(),
+        offer::<ProgramRegister>(),
+        offer::<ProgramDeregister>(),
+        offer::<ProgramInitialize>(),
+        offer::<ProgramMain>(),
+        offer::<ProcessExit>(),
+    ];
+    (triple, PAGE_BYTES, symbols)
+}
+
+/// Runs incoming calls.
+struct Calls;
+
+impl Handler for Calls {
+    #[inline]
+    fn handle(&self, target: u64, args: &[u8]) -> std::result::Result<Payload, String> {
+        // SAFETY: the controller names wrapper functions only, and the executor obeys the controller.
+        unsafe { wrapper::call(target, args) }
+    }
+}
+
+impl Serve for MemoryReserve {
+    fn serve((instance, bytes): (ExecutorAddr, Vec<u64>)) -> Result<ExecutorAddr> {
+        let session = Session::at(instance)?;
+        let files = socket::receive_fds(session.socket.as_fd(), Prot::ALL.len())?;
+        session.memory.reserve(&bytes, files)
+    }
+}
+
+impl Serve for MemoryInitialize {
+    fn serve(
+        (instance, regions, actions): (ExecutorAddr, Vec<Region>, Vec<(Action, Action)>),
+    ) -> Result<ExecutorAddr> {
+        Session::at(instance)?.memory.initialize(&regions, actions)
+    }
+}
+
+impl Serve for MemoryDeinitialize {
+    fn serve((instance, bases): (ExecutorAddr, Vec<ExecutorAddr>)) -> Result<()> {
+        Session::at(instance)?.memory.deinitialize(&bases)
+    }
+}
+
+impl Serve for MemoryRelease {
+    fn serve((instance, slabs): (ExecutorAddr, Vec<ExecutorAddr>)) -> Result<()> {
+        Session::at(instance)?.memory.release(&slabs)
+    }
+}

@@ -1,0 +1,109 @@
+//! The first word of a baton, the line in which a lane's synchronous calls and replies travel.
+//!
+//! ```text
+//! word 0   63..13 hop number   12 fresh bit   11..6 inline bytes   5..3 kind   2 ring bit   1 closed bit   0 waiter bit
+//! word 1   target
+//! words 2..7   inline bytes, up to 48; with the ring bit word 2 is the sender's ring position and 40 remain
+//! ```
+//!
+//! The hop number grows by one each time the line changes hands, so a word is never mistaken for an earlier one.
+//! The waiter bit is set by whoever waits and is about to sleep; the closed bit by a supervisor that knows that the
+//! other side is gone. The fresh bit says that code was written since the sender's last message: the receiver
+//! serialises its instruction stream before it runs anything.
+
+use super::Kind;
+
+/// The other side sleeps on the word and wants to be woken.
+pub(crate) const WAITER: u64 = 1;
+/// The peer is gone; nothing more will come.
+pub(crate) const CLOSED: u64 = 2;
+
+const RING: u64 = 4;
+const FRESH: u64 = 1 << 12;
+const HOP_SHIFT: u32 = 13;
+
+/// Inline bytes of a message without ring position.
+pub(crate) const INLINE_BYTES_MAX: usize = 48;
+/// Inline bytes of a message with one.
+pub(crate) const INLINE_BYTES_MAX_WITH_RING: usize = 40;
+
+/// What the first word of a baton says.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Word {
+    pub(crate) hop: u64,
+    pub(crate) kind: Kind,
+    pub(crate) inline_bytes: usize,
+    /// The message carries the sender's ring position: drain the ring up to it first.
+    pub(crate) ring: bool,
+    /// Code was written since the sender's last message.
+    pub(crate) fresh: bool,
+}
+
+impl Word {
+    /// The word to publish.
+    #[inline]
+    pub(crate) fn encode(self) -> u64 {
+        debug_assert!(self.inline_bytes <= INLINE_BYTES_MAX);
+        self.hop << HOP_SHIFT
+            | (self.inline_bytes as u64) << 6
+            | (self.kind as u64) << 3
+            | if self.ring { RING } else { 0 }
+            | if self.fresh { FRESH } else { 0 }
+    }
+
+    /// What a word says; `None` for one that `encode` cannot have made.
+    #[inline]
+    pub(crate) fn decode(word: u64) -> Option<Self> {
+        let kind = Kind::from_bits((word >> 3 & 7) as u8)?;
+        let inline_bytes = (word >> 6 & 63) as usize;
+        let ring = word & RING != 0;
+        let most = if ring { INLINE_BYTES_MAX_WITH_RING } else { INLINE_BYTES_MAX };
+        let fresh = word & FRESH != 0;
+        (inline_bytes <= most).then_some(Self {
+            hop: hop_of(word),
+            kind,
+            inline_bytes,
+            ring,
+            fresh,
+        })
+    }
+}
+
+/// The hop number of a word, of 51 bits.
+#[inline]
+pub(crate) fn hop_of(word: u64) -> u64 {
+    word >> HOP_SHIFT
+}
+
+/// The hop number after `hop`.
+#[inline]
+pub(crate) fn next_hop(hop: u64) -> u64 {
+    hop.wrapping_add(1) & (u64::MAX >> HOP_SHIFT)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_word_round_trips_and_every_other_is_refused() {
+        let mut accepted = 0;
+        for low in 0..1_u64 << HOP_SHIFT {
+            let raw = 9 << HOP_SHIFT | low;
+            if let Some(word) = Word::decode(raw) {
+                assert_eq!(word.encode(), raw & !(WAITER | CLOSED));
+                assert_eq!(word.hop, 9);
+                accepted += 1;
+            }
+        }
+        // 7 kinds, lengths 0..=48 and with the ring bit 0..=40, fresh, waiter and closed bit free.
+        assert_eq!(accepted, 7 * (49 + 41) * 8);
+    }
+
+    #[test]
+    fn hops_wrap_at_51_bits() {
+        let last = (1 << 51) - 1;
+        assert_eq!(next_hop(last), 0);
+        assert_eq!(next_hop(0), 1);
+    }
+}

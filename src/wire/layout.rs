@@ -1,0 +1,36 @@
+//! Where things stand in a lane segment. Version 1.
+//!
+//! ```text
+//! line 0         magic, version, segment bytes, ring lines
+//! lines 2..6     crash record
+//! lines 8..10    baton (one line, alone in its pair of lines)
+//! lines 10..     ring controller -> executor, then ring executor -> controller
+//! ```
+
+use crate::limits::RING_LINES;
+use crate::ring::{LINE_WORDS, ring_words};
+
+/// "farcall" and a zero byte.
+pub(crate) const MAGIC: u64 = u64::from_le_bytes(*b"farcall\0");
+/// Raised with every change of layout, frames or contract.
+pub(crate) const VERSION: u64 = 1;
+
+/// First word of the crash record.
+pub(crate) const CRASH_WORD: usize = 2 * LINE_WORDS;
+/// First word of the baton.
+pub(crate) const BATON_WORD: usize = 8 * LINE_WORDS;
+/// First word of the ring from the controller to the executor.
+pub(crate) const RING_TO_EXECUTOR_WORD: usize = 10 * LINE_WORDS;
+/// First word of the ring from the executor to the controller.
+pub(crate) const RING_TO_CONTROLLER_WORD: usize = RING_TO_EXECUTOR_WORD + ring_words(RING_LINES);
+/// Words of the whole segment.
+pub(crate) const SEGMENT_WORDS: usize = RING_TO_CONTROLLER_WORD + ring_words(RING_LINES);
+
+/// The first words of every segment of this version.
+pub(crate) const HEADER: [u64; 4] = [MAGIC, VERSION, SEGMENT_WORDS as u64 * 8, RING_LINES as u64];
+
+const _: () = assert!(BATON_WORD.is_multiple_of(2 * LINE_WORDS), "the baton shares no line pair");
+const _: () = assert!(
+    CRASH_WORD + crate::limits::CRASH_FRAMES_MAX + 6 <= BATON_WORD,
+    "the crash record ends before the baton"
+);
