@@ -25,6 +25,9 @@ pub const CRASH_FRAMES_MAX: usize = 16;
 /// Bytes of an out-of-band error message that travel; longer ones are cut.
 pub const ERROR_BYTES_MAX: usize = 64 << 10;
 
+/// Zero-filled sections of one link that hold relocations, and so have to be stored, all together.
+pub const RELOCATED_ZERO_FILL_BYTES_MAX: u64 = 64 << 20;
+
 const _: () = assert!(RING_LINES.is_power_of_two());
 const _: () = assert!(CHUNK_BYTES_MAX + 64 < (RING_LINES - 1) * 64);
 const _: () =

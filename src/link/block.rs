@@ -1,0 +1,200 @@
+//! Blocks: what is placed, each as a whole.
+//!
+//! Invariant: sorted by stripe and [`Rank`], blocks lie in the order in which they will lie in memory.
+
+use std::collections::HashMap;
+
+use super::edge::Edge;
+use super::eh_frame;
+use super::got_plt::GotPlt;
+use super::graph::{DSO_HANDLE_NAME, Definition, LinkGraph};
+use super::object_file::{ObjectFile, Role, Section};
+use super::x86_64::{GOT_ENTRY_BYTES, STUB_BYTES};
+use crate::addr::Prot;
+use crate::error::{Error, Result};
+use crate::limits::RELOCATED_ZERO_FILL_BYTES_MAX;
+
+/// A run of bytes that is placed as a whole.
+pub(super) struct Block {
+    pub(super) content: Content,
+    pub(super) prot: Prot,
+    pub(super) rank: Rank,
+    pub(super) alignment: u64,
+    pub(super) bytes: u64,
+    /// Where it starts, from the start of its stripe. Given by the layout.
+    pub(super) offset: u64,
+}
+
+/// What a block holds.
+pub(super) enum Content {
+    /// A section as it is in its object.
+    Section { input: u32, section: u32 },
+    /// A section whose bytes were rearranged.
+    Rewritten { input: u32, section: u32, content: Vec<u8>, edges: Vec<Edge> },
+    /// The zero word after the last unwind record.
+    EhFrameEnd,
+    /// The GOT.
+    Got,
+    /// The stubs.
+    Stubs,
+    /// Room for a common symbol.
+    Common { global: u32 },
+    /// The word whose address is `__dso_handle`.
+    DsoHandle,
+}
+
+/// The order of blocks within a stripe.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Rank {
+    Preinit,
+    /// By priority.
+    Init(u32),
+    /// By priority.
+    Fini(u32),
+    Plain,
+    /// Sections that code finds by `__start_X`; the number is that of the name.
+    Named(u32),
+    EhFrame,
+    EhFrameEnd,
+    Got,
+    Stubs,
+    /// Zeroes that are not stored.
+    ZeroFill,
+}
+
+/// Makes the blocks of a graph, in the order in which they will lie in memory.
+///
+/// # Errors
+/// Zero fill with relocations is too large.
+pub(super) fn collect(graph: &LinkGraph, tables: &GotPlt) -> Result<Vec<Block>> {
+    let mut blocks = Vec::new();
+    let sets: HashMap<&str, (u32, Prot)> = (0..)
+        .zip(graph.named_sections())
+        .map(|(number, (name, prot))| (name, (number, prot)))
+        .collect();
+    let mut stored_zero_bytes = 0_u64;
+    for (input_id, input) in (0..).zip(&graph.inputs) {
+        for (section_id, section) in input.kept_sections() {
+            let name = input.object.text(section.name);
+            let mut block = section_block(graph, input_id, section_id);
+            if let (Rank::Plain | Rank::ZeroFill, Some((number, prot))) =
+                (block.rank, sets.get(name))
+            {
+                if (block.prot == Prot::Code) != (*prot == Prot::Code) {
+                    return Err(Error::link(format!(
+                        "{}: section {name} is executable in one object and not in another",
+                        input.object.name()
+                    )));
+                }
+                block.rank = Rank::Named(*number);
+                block.prot = *prot;
+            }
+            if section.content.is_none() && block.rank != Rank::ZeroFill {
+                stored_zero_bytes = stored_zero_bytes.saturating_add(section.bytes);
+                if stored_zero_bytes > RELOCATED_ZERO_FILL_BYTES_MAX {
+                    return Err(Error::link(format!(
+                        "{}: section {name}: {stored_zero_bytes} bytes of zero fill with relocations, \
+                         and {RELOCATED_ZERO_FILL_BYTES_MAX} are possible",
+                        input.object.name()
+                    )));
+                }
+            }
+            blocks.push(block);
+        }
+    }
+    add_rooms(graph, &mut blocks);
+    add_tables(tables, &mut blocks);
+    blocks.sort_by_key(|block| (block.prot, block.rank));
+    Ok(blocks)
+}
+
+fn section_block(graph: &LinkGraph, input: u32, section_id: u32) -> Block {
+    let object = &graph.inputs[input as usize].object;
+    let section = object.section(section_id);
+    let as_it_is = Content::Section { input, section: section_id };
+    let (rank, content) = match &section.role {
+        Role::PreinitArray => (Rank::Preinit, as_it_is),
+        Role::InitArray { priority, reversed: false } => (Rank::Init(*priority), as_it_is),
+        Role::FiniArray { priority, reversed: false } => (Rank::Fini(*priority), as_it_is),
+        Role::InitArray { priority, reversed: true } => {
+            (Rank::Init(*priority), reversed(object, input, section_id))
+        }
+        Role::FiniArray { priority, reversed: true } => {
+            (Rank::Fini(*priority), reversed(object, input, section_id))
+        }
+        Role::EhFrame(records) => {
+            let kept = graph.kept_records(input, records);
+            let (content, edges) =
+                eh_frame::pack(object.content(section), records, &kept, &section.edges);
+            (Rank::EhFrame, Content::Rewritten { input, section: section_id, content, edges })
+        }
+        Role::Plain | Role::Thread if section.content.is_none() && section.edges.is_empty() => {
+            (Rank::ZeroFill, as_it_is)
+        }
+        Role::Plain | Role::Thread => (Rank::Plain, as_it_is),
+    };
+    let bytes = match &content {
+        Content::Rewritten { content, .. } => content.len() as u64,
+        _ => section.bytes,
+    };
+    let alignment = match rank {
+        // Arrays of pointers, without gaps.
+        Rank::Preinit | Rank::Init(_) | Rank::Fini(_) => 8,
+        // A list of records, without gaps.
+        Rank::EhFrame => 1,
+        _ => section.alignment,
+    };
+    Block { content, prot: section.prot, rank, alignment, bytes, offset: 0 }
+}
+
+/// An array of function pointers, last one first.
+fn reversed(object: &ObjectFile, input: u32, section_id: u32) -> Content {
+    let section: &Section = object.section(section_id);
+    let words = object.content(section).rchunks_exact(8);
+    let content = words.flatten().copied().collect();
+    let turned = |edge: &Edge| {
+        let start = edge.offset & !7;
+        let last = u32::try_from(section.bytes.saturating_sub(8)).unwrap_or(u32::MAX);
+        Edge { offset: last.saturating_sub(start) + (edge.offset - start), ..*edge }
+    };
+    let edges = section.edges.iter().map(turned).collect();
+    Content::Rewritten { input, section: section_id, content, edges }
+}
+
+/// Common symbols and `__dso_handle`.
+fn add_rooms(graph: &LinkGraph, blocks: &mut Vec<Block>) {
+    let mut room = |content, bytes, alignment| {
+        let (prot, rank) = (Prot::Data, Rank::ZeroFill);
+        blocks.push(Block { content, prot, rank, alignment, bytes, offset: 0 });
+    };
+    for (id, global) in (0..).zip(&graph.globals) {
+        match global.definition {
+            Definition::Common { bytes, alignment, .. } => {
+                room(Content::Common { global: id }, bytes, alignment);
+            }
+            Definition::None if *global.name == *DSO_HANDLE_NAME => {
+                room(Content::DsoHandle, 8, 8);
+            }
+            _ => {}
+        }
+    }
+}
+
+/// The GOT, the stubs and the end of `.eh_frame`, as far as they are needed.
+fn add_tables(tables: &GotPlt, blocks: &mut Vec<Block>) {
+    let mut table = |content, prot, rank, alignment, bytes| {
+        blocks.push(Block { content, prot, rank, alignment, bytes, offset: 0 });
+    };
+    let (entries, stubs) = (tables.entries.len() as u64, tables.stubs.len() as u64);
+    if entries > 0 || tables.is_referred_to {
+        table(Content::Got, Prot::Constants, Rank::Got, 8, entries * GOT_ENTRY_BYTES);
+    }
+    if stubs > 0 {
+        table(Content::Stubs, Prot::Code, Rank::Stubs, 16, stubs * STUB_BYTES);
+    }
+    if blocks.iter().any(|block| block.rank == Rank::EhFrame && block.bytes > 0) {
+        let (prot, rank) = (Prot::Constants, Rank::EhFrameEnd);
+        let (content, bytes) = (Content::EhFrameEnd, eh_frame::END_BYTES);
+        blocks.push(Block { content, prot, rank, alignment: 1, bytes, offset: 0 });
+    }
+}

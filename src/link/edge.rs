@@ -1,0 +1,123 @@
+//! Edges: what a relocation asks for, in words that no architecture owns.
+//!
+//! Invariant: an edge's field lies inside its section; whoever makes an [`Edge`] has checked that.
+
+/// One field of a section that holds a value computed from the address of a symbol.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Edge {
+    /// Where the field starts, in bytes from the start of its section.
+    pub(super) offset: u32,
+    /// The symbol meant, as an index into the symbols of the object the edge came from.
+    pub(super) target: u32,
+    /// The constant that goes into the formula.
+    pub(super) addend: i64,
+    /// What is computed and how it is stored.
+    pub(super) kind: &'static EdgeKind,
+}
+
+/// One row of an architecture's relocation table.
+#[derive(Debug)]
+pub(super) struct EdgeKind {
+    /// The ELF relocation number.
+    pub(super) number: u32,
+    /// The name in the processor supplement, for messages.
+    pub(super) name: &'static str,
+    /// What is computed.
+    pub(super) formula: Formula,
+    /// The size of the field.
+    pub(super) field_bytes: u8,
+    /// Which values the field can hold.
+    pub(super) range: Range,
+}
+
+/// What is computed. S: address of the symbol; A: addend; P: address of the field; G: address of the
+/// symbol's GOT entry; GOT: address of the table; L: address of the symbol, or of its stub when it is far.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Formula {
+    /// No field at all.
+    Nothing,
+    /// S + A
+    Absolute,
+    /// S + A - P
+    Delta,
+    /// L + A - P
+    Branch,
+    /// G + A - P
+    GotDelta,
+    /// G + A - P, or the instruction is rewritten to use S itself when S is near.
+    GotLoad,
+    /// G + A - GOT
+    GotOffset,
+    /// S + A - GOT
+    FromGot,
+    /// GOT + A - P
+    GotBaseDelta,
+    /// The size of the symbol + A
+    Size,
+    /// Something about the thread-local storage of the symbol.
+    Thread(ThreadModel),
+    /// Only a dynamic linker may meet this one.
+    Dynamic,
+}
+
+/// How an access to a thread-local was compiled.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum ThreadModel {
+    /// Argument of `__tls_get_addr` for one symbol.
+    General,
+    /// Argument of `__tls_get_addr` for the start of the module's storage.
+    LocalBase,
+    /// Offset from the start of the module's storage.
+    LocalOffset,
+    /// GOT entry with an offset from the thread pointer.
+    Initial,
+    /// Offset from the thread pointer.
+    Exec,
+    /// Address of a descriptor.
+    Descriptor,
+    /// Mark on the call through a descriptor.
+    DescriptorCall,
+}
+
+/// Which values a field can hold.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Range {
+    /// Every 64-bit value.
+    Any,
+    /// Values that sign extension of the field gives back.
+    Signed,
+    /// Values that zero extension of the field gives back.
+    Unsigned,
+    /// Either of the two.
+    Either,
+}
+
+impl Range {
+    /// True when a field of `field_bytes` bytes holds `value` without loss.
+    pub(super) fn holds(self, value: u64, field_bytes: u8) -> bool {
+        if field_bytes >= 8 {
+            return true;
+        }
+        let free_bits = 64 - 8 * u32::from(field_bytes);
+        let signed = ((value << free_bits).cast_signed() >> free_bits).cast_unsigned() == value;
+        let unsigned = (value << free_bits) >> free_bits == value;
+        match self {
+            Range::Any => true,
+            Range::Signed => signed,
+            Range::Unsigned => unsigned,
+            Range::Either => signed || unsigned,
+        }
+    }
+}
+
+impl Formula {
+    /// True when the value refers to the symbol's GOT entry.
+    pub(super) fn needs_got_entry(self) -> bool {
+        matches!(self, Formula::GotDelta | Formula::GotLoad | Formula::GotOffset)
+    }
+
+    /// True when the value refers to the GOT itself.
+    pub(super) fn needs_got(self) -> bool {
+        matches!(self, Formula::GotOffset | Formula::FromGot | Formula::GotBaseDelta)
+    }
+}

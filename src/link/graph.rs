@@ -1,0 +1,339 @@
+//! The objects of one link and the names that connect them.
+//!
+//! Invariant: `inputs`, their sections and symbols, and `globals` are named by indices that never change;
+//! a section that is not needed is marked as dropped, not removed.
+
+use std::collections::{BTreeMap, HashMap, HashSet};
+use std::fmt;
+use std::sync::Arc;
+
+use super::edge::{Edge, Formula};
+use super::eh_frame::Record;
+use super::object_file::{ObjectFile, Place, Role, Section, Symbol};
+use super::{Archive, Layout, check, eh_frame, strip};
+use crate::addr::{ExecutorAddr, Prot};
+use crate::error::{Error, Result};
+
+/// One batch of objects that is linked together, as one shared library would be.
+///
+/// Hidden names bind inside the graph only. Nothing is removed for lack of references; only duplicates
+/// that lost against another definition go.
+///
+/// After an error of [`add_object`](Self::add_object) or [`add_archive`](Self::add_archive) the graph
+/// holds a part of that object: start again with a new one.
+#[derive(Default)]
+pub struct LinkGraph {
+    pub(super) inputs: Vec<Input>,
+    pub(super) globals: Vec<Global>,
+    pub(super) names: HashMap<Arc<str>, u32>,
+    pub(super) groups: HashSet<Arc<str>>,
+}
+
+/// A name that the graph needs and does not define.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Undefined {
+    /// The name.
+    pub name: Arc<str>,
+    /// True when address 0 will do: every reference is weak.
+    pub weak: bool,
+    /// The first object that refers to it.
+    pub used_by: Arc<str>,
+}
+
+/// A name that the graph defines for others.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Export {
+    /// The name.
+    pub name: Arc<str>,
+    /// True when a definition elsewhere may take its place (weak, COMDAT or common).
+    pub weak: bool,
+}
+
+/// An object as a part of one graph.
+pub(super) struct Input {
+    pub(super) object: ObjectFile,
+    /// Which sections are not needed.
+    pub(super) dropped: Vec<bool>,
+    /// For every symbol its index in `globals`, or [`LOCAL`].
+    pub(super) bindings: Vec<u32>,
+}
+
+/// A relocation, and where it stands.
+#[derive(Clone, Copy)]
+pub(super) struct Site<'a> {
+    pub(super) input_id: u32,
+    pub(super) input: &'a Input,
+    pub(super) section: &'a Section,
+    pub(super) edge: &'a Edge,
+}
+
+/// The binding of a symbol that is its object's own.
+pub(super) const LOCAL: u32 = u32::MAX;
+
+/// A name that objects share.
+pub(super) struct Global {
+    pub(super) name: Arc<str>,
+    pub(super) definition: Definition,
+    /// True when any object says so.
+    pub(super) hidden: bool,
+    /// True when an object needs it and does not accept address 0.
+    pub(super) wanted: bool,
+}
+
+/// Who defines a name.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Definition {
+    /// Nobody yet.
+    None,
+    /// Somebody outside: the address was told.
+    External(ExecutorAddr),
+    /// A symbol of an input.
+    Here { input: u32, symbol: u32, weak: bool },
+    /// The linker makes room; `input` asked for the most.
+    Common { input: u32, bytes: u64, alignment: u64 },
+}
+
+impl LinkGraph {
+    /// A graph without objects.
+    #[must_use]
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Adds an object and binds its names to those that are already there. The object is lent: the graph
+    /// keeps a reference to it until the link is over.
+    ///
+    /// # Errors
+    /// Two objects define the same name, and neither is weak.
+    pub fn add_object(&mut self, object: &ObjectFile) -> Result<()> {
+        self.bind(object)
+    }
+
+    /// Adds the members of an archive that define names which are still undefined (and not just weakly
+    /// wanted), until no member helps any more. Says how many were added.
+    ///
+    /// # Errors
+    /// A needed member is damaged, or defines a name twice.
+    pub fn add_archive(&mut self, archive: &Archive) -> Result<usize> {
+        let mut added = HashSet::new();
+        loop {
+            let before = added.len();
+            let mut index = 0;
+            while let Some(global) = self.globals.get(index) {
+                index += 1;
+                if !global.wanted || global.definition != Definition::None {
+                    continue;
+                }
+                let Some(offset) = archive.find(&global.name) else { continue };
+                if added.insert(offset) {
+                    let member = archive.member(offset)?;
+                    self.bind(&member)?;
+                }
+            }
+            if added.len() == before {
+                return Ok(before);
+            }
+        }
+    }
+
+    /// True when the graph defines `name` for others (hidden names are not for others).
+    #[must_use]
+    pub fn defines(&self, name: &str) -> bool {
+        self.global(name).is_some_and(Global::is_export)
+    }
+
+    /// The names the graph defines for others, in the order in which they came up.
+    pub fn exports(&self) -> impl Iterator<Item = Export> {
+        self.globals.iter().filter(|global| global.is_export()).map(|global| Export {
+            name: Arc::clone(&global.name),
+            weak: !matches!(global.definition, Definition::Here { weak: false, .. }),
+        })
+    }
+
+    /// The names that relocations of needed sections refer to and nobody defines, sorted. Those that the
+    /// linker makes itself (`_GLOBAL_OFFSET_TABLE_`, `__dso_handle`, `__start_X` and `__stop_X` of a
+    /// section X) are not among them.
+    #[must_use]
+    pub fn undefined(&self) -> Vec<Undefined> {
+        let mut needs: BTreeMap<Arc<str>, Undefined> = BTreeMap::new();
+        let sets = self.named_sections();
+        self.visit_edges(|site| {
+            let Some(global) = self.globals.get(site.binding() as usize) else { return };
+            if global.definition != Definition::None || is_provided(&global.name, &sets) {
+                return;
+            }
+            let weak = site.symbol().weak;
+            let need = needs.entry(Arc::clone(&global.name)).or_insert_with(|| Undefined {
+                name: Arc::clone(&global.name),
+                weak,
+                used_by: Arc::clone(site.input.object.shared_name()),
+            });
+            need.weak &= weak;
+        });
+        needs.into_values().collect()
+    }
+
+    /// Tells the address of a name that the graph does not define, or of a weak or common one whose
+    /// definition elsewhere shall take the place of the graph's own. For any other name this does nothing.
+    /// Call it after the last object was added.
+    pub fn define_external(&mut self, name: &str, addr: ExecutorAddr) {
+        let Some(global) = self.names.get(name).and_then(|id| self.globals.get_mut(*id as usize))
+        else {
+            return;
+        };
+        if !matches!(global.definition, Definition::Here { weak: false, .. }) {
+            global.definition = Definition::External(addr);
+        }
+    }
+
+    /// True when some code or data holds addresses in 32 bits (`-fno-pic` code does), so that the image
+    /// has to lie below 2 GiB.
+    #[must_use]
+    pub fn needs_low_addresses(&self) -> bool {
+        let mut low = false;
+        self.visit_edges(|site| {
+            low |= site.edge.kind.formula == Formula::Absolute
+                && site.edge.kind.field_bytes < 8
+                && site.symbol().place != Place::Absolute;
+        });
+        low
+    }
+
+    /// Decides what is loaded and where in the three stripes it lies.
+    ///
+    /// # Errors
+    /// Names are undefined that are not weak ([`Error::symbols`] lists them), or an object uses something
+    /// that cannot be linked.
+    pub fn layout(mut self) -> Result<Layout> {
+        strip::drop_overridden(&mut self);
+        check::refuse_what_cannot_be_linked(&self)?;
+        let missing = self.undefined().into_iter().filter(|need| !need.weak);
+        let missing: Vec<String> = missing.map(|need| need.name.to_string()).collect();
+        if !missing.is_empty() {
+            return Err(Error::symbols_not_found(missing));
+        }
+        Layout::new(self)
+    }
+
+    pub(super) fn global(&self, name: &str) -> Option<&Global> {
+        self.globals.get(*self.names.get(name)? as usize)
+    }
+
+    /// Calls `visit` for every relocation that will be applied.
+    pub(super) fn visit_edges<'a>(&'a self, mut visit: impl FnMut(Site<'a>)) {
+        for (input_id, input) in (0..).zip(&self.inputs) {
+            for (_, section) in input.kept_sections() {
+                if let Role::EhFrame(records) = &section.role {
+                    let kept = self.kept_records(input_id, records);
+                    for edge in eh_frame::kept_edges(records, &kept, &section.edges) {
+                        visit(Site { input_id, input, section, edge });
+                    }
+                } else {
+                    for edge in &section.edges {
+                        visit(Site { input_id, input, section, edge });
+                    }
+                }
+            }
+        }
+    }
+
+    /// Which `.eh_frame` records of an input are needed: those of the functions that it contributes.
+    pub(super) fn kept_records(&self, input_id: u32, records: &[Record]) -> Vec<bool> {
+        let input = &self.inputs[input_id as usize];
+        eh_frame::kept(records, |target| {
+            let own = match self.globals.get(input.bindings[target as usize] as usize) {
+                None => true,
+                Some(global) => matches!(
+                    global.definition,
+                    Definition::Here { input, symbol, .. }
+                        if input == input_id && symbol == target
+                ),
+            };
+            own && !input.is_dropped(input.object.symbol(target).place)
+        })
+    }
+
+    /// The sections whose names are C identifiers, so that `__start_X` and `__stop_X` exist, with the
+    /// stripe all sections of that name go to.
+    pub(super) fn named_sections(&self) -> BTreeMap<&str, Prot> {
+        let mut sets = BTreeMap::new();
+        for input in &self.inputs {
+            for (_, section) in input.kept_sections() {
+                let name = input.object.text(section.name);
+                if matches!(section.role, Role::Plain) && is_c_identifier(name) {
+                    let prot = sets.entry(name).or_insert(section.prot);
+                    if section.prot == Prot::Data {
+                        *prot = Prot::Data;
+                    }
+                }
+            }
+        }
+        sets
+    }
+}
+
+impl fmt::Debug for LinkGraph {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let objects: Vec<&str> = self.inputs.iter().map(|input| input.object.name()).collect();
+        f.debug_struct("LinkGraph")
+            .field("objects", &objects)
+            .field("names", &self.globals.len())
+            .finish_non_exhaustive()
+    }
+}
+
+impl Input {
+    /// The sections that are needed, with their indices.
+    pub(super) fn kept_sections(&self) -> impl Iterator<Item = (u32, &Section)> {
+        let sections = (0..).zip(self.object.sections());
+        sections.zip(&self.dropped).filter(|(_, dropped)| !**dropped).map(|(section, _)| section)
+    }
+
+    /// True for a place in a section that is not needed.
+    pub(super) fn is_dropped(&self, place: Place) -> bool {
+        matches!(place, Place::Section(section) if self.dropped[section as usize])
+    }
+}
+
+impl<'a> Site<'a> {
+    /// The symbol meant, as its object sees it.
+    pub(super) fn symbol(&self) -> &'a Symbol {
+        self.input.object.symbol(self.edge.target)
+    }
+
+    /// The symbol meant, as an index into `globals`, or [`LOCAL`].
+    pub(super) fn binding(&self) -> u32 {
+        self.input.bindings[self.edge.target as usize]
+    }
+}
+
+impl Global {
+    fn is_export(&self) -> bool {
+        !self.hidden
+            && matches!(self.definition, Definition::Here { .. } | Definition::Common { .. })
+    }
+}
+
+/// The name of the GOT.
+pub(super) const GOT_NAME: &str = "_GLOBAL_OFFSET_TABLE_";
+
+/// The name whose address identifies this link to `__cxa_atexit`.
+pub(super) const DSO_HANDLE_NAME: &str = "__dso_handle";
+
+/// Splits `__start_X` or `__stop_X`; the flag is true for the start.
+pub(super) fn section_bound(name: &str) -> Option<(&str, bool)> {
+    let start = name.strip_prefix("__start_").map(|section| (section, true));
+    start.or_else(|| name.strip_prefix("__stop_").map(|section| (section, false)))
+}
+
+fn is_provided(name: &str, sets: &BTreeMap<&str, Prot>) -> bool {
+    name == GOT_NAME
+        || name == DSO_HANDLE_NAME
+        || section_bound(name).is_some_and(|(section, _)| sets.contains_key(section))
+}
+
+fn is_c_identifier(name: &str) -> bool {
+    !name.is_empty()
+        && !name.starts_with(|c: char| c.is_ascii_digit())
+        && name.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_')
+}

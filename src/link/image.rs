@@ -1,0 +1,45 @@
+//! What a link gives: bytes, and what to do with them.
+//!
+//! Invariant: plain data; nothing here refers to the objects it was made of.
+
+use super::SymbolTable;
+use crate::addr::AddrRange;
+
+/// A linked program, ready to be copied to the addresses it was fixed up for.
+#[derive(Debug)]
+pub struct Image {
+    /// The stored bytes of each stripe, in the order of [`Prot::ALL`](crate::Prot::ALL).
+    pub stripes: [Vec<u8>; 3],
+    /// The size of each stripe in memory. What is not stored is zero.
+    pub bytes: [u64; 3],
+    /// The unwind records, to be registered before code that throws runs. The range includes the zero
+    /// word that ends the list.
+    pub eh_frame: Option<AddrRange>,
+    /// An array of functions to call at start, from the first to the last.
+    pub init: Option<AddrRange>,
+    /// An array of functions to call at the end, **from the last to the first**.
+    pub fini: Option<AddrRange>,
+    /// The names of the image.
+    pub symbols: SymbolTable,
+    /// What the link did.
+    pub stats: LinkStats,
+}
+
+/// Counts of one link.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct LinkStats {
+    /// Objects that took part, members of archives included.
+    pub objects: u64,
+    /// Sections that were placed.
+    pub sections: u64,
+    /// Relocations that were applied.
+    pub relocations: u64,
+    /// Loads from the GOT that were rewritten to need none.
+    pub loads_relaxed: u64,
+    /// Entries of the GOT.
+    pub got_entries: u64,
+    /// Stubs for far jumps.
+    pub stubs: u64,
+    /// Bytes of the image in memory.
+    pub bytes: u64,
+}

@@ -1,0 +1,142 @@
+//! Where everything lies, as far as it can be known without addresses.
+//!
+//! Invariant: blocks do not overlap, each is aligned as it asks, and stored blocks come before zero fill.
+
+use std::collections::HashMap;
+use std::fmt;
+
+use super::block::{self, Block, Content, Rank};
+use super::got_plt::GotPlt;
+use super::graph::{Definition, GOT_NAME, LinkGraph, section_bound};
+use crate::error::{Error, Result};
+
+/// A link whose pieces have their places in three stripes, and which waits for their addresses.
+pub struct Layout {
+    pub(super) graph: LinkGraph,
+    pub(super) tables: GotPlt,
+    pub(super) blocks: Vec<Block>,
+    /// For every input and section its block, or [`NO_BLOCK`].
+    pub(super) block_of: Vec<Vec<u32>>,
+    /// Where the names are that the linker defines itself: block and offset.
+    pub(super) placed: HashMap<u32, Spot>,
+    /// The size of each stripe.
+    pub(super) bytes: [u64; 3],
+    /// The stored part of each stripe.
+    pub(super) stored_bytes: [u64; 3],
+}
+
+/// Marks a section that is not placed.
+pub(super) const NO_BLOCK: u32 = u32::MAX;
+
+impl Layout {
+    pub(super) fn new(graph: LinkGraph) -> Result<Layout> {
+        let tables = GotPlt::collect(&graph)?;
+        let mut blocks = block::collect(&graph, &tables)?;
+        let (bytes, stored_bytes) = place(&mut blocks)?;
+        let (block_of, placed) = index(&graph, &blocks);
+        Ok(Layout { graph, tables, blocks, block_of, placed, bytes, stored_bytes })
+    }
+
+    /// How many bytes each stripe takes, in the order of [`Prot::ALL`], zero fill included.
+    #[must_use]
+    pub fn bytes(&self) -> [u64; 3] {
+        self.bytes
+    }
+
+    /// The first and the last of the blocks with such a rank, when there are any.
+    pub(super) fn span(&self, wanted: impl Fn(Rank) -> bool) -> Option<(u32, u32)> {
+        let mut found = (0..).zip(&self.blocks).filter(|(_, block)| wanted(block.rank));
+        let first = found.next()?.0;
+        Some((first, found.last().map_or(first, |(last, _)| last)))
+    }
+}
+
+impl fmt::Debug for Layout {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Layout")
+            .field("graph", &self.graph)
+            .field("blocks", &self.blocks.len())
+            .field("bytes", &self.bytes)
+            .finish_non_exhaustive()
+    }
+}
+
+/// Gives every block its offset; returns the sizes of the stripes and of their stored parts.
+fn place(blocks: &mut [Block]) -> Result<([u64; 3], [u64; 3])> {
+    let (mut ends, mut stored) = ([0_u64; 3], [0_u64; 3]);
+    let mut last_rank = None;
+    for block in blocks {
+        let end = &mut ends[block.prot.index()];
+        let alignment = match (block.rank, last_rank) {
+            // The first record list starts where a word does; the others follow without a gap.
+            (Rank::EhFrame, last) if last != Some(Rank::EhFrame) => 8,
+            _ => block.alignment,
+        };
+        last_rank = Some(block.rank);
+        let next = end.checked_next_multiple_of(alignment).and_then(|offset| {
+            block.offset = offset;
+            offset.checked_add(block.bytes)
+        });
+        *end = next.filter(|end| *end <= STRIPE_BYTES_MAX).ok_or_else(|| {
+            Error::link(format!(
+                "the {:?} stripe would take more than {STRIPE_BYTES_MAX} bytes (a block of {} bytes \
+                 after {end} bytes)",
+                block.prot, block.bytes
+            ))
+        })?;
+        if block.rank != Rank::ZeroFill {
+            stored[block.prot.index()] = *end;
+        }
+    }
+    Ok((ends, stored))
+}
+
+/// No stripe is larger than what an address space holds.
+const STRIPE_BYTES_MAX: u64 = 1 << 47;
+
+/// A block and an offset in it.
+type Spot = (u32, u64);
+
+type Index = (Vec<Vec<u32>>, HashMap<u32, Spot>);
+
+/// Finds the block of every section, and the place of every name the linker defines.
+fn index(graph: &LinkGraph, blocks: &[Block]) -> Index {
+    let sections = |input: &super::graph::Input| vec![NO_BLOCK; input.object.sections().len()];
+    let mut block_of: Vec<Vec<u32>> = graph.inputs.iter().map(sections).collect();
+    let mut placed = HashMap::new();
+    let mut sets: HashMap<&str, (Spot, Spot)> = HashMap::new();
+    let mut define = |name: &str, at| {
+        if let Some(global) = graph.names.get(name)
+            && graph.globals[*global as usize].definition == Definition::None
+        {
+            placed.insert(*global, at);
+        }
+    };
+    let mut commons = Vec::new();
+    for (id, block) in (0..).zip(blocks) {
+        match &block.content {
+            Content::Section { input, section } | Content::Rewritten { input, section, .. } => {
+                block_of[*input as usize][*section as usize] = id;
+                if let Rank::Named(_) = block.rank {
+                    let object = &graph.inputs[*input as usize].object;
+                    let name = object.text(object.section(*section).name);
+                    let set = sets.entry(name).or_insert(((id, 0), (id, 0)));
+                    set.1 = (id, block.bytes);
+                }
+            }
+            Content::Got => define(GOT_NAME, (id, 0)),
+            Content::DsoHandle => define(super::graph::DSO_HANDLE_NAME, (id, 0)),
+            Content::Common { global } => commons.push((*global, (id, 0))),
+            Content::EhFrameEnd | Content::Stubs => {}
+        }
+    }
+    for global in &graph.globals {
+        if let Some((section, is_start)) = section_bound(&global.name)
+            && let Some((start, stop)) = sets.get(section)
+        {
+            define(&global.name, if is_start { *start } else { *stop });
+        }
+    }
+    placed.extend(commons);
+    (block_of, placed)
+}

@@ -1,0 +1,146 @@
+//! Which definition of a name counts.
+//!
+//! A strong definition beats a common one, a common one beats a weak one, and among equals the first wins,
+//! except that two strong ones are an error and that of two common ones each gives its larger size and
+//! alignment. Of the COMDAT groups with one signature the first stays and the sections of the others are
+//! dropped; what they defined binds, by name, to what the first one defines.
+//!
+//! Invariant: the result depends on the order of the objects only where the rules above say so.
+
+use std::sync::Arc;
+
+use super::graph::{Definition, Global, Input, LOCAL, LinkGraph};
+use super::object_file::{ObjectFile, Place, Symbol};
+use crate::error::{Error, Result};
+
+impl LinkGraph {
+    /// Adds an object and resolves its names.
+    pub(super) fn bind(&mut self, object: &ObjectFile) -> Result<()> {
+        let id = u32::try_from(self.inputs.len());
+        let id = id.map_err(|_| Error::link("more than 2^32 objects in one link"))?;
+        let mut input = Input {
+            object: object.clone(),
+            dropped: self.drop_duplicate_groups(object),
+            bindings: Vec::with_capacity(object.symbols().len()),
+        };
+        for (index, symbol) in (0..).zip(object.symbols()) {
+            let binding = match &symbol.global {
+                Some(name) => {
+                    let binding = self.intern(name)?;
+                    let defined = symbol.is_defined() && !input.is_dropped(symbol.place);
+                    self.resolve(binding, object, id, index, defined)?;
+                    binding
+                }
+                None => LOCAL,
+            };
+            input.bindings.push(binding);
+        }
+        self.inputs.push(input);
+        Ok(())
+    }
+
+    /// Which sections of `object` belong to groups that the graph already has.
+    fn drop_duplicate_groups(&mut self, object: &ObjectFile) -> Vec<bool> {
+        let mut dropped = vec![false; object.sections().len()];
+        for group in object.groups() {
+            if !self.groups.insert(Arc::clone(&group.signature)) {
+                group.sections.iter().for_each(|section| dropped[*section as usize] = true);
+            }
+        }
+        for (index, section) in object.sections().iter().enumerate() {
+            if section.linked_to.is_some_and(|linked| dropped[linked as usize]) {
+                dropped[index] = true;
+            }
+        }
+        dropped
+    }
+
+    fn intern(&mut self, name: &Arc<str>) -> Result<u32> {
+        if let Some(id) = self.names.get(name) {
+            return Ok(*id);
+        }
+        let id = u32::try_from(self.globals.len()).ok().filter(|id| *id != LOCAL);
+        let id = id.ok_or_else(|| Error::link("more than 2^32 names in one link"))?;
+        self.names.insert(Arc::clone(name), id);
+        self.globals.push(Global {
+            name: Arc::clone(name),
+            definition: Definition::None,
+            hidden: false,
+            wanted: false,
+        });
+        Ok(id)
+    }
+
+    /// Lets symbol `index` of `object`, which becomes input `id`, take part in the resolution of a name.
+    fn resolve(
+        &mut self,
+        binding: u32,
+        object: &ObjectFile,
+        id: u32,
+        index: u32,
+        defined: bool,
+    ) -> Result<()> {
+        let symbol = object.symbol(index);
+        let old = self.globals[binding as usize].definition;
+        let new = match symbol.place {
+            _ if !defined => Definition::None,
+            Place::Common => {
+                Definition::Common { input: id, bytes: symbol.bytes, alignment: symbol.value }
+            }
+            _ => Definition::Here { input: id, symbol: index, weak: symbol.weak },
+        };
+        let strong = |definition| matches!(definition, Definition::Here { weak: false, .. });
+        if let (Definition::Here { input, .. }, true, true) = (old, strong(old), strong(new)) {
+            let first = match self.inputs.get(input as usize) {
+                Some(input) => input.object.name(),
+                None => object.name(),
+            };
+            let name = &self.globals[binding as usize].name;
+            return Err(Error::link(format!(
+                "`{name}` is defined twice: by {first} and by {}",
+                object.name()
+            )));
+        }
+        let global = &mut self.globals[binding as usize];
+        global.hidden |= symbol.hidden && !is_group_leftover(symbol, defined);
+        global.wanted |= !defined && !symbol.weak;
+        global.definition = prevailing(old, new);
+        Ok(())
+    }
+}
+
+/// The definition that counts, of an earlier and a later one that do not exclude each other.
+fn prevailing(old: Definition, new: Definition) -> Definition {
+    if let (
+        Definition::Common { bytes, alignment, .. },
+        Definition::Common { input, bytes: new_bytes, alignment: new_alignment },
+    ) = (old, new)
+    {
+        let input = if new_bytes > bytes { input } else { owner(old) };
+        let (bytes, alignment) = (bytes.max(new_bytes), alignment.max(new_alignment));
+        return Definition::Common { input, bytes, alignment };
+    }
+    if rank(new) > rank(old) { new } else { old }
+}
+
+fn rank(definition: Definition) -> u32 {
+    match definition {
+        Definition::None => 0,
+        Definition::External(_) => 1,
+        Definition::Here { weak: true, .. } => 2,
+        Definition::Common { .. } => 3,
+        Definition::Here { weak: false, .. } => 4,
+    }
+}
+
+fn owner(definition: Definition) -> u32 {
+    match definition {
+        Definition::Here { input, .. } | Definition::Common { input, .. } => input,
+        Definition::None | Definition::External(_) => LOCAL,
+    }
+}
+
+/// True for a definition that went away with its group: it says nothing about the name any more.
+fn is_group_leftover(symbol: &Symbol, defined: bool) -> bool {
+    symbol.is_defined() && !defined
+}

@@ -1,0 +1,94 @@
+//! What a section is for, as its name, type and flags tell.
+//!
+//! Invariant: decides from the header alone.
+
+use object::elf;
+use object::read::elf::SectionHeader;
+use object::{LittleEndian, elf::SectionHeader64};
+
+use super::object_file::Role;
+
+type Header = SectionHeader64<LittleEndian>;
+const LE: LittleEndian = LittleEndian;
+
+/// The priority of initialisers that name none: after all that do.
+const PRIORITY_LAST: u32 = 65536;
+
+/// The section type some compilers give `.eh_frame`.
+const SHT_X86_64_UNWIND: elf::SectionType = elf::SectionType(0x7000_0001);
+
+/// True for sections that end up in memory. Notes about the object itself do not, nor does `.sframe`, a
+/// second unwind table that cannot be concatenated.
+pub(super) fn is_loaded(name: &str, header: &Header) -> bool {
+    let flags = header.sh_flags(LE);
+    flags.contains(elf::SHF_ALLOC)
+        && !flags.contains(elf::SHF_EXCLUDE)
+        && header.sh_type(LE) != elf::SHT_GNU_SFRAME
+        && !matches!(name, ".note.gnu.property" | ".sframe")
+}
+
+/// True for sections that are written only by relocations, which are all applied before anything runs.
+pub(super) fn is_relro(name: &str, header: &Header) -> bool {
+    const FAMILIES: [&str; 9] = [
+        ".data.rel.ro",
+        ".ldata.rel.ro",
+        ".bss.rel.ro",
+        ".init_array",
+        ".fini_array",
+        ".preinit_array",
+        ".ctors",
+        ".dtors",
+        ".got",
+    ];
+    let in_family = |family: &&str| {
+        name.strip_prefix(*family).is_some_and(|rest| rest.is_empty() || rest.starts_with('.'))
+    };
+    is_eh_frame(name, header)
+        || matches!(
+            header.sh_type(LE),
+            elf::SHT_INIT_ARRAY | elf::SHT_FINI_ARRAY | elf::SHT_PREINIT_ARRAY
+        )
+        || FAMILIES.iter().any(in_family)
+}
+
+fn is_eh_frame(name: &str, header: &Header) -> bool {
+    header.sh_type(LE) == SHT_X86_64_UNWIND || name == ".eh_frame"
+}
+
+/// What the linker does with a section. The records of an `.eh_frame` are found later.
+pub(super) fn role(name: &str, header: &Header) -> Role {
+    if header.sh_flags(LE).contains(elf::SHF_TLS) {
+        return Role::Thread;
+    }
+    if is_eh_frame(name, header) {
+        return Role::EhFrame(Vec::new());
+    }
+    let (family, priority) = array_name(name);
+    let inverted = PRIORITY_LAST - 1;
+    match (header.sh_type(LE), family) {
+        (elf::SHT_PREINIT_ARRAY, _) | (_, ".preinit_array") => Role::PreinitArray,
+        (elf::SHT_INIT_ARRAY, _) | (_, ".init_array") => {
+            Role::InitArray { priority: priority.unwrap_or(PRIORITY_LAST), reversed: false }
+        }
+        (elf::SHT_FINI_ARRAY, _) | (_, ".fini_array") => {
+            Role::FiniArray { priority: priority.unwrap_or(PRIORITY_LAST), reversed: false }
+        }
+        (_, ".ctors") => Role::InitArray {
+            priority: priority.map_or(PRIORITY_LAST, |p| inverted.saturating_sub(p)),
+            reversed: true,
+        },
+        (_, ".dtors") => Role::FiniArray {
+            priority: priority.map_or(PRIORITY_LAST, |p| inverted.saturating_sub(p)),
+            reversed: true,
+        },
+        _ => Role::Plain,
+    }
+}
+
+/// Splits ".init_array.00101" into the array's name and the priority.
+fn array_name(name: &str) -> (&str, Option<u32>) {
+    match name.rsplit_once('.') {
+        Some((family, digits)) if !family.is_empty() => (family, digits.parse().ok()),
+        _ => (name, None),
+    }
+}
