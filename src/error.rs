@@ -32,8 +32,6 @@ pub(crate) enum Kind {
     Disconnected,
     /// The executor process ended.
     Died(Death),
-    /// A deadline passed.
-    TimedOut,
     /// A bounded resource is used up.
     Exhausted,
     /// The caller's arguments cannot be used.
@@ -71,10 +69,6 @@ impl Error {
 
     pub(crate) fn remote(message: impl Into<String>) -> Self {
         Self::new(Kind::Remote, message)
-    }
-
-    pub(crate) fn timed_out(message: impl Into<String>) -> Self {
-        Self::new(Kind::TimedOut, message)
     }
 
     pub(crate) fn symbols_not_found(mut symbols: Vec<String>) -> Self {
@@ -136,12 +130,6 @@ impl Error {
             Kind::Died(death) => Some(death),
             _ => None,
         }
-    }
-
-    /// True when a deadline passed before the operation completed.
-    #[must_use]
-    pub fn is_timed_out(&self) -> bool {
-        self.0.kind == Kind::TimedOut
     }
 
     /// True when a bounded resource (slab, lanes, payload size) is used up.

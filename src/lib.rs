@@ -4,6 +4,8 @@
 pub mod addr;
 #[cfg(not(loom))]
 mod call;
+#[cfg(not(loom))]
+pub mod controller;
 pub mod error;
 #[cfg(not(loom))]
 pub mod executor;

@@ -31,6 +31,10 @@ macro_rules! remote {
     )*};
 }
 
+/// The first argument of an executor's program: `--farcall-executor=SOCKET,PARENT`, the number of the control socket's
+/// descriptor and that of the controller's process.
+pub(crate) const EXECUTOR_ARGUMENT: &str = "--farcall-executor=";
+
 /// The name of the session in the executor, the first argument of the `Memory` functions.
 pub(crate) const SESSION_INSTANCE: &str = "farcall_session_instance";
 

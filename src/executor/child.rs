@@ -4,16 +4,13 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::sync::Arc;
 
 use super::session::Session;
+use crate::call::contract::EXECUTOR_ARGUMENT as ARGUMENT;
 use crate::error::{Error, Result};
 use crate::shm::Segment;
 use crate::sync::Ordering;
 use crate::sys::{process, socket, trap};
 use crate::transport::{Lane, Side};
 use crate::wire::layout;
-
-/// The first argument of an executor: `--farcall-executor=SOCKET,PARENT`, the number of the control socket's
-/// descriptor and that of the parent process.
-pub(crate) const ARGUMENT: &str = "--farcall-executor=";
 
 /// Serves as an executor and exits, if a controller started this process as one; returns at once otherwise.
 ///

@@ -18,5 +18,4 @@ mod program;
 mod session;
 mod wrapper;
 
-pub(crate) use child::ARGUMENT;
 pub use child::serve_if_asked;

@@ -11,5 +11,5 @@ pub(crate) mod lane;
 mod payload;
 mod wait;
 
-pub(crate) use lane::{Incoming, Lane, Side};
+pub(crate) use lane::{Closer, Incoming, Lane, Side};
 pub(crate) use payload::Payload;

@@ -1,0 +1,318 @@
+//! A dylib: objects that are linked into the executor, looked up, run, and removed together.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use super::session::Shared;
+use super::slab::Allocation;
+use crate::call::contract::{
+    Action, DylibLookup, FramesDeregister, FramesRegister, MemoryDeinitialize, MemoryInitialize,
+    ProgramDeregister, ProgramInitialize, ProgramMain, ProgramRegister, Region, Remote,
+    prot_number,
+};
+use crate::error::{Error, Result};
+use crate::link::{Archive, Image, LinkGraph, ObjectFile, SymbolTable};
+use crate::sps::{self, Bytes, Encode};
+use crate::{AddrRange, ExecutorAddr, Prot};
+
+/// The symbol whose address is a program's handle.
+const HANDLE: &str = "__dso_handle";
+/// The functions by which code registers exit handlers.
+const REGISTRARS: [&str; 2] = ["atexit", "__cxa_atexit"];
+
+/// A set of objects in the executor. Objects added are linked at the next [`link`](Dylib::link), which looking up does by
+/// itself. Dropping a dylib leaves its code where it is until the session ends; [`clear`](Dylib::clear) removes it.
+#[derive(Debug)]
+pub struct Dylib {
+    shared: Arc<Shared>,
+    name: String,
+    state: Mutex<State>,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    pending: Option<LinkGraph>,
+    archives: Vec<Archive>,
+    libraries: Vec<String>,
+    /// Everything that can be looked up.
+    symbols: HashMap<String, ExecutorAddr>,
+    handle: ExecutorAddr,
+    linked: Vec<Linked>,
+}
+
+/// What one link left in the executor.
+#[derive(Debug)]
+struct Linked {
+    allocation: Allocation,
+    symbols: Arc<SymbolTable>,
+    /// The address under which dealloc actions are kept, if there are any.
+    initialized: Option<ExecutorAddr>,
+}
+
+/// What one link did, and how long its phases took.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct LinkReport {
+    /// Objects linked, archive members included.
+    pub objects: u64,
+    /// Sections that became part of the image.
+    pub sections: u64,
+    /// Relocations applied.
+    pub relocations: u64,
+    /// Bytes of the image, zero-fill included.
+    pub bytes: u64,
+    /// Resolving, laying out and relocating, without the look-up in the executor.
+    pub link: Duration,
+    /// Looking symbols up in the executor, and writing the image.
+    pub transfer: Duration,
+}
+
+impl Dylib {
+    pub(super) fn new(shared: Arc<Shared>, name: String) -> Self {
+        Self { shared, name, state: Mutex::default() }
+    }
+
+    /// Adds an object; it stays the caller's and may be added to other dylibs as well.
+    ///
+    /// # Errors
+    ///
+    /// When it defines a symbol that the dylib has already, or needs something that cannot be linked.
+    pub fn add_object(&self, object: &ObjectFile) -> Result<()> {
+        self.lock().pending.get_or_insert_default().add_object(object)
+    }
+
+    /// Adds an archive, whose members are linked when they define something that is missing.
+    pub fn add_archive(&self, archive: &Archive) {
+        self.lock().archives.push(archive.clone());
+    }
+
+    /// Opens a shared library in the executor, by file name or path as `dlopen` takes it, at the next link.
+    pub fn add_library(&self, path: impl Into<String>) {
+        self.lock().libraries.push(path.into());
+    }
+
+    /// Links everything that was added since the last time: one message to look symbols up; the code is written through
+    /// shared memory; what must be registered goes ahead of the next call.
+    ///
+    /// # Errors
+    ///
+    /// Symbols that nobody defines, all of them; relocations that cannot be made; want of memory. What was added is
+    /// forgotten then, what was linked before stays.
+    pub fn link(&self) -> Result<LinkReport> {
+        let mut state = self.lock();
+        let outcome = self.link_pending(&mut state);
+        outcome.map_err(|error| error.during(format_args!("linking {}", self.name)))
+    }
+
+    /// The address of a global symbol, linking what is pending first.
+    ///
+    /// # Errors
+    ///
+    /// When the dylib does not define it, or as [`Dylib::link`].
+    pub fn lookup(&self, name: &str) -> Result<ExecutorAddr> {
+        if self.lock().pending.is_some() {
+            self.link()?;
+        }
+        let address = self.lock().symbols.get(name).copied();
+        address.ok_or_else(|| {
+            Error::symbols_not_found(vec![name.to_owned()]).during(format_args!("in {}", self.name))
+        })
+    }
+
+    /// Runs the initializers (static constructors) of what was linked and has not been initialized yet.
+    ///
+    /// # Errors
+    ///
+    /// When the executor dies of it, or as [`Dylib::link`].
+    pub fn initialize(&self) -> Result<()> {
+        if self.lock().pending.is_some() {
+            self.link()?;
+        }
+        let handle = self.lock().handle;
+        self.shared.call::<ProgramInitialize>(&(handle, Vec::new()))
+    }
+
+    /// Runs `main` with these arguments, the program's name first, after the initializers that have not run. Returns
+    /// what main returns. Exit handlers run when the dylib is cleared or the executor exits.
+    ///
+    /// # Errors
+    ///
+    /// When there is no `main`, when the executor ends meanwhile ([`Error::death`], also after the program called
+    /// `exit`), or as [`Dylib::link`].
+    pub fn run_main<A: AsRef<[u8]>>(&self, args: impl IntoIterator<Item = A>) -> Result<i32> {
+        let main = self.lookup("main")?;
+        let handle = self.lock().handle;
+        let args = args.into_iter().map(|arg| Bytes(arg.as_ref().to_vec())).collect();
+        self.shared.call::<ProgramMain>(&(handle, main, args))
+    }
+
+    /// Removes everything from the dylib: exit handlers and finalizers run, unwind information is taken back, the
+    /// memory is free at once. One message at most. Nothing of it may be running.
+    ///
+    /// # Errors
+    ///
+    /// When a dealloc action fails (the rest is still done), or the session is over.
+    pub fn clear(&self) -> Result<()> {
+        let state = std::mem::take(&mut *self.lock());
+        let initialized: Vec<_> = state.linked.iter().filter_map(|one| one.initialized).collect();
+        let outcome = if initialized.is_empty() {
+            Ok(())
+        } else {
+            self.shared.call::<MemoryDeinitialize>(&(self.shared.instance()?, initialized))
+        };
+        let mut slab = self.shared.slab.lock().unwrap_or_else(PoisonError::into_inner);
+        for linked in &state.linked {
+            self.shared.forget(&linked.symbols);
+            slab.free(&linked.allocation);
+        }
+        outcome
+    }
+
+    fn link_pending(&self, state: &mut State) -> Result<LinkReport> {
+        let mut report = LinkReport::default();
+        let started = Instant::now();
+        let Some(mut graph) = state.pending.take() else { return Ok(report) };
+        while self.pull_archives(&mut graph, &state.archives)? > 0 {}
+        report.link += started.elapsed();
+
+        let started = Instant::now();
+        let exits = self.resolve(&mut graph, state)?;
+        report.transfer += started.elapsed();
+
+        let started = Instant::now();
+        let layout = graph.layout()?;
+        let bytes = layout.bytes();
+        let allocation = self.lock_slab().allocate(bytes)?;
+        let parts = self.lock_slab().addresses(&allocation);
+        let image = match layout.fixup(parts.map(|(start, _)| start)) {
+            Ok(image) => image,
+            Err(error) => {
+                self.lock_slab().free(&allocation);
+                return Err(error);
+            }
+        };
+        report.link += started.elapsed();
+
+        let started = Instant::now();
+        {
+            let slab = self.lock_slab();
+            for (prot, content) in Prot::ALL.into_iter().zip(&image.stripes) {
+                slab.write(&allocation, prot, content);
+            }
+        }
+        self.shared.code_written();
+        let posted = self.post_initialize(&image, parts, exits, state);
+        report.transfer += started.elapsed();
+
+        report.objects = image.stats.objects;
+        report.sections = image.stats.sections;
+        report.relocations = image.stats.relocations;
+        report.bytes = bytes.iter().sum();
+        let symbols = Arc::new(image.symbols);
+        self.shared.remember(&symbols);
+        for (name, definition) in symbols.iter() {
+            state.symbols.insert(name.to_string(), definition.address);
+        }
+        let initialized = posted?;
+        state.linked.push(Linked { allocation, symbols, initialized });
+        Ok(report)
+    }
+
+    fn pull_archives(&self, graph: &mut LinkGraph, archives: &[Archive]) -> Result<usize> {
+        archives.iter().try_fold(0, |pulled, archive| Ok(pulled + graph.add_archive(archive)?))
+    }
+
+    /// Finds what the graph does not define: in the dylib first, then in the executor with one message. Returns whether
+    /// it registers exit handlers.
+    fn resolve(&self, graph: &mut LinkGraph, state: &mut State) -> Result<bool> {
+        let mut wanted = Vec::new();
+        let mut exits = false;
+        for undefined in graph.undefined() {
+            let name = &*undefined.name;
+            exits |= name == HANDLE || REGISTRARS.contains(&name);
+            match state.symbols.get(name) {
+                Some(address) => graph.define_external(name, *address),
+                None if name == HANDLE && state.handle.is_null() => {}
+                None if name == HANDLE => graph.define_external(name, state.handle),
+                None => wanted.push((name.to_owned(), !undefined.weak)),
+            }
+        }
+        let libraries = std::mem::take(&mut state.libraries);
+        if wanted.is_empty() && libraries.is_empty() {
+            return Ok(exits);
+        }
+        let query = (libraries, wanted);
+        let found = self.shared.call::<DylibLookup>(&query)?;
+        let wanted = query.1;
+        if found.len() != wanted.len() {
+            return Err(Error::violation(format!(
+                "{} answers to a look-up of {} symbols",
+                found.len(),
+                wanted.len()
+            )));
+        }
+        let mut missing = Vec::new();
+        for ((name, required), address) in wanted.into_iter().zip(found) {
+            match address {
+                Some(address) => graph.define_external(&name, address),
+                None if required => missing.push(name),
+                None => {}
+            }
+        }
+        if missing.is_empty() { Ok(exits) } else { Err(Error::symbols_not_found(missing)) }
+    }
+
+    /// Posts the registration of unwind information and of initializers, if the image has any.
+    fn post_initialize(
+        &self,
+        image: &Image,
+        parts: [(ExecutorAddr, u64); Prot::ALL.len()],
+        exits: bool,
+        state: &mut State,
+    ) -> Result<Option<ExecutorAddr>> {
+        let mut actions: Vec<(Action, Action)> = Vec::new();
+        if let Some(section) = image.eh_frame {
+            let register = self.action::<FramesRegister>(&(section,))?;
+            actions.push((register, self.action::<FramesDeregister>(&(section,))?));
+        }
+        if let Some(handle) = image.symbols.address_of(HANDLE) {
+            state.handle = handle;
+        }
+        if image.init.is_some() || image.fini.is_some() || exits {
+            if state.handle.is_null() {
+                // Nothing names the handle, so any address of the program's own will do.
+                state.handle = parts[Prot::Code.index()].0;
+            }
+            let (code, bytes) = parts[Prot::Code.index()];
+            let code = AddrRange::sized(code, bytes).unwrap_or_default();
+            let (init, fini) = (image.init.unwrap_or_default(), image.fini.unwrap_or_default());
+            let program = (state.handle, code, init, fini);
+            let register = self.action::<ProgramRegister>(&program)?;
+            actions.push((register, self.action::<ProgramDeregister>(&(state.handle,))?));
+        }
+        if actions.is_empty() {
+            return Ok(None);
+        }
+        let regions = Prot::ALL.into_iter().zip(parts).filter(|(_, (_, bytes))| *bytes > 0);
+        let regions: Vec<Region> =
+            regions.map(|(prot, (start, bytes))| (prot_number(prot), start, bytes)).collect();
+        let lowest = regions.iter().map(|(_, start, _)| *start).min();
+        self.shared.post::<MemoryInitialize>(&(self.shared.instance()?, regions, actions))?;
+        Ok(lowest)
+    }
+
+    fn action<R: Remote>(&self, args: &R::Args) -> Result<Action>
+    where
+        R::Args: Encode,
+    {
+        Ok((self.shared.function::<R>()?, Bytes(sps::to_bytes(args))))
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn lock_slab(&self) -> MutexGuard<'_, super::slab::Slab> {
+        self.shared.slab.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}

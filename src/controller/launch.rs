@@ -1,0 +1,157 @@
+//! How an executor is started.
+
+use std::ffi::{CString, OsStr, OsString};
+use std::os::fd::{AsFd, AsRawFd};
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use super::session::Controller;
+use super::supervisor::Supervisor;
+use crate::call::contract::EXECUTOR_ARGUMENT;
+use crate::error::{Error, Result};
+use crate::shm::Segment;
+use crate::sync::Ordering;
+use crate::sys::process::c_string;
+use crate::sys::socket;
+use crate::transport::{Lane, Side};
+use crate::wire::layout;
+
+/// The environment variable that names the executor's program.
+const PROGRAM_VARIABLE: &str = "FARCALL_EXECUTOR";
+/// The name of the executor's program beside the controller's.
+const PROGRAM_NAME: &str = "farcall-executor";
+
+/// Starts executors: a builder, like [`std::process::Command`].
+///
+/// The program is, in this order: the one given, the one named by the environment variable `FARCALL_EXECUTOR`, the
+/// file `farcall-executor` beside the current program. Standard streams, working directory and environment are the
+/// controller's.
+///
+/// # Examples
+///
+/// ```no_run
+/// let controller = farcall::controller::Launch::new().start()?;
+/// println!("{}", controller.triple());
+/// # Ok::<(), farcall::Error>(())
+/// ```
+#[derive(Debug, Clone, Default)]
+pub struct Launch {
+    program: Option<PathBuf>,
+    env: Vec<(OsString, OsString)>,
+}
+
+impl Launch {
+    /// An executor found by environment variable or beside the current program.
+    #[must_use]
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// The executor is this program.
+    #[must_use]
+    pub fn program(mut self, path: impl Into<PathBuf>) -> Self {
+        self.program = Some(path.into());
+        self
+    }
+
+    /// The executor is the current program, started again. Its `main` must call
+    /// [`serve_if_asked`](crate::executor::serve_if_asked) first thing. `FARCALL_EXECUTOR` still has precedence.
+    #[must_use]
+    pub fn this_program(self) -> Self {
+        match (std::env::var_os(PROGRAM_VARIABLE), std::env::current_exe()) {
+            (None, Ok(path)) => self.program(path),
+            _ => self,
+        }
+    }
+
+    /// Adds a variable to the executor's environment.
+    #[must_use]
+    pub fn env(mut self, name: impl Into<OsString>, value: impl Into<OsString>) -> Self {
+        self.env.push((name.into(), value.into()));
+        self
+    }
+
+    /// Starts the executor and waits until it is ready.
+    ///
+    /// # Errors
+    ///
+    /// As [`Launch::spawn`] and [`Spawned::connect`].
+    pub fn start(&self) -> Result<Controller> {
+        self.spawn()?.connect()
+    }
+
+    /// Starts the executor and returns at once: there is time for other work while it comes up.
+    ///
+    /// # Errors
+    ///
+    /// When no program is found, or the system refuses. Nothing is left behind then.
+    pub fn spawn(&self) -> Result<Spawned> {
+        let program = self.find()?;
+        let segment = Segment::create(c"farcall-lane", layout::SEGMENT_WORDS as u64 * 8, false)?;
+        segment.back(0, layout::SEGMENT_WORDS as u64 * 8)?;
+        for (word, value) in segment.words().iter().zip(layout::HEADER) {
+            word.store(value, Ordering::Release);
+        }
+        let segment = Arc::new(segment);
+        let lane = Lane::new(&segment, Side::Controller);
+
+        let (ours, theirs) = socket::pair()?;
+        socket::send_fds(ours.as_fd(), &[segment.file()])?;
+        // The number is free in the child as well: it has this process's descriptors.
+        let at = theirs.as_raw_fd();
+        let argument = format!("{EXECUTOR_ARGUMENT}{at},{}", std::process::id());
+        let args = vec![c_string(program.as_os_str())?, c_string(OsStr::new(&argument))?];
+        let supervisor =
+            Supervisor::start(program, args, self.environment()?, theirs, at, lane.closer())?;
+        Ok(Spawned { supervisor, segment, lane, socket: ours })
+    }
+
+    fn find(&self) -> Result<PathBuf> {
+        if let Some(program) = &self.program {
+            return Ok(program.clone());
+        }
+        if let Some(program) = std::env::var_os(PROGRAM_VARIABLE) {
+            return Ok(program.into());
+        }
+        let beside = std::env::current_exe().ok().map(|path| path.with_file_name(PROGRAM_NAME));
+        beside.filter(|path| path.exists()).ok_or_else(|| {
+            Error::invalid(format!(
+                "no executor: give Launch::program, set {PROGRAM_VARIABLE}, or put {PROGRAM_NAME} \
+                 beside the current program"
+            ))
+        })
+    }
+
+    fn environment(&self) -> Result<Vec<CString>> {
+        let inherited =
+            std::env::vars_os().filter(|(name, _)| self.env.iter().all(|(other, _)| other != name));
+        inherited
+            .chain(self.env.iter().cloned())
+            .map(|(mut name, value)| {
+                name.push("=");
+                name.push(value);
+                c_string(&name)
+            })
+            .collect()
+    }
+}
+
+/// An executor that was started and may not be ready yet. Dropping it ends the process.
+#[derive(Debug)]
+pub struct Spawned {
+    pub(super) supervisor: Supervisor,
+    pub(super) segment: Arc<Segment>,
+    pub(super) lane: Lane,
+    pub(super) socket: std::os::fd::OwnedFd,
+}
+
+impl Spawned {
+    /// Waits until the executor is ready, and reserves a slab in it.
+    ///
+    /// # Errors
+    ///
+    /// When it ended before, is of another build, or has no room for the slab; the process is gone then.
+    pub fn connect(self) -> Result<Controller> {
+        Controller::connect(self)
+    }
+}

@@ -1,0 +1,20 @@
+//! The controller: the process in which code is compiled and linked.
+//!
+//! [`Launch`] starts an executor, [`Controller`] is the session with it, a [`Dylib`] is a set of linked objects in it that
+//! can be looked up, run and removed.
+//!
+//! Threads: every type here may be shared between threads; calls to one executor take turns.
+//!
+//! Invariant: the controller trusts no byte that comes from the executor, and writes its memory only through its own
+//! mappings.
+#![forbid(unsafe_code)]
+
+mod dylib;
+mod launch;
+mod session;
+mod slab;
+mod supervisor;
+
+pub use dylib::{Dylib, LinkReport};
+pub use launch::{Launch, Spawned};
+pub use session::{Controller, Killer, Traffic};

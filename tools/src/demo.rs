@@ -1,0 +1,10 @@
+//! `farcall demo`.
+
+use crate::status::Failure;
+
+#[derive(clap::Args)]
+pub(crate) struct Options {}
+
+pub(crate) fn demo(_options: &Options) -> Result<i32, Failure> {
+    Ok(0)
+}

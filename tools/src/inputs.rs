@@ -1,0 +1,121 @@
+//! The files of a program, as given on the command line: objects, archives, libraries.
+
+use std::io::ErrorKind;
+use std::path::{Path, PathBuf};
+
+use farcall::controller::Dylib;
+use farcall::link::{Archive, ObjectFile};
+
+use crate::status::{Failure, LINK, NOT_FOUND, TOOL};
+
+/// Where `-l` looks after the folders given with `-L`: where Linux distributions keep libraries.
+const LIBRARY_FOLDERS: [&str; 6] = [
+    "/usr/local/lib",
+    "/lib/x86_64-linux-gnu",
+    "/usr/lib/x86_64-linux-gnu",
+    "/lib64",
+    "/usr/lib64",
+    "/usr/lib",
+];
+
+/// What a program is made of, read and checked.
+pub(crate) struct Inputs {
+    objects: Vec<ObjectFile>,
+    archives: Vec<Archive>,
+    libraries: Vec<String>,
+}
+
+impl Inputs {
+    /// Reads `files`, and finds each of `names` as `-l` does in `folders`: a shared library, or else an archive.
+    pub(crate) fn read(
+        files: &[PathBuf],
+        names: &[String],
+        folders: &[PathBuf],
+    ) -> Result<Self, Failure> {
+        let mut inputs = Self { objects: Vec::new(), archives: Vec::new(), libraries: Vec::new() };
+        for path in files {
+            inputs.add(path)?;
+        }
+        for name in names {
+            match find_library(name, folders) {
+                Some(Library::Shared(path)) => inputs.libraries.push(path),
+                Some(Library::Archive(path)) => inputs.add(&path)?,
+                None => {
+                    return Err(Failure::new(LINK, format_args!("-l{name}: no such library")));
+                }
+            }
+        }
+        Ok(inputs)
+    }
+
+    /// Adds everything to `dylib`.
+    pub(crate) fn add_to(&self, dylib: &Dylib) -> Result<(), Failure> {
+        for object in &self.objects {
+            dylib.add_object(object)?;
+        }
+        for archive in &self.archives {
+            dylib.add_archive(archive);
+        }
+        for library in &self.libraries {
+            dylib.add_library(library);
+        }
+        Ok(())
+    }
+
+    fn add(&mut self, path: &Path) -> Result<(), Failure> {
+        let name = path.display().to_string();
+        let bytes = std::fs::read(path).map_err(|error| {
+            let missing = error.kind() == ErrorKind::NotFound;
+            let status = if missing { NOT_FOUND } else { TOOL };
+            Failure::new(status, format_args!("{name}: {error}"))
+        })?;
+        if bytes.starts_with(b"!<arch>\n") || bytes.starts_with(b"!<thin>\n") {
+            self.archives.push(Archive::parse(name, bytes)?);
+        } else {
+            self.objects.push(ObjectFile::parse(name, bytes)?);
+        }
+        Ok(())
+    }
+}
+
+enum Library {
+    /// A path for the dynamic linker.
+    Shared(String),
+    Archive(PathBuf),
+}
+
+fn find_library(name: &str, folders: &[PathBuf]) -> Option<Library> {
+    let standard = LIBRARY_FOLDERS.iter().map(Path::new);
+    let shared = format!("lib{name}.so");
+    for folder in folders.iter().map(PathBuf::as_path).chain(standard) {
+        if let Some(path) = shared_library(folder, &shared) {
+            return Some(Library::Shared(path.display().to_string()));
+        }
+        let archive = folder.join(format!("lib{name}.a"));
+        if archive.is_file() {
+            return Some(Library::Archive(archive));
+        }
+    }
+    None
+}
+
+/// `libNAME.so`, unless it is a linker script, or the first `libNAME.so.VERSION`.
+fn shared_library(folder: &Path, name: &str) -> Option<PathBuf> {
+    let plain = folder.join(name);
+    let is_elf = |path: &Path| {
+        let mut magic = [0; 4];
+        let read = std::fs::File::open(path)
+            .and_then(|mut file| std::io::Read::read_exact(&mut file, &mut magic));
+        read.is_ok() && magic == *b"\x7fELF"
+    };
+    if is_elf(&plain) {
+        return Some(plain);
+    }
+    let prefix = format!("{name}.");
+    let entries = std::fs::read_dir(folder).ok()?;
+    let versions = entries.flatten().map(|entry| entry.path()).filter(|path| {
+        let name = path.file_name().and_then(|name| name.to_str());
+        name.is_some_and(|name| name.starts_with(&prefix)) && is_elf(path)
+    });
+    versions.min()
+}

@@ -1,0 +1,167 @@
+//! `farcall run`: link a program into another process and run it, as if it had been linked natively.
+
+use std::ffi::OsString;
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+use farcall::controller::{Controller, Killer, Launch, LinkReport, Traffic};
+
+use crate::inputs::Inputs;
+use crate::status::{Failure, TIMED_OUT};
+
+#[derive(clap::Args)]
+pub(crate) struct Options {
+    /// Objects and archives, in any order; members of archives are linked when something needs them.
+    #[arg(required = true, value_name = "FILE")]
+    files: Vec<PathBuf>,
+    /// Link with this library: libNAME.so, opened in the executor, or else libNAME.a.
+    #[arg(short = 'l', value_name = "NAME")]
+    libraries: Vec<String>,
+    /// Look for libraries in this folder first.
+    #[arg(short = 'L', value_name = "DIR")]
+    folders: Vec<PathBuf>,
+    /// Print what was linked and sent and how long each phase took, on standard error.
+    #[arg(long)]
+    stats: bool,
+    /// Print the statistics as one JSON object.
+    #[arg(long)]
+    json: bool,
+    /// Kill the program after this time: 500ms, 10s, 2m.
+    #[arg(long, value_name = "DUR", value_parser = duration)]
+    timeout: Option<Duration>,
+    /// The program's arguments.
+    #[arg(last = true, value_name = "ARGS")]
+    args: Vec<OsString>,
+}
+
+/// Runs the program and returns its exit status.
+pub(crate) fn run(options: &Options) -> Result<i32, Failure> {
+    let spawned = Launch::new().this_program().spawn()?;
+    let started = Instant::now();
+    let inputs = Inputs::read(&options.files, &options.libraries, &options.folders)?;
+    let load = started.elapsed();
+
+    let started = Instant::now();
+    let controller = spawned.connect()?;
+    let connect = started.elapsed();
+    let timer = options.timeout.map(|patience| Timer::start(patience, controller.killer()));
+
+    let program = controller.create_dylib("program");
+    inputs.add_to(&program)?;
+    let report = program.link()?;
+    // A program without `main` is refused before anything of it runs.
+    program.lookup("main")?;
+    let before_main = controller.traffic();
+
+    let started = Instant::now();
+    let status = finish(&controller, program.run_main(arguments(options)));
+    if timer.is_some_and(|timer| timer.rang()) {
+        let patience = options.timeout.unwrap_or_default();
+        return Err(Failure::new(TIMED_OUT, format_args!("killed after {patience:?}")));
+    }
+    let status = status?;
+    if options.stats || options.json {
+        let phases = Phases { load, connect, run: started.elapsed() };
+        print(options.json, report, before_main, phases);
+    }
+    Ok(status)
+}
+
+/// Ends the executor the way the program's process would have ended, and returns the exit status.
+fn finish(controller: &Controller, main: farcall::Result<i32>) -> Result<i32, Failure> {
+    let ended = main.and_then(|status| controller.exit(status));
+    match ended {
+        Ok(status) => Ok(status),
+        // The program itself called exit.
+        Err(error) => match error.death().and_then(|death| death.exit_status) {
+            Some(status) => Ok(status),
+            None => Err(error.into()),
+        },
+    }
+}
+
+/// The program's `argv`: the first file stands for its name.
+fn arguments(options: &Options) -> Vec<Vec<u8>> {
+    let name = options.files.first().map(|path| path.as_os_str().as_bytes().to_vec());
+    name.into_iter().chain(options.args.iter().map(|arg| arg.clone().into_vec())).collect()
+}
+
+/// Kills the program when its time is up.
+struct Timer(Arc<AtomicBool>);
+
+impl Timer {
+    fn start(patience: Duration, killer: Killer) -> Self {
+        let rang = Arc::new(AtomicBool::new(false));
+        let flag = Arc::clone(&rang);
+        std::thread::spawn(move || {
+            std::thread::sleep(patience);
+            flag.store(true, Ordering::SeqCst);
+            killer.kill();
+        });
+        Self(rang)
+    }
+
+    fn rang(&self) -> bool {
+        self.0.load(Ordering::SeqCst)
+    }
+}
+
+/// How long the phases took that the link report does not have.
+struct Phases {
+    load: Duration,
+    connect: Duration,
+    run: Duration,
+}
+
+fn print(json: bool, link: LinkReport, traffic: Traffic, phases: Phases) {
+    let us = |time: Duration| time.as_micros();
+    if json {
+        eprintln!(
+            "{{\"objects\":{},\"sections\":{},\"relocations\":{},\"bytes\":{},\"messages\":{},\
+             \"round_trips_before_main\":{},\"load_us\":{},\"connect_us\":{},\"link_us\":{},\
+             \"transfer_us\":{},\"run_us\":{}}}",
+            link.objects,
+            link.sections,
+            link.relocations,
+            link.bytes,
+            traffic.calls,
+            traffic.round_trips,
+            us(phases.load),
+            us(phases.connect),
+            us(link.link),
+            us(link.transfer),
+            us(phases.run)
+        );
+        return;
+    }
+    eprintln!(
+        "linked {} objects: {} sections, {} relocations, {} bytes",
+        link.objects, link.sections, link.relocations, link.bytes
+    );
+    eprintln!("sent {} messages, {} round trips before main", traffic.calls, traffic.round_trips);
+    eprintln!(
+        "load {} us, connect {} us, link {} us, transfer {} us, run {} us",
+        us(phases.load),
+        us(phases.connect),
+        us(link.link),
+        us(link.transfer),
+        us(phases.run)
+    );
+}
+
+fn duration(text: &str) -> Result<Duration, String> {
+    let split = text.find(|c: char| c != '.' && !c.is_ascii_digit()).unwrap_or(text.len());
+    let (number, unit) = text.split_at(split);
+    let number: f64 = number.parse().map_err(|_| format!("{text}: not a time"))?;
+    let seconds = match unit {
+        "ms" => number / 1e3,
+        "" | "s" => number,
+        "m" => number * 60.0,
+        "h" => number * 3600.0,
+        _ => return Err(format!("{text}: the unit is ms, s, m or h")),
+    };
+    Duration::try_from_secs_f64(seconds).map_err(|error| format!("{text}: {error}"))
+}
