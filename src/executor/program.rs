@@ -98,8 +98,12 @@ impl Serve for ProcessExit {
     }
 }
 
-/// Runs the initializers of every registration of `handle` that have not run, in order of registration.
+/// Runs the initializers of every registration of `handle` that have not run, in order of registration. A program without
+/// initializers, finalizers and exit handlers is not registered and has the null handle.
 fn initialize(handle: ExecutorAddr, arguments: &Arguments) -> Result<()> {
+    if handle.is_null() {
+        return Ok(());
+    }
     loop {
         let functions = {
             let mut programs = lock();
