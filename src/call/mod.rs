@@ -10,5 +10,7 @@
 
 pub(crate) mod contract;
 mod endpoint;
+#[cfg(test)]
+mod tests;
 
 pub(crate) use endpoint::{Endpoint, Handler};

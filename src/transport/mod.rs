@@ -9,6 +9,8 @@
 
 pub(crate) mod lane;
 mod payload;
+#[cfg(test)]
+mod tests;
 mod wait;
 
 pub(crate) use lane::{Closer, Incoming, Lane, Side};

@@ -1,0 +1,91 @@
+//! Calls both ways over a lane in one process.
+
+use std::cell::RefCell;
+use std::sync::Arc;
+use std::thread;
+
+use super::{Endpoint, Handler};
+use crate::shm::Segment;
+use crate::sps::Status;
+use crate::transport::{Lane, Payload, Side};
+use crate::wire::layout;
+
+fn endpoints() -> (Endpoint, Endpoint) {
+    let bytes = layout::SEGMENT_WORDS as u64 * 8;
+    let segment = Arc::new(Segment::create(c"test", bytes, false).expect("memory"));
+    let end = |side| Endpoint::new(Lane::new(&segment, side));
+    (end(Side::Controller), end(Side::Executor))
+}
+
+struct NoCalls;
+
+impl Handler for NoCalls {
+    fn handle(&self, target: u64, _args: &[u8]) -> Result<Payload, String> {
+        Err(format!("nobody is called {target}"))
+    }
+}
+
+/// Target 1 echoes, 2 fails; remembers the targets of the calls it ran.
+#[derive(Default)]
+struct Echo(RefCell<Vec<u64>>);
+
+impl Handler for Echo {
+    fn handle(&self, target: u64, args: &[u8]) -> Result<Payload, String> {
+        self.0.borrow_mut().push(target);
+        match target {
+            2 => Err("no, said two".to_owned()),
+            _ => Ok(Payload::from(args.to_vec())),
+        }
+    }
+}
+
+/// Runs `body` against an executor end that echoes; returns the targets that ran.
+fn with_echo(body: impl FnOnce(&mut Endpoint)) -> Vec<u64> {
+    let (mut ours, mut theirs) = endpoints();
+    let server = thread::spawn(move || {
+        let echo = Echo::default();
+        theirs.serve(&echo, b"setup").expect("an orderly end");
+        echo.0.into_inner()
+    });
+    assert_eq!(ours.receive_setup().expect("setup")[..], *b"setup");
+    body(&mut ours);
+    ours.hang_up(Status(Ok(()))).expect("sent");
+    server.join().expect("no panic")
+}
+
+#[test]
+fn results_and_failures_are_told_apart() {
+    with_echo(|end| {
+        let call = |end: &mut Endpoint, target| end.call(&NoCalls, target, b"text");
+        assert_eq!(call(end, 1).expect("a result")[..], *b"text");
+        let error = call(end, 2).expect_err("a failure");
+        assert!(error.is_remote() && !error.is_disconnected(), "{error:?}");
+        assert_eq!(error.to_string(), "no, said two");
+        assert_eq!(call(end, 1).expect("goes on").len(), 4);
+        assert_eq!((end.calls(), end.round_trips()), (3, 3));
+    });
+}
+
+#[test]
+fn what_is_posted_runs_first_and_its_failure_stops_the_call() {
+    let ran = with_echo(|end| {
+        end.post(3, b"ahead").expect("posted");
+        end.call(&NoCalls, 1, b"").expect("a result");
+        end.post(3, b"ahead").expect("posted");
+        end.post(2, b"fails").expect("posted");
+        end.post(3, b"not run").expect("posted");
+        let error = end.call(&NoCalls, 1, b"not run").expect_err("what went ahead failed");
+        assert!(error.to_string().contains("no, said two"), "{error}");
+        end.call(&NoCalls, 4, b"").expect("the next call is a new beginning");
+        assert_eq!((end.calls(), end.round_trips()), (7, 3));
+    });
+    assert_eq!(ran, [3, 1, 3, 2, 4]);
+}
+
+#[test]
+fn a_peer_that_hangs_up_says_why() {
+    let (mut ours, mut theirs) = endpoints();
+    theirs.hang_up(Status(Err("out of patience".to_owned()))).expect("sent");
+    let error = ours.receive_setup().expect_err("no setup");
+    assert!(error.is_disconnected() && error.to_string().contains("out of patience"), "{error}");
+}
