@@ -4,10 +4,10 @@
 
 use std::ffi::c_void;
 
-use super::wrapper::Serve;
+use super::wrapper::{Serve, pointer};
+use crate::AddrRange;
 use crate::call::contract::{FramesDeregister, FramesRegister};
 use crate::error::Result;
-use crate::{AddrRange, ExecutorAddr};
 
 impl Serve for FramesRegister {
     fn serve((section,): (AddrRange,)) -> Result<()> {
@@ -24,10 +24,6 @@ impl Serve for FramesDeregister {
         unsafe { __deregister_frame(pointer(section.start)) };
         Ok(())
     }
-}
-
-fn pointer(addr: ExecutorAddr) -> *const c_void {
-    std::ptr::with_exposed_provenance(usize::try_from(addr.get()).unwrap_or(0))
 }
 
 unsafe extern "C" {

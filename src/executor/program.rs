@@ -11,7 +11,7 @@
 use std::ffi::{CString, c_char, c_int, c_void};
 use std::sync::{Mutex, MutexGuard, Once, PoisonError};
 
-use super::wrapper::Serve;
+use super::wrapper::{Serve, pointer};
 use crate::call::contract::{
     ProcessExit, ProgramDeregister, ProgramInitialize, ProgramMain, ProgramRegister,
 };
@@ -86,7 +86,7 @@ impl Serve for ProgramMain {
         let arguments = Arguments::new(&args)?;
         initialize(handle, &arguments)?;
         // SAFETY: the controller looked this symbol up as `main`, and the executor obeys the controller.
-        let main: Main = unsafe { std::mem::transmute(main.get() as usize as *const c_void) };
+        let main: Main = unsafe { std::mem::transmute(pointer::<c_void>(main)) };
         Ok(arguments.pass_to(main))
     }
 }
@@ -187,10 +187,12 @@ pub(super) extern "C" fn atexit(function: ExitHandler) -> c_int {
 
 /// The function addresses in an array of the controller's making.
 fn functions(array: AddrRange) -> Vec<usize> {
-    let start: *const usize = std::ptr::with_exposed_provenance(array.start.get() as usize);
     let count = usize::try_from(array.bytes()).unwrap_or(0) / size_of::<usize>();
+    if count == 0 {
+        return Vec::new();
+    }
     // SAFETY: the controller names an aligned array in its slab, which is mapped as long as the program is registered.
-    (0..count).map(|at| unsafe { start.add(at).read() }).collect()
+    unsafe { std::slice::from_raw_parts(pointer(array.start), count) }.to_vec()
 }
 
 /// An `argv` that lives as long as the process: programs keep pointers into theirs.

@@ -5,7 +5,7 @@
 //! out-of-band error, a NUL-terminated message from `malloc`.
 #![allow(unsafe_code, reason = "calls and provides C functions by address")]
 
-use std::ffi::{CStr, c_char};
+use std::ffi::{CStr, c_char, c_void};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use crate::ExecutorAddr;
@@ -38,6 +38,12 @@ pub(super) fn offer<R: Serve>() -> (String, ExecutorAddr) {
     (R::NAME.to_owned(), ExecutorAddr::new(wrapper as usize as u64))
 }
 
+/// The pointer that an address of this process is.
+#[expect(clippy::cast_possible_truncation, reason = "an address of this process fits a pointer")]
+pub(super) fn pointer<T>(addr: ExecutorAddr) -> *const T {
+    std::ptr::with_exposed_provenance(addr.get() as usize)
+}
+
 /// Calls the wrapper function at `target`; `Err` is its out-of-band error.
 ///
 /// # Safety
@@ -48,7 +54,8 @@ pub(super) unsafe fn call(target: u64, args: &[u8]) -> std::result::Result<Paylo
         return Err("call of address 0".to_owned());
     }
     // SAFETY: the caller vouches for the address; a function pointer is an address on every target we have.
-    let wrapper: Wrapper = unsafe { std::mem::transmute(target as usize) };
+    let wrapper: Wrapper =
+        unsafe { std::mem::transmute(pointer::<c_void>(ExecutorAddr::new(target))) };
     // SAFETY: the caller vouches for the function, and the arguments outlive the call.
     let buffer = unsafe { wrapper(args.as_ptr().cast(), args.len()) };
     // SAFETY: a wrapper function returns a buffer that belongs to its caller.

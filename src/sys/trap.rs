@@ -116,12 +116,13 @@ pub(crate) fn read(record: &[AtomicU64]) -> Option<Crash> {
 
 extern "C" fn on_signal(signal: c_int, info: *mut libc::siginfo_t, context: *mut c_void) {
     // SAFETY: the kernel passes a valid siginfo to a handler installed with SA_SIGINFO.
-    let code = unsafe { (*info).si_code };
+    let info = unsafe { &*info };
+    let code = info.si_code;
     if let Some(trap) = TRAP.get()
         && trap.record[0].compare_exchange(0, 1, Ordering::Relaxed, Ordering::Relaxed).is_ok()
     {
-        // SAFETY: as above; the address is meaningful for faults and read as a number for the others.
-        let address = unsafe { (*info).si_addr() } as u64;
+        // SAFETY: every siginfo has these bytes; they mean an address for faults and are a number for the others.
+        let address = unsafe { info.si_addr() } as u64;
         let (pc, sp) = registers(context.cast());
         trap.write(signal, code, address, pc, sp);
     }

@@ -17,7 +17,7 @@ fn lanes() -> (Lane, Lane, Arc<Segment>) {
 }
 
 fn pattern(bytes: usize) -> Vec<u8> {
-    (0..bytes).map(|at| (at * 7 + bytes) as u8).collect()
+    (0..bytes).map(|at| (at * 7 + bytes).to_le_bytes()[0]).collect()
 }
 
 /// Answers each call with its own payload until a hangup comes; returns the sequence numbers of posted calls.
@@ -72,15 +72,16 @@ fn posted_messages_arrive_in_order_before_the_call_however_many() {
     let server = thread::spawn(move || echo(other));
     lane.receive().expect("setup");
     let mut number = 0;
-    for round in 0..20 {
+    for round in 0..20_usize {
         for _ in 0..round * 100 {
             number += 1;
-            let payload = pattern((number * 13) as usize % 300);
-            lane.post(Kind::Call, number, 0, &payload).expect("posted");
+            let payload = pattern(number * 13 % 300);
+            lane.post(Kind::Call, number as u64, 0, &payload).expect("posted");
         }
         lane.send(Kind::Call, 5, &[1; 41]).expect("sent");
         assert_eq!(lane.receive().expect("received").payload[..], [1; 41]);
     }
+    let number = number as u64;
     lane.post(Kind::Call, number + 1, 0, &pattern(3 * CHUNK_BYTES_MAX)).expect("posted");
     lane.send(Kind::Hangup, 0, &[]).expect("sent");
     let posted = server.join().expect("no panic");
