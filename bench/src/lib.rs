@@ -25,6 +25,7 @@ mod serve;
 mod shared;
 mod spread;
 mod table;
+mod tiny_object;
 
 pub use contender::Contender;
 pub use contest::{Contest, Effort};
@@ -33,6 +34,7 @@ pub use machine::Machine;
 pub use report::{Regime, Report, Row, Section};
 pub use serve::serve_if_child;
 pub use spread::Spread;
+pub use tiny_object::{TinyObject, tiny_code};
 
 /// What every fallible function of the harness returns; an error ends the contest.
 pub type Result<T> = std::result::Result<T, Box<dyn std::error::Error + Send + Sync>>;

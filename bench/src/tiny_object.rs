@@ -1,0 +1,193 @@
+//! Small relocatable objects, made without a compiler: machine code in, ELF x86-64 out.
+//!
+//! Invariant: what is made is an ordinary object; nothing in it says that no compiler made it.
+
+use object::write::{
+    Object, Relocation, SectionId, StandardSection, Symbol, SymbolId, SymbolSection,
+};
+use object::{
+    Architecture, BinaryFormat, Endianness, RelocationFlags, SymbolFlags, SymbolKind, SymbolScope,
+    elf,
+};
+
+/// An object under construction: functions in `.text`, variables in `.data`, fields that refer to
+/// symbols of this object or of others.
+///
+/// # Examples
+/// ```
+/// use farcall_bench::{TinyObject, tiny_code};
+/// let object = TinyObject::new().function("echo", tiny_code::NULL_CALL).bytes();
+/// assert_eq!(object[..4], *b"\x7fELF");
+/// ```
+#[derive(Debug)]
+pub struct TinyObject {
+    object: Object<'static>,
+    /// Where the symbol that was added last begins.
+    last: Option<(SectionId, u64)>,
+}
+
+impl TinyObject {
+    /// An object that defines nothing.
+    #[must_use]
+    pub fn new() -> TinyObject {
+        let object = Object::new(BinaryFormat::Elf, Architecture::X86_64, Endianness::Little);
+        TinyObject { object, last: None }
+    }
+
+    /// Adds a global function with this machine code, which must not depend on where it lies except
+    /// through [`call_at`](Self::call_at) and [`data_at`](Self::data_at).
+    #[must_use]
+    pub fn function(self, name: &str, code: &[u8]) -> TinyObject {
+        self.define(name, StandardSection::Text, SymbolKind::Text, code)
+    }
+
+    /// Adds a global variable with this first value, aligned to 8.
+    #[must_use]
+    pub fn variable(self, name: &str, value: &[u8]) -> TinyObject {
+        self.define(name, StandardSection::Data, SymbolKind::Data, value)
+    }
+
+    /// Makes the four bytes at `offset` of the function added last the operand of a `call` or `jmp`
+    /// to `symbol`, which need not be defined here.
+    ///
+    /// # Panics
+    /// When nothing was added yet.
+    #[must_use]
+    pub fn call_at(self, offset: u64, symbol: &str) -> TinyObject {
+        self.distance_at(offset, symbol, elf::R_X86_64_PLT32)
+    }
+
+    /// Makes the four bytes at `offset` of the function added last the distance from the
+    /// instruction's end, which they are, to the variable `symbol`, which need not be defined here.
+    ///
+    /// # Panics
+    /// When nothing was added yet.
+    #[must_use]
+    pub fn data_at(self, offset: u64, symbol: &str) -> TinyObject {
+        self.distance_at(offset, symbol, elf::R_X86_64_PC32)
+    }
+
+    /// The object file.
+    ///
+    /// # Panics
+    /// When a name contains a NUL byte.
+    #[must_use]
+    pub fn bytes(&self) -> Vec<u8> {
+        self.object.write().expect("names of an object have no NUL byte")
+    }
+
+    fn define(
+        mut self,
+        name: &str,
+        section: StandardSection,
+        kind: SymbolKind,
+        bytes: &[u8],
+    ) -> TinyObject {
+        let alignment = if kind == SymbolKind::Text { 16 } else { 8 };
+        let section = self.object.section_id(section);
+        let symbol = self.symbol(name);
+        let start = self.object.add_symbol_data(symbol, section, bytes, alignment);
+        self.object.symbol_mut(symbol).kind = kind;
+        self.last = Some((section, start));
+        self
+    }
+
+    fn distance_at(mut self, offset: u64, symbol: &str, r_type: elf::RelocationType) -> TinyObject {
+        let (section, start) = self.last.expect("a function is added before its fields");
+        let symbol = self.symbol(symbol);
+        let flags = RelocationFlags::Elf { r_type };
+        let field = Relocation { offset: start + offset, symbol, addend: -4, flags };
+        self.object.add_relocation(section, field).expect("ELF has every relocation type");
+        self
+    }
+
+    /// The symbol of this name, made undefined where it does not exist.
+    fn symbol(&mut self, name: &str) -> SymbolId {
+        let known = self.object.symbol_id(name.as_bytes());
+        known.unwrap_or_else(|| {
+            self.object.add_symbol(Symbol {
+                name: name.as_bytes().to_vec(),
+                value: 0,
+                size: 0,
+                kind: SymbolKind::Unknown,
+                scope: SymbolScope::Dynamic,
+                weak: false,
+                section: SymbolSection::Undefined,
+                flags: SymbolFlags::None,
+            })
+        })
+    }
+}
+
+impl Default for TinyObject {
+    fn default() -> TinyObject {
+        TinyObject::new()
+    }
+}
+
+/// Machine code for [`TinyObject::function`]: wrapper functions, which take bytes at `rdi` (their
+/// count in `rsi`) and return up to 8 bytes in `rax`, their count in `rdx`.
+pub mod tiny_code {
+    /// Returns the first 8 bytes of its argument: `mov rax, [rdi]; mov edx, 8; ret`.
+    pub const NULL_CALL: &[u8] = &[0x48, 0x8b, 0x07, 0xba, 8, 0, 0, 0, 0xc3];
+
+    /// Returns the sum of the two u64 in its argument:
+    /// `mov rax, [rdi]; add rax, [rdi + 8]; mov edx, 8; ret`.
+    pub const ADD: &[u8] = &[0x48, 0x8b, 0x07, 0x48, 0x03, 0x47, 8, 0xba, 8, 0, 0, 0, 0xc3];
+
+    /// Returns this u64, whatever the argument: `mov rax, value; mov edx, 8; ret`.
+    #[must_use]
+    pub fn constant(value: u64) -> Vec<u8> {
+        [&[0x48, 0xb8], &value.to_le_bytes()[..], &[0xba, 8, 0, 0, 0, 0xc3]].concat()
+    }
+
+    /// Stores a zero byte at an address, to die of it; returns no bytes should it live on:
+    /// `mov eax, address; mov byte ptr [rax], 0; xor eax, eax; xor edx, edx; ret`.
+    #[must_use]
+    pub fn poke(address: u32) -> Vec<u8> {
+        let store = &[0xc6, 0x00, 0x00, 0x31, 0xc0, 0x31, 0xd2, 0xc3];
+        [&[0xb8], &address.to_le_bytes()[..], store].concat()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use farcall::link::ObjectFile;
+
+    #[test]
+    fn the_linker_reads_what_was_made() {
+        let bytes = TinyObject::new()
+            .function("echo", tiny_code::NULL_CALL)
+            .variable("counter", &7_u64.to_le_bytes())
+            // inc qword ptr [rip + counter]; jmp elsewhere
+            .function("count", &[0x48, 0xff, 0x05, 0, 0, 0, 0, 0xe9, 0, 0, 0, 0])
+            .data_at(3, "counter")
+            .call_at(8, "elsewhere")
+            .bytes();
+        let object = ObjectFile::parse("tiny.o", bytes).unwrap();
+        let defined: Vec<_> = object.definitions().collect();
+        assert_eq!(defined, ["echo", "counter", "count"]);
+
+        let mut graph = farcall::link::LinkGraph::default();
+        graph.add_object(&object).unwrap();
+        let missing: Vec<_> = graph.undefined().iter().map(|one| one.name.to_string()).collect();
+        assert_eq!(missing, ["elsewhere"]);
+        graph.define_external("elsewhere", farcall::ExecutorAddr::new(0x50_0000));
+        let starts = [0x40_0000, 0x41_0000, 0x42_0000].map(farcall::ExecutorAddr::new);
+        let image = graph.layout().unwrap().fixup(starts).unwrap();
+        let count = image.symbols.address_of("count").unwrap().get();
+        let counter = image.symbols.address_of("counter").unwrap().get();
+        let code = &image.stripes[0][usize::try_from(count - 0x40_0000).unwrap()..];
+        let field = |at: usize| i32::from_le_bytes(code[at..at + 4].try_into().unwrap());
+        assert_eq!(count.wrapping_add_signed(i64::from(field(3)) + 7), counter);
+        assert_eq!(count.wrapping_add_signed(i64::from(field(8)) + 12), 0x50_0000);
+    }
+
+    #[test]
+    fn code_is_what_its_comment_says() {
+        assert_eq!(tiny_code::constant(0x0102)[..10], [0x48, 0xb8, 2, 1, 0, 0, 0, 0, 0, 0]);
+        assert_eq!(tiny_code::poke(0xdad_beef)[..5], [0xb8, 0xef, 0xbe, 0xad, 0x0d]);
+        assert!(tiny_code::ADD.ends_with(&tiny_code::NULL_CALL[3..]));
+    }
+}
