@@ -1,8 +1,8 @@
 //! The executor: the process in which linked code runs.
 //!
-//! A [session](session) serves one controller over one lane. Its services are the native [memory map](memory), the symbols of
-//! the process ([dylib]), the unwinder's knowledge of linked code ([frames]) and [programs](program) with `main` and
-//! exit handlers. Each implements functions of the contract by the `Serve` trait of [wrapper].
+//! A session (`session`) serves one controller over one lane. Its services are the native memory map (`memory`), the
+//! symbols of the process (`dylib`), the unwinder's knowledge of linked code (`frames`) and programs with `main` and
+//! exit handlers (`program`). Each implements functions of the contract by the `Serve` trait (`wrapper`).
 //!
 //! Threads: the thread that serves runs the calls that come in; a spawned executor serves on its main thread, so `main`
 //! has the process's main stack.
