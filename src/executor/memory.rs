@@ -253,3 +253,143 @@ fn joined(operation: &str, failures: &[String]) -> Result<()> {
     }
     Err(Error::remote(format!("{operation}: {}", failures.join("; "))))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::call::contract::{Remote, prot_number};
+    use crate::executor::wrapper::{Serve, offer};
+    use crate::sps::{self, Bytes};
+    use crate::sys::memfd;
+
+    const STRIPE: u64 = 1 << 20;
+
+    /// What the actions of this thread have done.
+    static LOG: Mutex<Vec<(std::thread::ThreadId, u32)>> = Mutex::new(Vec::new());
+
+    /// An action that writes its number down and fails for numbers from 900 on.
+    enum Note {}
+
+    impl Remote for Note {
+        type Args = (u32,);
+        type Ret = ();
+        const NAME: &'static str = "note";
+    }
+
+    impl Serve for Note {
+        fn serve((number,): (u32,)) -> Result<()> {
+            LOG.lock().expect("no panic").push((std::thread::current().id(), number));
+            if number >= 900 { Err(Error::remote(format!("{number} fails"))) } else { Ok(()) }
+        }
+    }
+
+    fn note(number: u32) -> Action {
+        (offer::<Note>().1, Bytes(sps::to_bytes(&(number,))))
+    }
+
+    fn noted() -> Vec<u32> {
+        let me = std::thread::current().id();
+        let mut log = LOG.lock().expect("no panic");
+        let mine = log.iter().filter(|(thread, _)| *thread == me).map(|(_, number)| *number);
+        let mine = mine.collect();
+        log.retain(|(thread, _)| *thread != me);
+        mine
+    }
+
+    fn reserved() -> (MemoryMap, ExecutorAddr) {
+        let files = Prot::ALL
+            .map(|prot| memfd::create(c"test", STRIPE, prot == Prot::Code).expect("memory"));
+        let map = MemoryMap::default();
+        let slab = map.reserve(&[STRIPE; 3], files.into()).expect("a slab");
+        (map, slab)
+    }
+
+    fn region(slab: ExecutorAddr, prot: Prot, page: u64, pages: u64) -> Region {
+        let start = slab.get() + prot.index() as u64 * STRIPE + page * PAGE_BYTES;
+        (prot_number(prot), ExecutorAddr::new(start), pages * PAGE_BYTES)
+    }
+
+    #[test]
+    fn actions_run_in_order_and_are_undone_in_reverse() {
+        let (map, slab) = reserved();
+        let pair = |finalize, dealloc| (note(finalize), note(dealloc));
+        let regions = [region(slab, Prot::Data, 0, 2), region(slab, Prot::Code, 1, 1)];
+        let base = map.initialize(&regions, vec![pair(1, 11), pair(2, 12)]).expect("initialized");
+        assert_eq!(base, regions[1].1, "the lowest address");
+        let other = [region(slab, Prot::Code, 5, 1)];
+        let other = map.initialize(&other, vec![pair(3, 13)]).expect("initialized");
+        assert_eq!(noted(), [1, 2, 3]);
+
+        let missing = ExecutorAddr::new(0x1000);
+        let error = map.deinitialize(&[other, missing, base]).expect_err("one is unknown");
+        assert!(error.to_string().contains("0x1000"), "{error}");
+        assert_eq!(noted(), [12, 11, 13], "the back of the list first, each in reverse");
+        map.initialize(&regions, vec![]).expect("the pages are free again");
+    }
+
+    #[test]
+    fn a_failing_action_undoes_those_before_it() {
+        let (map, slab) = reserved();
+        let pair = |finalize, dealloc| (note(finalize), note(dealloc));
+        let regions = [region(slab, Prot::Data, 0, 1)];
+        let actions = vec![pair(1, 11), pair(2, 902), pair(903, 13), pair(4, 14)];
+        let error = map.initialize(&regions, actions).expect_err("903 fails").to_string();
+        assert!(error.contains("action 2") && error.contains("903 fails"), "{error}");
+        assert!(error.contains("902 fails"), "the clean-up's failure is told: {error}");
+        assert_eq!(noted(), [1, 2, 903, 902, 11]);
+        map.initialize(&regions, vec![]).expect("the pages are free again");
+    }
+
+    #[test]
+    fn requests_are_refused_whole() {
+        let (map, slab) = reserved();
+        let live = region(slab, Prot::Data, 4, 4);
+        map.initialize(&[live], vec![]).expect("initialized");
+        let code = region(slab, Prot::Code, 0, 1);
+        let (prot, start, bytes) = code;
+        let last = region(slab, Prot::Data, STRIPE / PAGE_BYTES - 1, 2);
+        let refused = [
+            vec![],
+            vec![(7, start, bytes)],
+            vec![(prot, start, 0)],
+            vec![(prot, start, 100)],
+            vec![(prot, ExecutorAddr::new(start.get() + 8), bytes)],
+            vec![(prot, ExecutorAddr::new(u64::MAX - 4095), bytes * 2)],
+            vec![(prot, ExecutorAddr::new(PAGE_BYTES), bytes)],
+            vec![(prot_number(Prot::Data), start, bytes)],
+            vec![last],
+            vec![code, code],
+            vec![code, region(slab, Prot::Data, 7, 2)],
+        ];
+        for request in refused {
+            let error = map.initialize(&request, vec![(note(1), note(2))]).expect_err("refused");
+            assert!(error.is_invalid_argument(), "{request:x?}: {error}");
+        }
+        assert_eq!(noted(), [0; 0], "no action ran");
+        map.initialize(&[code], vec![]).expect("nothing of the refused stayed");
+        assert!(map.reserve(&[STRIPE, 0, STRIPE], vec![]).is_err());
+        assert!(map.reserve(&[STRIPE, 100, STRIPE], vec![]).is_err());
+    }
+
+    #[test]
+    fn release_and_shutdown_run_what_is_left_newest_first() {
+        let (map, slab) = reserved();
+        for page in [7, 3, 5] {
+            let number = u32::try_from(page).expect("small");
+            let actions = vec![(note(number), note(number + 10))];
+            map.initialize(&[region(slab, Prot::Data, page, 1)], actions).expect("initialized");
+        }
+        noted();
+        let error = map.release(&[slab, ExecutorAddr::new(4096)]).expect_err("one is no slab");
+        assert!(error.to_string().contains("no slab starts at 0x1000"), "{error}");
+        assert_eq!(noted(), [15, 13, 17]);
+        assert!(map.release(&[slab]).is_err(), "it is gone");
+
+        let (map, slab) = reserved();
+        let actions = vec![(note(1), note(2)), (note(3), note(904))];
+        map.initialize(&[region(slab, Prot::Code, 0, 1)], actions).expect("initialized");
+        noted();
+        assert_eq!(map.shut_down().len(), 1);
+        assert_eq!(noted(), [904, 2]);
+    }
+}
