@@ -2,11 +2,13 @@
 //!
 //! Invariant: a member is read when it is first needed and at most once for all links.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::fmt;
 use std::sync::{Arc, OnceLock};
 
-use object::read::archive::{ArchiveFile, ArchiveKind, ArchiveMember, ArchiveOffset};
+use object::read::archive::{
+    ArchiveFile, ArchiveKind, ArchiveMember, ArchiveOffset, ArchiveSymbolIterator,
+};
 
 use super::ObjectFile;
 use crate::error::{Error, Result};
@@ -52,20 +54,7 @@ impl Archive {
             return Err(bad("an archive of Windows objects, not of ELF objects"));
         }
         let definitions = match file.symbols().map_err(damaged)? {
-            Some(symbols) => {
-                let mut definitions = HashMap::new();
-                let mut bytes_left = bytes.len();
-                for symbol in symbols {
-                    let symbol = symbol.map_err(damaged)?;
-                    bytes_left = bytes_left
-                        .checked_sub(symbol.name().len())
-                        .ok_or_else(|| bad("the names in its symbol table overlap"))?;
-                    if let Ok(name) = std::str::from_utf8(symbol.name()) {
-                        definitions.entry(name.into()).or_insert(symbol.offset().0);
-                    }
-                }
-                definitions
-            }
+            Some(symbols) => index(&name, &file, symbols, &bytes)?,
             None => scan(&name, &file, &bytes)?,
         };
         let members = definitions.values().map(|offset| (*offset, OnceLock::new())).collect();
@@ -116,6 +105,41 @@ impl fmt::Debug for Archive {
             .field("definitions", &self.0.definitions.len())
             .finish_non_exhaustive()
     }
+}
+
+/// Reads the symbol table. Every member it names has to be one that a walk over the archive meets, so that
+/// members do not overlap.
+fn index(
+    archive: &str,
+    file: &ArchiveFile<'_>,
+    symbols: ArchiveSymbolIterator<'_>,
+    bytes: &[u8],
+) -> Result<HashMap<Box<str>, u64>> {
+    let damaged = |what: &dyn fmt::Display| {
+        Error::link(format!("{archive}: {what} (the archive has {} bytes)", bytes.len()))
+    };
+    let mut starts = HashSet::new();
+    for member in file.members() {
+        starts.extend(header_offset(&member.map_err(|error| damaged(&error))?, bytes));
+    }
+    let mut definitions = HashMap::new();
+    let mut bytes_left = bytes.len();
+    for symbol in symbols {
+        let symbol = symbol.map_err(|error| damaged(&error))?;
+        let (name, offset) = (symbol.name(), symbol.offset().0);
+        bytes_left = bytes_left
+            .checked_sub(name.len())
+            .ok_or_else(|| damaged(&"the names in its symbol table overlap"))?;
+        if !starts.contains(&offset) {
+            return Err(damaged(&format!(
+                "its symbol table names a member at offset {offset}, where none starts; run ranlib"
+            )));
+        }
+        if let Ok(name) = std::str::from_utf8(name) {
+            definitions.entry(name.into()).or_insert(offset);
+        }
+    }
+    Ok(definitions)
 }
 
 /// Reads all members to learn what they define. Members that are not objects are passed over, as an archive

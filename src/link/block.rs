@@ -89,7 +89,9 @@ pub(super) fn collect(graph: &LinkGraph, tables: &GotPlt) -> Result<Vec<Block>> 
                 block.rank = Rank::Named(*number);
                 block.prot = *prot;
             }
-            if section.content.is_none() && block.rank != Rank::ZeroFill {
+            let is_stored = block.rank != Rank::ZeroFill;
+            let is_as_it_is = matches!(block.content, Content::Section { .. });
+            if section.content.is_none() && is_stored && is_as_it_is {
                 stored_zero_bytes = stored_zero_bytes.saturating_add(section.bytes);
                 if stored_zero_bytes > RELOCATED_ZERO_FILL_BYTES_MAX {
                     return Err(Error::link(format!(

@@ -2,18 +2,15 @@
 //!
 //! Invariant: each relocation is applied once, and its value fits its field or the link fails.
 
-use std::sync::Arc;
-
+use super::addresses::Addresses;
 use super::block::{Block, Content, Rank};
 use super::edge::{Edge, Formula};
-use super::got_plt::Target;
-use super::graph::{DSO_HANDLE_NAME, Definition, Input, LOCAL};
+use super::graph::Definition;
 use super::image::{Image, LinkStats};
-use super::layout::{Layout, NO_BLOCK};
-use super::object_file::{Place, SymbolKind};
-use super::symbol_table::{self, SymbolTable};
+use super::layout::Layout;
+use super::symbol_table::SymbolTable;
 use super::x86_64::{self, GOT_ENTRY_BYTES, STUB_BYTES};
-use crate::addr::{AddrRange, ExecutorAddr, Prot};
+use crate::addr::{ExecutorAddr, Prot};
 use crate::error::{Error, Result};
 use crate::limits::PAGE_BYTES;
 
@@ -42,7 +39,7 @@ impl Layout {
             eh_frame: addresses.range(&self, |r| matches!(r, Rank::EhFrame | Rank::EhFrameEnd)),
             init: addresses.range(&self, |r| matches!(r, Rank::Preinit | Rank::Init(_))),
             fini: addresses.range(&self, |r| matches!(r, Rank::Fini(_))),
-            symbols: symbols(&self, &addresses),
+            symbols: SymbolTable::collect(&self, &addresses),
             stats: LinkStats {
                 objects: self.graph.inputs.len() as u64,
                 sections: count_sections(&self),
@@ -53,71 +50,6 @@ impl Layout {
                 bytes: self.bytes.iter().sum(),
             },
         })
-    }
-}
-
-/// Where everything is.
-struct Addresses {
-    blocks: Vec<u64>,
-    globals: Vec<u64>,
-    /// For every input the address of each of its symbols; 0 for what is not placed.
-    symbols: Vec<Vec<u64>>,
-    got: u64,
-    stubs: u64,
-}
-
-impl Addresses {
-    fn new(layout: &Layout, bases: [ExecutorAddr; 3]) -> Addresses {
-        let address = |block: &Block| bases[block.prot.index()].get() + block.offset;
-        let blocks: Vec<u64> = layout.blocks.iter().map(address).collect();
-        let find =
-            |wanted| layout.span(|rank| rank == wanted).map_or(0, |(id, _)| blocks[id as usize]);
-        let (got, stubs) = (find(Rank::Got), find(Rank::Stubs));
-        let own = |input: u32, symbol: u32| {
-            let symbol = layout.graph.inputs[input as usize].object.symbol(symbol);
-            match symbol.place {
-                Place::Absolute => symbol.value,
-                Place::Section(section) => {
-                    match layout.block_of[input as usize][section as usize] {
-                        NO_BLOCK => 0,
-                        block => blocks[block as usize] + symbol.value,
-                    }
-                }
-                _ => 0,
-            }
-        };
-        let global = |(id, global): (u32, &super::graph::Global)| match global.definition {
-            Definition::External(address) => address.get(),
-            Definition::Here { input, symbol, .. } => own(input, symbol),
-            Definition::None | Definition::Common { .. } => {
-                layout.placed.get(&id).map_or(0, |(block, at)| blocks[*block as usize] + at)
-            }
-        };
-        let globals: Vec<u64> = (0..).zip(&layout.graph.globals).map(global).collect();
-        let symbols = |(id, input): (u32, &Input)| {
-            let address = |(symbol, binding): (u32, &u32)| match *binding {
-                LOCAL => own(id, symbol),
-                global => globals[global as usize],
-            };
-            (0..).zip(&input.bindings).map(address).collect()
-        };
-        let symbols = (0..).zip(&layout.graph.inputs).map(symbols).collect();
-        Addresses { blocks, globals, symbols, got, stubs }
-    }
-
-    fn target(&self, target: Target) -> u64 {
-        match target {
-            Target::Global(global) => self.globals[global as usize],
-            Target::Local { input, symbol } => self.symbols[input as usize][symbol as usize],
-        }
-    }
-
-    fn range(&self, layout: &Layout, wanted: impl Fn(Rank) -> bool) -> Option<AddrRange> {
-        let (first, last) = layout.span(wanted)?;
-        let end = self.blocks[last as usize] + layout.blocks[last as usize].bytes;
-        let start = self.blocks[first as usize];
-        let range = AddrRange { start: ExecutorAddr::new(start), end: ExecutorAddr::new(end) };
-        (range.bytes() > 0).then_some(range)
     }
 }
 
@@ -303,71 +235,6 @@ impl Fixer<'_> {
             None => true,
         }
     }
-}
-
-/// The names others may use, and all functions.
-fn symbols(layout: &Layout, addresses: &Addresses) -> SymbolTable {
-    let graph = &layout.graph;
-    let mut table = SymbolTable::default();
-    for (global, address) in graph.globals.iter().zip(&addresses.globals) {
-        let address = ExecutorAddr::new(*address);
-        let (bytes, callable, weak) = match global.definition {
-            Definition::Here { input, symbol, weak } => {
-                let symbol = graph.inputs[input as usize].object.symbol(symbol);
-                (symbol.bytes, symbol.kind == SymbolKind::Function, weak)
-            }
-            Definition::Common { bytes, .. } => (bytes, false, true),
-            Definition::None if *global.name == *DSO_HANDLE_NAME => {
-                table.dso_handle = Some(address);
-                continue;
-            }
-            Definition::None | Definition::External(_) => continue,
-        };
-        if *global.name == *DSO_HANDLE_NAME {
-            table.dso_handle = Some(address);
-        }
-        if !global.hidden {
-            let definition = symbol_table::Definition { address, bytes, callable, weak };
-            table.definitions.insert(Arc::clone(&global.name), definition);
-        }
-    }
-    for (input_id, input) in graph.inputs.iter().enumerate() {
-        table.add_object(input.object.shared_name());
-        for symbol in input.object.symbols() {
-            let Place::Section(section) = symbol.place else { continue };
-            let block = layout.block_of[input_id][section as usize];
-            let is_code = input.object.section(section).prot == Prot::Code;
-            let is_named = symbol.kind == SymbolKind::Function
-                || (is_code
-                    && symbol.kind == SymbolKind::Plain
-                    && symbol.name.start < symbol.name.end);
-            if block == NO_BLOCK || !is_named {
-                continue;
-            }
-            // The object's own copy, which need not be the one its name is bound to.
-            let start = addresses.blocks[block as usize] + symbol.value;
-            let end = start.saturating_add(symbol.bytes);
-            table.add_function(input.object.text(symbol.name), "", start, end);
-        }
-    }
-    if !layout.tables.stubs.is_empty() {
-        table.add_object(&Arc::from("linker stub"));
-        for (stub, global) in (0..).zip(&layout.tables.stubs) {
-            let start = addresses.stubs + stub * STUB_BYTES;
-            let name = &graph.globals[*global as usize].name;
-            table.add_function(name, "@plt", start, start + STUB_BYTES);
-        }
-    }
-    let mut ends: Vec<(u64, u64)> = Vec::with_capacity(layout.blocks.len());
-    for (block, address) in layout.blocks.iter().zip(&addresses.blocks) {
-        ends.push((*address, address + block.bytes));
-    }
-    ends.sort_unstable();
-    table.finish(|start| {
-        let after = ends.partition_point(|(block, _)| *block <= start);
-        after.checked_sub(1).map_or(start, |index| ends[index].1)
-    });
-    table
 }
 
 fn count_sections(layout: &Layout) -> u64 {

@@ -3,14 +3,14 @@
 //! Invariant: `inputs`, their sections and symbols, and `globals` are named by indices that never change;
 //! a section that is not needed is marked as dropped, not removed.
 
-use std::collections::{BTreeMap, HashMap, HashSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::fmt;
 use std::sync::Arc;
 
 use super::edge::{Edge, Formula};
 use super::eh_frame::Record;
 use super::object_file::{ObjectFile, Place, Role, Section, Symbol};
-use super::{Archive, Layout, check, eh_frame, strip};
+use super::{Archive, Layout, check, eh_frame};
 use crate::addr::{ExecutorAddr, Prot};
 use crate::error::{Error, Result};
 
@@ -20,13 +20,16 @@ use crate::error::{Error, Result};
 /// that lost against another definition go.
 ///
 /// After an error of [`add_object`](Self::add_object) or [`add_archive`](Self::add_archive) the graph
-/// holds a part of that object: start again with a new one.
+/// holds a part of that object: start again with a new one. Until then the objects are only lent, so that
+/// starting again costs no reading.
 #[derive(Default)]
 pub struct LinkGraph {
     pub(super) inputs: Vec<Input>,
     pub(super) globals: Vec<Global>,
     pub(super) names: HashMap<Arc<str>, u32>,
     pub(super) groups: HashSet<Arc<str>>,
+    /// The inputs of which definitions lost and whose sections were not looked at since.
+    pub(super) losers: BTreeSet<u32>,
 }
 
 /// A name that the graph needs and does not define.
@@ -106,7 +109,9 @@ impl LinkGraph {
     /// # Errors
     /// Two objects define the same name, and neither is weak.
     pub fn add_object(&mut self, object: &ObjectFile) -> Result<()> {
-        self.bind(object)
+        self.bind(object)?;
+        self.drop_overridden();
+        Ok(())
     }
 
     /// Adds the members of an archive that define names which are still undefined (and not just weakly
@@ -131,6 +136,7 @@ impl LinkGraph {
                 }
             }
             if added.len() == before {
+                self.drop_overridden();
                 return Ok(before);
             }
         }
@@ -181,9 +187,14 @@ impl LinkGraph {
         else {
             return;
         };
-        if !matches!(global.definition, Definition::Here { weak: false, .. }) {
-            global.definition = Definition::External(addr);
+        match global.definition {
+            Definition::Here { weak: false, .. } => return,
+            Definition::Here { input, .. } => {
+                self.losers.insert(input);
+            }
+            Definition::None | Definition::External(_) | Definition::Common { .. } => {}
         }
+        global.definition = Definition::External(addr);
     }
 
     /// True when some code or data holds addresses in 32 bits (`-fno-pic` code does), so that the image
@@ -205,7 +216,7 @@ impl LinkGraph {
     /// Names are undefined that are not weak ([`Error::symbols`] lists them), or an object uses something
     /// that cannot be linked.
     pub fn layout(mut self) -> Result<Layout> {
-        strip::drop_overridden(&mut self);
+        self.drop_overridden();
         check::refuse_what_cannot_be_linked(&self)?;
         let missing = self.undefined().into_iter().filter(|need| !need.weak);
         let missing: Vec<String> = missing.map(|need| need.name.to_string()).collect();

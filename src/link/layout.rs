@@ -8,6 +8,7 @@ use std::fmt;
 use super::block::{self, Block, Content, Rank};
 use super::got_plt::GotPlt;
 use super::graph::{Definition, GOT_NAME, LinkGraph, section_bound};
+use crate::addr::Prot;
 use crate::error::{Error, Result};
 
 /// A link whose pieces have their places in three stripes, and which waits for their addresses.
@@ -73,6 +74,9 @@ fn place(blocks: &mut [Block]) -> Result<([u64; 3], [u64; 3])> {
             _ => block.alignment,
         };
         last_rank = Some(block.rank);
+        if block.prot == Prot::Code && *end == 0 {
+            *end = CODE_LEAD_BYTES;
+        }
         let next = end.checked_next_multiple_of(alignment).and_then(|offset| {
             block.offset = offset;
             offset.checked_add(block.bytes)
@@ -90,6 +94,10 @@ fn place(blocks: &mut [Block]) -> Result<([u64; 3], [u64; 3])> {
     }
     Ok((ends, stored))
 }
+
+/// The code stripe starts with this much padding. libgcc's unwinder takes a function for removed when the
+/// low 32 bits of its address are zero, as they may be at the start of a stripe.
+const CODE_LEAD_BYTES: u64 = 16;
 
 /// No stripe is larger than what an address space holds.
 const STRIPE_BYTES_MAX: u64 = 1 << 47;

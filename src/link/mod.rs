@@ -2,17 +2,17 @@
 //!
 //! A link is a straight road; nothing on it looks back:
 //!
-//! 1. [`ObjectFile::parse`] and [`Archive::parse`] read and check files, once. (`file_kind`, `elf`,
-//!    `section_role`, `edge`, `x86_64`)
+//! 1. [`ObjectFile::parse`] and [`Archive::parse`] read and check files, once. (`elf`, `edge`,
+//!    `x86_64`)
 //! 2. [`LinkGraph::add_object`] and [`LinkGraph::add_archive`] resolve names among the objects of one
 //!    batch: strong, weak, common, COMDAT. (`graph`, `resolve`)
 //! 3. [`LinkGraph::undefined`] says what is missing; [`LinkGraph::define_external`] is told where it is.
 //! 4. [`LinkGraph::layout`] drops what was overridden, refuses what cannot be linked, makes the GOT and
 //!    the stubs, packs `.eh_frame`, and gives every block its place in one of three stripes: code,
 //!    constants, data. From here on nothing is added. (`strip`, `check`, `got_plt`, `eh_frame`, `block`, `layout`)
-//! 5. [`Layout::fixup`] is told where the stripes will be, and computes every field. (`fixup`)
+//! 5. [`Layout::fixup`] is told where the stripes will be, and computes every field. (`addresses`, `fixup`)
 //! 6. [`Image`] is plain data: the bytes of the stripes, what to run at start and end, and a
-//!    [`SymbolTable`].
+//!    [`SymbolTable`]. (`image`, `symbol_table`)
 //!
 //! The granularity is the ELF section: one block each, never split, except `.eh_frame`, which is a list of
 //! records of which some go.
@@ -21,13 +21,13 @@
 //! whatever make it panic, hang, or allocate much more than their own size.
 #![forbid(unsafe_code)]
 
+mod addresses;
 mod archive;
 mod block;
 mod check;
 mod edge;
 mod eh_frame;
 mod elf;
-mod file_kind;
 mod fixup;
 mod got_plt;
 mod graph;
@@ -35,7 +35,6 @@ mod image;
 mod layout;
 mod object_file;
 mod resolve;
-mod section_role;
 mod strip;
 mod symbol_table;
 #[cfg(test)]

@@ -177,7 +177,7 @@ impl ObjectFile {
     }
 
     pub(super) fn text(&self, name: Name) -> &str {
-        self.0.text(name)
+        name.text(&self.0.bytes)
     }
 
     /// What to call a symbol in a message: its name, or the name of its section.
@@ -200,9 +200,10 @@ impl fmt::Debug for ObjectFile {
     }
 }
 
-impl Parsed {
-    pub(super) fn text(&self, name: Name) -> &str {
-        let bytes = self.bytes.get(name.start as usize..name.end as usize).unwrap_or_default();
+impl Name {
+    /// The string, given the bytes of its file.
+    pub(super) fn text(self, file: &[u8]) -> &str {
+        let bytes = file.get(self.start as usize..self.end as usize).unwrap_or_default();
         std::str::from_utf8(bytes).unwrap_or_default()
     }
 }

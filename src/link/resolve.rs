@@ -105,6 +105,13 @@ impl LinkGraph {
         global.hidden |= symbol.hidden && !is_group_leftover(symbol, defined);
         global.wanted |= !defined && !symbol.weak;
         global.definition = prevailing(old, new);
+        for loser in [old, new] {
+            if let Definition::Here { input, .. } = loser
+                && global.definition != loser
+            {
+                self.losers.insert(input);
+            }
+        }
         Ok(())
     }
 }

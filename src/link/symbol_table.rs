@@ -7,14 +7,19 @@ use std::fmt;
 use std::ops::Range;
 use std::sync::Arc;
 
-use crate::addr::ExecutorAddr;
+use super::addresses::Addresses;
+use super::graph::{self, DSO_HANDLE_NAME};
+use super::layout::{Layout, NO_BLOCK};
+use super::object_file::{Place, SymbolKind};
+use super::x86_64::STUB_BYTES;
+use crate::addr::{ExecutorAddr, Prot};
 
 /// The names an image defines and all functions in it.
 #[derive(Default)]
 pub struct SymbolTable {
-    pub(super) definitions: HashMap<Arc<str>, Definition>,
+    definitions: HashMap<Arc<str>, Definition>,
     /// `__dso_handle`, which is not for others.
-    pub(super) dso_handle: Option<ExecutorAddr>,
+    dso_handle: Option<ExecutorAddr>,
     functions: Vec<Function>,
     /// The names of the functions, one after the other.
     text: String,
@@ -47,7 +52,7 @@ impl SymbolTable {
     pub fn address_of(&self, name: &str) -> Option<ExecutorAddr> {
         match self.definitions.get(name) {
             Some(definition) => Some(definition.address),
-            None if name == super::graph::DSO_HANDLE_NAME => self.dso_handle,
+            None if name == DSO_HANDLE_NAME => self.dso_handle,
             None => None,
         }
     }
@@ -68,47 +73,111 @@ impl SymbolTable {
     pub fn locate(&self, addr: ExecutorAddr) -> Option<String> {
         let addr = addr.get();
         let after = self.functions.partition_point(|function| function.start <= addr);
-        let start = self.functions[..after].last()?.start;
-        let first = self.functions.partition_point(|function| function.start < start);
+        let nearest = self.functions[..after].last()?.start;
+        let first = self.functions.partition_point(|function| function.start < nearest);
         let function = self.functions[first..after].iter().find(|f| addr < f.end)?;
         let name = self.text.get(function.name.start as usize..function.name.end as usize)?;
         let object = &self.objects[function.object as usize];
         Some(format!("{name}+{:#x} ({object})", addr - function.start))
     }
 
-    /// Adds the name of an object, for the functions that follow.
-    pub(super) fn add_object(&mut self, name: &Arc<str>) {
-        self.objects.push(Arc::clone(name));
+    /// Collects the names of a layout at its addresses.
+    pub(super) fn collect(layout: &Layout, addresses: &Addresses) -> SymbolTable {
+        let mut table = SymbolTable::default();
+        table.collect_definitions(layout, addresses);
+        table.collect_functions(layout, addresses);
+        table.sort_functions(layout, addresses);
+        table
     }
 
-    /// Adds a function of the object that was added last. `suffix` is appended to its name.
-    pub(super) fn add_function(&mut self, name: &str, suffix: &str, start: u64, end: u64) {
-        let from = self.text.len();
+    fn collect_definitions(&mut self, layout: &Layout, addresses: &Addresses) {
+        let graph = &layout.graph;
+        for (global, address) in graph.globals.iter().zip(&addresses.globals) {
+            let address = ExecutorAddr::new(*address);
+            if *global.name == *DSO_HANDLE_NAME {
+                self.dso_handle = Some(address);
+            }
+            let (bytes, callable, weak) = match global.definition {
+                graph::Definition::Here { input, symbol, weak } => {
+                    let symbol = graph.inputs[input as usize].object.symbol(symbol);
+                    (symbol.bytes, symbol.kind == SymbolKind::Function, weak)
+                }
+                graph::Definition::Common { bytes, .. } => (bytes, false, true),
+                graph::Definition::None | graph::Definition::External(_) => continue,
+            };
+            if !global.hidden {
+                let definition = Definition { address, bytes, callable, weak };
+                self.definitions.insert(Arc::clone(&global.name), definition);
+            }
+        }
+    }
+
+    /// Every object's own copies of functions, whichever its names are bound to, and the stubs.
+    fn collect_functions(&mut self, layout: &Layout, addresses: &Addresses) {
+        for (input, blocks) in layout.graph.inputs.iter().zip(&layout.block_of) {
+            let object = self.add_object(input.object.shared_name());
+            for symbol in input.object.symbols() {
+                let Place::Section(section) = symbol.place else { continue };
+                let name = input.object.text(symbol.name);
+                let is_function = match symbol.kind {
+                    SymbolKind::Function => true,
+                    // Assembler code seldom says what is a function.
+                    SymbolKind::Plain => input.object.section(section).prot == Prot::Code,
+                    _ => false,
+                };
+                let block = blocks[section as usize];
+                if block == NO_BLOCK || !is_function || name.is_empty() {
+                    continue;
+                }
+                let start = addresses.blocks[block as usize].wrapping_add(symbol.value);
+                self.add_function(object, name, "", start, start.saturating_add(symbol.bytes));
+            }
+        }
+        let object = self.add_object(&Arc::from("linker stub"));
+        for (stub, global) in (0..).zip(&layout.tables.stubs) {
+            let start = addresses.stubs + stub * STUB_BYTES;
+            let name = &layout.graph.globals[*global as usize].name;
+            self.add_function(object, name, "@plt", start, start + STUB_BYTES);
+        }
+    }
+
+    fn add_object(&mut self, name: &Arc<str>) -> u32 {
+        self.objects.push(Arc::clone(name));
+        u32::try_from(self.objects.len() - 1).unwrap_or(u32::MAX)
+    }
+
+    fn add_function(&mut self, object: u32, name: &str, suffix: &str, start: u64, end: u64) {
+        let from = u32::try_from(self.text.len());
         self.text.push_str(name);
         self.text.push_str(suffix);
-        let object = self.objects.len().saturating_sub(1);
-        if let (Ok(from), Ok(to), Ok(object)) =
-            (u32::try_from(from), u32::try_from(self.text.len()), u32::try_from(object))
-        {
+        if let (Ok(from), Ok(to)) = (from, u32::try_from(self.text.len())) {
             self.functions.push(Function { start, end, name: from..to, object });
         }
     }
 
-    /// Sorts the functions. Of those that start at the same place the largest comes first; those without a
-    /// size (`end` is `start`) reach to the next one, or to the end of their block, `limit_of(start)`.
-    pub(super) fn finish(&mut self, limit_of: impl Fn(u64) -> u64) {
+    /// Sorts the functions by start, the largest first. Labels without a size are dropped inside of
+    /// functions that have one; others reach to the next function, or to the end of their block.
+    fn sort_functions(&mut self, layout: &Layout, addresses: &Addresses) {
         self.functions.sort_by_key(|function| (function.start, std::cmp::Reverse(function.end)));
+        let mut covered = 0;
+        self.functions.retain(|function| {
+            let is_sized = function.end > function.start;
+            covered = covered.max(function.end);
+            is_sized || function.start >= covered
+        });
+        let mut block_ends: Vec<(u64, u64)> = Vec::with_capacity(layout.blocks.len());
+        for (block, address) in layout.blocks.iter().zip(&addresses.blocks) {
+            block_ends.push((*address, address + block.bytes));
+        }
+        block_ends.sort_unstable();
         let mut next_start = u64::MAX;
-        for index in (0..self.functions.len()).rev() {
-            let function = &mut self.functions[index];
-            if function.end <= function.start {
-                function.end = limit_of(function.start).min(next_start);
+        for function in self.functions.iter_mut().rev() {
+            if function.end == function.start {
+                let after = block_ends.partition_point(|(block, _)| *block <= function.start);
+                let end = after.checked_sub(1).map_or(function.start, |at| block_ends[at].1);
+                function.end = end.min(next_start);
             }
-            let is_first =
-                index == 0 || self.functions[index - 1].start != self.functions[index].start;
-            if is_first {
-                next_start = self.functions[index].start;
-            }
+            next_start = function.start;
         }
     }
 }

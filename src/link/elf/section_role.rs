@@ -4,12 +4,9 @@
 
 use object::elf;
 use object::read::elf::SectionHeader;
-use object::{LittleEndian, elf::SectionHeader64};
 
-use super::object_file::Role;
-
-type Header = SectionHeader64<LittleEndian>;
-const LE: LittleEndian = LittleEndian;
+use super::{HeaderOfSection, LE};
+use crate::link::object_file::Role;
 
 /// The priority of initialisers that name none: after all that do.
 const PRIORITY_LAST: u32 = 65536;
@@ -19,7 +16,7 @@ const SHT_X86_64_UNWIND: elf::SectionType = elf::SectionType(0x7000_0001);
 
 /// True for sections that end up in memory. Notes about the object itself do not, nor does `.sframe`, a
 /// second unwind table that cannot be concatenated.
-pub(super) fn is_loaded(name: &str, header: &Header) -> bool {
+pub(super) fn is_loaded(name: &str, header: &HeaderOfSection) -> bool {
     let flags = header.sh_flags(LE);
     flags.contains(elf::SHF_ALLOC)
         && !flags.contains(elf::SHF_EXCLUDE)
@@ -28,7 +25,7 @@ pub(super) fn is_loaded(name: &str, header: &Header) -> bool {
 }
 
 /// True for sections that are written only by relocations, which are all applied before anything runs.
-pub(super) fn is_relro(name: &str, header: &Header) -> bool {
+pub(super) fn is_relro(name: &str, header: &HeaderOfSection) -> bool {
     const FAMILIES: [&str; 9] = [
         ".data.rel.ro",
         ".ldata.rel.ro",
@@ -51,12 +48,12 @@ pub(super) fn is_relro(name: &str, header: &Header) -> bool {
         || FAMILIES.iter().any(in_family)
 }
 
-fn is_eh_frame(name: &str, header: &Header) -> bool {
+fn is_eh_frame(name: &str, header: &HeaderOfSection) -> bool {
     header.sh_type(LE) == SHT_X86_64_UNWIND || name == ".eh_frame"
 }
 
 /// What the linker does with a section. The records of an `.eh_frame` are found later.
-pub(super) fn role(name: &str, header: &Header) -> Role {
+pub(super) fn role(name: &str, header: &HeaderOfSection) -> Role {
     if header.sh_flags(LE).contains(elf::SHF_TLS) {
         return Role::Thread;
     }
