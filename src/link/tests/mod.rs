@@ -8,7 +8,13 @@ use super::{Image, LinkGraph, ObjectFile};
 use crate::addr::{ExecutorAddr, Prot};
 use crate::error::{Error, Result};
 
+mod archives;
+mod arrays;
+mod damage;
+mod placement;
 mod relocations;
+mod resolution;
+mod unwind;
 
 /// Where test images are linked to: three stripes within 1 GiB, above 4 GiB.
 const BASES: [u64; 3] = [0x7f00_0000_0000, 0x7f00_1000_0000, 0x7f00_2000_0000];
@@ -26,9 +32,7 @@ fn compile(name: &str, flags: &str, source: &str) -> ObjectFile {
 }
 
 fn compile_bytes(name: &str, flags: &str, source: &str) -> Vec<u8> {
-    static NEXT: AtomicU32 = AtomicU32::new(0);
-    let number = NEXT.fetch_add(1, Ordering::Relaxed);
-    let scratch = Scratch::new(number);
+    let scratch = Scratch::new();
     let (input, output) = (scratch.0.join("in"), scratch.0.join("out.o"));
     std::fs::write(&input, source).unwrap();
     let language = if flags.contains("-x") { "" } else { "-xc" };
@@ -48,7 +52,9 @@ fn compile_bytes(name: &str, flags: &str, source: &str) -> Vec<u8> {
 struct Scratch(PathBuf);
 
 impl Scratch {
-    fn new(number: u32) -> Self {
+    fn new() -> Self {
+        static NEXT: AtomicU32 = AtomicU32::new(0);
+        let number = NEXT.fetch_add(1, Ordering::Relaxed);
         let name = format!("farcall-link-{}-{number}", std::process::id());
         let path = std::env::temp_dir().join(name);
         std::fs::create_dir_all(&path).unwrap();
@@ -119,4 +125,20 @@ fn stripe_of(image: &Image, address: u64) -> Option<Prot> {
         (base..base + image.bytes[prot.index()]).contains(&address)
     };
     Prot::ALL.into_iter().find(inside)
+}
+
+/// Where in the file the header of a section is.
+fn section_header(bytes: &[u8], name: &str) -> usize {
+    let half = |at: usize| usize::from(u16::from_le_bytes([bytes[at], bytes[at + 1]]));
+    let wide = |at: usize| {
+        usize::try_from(u64::from_le_bytes(*bytes[at..].first_chunk().unwrap())).unwrap()
+    };
+    let header = |index: usize| wide(40) + 64 * index;
+    let names = wide(header(half(62)) + 24);
+    let is_wanted = |header: &usize| {
+        let name_offset = u32::from_le_bytes(*bytes[*header..].first_chunk().unwrap());
+        let text = &bytes[names + usize::try_from(name_offset).unwrap()..];
+        text.starts_with(name.as_bytes()) && text[name.len()] == 0
+    };
+    (0..half(60)).map(header).find(is_wanted).unwrap()
 }
