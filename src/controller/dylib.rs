@@ -76,9 +76,25 @@ impl Dylib {
     ///
     /// # Errors
     ///
-    /// When it defines a symbol that the dylib has already, or needs something that cannot be linked.
+    /// When it defines a symbol that the dylib has already. What was added since the last link is forgotten then.
     pub fn add_object(&self, object: &ObjectFile) -> Result<()> {
-        self.lock().pending.get_or_insert_default().add_object(object)
+        let mut state = self.lock();
+        let mut graph = state.pending.take().unwrap_or_default();
+        graph.add_object(object)?;
+        // Among the objects of one link the graph itself has looked.
+        let exports = if state.symbols.is_empty() { None } else { Some(graph.exports()) };
+        for export in exports.into_iter().flatten().filter(|export| !export.weak) {
+            if state.symbols.contains_key(&*export.name) {
+                return Err(Error::link(format!(
+                    "{}: {} is defined in {} already",
+                    object.name(),
+                    export.name,
+                    self.name
+                )));
+            }
+        }
+        state.pending = Some(graph);
+        Ok(())
     }
 
     /// Adds an archive, whose members are linked when they define something that is missing.
@@ -227,13 +243,23 @@ impl Dylib {
     fn resolve(&self, graph: &mut LinkGraph, state: &mut State) -> Result<bool> {
         let mut wanted = Vec::new();
         let mut exits = false;
+        if !state.handle.is_null() {
+            graph.define_external(HANDLE, state.handle);
+        }
+        if !state.symbols.is_empty() {
+            // What is weak here gives way to what the dylib has already.
+            let weak: Vec<_> = graph.exports().filter(|export| export.weak).collect();
+            for export in weak {
+                if let Some(address) = state.symbols.get(&*export.name) {
+                    graph.define_external(&export.name, *address);
+                }
+            }
+        }
         for undefined in graph.undefined() {
             let name = &*undefined.name;
-            exits |= name == HANDLE || REGISTRARS.contains(&name);
+            exits |= REGISTRARS.contains(&name);
             match state.symbols.get(name) {
                 Some(address) => graph.define_external(name, *address),
-                None if name == HANDLE && state.handle.is_null() => {}
-                None if name == HANDLE => graph.define_external(name, state.handle),
                 None => wanted.push((name.to_owned(), !undefined.weak)),
             }
         }

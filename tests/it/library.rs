@@ -1,0 +1,175 @@
+//! The library as a JIT author uses it: launch, link, look up, call, remove.
+
+use farcall::controller::{Controller, Dylib, Launch};
+use farcall::link::ObjectFile;
+use farcall_bench::{TinyObject, tiny_code};
+
+fn controller() -> Controller {
+    Launch::new().program(env!("CARGO_BIN_EXE_farcall")).start().expect("an executor")
+}
+
+fn object(tiny: &TinyObject) -> ObjectFile {
+    ObjectFile::parse("tiny.o", tiny.bytes()).expect("an object")
+}
+
+fn constant(name: &str, value: u64) -> ObjectFile {
+    object(&TinyObject::new().function(name, &tiny_code::constant(value)))
+}
+
+fn call(controller: &Controller, dylib: &Dylib, name: &str) -> u64 {
+    let function = dylib.lookup(name).expect("defined");
+    let result = controller.call(function, &[0; 16]).expect("a result");
+    u64::from_le_bytes(result.try_into().expect("8 bytes"))
+}
+
+#[test]
+fn functions_are_called_with_bytes_and_answer_bytes() {
+    let controller = controller();
+    assert!(controller.triple().starts_with("x86_64"), "{}", controller.triple());
+    let dylib = controller.create_dylib("d");
+    dylib.add_object(&object(&TinyObject::new().function("add", tiny_code::ADD))).expect("added");
+    let add = dylib.lookup("add").expect("defined");
+    let mut sum = Vec::new();
+    for number in 0..10_000_u64 {
+        sum.clear();
+        let args = [number.to_le_bytes(), 7_u64.to_le_bytes()].concat();
+        controller.call_into(add, &args, &mut sum).expect("a result");
+        assert_eq!(sum, (number + 7).to_le_bytes());
+    }
+    let large = [1_u64.to_le_bytes(), 2_u64.to_le_bytes()].concat().repeat(1 << 16);
+    let result = controller.call(add, &large).expect("a megabyte travels");
+    assert_eq!(result, 3_u64.to_le_bytes());
+}
+
+#[test]
+fn one_object_is_lent_to_many_dylibs_and_executors() {
+    let shared = constant("f", 5);
+    for _ in 0..2 {
+        let controller = controller();
+        let dylibs = ["a", "b"].map(|name| controller.create_dylib(name));
+        for dylib in &dylibs {
+            dylib.add_object(&shared).expect("added");
+            assert_eq!(call(&controller, dylib, "f"), 5);
+        }
+        assert_ne!(dylibs[0].lookup("f").expect("a"), dylibs[1].lookup("f").expect("b"));
+    }
+}
+
+#[test]
+fn a_later_link_refers_to_an_earlier_one() {
+    let controller = controller();
+    let dylib = controller.create_dylib("d");
+    dylib.add_object(&constant("f", 6)).expect("added");
+    dylib.link().expect("linked");
+    // jmp f
+    let caller = TinyObject::new().function("g", &[0xe9, 0, 0, 0, 0]).call_at(1, "f");
+    dylib.add_object(&object(&caller)).expect("added");
+    assert_eq!(call(&controller, &dylib, "g"), 6);
+
+    let error = dylib.add_object(&constant("f", 7)).expect_err("f is there already");
+    assert!(error.is_link() && error.to_string().contains('f'), "{error}");
+    assert_eq!(call(&controller, &dylib, "g"), 6, "what was linked stays");
+}
+
+#[test]
+fn all_undefined_symbols_are_named() {
+    let controller = controller();
+    let dylib = controller.create_dylib("needy");
+    let code = [0xe8, 0, 0, 0, 0, 0xe8, 0, 0, 0, 0, 0xc3];
+    let needy = TinyObject::new().function("f", &code).call_at(1, "nobody").call_at(6, "no_one");
+    dylib.add_object(&object(&needy)).expect("added");
+    let error = dylib.link().expect_err("undefined");
+    assert_eq!(error.symbols(), ["no_one", "nobody"]);
+    assert!(error.is_link());
+
+    let error = dylib.lookup("f").expect_err("forgotten");
+    assert_eq!(error.symbols(), ["f"]);
+    dylib.add_object(&constant("f", 1)).expect("the dylib is still of use");
+    assert_eq!(call(&controller, &dylib, "f"), 1);
+}
+
+#[test]
+fn removed_code_makes_room_at_once() {
+    let controller = controller();
+    let mut first = None;
+    for version in 0..100 {
+        let dylib = controller.create_dylib("d");
+        dylib.add_object(&constant("f", version)).expect("added");
+        let address = dylib.lookup("f").expect("defined");
+        assert_eq!(call(&controller, &dylib, "f"), version, "never an earlier version");
+        assert_eq!(*first.get_or_insert(address), address, "the same pages again");
+        dylib.clear().expect("cleared");
+        assert!(dylib.lookup("f").is_err());
+    }
+}
+
+#[test]
+fn finalizing_without_actions_sends_nothing() {
+    let controller = controller();
+    let before = controller.traffic();
+    let dylib = controller.create_dylib("d");
+    dylib.add_object(&constant("f", 1)).expect("added");
+    let report = dylib.link().expect("linked");
+    dylib.clear().expect("cleared");
+    assert_eq!(controller.traffic(), before);
+    assert_eq!(report.objects, 1);
+}
+
+#[test]
+fn what_is_not_a_function_of_the_contract_is_answered_not_suffered() {
+    let controller = controller();
+    let error = controller.call(farcall::ExecutorAddr::NULL, &[]).expect_err("nothing there");
+    assert!(error.is_remote(), "{error:?}");
+    let dylib = controller.create_dylib("d");
+    dylib.add_object(&constant("f", 3)).expect("added");
+    assert_eq!(call(&controller, &dylib, "f"), 3, "the session goes on");
+}
+
+#[test]
+fn a_crash_is_an_error_that_names_the_function_and_a_new_executor_works() {
+    let poke = object(&TinyObject::new().function("poke", &tiny_code::poke(0xdad_beef)));
+    let first = controller();
+    let dylib = first.create_dylib("d");
+    dylib.add_object(&poke).expect("added");
+    let function = dylib.lookup("poke").expect("defined");
+    let error = first.call(function, &[]).expect_err("it crashes");
+    let death = error.death().expect("a death");
+    assert_eq!(death.signal, Some(11));
+    assert_eq!(death.fault_address, Some(0xdad_beef));
+    assert!(death.location.as_ref().is_some_and(|at| at.contains("poke+0x")), "{death}");
+    for _ in 0..2 {
+        let again = first.call(function, &[]).expect_err("it stays dead");
+        assert_eq!(again.death().and_then(|death| death.signal), Some(11));
+    }
+    assert!(dylib.clear().is_ok(), "nothing was registered, so nobody has to be told");
+
+    let second = controller();
+    let dylib = second.create_dylib("d");
+    dylib.add_object(&constant("f", 9)).expect("added");
+    assert_eq!(call(&second, &dylib, "f"), 9);
+}
+
+#[test]
+fn a_killed_executor_ends_the_call_that_waits() {
+    let controller = controller();
+    let dylib = controller.create_dylib("d");
+    // jmp to itself
+    let spin = object(&TinyObject::new().function("spin", &[0xeb, 0xfe]));
+    dylib.add_object(&spin).expect("added");
+    let function = dylib.lookup("spin").expect("defined");
+    let killer = controller.killer();
+    let clone = controller.clone();
+    let caller = std::thread::spawn(move || clone.call(function, &[]));
+    std::thread::sleep(std::time::Duration::from_millis(20));
+    killer.kill();
+    let error = caller.join().expect("no panic").expect_err("killed");
+    assert_eq!(error.death().and_then(|death| death.signal), Some(9), "{error}");
+}
+
+#[test]
+fn an_executor_that_cannot_start_is_an_error() {
+    let error = Launch::new().program("/nonexistent/executor").start().expect_err("no program");
+    assert!(error.to_string().contains("/nonexistent/executor"), "{error}");
+    let error = Launch::new().program("/bin/false").start().expect_err("no executor");
+    assert_eq!(error.death().and_then(|death| death.exit_status), Some(1), "{error}");
+}
