@@ -1,0 +1,2 @@
+/* A member that only another member needs. */
+int behind(int x) { return x * 100; }
