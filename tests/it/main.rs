@@ -1,3 +1,15 @@
 //! The one integration test binary: a module per theme.
+//!
+//! Invariant: every test is black-box: it starts the built command, or uses the public library.
 
+mod command;
+mod corpus;
+mod crash;
+mod crates;
+mod later;
+mod leftovers;
 mod library;
+mod process;
+mod real;
+mod refuse;
+mod run;

@@ -11,9 +11,6 @@ static void second(void) {
     say("atexit: registered second");
     atexit(nested);
 }
-static void with_status(int status, void *argument) {
-    printf("on_exit: status %d, argument %s\n", status, (const char *)argument);
-}
 
 __attribute__((constructor)) static void early(void) { say("constructor"); }
 __attribute__((destructor)) static void late(void) { say("destructor, default priority"); }
@@ -28,7 +25,6 @@ __attribute__((noinline)) static void leave(int depth) {
 
 int main(void) {
     atexit(first);
-    on_exit(with_status, "pointer kept");
     atexit(second);
     leave(5);
     return 0;

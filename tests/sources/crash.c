@@ -40,6 +40,12 @@ __attribute__((noinline)) void call_null(void) {
 __attribute__((noinline)) void spin(void) {
     while (!zero) continue;
 }
+__attribute__((noinline)) void write_to_closed_pipe(void) {
+    int ends[2];
+    if (pipe(ends) == 0) close(ends[0]);
+    zero = (int)write(ends[1], "x", 1);
+}
+static void leave_with_5(int signal_number) { _exit(signal_number == SIGINT ? 5 : 6); }
 static void *in_thread(void *function) {
     ((void (*)(void))function)();
     return NULL;
@@ -69,9 +75,16 @@ int main(int argc, char **argv) {
     if (!strcmp(how, "sleep")) pause();
     if (!strcmp(how, "kill")) raise(SIGKILL);
     if (!strcmp(how, "terminate")) raise(SIGTERM);
+    if (!strcmp(how, "pipe")) write_to_closed_pipe();
     if (!strcmp(how, "_exit")) _exit(3);
     if (!strcmp(how, "exit")) exit(atoi(argv[2]));
     if (!strcmp(how, "wait")) return getchar() == EOF ? 0 : 9;
+    if (!strcmp(how, "interrupted")) {
+        signal(SIGINT, leave_with_5);
+        puts("handles SIGINT");
+        fflush(stdout);
+        for (;;) pause();
+    }
     if (!strcmp(how, "deaf")) {
         sigset_t all;
         sigfillset(&all);

@@ -1,0 +1,190 @@
+//! The corpus: compiles the programs of `tests/sources`, and of crates, to objects and executables.
+//!
+//! Artefacts lie in the tests' folder of the target directory under a hash of all that went into
+//! them, so that a second run of the tests compiles nothing. Headers of the system are not hashed.
+//!
+//! Invariant: an artefact is complete or absent, whoever else compiles the same at the same time.
+
+use std::collections::HashMap;
+use std::ffi::OsStr;
+use std::fs;
+use std::hash::{DefaultHasher, Hash, Hasher};
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, LazyLock, Mutex};
+use std::thread;
+
+/// Compilers running at once for one list of sources.
+const JOBS: usize = 2;
+
+/// A way to compile: the compiler for C and C++, and its flags.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Build<'a> {
+    /// What compiles C and what compiles C++.
+    compilers: [&'a str; 2],
+    /// The flags, apart from `-c` and `-o`.
+    flags: &'a [&'a str],
+}
+
+/// What a first program is compiled with.
+pub(crate) const PLAIN: Build<'static> = gcc(&["-O2"]);
+
+/// The ways to compile that every small program goes through.
+const MATRIX: [Build<'static>; 9] = [
+    PLAIN,
+    gcc(&["-O0"]),
+    gcc(&["-O2", "-fPIC"]),
+    gcc(&["-O2", "-ffunction-sections", "-fdata-sections"]),
+    gcc(&["-O2", "-fcommon"]),
+    gcc(&["-O2", "-fno-plt", "-fPIC"]),
+    gcc(&["-O2", "-mcmodel=large"]),
+    gcc(&["-Og", "-g"]),
+    gcc(&["-O3", "-fno-asynchronous-unwind-tables", "-fcf-protection=none"]),
+];
+
+/// The same for clang, where it is installed.
+const MATRIX_OF_CLANG: [Build<'static>; 3] =
+    [clang(&["-O2"]), clang(&["-O0", "-fPIC"]), clang(&["-O1", "-g"])];
+
+/// A build by the system's compiler.
+pub(crate) const fn gcc<'a>(flags: &'a [&'a str]) -> Build<'a> {
+    Build { compilers: ["cc", "c++"], flags }
+}
+
+const fn clang<'a>(flags: &'a [&'a str]) -> Build<'a> {
+    Build { compilers: ["clang", "clang++"], flags }
+}
+
+/// All the builds of the matrix that this machine can do.
+pub(crate) fn matrix() -> Vec<Build<'static>> {
+    let mut builds = MATRIX.to_vec();
+    if Command::new("clang").arg("--version").output().is_ok_and(|output| output.status.success()) {
+        builds.extend(MATRIX_OF_CLANG);
+    }
+    builds
+}
+
+/// A file of `tests/sources`.
+pub(crate) fn source(name: &str) -> PathBuf {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../tests/sources").join(name);
+    path.canonicalize().unwrap_or_else(|error| panic!("{}: {error}", path.display()))
+}
+
+/// The object of a file of `tests/sources`, compiled as `build` says.
+pub(crate) fn object(name: &str, build: Build<'_>) -> PathBuf {
+    compile(&source(name), build)
+}
+
+/// The objects of several sources, a few compiled at a time.
+pub(crate) fn compile_all(sources: &[PathBuf], build: Build<'_>) -> Vec<PathBuf> {
+    let next = AtomicUsize::new(0);
+    let work = || {
+        let mut done = Vec::new();
+        while let Some(source) = sources.get(next.fetch_add(1, Ordering::Relaxed)) {
+            done.push(compile(source, build));
+        }
+        done
+    };
+    thread::scope(|scope| {
+        let jobs: Vec<_> = (0..JOBS).map(|_| scope.spawn(work)).collect();
+        for job in jobs {
+            job.join().expect("the compiler's complaint is above");
+        }
+    });
+    sources.iter().map(|source| compile(source, build)).collect()
+}
+
+/// The object of one source in C, C++, assembler or Rust (for which the flags are those of rustc).
+pub(crate) fn compile(source: &Path, build: Build<'_>) -> PathBuf {
+    let stem = source.file_stem().and_then(OsStr::to_str).expect("sources have plain names");
+    let folder = source.parent().expect("sources lie in a folder");
+    let compiler = match source.extension().and_then(OsStr::to_str) {
+        Some("rs") => "rustc",
+        Some("cpp") => build.compilers[1],
+        _ => build.compilers[0],
+    };
+    let name = format!("{stem}.o");
+    let mut command = Command::new(compiler);
+    command.args(build.flags).arg(source);
+    if compiler == "rustc" {
+        command.args(["--edition=2024", "--crate-type=lib", "--emit=obj", "-Cpanic=abort"]);
+        command.arg("-Ccodegen-units=1");
+    } else {
+        command.arg("-c");
+    }
+    command.args(["-o", &name]);
+    let is_header = |path: &Path| path.extension().is_some_and(|ending| ending == "h");
+    let entries = fs::read_dir(folder).expect("the folder of a source can be read").flatten();
+    let mut inputs: Vec<PathBuf> =
+        entries.map(|entry| entry.path()).filter(|p| is_header(p)).collect();
+    inputs.sort();
+    inputs.push(source.to_path_buf());
+    artefact(&name, command, &inputs)
+}
+
+/// The objects linked into a native executable, which is the reference.
+pub(crate) fn executable(objects: &[PathBuf], libraries: &[&str]) -> PathBuf {
+    let mut command = Command::new("cc");
+    command.args(objects).args(libraries.iter().map(|name| format!("-l{name}")));
+    command.args(["-o", "native"]);
+    artefact("native", command, objects)
+}
+
+/// A shared library of objects (compiled with `-fPIC`).
+pub(crate) fn shared_library(objects: &[PathBuf]) -> PathBuf {
+    let mut command = Command::new("cc");
+    command.arg("-shared").args(objects).args(["-o", "libshared.so"]);
+    artefact("libshared.so", command, objects)
+}
+
+/// An archive of objects with the name `libNAME.a`.
+pub(crate) fn archive(name: &str, objects: &[PathBuf]) -> PathBuf {
+    let name = format!("lib{name}.a");
+    let mut command = Command::new("ar");
+    command.args(["rcD", &name]).args(objects);
+    artefact(&name, command, objects)
+}
+
+/// The file `name` that `command` makes out of `inputs` in the folder where it runs.
+fn artefact(name: &str, mut command: Command, inputs: &[PathBuf]) -> PathBuf {
+    let mut hasher = DefaultHasher::new();
+    version(command.get_program()).hash(&mut hasher);
+    command.get_args().for_each(|argument| argument.hash(&mut hasher));
+    for input in inputs {
+        let bytes = fs::read(input).unwrap_or_else(|error| panic!("{}: {error}", input.display()));
+        bytes.hash(&mut hasher);
+    }
+    let cache = Path::new(env!("CARGO_TARGET_TMPDIR")).join("corpus");
+    let folder = cache.join(format!("{:016x}", hasher.finish()));
+    let path = folder.join(name);
+    let turn = turn(&path);
+    let _turn = turn.lock().expect("who failed to make it has said why");
+    if path.exists() {
+        return path;
+    }
+    fs::create_dir_all(&folder).expect("the target directory can be written");
+    let workplace = tempfile::tempdir_in(&folder).expect("the target directory can be written");
+    command.current_dir(workplace.path());
+    let output = command.output().unwrap_or_else(|error| panic!("{command:?}: {error}"));
+    let complaint = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{command:?}: {}\n{complaint}", output.status);
+    fs::rename(workplace.path().join(name), &path).expect("both lie in the same folder");
+    path
+}
+
+/// A lock for each artefact: two tests that need the same one compile it once.
+fn turn(path: &Path) -> Arc<Mutex<()>> {
+    type Turns = HashMap<PathBuf, Arc<Mutex<()>>>;
+    static TURNS: LazyLock<Mutex<Turns>> = LazyLock::new(Mutex::default);
+    let mut turns = TURNS.lock().expect("nothing panics with this lock");
+    Arc::clone(turns.entry(path.to_path_buf()).or_default())
+}
+
+/// What a tool says about its version; a new compiler makes new artefacts.
+fn version(tool: &OsStr) -> Vec<u8> {
+    static VERSIONS: LazyLock<Mutex<HashMap<PathBuf, Vec<u8>>>> = LazyLock::new(Mutex::default);
+    let mut versions = VERSIONS.lock().expect("nothing panics with this lock");
+    let ask = || Command::new(tool).arg("--version").output().map_or(Vec::new(), |out| out.stdout);
+    versions.entry(PathBuf::from(tool)).or_insert_with(ask).clone()
+}

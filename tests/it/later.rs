@@ -1,0 +1,39 @@
+//! What farcall cannot link yet, and says so: the object, the symbol and the relocation are named.
+//!
+//! A test moves to `run` (as `same_as_native` with the same builds) when its feature arrives.
+//!
+//! Invariant: nothing here is accepted and then behaves otherwise than the native program.
+
+use crate::corpus::{self, gcc};
+use crate::refuse::refused;
+
+#[test]
+fn thread_locals_of_programs() {
+    let object = corpus::object("tls.c", gcc(&["-O0"]));
+    refused(&[object], 126, &["tls.o", "initialised", "TPOFF"]);
+}
+
+#[test]
+fn thread_locals_of_libraries() {
+    let object = corpus::object("tls.c", gcc(&["-O2", "-fPIC"]));
+    refused(&[object], 126, &["tls.o", "R_X86_64_TLS"]);
+}
+
+#[test]
+fn thread_locals_by_descriptor() {
+    let object = corpus::object("tls.c", gcc(&["-O2", "-fPIC", "-mtls-dialect=gnu2"]));
+    refused(&[object], 126, &["TLS"]);
+}
+
+#[test]
+fn functions_chosen_at_start() {
+    for build in [gcc(&["-O2"]), gcc(&["-O0", "-fPIC"])] {
+        refused(&[corpus::object("ifunc.c", build)], 126, &["ifunc.o", "chosen", "IFUNC"]);
+    }
+}
+
+#[test]
+fn code_for_the_lowest_two_gibibytes() {
+    let object = corpus::object("hello.c", gcc(&["-O2", "-fno-pic"]));
+    refused(&[object, "-lm".into()], 126, &["hello.o", "R_X86_64_32"]);
+}

@@ -1,0 +1,295 @@
+//! A process under test: started, fed, watched, signalled, and waited for, always under a deadline.
+//!
+//! Invariant: nothing here waits for ever, and no process outlives the value that started it.
+
+use std::fs;
+use std::io::{Read, Write};
+use std::os::unix::process::ExitStatusExt;
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
+
+/// How long a program may take, loaded machines included, before the test gives up on it.
+const DEADLINE: Duration = Duration::from_secs(60);
+
+/// The variable that marks every process of one run, so that orphans are found too.
+pub(crate) const MARK: &str = "CORPUS_RUN";
+
+/// How a program ended and what it wrote.
+#[derive(Debug)]
+pub(crate) struct Ended {
+    /// The status a shell would show: the exit status, or 128 plus the signal.
+    pub(crate) status: i32,
+    /// True when the started process itself was ended by a signal.
+    pub(crate) killed: bool,
+    /// Everything it wrote to standard output.
+    pub(crate) stdout: Vec<u8>,
+    /// Everything it wrote to standard error.
+    pub(crate) stderr: Vec<u8>,
+}
+
+impl Ended {
+    /// Standard error as text.
+    pub(crate) fn complaint(&self) -> String {
+        String::from_utf8_lossy(&self.stderr).into_owned()
+    }
+}
+
+impl std::fmt::Display for Ended {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let text =
+            |bytes: &[u8]| String::from_utf8_lossy(&bytes[..bytes.len().min(4096)]).into_owned();
+        writeln!(f, "status {}", self.status)?;
+        writeln!(f, "stdout ({} bytes): {}", self.stdout.len(), text(&self.stdout))?;
+        write!(f, "stderr ({} bytes): {}", self.stderr.len(), text(&self.stderr))
+    }
+}
+
+/// Runs `command` to its end with `stdin` as its standard input.
+pub(crate) fn run_to_end(command: Command, stdin: &[u8]) -> Ended {
+    let mut running = Running::start(command);
+    running.feed(stdin);
+    running.end()
+}
+
+/// Polls `condition` until it holds; panics with `what` after ten seconds.
+pub(crate) fn until(what: &str, mut condition: impl FnMut() -> bool) {
+    let deadline = Instant::now() + Duration::from_secs(10);
+    while !condition() {
+        assert!(Instant::now() < deadline, "still not so after 10 s: {what}");
+        thread::sleep(Duration::from_millis(2));
+    }
+}
+
+/// A started program. Dropped before its end, it and all its marked descendants are killed.
+#[derive(Debug)]
+pub(crate) struct Running {
+    child: Child,
+    stdout: Stream,
+    stderr: Stream,
+    mark: String,
+    deadline: Instant,
+    ended: bool,
+}
+
+impl Running {
+    /// Starts `command` with its three standard streams on pipes.
+    pub(crate) fn start(mut command: Command) -> Running {
+        static RUNS: AtomicU32 = AtomicU32::new(0);
+        let run = RUNS.fetch_add(1, Ordering::Relaxed);
+        let mark = format!("{}-{run}", std::process::id());
+        command.env(MARK, &mark);
+        command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        let mut child = command.spawn().unwrap_or_else(|error| panic!("{command:?}: {error}"));
+        let stdout = Stream::read(child.stdout.take().expect("stdout is a pipe"));
+        let stderr = Stream::read(child.stderr.take().expect("stderr is a pipe"));
+        Running { child, stdout, stderr, mark, deadline: Instant::now() + DEADLINE, ended: false }
+    }
+
+    /// Sends `bytes` and then the end of the file to standard input, in the background.
+    pub(crate) fn feed(&mut self, bytes: &[u8]) {
+        let mut stdin = self.child.stdin.take().expect("fed only once");
+        let bytes = bytes.to_vec();
+        // A program may leave before it has read everything; its pipe is broken then, natively too.
+        thread::spawn(move || stdin.write_all(&bytes));
+    }
+
+    /// Ends standard input.
+    pub(crate) fn close_stdin(&mut self) {
+        drop(self.child.stdin.take());
+    }
+
+    /// Waits until `text` has come on standard output.
+    pub(crate) fn wait_for(&self, text: &str) {
+        let found = self.stdout.wait(self.deadline, |state| {
+            state.bytes.windows(text.len()).any(|window| window == text.as_bytes())
+        });
+        assert!(found, "standard output ended without {text:?}; stderr: {}", self.stderr.text());
+    }
+
+    /// Waits until nobody can write to either output stream any more.
+    pub(crate) fn wait_for_silence(&self) {
+        let closed = |stream: &Stream| stream.wait(self.deadline, |state| state.closed);
+        assert!(closed(&self.stdout) && closed(&self.stderr), "still open after {DEADLINE:?}");
+    }
+
+    /// Sends a signal to the started process itself.
+    pub(crate) fn signal(&self, signal: Signal) {
+        kill(self.pid(), signal)
+            .expect("the child is not waited for yet, so its number is its own");
+    }
+
+    /// Sends a signal to the whole process group, of which the started process must be the leader.
+    pub(crate) fn signal_group(&self, signal: Signal) {
+        kill(Pid::from_raw(-self.pid().as_raw()), signal).expect("the child leads a group");
+    }
+
+    /// Every other live process of this run: descendants, and orphans that carry the mark.
+    pub(crate) fn others(&self) -> Vec<Process> {
+        let mark = format!("{MARK}={}", self.mark);
+        let mut family = vec![self.pid().as_raw()];
+        let mut found = Vec::new();
+        let all = Process::all();
+        for process in &all {
+            let marked =
+                process.environment().split(|byte| *byte == 0).any(|e| e == mark.as_bytes());
+            if (marked || family.contains(&process.parent)) && process.pid != self.pid().as_raw() {
+                family.push(process.pid);
+                found.push(process.clone());
+            }
+        }
+        found
+    }
+
+    /// Waits for the end of both output streams and of the process.
+    pub(crate) fn end(mut self) -> Ended {
+        self.close_stdin();
+        let mut status: Option<ExitStatus> = None;
+        let closed = self.stdout.wait(self.deadline, |state| state.closed)
+            && self.stderr.wait(self.deadline, |state| state.closed);
+        while closed && status.is_none() && Instant::now() < self.deadline {
+            status = self.child.try_wait().expect("our own child");
+            if status.is_none() {
+                thread::sleep(Duration::from_millis(1));
+            }
+        }
+        let Some(status) = status else {
+            let (stdout, stderr) = (self.stdout.text(), self.stderr.text());
+            panic!("not ended after {DEADLINE:?}; stdout: {stdout}\nstderr: {stderr}");
+        };
+        self.ended = true;
+        Ended {
+            killed: status.code().is_none(),
+            status: status.code().unwrap_or_else(|| 128 + status.signal().unwrap_or(0)),
+            stdout: std::mem::take(&mut self.stdout.lock().bytes),
+            stderr: std::mem::take(&mut self.stderr.lock().bytes),
+        }
+    }
+
+    fn pid(&self) -> Pid {
+        Pid::from_raw(i32::try_from(self.child.id()).expect("process numbers fit in i32"))
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        if self.ended {
+            return;
+        }
+        for process in self.others() {
+            process.kill();
+        }
+        // It may be dead already; what is left to do is to take its status.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// A process by number and start time: a number used again is not taken for the old process.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Process {
+    pid: i32,
+    parent: i32,
+    started: u64,
+}
+
+impl Process {
+    /// True once it runs no more: gone, or a zombie that its parent has not collected yet.
+    pub(crate) fn is_gone(&self) -> bool {
+        Process::read(self.pid).is_none_or(|now| now.started != self.started)
+    }
+
+    /// Kills it, unless it is gone.
+    pub(crate) fn kill(&self) {
+        if !self.is_gone() {
+            // It may go in this very moment.
+            let _ = kill(Pid::from_raw(self.pid), Signal::SIGKILL);
+        }
+    }
+
+    /// Every process of the machine that is not a zombie, in the order of their numbers.
+    fn all() -> Vec<Process> {
+        let entries = fs::read_dir("/proc").expect("/proc is mounted");
+        let names = entries.flatten().filter_map(|entry| entry.file_name().into_string().ok());
+        let mut pids: Vec<i32> = names.filter_map(|name| name.parse().ok()).collect();
+        pids.sort_unstable();
+        pids.into_iter().filter_map(Process::read).collect()
+    }
+
+    /// The process with this number, unless there is none or it is a zombie.
+    fn read(pid: i32) -> Option<Process> {
+        let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+        // The second field is the name in parentheses, which may hold anything; the state follows.
+        let fields: Vec<&str> = stat.rsplit_once(')')?.1.split_whitespace().collect();
+        let (state, parent, started) = (*fields.first()?, fields.get(1)?, fields.get(19)?);
+        let alive = state != "Z" && state != "X";
+        alive.then_some(Process {
+            pid,
+            parent: parent.parse().ok()?,
+            started: started.parse().ok()?,
+        })
+    }
+
+    fn environment(&self) -> Vec<u8> {
+        fs::read(format!("/proc/{}/environ", self.pid)).unwrap_or_default()
+    }
+}
+
+/// One output stream of a child, read by a thread of its own.
+#[derive(Debug)]
+struct Stream {
+    shared: Arc<(Mutex<StreamState>, Condvar)>,
+}
+
+#[derive(Debug, Default)]
+struct StreamState {
+    bytes: Vec<u8>,
+    closed: bool,
+}
+
+impl Stream {
+    fn read(mut pipe: impl Read + Send + 'static) -> Stream {
+        let shared = Arc::new((Mutex::new(StreamState::default()), Condvar::new()));
+        let writer = Arc::clone(&shared);
+        thread::spawn(move || {
+            let mut chunk = [0; 4096];
+            loop {
+                let length = pipe.read(&mut chunk).unwrap_or(0);
+                let mut state = writer.0.lock().expect("no reader panics with the lock");
+                state.bytes.extend_from_slice(&chunk[..length]);
+                state.closed = length == 0;
+                writer.1.notify_all();
+                if state.closed {
+                    return;
+                }
+            }
+        });
+        Stream { shared }
+    }
+
+    /// Waits until `wanted` holds; false when the stream is closed or the deadline passes before.
+    fn wait(&self, deadline: Instant, wanted: impl Fn(&StreamState) -> bool) -> bool {
+        let mut state = self.lock();
+        while !wanted(&state) {
+            let left = deadline.saturating_duration_since(Instant::now());
+            if state.closed || left.is_zero() {
+                return false;
+            }
+            state = self.shared.1.wait_timeout(state, left).expect("no holder panics").0;
+        }
+        true
+    }
+
+    fn text(&self) -> String {
+        String::from_utf8_lossy(&self.lock().bytes).into_owned()
+    }
+
+    fn lock(&self) -> MutexGuard<'_, StreamState> {
+        self.shared.0.lock().expect("no holder of the lock panics")
+    }
+}

@@ -1,0 +1,233 @@
+//! What runs under `farcall run` behaves as the native program does: output, streams, exit status.
+//!
+//! Invariant: the native program of the very same objects says what is right, no text in this file.
+
+use std::path::PathBuf;
+
+use crate::command::{
+    Program, assert_same, both_ways, farcall_run, native, program, same_as_native,
+};
+use crate::corpus::{self, Build, PLAIN, gcc, matrix};
+use crate::process::{Ended, MARK, run_to_end};
+
+/// The builds for programs that take long to compile.
+const SHORT: [Build<'static>; 3] = [PLAIN, gcc(&["-O0"]), gcc(&["-O2", "-fPIC"])];
+
+/// What C++ programs name, as the C++ compiler does for them.
+const CXX: &[&str] = &["stdc++", "m"];
+
+#[test]
+fn hello() {
+    let args = &["one", "two words", "", "--flag", "-x", "ünï"];
+    same_as_native(&Program { args, ..program(&["hello.c"], &["m"]) }, &matrix());
+}
+
+#[test]
+fn program_without_arguments() {
+    same_as_native(&program(&["hello.c"], &["m"]), &[PLAIN]);
+}
+
+#[test]
+fn standard_input() {
+    let echo = program(&["echo.c"], &[]);
+    same_as_native(&Program { stdin: b"", ..echo }, &[PLAIN]);
+    same_as_native(&Program { stdin: b"one\ntwo\nno end of line", ..echo }, &[PLAIN]);
+}
+
+#[test]
+fn a_mebibyte_through_the_standard_streams() {
+    let stdin: Vec<u8> = (0..1u32 << 20).map(|i| ((i * 31) >> 3).to_le_bytes()[0]).collect();
+    same_as_native(&Program { stdin: &stdin, ..program(&["echo.c"], &[]) }, &[PLAIN]);
+}
+
+#[test]
+fn environment() {
+    let unmarked = |ended: &Ended| {
+        let text = String::from_utf8_lossy(&ended.stdout).into_owned();
+        let mut lines: Vec<_> = text.lines().filter(|line| !line.starts_with(MARK)).collect();
+        lines.sort_unstable();
+        lines.join("\n")
+    };
+    let (reference, ours) = both_ways(&program(&["environment.c"], &[]), PLAIN);
+    assert!(unmarked(&reference).contains("CORPUS_WORD=a word, and another"));
+    assert_eq!(unmarked(&reference), unmarked(&ours));
+}
+
+#[test]
+fn exit_statuses() {
+    for status in ["0", "1", "124", "125", "126", "127", "255"] {
+        let args = &["exit", status];
+        same_as_native(&Program { args, ..program(&["crash.c"], &[]) }, &[PLAIN]);
+    }
+}
+
+#[test]
+fn exit_handlers_and_destructors() {
+    same_as_native(&program(&["atexit.c"], &[]), &matrix());
+}
+
+#[test]
+fn constructor_priorities_across_objects() {
+    same_as_native(&program(&["priority_a.c", "priority_b.c"], &[]), &matrix());
+}
+
+#[test]
+fn weak_symbols() {
+    same_as_native(&program(&["weak_a.c", "weak_b.c"], &[]), &matrix());
+}
+
+#[test]
+fn common_symbols() {
+    let builds = [gcc(&["-O2", "-fcommon"]), gcc(&["-O0", "-fPIC", "-fcommon"])];
+    same_as_native(&program(&["common_a.c", "common_b.c"], &[]), &builds);
+    same_as_native(&program(&["common_b.c", "common_a.c"], &[]), &builds);
+}
+
+#[test]
+fn callbacks_and_function_addresses() {
+    same_as_native(&program(&["callbacks.c"], &[]), &matrix());
+}
+
+#[test]
+fn visibilities() {
+    same_as_native(&program(&["visibility_a.c", "visibility_b.c"], &[]), &matrix());
+}
+
+#[test]
+fn data_of_all_shapes() {
+    same_as_native(&program(&["data.c"], &[]), &matrix());
+}
+
+#[test]
+fn jumps_and_signal_handlers() {
+    same_as_native(&program(&["longjmp.c"], &[]), &matrix());
+}
+
+#[test]
+fn threads() {
+    same_as_native(&program(&["threads.c"], &[]), &SHORT);
+}
+
+#[test]
+fn deep_stack() {
+    same_as_native(&program(&["deep.c"], &[]), &SHORT);
+}
+
+#[test]
+fn variable_arguments() {
+    same_as_native(&program(&["varargs.c"], &[]), &matrix());
+}
+
+#[test]
+fn floating_point() {
+    same_as_native(&program(&["floating.c"], &["m"]), &matrix());
+}
+
+#[test]
+fn forked_children() {
+    same_as_native(&program(&["forks.c"], &[]), &SHORT);
+}
+
+#[test]
+fn what_the_process_inherits_and_may_do() {
+    for what in ["describe", "execute", "wait", "close", "threads-left", "quick"] {
+        let args = &[what];
+        same_as_native(&Program { args, ..program(&["process.c"], &[]) }, &[PLAIN]);
+    }
+}
+
+#[test]
+fn exit_in_a_constructor() {
+    same_as_native(&Program { args: &["exit"], ..program(&["early.c"], &[]) }, &matrix());
+}
+
+#[test]
+fn exceptions_across_objects() {
+    same_as_native(&program(&["exceptions_a.cpp", "exceptions_b.cpp"], CXX), &SHORT);
+}
+
+#[test]
+fn exceptions_behind_a_dropped_inline_function() {
+    same_as_native(&program(&["shared_inline_a.cpp", "shared_inline_b.cpp"], CXX), &matrix());
+    same_as_native(&program(&["shared_inline_b.cpp", "shared_inline_a.cpp"], CXX), &matrix());
+}
+
+#[test]
+fn classes() {
+    same_as_native(&program(&["classes.cpp"], CXX), &SHORT);
+}
+
+#[test]
+fn static_objects_across_objects() {
+    same_as_native(&program(&["statics_a.cpp", "statics_b.cpp"], CXX), &matrix());
+    same_as_native(&program(&["statics_b.cpp", "statics_a.cpp"], CXX), &[PLAIN]);
+}
+
+#[test]
+fn templates_in_two_objects() {
+    same_as_native(&program(&["templates_a.cpp", "templates_b.cpp"], CXX), &matrix());
+}
+
+#[test]
+fn containers_and_streams() {
+    let (args, stdin) = (&["pear", "fig", "apple"], b"to be or not\nto be");
+    same_as_native(&Program { args, stdin, ..program(&["containers.cpp"], CXX) }, &SHORT);
+}
+
+#[test]
+fn rust_without_the_standard_library() {
+    let builds = [
+        gcc(&["-Copt-level=2", "-Cdebug-assertions=off"]),
+        gcc(&["-Copt-level=1", "-Cdebug-assertions=off", "-g"]),
+        gcc(&["-Copt-level=s", "-Cdebug-assertions=off"]),
+    ];
+    let args = &["from", "rust"];
+    same_as_native(&Program { args, ..program(&["nostd.rs"], &[]) }, &builds);
+}
+
+#[test]
+fn members_of_archives_come_in_when_they_are_needed() {
+    let object = |name| corpus::object(name, PLAIN);
+    let parts = ["archive_needed.c", "archive_behind.c", "archive_unused.c"].map(object);
+    let archive = corpus::archive("parts", &parts);
+    let main = object("archive_main.c");
+    let executable = corpus::executable(&[main.clone(), archive.clone()], &[]);
+    let reference = run_to_end(native(&executable, &[]), b"");
+    assert_eq!(reference.status, 0, "{reference}");
+
+    let named = farcall_run(&[main.clone(), archive.clone()], &[]);
+    assert_same("an archive by its path", &reference, &run_to_end(named, b""));
+    let first = farcall_run(&[archive.clone(), main.clone()], &[]);
+    assert_same("an archive before the object", &reference, &run_to_end(first, b""));
+    let folder = archive.parent().expect("it lies in a folder").to_path_buf();
+    let searched = [main, "-L".into(), folder, "-l".into(), "parts".into()];
+    assert_same("-L and -l", &reference, &run_to_end(farcall_run(&searched, &[]), b""));
+}
+
+#[test]
+fn statistics_leave_the_output_of_the_program_alone() {
+    let object = corpus::object("crash.c", PLAIN);
+    let args = ["exit", "7"];
+    let reference = run_to_end(farcall_run(std::slice::from_ref(&object), &args), b"");
+    let with = |option: &str| run_to_end(farcall_run(&[object.clone(), option.into()], &args), b"");
+
+    let stats = with("--stats");
+    assert_eq!((stats.status, &stats.stdout), (7, &reference.stdout), "{stats}");
+    assert!(!stats.stderr.is_empty(), "--stats says nothing");
+    let json = with("--json");
+    assert_eq!((json.status, &json.stdout), (7, &reference.stdout), "{json}");
+    let value: serde_json::Value = serde_json::from_slice(&json.stderr).expect("one JSON value");
+    assert!(value.is_object(), "{value}");
+}
+
+#[test]
+fn objects_by_relative_and_odd_paths() {
+    let folder = tempfile::tempdir().expect("a folder for the test");
+    let odd = folder.path().join("a name with spaces, ünï and no ending");
+    std::fs::copy(corpus::object("crash.c", PLAIN), &odd).expect("the folder can be written");
+    let name: PathBuf = odd.file_name().expect("it was just given one").into();
+    let mut command = farcall_run(&[name], &["exit", "5"]);
+    command.current_dir(folder.path());
+    let ended = run_to_end(command, b"");
+    assert_eq!(ended.status, 5, "{ended}");
+}
