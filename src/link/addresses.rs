@@ -4,7 +4,7 @@
 
 use super::block::{Block, Rank};
 use super::got_plt::Target;
-use super::graph::{Definition, Global, Input, LOCAL};
+use super::graph::{Global, Input, LOCAL, Resolution};
 use super::layout::{Layout, NO_BLOCK};
 use super::object_file::Place;
 use crate::addr::{AddrRange, ExecutorAddr};
@@ -39,10 +39,10 @@ impl Addresses {
                 _ => 0,
             }
         };
-        let global = |(id, global): (u32, &Global)| match global.definition {
-            Definition::External(address) => address.get(),
-            Definition::Here { input, symbol, .. } => own(input, symbol),
-            Definition::None | Definition::Common { .. } => {
+        let global = |(id, global): (u32, &Global)| match global.resolution {
+            Resolution::External(address) => address.get(),
+            Resolution::Here { input, symbol, .. } => own(input, symbol),
+            Resolution::None | Resolution::Common { .. } => {
                 layout.placed.get(&id).map_or(0, |(block, at)| blocks[*block as usize] + at)
             }
         };

@@ -7,7 +7,7 @@ use std::collections::HashMap;
 use super::edge::Edge;
 use super::eh_frame;
 use super::got_plt::GotPlt;
-use super::graph::{DSO_HANDLE_NAME, Definition, LinkGraph};
+use super::graph::{DSO_HANDLE_NAME, LinkGraph, Resolution};
 use super::object_file::{ObjectFile, Role, Section};
 use super::x86_64::{GOT_ENTRY_BYTES, STUB_BYTES};
 use crate::addr::Prot;
@@ -170,11 +170,11 @@ fn add_rooms(graph: &LinkGraph, blocks: &mut Vec<Block>) {
         blocks.push(Block { content, prot, rank, alignment, bytes, offset: 0 });
     };
     for (id, global) in (0..).zip(&graph.globals) {
-        match global.definition {
-            Definition::Common { bytes, alignment, .. } => {
+        match global.resolution {
+            Resolution::Common { bytes, alignment, .. } => {
                 room(Content::Common { global: id }, bytes, alignment);
             }
-            Definition::None if *global.name == *DSO_HANDLE_NAME => {
+            Resolution::None if *global.name == *DSO_HANDLE_NAME => {
                 room(Content::DsoHandle, 8, 8);
             }
             _ => {}

@@ -3,7 +3,7 @@
 //! Invariant: changes nothing.
 
 use super::edge::Formula;
-use super::graph::{Definition, Input, LinkGraph, Site};
+use super::graph::{Input, LinkGraph, Resolution, Site};
 use super::object_file::{Place, Role, Section, SymbolKind};
 use crate::error::{Error, Result};
 
@@ -61,7 +61,7 @@ fn refuse_special_definitions(graph: &LinkGraph) -> Result<()> {
                 matches!(symbol.place, Place::Section(_)) && !input.is_dropped(symbol.place);
             let global = graph.globals.get(input.bindings[index] as usize);
             let counts = global.is_none_or(|global| {
-                matches!(global.definition, Definition::Here { input, .. } if input as usize == id)
+                matches!(global.resolution, Resolution::Here { input, .. } if input as usize == id)
             });
             if !is_loaded || !counts {
                 continue;

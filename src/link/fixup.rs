@@ -5,7 +5,7 @@
 use super::addresses::Addresses;
 use super::block::{Block, Content, Rank};
 use super::edge::{Edge, Formula};
-use super::graph::Definition;
+use super::graph::Resolution;
 use super::image::{Image, LinkStats};
 use super::layout::Layout;
 use super::symbol_table::SymbolTable;
@@ -190,11 +190,11 @@ impl Fixer<'_> {
 
     fn size(&self, symbol: u32) -> u64 {
         let graph = &self.layout.graph;
-        match graph.globals.get(self.binding(symbol) as usize).map(|global| global.definition) {
-            Some(Definition::Here { input, symbol, .. }) => {
+        match graph.globals.get(self.binding(symbol) as usize).map(|global| global.resolution) {
+            Some(Resolution::Here { input, symbol, .. }) => {
                 graph.inputs[input as usize].object.symbol(symbol).bytes
             }
-            Some(Definition::Common { bytes, .. }) => bytes,
+            Some(Resolution::Common { bytes, .. }) => bytes,
             _ => graph.inputs[self.input as usize].object.symbol(symbol).bytes,
         }
     }
@@ -230,7 +230,7 @@ impl Fixer<'_> {
     fn is_inside(&self, symbol: u32) -> bool {
         match self.layout.graph.globals.get(self.binding(symbol) as usize) {
             Some(global) => {
-                matches!(global.definition, Definition::Here { .. } | Definition::Common { .. })
+                matches!(global.resolution, Resolution::Here { .. } | Resolution::Common { .. })
             }
             None => true,
         }

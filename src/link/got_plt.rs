@@ -8,7 +8,7 @@
 use std::collections::HashMap;
 
 use super::edge::Formula;
-use super::graph::{Definition, GOT_NAME, LOCAL, LinkGraph, Site};
+use super::graph::{GOT_NAME, LOCAL, LinkGraph, Resolution, Site};
 use super::object_file::Place;
 use crate::error::{Error, Result};
 
@@ -117,11 +117,11 @@ fn next(len: usize) -> u32 {
 /// True for a global whose address has nothing to do with where the graph is loaded.
 fn is_outside(graph: &LinkGraph, binding: u32) -> bool {
     let Some(global) = graph.globals.get(binding as usize) else { return false };
-    match global.definition {
-        Definition::Here { input, symbol, .. } => {
+    match global.resolution {
+        Resolution::Here { input, symbol, .. } => {
             graph.inputs[input as usize].object.symbol(symbol).place == Place::Absolute
         }
-        Definition::Common { .. } => false,
-        Definition::None | Definition::External(_) => true,
+        Resolution::Common { .. } => false,
+        Resolution::None | Resolution::External(_) => true,
     }
 }

@@ -76,7 +76,7 @@ pub(super) const LOCAL: u32 = u32::MAX;
 /// A name that objects share.
 pub(super) struct Global {
     pub(super) name: Arc<str>,
-    pub(super) definition: Definition,
+    pub(super) resolution: Resolution,
     /// True when any object says so.
     pub(super) hidden: bool,
     /// True when an object needs it and does not accept address 0.
@@ -85,7 +85,7 @@ pub(super) struct Global {
 
 /// Who defines a name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Definition {
+pub(super) enum Resolution {
     /// Nobody yet.
     None,
     /// Somebody outside: the address was told.
@@ -126,7 +126,7 @@ impl LinkGraph {
             let mut index = 0;
             while let Some(global) = self.globals.get(index) {
                 index += 1;
-                if !global.wanted || global.definition != Definition::None {
+                if !global.wanted || global.resolution != Resolution::None {
                     continue;
                 }
                 let Some(offset) = archive.find(&global.name) else { continue };
@@ -152,7 +152,7 @@ impl LinkGraph {
     pub fn exports(&self) -> impl Iterator<Item = Export> {
         self.globals.iter().filter(|global| global.is_export()).map(|global| Export {
             name: Arc::clone(&global.name),
-            weak: !matches!(global.definition, Definition::Here { weak: false, .. }),
+            weak: !matches!(global.resolution, Resolution::Here { weak: false, .. }),
         })
     }
 
@@ -165,7 +165,7 @@ impl LinkGraph {
         let sets = self.named_sections();
         self.visit_edges(|site| {
             let Some(global) = self.globals.get(site.binding() as usize) else { return };
-            if global.definition != Definition::None || is_provided(&global.name, &sets) {
+            if global.resolution != Resolution::None || is_provided(&global.name, &sets) {
                 return;
             }
             let weak = site.symbol().weak;
@@ -187,14 +187,14 @@ impl LinkGraph {
         else {
             return;
         };
-        match global.definition {
-            Definition::Here { weak: false, .. } => return,
-            Definition::Here { input, .. } => {
+        match global.resolution {
+            Resolution::Here { weak: false, .. } => return,
+            Resolution::Here { input, .. } => {
                 self.losers.insert(input);
             }
-            Definition::None | Definition::External(_) | Definition::Common { .. } => {}
+            Resolution::None | Resolution::External(_) | Resolution::Common { .. } => {}
         }
-        global.definition = Definition::External(addr);
+        global.resolution = Resolution::External(addr);
     }
 
     /// True when some code or data holds addresses in 32 bits (`-fno-pic` code does), so that the image
@@ -255,8 +255,8 @@ impl LinkGraph {
             let own = match self.globals.get(input.bindings[target as usize] as usize) {
                 None => true,
                 Some(global) => matches!(
-                    global.definition,
-                    Definition::Here { input, symbol, .. }
+                    global.resolution,
+                    Resolution::Here { input, symbol, .. }
                         if input == input_id && symbol == target
                 ),
             };
@@ -321,7 +321,7 @@ impl<'a> Site<'a> {
 impl Global {
     fn is_export(&self) -> bool {
         !self.hidden
-            && matches!(self.definition, Definition::Here { .. } | Definition::Common { .. })
+            && matches!(self.resolution, Resolution::Here { .. } | Resolution::Common { .. })
     }
 }
 

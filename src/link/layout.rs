@@ -7,7 +7,7 @@ use std::fmt;
 
 use super::block::{self, Block, Content, Rank};
 use super::got_plt::GotPlt;
-use super::graph::{Definition, GOT_NAME, LinkGraph, section_bound};
+use super::graph::{GOT_NAME, LinkGraph, Resolution, section_bound};
 use crate::addr::Prot;
 use crate::error::{Error, Result};
 
@@ -115,7 +115,7 @@ fn index(graph: &LinkGraph, blocks: &[Block]) -> Index {
     let mut sets: HashMap<&str, (Spot, Spot)> = HashMap::new();
     let mut define = |name: &str, at| {
         if let Some(global) = graph.names.get(name)
-            && graph.globals[*global as usize].definition == Definition::None
+            && graph.globals[*global as usize].resolution == Resolution::None
         {
             placed.insert(*global, at);
         }

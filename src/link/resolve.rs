@@ -9,7 +9,7 @@
 
 use std::sync::Arc;
 
-use super::graph::{Definition, Global, Input, LOCAL, LinkGraph};
+use super::graph::{Global, Input, LOCAL, LinkGraph, Resolution};
 use super::object_file::{ObjectFile, Place, Symbol};
 use crate::error::{Error, Result};
 
@@ -64,7 +64,7 @@ impl LinkGraph {
         self.names.insert(Arc::clone(name), id);
         self.globals.push(Global {
             name: Arc::clone(name),
-            definition: Definition::None,
+            resolution: Resolution::None,
             hidden: false,
             wanted: false,
         });
@@ -81,16 +81,16 @@ impl LinkGraph {
         defined: bool,
     ) -> Result<()> {
         let symbol = object.symbol(index);
-        let old = self.globals[binding as usize].definition;
+        let old = self.globals[binding as usize].resolution;
         let new = match symbol.place {
-            _ if !defined => Definition::None,
+            _ if !defined => Resolution::None,
             Place::Common => {
-                Definition::Common { input: id, bytes: symbol.bytes, alignment: symbol.value }
+                Resolution::Common { input: id, bytes: symbol.bytes, alignment: symbol.value }
             }
-            _ => Definition::Here { input: id, symbol: index, weak: symbol.weak },
+            _ => Resolution::Here { input: id, symbol: index, weak: symbol.weak },
         };
-        let strong = |definition| matches!(definition, Definition::Here { weak: false, .. });
-        if let (Definition::Here { input, .. }, true, true) = (old, strong(old), strong(new)) {
+        let strong = |resolution| matches!(resolution, Resolution::Here { weak: false, .. });
+        if let (Resolution::Here { input, .. }, true, true) = (old, strong(old), strong(new)) {
             let first = match self.inputs.get(input as usize) {
                 Some(input) => input.object.name(),
                 None => object.name(),
@@ -104,10 +104,10 @@ impl LinkGraph {
         let global = &mut self.globals[binding as usize];
         global.hidden |= symbol.hidden && !is_group_leftover(symbol, defined);
         global.wanted |= !defined && !symbol.weak;
-        global.definition = prevailing(old, new);
+        global.resolution = prevailing(old, new);
         for loser in [old, new] {
-            if let Definition::Here { input, .. } = loser
-                && global.definition != loser
+            if let Resolution::Here { input, .. } = loser
+                && global.resolution != loser
             {
                 self.losers.insert(input);
             }
@@ -117,33 +117,33 @@ impl LinkGraph {
 }
 
 /// The definition that counts, of an earlier and a later one that do not exclude each other.
-fn prevailing(old: Definition, new: Definition) -> Definition {
+fn prevailing(old: Resolution, new: Resolution) -> Resolution {
     if let (
-        Definition::Common { bytes, alignment, .. },
-        Definition::Common { input, bytes: new_bytes, alignment: new_alignment },
+        Resolution::Common { bytes, alignment, .. },
+        Resolution::Common { input, bytes: new_bytes, alignment: new_alignment },
     ) = (old, new)
     {
         let input = if new_bytes > bytes { input } else { owner(old) };
         let (bytes, alignment) = (bytes.max(new_bytes), alignment.max(new_alignment));
-        return Definition::Common { input, bytes, alignment };
+        return Resolution::Common { input, bytes, alignment };
     }
     if rank(new) > rank(old) { new } else { old }
 }
 
-fn rank(definition: Definition) -> u32 {
-    match definition {
-        Definition::None => 0,
-        Definition::External(_) => 1,
-        Definition::Here { weak: true, .. } => 2,
-        Definition::Common { .. } => 3,
-        Definition::Here { weak: false, .. } => 4,
+fn rank(resolution: Resolution) -> u32 {
+    match resolution {
+        Resolution::None => 0,
+        Resolution::External(_) => 1,
+        Resolution::Here { weak: true, .. } => 2,
+        Resolution::Common { .. } => 3,
+        Resolution::Here { weak: false, .. } => 4,
     }
 }
 
-fn owner(definition: Definition) -> u32 {
-    match definition {
-        Definition::Here { input, .. } | Definition::Common { input, .. } => input,
-        Definition::None | Definition::External(_) => LOCAL,
+fn owner(resolution: Resolution) -> u32 {
+    match resolution {
+        Resolution::Here { input, .. } | Resolution::Common { input, .. } => input,
+        Resolution::None | Resolution::External(_) => LOCAL,
     }
 }
 

@@ -9,7 +9,7 @@
 
 use std::collections::HashSet;
 
-use super::graph::{Definition, Input, LinkGraph};
+use super::graph::{Input, LinkGraph, Resolution};
 use super::object_file::{Place, Role};
 
 impl LinkGraph {
@@ -32,8 +32,8 @@ impl LinkGraph {
             let binding = input.bindings[symbol_id as usize];
             let Some(global) = self.globals.get(binding as usize) else { continue };
             let counts = matches!(
-                global.definition,
-                Definition::Here { input, symbol, .. } if input == input_id && symbol == symbol_id
+                global.resolution,
+                Resolution::Here { input, symbol, .. } if input == input_id && symbol == symbol_id
             );
             if counts || !matches!(input.object.section(section).role, Role::Plain) {
                 used.insert(section);

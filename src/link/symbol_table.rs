@@ -8,7 +8,7 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use super::addresses::Addresses;
-use super::graph::{self, DSO_HANDLE_NAME};
+use super::graph::{DSO_HANDLE_NAME, Resolution};
 use super::layout::{Layout, NO_BLOCK};
 use super::object_file::{Place, SymbolKind};
 use super::x86_64::STUB_BYTES;
@@ -97,13 +97,13 @@ impl SymbolTable {
             if *global.name == *DSO_HANDLE_NAME {
                 self.dso_handle = Some(address);
             }
-            let (bytes, callable, weak) = match global.definition {
-                graph::Definition::Here { input, symbol, weak } => {
+            let (bytes, callable, weak) = match global.resolution {
+                Resolution::Here { input, symbol, weak } => {
                     let symbol = graph.inputs[input as usize].object.symbol(symbol);
                     (symbol.bytes, symbol.kind == SymbolKind::Function, weak)
                 }
-                graph::Definition::Common { bytes, .. } => (bytes, false, true),
-                graph::Definition::None | graph::Definition::External(_) => continue,
+                Resolution::Common { bytes, .. } => (bytes, false, true),
+                Resolution::None | Resolution::External(_) => continue,
             };
             if !global.hidden {
                 let definition = Definition { address, bytes, callable, weak };

@@ -206,3 +206,36 @@ fn debug_information_is_left_out() {
     let debug = link(&[&compile("a.o", "-O1 -g3", source)], &[]).unwrap();
     assert_eq!(plain.stripes, debug.stripes);
 }
+
+#[test]
+fn a_partial_link_is_an_object_like_any_other() {
+    let scratch = Scratch::new();
+    let parts = [
+        ("a.o", "inline int shared() { return 5; } int b(); int a() { return b() + shared(); }"),
+        ("b.o", "inline int shared() { return 5; } int b() { return shared(); } int *p = new int;"),
+    ];
+    let mut command = Command::new("ld");
+    command.current_dir(&scratch.0).args(["-r", "-o", "both.o"]);
+    for (name, source) in parts {
+        let bytes = compile_bytes(name, "-xc++ -O0", source);
+        std::fs::write(scratch.0.join(name), bytes).unwrap();
+        command.arg(name);
+    }
+    assert!(command.status().unwrap().success());
+    let bytes = std::fs::read(scratch.0.join("both.o")).unwrap();
+    let both = ObjectFile::parse("both.o", bytes).unwrap();
+    let image = link(&[&both], &[("_Znwm", FAR)]).unwrap();
+    assert!(image.symbols.get("_Z1av").is_some() && image.init.is_some());
+    assert_eq!(image.stats.stubs, 1);
+}
+
+#[test]
+fn what_is_shared_between_threads_can_be() {
+    fn shared<T: Send + Sync + Clone>() {}
+    fn sent<T: Send + Sync>() {}
+    shared::<ObjectFile>();
+    shared::<crate::link::Archive>();
+    sent::<LinkGraph>();
+    sent::<crate::link::Layout>();
+    sent::<Image>();
+}
