@@ -192,7 +192,9 @@ fn functions(array: AddrRange) -> Vec<usize> {
         return Vec::new();
     }
     // SAFETY: the controller names an aligned array in its slab, which is mapped as long as the program is registered.
-    unsafe { std::slice::from_raw_parts(pointer(array.start), count) }.to_vec()
+    let all: &[usize] = unsafe { std::slice::from_raw_parts(pointer(array.start), count) };
+    // Old sections of constructors mark their ends with 0 and -1.
+    all.iter().copied().filter(|function| !matches!(*function, 0 | usize::MAX)).collect()
 }
 
 /// An `argv` that lives as long as the process: programs keep pointers into theirs.
