@@ -4,17 +4,16 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
+use super::allocation::InFlight;
 use super::session::Shared;
-use super::slab::Allocation;
 use crate::call::contract::{
-    Action, DylibLookup, FramesDeregister, FramesRegister, MemoryDeinitialize, MemoryInitialize,
-    ProgramDeregister, ProgramInitialize, ProgramMain, ProgramRegister, Region, Remote,
-    prot_number,
+    Action, DylibLookup, FramesDeregister, FramesRegister, ProgramDeregister, ProgramInitialize,
+    ProgramMain, ProgramRegister, Remote,
 };
 use crate::error::{Error, Result};
 use crate::link::{Archive, Image, LinkGraph, ObjectFile, SymbolTable};
 use crate::sps::{self, Bytes, Encode};
-use crate::{AddrRange, ExecutorAddr, Prot};
+use crate::{ExecutorAddr, Prot};
 
 /// The symbol whose address is a program's handle.
 const HANDLE: &str = "__dso_handle";
@@ -44,10 +43,9 @@ struct State {
 /// What one link left in the executor.
 #[derive(Debug)]
 struct Linked {
-    allocation: Allocation,
+    /// The number of its finalized memory.
+    memory: ExecutorAddr,
     symbols: Arc<SymbolTable>,
-    /// The address under which dealloc actions are kept, if there are any.
-    initialized: Option<ExecutorAddr>,
 }
 
 /// What one link did, and how long its phases took.
@@ -170,16 +168,10 @@ impl Dylib {
     /// When a dealloc action fails (the rest is still done), or the session is over.
     pub fn clear(&self) -> Result<()> {
         let state = std::mem::take(&mut *self.lock());
-        let initialized: Vec<_> = state.linked.iter().filter_map(|one| one.initialized).collect();
-        let outcome = if initialized.is_empty() {
-            Ok(())
-        } else {
-            self.shared.call::<MemoryDeinitialize>(&(self.shared.instance()?, initialized))
-        };
-        let mut slab = self.shared.slab.lock().unwrap_or_else(PoisonError::into_inner);
+        let memory: Vec<_> = state.linked.iter().map(|one| one.memory).collect();
+        let outcome = self.shared.deallocate(&memory);
         for linked in &state.linked {
             self.shared.forget(&linked.symbols);
-            slab.free(&linked.allocation);
         }
         outcome
     }
@@ -198,26 +190,16 @@ impl Dylib {
         let started = Instant::now();
         let layout = graph.layout()?;
         let bytes = layout.bytes();
-        let allocation = self.lock_slab().allocate(bytes)?;
-        let parts = self.lock_slab().addresses(&allocation);
-        let image = match layout.fixup(parts.map(|(start, _)| start)) {
-            Ok(image) => image,
-            Err(error) => {
-                self.lock_slab().free(&allocation);
-                return Err(error);
-            }
-        };
+        let mut memory = InFlight::new(&self.shared, bytes)?;
+        let image = layout.fixup(Prot::ALL.map(|prot| memory.range(prot).start))?;
         report.link += started.elapsed();
 
         let started = Instant::now();
-        {
-            let slab = self.lock_slab();
-            for (prot, content) in Prot::ALL.into_iter().zip(&image.stripes) {
-                slab.write(&allocation, prot, content);
-            }
+        for (prot, content) in Prot::ALL.into_iter().zip(&image.stripes) {
+            memory.write(prot, content);
         }
-        self.shared.code_written();
-        let posted = self.post_initialize(&image, parts, exits, state);
+        let actions = self.actions(&image, &memory, exits, state)?;
+        let memory = memory.finalize_with(actions)?.release();
         report.transfer += started.elapsed();
 
         report.objects = image.stats.objects;
@@ -229,8 +211,7 @@ impl Dylib {
         for (name, definition) in symbols.iter() {
             state.symbols.insert(name.to_string(), definition.address);
         }
-        let initialized = posted?;
-        state.linked.push(Linked { allocation, symbols, initialized });
+        state.linked.push(Linked { memory, symbols });
         Ok(report)
     }
 
@@ -288,14 +269,14 @@ impl Dylib {
         if missing.is_empty() { Ok(exits) } else { Err(Error::symbols_not_found(missing)) }
     }
 
-    /// Posts the registration of unwind information and of initializers, if the image has any.
-    fn post_initialize(
+    /// What registers unwind information and initializers, if the image has any, and what takes it back.
+    fn actions(
         &self,
         image: &Image,
-        parts: [(ExecutorAddr, u64); Prot::ALL.len()],
+        memory: &InFlight<'_>,
         exits: bool,
         state: &mut State,
-    ) -> Result<Option<ExecutorAddr>> {
+    ) -> Result<Vec<(Action, Action)>> {
         let mut actions: Vec<(Action, Action)> = Vec::new();
         if let Some(section) = image.eh_frame {
             let register = self.action::<FramesRegister>(&(section,))?;
@@ -307,24 +288,15 @@ impl Dylib {
         if image.init.is_some() || image.fini.is_some() || exits {
             if state.handle.is_null() {
                 // Nothing names the handle, so any address of the program's own will do.
-                state.handle = parts[Prot::Code.index()].0;
+                state.handle = memory.range(Prot::Code).start;
             }
-            let (code, bytes) = parts[Prot::Code.index()];
-            let code = AddrRange::sized(code, bytes).unwrap_or_default();
+            let code = memory.range(Prot::Code);
             let (init, fini) = (image.init.unwrap_or_default(), image.fini.unwrap_or_default());
             let program = (state.handle, code, init, fini);
             let register = self.action::<ProgramRegister>(&program)?;
             actions.push((register, self.action::<ProgramDeregister>(&(state.handle,))?));
         }
-        if actions.is_empty() {
-            return Ok(None);
-        }
-        let regions = Prot::ALL.into_iter().zip(parts).filter(|(_, (_, bytes))| *bytes > 0);
-        let regions: Vec<Region> =
-            regions.map(|(prot, (start, bytes))| (prot_number(prot), start, bytes)).collect();
-        let lowest = regions.iter().map(|(_, start, _)| *start).min();
-        self.shared.post::<MemoryInitialize>(&(self.shared.instance()?, regions, actions))?;
-        Ok(lowest)
+        Ok(actions)
     }
 
     fn action<R: Remote>(&self, args: &R::Args) -> Result<Action>
@@ -336,9 +308,5 @@ impl Dylib {
 
     fn lock(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    fn lock_slab(&self) -> MutexGuard<'_, super::slab::Slab> {
-        self.shared.slab.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

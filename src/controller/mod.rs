@@ -9,12 +9,14 @@
 //! mappings.
 #![forbid(unsafe_code)]
 
+mod allocation;
 mod dylib;
 mod launch;
 mod session;
 mod slab;
 mod supervisor;
 
+pub use allocation::{Finalized, InFlight};
 pub use dylib::{Dylib, LinkReport};
 pub use launch::{Launch, Spawned};
 pub use session::{Controller, Killer, Traffic};

@@ -5,11 +5,11 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use super::allocation::{Finalized, InFlight};
 use super::dylib::Dylib;
 use super::launch::Spawned;
 use super::slab::Slab;
 use super::supervisor::{Process, Supervisor};
-use crate::ExecutorAddr;
 use crate::call::contract::{MemoryReserve, ProcessExit, Remote, SESSION_INSTANCE, Setup};
 use crate::call::{Endpoint, Handler};
 use crate::error::{Death, Error, Result};
@@ -21,6 +21,7 @@ use crate::sys::process::Ended;
 use crate::sys::{socket, trap};
 use crate::transport::Payload;
 use crate::wire::layout;
+use crate::{ExecutorAddr, Prot};
 
 /// How long an executor that hung up or broke the protocol may take to end before it is killed.
 const END_PATIENCE: Duration = Duration::from_secs(2);
@@ -91,6 +92,43 @@ impl Controller {
     #[must_use]
     pub fn create_dylib(&self, name: impl Into<String>) -> Dylib {
         Dylib::new(Arc::clone(&self.shared), name.into())
+    }
+
+    /// Takes at least so many bytes of each protection in the executor, in the order of [`Prot::ALL`], rounded up to
+    /// pages, for who makes code without the linker. No message.
+    ///
+    /// # Errors
+    ///
+    /// When the slab has no hole of that size, or memory runs out ([`Error::is_exhausted`]).
+    ///
+    /// # Examples
+    ///
+    /// ```no_run
+    /// # let controller = farcall::controller::Launch::new().start()?;
+    /// use farcall::Prot;
+    /// // A wrapper function for x86-64 that returns the first 8 bytes of its argument.
+    /// let code = [0x48, 0x8b, 0x07, 0xba, 8, 0, 0, 0, 0xc3];
+    /// let mut memory = controller.allocate([code.len() as u64, 0, 0])?;
+    /// memory.write(Prot::Code, &code);
+    /// let memory = memory.finalize();
+    /// assert_eq!(controller.call(memory.address(), &[7; 8])?, [7; 8]);
+    /// controller.deallocate([memory])?;
+    /// # Ok::<(), farcall::Error>(())
+    /// ```
+    pub fn allocate(&self, bytes: [u64; Prot::ALL.len()]) -> Result<InFlight<'_>> {
+        InFlight::new(&self.shared, bytes)
+    }
+
+    /// Gives memory back; it is free at once. Nothing of it may be running. One message at most, for what dealloc
+    /// actions there are.
+    ///
+    /// # Errors
+    ///
+    /// When some of it is not of this session (nothing has happened then), when an action fails (the rest is still
+    /// done), or when the session is over.
+    pub fn deallocate(&self, memory: impl IntoIterator<Item = Finalized>) -> Result<()> {
+        let bases: Vec<_> = memory.into_iter().map(Finalized::release).collect();
+        self.shared.deallocate(&bases)
     }
 
     /// Calls the wrapper function at `function` with `args` and returns its result.
@@ -174,7 +212,7 @@ impl Killer {
 
 impl Shared {
     fn reserve(&self) -> Result<()> {
-        let mut slab = self.slab.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut slab = self.lock_slab();
         socket::send_fds(self._socket.as_fd(), &slab.files())?;
         let bytes = slab.bytes().to_vec();
         let start = self.call::<MemoryReserve>(&(self.instance()?, bytes))?;

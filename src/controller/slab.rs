@@ -10,7 +10,7 @@ use std::os::fd::BorrowedFd;
 use crate::error::{Error, Result};
 use crate::limits::PAGE_BYTES;
 use crate::shm::Segment;
-use crate::{ExecutorAddr, Prot};
+use crate::{AddrRange, ExecutorAddr, Prot};
 
 /// Pages are made this many bytes at a time.
 const BACK_BYTES: u64 = 256 << 10;
@@ -19,15 +19,26 @@ const BACK_BYTES: u64 = 256 << 10;
 #[derive(Debug)]
 pub(super) struct Slab {
     stripes: [Stripe; Prot::ALL.len()],
+    /// Finalized memory by its lowest address: its pages, and whether the executor keeps dealloc actions for it.
+    kept: BTreeMap<ExecutorAddr, (Pages, bool)>,
 }
 
 /// Pages of each stripe that belong together, given back together.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Allocation {
-    /// For each protection: offset in the stripe and bytes, whole pages, possibly none.
-    parts: [(u64, u64); Prot::ALL.len()],
-    /// For each protection: the offset from which on the pages are new and zero.
-    untouched: [u64; Prot::ALL.len()],
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub(super) struct Pages {
+    parts: [Part; Prot::ALL.len()],
+}
+
+/// Pages of one stripe, possibly none.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+struct Part {
+    /// Where they are in the stripe.
+    offset: u64,
+    bytes: u64,
+    /// The offset from which on they are new and zero.
+    untouched: u64,
+    /// Where they are in the executor.
+    start: ExecutorAddr,
 }
 
 #[derive(Debug)]
@@ -58,7 +69,7 @@ impl Slab {
         let data = Stripe::new(Segment::create(c"farcall-data", data, false)?, data);
         code.segment.seal_against_writers()?;
         constants.segment.seal_against_writers()?;
-        Ok(Self { stripes: [code, constants, data] })
+        Ok(Self { stripes: [code, constants, data], kept: BTreeMap::new() })
     }
 
     /// The stripes' memory, to be mapped by the executor.
@@ -88,54 +99,95 @@ impl Slab {
     /// # Errors
     ///
     /// When a stripe has no hole of that size, or memory runs out. Nothing is taken then.
-    pub(super) fn allocate(&mut self, bytes: [u64; Prot::ALL.len()]) -> Result<Allocation> {
-        let mut parts = [(0, 0); Prot::ALL.len()];
-        let untouched = self.stripes.each_ref().map(|stripe| stripe.untouched);
-        for (at, (stripe, bytes)) in self.stripes.iter_mut().zip(bytes).enumerate() {
-            match stripe.take(bytes) {
-                Ok(part) => parts[at] = part,
+    pub(super) fn allocate(&mut self, bytes: [u64; Prot::ALL.len()]) -> Result<Pages> {
+        let mut pages = Pages::default();
+        for (prot, bytes) in Prot::ALL.into_iter().zip(bytes) {
+            match self.stripes[prot.index()].take(bytes) {
+                Ok(part) => pages.parts[prot.index()] = part,
                 Err(error) => {
-                    self.free(&Allocation { parts, untouched });
-                    let prot = Prot::ALL[at];
+                    self.free(&pages);
                     return Err(error.during(format_args!("allocating {prot:?} memory")));
                 }
             }
         }
-        Ok(Allocation { parts, untouched })
+        Ok(pages)
     }
 
-    /// Gives an allocation back. Its pages may be handed out again at once.
-    pub(super) fn free(&mut self, allocation: &Allocation) {
-        for (stripe, (offset, bytes)) in self.stripes.iter_mut().zip(allocation.parts) {
-            stripe.give_back(offset, bytes);
+    /// Gives pages back. They may be handed out again at once.
+    pub(super) fn free(&mut self, pages: &Pages) {
+        for (stripe, part) in self.stripes.iter_mut().zip(pages.parts) {
+            stripe.give_back(part.offset, part.bytes);
         }
     }
 
-    /// Where each part of an allocation is in the executor: first address and bytes.
-    pub(super) fn addresses(
-        &self,
-        allocation: &Allocation,
-    ) -> [(ExecutorAddr, u64); Prot::ALL.len()] {
-        std::array::from_fn(|at| {
-            let (offset, bytes) = allocation.parts[at];
-            (ExecutorAddr::new(self.stripes[at].base.get() + offset), bytes)
-        })
+    /// Keeps the pages of memory that is finalized, under its lowest address, which is returned; null for no pages.
+    pub(super) fn keep(&mut self, pages: Pages, is_initialized: bool) -> ExecutorAddr {
+        let base = pages.lowest();
+        if !base.is_null() {
+            self.kept.insert(base, (pages, is_initialized));
+        }
+        base
     }
 
-    /// Fills an allocation's part of one protection: `content` first, zeros up to its end.
+    /// Those of `bases` for which the executor keeps dealloc actions.
+    ///
+    /// # Errors
+    ///
+    /// When one is not the lowest address of kept pages.
+    pub(super) fn initialized_among(&self, bases: &[ExecutorAddr]) -> Result<Vec<ExecutorAddr>> {
+        let mut initialized = Vec::new();
+        for base in bases.iter().filter(|base| !base.is_null()) {
+            match self.kept.get(base) {
+                Some((_, true)) => initialized.push(*base),
+                Some((_, false)) => {}
+                None => {
+                    return Err(Error::invalid(format!("no finalized memory starts at {base}")));
+                }
+            }
+        }
+        Ok(initialized)
+    }
+
+    /// Gives the pages kept under `base` back.
+    pub(super) fn free_kept(&mut self, base: ExecutorAddr) {
+        if let Some((pages, _)) = self.kept.remove(&base) {
+            self.free(&pages);
+        }
+    }
+
+    /// Fills the part of one protection: `content` first, zeros up to its end.
     ///
     /// # Panics
     ///
     /// When the content is longer than the part.
-    pub(super) fn write(&self, allocation: &Allocation, prot: Prot, content: &[u8]) {
-        let stripe = &self.stripes[prot.index()];
-        let (offset, bytes) = allocation.parts[prot.index()];
+    pub(super) fn write(&self, pages: &Pages, prot: Prot, content: &[u8]) {
+        let Part { offset, bytes, untouched, .. } = pages.parts[prot.index()];
         assert!(content.len() as u64 <= bytes, "{} bytes for {bytes}", content.len());
+        let segment = &self.stripes[prot.index()].segment;
         let start = index(offset);
-        stripe.segment.write(start, content);
+        segment.write(start, content);
         let written = start + content.len().next_multiple_of(8);
-        let dirty = index(allocation.untouched[prot.index()].clamp(offset, offset + bytes));
-        stripe.segment.zero(written, dirty.saturating_sub(written));
+        let dirty = index(untouched.clamp(offset, offset + bytes));
+        segment.zero(written, dirty.saturating_sub(written));
+    }
+}
+
+impl Pages {
+    /// Where the pages of this protection are in the executor.
+    pub(super) fn range(&self, prot: Prot) -> AddrRange {
+        let part = self.parts[prot.index()];
+        AddrRange::sized(part.start, part.bytes).unwrap_or_default()
+    }
+
+    /// True when there are no pages.
+    pub(super) fn is_empty(&self) -> bool {
+        self.parts.iter().all(|part| part.bytes == 0)
+    }
+
+    /// The lowest address of all; null when there are no pages.
+    fn lowest(&self) -> ExecutorAddr {
+        let some = self.parts.iter().filter(|part| part.bytes > 0);
+        some.map(|part| part.start).min().unwrap_or(ExecutorAddr::NULL)
     }
 }
 
@@ -146,9 +198,9 @@ impl Stripe {
     }
 
     /// First fit: the lowest hole that is large enough, so that warm pages are used again first.
-    fn take(&mut self, bytes: u64) -> Result<(u64, u64)> {
+    fn take(&mut self, bytes: u64) -> Result<Part> {
         if bytes == 0 {
-            return Ok((0, 0));
+            return Ok(Part { start: self.base, ..Part::default() });
         }
         let bytes = bytes.checked_next_multiple_of(PAGE_BYTES);
         let bytes = bytes.ok_or_else(|| Error::exhausted("more than the address space"))?;
@@ -169,8 +221,10 @@ impl Stripe {
         if size > bytes {
             self.free.insert(end, size - bytes);
         }
+        let start = ExecutorAddr::new(self.base.get() + offset);
+        let part = Part { offset, bytes, untouched: self.untouched, start };
         self.untouched = self.untouched.max(end);
-        Ok((offset, bytes))
+        Ok(part)
     }
 
     fn give_back(&mut self, offset: u64, bytes: u64) {
@@ -210,12 +264,14 @@ mod tests {
     fn freed_pages_are_used_again_and_holes_coalesce() {
         let mut slab = slab();
         let first = slab.allocate([1, 4096, 4097]).expect("room");
-        assert_eq!(first.parts, [(0, 4096), (0, 4096), (0, 8192)]);
+        let bytes = Prot::ALL.map(|prot| first.range(prot).bytes());
+        assert_eq!(bytes, [4096, 4096, 8192]);
         let second = slab.allocate([4096; 3]).expect("room");
         let third = slab.allocate([4096; 3]).expect("room");
         slab.free(&first);
         slab.free(&third);
-        assert_eq!(slab.allocate([1; 3]).expect("room").parts[0], (0, 4096));
+        let again = slab.allocate([1; 3]).expect("room");
+        assert_eq!(again.range(Prot::Code), first.range(Prot::Code));
         slab.free(&second);
         let rest = slab.stripes[0].free.clone();
         assert_eq!(rest, BTreeMap::from([(4096, (1 << 20) - 4096)]), "one hole is left");
