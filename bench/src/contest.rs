@@ -13,7 +13,7 @@ use crate::kernel::Echo;
 use crate::peer::Peer;
 use crate::report::{Regime, Report, Row, Section};
 use crate::spread::{Spread, median_ns};
-use crate::{Contender, CpuPair, Machine, Result};
+use crate::{Callee, Contender, CpuPair, Machine, Result};
 
 /// How long a block is meant to take.
 const BLOCK: Duration = Duration::from_millis(1);
@@ -34,9 +34,10 @@ pub struct Effort {
 
 /// Contenders that run against each other on two CPUs. Stays on the thread that made it.
 ///
-/// Four rows are always there: the two-line and the one-line floor, to which all rows are reported
-/// as ratios, a pipe pair and a Unix stream socket. Their servers live in a child process, which
-/// ends with the contest.
+/// Seven rows are always there: the two-line and the one-line floor, to which all rows are reported
+/// as ratios; the null call of farcall, alone and after new code and new data; a pipe pair and a
+/// Unix stream socket. Their servers live in two child processes, the executor and the peer for all
+/// others, which end with the contest.
 pub struct Contest {
     cpus: CpuPair,
     entries: Vec<Entry>,
@@ -44,15 +45,19 @@ pub struct Contest {
 
 impl Contest {
     /// A contest with the standard rows. The host's `main` must have called
-    /// [`serve_if_child`](crate::serve_if_child).
+    /// [`serve_if_child`](crate::serve_if_child) and [`farcall::executor::serve_if_asked`].
     ///
     /// # Errors
-    /// When the child process, its pipes or its memory cannot be made.
+    /// When a child process, its pipes or its memory cannot be made.
     pub fn new(cpus: CpuPair) -> Result<Contest> {
         let peer = Peer::start(cpus)?;
         let mut contest = Contest { cpus, entries: Vec::new() };
         contest.enter(TwoLines::new(&peer)?);
         contest.enter(OneLine::new(&peer)?);
+        let callee = Callee::start(cpus)?;
+        contest.enter(callee.null_call());
+        contest.enter(callee.code_call());
+        contest.enter(callee.data_call());
         contest.enter(Echo::over_pipes(&peer)?);
         contest.enter(Echo::over_unix_stream(&peer)?);
         Ok(contest)

@@ -54,8 +54,11 @@ impl CpuPair {
         Ok(())
     }
 
-    /// Pins the calling thread to the caller's CPU until the guard is dropped.
-    pub(crate) fn pin_caller(self) -> Result<Pinned> {
+    /// Pins the calling thread to the caller's CPU until the guard is dropped, on the same thread.
+    ///
+    /// # Errors
+    /// When the CPU is not allowed to the thread any more.
+    pub fn pin_caller(self) -> Result<Pinned> {
         let this_thread = Pid::from_raw(0);
         let before = sched_getaffinity(this_thread)
             .map_err(|errno| format!("reading the affinity of this thread: {errno}"))?;
@@ -66,7 +69,8 @@ impl CpuPair {
 
 /// Gives the thread that made it its former affinity back when dropped (on that same thread).
 #[derive(Debug)]
-pub(crate) struct Pinned {
+#[must_use = "the thread is pinned only as long as this lives"]
+pub struct Pinned {
     before: CpuSet,
 }
 

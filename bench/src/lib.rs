@@ -4,12 +4,13 @@
 //! reports each as a ratio to the *floor*, the bare cache-line ping-pong of the same round. How and
 //! why is in `bench/README.md`.
 //!
-//! A host program calls [`serve_if_child`] as the first thing in `main`, because the other process
-//! of the standard rows is a second run of the host's own executable.
+//! A host program calls [`serve_if_child`] and [`farcall::executor::serve_if_asked`] as the first
+//! things in `main`, because the other processes are further runs of the host's own executable.
 //!
 //! Invariant: nothing here outlives the contest: no process, no descriptor, no name in a file
 //! system, no changed affinity; and no row's server uses a CPU while another row is measured.
 
+mod calls;
 mod contender;
 mod contest;
 mod cpus;
@@ -27,9 +28,10 @@ mod spread;
 mod table;
 mod tiny_object;
 
+pub use calls::{Callee, CodeCall, DataCall, FRESH_BYTES, NullCall};
 pub use contender::Contender;
 pub use contest::{Contest, Effort};
-pub use cpus::CpuPair;
+pub use cpus::{CpuPair, Pinned};
 pub use machine::Machine;
 pub use report::{Regime, Report, Row, Section};
 pub use serve::serve_if_child;

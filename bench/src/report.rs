@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use crate::json::{array, number, object, string};
 use crate::spread::Spread;
-use crate::table::{aligned, count, ratio};
+use crate::table::{aligned, count, nanoseconds, ratio};
 use crate::{CpuPair, Machine};
 
 /// The distance of the two CPUs during a round, as the two-line floor of that round shows it.
@@ -192,12 +192,12 @@ impl Row {
             ratio(median),
             format!("{}..{}", ratio(lower_quartile), ratio(upper_quartile)),
             ratio(self.one_line_ratio.median),
-            format!("{:.0}", self.block_ns.median),
-            format!("{:.0}", self.mean_ns),
-            self.p50_ns.to_string(),
-            self.p99_ns.to_string(),
-            self.p99_9_ns.to_string(),
-            self.max_ns.to_string(),
+            nanoseconds(self.block_ns.median),
+            nanoseconds(self.mean_ns),
+            nanoseconds(self.p50_ns as f64),
+            nanoseconds(self.p99_ns as f64),
+            nanoseconds(self.p99_9_ns as f64),
+            nanoseconds(self.max_ns as f64),
             count(self.samples),
         ]
     }
@@ -278,7 +278,7 @@ mod tests {
             "a \"long\" name: 18",
             " 271  271..271 ",
             " 540 ",
-            " 27123  31001  27001  43002  99003  8000004  ",
+            " 27123  31001  27001  43002  99003  8.00M  ",
             "39.9k",
         ] {
             assert!(text.contains(shown), "{shown:?} is missing in\n{text}");

@@ -29,10 +29,22 @@ pub(crate) fn aligned<const COLUMNS: usize>(rows: &[[String; COLUMNS]]) -> Strin
     text
 }
 
-/// A ratio: two decimals while it is below 10, then at least three digits.
+/// A ratio in at most five characters: two decimals while it is below 10, then at least three
+/// digits.
 pub(crate) fn ratio(value: f64) -> String {
+    if value >= 10_000.0 {
+        return count(whole(value));
+    }
     let decimals = if value < 10.0 { 2 } else { usize::from(value < 100.0) };
     format!("{value:.decimals$}")
+}
+
+/// A time in at most five characters: whole nanoseconds, from 100,000 on in thousands and so on.
+pub(crate) fn nanoseconds(value: f64) -> String {
+    match whole(value) {
+        short @ 0..100_000 => short.to_string(),
+        long => count(long),
+    }
 }
 
 /// A count in at most five characters: 812, 12.3k, 412k, 1.24M.
@@ -53,6 +65,13 @@ pub(crate) fn count(value: u64) -> String {
     }
 }
 
+/// The nearest whole number.
+#[expect(clippy::cast_possible_truncation, reason = "above 2^64 is 2^64 - 1, below 0 is 0")]
+#[expect(clippy::cast_sign_loss, reason = "below 0 is 0")]
+fn whole(value: f64) -> u64 {
+    value.round() as u64
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -66,7 +85,13 @@ mod tests {
     #[test]
     fn ratios_keep_three_digits() {
         let shown = [0.493, 1.0, 9.994, 27.04, 271.5, 12_345.6].map(ratio);
-        assert_eq!(shown, ["0.49", "1.00", "9.99", "27.0", "272", "12346"]);
+        assert_eq!(shown, ["0.49", "1.00", "9.99", "27.0", "272", "12.3k"]);
+    }
+
+    #[test]
+    fn times_are_whole_nanoseconds_while_they_are_short() {
+        let shown = [0.4, 62.5, 99_999.0, 100_000.0, 12_099_583.0].map(nanoseconds);
+        assert_eq!(shown, ["0", "63", "99999", "100k", "12.0M"]);
     }
 
     #[test]

@@ -14,7 +14,15 @@ use nix::sched::{CpuSet, sched_setaffinity};
 use nix::unistd::Pid;
 
 const HOST: &str = env!("CARGO_BIN_EXE_farcall-bench");
-const ROWS: [&str; 4] = ["two-line floor", "one-line floor", "pipe pair", "Unix stream"];
+const ROWS: [&str; 7] = [
+    "two-line floor",
+    "one-line floor",
+    "null call",
+    "4 KiB code + call",
+    "4 KiB data + call",
+    "pipe pair",
+    "Unix stream",
+];
 const PATIENCE: Duration = Duration::from_secs(20);
 
 fn run(args: &[&str]) -> String {

@@ -9,6 +9,7 @@ use farcall_bench::{Contest, CpuPair, Effort, Result, serve_if_child};
 
 fn main() -> ExitCode {
     serve_if_child();
+    farcall::executor::serve_if_asked();
     match run() {
         Ok(text) => {
             println!("{}", text.trim_end());

@@ -1,0 +1,24 @@
+//! Makes many calls and nothing else, to count system calls from outside:
+//! `strace -f -c hot_calls CALLS null|code|data`.
+//!
+//! Invariant: everything but the calls costs the same number of system calls whatever CALLS is.
+
+use farcall_bench::{Callee, Contender, CpuPair, Result};
+
+fn main() -> Result<()> {
+    farcall::executor::serve_if_asked();
+    let mut args = std::env::args().skip(1);
+    let calls: u32 = args.next().ok_or("usage: hot_calls CALLS null|code|data")?.parse()?;
+    let cpus = CpuPair::first_two()?;
+    let callee = Callee::start(cpus)?;
+    let _pinned = cpus.pin_caller()?;
+    let mut row: Box<dyn Contender> = match args.next().as_deref() {
+        Some("null") => Box::new(callee.null_call()),
+        Some("code") => Box::new(callee.code_call()),
+        Some("data") => Box::new(callee.data_call()),
+        other => return Err(format!("{other:?}: not one of null, code, data").into()),
+    };
+    let took = row.run(calls)?;
+    println!("{}: {calls} calls in {took:?}", row.name());
+    Ok(())
+}

@@ -1,0 +1,98 @@
+//! Memory without the linker: in flight, finalized, called, deallocated, used again.
+//!
+//! Invariant: every answer checked comes from code that this test wrote.
+
+use farcall::Prot;
+use farcall::controller::{Controller, Launch};
+use farcall_bench::tiny_code;
+
+fn start() -> Controller {
+    Launch::new().program(env!("CARGO_BIN_EXE_farcall-bench")).start().expect("an executor")
+}
+
+#[test]
+fn code_is_written_called_and_replaced_without_a_message() {
+    let controller = start();
+    let before = controller.traffic();
+    let mut addresses = Vec::new();
+    for number in 1..=1_000_u64 {
+        let code = tiny_code::constant(number);
+        let mut memory = controller.allocate([code.len() as u64, 0, 0]).unwrap();
+        memory.write(Prot::Code, &code);
+        let memory = memory.finalize();
+        addresses.push(memory.address());
+        let answer = controller.call(memory.address(), &[]).unwrap();
+        assert_eq!(answer, number.to_le_bytes());
+        controller.deallocate([memory]).unwrap();
+    }
+    let after = controller.traffic();
+    assert_eq!(
+        (after.calls - before.calls, after.round_trips - before.round_trips),
+        (1_000, 1_000)
+    );
+    addresses.dedup();
+    assert_eq!(addresses.len(), 1, "the same pages are used again");
+}
+
+#[test]
+fn memory_that_is_live_is_not_handed_out_again() {
+    let controller = start();
+    let memory = [1, 2, 3].map(|number| {
+        let code = tiny_code::constant(number);
+        let mut memory = controller.allocate([code.len() as u64, 8, 8]).unwrap();
+        memory.write(Prot::Code, &code);
+        memory.finalize()
+    });
+    for (one, number) in memory.iter().zip(1_u64..) {
+        assert_eq!(controller.call(one.address(), &[]).unwrap(), number.to_le_bytes());
+    }
+    controller.deallocate(memory).unwrap();
+}
+
+#[test]
+fn memory_in_flight_comes_back_when_it_is_dropped() {
+    let controller = start();
+    let first = controller.allocate([1, 0, 4097]).unwrap();
+    let (code, data) = (first.range(Prot::Code), first.range(Prot::Data));
+    assert_eq!((code.bytes(), data.bytes()), (4096, 8192));
+    assert_eq!(first.range(Prot::Constants).bytes(), 0);
+    drop(first);
+    let second = controller.allocate([1, 0, 1]).unwrap();
+    assert_eq!((second.range(Prot::Code), second.range(Prot::Data).start), (code, data.start));
+}
+
+#[test]
+fn nothing_is_an_allocation_too() {
+    let controller = start();
+    let memory = controller.allocate([0; 3]).unwrap().finalize();
+    assert!(memory.address().is_null());
+    controller.deallocate([memory]).unwrap();
+}
+
+#[test]
+fn memory_of_another_session_is_refused() {
+    let (ours, theirs) = (start(), start());
+    // Not at an address that is live in both.
+    let distance = theirs.allocate([1 << 20, 0, 0]).unwrap();
+    let memory = theirs.allocate([1, 0, 0]).unwrap().finalize();
+    let error = ours.deallocate([memory]).unwrap_err();
+    assert!(error.is_invalid_argument(), "{error}");
+    drop(distance);
+}
+
+#[test]
+fn more_than_there_is_is_an_error_and_takes_nothing() {
+    let controller = start();
+    let code = controller.allocate([1, 0, 0]).unwrap().range(Prot::Code);
+    let error = controller.allocate([1, 1, u64::MAX]).unwrap_err();
+    assert!(error.is_exhausted(), "{error}");
+    assert_eq!(controller.allocate([1, 0, 0]).unwrap().range(Prot::Code), code);
+}
+
+#[test]
+#[cfg(debug_assertions)]
+#[should_panic(expected = "was never deallocated")]
+fn forgetting_finalized_memory_is_caught() {
+    let controller = start();
+    drop(controller.allocate([1, 0, 0]).unwrap().finalize());
+}
