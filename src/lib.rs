@@ -9,6 +9,9 @@ pub mod controller;
 pub mod error;
 #[cfg(not(loom))]
 pub mod executor;
+#[cfg(all(feature = "internals", not(loom)))]
+#[doc(hidden)]
+pub mod internals;
 #[cfg(not(loom))]
 pub mod limits;
 #[cfg(not(loom))]
