@@ -100,6 +100,15 @@ impl Dylib {
         self.lock().archives.push(archive.clone());
     }
 
+    /// Makes the next link search the archives for a symbol that no object refers to, such as `main`.
+    ///
+    /// # Errors
+    ///
+    /// When there are too many names.
+    pub fn want(&self, name: &str) -> Result<()> {
+        self.lock().pending.get_or_insert_default().want(name)
+    }
+
     /// Opens a shared library in the executor, by file name or path as `dlopen` takes it, at the next link.
     pub fn add_library(&self, path: impl Into<String>) {
         self.lock().libraries.push(path.into());
@@ -118,12 +127,18 @@ impl Dylib {
         outcome.map_err(|error| error.during(format_args!("linking {}", self.name)))
     }
 
-    /// The address of a global symbol, linking what is pending first.
+    /// The address of a global symbol, linking what is pending first, and what archives have for it.
     ///
     /// # Errors
     ///
     /// When the dylib does not define it, or as [`Dylib::link`].
     pub fn lookup(&self, name: &str) -> Result<ExecutorAddr> {
+        {
+            let mut state = self.lock();
+            if !state.archives.is_empty() && !state.symbols.contains_key(name) {
+                state.pending.get_or_insert_default().want(name)?;
+            }
+        }
         if self.lock().pending.is_some() {
             self.link()?;
         }

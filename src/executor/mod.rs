@@ -12,10 +12,12 @@
 mod action;
 mod child;
 mod dylib;
+mod enter;
 mod frames;
 mod memory;
 mod program;
 mod session;
+mod thread;
 mod wrapper;
 
 pub use child::serve_if_asked;

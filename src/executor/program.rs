@@ -11,6 +11,7 @@
 use std::ffi::{CString, c_char, c_int, c_void};
 use std::sync::{Mutex, MutexGuard, Once, PoisonError};
 
+use super::enter;
 use super::wrapper::{Serve, pointer};
 use crate::call::contract::{
     ProcessExit, ProgramDeregister, ProgramInitialize, ProgramMain, ProgramRegister,
@@ -18,10 +19,6 @@ use crate::call::contract::{
 use crate::error::{Error, Result};
 use crate::sps::Bytes;
 use crate::{AddrRange, ExecutorAddr};
-
-type Main = extern "C" fn(c_int, *const *const c_char, *const *const c_char) -> c_int;
-type Finalizer = extern "C" fn();
-type ExitHandler = extern "C" fn(*mut c_void);
 
 #[derive(Debug)]
 struct Program {
@@ -36,8 +33,10 @@ struct Program {
 struct Handler {
     /// The handle of the program it belongs to; null for one of nobody.
     program: ExecutorAddr,
-    function: ExitHandler,
+    function: ExecutorAddr,
     argument: usize,
+    /// It takes the exit status in front of its argument (`on_exit`).
+    wants_status: bool,
 }
 
 #[derive(Debug)]
@@ -57,8 +56,8 @@ impl Serve for ProgramRegister {
     ) -> Result<()> {
         static AT_EXIT: Once = Once::new();
         AT_EXIT.call_once(|| {
-            // SAFETY: the function may run at any exit.
-            unsafe { libc::atexit(exit_all) };
+            // SAFETY: the function may run at any exit, and takes no argument.
+            unsafe { libc_on_exit(exit_all, std::ptr::null_mut()) };
         });
         let program = Program { handle, code, initializers, finalizers, initialized: false };
         lock().programs.push(program);
@@ -68,7 +67,7 @@ impl Serve for ProgramRegister {
 
 impl Serve for ProgramDeregister {
     fn serve((handle,): (ExecutorAddr,)) -> Result<()> {
-        finish(Some(handle));
+        finish(Some(handle), 0);
         lock().programs.retain(|program| program.handle != handle);
         Ok(())
     }
@@ -86,8 +85,7 @@ impl Serve for ProgramMain {
         let arguments = Arguments::new(&args)?;
         initialize(handle, &arguments)?;
         // SAFETY: the controller looked this symbol up as `main`, and the executor obeys the controller.
-        let main: Main = unsafe { std::mem::transmute(pointer::<c_void>(main)) };
-        Ok(arguments.pass_to(main))
+        Ok(unsafe { arguments.pass_to(main) })
     }
 }
 
@@ -125,14 +123,13 @@ fn initialize(handle: ExecutorAddr, arguments: &Arguments) -> Result<()> {
         };
         for function in functions {
             // SAFETY: the controller made the array from the objects' sections of initializers.
-            let function: Main = unsafe { std::mem::transmute(function as *const c_void) };
-            arguments.pass_to(function);
+            unsafe { arguments.pass_to(function) };
         }
     }
 }
 
 /// Runs the exit handlers and finalizers of one program, or of all.
-fn finish(handle: Option<ExecutorAddr>) {
+fn finish(handle: Option<ExecutorAddr>, status: c_int) {
     let concerns = |program: ExecutorAddr| handle.is_none_or(|handle| handle == program);
     loop {
         let handler = {
@@ -141,7 +138,12 @@ fn finish(handle: Option<ExecutorAddr>) {
             last.map(|at| programs.handlers.remove(at))
         };
         let Some(handler) = handler else { break };
-        (handler.function)(std::ptr::with_exposed_provenance_mut(handler.argument));
+        let (first, second) = match handler.wants_status {
+            true => (status.cast_unsigned() as usize, handler.argument),
+            false => (handler.argument, 0),
+        };
+        // SAFETY: the program registered this function as an exit handler of this form.
+        unsafe { enter::handler(handler.function, first, second) };
     }
     loop {
         let functions = {
@@ -154,47 +156,63 @@ fn finish(handle: Option<ExecutorAddr>) {
         };
         for function in functions.into_iter().rev() {
             // SAFETY: the controller made the array from the objects' sections of finalizers.
-            let function: Finalizer = unsafe { std::mem::transmute(function as *const c_void) };
-            function();
+            unsafe { enter::handler(function, 0, 0) };
         }
     }
 }
 
-extern "C" fn exit_all() {
-    finish(None);
+extern "C" fn exit_all(status: c_int, _argument: *mut c_void) {
+    finish(None, status);
 }
 
 /// `__cxa_atexit` for linked code: the handler belongs to the program whose `__dso_handle` is given.
 pub(super) extern "C" fn cxa_atexit(
-    function: ExitHandler,
+    function: *const c_void,
     argument: *mut c_void,
-    handle: *mut c_void,
+    handle: *const c_void,
 ) -> c_int {
     let program = ExecutorAddr::new(handle as u64);
-    lock().handlers.push(Handler { program, function, argument: argument.expose_provenance() });
-    0
+    register(Some(program), function, argument, false)
 }
 
 /// `atexit` for linked code: the handler belongs to the program whose code it is.
-pub(super) extern "C" fn atexit(function: ExitHandler) -> c_int {
-    let address = ExecutorAddr::new(function as usize as u64);
+pub(super) extern "C" fn atexit(function: *const c_void) -> c_int {
+    register(None, function, std::ptr::null_mut(), false)
+}
+
+/// `on_exit` for linked code: as `atexit`, and the handler is told the exit status.
+pub(super) extern "C" fn on_exit(function: *const c_void, argument: *mut c_void) -> c_int {
+    register(None, function, argument, true)
+}
+
+fn register(
+    program: Option<ExecutorAddr>,
+    function: *const c_void,
+    argument: *mut c_void,
+    wants_status: bool,
+) -> c_int {
+    let function = ExecutorAddr::new(function.expose_provenance() as u64);
     let mut programs = lock();
-    let owner = programs.programs.iter().find(|program| program.code.contains(address));
-    let program = owner.map_or(ExecutorAddr::NULL, |program| program.handle);
-    programs.handlers.push(Handler { program, function, argument: 0 });
+    let program = program.unwrap_or_else(|| {
+        let owner = programs.programs.iter().find(|program| program.code.contains(function));
+        owner.map_or(ExecutorAddr::NULL, |program| program.handle)
+    });
+    let argument = argument.expose_provenance();
+    programs.handlers.push(Handler { program, function, argument, wants_status });
     0
 }
 
 /// The function addresses in an array of the controller's making.
-fn functions(array: AddrRange) -> Vec<usize> {
-    let count = usize::try_from(array.bytes()).unwrap_or(0) / size_of::<usize>();
+fn functions(array: AddrRange) -> Vec<ExecutorAddr> {
+    let count = usize::try_from(array.bytes()).unwrap_or(0) / size_of::<u64>();
     if count == 0 {
         return Vec::new();
     }
     // SAFETY: the controller names an aligned array in its slab, which is mapped as long as the program is registered.
-    let all: &[usize] = unsafe { std::slice::from_raw_parts(pointer(array.start), count) };
+    let all: &[u64] = unsafe { std::slice::from_raw_parts(pointer(array.start), count) };
     // Old sections of constructors mark their ends with 0 and -1.
-    all.iter().copied().filter(|function| !matches!(*function, 0 | usize::MAX)).collect()
+    let real = all.iter().copied().filter(|function| !matches!(*function, 0 | u64::MAX));
+    real.map(ExecutorAddr::new).collect()
 }
 
 /// An `argv` that lives as long as the process: programs keep pointers into theirs.
@@ -223,10 +241,17 @@ impl Arguments {
         clippy::cast_possible_wrap,
         reason = "argc is an int"
     )]
-    fn pass_to(&self, function: Main) -> c_int {
+    /// Calls a `main`, or an initializer, with these arguments.
+    ///
+    /// # Safety
+    ///
+    /// `function` must be the address of one.
+    unsafe fn pass_to(&self, function: ExecutorAddr) -> c_int {
         // SAFETY: reads a pointer that the C library owns.
         let environment = unsafe { environ };
-        function(self.pointers.len() as c_int - 1, self.pointers.as_ptr(), environment)
+        let argc = self.pointers.len() as c_int - 1;
+        // SAFETY: the caller vouches for the function.
+        unsafe { enter::main(function, argc, self.pointers.as_ptr(), environment) }
     }
 }
 
@@ -246,6 +271,9 @@ fn lock() -> MutexGuard<'static, Programs> {
 }
 
 unsafe extern "C" {
+    /// The C library's `on_exit`: as `atexit`, and the function is told the status.
+    #[link_name = "on_exit"]
+    fn libc_on_exit(function: extern "C" fn(c_int, *mut c_void), argument: *mut c_void) -> c_int;
     static environ: *const *const c_char;
     static mut program_invocation_name: *const c_char;
     static mut program_invocation_short_name: *const c_char;

@@ -5,9 +5,10 @@
 //! out-of-band error, a NUL-terminated message from `malloc`.
 #![allow(unsafe_code, reason = "calls and provides C functions by address")]
 
-use std::ffi::{CStr, c_char, c_void};
+use std::ffi::{CStr, c_char};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
+use super::enter;
 use crate::ExecutorAddr;
 use crate::call::contract::Remote;
 use crate::error::{Error, Result};
@@ -53,11 +54,8 @@ pub(super) unsafe fn call(target: u64, args: &[u8]) -> std::result::Result<Paylo
     if target == 0 {
         return Err("call of address 0".to_owned());
     }
-    // SAFETY: the caller vouches for the address; a function pointer is an address on every target we have.
-    let wrapper: Wrapper =
-        unsafe { std::mem::transmute(pointer::<c_void>(ExecutorAddr::new(target))) };
-    // SAFETY: the caller vouches for the function, and the arguments outlive the call.
-    let buffer = unsafe { wrapper(args.as_ptr().cast(), args.len()) };
+    // SAFETY: the caller vouches for the address.
+    let buffer = unsafe { enter::wrapper(ExecutorAddr::new(target), args) };
     // SAFETY: a wrapper function returns a buffer that belongs to its caller.
     unsafe { buffer.take() }
 }

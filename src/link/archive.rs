@@ -120,7 +120,10 @@ fn index(
     };
     let mut starts = HashSet::new();
     for member in file.members() {
-        starts.extend(header_offset(&member.map_err(|error| damaged(&error))?, bytes));
+        let member = member.map_err(|error| damaged(&error))?;
+        // An archive that was cut short is found out here, not when a link happens to want what is missing.
+        member.data(bytes).map_err(|error| damaged(&error))?;
+        starts.extend(header_offset(&member, bytes));
     }
     let mut definitions = HashMap::new();
     let mut bytes_left = bytes.len();

@@ -114,6 +114,18 @@ impl LinkGraph {
         Ok(())
     }
 
+    /// Makes archives be searched for a name, as if an object referred to it.
+    ///
+    /// # Errors
+    /// There are 2^32 names already.
+    pub fn want(&mut self, name: &str) -> Result<()> {
+        let id = self.intern(&Arc::from(name))?;
+        if let Some(global) = self.globals.get_mut(id as usize) {
+            global.wanted = true;
+        }
+        Ok(())
+    }
+
     /// Adds the members of an archive that define names which are still undefined (and not just weakly
     /// wanted), until no member helps any more. Says how many were added.
     ///

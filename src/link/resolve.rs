@@ -55,7 +55,7 @@ impl LinkGraph {
         dropped
     }
 
-    fn intern(&mut self, name: &Arc<str>) -> Result<u32> {
+    pub(super) fn intern(&mut self, name: &Arc<str>) -> Result<u32> {
         if let Some(id) = self.names.get(name) {
             return Ok(*id);
         }

@@ -4,6 +4,7 @@
 //! action is restored before they run, so the process still dies by the signal, a fault inside the handler
 //! included. What the record holds is a hint for the controller; the wait status is the truth.
 
+use std::cell::Cell;
 use std::sync::OnceLock;
 
 use libc::{c_int, c_void};
@@ -32,13 +33,15 @@ const FATAL: [c_int; 7] = [
     libc::SIGSYS,
 ];
 
-struct Trap {
-    record: &'static [AtomicU64],
-    /// The lowest address of the main thread's stack; 0 when it has no limit.
-    stack_low: u64,
-}
+/// The record of this process.
+static RECORD: OnceLock<&'static [AtomicU64]> = OnceLock::new();
 
-static TRAP: OnceLock<Trap> = OnceLock::new();
+thread_local! {
+    /// The lowest address of the thread's stack; 0 when it is not known or has no limit.
+    static STACK_LOW: Cell<u64> = const { Cell::new(0) };
+    /// The stack that the handlers run on in this thread.
+    static HANDLER_STACK: HandlerStack = HandlerStack::new();
+}
 
 /// What a record says.
 #[derive(Debug, Default, Clone, PartialEq, Eq)]
@@ -51,8 +54,8 @@ pub(crate) struct Crash {
     pub(crate) frames: Vec<u64>,
 }
 
-/// Installs the handlers for this process, with `record` to write to; the calling thread gets the handlers'
-/// stack. Only the first call of a process has an effect. Call on the main thread.
+/// Installs the handlers for this process, with `record` to write to; the calling thread gets a stack for
+/// them. Only the first call of a process has an effect. Call on the main thread.
 ///
 /// # Errors
 ///
@@ -64,18 +67,11 @@ pub(crate) fn install(record: &'static [AtomicU64]) -> Result<()> {
     let limit = nix::sys::resource::getrlimit(nix::sys::resource::Resource::RLIMIT_STACK);
     let limit = limit.map_err(during)?.0;
     let stack_low = if limit == libc::RLIM_INFINITY { 0 } else { here.saturating_sub(limit) };
-    if TRAP.set(Trap { record, stack_low }).is_err() {
+    if RECORD.set(record).is_err() {
         return Ok(());
     }
-    let stack = Box::leak(vec![0_u8; HANDLER_STACK_BYTES].into_boxed_slice());
-    let stack = libc::stack_t {
-        ss_sp: stack.as_mut_ptr().cast(),
-        ss_flags: 0,
-        ss_size: HANDLER_STACK_BYTES,
-    };
-    // SAFETY: the stack was leaked, so it lives as long as the process.
-    Errno::result(unsafe { libc::sigaltstack(&raw const stack, std::ptr::null_mut()) })
-        .map_err(during)?;
+    STACK_LOW.set(stack_low);
+    HANDLER_STACK.with(|_| ());
     for signal in FATAL {
         // SAFETY: all-zero bytes are a valid sigaction.
         let mut action: libc::sigaction = unsafe { std::mem::zeroed() };
@@ -87,6 +83,48 @@ pub(crate) fn install(record: &'static [AtomicU64]) -> Result<()> {
             .map_err(during)?;
     }
     Ok(())
+}
+
+/// Gives the calling thread, which is not the main one, a stack for the handlers until it ends, so that they can say
+/// that its own overflowed.
+pub(crate) fn protect_thread() {
+    let mut attributes = std::mem::MaybeUninit::<libc::pthread_attr_t>::uninit();
+    // SAFETY: pthread_self has no preconditions.
+    let me = unsafe { libc::pthread_self() };
+    // SAFETY: initializes the attributes when it succeeds.
+    if unsafe { libc::pthread_getattr_np(me, attributes.as_mut_ptr()) } == 0 {
+        let mut low = std::ptr::null_mut();
+        let mut bytes = 0;
+        // SAFETY: the attributes are initialized, and both results are locals.
+        unsafe { libc::pthread_attr_getstack(attributes.as_ptr(), &raw mut low, &raw mut bytes) };
+        // SAFETY: the attributes are initialized, and not used any more.
+        unsafe { libc::pthread_attr_destroy(attributes.as_mut_ptr()) };
+        STACK_LOW.set(low as u64);
+    }
+    HANDLER_STACK.with(|_| ());
+}
+
+/// Memory that the handlers of one thread run on, in use as long as the value lives.
+struct HandlerStack(Box<[u8]>);
+
+impl HandlerStack {
+    fn new() -> Self {
+        let mut memory = vec![0; HANDLER_STACK_BYTES].into_boxed_slice();
+        set_handler_stack(memory.as_mut_ptr().cast(), 0);
+        Self(memory)
+    }
+}
+
+impl Drop for HandlerStack {
+    fn drop(&mut self) {
+        set_handler_stack(self.0.as_mut_ptr().cast(), libc::SS_DISABLE);
+    }
+}
+
+fn set_handler_stack(start: *mut c_void, flags: c_int) {
+    let stack = libc::stack_t { ss_sp: start, ss_flags: flags, ss_size: HANDLER_STACK_BYTES };
+    // SAFETY: the memory belongs to the thread's `HandlerStack`, which takes it out of use before it is freed.
+    unsafe { libc::sigaltstack(&raw const stack, std::ptr::null_mut()) };
 }
 
 /// Gives a signal that Rust's runtime ignores its ordinary meaning back: writing to a closed pipe ends the process.
@@ -118,13 +156,13 @@ extern "C" fn on_signal(signal: c_int, info: *mut libc::siginfo_t, context: *mut
     // SAFETY: the kernel passes a valid siginfo to a handler installed with SA_SIGINFO.
     let info = unsafe { &*info };
     let code = info.si_code;
-    if let Some(trap) = TRAP.get()
-        && trap.record[0].compare_exchange(0, 1, Ordering::Relaxed, Ordering::Relaxed).is_ok()
+    if let Some(record) = RECORD.get()
+        && record[0].compare_exchange(0, 1, Ordering::Relaxed, Ordering::Relaxed).is_ok()
     {
         // SAFETY: every siginfo has these bytes; they mean an address for faults and are a number for the others.
         let address = unsafe { info.si_addr() } as u64;
         let (pc, sp) = registers(context.cast());
-        trap.write(signal, code, address, pc, sp);
+        write(record, signal, code, address, pc, sp);
     }
     if code <= 0 {
         // Somebody sent the signal: returning would let the program go on. The default action is in place.
@@ -133,28 +171,27 @@ extern "C" fn on_signal(signal: c_int, info: *mut libc::siginfo_t, context: *mut
     }
 }
 
-impl Trap {
-    fn write(&self, signal: c_int, code: c_int, address: u64, pc: u64, sp: u64) {
-        let set = |at: usize, value: u64| self.record[at].store(value, Ordering::Relaxed);
-        let fault = signal == libc::SIGSEGV && code > 0;
-        let near_end = address < self.stack_low + OVERFLOW_SLACK_BYTES
-            && address > self.stack_low.saturating_sub(OVERFLOW_SLACK_BYTES);
-        set(1, u64::from(signal.unsigned_abs()));
-        set(2, address);
-        set(3, pc);
-        set(4, u64::from(fault && self.stack_low != 0 && near_end));
-        // [CRASH] Release: what is written so far stands even if the walk below faults.
-        self.record[0].store(2, Ordering::Release);
-        let mut walk = Walk { record: self.record, frames: 0 };
-        if pc < 4096 && sp.is_multiple_of(8) {
-            // A jump to nowhere has no unwind information; the return address is still on the stack.
-            // SAFETY: `sp` was the stack pointer of the faulting thread; if it is bad, the fault ends the
-            // process as the first one does, with the record already published.
-            walk.push(unsafe { *(sp as *const u64) });
-        }
-        // SAFETY: the callback has the expected form and `walk` outlives the call.
-        unsafe { _Unwind_Backtrace(on_frame, (&raw mut walk).cast()) };
+fn write(record: &'static [AtomicU64], signal: c_int, code: c_int, address: u64, pc: u64, sp: u64) {
+    let set = |at: usize, value: u64| record[at].store(value, Ordering::Relaxed);
+    let stack_low = STACK_LOW.get();
+    let fault = signal == libc::SIGSEGV && code > 0;
+    let near_end = address < stack_low.saturating_add(OVERFLOW_SLACK_BYTES)
+        && address > stack_low.saturating_sub(OVERFLOW_SLACK_BYTES);
+    set(1, u64::from(signal.unsigned_abs()));
+    set(2, address);
+    set(3, pc);
+    set(4, u64::from(fault && stack_low != 0 && near_end));
+    // [CRASH] Release: what is written so far stands even if the walk below faults.
+    record[0].store(2, Ordering::Release);
+    let mut walk = Walk { record, frames: 0 };
+    if pc < 4096 && sp.is_multiple_of(8) {
+        // A jump to nowhere has no unwind information; the return address is still on the stack.
+        // SAFETY: `sp` was the stack pointer of the faulting thread; if it is bad, the fault ends the process as the
+        // first one does, with the record already published.
+        walk.push(unsafe { *(sp as *const u64) });
     }
+    // SAFETY: the callback has the expected form and `walk` outlives the call.
+    unsafe { _Unwind_Backtrace(on_frame, (&raw mut walk).cast()) };
 }
 
 /// Program counter and stack pointer at the moment of the signal.

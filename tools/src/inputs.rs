@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use farcall::controller::Dylib;
 use farcall::link::{Archive, ObjectFile};
 
-use crate::status::{Failure, LINK, NOT_FOUND, TOOL};
+use crate::status::{Failure, LINK, NOT_FOUND};
 
 /// Where `-l` looks after the folders given with `-L`: where Linux distributions keep libraries.
 const LIBRARY_FOLDERS: [&str; 6] = [
@@ -66,7 +66,7 @@ impl Inputs {
         let name = path.display().to_string();
         let bytes = std::fs::read(path).map_err(|error| {
             let missing = error.kind() == ErrorKind::NotFound;
-            let status = if missing { NOT_FOUND } else { TOOL };
+            let status = if missing { NOT_FOUND } else { LINK };
             Failure::new(status, format_args!("{name}: {error}"))
         })?;
         if bytes.starts_with(b"!<arch>\n") || bytes.starts_with(b"!<thin>\n") {

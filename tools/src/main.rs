@@ -29,7 +29,11 @@ enum Command {
 fn main() {
     farcall::executor::serve_if_asked();
     farcall_bench::serve_if_child();
-    let status = match Arguments::parse().command {
+    let arguments = Arguments::try_parse().unwrap_or_else(|refusal| {
+        let _ = refusal.print();
+        std::process::exit(if refusal.use_stderr() { status::TOOL } else { 0 })
+    });
+    let status = match arguments.command {
         Command::Run(options) => run::run(&options),
         Command::Demo(options) => demo::demo(&options),
         Command::Bench(options) => bench::bench(&options),

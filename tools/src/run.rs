@@ -9,8 +9,10 @@ use std::time::{Duration, Instant};
 
 use farcall::controller::{Controller, Killer, Launch, LinkReport, Traffic};
 
+use signal_hook::consts::{SIGINT, SIGQUIT};
+
 use crate::inputs::Inputs;
-use crate::status::{Failure, TIMED_OUT};
+use crate::status::{Failure, TIMED_OUT, TOOL};
 
 #[derive(clap::Args)]
 pub(crate) struct Options {
@@ -40,6 +42,7 @@ pub(crate) struct Options {
 /// Runs the program and returns its exit status.
 pub(crate) fn run(options: &Options) -> Result<i32, Failure> {
     let spawned = Launch::new().this_program().spawn()?;
+    leave_interrupts_to_the_program()?;
     let started = Instant::now();
     let inputs = Inputs::read(&options.files, &options.libraries, &options.folders)?;
     let load = started.elapsed();
@@ -51,6 +54,7 @@ pub(crate) fn run(options: &Options) -> Result<i32, Failure> {
 
     let program = controller.create_dylib("program");
     inputs.add_to(&program)?;
+    program.want("main")?;
     let report = program.link()?;
     // A program without `main` is refused before anything of it runs.
     program.lookup("main")?;
@@ -81,6 +85,16 @@ fn finish(controller: &Controller, main: farcall::Result<i32>) -> Result<i32, Fa
             None => Err(error.into()),
         },
     }
+}
+
+/// The terminal sends an interrupt to both processes, and what it means is the program's to say: this one waits for the
+/// program's end, whatever that is. A handler that does nothing is not inherited by the executor.
+fn leave_interrupts_to_the_program() -> Result<(), Failure> {
+    for signal in [SIGINT, SIGQUIT] {
+        signal_hook::flag::register(signal, Arc::default())
+            .map_err(|error| Failure::new(TOOL, format_args!("handling signals: {error}")))?;
+    }
+    Ok(())
 }
 
 /// The program's `argv`: the first file stands for its name.
