@@ -80,6 +80,23 @@ fn stack_overflow_is_called_so() {
 }
 
 #[test]
+fn stack_overflow_in_a_thread_is_called_so() {
+    report("thread-stack", &["SIGSEGV", "stack overflow", "overflow_stack+0x", "crash.o"]);
+}
+
+#[test]
+fn uncaught_exception() {
+    let (native, ours) = both_ways(&program(&["uncaught.cpp"], &["stdc++"]), PLAIN);
+    assert_eq!((native.status, ours.status), (134, 134), "{ours}");
+    let complaint = ours.complaint();
+    let own = complaint.strip_prefix(&native.complaint());
+    let own = own.unwrap_or_else(|| panic!("what libstdc++ says comes first: {ours}"));
+    for word in ["SIGABRT", "throw_it+0x", "uncaught.o"] {
+        assert!(own.contains(word), "{word:?} is missing: {ours}");
+    }
+}
+
+#[test]
 fn signals_that_no_handler_sees() {
     report("kill", &["SIGKILL"]);
     report("terminate", &["SIGTERM"]);

@@ -113,6 +113,14 @@ fn after_an_interrupt_of_the_group() {
 }
 
 #[test]
+fn after_an_interrupt_that_the_program_handles() {
+    let watched = start("interrupted", "handles SIGINT\n");
+    watched.running.signal_group(Signal::SIGINT);
+    let ended = watched.end();
+    assert_eq!((ended.status, ended.complaint().as_str()), (5, ""), "{ended}");
+}
+
+#[test]
 fn after_a_link_error() {
     let before = shared_memory();
     let running = Running::start(farcall_run(&[corpus::object("undefined.c", PLAIN)], &[]));

@@ -55,6 +55,22 @@ fn missing_library() {
 }
 
 #[test]
+fn wrong_command_line() {
+    let none: [&str; 0] = [];
+    for inputs in [&none[..], &["--nosuchoption"], &["--timeout", "soon", "x.o"]] {
+        let ended = run_to_end(farcall_run(inputs, &[]), b"");
+        assert_eq!(ended.status, 125, "{inputs:?}: {ended}");
+        assert!(ended.stdout.is_empty() && !ended.stderr.is_empty(), "{inputs:?}: {ended}");
+    }
+}
+
+#[test]
+fn folder_in_place_of_a_file() {
+    let folder = folder();
+    refused(&[folder.path()], 126, &[&folder.path().display().to_string()]);
+}
+
+#[test]
 fn files_that_are_no_objects() {
     let folder = folder();
     refused(&[file(folder.path(), "empty.o", b"")], 126, &["empty.o"]);
@@ -76,7 +92,7 @@ fn truncated_objects() {
 fn truncated_archive() {
     let (folder, archive) = (folder(), corpus::archive("hello", &[hello()]));
     let whole = fs::read(archive).expect("just made");
-    for length in [4, 40, 100] {
+    for length in [4, 40, 100, whole.len() / 2, whole.len() - 100] {
         let name = format!("cut-{length}.a");
         refused(&[file(folder.path(), &name, &whole[..length])], 126, &[&name]);
     }

@@ -67,6 +67,17 @@ fn exit_handlers_and_destructors() {
 }
 
 #[test]
+fn exit_handlers_of_both_kinds() {
+    same_as_native(&program(&["on_exit.c"], &[]), &[PLAIN]);
+}
+
+#[test]
+fn first_thread_ends_before_the_others() {
+    let args = &["first-thread-ends"];
+    same_as_native(&Program { args, ..program(&["process.c"], &[]) }, &[PLAIN]);
+}
+
+#[test]
 fn constructor_priorities_across_objects() {
     same_as_native(&program(&["priority_a.c", "priority_b.c"], &[]), &matrix());
 }
