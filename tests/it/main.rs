@@ -6,6 +6,7 @@ mod command;
 mod corpus;
 mod crash;
 mod crates;
+mod demo;
 mod later;
 mod leftovers;
 mod library;

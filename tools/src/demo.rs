@@ -1,10 +1,208 @@
-//! `farcall demo`.
+//! `farcall demo`: what farcall does, in one screen. Needs no compiler: the objects are built in.
+//!
+//! Invariant: every figure is measured in this run and every answer checked; a wrong one ends it.
 
-use crate::status::Failure;
+use std::fmt::Display;
+use std::io::Write;
+use std::time::{Duration, Instant};
+
+use farcall::ExecutorAddr;
+use farcall::controller::{Controller, Dylib, Launch};
+use farcall::link::ObjectFile;
+use farcall_bench::{Contest, CpuPair, Effort, Report, TinyObject, tiny_code};
+
+use crate::status::{Failure, TOOL};
+
+/// Where nothing is mapped, so that writing there ends a process.
+const NOWHERE: u32 = 0xdad_beef;
+const SIGSEGV: i32 = 11;
+
+/// Prints a line, as `println!` does, and passes on what keeps it from that.
+macro_rules! say {
+    ($($text:tt)*) => { print(format_args!("{}\n", format_args!($($text)*))) };
+}
 
 #[derive(clap::Args)]
-pub(crate) struct Options {}
+pub(crate) struct Options {
+    /// Calls to time.
+    #[arg(long, value_name = "N", default_value_t = 1_000_000)]
+    #[arg(value_parser = clap::value_parser!(u32).range(1..))]
+    calls: u32,
+    /// How long to compare farcall with pipe and socket; 0 is one round.
+    #[arg(long, value_name = "SECONDS", default_value_t = 3)]
+    seconds: u64,
+}
 
-pub(crate) fn demo(_options: &Options) -> Result<i32, Failure> {
+/// Shows the steps one after the other.
+pub(crate) fn demo(options: &Options) -> Result<i32, Failure> {
+    let object = TinyObject::new()
+        .function("add", tiny_code::ADD)
+        .function("crash", &tiny_code::poke(NOWHERE));
+    let object = ObjectFile::parse("demo.o", object.bytes())?;
+
+    let program = load(&object)?;
+    call(&program, options.calls)?;
+    crash(program)?;
+    let program = start_again(&object)?;
+    replace(&program.controller)?;
+    drop(program);
+    compare(Effort { rounds_min: 1, duration_min: Duration::from_secs(options.seconds) })?;
     Ok(0)
+}
+
+/// The object in an executor of its own, which ends with it.
+struct Program {
+    controller: Controller,
+    dylib: Dylib,
+    add: ExecutorAddr,
+}
+
+impl Program {
+    fn link(controller: Controller, object: &ObjectFile) -> Result<Self, Failure> {
+        let dylib = controller.create_dylib("the demo");
+        dylib.add_object(object)?;
+        let add = dylib.lookup("add")?;
+        Ok(Self { controller, dylib, add })
+    }
+}
+
+fn load(object: &ObjectFile) -> Result<Program, Failure> {
+    let started = Instant::now();
+    let controller = start()?;
+    let took = started.elapsed();
+    let (ours, theirs) = (std::process::id(), controller.pid());
+    say!("1 load     process {ours} has started executor {theirs} in {took:.1?}")?;
+
+    let before = controller.traffic().calls;
+    let started = Instant::now();
+    let program = Program::link(controller, object)?;
+    let took = started.elapsed();
+    let messages = program.controller.traffic().calls - before;
+    let Program { add, .. } = program;
+    say!("           and linked demo.o there in {took:.1?}, {messages} messages: add is at {add}")?;
+    Ok(program)
+}
+
+fn call(program: &Program, calls: u32) -> Result<(), Failure> {
+    let mut samples = Vec::with_capacity(usize::try_from(calls).unwrap_or_default());
+    let mut sum = Vec::new();
+    let started = Instant::now();
+    for number in 0..u64::from(calls) {
+        let args = arguments([number, 1]);
+        sum.clear();
+        let sent = Instant::now();
+        program.controller.call_into(program.add, &args, &mut sum)?;
+        samples.push(sent.elapsed());
+        check("add", &sum, number + 1)?;
+    }
+    let took = started.elapsed();
+    samples.sort_unstable();
+    let [p50, p99, p99_9] =
+        [500, 990, 999].map(|rank| samples[(samples.len() * rank).div_ceil(1000) - 1]);
+    say!("2 call     {calls} calls of add, one after the other, each sum checked: {took:.2?}")?;
+    say!("           p50 {p50:?}, p99 {p99:?}, p99.9 {p99_9:?}, one clock read included")
+}
+
+/// Ends the program's executor.
+fn crash(program: Program) -> Result<(), Failure> {
+    let crash = program.dylib.lookup("crash")?;
+    let started = Instant::now();
+    let Err(error) = program.controller.call(crash, &[]) else {
+        return Err(Failure::new(TOOL, "crash has returned"));
+    };
+    let took = started.elapsed();
+    let is_told = error.death().is_some_and(|death| {
+        death.signal == Some(SIGSEGV)
+            && death.fault_address == Some(NOWHERE.into())
+            && death.location.as_deref().is_some_and(|at| at.starts_with("crash+"))
+    });
+    if !is_told {
+        return Err(Failure::new(TOOL, format_args!("not how crash should end: {error}")));
+    }
+    say!(
+        "3 crash    a call of crash, which writes to {NOWHERE:#x}, is an error after {took:.1?}:"
+    )?;
+    say!("           {error}")
+}
+
+fn start_again(object: &ObjectFile) -> Result<Program, Failure> {
+    let started = Instant::now();
+    let program = Program::link(start()?, object)?;
+    check("add", &program.controller.call(program.add, &arguments([2, 3]))?, 5)?;
+    let took = started.elapsed();
+    let pid = program.controller.pid();
+    say!("4 restart  executor {pid} started, the same object linked, 2 + 3 = 5 in {took:.1?}")?;
+    Ok(program)
+}
+
+fn replace(controller: &Controller) -> Result<(), Failure> {
+    let (old, old_at) = link_version(controller, 1)?;
+    let (_new, new_at) = link_version(controller, 2)?;
+    check("version 1", &controller.call(old_at, &[])?, 1)?;
+    say!("5 replace  version() at {old_at} returns 1; version 2, linked at {new_at}, 2")?;
+
+    let before = controller.traffic().calls;
+    let started = Instant::now();
+    old.clear()?;
+    let took = started.elapsed();
+    let messages = controller.traffic().calls - before;
+    let (_newest, newest_at) = link_version(controller, 3)?;
+    check("version 2", &controller.call(new_at, &[])?, 2)?;
+    if newest_at != old_at {
+        let problem = format_args!("{old_at} should be free, but version 3 is at {newest_at}");
+        return Err(Failure::new(TOOL, problem));
+    }
+    say!(
+        "           version 1 removed in {took:.1?}, {messages} messages; {newest_at} is used again"
+    )
+}
+
+/// Links a function that returns `version`, and calls it.
+fn link_version(controller: &Controller, version: u64) -> Result<(Dylib, ExecutorAddr), Failure> {
+    let object = TinyObject::new().function("version", &tiny_code::constant(version));
+    let dylib = controller.create_dylib("a version");
+    dylib.add_object(&ObjectFile::parse("version.o", object.bytes())?)?;
+    let function = dylib.lookup("version")?;
+    check("version", &controller.call(function, &[])?, version)?;
+    Ok((dylib, function))
+}
+
+fn compare(effort: Effort) -> Result<(), Failure> {
+    let contest = CpuPair::first_two().and_then(Contest::new);
+    let report = contest
+        .and_then(|contest| contest.run(effort))
+        .map_err(|error| Failure::new(TOOL, error))?;
+    let Report { cpus: CpuPair { caller, server }, rounds, elapsed, .. } = report;
+    let rounds = format!("all rows in turn, {rounds} rounds in {elapsed:.1?}");
+    say!("6 compare  8 bytes from CPU {caller} to CPU {server} and back, {rounds}")?;
+    say!("           x2: times the two-line floor; block, mean, p50..max: ns per round trip")?;
+    if !report.is_optimized {
+        say!("           a debug build says little: cargo run --release -- demo")?;
+    }
+    let longest = report.sections.iter().max_by_key(|section| section.rounds);
+    longest.map_or(Ok(()), print)
+}
+
+fn start() -> Result<Controller, Failure> {
+    Ok(Launch::new().this_program().start()?)
+}
+
+fn arguments(numbers: [u64; 2]) -> [u8; 16] {
+    let mut bytes = [0; 16];
+    for (field, number) in bytes.chunks_exact_mut(8).zip(numbers) {
+        field.copy_from_slice(&number.to_le_bytes());
+    }
+    bytes
+}
+
+fn check(what: &str, answer: &[u8], due: u64) -> Result<(), Failure> {
+    if answer == due.to_le_bytes() {
+        return Ok(());
+    }
+    Err(Failure::new(TOOL, format_args!("{what} answered {answer:?} where {due} was due")))
+}
+
+fn print(text: impl Display) -> Result<(), Failure> {
+    let printed = write!(std::io::stdout(), "{text}");
+    printed.map_err(|error| Failure::new(TOOL, format_args!("standard output: {error}")))
 }
