@@ -14,8 +14,8 @@
 //! Stale bytes of an earlier lap never look like a record: the producer clears the publication word of the
 //! *next* record before it publishes this one, and the position bits are checked besides.
 //!
-//! Order: the store of the publication word is the Release that the consumer's load of it acquires [PUB];
-//! the consumer's store of its position is the Release that the producer's refresh acquires [POS].
+//! Order: the store of the publication word is the Release that the consumer's load of it acquires `[PUB]`;
+//! the consumer's store of its position is the Release that the producer's refresh acquires `[POS]`.
 //!
 //! Sleeping is not in this room: who waits for a record learns of it by other means.
 //!

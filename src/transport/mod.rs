@@ -1,6 +1,6 @@
 //! How messages move between the two processes.
 //!
-//! A [`Lane`](lane::Lane) is one logical thread that spans two processes: a baton for synchronous calls and a ring each way
+//! A [`Lane`] is one logical thread that spans two processes: a baton for synchronous calls and a ring each way
 //! for what does not fit it. Exactly one side holds the baton at any moment; only the holder sends.
 //!
 //! Invariant: this is the only room where rings meet shared memory; it never runs a handler, and every word from the
