@@ -49,6 +49,21 @@ fn lua_interpreter() {
 }
 
 #[test]
+fn lua_reaches_main_in_few_round_trips() {
+    let mut inputs = lua();
+    let objects = inputs.len();
+    inputs.extend(["-lm".into(), "--stats".into()]);
+    let ended = run_to_end(farcall_run(&inputs, &["/dev/stdin"]), b"print(1)");
+    assert_eq!(ended.status, 0, "{ended}");
+    let report = String::from_utf8_lossy(&ended.stderr).into_owned();
+    assert!(report.contains(&format!("linked {objects} objects")), "{report}");
+    let (before, _) = report.split_once(" round trips before main").expect("the report says");
+    let count: u64 = before.rsplit(' ').next().and_then(|n| n.parse().ok()).expect("a number");
+    // The setup message makes one more, though only one way.
+    assert!((1..=3).contains(&count), "{report}");
+}
+
+#[test]
 fn lua_script_with_an_error() {
     let mut inputs = lua();
     let folder = tempfile::tempdir().expect("a folder for the test");
