@@ -24,6 +24,8 @@
 #![forbid(unsafe_code)]
 
 mod consumer;
+#[cfg(test)]
+mod model;
 mod producer;
 
 use crate::sync::Ordering;

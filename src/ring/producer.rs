@@ -90,11 +90,11 @@ impl<B: Backing> Producer<B> {
         }
         // [POS] Acquire: the consumer has copied what stood in the lines it gives back.
         let consumed = self.cells.load(CONSUMED_WORD, Ordering::Acquire);
-        let used = self.position.wrapping_sub(consumed);
-        if used > self.shape.lines {
+        let given_back = consumed.wrapping_sub(self.consumed);
+        if given_back > used {
             return Err(PushError::Corrupt(consumed));
         }
         self.consumed = consumed;
-        if used + lines <= self.shape.lines { Ok(()) } else { Err(PushError::Full) }
+        if used - given_back + lines <= self.shape.lines { Ok(()) } else { Err(PushError::Full) }
     }
 }

@@ -1,0 +1,51 @@
+//! Checks of the ring: against a [`queue`], with a [`liar`] at the other end, and, under loom, in every
+//! order of two threads ([`exhaustive`]).
+//!
+//! Invariant: everything here goes through [`Producer`], [`Consumer`] and [`Backing`]; each check asserts
+//! that it met the cases it is about, so that none passes by doing nothing.
+
+use std::sync::Arc;
+
+use super::{Backing, Consumer, Head, Popped, Producer, PushError, ring_words};
+use crate::sync::{AtomicU64, Ordering};
+
+#[cfg(loom)]
+mod exhaustive;
+#[cfg(not(loom))]
+mod liar;
+#[cfg(not(loom))]
+mod queue;
+
+/// The words of a ring on the heap, shared by its two ends.
+#[derive(Clone)]
+struct Heap(Arc<[AtomicU64]>);
+
+impl Heap {
+    fn new(lines: usize) -> Self {
+        Self((0..ring_words(lines)).map(|_| AtomicU64::new(0)).collect())
+    }
+}
+
+impl Backing for Heap {
+    fn load(&self, word: usize, order: Ordering) -> u64 {
+        self.0[word].load(order)
+    }
+
+    fn store(&self, word: usize, value: u64, order: Ordering) {
+        self.0[word].store(value, order);
+    }
+}
+
+/// The record with this number; no two words of its payload, and of its neighbours', are the same.
+fn record(sequence: u64, payload_bytes: usize) -> (Head, Vec<u8>) {
+    let target = (sequence + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    let kind = 1 + target.to_le_bytes()[7] % 7;
+    let payload = (1..).flat_map(|word| target.wrapping_mul(word).to_le_bytes());
+    (Head { kind, sequence, target }, payload.take(payload_bytes).collect())
+}
+
+/// The longest payload that a ring of `lines` lines takes.
+#[cfg(not(loom))]
+fn payload_bytes_max(lines: usize) -> usize {
+    (lines - 1) * super::LINE_BYTES - super::HEAD_BYTES
+}

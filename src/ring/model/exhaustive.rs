@@ -1,0 +1,307 @@
+//! A tiny ring between two threads in every order that loom can give them.
+//!
+//! The words are loom's, and watched besides: a relaxed store to a word of a record and any other access to
+//! it fail the model when no Release and Acquire have put them in order. That is stricter than the values
+//! alone: loom runs the loads of a thread in order, so that by the values a consumer that gives lines back
+//! with a relaxed store looks right.
+//!
+//! Invariant: every ordering of the ring that has a label is also made relaxed, each end by itself, and its
+//! model fails then.
+
+use std::rc::Rc;
+use std::sync::Mutex;
+
+use loom::cell::UnsafeCell;
+use loom::thread;
+
+use super::*;
+use crate::ring::{CLOSED_WORD, CONSUMED_WORD, CONTROL_LINES, LINE_WORDS};
+
+type Cells = Watched<Weakened<Heap>>;
+
+/// Both ends of a ring of `lines` lines.
+fn ring(lines: usize, position: u64, weak: Weak) -> (Producer<Cells>, Consumer<Cells>) {
+    let accesses = (0..ring_words(lines)).map(|_| UnsafeCell::new(())).collect();
+    let cells = Watched { cells: Weakened { cells: Heap::new(lines), weak }, accesses };
+    let consumer = Consumer::new(cells.clone(), lines, position);
+    (Producer::new(cells, lines, position), consumer)
+}
+
+/// Fails on a relaxed store to a word of a record and another access to it that nothing puts in order.
+#[derive(Clone)]
+struct Watched<B> {
+    cells: B,
+    accesses: Rc<[UnsafeCell<()>]>,
+}
+
+impl<B> Watched<B> {
+    fn access(&self, word: usize) -> Option<&UnsafeCell<()>> {
+        (word >= CONTROL_LINES * LINE_WORDS).then(|| &self.accesses[word])
+    }
+}
+
+impl<B: Backing> Backing for Watched<B> {
+    fn load(&self, word: usize, order: Ordering) -> u64 {
+        if let Some(access) = self.access(word) {
+            access.with(|_| ());
+        }
+        self.cells.load(word, order)
+    }
+
+    fn store(&self, word: usize, value: u64, order: Ordering) {
+        // The store that publishes is the one that the consumer's polls may meet at any time.
+        if let Some(access) = self.access(word).filter(|_| order == Ordering::Relaxed) {
+            access.with_mut(|_| ());
+        }
+        self.cells.store(word, value, order);
+    }
+}
+
+/// Which end of which pair of orderings is made relaxed, if any.
+type Weak = Option<(Pair, End)>;
+
+/// The pairs of orderings, as the comments of the ring label them.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Pair {
+    Pub,
+    Pos,
+    End,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum End {
+    Store,
+    Load,
+}
+
+#[derive(Clone)]
+struct Weakened<B> {
+    cells: B,
+    weak: Weak,
+}
+
+impl<B> Weakened<B> {
+    fn order(&self, end: End, word: usize, order: Ordering) -> Ordering {
+        let pair = match word {
+            CONSUMED_WORD => Pair::Pos,
+            CLOSED_WORD => Pair::End,
+            _ => Pair::Pub,
+        };
+        if self.weak == Some((pair, end)) { Ordering::Relaxed } else { order }
+    }
+}
+
+impl<B: Backing> Backing for Weakened<B> {
+    fn load(&self, word: usize, order: Ordering) -> u64 {
+        self.cells.load(word, self.order(End::Load, word, order))
+    }
+
+    fn store(&self, word: usize, value: u64, order: Ordering) {
+        self.cells.store(word, value, self.order(End::Store, word, order));
+    }
+}
+
+/// What the ends of a ring met in all executions of a model together.
+#[derive(Default)]
+struct Tally {
+    executions: u64,
+    full: u64,
+    empty: u64,
+    closed: u64,
+}
+
+type Tallied = Arc<Mutex<Tally>>;
+
+/// Runs `model` in every order, or in every order with at most so many preemptions.
+fn explore(
+    name: &str,
+    preemptions: Option<usize>,
+    model: impl Fn(&Tallied) + Send + Sync + 'static,
+) -> Tally {
+    let tallied = Tallied::default();
+    let inner = Arc::clone(&tallied);
+    let mut builder = loom::model::Builder::new();
+    builder.preemption_bound = preemptions;
+    builder.max_branches = 10_000;
+    builder.check(move || {
+        inner.lock().unwrap().executions += 1;
+        model(&inner);
+    });
+    let tally = std::mem::take(&mut *tallied.lock().unwrap());
+    let Tally { executions, full, empty, closed } = tally;
+    println!(
+        "loom ring {name}: {executions} executions ({full} full, {empty} empty, {closed} closed)"
+    );
+    assert!(executions > 1, "{name}: nothing was explored");
+    tally
+}
+
+/// Pushes a record, waiting while the ring is full. False when the consumer has closed it.
+fn push(producer: &mut Producer<Cells>, record: (Head, Vec<u8>), tallied: &Tallied) -> bool {
+    loop {
+        match producer.push(record.0, &record.1) {
+            Ok(()) => return true,
+            Err(PushError::Full) => tallied.lock().unwrap().full += 1,
+            Err(PushError::Closed) => {
+                tallied.lock().unwrap().closed += 1;
+                return false;
+            }
+            Err(corrupt) => panic!("{corrupt:x?} at {:x}", producer.position()),
+        }
+        thread::yield_now();
+    }
+}
+
+/// Pops a record, waiting while the ring is empty. None when the producer has closed it.
+fn pop(consumer: &mut Consumer<Cells>, tallied: &Tallied) -> Option<(Head, Vec<u8>)> {
+    let mut payload = Vec::new();
+    loop {
+        match consumer.pop(&mut payload) {
+            Popped::Record(head) => return Some((head, payload)),
+            Popped::Empty => tallied.lock().unwrap().empty += 1,
+            Popped::Closed => {
+                tallied.lock().unwrap().closed += 1;
+                return None;
+            }
+            corrupt => panic!("{corrupt:x?} at {:x}", consumer.position()),
+        }
+        thread::yield_now();
+    }
+}
+
+/// Records of these sizes go from one thread to another, whole and in order. Up to three of them in every
+/// order of the two threads; more, with at most three preemptions.
+fn stream(
+    name: &str,
+    (lines, position): (usize, u64),
+    sizes: &'static [usize],
+    weak: Weak,
+) -> Tally {
+    explore(name, (sizes.len() > 3).then_some(3), move |tallied| {
+        let (mut producer, mut consumer) = ring(lines, position, weak);
+        let writer = thread::spawn({
+            let tallied = Arc::clone(tallied);
+            move || {
+                for (sequence, bytes) in (0..).zip(sizes) {
+                    assert!(push(&mut producer, record(sequence, *bytes), &tallied));
+                }
+                producer.position()
+            }
+        });
+        for (sequence, bytes) in (0..).zip(sizes) {
+            assert_eq!(pop(&mut consumer, tallied), Some(record(sequence, *bytes)));
+        }
+        assert_eq!(writer.join().unwrap(), consumer.position());
+    })
+}
+
+/// One record of two lines.
+fn publish(weak: Weak) -> Tally {
+    stream("publish", (4, 0), &[48], weak)
+}
+
+/// A ring of two lines takes one record at a time.
+fn full(weak: Weak) -> Tally {
+    stream("full", (2, 0), &[8, 0, 16], weak)
+}
+
+/// The producer closes behind two records: the consumer sees both, then the end.
+fn close(weak: Weak) -> Tally {
+    explore("close", None, move |tallied| {
+        let (mut producer, mut consumer) = ring(4, 0, weak);
+        let writer = thread::spawn({
+            let tallied = Arc::clone(tallied);
+            move || {
+                assert!(push(&mut producer, record(0, 8), &tallied));
+                assert!(push(&mut producer, record(1, 8), &tallied));
+                producer.close();
+            }
+        });
+        assert_eq!(pop(&mut consumer, tallied), Some(record(0, 8)));
+        assert_eq!(pop(&mut consumer, tallied), Some(record(1, 8)));
+        assert_eq!(pop(&mut consumer, tallied), None);
+        writer.join().unwrap();
+    })
+}
+
+#[test]
+fn a_record_arrives_whole() {
+    assert!(publish(None).empty > 0);
+}
+
+#[test]
+fn a_full_ring_overwrites_nothing() {
+    assert!(full(None).full > 0);
+}
+
+/// Over the end of the ring twice, and over the largest position.
+#[test]
+fn records_survive_wrapping() {
+    let tally = stream("wrap", (4, u64::MAX), &[104, 8, 168], None);
+    assert!(tally.full > 0 && tally.empty > 0);
+}
+
+#[test]
+fn records_survive_many_laps() {
+    let tally = stream("laps", (4, u64::MAX - 2), &[8, 48, 104, 0, 104, 40], None);
+    assert!(tally.full > 0 && tally.empty > 0);
+}
+
+#[test]
+fn closing_loses_no_record() {
+    let tally = close(None);
+    assert_eq!(tally.closed, tally.executions);
+}
+
+#[test]
+fn a_consumer_that_closes_stops_the_producer() {
+    let tally = explore("abandon", None, |tallied| {
+        let (mut producer, mut consumer) = ring(2, 0, None);
+        let writer = thread::spawn({
+            let tallied = Arc::clone(tallied);
+            move || (0..).take_while(|at| push(&mut producer, record(*at, 8), &tallied)).count()
+        });
+        assert_eq!(pop(&mut consumer, tallied), Some(record(0, 8)));
+        consumer.close();
+        let pushed = writer.join().unwrap();
+        assert!(pushed == 1 || pushed == 2, "{pushed} in a ring that takes one at a time");
+    });
+    assert_eq!(tally.closed, tally.executions);
+}
+
+#[test]
+#[should_panic(expected = "Causality violation")]
+fn a_relaxed_publication_is_found() {
+    publish(Some((Pair::Pub, End::Store)));
+}
+
+#[test]
+#[should_panic(expected = "Causality violation")]
+fn a_relaxed_poll_is_found() {
+    publish(Some((Pair::Pub, End::Load)));
+}
+
+#[test]
+#[should_panic(expected = "Causality violation")]
+fn lines_given_back_relaxed_are_found() {
+    full(Some((Pair::Pos, End::Store)));
+}
+
+#[test]
+#[should_panic(expected = "Causality violation")]
+fn lines_taken_back_relaxed_are_found() {
+    full(Some((Pair::Pos, End::Load)));
+}
+
+/// The consumer sees the flag and not the last record: one is missing.
+#[test]
+#[should_panic(expected = "left == right")]
+fn a_relaxed_closed_flag_is_found() {
+    close(Some((Pair::End, End::Store)));
+}
+
+#[test]
+#[should_panic(expected = "left == right")]
+fn a_relaxed_look_at_the_closed_flag_is_found() {
+    close(Some((Pair::End, End::Load)));
+}
