@@ -3,10 +3,12 @@
 //! Invariant: complete; a symbol without an address of its own (weak and missing, or dropped) has 0.
 
 use super::block::{Block, Rank};
-use super::got_plt::Target;
-use super::graph::{Global, Input, LOCAL, Resolution};
+use super::edge::Range;
+use super::got_plt::{Stub, Target};
+use super::graph::{External, Global, Input, LOCAL, Resolution};
 use super::layout::{Layout, NO_BLOCK};
 use super::object_file::Place;
+use super::x86_64::STUB_BYTES;
 use crate::addr::{AddrRange, ExecutorAddr};
 
 /// Where everything is.
@@ -39,8 +41,14 @@ impl Addresses {
                 _ => 0,
             }
         };
+        let image = span(layout, bases);
         let global = |(id, global): (u32, &Global)| match global.resolution {
-            Resolution::External(address) => address.get(),
+            Resolution::External(found) => match layout.tables.stub(id) {
+                Some(stub) if stands_in(&layout.tables.stubs[stub as usize], found, image) => {
+                    stubs + u64::from(stub) * STUB_BYTES
+                }
+                _ => found.address.get(),
+            },
             Resolution::Here { input, symbol, .. } => own(input, symbol),
             Resolution::None | Resolution::Common { .. } => {
                 layout.placed.get(&id).map_or(0, |(block, at)| blocks[*block as usize] + at)
@@ -58,9 +66,14 @@ impl Addresses {
         Addresses { blocks, globals, symbols, got, stubs }
     }
 
-    pub(super) fn target(&self, target: Target) -> u64 {
+    /// What a GOT entry holds.
+    pub(super) fn target(&self, layout: &Layout, target: Target) -> u64 {
         match target {
             Target::Global(global) => self.globals[global as usize],
+            Target::Outside(global) => match layout.graph.globals[global as usize].resolution {
+                Resolution::External(found) => found.address.get(),
+                _ => 0,
+            },
             Target::Local { input, symbol } => self.symbols[input as usize][symbol as usize],
         }
     }
@@ -77,3 +90,22 @@ impl Addresses {
         (range.bytes() > 0).then_some(range)
     }
 }
+
+/// The addresses from the first to the last byte of an image.
+fn span(layout: &Layout, bases: [ExecutorAddr; 3]) -> AddrRange {
+    let stripes = bases.iter().zip(layout.bytes).filter(|(_, bytes)| *bytes > 0);
+    let ends = stripes.map(|(base, bytes)| (base.get(), base.get() + bytes));
+    let (start, end) = ends.fold((u64::MAX, 0), |all, one| (all.0.min(one.0), all.1.max(one.1)));
+    AddrRange { start: ExecutorAddr::new(start), end: ExecutorAddr::new(end) }
+}
+
+/// True when a stub is where narrow fields of the image have to look for its function.
+fn stands_in(stub: &Stub, function: External, image: AddrRange) -> bool {
+    let address = function.address.get();
+    let is_far = |from: ExecutorAddr| !Range::Signed.holds(address.wrapping_sub(from.get()), 4);
+    (stub.for_addresses && address > LOW_ADDRESS_MAX)
+        || (stub.for_distances && (is_far(image.start) || is_far(image.end)))
+}
+
+/// The highest address that every field of 32 bits holds, whether it is sign-extended or zero-extended.
+const LOW_ADDRESS_MAX: u64 = 0x7fff_ffff;

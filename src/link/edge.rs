@@ -30,7 +30,7 @@ pub(super) struct EdgeKind {
     pub(super) range: Range,
 }
 
-/// What is computed. S: address of the symbol; A: addend; P: address of the field; G: address of the
+/// What is computed. S: address of the symbol, or of the stub that stands in for it; A: addend; P: address of the field; G: address of the
 /// symbol's GOT entry; GOT: address of the table; L: address of the symbol, or of its stub when it is far.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Formula {
@@ -90,6 +90,14 @@ pub(super) enum Range {
     Unsigned,
     /// Either of the two.
     Either,
+}
+
+impl EdgeKind {
+    /// True when the field holds an address, or the distance to one, in less than 64 bits. Calls, which may go
+    /// through a stub, do not count.
+    pub(super) fn is_narrow(&self) -> bool {
+        matches!(self.formula, Formula::Absolute | Formula::Delta) && self.field_bytes < 8
+    }
 }
 
 impl Range {

@@ -82,7 +82,7 @@ fn fill(layout: &Layout, addresses: &Addresses) -> Result<([Vec<u8>; 3], u64, u6
             }
             Content::Got => {
                 for (entry, target) in bytes.chunks_exact_mut(8).zip(&layout.tables.entries) {
-                    x86_64::store(entry, addresses.target(*target));
+                    x86_64::store(entry, addresses.target(layout, *target));
                 }
                 continue;
             }
@@ -113,18 +113,17 @@ fn fill(layout: &Layout, addresses: &Addresses) -> Result<([Vec<u8>; 3], u64, u6
 }
 
 fn fill_stubs(layout: &Layout, addresses: &Addresses, bytes: &mut [u8]) -> Result<()> {
-    let mut stub = addresses.stubs;
-    for (bytes, global) in bytes.chunks_exact_mut(8).zip(&layout.tables.stubs) {
-        let entry = layout.tables.entry(0, 0, *global).map(u64::from).unwrap_or_default();
-        let entry = addresses.got + entry * GOT_ENTRY_BYTES;
-        let code = x86_64::stub(stub, entry).ok_or_else(|| {
+    let mut address = addresses.stubs;
+    for (bytes, stub) in bytes.chunks_exact_mut(8).zip(&layout.tables.stubs) {
+        let entry = addresses.got + u64::from(stub.entry) * GOT_ENTRY_BYTES;
+        let code = x86_64::stub(address, entry).ok_or_else(|| {
             Error::link(format!(
-                "the stub at {stub:#x} cannot reach its GOT entry at {entry:#x}: place code and \
+                "the stub at {address:#x} cannot reach its GOT entry at {entry:#x}: place code and \
                  constants within 2 GiB of each other"
             ))
         })?;
         bytes.copy_from_slice(&code);
-        stub += STUB_BYTES;
+        address += STUB_BYTES;
     }
     Ok(())
 }
@@ -205,10 +204,12 @@ impl Fixer<'_> {
         let object = &input.object;
         let is_inside = self.is_inside(edge.target);
         let advice = match (edge.kind.formula, is_inside) {
-            (Formula::Absolute, _) => {
-                "recompile with -fPIC, or place the image and what it refers to below 2 GiB"
+            (Formula::Absolute, true) => "recompile with -fPIC, or place the image below 2 GiB",
+            (Formula::Absolute | Formula::Delta, false) => {
+                "it lies outside of the image, is no function that a stub could stand in for, and \
+                 cannot be moved (a library tells no size, or it was linked before); recompile with \
+                 -fPIC or -mcmodel=large"
             }
-            (Formula::Delta, false) => "recompile with -fPIC",
             (Formula::Size, _) => "the symbol is too large",
             (_, true) => "recompile with -mcmodel=large, or place the stripes closer together",
             (_, false) => "recompile with -mcmodel=large",

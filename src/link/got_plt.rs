@@ -1,14 +1,18 @@
 //! The tables the linker adds: GOT entries (addresses to load) and stubs (far jumps through them).
 //!
 //! Every address a relocation wants to load gets an entry here, although many loads are rewritten later to
-//! do without: whether they can is known only when the addresses are, and by then nothing may grow.
+//! do without: whether they can is known only when the addresses are, and by then nothing may grow. For the
+//! same reason a function outside of the graph gets a stub when anybody holds its address in less than 64
+//! bits: should the function be too far away, the stub *stands in* for it. Then every reference to the
+//! function, however wide, means the stub, so that pointers to it are equal; only the stub itself jumps to
+//! the function, through an entry of its own.
 //!
-//! Invariant: one entry per symbol, one stub per symbol outside of the graph that is branched to.
+//! Invariant: one entry per symbol (and one for a stub that may stand in), one stub per symbol.
 
 use std::collections::HashMap;
 
 use super::edge::Formula;
-use super::graph::{GOT_NAME, LOCAL, LinkGraph, Resolution, Site};
+use super::graph::{External, GOT_NAME, LOCAL, LinkGraph, Resolution, Site};
 use super::object_file::Place;
 use crate::error::{Error, Result};
 
@@ -16,8 +20,8 @@ use crate::error::{Error, Result};
 pub(super) struct GotPlt {
     /// What each GOT entry holds the address of.
     pub(super) entries: Vec<Target>,
-    /// Which global each stub jumps to.
-    pub(super) stubs: Vec<u32>,
+    /// The stubs.
+    pub(super) stubs: Vec<Stub>,
     /// True when somebody asks where the table is.
     pub(super) is_referred_to: bool,
     entry_of_global: Vec<u32>,
@@ -25,11 +29,28 @@ pub(super) struct GotPlt {
     stub_of_global: Vec<u32>,
 }
 
+/// A stub: a jump to a function that may be far away.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Stub {
+    pub(super) global: u32,
+    /// The GOT entry it jumps through.
+    pub(super) entry: u32,
+    /// Some field holds the address in less than 64 bits.
+    pub(super) for_addresses: bool,
+    /// Some field holds the distance to it in less than 64 bits.
+    pub(super) for_distances: bool,
+}
+
 /// A symbol as the whole graph sees it.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Target {
     Global(u32),
-    Local { input: u32, symbol: u32 },
+    Local {
+        input: u32,
+        symbol: u32,
+    },
+    /// What a global is outside of the graph, whatever stands in for it.
+    Outside(u32),
 }
 
 const NONE: u32 = u32::MAX;
@@ -58,11 +79,17 @@ impl GotPlt {
             } else if formula == Formula::Branch && is_outside(graph, site.binding()) {
                 tables.add_stub(site.binding());
                 count += 1;
+            } else if site.edge.kind.is_narrow() && is_function_outside(graph, site.binding()) {
+                let stub = tables.add_stub(site.binding());
+                stub.for_addresses |= formula == Formula::Absolute;
+                stub.for_distances |= formula == Formula::Delta;
+                count += 2;
             }
         });
         if count > 1 << 31 {
             return Err(Error::link(format!("{count} references to the GOT are too many")));
         }
+        tables.add_entries_of_stubs();
         Ok(tables)
     }
 
@@ -95,16 +122,30 @@ impl GotPlt {
         }
     }
 
-    fn add_stub(&mut self, global: u32) {
-        if self.stub_of_global[global as usize] != NONE {
-            return;
+    /// The stub of a global, which has no entry yet when it is new.
+    fn add_stub(&mut self, global: u32) -> &mut Stub {
+        let slot = &mut self.stub_of_global[global as usize];
+        if *slot == NONE {
+            *slot = next(self.stubs.len());
+            let (for_addresses, for_distances) = (false, false);
+            self.stubs.push(Stub { global, entry: NONE, for_addresses, for_distances });
         }
-        self.stub_of_global[global as usize] = next(self.stubs.len());
-        self.stubs.push(global);
-        let entry = &mut self.entry_of_global[global as usize];
-        if *entry == NONE {
-            *entry = next(self.entries.len());
-            self.entries.push(Target::Global(global));
+        &mut self.stubs[*slot as usize]
+    }
+
+    fn add_entries_of_stubs(&mut self) {
+        for stub in &mut self.stubs {
+            if stub.for_addresses || stub.for_distances {
+                stub.entry = next(self.entries.len());
+                self.entries.push(Target::Outside(stub.global));
+                continue;
+            }
+            let entry = &mut self.entry_of_global[stub.global as usize];
+            if *entry == NONE {
+                *entry = next(self.entries.len());
+                self.entries.push(Target::Global(stub.global));
+            }
+            stub.entry = *entry;
         }
     }
 }
@@ -112,6 +153,14 @@ impl GotPlt {
 /// The index of the next element; `collect` has bounded their number.
 fn next(len: usize) -> u32 {
     u32::try_from(len).unwrap_or(NONE)
+}
+
+/// True for a function that somebody outside defines.
+fn is_function_outside(graph: &LinkGraph, binding: u32) -> bool {
+    let global = graph.globals.get(binding as usize);
+    global.is_some_and(|global| {
+        matches!(global.resolution, Resolution::External(External { callable: true, .. }))
+    })
 }
 
 /// True for a global whose address has nothing to do with where the graph is loaded.

@@ -10,7 +10,7 @@ use std::sync::Arc;
 use super::edge::{Edge, Formula};
 use super::eh_frame::Record;
 use super::object_file::{ObjectFile, Place, Role, Section, Symbol};
-use super::{Archive, Layout, check, eh_frame};
+use super::{Archive, Definition, Layout, check, eh_frame};
 use crate::addr::{ExecutorAddr, Prot};
 use crate::error::{Error, Result};
 
@@ -39,8 +39,21 @@ pub struct Undefined {
     pub name: Arc<str>,
     /// True when address 0 will do: every reference is weak.
     pub weak: bool,
+    /// True when code or data holds its address, or the distance to it, in less than 64 bits, so that it has to
+    /// be near. Calls do not count.
+    pub narrow: bool,
     /// The first object that refers to it.
     pub used_by: Arc<str>,
+}
+
+/// A definition outside of the graph.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct External {
+    /// Where it is.
+    pub address: ExecutorAddr,
+    /// True for a function: when it is too far away for 32 bits, a stub stands in for it, and its address is that
+    /// of the stub everywhere in the graph.
+    pub callable: bool,
 }
 
 /// A name that the graph defines for others.
@@ -89,7 +102,7 @@ pub(super) enum Resolution {
     /// Nobody yet.
     None,
     /// Somebody outside: the address was told.
-    External(ExecutorAddr),
+    External(External),
     /// A symbol of an input.
     Here { input: u32, symbol: u32, weak: bool },
     /// The linker makes room; `input` asked for the most.
@@ -181,20 +194,23 @@ impl LinkGraph {
                 return;
             }
             let weak = site.symbol().weak;
+            let narrow = site.edge.kind.is_narrow();
             let need = needs.entry(Arc::clone(&global.name)).or_insert_with(|| Undefined {
                 name: Arc::clone(&global.name),
                 weak,
+                narrow,
                 used_by: Arc::clone(site.input.object.shared_name()),
             });
             need.weak &= weak;
+            need.narrow |= narrow;
         });
         needs.into_values().collect()
     }
 
-    /// Tells the address of a name that the graph does not define, or of a weak or common one whose
+    /// Tells where a name is that the graph does not define, or of a weak or common one whose
     /// definition elsewhere shall take the place of the graph's own. For any other name this does nothing.
-    /// Call it after the last object was added.
-    pub fn define_external(&mut self, name: &str, addr: ExecutorAddr) {
+    /// Call it after the last object was added. Of an address alone it is not known that it is a function.
+    pub fn define_external(&mut self, name: &str, found: impl Into<External>) {
         let Some(global) = self.names.get(name).and_then(|id| self.globals.get_mut(*id as usize))
         else {
             return;
@@ -206,20 +222,21 @@ impl LinkGraph {
             }
             Resolution::None | Resolution::External(_) | Resolution::Common { .. } => {}
         }
-        global.resolution = Resolution::External(addr);
+        global.resolution = Resolution::External(found.into());
     }
 
     /// True when some code or data holds addresses in 32 bits (`-fno-pic` code does), so that the image
     /// has to lie below 2 GiB.
     #[must_use]
     pub fn needs_low_addresses(&self) -> bool {
-        let mut low = false;
-        self.visit_edges(|site| {
-            low |= site.edge.kind.formula == Formula::Absolute
-                && site.edge.kind.field_bytes < 8
-                && site.symbol().place != Place::Absolute;
-        });
-        low
+        let is_low = |input: &Input, edge: &Edge| {
+            edge.kind.is_narrow()
+                && edge.kind.formula == Formula::Absolute
+                && input.object.symbol(edge.target).place != Place::Absolute
+        };
+        self.inputs.iter().any(|input| {
+            input.kept_sections().any(|(_, section)| section.edges.iter().any(|e| is_low(input, e)))
+        })
     }
 
     /// Decides what is loaded and where in the three stripes it lies.
@@ -292,6 +309,18 @@ impl LinkGraph {
             }
         }
         sets
+    }
+}
+
+impl From<ExecutorAddr> for External {
+    fn from(address: ExecutorAddr) -> Self {
+        Self { address, callable: false }
+    }
+}
+
+impl From<&Definition> for External {
+    fn from(definition: &Definition) -> Self {
+        Self { address: definition.address, callable: definition.callable }
     }
 }
 

@@ -42,7 +42,7 @@ mod tests;
 mod x86_64;
 
 pub use archive::Archive;
-pub use graph::{Export, LinkGraph, Undefined};
+pub use graph::{Export, External, LinkGraph, Undefined};
 pub use image::{Image, LinkStats};
 pub use layout::Layout;
 pub use object_file::ObjectFile;

@@ -134,9 +134,9 @@ impl SymbolTable {
             }
         }
         let object = self.add_object(&Arc::from("linker stub"));
-        for (stub, global) in (0..).zip(&layout.tables.stubs) {
-            let start = addresses.stubs + stub * STUB_BYTES;
-            let name = &layout.graph.globals[*global as usize].name;
+        for (number, stub) in (0..).zip(&layout.tables.stubs) {
+            let start = addresses.stubs + number * STUB_BYTES;
+            let name = &layout.graph.globals[stub.global as usize].name;
             self.add_function(object, name, "@plt", start, start + STUB_BYTES);
         }
     }
