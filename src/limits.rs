@@ -4,7 +4,7 @@
 pub const PAGE_BYTES: u64 = 4096;
 
 /// Lines in each ring of a lane; a power of two.
-pub const RING_LINES: usize = 4096;
+pub const RING_LINES: usize = 1024;
 
 /// The largest part of a payload that travels as one ring record; longer payloads take several.
 pub const CHUNK_BYTES_MAX: usize = RING_LINES * 64 / 2;

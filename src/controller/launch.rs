@@ -1,14 +1,16 @@
 //! How an executor is started.
 
 use std::ffi::{CString, OsStr, OsString};
-use std::os::fd::{AsFd, AsRawFd};
+use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::path::PathBuf;
 use std::sync::Arc;
 
 use super::session::Controller;
+use super::slab::Slab;
 use super::supervisor::Supervisor;
 use crate::call::contract::EXECUTOR_ARGUMENT;
 use crate::error::{Error, Result};
+use crate::limits::SLAB_STRIPE_BYTES;
 use crate::shm::Segment;
 use crate::sync::Ordering;
 use crate::sys::process::c_string;
@@ -84,7 +86,8 @@ impl Launch {
     ///
     /// # Errors
     ///
-    /// When no program is found, or the system refuses. Nothing is left behind then.
+    /// When no program is found, or the system refuses. Nothing is left behind then. That the program itself cannot be
+    /// started is an error of [`Spawned::connect`].
     pub fn spawn(&self) -> Result<Spawned> {
         let program = self.find()?;
         let segment = Segment::create(c"farcall-lane", layout::SEGMENT_WORDS as u64 * 8, false)?;
@@ -103,7 +106,9 @@ impl Launch {
         let args = vec![c_string(program.as_os_str())?, c_string(OsStr::new(&argument))?];
         let supervisor =
             Supervisor::start(program, args, self.environment()?, theirs, at, lane.closer())?;
-        Ok(Spawned { supervisor, segment, lane, socket: ours })
+        // The executor is coming up meanwhile.
+        let slab = Slab::new(SLAB_STRIPE_BYTES)?;
+        Ok(Spawned { supervisor, segment, lane, socket: ours, slab })
     }
 
     fn find(&self) -> Result<PathBuf> {
@@ -142,7 +147,8 @@ pub struct Spawned {
     pub(super) supervisor: Supervisor,
     pub(super) segment: Arc<Segment>,
     pub(super) lane: Lane,
-    pub(super) socket: std::os::fd::OwnedFd,
+    pub(super) socket: OwnedFd,
+    pub(super) slab: Slab,
 }
 
 impl Spawned {
@@ -150,7 +156,7 @@ impl Spawned {
     ///
     /// # Errors
     ///
-    /// When it ended before, is of another build, or has no room for the slab; the process is gone then.
+    /// When it could not be started, ended before, is of another build, or has no room for the slab; the process is gone then.
     pub fn connect(self) -> Result<Controller> {
         Controller::connect(self)
     }

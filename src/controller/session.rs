@@ -13,7 +13,6 @@ use super::supervisor::{Process, Supervisor};
 use crate::call::contract::{MemoryReserve, ProcessExit, Remote, SESSION_INSTANCE, Setup};
 use crate::call::{Endpoint, Handler};
 use crate::error::{Death, Error, Result};
-use crate::limits::SLAB_STRIPE_BYTES;
 use crate::link::SymbolTable;
 use crate::shm::Segment;
 use crate::sps::{self, Status};
@@ -64,7 +63,7 @@ pub struct Traffic {
 
 impl Controller {
     pub(super) fn connect(spawned: Spawned) -> Result<Self> {
-        let Spawned { supervisor, segment, lane, socket } = spawned;
+        let Spawned { supervisor, segment, lane, socket, slab } = spawned;
         let explain = |error| explain(error, &supervisor, &segment, &[]);
         let mut endpoint = Endpoint::new(lane);
         let setup = endpoint.receive_setup().map_err(explain)?;
@@ -76,7 +75,7 @@ impl Controller {
         let functions: HashMap<_, _> = symbols.into_iter().collect();
         let shared = Shared {
             endpoint: Mutex::new(endpoint),
-            slab: Mutex::new(Slab::new(SLAB_STRIPE_BYTES)?),
+            slab: Mutex::new(slab),
             code: Mutex::default(),
             functions,
             triple,
@@ -308,6 +307,9 @@ fn explain(
     if error.is_violation() {
         process.kill();
         return error;
+    }
+    if let Some(failure) = process.failure() {
+        return failure;
     }
     match process.wait(END_PATIENCE) {
         Some(ended) => Error::died(death(ended, segment, code)),

@@ -3,9 +3,9 @@
 use std::ffi::CString;
 use std::os::fd::{AsFd, OwnedFd};
 use std::path::PathBuf;
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, mpsc};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use crate::error::{Error, Result};
 use crate::sys::process::{Child, Ended};
@@ -23,23 +23,30 @@ pub(super) struct Supervisor {
 
 /// The process itself; can be given away to whoever may end it.
 #[derive(Debug, Clone)]
-pub(super) struct Process {
-    child: Arc<Child>,
-    end: Arc<End>,
+pub(super) struct Process(Arc<Life>);
+
+#[derive(Debug)]
+struct Life {
+    stage: Mutex<Stage>,
+    changed: Condvar,
 }
 
-#[derive(Debug, Default)]
-struct End {
-    how: Mutex<Option<Ended>>,
-    came: Condvar,
+#[derive(Debug)]
+enum Stage {
+    Starting,
+    /// It could not be started. The reason is given once.
+    Failed(Option<Error>),
+    Running(Child),
+    Ended(Ended),
 }
 
 impl Supervisor {
-    /// Starts the process. When it ends, for whatever reason, its end is recorded and then `closer` called.
+    /// Starts the process, without waiting for it. When it ends, for whatever reason, its end is recorded and then
+    /// `closer` called; so it is when it cannot be started.
     ///
     /// # Errors
     ///
-    /// When the process or the thread cannot be started.
+    /// When the thread cannot be started.
     pub(super) fn start(
         program: PathBuf,
         args: Vec<CString>,
@@ -48,27 +55,27 @@ impl Supervisor {
         at: i32,
         closer: Closer,
     ) -> Result<Self> {
-        let (started, child) = mpsc::sync_channel(1);
-        let end = Arc::new(End::default());
-        let ours = Arc::clone(&end);
+        let life = Life { stage: Mutex::new(Stage::Starting), changed: Condvar::new() };
+        let process = Process(Arc::new(life));
+        let life = Arc::clone(&process.0);
         let body = move || {
-            let child = Child::spawn(&program, &args, &env, socket.as_fd(), at).map(Arc::new);
+            let started = Child::spawn(&program, &args, &env, socket.as_fd(), at);
             // The executor's end of the socket is its own from here on.
             drop(socket);
-            let ours_child = child.as_ref().ok().map(Arc::clone);
-            let _ = started.send(child);
-            if let Some(child) = ours_child {
-                // Somebody else who collects this process's children leaves no status behind.
-                let how = child.wait().unwrap_or(Ended::Exited(-1));
-                *ours.lock() = Some(how);
-                ours.came.notify_all();
-                closer.close();
+            match started {
+                Ok(child) => {
+                    let end = child.awaiter();
+                    life.enter(Stage::Running(child));
+                    // Somebody else who collects this process's children leaves no status behind.
+                    life.enter(Stage::Ended(end.wait().unwrap_or(Ended::Exited(-1))));
+                }
+                Err(error) => life.enter(Stage::Failed(Some(error))),
             }
+            closer.close();
         };
         let thread = std::thread::Builder::new().name("farcall-supervisor".to_owned()).spawn(body);
         let thread = thread.map_err(|error| Error::os("starting the supervisor thread", error))?;
-        let child = child.recv().map_err(|_| Error::disconnected("the supervisor ended"))??;
-        Ok(Self { process: Process { child, end }, thread: Some(thread) })
+        Ok(Self { process, thread: Some(thread) })
     }
 
     pub(super) fn process(&self) -> &Process {
@@ -86,31 +93,54 @@ impl Drop for Supervisor {
 }
 
 impl Process {
+    /// The number of the process; 0 when it could not be started or has ended.
     pub(super) fn pid(&self) -> i32 {
-        self.child.pid()
+        match &*self.0.started() {
+            Stage::Running(child) => child.pid(),
+            _ => 0,
+        }
     }
 
     /// Ends the process at once.
     pub(super) fn kill(&self) {
-        if self.end.lock().is_none() {
-            self.child.kill();
+        if let Stage::Running(child) = &*self.0.started() {
+            child.kill();
         }
     }
 
     /// Waits up to `patience` for the process to end.
     pub(super) fn wait(&self, patience: Duration) -> Option<Ended> {
-        let deadline = Instant::now() + patience;
-        let mut how = self.end.lock();
-        while how.is_none() {
-            let left = deadline.checked_duration_since(Instant::now())?;
-            how = self.end.came.wait_timeout(how, left).unwrap_or_else(PoisonError::into_inner).0;
+        let goes_on = |stage: &mut Stage| matches!(stage, Stage::Starting | Stage::Running(_));
+        let waited = self.0.changed.wait_timeout_while(self.0.lock(), patience, goes_on);
+        match *waited.unwrap_or_else(PoisonError::into_inner).0 {
+            Stage::Ended(how) => Some(how),
+            _ => None,
         }
-        *how
+    }
+
+    /// Why the process could not be started, if so; tells it once.
+    pub(super) fn failure(&self) -> Option<Error> {
+        match &mut *self.0.started() {
+            Stage::Failed(error) => error.take(),
+            _ => None,
+        }
     }
 }
 
-impl End {
-    fn lock(&self) -> MutexGuard<'_, Option<Ended>> {
-        self.how.lock().unwrap_or_else(PoisonError::into_inner)
+impl Life {
+    fn enter(&self, stage: Stage) {
+        *self.lock() = stage;
+        self.changed.notify_all();
+    }
+
+    /// Waits until the process was started, or could not be. That takes no longer than the system takes.
+    fn started(&self) -> MutexGuard<'_, Stage> {
+        let starting = |stage: &mut Stage| matches!(stage, Stage::Starting);
+        let waited = self.changed.wait_while(self.lock(), starting);
+        waited.unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Stage> {
+        self.stage.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -4,6 +4,7 @@ use std::ffi::{CString, OsStr};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
+use std::sync::Arc;
 
 use nix::errno::Errno;
 use nix::spawn::{PosixSpawnAttr, PosixSpawnFileActions, posix_spawn};
@@ -15,7 +16,7 @@ use crate::error::{Error, Result};
 #[derive(Debug)]
 pub(crate) struct Child {
     pid: i32,
-    pidfd: OwnedFd,
+    pidfd: Arc<OwnedFd>,
 }
 
 /// How a child ended.
@@ -53,7 +54,7 @@ impl Child {
             i32::try_from(Errno::result(fd).map_err(during)?).map_err(|_| during(Errno::EBADF))?;
         // SAFETY: the kernel has just returned this descriptor.
         let pidfd = unsafe { OwnedFd::from_raw_fd(fd) };
-        Ok(Child { pid, pidfd })
+        Ok(Child { pid, pidfd: Arc::new(pidfd) })
     }
 
     pub(crate) fn pid(&self) -> i32 {
@@ -74,6 +75,17 @@ impl Child {
         }
     }
 
+    /// What waits for the child's end, apart from what may end it.
+    pub(crate) fn awaiter(&self) -> Awaiter {
+        Awaiter(Arc::clone(&self.pidfd))
+    }
+}
+
+/// Waits for a child.
+#[derive(Debug)]
+pub(crate) struct Awaiter(Arc<OwnedFd>);
+
+impl Awaiter {
     /// Waits until the child has ended, and collects it. Call once.
     ///
     /// # Errors
@@ -81,7 +93,7 @@ impl Child {
     /// When somebody else has collected it.
     pub(crate) fn wait(&self) -> Result<Ended> {
         loop {
-            match waitid(Id::PIDFd(self.pidfd.as_fd()), WaitPidFlag::WEXITED) {
+            match waitid(Id::PIDFd(self.0.as_fd()), WaitPidFlag::WEXITED) {
                 Err(Errno::EINTR) => {}
                 Err(errno) => return Err(Error::os("waiting for the executor", errno)),
                 Ok(WaitStatus::Exited(_, status)) => return Ok(Ended::Exited(status)),
