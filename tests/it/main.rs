@@ -14,3 +14,4 @@ mod process;
 mod real;
 mod refuse;
 mod run;
+mod tidy;
