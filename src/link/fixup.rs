@@ -8,7 +8,9 @@ use super::edge::{Edge, Formula};
 use super::graph::Resolution;
 use super::image::{Image, LinkStats};
 use super::layout::Layout;
+use super::link_map::LinkMap;
 use super::symbol_table::SymbolTable;
+use super::verify::{self, Verified};
 use super::x86_64::{self, GOT_ENTRY_BYTES, STUB_BYTES};
 use crate::addr::{ExecutorAddr, Prot};
 use crate::error::{Error, Result};
@@ -22,6 +24,28 @@ impl Layout {
     /// A base is not the start of a page, or a relocation cannot reach its target from there; the message
     /// says which and how to compile for it.
     pub fn fixup(self, bases: [ExecutorAddr; 3]) -> Result<Image> {
+        if cfg!(debug_assertions) {
+            return self.fixup_and_verify(bases).map(|(image, _)| image);
+        }
+        self.compute(bases).map(|(image, _)| image)
+    }
+
+    /// The same, and then checks the image against the bytes of the objects, as [`fixup`](Self::fixup) does in
+    /// debug builds. Says what was checked.
+    ///
+    /// # Errors
+    /// Those of [`fixup`](Self::fixup), and when the image is not what the objects ask for.
+    pub fn fixup_and_verify(self, bases: [ExecutorAddr; 3]) -> Result<(Image, Verified)> {
+        let (image, addresses) = self.compute(bases)?;
+        let map = LinkMap::new(&self, &addresses, bases.map(ExecutorAddr::get));
+        let verified = verify::verify(&map, &image).map_err(|what| {
+            Error::link(format!("{what} ({WRONG_IMAGE}: report it with the objects)"))
+        })?;
+        Ok((image, verified))
+    }
+
+    /// The image, and where everything is in it.
+    pub(super) fn compute(&self, bases: [ExecutorAddr; 3]) -> Result<(Image, Addresses)> {
         for (prot, base) in Prot::ALL.into_iter().zip(bases) {
             let bytes = self.bytes[prot.index()];
             if base.get() % PAGE_BYTES != 0 || base.checked_add(bytes).is_none() {
@@ -31,27 +55,31 @@ impl Layout {
                 )));
             }
         }
-        let addresses = Addresses::new(&self, bases);
-        let (stripes, loads_relaxed, relocations) = fill(&self, &addresses)?;
-        Ok(Image {
+        let addresses = Addresses::new(self, bases);
+        let (stripes, loads_relaxed, relocations) = fill(self, &addresses)?;
+        let image = Image {
             stripes,
             bytes: self.bytes,
-            eh_frame: addresses.range(&self, |r| matches!(r, Rank::EhFrame | Rank::EhFrameEnd)),
-            init: addresses.range(&self, |r| matches!(r, Rank::Preinit | Rank::Init(_))),
-            fini: addresses.range(&self, |r| matches!(r, Rank::Fini(_))),
-            symbols: SymbolTable::collect(&self, &addresses),
+            eh_frame: addresses.range(self, |r| matches!(r, Rank::EhFrame | Rank::EhFrameEnd)),
+            init: addresses.range(self, |r| matches!(r, Rank::Preinit | Rank::Init(_))),
+            fini: addresses.range(self, |r| matches!(r, Rank::Fini(_))),
+            symbols: SymbolTable::collect(self, &addresses),
             stats: LinkStats {
                 objects: self.graph.inputs.len() as u64,
-                sections: count_sections(&self),
+                sections: count_sections(self),
                 relocations,
                 loads_relaxed,
                 got_entries: self.tables.entries.len() as u64,
                 stubs: self.tables.stubs.len() as u64,
                 bytes: self.bytes.iter().sum(),
             },
-        })
+        };
+        Ok((image, addresses))
     }
 }
+
+/// What an error says when the checker finds the linker's own work wrong.
+pub(super) const WRONG_IMAGE: &str = "the linker made a wrong image";
 
 /// The bytes of the stripes, how many loads were rewritten, and how many relocations there were.
 fn fill(layout: &Layout, addresses: &Addresses) -> Result<([Vec<u8>; 3], u64, u64)> {

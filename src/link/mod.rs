@@ -13,6 +13,7 @@
 //! 5. [`Layout::fixup`] is told where the stripes will be, and computes every field. (`addresses`, `fixup`)
 //! 6. [`Image`] is plain data: the bytes of the stripes, what to run at start and end, and a
 //!    [`SymbolTable`]. (`image`, `symbol_table`)
+//! 7. In debug builds an independent checker compares the image with the files once more. (`link_map`, `verify`)
 //!
 //! The granularity is the ELF section: one block each, never split, except `.eh_frame`, which is a list of
 //! records of which some go.
@@ -33,12 +34,14 @@ mod got_plt;
 mod graph;
 mod image;
 mod layout;
+mod link_map;
 mod object_file;
 mod resolve;
 mod strip;
 mod symbol_table;
 #[cfg(test)]
 mod tests;
+mod verify;
 mod x86_64;
 
 pub use archive::Archive;
@@ -47,3 +50,4 @@ pub use image::{Image, LinkStats};
 pub use layout::Layout;
 pub use object_file::ObjectFile;
 pub use symbol_table::{Definition, SymbolTable};
+pub use verify::Verified;

@@ -147,8 +147,19 @@ impl ObjectFile {
         self.0.symbols.iter().filter(defined).filter_map(|symbol| symbol.global.as_deref())
     }
 
+    /// What was read, to be spoiled; there must be no other copy.
+    #[cfg(test)]
+    pub(super) fn parsed_mut(&mut self) -> &mut Parsed {
+        Arc::get_mut(&mut self.0).unwrap()
+    }
+
     pub(super) fn shared_name(&self) -> &Arc<str> {
         &self.0.name
+    }
+
+    /// The whole file.
+    pub(super) fn bytes(&self) -> &[u8] {
+        &self.0.bytes
     }
 
     pub(super) fn sections(&self) -> &[Section] {

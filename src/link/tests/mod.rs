@@ -16,6 +16,7 @@ mod placement;
 mod relocations;
 mod resolution;
 mod unwind;
+mod verification;
 
 /// Where test images are linked to: three stripes within 1 GiB, above 4 GiB.
 const BASES: [u64; 3] = [0x7f00_0000_0000, 0x7f00_1000_0000, 0x7f00_2000_0000];

@@ -1,0 +1,77 @@
+//! Where a link put everything: what the checker is told about an image.
+//!
+//! Invariant: says where things are and never why.
+
+use std::collections::HashMap;
+use std::ops::Range;
+
+use super::addresses::Addresses;
+use super::block::Content;
+use super::graph::{Global, Resolution};
+use super::layout::{Layout, NO_BLOCK};
+use super::object_file::ObjectFile;
+use super::x86_64::{GOT_ENTRY_BYTES, STUB_BYTES};
+
+/// Where a link put everything.
+pub(super) struct LinkMap<'a> {
+    /// The stripes.
+    pub(super) bases: [u64; 3],
+    /// The objects, in the order of the link.
+    pub(super) inputs: Vec<MappedInput<'a>>,
+    /// The names that were defined from outside.
+    pub(super) externals: HashMap<&'a str, u64>,
+    /// The names the linker made room for: common symbols and `__dso_handle`.
+    pub(super) rooms: HashMap<&'a str, u64>,
+    pub(super) got: Range<u64>,
+    pub(super) stubs: Range<u64>,
+}
+
+/// One object of a link.
+pub(super) struct MappedInput<'a> {
+    pub(super) object: &'a ObjectFile,
+    /// For each of its sections that a program has in memory, in the order of the file, its address; `None`
+    /// for those that are not needed.
+    pub(super) sections: Vec<Option<u64>>,
+}
+
+impl<'a> LinkMap<'a> {
+    pub(super) fn new(layout: &'a Layout, addresses: &Addresses, bases: [u64; 3]) -> LinkMap<'a> {
+        let address = |block: &u32| match *block {
+            NO_BLOCK => None,
+            block => Some(addresses.blocks[block as usize]),
+        };
+        let inputs = layout.graph.inputs.iter().zip(&layout.block_of);
+        let inputs = inputs.map(|(input, blocks)| {
+            let sections = blocks.iter().map(address).collect();
+            MappedInput { object: &input.object, sections }
+        });
+        let external = |global: &'a Global| match global.resolution {
+            Resolution::External(address) => Some((&*global.name, address.get())),
+            _ => None,
+        };
+        let table = |start: u64, entries: usize, entry_bytes: u64| {
+            start..start.wrapping_add(entries as u64 * entry_bytes)
+        };
+        LinkMap {
+            bases,
+            inputs: inputs.collect(),
+            externals: layout.graph.globals.iter().filter_map(external).collect(),
+            rooms: rooms(layout, addresses),
+            got: table(addresses.got, layout.tables.entries.len(), GOT_ENTRY_BYTES),
+            stubs: table(addresses.stubs, layout.tables.stubs.len(), STUB_BYTES),
+        }
+    }
+}
+
+fn rooms<'a>(layout: &'a Layout, addresses: &Addresses) -> HashMap<&'a str, u64> {
+    let mut rooms = HashMap::new();
+    for (block, address) in layout.blocks.iter().zip(&addresses.blocks) {
+        let name = match &block.content {
+            Content::Common { global } => &*layout.graph.globals[*global as usize].name,
+            Content::DsoHandle => super::graph::DSO_HANDLE_NAME,
+            _ => continue,
+        };
+        rooms.insert(name, *address);
+    }
+    rooms
+}

@@ -1,0 +1,348 @@
+//! The checker: mistakes planted in every step of a link, and every byte of an image changed.
+
+use super::*;
+use crate::link::Layout;
+use crate::link::block::Content;
+use crate::link::fixup::WRONG_IMAGE;
+use crate::link::link_map::LinkMap;
+use crate::link::object_file::{Parsed, Place, Role, Section};
+use crate::link::verify::{Verified, verify};
+
+/// Uses a bit of everything, in assembler so that its bytes are known.
+const MAIN: &str = "
+    .globl main, shared_value, table, weak_one, start_one, set_bounds
+    .hidden start_one
+    .section .text.dup,\"axG\",@progbits,dup,comdat
+    .weak dup
+    .type dup, @function
+    dup: .cfi_startproc
+    nop
+    ret
+    .cfi_endproc
+    .text
+    .type main, @function
+    main: .cfi_startproc
+    call dup
+    call far_one
+    call far_two
+    call *far_three@GOTPCREL(%rip)
+    movq near_one@GOTPCREL(%rip), %rax
+    jmp *near_one@GOTPCREL(%rip)
+    cmpq far_one@GOTPCREL(%rip), %rax
+    cmpq far_two@GOTPCREL(%rip), %rax
+    leaq table+24(%rip), %rcx
+    movl shared_value(%rip), %eax
+    ret
+    .cfi_endproc
+    start_one: .cfi_startproc
+    incl counter(%rip)
+    ret
+    .cfi_endproc
+    .weak weak_one
+    weak_one: ret
+    .section .rodata
+    .balign 32
+    text: .asciz \"some constant bytes\"
+    .data
+    .balign 16
+    table: .quad main, dup, text+5, counter, other, missing
+    set_bounds: .quad __start_set, __stop_set, _GLOBAL_OFFSET_TABLE_, __dso_handle
+    shared_value: .long 7
+    .long text - .
+    .weak missing
+    .comm counter, 24, 32
+    .section set,\"aw\"
+    .quad 1, 2
+    .bss
+    .balign 64
+    .zero 100
+    .section .init_array,\"aw\",@init_array
+    .quad start_one, main
+    .section .ctors,\"aw\",@progbits
+    .quad main, start_one
+    .section .fini_array.00200,\"aw\",@fini_array
+    .quad start_one
+";
+
+const OTHER: &str = "
+    .globl other, weak_one
+    .section .text.dup,\"axG\",@progbits,dup,comdat
+    .weak dup
+    .type dup, @function
+    dup: .cfi_startproc
+    nop
+    nop
+    ret
+    .cfi_endproc
+    .text
+    .type other, @function
+    other: .cfi_startproc
+    call main
+    call dup
+    leaq counter(%rip), %rax
+    ret
+    .cfi_endproc
+    weak_one: ret
+    .section .text.odd,\"ax\"
+    .byte 1, 2, 3
+    .section .text.wide,\"ax\"
+    .balign 64
+    wide: nop
+    .comm counter, 16, 64
+    .section set,\"aw\"
+    .quad wide
+    .section .init_array.00100,\"aw\",@init_array
+    .quad other
+    .section .fini_array.00100,\"aw\",@fini_array
+    .quad other
+    .section .bss.one,\"aw\",@nobits
+    one: .zero 8
+    .section .bss.two,\"aw\",@nobits
+    two: .zero 8
+";
+
+const OUTSIDE: [(&str, u64); 4] =
+    [("far_one", FAR), ("far_two", FAR + 16), ("far_three", FAR + 32), ("near_one", NEAR)];
+
+/// Where a mistake is made.
+#[derive(Clone, Copy)]
+enum Plant {
+    /// In what was read of an object: the first one, or the second.
+    Read(usize, fn(&mut Parsed)),
+    Layout(fn(&mut Layout)),
+    Image(fn(&mut Image)),
+}
+
+/// Links, with a mistake, and checks.
+fn attempt(files: &[Vec<u8>; 2], plant: Option<Plant>) -> std::result::Result<Verified, String> {
+    let mut objects = ["main.o", "other.o"];
+    let mut objects = objects.each_mut().map(|name| {
+        let file = if *name == "main.o" { &files[0] } else { &files[1] };
+        ObjectFile::parse(*name, file.clone()).unwrap()
+    });
+    if let Some(Plant::Read(object, plant)) = plant {
+        plant(objects[object].parsed_mut());
+    }
+    let mut graph = graph(&[&objects[0], &objects[1]]).unwrap();
+    for (name, address) in OUTSIDE {
+        graph.define_external(name, ExecutorAddr::new(address));
+    }
+    let mut layout = graph.layout().unwrap();
+    if let Some(Plant::Layout(plant)) = plant {
+        plant(&mut layout);
+    }
+    let (mut image, addresses) = layout.compute(BASES.map(ExecutorAddr::new)).unwrap();
+    if let Some(Plant::Image(plant)) = plant {
+        plant(&mut image);
+    }
+    verify(&LinkMap::new(&layout, &addresses, BASES), &image)
+}
+
+fn files() -> [Vec<u8>; 2] {
+    [MAIN, OTHER].map(|source| compile_bytes("part.o", "-xassembler", source))
+}
+
+fn section<'a>(parsed: &'a mut Parsed, name: &str) -> &'a mut Section {
+    let bytes = parsed.bytes.clone();
+    parsed.sections.iter_mut().find(|section| section.name.text(&bytes) == name).unwrap()
+}
+
+/// The symbol with this name.
+fn symbol(parsed: &Parsed, name: &str) -> usize {
+    parsed.symbols.iter().position(|symbol| symbol.name.text(&parsed.bytes) == name).unwrap()
+}
+
+fn offset_of(layout: &mut Layout, wanted: impl Fn(&Content) -> bool) -> &mut u64 {
+    let block = layout.blocks.iter_mut().find(|block| wanted(&block.content)).unwrap();
+    &mut block.offset
+}
+
+#[test]
+fn a_sound_link_is_found_sound() {
+    let verified = attempt(&files(), None).unwrap();
+    assert_eq!((verified.entangled, verified.functions), (0, 7), "{verified:?}");
+    // Two records for `main.o` and its COMDAT function, one CIE in each object, and those of the others.
+    assert_eq!(verified.records, 6, "{verified:?}");
+    assert!(verified.fields > 30 && verified.names > 5, "{verified:?}");
+}
+
+#[test]
+fn planted_mistakes_are_found() {
+    use Plant::{Image, Layout, Read};
+    let plants: [(&str, Plant); 34] = [
+        // Reading: the file says something else.
+        ("a wrong addend", Read(0, |p| section(p, ".text").edges[3].addend += 1)),
+        ("a wrong addend of a load", Read(0, |p| section(p, ".text").edges[6].addend += 8)),
+        ("a wrong addend in data", Read(0, |p| section(p, ".data").edges[2].addend -= 1)),
+        ("a field four bytes off", Read(0, |p| section(p, ".text").edges[8].offset += 4)),
+        ("a field four bytes off in data", Read(0, |p| section(p, ".data").edges[1].offset -= 4)),
+        (
+            "a swapped symbol",
+            Read(0, |p| {
+                let other = section(p, ".text").edges[1].target;
+                section(p, ".text").edges[2].target = other;
+            }),
+        ),
+        (
+            "swapped symbols in data",
+            Read(0, |p| {
+                let edges = &mut section(p, ".data").edges;
+                (edges[0].target, edges[1].target) = (edges[1].target, edges[0].target);
+            }),
+        ),
+        ("a forgotten relocation", Read(0, |p| section(p, ".data").edges.truncate(3))),
+        ("a forgotten branch", Read(1, |p| section(p, ".text").edges.truncate(1))),
+        (
+            "a wrong formula",
+            Read(0, |p| {
+                let kind = section(p, ".data").edges.pop().unwrap().kind;
+                section(p, ".data").edges[0].kind = kind;
+            }),
+        ),
+        (
+            "a symbol that is somewhere else",
+            Read(0, |p| {
+                let table = symbol(p, "table");
+                p.symbols[table].value += 8;
+            }),
+        ),
+        (
+            "a symbol of another section",
+            Read(0, |p| {
+                let (table, main) = (symbol(p, "table"), symbol(p, "main"));
+                p.symbols[table].place = p.symbols[main].place;
+            }),
+        ),
+        (
+            "a strong name taken for a weak one",
+            Read(1, |p| {
+                let name = symbol(p, "weak_one");
+                p.symbols[name].weak = true;
+            }),
+        ),
+        (
+            "a hidden name shown",
+            Read(0, |p| {
+                let name = symbol(p, "start_one");
+                p.symbols[name].hidden = false;
+            }),
+        ),
+        (
+            "a name hidden",
+            Read(0, |p| {
+                let name = symbol(p, "table");
+                p.symbols[name].hidden = true;
+            }),
+        ),
+        (
+            "a common symbol too small for all",
+            Read(0, |p| {
+                let name = symbol(p, "counter");
+                p.symbols[name].place = Place::Undefined;
+            }),
+        ),
+        (
+            "a section taken for a duplicate",
+            Read(1, |p| {
+                let odd = p.sections.iter().position(|s| s.name.text(&p.bytes) == ".text.odd");
+                p.groups[0].sections.push(u32::try_from(odd.unwrap()).unwrap());
+            }),
+        ),
+        ("less alignment", Read(1, |p| section(p, ".text.wide").alignment = 1)),
+        ("data among constants", Read(0, |p| section(p, ".data").prot = Prot::Constants)),
+        ("constants among code", Read(0, |p| section(p, ".rodata").prot = Prot::Code)),
+        ("zero fill that overlaps", Read(1, |p| section(p, ".bss.one").bytes = 1)),
+        (
+            "the bytes of another section",
+            Read(1, |p| {
+                let content = section(p, ".text.wide").content.clone();
+                section(p, ".text.odd").content = content.map(|range| range.start..range.start + 3);
+            }),
+        ),
+        (
+            "initialisers in another order",
+            Read(1, |p| {
+                let reversed = false;
+                section(p, ".init_array.00100").role =
+                    Role::InitArray { priority: 70000, reversed };
+            }),
+        ),
+        (
+            "an old array that is not turned around",
+            Read(0, |p| {
+                let role = Role::InitArray { priority: 65536, reversed: false };
+                section(p, ".ctors").role = role;
+            }),
+        ),
+        (
+            "an unwind record lost",
+            Read(0, |p| {
+                let Role::EhFrame(records) = &mut section(p, ".eh_frame").role else { panic!() };
+                records.pop();
+            }),
+        ),
+        // Layout.
+        ("swapped entries of the GOT", Layout(|l| l.tables.entries.swap(0, 1))),
+        ("swapped stubs", Layout(|l| l.tables.stubs.swap(0, 1))),
+        (
+            "sections that overlap",
+            Layout(|l| *offset_of(l, |c| matches!(c, Content::Section { input: 1, .. })) = 0),
+        ),
+        (
+            "a common symbol that is not aligned",
+            Layout(|l| *offset_of(l, |c| matches!(c, Content::Common { .. })) += 8),
+        ),
+        ("a bound that is elsewhere", Layout(|l| l.placed.values_mut().for_each(|at| at.1 += 8))),
+        // The image.
+        ("initialisers left out", Image(|i| i.init = None)),
+        ("functions of the end run at start", Image(|i| i.fini = i.init)),
+        ("no unwind records", Image(|i| i.eh_frame = None)),
+        ("names lost", Image(|i| i.symbols = crate::link::SymbolTable::default())),
+    ];
+    let files = files();
+    for (what, plant) in plants {
+        let fault = attempt(&files, Some(plant)).expect_err(what);
+        println!("{what}: {fault}");
+    }
+    println!("planted mistakes: {} cases", plants.len());
+}
+
+#[test]
+fn no_byte_of_an_image_can_change_unseen() {
+    let objects = files().map(|file| ObjectFile::parse("part.o", file).unwrap());
+    let mut graph = graph(&[&objects[0], &objects[1]]).unwrap();
+    for (name, address) in OUTSIDE {
+        graph.define_external(name, ExecutorAddr::new(address));
+    }
+    let layout = graph.layout().unwrap();
+    let (mut image, addresses) = layout.compute(BASES.map(ExecutorAddr::new)).unwrap();
+    let map = LinkMap::new(&layout, &addresses, BASES);
+    assert!(verify(&map, &image).is_ok());
+    let mut used = [0_usize; 3];
+    for block in &layout.blocks {
+        if block.offset < layout.stored_bytes[block.prot.index()] {
+            used[block.prot.index()] += usize::try_from(block.bytes).unwrap();
+        }
+    }
+    for stripe in 0..3 {
+        let mut seen = 0;
+        for at in 0..image.stripes[stripe].len() {
+            image.stripes[stripe][at] ^= 0x11;
+            seen += usize::from(verify(&map, &image).is_err());
+            image.stripes[stripe][at] ^= 0x11;
+        }
+        // The GOT entry of `near_one` is not used any more, and stubs end with two bytes of padding.
+        let unused = [2 * layout.tables.stubs.len(), 8, 0][stripe];
+        assert_eq!(seen, used[stripe] - unused, "stripe {stripe}");
+    }
+}
+
+#[test]
+fn every_link_of_a_debug_build_is_checked() {
+    let mut object = ObjectFile::parse("main.o", files()[1].clone()).unwrap();
+    section(object.parsed_mut(), ".text").edges[1].addend += 1;
+    let externals = [("main", NEAR), ("dup", NEAR)];
+    let link = || graph(&[&object]).unwrap();
+    let error = failure(finish(link(), &externals)).to_string();
+    assert!(error.contains(WRONG_IMAGE) && error.contains("main.o: section `.text`"), "{error}");
+}

@@ -1,0 +1,130 @@
+//! What runs at start and at the end: the arrays hold the functions of all objects, in the order in which a
+//! program would run them.
+//!
+//! Invariant: the order is made from names, types and the order of the objects only.
+
+use super::fields::{Field, Fields};
+use super::raw::{Section, THREAD};
+use super::windows::Windows;
+use super::{Fault, Verified, say};
+
+/// An array of functions in an object.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct Kind {
+    is_fini: bool,
+    /// 0 for what runs before all others, then by priority.
+    order: u64,
+    /// True when the first word is the function that runs last.
+    is_reversed: bool,
+}
+
+/// What array a section is, if it is one.
+pub(super) fn kind(section: &Section<'_>) -> Option<Kind> {
+    if section.flags & THREAD != 0 || section.is_eh_frame() {
+        return None;
+    }
+    let text = std::str::from_utf8(section.name).unwrap_or_default();
+    let (family, number) = match text.rsplit_once('.') {
+        Some((family, number)) if !family.is_empty() => (family, number.parse::<u32>().ok()),
+        _ => (text, None),
+    };
+    const LAST: u64 = 65536;
+    let upwards = 1 + number.map_or(LAST, u64::from);
+    let downwards = 1 + number.map_or(LAST, |number| 65535_u64.saturating_sub(number.into()));
+    let kind = |is_fini, order, is_reversed| Some(Kind { is_fini, order, is_reversed });
+    match (section.kind, family) {
+        (16, _) | (_, ".preinit_array") => kind(false, 0, false),
+        (14, _) | (_, ".init_array") => kind(false, upwards, false),
+        (15, _) | (_, ".fini_array") => kind(true, upwards, false),
+        (_, ".ctors") => kind(false, downwards, true),
+        (_, ".dtors") => kind(true, downwards, true),
+        _ => None,
+    }
+}
+
+impl Fields<'_, '_> {
+    /// Checks that the array for the start, or that for the end, is at `range`.
+    pub(super) fn check_arrays(
+        &self,
+        is_fini: bool,
+        range: Option<(u64, u64)>,
+        verified: &mut Verified,
+    ) -> Result<(), Fault> {
+        let (mut at, end) = range.unwrap_or_default();
+        for (kind, object, section) in self.arrays(is_fini) {
+            let checked = self.check_array(kind, object, section, at, verified);
+            at = checked.map_err(|what| {
+                let object = &self.objects[object];
+                let name = say(object.raw.sections[section].name);
+                format!("{}: section {name}, in the array at {at:#x}: {what}", object.name)
+            })?;
+        }
+        if at != end {
+            return Err(format!("the array of functions ends at {end:#x} instead of {at:#x}"));
+        }
+        Ok(())
+    }
+
+    /// The arrays, in the order in which they should be.
+    fn arrays(&self, is_fini: bool) -> Vec<(Kind, usize, usize)> {
+        let mut arrays = Vec::new();
+        for (number, object) in self.objects.iter().enumerate() {
+            for (index, section) in object.raw.sections.iter().enumerate() {
+                let kind = kind(section).filter(|kind| kind.is_fini == is_fini);
+                if let (Some(kind), Some(_)) = (kind, object.at[index]) {
+                    arrays.push((kind, number, index));
+                }
+            }
+        }
+        arrays.sort_by_key(|(kind, object, section)| (kind.order, *object, *section));
+        arrays
+    }
+
+    /// Checks that the words of one object's array are at `at`, and says where they end.
+    fn check_array(
+        &self,
+        kind: Kind,
+        number: usize,
+        index: usize,
+        mut at: u64,
+        verified: &mut Verified,
+    ) -> Result<u64, Fault> {
+        let object = &self.objects[number];
+        let section = &object.raw.sections[index];
+        if object.at[index] != Some(at) && section.bytes > 0 {
+            return Err("its section lies elsewhere".to_owned());
+        }
+        let relocations = object.raw.relocations(index);
+        let words = section.content.chunks_exact(8).zip((0..).step_by(8));
+        let words: Vec<(&[u8], u64)> = if kind.is_reversed {
+            let count = section.content.len() / 8;
+            let last_first = section.content.rchunks_exact(8).zip((0..count as u64).rev());
+            last_first.map(|(word, number)| (word, 8 * number)).collect()
+        } else {
+            words.collect()
+        };
+        for (word, offset) in words {
+            let first = relocations.partition_point(|one| one.offset < offset);
+            let last = relocations.partition_point(|one| one.offset < offset + 8);
+            let fields = &relocations[first..last];
+            let windows = Windows::new(fields, false, offset, 8)?;
+            for (id, relocation) in fields.iter().enumerate() {
+                if windows.is_entangled(id) {
+                    verified.entangled += 1;
+                    continue;
+                }
+                let (relocation, place) = (*relocation, at + (relocation.offset - offset));
+                let code = &[];
+                self.check(&Field { object: number, relocation, place, code, is_tolerant: false })?;
+                verified.fields += 1;
+            }
+            let found = self.memory.read::<8>(at).ok_or("a word is not in the image")?;
+            if windows.difference(word, &found).is_some() {
+                return Err(format!("the word at {at:#x} is not that of the file"));
+            }
+            verified.functions += 1;
+            at += 8;
+        }
+        Ok(at)
+    }
+}

@@ -1,0 +1,115 @@
+//! The independent checker: is an image what its objects ask for?
+//!
+//! A linker computes every field from tables of its own, so that a slip in one of them gives an image that is
+//! wrong and looks right. The checker starts again from the bytes of the files. Of the link it believes only
+//! where things are ([`LinkMap`]) and what names from outside mean; what a name means, which sections and
+//! unwind records are needed, what runs in which order, and what every relocated field has to hold, it derives
+//! a second time, and then reads the image as a processor, an unwinder and a loader would. (`raw`, `names`,
+//! `sections`, `windows`, `fields`, `frames`, `arrays`)
+//!
+//! Every link of a debug build is checked; see [`Layout::fixup_and_verify`] for other builds.
+//!
+//! [`Layout::fixup_and_verify`]: super::Layout::fixup_and_verify
+//!
+//! Invariant: shares no code with the linker but plain data (`LinkMap`, `Image`), and changes nothing.
+
+mod arrays;
+mod fields;
+mod frames;
+mod memory;
+mod names;
+mod raw;
+mod sections;
+mod windows;
+
+use std::collections::HashSet;
+
+use super::Image;
+use super::link_map::LinkMap;
+use crate::addr::AddrRange;
+use fields::Fields;
+use memory::Memory;
+use names::{Meaning, Names, Object, own_address};
+
+/// What was found right in an image.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Verified {
+    /// Relocated fields.
+    pub fields: u64,
+    /// Fields that could not be checked, because several relocations of the file change the same bytes.
+    pub entangled: u64,
+    /// Unwind records.
+    pub records: u64,
+    /// Functions that run at start or at the end.
+    pub functions: u64,
+    /// Names that the image defines for others.
+    pub names: u64,
+}
+
+/// What is wrong with an image, in words.
+type Fault = String;
+
+/// Checks an image against the objects it was made of.
+///
+/// # Errors
+/// Says what is wrong. As the linker made both, it is to blame.
+pub(super) fn verify(map: &LinkMap<'_>, image: &Image) -> Result<Verified, Fault> {
+    let memory = Memory::new(map.bases, image);
+    let mut signatures = HashSet::new();
+    let mut objects = Vec::with_capacity(map.inputs.len());
+    for input in &map.inputs {
+        let object = Object::read(input, &mut signatures);
+        objects.push(object.map_err(|what| format!("{}: {what}", input.object.name()))?);
+    }
+    let names = Names::new(map, &objects)?;
+    let fields = Fields { map, memory: &memory, names: &names, objects: &objects };
+    let mut verified = Verified::default();
+    let eh_frame = image.eh_frame.map(bounds);
+    sections::check_room(&fields, eh_frame)?;
+    for (number, object) in objects.iter().enumerate() {
+        let checked = fields.check_sections(number, &mut verified);
+        checked.map_err(|what| format!("{}: {what}", object.name))?;
+    }
+    fields.check_frames(eh_frame, &mut verified)?;
+    fields.check_arrays(false, image.init.map(bounds), &mut verified)?;
+    fields.check_arrays(true, image.fini.map(bounds), &mut verified)?;
+    verified.names = check_names(image, &names, &objects)?;
+    Ok(verified)
+}
+
+/// Checks that the image defines for others what its objects do, and says how much that is.
+fn check_names(image: &Image, names: &Names<'_, '_>, objects: &[Object<'_>]) -> Result<u64, Fault> {
+    let mut count = 0;
+    for (name, meaning) in names.exports() {
+        let address = match meaning {
+            Meaning::Strong { object, symbol } | Meaning::Weak { object, symbol } => {
+                let object = &objects[object];
+                own_address(object, &object.raw.symbols[symbol])
+            }
+            _ => names.room(name),
+        };
+        let text = say(name);
+        let address = address.ok_or_else(|| format!("{text} is defined in what was dropped"))?;
+        let found = std::str::from_utf8(name).ok().and_then(|name| image.symbols.get(name));
+        match found.map(|definition| definition.address.get()) {
+            Some(found) if found == address => count += 1,
+            Some(found) => {
+                return Err(format!("{text} is said to be at {found:#x}, not {address:#x}"));
+            }
+            None => return Err(format!("{text} is missing among the names of the image")),
+        }
+    }
+    if image.symbols.iter().count() as u64 != count {
+        return Err(format!("the image defines more than the {count} names of its objects"));
+    }
+    Ok(count)
+}
+
+fn bounds(range: AddrRange) -> (u64, u64) {
+    (range.start.get(), range.end.get())
+}
+
+/// A name, for messages.
+fn say(name: &[u8]) -> String {
+    format!("`{}`", String::from_utf8_lossy(name))
+}

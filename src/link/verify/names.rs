@@ -1,0 +1,282 @@
+//! What names mean, found out a second time.
+//!
+//! Invariant: depends on the files, their order, and what came from outside; on nothing else the linker says
+//! about names.
+
+use std::collections::{HashMap, HashSet};
+
+use super::raw::{GROUP, Home, LINK_ORDER, Raw, Symbol, u32_at};
+use super::{Fault, say};
+use crate::link::link_map::{LinkMap, MappedInput};
+
+/// An object, and where its sections are.
+pub(super) struct Object<'a> {
+    pub(super) name: &'a str,
+    pub(super) raw: Raw<'a>,
+    /// The address of each section, by its ELF index.
+    pub(super) at: Vec<Option<u64>>,
+    /// The sections of which an earlier object gave the copy that stays.
+    pub(super) duplicate: Vec<bool>,
+}
+
+/// The names of a link.
+pub(super) struct Names<'v, 'a> {
+    objects: &'v [Object<'a>],
+    pub(super) meanings: HashMap<&'a [u8], Meaning>,
+    hidden: HashSet<&'a [u8]>,
+    global_offset_table: u64,
+    rooms: HashMap<&'a [u8], u64>,
+    /// The sections by which `__start_X` and `__stop_X` are defined: start and end.
+    sets: HashMap<&'a [u8], (u64, u64)>,
+}
+
+/// Who defines a name.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Meaning {
+    Nobody,
+    Outside(u64),
+    Weak { object: usize, symbol: usize },
+    Common { bytes: u64, alignment: u64 },
+    Strong { object: usize, symbol: usize },
+}
+
+impl<'a> Object<'a> {
+    pub(super) fn read(
+        input: &MappedInput<'a>,
+        signatures: &mut HashSet<&'a [u8]>,
+    ) -> Result<Object<'a>, Fault> {
+        let raw = Raw::read(input.object.bytes())?;
+        let mut addresses = input.sections.iter();
+        let mut at = Vec::with_capacity(raw.sections.len());
+        for section in &raw.sections {
+            at.push(match section.is_loaded() {
+                true => *addresses.next().ok_or("more sections are loaded than were mapped")?,
+                false => None,
+            });
+        }
+        if addresses.next().is_some() {
+            return Err("fewer sections are loaded than were mapped".to_owned());
+        }
+        let duplicate = duplicates(&raw, signatures).ok_or("a section group cannot be read")?;
+        Ok(Object { name: input.object.name(), raw, at, duplicate })
+    }
+
+    /// True when the object itself says where the symbol is, in something that is not a duplicate.
+    fn defines(&self, symbol: &Symbol<'_>) -> bool {
+        match symbol.home {
+            Home::Undefined => false,
+            Home::Absolute | Home::Common => true,
+            Home::Section(index) => self.raw.sections[index].is_loaded() && !self.duplicate[index],
+        }
+    }
+}
+
+impl<'v, 'a> Names<'v, 'a> {
+    pub(super) fn new(map: &LinkMap<'a>, objects: &'v [Object<'a>]) -> Result<Self, Fault> {
+        let mut names = Names {
+            objects,
+            meanings: HashMap::new(),
+            hidden: HashSet::new(),
+            global_offset_table: map.got.start,
+            rooms: map.rooms.iter().map(|(name, at)| (name.as_bytes(), *at)).collect(),
+            sets: HashMap::new(),
+        };
+        for (number, object) in objects.iter().enumerate() {
+            for index in 1..object.raw.symbols.len() {
+                names.add(number, object, index)?;
+            }
+            names.add_sets(object);
+        }
+        for (name, address) in &map.externals {
+            let old = names.meanings.insert(name.as_bytes(), Meaning::Outside(*address));
+            if let Some(Meaning::Strong { object, .. }) = old {
+                let object = objects[object].name;
+                return Err(format!("`{name}` came from outside although {object} defines it"));
+            }
+        }
+        Ok(names)
+    }
+
+    fn add(&mut self, number: usize, object: &Object<'a>, index: usize) -> Result<(), Fault> {
+        let symbol = &object.raw.symbols[index];
+        if symbol.is_local() {
+            return Ok(());
+        }
+        let defines = object.defines(symbol);
+        let was_dropped =
+            matches!(symbol.home, Home::Section(section) if object.duplicate[section]);
+        if symbol.is_hidden() && !was_dropped {
+            self.hidden.insert(symbol.name);
+        }
+        let new = match symbol.home {
+            _ if !defines => Meaning::Nobody,
+            Home::Common => Meaning::Common { bytes: symbol.bytes, alignment: symbol.value },
+            _ if symbol.is_weak() => Meaning::Weak { object: number, symbol: index },
+            _ => Meaning::Strong { object: number, symbol: index },
+        };
+        let old = self.meanings.entry(symbol.name).or_insert(Meaning::Nobody);
+        *old = match (*old, new) {
+            (Meaning::Strong { .. }, Meaning::Strong { .. }) => {
+                return Err(format!("{} is defined twice", say(symbol.name)));
+            }
+            (Meaning::Common { bytes, alignment }, Meaning::Common { bytes: b, alignment: a }) => {
+                Meaning::Common { bytes: bytes.max(b), alignment: alignment.max(a) }
+            }
+            (old, new) if new.strength() > old.strength() => new,
+            (old, _) => old,
+        };
+        Ok(())
+    }
+
+    fn add_sets(&mut self, object: &Object<'a>) {
+        for (section, at) in object.raw.sections.iter().zip(&object.at) {
+            let Some(start) = *at else { continue };
+            let end = start.saturating_add(section.bytes);
+            let set = self.sets.entry(section.name).or_insert((start, end));
+            *set = (set.0.min(start), set.1.max(end));
+        }
+    }
+
+    /// The address of a symbol as an object sees it; `None` when it lies in a section that is not needed.
+    pub(super) fn address(&self, object: usize, index: usize) -> Result<Option<u64>, Fault> {
+        let (home, symbol) = self.definition(object, index)?;
+        match home {
+            Some(object) => Ok(own_address(&self.objects[object], symbol)),
+            None => self.provided(symbol).map(Some),
+        }
+    }
+
+    /// The symbol that a symbol means, and the object whose it is, unless it is no object's.
+    fn definition(
+        &self,
+        object: usize,
+        index: usize,
+    ) -> Result<(Option<usize>, &'v Symbol<'a>), Fault> {
+        let objects = self.objects;
+        let symbol = |object: usize, index| objects[object].raw.symbols.get(index);
+        let own = symbol(object, index).ok_or_else(|| format!("there is no symbol {index}"))?;
+        if index == 0 || own.is_local() {
+            return Ok((Some(object), own));
+        }
+        match self.meaning(own.name) {
+            Meaning::Strong { object, symbol } | Meaning::Weak { object, symbol } => {
+                Ok((Some(object), &objects[object].raw.symbols[symbol]))
+            }
+            _ => Ok((None, own)),
+        }
+    }
+
+    /// The address of a global symbol that no object defines.
+    fn provided(&self, symbol: &Symbol<'_>) -> Result<u64, Fault> {
+        match self.meaning(symbol.name) {
+            Meaning::Outside(address) => return Ok(address),
+            Meaning::Common { .. } => {
+                let room = self.rooms.get(symbol.name).copied();
+                return room.ok_or_else(|| format!("{} has no room", say(symbol.name)));
+            }
+            _ => {}
+        }
+        let set = |prefix: &[u8]| self.sets.get(symbol.name.strip_prefix(prefix)?);
+        let made = match symbol.name {
+            b"_GLOBAL_OFFSET_TABLE_" => Some(self.global_offset_table),
+            name => self.room(name),
+        };
+        let made = made.or_else(|| Some(set(b"__start_")?.0));
+        let made = made.or_else(|| Some(set(b"__stop_")?.1));
+        let made = made.or_else(|| symbol.is_weak().then_some(0));
+        made.ok_or_else(|| format!("nobody defines {}", say(symbol.name)))
+    }
+
+    /// The size of what a symbol means.
+    pub(super) fn size(&self, object: usize, index: usize) -> Option<u64> {
+        let (_, symbol) = self.definition(object, index).ok()?;
+        match self.meaning(symbol.name) {
+            Meaning::Common { bytes, .. } if !symbol.is_local() => Some(bytes),
+            _ => Some(symbol.bytes),
+        }
+    }
+
+    pub(super) fn meaning(&self, name: &[u8]) -> Meaning {
+        self.meanings.get(name).copied().unwrap_or(Meaning::Nobody)
+    }
+
+    /// True when a symbol that an object defines is what its name means everywhere.
+    pub(super) fn is_meant(&self, object: usize, index: usize) -> bool {
+        let is_it = |name: &[u8]| match self.meaning(name) {
+            Meaning::Strong { object: o, symbol } | Meaning::Weak { object: o, symbol } => {
+                (o, symbol) == (object, index)
+            }
+            _ => false,
+        };
+        let symbol = self.objects[object].raw.symbols.get(index);
+        symbol.is_some_and(|symbol| index == 0 || symbol.is_local() || is_it(symbol.name))
+    }
+
+    /// The names that are for others.
+    pub(super) fn exports(&self) -> impl Iterator<Item = (&'a [u8], Meaning)> {
+        let exported = |(name, meaning): &(&&[u8], &Meaning)| {
+            !matches!(meaning, Meaning::Nobody | Meaning::Outside(_))
+                && !self.hidden.contains(*name)
+        };
+        self.meanings.iter().filter(exported).map(|(name, meaning)| (*name, *meaning))
+    }
+
+    /// Where the linker made room for a name.
+    pub(super) fn room(&self, name: &[u8]) -> Option<u64> {
+        self.rooms.get(name).copied()
+    }
+}
+
+impl Meaning {
+    fn strength(self) -> u32 {
+        match self {
+            Meaning::Nobody => 0,
+            Meaning::Outside(_) => 1,
+            Meaning::Weak { .. } => 2,
+            Meaning::Common { .. } => 3,
+            Meaning::Strong { .. } => 4,
+        }
+    }
+}
+
+/// Where a symbol is whose object says so.
+pub(super) fn own_address(object: &Object<'_>, symbol: &Symbol<'_>) -> Option<u64> {
+    match symbol.home {
+        Home::Section(section) => Some(object.at[section]?.wrapping_add(symbol.value)),
+        Home::Absolute => Some(symbol.value),
+        // The symbol at index 0.
+        Home::Undefined | Home::Common => Some(0),
+    }
+}
+
+/// The sections of an object that belong to groups of which another object has given the copy that stays, and
+/// those that describe them.
+fn duplicates<'a>(raw: &Raw<'a>, signatures: &mut HashSet<&'a [u8]>) -> Option<Vec<bool>> {
+    let mut duplicate = vec![false; raw.sections.len()];
+    for section in &raw.sections {
+        const COMDAT: u32 = 1;
+        if section.kind != GROUP || u32_at(section.content, 0)? & COMDAT == 0 {
+            continue;
+        }
+        let symbol = raw.symbols.get(section.info as usize)?;
+        let signature = match symbol.home {
+            Home::Section(index) if symbol.is_local() && matches!(symbol.kind, 3 | 4) => {
+                raw.sections[index].name
+            }
+            _ => symbol.name,
+        };
+        if !signatures.insert(signature) {
+            for member in section.content.chunks_exact(4).skip(1) {
+                *duplicate.get_mut(u32_at(member, 0)? as usize)? = true;
+            }
+        }
+    }
+    for (index, section) in raw.sections.iter().enumerate() {
+        let described = section.link as usize;
+        let is_described = section.flags & LINK_ORDER != 0 && described != 0;
+        if is_described && raw.sections.get(described)?.is_loaded() && duplicate[described] {
+            duplicate[index] = true;
+        }
+    }
+    Some(duplicate)
+}

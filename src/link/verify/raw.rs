@@ -1,0 +1,234 @@
+//! An object file, straight from its bytes.
+//!
+//! Invariant: shares nothing with the linker's reader, and panics over no bytes whatever.
+
+use super::Fault;
+
+/// The tables of an object file, at their ELF indices.
+pub(super) struct Raw<'a> {
+    pub(super) sections: Vec<Section<'a>>,
+    pub(super) symbols: Vec<Symbol<'a>>,
+    /// For every section the sections that hold its relocations.
+    relocated_by: Vec<Vec<usize>>,
+}
+
+/// A section header, and its bytes.
+pub(super) struct Section<'a> {
+    pub(super) name: &'a [u8],
+    pub(super) kind: u32,
+    pub(super) flags: u64,
+    pub(super) bytes: u64,
+    pub(super) link: u32,
+    pub(super) info: u32,
+    pub(super) alignment: u64,
+    /// Empty for zero fill.
+    pub(super) content: &'a [u8],
+}
+
+/// A symbol.
+pub(super) struct Symbol<'a> {
+    pub(super) name: &'a [u8],
+    pub(super) binding: u8,
+    pub(super) kind: u8,
+    pub(super) visibility: u8,
+    pub(super) home: Home,
+    pub(super) value: u64,
+    pub(super) bytes: u64,
+}
+
+/// Where a symbol says that it is.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Home {
+    Undefined,
+    Absolute,
+    Common,
+    Section(usize),
+}
+
+/// One relocation.
+#[derive(Clone, Copy)]
+pub(super) struct Relocation {
+    pub(super) offset: u64,
+    pub(super) kind: u32,
+    pub(super) symbol: usize,
+    pub(super) addend: i64,
+}
+
+pub(super) const ALLOC: u64 = 0x2;
+pub(super) const WRITE: u64 = 0x1;
+pub(super) const EXECUTE: u64 = 0x4;
+pub(super) const LINK_ORDER: u64 = 0x80;
+pub(super) const THREAD: u64 = 0x400;
+const EXCLUDE: u64 = 0x8000_0000;
+
+pub(super) const GROUP: u32 = 17;
+pub(super) const NO_BITS: u32 = 8;
+const SYMBOLS: u32 = 2;
+const RELOCATIONS: u32 = 4;
+const INDICES: u32 = 18;
+const SFRAME: u32 = 0x6fff_fff4;
+
+impl<'a> Raw<'a> {
+    pub(super) fn read(bytes: &'a [u8]) -> Result<Raw<'a>, Fault> {
+        Self::read_tables(bytes).ok_or_else(|| "the file cannot be read a second time".to_owned())
+    }
+
+    fn read_tables(bytes: &'a [u8]) -> Option<Raw<'a>> {
+        let start = u64_at(bytes, 40)?;
+        let header = |index: u64| slice(bytes, start.checked_add(index.checked_mul(64)?)?, 64);
+        let (mut count, mut names) = (u64::from(u16_at(bytes, 60)?), u32::from(u16_at(bytes, 62)?));
+        if count == 0 {
+            count = u64_at(header(0)?, 32)?;
+        }
+        if names == 0xffff {
+            names = u32_at(header(0)?, 40)?;
+        }
+        // The first header describes no section, whatever else is written there.
+        let mut sections = vec![Section::read(bytes, &[0; 64])?];
+        for index in 1..count {
+            sections.push(Section::read(bytes, header(index)?)?);
+        }
+        let strings = sections.get(names as usize)?.content;
+        for (section, index) in sections.iter_mut().zip(0..).skip(1) {
+            section.name = string(strings, u32_at(header(index)?, 0)?)?;
+        }
+        let symbols = read_symbols(&sections)?;
+        let mut relocated_by = vec![Vec::new(); sections.len()];
+        for (index, section) in sections.iter().enumerate() {
+            if section.kind == RELOCATIONS {
+                relocated_by.get_mut(section.info as usize)?.push(index);
+            }
+        }
+        Some(Raw { sections, symbols, relocated_by })
+    }
+
+    /// The relocations of a section that change something, sorted by offset.
+    pub(super) fn relocations(&self, section: usize) -> Vec<Relocation> {
+        let tables = self.relocated_by[section].iter();
+        let records = tables.flat_map(|table| self.sections[*table].content.chunks_exact(24));
+        let relocations = records.map(|record| {
+            // A chunk has 24 bytes, so that no field is missing.
+            let word = |at| u64_at(record, at).unwrap_or_default();
+            let half = |at| u32_at(record, at).unwrap_or_default();
+            let (kind, symbol) = (half(8), half(12) as usize);
+            Relocation { offset: word(0), kind, symbol, addend: word(16).cast_signed() }
+        });
+        let mut relocations: Vec<Relocation> = relocations.filter(|one| one.kind != 0).collect();
+        relocations.sort_by_key(|relocation| relocation.offset);
+        relocations
+    }
+}
+
+impl<'a> Section<'a> {
+    fn read(bytes: &'a [u8], header: &'a [u8]) -> Option<Section<'a>> {
+        let (kind, size) = (u32_at(header, 4)?, u64_at(header, 32)?);
+        let has_content = kind != NO_BITS;
+        // Sections that are not loaded may be anything.
+        let content = slice(bytes, u64_at(header, 24)?, size).filter(|_| has_content);
+        Some(Section {
+            name: &[],
+            kind,
+            flags: u64_at(header, 8)?,
+            bytes: size,
+            link: u32_at(header, 40)?,
+            info: u32_at(header, 44)?,
+            alignment: u64_at(header, 48)?.max(1),
+            content: content.unwrap_or_default(),
+        })
+    }
+
+    /// True for a section that a program has in memory. Notes about the object and the tables of `.sframe`,
+    /// which cannot be put behind each other, are left out.
+    pub(super) fn is_loaded(&self) -> bool {
+        self.flags & ALLOC != 0
+            && self.flags & EXCLUDE == 0
+            && self.kind != SFRAME
+            && self.name != b".sframe"
+            && self.name != b".note.gnu.property"
+    }
+
+    pub(super) fn is_eh_frame(&self) -> bool {
+        self.name == b".eh_frame" || self.kind == 0x7000_0001
+    }
+
+    pub(super) fn is_executable(&self) -> bool {
+        self.flags & EXECUTE != 0
+    }
+}
+
+impl Symbol<'_> {
+    pub(super) fn is_local(&self) -> bool {
+        self.binding == 0
+    }
+
+    pub(super) fn is_weak(&self) -> bool {
+        // STB_GNU_UNIQUE is as weak as STB_WEAK within one program.
+        matches!(self.binding, 2 | 10)
+    }
+
+    pub(super) fn is_hidden(&self) -> bool {
+        matches!(self.visibility, 1 | 2)
+    }
+}
+
+fn read_symbols<'a>(sections: &[Section<'a>]) -> Option<Vec<Symbol<'a>>> {
+    let Some(table) = sections.iter().position(|section| section.kind == SYMBOLS) else {
+        return Some(Vec::new());
+    };
+    let strings = sections.get(sections[table].link as usize)?.content;
+    let is_index = |section: &&Section| section.kind == INDICES && section.link as usize == table;
+    let indices = sections.iter().find(is_index).map_or(&[][..], |section| section.content);
+    let mut symbols = Vec::new();
+    for (number, record) in sections[table].content.chunks_exact(24).enumerate() {
+        // The first symbol is nothing, whatever is written there.
+        let record = if number == 0 { &[0; 24] } else { record };
+        let (info, other) = (*record.get(4)?, *record.get(5)?);
+        let home = match u16_at(record, 6)? {
+            0 => Home::Undefined,
+            0xfff1 => Home::Absolute,
+            // Ordinary ones and those of the large code model.
+            0xfff2 | 0xff02 => Home::Common,
+            0xffff => Home::Section(u32_at(indices, 4 * number as u64)? as usize),
+            index => Home::Section(usize::from(index)),
+        };
+        if matches!(home, Home::Section(index) if index >= sections.len()) {
+            return None;
+        }
+        symbols.push(Symbol {
+            name: string(strings, u32_at(record, 0)?)?,
+            binding: info >> 4,
+            kind: info & 15,
+            visibility: other & 3,
+            home,
+            value: u64_at(record, 8)?,
+            bytes: u64_at(record, 16)?,
+        });
+    }
+    Some(symbols)
+}
+
+fn slice(bytes: &[u8], start: u64, size: u64) -> Option<&[u8]> {
+    let end = usize::try_from(start.checked_add(size)?).ok()?;
+    bytes.get(usize::try_from(start).ok()?..end)
+}
+
+fn string(table: &[u8], start: u32) -> Option<&[u8]> {
+    if table.is_empty() {
+        // An object without names has no table for them.
+        return Some(&[]);
+    }
+    let rest = table.get(start as usize..)?;
+    rest.get(..rest.iter().position(|byte| *byte == 0)?)
+}
+
+fn u16_at(bytes: &[u8], at: u64) -> Option<u16> {
+    Some(u16::from_le_bytes(*slice(bytes, at, 2)?.first_chunk()?))
+}
+
+pub(super) fn u32_at(bytes: &[u8], at: u64) -> Option<u32> {
+    Some(u32::from_le_bytes(*slice(bytes, at, 4)?.first_chunk()?))
+}
+
+fn u64_at(bytes: &[u8], at: u64) -> Option<u64> {
+    Some(u64::from_le_bytes(*slice(bytes, at, 8)?.first_chunk()?))
+}

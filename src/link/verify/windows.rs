@@ -1,0 +1,80 @@
+//! Which bytes of a section its relocations may change.
+//!
+//! Invariant: a byte outside of all windows is as in the file.
+
+use std::ops::Range;
+
+use super::Fault;
+use super::fields::field_bytes;
+use super::raw::Relocation;
+
+/// The windows of some relocations, which are sorted by offset.
+pub(super) struct Windows {
+    windows: Vec<Range<usize>>,
+    is_entangled: Vec<bool>,
+}
+
+impl Windows {
+    /// Finds the windows in the `bytes` bytes from `start` on. A window is the field of a relocation, with the
+    /// instruction in front of it where that may be rewritten.
+    pub(super) fn new(
+        relocations: &[Relocation],
+        is_code: bool,
+        start: u64,
+        bytes: usize,
+    ) -> Result<Windows, Fault> {
+        let mut windows = Vec::with_capacity(relocations.len());
+        for relocation in relocations {
+            let Relocation { kind, offset, .. } = *relocation;
+            let size = field_bytes(kind).ok_or_else(|| format!("unknown relocation {kind}"))?;
+            let lead = if is_code && matches!(kind, 41 | 42) { 2 } else { 0 };
+            let to = |at: u64| usize::try_from(at.checked_sub(start)?).ok();
+            let window =
+                to(offset.saturating_sub(lead).max(start)).zip(to(offset.saturating_add(size)));
+            let window = window.filter(|(_, end)| *end <= bytes);
+            let (from, end) = window.ok_or_else(|| {
+                format!("relocation {kind} at offset {offset:#x} is outside, or crosses a border")
+            })?;
+            windows.push(from..end);
+        }
+        let is_entangled = entangled(&windows);
+        Ok(Windows { windows, is_entangled })
+    }
+
+    /// True when other relocations change bytes of this one's window.
+    pub(super) fn is_entangled(&self, relocation: usize) -> bool {
+        self.is_entangled[relocation]
+    }
+
+    /// The first byte outside of all windows that differs, where `wanted` goes on with zeroes.
+    pub(super) fn difference(&self, wanted: &[u8], found: &[u8]) -> Option<usize> {
+        let mut is_free = vec![true; found.len()];
+        for window in &self.windows {
+            is_free[window.clone()].fill(false);
+        }
+        let wanted = wanted.iter().chain(std::iter::repeat(&0));
+        let mut bytes = wanted.zip(found).zip(is_free);
+        bytes.position(|((wanted, found), is_free)| is_free && wanted != found)
+    }
+}
+
+/// Which windows overlap others.
+fn entangled(windows: &[Range<usize>]) -> Vec<bool> {
+    let mut order: Vec<usize> = (0..windows.len()).collect();
+    order.sort_by_key(|window| windows[*window].start);
+    let mut is_entangled = vec![false; windows.len()];
+    // Of the windows that started already, the one that reaches furthest.
+    let mut furthest: Option<usize> = None;
+    for window in order {
+        if let Some(before) = furthest
+            && windows[window].start < windows[before].end
+        {
+            is_entangled[window] = true;
+            is_entangled[before] = true;
+        }
+        if furthest.is_none_or(|before| windows[before].end < windows[window].end) {
+            furthest = Some(window);
+        }
+    }
+    is_entangled
+}
