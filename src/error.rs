@@ -200,7 +200,7 @@ impl fmt::Display for Death {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match (self.signal, self.exit_status) {
             (Some(signal), _) => {
-                write!(f, "executor died by {}", crate::sys::signal_name(signal))?;
+                write!(f, "executor died by {}", signal_name(signal))?;
             }
             (None, Some(status)) => write!(f, "executor exited with status {status}")?,
             (None, None) => f.write_str("executor is gone")?,
@@ -216,5 +216,13 @@ impl fmt::Display for Death {
             (None, Some(pc)) => write!(f, ", at pc {pc:#x}"),
             (None, None) => Ok(()),
         }
+    }
+}
+
+/// The name of a signal, "SIGSEGV", or "signal 47" for one without a name.
+fn signal_name(signal: i32) -> String {
+    match nix::sys::signal::Signal::try_from(signal) {
+        Ok(signal) => signal.as_str().to_owned(),
+        Err(_) => format!("signal {signal}"),
     }
 }

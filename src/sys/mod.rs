@@ -11,11 +11,3 @@ pub(crate) mod memfd;
 pub(crate) mod process;
 pub(crate) mod socket;
 pub(crate) mod trap;
-
-/// The name of a signal, "SIGSEGV", or "signal 47" for one without a name.
-pub(crate) fn signal_name(signal: i32) -> String {
-    match nix::sys::signal::Signal::try_from(signal) {
-        Ok(signal) => signal.as_str().to_owned(),
-        Err(_) => format!("signal {signal}"),
-    }
-}
