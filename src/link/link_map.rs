@@ -46,7 +46,7 @@ impl<'a> LinkMap<'a> {
             MappedInput { object: &input.object, sections }
         });
         let external = |global: &'a Global| match global.resolution {
-            Resolution::External(address) => Some((&*global.name, address.get())),
+            Resolution::External(external) => Some((&*global.name, external.address.get())),
             _ => None,
         };
         let table = |start: u64, entries: usize, entry_bytes: u64| {

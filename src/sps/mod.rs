@@ -16,7 +16,7 @@ mod values;
 
 pub use decode::{Decode, Reader};
 pub use encode::Encode;
-pub use values::{Bytes, Expected, Status};
+pub use values::{AllocGroup, Bytes, Expected, Lifetime, Status};
 
 use crate::error::Result;
 
@@ -40,7 +40,7 @@ pub fn from_bytes<'a, T: Decode<'a>>(bytes: &'a [u8]) -> Result<T> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{AddrRange, ExecutorAddr};
+    use crate::{AddrRange, ExecutorAddr, Prot};
 
     fn hex(bytes: &[u8]) -> String {
         bytes.iter().map(|byte| format!("{byte:02x}")).collect()
@@ -70,6 +70,14 @@ mod tests {
         round_trip(Some(0x1234_u16), "013412");
         let range = AddrRange { start: ExecutorAddr::new(0x1000), end: ExecutorAddr::new(0x2000) };
         round_trip(range, "00100000000000000020000000000000");
+    }
+
+    #[test]
+    fn memory_is_never_writable_and_executable() {
+        round_trip(AllocGroup::standard(Prot::Code), "05");
+        round_trip(AllocGroup { prot: Prot::Data, lifetime: Lifetime::Finalize }, "0b");
+        let valid = (0..=u8::MAX).filter(|byte| from_bytes::<AllocGroup>(&[*byte]).is_ok());
+        assert_eq!(valid.collect::<Vec<_>>(), [1, 3, 5, 9, 11, 13]);
     }
 
     #[test]

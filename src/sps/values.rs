@@ -1,7 +1,8 @@
 //! The types of the format that Rust has no exact twin for.
 
 use super::{Decode, Encode, Reader};
-use crate::error::Result;
+use crate::Prot;
+use crate::error::{Error, Result};
 
 /// A sequence of bytes, copied in one go. The same bytes on the wire as `Vec<u8>`.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -16,6 +17,70 @@ pub struct Status(pub std::result::Result<(), String>);
 /// Mind the polarity: [`Status`] is `00` for success, `Expected` is `01`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Expected<T>(pub std::result::Result<T, String>);
+
+/// LLVM's `AllocGroup`: what memory may be used for, and for how long it is needed. One byte on the wire: bits for
+/// read, write and execute, and one for the lifetime. Memory that is writable and executable has no value.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct AllocGroup {
+    /// The protection.
+    pub prot: Prot,
+    /// How long the memory is needed.
+    pub lifetime: Lifetime,
+}
+
+/// How long memory of an allocation is needed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Lifetime {
+    /// Until it is deallocated.
+    Standard,
+    /// Until the finalize actions have run.
+    Finalize,
+}
+
+impl AllocGroup {
+    /// Memory of this protection that is needed until it is deallocated.
+    #[must_use]
+    pub const fn standard(prot: Prot) -> Self {
+        Self { prot, lifetime: Lifetime::Standard }
+    }
+
+    const fn number(self) -> u8 {
+        let prot = match self.prot {
+            Prot::Constants => 1,
+            Prot::Data => 1 | 2,
+            Prot::Code => 1 | 4,
+        };
+        match self.lifetime {
+            Lifetime::Standard => prot,
+            Lifetime::Finalize => prot | 8,
+        }
+    }
+}
+
+impl Encode for AllocGroup {
+    fn encoded_bytes(&self) -> usize {
+        1
+    }
+    fn encode(&self, out: &mut Vec<u8>) {
+        out.push(self.number());
+    }
+}
+
+impl Decode<'_> for AllocGroup {
+    const BYTES_MIN: usize = 1;
+    fn decode(reader: &mut Reader<'_>) -> Result<Self> {
+        let number = u8::decode(reader)?;
+        for prot in Prot::ALL {
+            for lifetime in [Lifetime::Standard, Lifetime::Finalize] {
+                let group = Self { prot, lifetime };
+                if group.number() == number {
+                    return Ok(group);
+                }
+            }
+        }
+        Err(Error::violation(format!("memory of protection and lifetime {number:#x}")))
+    }
+}
 
 impl Encode for Bytes {
     fn encoded_bytes(&self) -> usize {
