@@ -7,7 +7,7 @@ use std::ops::Range;
 
 use super::addresses::Addresses;
 use super::block::Content;
-use super::graph::{Global, Resolution};
+use super::graph::{External, Global, Resolution};
 use super::layout::{Layout, NO_BLOCK};
 use super::object_file::ObjectFile;
 use super::x86_64::{GOT_ENTRY_BYTES, STUB_BYTES};
@@ -19,11 +19,20 @@ pub(super) struct LinkMap<'a> {
     /// The objects, in the order of the link.
     pub(super) inputs: Vec<MappedInput<'a>>,
     /// The names that were defined from outside.
-    pub(super) externals: HashMap<&'a str, u64>,
+    pub(super) externals: HashMap<&'a str, MappedExternal>,
     /// The names the linker made room for: common symbols and `__dso_handle`.
     pub(super) rooms: HashMap<&'a str, u64>,
     pub(super) got: Range<u64>,
     pub(super) stubs: Range<u64>,
+}
+
+/// A name from outside.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct MappedExternal {
+    /// What was told.
+    pub(super) found: External,
+    /// What it means in the image: what was told, or a stub that stands in for it.
+    pub(super) meant: u64,
 }
 
 /// One object of a link.
@@ -45,17 +54,20 @@ impl<'a> LinkMap<'a> {
             let sections = blocks.iter().map(address).collect();
             MappedInput { object: &input.object, sections }
         });
-        let external = |global: &'a Global| match global.resolution {
-            Resolution::External(external) => Some((&*global.name, external.address.get())),
+        let external = |(global, meant): (&'a Global, &u64)| match global.resolution {
+            Resolution::External(found) => {
+                Some((&*global.name, MappedExternal { found, meant: *meant }))
+            }
             _ => None,
         };
+        let globals = layout.graph.globals.iter().zip(&addresses.globals);
         let table = |start: u64, entries: usize, entry_bytes: u64| {
             start..start.wrapping_add(entries as u64 * entry_bytes)
         };
         LinkMap {
             bases,
             inputs: inputs.collect(),
-            externals: layout.graph.globals.iter().filter_map(external).collect(),
+            externals: globals.filter_map(external).collect(),
             rooms: rooms(layout, addresses),
             got: table(addresses.got, layout.tables.entries.len(), GOT_ENTRY_BYTES),
             stubs: table(addresses.stubs, layout.tables.stubs.len(), STUB_BYTES),

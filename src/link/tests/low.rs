@@ -1,7 +1,9 @@
 //! Code that holds addresses in 32 bits, and what it refers to outside of its reach.
 
 use super::*;
-use crate::link::External;
+use crate::link::fixup::WRONG_IMAGE;
+use crate::link::graph::Resolution;
+use crate::link::{External, Layout};
 
 /// Three stripes below 2 GiB.
 const LOW_BASES: [u64; 3] = [0x1000_0000, 0x1400_0000, 0x1800_0000];
@@ -71,6 +73,35 @@ fn a_stub_stands_in_for_a_far_function_in_every_way() {
     assert_eq!(stored(&image, LOW_BASES, stub)[..2], [0xff, 0x25]);
     assert_eq!(word(&image, LOW_BASES, relative(stub + 6)), FAR, "the stub jumps to the function");
     assert_eq!((image.stats.stubs, image.stats.got_entries), (1, 2));
+}
+
+#[test]
+fn the_checker_looks_behind_the_stubs() {
+    let source = ".text\nmovl $f, %eax\nmovl $g, %eax\n";
+    let object = compile("two.o", "-xassembler", source);
+    let attempt = |plant: fn(&mut Layout)| {
+        let mut graph = graph(&[&object]).unwrap();
+        graph.define_external("f", function(FAR));
+        graph.define_external("g", function(FAR + 16));
+        let mut layout = graph.layout().unwrap();
+        plant(&mut layout);
+        layout.fixup(LOW_BASES.map(ExecutorAddr::new))
+    };
+    assert!(attempt(|_| ()).is_ok());
+    let plants: [fn(&mut Layout); 3] = [
+        |layout| layout.tables.entries.swap(0, 1),
+        |layout| layout.tables.stubs[1].entry = layout.tables.stubs[0].entry,
+        |layout| {
+            for global in &mut layout.graph.globals {
+                let Resolution::External(found) = &mut global.resolution else { panic!() };
+                found.callable = false;
+            }
+        },
+    ];
+    for plant in plants {
+        let error = failure(attempt(plant)).to_string();
+        assert!(error.contains(WRONG_IMAGE), "{error}");
+    }
 }
 
 #[test]

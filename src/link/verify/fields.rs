@@ -11,7 +11,7 @@ use super::memory::{CODE, Memory};
 use super::names::{Names, Object};
 use super::raw::Relocation;
 use super::{Fault, say};
-use crate::link::link_map::LinkMap;
+use crate::link::link_map::{LinkMap, MappedExternal};
 
 /// Everything a field's value can depend on.
 pub(super) struct Fields<'v, 'a> {
@@ -112,9 +112,22 @@ impl Fields<'_, '_> {
     fn branch(&self, place: u64, target: u64, addend: i64) -> Result<(), Fault> {
         let found = place.wrapping_add(self.signed::<4>(place)?);
         let found = found.wrapping_sub(addend.cast_unsigned());
-        if found == target {
-            return Ok(());
+        if found == target { Ok(()) } else { self.stub(found, target) }
+    }
+
+    /// What a name from outside means is what was told, or a stub that jumps there, for functions only.
+    pub(super) fn check_stand_in(&self, external: &MappedExternal) -> Result<(), Fault> {
+        let MappedExternal { found, meant } = *external;
+        let told = found.address.get();
+        match meant == told {
+            true => Ok(()),
+            false if found.callable => self.stub(meant, told),
+            false => Err(format!("{meant:#x} stands in for {told:#x}, which is no function")),
         }
+    }
+
+    /// At `found` is a stub that jumps to `target`.
+    fn stub(&self, found: u64, target: u64) -> Result<(), Fault> {
         if !self.map.stubs.contains(&found) || self.memory.stripe(found, 8) != Some(CODE) {
             return Err(format!("it leads to {found:#x} instead of {target:#x}"));
         }

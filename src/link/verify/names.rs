@@ -87,8 +87,8 @@ impl<'v, 'a> Names<'v, 'a> {
             }
             names.add_sets(object);
         }
-        for (name, address) in &map.externals {
-            let old = names.meanings.insert(name.as_bytes(), Meaning::Outside(*address));
+        for (name, external) in &map.externals {
+            let old = names.meanings.insert(name.as_bytes(), Meaning::Outside(external.meant));
             if let Some(Meaning::Strong { object, .. }) = old {
                 let object = objects[object].name;
                 return Err(format!("`{name}` came from outside although {object} defines it"));
