@@ -14,6 +14,7 @@ mod dylib;
 mod launch;
 mod session;
 mod slab;
+mod space;
 mod supervisor;
 
 pub use allocation::{Finalized, InFlight};

@@ -7,6 +7,7 @@
 use std::collections::BTreeMap;
 use std::os::fd::BorrowedFd;
 
+use super::space::Space;
 use crate::error::{Error, Result};
 use crate::limits::PAGE_BYTES;
 use crate::shm::Segment;
@@ -46,9 +47,8 @@ struct Stripe {
     segment: Segment,
     /// The executor's address of its first byte; null until the executor has reserved it.
     base: ExecutorAddr,
-    bytes: u64,
-    /// Free ranges, offset to bytes, never adjacent.
-    free: BTreeMap<u64, u64>,
+    /// Which bytes are free.
+    space: Space,
     /// From here on no page has ever been handed out: they are zero.
     untouched: u64,
     /// Up to here there are pages.
@@ -79,7 +79,7 @@ impl Slab {
 
     /// The stripes' sizes in bytes.
     pub(super) fn bytes(&self) -> [u64; Prot::ALL.len()] {
-        self.stripes.each_ref().map(|stripe| stripe.bytes)
+        self.stripes.each_ref().map(|stripe| stripe.space.bytes())
     }
 
     /// The executor has mapped the slab at `start`, stripe after stripe.
@@ -89,7 +89,7 @@ impl Slab {
             let at = base.filter(|at| !at.is_null() && at.get().is_multiple_of(PAGE_BYTES));
             stripe.base =
                 at.ok_or_else(|| Error::violation(format!("the executor's slab is at {start}")))?;
-            base = stripe.base.checked_add(stripe.bytes);
+            base = stripe.base.checked_add(stripe.space.bytes());
         }
         Ok(())
     }
@@ -116,7 +116,7 @@ impl Slab {
     /// Gives pages back. They may be handed out again at once.
     pub(super) fn free(&mut self, pages: &Pages) {
         for (stripe, part) in self.stripes.iter_mut().zip(pages.parts) {
-            stripe.give_back(part.offset, part.bytes);
+            stripe.space.give_back(part.offset, part.bytes);
         }
     }
 
@@ -193,55 +193,37 @@ impl Pages {
 
 impl Stripe {
     fn new(segment: Segment, bytes: u64) -> Self {
-        let free = BTreeMap::from([(0, bytes)]);
-        Self { segment, base: ExecutorAddr::NULL, bytes, free, untouched: 0, backed: 0 }
+        let space = Space::new(bytes);
+        Self { segment, base: ExecutorAddr::NULL, space, untouched: 0, backed: 0 }
     }
 
-    /// First fit: the lowest hole that is large enough, so that warm pages are used again first.
+    /// Takes the lowest hole that is large enough, so that warm pages are used again first.
     fn take(&mut self, bytes: u64) -> Result<Part> {
         if bytes == 0 {
             return Ok(Part { start: self.base, ..Part::default() });
         }
         let bytes = bytes.checked_next_multiple_of(PAGE_BYTES);
         let bytes = bytes.ok_or_else(|| Error::exhausted("more than the address space"))?;
-        let hole = self.free.iter().find(|(_, size)| **size >= bytes);
-        let Some((&offset, &size)) = hole else {
-            let (total, largest) = (self.bytes, self.free.values().max().unwrap_or(&0));
+        let Some(offset) = self.space.take(bytes, PAGE_BYTES) else {
             return Err(Error::exhausted(format!(
-                "{bytes} bytes wanted, the largest hole of a slab of {total} bytes has {largest}"
+                "{bytes} bytes wanted, the largest hole of a slab of {} bytes has {}",
+                self.space.bytes(),
+                self.space.largest()
             )));
         };
         let end = offset + bytes;
         if end > self.backed {
-            let target = end.next_multiple_of(BACK_BYTES).min(self.bytes);
-            self.segment.back(self.backed, target - self.backed)?;
+            let target = end.next_multiple_of(BACK_BYTES).min(self.space.bytes());
+            if let Err(error) = self.segment.back(self.backed, target - self.backed) {
+                self.space.give_back(offset, bytes);
+                return Err(error);
+            }
             self.backed = target;
-        }
-        self.free.remove(&offset);
-        if size > bytes {
-            self.free.insert(end, size - bytes);
         }
         let start = ExecutorAddr::new(self.base.get() + offset);
         let part = Part { offset, bytes, untouched: self.untouched, start };
         self.untouched = self.untouched.max(end);
         Ok(part)
-    }
-
-    fn give_back(&mut self, offset: u64, bytes: u64) {
-        if bytes == 0 {
-            return;
-        }
-        let (mut start, mut end) = (offset, offset + bytes);
-        if let Some((&before, &size)) = self.free.range(..start).next_back()
-            && before + size == start
-        {
-            self.free.remove(&before);
-            start = before;
-        }
-        if let Some(size) = self.free.remove(&end) {
-            end += size;
-        }
-        self.free.insert(start, end - start);
     }
 }
 
@@ -273,8 +255,7 @@ mod tests {
         let again = slab.allocate([1; 3]).expect("room");
         assert_eq!(again.range(Prot::Code), first.range(Prot::Code));
         slab.free(&second);
-        let rest = slab.stripes[0].free.clone();
-        assert_eq!(rest, BTreeMap::from([(4096, (1 << 20) - 4096)]), "one hole is left");
+        assert_eq!(slab.stripes[0].space.largest(), (1 << 20) - 4096, "one hole is left");
     }
 
     #[test]
