@@ -19,6 +19,13 @@ pub const SPIN_NS_MAX: u64 = 50_000;
 /// reaches its own constants and data, and the libraries next to the slab, by 32-bit displacements.
 pub const SLAB_STRIPE_BYTES: [u64; 3] = [256 << 20, 256 << 20, 512 << 20];
 
+/// The arena of thread-locals in the executor's program. Every thread has a copy of it, in its stack's
+/// mapping, and fills it when it starts.
+pub const THREAD_ARENA_BYTES: usize = 64 << 10;
+
+/// The largest arena that an executor may offer.
+pub const THREAD_ARENA_BYTES_MAX: u64 = 1 << 30;
+
 /// Frames of a crash that are kept.
 pub const CRASH_FRAMES_MAX: usize = 16;
 
@@ -29,6 +36,8 @@ pub const ERROR_BYTES_MAX: usize = 64 << 10;
 pub const RELOCATED_ZERO_FILL_BYTES_MAX: u64 = 64 << 20;
 
 const _: () = assert!(RING_LINES.is_power_of_two());
+const _: () = assert!((THREAD_ARENA_BYTES as u64).is_multiple_of(PAGE_BYTES));
+const _: () = assert!(THREAD_ARENA_BYTES as u64 <= THREAD_ARENA_BYTES_MAX);
 const _: () = assert!(CHUNK_BYTES_MAX + 64 < (RING_LINES - 1) * 64);
 const _: () =
     assert!(SLAB_STRIPE_BYTES[0] + SLAB_STRIPE_BYTES[1] + SLAB_STRIPE_BYTES[2] <= 1 << 30);

@@ -67,7 +67,7 @@ fn link(criterion: &mut Criterion) {
     let link = || {
         let mut graph = LinkGraph::default();
         graph.add_object(&object)?;
-        graph.layout()?.fixup(starts)
+        graph.layout()?.fixup(starts, 0)
     };
     let image = link().expect("the object links");
     assert_eq!(image.stats.relocations, u64::from(2 * FUNCTIONS));

@@ -175,7 +175,7 @@ mod tests {
         assert_eq!(missing, ["elsewhere"]);
         graph.define_external("elsewhere", farcall::ExecutorAddr::new(0x50_0000));
         let starts = [0x40_0000, 0x41_0000, 0x42_0000].map(farcall::ExecutorAddr::new);
-        let image = graph.layout().unwrap().fixup(starts).unwrap();
+        let image = graph.layout().unwrap().fixup(starts, 0).unwrap();
         let count = image.symbols.address_of("count").unwrap().get();
         let counter = image.symbols.address_of("counter").unwrap().get();
         let code = &image.stripes[0][usize::try_from(count - 0x40_0000).unwrap()..];

@@ -38,6 +38,12 @@ pub(crate) const EXECUTOR_ARGUMENT: &str = "--farcall-executor=";
 /// The name of the session in the executor, the first argument of the `Memory` functions.
 pub(crate) const SESSION_INSTANCE: &str = "farcall_session_instance";
 
+/// The name of the number that says how far from the thread pointer every thread has its arena of thread-locals, a
+/// multiple of a page, to which thread pointers are aligned.
+pub(crate) const THREAD_ARENA_OFFSET: &str = "farcall_thread_arena_offset";
+/// The name of the number that says how large that arena is; 0 when there is none.
+pub(crate) const THREAD_ARENA_BYTES: &str = "farcall_thread_arena_bytes";
+
 /// A region to initialize: the number of its protection ([`prot_number`]), its first address, its bytes. The content is
 /// in the slab already.
 pub(crate) type Region = (u8, ExecutorAddr, u64);
@@ -70,6 +76,10 @@ remote! {
     /// Action: takes it back.
     FramesDeregister = "farcall_frames_deregister": (AddrRange,) => ();
 
+    /// Action: gives every thread, also those that are yet to start, the initial values of thread-locals: how far from
+    /// the thread pointer, where the values are, and how many bytes with the zeros after them.
+    ThreadInitialize = "farcall_thread_initialize": (i64, AddrRange, u64) => ();
+
     /// Action: makes a program known by its handle, the address of `__dso_handle`, with the ranges of its code, of its
     /// initializers and of its finalizers (arrays of function addresses).
     ProgramRegister = "farcall_program_register":
@@ -84,8 +94,8 @@ remote! {
     ProcessExit = "farcall_process_exit": (i32,) => ();
 }
 
-/// What the executor says of itself, first thing: target triple, page size, and named addresses.
-pub(crate) type Setup = (String, u64, Vec<(String, ExecutorAddr)>);
+/// What the executor says of itself, first thing: target triple, page size, named addresses and named numbers.
+pub(crate) type Setup = (String, u64, Vec<(String, ExecutorAddr)>, Vec<(String, i64)>);
 
 /// The number of a protection on the wire: bits for read, write, execute, as LLVM has them.
 pub(crate) const fn prot_number(prot: Prot) -> u8 {

@@ -5,20 +5,22 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use super::allocation::InFlight;
+use super::arena::{Arena, ThreadRange};
 use super::session::Shared;
 use crate::call::contract::{
     Action, DylibLookup, FramesDeregister, FramesRegister, ProgramDeregister, ProgramInitialize,
-    ProgramMain, ProgramRegister, Remote,
+    ProgramMain, ProgramRegister, Remote, ThreadInitialize,
 };
 use crate::error::{Error, Result};
-use crate::link::{Archive, Image, LinkGraph, ObjectFile, SymbolTable};
+use crate::link::{Archive, Definition, Image, LinkGraph, ObjectFile, SymbolTable};
 use crate::sps::{self, Bytes, Encode};
 use crate::{ExecutorAddr, Prot};
 
 /// The symbol whose address is a program's handle.
 const HANDLE: &str = "__dso_handle";
-/// The functions by which code registers exit handlers.
-const REGISTRARS: [&str; 2] = ["atexit", "__cxa_atexit"];
+/// The functions by which code registers exit handlers, of the process and of threads.
+const REGISTRARS: [&str; 4] =
+    ["atexit", "__cxa_atexit", "__cxa_thread_atexit", "__cxa_thread_atexit_impl"];
 
 /// A set of objects in the executor. Objects added are linked at the next [`link`](Dylib::link), which looking up does by
 /// itself. Dropping a dylib leaves its code where it is until the session ends; [`clear`](Dylib::clear) removes it.
@@ -35,7 +37,7 @@ struct State {
     archives: Vec<Archive>,
     libraries: Vec<String>,
     /// Everything that can be looked up.
-    symbols: HashMap<String, ExecutorAddr>,
+    symbols: HashMap<String, Definition>,
     handle: ExecutorAddr,
     linked: Vec<Linked>,
 }
@@ -45,6 +47,7 @@ struct State {
 struct Linked {
     /// The number of its finalized memory.
     memory: ExecutorAddr,
+    threads: ThreadRange,
     symbols: Arc<SymbolTable>,
 }
 
@@ -131,7 +134,7 @@ impl Dylib {
     ///
     /// # Errors
     ///
-    /// When the dylib does not define it, or as [`Dylib::link`].
+    /// When the dylib does not define it, when it is a thread-local, or as [`Dylib::link`].
     pub fn lookup(&self, name: &str) -> Result<ExecutorAddr> {
         {
             let mut state = self.lock();
@@ -142,10 +145,15 @@ impl Dylib {
         if self.lock().pending.is_some() {
             self.link()?;
         }
-        let address = self.lock().symbols.get(name).copied();
-        address.ok_or_else(|| {
-            Error::symbols_not_found(vec![name.to_owned()]).during(format_args!("in {}", self.name))
-        })
+        let outcome = match self.lock().symbols.get(name) {
+            Some(definition) if definition.thread => Err(Error::invalid(format!(
+                "{name} is a thread-local, which every thread has at an address of its own; look up a \
+                 function that returns its address"
+            ))),
+            Some(definition) => Ok(definition.address),
+            None => Err(Error::symbols_not_found(vec![name.to_owned()])),
+        };
+        outcome.map_err(|error| error.during(format_args!("in {}", self.name)))
     }
 
     /// Runs the initializers (static constructors) of what was linked and has not been initialized yet.
@@ -187,6 +195,7 @@ impl Dylib {
         let outcome = self.shared.deallocate(&memory);
         for linked in &state.linked {
             self.shared.forget(&linked.symbols);
+            self.lock_arena().give_back(linked.threads);
         }
         outcome
     }
@@ -206,7 +215,12 @@ impl Dylib {
         let layout = graph.layout()?;
         let bytes = layout.bytes();
         let mut memory = InFlight::new(&self.shared, bytes)?;
-        let image = layout.fixup(Prot::ALL.map(|prot| memory.range(prot).start))?;
+        let starts = Prot::ALL.map(|prot| memory.range(prot).start);
+        let (thread_bytes, thread_alignment) = layout.thread_bytes();
+        let threads = self.lock_arena().take(thread_bytes, thread_alignment)?;
+        let thread_offset = self.lock_arena().offset_of(threads);
+        let image = layout.fixup(starts, thread_offset);
+        let image = image.inspect_err(|_| self.lock_arena().give_back(threads))?;
         report.link += started.elapsed();
 
         let started = Instant::now();
@@ -224,9 +238,9 @@ impl Dylib {
         let symbols = Arc::new(image.symbols);
         self.shared.remember(&symbols);
         for (name, definition) in symbols.iter() {
-            state.symbols.insert(name.to_string(), definition.address);
+            state.symbols.insert(name.to_string(), *definition);
         }
-        state.linked.push(Linked { memory, symbols });
+        state.linked.push(Linked { memory, threads, symbols });
         Ok(report)
     }
 
@@ -234,8 +248,8 @@ impl Dylib {
         archives.iter().try_fold(0, |pulled, archive| Ok(pulled + graph.add_archive(archive)?))
     }
 
-    /// Finds what the graph does not define: in the dylib first, then in the executor with one message. Returns whether
-    /// it registers exit handlers.
+    /// Finds what the graph does not define: in the dylib first, then in the executor with one message, but for
+    /// thread-locals, which have no address there. Returns whether it registers exit handlers.
     fn resolve(&self, graph: &mut LinkGraph, state: &mut State) -> Result<bool> {
         let mut wanted = Vec::new();
         let mut exits = false;
@@ -246,8 +260,8 @@ impl Dylib {
             // What is weak here gives way to what the dylib has already.
             let weak: Vec<_> = graph.exports().filter(|export| export.weak).collect();
             for export in weak {
-                if let Some(address) = state.symbols.get(&*export.name) {
-                    graph.define_external(&export.name, *address);
+                if let Some(definition) = state.symbols.get(&*export.name) {
+                    graph.define_external(&export.name, definition);
                 }
             }
         }
@@ -255,7 +269,8 @@ impl Dylib {
             let name = &*undefined.name;
             exits |= REGISTRARS.contains(&name);
             match state.symbols.get(name) {
-                Some(address) => graph.define_external(name, *address),
+                Some(definition) => graph.define_external(name, definition),
+                None if undefined.thread => {}
                 None => wanted.push((name.to_owned(), !undefined.weak)),
             }
         }
@@ -297,6 +312,10 @@ impl Dylib {
             let register = self.action::<FramesRegister>(&(section,))?;
             actions.push((register, self.action::<FramesDeregister>(&(section,))?));
         }
+        if let Some(threads) = image.threads {
+            let initialize = (threads.offset, threads.initial, threads.bytes);
+            actions.push((self.action::<ThreadInitialize>(&initialize)?, Action::default()));
+        }
         if let Some(handle) = image.symbols.address_of(HANDLE) {
             state.handle = handle;
         }
@@ -323,5 +342,9 @@ impl Dylib {
 
     fn lock(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn lock_arena(&self) -> MutexGuard<'_, Arena> {
+        self.shared.arena.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

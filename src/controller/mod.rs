@@ -10,6 +10,7 @@
 #![forbid(unsafe_code)]
 
 mod allocation;
+mod arena;
 mod dylib;
 mod launch;
 mod session;

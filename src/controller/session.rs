@@ -6,11 +6,15 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use super::allocation::{Finalized, InFlight};
+use super::arena::Arena;
 use super::dylib::Dylib;
 use super::launch::Spawned;
 use super::slab::Slab;
 use super::supervisor::{Process, Supervisor};
-use crate::call::contract::{MemoryReserve, ProcessExit, Remote, SESSION_INSTANCE, Setup};
+use crate::call::contract::{
+    MemoryReserve, ProcessExit, Remote, SESSION_INSTANCE, Setup, THREAD_ARENA_BYTES,
+    THREAD_ARENA_OFFSET,
+};
 use crate::call::{Endpoint, Handler};
 use crate::error::{Death, Error, Result};
 use crate::link::SymbolTable;
@@ -38,6 +42,7 @@ pub struct Controller {
 pub(super) struct Shared {
     endpoint: Mutex<Endpoint>,
     pub(super) slab: Mutex<Slab>,
+    pub(super) arena: Mutex<Arena>,
     /// The symbols of live code, for crash reports.
     code: Mutex<Vec<Arc<SymbolTable>>>,
     functions: HashMap<String, ExecutorAddr>,
@@ -68,14 +73,18 @@ impl Controller {
         let mut endpoint = Endpoint::new(lane);
         let setup = endpoint.receive_setup().map_err(explain)?;
         let setup = sps::from_bytes::<Setup>(&setup);
-        let (triple, page_bytes, symbols) = setup.map_err(|e| e.during("reading the setup"))?;
+        let (triple, page_bytes, symbols, numbers) =
+            setup.map_err(|e| e.during("reading the setup"))?;
         if page_bytes != crate::limits::PAGE_BYTES {
             return Err(Error::violation(format!("an executor with pages of {page_bytes} bytes")));
         }
         let functions: HashMap<_, _> = symbols.into_iter().collect();
+        let numbers: HashMap<_, _> = numbers.into_iter().collect();
+        let number = |name| numbers.get(name).copied().unwrap_or(0);
         let shared = Shared {
             endpoint: Mutex::new(endpoint),
             slab: Mutex::new(slab),
+            arena: Mutex::new(Arena::new(number(THREAD_ARENA_OFFSET), number(THREAD_ARENA_BYTES))?),
             code: Mutex::default(),
             functions,
             triple,

@@ -5,7 +5,7 @@ use std::ffi::{CStr, CString, c_int, c_void};
 use std::sync::Once;
 
 use super::wrapper::Serve;
-use super::{program, thread};
+use super::{program, thread, thread_end};
 use crate::ExecutorAddr;
 use crate::call::contract::DylibLookup;
 use crate::error::{Error, Result};
@@ -72,14 +72,16 @@ fn last_error() -> String {
     unsafe { CStr::from_ptr(message) }.to_string_lossy().into_owned()
 }
 
-/// Functions that must be the executor's own (exit handlers belong to programs that may be removed, a thread's stack
-/// overflow is to be named), and those that the C library keeps for static linking, where the dynamic linker does not
-/// find them.
-fn own_symbols() -> [(&'static str, *const c_void); 6] {
+/// Functions that must be the executor's own (exit handlers belong to programs that may be removed, as destructors of
+/// thread-locals do; threads have room for thread-locals, and a stack overflow of theirs is to be named), and those that
+/// the C library keeps for static linking, where the dynamic linker does not find them.
+fn own_symbols() -> [(&'static str, *const c_void); 8] {
     [
         ("atexit", program::atexit as *const c_void),
         ("__cxa_atexit", program::cxa_atexit as *const c_void),
         ("on_exit", program::on_exit as *const c_void),
+        ("__cxa_thread_atexit", thread_end::cxa_thread_atexit as *const c_void),
+        ("__cxa_thread_atexit_impl", thread_end::cxa_thread_atexit as *const c_void),
         ("pthread_create", thread::create as *const c_void),
         ("at_quick_exit", at_quick_exit as *const c_void),
         ("pthread_atfork", libc::pthread_atfork as *const c_void),

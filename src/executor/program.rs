@@ -3,7 +3,7 @@
 //! A program is known by its handle, the address of its `__dso_handle`. Its initializers run once, with the arguments
 //! given, before `main` or when asked for. Its exit handlers (`atexit`, `__cxa_atexit`) and finalizers run when it is removed
 //! or when the process exits, whichever comes first, as those of a shared library do: handlers last registered first,
-//! then finalizers.
+//! then finalizers. Before them run the destructors of the thread's thread-locals, as they do at a thread's end.
 //!
 //! Invariant: nothing of a program runs under the lock.
 #![allow(unsafe_code, reason = "calls the functions of programs by address")]
@@ -12,6 +12,7 @@ use std::ffi::{CString, c_char, c_int, c_void};
 use std::sync::{Mutex, MutexGuard, Once, PoisonError};
 
 use super::enter;
+use super::thread_end;
 use super::wrapper::{Serve, pointer};
 use crate::call::contract::{
     ProcessExit, ProgramDeregister, ProgramInitialize, ProgramMain, ProgramRegister,
@@ -67,6 +68,7 @@ impl Serve for ProgramRegister {
 
 impl Serve for ProgramDeregister {
     fn serve((handle,): (ExecutorAddr,)) -> Result<()> {
+        thread_end::finish(handle);
         finish(Some(handle), 0);
         lock().programs.retain(|program| program.handle != handle);
         Ok(())

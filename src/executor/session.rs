@@ -6,13 +6,15 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use super::memory::MemoryMap;
+use super::thread_locals;
 use super::wrapper::{self, Serve, offer};
 use crate::ExecutorAddr;
 use crate::Prot;
 use crate::call::contract::{
     Action, DylibLookup, FramesDeregister, FramesRegister, MemoryDeinitialize, MemoryInitialize,
     MemoryRelease, MemoryReserve, ProcessExit, ProgramDeregister, ProgramInitialize, ProgramMain,
-    ProgramRegister, Region, SESSION_INSTANCE, Setup,
+    ProgramRegister, Region, SESSION_INSTANCE, Setup, THREAD_ARENA_BYTES, THREAD_ARENA_OFFSET,
+    ThreadInitialize,
 };
 use crate::call::{Endpoint, Handler};
 use crate::error::{Error, Result};
@@ -73,13 +75,19 @@ fn setup(instance: ExecutorAddr) -> Setup {
         offer::<DylibLookup>(),
         offer::<FramesRegister>(),
         offer::<FramesDeregister>(),
+        offer::<ThreadInitialize>(),
         offer::<ProgramRegister>(),
         offer::<ProgramDeregister>(),
         offer::<ProgramInitialize>(),
         offer::<ProgramMain>(),
         offer::<ProcessExit>(),
     ];
-    (triple, PAGE_BYTES, symbols)
+    let mut numbers = Vec::new();
+    if let Some(arena) = thread_locals::arena() {
+        numbers.push((THREAD_ARENA_OFFSET.to_owned(), arena.offset));
+        numbers.push((THREAD_ARENA_BYTES.to_owned(), arena.bytes.cast_signed()));
+    }
+    (triple, PAGE_BYTES, symbols, numbers)
 }
 
 /// Runs incoming calls.

@@ -1,6 +1,7 @@
 //! Where everything is, once the stripes have their places.
 //!
-//! Invariant: complete; a symbol without an address of its own (weak and missing, or dropped) has 0.
+//! Invariant: complete; a thread-local has its offset from the thread pointer in place of an address, and a
+//! symbol without an address of its own (weak and missing, or dropped) has 0.
 
 use super::block::{Block, Rank};
 use super::edge::Range;
@@ -19,10 +20,14 @@ pub(super) struct Addresses {
     pub(super) symbols: Vec<Vec<u64>>,
     pub(super) got: u64,
     pub(super) stubs: u64,
+    /// The offset of the block of thread-locals from the thread pointer.
+    pub(super) threads: u64,
 }
 
 impl Addresses {
-    pub(super) fn new(layout: &Layout, bases: [ExecutorAddr; 3]) -> Addresses {
+    pub(super) fn new(layout: &Layout, bases: [ExecutorAddr; 3], thread_offset: i64) -> Addresses {
+        let threads = thread_offset.cast_unsigned();
+        let thread_start = layout.threads.map_or(0, |threads| threads.start);
         let address = |block: &Block| bases[block.prot.index()].get() + block.offset;
         let blocks: Vec<u64> = layout.blocks.iter().map(address).collect();
         let find =
@@ -35,6 +40,10 @@ impl Addresses {
                 Place::Section(section) => {
                     match layout.block_of[input as usize][section as usize] {
                         NO_BLOCK => 0,
+                        block if layout.blocks[block as usize].rank.is_thread() => {
+                            let distance = layout.blocks[block as usize].offset - thread_start;
+                            threads.wrapping_add(distance).wrapping_add(symbol.value)
+                        }
                         block => blocks[block as usize].wrapping_add(symbol.value),
                     }
                 }
@@ -63,7 +72,7 @@ impl Addresses {
             (0..).zip(&input.bindings).map(address).collect()
         };
         let symbols = (0..).zip(&layout.graph.inputs).map(symbols).collect();
-        Addresses { blocks, globals, symbols, got, stubs }
+        Addresses { blocks, globals, symbols, got, stubs, threads }
     }
 
     /// What a GOT entry holds.

@@ -54,12 +54,28 @@ pub(super) enum Rank {
     Plain,
     /// Sections that code finds by `__start_X`; the number is that of the name.
     Named(u32),
+    /// Initial values of thread-locals.
+    ThreadData,
+    /// Zeroes after those, which are not stored and take no room in the stripe.
+    ThreadZeroFill,
     EhFrame,
     EhFrameEnd,
     Got,
     Stubs,
     /// Zeroes that are not stored.
     ZeroFill,
+}
+
+impl Rank {
+    /// True for blocks whose bytes are a part of the image.
+    pub(super) fn is_stored(self) -> bool {
+        !matches!(self, Rank::ZeroFill | Rank::ThreadZeroFill)
+    }
+
+    /// True for thread-locals.
+    pub(super) fn is_thread(self) -> bool {
+        matches!(self, Rank::ThreadData | Rank::ThreadZeroFill)
+    }
 }
 
 /// Makes the blocks of a graph, in the order in which they will lie in memory.
@@ -89,7 +105,7 @@ pub(super) fn collect(graph: &LinkGraph, tables: &GotPlt) -> Result<Vec<Block>> 
                 block.rank = Rank::Named(*number);
                 block.prot = *prot;
             }
-            let is_stored = block.rank != Rank::ZeroFill;
+            let is_stored = block.rank.is_stored();
             let is_as_it_is = matches!(block.content, Content::Section { .. });
             if section.content.is_none() && is_stored && is_as_it_is {
                 stored_zero_bytes = stored_zero_bytes.saturating_add(section.bytes);
@@ -130,10 +146,10 @@ fn section_block(graph: &LinkGraph, input: u32, section_id: u32) -> Block {
                 eh_frame::pack(object.content(section), records, &kept, &section.edges);
             (Rank::EhFrame, Content::Rewritten { input, section: section_id, content, edges })
         }
-        Role::Plain | Role::Thread if section.content.is_none() && section.edges.is_empty() => {
-            (Rank::ZeroFill, as_it_is)
-        }
-        Role::Plain | Role::Thread => (Rank::Plain, as_it_is),
+        Role::Plain if section.is_all_zero() => (Rank::ZeroFill, as_it_is),
+        Role::Plain => (Rank::Plain, as_it_is),
+        Role::Thread if section.is_all_zero() => (Rank::ThreadZeroFill, as_it_is),
+        Role::Thread => (Rank::ThreadData, as_it_is),
     };
     let bytes = match &content {
         Content::Rewritten { content, .. } => content.len() as u64,

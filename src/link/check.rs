@@ -3,11 +3,11 @@
 //! Invariant: changes nothing.
 
 use super::edge::Formula;
-use super::graph::{Input, LinkGraph, Resolution, Site};
+use super::graph::{Global, Input, LOCAL, LinkGraph, Resolution, Site, THREAD_BASE_NAME};
 use super::object_file::{Place, Role, Section, SymbolKind};
 use crate::error::{Error, Result};
 
-/// Looks at every relocation that will be applied and every section that will be loaded.
+/// Looks at every relocation that will be applied.
 ///
 /// # Errors
 /// Names the object, the symbol and the relocation of the first thing that cannot be linked.
@@ -18,26 +18,23 @@ pub(super) fn refuse_what_cannot_be_linked(graph: &LinkGraph) -> Result<()> {
         if first.is_err() {
             return;
         }
-        let refuse = |what: String| {
-            Err(Error::link(format!(
+        let objection = match (&site.symbol().global, site.symbol().place) {
+            (None, Place::Section(target)) => objection_to_local(input, section, target),
+            _ => None,
+        };
+        if let Some(what) = objection.or_else(|| objection_to_kind(graph, &site)) {
+            first = Err(Error::link(format!(
                 "{}: section {} offset {:#x}: {} against `{}`: {what}",
                 input.object.name(),
                 input.object.text(section.name),
                 edge.offset,
                 edge.kind.name,
                 input.object.symbol_text(edge.target)
-            )))
-        };
-        if matches!(edge.kind.formula, Formula::Thread(_)) {
-            first = refuse("thread-local variables cannot be linked yet".to_owned());
-            return;
-        }
-        if let (None, Place::Section(target)) = (&site.symbol().global, site.symbol().place) {
-            first = objection_to_local(input, section, target).map_or(Ok(()), refuse);
+            )));
         }
     });
     first?;
-    refuse_special_definitions(graph)
+    refuse_indirect_functions(graph)
 }
 
 /// Why a relocation of `from` cannot refer to section `target` of its own object.
@@ -53,41 +50,61 @@ fn objection_to_local(input: &Input, from: &Section, target: u32) -> Option<Stri
     })
 }
 
-fn refuse_special_definitions(graph: &LinkGraph) -> Result<()> {
+/// Why a relocation cannot refer to what its symbol turned out to be: a thread-local, or none.
+fn objection_to_kind(graph: &LinkGraph, site: &Site<'_>) -> Option<String> {
+    let wants_thread = matches!(site.edge.kind.formula, Formula::Thread(_));
+    let (is_thread, definer) = match graph.globals.get(site.binding() as usize) {
+        None => (site.input.object.is_thread(site.edge.target), site.input.object.name()),
+        Some(Global { name, resolution, .. }) => match resolution {
+            Resolution::Here { input, symbol, .. } => {
+                let object = &graph.inputs[*input as usize].object;
+                (object.is_thread(*symbol), object.name())
+            }
+            Resolution::Common { input, .. } => {
+                (false, graph.inputs[*input as usize].object.name())
+            }
+            Resolution::External(found) => (found.thread, "something outside of the link"),
+            Resolution::None if **name == *THREAD_BASE_NAME => (true, "the linker"),
+            Resolution::None if wants_thread && !site.symbol().weak => {
+                return Some(
+                    "no object that is linked defines this thread-local variable, and one of a shared \
+                     library cannot be reached from here; link the object that defines it, or call a \
+                     function of the library that returns its address"
+                        .to_owned(),
+                );
+            }
+            Resolution::None => return None,
+        },
+    };
+    match (wants_thread, is_thread) {
+        (true, false) => Some(format!(
+            "used as a thread-local variable, but {definer} defines it as something else; declare it the \
+             same way everywhere"
+        )),
+        (false, true) if site.edge.kind.formula != Formula::Size => Some(format!(
+            "{definer} defines it as a thread-local variable, but it is used like an ordinary one; \
+             declare it with `extern __thread` or `extern thread_local`"
+        )),
+        _ => None,
+    }
+}
+
+fn refuse_indirect_functions(graph: &LinkGraph) -> Result<()> {
     for (id, input) in graph.inputs.iter().enumerate() {
         let name = input.object.name();
-        for (index, symbol) in input.object.symbols().iter().enumerate() {
+        for (symbol, binding) in input.object.symbols().iter().zip(&input.bindings) {
             let is_loaded =
                 matches!(symbol.place, Place::Section(_)) && !input.is_dropped(symbol.place);
-            let global = graph.globals.get(input.bindings[index] as usize);
-            let counts = global.is_none_or(|global| {
-                matches!(global.resolution, Resolution::Here { input, .. } if input as usize == id)
-            });
-            if !is_loaded || !counts {
-                continue;
-            }
-            let text = input.object.text(symbol.name);
-            match symbol.kind {
-                SymbolKind::Indirect => {
-                    return Err(Error::link(format!(
-                        "{name}: `{text}` is an indirect function (STT_GNU_IFUNC), which cannot be \
-                         linked yet; compile without ifunc and target_clones attributes"
-                    )));
-                }
-                SymbolKind::Thread => {
-                    return Err(Error::link(format!(
-                        "{name}: `{text}` is a thread-local variable, which cannot be linked yet"
-                    )));
-                }
-                _ => {}
-            }
-        }
-        for (_, section) in input.kept_sections() {
-            if matches!(section.role, Role::Thread) && section.bytes > 0 {
+            let counts = *binding == LOCAL
+                || matches!(
+                    graph.globals[*binding as usize].resolution,
+                    Resolution::Here { input, .. } if input as usize == id
+                );
+            if is_loaded && counts && symbol.kind == SymbolKind::Indirect {
                 return Err(Error::link(format!(
-                    "{name}: section {}: {} bytes of thread-local storage, which cannot be linked yet",
-                    input.object.text(section.name),
-                    section.bytes
+                    "{name}: `{}` is an indirect function (STT_GNU_IFUNC), which cannot be linked yet; \
+                     compile without ifunc and target_clones attributes",
+                    input.object.text(symbol.name)
                 )));
             }
         }

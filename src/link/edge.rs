@@ -30,7 +30,8 @@ pub(super) struct EdgeKind {
     pub(super) range: Range,
 }
 
-/// What is computed. S: address of the symbol, or of the stub that stands in for it; A: addend; P: address of the field; G: address of the
+/// What is computed. S: address of the symbol, or of the stub that stands in for it (for an indirect function
+/// always), or the offset of a thread-local from the thread pointer; A: addend; P: address of the field; G: address of the
 /// symbol's GOT entry; GOT: address of the table; L: address of the symbol, or of its stub when it is far.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Formula {
@@ -54,7 +55,7 @@ pub(super) enum Formula {
     GotBaseDelta,
     /// The size of the symbol + A
     Size,
-    /// Something about the thread-local storage of the symbol.
+    /// Something about a thread-local.
     Thread(ThreadModel),
     /// Only a dynamic linker may meet this one.
     Dynamic,
@@ -63,19 +64,21 @@ pub(super) enum Formula {
 /// How an access to a thread-local was compiled.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum ThreadModel {
-    /// Argument of `__tls_get_addr` for one symbol.
+    /// Code that asks `__tls_get_addr` for one symbol: rewritten to use S.
     General,
-    /// Argument of `__tls_get_addr` for the start of the module's storage.
+    /// Code that asks `__tls_get_addr` for the block of thread-locals: rewritten to use the thread pointer.
     LocalBase,
-    /// Offset from the start of the module's storage.
+    /// S + A - offset of the block of thread-locals
     LocalOffset,
-    /// GOT entry with an offset from the thread pointer.
+    /// Code that loads an offset from the GOT: rewritten to use S.
     Initial,
-    /// Offset from the thread pointer.
+    /// G + A - P
+    InitialEntry,
+    /// S + A
     Exec,
-    /// Address of a descriptor.
+    /// Code that loads the address of a descriptor: rewritten to use S.
     Descriptor,
-    /// Mark on the call through a descriptor.
+    /// A call through a descriptor: rewritten to do nothing.
     DescriptorCall,
 }
 
@@ -121,7 +124,13 @@ impl Range {
 impl Formula {
     /// True when the value refers to the symbol's GOT entry.
     pub(super) fn needs_got_entry(self) -> bool {
-        matches!(self, Formula::GotDelta | Formula::GotLoad | Formula::GotOffset)
+        matches!(
+            self,
+            Formula::GotDelta
+                | Formula::GotLoad
+                | Formula::GotOffset
+                | Formula::Thread(ThreadModel::InitialEntry)
+        )
     }
 
     /// True when the value refers to the GOT itself.

@@ -4,30 +4,33 @@
 
 use super::addresses::Addresses;
 use super::block::{Block, Content, Rank};
-use super::edge::{Edge, Formula};
+use super::edge::{Edge, Formula, Range, ThreadModel};
 use super::graph::Resolution;
-use super::image::{Image, LinkStats};
+use super::image::{Image, LinkStats, ThreadBlock};
 use super::layout::Layout;
 use super::link_map::LinkMap;
 use super::symbol_table::SymbolTable;
+use super::thread_code;
 use super::verify::{self, Verified};
 use super::x86_64::{self, GOT_ENTRY_BYTES, STUB_BYTES};
-use crate::addr::{ExecutorAddr, Prot};
+use crate::addr::{AddrRange, ExecutorAddr, Prot};
 use crate::error::{Error, Result};
 use crate::limits::PAGE_BYTES;
 
 impl Layout {
     /// Computes the image for stripes at `bases`, in the order of [`Prot::ALL`]. Each base is the start of
     /// a page. `PC`-relative code wants all three within 2 GiB of each other and of what it refers to.
+    /// `thread_offset` says how far from the thread pointer every thread has its copy of the thread-locals:
+    /// a multiple of their alignment, to which the thread pointer is aligned; any when there are none.
     ///
     /// # Errors
     /// A base is not the start of a page, or a relocation cannot reach its target from there; the message
     /// says which and how to compile for it.
-    pub fn fixup(self, bases: [ExecutorAddr; 3]) -> Result<Image> {
+    pub fn fixup(self, bases: [ExecutorAddr; 3], thread_offset: i64) -> Result<Image> {
         if cfg!(debug_assertions) {
-            return self.fixup_and_verify(bases).map(|(image, _)| image);
+            return self.fixup_and_verify(bases, thread_offset).map(|(image, _)| image);
         }
-        self.compute(bases).map(|(image, _)| image)
+        self.compute(bases, thread_offset).map(|(image, _)| image)
     }
 
     /// The same, and then checks the image against the bytes of the objects, as [`fixup`](Self::fixup) does in
@@ -35,8 +38,12 @@ impl Layout {
     ///
     /// # Errors
     /// Those of [`fixup`](Self::fixup), and when the image is not what the objects ask for.
-    pub fn fixup_and_verify(self, bases: [ExecutorAddr; 3]) -> Result<(Image, Verified)> {
-        let (image, addresses) = self.compute(bases)?;
+    pub fn fixup_and_verify(
+        self,
+        bases: [ExecutorAddr; 3],
+        thread_offset: i64,
+    ) -> Result<(Image, Verified)> {
+        let (image, addresses) = self.compute(bases, thread_offset)?;
         let map = LinkMap::new(&self, &addresses, bases.map(ExecutorAddr::get));
         let verified = verify::verify(&map, &image).map_err(|what| {
             Error::link(format!("{what} ({WRONG_IMAGE}: report it with the objects)"))
@@ -45,7 +52,11 @@ impl Layout {
     }
 
     /// The image, and where everything is in it.
-    pub(super) fn compute(&self, bases: [ExecutorAddr; 3]) -> Result<(Image, Addresses)> {
+    pub(super) fn compute(
+        &self,
+        bases: [ExecutorAddr; 3],
+        thread_offset: i64,
+    ) -> Result<(Image, Addresses)> {
         for (prot, base) in Prot::ALL.into_iter().zip(bases) {
             let bytes = self.bytes[prot.index()];
             if base.get() % PAGE_BYTES != 0 || base.checked_add(bytes).is_none() {
@@ -55,7 +66,14 @@ impl Layout {
                 )));
             }
         }
-        let addresses = Addresses::new(self, bases);
+        let (thread_bytes, alignment) = self.thread_bytes();
+        if !thread_offset.cast_unsigned().is_multiple_of(alignment) {
+            return Err(Error::invalid(format!(
+                "{thread_bytes} bytes of thread-locals cannot start at {thread_offset} from the thread \
+                 pointer: they are aligned to {alignment}"
+            )));
+        }
+        let addresses = Addresses::new(self, bases, thread_offset);
         let (stripes, loads_relaxed, relocations) = fill(self, &addresses)?;
         let image = Image {
             stripes,
@@ -63,6 +81,12 @@ impl Layout {
             eh_frame: addresses.range(self, |r| matches!(r, Rank::EhFrame | Rank::EhFrameEnd)),
             init: addresses.range(self, |r| matches!(r, Rank::Preinit | Rank::Init(_))),
             fini: addresses.range(self, |r| matches!(r, Rank::Fini(_))),
+            threads: self.threads.map(|threads| {
+                let constants = bases[Prot::Constants.index()].get();
+                let at = |offset| ExecutorAddr::new(constants + offset);
+                let initial = AddrRange { start: at(threads.start), end: at(threads.stored_end) };
+                ThreadBlock { offset: thread_offset, initial, bytes: thread_bytes }
+            }),
             symbols: SymbolTable::collect(self, &addresses),
             stats: LinkStats {
                 objects: self.graph.inputs.len() as u64,
@@ -92,7 +116,7 @@ fn fill(layout: &Layout, addresses: &Addresses) -> Result<([Vec<u8>; 3], u64, u6
     }
     let (mut loads_relaxed, mut relocations) = (0, 0);
     for (block, address) in layout.blocks.iter().zip(&addresses.blocks) {
-        if block.rank == Rank::ZeroFill {
+        if !block.rank.is_stored() {
             continue;
         }
         // The stripe was made large enough for all stored blocks just above.
@@ -194,8 +218,21 @@ impl Fixer<'_> {
             Formula::FromGot => target.wrapping_add(addend).wrapping_sub(got),
             Formula::GotBaseDelta => relative(got),
             Formula::Size => self.size(symbol).wrapping_add(addend),
-            // Refused when the object was read or the graph was checked.
-            Formula::Nothing | Formula::Thread(_) | Formula::Dynamic => return Ok(()),
+            Formula::Thread(ThreadModel::Exec) => target.wrapping_add(addend),
+            Formula::Thread(ThreadModel::LocalOffset) => {
+                target.wrapping_add(addend).wrapping_sub(self.addresses.threads)
+            }
+            Formula::Thread(ThreadModel::InitialEntry) => relative(got + self.entry(symbol)),
+            Formula::Thread(model) => {
+                let fits = Range::Signed.holds(target, 4);
+                return if fits && thread_code::rewrite(bytes, edge, model, target) {
+                    Ok(())
+                } else {
+                    Err(self.out_of_range(edge, place, target))
+                };
+            }
+            // Refused when the object was read.
+            Formula::Nothing | Formula::Dynamic => return Ok(()),
         };
         if !kind.range.holds(value, kind.field_bytes) {
             return Err(self.out_of_range(edge, place, target));
@@ -232,6 +269,9 @@ impl Fixer<'_> {
         let object = &input.object;
         let is_inside = self.is_inside(edge.target);
         let advice = match (edge.kind.formula, is_inside) {
+            (Formula::Thread(_), _) => {
+                "the block of thread-locals is too far from the thread pointer"
+            }
             (Formula::Absolute, true) => "recompile with -fPIC, or place the image below 2 GiB",
             (Formula::Absolute | Formula::Delta, false) => {
                 "it lies outside of the image, is no function that a stub could stand in for, and \

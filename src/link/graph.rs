@@ -42,6 +42,8 @@ pub struct Undefined {
     /// True when code or data holds its address, or the distance to it, in less than 64 bits, so that it has to
     /// be near. Calls do not count.
     pub narrow: bool,
+    /// True when it is used as a thread-local.
+    pub thread: bool,
     /// The first object that refers to it.
     pub used_by: Arc<str>,
 }
@@ -49,11 +51,13 @@ pub struct Undefined {
 /// A definition outside of the graph.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct External {
-    /// Where it is.
+    /// Where it is. For a thread-local its offset from the thread pointer, in two's complement.
     pub address: ExecutorAddr,
     /// True for a function: when it is too far away for 32 bits, a stub stands in for it, and its address is that
     /// of the stub everywhere in the graph.
     pub callable: bool,
+    /// True for a thread-local.
+    pub thread: bool,
 }
 
 /// A name that the graph defines for others.
@@ -182,8 +186,8 @@ impl LinkGraph {
     }
 
     /// The names that relocations of needed sections refer to and nobody defines, sorted. Those that the
-    /// linker makes itself (`_GLOBAL_OFFSET_TABLE_`, `__dso_handle`, `__start_X` and `__stop_X` of a
-    /// section X) are not among them.
+    /// linker makes itself (`_GLOBAL_OFFSET_TABLE_`, `_TLS_MODULE_BASE_`, `__dso_handle`, `__start_X` and
+    /// `__stop_X` of a section X) are not among them.
     #[must_use]
     pub fn undefined(&self) -> Vec<Undefined> {
         let mut needs: BTreeMap<Arc<str>, Undefined> = BTreeMap::new();
@@ -199,10 +203,12 @@ impl LinkGraph {
                 name: Arc::clone(&global.name),
                 weak,
                 narrow,
+                thread: false,
                 used_by: Arc::clone(site.input.object.shared_name()),
             });
             need.weak &= weak;
             need.narrow |= narrow;
+            need.thread |= matches!(site.edge.kind.formula, Formula::Thread(_));
         });
         needs.into_values().collect()
     }
@@ -314,13 +320,14 @@ impl LinkGraph {
 
 impl From<ExecutorAddr> for External {
     fn from(address: ExecutorAddr) -> Self {
-        Self { address, callable: false }
+        Self { address, callable: false, thread: false }
     }
 }
 
 impl From<&Definition> for External {
     fn from(definition: &Definition) -> Self {
-        Self { address: definition.address, callable: definition.callable }
+        let Definition { address, callable, thread, .. } = *definition;
+        Self { address, callable, thread }
     }
 }
 
@@ -369,6 +376,9 @@ impl Global {
 /// The name of the GOT.
 pub(super) const GOT_NAME: &str = "_GLOBAL_OFFSET_TABLE_";
 
+/// The name of the block of thread-locals in code that uses descriptors.
+pub(super) const THREAD_BASE_NAME: &str = "_TLS_MODULE_BASE_";
+
 /// The name whose address identifies this link to `__cxa_atexit`.
 pub(super) const DSO_HANDLE_NAME: &str = "__dso_handle";
 
@@ -381,6 +391,7 @@ pub(super) fn section_bound(name: &str) -> Option<(&str, bool)> {
 fn is_provided(name: &str, sets: &BTreeMap<&str, Prot>) -> bool {
     name == GOT_NAME
         || name == DSO_HANDLE_NAME
+        || name == THREAD_BASE_NAME
         || section_bound(name).is_some_and(|(section, _)| sets.contains_key(section))
 }
 

@@ -19,10 +19,23 @@ pub struct Image {
     pub init: Option<AddrRange>,
     /// An array of functions to call at the end, **from the last to the first**.
     pub fini: Option<AddrRange>,
+    /// The thread-locals, to be given to every thread before any code runs.
+    pub threads: Option<ThreadBlock>,
     /// The names of the image.
     pub symbols: SymbolTable,
     /// What the link did.
     pub stats: LinkStats,
+}
+
+/// The thread-locals of an image, of which every thread has a copy.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ThreadBlock {
+    /// Where a thread's copy starts, from its thread pointer.
+    pub offset: i64,
+    /// The initial values, among the image's constants; possibly none.
+    pub initial: AddrRange,
+    /// The size of a copy. What has no initial value is zero.
+    pub bytes: u64,
 }
 
 /// Counts of one link.

@@ -24,6 +24,20 @@ pub struct Layout {
     pub(super) bytes: [u64; 3],
     /// The stored part of each stripe.
     pub(super) stored_bytes: [u64; 3],
+    /// The thread-locals, if there are any.
+    pub(super) threads: Option<Threads>,
+}
+
+/// The block of thread-locals of which every thread has a copy. Its initial values lie among the constants.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Threads {
+    /// Where it starts, from the start of the stripe of constants.
+    pub(super) start: u64,
+    /// Where its initial values end; the rest is zero.
+    pub(super) stored_end: u64,
+    /// Where it ends; behind the initial values that is no place in the stripe.
+    pub(super) end: u64,
+    pub(super) alignment: u64,
 }
 
 /// Marks a section that is not placed.
@@ -33,15 +47,21 @@ impl Layout {
     pub(super) fn new(graph: LinkGraph) -> Result<Layout> {
         let tables = GotPlt::collect(&graph)?;
         let mut blocks = block::collect(&graph, &tables)?;
-        let (bytes, stored_bytes) = place(&mut blocks)?;
+        let Placement { bytes, stored_bytes, threads } = place(&mut blocks)?;
         let (block_of, placed) = index(&graph, &blocks);
-        Ok(Layout { graph, tables, blocks, block_of, placed, bytes, stored_bytes })
+        Ok(Layout { graph, tables, blocks, block_of, placed, bytes, stored_bytes, threads })
     }
 
     /// How many bytes each stripe takes, in the order of [`Prot::ALL`], zero fill included.
     #[must_use]
     pub fn bytes(&self) -> [u64; 3] {
         self.bytes
+    }
+
+    /// Bytes and alignment of the block of thread-locals; 0 bytes when there are none.
+    #[must_use]
+    pub fn thread_bytes(&self) -> (u64, u64) {
+        self.threads.map_or((0, 1), |threads| (threads.end - threads.start, threads.alignment))
     }
 
     /// The first and the last of the blocks with such a rank, when there are any.
@@ -62,11 +82,35 @@ impl fmt::Debug for Layout {
     }
 }
 
-/// Gives every block its offset; returns the sizes of the stripes and of their stored parts.
-fn place(blocks: &mut [Block]) -> Result<([u64; 3], [u64; 3])> {
+/// The sizes that come out when every block has its place.
+struct Placement {
+    bytes: [u64; 3],
+    stored_bytes: [u64; 3],
+    threads: Option<Threads>,
+}
+
+/// Gives every block its offset.
+fn place(blocks: &mut [Block]) -> Result<Placement> {
     let (mut ends, mut stored) = ([0_u64; 3], [0_u64; 3]);
+    let mut threads = None;
+    let thread_blocks = blocks.iter().filter(|block| block.rank.is_thread());
+    let thread_alignment = thread_blocks.map(|block| block.alignment).max().unwrap_or(1);
     let mut last_rank = None;
     for block in blocks {
+        if block.rank.is_thread() {
+            let end = &mut ends[block.prot.index()];
+            let start = end.next_multiple_of(thread_alignment);
+            let unused =
+                Threads { start, stored_end: start, end: start, alignment: thread_alignment };
+            let threads = threads.get_or_insert(unused);
+            advance(&mut threads.end, block, block.alignment)?;
+            if block.rank.is_stored() {
+                threads.stored_end = threads.end;
+                *end = threads.end;
+                stored[block.prot.index()] = *end;
+            }
+            continue;
+        }
         let end = &mut ends[block.prot.index()];
         let alignment = match (block.rank, last_rank) {
             // The first record list starts where a word does; the others follow without a gap.
@@ -77,22 +121,28 @@ fn place(blocks: &mut [Block]) -> Result<([u64; 3], [u64; 3])> {
         if block.prot == Prot::Code && *end == 0 {
             *end = CODE_LEAD_BYTES;
         }
-        let next = end.checked_next_multiple_of(alignment).and_then(|offset| {
-            block.offset = offset;
-            offset.checked_add(block.bytes)
-        });
-        *end = next.filter(|end| *end <= STRIPE_BYTES_MAX).ok_or_else(|| {
-            Error::link(format!(
-                "the {:?} stripe would take more than {STRIPE_BYTES_MAX} bytes (a block of {} bytes \
-                 after {end} bytes)",
-                block.prot, block.bytes
-            ))
-        })?;
-        if block.rank != Rank::ZeroFill {
+        advance(end, block, alignment)?;
+        if block.rank.is_stored() {
             stored[block.prot.index()] = *end;
         }
     }
-    Ok((ends, stored))
+    Ok(Placement { bytes: ends, stored_bytes: stored, threads })
+}
+
+/// Places a block behind `end`, and moves `end` behind the block.
+fn advance(end: &mut u64, block: &mut Block, alignment: u64) -> Result<()> {
+    let next = end.checked_next_multiple_of(alignment).and_then(|offset| {
+        block.offset = offset;
+        offset.checked_add(block.bytes)
+    });
+    *end = next.filter(|end| *end <= STRIPE_BYTES_MAX).ok_or_else(|| {
+        Error::link(format!(
+            "the {:?} stripe would take more than {STRIPE_BYTES_MAX} bytes (a block of {} bytes after \
+             {end} bytes)",
+            block.prot, block.bytes
+        ))
+    })?;
+    Ok(())
 }
 
 /// The code stripe starts with this much padding. libgcc's unwinder takes a function for removed when the

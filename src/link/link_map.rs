@@ -11,6 +11,7 @@ use super::graph::{External, Global, Resolution};
 use super::layout::{Layout, NO_BLOCK};
 use super::object_file::ObjectFile;
 use super::x86_64::{GOT_ENTRY_BYTES, STUB_BYTES};
+use crate::addr::Prot;
 
 /// Where a link put everything.
 pub(super) struct LinkMap<'a> {
@@ -24,6 +25,8 @@ pub(super) struct LinkMap<'a> {
     pub(super) rooms: HashMap<&'a str, u64>,
     pub(super) got: Range<u64>,
     pub(super) stubs: Range<u64>,
+    /// Where the initial values of the thread-locals are, and how far from the thread pointer their copies.
+    pub(super) threads: Option<(u64, u64)>,
 }
 
 /// A name from outside.
@@ -39,7 +42,8 @@ pub(super) struct MappedExternal {
 pub(super) struct MappedInput<'a> {
     pub(super) object: &'a ObjectFile,
     /// For each of its sections that a program has in memory, in the order of the file, its address; `None`
-    /// for those that are not needed.
+    /// for those that are not needed. For thread-locals that of the initial values; where zeroes are not stored,
+    /// the address they would have there.
     pub(super) sections: Vec<Option<u64>>,
 }
 
@@ -71,6 +75,9 @@ impl<'a> LinkMap<'a> {
             rooms: rooms(layout, addresses),
             got: table(addresses.got, layout.tables.entries.len(), GOT_ENTRY_BYTES),
             stubs: table(addresses.stubs, layout.tables.stubs.len(), STUB_BYTES),
+            threads: layout.threads.map(|threads| {
+                (bases[Prot::Constants.index()].wrapping_add(threads.start), addresses.threads)
+            }),
         }
     }
 }

@@ -3,15 +3,16 @@
 //! A link is a straight road; nothing on it looks back:
 //!
 //! 1. [`ObjectFile::parse`] and [`Archive::parse`] read and check files, once. (`elf`, `edge`,
-//!    `x86_64`)
+//!    `x86_64`, `thread_code`)
 //! 2. [`LinkGraph::add_object`] and [`LinkGraph::add_archive`] resolve names among the objects of one
 //!    batch: strong, weak, common, COMDAT. (`graph`, `resolve`)
 //! 3. [`LinkGraph::undefined`] says what is missing; [`LinkGraph::define_external`] is told where it is.
 //! 4. [`LinkGraph::layout`] drops what was overridden, refuses what cannot be linked, makes the GOT and
 //!    the stubs, packs `.eh_frame`, and gives every block its place in one of three stripes: code,
 //!    constants, data. From here on nothing is added. (`strip`, `check`, `got_plt`, `eh_frame`, `block`, `layout`)
-//! 5. [`Layout::fixup`] is told where the stripes will be, and computes every field. (`addresses`, `fixup`)
-//! 6. [`Image`] is plain data: the bytes of the stripes, what to run at start and end, and a
+//! 5. [`Layout::fixup`] is told where the stripes will be, and how far from the thread pointer the
+//!    thread-locals; it computes every field. (`addresses`, `fixup`)
+//! 6. [`Image`] is plain data: the bytes of the stripes, what to do at start and end, and a
 //!    [`SymbolTable`]. (`image`, `symbol_table`)
 //! 7. In debug builds an independent checker compares the image with the files once more. (`link_map`, `verify`)
 //!
@@ -41,12 +42,13 @@ mod strip;
 mod symbol_table;
 #[cfg(test)]
 mod tests;
+mod thread_code;
 mod verify;
 mod x86_64;
 
 pub use archive::Archive;
 pub use graph::{Export, External, LinkGraph, Undefined};
-pub use image::{Image, LinkStats};
+pub use image::{Image, LinkStats, ThreadBlock};
 pub use layout::Layout;
 pub use object_file::ObjectFile;
 pub use symbol_table::{Definition, SymbolTable};

@@ -63,7 +63,7 @@ pub(super) enum Role {
     InitArray { priority: u32, reversed: bool },
     /// Functions to call at the end, last to first; `reversed` as for `InitArray`.
     FiniArray { priority: u32, reversed: bool },
-    /// The initial image of thread-locals.
+    /// Give every thread a copy.
     Thread,
 }
 
@@ -178,6 +178,12 @@ impl ObjectFile {
         &self.0.symbols[index as usize]
     }
 
+    /// True when a symbol is a thread-local of this object.
+    pub(super) fn is_thread(&self, index: u32) -> bool {
+        matches!(self.symbol(index).place, Place::Section(section)
+            if matches!(self.section(section).role, Role::Thread))
+    }
+
     pub(super) fn groups(&self) -> &[Group] {
         &self.0.groups
     }
@@ -208,6 +214,13 @@ impl fmt::Debug for ObjectFile {
             .field("sections", &self.0.sections.len())
             .field("symbols", &self.0.symbols.len())
             .finish_non_exhaustive()
+    }
+}
+
+impl Section {
+    /// True when it holds zeroes only, so that none of it need be stored.
+    pub(super) fn is_all_zero(&self) -> bool {
+        self.content.is_none() && self.edges.is_empty()
     }
 }
 

@@ -29,12 +29,14 @@ pub struct SymbolTable {
 /// A definition that others may use.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Definition {
-    /// Where it is.
+    /// Where it is. For a thread-local its offset from the thread pointer, in two's complement.
     pub address: ExecutorAddr,
     /// The size its object claims; may be 0.
     pub bytes: u64,
     /// True for functions.
     pub callable: bool,
+    /// True for thread-locals.
+    pub thread: bool,
     /// True when a definition elsewhere may take its place.
     pub weak: bool,
 }
@@ -97,16 +99,18 @@ impl SymbolTable {
             if *global.name == *DSO_HANDLE_NAME {
                 self.dso_handle = Some(address);
             }
-            let (bytes, callable, weak) = match global.resolution {
-                Resolution::Here { input, symbol, weak } => {
-                    let symbol = graph.inputs[input as usize].object.symbol(symbol);
-                    (symbol.bytes, symbol.kind == SymbolKind::Function, weak)
+            let (bytes, callable, thread, weak) = match global.resolution {
+                Resolution::Here { input, symbol: id, weak } => {
+                    let object = &graph.inputs[input as usize].object;
+                    let symbol = object.symbol(id);
+                    let callable = symbol.kind == SymbolKind::Function;
+                    (symbol.bytes, callable, object.is_thread(id), weak)
                 }
-                Resolution::Common { bytes, .. } => (bytes, false, true),
+                Resolution::Common { bytes, .. } => (bytes, false, false, true),
                 Resolution::None | Resolution::External(_) => continue,
             };
             if !global.hidden {
-                let definition = Definition { address, bytes, callable, weak };
+                let definition = Definition { address, bytes, callable, thread, weak };
                 self.definitions.insert(Arc::clone(&global.name), definition);
             }
         }

@@ -1,6 +1,7 @@
 //! x86-64: its relocations, its stub, and the two instruction rewrites that save a load.
 //!
-//! Invariant: everything the linker knows about this architecture is in this file.
+//! Invariant: everything the linker knows about this architecture is in this file and, as far as it has to
+//! do with thread-locals, in `thread_code`.
 
 use super::edge::{Edge, EdgeKind, Formula, Range, ThreadModel};
 use Formula::{

@@ -4,7 +4,7 @@ use std::num::NonZeroUsize;
 use std::os::fd::AsFd;
 use std::ptr::NonNull;
 
-use nix::sys::mman::{MapFlags, ProtFlags, mmap, mmap_anonymous, munmap};
+use nix::sys::mman::{MapFlags, ProtFlags, mmap, mmap_anonymous, mprotect, munmap};
 
 use crate::addr::Prot;
 use crate::error::{Error, Result};
@@ -65,6 +65,26 @@ impl Reservation {
         unsafe { mmap(Some(at), size, protection, flags, file, 0) }.map_err(during)?;
         Ok(())
     }
+}
+
+/// Makes whole pages of this process readable and writable, and nothing else.
+///
+/// # Errors
+///
+/// When the range is not whole pages, or the kernel refuses.
+///
+/// # Safety
+///
+/// Nobody may rely on the bytes to stay as they are.
+pub(crate) unsafe fn make_writable(start: u64, bytes: u64) -> Result<()> {
+    let during = |errno| Error::os(format!("making {bytes} bytes at {start:#x} writable"), errno);
+    let at = usize::try_from(start).ok().and_then(NonZeroUsize::new);
+    let (Some(at), Ok(size)) = (at, usize::try_from(bytes)) else {
+        return Err(during(nix::errno::Errno::EINVAL));
+    };
+    let at = NonNull::<std::ffi::c_void>::without_provenance(at);
+    // SAFETY: the caller vouches for the range.
+    unsafe { mprotect(at, size, ProtFlags::PROT_READ | ProtFlags::PROT_WRITE) }.map_err(during)
 }
 
 impl Drop for Reservation {

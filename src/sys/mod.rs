@@ -10,4 +10,5 @@ pub(crate) mod map;
 pub(crate) mod memfd;
 pub(crate) mod process;
 pub(crate) mod socket;
+pub(crate) mod thread;
 pub(crate) mod trap;

@@ -12,7 +12,7 @@ use crate::addr::Prot;
 use crate::error::{Error, Result};
 use crate::link::edge::{Edge, Formula};
 use crate::link::object_file::{Place, Role};
-use crate::link::{eh_frame, x86_64};
+use crate::link::{eh_frame, thread_code, x86_64};
 
 type Relocation = elf::Rela64<LittleEndian>;
 
@@ -119,6 +119,16 @@ impl Reader<'_> {
             let addend = relocation.r_addend(LE);
             let kind = x86_64::refine(kind, code, offset, addend);
             edges.push(Edge { offset, target, addend, kind });
+        }
+        if edges.iter().any(|edge| matches!(edge.kind.formula, Formula::Thread(_))) {
+            let symbol = |edge: &Edge| &self.symbols[edge.target as usize];
+            let is_tls_get_addr = |edge: &Edge| {
+                symbol(edge).global.as_deref().is_some_and(|name| name == "__tls_get_addr")
+            };
+            edges = thread_code::settle(code, edges, is_tls_get_addr).map_err(|(edge, what)| {
+                let (name, symbol) = (edge.kind.name, self.text(symbol(&edge).name));
+                at(format!("offset {:#x}: {name} against `{symbol}`: {what}", edge.offset))
+            })?;
         }
         self.sections[slot].edges.append(&mut edges);
         Ok(())

@@ -61,8 +61,9 @@ impl Reader<'_> {
             return Err(at("compressed, which a loaded section must not be".to_owned()));
         }
         let executable = flags.contains(elf::SHF_EXECINSTR);
-        let relro = is_relro(text, header);
-        let writable = flags.contains(elf::SHF_WRITE) && !relro;
+        // Of thread-locals only the initial values are loaded, from which threads get their copies.
+        let constant = is_relro(text, header) || flags.contains(elf::SHF_TLS);
+        let writable = flags.contains(elf::SHF_WRITE) && !constant;
         if executable && flags.contains(elf::SHF_WRITE) {
             return Err(at("writable and executable; split it into code and data".to_owned()));
         }

@@ -13,7 +13,7 @@ use object::read::elf::Sym;
 use super::{LE, Reader};
 use crate::error::Result;
 use crate::limits::PAGE_BYTES;
-use crate::link::object_file::{Name, Place, Symbol, SymbolKind};
+use crate::link::object_file::{Name, Place, Role, Symbol, SymbolKind};
 
 type ElfSymbol = elf::Sym64<LittleEndian>;
 
@@ -63,6 +63,15 @@ impl Reader<'_> {
                         "offset {value} is past the {size} bytes of its section"
                     )));
                 }
+                let is_thread = matches!(self.sections[section as usize].role, Role::Thread);
+                if kind == SymbolKind::Thread && !is_thread {
+                    return Err(at(
+                        "thread-local, but not in a section of thread-locals".to_owned()
+                    ));
+                }
+            }
+            Place::Common if kind == SymbolKind::Thread => {
+                return Err(at("common, but thread-local; recompile with -fno-common".to_owned()));
             }
             Place::Common if !value.is_power_of_two() || value > PAGE_BYTES => {
                 return Err(at(format!(

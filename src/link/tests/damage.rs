@@ -15,7 +15,7 @@ fn attempt(bytes: &[u8]) -> Result<Image> {
         // A controller has no room for it.
         return Err(Error::link("too large"));
     }
-    layout.fixup(BASES.map(ExecutorAddr::new))
+    layout.fixup(BASES.map(ExecutorAddr::new), THREAD_OFFSET)
 }
 
 /// A small object that has a bit of everything.

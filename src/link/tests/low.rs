@@ -12,14 +12,14 @@ const LOW_BASES: [u64; 3] = [0x1000_0000, 0x1400_0000, 0x1800_0000];
 const LOW: u64 = 0x2000_0040;
 
 fn function(address: u64) -> External {
-    External { address: ExecutorAddr::new(address), callable: true }
+    External { address: ExecutorAddr::new(address), callable: true, thread: false }
 }
 
 /// Links one object at `bases` with the function `f` outside.
 fn link_with_f(object: &ObjectFile, bases: [u64; 3], f: u64) -> Result<Image> {
     let mut graph = graph(&[object])?;
     graph.define_external("f", function(f));
-    graph.layout()?.fixup(bases.map(ExecutorAddr::new))
+    graph.layout()?.fixup(bases.map(ExecutorAddr::new), 0)
 }
 
 /// The bytes of an image at `bases` from an address on.
@@ -85,7 +85,7 @@ fn the_checker_looks_behind_the_stubs() {
         graph.define_external("g", function(FAR + 16));
         let mut layout = graph.layout().unwrap();
         plant(&mut layout);
-        layout.fixup(LOW_BASES.map(ExecutorAddr::new))
+        layout.fixup(LOW_BASES.map(ExecutorAddr::new), 0)
     };
     assert!(attempt(|_| ()).is_ok());
     let plants: [fn(&mut Layout); 3] = [
@@ -141,7 +141,7 @@ fn data_out_of_reach_is_refused_and_the_flags_are_named() {
     let object = compile("data.o", "-O2 -fno-pic", source);
     let mut graph = graph(&[&object]).unwrap();
     graph.define_external("variable", ExecutorAddr::new(FAR));
-    let error = failure(graph.layout().unwrap().fixup(LOW_BASES.map(ExecutorAddr::new)));
+    let error = failure(graph.layout().unwrap().fixup(LOW_BASES.map(ExecutorAddr::new), 0));
     let error = error.to_string();
     for part in ["data.o", ".text", "R_X86_64_32", "`variable`", "-fPIC", "-mcmodel=large"] {
         assert!(error.contains(part), "{part} is missing in: {error}");
@@ -171,7 +171,7 @@ fn unwind_information_may_name_a_personality_in_32_bits() {
     for need in graph.undefined() {
         graph.define_external(&need.name, function(FAR));
     }
-    let image = graph.layout().unwrap().fixup(LOW_BASES.map(ExecutorAddr::new)).unwrap();
+    let image = graph.layout().unwrap().fixup(LOW_BASES.map(ExecutorAddr::new), 0).unwrap();
     let frames = image.eh_frame.unwrap();
     assert_eq!(stored(&image, LOW_BASES, frames.start.get())[9..13], *b"zPLR", "the first record");
     let personality = stored(&image, LOW_BASES, frames.start.get() + 19).first_chunk().unwrap();

@@ -15,11 +15,15 @@ mod low;
 mod placement;
 mod relocations;
 mod resolution;
+mod thread_locals;
 mod unwind;
 mod verification;
 
 /// Where test images are linked to: three stripes within 1 GiB, above 4 GiB.
 const BASES: [u64; 3] = [0x7f00_0000_0000, 0x7f00_1000_0000, 0x7f00_2000_0000];
+
+/// Where threads have their copies of thread-locals, from their thread pointers.
+const THREAD_OFFSET: i64 = -0x3000;
 
 /// An address outside of every image that 32 bits do not reach.
 const FAR: u64 = 0x5555_0000_1230;
@@ -87,7 +91,7 @@ fn finish(mut graph: LinkGraph, externals: &[(&str, u64)]) -> Result<Image> {
     for (name, address) in externals {
         graph.define_external(name, ExecutorAddr::new(*address));
     }
-    graph.layout()?.fixup(BASES.map(ExecutorAddr::new))
+    graph.layout()?.fixup(BASES.map(ExecutorAddr::new), THREAD_OFFSET)
 }
 
 /// The error of a link that must not succeed.

@@ -69,7 +69,7 @@ fn zero_fill_is_not_stored_but_counted() {
     let layout = graph(&[&object]).unwrap().layout().unwrap();
     let bytes = layout.bytes();
     assert!(bytes[Prot::Data.index()] >= (1 << 24) + 4);
-    let image = layout.fixup(BASES.map(ExecutorAddr::new)).unwrap();
+    let image = layout.fixup(BASES.map(ExecutorAddr::new), THREAD_OFFSET).unwrap();
     assert_eq!(image.bytes, bytes);
     assert!(image.stripes[Prot::Data.index()].len() < 4096);
     assert_eq!(stripe_of(&image, address_of(&image, "big") + (1 << 24) - 1), Some(Prot::Data));
@@ -145,10 +145,10 @@ fn the_dso_handle_is_made_unless_it_is_given() {
 #[test]
 fn bases_have_to_be_pages() {
     let layout = || graph(&[&compile("a.o", "", "int x = 1;")]).unwrap().layout().unwrap();
-    let error = failure(layout().fixup([0x1000, 0x2000, 0x3008].map(ExecutorAddr::new)));
+    let error = failure(layout().fixup([0x1000, 0x2000, 0x3008].map(ExecutorAddr::new), 0));
     assert!(error.is_invalid_argument(), "{error}");
     let last_page = u64::MAX - 4095;
-    assert!(layout().fixup([0x1000, 0x2000, last_page].map(ExecutorAddr::new)).is_ok());
+    assert!(layout().fixup([0x1000, 0x2000, last_page].map(ExecutorAddr::new), 0).is_ok());
 }
 
 #[test]

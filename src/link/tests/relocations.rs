@@ -319,17 +319,7 @@ fn only_code_with_32_bit_addresses_asks_for_low_memory() {
 }
 
 #[test]
-fn thread_locals_and_indirect_functions_are_refused_by_name() {
-    let source = "__thread int counter; int f(void) { return counter; }";
-    for flags in ["-O2", "-O2 -fPIC", "-O2 -fPIC -mtls-dialect=gnu2"] {
-        let error = failure(link(&[&compile("tls.o", flags, source)], &[("__tls_get_addr", FAR)]));
-        let error = error.to_string();
-        assert!(error.contains("tls.o") && error.contains("`counter`"), "{error}");
-        assert!(error.contains("R_X86_64_"), "{error}");
-    }
-    let unused = compile("tls.o", "-O2", "__thread int unused_one = 4;");
-    assert!(failure(link(&[&unused], &[])).to_string().contains("unused_one"));
-
+fn indirect_functions_are_refused_by_name() {
     let source = "static int one(void) { return 1; } static void *pick(void) { return one; }
         int chosen(void) __attribute__((ifunc(\"pick\")));";
     let error = failure(link(&[&compile("ifunc.o", "-O2", source)], &[])).to_string();

@@ -40,6 +40,28 @@ const MAIN: &str = "
     .cfi_endproc
     .weak weak_one
     weak_one: ret
+    threads: .byte 0x66
+    leaq counted@tlsgd(%rip), %rdi
+    .word 0x6666
+    rex64
+    call __tls_get_addr@PLT
+    leaq zeroed@tlsld(%rip), %rdi
+    call *__tls_get_addr@GOTPCREL(%rip)
+    leaq zeroed@dtpoff(%rax), %rax
+    movq counted@gottpoff(%rip), %r9
+    addq zeroed@gottpoff(%rip), %r12
+    addq zeroed@gottpoff(%rip), %r13
+    cmpq counted@gottpoff(%rip), %rdx
+    leaq zeroed@tlsdesc(%rip), %rax
+    call *zeroed@tlscall(%rax)
+    movl %fs:zeroed@tpoff+4, %eax
+    ret
+    .section .tdata,\"awT\",@progbits
+    .balign 8
+    counted: .quad main
+    .section .tbss,\"awT\",@nobits
+    .balign 32
+    zeroed: .zero 40
     .section .rodata
     .balign 32
     text: .asciz \"some constant bytes\"
@@ -84,7 +106,7 @@ const OTHER: &str = "
     .cfi_endproc
     weak_one: ret
     .section .text.odd,\"ax\"
-    .byte 1, 2, 3
+    .byte 1, 2, 3, 4, 5
     .section .text.wide,\"ax\"
     .balign 64
     wide: nop
@@ -131,7 +153,8 @@ fn attempt(files: &[Vec<u8>; 2], plant: Option<Plant>) -> std::result::Result<Ve
     if let Some(Plant::Layout(plant)) = plant {
         plant(&mut layout);
     }
-    let (mut image, addresses) = layout.compute(BASES.map(ExecutorAddr::new)).unwrap();
+    let (mut image, addresses) =
+        layout.compute(BASES.map(ExecutorAddr::new), THREAD_OFFSET).unwrap();
     if let Some(Plant::Image(plant)) = plant {
         plant(&mut image);
     }
@@ -169,7 +192,7 @@ fn a_sound_link_is_found_sound() {
 #[test]
 fn planted_mistakes_are_found() {
     use Plant::{Image, Layout, Read};
-    let plants: [(&str, Plant); 34] = [
+    let plants: [(&str, Plant); 40] = [
         // Reading: the file says something else.
         ("a wrong addend", Read(0, |p| section(p, ".text").edges[3].addend += 1)),
         ("a wrong addend of a load", Read(0, |p| section(p, ".text").edges[6].addend += 8)),
@@ -251,12 +274,21 @@ fn planted_mistakes_are_found() {
         ("less alignment", Read(1, |p| section(p, ".text.wide").alignment = 1)),
         ("data among constants", Read(0, |p| section(p, ".data").prot = Prot::Constants)),
         ("constants among code", Read(0, |p| section(p, ".rodata").prot = Prot::Code)),
+        ("less alignment of thread-locals", Read(0, |p| section(p, ".tbss").alignment = 1)),
+        ("zeroes of threads without room", Read(0, |p| section(p, ".tbss").bytes = 8)),
+        (
+            "a thread-local that is somewhere else",
+            Read(0, |p| {
+                let zeroed = symbol(p, "zeroed");
+                p.symbols[zeroed].value += 8;
+            }),
+        ),
         ("zero fill that overlaps", Read(1, |p| section(p, ".bss.one").bytes = 1)),
         (
             "the bytes of another section",
             Read(1, |p| {
                 let content = section(p, ".text.wide").content.clone();
-                section(p, ".text.odd").content = content.map(|range| range.start..range.start + 3);
+                section(p, ".text.odd").content = content.map(|range| range.start..range.start + 5);
             }),
         ),
         (
@@ -294,6 +326,9 @@ fn planted_mistakes_are_found() {
         ),
         ("a bound that is elsewhere", Layout(|l| l.placed.values_mut().for_each(|at| at.1 += 8))),
         // The image.
+        ("thread-locals left out", Image(|i| i.threads = None)),
+        ("too few thread-locals", Image(|i| i.threads.as_mut().unwrap().bytes -= 8)),
+        ("thread-locals that are elsewhere", Image(|i| i.threads.as_mut().unwrap().offset += 8)),
         ("initialisers left out", Image(|i| i.init = None)),
         ("functions of the end run at start", Image(|i| i.fini = i.init)),
         ("no unwind records", Image(|i| i.eh_frame = None)),
@@ -315,12 +350,13 @@ fn no_byte_of_an_image_can_change_unseen() {
         graph.define_external(name, ExecutorAddr::new(address));
     }
     let layout = graph.layout().unwrap();
-    let (mut image, addresses) = layout.compute(BASES.map(ExecutorAddr::new)).unwrap();
+    let (mut image, addresses) =
+        layout.compute(BASES.map(ExecutorAddr::new), THREAD_OFFSET).unwrap();
     let map = LinkMap::new(&layout, &addresses, BASES);
     assert!(verify(&map, &image).is_ok());
     let mut used = [0_usize; 3];
     for block in &layout.blocks {
-        if block.offset < layout.stored_bytes[block.prot.index()] {
+        if block.rank.is_stored() {
             used[block.prot.index()] += usize::try_from(block.bytes).unwrap();
         }
     }

@@ -107,7 +107,7 @@ impl Fields<'_, '_> {
             let first = relocations.partition_point(|one| one.offset < offset);
             let last = relocations.partition_point(|one| one.offset < offset + 8);
             let fields = &relocations[first..last];
-            let windows = Windows::new(fields, false, offset, 8)?;
+            let windows = Windows::new(fields, &[], offset, 8)?;
             for (id, relocation) in fields.iter().enumerate() {
                 if windows.is_entangled(id) {
                     verified.entangled += 1;

@@ -38,8 +38,9 @@ pub(super) fn field_bytes(kind: u32) -> Option<u64> {
     Some(match kind {
         14 | 15 => 1,
         12 | 13 => 2,
-        2 | 3 | 4 | 9 | 10 | 11 | 26 | 32 | 39..=42 => 4,
-        1 | 24 | 25 | 27..=31 | 33 => 8,
+        2 | 3 | 4 | 9 | 10 | 11 | 19..=23 | 26 | 32 | 34 | 39..=42 => 4,
+        1 | 17 | 18 | 24 | 25 | 27..=31 | 33 => 8,
+        35 => 0,
         _ => return None,
     })
 }
@@ -104,6 +105,7 @@ impl Fields<'_, '_> {
                 self.entry(base.wrapping_add(found).wrapping_sub(addend.cast_unsigned()), target)
             }
             41 | 42 => self.got_load(field, target),
+            17..=23 | 34 | 35 => self.check_thread(field, target),
             _ => Err("the checker does not know this relocation".to_owned()),
         }
     }
@@ -176,7 +178,7 @@ impl Fields<'_, '_> {
     }
 
     /// There is an entry of the GOT at `entry`, and it holds `target`.
-    fn entry(&self, entry: u64, target: u64) -> Result<(), Fault> {
+    pub(super) fn entry(&self, entry: u64, target: u64) -> Result<(), Fault> {
         let start = self.map.got.start;
         if !self.map.got.contains(&entry) || !entry.wrapping_sub(start).is_multiple_of(8) {
             return Err(format!("{entry:#x} is no entry of the GOT"));
@@ -195,13 +197,13 @@ impl Fields<'_, '_> {
         same(wanted, if signed == wanted { signed } else { unsigned })
     }
 
-    fn unsigned<const N: usize>(&self, place: u64) -> Result<u64, Fault> {
+    pub(super) fn unsigned<const N: usize>(&self, place: u64) -> Result<u64, Fault> {
         let bytes = self.memory.read::<N>(place);
         let bytes = bytes.ok_or_else(|| format!("its field at {place:#x} is not in the image"))?;
         Ok(bytes.iter().rev().fold(0, |value, byte| value << 8 | u64::from(*byte)))
     }
 
-    fn signed<const N: usize>(&self, place: u64) -> Result<u64, Fault> {
+    pub(super) fn signed<const N: usize>(&self, place: u64) -> Result<u64, Fault> {
         let value = self.unsigned::<N>(place)?;
         let sign = 1_u64 << (8 * N - 1);
         Ok((value ^ sign).wrapping_sub(sign))

@@ -97,7 +97,7 @@ impl Fields<'_, '_> {
         if found.len() != wanted.len() {
             return Err(format!("the record at {place:#x} is not stored"));
         }
-        let windows = Windows::new(relocations, false, start, found.len())?;
+        let windows = Windows::new(relocations, &[], start, found.len())?;
         for (id, relocation) in relocations.iter().enumerate() {
             if windows.is_entangled(id) {
                 verified.entangled += 1;

@@ -5,7 +5,7 @@
 //! where things are ([`LinkMap`]) and what names from outside mean; what a name means, which sections and
 //! unwind records are needed, what runs in which order, and what every relocated field has to hold, it derives
 //! a second time, and then reads the image as a processor, an unwinder and a loader would. (`raw`, `names`,
-//! `sections`, `windows`, `fields`, `frames`, `arrays`)
+//! `sections`, `windows`, `fields`, `threads`, `frames`, `arrays`)
 //!
 //! Every link of a debug build is checked; see [`Layout::fixup_and_verify`] for other builds.
 //!
@@ -20,6 +20,7 @@ mod memory;
 mod names;
 mod raw;
 mod sections;
+mod threads;
 mod windows;
 
 use std::collections::HashSet;
@@ -58,7 +59,7 @@ pub(super) fn verify(map: &LinkMap<'_>, image: &Image) -> Result<Verified, Fault
     let mut signatures = HashSet::new();
     let mut objects = Vec::with_capacity(map.inputs.len());
     for input in &map.inputs {
-        let object = Object::read(input, &mut signatures);
+        let object = Object::read(input, map.threads, &mut signatures);
         objects.push(object.map_err(|what| format!("{}: {what}", input.object.name()))?);
     }
     let names = Names::new(map, &objects)?;
@@ -69,6 +70,7 @@ pub(super) fn verify(map: &LinkMap<'_>, image: &Image) -> Result<Verified, Fault
     }
     let eh_frame = image.eh_frame.map(bounds);
     sections::check_room(&fields, eh_frame)?;
+    fields.check_threads(image.threads)?;
     for (number, object) in objects.iter().enumerate() {
         let checked = fields.check_sections(number, &mut verified);
         checked.map_err(|what| format!("{}: {what}", object.name))?;

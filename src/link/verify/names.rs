@@ -17,6 +17,8 @@ pub(super) struct Object<'a> {
     pub(super) at: Vec<Option<u64>>,
     /// The sections of which an earlier object gave the copy that stays.
     pub(super) duplicate: Vec<bool>,
+    /// What makes the offset of a thread-local out of the address of its initial value.
+    pub(super) thread_shift: u64,
 }
 
 /// The names of a link.
@@ -43,6 +45,7 @@ pub(super) enum Meaning {
 impl<'a> Object<'a> {
     pub(super) fn read(
         input: &MappedInput<'a>,
+        threads: Option<(u64, u64)>,
         signatures: &mut HashSet<&'a [u8]>,
     ) -> Result<Object<'a>, Fault> {
         let raw = Raw::read(input.object.bytes())?;
@@ -58,7 +61,8 @@ impl<'a> Object<'a> {
             return Err("fewer sections are loaded than were mapped".to_owned());
         }
         let duplicate = duplicates(&raw, signatures).ok_or("a section group cannot be read")?;
-        Ok(Object { name: input.object.name(), raw, at, duplicate })
+        let thread_shift = threads.map_or(0, |(at, offset)| offset.wrapping_sub(at));
+        Ok(Object { name: input.object.name(), raw, at, duplicate, thread_shift })
     }
 
     /// True when the object itself says where the symbol is, in something that is not a duplicate.
@@ -179,6 +183,8 @@ impl<'v, 'a> Names<'v, 'a> {
         let set = |prefix: &[u8]| self.sets.get(symbol.name.strip_prefix(prefix)?);
         let made = match symbol.name {
             b"_GLOBAL_OFFSET_TABLE_" => Some(self.global_offset_table),
+            // Code adds it to the thread pointer.
+            b"_TLS_MODULE_BASE_" => Some(0),
             name => self.room(name),
         };
         let made = made.or_else(|| Some(set(b"__start_")?.0));
@@ -239,10 +245,14 @@ impl Meaning {
     }
 }
 
-/// Where a symbol is whose object says so.
+/// Where a symbol is whose object says so; how far from the thread pointer for a thread-local.
 pub(super) fn own_address(object: &Object<'_>, symbol: &Symbol<'_>) -> Option<u64> {
     match symbol.home {
-        Home::Section(section) => Some(object.at[section]?.wrapping_add(symbol.value)),
+        Home::Section(section) => {
+            let is_thread = object.raw.sections[section].is_thread();
+            let shift = if is_thread { object.thread_shift } else { 0 };
+            Some(object.at[section]?.wrapping_add(symbol.value).wrapping_add(shift))
+        }
         Home::Absolute => Some(symbol.value),
         // The symbol at index 0.
         Home::Undefined | Home::Common => Some(0),

@@ -8,7 +8,7 @@ use super::memory::{CODE, DATA};
 use super::names::{Meaning, Names, Object};
 use super::raw::{Home, NO_BITS, Section, WRITE};
 use super::windows::Windows;
-use super::{Fault, Verified, arrays, say};
+use super::{Fault, Verified, arrays, say, threads};
 
 impl Fields<'_, '_> {
     /// Checks all sections of an object.
@@ -60,6 +60,10 @@ impl Fields<'_, '_> {
     }
 
     fn check_place(&self, section: &Section<'_>, at: u64) -> Result<(), Fault> {
+        if section.is_thread() && section.kind == NO_BITS {
+            // It may be nowhere; see `check_threads`.
+            return Ok(());
+        }
         let bytes = if section.is_eh_frame() { 0 } else { section.bytes };
         let stripe = self.memory.stripe(at, bytes);
         let stripe = stripe.ok_or_else(|| format!("{bytes} bytes at {at:#x} are in no stripe"))?;
@@ -87,12 +91,15 @@ impl Fields<'_, '_> {
         let raw = &self.objects[number].raw;
         let section = &raw.sections[index];
         let code = if section.is_executable() { section.content } else { &[] };
-        let relocations = raw.relocations(index);
+        let relocations = threads::without_calls(code, raw.relocations(index));
         let stored = self.memory.stored(at, section.bytes).unwrap_or_default();
+        if section.is_thread() && section.kind == NO_BITS && relocations.is_empty() {
+            return Ok(());
+        }
         if section.kind != NO_BITS && stored.len() != section.content.len() {
             return Err(format!("{} of its {} bytes are stored", stored.len(), section.bytes));
         }
-        let windows = Windows::new(&relocations, !code.is_empty(), 0, stored.len())?;
+        let windows = Windows::new(&relocations, code, 0, stored.len())?;
         for (id, relocation) in relocations.into_iter().enumerate() {
             if windows.is_entangled(id) {
                 verified.entangled += 1;
@@ -114,6 +121,7 @@ impl Fields<'_, '_> {
 fn may_be_constant(section: &Section<'_>) -> bool {
     let name = section.name;
     section.is_eh_frame()
+        || section.is_thread()
         || arrays::kind(section).is_some()
         || name.starts_with(b".got")
         || [&b".data.rel.ro"[..], b".ldata.rel.ro", b".bss.rel.ro"]
@@ -160,7 +168,10 @@ pub(super) fn check_room(
 
 fn take_sections(object: &Object<'_>, take: &mut impl FnMut(u64, u64, String)) {
     for (section, at) in object.raw.sections.iter().zip(&object.at) {
-        if let (Some(at), false) = (at, section.is_eh_frame()) {
+        let is_stored_thread = section.is_thread() && section.kind != NO_BITS;
+        if let (Some(at), false) = (at, section.is_eh_frame())
+            && (is_stored_thread || !section.is_thread())
+        {
             take(*at, section.bytes, format!("{}: section {}", object.name, say(section.name)));
         }
     }

@@ -7,6 +7,7 @@ use std::ops::Range;
 use super::Fault;
 use super::fields::field_bytes;
 use super::raw::Relocation;
+use super::threads;
 
 /// The windows of some relocations, which are sorted by offset.
 pub(super) struct Windows {
@@ -16,10 +17,10 @@ pub(super) struct Windows {
 
 impl Windows {
     /// Finds the windows in the `bytes` bytes from `start` on. A window is the field of a relocation, with the
-    /// instruction in front of it where that may be rewritten.
+    /// instructions around it where those may be rewritten. `code` are the instructions of the section.
     pub(super) fn new(
         relocations: &[Relocation],
-        is_code: bool,
+        code: &[u8],
         start: u64,
         bytes: usize,
     ) -> Result<Windows, Fault> {
@@ -27,10 +28,15 @@ impl Windows {
         for relocation in relocations {
             let Relocation { kind, offset, .. } = *relocation;
             let size = field_bytes(kind).ok_or_else(|| format!("unknown relocation {kind}"))?;
-            let lead = if is_code && matches!(kind, 41 | 42) { 2 } else { 0 };
             let to = |at: u64| usize::try_from(at.checked_sub(start)?).ok();
-            let window =
-                to(offset.saturating_sub(lead).max(start)).zip(to(offset.saturating_add(size)));
+            let rewritten = match kind {
+                _ if code.is_empty() => None,
+                41 | 42 => Some(offset.saturating_sub(2)..offset.saturating_add(size)),
+                _ => threads::window(code, relocation),
+            };
+            let Range { start: first, end } =
+                rewritten.unwrap_or(offset..offset.saturating_add(size));
+            let window = to(first.max(start)).zip(to(end));
             let window = window.filter(|(_, end)| *end <= bytes);
             let (from, end) = window.ok_or_else(|| {
                 format!("relocation {kind} at offset {offset:#x} is outside, or crosses a border")

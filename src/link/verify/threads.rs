@@ -1,0 +1,240 @@
+//! Thread-locals: where they are, and that the code around a relocation reaches them.
+//!
+//! An offset counts from the thread pointer. Code that asked a function for the address of a thread-local was
+//! rewritten; what it became is read as the processor would execute it, instruction by instruction.
+//!
+//! Invariant: knows the sequences before and after from the processor supplement, not from the linker.
+
+use std::ops::Range;
+
+use super::fields::{Field, Fields};
+use super::names::Object;
+use super::raw::{NO_BITS, Relocation, Section, THREAD};
+use super::{Fault, say};
+use crate::link::ThreadBlock;
+
+impl Section<'_> {
+    /// True for thread-locals.
+    pub(super) fn is_thread(&self) -> bool {
+        self.flags & THREAD != 0
+    }
+}
+
+/// The bytes of code, from the start of the section, that a relocation about thread-locals changes.
+pub(super) fn window(code: &[u8], relocation: &Relocation) -> Option<Range<u64>> {
+    let Relocation { offset, kind, .. } = *relocation;
+    let field = usize::try_from(offset).ok()?;
+    let behind = code.get(field..)?.get(4..).unwrap_or_default();
+    let end = offset + 4;
+    Some(match kind {
+        // lea x(%rip),%rdi and a call; the first may have a prefix
+        19 | 20 => {
+            let first = field.checked_sub(4).and_then(|at| code.get(at));
+            let is_long = kind == 19 && first == Some(&0x66);
+            let call = match behind {
+                [0xe8, ..] => 5,
+                [0x67, 0xe8, ..] | [0xff, 0x15, ..] => 6,
+                [0x66, 0x66, 0x48, 0xe8, ..]
+                | [0x66, 0x48, 0x67, 0xe8, ..]
+                | [0x66, 0x48, 0xff, 0x15, ..] => 8,
+                // movabs, add, call
+                [0x48, 0xb8, ..] => 15,
+                _ => return None,
+            };
+            offset.checked_sub(if is_long { 4 } else { 3 })?..end + call
+        }
+        // An instruction of seven bytes.
+        22 | 34 => offset.checked_sub(3)?..end,
+        // call *(%rax)
+        35 => offset..offset + 2,
+        _ => return None,
+    })
+}
+
+/// The relocations without those of calls that go away with the code in front of them.
+pub(super) fn without_calls(code: &[u8], relocations: Vec<Relocation>) -> Vec<Relocation> {
+    let mut end = 0;
+    let stays = |relocation: &Relocation| {
+        if relocation.offset < end {
+            return false;
+        }
+        if matches!(relocation.kind, 19 | 20) {
+            end = window(code, relocation).map_or(0, |window| window.end);
+        }
+        true
+    };
+    relocations.into_iter().filter(stays).collect()
+}
+
+impl Fields<'_, '_> {
+    /// Checks that every thread-local is in the block, at its alignment, and that none overlap.
+    pub(super) fn check_threads(&self, block: Option<ThreadBlock>) -> Result<(), Fault> {
+        let told = block.map(|block| (block.initial.start.get(), block.offset.cast_unsigned()));
+        if told != self.map.threads {
+            return Err(format!("the thread-locals are said to be at {told:x?}"));
+        }
+        let mut taken: Vec<(u64, u64, String)> = Vec::new();
+        for object in self.objects {
+            for (section, at) in object.raw.sections.iter().zip(&object.at) {
+                let Some(at) = at.filter(|_| section.is_thread() && section.bytes > 0) else {
+                    continue;
+                };
+                let what = format!("{}: section {}", object.name, say(section.name));
+                let block = block.ok_or_else(|| format!("{what}: there is no block for it"))?;
+                let checked = check_place(section, at, object, block);
+                checked.map_err(|fault| format!("{what}: {fault}"))?;
+                taken.push((at, at.wrapping_add(section.bytes), what));
+            }
+        }
+        taken.sort();
+        for pair in taken.windows(2) {
+            let [(_, end, what), (start, _, other)] = pair else { continue };
+            if start < end {
+                return Err(format!("{what} and {other} overlap among the thread-locals"));
+            }
+        }
+        Ok(())
+    }
+
+    /// Checks a field about a thread-local with this offset, and the code around it.
+    pub(super) fn check_thread(&self, field: &Field<'_>, offset: u64) -> Result<(), Fault> {
+        let Relocation { kind, addend, .. } = field.relocation;
+        let place = field.place;
+        let with_addend = offset.wrapping_add_signed(addend);
+        let is_code = !field.code.is_empty();
+        match kind {
+            // In code they are added to the thread pointer, as no other address is at hand.
+            17 | 21 => {
+                let start = if is_code { 0 } else { self.map.threads.unwrap_or_default().1 };
+                self.check_offset(place, kind == 17, with_addend.wrapping_sub(start))
+            }
+            18 | 23 => self.check_offset(place, kind == 18, with_addend),
+            19 | 20 => {
+                let wanted = if kind == 19 { offset } else { 0 };
+                let code = self.rewritten(field)?;
+                let found = executed(&code).ok_or_else(|| format!("it became {code:02x?}"))?;
+                same(wanted, found)
+            }
+            22 | 34 => {
+                let old = before(field);
+                let new = old.and_then(|_| self.memory.read::<3>(place.wrapping_sub(3)));
+                let found = self.signed::<4>(place)?;
+                if kind == 22 && old == new {
+                    return self
+                        .entry(place.wrapping_add_signed(-addend).wrapping_add(found), offset);
+                }
+                let (Some(old), Some(new)) = (old, new) else {
+                    return Err("it stands in code that no compiler writes".to_owned());
+                };
+                if !does_the_same(old, new) {
+                    return Err(format!("{old:02x?} became {new:02x?}"));
+                }
+                same(offset, found)
+            }
+            35 => match self.memory.read::<2>(place) {
+                Some([0x66, 0x90]) => Ok(()),
+                other => Err(format!("the call became {other:02x?}")),
+            },
+            _ => Err("the checker does not know this relocation".to_owned()),
+        }
+    }
+
+    fn check_offset(&self, place: u64, is_wide: bool, wanted: u64) -> Result<(), Fault> {
+        let found = if is_wide { self.unsigned::<8>(place)? } else { self.signed::<4>(place)? };
+        same(wanted, found)
+    }
+
+    /// The code in the image that a relocation may change.
+    fn rewritten(&self, field: &Field<'_>) -> Result<Vec<u8>, Fault> {
+        let window = window(field.code, &field.relocation);
+        let window = window.ok_or("it stands in code that no compiler writes")?;
+        let start = field.place.wrapping_sub(field.relocation.offset).wrapping_add(window.start);
+        let code = self.memory.stored(start, window.end - window.start);
+        Ok(code.ok_or("its code is not in the image")?.to_vec())
+    }
+}
+
+fn check_place(
+    section: &Section<'_>,
+    at: u64,
+    object: &Object<'_>,
+    block: ThreadBlock,
+) -> Result<(), Fault> {
+    let start = block.initial.start.get();
+    let offset = at.wrapping_add(object.thread_shift);
+    if !offset.is_multiple_of(section.alignment) {
+        let alignment = section.alignment;
+        return Err(format!(
+            "it is {offset:#x} from the thread pointer, not aligned to {alignment}"
+        ));
+    }
+    let end = at.saturating_add(section.bytes);
+    if at < start || end > start.saturating_add(block.bytes) {
+        return Err(format!("it is at {at:#x}, outside of the block"));
+    }
+    let initial_end = block.initial.end.get();
+    if end > initial_end && (section.kind != NO_BITS || at < initial_end) {
+        return Err(format!("its initial values reach to {end:#x}, beyond those of the block"));
+    }
+    Ok(())
+}
+
+/// What `%rax` is after this code, counted from the thread pointer.
+fn executed(mut code: &[u8]) -> Option<u64> {
+    let mut value = None;
+    loop {
+        code = match code {
+            [] => return value,
+            // no-operations
+            [0x66, 0x0f, 0x1f, 0x44, 0, 0, rest @ ..]
+            | [0x66, 0x66, 0x66, 0x66, 0x2e, 0x0f, 0x1f, 0x84, 0, 0, 0, 0, 0, rest @ ..] => rest,
+            // a prefix without a meaning
+            [0x66, rest @ ..] => rest,
+            // mov %fs:0,%rax
+            [0x64, 0x48, 0x8b, 0x04, 0x25, 0, 0, 0, 0, rest @ ..] => {
+                value = Some(0);
+                rest
+            }
+            // lea distance(%rax),%rax
+            [0x48, 0x8d, 0x80, a, b, c, d, rest @ ..] => {
+                let distance = i64::from(i32::from_le_bytes([*a, *b, *c, *d]));
+                value = Some(value?.wrapping_add_signed(distance));
+                rest
+            }
+            _ => return None,
+        };
+    }
+}
+
+/// The three bytes in front of a field in its object.
+fn before(field: &Field<'_>) -> Option<[u8; 3]> {
+    let offset = usize::try_from(field.relocation.offset).ok()?;
+    field.code.get(offset.checked_sub(3)?..offset)?.first_chunk().copied()
+}
+
+/// True when an instruction that starts like `new` and ends with a constant does what `old` did, which ends with
+/// the place from where it loaded that, or had it computed.
+fn does_the_same(old: [u8; 3], new: [u8; 3]) -> bool {
+    let [prefix @ (0x48 | 0x4c), opcode, operands] = old else { return false };
+    if operands & 0xc7 != 5 {
+        return false;
+    }
+    let (upper, lower) = (prefix >> 2 & 1, operands >> 3);
+    // The register in the last operand, or in the first as well.
+    let (last, both) = (0x48 | upper, 0x48 | upper | upper << 2);
+    match opcode {
+        0x8b | 0x8d => new == [last, 0xc7, 0xc0 | lower],
+        // `lea` has no such form for two of the registers.
+        0x03 if lower == 4 => new == [last, 0x81, 0xc4],
+        0x03 => new == [both, 0x8d, 0x80 | lower << 3 | lower],
+        _ => false,
+    }
+}
+
+fn same(wanted: u64, found: u64) -> Result<(), Fault> {
+    let (wanted, found) = (wanted.cast_signed(), found.cast_signed());
+    if wanted == found {
+        return Ok(());
+    }
+    Err(format!("it reaches {found} from the thread pointer instead of {wanted}"))
+}

@@ -1,0 +1,104 @@
+//! The threads of this process, seen from one of them.
+//!
+//! Invariant: a thread that ends meanwhile costs an answer of "gone", never a fault.
+
+use std::io::{IoSlice, IoSliceMut};
+
+use nix::errno::Errno;
+use nix::sys::uio::{RemoteIoVec, process_vm_readv, process_vm_writev};
+use nix::unistd::Pid;
+
+use crate::error::{Error, Result};
+
+/// The calling thread's thread pointer, from which its thread-locals are reached.
+pub(crate) fn pointer() -> u64 {
+    let pointer: u64;
+    #[cfg(target_arch = "x86_64")]
+    // SAFETY: every thread's first word is its own address; that is how the C ABI reads the thread pointer.
+    unsafe {
+        std::arch::asm!("mov {}, qword ptr fs:[0]", out(reg) pointer, options(nostack, readonly, preserves_flags));
+    }
+    #[cfg(target_arch = "aarch64")]
+    // SAFETY: reads a register that user code may read.
+    unsafe {
+        std::arch::asm!("mrs {}, tpidr_el0", out(reg) pointer, options(nostack, nomem, preserves_flags));
+    }
+    pointer
+}
+
+/// The calling thread's number.
+pub(crate) fn number() -> i32 {
+    nix::unistd::gettid().as_raw()
+}
+
+/// The numbers of all threads of this process.
+///
+/// # Errors
+///
+/// When `/proc` cannot be read.
+pub(crate) fn numbers() -> Result<Vec<i32>> {
+    let during = |error: std::io::Error| {
+        let errno = error.raw_os_error().map_or(Errno::EIO, Errno::from_raw);
+        Error::os("listing the process's threads in /proc/self/task", errno)
+    };
+    let mut numbers = Vec::new();
+    for entry in std::fs::read_dir("/proc/self/task").map_err(during)? {
+        let name = entry.map_err(during)?.file_name();
+        numbers.extend(name.to_str().and_then(|name| name.parse::<i32>().ok()));
+    }
+    Ok(numbers)
+}
+
+/// Where a thread of this process has told the kernel that its list of robust locks is: in its C library's record
+/// of it, at the same distance from the thread pointer in all threads. 0 when it has not told, or is about to end;
+/// `None` when it has ended.
+///
+/// # Errors
+///
+/// When the system refuses.
+pub(crate) fn robust_list(thread: i32) -> Result<Option<u64>> {
+    let (mut head, mut bytes) = (0_u64, 0_usize);
+    // SAFETY: the kernel stores an address and a size in the two variables.
+    let status =
+        unsafe { libc::syscall(libc::SYS_get_robust_list, thread, &raw mut head, &raw mut bytes) };
+    match Errno::result(status) {
+        Ok(_) => Ok(Some(head)),
+        Err(Errno::ESRCH) => Ok(None),
+        Err(errno) => Err(Error::os(format!("asking for the record of thread {thread}"), errno)),
+    }
+}
+
+/// True for a thread that has ended and is still listed, as a main thread is that ended before the others.
+pub(crate) fn is_zombie(thread: i32) -> bool {
+    let status = std::fs::read_to_string(format!("/proc/self/task/{thread}/stat"));
+    // The state comes after the name, which is in parentheses and may hold any of its own.
+    let state = status.as_ref().ok().and_then(|text| text.rsplit_once(')'));
+    state.is_none_or(|(_, rest)| rest.trim_start().starts_with(['Z', 'X']))
+}
+
+/// The word at an address of this process; `None` when nothing can be read there.
+pub(crate) fn word_at(address: u64) -> Option<u64> {
+    let mut bytes = [0; 8];
+    let remote = [RemoteIoVec { base: usize::try_from(address).ok()?, len: bytes.len() }];
+    let read = process_vm_readv(Pid::this(), &mut [IoSliceMut::new(&mut bytes)], &remote);
+    (read == Ok(8)).then_some(u64::from_ne_bytes(bytes))
+}
+
+/// Copies bytes to an address of this process, if it can be written: `Ok(false)` when it cannot.
+///
+/// # Errors
+///
+/// When the system refuses to copy at all.
+///
+/// # Safety
+///
+/// Nobody may use the bytes there meanwhile.
+pub(crate) unsafe fn write(address: u64, bytes: &[u8]) -> Result<bool> {
+    let Ok(base) = usize::try_from(address) else { return Ok(false) };
+    let remote = [RemoteIoVec { base, len: bytes.len() }];
+    match process_vm_writev(Pid::this(), &[IoSlice::new(bytes)], &remote) {
+        Ok(written) => Ok(written == bytes.len()),
+        Err(Errno::EFAULT) => Ok(false),
+        Err(errno) => Err(Error::os("writing another thread's thread-locals", errno)),
+    }
+}
