@@ -146,6 +146,15 @@ pub(crate) fn archive(name: &str, objects: &[PathBuf]) -> PathBuf {
     artefact(&name, command, objects)
 }
 
+/// The archive of a Rust program of `tests/sources` with all of the standard library, compiled with these flags.
+pub(crate) fn rust_archive(name: &str, flags: &[&str]) -> PathBuf {
+    let source = source(name);
+    let mut command = Command::new("rustc");
+    command.args(["--edition=2024", "--crate-type=staticlib"]).args(flags).arg(&source);
+    command.args(["-o", "librust.a"]);
+    artefact("librust.a", command, &[source])
+}
+
 /// The file `name` that `command` makes out of `inputs` in the folder where it runs.
 fn artefact(name: &str, mut command: Command, inputs: &[PathBuf]) -> PathBuf {
     let mut hasher = DefaultHasher::new();

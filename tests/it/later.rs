@@ -8,21 +8,11 @@ use crate::corpus::{self, gcc};
 use crate::refuse::refused;
 
 #[test]
-fn thread_locals_of_programs() {
-    let object = corpus::object("tls.c", gcc(&["-O0"]));
-    refused(&[object], 126, &["tls.o", "initialised", "TPOFF"]);
-}
-
-#[test]
-fn thread_locals_of_libraries() {
-    let object = corpus::object("tls.c", gcc(&["-O2", "-fPIC"]));
-    refused(&[object], 126, &["tls.o", "R_X86_64_TLS"]);
-}
-
-#[test]
-fn thread_locals_by_descriptor() {
-    let object = corpus::object("tls.c", gcc(&["-O2", "-fPIC", "-mtls-dialect=gnu2"]));
-    refused(&[object], 126, &["TLS"]);
+fn thread_locals_of_shared_libraries() {
+    for (flags, relocation) in [(&["-O2"][..], "GOTTPOFF"), (&["-O2", "-fPIC"], "TLSGD")] {
+        let object = corpus::object("tls_later.c", gcc(flags));
+        refused(&[object], 126, &["tls_later.o", "value", relocation, "shared library"]);
+    }
 }
 
 #[test]

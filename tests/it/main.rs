@@ -14,4 +14,5 @@ mod process;
 mod real;
 mod refuse;
 mod run;
+mod thread_locals;
 mod tidy;

@@ -1,0 +1,180 @@
+//! Thread-locals behave as in the native program, whatever code reaches them, and come and go with their dylib.
+//!
+//! Invariant: the native program of the very same objects says what is right; where code is loaded into running
+//! threads there is none, and the numbers are in the sources.
+
+use farcall::ExecutorAddr;
+use farcall::controller::{Controller, Dylib, Launch};
+use farcall::link::ObjectFile;
+
+use crate::command::{assert_same, farcall_run, native, program, same_as_native};
+use crate::corpus::{self, Build, PLAIN, gcc, matrix};
+use crate::process::run_to_end;
+
+/// The ways to reach thread-locals that compilers know, with the instructions for each.
+const MODELS: [Build<'static>; 11] = [
+    gcc(&["-O2", "-fPIC", "-ftls-model=global-dynamic"]),
+    gcc(&["-O0", "-fPIC", "-ftls-model=local-dynamic"]),
+    gcc(&["-O2", "-fPIC", "-fno-plt", "-ftls-model=local-dynamic"]),
+    gcc(&["-O2", "-fPIC", "-ftls-model=initial-exec"]),
+    gcc(&["-O2", "-fno-plt", "-fPIC"]),
+    gcc(&["-O2", "-fPIC", "-mtls-dialect=gnu2"]),
+    gcc(&["-O0", "-fPIC", "-mtls-dialect=gnu2"]),
+    gcc(&["-O2", "-fPIC", "-mcmodel=large"]),
+    gcc(&["-O0", "-fPIC", "-mcmodel=large"]),
+    gcc(&["-O2", "-fPIC", "-mcmodel=medium"]),
+    gcc(&["-Os", "-fPIE"]),
+];
+
+const CXX: &[&str] = &["stdc++", "m"];
+
+#[test]
+fn every_model() {
+    let builds = [&matrix()[..], &MODELS].concat();
+    same_as_native(&program(&["tls.c"], &[]), &builds);
+    same_as_native(&program(&["tls_variables_a.c", "tls_variables_b.c"], &[]), &builds);
+    same_as_native(&program(&["tls_variables_b.c", "tls_variables_a.c"], &[]), &MODELS);
+}
+
+#[test]
+fn threads_with_the_smallest_stacks() {
+    same_as_native(&program(&["tls_small_stacks.c"], &[]), &[PLAIN, gcc(&["-O0", "-fPIC"])]);
+}
+
+#[test]
+fn objects_with_constructors_and_destructors() {
+    let builds = [
+        PLAIN,
+        gcc(&["-O0"]),
+        gcc(&["-O2", "-fPIC"]),
+        gcc(&["-O0", "-fPIC", "-mtls-dialect=gnu2"]),
+        gcc(&["-O2", "-fPIC", "-fno-plt", "-ffunction-sections", "-fdata-sections"]),
+    ];
+    same_as_native(&program(&["tls_objects_a.cpp", "tls_objects_b.cpp"], CXX), &builds);
+    same_as_native(&program(&["tls_objects_b.cpp", "tls_objects_a.cpp"], CXX), &[PLAIN]);
+}
+
+#[test]
+fn rust_with_its_standard_library() {
+    for flags in [&["-Copt-level=2"][..], &["-Copt-level=0", "-g"]] {
+        let archive = corpus::rust_archive("std_threads.rs", flags);
+        let inputs = [corpus::object("rust_main.c", PLAIN), archive];
+        let reference = run_to_end(native(&corpus::executable(&inputs, &[]), &[]), b"");
+        assert_eq!(reference.status, 11, "{reference}");
+        let ours = run_to_end(farcall_run(&inputs, &[]), b"");
+        assert_same(&format!("{flags:?}"), &reference, &ours);
+    }
+}
+
+struct Session(Controller);
+
+impl Session {
+    fn new() -> Self {
+        let program = env!("CARGO_BIN_EXE_farcall");
+        Self(Launch::new().program(program).start().expect("an executor"))
+    }
+
+    fn dylib(&self, source: &str, flags: &[&str]) -> Dylib {
+        let dylib = self.0.create_dylib(source);
+        add(&dylib, source, flags).expect("linked");
+        dylib
+    }
+
+    fn call(&self, dylib: &Dylib, name: &str, args: &[u8]) -> u64 {
+        let result = self.0.call(dylib.lookup(name).expect("defined"), args).expect("a result");
+        result.try_into().map_or(0, u64::from_le_bytes)
+    }
+}
+
+fn add(dylib: &Dylib, source: &str, flags: &[&str]) -> farcall::Result<()> {
+    let object = std::fs::read(corpus::object(source, gcc(flags))).expect("just compiled");
+    dylib.add_object(&ObjectFile::parse(source, object)?)?;
+    dylib.link().map(drop)
+}
+
+fn bytes(address: ExecutorAddr) -> [u8; 8] {
+    address.get().to_le_bytes()
+}
+
+#[test]
+fn threads_that_run_already_get_them_too() {
+    let session = Session::new();
+    let workers = session.dylib("tls_worker.c", &["-O2"]);
+    assert_eq!(session.call(&workers, "start", &[]), 3);
+    for round in 0..20 {
+        let flags: &[&str] = if round % 2 == 0 { &["-O2"] } else { &["-O2", "-fPIC"] };
+        let late = session.dylib("tls_late.c", flags);
+        let next = late.lookup("next").expect("defined");
+        for call in 1..4 {
+            let all = session.call(&workers, "run", &bytes(next));
+            let one = session.call(&late, "call_next", &[]);
+            assert_eq!((all, one), (3 * (40 + 1002 * call - 1), 40 + 1002 * call - 1), "{round}");
+        }
+        late.clear().expect("cleared");
+    }
+    session.call(&workers, "stop", &[]);
+    workers.clear().expect("cleared");
+}
+
+#[test]
+fn a_later_link_reaches_those_of_an_earlier_one() {
+    for flags in [&["-O2"][..], &["-O2", "-fPIC"], &["-O2", "-fPIC", "-mtls-dialect=gnu2"]] {
+        let session = Session::new();
+        let workers = session.dylib("tls_worker.c", &["-O2"]);
+        assert_eq!(session.call(&workers, "start", &[]), 3);
+        let dylib = session.dylib("tls_late.c", &["-O2"]);
+        add(&dylib, "tls_later.c", flags).expect("linked");
+        let next = dylib.lookup("next").expect("defined");
+        let twice = dylib.lookup("twice").expect("defined");
+        assert_eq!(session.call(&workers, "run", &bytes(twice)), 3 * 80);
+        session.call(&workers, "run", &bytes(next));
+        assert_eq!(session.call(&workers, "run", &bytes(twice)), 3 * 82);
+
+        let error = dylib.lookup("value").expect_err("it has no address").to_string();
+        assert!(error.contains("value") && error.contains("thread-local"), "{error}");
+        session.call(&workers, "stop", &[]);
+    }
+}
+
+#[test]
+fn removal_runs_destructors_of_the_thread() {
+    let session = Session::new();
+    let counter = session.dylib("counter.c", &["-O2"]);
+    let count = counter.lookup("count").expect("defined");
+    for round in 1..=50 {
+        let counted = session.dylib("tls_counted.cpp", &["-O2"]);
+        session.call(&counted, "touch", &bytes(count));
+        assert_eq!(session.call(&counter, "read_count", &[]), round - 1);
+        counted.clear().expect("cleared");
+        assert_eq!(session.call(&counter, "read_count", &[]), round);
+    }
+}
+
+#[test]
+fn the_arena_is_used_again_and_says_when_it_is_full() {
+    let session = Session::new();
+    let late = |name: &str| {
+        let dylib = session.0.create_dylib(name);
+        add(&dylib, "tls_late.c", &["-O2"]).map(|()| dylib)
+    };
+    let mut dylibs = Vec::new();
+    let error = loop {
+        match late(&format!("number {}", dylibs.len())) {
+            Ok(dylib) => dylibs.push(dylib),
+            Err(error) => break error,
+        }
+        assert!(dylibs.len() < 1000, "no end to it");
+    };
+    assert!(error.is_exhausted(), "{error}");
+    let text = error.to_string();
+    assert!(text.contains("thread-locals") && text.contains("65536"), "{text}");
+    assert_eq!(dylibs.len(), 65536 / 5024, "of 5016 bytes each, aligned to 32");
+    for dylib in &dylibs {
+        assert_eq!(session.call(dylib, "call_next", &[]), 1041);
+    }
+    let removed = dylibs.swap_remove(4);
+    removed.clear().expect("cleared");
+    let dylib = late("in the hole").expect("room again");
+    assert_eq!(session.call(&dylib, "call_next", &[]), 1041, "the values are new");
+    assert_eq!(session.call(&dylibs[0], "call_next", &[]), 2043, "those of others stay");
+}
