@@ -80,6 +80,10 @@ remote! {
     /// the thread pointer, where the values are, and how many bytes with the zeros after them.
     ThreadInitialize = "farcall_thread_initialize": (i64, AddrRange, u64) => ();
 
+    /// Action: asks each of these functions for the address of an implementation, and writes it down: where, and the
+    /// function.
+    IndirectResolve = "farcall_indirect_resolve": (Vec<(ExecutorAddr, ExecutorAddr)>,) => ();
+
     /// Action: makes a program known by its handle, the address of `__dso_handle`, with the ranges of its code, of its
     /// initializers and of its finalizers (arrays of function addresses).
     ProgramRegister = "farcall_program_register":

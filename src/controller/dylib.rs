@@ -8,8 +8,8 @@ use super::allocation::InFlight;
 use super::arena::{Arena, ThreadRange};
 use super::session::Shared;
 use crate::call::contract::{
-    Action, DylibLookup, FramesDeregister, FramesRegister, ProgramDeregister, ProgramInitialize,
-    ProgramMain, ProgramRegister, Remote, ThreadInitialize,
+    Action, DylibLookup, FramesDeregister, FramesRegister, IndirectResolve, ProgramDeregister,
+    ProgramInitialize, ProgramMain, ProgramRegister, Remote, ThreadInitialize,
 };
 use crate::error::{Error, Result};
 use crate::link::{Archive, Definition, Image, LinkGraph, ObjectFile, SymbolTable};
@@ -315,6 +315,10 @@ impl Dylib {
         if let Some(threads) = image.threads {
             let initialize = (threads.offset, threads.initial, threads.bytes);
             actions.push((self.action::<ThreadInitialize>(&initialize)?, Action::default()));
+        }
+        if !image.indirect.is_empty() {
+            let functions = image.indirect.iter().map(|one| (one.slot, one.resolver)).collect();
+            actions.push((self.action::<IndirectResolve>(&(functions,))?, Action::default()));
         }
         if let Some(handle) = image.symbols.address_of(HANDLE) {
             state.handle = handle;

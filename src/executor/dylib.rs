@@ -14,6 +14,10 @@ use crate::error::{Error, Result};
 /// a symbol is missing otherwise.
 const DEFAULT_LIBRARIES: [&CStr; 3] = [c"libm.so.6", c"libstdc++.so.6", c"libgcc_s.so.1"];
 
+/// The version of what compilers link statically from `libgcc.a` and the shared library has for old programs only: what the
+/// processor can do (`__cpu_model`, `__cpu_indicator_init`), by which functions choose their implementation.
+const OLD_VERSION: &CStr = c"GCC_4.8.0";
+
 impl Serve for DylibLookup {
     fn serve(
         (libraries, symbols): (Vec<String>, Vec<(String, bool)>),
@@ -59,7 +63,12 @@ fn look_up(name: &str, required: bool) -> Option<ExecutorAddr> {
 fn find(name: &CStr) -> Option<ExecutorAddr> {
     // SAFETY: the name is a C string.
     let address = unsafe { libc::dlsym(libc::RTLD_DEFAULT, name.as_ptr()) };
-    (!address.is_null()).then(|| ExecutorAddr::new(address as u64))
+    if !address.is_null() {
+        return Some(ExecutorAddr::new(address as u64));
+    }
+    // SAFETY: name and version are C strings.
+    let old = unsafe { libc::dlvsym(libc::RTLD_DEFAULT, name.as_ptr(), OLD_VERSION.as_ptr()) };
+    (!old.is_null()).then(|| ExecutorAddr::new(old as u64))
 }
 
 fn last_error() -> String {

@@ -101,6 +101,19 @@ pub(super) unsafe fn thread(function: ExecutorAddr, argument: *mut c_void) -> *m
     unsafe { enter(pointer(function), argument) }
 }
 
+/// Calls a function that chooses an implementation, and returns the address of that.
+///
+/// # Safety
+///
+/// `function` must be the address of one.
+pub(super) unsafe fn resolver(function: ExecutorAddr) -> ExecutorAddr {
+    // SAFETY: the function returns what the callee returns, an address; the callee takes no argument.
+    let enter: Thread = unsafe { std::mem::transmute(farcall_enter as *const c_void) };
+    // SAFETY: the caller vouches for the function.
+    let implementation = unsafe { enter(pointer(function), std::ptr::null_mut()) };
+    ExecutorAddr::new(implementation.expose_provenance() as u64)
+}
+
 /// Calls a wrapper function.
 ///
 /// # Safety

@@ -15,6 +15,7 @@ mod child;
 mod dylib;
 mod enter;
 mod frames;
+mod indirect;
 mod memory;
 mod program;
 mod session;

@@ -11,10 +11,10 @@ use super::wrapper::{self, Serve, offer};
 use crate::ExecutorAddr;
 use crate::Prot;
 use crate::call::contract::{
-    Action, DylibLookup, FramesDeregister, FramesRegister, MemoryDeinitialize, MemoryInitialize,
-    MemoryRelease, MemoryReserve, ProcessExit, ProgramDeregister, ProgramInitialize, ProgramMain,
-    ProgramRegister, Region, SESSION_INSTANCE, Setup, THREAD_ARENA_BYTES, THREAD_ARENA_OFFSET,
-    ThreadInitialize,
+    Action, DylibLookup, FramesDeregister, FramesRegister, IndirectResolve, MemoryDeinitialize,
+    MemoryInitialize, MemoryRelease, MemoryReserve, ProcessExit, ProgramDeregister,
+    ProgramInitialize, ProgramMain, ProgramRegister, Region, SESSION_INSTANCE, Setup,
+    THREAD_ARENA_BYTES, THREAD_ARENA_OFFSET, ThreadInitialize,
 };
 use crate::call::{Endpoint, Handler};
 use crate::error::{Error, Result};
@@ -76,6 +76,7 @@ fn setup(instance: ExecutorAddr) -> Setup {
         offer::<FramesRegister>(),
         offer::<FramesDeregister>(),
         offer::<ThreadInitialize>(),
+        offer::<IndirectResolve>(),
         offer::<ProgramRegister>(),
         offer::<ProgramDeregister>(),
         offer::<ProgramInitialize>(),

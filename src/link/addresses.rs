@@ -1,7 +1,7 @@
 //! Where everything is, once the stripes have their places.
 //!
-//! Invariant: complete; a thread-local has its offset from the thread pointer in place of an address, and a
-//! symbol without an address of its own (weak and missing, or dropped) has 0.
+//! Invariant: complete; an indirect function has the address of its stub, a thread-local its offset from the thread
+//! pointer in place of an address, and a symbol without an address of its own (weak and missing, or dropped) has 0.
 
 use super::block::{Block, Rank};
 use super::edge::Range;
@@ -20,6 +20,11 @@ pub(super) struct Addresses {
     pub(super) symbols: Vec<Vec<u64>>,
     pub(super) got: u64,
     pub(super) stubs: u64,
+    /// The stubs of indirect functions, and what these jump through.
+    pub(super) indirect_stubs: u64,
+    pub(super) indirect_slots: u64,
+    /// For every indirect function the one that chooses it.
+    pub(super) resolvers: Vec<u64>,
     /// The offset of the block of thread-locals from the thread pointer.
     pub(super) threads: u64,
 }
@@ -33,7 +38,8 @@ impl Addresses {
         let find =
             |wanted| layout.span(|rank| rank == wanted).map_or(0, |(id, _)| blocks[id as usize]);
         let (got, stubs) = (find(Rank::Got), find(Rank::Stubs));
-        let own = |input: u32, symbol: u32| {
+        let indirect_stubs = find(Rank::IndirectStubs);
+        let place = |input: u32, symbol: u32| {
             let symbol = layout.graph.inputs[input as usize].object.symbol(symbol);
             match symbol.place {
                 Place::Absolute => symbol.value,
@@ -50,6 +56,12 @@ impl Addresses {
                 _ => 0,
             }
         };
+        let own = |input: u32, symbol: u32| match layout.indirect.position(input, symbol) {
+            Some(position) => indirect_stubs + u64::from(position) * STUB_BYTES,
+            None => place(input, symbol),
+        };
+        let functions = layout.indirect.functions.iter();
+        let resolvers = functions.map(|(input, symbol)| place(*input, *symbol)).collect();
         let image = span(layout, bases);
         let global = |(id, global): (u32, &Global)| match global.resolution {
             Resolution::External(found) => match layout.tables.stub(id) {
@@ -72,7 +84,18 @@ impl Addresses {
             (0..).zip(&input.bindings).map(address).collect()
         };
         let symbols = (0..).zip(&layout.graph.inputs).map(symbols).collect();
-        Addresses { blocks, globals, symbols, got, stubs, threads }
+        let indirect_slots = find(Rank::IndirectSlots);
+        Addresses {
+            blocks,
+            globals,
+            symbols,
+            got,
+            stubs,
+            indirect_stubs,
+            indirect_slots,
+            resolvers,
+            threads,
+        }
     }
 
     /// What a GOT entry holds.

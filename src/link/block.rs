@@ -8,6 +8,7 @@ use super::edge::Edge;
 use super::eh_frame;
 use super::got_plt::GotPlt;
 use super::graph::{DSO_HANDLE_NAME, LinkGraph, Resolution};
+use super::indirect::IndirectFunctions;
 use super::object_file::{ObjectFile, Role, Section};
 use super::x86_64::{GOT_ENTRY_BYTES, STUB_BYTES};
 use crate::addr::Prot;
@@ -37,6 +38,10 @@ pub(super) enum Content {
     Got,
     /// The stubs.
     Stubs,
+    /// The stubs of indirect functions.
+    IndirectStubs,
+    /// Where those jump to, filled in by the executor.
+    IndirectSlots,
     /// Room for a common symbol.
     Common { global: u32 },
     /// The word whose address is `__dso_handle`.
@@ -62,6 +67,9 @@ pub(super) enum Rank {
     EhFrameEnd,
     Got,
     Stubs,
+    IndirectStubs,
+    /// Zeroes that are not stored, too.
+    IndirectSlots,
     /// Zeroes that are not stored.
     ZeroFill,
 }
@@ -69,7 +77,7 @@ pub(super) enum Rank {
 impl Rank {
     /// True for blocks whose bytes are a part of the image.
     pub(super) fn is_stored(self) -> bool {
-        !matches!(self, Rank::ZeroFill | Rank::ThreadZeroFill)
+        !matches!(self, Rank::ZeroFill | Rank::ThreadZeroFill | Rank::IndirectSlots)
     }
 
     /// True for thread-locals.
@@ -82,7 +90,11 @@ impl Rank {
 ///
 /// # Errors
 /// Zero fill with relocations is too large.
-pub(super) fn collect(graph: &LinkGraph, tables: &GotPlt) -> Result<Vec<Block>> {
+pub(super) fn collect(
+    graph: &LinkGraph,
+    tables: &GotPlt,
+    indirect: &IndirectFunctions,
+) -> Result<Vec<Block>> {
     let mut blocks = Vec::new();
     let sets: HashMap<&str, (u32, Prot)> = (0..)
         .zip(graph.named_sections())
@@ -121,7 +133,7 @@ pub(super) fn collect(graph: &LinkGraph, tables: &GotPlt) -> Result<Vec<Block>> 
         }
     }
     add_rooms(graph, &mut blocks);
-    add_tables(tables, &mut blocks);
+    add_tables(tables, indirect, &mut blocks);
     blocks.sort_by_key(|block| (block.prot, block.rank));
     Ok(blocks)
 }
@@ -199,7 +211,7 @@ fn add_rooms(graph: &LinkGraph, blocks: &mut Vec<Block>) {
 }
 
 /// The GOT, the stubs and the end of `.eh_frame`, as far as they are needed.
-fn add_tables(tables: &GotPlt, blocks: &mut Vec<Block>) {
+fn add_tables(tables: &GotPlt, indirect: &IndirectFunctions, blocks: &mut Vec<Block>) {
     let mut table = |content, prot, rank, alignment, bytes| {
         blocks.push(Block { content, prot, rank, alignment, bytes, offset: 0 });
     };
@@ -209,6 +221,12 @@ fn add_tables(tables: &GotPlt, blocks: &mut Vec<Block>) {
     }
     if stubs > 0 {
         table(Content::Stubs, Prot::Code, Rank::Stubs, 16, stubs * STUB_BYTES);
+    }
+    let functions = indirect.functions.len() as u64;
+    if functions > 0 {
+        let (stubs, slots) = (functions * STUB_BYTES, functions * GOT_ENTRY_BYTES);
+        table(Content::IndirectStubs, Prot::Code, Rank::IndirectStubs, 16, stubs);
+        table(Content::IndirectSlots, Prot::Data, Rank::IndirectSlots, 8, slots);
     }
     if blocks.iter().any(|block| block.rank == Rank::EhFrame && block.bytes > 0) {
         let (prot, rank) = (Prot::Constants, Rank::EhFrameEnd);

@@ -3,8 +3,8 @@
 //! Invariant: changes nothing.
 
 use super::edge::Formula;
-use super::graph::{Global, Input, LOCAL, LinkGraph, Resolution, Site, THREAD_BASE_NAME};
-use super::object_file::{Place, Role, Section, SymbolKind};
+use super::graph::{Global, Input, LinkGraph, Resolution, Site, THREAD_BASE_NAME};
+use super::object_file::{Place, Role, Section};
 use crate::error::{Error, Result};
 
 /// Looks at every relocation that will be applied.
@@ -33,8 +33,7 @@ pub(super) fn refuse_what_cannot_be_linked(graph: &LinkGraph) -> Result<()> {
             )));
         }
     });
-    first?;
-    refuse_indirect_functions(graph)
+    first
 }
 
 /// Why a relocation of `from` cannot refer to section `target` of its own object.
@@ -87,27 +86,4 @@ fn objection_to_kind(graph: &LinkGraph, site: &Site<'_>) -> Option<String> {
         )),
         _ => None,
     }
-}
-
-fn refuse_indirect_functions(graph: &LinkGraph) -> Result<()> {
-    for (id, input) in graph.inputs.iter().enumerate() {
-        let name = input.object.name();
-        for (symbol, binding) in input.object.symbols().iter().zip(&input.bindings) {
-            let is_loaded =
-                matches!(symbol.place, Place::Section(_)) && !input.is_dropped(symbol.place);
-            let counts = *binding == LOCAL
-                || matches!(
-                    graph.globals[*binding as usize].resolution,
-                    Resolution::Here { input, .. } if input as usize == id
-                );
-            if is_loaded && counts && symbol.kind == SymbolKind::Indirect {
-                return Err(Error::link(format!(
-                    "{name}: `{}` is an indirect function (STT_GNU_IFUNC), which cannot be linked yet; \
-                     compile without ifunc and target_clones attributes",
-                    input.object.text(symbol.name)
-                )));
-            }
-        }
-    }
-    Ok(())
 }

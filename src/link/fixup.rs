@@ -5,8 +5,9 @@
 use super::addresses::Addresses;
 use super::block::{Block, Content, Rank};
 use super::edge::{Edge, Formula, Range, ThreadModel};
+use super::got_plt::Stub;
 use super::graph::Resolution;
-use super::image::{Image, LinkStats, ThreadBlock};
+use super::image::{Image, IndirectFunction, LinkStats, ThreadBlock};
 use super::layout::Layout;
 use super::link_map::LinkMap;
 use super::symbol_table::SymbolTable;
@@ -81,6 +82,7 @@ impl Layout {
             eh_frame: addresses.range(self, |r| matches!(r, Rank::EhFrame | Rank::EhFrameEnd)),
             init: addresses.range(self, |r| matches!(r, Rank::Preinit | Rank::Init(_))),
             fini: addresses.range(self, |r| matches!(r, Rank::Fini(_))),
+            indirect: indirect_functions(&addresses),
             threads: self.threads.map(|threads| {
                 let constants = bases[Prot::Constants.index()].get();
                 let at = |offset| ExecutorAddr::new(constants + offset);
@@ -139,14 +141,21 @@ fn fill(layout: &Layout, addresses: &Addresses) -> Result<([Vec<u8>; 3], u64, u6
                 continue;
             }
             Content::Stubs => {
-                fill_stubs(layout, addresses, bytes)?;
+                let entry = |stub: &Stub| addresses.got + u64::from(stub.entry) * GOT_ENTRY_BYTES;
+                let entries = layout.tables.stubs.iter().map(entry);
+                fill_stubs(addresses.stubs, entries, bytes)?;
+                continue;
+            }
+            Content::IndirectStubs => {
+                let slots = (0..).map(|slot| addresses.indirect_slots + slot * GOT_ENTRY_BYTES);
+                fill_stubs(addresses.indirect_stubs, slots, bytes)?;
                 continue;
             }
             Content::EhFrameEnd => {
                 bytes.fill(0);
                 continue;
             }
-            Content::Common { .. } | Content::DsoHandle => continue,
+            Content::Common { .. } | Content::DsoHandle | Content::IndirectSlots => continue,
         };
         if content.is_empty() {
             bytes.fill(0);
@@ -164,20 +173,32 @@ fn fill(layout: &Layout, addresses: &Addresses) -> Result<([Vec<u8>; 3], u64, u6
     Ok((stripes, loads_relaxed, relocations))
 }
 
-fn fill_stubs(layout: &Layout, addresses: &Addresses, bytes: &mut [u8]) -> Result<()> {
-    let mut address = addresses.stubs;
-    for (bytes, stub) in bytes.chunks_exact_mut(8).zip(&layout.tables.stubs) {
-        let entry = addresses.got + u64::from(stub.entry) * GOT_ENTRY_BYTES;
+/// Writes stubs that jump through `entries`, the first of them at `address`.
+fn fill_stubs(
+    mut address: u64,
+    entries: impl Iterator<Item = u64>,
+    bytes: &mut [u8],
+) -> Result<()> {
+    for (bytes, entry) in bytes.chunks_exact_mut(8).zip(entries) {
         let code = x86_64::stub(address, entry).ok_or_else(|| {
             Error::link(format!(
-                "the stub at {address:#x} cannot reach its GOT entry at {entry:#x}: place code and \
-                 constants within 2 GiB of each other"
+                "the stub at {address:#x} cannot reach its target's address at {entry:#x}: place the \
+                 stripes within 2 GiB of each other"
             ))
         })?;
         bytes.copy_from_slice(&code);
         address += STUB_BYTES;
     }
     Ok(())
+}
+
+fn indirect_functions(addresses: &Addresses) -> Vec<IndirectFunction> {
+    let slots = (0..).map(|slot| addresses.indirect_slots + slot * GOT_ENTRY_BYTES);
+    let pairs = slots.zip(&addresses.resolvers).map(|(slot, resolver)| IndirectFunction {
+        slot: ExecutorAddr::new(slot),
+        resolver: ExecutorAddr::new(*resolver),
+    });
+    pairs.collect()
 }
 
 /// Applies the relocations of one block.

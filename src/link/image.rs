@@ -3,7 +3,7 @@
 //! Invariant: plain data; nothing here refers to the objects it was made of.
 
 use super::SymbolTable;
-use crate::addr::AddrRange;
+use crate::addr::{AddrRange, ExecutorAddr};
 
 /// A linked program, ready to be copied to the addresses it was fixed up for.
 #[derive(Debug)]
@@ -19,6 +19,8 @@ pub struct Image {
     pub init: Option<AddrRange>,
     /// An array of functions to call at the end, **from the last to the first**.
     pub fini: Option<AddrRange>,
+    /// The functions that choose their implementation at start, to be asked before any other code runs.
+    pub indirect: Vec<IndirectFunction>,
     /// The thread-locals, to be given to every thread before any code runs.
     pub threads: Option<ThreadBlock>,
     /// The names of the image.
@@ -36,6 +38,15 @@ pub struct ThreadBlock {
     pub initial: AddrRange,
     /// The size of a copy. What has no initial value is zero.
     pub bytes: u64,
+}
+
+/// A function that chooses its implementation at start.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct IndirectFunction {
+    /// Where the address of the implementation goes, 8 bytes of the image's data.
+    pub slot: ExecutorAddr,
+    /// What returns that address when it is called without arguments.
+    pub resolver: ExecutorAddr,
 }
 
 /// Counts of one link.

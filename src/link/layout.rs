@@ -8,6 +8,7 @@ use std::fmt;
 use super::block::{self, Block, Content, Rank};
 use super::got_plt::GotPlt;
 use super::graph::{GOT_NAME, LinkGraph, Resolution, section_bound};
+use super::indirect::IndirectFunctions;
 use crate::addr::Prot;
 use crate::error::{Error, Result};
 
@@ -15,6 +16,7 @@ use crate::error::{Error, Result};
 pub struct Layout {
     pub(super) graph: LinkGraph,
     pub(super) tables: GotPlt,
+    pub(super) indirect: IndirectFunctions,
     pub(super) blocks: Vec<Block>,
     /// For every input and section its block, or [`NO_BLOCK`].
     pub(super) block_of: Vec<Vec<u32>>,
@@ -46,10 +48,21 @@ pub(super) const NO_BLOCK: u32 = u32::MAX;
 impl Layout {
     pub(super) fn new(graph: LinkGraph) -> Result<Layout> {
         let tables = GotPlt::collect(&graph)?;
-        let mut blocks = block::collect(&graph, &tables)?;
+        let indirect = IndirectFunctions::collect(&graph);
+        let mut blocks = block::collect(&graph, &tables, &indirect)?;
         let Placement { bytes, stored_bytes, threads } = place(&mut blocks)?;
         let (block_of, placed) = index(&graph, &blocks);
-        Ok(Layout { graph, tables, blocks, block_of, placed, bytes, stored_bytes, threads })
+        Ok(Layout {
+            graph,
+            tables,
+            indirect,
+            blocks,
+            block_of,
+            placed,
+            bytes,
+            stored_bytes,
+            threads,
+        })
     }
 
     /// How many bytes each stripe takes, in the order of [`Prot::ALL`], zero fill included.
@@ -185,7 +198,10 @@ fn index(graph: &LinkGraph, blocks: &[Block]) -> Index {
             Content::Got => define(GOT_NAME, (id, 0)),
             Content::DsoHandle => define(super::graph::DSO_HANDLE_NAME, (id, 0)),
             Content::Common { global } => commons.push((*global, (id, 0))),
-            Content::EhFrameEnd | Content::Stubs => {}
+            Content::EhFrameEnd
+            | Content::Stubs
+            | Content::IndirectStubs
+            | Content::IndirectSlots => {}
         }
     }
     for global in &graph.globals {

@@ -25,6 +25,8 @@ pub(super) struct LinkMap<'a> {
     pub(super) rooms: HashMap<&'a str, u64>,
     pub(super) got: Range<u64>,
     pub(super) stubs: Range<u64>,
+    /// The stubs of indirect functions, and the slots they jump through.
+    pub(super) indirect: [Range<u64>; 2],
     /// Where the initial values of the thread-locals are, and how far from the thread pointer their copies.
     pub(super) threads: Option<(u64, u64)>,
 }
@@ -45,6 +47,8 @@ pub(super) struct MappedInput<'a> {
     /// for those that are not needed. For thread-locals that of the initial values; where zeroes are not stored,
     /// the address they would have there.
     pub(super) sections: Vec<Option<u64>>,
+    /// The stubs of its indirect functions, by their symbols.
+    pub(super) indirect: HashMap<usize, u64>,
 }
 
 impl<'a> LinkMap<'a> {
@@ -53,10 +57,15 @@ impl<'a> LinkMap<'a> {
             NO_BLOCK => None,
             block => Some(addresses.blocks[block as usize]),
         };
-        let inputs = layout.graph.inputs.iter().zip(&layout.block_of);
-        let inputs = inputs.map(|(input, blocks)| {
+        let mut indirect = vec![HashMap::new(); layout.graph.inputs.len()];
+        for (number, (input, symbol)) in (0..).zip(&layout.indirect.functions) {
+            let stub = addresses.indirect_stubs + number * STUB_BYTES;
+            indirect[*input as usize].insert(*symbol as usize, stub);
+        }
+        let inputs = layout.graph.inputs.iter().zip(&layout.block_of).zip(indirect);
+        let inputs = inputs.map(|((input, blocks), indirect)| {
             let sections = blocks.iter().map(address).collect();
-            MappedInput { object: &input.object, sections }
+            MappedInput { object: &input.object, sections, indirect }
         });
         let external = |(global, meant): (&'a Global, &u64)| match global.resolution {
             Resolution::External(found) => {
@@ -75,6 +84,10 @@ impl<'a> LinkMap<'a> {
             rooms: rooms(layout, addresses),
             got: table(addresses.got, layout.tables.entries.len(), GOT_ENTRY_BYTES),
             stubs: table(addresses.stubs, layout.tables.stubs.len(), STUB_BYTES),
+            indirect: [
+                table(addresses.indirect_stubs, layout.indirect.functions.len(), STUB_BYTES),
+                table(addresses.indirect_slots, layout.indirect.functions.len(), GOT_ENTRY_BYTES),
+            ],
             threads: layout.threads.map(|threads| {
                 (bases[Prot::Constants.index()].wrapping_add(threads.start), addresses.threads)
             }),

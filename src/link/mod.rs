@@ -9,7 +9,8 @@
 //! 3. [`LinkGraph::undefined`] says what is missing; [`LinkGraph::define_external`] is told where it is.
 //! 4. [`LinkGraph::layout`] drops what was overridden, refuses what cannot be linked, makes the GOT and
 //!    the stubs, packs `.eh_frame`, and gives every block its place in one of three stripes: code,
-//!    constants, data. From here on nothing is added. (`strip`, `check`, `got_plt`, `eh_frame`, `block`, `layout`)
+//!    constants, data. From here on nothing is added. (`strip`, `check`, `got_plt`, `indirect`, `eh_frame`, `block`,
+//!    `layout`)
 //! 5. [`Layout::fixup`] is told where the stripes will be, and how far from the thread pointer the
 //!    thread-locals; it computes every field. (`addresses`, `fixup`)
 //! 6. [`Image`] is plain data: the bytes of the stripes, what to do at start and end, and a
@@ -34,6 +35,7 @@ mod fixup;
 mod got_plt;
 mod graph;
 mod image;
+mod indirect;
 mod layout;
 mod link_map;
 mod object_file;
@@ -48,7 +50,7 @@ mod x86_64;
 
 pub use archive::Archive;
 pub use graph::{Export, External, LinkGraph, Undefined};
-pub use image::{Image, LinkStats, ThreadBlock};
+pub use image::{Image, IndirectFunction, LinkStats, ThreadBlock};
 pub use layout::Layout;
 pub use object_file::ObjectFile;
 pub use symbol_table::{Definition, SymbolTable};

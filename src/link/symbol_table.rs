@@ -103,7 +103,8 @@ impl SymbolTable {
                 Resolution::Here { input, symbol: id, weak } => {
                     let object = &graph.inputs[input as usize].object;
                     let symbol = object.symbol(id);
-                    let callable = symbol.kind == SymbolKind::Function;
+                    let callable =
+                        matches!(symbol.kind, SymbolKind::Function | SymbolKind::Indirect);
                     (symbol.bytes, callable, object.is_thread(id), weak)
                 }
                 Resolution::Common { bytes, .. } => (bytes, false, false, true),
@@ -124,7 +125,7 @@ impl SymbolTable {
                 let Place::Section(section) = symbol.place else { continue };
                 let name = input.object.text(symbol.name);
                 let is_function = match symbol.kind {
-                    SymbolKind::Function => true,
+                    SymbolKind::Function | SymbolKind::Indirect => true,
                     // Assembler code seldom says what is a function.
                     SymbolKind::Plain => input.object.section(section).prot == Prot::Code,
                     _ => false,
@@ -141,6 +142,11 @@ impl SymbolTable {
         for (number, stub) in (0..).zip(&layout.tables.stubs) {
             let start = addresses.stubs + number * STUB_BYTES;
             let name = &layout.graph.globals[stub.global as usize].name;
+            self.add_function(object, name, "@plt", start, start + STUB_BYTES);
+        }
+        for (number, (input, symbol)) in (0..).zip(&layout.indirect.functions) {
+            let start = addresses.indirect_stubs + number * STUB_BYTES;
+            let name = layout.graph.inputs[*input as usize].object.symbol_text(*symbol);
             self.add_function(object, name, "@plt", start, start + STUB_BYTES);
         }
     }

@@ -16,13 +16,6 @@ fn thread_locals_of_shared_libraries() {
 }
 
 #[test]
-fn functions_chosen_at_start() {
-    for build in [gcc(&["-O2"]), gcc(&["-O0", "-fPIC"])] {
-        refused(&[corpus::object("ifunc.c", build)], 126, &["ifunc.o", "chosen", "IFUNC"]);
-    }
-}
-
-#[test]
 fn code_for_the_lowest_two_gibibytes() {
     let object = corpus::object("hello.c", gcc(&["-O2", "-fno-pic"]));
     refused(&[object, "-lm".into()], 126, &["hello.o", "R_X86_64_32"]);

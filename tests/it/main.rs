@@ -7,6 +7,7 @@ mod corpus;
 mod crash;
 mod crates;
 mod demo;
+mod indirect;
 mod later;
 mod leftovers;
 mod library;

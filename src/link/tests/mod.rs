@@ -11,6 +11,7 @@ use crate::error::{Error, Result};
 mod archives;
 mod arrays;
 mod damage;
+mod indirect;
 mod low;
 mod placement;
 mod relocations;

@@ -317,11 +317,3 @@ fn only_code_with_32_bit_addresses_asks_for_low_memory() {
     assert!(!needs("-O2 -fPIC -g"), "debug information does not count");
     assert!(!needs("-O2 -fno-pic -mcmodel=large"));
 }
-
-#[test]
-fn indirect_functions_are_refused_by_name() {
-    let source = "static int one(void) { return 1; } static void *pick(void) { return one; }
-        int chosen(void) __attribute__((ifunc(\"pick\")));";
-    let error = failure(link(&[&compile("ifunc.o", "-O2", source)], &[])).to_string();
-    assert!(error.contains("ifunc.o") && error.contains("`chosen`"), "{error}");
-}

@@ -3,7 +3,7 @@
 //! Invariant: the image has the records of the functions it contains, each once, and no others.
 
 use super::fields::{Field, Fields};
-use super::names::own_address;
+use super::names::plain_address;
 use super::raw::{Relocation, u32_at};
 use super::windows::Windows;
 use super::{Fault, Verified, say};
@@ -161,7 +161,7 @@ impl Fields<'_, '_> {
     fn is_function(&self, number: usize, index: usize) -> bool {
         let object = &self.objects[number];
         let symbol = object.raw.symbols.get(index);
-        let is_there = symbol.is_some_and(|symbol| own_address(object, symbol).is_some());
+        let is_there = symbol.is_some_and(|symbol| plain_address(object, symbol).is_some());
         is_there && self.names.is_meant(number, index)
     }
 }

@@ -5,7 +5,8 @@
 //! where things are ([`LinkMap`]) and what names from outside mean; what a name means, which sections and
 //! unwind records are needed, what runs in which order, and what every relocated field has to hold, it derives
 //! a second time, and then reads the image as a processor, an unwinder and a loader would. (`raw`, `names`,
-//! `sections`, `windows`, `fields`, `threads`, `frames`, `arrays`)
+//! `sections`, `windows`, `fields`, `threads`, `indirect`, `frames`,
+//! `arrays`)
 //!
 //! Every link of a debug build is checked; see [`Layout::fixup_and_verify`] for other builds.
 //!
@@ -16,6 +17,7 @@
 mod arrays;
 mod fields;
 mod frames;
+mod indirect;
 mod memory;
 mod names;
 mod raw;
@@ -71,6 +73,7 @@ pub(super) fn verify(map: &LinkMap<'_>, image: &Image) -> Result<Verified, Fault
     let eh_frame = image.eh_frame.map(bounds);
     sections::check_room(&fields, eh_frame)?;
     fields.check_threads(image.threads)?;
+    fields.check_indirect(&image.indirect)?;
     for (number, object) in objects.iter().enumerate() {
         let checked = fields.check_sections(number, &mut verified);
         checked.map_err(|what| format!("{}: {what}", object.name))?;
@@ -88,8 +91,7 @@ fn check_names(image: &Image, names: &Names<'_, '_>, objects: &[Object<'_>]) -> 
     for (name, meaning) in names.exports() {
         let address = match meaning {
             Meaning::Strong { object, symbol } | Meaning::Weak { object, symbol } => {
-                let object = &objects[object];
-                own_address(object, &object.raw.symbols[symbol])
+                own_address(&objects[object], symbol)
             }
             _ => names.room(name),
         };

@@ -17,6 +17,8 @@ pub(super) struct Object<'a> {
     pub(super) at: Vec<Option<u64>>,
     /// The sections of which an earlier object gave the copy that stays.
     pub(super) duplicate: Vec<bool>,
+    /// The stubs of its indirect functions, by their symbols.
+    pub(super) indirect: HashMap<usize, u64>,
     /// What makes the offset of a thread-local out of the address of its initial value.
     pub(super) thread_shift: u64,
 }
@@ -62,7 +64,8 @@ impl<'a> Object<'a> {
         }
         let duplicate = duplicates(&raw, signatures).ok_or("a section group cannot be read")?;
         let thread_shift = threads.map_or(0, |(at, offset)| offset.wrapping_sub(at));
-        Ok(Object { name: input.object.name(), raw, at, duplicate, thread_shift })
+        let (name, indirect) = (input.object.name(), input.indirect.clone());
+        Ok(Object { name, raw, at, duplicate, indirect, thread_shift })
     }
 
     /// True when the object itself says where the symbol is, in something that is not a duplicate.
@@ -143,30 +146,29 @@ impl<'v, 'a> Names<'v, 'a> {
 
     /// The address of a symbol as an object sees it; `None` when it lies in a section that is not needed.
     pub(super) fn address(&self, object: usize, index: usize) -> Result<Option<u64>, Fault> {
-        let (home, symbol) = self.definition(object, index)?;
-        match home {
-            Some(object) => Ok(own_address(&self.objects[object], symbol)),
-            None => self.provided(symbol).map(Some),
+        match self.definition(object, index)? {
+            (Some(object), index, _) => Ok(own_address(&self.objects[object], index)),
+            (None, _, symbol) => self.provided(symbol).map(Some),
         }
     }
 
-    /// The symbol that a symbol means, and the object whose it is, unless it is no object's.
+    /// The symbol that a symbol means, its index, and the object whose it is, unless it is no object's.
     fn definition(
         &self,
         object: usize,
         index: usize,
-    ) -> Result<(Option<usize>, &'v Symbol<'a>), Fault> {
+    ) -> Result<(Option<usize>, usize, &'v Symbol<'a>), Fault> {
         let objects = self.objects;
         let symbol = |object: usize, index| objects[object].raw.symbols.get(index);
         let own = symbol(object, index).ok_or_else(|| format!("there is no symbol {index}"))?;
         if index == 0 || own.is_local() {
-            return Ok((Some(object), own));
+            return Ok((Some(object), index, own));
         }
         match self.meaning(own.name) {
             Meaning::Strong { object, symbol } | Meaning::Weak { object, symbol } => {
-                Ok((Some(object), &objects[object].raw.symbols[symbol]))
+                Ok((Some(object), symbol, &objects[object].raw.symbols[symbol]))
             }
-            _ => Ok((None, own)),
+            _ => Ok((None, index, own)),
         }
     }
 
@@ -195,7 +197,7 @@ impl<'v, 'a> Names<'v, 'a> {
 
     /// The size of what a symbol means.
     pub(super) fn size(&self, object: usize, index: usize) -> Option<u64> {
-        let (_, symbol) = self.definition(object, index).ok()?;
+        let (_, _, symbol) = self.definition(object, index).ok()?;
         match self.meaning(symbol.name) {
             Meaning::Common { bytes, .. } if !symbol.is_local() => Some(bytes),
             _ => Some(symbol.bytes),
@@ -245,8 +247,14 @@ impl Meaning {
     }
 }
 
+/// What the address is of a symbol whose object says where it is: that of its stub for an indirect function.
+pub(super) fn own_address(object: &Object<'_>, index: usize) -> Option<u64> {
+    let stub = object.indirect.get(&index).copied();
+    stub.or_else(|| plain_address(object, &object.raw.symbols[index]))
+}
+
 /// Where a symbol is whose object says so; how far from the thread pointer for a thread-local.
-pub(super) fn own_address(object: &Object<'_>, symbol: &Symbol<'_>) -> Option<u64> {
+pub(super) fn plain_address(object: &Object<'_>, symbol: &Symbol<'_>) -> Option<u64> {
     match symbol.home {
         Home::Section(section) => {
             let is_thread = object.raw.sections[section].is_thread();
