@@ -12,6 +12,7 @@ mod later;
 mod leftovers;
 mod library;
 mod process;
+mod programs;
 mod real;
 mod refuse;
 mod run;
