@@ -166,7 +166,7 @@ impl Slab {
         let segment = &self.stripes[prot.index()].segment;
         let start = index(offset);
         segment.write(start, content);
-        let written = start + content.len().next_multiple_of(8);
+        let written = start + content.len();
         let dirty = index(untouched.clamp(offset, offset + bytes));
         segment.zero(written, dirty.saturating_sub(written));
     }

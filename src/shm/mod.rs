@@ -2,6 +2,7 @@
 //!
 //! The peer may write any byte at any time. So nobody gets a reference to ordinary data in a segment: what
 //! there is are atomic words. Numbers are loaded once and then judged; bytes are copied in or out word by word.
+//! Only a segment that this side alone writes (a slab, in the controller) is written by plain copies.
 //!
 //! Invariant: a mapping never outlives its size (SHRINK and GROW are sealed before it is made or accepted), and
 //! no view reaches outside its segment.
