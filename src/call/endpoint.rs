@@ -3,13 +3,21 @@
 use crate::error::{Error, Result};
 use crate::limits::ERROR_BYTES_MAX;
 use crate::sps::{self, Status};
-use crate::transport::{Incoming, Lane, Payload};
+use crate::transport::{Incoming, Lane};
 use crate::wire::Kind;
+
+/// The largest buffer for results that is kept for the next one.
+const RESULT_BYTES_KEPT: usize = 64 << 10;
 
 /// What runs the calls that come in.
 pub(crate) trait Handler {
-    /// Runs the call; `Err` is answered out of band.
-    fn handle(&self, target: u64, args: &[u8]) -> std::result::Result<Payload, String>;
+    /// Runs the call and appends its result to `result`; `Err` is answered out of band instead.
+    fn handle(
+        &self,
+        target: u64,
+        args: &[u8],
+        result: &mut Vec<u8>,
+    ) -> std::result::Result<(), String>;
 }
 
 /// One end of a lane. The controller's end starts with [`Endpoint::receive_setup`], the executor's with
@@ -45,7 +53,7 @@ impl Endpoint {
         self.round_trips
     }
 
-    /// Calls `target` and waits for the answer, serving with `handler` what comes back meanwhile.
+    /// Calls `target`, waits for the answer and appends it to `result`, serving with `handler` what comes back meanwhile.
     ///
     /// # Errors
     ///
@@ -56,19 +64,30 @@ impl Endpoint {
         handler: &impl Handler,
         target: u64,
         args: &[u8],
-    ) -> Result<Payload> {
+        result: &mut Vec<u8>,
+    ) -> Result<()> {
         self.sequence += 1;
         self.round_trips += 1;
         self.lane.send(Kind::Call, target, args)?;
+        let mut message = Incoming::new();
         loop {
-            let message = self.lane.receive()?;
-            match message.kind {
-                Kind::Result => return Ok(message.payload),
-                Kind::Failure => return Err(Error::remote(text(&message.payload))),
-                Kind::Call => self.answer(handler, message)?,
-                Kind::Hangup => return Err(hung_up(&message.payload)),
-                kind => return Err(Error::violation(format!("{kind:?} where a result was due"))),
+            self.lane.receive(&mut message)?;
+            if message.kind == Kind::Result {
+                result.extend_from_slice(message.payload());
+                return Ok(());
             }
+            self.serve_meanwhile(handler, &message)?;
+        }
+    }
+
+    /// Handles a message that came in where a result was due.
+    #[cold]
+    fn serve_meanwhile(&mut self, handler: &impl Handler, message: &Incoming) -> Result<()> {
+        match message.kind {
+            Kind::Call => self.answer(handler, message, &mut Vec::new()),
+            Kind::Failure => Err(Error::remote(text(message.payload()))),
+            Kind::Hangup => Err(hung_up(message.payload())),
+            kind => Err(Error::violation(format!("{kind:?} where a result was due"))),
         }
     }
 
@@ -88,11 +107,12 @@ impl Endpoint {
     /// # Errors
     ///
     /// When the executor ends first, or says anything else.
-    pub(crate) fn receive_setup(&mut self) -> Result<Payload> {
-        let message = self.lane.receive()?;
+    pub(crate) fn receive_setup(&mut self) -> Result<Vec<u8>> {
+        let mut message = Incoming::new();
+        self.lane.receive(&mut message)?;
         match message.kind {
-            Kind::Setup => Ok(message.payload),
-            Kind::Hangup => Err(hung_up(&message.payload)),
+            Kind::Setup => Ok(message.payload().to_vec()),
+            Kind::Hangup => Err(hung_up(message.payload())),
             kind => Err(Error::violation(format!("{kind:?} where the setup was due"))),
         }
     }
@@ -104,12 +124,13 @@ impl Endpoint {
     /// Why the session ended, when it was not an orderly hangup.
     pub(crate) fn serve(&mut self, handler: &impl Handler, setup: &[u8]) -> Result<()> {
         self.lane.send(Kind::Setup, 0, setup)?;
+        let (mut message, mut answer) = (Incoming::new(), Vec::new());
         loop {
-            let message = self.lane.receive()?;
+            self.lane.receive(&mut message)?;
             match message.kind {
-                Kind::Call => self.answer(handler, message)?,
+                Kind::Call => self.answer(handler, &message, &mut answer)?,
                 Kind::Hangup => {
-                    let Status(reason) = sps::from_bytes(&message.payload)?;
+                    let Status(reason) = sps::from_bytes(message.payload())?;
                     return reason.map_err(Error::disconnected);
                 }
                 kind => return Err(Error::violation(format!("{kind:?} where a call was due"))),
@@ -126,28 +147,53 @@ impl Endpoint {
         self.lane.send(Kind::Hangup, 0, &sps::to_bytes(&reason))
     }
 
+    /// Runs a call and sends its result, with the help of a buffer that is used again for the next call.
     #[inline]
-    fn answer(&mut self, handler: &impl Handler, call: Incoming) -> Result<()> {
-        if let Some(sequence) = call.posted {
-            if self.ahead.is_none() {
-                self.ahead = handler
-                    .handle(call.target, &call.payload)
-                    .err()
-                    .map(|error| format!("call {sequence}, sent ahead, failed: {error}"));
-            }
-            return Ok(());
+    fn answer(
+        &mut self,
+        handler: &impl Handler,
+        call: &Incoming,
+        result: &mut Vec<u8>,
+    ) -> Result<()> {
+        if call.posted.is_some() || self.ahead.is_some() {
+            return self.answer_posted(handler, call, result);
         }
-        let outcome = match self.ahead.take() {
-            None => handler.handle(call.target, &call.payload),
-            Some(failed) => Err(failed),
-        };
-        match outcome {
-            Ok(result) => self.lane.send(Kind::Result, 0, &result),
-            Err(mut error) => {
-                error.truncate(error.floor_char_boundary(ERROR_BYTES_MAX));
-                self.lane.send(Kind::Failure, 0, error.as_bytes())
-            }
+        result.clear();
+        result.shrink_to(RESULT_BYTES_KEPT);
+        match handler.handle(call.target, call.payload(), result) {
+            Ok(()) => self.lane.send(Kind::Result, 0, result),
+            Err(error) => self.fail(error),
         }
+    }
+
+    /// Runs a call that was sent ahead, unless one before it failed, or refuses the one it was sent ahead of.
+    #[cold]
+    fn answer_posted(
+        &mut self,
+        handler: &impl Handler,
+        call: &Incoming,
+        result: &mut Vec<u8>,
+    ) -> Result<()> {
+        match (call.posted, self.ahead.take()) {
+            (Some(sequence), None) => {
+                result.clear();
+                let outcome = handler.handle(call.target, call.payload(), result);
+                let failed = |error| format!("call {sequence}, sent ahead, failed: {error}");
+                self.ahead = outcome.err().map(failed);
+                Ok(())
+            }
+            (Some(_), failed) => {
+                self.ahead = failed;
+                Ok(())
+            }
+            (None, failed) => self.fail(failed.unwrap_or_default()),
+        }
+    }
+
+    #[cold]
+    fn fail(&mut self, mut error: String) -> Result<()> {
+        error.truncate(error.floor_char_boundary(ERROR_BYTES_MAX));
+        self.lane.send(Kind::Failure, 0, error.as_bytes())
     }
 }
 

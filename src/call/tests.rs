@@ -7,7 +7,7 @@ use std::thread;
 use super::{Endpoint, Handler};
 use crate::shm::Segment;
 use crate::sps::Status;
-use crate::transport::{Lane, Payload, Side};
+use crate::transport::{Lane, Side};
 use crate::wire::layout;
 
 fn endpoints() -> (Endpoint, Endpoint) {
@@ -20,7 +20,7 @@ fn endpoints() -> (Endpoint, Endpoint) {
 struct NoCalls;
 
 impl Handler for NoCalls {
-    fn handle(&self, target: u64, _args: &[u8]) -> Result<Payload, String> {
+    fn handle(&self, target: u64, _args: &[u8], _result: &mut Vec<u8>) -> Result<(), String> {
         Err(format!("nobody is called {target}"))
     }
 }
@@ -30,13 +30,21 @@ impl Handler for NoCalls {
 struct Echo(RefCell<Vec<u64>>);
 
 impl Handler for Echo {
-    fn handle(&self, target: u64, args: &[u8]) -> Result<Payload, String> {
+    fn handle(&self, target: u64, args: &[u8], result: &mut Vec<u8>) -> Result<(), String> {
         self.0.borrow_mut().push(target);
         match target {
             2 => Err("no, said two".to_owned()),
-            _ => Ok(Payload::from(args.to_vec())),
+            _ => {
+                result.extend_from_slice(args);
+                Ok(())
+            }
         }
     }
+}
+
+fn call(end: &mut Endpoint, target: u64, args: &[u8]) -> crate::Result<Vec<u8>> {
+    let mut result = Vec::new();
+    end.call(&NoCalls, target, args, &mut result).map(|()| result)
 }
 
 /// Runs `body` against an executor end that echoes; returns the targets that ran.
@@ -56,12 +64,11 @@ fn with_echo(body: impl FnOnce(&mut Endpoint)) -> Vec<u64> {
 #[test]
 fn results_and_failures_are_told_apart() {
     with_echo(|end| {
-        let call = |end: &mut Endpoint, target| end.call(&NoCalls, target, b"text");
-        assert_eq!(call(end, 1).expect("a result")[..], *b"text");
-        let error = call(end, 2).expect_err("a failure");
+        assert_eq!(call(end, 1, b"text").expect("a result")[..], *b"text");
+        let error = call(end, 2, b"text").expect_err("a failure");
         assert!(error.is_remote() && !error.is_disconnected(), "{error:?}");
         assert_eq!(error.to_string(), "no, said two");
-        assert_eq!(call(end, 1).expect("goes on").len(), 4);
+        assert_eq!(call(end, 1, b"text").expect("goes on").len(), 4);
         assert_eq!((end.calls(), end.round_trips()), (3, 3));
     });
 }
@@ -70,13 +77,13 @@ fn results_and_failures_are_told_apart() {
 fn what_is_posted_runs_first_and_its_failure_stops_the_call() {
     let ran = with_echo(|end| {
         end.post(3, b"ahead").expect("posted");
-        end.call(&NoCalls, 1, b"").expect("a result");
+        call(end, 1, b"").expect("a result");
         end.post(3, b"ahead").expect("posted");
         end.post(2, b"fails").expect("posted");
         end.post(3, b"not run").expect("posted");
-        let error = end.call(&NoCalls, 1, b"not run").expect_err("what went ahead failed");
+        let error = call(end, 1, b"not run").expect_err("what went ahead failed");
         assert!(error.to_string().contains("no, said two"), "{error}");
-        end.call(&NoCalls, 4, b"").expect("the next call is a new beginning");
+        call(end, 4, b"").expect("the next call is a new beginning");
         assert_eq!((end.calls(), end.round_trips()), (7, 3));
     });
     assert_eq!(ran, [3, 1, 3, 2, 4]);

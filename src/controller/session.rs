@@ -20,9 +20,9 @@ use crate::error::{Death, Error, Result};
 use crate::link::SymbolTable;
 use crate::shm::Segment;
 use crate::sps::{self, Status};
+use crate::sync::{AtomicBool, Ordering};
 use crate::sys::process::Ended;
 use crate::sys::{socket, trap};
-use crate::transport::Payload;
 use crate::wire::layout;
 use crate::{ExecutorAddr, Prot};
 
@@ -41,6 +41,8 @@ pub struct Controller {
 #[derive(Debug)]
 pub(super) struct Shared {
     endpoint: Mutex<Endpoint>,
+    /// Code was written since the endpoint was locked last.
+    code_written: AtomicBool,
     pub(super) slab: Mutex<Slab>,
     pub(super) arena: Mutex<Arena>,
     /// The symbols of live code, for crash reports.
@@ -83,6 +85,7 @@ impl Controller {
         let number = |name| numbers.get(name).copied().unwrap_or(0);
         let shared = Shared {
             endpoint: Mutex::new(endpoint),
+            code_written: AtomicBool::new(false),
             slab: Mutex::new(slab),
             arena: Mutex::new(Arena::new(number(THREAD_ARENA_OFFSET), number(THREAD_ARENA_BYTES))?),
             code: Mutex::default(),
@@ -164,9 +167,7 @@ impl Controller {
         args: &[u8],
         result: &mut Vec<u8>,
     ) -> Result<()> {
-        let payload = self.shared.call_raw(function, args)?;
-        result.extend_from_slice(&payload);
-        Ok(())
+        self.shared.call_into(function, args, result)
     }
 
     /// Ends the executor as `exit(status)` ends a program: exit handlers run, output is written. Returns the status
@@ -229,8 +230,9 @@ impl Shared {
 
     /// Calls a function of the contract.
     pub(super) fn call<R: Remote>(&self, args: &R::Args) -> Result<R::Ret> {
-        let payload = self.call_raw(self.function::<R>()?, &sps::to_bytes(args))?;
-        sps::from_bytes(&payload)
+        let mut result = Vec::new();
+        self.call_into(self.function::<R>()?, &sps::to_bytes(args), &mut result)?;
+        sps::from_bytes(&result)
             .map_err(|error| error.during(format_args!("result of {}", R::NAME)))
     }
 
@@ -242,14 +244,20 @@ impl Shared {
     }
 
     #[inline]
-    pub(super) fn call_raw(&self, function: ExecutorAddr, args: &[u8]) -> Result<Payload> {
-        let outcome = self.lock_endpoint().call(&Handlers, function.get(), args);
+    pub(super) fn call_into(
+        &self,
+        function: ExecutorAddr,
+        args: &[u8],
+        result: &mut Vec<u8>,
+    ) -> Result<()> {
+        let outcome = self.lock_endpoint().call(&Handlers, function.get(), args, result);
         outcome.map_err(|error| self.explain(error))
     }
 
     /// The next message tells the executor that code was written.
     pub(super) fn code_written(&self) {
-        self.lock_endpoint().code_written();
+        // [CODE] Release: whoever sees the flag and sends the next message has the code behind it.
+        self.code_written.store(true, Ordering::Release);
     }
 
     /// The address of a function of the contract.
@@ -283,8 +291,16 @@ impl Shared {
         explain(error, &self.supervisor, &self.segment, &self.lock_code())
     }
 
+    #[inline]
     fn lock_endpoint(&self) -> MutexGuard<'_, Endpoint> {
-        self.endpoint.lock().unwrap_or_else(PoisonError::into_inner)
+        let mut endpoint = self.endpoint.lock().unwrap_or_else(PoisonError::into_inner);
+        // [CODE] Acquire: pairs with the store that announced the code.
+        if self.code_written.load(Ordering::Relaxed)
+            && self.code_written.swap(false, Ordering::Acquire)
+        {
+            endpoint.code_written();
+        }
+        endpoint
     }
 
     fn lock_code(&self) -> MutexGuard<'_, Vec<Arc<SymbolTable>>> {
@@ -355,7 +371,12 @@ fn death(ended: Ended, segment: &Segment, code: &[Arc<SymbolTable>]) -> Death {
 struct Handlers;
 
 impl Handler for Handlers {
-    fn handle(&self, target: u64, _args: &[u8]) -> std::result::Result<Payload, String> {
+    fn handle(
+        &self,
+        target: u64,
+        _args: &[u8],
+        _result: &mut Vec<u8>,
+    ) -> std::result::Result<(), String> {
         Err(format!("no handler is registered for tag {target:#x}"))
     }
 }

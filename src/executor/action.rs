@@ -41,5 +41,5 @@ fn run((function, args): &Action) -> std::result::Result<(), String> {
         return Ok(());
     }
     // SAFETY: the controller names its actions, and the executor obeys the controller.
-    unsafe { wrapper::call(function.get(), &args.0) }.map(drop)
+    unsafe { wrapper::call(function.get(), &args.0, &mut Vec::new()) }
 }

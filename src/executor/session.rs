@@ -21,7 +21,7 @@ use crate::error::{Error, Result};
 use crate::limits::PAGE_BYTES;
 use crate::sps;
 use crate::sys::socket;
-use crate::transport::{Lane, Payload};
+use crate::transport::Lane;
 
 /// The executor's side of a session.
 #[derive(Debug)]
@@ -96,9 +96,14 @@ struct Calls;
 
 impl Handler for Calls {
     #[inline]
-    fn handle(&self, target: u64, args: &[u8]) -> std::result::Result<Payload, String> {
+    fn handle(
+        &self,
+        target: u64,
+        args: &[u8],
+        result: &mut Vec<u8>,
+    ) -> std::result::Result<(), String> {
         // SAFETY: the controller names wrapper functions only, and the executor obeys the controller.
-        unsafe { wrapper::call(target, args) }
+        unsafe { wrapper::call(target, args, result) }
     }
 }
 

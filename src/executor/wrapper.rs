@@ -13,7 +13,6 @@ use crate::ExecutorAddr;
 use crate::call::contract::Remote;
 use crate::error::{Error, Result};
 use crate::sps;
-use crate::transport::Payload;
 
 /// The result of a wrapper function, as it lies in two registers.
 #[repr(C)]
@@ -45,19 +44,24 @@ pub(super) fn pointer<T>(addr: ExecutorAddr) -> *const T {
     std::ptr::with_exposed_provenance(addr.get() as usize)
 }
 
-/// Calls the wrapper function at `target`; `Err` is its out-of-band error.
+/// Calls the wrapper function at `target` and appends its result to `result`; `Err` is its out-of-band error.
 ///
 /// # Safety
 ///
 /// `target` must be the address of a wrapper function. Only the controller can know that; the executor obeys it.
-pub(super) unsafe fn call(target: u64, args: &[u8]) -> std::result::Result<Payload, String> {
+#[inline]
+pub(super) unsafe fn call(
+    target: u64,
+    args: &[u8],
+    result: &mut Vec<u8>,
+) -> std::result::Result<(), String> {
     if target == 0 {
         return Err("call of address 0".to_owned());
     }
     // SAFETY: the caller vouches for the address.
     let buffer = unsafe { enter::wrapper(ExecutorAddr::new(target), args) };
     // SAFETY: a wrapper function returns a buffer that belongs to its caller.
-    unsafe { buffer.take() }
+    unsafe { buffer.append_to(result) }
 }
 
 impl WrapperBuffer {
@@ -80,14 +84,20 @@ impl WrapperBuffer {
         Self { data: copy_to_malloc(&bytes), size: 0 }
     }
 
-    /// Copies the bytes out and frees the buffer.
+    /// Appends the bytes to `result` and frees the buffer.
     ///
     /// # Safety
     ///
     /// The buffer must have the form that wrapper functions return.
-    unsafe fn take(self) -> std::result::Result<Payload, String> {
+    #[inline]
+    unsafe fn append_to(self, result: &mut Vec<u8>) -> std::result::Result<(), String> {
         match (self.size, self.data.is_null()) {
-            (0, true) => Ok(Payload::EMPTY),
+            (size @ 1..=8, _) => {
+                result.extend_from_slice(&self.data.addr().to_le_bytes());
+                result.truncate(result.len() - (8 - size));
+                Ok(())
+            }
+            (0, true) => Ok(()),
             (0, false) => {
                 // SAFETY: the caller vouches for a NUL-terminated message.
                 let message = unsafe { CStr::from_ptr(self.data) }.to_string_lossy().into_owned();
@@ -95,18 +105,14 @@ impl WrapperBuffer {
                 unsafe { libc::free(self.data.cast()) };
                 Err(message)
             }
-            (size @ 1..=8, _) => {
-                let mut bytes = [0; 48];
-                bytes[..8].copy_from_slice(&self.data.addr().to_le_bytes());
-                Ok(Payload::Inline(bytes, size))
-            }
             (_, true) => Err(format!("a wrapper function returned {} bytes at null", self.size)),
             (size, false) => {
                 // SAFETY: the caller vouches for `size` bytes at the pointer.
-                let bytes = unsafe { std::slice::from_raw_parts(self.data.cast(), size) }.to_vec();
+                let bytes = unsafe { std::slice::from_raw_parts(self.data.cast(), size) };
+                result.extend_from_slice(bytes);
                 // SAFETY: the bytes come from malloc and are not used any more.
                 unsafe { libc::free(self.data.cast()) };
-                Ok(Payload::Heap(bytes))
+                Ok(())
             }
         }
     }

@@ -3,6 +3,7 @@
 use std::ffi::CStr;
 use std::ops::{Deref, Range};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::ptr::NonNull;
 use std::sync::Arc;
 
 use memmap2::{MmapOptions, MmapRaw};
@@ -85,8 +86,7 @@ impl Segment {
     ///
     /// When the range, in words, does not lie inside the segment.
     pub(crate) fn view(self: &Arc<Self>, range: Range<usize>) -> Words {
-        assert!(range.start <= range.end && range.end <= self.words().len(), "view {range:?}");
-        Words { segment: Arc::clone(self), range }
+        Words { words: NonNull::from(&self.words()[range]), _segment: Arc::clone(self) }
     }
 
     /// Copies `bytes` into the segment at `offset`. The bytes must be the caller's own: no thread of this process may
@@ -124,14 +124,22 @@ impl Segment {
 /// A part of a segment, as words.
 #[derive(Debug, Clone)]
 pub(crate) struct Words {
-    segment: Arc<Segment>,
-    range: Range<usize>,
+    words: NonNull<[AtomicU64]>,
+    /// Keeps the words mapped.
+    _segment: Arc<Segment>,
 }
+
+// SAFETY: the words are atomic, and the segment that maps them may be used and dropped from any thread.
+unsafe impl Send for Words {}
+// SAFETY: as above.
+unsafe impl Sync for Words {}
 
 impl Deref for Words {
     type Target = [AtomicU64];
 
+    #[inline]
     fn deref(&self) -> &[AtomicU64] {
-        &self.segment.words()[self.range.clone()]
+        // SAFETY: the words lie in the mapping of the segment, which lives as long as `self`.
+        unsafe { self.words.as_ref() }
     }
 }

@@ -33,3 +33,18 @@ pub(crate) fn serialize() {
         std::arch::asm!("isb");
     }
 }
+
+/// Begins to fetch what is at `address` of this process, code or data. A hint: an address that is not mapped is ignored.
+#[inline]
+pub(crate) fn prefetch(address: u64) {
+    #[cfg(target_arch = "x86_64")]
+    // SAFETY: a prefetch neither faults nor changes anything but what is cached.
+    unsafe {
+        std::arch::asm!("prefetcht0 [{}]", in(reg) address, options(nostack, preserves_flags, readonly));
+    }
+    #[cfg(target_arch = "aarch64")]
+    // SAFETY: as above.
+    unsafe {
+        std::arch::asm!("prfm pldl1keep, [{}]", in(reg) address, options(nostack, preserves_flags, readonly));
+    }
+}

@@ -12,7 +12,8 @@
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-use super::{Payload, wait};
+use super::message::{Incoming, Payload};
+use super::wait;
 use crate::error::{Error, Result};
 use crate::limits::{CHUNK_BYTES_MAX, PAYLOAD_BYTES_MAX, RING_LINES};
 use crate::ring::{Backing, Consumer, Head, LINE_WORDS, Popped, Producer, PushError, ring_words};
@@ -49,17 +50,6 @@ pub(crate) struct Lane {
     inbox_bytes: usize,
     /// Code was written since the last message.
     fresh: bool,
-}
-
-/// A message that came in.
-#[derive(Debug)]
-pub(crate) struct Incoming {
-    pub(crate) kind: Kind,
-    /// Function address, handler tag, or what the kind says.
-    pub(crate) target: u64,
-    /// The call's number, when the message was posted; the baton's own calls have none.
-    pub(crate) posted: Option<u64>,
-    pub(crate) payload: Payload,
 }
 
 /// Ends the waiting of one side of a lane from another thread.
@@ -109,7 +99,7 @@ impl Lane {
     /// # Errors
     ///
     /// When the payload is longer than [`PAYLOAD_BYTES_MAX`], or the peer broke the protocol or is gone.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn send(&mut self, kind: Kind, target: u64, payload: &[u8]) -> Result<()> {
         let untold = self.outbound.position() != self.told;
         let most = if untold { INLINE_BYTES_MAX_WITH_RING } else { INLINE_BYTES_MAX };
@@ -140,73 +130,112 @@ impl Lane {
         self.push(Head { kind: kind as u8, sequence, target }, last)
     }
 
-    /// Waits for the next message. After a message that was not posted the caller holds the baton.
+    /// Waits for the next message and puts it into `message`. After a message that was not posted the caller holds the
+    /// baton.
     ///
     /// # Errors
     ///
     /// When the peer broke the protocol, or the lane was closed; the lane is of no use then.
     #[inline]
-    pub(crate) fn receive(&mut self) -> Result<Incoming> {
-        if let Some(message) = self.inbox.pop_front() {
-            self.inbox_bytes -= message.payload.len();
-            return Ok(message);
+    pub(crate) fn receive(&mut self, message: &mut Incoming) -> Result<()> {
+        if !self.inbox.is_empty() {
+            return self.receive_kept(message);
         }
-        loop {
-            let message = self.take_baton()?;
-            if self.inbox.is_empty() {
-                match message {
-                    Some(message) => return Ok(message),
-                    None => continue,
+        let word = self.take_baton()?;
+        if word.ring {
+            return self.receive_ring(word, message);
+        }
+        self.read_baton(word, message);
+        Ok(())
+    }
+
+    /// The next message, of which `word` says that the ring has part of it, or others before it.
+    #[cold]
+    fn receive_ring(&mut self, word: Word, message: &mut Incoming) -> Result<()> {
+        let mut is_message = self.read_ring(word, message)?;
+        while self.inbox.is_empty() {
+            if is_message {
+                return Ok(());
+            }
+            is_message = self.take_message(message)?;
+        }
+        if is_message {
+            let payload = Payload::Heap(message.payload().to_vec());
+            let Incoming { kind, target, posted, .. } = *message;
+            self.keep(kind, target, posted, payload)?;
+        }
+        self.receive_kept(message)
+    }
+
+    #[cold]
+    fn receive_kept(&mut self, message: &mut Incoming) -> Result<()> {
+        let kept = self.inbox.pop_front();
+        *message = kept.ok_or_else(|| Error::violation("no message was kept"))?;
+        self.inbox_bytes -= message.payload().len();
+        Ok(())
+    }
+
+    /// Waits for the baton and drains the inbound ring as far as it says. False when the peer only wanted room in its
+    /// ring, which it has then; the baton is back with it.
+    fn take_message(&mut self, message: &mut Incoming) -> Result<bool> {
+        let word = self.take_baton()?;
+        if word.ring {
+            return self.read_ring(word, message);
+        }
+        self.read_baton(word, message);
+        Ok(true)
+    }
+
+    /// Waits for the baton.
+    #[inline(always)]
+    fn take_baton(&mut self) -> Result<Word> {
+        let found = wait::for_change(&self.baton[0], self.word);
+        let hop = next_hop(self.hop);
+        match Word::decode(found) {
+            Some(word) if word.hop == hop => {
+                (self.word, self.hop) = (found, hop);
+                if word.fresh {
+                    // Most likely the new code is what is called now: it comes while the processor is busy.
+                    cpu::prefetch(self.baton[1].load(Ordering::Relaxed));
+                    cpu::serialize();
                 }
+                Ok(word)
             }
-            if let Some(message) = message {
-                self.keep(message)?;
-            }
-            return self.receive();
+            _ => Err(bad_word(found, hop)),
         }
     }
 
-    /// Waits for the baton and drains the inbound ring as far as it says. `None` when the peer only wanted room in its
-    /// ring, which it has then; the baton is back with it.
+    /// The message in the baton alone.
     #[inline]
-    fn take_baton(&mut self) -> Result<Option<Incoming>> {
-        let found = wait::for_change(&self.baton[0], self.word);
-        let expected = next_hop(self.hop);
-        if hop_of(found) != expected {
-            return Err(if found & CLOSED != 0 {
-                Error::disconnected("the peer is gone")
-            } else {
-                Error::violation(format!("baton hop {:#x}, not {expected:#x}", hop_of(found)))
-            });
+    fn read_baton(&self, word: Word, message: &mut Incoming) {
+        let baton = &*self.baton;
+        // All words, whatever their number: that is quicker than to count.
+        for (bytes, word) in message.inline.as_chunks_mut().0.iter_mut().zip(&baton[2..LINE_WORDS])
+        {
+            *bytes = word.load(Ordering::Relaxed).to_le_bytes();
         }
-        let Some(word) = Word::decode(found) else {
-            return Err(Error::violation(format!("baton word {found:#x}")));
-        };
-        self.word = found;
-        self.hop = expected;
-        if word.fresh {
-            cpu::serialize();
+        message.kind = word.kind;
+        message.target = baton[1].load(Ordering::Relaxed);
+        message.posted = None;
+        message.payload = Payload::Inline(word.inline_bytes);
+    }
+
+    /// The message in the baton and in the ring, which is drained as far as the baton says. False when the peer only
+    /// wanted room in its ring.
+    fn read_ring(&mut self, word: Word, message: &mut Incoming) -> Result<bool> {
+        self.read_baton(word, message);
+        // The first word is the ring position, the others are payload.
+        message.inline.rotate_left(8);
+        let position = self.baton[2].load(Ordering::Relaxed);
+        self.drain(position)?;
+        if word.kind == Kind::Part {
+            self.hand_over(Kind::Continue, 0, &[], self.outbound.position() != self.told);
+            return Ok(false);
         }
-        let target = self.baton[1].load(Ordering::Relaxed);
-        let mut bytes = [0; INLINE_BYTES_MAX];
-        let first = if word.ring { 3 } else { 2 };
-        let words = word.inline_bytes.div_ceil(8);
-        for (chunk, word) in bytes.chunks_exact_mut(8).zip(&self.baton[first..first + words]) {
-            chunk.copy_from_slice(&word.load(Ordering::Relaxed).to_le_bytes());
+        if !self.parts.is_empty() {
+            message.payload = Payload::Heap(std::mem::take(&mut self.parts));
         }
-        let mut payload = Payload::Inline(bytes, word.inline_bytes);
-        if word.ring {
-            let position = self.baton[2].load(Ordering::Relaxed);
-            self.drain(position)?;
-            if word.kind == Kind::Part {
-                self.hand_over(Kind::Continue, 0, &[], self.outbound.position() != self.told);
-                return Ok(None);
-            }
-            if !self.parts.is_empty() {
-                payload = Payload::Heap(std::mem::take(&mut self.parts));
-            }
-        }
-        Ok(Some(Incoming { kind: word.kind, target, posted: None, payload }))
+        Ok(true)
     }
 
     /// Moves everything in the inbound ring up to `position` to the inbox.
@@ -234,8 +263,7 @@ impl Lane {
                 Some(Kind::Part) => {}
                 Some(kind @ (Kind::Call | Kind::Result | Kind::Failure)) => {
                     let payload = Payload::Heap(std::mem::take(&mut self.parts));
-                    let (posted, target) = (Some(head.sequence), head.target);
-                    self.keep(Incoming { kind, target, posted, payload })?;
+                    self.keep(kind, head.target, Some(head.sequence), payload)?;
                 }
                 _ => return Err(Error::violation(format!("record of kind {}", head.kind))),
             }
@@ -243,8 +271,15 @@ impl Lane {
         Ok(())
     }
 
-    fn keep(&mut self, message: Incoming) -> Result<()> {
-        self.inbox_bytes += message.payload.len();
+    fn keep(
+        &mut self,
+        kind: Kind,
+        target: u64,
+        posted: Option<u64>,
+        payload: Payload,
+    ) -> Result<()> {
+        let message = Incoming { kind, target, posted, payload, ..Incoming::new() };
+        self.inbox_bytes += message.payload().len();
         if self.inbox_bytes as u64 > PAYLOAD_BYTES_MAX {
             return Err(too_long(self.inbox_bytes));
         }
@@ -271,9 +306,15 @@ impl Lane {
 
     /// Pushes one record, handing the baton over and taking it back when the ring is full.
     fn push(&mut self, head: Head, bytes: &[u8]) -> Result<()> {
+        let mut asked = false;
         loop {
             match self.outbound.push(head, bytes) {
                 Ok(()) => return Ok(()),
+                Err(PushError::Full) if asked => {
+                    return Err(Error::violation(
+                        "the peer says that there is room, and has made none",
+                    ));
+                }
                 Err(PushError::Full) => self.make_room()?,
                 Err(PushError::Closed) => {
                     return Err(Error::disconnected("the peer closed its end of the lane"));
@@ -282,28 +323,23 @@ impl Lane {
                     return Err(Error::violation(format!("ring read up to {position:#x}")));
                 }
             }
+            asked = true;
         }
     }
 
     #[cold]
     fn make_room(&mut self) -> Result<()> {
         self.hand_over(Kind::Part, 0, &[], true);
-        loop {
-            match self.take_baton()? {
-                // The peer wanted room as well, and has it.
-                None => {}
-                Some(message) if message.kind == Kind::Continue => return Ok(()),
-                Some(message) => {
-                    return Err(Error::violation(format!(
-                        "{:?} where room in the ring was due",
-                        message.kind
-                    )));
-                }
-            }
+        let mut message = Incoming::new();
+        // False when the peer wanted room as well, and has it.
+        while !self.take_message(&mut message)? {}
+        match message.kind {
+            Kind::Continue => Ok(()),
+            kind => Err(Error::violation(format!("{kind:?} where room in the ring was due"))),
         }
     }
 
-    #[inline]
+    #[inline(always)]
     fn hand_over(&mut self, kind: Kind, target: u64, inline: &[u8], ring: bool) {
         let line = &*self.baton;
         line[1].store(target, Ordering::Relaxed);
@@ -313,10 +349,14 @@ impl Lane {
             line[2].store(self.told, Ordering::Relaxed);
             first = 3;
         }
-        for (chunk, word) in inline.chunks(8).zip(&line[first..]) {
-            let mut value = [0; 8];
-            value[..chunk.len()].copy_from_slice(chunk);
-            word.store(u64::from_le_bytes(value), Ordering::Relaxed);
+        let (whole, rest) = inline.as_chunks();
+        for (bytes, word) in whole.iter().zip(&line[first..]) {
+            word.store(u64::from_le_bytes(*bytes), Ordering::Relaxed);
+        }
+        if !rest.is_empty() {
+            let mut last = [0; 8];
+            last[..rest.len()].copy_from_slice(rest);
+            line[first + whole.len()].store(u64::from_le_bytes(last), Ordering::Relaxed);
         }
         self.hop = next_hop(self.hop);
         let fresh = std::mem::take(&mut self.fresh);
@@ -325,11 +365,17 @@ impl Lane {
         // [HOP] Release: the peer that acquires this word sees the line and the ring up to the position told.
         let old = line[0].swap(self.word, Ordering::AcqRel);
         if old & (WAITER | CLOSED) != 0 {
-            if old & CLOSED != 0 {
-                line[0].fetch_or(CLOSED, Ordering::AcqRel);
-            }
-            futex::wake(&line[0]);
+            self.wake(old);
         }
+    }
+
+    /// Wakes the other side, which slept on the word `old`; keeps the closed bit.
+    #[cold]
+    fn wake(&self, old: u64) {
+        if old & CLOSED != 0 {
+            self.baton[0].fetch_or(CLOSED, Ordering::AcqRel);
+        }
+        futex::wake(&self.baton[0]);
     }
 }
 
@@ -346,6 +392,18 @@ impl Closer {
     pub(crate) fn close(&self) {
         self.0[0].fetch_or(CLOSED, Ordering::AcqRel);
         futex::wake(&self.0[0]);
+    }
+}
+
+/// What is wrong with a word found where that of `hop` was due.
+#[cold]
+fn bad_word(found: u64, hop: u64) -> Error {
+    if hop_of(found) == hop {
+        Error::violation(format!("baton word {found:#x}"))
+    } else if found & CLOSED != 0 {
+        Error::disconnected("the peer is gone")
+    } else {
+        Error::violation(format!("baton hop {:#x}, not {hop:#x}", hop_of(found)))
     }
 }
 

@@ -8,10 +8,10 @@
 #![forbid(unsafe_code)]
 
 pub(crate) mod lane;
-mod payload;
+mod message;
 #[cfg(test)]
 mod tests;
 mod wait;
 
-pub(crate) use lane::{Closer, Incoming, Lane, Side};
-pub(crate) use payload::Payload;
+pub(crate) use lane::{Closer, Lane, Side};
+pub(crate) use message::Incoming;

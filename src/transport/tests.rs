@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::thread;
 
-use super::{Lane, Side};
+use super::{Incoming, Lane, Side};
 use crate::limits::{CHUNK_BYTES_MAX, RING_LINES};
 use crate::shm::Segment;
 use crate::sync::Ordering;
@@ -20,19 +20,27 @@ fn pattern(bytes: usize) -> Vec<u8> {
     (0..bytes).map(|at| (at * 7 + bytes).to_le_bytes()[0]).collect()
 }
 
+/// Receives a message; returns it with its payload.
+fn receive(lane: &mut Lane) -> crate::Result<(Incoming, Vec<u8>)> {
+    let mut message = Incoming::new();
+    lane.receive(&mut message)?;
+    let payload = message.payload().to_vec();
+    Ok((message, payload))
+}
+
 /// Answers each call with its own payload until a hangup comes; returns the sequence numbers of posted calls.
 fn echo(mut lane: Lane) -> Vec<u64> {
     let mut posted = Vec::new();
     lane.send(Kind::Setup, 0, &[]).expect("sent");
     loop {
-        let message = lane.receive().expect("received");
+        let (message, payload) = receive(&mut lane).expect("received");
         match (message.kind, message.posted) {
             (Kind::Call, Some(sequence)) => {
-                assert_eq!(message.payload[..], pattern(message.payload.len()));
+                assert_eq!(payload, pattern(payload.len()));
                 posted.push(sequence);
             }
             (Kind::Call, None) => {
-                lane.send(Kind::Result, message.target, &message.payload).expect("sent");
+                lane.send(Kind::Result, message.target, &payload).expect("sent");
             }
             (Kind::Hangup, None) => return posted,
             (kind, _) => panic!("{kind:?}"),
@@ -44,7 +52,7 @@ fn echo(mut lane: Lane) -> Vec<u64> {
 fn every_size_comes_back_whole() {
     let (mut lane, other, _segment) = lanes();
     let server = thread::spawn(move || echo(other));
-    lane.receive().expect("setup");
+    receive(&mut lane).expect("setup");
     let small = 0..200;
     let around = |middle: usize| middle - 3..middle + 3;
     let sizes = small
@@ -56,9 +64,9 @@ fn every_size_comes_back_whole() {
     for (number, size) in sizes.enumerate() {
         let payload = pattern(size);
         lane.send(Kind::Call, number as u64, &payload).expect("sent");
-        let answer = lane.receive().expect("received");
+        let (answer, result) = receive(&mut lane).expect("received");
         assert_eq!((answer.kind, answer.target), (Kind::Result, number as u64));
-        assert!(answer.payload[..] == payload, "{size} bytes");
+        assert!(result == payload, "{size} bytes");
         count += 1;
     }
     lane.send(Kind::Hangup, 0, &[]).expect("sent");
@@ -70,7 +78,7 @@ fn every_size_comes_back_whole() {
 fn posted_messages_arrive_in_order_before_the_call_however_many() {
     let (mut lane, other, _segment) = lanes();
     let server = thread::spawn(move || echo(other));
-    lane.receive().expect("setup");
+    receive(&mut lane).expect("setup");
     let mut number = 0;
     for round in 0..20_usize {
         for _ in 0..round * 100 {
@@ -79,7 +87,7 @@ fn posted_messages_arrive_in_order_before_the_call_however_many() {
             lane.post(Kind::Call, number as u64, 0, &payload).expect("posted");
         }
         lane.send(Kind::Call, 5, &[1; 41]).expect("sent");
-        assert_eq!(lane.receive().expect("received").payload[..], [1; 41]);
+        assert_eq!(receive(&mut lane).expect("received").1, [1; 41]);
     }
     let number = number as u64;
     lane.post(Kind::Call, number + 1, 0, &pattern(3 * CHUNK_BYTES_MAX)).expect("posted");
@@ -94,15 +102,15 @@ fn closing_ends_a_wait_now_and_later() {
     let closer = lane.closer();
     other.send(Kind::Setup, 0, b"last words").expect("sent");
     closer.close();
-    assert_eq!(lane.receive().expect("handed over before").payload[..], *b"last words");
+    assert_eq!(receive(&mut lane).expect("handed over before").1, b"last words");
     for _ in 0..2 {
         lane.send(Kind::Call, 0, &[]).expect("nobody reads it");
-        assert!(lane.receive().expect_err("closed").is_disconnected());
+        assert!(receive(&mut lane).expect_err("closed").is_disconnected());
     }
 
     let (mut lane, _other, _segment) = lanes();
     let closer = lane.closer();
-    let waiter = thread::spawn(move || lane.receive().map(drop));
+    let waiter = thread::spawn(move || receive(&mut lane).map(drop));
     // Long enough for the waiter to be asleep most of the time; right in either case.
     thread::sleep(std::time::Duration::from_millis(5));
     closer.close();
@@ -120,8 +128,10 @@ fn nonsense_in_the_baton_is_a_violation() {
         let closer = lane.closer();
         baton[0].store(word, Ordering::Release);
         closer.close();
-        match lane.receive() {
-            Ok(message) => assert!(message.payload.len() <= 48, "{word:#x}: {message:?}"),
+        match receive(&mut lane) {
+            Ok((message, payload)) => {
+                assert!(payload.len() <= 48, "{word:#x}: {message:?}");
+            }
             Err(error) => {
                 assert!(error.is_disconnected(), "{word:#x}: {error}");
                 refused += usize::from(error.is_violation());
@@ -139,6 +149,6 @@ fn a_ring_position_that_lies_is_a_violation() {
         baton[2].store(position, Ordering::Relaxed);
         // Hop 1, a result, with the ring bit.
         baton[0].store(1 << 13 | (Kind::Result as u64) << 3 | 4, Ordering::Release);
-        assert!(lane.receive().expect_err("a lie").is_violation(), "{position:#x}");
+        assert!(receive(&mut lane).expect_err("a lie").is_violation(), "{position:#x}");
     }
 }
