@@ -2,20 +2,18 @@
 //!
 //! Invariant: free ranges do not overlap and never touch, so that what is given back can be taken as a whole.
 
-use std::collections::BTreeMap;
-
 /// Hands out ranges of offsets, the lowest first, and takes them back.
 #[derive(Debug)]
 pub(super) struct Space {
     bytes: u64,
-    /// Free ranges, offset to bytes.
-    free: BTreeMap<u64, u64>,
+    /// Free ranges, offset and bytes, by offset. A vector, because there are few and it allocates nothing.
+    free: Vec<(u64, u64)>,
 }
 
 impl Space {
     /// A space of offsets from 0 on, all free.
     pub(super) fn new(bytes: u64) -> Self {
-        let free = if bytes == 0 { BTreeMap::new() } else { BTreeMap::from([(0, bytes)]) };
+        let free = if bytes == 0 { Vec::new() } else { vec![(0, bytes)] };
         Self { bytes, free }
     }
 
@@ -26,20 +24,25 @@ impl Space {
 
     /// The size of the largest free range.
     pub(super) fn largest(&self) -> u64 {
-        self.free.values().max().copied().unwrap_or(0)
+        self.free.iter().map(|(_, bytes)| *bytes).max().unwrap_or(0)
     }
 
     /// First fit: the lowest free range that holds `bytes`, more than 0, from a multiple of `alignment` on.
     pub(super) fn take(&mut self, bytes: u64, alignment: u64) -> Option<u64> {
-        let (hole, start, end) = self.free.iter().find_map(|(&hole, &size)| {
+        let (at, start, end) = self.free.iter().enumerate().find_map(|(at, &(hole, size))| {
             let start = hole.checked_next_multiple_of(alignment)?;
             let end = start.checked_add(bytes)?;
-            (end <= hole + size).then_some((hole, start, end))
+            (end <= hole + size).then_some((at, start, end))
         })?;
-        let hole_end = hole + self.free.remove(&hole)?;
-        for (from, to) in [(hole, start), (end, hole_end)] {
-            if from < to {
-                self.free.insert(from, to - from);
+        let (hole, size) = self.free[at];
+        let (before, after) = ((hole, start - hole), (end, hole + size - end));
+        match (before.1 > 0, after.1 > 0) {
+            (false, false) => drop(self.free.remove(at)),
+            (true, false) => self.free[at] = before,
+            (false, true) => self.free[at] = after,
+            (true, true) => {
+                self.free[at] = before;
+                self.free.insert(at + 1, after);
             }
         }
         Some(start)
@@ -50,17 +53,16 @@ impl Space {
         if bytes == 0 {
             return;
         }
-        let (mut start, mut end) = (offset, offset + bytes);
-        if let Some((&before, &size)) = self.free.range(..start).next_back()
-            && before + size == start
-        {
-            self.free.remove(&before);
-            start = before;
+        let end = offset + bytes;
+        let at = self.free.partition_point(|(start, _)| *start < offset);
+        let touches_next = self.free.get(at).is_some_and(|(start, _)| *start == end);
+        let touches_last = at > 0 && self.free[at - 1].0 + self.free[at - 1].1 == offset;
+        match (touches_last, touches_next) {
+            (true, true) => self.free[at - 1].1 += bytes + self.free.remove(at).1,
+            (true, false) => self.free[at - 1].1 += bytes,
+            (false, true) => self.free[at] = (offset, bytes + self.free[at].1),
+            (false, false) => self.free.insert(at, (offset, bytes)),
         }
-        if let Some(size) = self.free.remove(&end) {
-            end += size;
-        }
-        self.free.insert(start, end - start);
     }
 }
 
