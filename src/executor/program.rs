@@ -173,35 +173,42 @@ pub(super) extern "C" fn cxa_atexit(
     argument: *mut c_void,
     handle: *const c_void,
 ) -> c_int {
-    let program = ExecutorAddr::new(handle as u64);
-    register(Some(program), function, argument, false)
+    register(ExecutorAddr::new(handle as u64), function, argument, false)
 }
 
 /// `atexit` for linked code: the handler belongs to the program whose code it is.
 pub(super) extern "C" fn atexit(function: *const c_void) -> c_int {
-    register(None, function, std::ptr::null_mut(), false)
+    register(ExecutorAddr::NULL, function, std::ptr::null_mut(), false)
 }
 
 /// `on_exit` for linked code: as `atexit`, and the handler is told the exit status.
 pub(super) extern "C" fn on_exit(function: *const c_void, argument: *mut c_void) -> c_int {
-    register(None, function, argument, true)
+    register(ExecutorAddr::NULL, function, argument, true)
 }
 
 fn register(
-    program: Option<ExecutorAddr>,
+    handle: ExecutorAddr,
     function: *const c_void,
     argument: *mut c_void,
     wants_status: bool,
 ) -> c_int {
     let function = ExecutorAddr::new(function.expose_provenance() as u64);
-    let mut programs = lock();
-    let program = program.unwrap_or_else(|| {
-        let owner = programs.programs.iter().find(|program| program.code.contains(function));
-        owner.map_or(ExecutorAddr::NULL, |program| program.handle)
-    });
+    let program = owner(handle, function);
     let argument = argument.expose_provenance();
-    programs.handlers.push(Handler { program, function, argument, wants_status });
+    lock().handlers.push(Handler { program, function, argument, wants_status });
     0
+}
+
+/// The handle of the program that registers `function` and calls itself `handle`. The C library takes any address in a
+/// program for that, and Rust's standard library gives that of a variable which holds the handle: then the program is the
+/// one whose code the function is.
+pub(super) fn owner(handle: ExecutorAddr, function: ExecutorAddr) -> ExecutorAddr {
+    let programs = lock();
+    let mut all = programs.programs.iter();
+    if all.clone().any(|program| program.handle == handle) {
+        return handle;
+    }
+    all.find(|program| program.code.contains(function)).map_or(handle, |program| program.handle)
 }
 
 /// The function addresses in an array of the controller's making.

@@ -14,7 +14,7 @@ use std::cell::Cell;
 use std::ffi::{c_int, c_void};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use super::enter;
+use super::{enter, program};
 use crate::ExecutorAddr;
 use crate::sys::thread;
 
@@ -45,7 +45,7 @@ pub(super) extern "C" fn cxa_thread_atexit(
 ) -> c_int {
     let thread = thread::pointer();
     let function = ExecutorAddr::new(function.expose_provenance() as u64);
-    let program = ExecutorAddr::new(handle as u64);
+    let program = program::owner(ExecutorAddr::new(handle as u64), function);
     let count = {
         let mut all = lock();
         all.push(Destructor { thread, program, function, object: object.expose_provenance() });

@@ -15,6 +15,7 @@ mod process;
 mod programs;
 mod real;
 mod refuse;
+mod reload;
 mod run;
 mod thread_locals;
 mod tidy;

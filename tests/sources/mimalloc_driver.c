@@ -1,4 +1,5 @@
-/* Four threads allocate, check, reallocate and free with mimalloc, some of it for one another. */
+/* Four threads allocate, check, reallocate and free with mimalloc, some of it for one another. The first argument says how
+   often. */
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -6,7 +7,7 @@
 
 #include "mimalloc.h"
 
-enum { THREADS = 4, BLOCKS = 300, ROUNDS = 6 };
+enum { THREADS = 4, BLOCKS = 300 };
 
 struct block {
     unsigned char *bytes;
@@ -17,11 +18,12 @@ struct block {
 static struct block blocks[THREADS][BLOCKS];
 static pthread_barrier_t barrier;
 static unsigned long sums[THREADS];
+static int rounds = 6;
 
 static void *work(void *argument) {
     int me = (int)(long)argument;
     unsigned state = 77 + (unsigned)me;
-    for (int round = 0; round < ROUNDS; round++) {
+    for (int round = 0; round < rounds; round++) {
         for (int i = 0; i < BLOCKS; i++) {
             struct block *block = &blocks[me][i];
             state = state * 1664525 + 1013904223;
@@ -47,7 +49,8 @@ static void *work(void *argument) {
     return NULL;
 }
 
-int main(void) {
+int main(int argc, char **argv) {
+    if (argc > 1) rounds = atoi(argv[1]);
     /* Without it the memory stays when the program is unloaded. */
     mi_option_enable(mi_option_destroy_on_exit);
     pthread_t threads[THREADS];

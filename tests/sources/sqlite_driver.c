@@ -1,5 +1,5 @@
 /* SQLite at work: create, fill in one transaction, join, aggregate, roll back, check the whole file. The
-   first argument names the database. */
+   first argument names the database, the second says how many rows. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -30,12 +30,12 @@ static void shout(sqlite3_context *context, int count, sqlite3_value **values) {
     sqlite3_result_text(context, text, -1, SQLITE_TRANSIENT);
 }
 
-static void fill(void) {
+static void fill(int rows) {
     sqlite3_stmt *insert;
     sqlite3_prepare_v2(database, "insert into item(id, shelf, name, price) values (?, ?, ?, ?)", -1, &insert, NULL);
-    for (int i = 0; i < 2000; i++) {
+    for (int i = 0; i < rows; i++) {
         char name[32];
-        snprintf(name, sizeof name, "item %d", i * 7919 % 2000);
+        snprintf(name, sizeof name, "item %d", i * 7919 % rows);
         sqlite3_bind_int(insert, 1, i);
         sqlite3_bind_int(insert, 2, i % 13);
         sqlite3_bind_text(insert, 3, name, -1, SQLITE_TRANSIENT);
@@ -61,7 +61,7 @@ int main(int argc, char **argv) {
         snprintf(sql, sizeof sql, "insert into shelf values (%d, 'room %c')", i, 'a' + i % 4);
         run(sql);
     }
-    fill();
+    fill(argc > 2 ? atoi(argv[2]) : 2000);
     run("commit");
     run("select room, count(*) as n, sum(price) as total, shout(min(name)) as least from item join shelf on"
         " shelf.id = item.shelf group by room order by room");
@@ -76,5 +76,7 @@ int main(int argc, char **argv) {
     run("select name from item where name like '%99_' order by price desc limit 5");
     run("pragma integrity_check");
     printf("changes %d\n", sqlite3_total_changes(database));
-    return sqlite3_close(database) == SQLITE_OK ? 11 : 1;
+    int closed = sqlite3_close(database) == SQLITE_OK;
+    sqlite3_shutdown();
+    return closed ? 11 : 1;
 }

@@ -1,5 +1,5 @@
 //! A program with the standard library: threads with small stacks, thread-locals with destructors, hash maps, panics,
-//! backtraces.
+//! and, without arguments, a backtrace.
 
 use std::cell::{Cell, RefCell};
 use std::collections::HashMap;
@@ -106,8 +106,11 @@ pub extern "C" fn main() -> i32 {
     threads();
     println!("{}", channels());
     panics();
-    let trace = std::backtrace::Backtrace::force_capture().to_string();
-    println!("{} {:#?}", trace.is_empty(), PANICS.lock().unwrap());
+    println!("{:#?}", PANICS.lock().unwrap());
+    // The standard library never gives back what it reads of the debug information.
+    if std::env::args().count() == 1 {
+        println!("{}", std::backtrace::Backtrace::force_capture().to_string().is_empty());
+    }
     COUNT.set(99);
     11
 }
