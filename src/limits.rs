@@ -26,6 +26,12 @@ pub const THREAD_ARENA_BYTES: usize = 64 << 10;
 /// The largest arena that an executor may offer.
 pub const THREAD_ARENA_BYTES_MAX: u64 = 1 << 30;
 
+/// Addresses below this one fit 32 bits, whether those are sign-extended or zero-extended.
+pub const LOW_ADDRESS_END: u64 = 1 << 31;
+
+/// Sizes of the stripes of a slab below 2 GiB, where there is a hole for it; otherwise it is smaller.
+pub const LOW_SLAB_STRIPE_BYTES: [u64; 3] = [64 << 20, 64 << 20, 256 << 20];
+
 /// Frames of a crash that are kept.
 pub const CRASH_FRAMES_MAX: usize = 16;
 

@@ -4,7 +4,8 @@
 //! message; the controller calls it with [`Remote::Args`]. Where a function belongs to an object in the executor, the
 //! first argument is that object's address, offered under a name as well.
 
-use crate::sps::{Bytes, Decode, Encode};
+use crate::error::Result;
+use crate::sps::{Bytes, Decode, Encode, Reader};
 use crate::{AddrRange, ExecutorAddr, Prot};
 
 /// A function of the executor.
@@ -50,11 +51,27 @@ pub(crate) type Region = (u8, ExecutorAddr, u64);
 /// A function that takes bytes, and the bytes: an allocation action. The null address is no action.
 pub(crate) type Action = (ExecutorAddr, Bytes);
 
+/// Where linked code has to lie.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(crate) enum Placement {
+    /// Next to the shared libraries, so that 32-bit displacements reach them.
+    #[default]
+    Near,
+    /// Below 2 GiB, so that 32 bits hold every address.
+    Low,
+}
+
+/// A symbol to look up: its name, whether it must exist, and whether it is *narrow*: its address has to fit where less
+/// than 64 bits hold it, or the distance to it.
+pub(crate) type Wanted = (String, bool, bool);
+/// Where a symbol is, and for a narrow one whether it is a function.
+pub(crate) type Found = (ExecutorAddr, bool);
+
 remote! {
     /// Reserves a slab striped by protection, from one descriptor for each stripe that was sent over the control socket
-    /// before; takes the bytes of the stripes, returns the slab's first address.
+    /// before; takes the bytes of the stripes and where they shall lie, returns the slab's first address.
     MemoryReserve = "farcall_memory_reserve":
-        (ExecutorAddr, Vec<u64>) => ExecutorAddr;
+        (ExecutorAddr, Vec<u64>, Placement) => ExecutorAddr;
     /// Runs the finalize actions of new regions, in order; their dealloc actions are kept. Returns the lowest address,
     /// by which the regions are deinitialized later.
     MemoryInitialize = "farcall_memory_initialize":
@@ -66,10 +83,11 @@ remote! {
     MemoryRelease = "farcall_memory_release":
         (ExecutorAddr, Vec<ExecutorAddr>) => ();
 
-    /// Opens shared libraries by file name, then looks symbols up in the whole process: name, and whether it must
-    /// exist. The answer has one entry for each, in order; a missing symbol has none.
+    /// Opens shared libraries by file name, then looks symbols up in the whole process, for code of this placement. For
+    /// low code, narrow variables of a known size are moved below 2 GiB first. The answer has one entry for each symbol,
+    /// in order; a missing symbol has none.
     DylibLookup = "farcall_dylib_lookup":
-        (Vec<String>, Vec<(String, bool)>) => Vec<Option<ExecutorAddr>>;
+        (Vec<String>, Placement, Vec<Wanted>) => Vec<Option<Found>>;
 
     /// Action: makes a section of call frame information known to the unwinder.
     FramesRegister = "farcall_frames_register": (AddrRange,) => ();
@@ -113,4 +131,20 @@ pub(crate) const fn prot_number(prot: Prot) -> u8 {
 /// The protection with this number.
 pub(crate) fn prot_of(number: u8) -> Option<Prot> {
     Prot::ALL.into_iter().find(|prot| prot_number(*prot) == number)
+}
+
+impl Encode for Placement {
+    fn encoded_bytes(&self) -> usize {
+        1
+    }
+    fn encode(&self, out: &mut Vec<u8>) {
+        (*self == Placement::Low).encode(out);
+    }
+}
+
+impl Decode<'_> for Placement {
+    const BYTES_MIN: usize = 1;
+    fn decode(reader: &mut Reader<'_>) -> Result<Self> {
+        Ok(if bool::decode(reader)? { Placement::Low } else { Placement::Near })
+    }
 }

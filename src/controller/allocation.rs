@@ -9,8 +9,11 @@
 use std::sync::{MutexGuard, PoisonError};
 
 use super::session::Shared;
-use super::slab::{Pages, Slab};
-use crate::call::contract::{Action, MemoryDeinitialize, MemoryInitialize, Region, prot_number};
+use super::slab::Pages;
+use super::slabs::Slabs;
+use crate::call::contract::{
+    Action, MemoryDeinitialize, MemoryInitialize, Placement, Region, prot_number,
+};
 use crate::error::Result;
 use crate::{AddrRange, ExecutorAddr, Prot};
 
@@ -29,8 +32,12 @@ pub struct InFlight<'a> {
 pub struct Finalized(ExecutorAddr);
 
 impl<'a> InFlight<'a> {
-    pub(super) fn new(shared: &'a Shared, bytes: [u64; Prot::ALL.len()]) -> Result<Self> {
-        let pages = shared.lock_slab().allocate(bytes)?;
+    pub(super) fn new(
+        shared: &'a Shared,
+        placement: Placement,
+        bytes: [u64; Prot::ALL.len()],
+    ) -> Result<Self> {
+        let pages = shared.lock_slabs().allocate(placement, bytes)?;
         Ok(Self { shared, pages })
     }
 
@@ -48,7 +55,7 @@ impl<'a> InFlight<'a> {
     ///
     /// When the content is longer than the part.
     pub fn write(&mut self, prot: Prot, content: &[u8]) {
-        self.shared.lock_slab().write(&self.pages, prot, content);
+        self.shared.lock_slabs().write(&self.pages, prot, content);
     }
 
     /// Makes the memory usable: the next call may run its code. Nothing is sent for it.
@@ -79,15 +86,16 @@ impl<'a> InFlight<'a> {
         if self.range(Prot::Code).bytes() > 0 {
             self.shared.code_written();
         }
-        let pages = std::mem::take(&mut self.pages);
-        Finalized(self.shared.lock_slab().keep(pages, is_initialized))
+        let none = Pages::none(self.pages.placement());
+        let pages = std::mem::replace(&mut self.pages, none);
+        Finalized(self.shared.lock_slabs().keep(pages, is_initialized))
     }
 }
 
 impl Drop for InFlight<'_> {
     fn drop(&mut self) {
         if !self.pages.is_empty() {
-            self.shared.lock_slab().free(&self.pages);
+            self.shared.lock_slabs().free(&self.pages);
         }
     }
 }
@@ -123,20 +131,20 @@ impl Shared {
     /// When an address is not that of finalized memory of this session: nothing has happened then. When an action
     /// fails (the rest is still done), or the session is over.
     pub(super) fn deallocate(&self, bases: &[ExecutorAddr]) -> Result<()> {
-        let initialized = self.lock_slab().initialized_among(bases)?;
+        let initialized = self.lock_slabs().initialized_among(bases)?;
         let outcome = if initialized.is_empty() {
             Ok(())
         } else {
             self.call::<MemoryDeinitialize>(&(self.instance()?, initialized))
         };
-        let mut slab = self.lock_slab();
+        let mut slabs = self.lock_slabs();
         for base in bases {
-            slab.free_kept(*base);
+            slabs.free_kept(*base);
         }
         outcome
     }
 
-    pub(super) fn lock_slab(&self) -> MutexGuard<'_, Slab> {
-        self.slab.lock().unwrap_or_else(PoisonError::into_inner)
+    pub(super) fn lock_slabs(&self) -> MutexGuard<'_, Slabs> {
+        self.slabs.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

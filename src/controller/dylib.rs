@@ -8,11 +8,13 @@ use super::allocation::InFlight;
 use super::arena::{Arena, ThreadRange};
 use super::session::Shared;
 use crate::call::contract::{
-    Action, DylibLookup, FramesDeregister, FramesRegister, IndirectResolve, ProgramDeregister,
-    ProgramInitialize, ProgramMain, ProgramRegister, Remote, ThreadInitialize,
+    Action, DylibLookup, Found, FramesDeregister, FramesRegister, IndirectResolve, Placement,
+    ProgramDeregister, ProgramInitialize, ProgramMain, ProgramRegister, Remote, ThreadInitialize,
+    Wanted,
 };
 use crate::error::{Error, Result};
-use crate::link::{Archive, Definition, Image, LinkGraph, ObjectFile, SymbolTable};
+use crate::limits::LOW_ADDRESS_END;
+use crate::link::{Archive, Definition, External, Image, LinkGraph, ObjectFile, SymbolTable};
 use crate::sps::{self, Bytes, Encode};
 use crate::{ExecutorAddr, Prot};
 
@@ -39,6 +41,8 @@ struct State {
     /// Everything that can be looked up.
     symbols: HashMap<String, Definition>,
     handle: ExecutorAddr,
+    /// Where the next link goes. What follows code below 2 GiB lies there too, in reach of it.
+    placement: Placement,
     linked: Vec<Linked>,
 }
 
@@ -118,7 +122,8 @@ impl Dylib {
     }
 
     /// Links everything that was added since the last time: one message to look symbols up; the code is written through
-    /// shared memory; what must be registered goes ahead of the next call.
+    /// shared memory; what must be registered goes ahead of the next call. Code that holds addresses in 32 bits is placed
+    /// below 2 GiB, with all that is added to the dylib later; the first such link of a session takes a second message.
     ///
     /// # Errors
     ///
@@ -205,16 +210,23 @@ impl Dylib {
         let started = Instant::now();
         let Some(mut graph) = state.pending.take() else { return Ok(report) };
         while self.pull_archives(&mut graph, &state.archives)? > 0 {}
+        let mut placement = state.placement;
+        if graph.needs_low_addresses() {
+            placement = Placement::Low;
+        }
         report.link += started.elapsed();
 
         let started = Instant::now();
-        let exits = self.resolve(&mut graph, state)?;
+        let exits = self.resolve(&mut graph, &mut placement, state)?;
+        if placement == Placement::Low {
+            self.shared.reserve_low()?;
+        }
         report.transfer += started.elapsed();
 
         let started = Instant::now();
         let layout = graph.layout()?;
         let bytes = layout.bytes();
-        let mut memory = InFlight::new(&self.shared, bytes)?;
+        let mut memory = InFlight::new(&self.shared, placement, bytes)?;
         let starts = Prot::ALL.map(|prot| memory.range(prot).start);
         let (thread_bytes, thread_alignment) = layout.thread_bytes();
         let threads = self.lock_arena().take(thread_bytes, thread_alignment)?;
@@ -240,6 +252,7 @@ impl Dylib {
         for (name, definition) in symbols.iter() {
             state.symbols.insert(name.to_string(), *definition);
         }
+        state.placement = placement;
         state.linked.push(Linked { memory, threads, symbols });
         Ok(report)
     }
@@ -250,7 +263,12 @@ impl Dylib {
 
     /// Finds what the graph does not define: in the dylib first, then in the executor with one message, but for
     /// thread-locals, which have no address there. Returns whether it registers exit handlers.
-    fn resolve(&self, graph: &mut LinkGraph, state: &mut State) -> Result<bool> {
+    fn resolve(
+        &self,
+        graph: &mut LinkGraph,
+        placement: &mut Placement,
+        state: &mut State,
+    ) -> Result<bool> {
         let mut wanted = Vec::new();
         let mut exits = false;
         if !state.handle.is_null() {
@@ -271,16 +289,49 @@ impl Dylib {
             match state.symbols.get(name) {
                 Some(definition) => graph.define_external(name, definition),
                 None if undefined.thread => {}
-                None => wanted.push((name.to_owned(), !undefined.weak)),
+                None => wanted.push((name.to_owned(), !undefined.weak, undefined.narrow)),
             }
         }
         let libraries = std::mem::take(&mut state.libraries);
         if wanted.is_empty() && libraries.is_empty() {
             return Ok(exits);
         }
-        let query = (libraries, wanted);
-        let found = self.shared.call::<DylibLookup>(&query)?;
-        let wanted = query.1;
+        let (wanted, found) = self.look_up(libraries, placement, wanted)?;
+        let mut missing = Vec::new();
+        for ((name, required, _), found) in wanted.into_iter().zip(found) {
+            match found {
+                Some((address, callable)) => {
+                    graph.define_external(&name, External { address, callable, thread: false });
+                }
+                None if required => missing.push(name),
+                None => {}
+            }
+        }
+        if missing.is_empty() { Ok(exits) } else { Err(Error::symbols_not_found(missing)) }
+    }
+
+    /// Asks the executor for symbols. When code that was to be near wants variables within reach that were moved below
+    /// 2 GiB for other code, it has to go there too, and asks again.
+    fn look_up(
+        &self,
+        libraries: Vec<String>,
+        placement: &mut Placement,
+        wanted: Vec<Wanted>,
+    ) -> Result<(Vec<Wanted>, Vec<Option<Found>>)> {
+        let mut query = (libraries, *placement, wanted);
+        let mut found = self.shared.call::<DylibLookup>(&query)?;
+        let was_moved = |((.., narrow), found): (&Wanted, &Option<Found>)| match found {
+            Some((address, is_function)) => {
+                *narrow && !is_function && address.get() < LOW_ADDRESS_END
+            }
+            None => false,
+        };
+        if *placement == Placement::Near && query.2.iter().zip(&found).any(was_moved) {
+            *placement = Placement::Low;
+            query = (Vec::new(), *placement, query.2);
+            found = self.shared.call::<DylibLookup>(&query)?;
+        }
+        let wanted = query.2;
         if found.len() != wanted.len() {
             return Err(Error::violation(format!(
                 "{} answers to a look-up of {} symbols",
@@ -288,15 +339,7 @@ impl Dylib {
                 wanted.len()
             )));
         }
-        let mut missing = Vec::new();
-        for ((name, required), address) in wanted.into_iter().zip(found) {
-            match address {
-                Some(address) => graph.define_external(&name, address),
-                None if required => missing.push(name),
-                None => {}
-            }
-        }
-        if missing.is_empty() { Ok(exits) } else { Err(Error::symbols_not_found(missing)) }
+        Ok((wanted, found))
     }
 
     /// What registers unwind information and initializers, if the image has any, and what takes it back.

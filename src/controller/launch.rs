@@ -8,7 +8,7 @@ use std::sync::Arc;
 use super::session::Controller;
 use super::slab::Slab;
 use super::supervisor::Supervisor;
-use crate::call::contract::EXECUTOR_ARGUMENT;
+use crate::call::contract::{EXECUTOR_ARGUMENT, Placement};
 use crate::error::{Error, Result};
 use crate::limits::SLAB_STRIPE_BYTES;
 use crate::shm::Segment;
@@ -107,7 +107,7 @@ impl Launch {
         let supervisor =
             Supervisor::start(program, args, self.environment()?, theirs, at, lane.closer())?;
         // The executor is coming up meanwhile.
-        let slab = Slab::new(SLAB_STRIPE_BYTES)?;
+        let slab = Slab::new(Placement::Near, SLAB_STRIPE_BYTES)?;
         Ok(Spawned { supervisor, segment, lane, socket: ours, slab })
     }
 

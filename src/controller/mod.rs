@@ -15,6 +15,7 @@ mod dylib;
 mod launch;
 mod session;
 mod slab;
+mod slabs;
 mod space;
 mod supervisor;
 

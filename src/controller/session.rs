@@ -10,13 +10,15 @@ use super::arena::Arena;
 use super::dylib::Dylib;
 use super::launch::Spawned;
 use super::slab::Slab;
+use super::slabs::Slabs;
 use super::supervisor::{Process, Supervisor};
 use crate::call::contract::{
-    MemoryReserve, ProcessExit, Remote, SESSION_INSTANCE, Setup, THREAD_ARENA_BYTES,
+    MemoryReserve, Placement, ProcessExit, Remote, SESSION_INSTANCE, Setup, THREAD_ARENA_BYTES,
     THREAD_ARENA_OFFSET,
 };
 use crate::call::{Endpoint, Handler};
 use crate::error::{Death, Error, Result};
+use crate::limits::LOW_SLAB_STRIPE_BYTES;
 use crate::link::SymbolTable;
 use crate::shm::Segment;
 use crate::sps::{self, Status};
@@ -43,15 +45,17 @@ pub(super) struct Shared {
     endpoint: Mutex<Endpoint>,
     /// Code was written since the endpoint was locked last.
     code_written: AtomicBool,
-    pub(super) slab: Mutex<Slab>,
+    pub(super) slabs: Mutex<Slabs>,
+    /// Held by who has a slab reserved.
+    reserving: Mutex<()>,
     pub(super) arena: Mutex<Arena>,
     /// The symbols of live code, for crash reports.
     code: Mutex<Vec<Arc<SymbolTable>>>,
     functions: HashMap<String, ExecutorAddr>,
     triple: String,
     segment: Arc<Segment>,
-    /// The executor ends when this end is closed before it has come up.
-    _socket: OwnedFd,
+    /// Takes the descriptors of slabs over. The executor ends when this end is closed before it has come up.
+    socket: OwnedFd,
     supervisor: Supervisor,
 }
 
@@ -86,16 +90,17 @@ impl Controller {
         let shared = Shared {
             endpoint: Mutex::new(endpoint),
             code_written: AtomicBool::new(false),
-            slab: Mutex::new(slab),
+            slabs: Mutex::default(),
+            reserving: Mutex::default(),
             arena: Mutex::new(Arena::new(number(THREAD_ARENA_OFFSET), number(THREAD_ARENA_BYTES))?),
             code: Mutex::default(),
             functions,
             triple,
             segment,
-            _socket: socket,
+            socket,
             supervisor,
         };
-        shared.reserve()?;
+        shared.reserve(slab)?;
         Ok(Self { shared: Arc::new(shared) })
     }
 
@@ -127,7 +132,7 @@ impl Controller {
     /// # Ok::<(), farcall::Error>(())
     /// ```
     pub fn allocate(&self, bytes: [u64; Prot::ALL.len()]) -> Result<InFlight<'_>> {
-        InFlight::new(&self.shared, bytes)
+        InFlight::new(&self.shared, Placement::Near, bytes)
     }
 
     /// Gives memory back; it is free at once. Nothing of it may be running. One message at most, for what dealloc
@@ -220,12 +225,33 @@ impl Killer {
 }
 
 impl Shared {
-    fn reserve(&self) -> Result<()> {
-        let mut slab = self.lock_slab();
-        socket::send_fds(self._socket.as_fd(), &slab.files())?;
-        let bytes = slab.bytes().to_vec();
-        let start = self.call::<MemoryReserve>(&(self.instance()?, bytes))?;
-        slab.reserved_at(start)
+    /// Makes sure that there is a slab below 2 GiB. One message the first time.
+    ///
+    /// # Errors
+    ///
+    /// When memory or address space runs out, or the session is over.
+    pub(super) fn reserve_low(&self) -> Result<()> {
+        let _turn = self.reserving.lock().unwrap_or_else(PoisonError::into_inner);
+        if self.lock_slabs().has(Placement::Low) {
+            return Ok(());
+        }
+        // What is mapped there already may leave smaller holes only.
+        let reserve = |part| {
+            let bytes = LOW_SLAB_STRIPE_BYTES.map(|bytes| bytes / part);
+            self.reserve(Slab::new(Placement::Low, bytes)?)
+        };
+        let reserved = reserve(1).or_else(|_| reserve(4)).or_else(|_| reserve(16));
+        reserved.map_err(|error| error.during("making room for code with addresses of 32 bits"))
+    }
+
+    /// Has a slab mapped by the executor, with one message.
+    fn reserve(&self, mut slab: Slab) -> Result<()> {
+        socket::send_fds(self.socket.as_fd(), &slab.files())?;
+        let request = (self.instance()?, slab.bytes().to_vec(), slab.placement());
+        let start = self.call::<MemoryReserve>(&request)?;
+        slab.reserved_at(start)?;
+        self.lock_slabs().add(slab);
+        Ok(())
     }
 
     /// Calls a function of the contract.

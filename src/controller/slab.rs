@@ -4,10 +4,10 @@
 //! sealed against further writable mappings, so that in the executor they can only ever be R-X and R--.
 //! Allocating, writing and giving back are local: no message, no system call once the pages are there.
 
-use std::collections::BTreeMap;
 use std::os::fd::BorrowedFd;
 
 use super::space::Space;
+use crate::call::contract::Placement;
 use crate::error::{Error, Result};
 use crate::limits::PAGE_BYTES;
 use crate::shm::Segment;
@@ -19,14 +19,15 @@ const BACK_BYTES: u64 = 256 << 10;
 /// A slab: one stripe for each protection.
 #[derive(Debug)]
 pub(super) struct Slab {
+    placement: Placement,
     stripes: [Stripe; Prot::ALL.len()],
-    /// Finalized memory by its lowest address: its pages, and whether the executor keeps dealloc actions for it.
-    kept: BTreeMap<ExecutorAddr, (Pages, bool)>,
 }
 
 /// Pages of each stripe that belong together, given back together.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Pages {
+    /// Which slab they are in.
+    placement: Placement,
     parts: [Part; Prot::ALL.len()],
 }
 
@@ -56,12 +57,12 @@ struct Stripe {
 }
 
 impl Slab {
-    /// Creates the stripes' memory, of these sizes, and seals it.
+    /// Creates the stripes' memory, of these sizes, and seals it. Where it will be in the executor, the executor says.
     ///
     /// # Errors
     ///
     /// When the system refuses.
-    pub(super) fn new(bytes: [u64; Prot::ALL.len()]) -> Result<Self> {
+    pub(super) fn new(placement: Placement, bytes: [u64; Prot::ALL.len()]) -> Result<Self> {
         let [code, constants, data] = bytes;
         let code = Stripe::new(Segment::create(c"farcall-code", code, true)?, code);
         let constants =
@@ -69,7 +70,11 @@ impl Slab {
         let data = Stripe::new(Segment::create(c"farcall-data", data, false)?, data);
         code.segment.seal_against_writers()?;
         constants.segment.seal_against_writers()?;
-        Ok(Self { stripes: [code, constants, data], kept: BTreeMap::new() })
+        Ok(Self { placement, stripes: [code, constants, data] })
+    }
+
+    pub(super) fn placement(&self) -> Placement {
+        self.placement
     }
 
     /// The stripes' memory, to be mapped by the executor.
@@ -100,7 +105,7 @@ impl Slab {
     ///
     /// When a stripe has no hole of that size, or memory runs out. Nothing is taken then.
     pub(super) fn allocate(&mut self, bytes: [u64; Prot::ALL.len()]) -> Result<Pages> {
-        let mut pages = Pages::default();
+        let mut pages = Pages::none(self.placement);
         for (prot, bytes) in Prot::ALL.into_iter().zip(bytes) {
             match self.stripes[prot.index()].take(bytes) {
                 Ok(part) => pages.parts[prot.index()] = part,
@@ -117,41 +122,6 @@ impl Slab {
     pub(super) fn free(&mut self, pages: &Pages) {
         for (stripe, part) in self.stripes.iter_mut().zip(pages.parts) {
             stripe.space.give_back(part.offset, part.bytes);
-        }
-    }
-
-    /// Keeps the pages of memory that is finalized, under its lowest address, which is returned; null for no pages.
-    pub(super) fn keep(&mut self, pages: Pages, is_initialized: bool) -> ExecutorAddr {
-        let base = pages.lowest();
-        if !base.is_null() {
-            self.kept.insert(base, (pages, is_initialized));
-        }
-        base
-    }
-
-    /// Those of `bases` for which the executor keeps dealloc actions.
-    ///
-    /// # Errors
-    ///
-    /// When one is not the lowest address of kept pages.
-    pub(super) fn initialized_among(&self, bases: &[ExecutorAddr]) -> Result<Vec<ExecutorAddr>> {
-        let mut initialized = Vec::new();
-        for base in bases.iter().filter(|base| !base.is_null()) {
-            match self.kept.get(base) {
-                Some((_, true)) => initialized.push(*base),
-                Some((_, false)) => {}
-                None => {
-                    return Err(Error::invalid(format!("no finalized memory starts at {base}")));
-                }
-            }
-        }
-        Ok(initialized)
-    }
-
-    /// Gives the pages kept under `base` back.
-    pub(super) fn free_kept(&mut self, base: ExecutorAddr) {
-        if let Some((pages, _)) = self.kept.remove(&base) {
-            self.free(&pages);
         }
     }
 
@@ -173,6 +143,16 @@ impl Slab {
 }
 
 impl Pages {
+    /// No pages.
+    pub(super) fn none(placement: Placement) -> Self {
+        Self { placement, parts: Default::default() }
+    }
+
+    /// The placement of the slab they are in.
+    pub(super) fn placement(&self) -> Placement {
+        self.placement
+    }
+
     /// Where the pages of this protection are in the executor.
     pub(super) fn range(&self, prot: Prot) -> AddrRange {
         let part = self.parts[prot.index()];
@@ -185,7 +165,7 @@ impl Pages {
     }
 
     /// The lowest address of all; null when there are no pages.
-    fn lowest(&self) -> ExecutorAddr {
+    pub(super) fn lowest(&self) -> ExecutorAddr {
         let some = self.parts.iter().filter(|part| part.bytes > 0);
         some.map(|part| part.start).min().unwrap_or(ExecutorAddr::NULL)
     }
@@ -237,7 +217,7 @@ mod tests {
     use super::*;
 
     fn slab() -> Slab {
-        let mut slab = Slab::new([1 << 20, 1 << 20, 1 << 20]).expect("memory");
+        let mut slab = Slab::new(Placement::Near, [1 << 20; 3]).expect("memory");
         slab.reserved_at(ExecutorAddr::new(0x7000_0000_0000)).expect("an address");
         slab
     }

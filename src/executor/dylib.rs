@@ -4,10 +4,12 @@
 use std::ffi::{CStr, CString, c_int, c_void};
 use std::sync::Once;
 
+use super::loaded::{self, SymbolKind};
+use super::low_data::{LowData, low_data};
 use super::wrapper::Serve;
 use super::{program, thread, thread_end};
 use crate::ExecutorAddr;
-use crate::call::contract::DylibLookup;
+use crate::call::contract::{DylibLookup, Found, Placement, Wanted};
 use crate::error::{Error, Result};
 
 /// Libraries that a compiler's driver links by itself or programs take for granted. They are opened, in this order, when
@@ -20,13 +22,51 @@ const OLD_VERSION: &CStr = c"GCC_4.8.0";
 
 impl Serve for DylibLookup {
     fn serve(
-        (libraries, symbols): (Vec<String>, Vec<(String, bool)>),
-    ) -> Result<Vec<Option<ExecutorAddr>>> {
+        (libraries, placement, wanted): (Vec<String>, Placement, Vec<Wanted>),
+    ) -> Result<Vec<Option<Found>>> {
         for library in libraries {
             open(&library)?;
         }
-        Ok(symbols.iter().map(|(name, required)| look_up(name, *required)).collect())
+        let mut found: Vec<Option<Found>> = Vec::with_capacity(wanted.len());
+        for (name, required, _) in &wanted {
+            found.push(look_up(name, *required).map(|address| (address, false)));
+        }
+        let mut data = low_data();
+        if !data.is_empty() || wanted.iter().any(|(.., narrow)| *narrow) {
+            describe(&mut data, placement, &wanted, &mut found)?;
+        }
+        Ok(found)
     }
+}
+
+/// Says which of the narrow symbols are functions, moves those that are variables within reach of low code, and says
+/// where everything is now.
+fn describe(
+    data: &mut LowData,
+    placement: Placement,
+    wanted: &[Wanted],
+    found: &mut [Option<Found>],
+) -> Result<()> {
+    let (files, loaded) = loaded::files();
+    let mut is_bound = !data.is_behind(loaded);
+    for ((name, _, narrow), found) in wanted.iter().zip(&mut *found) {
+        let (Some((address, is_function)), true) = (found, *narrow) else { continue };
+        let Ok(c_name) = CString::new(name.as_str()) else { continue };
+        match loaded::kind_of(&files, &c_name, address.get()) {
+            SymbolKind::Function => *is_function = true,
+            SymbolKind::Variable(bytes) if placement == Placement::Low => {
+                is_bound &= !data.bring_down(name, address.get(), bytes)?;
+            }
+            SymbolKind::Variable(_) | SymbolKind::Unknown => {}
+        }
+    }
+    if !is_bound {
+        data.bind(&files, loaded)?;
+    }
+    for (address, _) in found.iter_mut().flatten() {
+        *address = ExecutorAddr::new(data.current(address.get()));
+    }
+    Ok(())
 }
 
 /// Opens a shared library for the rest of the process's life; its symbols are found from then on.

@@ -13,7 +13,7 @@ use std::os::fd::OwnedFd;
 use std::sync::Mutex;
 
 use super::action;
-use crate::call::contract::{Action, Region, prot_of};
+use crate::call::contract::{Action, Placement, Region, prot_of};
 use crate::error::{Error, Result};
 use crate::limits::PAGE_BYTES;
 use crate::sys::map::Reservation;
@@ -52,13 +52,18 @@ struct RegionSet {
 }
 
 impl MemoryMap {
-    /// Reserves a slab of one stripe for each protection, of the sizes and files given.
+    /// Reserves a slab of one stripe for each protection, of the sizes and files given, where it is wanted.
     ///
     /// # Errors
     ///
     /// When a size is not a positive multiple of the page size, a file is too short or not sealed, or address space
     /// runs out. Nothing stays reserved then.
-    pub(super) fn reserve(&self, bytes: &[u64], files: Vec<OwnedFd>) -> Result<ExecutorAddr> {
+    pub(super) fn reserve(
+        &self,
+        bytes: &[u64],
+        placement: Placement,
+        files: Vec<OwnedFd>,
+    ) -> Result<ExecutorAddr> {
         let sizes: [u64; Prot::ALL.len()] = bytes.try_into().map_err(|_| {
             Error::invalid(format!("{} stripes, a slab has {}", bytes.len(), Prot::ALL.len()))
         })?;
@@ -71,7 +76,10 @@ impl MemoryMap {
             }
             total = total.checked_add(size).ok_or_else(|| Error::invalid("stripes overflow"))?;
         }
-        let reservation = Reservation::new(total)?;
+        let reservation = match placement {
+            Placement::Near => Reservation::new(total)?,
+            Placement::Low => Reservation::low(total)?,
+        };
         let start = ExecutorAddr::new(reservation.start());
         let mut stripes = [AddrRange::default(); Prot::ALL.len()];
         let mut offset = 0;
@@ -300,7 +308,7 @@ mod tests {
         let files = Prot::ALL
             .map(|prot| memfd::create(c"test", STRIPE, prot == Prot::Code).expect("memory"));
         let map = MemoryMap::default();
-        let slab = map.reserve(&[STRIPE; 3], files.into()).expect("a slab");
+        let slab = map.reserve(&[STRIPE; 3], Placement::Near, files.into()).expect("a slab");
         (map, slab)
     }
 
@@ -367,8 +375,8 @@ mod tests {
         }
         assert_eq!(noted(), [0; 0], "no action ran");
         map.initialize(&[code], vec![]).expect("nothing of the refused stayed");
-        assert!(map.reserve(&[STRIPE, 0, STRIPE], vec![]).is_err());
-        assert!(map.reserve(&[STRIPE, 100, STRIPE], vec![]).is_err());
+        assert!(map.reserve(&[STRIPE, 0, STRIPE], Placement::Near, vec![]).is_err());
+        assert!(map.reserve(&[STRIPE, 100, STRIPE], Placement::Low, vec![]).is_err());
     }
 
     #[test]

@@ -12,7 +12,7 @@ use crate::ExecutorAddr;
 use crate::Prot;
 use crate::call::contract::{
     Action, DylibLookup, FramesDeregister, FramesRegister, IndirectResolve, MemoryDeinitialize,
-    MemoryInitialize, MemoryRelease, MemoryReserve, ProcessExit, ProgramDeregister,
+    MemoryInitialize, MemoryRelease, MemoryReserve, Placement, ProcessExit, ProgramDeregister,
     ProgramInitialize, ProgramMain, ProgramRegister, Region, SESSION_INSTANCE, Setup,
     THREAD_ARENA_BYTES, THREAD_ARENA_OFFSET, ThreadInitialize,
 };
@@ -108,10 +108,12 @@ impl Handler for Calls {
 }
 
 impl Serve for MemoryReserve {
-    fn serve((instance, bytes): (ExecutorAddr, Vec<u64>)) -> Result<ExecutorAddr> {
+    fn serve(
+        (instance, bytes, placement): (ExecutorAddr, Vec<u64>, Placement),
+    ) -> Result<ExecutorAddr> {
         let session = Session::at(instance)?;
         let files = socket::receive_fds(session.socket.as_fd(), Prot::ALL.len())?;
-        session.memory.reserve(&bytes, files)
+        session.memory.reserve(&bytes, placement, files)
     }
 }
 

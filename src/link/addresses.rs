@@ -11,6 +11,7 @@ use super::layout::{Layout, NO_BLOCK};
 use super::object_file::Place;
 use super::x86_64::STUB_BYTES;
 use crate::addr::{AddrRange, ExecutorAddr};
+use crate::limits::LOW_ADDRESS_END;
 
 /// Where everything is.
 pub(super) struct Addresses {
@@ -135,9 +136,6 @@ fn span(layout: &Layout, bases: [ExecutorAddr; 3]) -> AddrRange {
 fn stands_in(stub: &Stub, function: External, image: AddrRange) -> bool {
     let address = function.address.get();
     let is_far = |from: ExecutorAddr| !Range::Signed.holds(address.wrapping_sub(from.get()), 4);
-    (stub.for_addresses && address > LOW_ADDRESS_MAX)
+    (stub.for_addresses && address >= LOW_ADDRESS_END)
         || (stub.for_distances && (is_far(image.start) || is_far(image.end)))
 }
-
-/// The highest address that every field of 32 bits holds, whether it is sign-extended or zero-extended.
-const LOW_ADDRESS_MAX: u64 = 0x7fff_ffff;

@@ -295,9 +295,8 @@ impl Fixer<'_> {
             }
             (Formula::Absolute, true) => "recompile with -fPIC, or place the image below 2 GiB",
             (Formula::Absolute | Formula::Delta, false) => {
-                "it lies outside of the image, is no function that a stub could stand in for, and \
-                 cannot be moved (a library tells no size, or it was linked before); recompile with \
-                 -fPIC or -mcmodel=large"
+                "it is neither a function, for which a stub could stand in, nor a library's variable of \
+                 known size, which could be moved; recompile with -fPIC or -mcmodel=large"
             }
             (Formula::Size, _) => "the symbol is too large",
             (_, true) => "recompile with -mcmodel=large, or place the stripes closer together",

@@ -4,10 +4,20 @@ use std::num::NonZeroUsize;
 use std::os::fd::AsFd;
 use std::ptr::NonNull;
 
+use nix::errno::Errno;
 use nix::sys::mman::{MapFlags, ProtFlags, mmap, mmap_anonymous, mprotect, munmap};
 
 use crate::addr::Prot;
 use crate::error::{Error, Result};
+use crate::limits::LOW_ADDRESS_END;
+
+/// Low ranges lie between these addresses: above what null pointers with an offset meet, and with room at the end, for
+/// compilers may add up to 16 MiB to an address and still take it for a low one.
+const LOW_START: usize = 1 << 20;
+const LOW_END: usize = (2 << 30) - (16 << 20);
+const _: () = assert!(LOW_END as u64 + (16 << 20) == LOW_ADDRESS_END);
+/// Low ranges start at multiples of this.
+const LOW_STEP: usize = 1 << 20;
 
 /// A range of this process's address space that belongs to its holder. Unmapped when dropped.
 #[derive(Debug)]
@@ -29,17 +39,61 @@ impl Reservation {
     /// When the address space has no such hole, or `bytes` is 0.
     pub(crate) fn new(bytes: u64) -> Result<Self> {
         let during = |errno| Error::os(format!("reserving {bytes} bytes of address space"), errno);
-        let size = usize::try_from(bytes).ok().and_then(NonZeroUsize::new);
-        let size = size.ok_or_else(|| during(nix::errno::Errno::EINVAL))?;
+        let size = size_of_map(bytes).map_err(during)?;
         let flags = MapFlags::MAP_PRIVATE | MapFlags::MAP_NORESERVE;
         // SAFETY: an anonymous mapping at an address of the kernel's choice replaces nothing.
         let start = unsafe { mmap_anonymous(None, size, ProtFlags::PROT_NONE, flags) };
         Ok(Self { start: start.map_err(during)?, bytes: size })
     }
 
+    /// Reserves `bytes` bytes, not accessible yet, in the highest hole below 2 GiB. Nothing that is mapped there is
+    /// replaced.
+    ///
+    /// # Errors
+    ///
+    /// When there is no such hole, or `bytes` is 0.
+    pub(crate) fn low(bytes: u64) -> Result<Self> {
+        let during = |errno| {
+            Error::os(format!("reserving {bytes} bytes of address space below 2 GiB"), errno)
+        };
+        let size = size_of_map(bytes).map_err(during)?;
+        let flags = MapFlags::MAP_PRIVATE | MapFlags::MAP_NORESERVE | MapFlags::MAP_FIXED_NOREPLACE;
+        let highest = LOW_END.checked_sub(size.get()).map_or(0, |at| at - at % LOW_STEP);
+        for at in (LOW_START..=highest).rev().step_by(LOW_STEP) {
+            let Some(hint) = NonZeroUsize::new(at) else { break };
+            // SAFETY: the flag makes the kernel refuse where anything is mapped.
+            match unsafe { mmap_anonymous(Some(hint), size, ProtFlags::PROT_NONE, flags) } {
+                Ok(start) => {
+                    let reservation = Self { start, bytes: size };
+                    // Kernels before 4.17 take the address for a mere wish.
+                    if reservation.start() == at as u64 {
+                        return Ok(reservation);
+                    }
+                }
+                Err(Errno::EEXIST) => {}
+                Err(errno) => return Err(during(errno)),
+            }
+        }
+        Err(Error::exhausted(format!(
+            "no {bytes} bytes in a row are free below 2 GiB ({LOW_START:#x}..{LOW_END:#x})"
+        )))
+    }
+
     /// The first address.
     pub(crate) fn start(&self) -> u64 {
         self.start.as_ptr() as u64
+    }
+
+    /// Makes the whole range readable and writable memory of this process, zero at first; a forked child has a copy.
+    ///
+    /// # Errors
+    ///
+    /// When the kernel refuses.
+    pub(crate) fn make_private(&self) -> Result<()> {
+        let protection = ProtFlags::PROT_READ | ProtFlags::PROT_WRITE;
+        // SAFETY: the range belongs to this reservation, and nothing relies on its being inaccessible.
+        unsafe { mprotect(self.start, self.bytes.get(), protection) }
+            .map_err(|errno| Error::os(format!("making {} bytes writable", self.bytes), errno))
     }
 
     /// Maps the first `bytes` bytes of `file` at `offset` into the range, with the protection of `prot`, shared.
@@ -50,10 +104,10 @@ impl Reservation {
     pub(crate) fn map(&self, offset: u64, bytes: u64, prot: Prot, file: impl AsFd) -> Result<()> {
         let during = |errno| Error::os(format!("mapping {bytes} bytes of {prot:?} memory"), errno);
         let inside = offset.checked_add(bytes).is_some_and(|end| end <= self.bytes.get() as u64);
-        let size = usize::try_from(bytes).ok().and_then(NonZeroUsize::new);
+        let size = size_of_map(bytes).ok();
         let at = NonZeroUsize::new(usize::try_from(self.start() + offset).unwrap_or(0));
         let (true, Some(size), Some(at)) = (inside, size, at) else {
-            return Err(during(nix::errno::Errno::EINVAL));
+            return Err(during(Errno::EINVAL));
         };
         let protection = match prot {
             Prot::Code => ProtFlags::PROT_READ | ProtFlags::PROT_EXEC,
@@ -87,9 +141,34 @@ pub(crate) unsafe fn make_writable(start: u64, bytes: u64) -> Result<()> {
     unsafe { mprotect(at, size, ProtFlags::PROT_READ | ProtFlags::PROT_WRITE) }.map_err(during)
 }
 
+/// The size of a mapping, which is not 0.
+fn size_of_map(bytes: u64) -> std::result::Result<NonZeroUsize, Errno> {
+    usize::try_from(bytes).ok().and_then(NonZeroUsize::new).ok_or(Errno::EINVAL)
+}
+
 impl Drop for Reservation {
     fn drop(&mut self) {
         // SAFETY: the range belongs to this reservation alone, and nobody can use it any more.
         let _ = unsafe { munmap(self.start, self.bytes.get()) };
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn low_ranges_lie_below_two_gib_and_replace_nothing() {
+        let bytes = 3 << 20;
+        let ranges = [0; 3].map(|_| Reservation::low(bytes).expect("a hole"));
+        for (number, range) in ranges.iter().enumerate() {
+            assert!(range.start() + bytes <= LOW_END as u64 && range.start() >= LOW_START as u64);
+            for other in &ranges[..number] {
+                assert!(other.start().abs_diff(range.start()) >= bytes);
+            }
+        }
+        for impossible in [0, 2 << 30, u64::MAX] {
+            assert!(Reservation::low(impossible).is_err());
+        }
     }
 }

@@ -41,7 +41,7 @@ pub(crate) fn same_as_native(program: &Program<'_>, builds: &[Build<'_>]) {
 pub(crate) fn both_ways(program: &Program<'_>, build: Build<'_>) -> (Ended, Ended) {
     let sources: Vec<PathBuf> = program.sources.iter().map(|name| corpus::source(name)).collect();
     let mut inputs = corpus::compile_all(&sources, build);
-    let executable = corpus::executable(&inputs, program.libraries);
+    let executable = corpus::executable(&inputs, program.libraries, build);
     inputs.extend(program.libraries.iter().map(|name| format!("-l{name}").into()));
     let reference = run_to_end(native(&executable, program.args), program.stdin);
     (reference, run_to_end(farcall_run(&inputs, program.args), program.stdin))

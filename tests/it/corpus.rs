@@ -30,8 +30,11 @@ pub(crate) struct Build<'a> {
 /// What a first program is compiled with.
 pub(crate) const PLAIN: Build<'static> = gcc(&["-O2"]);
 
+/// Code and data that hold addresses in 32 bits.
+pub(crate) const LOW: Build<'static> = gcc(&["-O2", "-fno-pic"]);
+
 /// The ways to compile that every small program goes through.
-const MATRIX: [Build<'static>; 9] = [
+const MATRIX: [Build<'static>; 11] = [
     PLAIN,
     gcc(&["-O0"]),
     gcc(&["-O2", "-fPIC"]),
@@ -39,13 +42,15 @@ const MATRIX: [Build<'static>; 9] = [
     gcc(&["-O2", "-fcommon"]),
     gcc(&["-O2", "-fno-plt", "-fPIC"]),
     gcc(&["-O2", "-mcmodel=large"]),
+    gcc(&["-O2", "-mcmodel=medium", "-mlarge-data-threshold=0"]),
+    LOW,
     gcc(&["-Og", "-g"]),
     gcc(&["-O3", "-fno-asynchronous-unwind-tables", "-fcf-protection=none"]),
 ];
 
 /// The same for clang, where it is installed.
-const MATRIX_OF_CLANG: [Build<'static>; 3] =
-    [clang(&["-O2"]), clang(&["-O0", "-fPIC"]), clang(&["-O1", "-g"])];
+const MATRIX_OF_CLANG: [Build<'static>; 4] =
+    [clang(&["-O2"]), clang(&["-O0", "-fPIC"]), clang(&["-O1", "-g"]), clang(&["-O2", "-fno-pic"])];
 
 /// A build by the system's compiler.
 pub(crate) const fn gcc<'a>(flags: &'a [&'a str]) -> Build<'a> {
@@ -54,6 +59,13 @@ pub(crate) const fn gcc<'a>(flags: &'a [&'a str]) -> Build<'a> {
 
 const fn clang<'a>(flags: &'a [&'a str]) -> Build<'a> {
     Build { compilers: ["clang", "clang++"], flags }
+}
+
+impl Build<'_> {
+    /// True when the objects cannot be linked into a position-independent executable.
+    pub(crate) fn is_low(&self) -> bool {
+        ["-fno-pic", "-Crelocation-model=static"].iter().any(|flag| self.flags.contains(flag))
+    }
 }
 
 /// All the builds of the matrix that this machine can do.
@@ -123,9 +135,12 @@ pub(crate) fn compile(source: &Path, build: Build<'_>) -> PathBuf {
     artefact(&name, command, &inputs)
 }
 
-/// The objects linked into a native executable, which is the reference.
-pub(crate) fn executable(objects: &[PathBuf], libraries: &[&str]) -> PathBuf {
+/// The objects linked into a native executable, which is the reference. `build` is what they were compiled with.
+pub(crate) fn executable(objects: &[PathBuf], libraries: &[&str], build: Build<'_>) -> PathBuf {
     let mut command = Command::new("cc");
+    if build.is_low() {
+        command.arg("-no-pie");
+    }
     command.args(objects).args(libraries.iter().map(|name| format!("-l{name}")));
     command.args(["-o", "native"]);
     artefact("native", command, objects)

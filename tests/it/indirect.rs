@@ -6,11 +6,12 @@ use farcall::controller::Launch;
 use farcall::link::ObjectFile;
 
 use crate::command::{program, same_as_native};
-use crate::corpus::{self, Build, PLAIN, gcc};
+use crate::corpus::{self, Build, LOW, PLAIN, gcc};
 
 /// The system's linker refuses such functions in objects of the large code model with `-fPIC`.
-const BUILDS: [Build<'static>; 6] = [
+const BUILDS: [Build<'static>; 7] = [
     PLAIN,
+    LOW,
     gcc(&["-O0"]),
     gcc(&["-O2", "-fPIC"]),
     gcc(&["-O2", "-fno-plt", "-fPIC"]),

@@ -14,9 +14,3 @@ fn thread_locals_of_shared_libraries() {
         refused(&[object], 126, &["tls_later.o", "value", relocation, "shared library"]);
     }
 }
-
-#[test]
-fn code_for_the_lowest_two_gibibytes() {
-    let object = corpus::object("hello.c", gcc(&["-O2", "-fno-pic"]));
-    refused(&[object, "-lm".into()], 126, &["hello.o", "R_X86_64_32"]);
-}

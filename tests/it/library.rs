@@ -4,6 +4,8 @@ use farcall::controller::{Controller, Dylib, Launch};
 use farcall::link::ObjectFile;
 use farcall_bench::{TinyObject, tiny_code};
 
+use crate::corpus;
+
 fn controller() -> Controller {
     Launch::new().program(env!("CARGO_BIN_EXE_farcall")).start().expect("an executor")
 }
@@ -172,4 +174,76 @@ fn an_executor_that_cannot_start_is_an_error() {
     assert!(error.to_string().contains("/nonexistent/executor"), "{error}");
     let error = Launch::new().program("/bin/false").start().expect_err("no executor");
     assert_eq!(error.death().and_then(|death| death.exit_status), Some(1), "{error}");
+}
+
+/// What a wrapper function of `low_wrapper.c` says.
+fn low_address(controller: &Controller, dylib: &Dylib, name: &str) -> u64 {
+    let address = call(controller, dylib, name);
+    assert!(address < 1 << 31, "{name} says {address:#x}");
+    address
+}
+
+#[test]
+fn code_with_addresses_of_32_bits_lies_low_and_near_code_beside_it() {
+    let file = std::fs::read(corpus::object("low_wrapper.c", corpus::LOW)).expect("compiled");
+    let low = ObjectFile::parse("low_wrapper.o", file).expect("an object");
+    let controller = controller();
+    let mut trips = Vec::new();
+    let mut places = std::collections::HashSet::new();
+    for version in 0..200 {
+        let before = controller.traffic().round_trips;
+        let dylib = controller.create_dylib("low");
+        dylib.add_object(&low).expect("added");
+        dylib.link().expect("linked");
+        trips.push(controller.traffic().round_trips - before);
+        let near = controller.create_dylib("near");
+        near.add_object(&constant("f", version)).expect("added");
+        let counter = low_address(&controller, &dylib, "low_count");
+        assert_eq!(low_address(&controller, &dylib, "low_count"), counter);
+        let stdout = low_address(&controller, &dylib, "low_stdout");
+        places.insert((counter, stdout));
+        assert_eq!(call(&controller, &near, "f"), version);
+        assert!(near.lookup("f").expect("defined").get() > 1 << 32);
+        assert!(dylib.lookup("low_count").expect("defined").get() < 1 << 31);
+        near.clear().expect("cleared");
+        dylib.clear().expect("cleared");
+    }
+    assert_eq!(places.len(), 1, "the same pages, and one place for the library's variable");
+    assert_eq!(trips[..3], [2, 1, 1], "the first link has memory reserved");
+}
+
+#[test]
+fn what_is_added_to_low_code_lies_low_too() {
+    let file = std::fs::read(corpus::object("low_wrapper.c", corpus::LOW)).expect("compiled");
+    let low = ObjectFile::parse("low_wrapper.o", file).expect("an object");
+    let controller = controller();
+    let dylib = controller.create_dylib("low");
+    dylib.add_object(&low).expect("added");
+    dylib.link().expect("linked");
+    // jmp low_count
+    let later = TinyObject::new().function("later", &[0xe9, 0, 0, 0, 0]).call_at(1, "low_count");
+    dylib.add_object(&object(&later)).expect("added");
+    assert!(dylib.lookup("later").expect("defined").get() < 1 << 31);
+    low_address(&controller, &dylib, "later");
+}
+
+#[test]
+fn near_code_follows_a_variable_that_low_code_has_had_moved() {
+    let controller = controller();
+    let link = |name: &str, build| {
+        let file = std::fs::read(corpus::object("low_wrapper.c", build)).expect("compiled");
+        let dylib = controller.create_dylib(name);
+        dylib.add_object(&ObjectFile::parse(name, file).expect("an object")).expect("added");
+        dylib.link().expect("linked");
+        dylib
+    };
+    let before = link("before", corpus::PLAIN);
+    assert!(call(&controller, &before, "low_stdout") > 1 << 32, "the library's own");
+    let low = link("low", corpus::LOW);
+    let stdout = low_address(&controller, &low, "low_stdout");
+    let after = link("after", corpus::PLAIN);
+    assert_eq!(low_address(&controller, &after, "low_stdout"), stdout);
+    let wide = link("wide", corpus::gcc(&["-O2", "-fPIC"]));
+    assert_eq!(low_address(&controller, &wide, "low_stdout"), stdout);
+    assert!(wide.lookup("low_count").expect("defined").get() > 1 << 32, "it reaches everything");
 }

@@ -5,7 +5,7 @@
 
 use std::path::{Path, PathBuf};
 
-use crate::corpus::{self, gcc};
+use crate::corpus::{self, LOW, PLAIN, gcc};
 use crate::crates;
 
 /// A program, compiled: objects and archives, and the libraries that it names as for `-l`.
@@ -15,6 +15,8 @@ pub(crate) struct Compiled {
     pub(crate) files: Vec<PathBuf>,
     /// Names of libraries.
     pub(crate) libraries: &'static [&'static str],
+    /// True when they hold addresses in 32 bits.
+    pub(crate) is_low: bool,
 }
 
 impl Compiled {
@@ -26,7 +28,8 @@ impl Compiled {
 
     /// The native program.
     pub(crate) fn executable(&self) -> PathBuf {
-        corpus::executable(&self.files, self.libraries)
+        let build = if self.is_low { LOW } else { PLAIN };
+        corpus::executable(&self.files, self.libraries, build)
     }
 }
 
@@ -34,14 +37,22 @@ impl Compiled {
 pub(crate) fn lua(flags: &[&str]) -> Compiled {
     let (folder, objects) = lua_objects(flags);
     let driver = driver("lua_driver.c", &folder, flags);
-    Compiled { files: [objects, vec![driver]].concat(), libraries: &["m"] }
+    Compiled {
+        files: [objects, vec![driver]].concat(),
+        libraries: &["m"],
+        is_low: gcc(flags).is_low(),
+    }
 }
 
 /// The same from an archive.
 pub(crate) fn lua_archive(flags: &[&str]) -> Compiled {
     let (folder, objects) = lua_objects(flags);
     let driver = driver("lua_driver.c", &folder, flags);
-    Compiled { files: vec![driver, corpus::archive("lua", &objects)], libraries: &["m"] }
+    Compiled {
+        files: vec![driver, corpus::archive("lua", &objects)],
+        libraries: &["m"],
+        is_low: gcc(flags).is_low(),
+    }
 }
 
 fn lua_objects(flags: &[&str]) -> (PathBuf, Vec<PathBuf>) {
@@ -63,7 +74,7 @@ pub(crate) fn sqlite(flags: &[&str]) -> Compiled {
     let library = folder.join("sqlite3.c");
     let library = corpus::compile(&library, gcc(&[&["-O1"], &defines[..], flags].concat()));
     let files = vec![driver("sqlite_driver.c", &folder, flags), library];
-    Compiled { files, libraries: &["m"] }
+    Compiled { files, libraries: &["m"], is_low: gcc(flags).is_low() }
 }
 
 /// zlib from an archive.
@@ -73,7 +84,7 @@ pub(crate) fn zlib(flags: &[&str]) -> Compiled {
     let flags_of_library = [&["-O2"], &defines[..], flags].concat();
     let objects = corpus::compile_all(&crates::c_files(&folder), gcc(&flags_of_library));
     let files = vec![driver("zlib_driver.c", &folder, flags), corpus::archive("z", &objects)];
-    Compiled { files, libraries: &[] }
+    Compiled { files, libraries: &[], is_low: gcc(flags).is_low() }
 }
 
 /// zstd with its threads and its Huffman decoder in assembler.
@@ -85,7 +96,7 @@ pub(crate) fn zstd(flags: &[&str]) -> Compiled {
     let flags_of_library = [&["-O1", "-DZSTD_MULTITHREAD=1"], flags].concat();
     let mut files = vec![driver("zstd_driver.c", &folder, flags)];
     files.extend(corpus::compile_all(&sources, gcc(&flags_of_library)));
-    Compiled { files, libraries: &[] }
+    Compiled { files, libraries: &[], is_low: gcc(flags).is_low() }
 }
 
 /// mimalloc, which is one object, with a driver of four threads.
@@ -96,12 +107,16 @@ pub(crate) fn mimalloc(flags: &[&str]) -> Compiled {
     let flags_of_library = [&["-O2", "-DNDEBUG", "-DMI_BUILD_RELEASE", &option], flags].concat();
     let library = corpus::compile(&folder.join("src/static.c"), gcc(&flags_of_library));
     let files = vec![driver("mimalloc_driver.c", &include, flags), library];
-    Compiled { files, libraries: &["pthread"] }
+    Compiled { files, libraries: &["pthread"], is_low: gcc(flags).is_low() }
 }
 
 /// A Rust program, in the archive that rustc makes of it and its standard library.
 pub(crate) fn rust(flags: &[&str]) -> Compiled {
-    Compiled { files: vec![corpus::rust_archive("std_threads.rs", flags)], libraries: &[] }
+    Compiled {
+        files: vec![corpus::rust_archive("std_threads.rs", flags)],
+        libraries: &[],
+        is_low: gcc(flags).is_low(),
+    }
 }
 
 /// The object of a driver in `tests/sources` that includes the headers of `folder`.

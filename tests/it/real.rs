@@ -10,7 +10,7 @@ use crate::process::run_to_end;
 use crate::programs::{self, Compiled};
 
 /// The flags that each program is compiled with in turn, besides its own.
-const BUILDS: [&[&str]; 2] = [&[], &["-fPIC"]];
+const BUILDS: [&[&str]; 3] = [&[], &["-fPIC"], &["-fno-pic"]];
 
 /// Panics unless both runs are the same and end with `status`.
 fn same(what: &str, program: &Compiled, args: &[&str], status: i32) {
@@ -117,7 +117,8 @@ fn mimalloc_with_four_threads() {
 
 #[test]
 fn rust_with_its_standard_library() {
-    for flags in [&["-Copt-level=2"][..], &["-Copt-level=0", "-g", "-Crelocation-model=pic"]] {
+    let low = &["-Copt-level=2", "-Crelocation-model=static"];
+    for flags in [&["-Copt-level=2"][..], &["-Copt-level=0", "-g", "-Crelocation-model=pic"], low] {
         same(&format!("{flags:?}"), &programs::rust(flags), &[], 11);
     }
 }

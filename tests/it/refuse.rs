@@ -151,7 +151,7 @@ fn linked_files_given_as_objects() {
     let shared =
         corpus::shared_library(&[corpus::object("visibility_b.c", gcc(&["-O2", "-fPIC"]))]);
     refused(&[hello(), shared], 126, &["libshared.so", "shared"]);
-    let program = corpus::executable(&[hello()], &["m"]);
+    let program = corpus::executable(&[hello()], &["m"], PLAIN);
     refused(&[program], 126, &["native"]);
 }
 
@@ -177,6 +177,15 @@ fn symbol_defined_twice() {
 #[test]
 fn no_main() {
     refused(&[corpus::object("archive_behind.c", PLAIN)], 126, &["main"]);
+}
+
+#[test]
+fn variable_of_a_library_that_does_not_tell_its_size() {
+    let library = corpus::shared_library(&[corpus::object("sizeless.s", PLAIN)]);
+    let folder = library.parent().expect("it lies in a folder").to_path_buf();
+    let object = corpus::object("sizeless_user.c", corpus::LOW);
+    let inputs = [object, "-L".into(), folder, "-lshared".into()];
+    refused(&inputs, 126, &["sizeless_user.o", "R_X86_64_32", "`sizeless`", "-fPIC"]);
 }
 
 #[test]

@@ -10,7 +10,7 @@ use farcall::controller::{Controller, Dylib, Launch};
 use farcall::link::{Archive, ObjectFile};
 
 use crate::command::native;
-use crate::corpus::{self, PLAIN};
+use crate::corpus::{self, LOW, PLAIN};
 use crate::process::run_to_end;
 use crate::programs::{self, Compiled};
 
@@ -184,14 +184,24 @@ fn mimalloc() {
 fn exceptions_and_thread_locals() {
     let sources = ["tls_objects_a.cpp", "tls_objects_b.cpp"];
     let files = sources.map(|name| corpus::object(name, PLAIN)).to_vec();
-    reload(&Compiled { files, libraries: &["stdc++"] }, &[], 3, 0);
+    reload(&Compiled { files, libraries: &["stdc++"], is_low: false }, &[], 3, 0);
 }
 
 #[test]
 fn exceptions_across_objects() {
     let sources = ["exceptions_a.cpp", "exceptions_b.cpp"];
     let files = sources.map(|name| corpus::object(name, PLAIN)).to_vec();
-    reload(&Compiled { files, libraries: &["stdc++"] }, &[], 0, 0);
+    reload(&Compiled { files, libraries: &["stdc++"], is_low: false }, &[], 0, 0);
+}
+
+#[test]
+fn code_below_two_gib() {
+    let script = corpus::source("reload.lua");
+    let args = [script.to_str().expect("a plain path"), "one"];
+    reload(&programs::lua(&["-fno-pic"]), &args, 9, 0);
+    let sources = ["exceptions_a.cpp", "exceptions_b.cpp"];
+    let files = sources.map(|name| corpus::object(name, LOW)).to_vec();
+    reload(&Compiled { files, libraries: &["stdc++"], is_low: true }, &[], 0, 0);
 }
 
 /// It keeps the buffer of standard output, the panic hook and the handle of its first thread.

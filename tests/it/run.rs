@@ -7,11 +7,11 @@ use std::path::PathBuf;
 use crate::command::{
     Program, assert_same, both_ways, farcall_run, native, program, same_as_native,
 };
-use crate::corpus::{self, Build, PLAIN, gcc, matrix};
+use crate::corpus::{self, Build, LOW, PLAIN, gcc, matrix};
 use crate::process::{Ended, MARK, run_to_end};
 
 /// The builds for programs that take long to compile.
-const SHORT: [Build<'static>; 3] = [PLAIN, gcc(&["-O0"]), gcc(&["-O2", "-fPIC"])];
+const SHORT: [Build<'static>; 4] = [PLAIN, gcc(&["-O0"]), gcc(&["-O2", "-fPIC"]), LOW];
 
 /// What C++ programs name, as the C++ compiler does for them.
 const CXX: &[&str] = &["stdc++", "m"];
@@ -125,6 +125,19 @@ fn deep_stack() {
 }
 
 #[test]
+fn variables_and_functions_of_the_c_library() {
+    let low = [gcc(&["-O0", "-fno-pic"]), gcc(&["-O1", "-fno-pic", "-fno-plt"])];
+    same_as_native(&program(&["foreign.c"], &["m"]), &[matrix(), low.to_vec()].concat());
+}
+
+#[test]
+fn objects_and_types_of_the_cxx_library() {
+    let builds = [&SHORT[..], &[gcc(&["-O0", "-fno-pic"])]].concat();
+    let streams = program(&["streams.cpp"], CXX);
+    same_as_native(&Program { stdin: b"some words to read", ..streams }, &builds);
+}
+
+#[test]
 fn variable_arguments() {
     same_as_native(&program(&["varargs.c"], &[]), &matrix());
 }
@@ -191,6 +204,7 @@ fn rust_without_the_standard_library() {
         gcc(&["-Copt-level=2", "-Cdebug-assertions=off"]),
         gcc(&["-Copt-level=1", "-Cdebug-assertions=off", "-g"]),
         gcc(&["-Copt-level=s", "-Cdebug-assertions=off"]),
+        gcc(&["-Copt-level=2", "-Cdebug-assertions=off", "-Crelocation-model=static"]),
     ];
     let args = &["from", "rust"];
     same_as_native(&Program { args, ..program(&["nostd.rs"], &[]) }, &builds);
@@ -202,7 +216,7 @@ fn members_of_archives_come_in_when_they_are_needed() {
     let parts = ["archive_needed.c", "archive_behind.c", "archive_unused.c"].map(object);
     let archive = corpus::archive("parts", &parts);
     let main = object("archive_main.c");
-    let executable = corpus::executable(&[main.clone(), archive.clone()], &[]);
+    let executable = corpus::executable(&[main.clone(), archive.clone()], &[], PLAIN);
     let reference = run_to_end(native(&executable, &[]), b"");
     assert_eq!(reference.status, 0, "{reference}");
 

@@ -8,7 +8,7 @@ use farcall::controller::{Controller, Dylib, Launch};
 use farcall::link::ObjectFile;
 
 use crate::command::{assert_same, farcall_run, native, program, same_as_native};
-use crate::corpus::{self, Build, PLAIN, gcc, matrix};
+use crate::corpus::{self, Build, LOW, PLAIN, gcc, matrix};
 use crate::process::run_to_end;
 
 /// The ways to reach thread-locals that compilers know, with the instructions for each.
@@ -45,6 +45,7 @@ fn threads_with_the_smallest_stacks() {
 fn objects_with_constructors_and_destructors() {
     let builds = [
         PLAIN,
+        LOW,
         gcc(&["-O0"]),
         gcc(&["-O2", "-fPIC"]),
         gcc(&["-O0", "-fPIC", "-mtls-dialect=gnu2"]),
@@ -59,7 +60,8 @@ fn rust_with_its_standard_library() {
     for flags in [&["-Copt-level=2"][..], &["-Copt-level=0", "-g"]] {
         let archive = corpus::rust_archive("std_threads.rs", flags);
         let inputs = [corpus::object("rust_main.c", PLAIN), archive];
-        let reference = run_to_end(native(&corpus::executable(&inputs, &[]), &[]), b"");
+        let executable = corpus::executable(&inputs, &[], gcc(flags));
+        let reference = run_to_end(native(&executable, &[]), b"");
         assert_eq!(reference.status, 11, "{reference}");
         let ours = run_to_end(farcall_run(&inputs, &[]), b"");
         assert_same(&format!("{flags:?}"), &reference, &ours);
