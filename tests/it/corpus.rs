@@ -57,7 +57,8 @@ pub(crate) const fn gcc<'a>(flags: &'a [&'a str]) -> Build<'a> {
     Build { compilers: ["cc", "c++"], flags }
 }
 
-const fn clang<'a>(flags: &'a [&'a str]) -> Build<'a> {
+/// A build by clang.
+pub(crate) const fn clang<'a>(flags: &'a [&'a str]) -> Build<'a> {
     Build { compilers: ["clang", "clang++"], flags }
 }
 

@@ -17,5 +17,6 @@ mod real;
 mod refuse;
 mod reload;
 mod run;
+mod table;
 mod thread_locals;
 mod tidy;

@@ -21,7 +21,7 @@ const DEADLINE: Duration = Duration::from_secs(60);
 pub(crate) const MARK: &str = "CORPUS_RUN";
 
 /// How a program ended and what it wrote.
-#[derive(Debug)]
+#[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Ended {
     /// The status a shell would show: the exit status, or 128 plus the signal.
     pub(crate) status: i32,
