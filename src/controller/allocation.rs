@@ -128,18 +128,30 @@ impl Shared {
     ///
     /// # Errors
     ///
-    /// When an address is not that of finalized memory of this session: nothing has happened then. When an action
-    /// fails (the rest is still done), or the session is over.
-    pub(super) fn deallocate(&self, bases: &[ExecutorAddr]) -> Result<()> {
-        let initialized = self.lock_slabs().initialized_among(bases)?;
-        let outcome = if initialized.is_empty() {
-            Ok(())
-        } else {
-            self.call::<MemoryDeinitialize>(&(self.instance()?, initialized))
-        };
-        let mut slabs = self.lock_slabs();
-        for base in bases {
-            slabs.free_kept(*base);
+    /// When an address is not that of finalized memory of this session, or an action fails: the rest is still done.
+    /// When the session is over.
+    pub(super) fn deallocate(&self, bases: impl IntoIterator<Item = ExecutorAddr>) -> Result<()> {
+        let (mut initialized, mut waiting, mut outcome) = (Vec::new(), Vec::new(), Ok(()));
+        {
+            let mut slabs = self.lock_slabs();
+            for base in bases.into_iter().filter(|base| !base.is_null()) {
+                match slabs.give_back(base) {
+                    Ok(None) => {}
+                    Ok(Some(pages)) => {
+                        initialized.push(base);
+                        waiting.push(pages);
+                    }
+                    Err(error) => outcome = Err(error),
+                }
+            }
+        }
+        if !initialized.is_empty() {
+            let ran = self.call::<MemoryDeinitialize>(&(self.instance()?, initialized));
+            outcome = ran.and(outcome);
+            let mut slabs = self.lock_slabs();
+            for pages in &waiting {
+                slabs.free(pages);
+            }
         }
         outcome
     }

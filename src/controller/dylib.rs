@@ -196,8 +196,7 @@ impl Dylib {
     /// When a dealloc action fails (the rest is still done), or the session is over.
     pub fn clear(&self) -> Result<()> {
         let state = std::mem::take(&mut *self.lock());
-        let memory: Vec<_> = state.linked.iter().map(|one| one.memory).collect();
-        let outcome = self.shared.deallocate(&memory);
+        let outcome = self.shared.deallocate(state.linked.iter().map(|one| one.memory));
         for linked in &state.linked {
             self.shared.forget(&linked.symbols);
             self.lock_arena().give_back(linked.threads);

@@ -140,11 +140,9 @@ impl Controller {
     ///
     /// # Errors
     ///
-    /// When some of it is not of this session (nothing has happened then), when an action fails (the rest is still
-    /// done), or when the session is over.
+    /// When some of it is not of this session or an action fails (the rest is still done), or when the session is over.
     pub fn deallocate(&self, memory: impl IntoIterator<Item = Finalized>) -> Result<()> {
-        let bases: Vec<_> = memory.into_iter().map(Finalized::release).collect();
-        self.shared.deallocate(&bases)
+        self.shared.deallocate(memory.into_iter().map(Finalized::release))
     }
 
     /// Calls the wrapper function at `function` with `args` and returns its result.

@@ -70,29 +70,20 @@ impl Slabs {
         base
     }
 
-    /// Those of `bases` for which the executor keeps dealloc actions.
+    /// Gives the pages kept under `base` back, unless the executor keeps dealloc actions for them: then they are
+    /// returned, to be [freed](Self::free) when those have run.
     ///
     /// # Errors
     ///
-    /// When one is not the lowest address of kept pages.
-    pub(super) fn initialized_among(&self, bases: &[ExecutorAddr]) -> Result<Vec<ExecutorAddr>> {
-        let mut initialized = Vec::new();
-        for base in bases.iter().filter(|base| !base.is_null()) {
-            match self.kept.get(base) {
-                Some((_, true)) => initialized.push(*base),
-                Some((_, false)) => {}
-                None => {
-                    return Err(Error::invalid(format!("no finalized memory starts at {base}")));
-                }
+    /// When no pages are kept under this address.
+    pub(super) fn give_back(&mut self, base: ExecutorAddr) -> Result<Option<Pages>> {
+        match self.kept.remove(&base) {
+            Some((pages, true)) => Ok(Some(pages)),
+            Some((pages, false)) => {
+                self.free(&pages);
+                Ok(None)
             }
-        }
-        Ok(initialized)
-    }
-
-    /// Gives the pages kept under `base` back.
-    pub(super) fn free_kept(&mut self, base: ExecutorAddr) {
-        if let Some((pages, _)) = self.kept.remove(&base) {
-            self.free(&pages);
+            None => Err(Error::invalid(format!("no finalized memory starts at {base}"))),
         }
     }
 
@@ -132,9 +123,10 @@ mod tests {
         };
         let bases = starts.map(|(placement, _)| take(placement));
         assert_eq!(bases.map(ExecutorAddr::get), starts.map(|(_, start)| start));
-        assert_eq!(slabs.initialized_among(&bases).expect("both are kept"), bases[1..]);
-        slabs.free_kept(bases[1]);
-        assert!(slabs.initialized_among(&bases).expect_err("gone").is_invalid_argument());
+        let low = slabs.give_back(bases[1]).expect("kept").expect("actions have to run first");
+        assert!(slabs.allocate(Placement::Low, [1; 3]).is_err(), "not free yet");
+        slabs.free(&low);
+        assert!(slabs.give_back(bases[1]).expect_err("gone").is_invalid_argument());
         assert!(slabs.allocate(Placement::Near, [1; 3]).is_err(), "the other one is still full");
         let again = slabs.allocate(Placement::Low, [1 << 16; 3]).expect("all of it");
         assert_eq!(again.lowest(), bases[1]);
