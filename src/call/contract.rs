@@ -94,6 +94,10 @@ remote! {
     /// Action: takes it back.
     FramesDeregister = "farcall_frames_deregister": (AddrRange,) => ();
 
+    /// Looks thread-locals up in the process's shared libraries. The answer has one entry for each, in order: how far from
+    /// the thread pointer every thread has it; a missing one has none.
+    ThreadLookup = "farcall_thread_lookup": (Vec<String>,) => Vec<Option<i64>>;
+
     /// Action: gives every thread, also those that are yet to start, the initial values of thread-locals: how far from
     /// the thread pointer, where the values are, and how many bytes with the zeros after them.
     ThreadInitialize = "farcall_thread_initialize": (i64, AddrRange, u64) => ();

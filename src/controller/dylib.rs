@@ -10,7 +10,7 @@ use super::session::Shared;
 use crate::call::contract::{
     Action, DylibLookup, Found, FramesDeregister, FramesRegister, IndirectResolve, Placement,
     ProgramDeregister, ProgramInitialize, ProgramMain, ProgramRegister, Remote, ThreadInitialize,
-    Wanted,
+    ThreadLookup, Wanted,
 };
 use crate::error::{Error, Result};
 use crate::limits::LOW_ADDRESS_END;
@@ -53,6 +53,14 @@ struct Linked {
     memory: ExecutorAddr,
     threads: ThreadRange,
     symbols: Arc<SymbolTable>,
+}
+
+/// What a link wants apart from the addresses of symbols.
+struct Wants {
+    /// To register exit handlers.
+    exits: bool,
+    /// Thread-locals that neither its objects nor those of the dylib define.
+    threads: Vec<String>,
 }
 
 /// What one link did, and how long its phases took.
@@ -216,7 +224,8 @@ impl Dylib {
         report.link += started.elapsed();
 
         let started = Instant::now();
-        let exits = self.resolve(&mut graph, &mut placement, state)?;
+        let Wants { exits, threads } = self.resolve(&mut graph, &mut placement, state)?;
+        self.resolve_threads(&mut graph, threads)?;
         if placement == Placement::Low {
             self.shared.reserve_low()?;
         }
@@ -260,16 +269,16 @@ impl Dylib {
         archives.iter().try_fold(0, |pulled, archive| Ok(pulled + graph.add_archive(archive)?))
     }
 
-    /// Finds what the graph does not define: in the dylib first, then in the executor with one message, but for
-    /// thread-locals, which have no address there. Returns whether it registers exit handlers.
+    /// Finds what the graph does not define: in the dylib first, then in the executor with one message. Returns what
+    /// else it wants.
     fn resolve(
         &self,
         graph: &mut LinkGraph,
         placement: &mut Placement,
         state: &mut State,
-    ) -> Result<bool> {
+    ) -> Result<Wants> {
         let mut wanted = Vec::new();
-        let mut exits = false;
+        let (mut exits, mut threads) = (false, Vec::new());
         if !state.handle.is_null() {
             graph.define_external(HANDLE, state.handle);
         }
@@ -287,13 +296,13 @@ impl Dylib {
             exits |= REGISTRARS.contains(&name);
             match state.symbols.get(name) {
                 Some(definition) => graph.define_external(name, definition),
-                None if undefined.thread => {}
+                None if undefined.thread => threads.push(name.to_owned()),
                 None => wanted.push((name.to_owned(), !undefined.weak, undefined.narrow)),
             }
         }
         let libraries = std::mem::take(&mut state.libraries);
         if wanted.is_empty() && libraries.is_empty() {
-            return Ok(exits);
+            return Ok(Wants { exits, threads });
         }
         let (wanted, found) = self.look_up(libraries, placement, wanted)?;
         let mut missing = Vec::new();
@@ -306,7 +315,11 @@ impl Dylib {
                 None => {}
             }
         }
-        if missing.is_empty() { Ok(exits) } else { Err(Error::symbols_not_found(missing)) }
+        if missing.is_empty() {
+            Ok(Wants { exits, threads })
+        } else {
+            Err(Error::symbols_not_found(missing))
+        }
     }
 
     /// Asks the executor for symbols. When code that was to be near wants variables within reach that were moved below
@@ -339,6 +352,23 @@ impl Dylib {
             )));
         }
         Ok((wanted, found))
+    }
+
+    /// Finds thread-locals in the executor's shared libraries, with a message of their own if there are any: few programs
+    /// name them. What is missing is refused when the graph is laid out.
+    fn resolve_threads(&self, graph: &mut LinkGraph, names: Vec<String>) -> Result<()> {
+        if names.is_empty() {
+            return Ok(());
+        }
+        let query = (names,);
+        let found = self.shared.call::<ThreadLookup>(&query)?;
+        for (name, distance) in query.0.iter().zip(found) {
+            if let Some(distance) = distance {
+                let address = ExecutorAddr::new(distance.cast_unsigned());
+                graph.define_external(name, External { address, callable: false, thread: true });
+            }
+        }
+        Ok(())
     }
 
     /// What registers unwind information and initializers, if the image has any, and what takes it back.

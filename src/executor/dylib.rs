@@ -90,6 +90,12 @@ fn look_up(name: &str, required: bool) -> Option<ExecutorAddr> {
     if found.is_some() || !required {
         return found;
     }
+    open_defaults();
+    find(&name)
+}
+
+/// Opens the libraries that are opened when something is missing, if that has not been done yet.
+pub(super) fn open_defaults() {
     static DEFAULTS: Once = Once::new();
     DEFAULTS.call_once(|| {
         for library in DEFAULT_LIBRARIES {
@@ -97,7 +103,6 @@ fn look_up(name: &str, required: bool) -> Option<ExecutorAddr> {
             unsafe { libc::dlopen(library.as_ptr(), libc::RTLD_NOW | libc::RTLD_GLOBAL) };
         }
     });
-    find(&name)
 }
 
 fn find(name: &CStr) -> Option<ExecutorAddr> {
@@ -111,7 +116,8 @@ fn find(name: &CStr) -> Option<ExecutorAddr> {
     (!old.is_null()).then(|| ExecutorAddr::new(old as u64))
 }
 
-fn last_error() -> String {
+/// Why the dynamic linker's last function failed on this thread.
+pub(super) fn last_error() -> String {
     // SAFETY: returns null or a C string that is valid until the next call on this thread.
     let message = unsafe { libc::dlerror() };
     if message.is_null() {

@@ -24,6 +24,7 @@ mod program;
 mod session;
 mod thread;
 mod thread_end;
+mod thread_library;
 mod thread_locals;
 mod wrapper;
 

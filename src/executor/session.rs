@@ -14,7 +14,7 @@ use crate::call::contract::{
     Action, DylibLookup, FramesDeregister, FramesRegister, IndirectResolve, MemoryDeinitialize,
     MemoryInitialize, MemoryRelease, MemoryReserve, Placement, ProcessExit, ProgramDeregister,
     ProgramInitialize, ProgramMain, ProgramRegister, Region, SESSION_INSTANCE, Setup,
-    THREAD_ARENA_BYTES, THREAD_ARENA_OFFSET, ThreadInitialize,
+    THREAD_ARENA_BYTES, THREAD_ARENA_OFFSET, ThreadInitialize, ThreadLookup,
 };
 use crate::call::{Endpoint, Handler};
 use crate::error::{Error, Result};
@@ -75,6 +75,7 @@ fn setup(instance: ExecutorAddr) -> Setup {
         offer::<DylibLookup>(),
         offer::<FramesRegister>(),
         offer::<FramesDeregister>(),
+        offer::<ThreadLookup>(),
         offer::<ThreadInitialize>(),
         offer::<IndirectResolve>(),
         offer::<ProgramRegister>(),

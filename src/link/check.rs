@@ -66,9 +66,8 @@ fn objection_to_kind(graph: &LinkGraph, site: &Site<'_>) -> Option<String> {
             Resolution::None if **name == *THREAD_BASE_NAME => (true, "the linker"),
             Resolution::None if wants_thread && !site.symbol().weak => {
                 return Some(
-                    "no object that is linked defines this thread-local variable, and one of a shared \
-                     library cannot be reached from here; link the object that defines it, or call a \
-                     function of the library that returns its address"
+                    "nobody defines this thread-local variable; link the object, or open the shared \
+                     library, that does"
                         .to_owned(),
                 );
             }

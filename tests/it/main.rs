@@ -8,7 +8,6 @@ mod crash;
 mod crates;
 mod demo;
 mod indirect;
-mod later;
 mod leftovers;
 mod library;
 mod process;

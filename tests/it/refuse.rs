@@ -163,6 +163,14 @@ fn undefined_symbols_are_all_listed() {
 }
 
 #[test]
+fn undefined_thread_local() {
+    for (flags, relocation) in [(&["-O2"][..], "GOTTPOFF"), (&["-O2", "-fPIC"], "TLSGD")] {
+        let object = corpus::object("tls_later.c", gcc(flags));
+        refused(&[object], 126, &["tls_later.o", "value", relocation, "shared library"]);
+    }
+}
+
+#[test]
 fn undefined_symbol_of_a_member_that_was_pulled_in() {
     let archive = corpus::archive("half", &[corpus::object("archive_needed.c", PLAIN)]);
     refused(&[corpus::object("archive_main.c", PLAIN), archive], 126, &["behind"]);

@@ -68,6 +68,28 @@ fn rust_with_its_standard_library() {
     }
 }
 
+#[test]
+fn those_of_the_cxx_library() {
+    let builds = [PLAIN, LOW, gcc(&["-O0", "-fPIC"]), gcc(&["-O2", "-fPIC", "-mtls-dialect=gnu2"])];
+    same_as_native(&program(&["once.cpp"], CXX), &builds);
+}
+
+#[test]
+fn those_of_a_shared_library() {
+    let library = corpus::shared_library(&[corpus::object("tls_library.c", gcc(&["-fPIC"]))]);
+    let folder = library.parent().expect("it lies in a folder").to_path_buf();
+    for flags in [&["-O2"][..], &["-O0", "-fPIC"], &["-O2", "-fPIC", "-fno-plt"]] {
+        let build = gcc(flags);
+        let object = corpus::object("tls_library_user.c", build);
+        let executable = corpus::executable(&[object.clone(), library.clone()], &[], build);
+        let reference = run_to_end(native(&executable, &[]), b"");
+        assert_eq!(reference.status, 35, "{reference}");
+        let inputs = [object, "-L".into(), folder.clone(), "-lshared".into()];
+        let ours = run_to_end(farcall_run(&inputs, &[]), b"");
+        assert_same(&format!("{flags:?}"), &reference, &ours);
+    }
+}
+
 struct Session(Controller);
 
 impl Session {
