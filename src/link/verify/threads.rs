@@ -51,15 +51,18 @@ pub(super) fn window(code: &[u8], relocation: &Relocation) -> Option<Range<u64>>
     })
 }
 
-/// The relocations without those of calls that go away with the code in front of them.
+/// The relocations, which are sorted by offset, without those of calls that go away with the code in front of them.
 pub(super) fn without_calls(code: &[u8], relocations: Vec<Relocation>) -> Vec<Relocation> {
-    let mut end = 0;
+    let mut call = None;
     let stays = |relocation: &Relocation| {
-        if relocation.offset < end {
+        if call == Some(relocation.offset) {
+            call = None;
             return false;
         }
-        if matches!(relocation.kind, 19 | 20) {
-            end = window(code, relocation).map_or(0, |window| window.end);
+        if let (19 | 20, Some(window)) = (relocation.kind, window(code, relocation)) {
+            // The call ends with its field, or that of the address it goes to lies in front of two instructions.
+            let is_far = window.end == relocation.offset + 4 + 15;
+            call = Some(window.end - if is_far { 13 } else { 4 });
         }
         true
     };
