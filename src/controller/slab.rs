@@ -122,6 +122,11 @@ impl Slab {
     pub(super) fn free(&mut self, pages: &Pages) {
         for (stripe, part) in self.stripes.iter_mut().zip(pages.parts) {
             stripe.space.give_back(part.offset, part.bytes);
+            if part.bytes > 0 {
+                // The lowest pages are handed out first, so these are likely to be written next, and their first line
+                // is where an executor that ran code has the line.
+                stripe.segment.fetch_back(index(part.offset));
+            }
         }
     }
 

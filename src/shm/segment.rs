@@ -11,7 +11,7 @@ use nix::fcntl::SealFlag;
 
 use crate::error::{Error, Result};
 use crate::sync::AtomicU64;
-use crate::sys::memfd;
+use crate::sys::{cpu, memfd};
 
 /// Shared memory of a fixed size. Unmapped and closed when dropped.
 #[derive(Debug)]
@@ -115,6 +115,11 @@ impl Segment {
         }
         // SAFETY: the place lies inside the mapping, which nobody can shrink.
         unsafe { std::ptr::write_bytes(to, 0, bytes) };
+    }
+
+    /// Begins to take the line at `offset` back from whoever has it, to be written soon.
+    pub(crate) fn fetch_back(&self, offset: usize) {
+        cpu::prefetch_to_write(self.map.as_mut_ptr().wrapping_add(offset) as u64);
     }
 
     /// Where `bytes` bytes at `offset` are mapped.
