@@ -105,12 +105,11 @@ impl Contest {
         })
     }
 
-    /// One block of every row; the row that begins changes, so that none always follows the same
-    /// cold start.
+    /// One block of every row, in an order of its own: a process that has used up its share of a CPU loses it at about
+    /// the same place of every round, and that must not be the same row's block.
     fn round(&mut self, number: usize, clock_read_ns: f64) -> Result<()> {
-        let count = self.entries.len();
-        for turn in 0..count {
-            self.entries[(number + turn) % count].named(Entry::block)?;
+        for turn in shuffled(self.entries.len(), number) {
+            self.entries[turn].named(Entry::block)?;
         }
         let regime = self.regime(clock_read_ns);
         let floors_ns = [self.entries[0].block_ns, self.entries[1].block_ns];
@@ -139,6 +138,21 @@ impl std::fmt::Debug for Contest {
         let rows: Vec<_> = self.entries.iter().map(|entry| entry.contender.name()).collect();
         f.debug_struct("Contest").field("cpus", &self.cpus).field("rows", &rows).finish()
     }
+}
+
+/// The numbers below `count`, in an order that depends on `seed` alone.
+fn shuffled(count: usize, seed: usize) -> Vec<usize> {
+    let mut order: Vec<_> = (0..count).collect();
+    let mut state = seed as u64;
+    for last in (1..count).rev() {
+        // One step of SplitMix64.
+        state = state.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mixed = (state ^ (state >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        let mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        let other = usize::try_from(mixed >> 33).unwrap_or(0) % (last + 1);
+        order.swap(last, other);
+    }
+    order
 }
 
 /// One row: the contender, its block of the current round, and its tally per regime.
@@ -342,6 +356,20 @@ mod tests {
         assert_eq!(row.mean_ns, 330.0);
         assert_eq!((row.calls, row.samples, row.max_ns), (15, 3, 7));
         assert!(entry.tallies[Regime::Near as usize].row("row").is_none());
+    }
+
+    #[test]
+    fn every_row_runs_once_a_round_and_after_every_other_one() {
+        let count = 7;
+        let mut pairs = std::collections::HashSet::new();
+        for round in 0..100 {
+            let order = shuffled(count, round);
+            pairs.extend(order.windows(2).map(|pair| (pair[0], pair[1])));
+            let mut rows = order;
+            rows.sort_unstable();
+            assert_eq!(rows, (0..count).collect::<Vec<_>>());
+        }
+        assert_eq!(pairs.len(), count * (count - 1));
     }
 
     #[test]
