@@ -10,6 +10,7 @@ mod demo;
 mod indirect;
 mod leftovers;
 mod library;
+mod link_time;
 mod process;
 mod programs;
 mod real;

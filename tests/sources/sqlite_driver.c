@@ -48,6 +48,7 @@ static void fill(int rows) {
 
 int main(int argc, char **argv) {
     printf("sqlite %s\n", sqlite3_libversion());
+    if (argc > 1 && !strcmp(argv[1], "--version")) return 0;
     if (sqlite3_open(argc > 1 ? argv[1] : ":memory:", &database) != SQLITE_OK) {
         printf("open: %s\n", sqlite3_errmsg(database));
         return 1;

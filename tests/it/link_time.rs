@@ -1,0 +1,87 @@
+//! What a link costs: messages, whatever the number of objects, and time against a linker's.
+//!
+//! Invariant: only counts are asserted in ordinary runs; the measurement is for who asks for it.
+
+use std::process::Command;
+
+use farcall::controller::Launch;
+use farcall::link::{Archive, ObjectFile};
+use farcall_bench::TinyObject;
+
+use crate::corpus::{self, PLAIN};
+use crate::programs::{self, Compiled};
+
+/// Members of the archive.
+const MEMBERS: usize = 300;
+const MESSAGES_MAX: u64 = 4;
+/// How long `farcall run` may take, compared to a linker and the executable.
+const RATIO_MAX: f64 = 0.5;
+
+/// An archive of so many members, each of which needs the next.
+fn archive() -> Vec<u8> {
+    let folder = tempfile::tempdir().expect("a folder for the archive");
+    let mut ar = Command::new("ar");
+    ar.current_dir(folder.path()).args(["rcD", "many.a"]);
+    for number in 0..MEMBERS {
+        let object = TinyObject::new().variable(&format!("number_{number}"), &[7; 8]);
+        let object = if number + 1 < MEMBERS {
+            // inc qword ptr [rip + number]; jmp step
+            let code = [0x48, 0xff, 0x05, 0, 0, 0, 0, 0xe9, 0, 0, 0, 0];
+            let next = format!("step_{}", number + 1);
+            let object = object.function(&format!("step_{number}"), &code);
+            object.data_at(3, &format!("number_{number}")).call_at(8, &next)
+        } else {
+            // mov eax, 23; ret
+            object.function(&format!("step_{number}"), &[0xb8, 23, 0, 0, 0, 0xc3])
+        };
+        let name = format!("member_{number}.o");
+        std::fs::write(folder.path().join(&name), object.bytes()).expect("written");
+        ar.arg(name);
+    }
+    assert!(ar.status().expect("ar is installed").success());
+    std::fs::read(folder.path().join("many.a")).expect("just made")
+}
+
+#[test]
+fn three_hundred_members_take_few_messages() {
+    let read = |path| std::fs::read(path).expect("just compiled");
+    let first = ObjectFile::parse("many_main.o", read(corpus::object("many_main.c", PLAIN)));
+    let archive = Archive::parse("many.a", archive()).expect("an archive");
+    let controller = Launch::new().program(env!("CARGO_BIN_EXE_farcall")).start().expect("started");
+    let dylib = controller.create_dylib("program");
+    let before = controller.traffic();
+    dylib.add_object(&first.expect("an object")).expect("added");
+    dylib.add_archive(&archive);
+    let report = dylib.link().expect("linked");
+    let linked = controller.traffic();
+    assert_eq!(report.objects, MEMBERS as u64 + 1, "the archive came in whole");
+    assert_eq!(dylib.run_main(["many"]).expect("it returns"), 23 + 4);
+    let run = controller.traffic();
+    let messages = linked.calls - before.calls;
+    assert!((1..=MESSAGES_MAX).contains(&messages), "{messages} messages for one link");
+    // Symbols are looked up, and the initializer is registered ahead of the call of main.
+    assert!(linked.round_trips - before.round_trips <= 1, "{before:?}, then {linked:?}");
+    assert_eq!(run.round_trips - linked.round_trips, 1, "{linked:?}, then {run:?}");
+}
+
+/// `cargo test --release -p farcall-tools --test it -- link_time --ignored --nocapture`.
+#[test]
+#[ignore = "a measurement, for a quiet machine"]
+fn half_the_time_of_a_linker() {
+    let race = |name: &str, program: &Compiled, args: &[&str]| -> f64 {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_farcall"));
+        command.args(["bench", "--json", "--link"]).args(&program.files);
+        command.args(program.libraries.iter().map(|library| format!("-l{library}")));
+        let output = command.arg("--").args(args).output().expect("started");
+        let complaint = String::from_utf8_lossy(&output.stderr);
+        assert!(output.status.success(), "{name}: {complaint}");
+        println!("{name}: {}", String::from_utf8_lossy(&output.stdout).trim_end());
+        let report: serde_json::Value = serde_json::from_slice(&output.stdout).expect("JSON");
+        report["ratio"].as_f64().expect("a ratio")
+    };
+    let ratios = [
+        race("Lua", &programs::lua(&[]), &[]),
+        race("SQLite", &programs::sqlite(&[]), &["--version"]),
+    ];
+    assert!(ratios.iter().all(|ratio| *ratio <= RATIO_MAX), "{ratios:?}, at most {RATIO_MAX}");
+}
