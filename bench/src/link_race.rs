@@ -65,7 +65,10 @@ impl LinkRace {
         std::fs::create_dir_all(&folder)?;
         let program = folder.join("program");
         let mut link = quiet(linker);
-        link.args(["-pie", "-dynamic-linker", "/lib64/ld-linux-x86-64.so.2", "-o"]).arg(&program);
+        // What it complains of is for the user to see.
+        link.stderr(Stdio::inherit());
+        link.args(["-pie", "--eh-frame-hdr", "--hash-style=gnu"]);
+        link.args(["-dynamic-linker", "/lib64/ld-linux-x86-64.so.2", "-o"]).arg(&program);
         link.args([file_of_compiler("Scrt1.o")?, file_of_compiler("crti.o")?]);
         link.arg(file_of_compiler("crtbeginS.o")?);
         for name in ["libgcc.a", "libc.so"] {
