@@ -67,6 +67,12 @@ impl Archive {
         &self.0.name
     }
 
+    /// The names its members define, in no particular order.
+    #[cfg(any(test, feature = "internals"))]
+    pub(super) fn names(&self) -> impl Iterator<Item = &str> {
+        self.0.definitions.keys().map(|name| &**name)
+    }
+
     /// The member that defines `name`, as the offset of its header.
     pub(super) fn find(&self, name: &str) -> Option<u64> {
         self.0.definitions.get(name).copied()
@@ -169,7 +175,8 @@ fn scan(archive: &str, file: &ArchiveFile<'_>, bytes: &[u8]) -> Result<HashMap<B
 
 fn member_name(archive: &str, member: &ArchiveMember<'_>) -> String {
     let name = member.name();
-    format!("{archive}({})", String::from_utf8_lossy(&name[..name.len().min(NAME_BYTES_MAX)]))
+    let name = String::from_utf8_lossy(&name[..name.len().min(NAME_BYTES_MAX)]);
+    format!("{archive}({})", name.replace(char::is_control, "?"))
 }
 
 /// What is shown of a member's name; names may share their bytes.

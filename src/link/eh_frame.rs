@@ -31,6 +31,9 @@ enum RecordKind {
     },
 }
 
+/// The length of a record, and the distance to its CIE.
+const HEAD_BYTES: u32 = 8;
+
 /// The size of the terminator.
 pub(super) const END_BYTES: u64 = 4;
 
@@ -66,6 +69,12 @@ pub(super) fn split(content: &[u8], edges: &[Edge]) -> Result<Vec<Record>, Strin
             return Err(format!(
                 "{} at offset {:#x} crosses the end of its record",
                 across.kind.name, across.offset
+            ));
+        }
+        if let Some(head) = own.first().filter(|edge| edge.offset < at + HEAD_BYTES) {
+            return Err(format!(
+                "{} at offset {:#x} changes the length of its record or the distance to its CIE",
+                head.kind.name, head.offset
             ));
         }
         let kind = match word(content, at + 4) {

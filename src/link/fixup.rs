@@ -162,8 +162,9 @@ fn fill(layout: &Layout, addresses: &Addresses) -> Result<([Vec<u8>; 3], u64, u6
         } else {
             bytes.copy_from_slice(content);
         }
+        let (address, is_code) = (*address, block.prot == Prot::Code);
         let mut fixer =
-            Fixer { layout, addresses, input, section, address: *address, loads_relaxed: 0 };
+            Fixer { layout, addresses, input, section, address, is_code, loads_relaxed: 0 };
         for edge in edges {
             fixer.apply(edge, bytes)?;
         }
@@ -209,6 +210,8 @@ struct Fixer<'a> {
     section: u32,
     /// Where the block is.
     address: u64,
+    /// True when its bytes are instructions, and data does not just look like them.
+    is_code: bool,
     loads_relaxed: u64,
 }
 
@@ -230,7 +233,9 @@ impl Fixer<'_> {
                 Some(stub) => relative(self.addresses.stubs + u64::from(stub) * STUB_BYTES),
                 None => relative(target),
             },
-            Formula::GotLoad if x86_64::relax_got_load(bytes, edge, place, target) => {
+            Formula::GotLoad
+                if self.is_code && x86_64::relax_got_load(bytes, edge, place, target) =>
+            {
                 self.loads_relaxed += 1;
                 return Ok(());
             }

@@ -395,7 +395,8 @@ fn is_provided(name: &str, sets: &BTreeMap<&str, Prot>) -> bool {
         || section_bound(name).is_some_and(|(section, _)| sets.contains_key(section))
 }
 
-fn is_c_identifier(name: &str) -> bool {
+/// True for the names of sections that have bounds.
+pub(super) fn is_c_identifier(name: &str) -> bool {
     !name.is_empty()
         && !name.starts_with(|c: char| c.is_ascii_digit())
         && name.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_')

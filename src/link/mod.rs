@@ -32,6 +32,9 @@ mod edge;
 mod eh_frame;
 mod elf;
 mod fixup;
+#[cfg(any(test, feature = "internals"))]
+#[doc(hidden)]
+pub mod fuzz;
 mod got_plt;
 mod graph;
 mod image;

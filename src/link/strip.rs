@@ -9,7 +9,7 @@
 
 use std::collections::HashSet;
 
-use super::graph::{Input, LinkGraph, Resolution};
+use super::graph::{Input, LinkGraph, Resolution, is_c_identifier};
 use super::object_file::{Place, Role};
 
 impl LinkGraph {
@@ -35,7 +35,7 @@ impl LinkGraph {
                 global.resolution,
                 Resolution::Here { input, symbol, .. } if input == input_id && symbol == symbol_id
             );
-            if counts || !matches!(input.object.section(section).role, Role::Plain) {
+            if counts || is_found_otherwise(input, section) {
                 used.insert(section);
             } else if !input.dropped[section as usize] {
                 lost.insert(section);
@@ -44,6 +44,13 @@ impl LinkGraph {
         lost.retain(|section| !used.contains(section));
         lost
     }
+}
+
+/// True for sections that are in use whether their names are or not: arrays, unwind records, thread-locals, and
+/// those that code finds by `__start_X`.
+fn is_found_otherwise(input: &Input, section: u32) -> bool {
+    let section = input.object.section(section);
+    !matches!(section.role, Role::Plain) || is_c_identifier(input.object.text(section.name))
 }
 
 /// Takes back the candidates that relocations of sections which stay refer to by local symbols.

@@ -1,6 +1,6 @@
 //! COMDAT groups: sections of which a program keeps one copy.
 //!
-//! Invariant: a group names only loaded sections of its object.
+//! Invariant: a group has a name, and names only loaded sections of its object.
 
 use std::sync::Arc;
 
@@ -54,6 +54,11 @@ impl Reader<'_> {
             _ => symbol.name,
         };
         let text = self.text(name);
+        if text.is_empty() {
+            return Err(
+                self.error(format!("{what}: its signature has no name that is printable UTF-8"))
+            );
+        }
         self.count_name(text.len())?;
         Ok(Arc::from(text))
     }

@@ -17,7 +17,7 @@ use std::sync::Arc;
 
 use object::LittleEndian;
 use object::elf;
-use object::read::elf::{FileHeader, SectionTable, SymbolTable};
+use object::read::elf::{FileHeader, SectionHeader, SectionTable, SymbolTable};
 
 use super::object_file::{Group, Name, Parsed, Section, Symbol};
 use crate::error::{Error, Result};
@@ -81,6 +81,12 @@ impl<'a> Reader<'a> {
         if table.is_empty() {
             return Err(Error::link(format!(
                 "{name}: no sections; the file is stripped or damaged"
+            )));
+        }
+        let first = table.iter().next().map(|header| header.sh_type(LE));
+        if first != Some(elf::SHT_NULL) {
+            return Err(Error::link(format!(
+                "{name}: the first section header has a type, and should be empty; the file is damaged"
             )));
         }
         let symbol_table =
@@ -149,8 +155,11 @@ impl<'a> Reader<'a> {
         self.count_name(bytes.len())?;
         let start = bytes.as_ptr().addr().wrapping_sub(self.bytes.as_ptr().addr());
         let end = start.wrapping_add(bytes.len());
-        Ok(match (u32::try_from(start), u32::try_from(end), std::str::from_utf8(bytes)) {
-            (Ok(start), Ok(end), Ok(_)) => Some(Name { start, end }),
+        let text = std::str::from_utf8(bytes).ok();
+        // Messages are one line each, and names stand in them.
+        let text = text.filter(|text| !text.contains(char::is_control));
+        Ok(match (u32::try_from(start), u32::try_from(end), text) {
+            (Ok(start), Ok(end), Some(_)) => Some(Name { start, end }),
             _ => None,
         })
     }

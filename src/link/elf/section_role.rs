@@ -82,10 +82,11 @@ pub(super) fn role(name: &str, header: &HeaderOfSection) -> Role {
     }
 }
 
-/// Splits ".init_array.00101" into the array's name and the priority.
+/// Splits ".init_array.00101" into the array's name and the priority; whatever else follows such a name is no
+/// priority.
 fn array_name(name: &str) -> (&str, Option<u32>) {
-    match name.rsplit_once('.') {
-        Some((family, digits)) if !family.is_empty() => (family, digits.parse().ok()),
-        _ => (name, None),
-    }
+    const ARRAYS: [&str; 5] = [".preinit_array", ".init_array", ".fini_array", ".ctors", ".dtors"];
+    let rest = |array: &str| name.strip_prefix(array)?.strip_prefix('.');
+    let found = ARRAYS.iter().find_map(|array| Some((*array, rest(array)?)));
+    found.map_or((name, None), |(array, digits)| (array, digits.parse().ok()))
 }

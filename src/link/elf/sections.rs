@@ -93,6 +93,11 @@ impl Reader<'_> {
         if is_array && (!bytes.is_multiple_of(8) || content.is_none()) {
             return Err(at(format!("{bytes} bytes are not an array of 8-byte function pointers")));
         }
+        if executable && !matches!(role, Role::Plain) {
+            return Err(at(
+                "executable, and yet no code; its flags should be \"a\" or \"aw\"".to_owned()
+            ));
+        }
         let prot = match (executable, writable) {
             (true, _) => Prot::Code,
             (false, true) => Prot::Data,

@@ -82,7 +82,7 @@ impl Reader<'_> {
             _ => {}
         }
         if !local && text.is_empty() {
-            return Err(at("global, but without a name that is UTF-8".to_owned()));
+            return Err(at("global, but without a name that is printable UTF-8".to_owned()));
         }
         Ok(Symbol {
             name: name.unwrap_or_default(),

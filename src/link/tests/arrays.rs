@@ -45,6 +45,7 @@ fn initialisers_run_by_priority_and_then_in_order_of_the_objects() {
             ("a_900", ".init_array.00900"),
             ("a_100", ".init_array.00100"),
             ("a_plain2", ".init_array"),
+            ("a_odd", ".init_array.a.00001"),
             ("a_end", ".fini_array"),
             ("a_end_100", ".fini_array.00100"),
         ],
@@ -59,7 +60,7 @@ fn initialisers_run_by_priority_and_then_in_order_of_the_objects() {
         ],
     );
     let image = link(&[&a, &b], &[]).unwrap();
-    let order = ["b_first", "a_100", "b_100", "a_900", "a_plain", "a_plain2", "b_plain"];
+    let order = ["b_first", "a_100", "b_100", "a_900", "a_plain", "a_plain2", "a_odd", "b_plain"];
     assert_eq!(names(&image, image.init), order);
     assert_eq!(names(&image, image.fini), ["a_end_100", "a_end", "b_end"]);
 }
@@ -113,6 +114,8 @@ fn arrays_that_are_none_are_refused() {
             "crosses",
         ),
         (".section .init,\"ax\",@progbits\nnop", "constructor"),
+        (".section .preinit_array,\"ax\",@preinit_array\n.quad 0", "executable"),
+        (".section .tdata,\"axT\",@progbits\n.quad 0", "executable"),
     ];
     for (source, wanted) in broken {
         let bytes = compile_bytes("bad.o", "-xassembler", &format!("{source}\n"));

@@ -113,7 +113,9 @@ fn other_files_are_called_what_they_are() {
         copy[at..at + bytes.len()].copy_from_slice(bytes);
         copy
     };
-    let cases: [(Vec<u8>, &str); 17] = [
+    let section_table = u64::from_le_bytes(*object[40..].first_chunk().unwrap());
+    let section_table = usize::try_from(section_table).unwrap();
+    let cases: [(Vec<u8>, &str); 18] = [
         (Vec::new(), "empty"),
         (b"int main() {}".to_vec(), "not an ELF file (starts with bytes 69 6e 74 20)"),
         (b"!<arch>\n".to_vec(), "archive"),
@@ -131,6 +133,8 @@ fn other_files_are_called_what_they_are() {
         (patched(18, &183_u16.to_le_bytes()), "AArch64 (machine 183)"),
         (patched(18, &9999_u16.to_le_bytes()), "machine 9999"),
         (patched(40, &u64::MAX.to_le_bytes()), "section headers"),
+        // The type in the first section header.
+        (patched(section_table + 4, &[2]), "should be empty"),
     ];
     for (bytes, wanted) in cases {
         let error = failure(ObjectFile::parse("a.o", bytes)).to_string();
@@ -163,6 +167,21 @@ fn many_sections_are_counted_beyond_16_bits() {
     assert_eq!(i32_at(&image, address_of(&image, "last")), 77);
     let first = address_of(&image, "first");
     assert_eq!(bytes_at(&image, first - 1)[0], u8::try_from(65_999 % 251).unwrap());
+}
+
+#[test]
+fn names_do_not_break_lines() {
+    let source = ".globl twolines\ntwolines:\n.section .odd,\"a\"\nlocal: .byte 1\n";
+    let bytes = compile_bytes("a.o", "-xassembler", source);
+    let broken = |name: &str| {
+        let mut bytes = bytes.clone();
+        let at = bytes.windows(name.len()).position(|window| window == name.as_bytes()).unwrap();
+        bytes[at + 3] = b'\n';
+        ObjectFile::parse("a.o", bytes)
+    };
+    let error = failure(broken("twolines")).to_string();
+    assert!(error.contains("printable") && !error.contains('\n'), "{error}");
+    assert!(broken("local").is_ok(), "nobody else sees that name");
 }
 
 #[test]

@@ -14,6 +14,7 @@ mod damage;
 mod indirect;
 mod low;
 mod placement;
+mod random;
 mod relocations;
 mod resolution;
 mod thread_locals;

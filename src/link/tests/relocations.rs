@@ -246,6 +246,17 @@ fn loads_from_the_got_are_relaxed_when_the_target_is_near() {
 }
 
 #[test]
+fn data_that_looks_like_a_load_is_left_alone() {
+    let source =
+        ".data\n.globl a\na: .byte 0x8b, 0x05\n.long 0\n.reloc a+2, R_X86_64_GOTPCRELX, x-4\n";
+    let image = link(&[&compile("a.o", "-xassembler", source)], &[("x", NEAR)]).unwrap();
+    let a = address_of(&image, "a");
+    assert_eq!(bytes_at(&image, a)[..2], [0x8b, 0x05]);
+    let entry = (a + 6).wrapping_add_signed(i64::from(i32_at(&image, a + 2)));
+    assert_eq!(u64_at(&image, entry), NEAR);
+}
+
+#[test]
 fn loads_from_the_got_stay_when_the_target_is_far() {
     let object = compile("got.o", "-xassembler", GOT_USERS);
     let image = link(&[&object], &[("x", FAR)]).unwrap();

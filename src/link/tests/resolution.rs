@@ -193,6 +193,34 @@ fn an_overridden_weak_function_stays_when_its_object_needs_the_section() {
 }
 
 #[test]
+fn groups_without_a_name_are_refused() {
+    let source = ".section .text.g,\"axG\",@progbits,grouped,comdat\ngrouped: ret\n";
+    let mut bytes = compile_bytes("g.o", "-xassembler", source);
+    let name = bytes.windows(8).position(|window| window == b"grouped\0").unwrap();
+    bytes[name] = 0xff;
+    let error = failure(ObjectFile::parse("g.o", bytes)).to_string();
+    assert!(error.contains("signature") && error.contains("g.o"), "{error}");
+}
+
+#[test]
+fn an_overridden_entry_of_a_set_stays() {
+    // What is found by the bounds of its section counts whether its name does or not.
+    let entry = |binding: &str, value: u32| {
+        let source = format!(
+            ".{binding} entry\n.section set,\"aw\"\nentry: .quad {value}\n
+            .data\n.globl bounds{value}\nbounds{value}: .quad __start_set, __stop_set\n"
+        );
+        compile(&format!("{value}.o"), "-xassembler", &source)
+    };
+    let image = link(&[&entry("weak", 1), &entry("globl", 2)], &[]).unwrap();
+    let bounds = address_of(&image, "bounds1");
+    let (start, stop) = (u64_at(&image, bounds), u64_at(&image, bounds + 8));
+    assert_eq!(stop - start, 16);
+    assert_eq!((u64_at(&image, start), u64_at(&image, start + 8)), (1, 2));
+    assert_eq!(address_of(&image, "entry"), start + 8);
+}
+
+#[test]
 fn an_address_from_outside_replaces_a_weak_definition_but_not_a_strong_one() {
     let source = "__attribute__((weak)) int w = 1; int s = 2; int *views[] = {&w, &s};";
     let object = compile("a.o", "", source);

@@ -150,6 +150,14 @@ fn both_section_types_are_unwind_records() {
 }
 
 #[test]
+fn executable_records_are_refused() {
+    let source = ".section .eh_frame,\"ax\",@progbits\n.long 0\n";
+    let bytes = compile_bytes("bad.o", "-xassembler", source);
+    let error = failure(ObjectFile::parse("bad.o", bytes)).to_string();
+    assert!(error.contains("executable") && error.contains("bad.o"), "{error}");
+}
+
+#[test]
 fn damaged_records_are_refused() {
     let broken = [
         (".long 100, 0", "length 0x64"),
@@ -157,6 +165,7 @@ fn damaged_records_are_refused() {
         (".long 4, 77", "no CIE"),
         (".long 0xffffffff, 0, 0, 0", "64-bit format"),
         (".long 8, 0, 0\n.byte 1, 2, 3", "cut off"),
+        ("x: .long 4, 0\n.reloc x + 4, R_X86_64_PC32, f", "changes the length"),
         (".long 8, 0\nx: .long 0, 4, 0\n.reloc x + 2, R_X86_64_64, f", "crosses"),
     ];
     for (records, wanted) in broken {

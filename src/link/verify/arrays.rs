@@ -24,10 +24,13 @@ pub(super) fn kind(section: &Section<'_>) -> Option<Kind> {
         return None;
     }
     let text = std::str::from_utf8(section.name).unwrap_or_default();
-    let (family, number) = match text.rsplit_once('.') {
-        Some((family, number)) if !family.is_empty() => (family, number.parse::<u32>().ok()),
-        _ => (text, None),
+    let (family, number) = match text.match_indices('.').nth(1) {
+        Some((dot, _)) => (&text[..dot], text[dot + 1..].parse::<u32>().ok()),
+        None => (text, None),
     };
+    // Only the names that sections of such a kind have by custom end with a priority.
+    let is_custom = matches!(family, ".init_array" | ".fini_array" | ".ctors" | ".dtors");
+    let number = number.filter(|_| is_custom);
     const LAST: u64 = 65536;
     let upwards = 1 + number.map_or(LAST, u64::from);
     let downwards = 1 + number.map_or(LAST, |number| 65535_u64.saturating_sub(number.into()));

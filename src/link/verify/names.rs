@@ -6,7 +6,7 @@
 use std::collections::{HashMap, HashSet};
 
 use super::raw::{GROUP, Home, LINK_ORDER, Raw, Symbol, u32_at};
-use super::{Fault, say};
+use super::{Fault, arrays, say};
 use crate::link::link_map::{LinkMap, MappedInput};
 
 /// An object, and where its sections are.
@@ -137,7 +137,9 @@ impl<'v, 'a> Names<'v, 'a> {
 
     fn add_sets(&mut self, object: &Object<'a>) {
         for (section, at) in object.raw.sections.iter().zip(&object.at) {
-            let Some(start) = *at else { continue };
+            let is_plain =
+                !section.is_thread() && !section.is_eh_frame() && arrays::kind(section).is_none();
+            let Some(start) = at.filter(|_| is_plain) else { continue };
             let end = start.saturating_add(section.bytes);
             let set = self.sets.entry(section.name).or_insert((start, end));
             *set = (set.0.min(start), set.1.max(end));
@@ -278,7 +280,11 @@ fn duplicates<'a>(raw: &Raw<'a>, signatures: &mut HashSet<&'a [u8]>) -> Option<V
         }
         let symbol = raw.symbols.get(section.info as usize)?;
         let signature = match symbol.home {
-            Home::Section(index) if symbol.is_local() && matches!(symbol.kind, 3 | 4) => {
+            Home::Section(index)
+                if symbol.is_local()
+                    && matches!(symbol.kind, 3 | 4)
+                    && raw.sections[index].is_loaded() =>
+            {
                 raw.sections[index].name
             }
             _ => symbol.name,
@@ -291,7 +297,7 @@ fn duplicates<'a>(raw: &Raw<'a>, signatures: &mut HashSet<&'a [u8]>) -> Option<V
     }
     for (index, section) in raw.sections.iter().enumerate() {
         let described = section.link as usize;
-        let is_described = section.flags & LINK_ORDER != 0 && described != 0;
+        let is_described = section.is_loaded() && section.flags & LINK_ORDER != 0 && described != 0;
         if is_described && raw.sections.get(described)?.is_loaded() && duplicate[described] {
             duplicate[index] = true;
         }

@@ -148,7 +148,8 @@ impl<'a> Section<'a> {
     }
 
     pub(super) fn is_eh_frame(&self) -> bool {
-        self.name == b".eh_frame" || self.kind == 0x7000_0001
+        let is_thread = self.flags & THREAD != 0;
+        !is_thread && (self.name == b".eh_frame" || self.kind == 0x7000_0001)
     }
 
     pub(super) fn is_executable(&self) -> bool {
@@ -218,7 +219,10 @@ fn string(table: &[u8], start: u32) -> Option<&[u8]> {
         return Some(&[]);
     }
     let rest = table.get(start as usize..)?;
-    rest.get(..rest.iter().position(|byte| *byte == 0)?)
+    let name = rest.get(..rest.iter().position(|byte| *byte == 0)?)?;
+    // What cannot be printed is no name.
+    let text = std::str::from_utf8(name).unwrap_or_default();
+    Some(if text.contains(char::is_control) { &[] } else { text.as_bytes() })
 }
 
 fn u16_at(bytes: &[u8], at: u64) -> Option<u16> {

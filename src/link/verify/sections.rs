@@ -46,6 +46,11 @@ impl Fields<'_, '_> {
         if object.duplicate[index] {
             return Ok(());
         }
+        let section = &object.raw.sections[index];
+        if may_have_bounds(section.name) || section.is_eh_frame() || arrays::kind(section).is_some()
+        {
+            return Err("it was dropped, and is used whether its names are or not".to_owned());
+        }
         let mut names = 0;
         for (id, symbol) in object.raw.symbols.iter().enumerate() {
             if symbol.is_local() || symbol.home != Home::Section(index) {
@@ -115,6 +120,13 @@ impl Fields<'_, '_> {
             None => Ok(()),
         }
     }
+}
+
+/// True for names from which `__start_X` can be made.
+fn may_have_bounds(name: &[u8]) -> bool {
+    let is_letter = |byte: &u8| byte.is_ascii_alphabetic() || *byte == b'_';
+    name.first().is_some_and(is_letter)
+        && name.iter().all(|byte| is_letter(byte) || byte.is_ascii_digit())
 }
 
 /// True for what is written by relocations only, and so may be in the stripe of constants.

@@ -1,0 +1,115 @@
+//! The road of a link, in steps that tests judge one by one.
+//!
+//! Invariant: none of a file's bytes is trusted.
+
+use super::Program;
+use crate::addr::ExecutorAddr;
+use crate::error::{Error, Result};
+use crate::link::addresses::Addresses;
+use crate::link::fixup::WRONG_IMAGE;
+use crate::link::link_map::LinkMap;
+use crate::link::verify::{Verified, verify};
+use crate::link::{Archive, Image, Layout, LinkGraph, ObjectFile};
+
+/// A link that waits for its addresses.
+#[derive(Debug)]
+pub struct Attempt {
+    layout: Layout,
+    bases: [ExecutorAddr; 3],
+}
+
+/// A link that was made and not yet checked.
+pub struct Made<'a> {
+    attempt: &'a Attempt,
+    image: Image,
+    addresses: Addresses,
+}
+
+/// Where the images of files go: three stripes within 1 GiB.
+const BASES: [u64; 3] = [0x7f00_0000_0000, 0x7f00_1000_0000, 0x7f00_2000_0000];
+
+/// The address of every name a file does not define.
+const OUTSIDE: u64 = 0x7f00_3000_4560;
+
+impl Attempt {
+    /// Reads and lays out an object, or all members of an archive that define something.
+    ///
+    /// # Errors
+    /// The file cannot be linked.
+    pub fn file(bytes: &[u8]) -> Result<Attempt> {
+        let mut graph = LinkGraph::new();
+        if bytes.starts_with(b"!<") {
+            let archive = Archive::parse("fuzz.a", bytes)?;
+            for name in archive.names() {
+                graph.want(name)?;
+            }
+            graph.add_archive(&archive)?;
+        } else {
+            graph.add_object(&ObjectFile::parse("fuzz.o", bytes)?)?;
+        }
+        for need in graph.undefined() {
+            graph.define_external(&need.name, ExecutorAddr::new(OUTSIDE));
+        }
+        Ok(Attempt { layout: graph.layout()?, bases: BASES.map(ExecutorAddr::new) })
+    }
+
+    /// Reads and lays out a program.
+    ///
+    /// # Errors
+    /// It cannot be linked.
+    pub fn program(program: &Program) -> Result<Attempt> {
+        let mut graph = LinkGraph::new();
+        for (number, bytes) in program.objects.iter().enumerate() {
+            graph.add_object(&ObjectFile::parse(format!("{number}.o"), &**bytes)?)?;
+        }
+        for (name, external) in &program.externals {
+            graph.define_external(name, *external);
+        }
+        Ok(Attempt { layout: graph.layout()?, bases: program.bases.map(ExecutorAddr::new) })
+    }
+
+    /// The size of the image, zero fill included.
+    #[must_use]
+    pub fn bytes(&self) -> u64 {
+        self.layout.bytes().iter().sum()
+    }
+
+    /// Makes the image.
+    ///
+    /// # Errors
+    /// Something cannot be reached.
+    pub fn make(&self) -> Result<Made<'_>> {
+        let (bytes, alignment) = self.layout.thread_bytes();
+        let distance =
+            bytes.checked_next_multiple_of(alignment).and_then(|end| i64::try_from(end).ok());
+        let distance = distance.ok_or_else(|| Error::link("too many thread-locals"))?;
+        let (image, addresses) = self.layout.compute(self.bases, -distance)?;
+        Ok(Made { attempt: self, image, addresses })
+    }
+}
+
+impl Made<'_> {
+    /// Checks the image.
+    ///
+    /// # Errors
+    /// It is wrong; see [`is_fault`].
+    pub fn verify(&self) -> Result<Verified> {
+        let bases = self.attempt.bases.map(ExecutorAddr::get);
+        let map = LinkMap::new(&self.attempt.layout, &self.addresses, bases);
+        verify(&map, &self.image).map_err(|what| Error::link(format!("{what} ({WRONG_IMAGE})")))
+    }
+}
+
+impl std::fmt::Debug for Made<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Made").field("image", &self.image).finish_non_exhaustive()
+    }
+}
+
+/// True for an error that only a fault of the linker can cause.
+#[must_use]
+pub fn is_fault(error: &Error) -> bool {
+    let text = error.to_string();
+    let is_expected = error.is_link() || !error.symbols().is_empty();
+    !is_expected || text.contains(WRONG_IMAGE) || text.contains('\n')
+}

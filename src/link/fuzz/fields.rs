@@ -1,0 +1,274 @@
+//! Random fields, and the instructions they belong to.
+//!
+//! Invariant: the fields of a section do not overlap, and nearly all of them can hold what they refer to.
+
+use super::elf_file::{ALLOC, EXECUTE, ElfFile, NOBITS, Relocation, Symbol};
+use super::random::Random;
+
+/// Something to refer to.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct Target {
+    /// An index into the symbols of the file.
+    pub(super) symbol: usize,
+    pub(super) reach: Reach,
+    /// The section it is in, for what only this object can refer to.
+    pub(super) section: Option<usize>,
+    /// The section together with which it may go away.
+    pub(super) owner: Option<usize>,
+    pub(super) is_thread: bool,
+}
+
+/// What old code calls for the address of a thread-local.
+pub(super) const TLS_GET_ADDR: &str = "__tls_get_addr";
+
+/// From where a target can be reached.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(super) enum Reach {
+    /// By 32-bit distances.
+    #[default]
+    Near,
+    /// By these and by 32-bit addresses.
+    Low,
+    /// By 32-bit addresses only: it is a small number.
+    Number,
+    /// By 64 bits only.
+    Far,
+}
+
+/// Instructions or a piece of data: the bytes, and where in them the field is.
+struct Form {
+    bytes: &'static [u8],
+    field: u64,
+    kind: u32,
+    /// What the field counts from, for the addend.
+    addend: i64,
+    needs: Needs,
+    /// Where the field of a call of `__tls_get_addr` is, and its relocation.
+    call: Option<(u64, u32)>,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Needs {
+    Nothing,
+    /// A 32-bit distance.
+    Distance,
+    /// A 32-bit address.
+    Address,
+    /// A field of 16 or 8 bits.
+    Number,
+    /// A place in the same section.
+    Here,
+}
+
+const fn form(bytes: &'static [u8], field: u64, kind: u32, addend: i64, needs: Needs) -> Form {
+    Form { bytes, field, kind, addend, needs, call: None }
+}
+
+const fn form_with_call(bytes: &'static [u8], field: u64, kind: u32, at: u64, call: u32) -> Form {
+    Form { bytes, field, kind, addend: -4, needs: Nothing, call: Some((at, call)) }
+}
+
+use Needs::{Address, Distance, Here, Nothing, Number};
+
+/// Instructions.
+static CODE: [Form; 20] = [
+    form(&[0xe8, 0, 0, 0, 0], 1, 4, -4, Nothing),
+    form(&[0xe9, 0, 0, 0, 0], 1, 4, -4, Nothing),
+    form(&[0x0f, 0x84, 0, 0, 0, 0], 2, 4, -4, Nothing),
+    form(&[0xe8, 0, 0, 0, 0], 1, 2, -4, Nothing),
+    form(&[0xf2, 0xe8, 0, 0, 0, 0], 2, 40, -4, Nothing),
+    form(&[0x48, 0x8d, 0x05, 0, 0, 0, 0], 3, 2, -4, Distance),
+    form(&[0x48, 0x8b, 0x0d, 0, 0, 0, 0], 3, 42, -4, Nothing),
+    form(&[0x4c, 0x8b, 0x3d, 0, 0, 0, 0], 3, 42, -4, Nothing),
+    form(&[0x8b, 0x05, 0, 0, 0, 0], 2, 41, -4, Nothing),
+    form(&[0xff, 0x15, 0, 0, 0, 0], 2, 41, -4, Nothing),
+    form(&[0xff, 0x25, 0, 0, 0, 0], 2, 41, -4, Nothing),
+    form(&[0x48, 0x3b, 0x05, 0, 0, 0, 0], 3, 42, -4, Nothing),
+    form(&[0x48, 0x8b, 0x05, 0, 0, 0, 0], 3, 9, -4, Nothing),
+    // cmpl with an immediate operand behind the field.
+    form(&[0x81, 0x3d, 0, 0, 0, 0, 1, 2, 3, 4], 2, 41, -8, Nothing),
+    form(&[0x48, 0xb8, 0, 0, 0, 0, 0, 0, 0, 0], 2, 1, 0, Nothing),
+    form(&[0x48, 0xb8, 0, 0, 0, 0, 0, 0, 0, 0], 2, 25, 0, Nothing),
+    form(&[0x48, 0xb8, 0, 0, 0, 0, 0, 0, 0, 0], 2, 27, 0, Nothing),
+    form(&[0x49, 0xbb, 0, 0, 0, 0, 0, 0, 0, 0], 2, 31, 0, Nothing),
+    form(&[0x49, 0xbb, 0, 0, 0, 0, 0, 0, 0, 0], 2, 29, 2, Nothing),
+    form(&[0x48, 0xc7, 0xc0, 0, 0, 0, 0], 3, 11, 0, Address),
+];
+
+/// Data.
+static DATA: [Form; 26] = [
+    form(&[0; 8], 0, 1, 0, Nothing),
+    form(&[0; 8], 0, 1, 0, Nothing),
+    form(&[0; 8], 0, 24, 0, Nothing),
+    form(&[0; 8], 0, 25, 0, Nothing),
+    form(&[0; 8], 0, 27, 0, Nothing),
+    form(&[0; 8], 0, 28, 0, Nothing),
+    form(&[0; 8], 0, 29, 0, Nothing),
+    form(&[0; 8], 0, 30, 0, Nothing),
+    form(&[0; 8], 0, 31, 0, Nothing),
+    form(&[0; 8], 0, 33, 0, Nothing),
+    form(&[0; 4], 0, 2, 0, Distance),
+    form(&[0; 4], 0, 39, 0, Distance),
+    form(&[0; 4], 0, 3, 0, Nothing),
+    form(&[0; 4], 0, 4, 0, Nothing),
+    form(&[0; 4], 0, 9, 0, Nothing),
+    form(&[0; 4], 0, 10, 0, Address),
+    form(&[0; 4], 0, 11, 0, Address),
+    form(&[0; 4], 0, 26, 0, Nothing),
+    form(&[0; 4], 0, 32, 0, Nothing),
+    // What looks like instructions is data, too.
+    form(&[0x8b, 0x05, 0, 0, 0, 0], 2, 41, -4, Nothing),
+    form(&[0xff, 0x15, 0, 0, 0, 0], 2, 42, -4, Nothing),
+    form(&[0; 2], 0, 12, 0, Number),
+    form(&[0; 1], 0, 14, 0, Number),
+    form(&[0; 2], 0, 13, 0, Here),
+    form(&[0; 1], 0, 15, 0, Here),
+    form(&[0; 0], 0, 0, 0, Nothing),
+];
+
+/// Instructions that reach thread-locals.
+#[rustfmt::skip]
+static THREAD_CODE: [Form; 18] = [
+    form_with_call(&[0x66, 0x48, 0x8d, 0x3d, 0, 0, 0, 0, 0x66, 0x66, 0x48, 0xe8, 0, 0, 0, 0], 4, 19, 12, 4),
+    form_with_call(&[0x66, 0x48, 0x8d, 0x3d, 0, 0, 0, 0, 0x66, 0x48, 0xff, 0x15, 0, 0, 0, 0], 4, 19, 12, 41),
+    form_with_call(&[0x48, 0x8d, 0x3d, 0, 0, 0, 0, 0x48, 0xb8, 0, 0, 0, 0, 0, 0, 0, 0, 0x48, 1, 0xd8, 0xff, 0xd0], 3, 19, 9, 31),
+    form_with_call(&[0x48, 0x8d, 0x3d, 0, 0, 0, 0, 0xe8, 0, 0, 0, 0], 3, 20, 8, 4),
+    form_with_call(&[0x48, 0x8d, 0x3d, 0, 0, 0, 0, 0xff, 0x15, 0, 0, 0, 0], 3, 20, 9, 41),
+    form_with_call(&[0x48, 0x8d, 0x3d, 0, 0, 0, 0, 0x48, 0xb8, 0, 0, 0, 0, 0, 0, 0, 0, 0x4c, 1, 0xf8, 0xff, 0xd0], 3, 20, 9, 31),
+    form(&[0x48, 0x8d, 0x05, 0, 0, 0, 0], 3, 34, -4, Nothing),
+    form(&[0xff, 0x10], 0, 35, 0, Nothing),
+    form(&[0x48, 0x8b, 0x05, 0, 0, 0, 0], 3, 22, -4, Nothing),
+    form(&[0x4c, 0x8b, 0x3d, 0, 0, 0, 0], 3, 22, -4, Nothing),
+    form(&[0x48, 0x03, 0x0d, 0, 0, 0, 0], 3, 22, -4, Nothing),
+    form(&[0x4c, 0x03, 0x25, 0, 0, 0, 0], 3, 22, -4, Nothing),
+    // cmp does not become anything else.
+    form(&[0x48, 0x3b, 0x05, 0, 0, 0, 0], 3, 22, -4, Nothing),
+    form(&[0x64, 0x8b, 0x04, 0x25, 0, 0, 0, 0], 4, 23, 0, Nothing),
+    form(&[0x48, 0x8d, 0x80, 0, 0, 0, 0], 3, 21, 0, Nothing),
+    form(&[0x48, 0xb8, 0, 0, 0, 0, 0, 0, 0, 0], 2, 18, 0, Nothing),
+    form(&[0x48, 0xb8, 0, 0, 0, 0, 0, 0, 0, 0], 2, 17, 0, Nothing),
+    form(&[0x48, 0xc7, 0xc0, 0, 0, 0, 0], 3, 23, 0, Nothing),
+];
+
+/// Data about thread-locals.
+static THREAD_DATA: [Form; 5] = [
+    form(&[0; 8], 0, 17, 0, Nothing),
+    form(&[0; 8], 0, 18, 0, Nothing),
+    form(&[0; 4], 0, 21, 0, Nothing),
+    form(&[0; 4], 0, 23, 0, Nothing),
+    form(&[0; 8], 0, 33, 0, Nothing),
+];
+
+/// Fills a section with fields that refer to targets.
+pub(super) fn add_fields(
+    random: &mut Random,
+    file: &mut ElfFile,
+    index: usize,
+    targets: &[Target],
+) {
+    let section = &file.sections[index];
+    let is_array = matches!(section.kind, 14..=16)
+        || ["init_array", "fini_array", ".ctors", ".dtors"]
+            .iter()
+            .any(|n| section.name.contains(n));
+    let is_code = section.flags & EXECUTE != 0;
+    let is_zero_fill = section.kind == NOBITS;
+    if section.flags & ALLOC == 0 || is_zero_fill && !random.one_in(6) {
+        return;
+    }
+    let is_call = |symbol: &Symbol| symbol.name == TLS_GET_ADDR;
+    let tls_get_addr = file.symbols.iter().position(is_call).unwrap_or(0);
+    let len = if is_zero_fill {
+        usize::try_from(section.zero_bytes).unwrap_or(0)
+    } else {
+        section.content.len()
+    };
+    let mut at = if is_array { 0 } else { random.index(8) };
+    while at < len {
+        let target = random.pick(targets);
+        let form = match (target.is_thread, is_code && !random.one_in(8)) {
+            _ if is_array => &DATA[0],
+            (false, true) => &CODE[random.index(CODE.len())],
+            (false, false) => &DATA[random.index(DATA.len())],
+            (true, _) if is_code => &THREAD_CODE[random.index(THREAD_CODE.len())],
+            (true, _) => &THREAD_DATA[random.index(THREAD_DATA.len())],
+        };
+        if at + form.bytes.len() > len {
+            return;
+        }
+        let is_skipped = is_array && (target.is_thread || random.one_in(4));
+        if !is_skipped && let Some(addend) = addend(random, file, index, at as u64, form, &target) {
+            let section = &mut file.sections[index];
+            if !is_zero_fill && !is_array {
+                section.content[at..at + form.bytes.len()].copy_from_slice(form.bytes);
+            }
+            let offset = at as u64 + form.field;
+            let (kind, symbol) = (form.kind, target.symbol);
+            section.relocations.push(Relocation { offset, kind, symbol, addend });
+            if let Some((field, kind)) = form.call {
+                let addend = if kind == 31 { 0 } else { -4 };
+                let offset = at as u64 + field;
+                section.relocations.push(Relocation { offset, kind, symbol: tls_get_addr, addend });
+            }
+            at += form.bytes.len();
+        } else if is_array {
+            at += 8;
+        }
+        at += if is_array { 0 } else { random.index(6) };
+    }
+    let relocations = &file.sections[index].relocations;
+    let has_call = relocations.iter().any(|one| matches!(one.kind, 19 | 20));
+    if !has_call && random.one_in(4) {
+        // Nothing says that they are sorted, except for the two of such a call.
+        file.sections[index].relocations.reverse();
+    }
+}
+
+/// The addend with which a form in section `from` can refer to a target; `None` when it cannot.
+fn addend(
+    random: &mut Random,
+    file: &ElfFile,
+    from: usize,
+    at: u64,
+    form: &Form,
+    target: &Target,
+) -> Option<i64> {
+    let small = i64::try_from(random.below(16)).unwrap_or(0);
+    let is_gone_with = |owner: usize| owner == from || file.sections[from].link == Some(owner);
+    if let Some(section) = target.section
+        && let Some(owner) = target.owner
+        && section != from
+        && !is_gone_with(owner)
+        && !is_same_group(file, owner, from)
+    {
+        // It might be dropped although this section stays.
+        return None;
+    }
+    let fits = match form.needs {
+        Nothing => true,
+        Distance => matches!(target.reach, Reach::Near | Reach::Low),
+        Address => matches!(target.reach, Reach::Low | Reach::Number),
+        Number => target.reach == Reach::Number && target.section.is_none(),
+        Here => {
+            let distance = i64::try_from(at).ok()?;
+            let is_own_start =
+                target.section == Some(from) && file.symbols[target.symbol].value == 0;
+            return is_own_start.then_some((distance + small - 8).max(0));
+        }
+    };
+    // The size of a target, and fields that mean the GOT, take any.
+    fits.then_some(match form.kind {
+        0 | 32 | 33 => small,
+        9 | 19 | 20 | 22 | 28 | 34 | 35 | 40..=42 => form.addend,
+        2 | 4 if form.addend == -4 => -4,
+        _ => form.addend + small,
+    })
+}
+
+/// True when two sections were named for one group.
+fn is_same_group(file: &ElfFile, one: usize, other: usize) -> bool {
+    let suffix =
+        |section: usize| file.sections[section].name.rsplit_once('.').map(|(_, name)| name);
+    let in_group = |section: usize| file.sections[section].flags & super::elf_file::IN_GROUP != 0;
+    in_group(one) && in_group(other) && suffix(one) == suffix(other)
+}

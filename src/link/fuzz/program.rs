@@ -1,0 +1,449 @@
+//! Random programs: a few objects that refer to each other in every way the linker knows.
+//!
+//! First every shared name gets a fate (who defines it, and how), then each object gets sections, then the
+//! sections get fields that refer to names and places. Fates and fields are chosen so that nearly all programs
+//! can be linked.
+//!
+//! Invariant: everything follows from the random numbers.
+
+use super::elf_file::{
+    ALLOC, EXECUTE, ElfFile, FINI_ARRAY, Group, Home, IN_GROUP, INIT_ARRAY, LINK_ORDER, NOBITS,
+    PREINIT_ARRAY, PROGBITS, Relocation, Section, Symbol, THREAD, WRITE,
+};
+use super::fields::{Reach, TLS_GET_ADDR, Target, add_fields};
+use super::random::Random;
+use super::unwind;
+use crate::addr::ExecutorAddr;
+use crate::link::External;
+
+/// Objects, and what has to be known to link them.
+#[derive(Debug)]
+pub struct Program {
+    /// The object files.
+    pub objects: Vec<Vec<u8>>,
+    /// Names from outside, and what they are.
+    pub externals: Vec<(String, External)>,
+    /// Where the stripes go.
+    pub bases: [u64; 3],
+}
+
+/// How a name gets its meaning.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Fate {
+    /// Defined by one object.
+    Strong {
+        object: usize,
+    },
+    /// Defined weakly by some, and by one that beats them.
+    Overridden {
+        object: usize,
+    },
+    /// Defined weakly.
+    Weak,
+    /// Defined weakly, and outside.
+    Replaced,
+    /// Common to some.
+    Common,
+    /// Common to some and weak in others.
+    CommonOverWeak,
+    /// In a COMDAT group of some.
+    Grouped,
+    /// A number.
+    Absolute {
+        object: usize,
+    },
+    /// Defined outside, within reach or not.
+    Near,
+    Far,
+    /// A function out of reach, for which a stub may stand in.
+    FarFunction,
+    /// A thread-local of one object.
+    Thread {
+        object: usize,
+    },
+    /// A thread-local defined outside.
+    ThreadOutside,
+    /// Weakly wanted, and nowhere.
+    Missing,
+    MissingThread,
+    /// Made by the linker.
+    Made,
+}
+
+/// A shared name.
+struct Name {
+    text: String,
+    fate: Fate,
+    visibility: u8,
+    /// Which objects define it, by bit.
+    definers: u64,
+}
+
+const HIGH_BASES: [u64; 3] = [0x7f00_0000_0000, 0x7f00_1000_0000, 0x7f00_2000_0000];
+const LOW_BASES: [u64; 3] = [0x1000_0000, 0x2000_0000, 0x3000_0000];
+
+/// Names of sections of which the bounds can be asked for.
+const SETS: [&str; 2] = ["set_one", "set_two"];
+
+const LOCAL: u8 = 0;
+const GLOBAL: u8 = 1;
+const WEAK: u8 = 2;
+const UNIQUE: u8 = 10;
+
+impl Program {
+    /// A program.
+    pub fn random(random: &mut Random) -> Program {
+        let is_low = random.one_in(3);
+        let objects = 1 + random.index(4);
+        let names = names(random, objects);
+        let bases = if is_low { LOW_BASES } else { HIGH_BASES };
+        let mut externals = Vec::new();
+        for name in &names {
+            let offset = 8 * random.below(0x1000);
+            let base = match name.fate {
+                Fate::Near | Fate::Replaced => bases[2] + 0x1000_0000,
+                Fate::Far | Fate::FarFunction => 0x5555_0000_0000,
+                // In front of the thread pointer.
+                Fate::ThreadOutside => (-0x1_0000_i64).cast_unsigned(),
+                _ => continue,
+            };
+            let address = ExecutorAddr::new(base + offset);
+            let callable =
+                name.fate == Fate::FarFunction || name.fate == Fate::Near && random.one_in(2);
+            let thread = name.fate == Fate::ThreadOutside;
+            externals.push((name.text.clone(), External { address, callable, thread }));
+        }
+        let objects = (0..objects).map(|object| object_file(random, object, &names, is_low));
+        let objects = objects.collect();
+        Program { objects, externals, bases }
+    }
+}
+
+fn names(random: &mut Random, objects: usize) -> Vec<Name> {
+    let mut names = Vec::new();
+    for number in 0..4 + random.below(12) {
+        let object = random.index(objects);
+        let fate = match random.below(18) {
+            0..=2 => Fate::Strong { object },
+            3 => Fate::Overridden { object },
+            4 => Fate::Weak,
+            5 => Fate::Replaced,
+            6 => Fate::Common,
+            7 => Fate::CommonOverWeak,
+            8 => Fate::Grouped,
+            9 => Fate::Absolute { object },
+            10 => Fate::Near,
+            11 => Fate::Far,
+            12 => Fate::FarFunction,
+            13 | 14 => Fate::Thread { object },
+            15 => Fate::ThreadOutside,
+            16 => Fate::MissingThread,
+            _ => Fate::Missing,
+        };
+        let definers = match fate {
+            Fate::Strong { object } | Fate::Absolute { object } | Fate::Thread { object } => {
+                1 << object
+            }
+            Fate::Overridden { .. }
+            | Fate::Weak
+            | Fate::Replaced
+            | Fate::Common
+            | Fate::CommonOverWeak
+            | Fate::Grouped => random.word() | 1 << object,
+            _ => 0,
+        };
+        // Seldom hidden, internal or protected.
+        let visibility = if random.one_in(4) { random.pick(&[1, 2, 3]) } else { 0 };
+        names.push(Name { text: format!("n{number}"), fate, visibility, definers });
+    }
+    let made = ["_GLOBAL_OFFSET_TABLE_", "__dso_handle", "__start_set_one", "__stop_set_one"];
+    for text in made {
+        let (text, fate) = (text.to_owned(), Fate::Made);
+        names.push(Name { text, fate, visibility: 0, definers: 0 });
+    }
+    names
+}
+
+fn object_file(random: &mut Random, number: usize, names: &[Name], is_low: bool) -> Vec<u8> {
+    let mut file = ElfFile { is_wide: random.one_in(8), ..ElfFile::default() };
+    for _ in 0..1 + random.below(7) {
+        file.sections.push(plain_section(random));
+    }
+    // Bounds exist only for what is there.
+    file.sections.push(Section { name: SETS[0].to_owned(), ..data_section(random) });
+    for _ in 0..random.below(4) {
+        file.sections.push(array_section(random));
+    }
+    // Thread-locals, with initial values and without.
+    let thread_sections = [file.sections.len(), file.sections.len() + 1];
+    file.sections.extend(thread_pair(random));
+    let groups = add_groups(random, &mut file, number, names);
+    if random.one_in(4) {
+        add_link_order(random, &mut file);
+    }
+    // The symbols of the sections come first, at the sections' indices.
+    for section in 0..file.sections.len() {
+        file.symbols.push(Symbol { kind: 3, ..symbol("", LOCAL, Home::Section(section)) });
+    }
+    for local in 0..random.below(4) {
+        let section = random.index(file.sections.len());
+        let value = random.below(1 + size(&file.sections[section]));
+        let place = symbol(&format!("local{local}"), LOCAL, Home::Section(section));
+        let kind = kind_in(random, &file.sections[section]);
+        file.symbols.push(Symbol { value, kind, ..place });
+    }
+    let mut targets = local_targets(&file, &groups, is_low);
+    for name in names {
+        let place = match name.fate {
+            Fate::Thread { .. } => random.pick(&thread_sections),
+            _ => random.index(file.sections.len()),
+        };
+        let id = file.symbols.len();
+        let symbol = shared_symbol(random, number, name, &file, &groups, place);
+        if symbol.home == Home::Undefined && random.one_in(3) {
+            continue;
+        }
+        let (reach, is_thread) = (name.reach(is_low), name.is_thread());
+        targets.push(Target { symbol: id, reach, is_thread, ..Target::default() });
+        file.symbols.push(symbol);
+    }
+    file.symbols.push(symbol(TLS_GET_ADDR, GLOBAL, Home::Undefined));
+    for (name, members) in &groups {
+        let is_signature = |symbol: &Symbol| symbol.name == names[*name].text;
+        let signature = file.symbols.iter().position(is_signature).unwrap_or(0);
+        file.groups.push(Group { signature, members: members.clone() });
+    }
+    for section in 0..file.sections.len() {
+        add_fields(random, &mut file, section, &targets);
+    }
+    if random.one_in(2) {
+        unwind::add_records(random, &mut file);
+    }
+    if random.one_in(3) {
+        file.sections.push(debug_section(random));
+    }
+    file.write()
+}
+
+impl Name {
+    fn is_defined_by(&self, object: usize) -> bool {
+        self.definers >> object & 1 == 1
+    }
+
+    fn is_thread(&self) -> bool {
+        matches!(self.fate, Fate::Thread { .. } | Fate::ThreadOutside | Fate::MissingThread)
+    }
+
+    fn reach(&self, is_low: bool) -> Reach {
+        match self.fate {
+            Fate::Far => Reach::Far,
+            Fate::Missing | Fate::Absolute { .. } if is_low => Reach::Low,
+            Fate::Missing | Fate::Absolute { .. } => Reach::Number,
+            _ if is_low => Reach::Low,
+            _ => Reach::Near,
+        }
+    }
+}
+
+/// A shared name as one object sees it.
+fn shared_symbol(
+    random: &mut Random,
+    number: usize,
+    name: &Name,
+    file: &ElfFile,
+    groups: &[(usize, Vec<usize>)],
+    place: usize,
+) -> Symbol {
+    let is_plain = |section: &usize| {
+        let is_alone = groups.iter().all(|(_, members)| !members.contains(section));
+        let section = &file.sections[*section];
+        is_alone && section.link.is_none() && (section.flags & THREAD != 0) == name.is_thread()
+    };
+    let binding = match name.fate {
+        Fate::Missing | Fate::MissingThread => WEAK,
+        Fate::Weak if random.one_in(4) => UNIQUE,
+        Fate::Weak | Fate::Replaced | Fate::Grouped => WEAK,
+        Fate::CommonOverWeak if number.is_multiple_of(2) => WEAK,
+        Fate::Overridden { object } if object != number => WEAK,
+        _ => GLOBAL,
+    };
+    if !name.is_defined_by(number) {
+        let binding =
+            if binding == WEAK && name.definers == 0 || random.one_in(8) { WEAK } else { GLOBAL };
+        let kind = if name.is_thread() { 6 } else { 0 };
+        return Symbol { kind, ..symbol(&name.text, binding, Home::Undefined) };
+    }
+    let visibility = if random.one_in(2) { name.visibility } else { 0 };
+    let home = match name.fate {
+        Fate::Absolute { .. } => Home::Absolute,
+        Fate::Common => Home::Common,
+        Fate::CommonOverWeak if binding == GLOBAL => Home::Common,
+        Fate::Grouped => {
+            let own = groups
+                .iter()
+                .find(|(_, members)| file.sections[members[0]].name.ends_with(&name.text));
+            Home::Section(own.map_or(0, |(_, members)| members[0]))
+        }
+        _ => Home::Section(Some(place).filter(is_plain).unwrap_or(0)),
+    };
+    let (value, kind) = match home {
+        Home::Section(section) => {
+            let section = &file.sections[section];
+            (random.below(1 + size(section)), kind_in(random, section))
+        }
+        Home::Common => (1 << random.below(8), 1),
+        _ => (random.below(100), 0),
+    };
+    let bytes = random.below(64);
+    Symbol { visibility, value, bytes, kind, ..symbol(&name.text, binding, home) }
+}
+
+/// What the fields of an object can refer to in the object itself.
+fn local_targets(file: &ElfFile, groups: &[(usize, Vec<usize>)], is_low: bool) -> Vec<Target> {
+    let mut targets = Vec::new();
+    for (id, symbol) in file.symbols.iter().enumerate() {
+        let Home::Section(section) = symbol.home else { continue };
+        let group = groups.iter().position(|(_, members)| members.contains(&section));
+        let linked = file.sections[section].link;
+        let reach = if is_low { Reach::Low } else { Reach::Near };
+        let owner = group.and_then(|group| groups[group].1.first().copied()).or(linked);
+        let is_thread = file.sections[section].flags & THREAD != 0;
+        targets.push(Target { symbol: id, reach, section: Some(section), owner, is_thread });
+    }
+    targets
+}
+
+fn symbol(name: &str, binding: u8, home: Home) -> Symbol {
+    let name = name.to_owned();
+    Symbol { name, binding, home, kind: 0, visibility: 0, value: 0, bytes: 0 }
+}
+
+fn size(section: &Section) -> u64 {
+    section.content.len() as u64 + section.zero_bytes
+}
+
+fn plain_section(random: &mut Random) -> Section {
+    let number = random.below(4);
+    let suffix = if random.one_in(2) { format!(".f{number}") } else { String::new() };
+    let (family, flags) = match random.below(8) {
+        0..=2 => (".text", ALLOC | EXECUTE),
+        3 => (".rodata", ALLOC),
+        4 => (".data.rel.ro", ALLOC | WRITE),
+        5 => {
+            let zero_bytes = random.below(200);
+            let (kind, flags) = (NOBITS, ALLOC | WRITE);
+            let name = format!(".bss{suffix}");
+            return Section {
+                name,
+                kind,
+                flags,
+                zero_bytes,
+                alignment: alignment(random),
+                ..Section::default()
+            };
+        }
+        6 => {
+            let name = random.pick(&SETS).to_owned();
+            let flags = ALLOC | if random.one_in(2) { WRITE } else { 0 };
+            return Section { name, flags, ..data_section(random) };
+        }
+        _ => (".data", ALLOC | WRITE),
+    };
+    Section { name: format!("{family}{suffix}"), flags, ..data_section(random) }
+}
+
+fn data_section(random: &mut Random) -> Section {
+    let len = random.index(160);
+    Section {
+        kind: PROGBITS,
+        flags: ALLOC | WRITE,
+        alignment: alignment(random),
+        content: random.bytes(len),
+        ..Section::default()
+    }
+}
+
+/// The two sections of thread-locals.
+fn thread_pair(random: &mut Random) -> [Section; 2] {
+    let flags = ALLOC | WRITE | THREAD;
+    let initial = Section { name: ".tdata".to_owned(), flags, ..data_section(random) };
+    let (kind, zero_bytes, alignment) = (NOBITS, random.below(100), alignment(random));
+    let name = ".tbss".to_owned();
+    [initial, Section { name, kind, flags, zero_bytes, alignment, ..Section::default() }]
+}
+
+/// The type of a symbol in a section: a function seldom is one that chooses its implementation.
+fn kind_in(random: &mut Random, section: &Section) -> u8 {
+    match section.flags {
+        flags if flags & THREAD != 0 => 6,
+        flags if flags & EXECUTE != 0 && random.one_in(8) => 10,
+        _ => random.pick(&[0, 1, 2]),
+    }
+}
+
+fn alignment(random: &mut Random) -> u64 {
+    if random.one_in(40) { 4096 } else { 1 << random.below(7) }
+}
+
+fn array_section(random: &mut Random) -> Section {
+    let (family, kind) = random.pick(&[
+        (".init_array", INIT_ARRAY),
+        (".fini_array", FINI_ARRAY),
+        (".preinit_array", PREINIT_ARRAY),
+        (".init_array", PROGBITS),
+        (".ctors", PROGBITS),
+        (".dtors", PROGBITS),
+    ]);
+    let has_priority = kind != PREINIT_ARRAY && random.one_in(2);
+    let priority =
+        if has_priority { format!(".{:05}", random.below(65536)) } else { String::new() };
+    let words = random.index(5);
+    let content = random.bytes(8 * words);
+    let (name, flags, alignment) = (format!("{family}{priority}"), ALLOC | WRITE, 8);
+    Section { name, kind, flags, alignment, content, ..Section::default() }
+}
+
+/// A section that is not loaded, and might as well be compressed.
+fn debug_section(random: &mut Random) -> Section {
+    let flags = random.pick(&[0, 0x800]);
+    let field = Relocation { offset: 0, kind: 1, symbol: 0, addend: 1 };
+    let content = random.bytes(24);
+    let (name, kind, relocations) = (".debug_x".to_owned(), PROGBITS, vec![field]);
+    Section { name, kind, flags, alignment: 1, content, relocations, ..Section::default() }
+}
+
+/// Adds the groups of the names that this object defines in groups.
+fn add_groups(
+    random: &mut Random,
+    file: &mut ElfFile,
+    number: usize,
+    names: &[Name],
+) -> Vec<(usize, Vec<usize>)> {
+    let mut groups = Vec::new();
+    for (index, name) in names.iter().enumerate() {
+        if name.fate != Fate::Grouped || !name.is_defined_by(number) {
+            continue;
+        }
+        let first = file.sections.len();
+        let code = Section { name: format!(".text.{}", name.text), ..data_section(random) };
+        file.sections.push(Section { flags: ALLOC | EXECUTE | IN_GROUP, ..code });
+        if random.one_in(2) {
+            let data = Section { name: format!(".data.{}", name.text), ..data_section(random) };
+            file.sections.push(Section { flags: ALLOC | WRITE | IN_GROUP, ..data });
+        }
+        groups.push((index, (first..file.sections.len()).collect()));
+    }
+    groups
+}
+
+/// Adds a section that describes another one and goes away with it.
+fn add_link_order(random: &mut Random, file: &mut ElfFile) {
+    let is_code = |section: &usize| file.sections[*section].flags & EXECUTE != 0;
+    let code: Vec<usize> = (0..file.sections.len()).filter(is_code).collect();
+    if code.is_empty() {
+        return;
+    }
+    let link = Some(random.pick(&code));
+    let section = Section { name: "__patchable".to_owned(), link, ..data_section(random) };
+    file.sections.push(Section { flags: ALLOC | WRITE | LINK_ORDER, ..section });
+}
