@@ -1,0 +1,66 @@
+//! An allocator that knows how much memory a thread has in use.
+//!
+//! Invariant: hands every request to the system's allocator as it is.
+#![allow(unsafe_code, reason = "an allocator is unsafe to implement")]
+
+use std::alloc::{GlobalAlloc, Layout, System};
+use std::cell::Cell;
+
+/// The system's allocator, with a count.
+pub(crate) struct Counting;
+
+thread_local! {
+    /// What this thread allocated and did not free, in bytes; memory that another thread allocated counts
+    /// against it.
+    static USED: Cell<i64> = const { Cell::new(0) };
+    /// The largest value of `USED` since [`peak_of`] began.
+    static PEAK: Cell<i64> = const { Cell::new(0) };
+}
+
+/// Runs `work`, and says how many more bytes than before were in use on this thread at the worst moment.
+pub(crate) fn peak_of<T>(work: impl FnOnce() -> T) -> (T, i64) {
+    let before = USED.get();
+    PEAK.set(before);
+    let result = work();
+    (result, PEAK.get() - before)
+}
+
+fn count(change: i64) {
+    let used = USED.get() + change;
+    USED.set(used);
+    PEAK.set(PEAK.get().max(used));
+}
+
+fn signed(bytes: usize) -> i64 {
+    i64::try_from(bytes).unwrap_or(i64::MAX)
+}
+
+// SAFETY: every method hands its arguments to the system's allocator, which keeps the contract; counting
+// touches nothing but two cells of the thread, and those need no allocation and no destructor.
+unsafe impl GlobalAlloc for Counting {
+    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
+        count(signed(layout.size()));
+        // SAFETY: the caller keeps the contract of `alloc`, which is the same.
+        unsafe { System.alloc(layout) }
+    }
+
+    unsafe fn alloc_zeroed(&self, layout: Layout) -> *mut u8 {
+        count(signed(layout.size()));
+        // SAFETY: the caller keeps the contract of `alloc_zeroed`, which is the same.
+        unsafe { System.alloc_zeroed(layout) }
+    }
+
+    unsafe fn dealloc(&self, start: *mut u8, layout: Layout) {
+        count(-signed(layout.size()));
+        // SAFETY: `start` came from the system's allocator, with this layout.
+        unsafe { System.dealloc(start, layout) }
+    }
+
+    unsafe fn realloc(&self, start: *mut u8, layout: Layout, bytes: usize) -> *mut u8 {
+        // For a moment there may be both.
+        count(signed(bytes));
+        count(-signed(layout.size()));
+        // SAFETY: `start` came from the system's allocator, with this layout.
+        unsafe { System.realloc(start, layout, bytes) }
+    }
+}

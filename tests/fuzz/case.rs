@@ -1,0 +1,155 @@
+//! One case, and what it is judged by.
+//!
+//! Invariant: a case is a function of its number and the corpus.
+
+use std::fmt;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::time::Duration;
+
+use farcall::link::fuzz::{Attempt, Program, Random, damaged, is_fault};
+use nix::time::{ClockId, clock_gettime};
+
+use crate::allocator::peak_of;
+
+/// A link takes at most so many times the memory of the files it is made of, and so many bytes more, and the
+/// image itself.
+const MEMORY_TIMES: usize = 16;
+const MEMORY_BYTES: usize = 64 << 10;
+
+/// How long a case may keep a processor busy.
+const BUSY_MAX: Duration = Duration::from_millis(500);
+
+/// Larger images are not made: no controller has room for what a damaged file may ask for.
+const IMAGE_BYTES_MAX: u64 = 16 << 20;
+
+/// What many cases came to.
+#[derive(Debug, Default)]
+pub(crate) struct Totals {
+    linked: u64,
+    refused: u64,
+    fields: u64,
+    busiest: Duration,
+    /// In percent of what is allowed.
+    memory: usize,
+}
+
+/// Runs a case.
+///
+/// # Errors
+/// Says what the linker did wrong.
+pub(crate) fn run(number: u64, corpus: &[Vec<u8>], totals: &mut Totals) -> Result<(), String> {
+    let mut random = Random::new(number);
+    let start = busy();
+    let outcome = if random.one_in(10) {
+        let program = Program::random(&mut random);
+        let bytes = program.objects.iter().map(Vec::len).sum();
+        judge(bytes, totals, || Attempt::program(&program))
+    } else {
+        let file = damaged(&mut random, corpus);
+        judge(file.len(), totals, || Attempt::file(&file))
+    };
+    let taken = busy().saturating_sub(start);
+    totals.busiest = totals.busiest.max(taken);
+    if taken > BUSY_MAX {
+        return Err(format!("it took {taken:?} of a processor, and {BUSY_MAX:?} are allowed"));
+    }
+    outcome
+}
+
+fn judge(
+    bytes: usize,
+    totals: &mut Totals,
+    read: impl Fn() -> farcall::Result<Attempt>,
+) -> Result<(), String> {
+    let mut work = || {
+        let most = MEMORY_TIMES * bytes + MEMORY_BYTES;
+        let (attempt, peak) = peak_of(&read);
+        totals.count_memory(peak, most)?;
+        let attempt = match attempt {
+            Ok(attempt) => attempt,
+            Err(error) if is_fault(&error) => return Err(error.to_string()),
+            Err(_) => return Ok(None),
+        };
+        if attempt.bytes() > IMAGE_BYTES_MAX {
+            return Ok(None);
+        }
+        let image = usize::try_from(attempt.bytes()).unwrap_or(usize::MAX);
+        let (made, peak) = peak_of(|| attempt.make());
+        totals.count_memory(peak, most + image)?;
+        match made.and_then(|made| made.verify()) {
+            Ok(verified) => Ok(Some(verified)),
+            Err(error) if is_fault(&error) => Err(error.to_string()),
+            Err(_) => Ok(None),
+        }
+    };
+    let verified = catch_unwind(AssertUnwindSafe(&mut work)).map_err(|_| "it panicked")??;
+    match verified {
+        Some(verified) => {
+            totals.linked += 1;
+            totals.fields += verified.fields;
+        }
+        None => totals.refused += 1,
+    }
+    Ok(())
+}
+
+/// How long this thread kept a processor busy.
+fn busy() -> Duration {
+    let time = clock_gettime(ClockId::CLOCK_THREAD_CPUTIME_ID);
+    time.map(Duration::from).expect("the clock of a thread can be read")
+}
+
+impl Totals {
+    fn count_memory(&mut self, peak: i64, most: usize) -> Result<(), String> {
+        let peak = usize::try_from(peak).unwrap_or(0);
+        self.memory = self.memory.max(peak.saturating_mul(100) / most);
+        if peak > most {
+            return Err(format!("it took {peak} bytes of memory, and {most} are allowed"));
+        }
+        Ok(())
+    }
+
+    /// True when at least so many files were linked, and at least so many refused.
+    #[cfg(test)]
+    pub(crate) fn has_both(&self, least: u64) -> bool {
+        self.linked >= least && self.refused >= least
+    }
+
+    /// Adds the totals of other cases.
+    pub(crate) fn add(&mut self, other: &Totals) {
+        self.linked += other.linked;
+        self.refused += other.refused;
+        self.fields += other.fields;
+        self.busiest = self.busiest.max(other.busiest);
+        self.memory = self.memory.max(other.memory);
+    }
+}
+
+impl fmt::Display for Totals {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Totals { linked, refused, fields, busiest, memory } = self;
+        write!(
+            f,
+            "{linked} linked with {fields} fields checked, {refused} refused; the longest took {busiest:?} \
+             of a processor, the largest {memory}% of the memory allowed"
+        )
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_the_linker_may_not_do_is_seen() {
+        let mut totals = Totals::default();
+        let mut judge = |read: fn() -> farcall::Result<Attempt>| judge(0, &mut totals, read);
+        assert_eq!(judge(|| panic!("planted")).unwrap_err(), "it panicked");
+        let memory = judge(|| {
+            drop(vec![0_u8; MEMORY_BYTES + 1]);
+            Attempt::file(&[])
+        });
+        assert!(memory.unwrap_err().contains("65537 bytes of memory"));
+        assert_eq!(judge(|| Attempt::file(&[])), Ok(()));
+    }
+}

@@ -1,0 +1,102 @@
+//! The files that are damaged: what compilers make of the programs in `tests/sources`, archives of that, and
+//! random objects.
+//!
+//! Invariant: nothing is left on the disk.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use farcall::link::fuzz::{Program, Random};
+
+/// What is compiled, and how.
+const C_AND_CPP: [(&str, &str); 18] = [
+    ("hello.c", "-O2"),
+    ("data.c", "-O0 -fPIC"),
+    ("data.c", "-O2 -fno-pic -fdata-sections"),
+    ("common_a.c", "-fcommon -g"),
+    ("weak_a.c", "-O2 -ffunction-sections -g -gz"),
+    ("visibility_a.c", "-O2 -fno-plt -fPIC"),
+    ("priority_a.c", "-O1"),
+    ("tls.c", "-O2"),
+    ("tls.c", "-O2 -fPIC"),
+    ("tls.c", "-O2 -fPIC -mtls-dialect=gnu2"),
+    ("ifunc.c", "-O2"),
+    ("varargs.c", "-O2 -mcmodel=large"),
+    ("longjmp.c", "-O2 -fno-asynchronous-unwind-tables"),
+    ("exceptions_a.cpp", "-O0"),
+    ("shared_inline_a.cpp", "-O2 -ffunction-sections"),
+    ("templates_a.cpp", "-O1 -fPIC"),
+    ("statics_a.cpp", "-O2 -fno-pic -g"),
+    ("out_of_range.s", ""),
+];
+
+/// Larger files would only make the run slower.
+const FILE_BYTES_MAX: usize = 48 << 10;
+
+/// How many random objects there are.
+const PROGRAMS: u64 = 24;
+
+/// Compiles the corpus.
+///
+/// # Panics
+/// When a compiler is missing or fails.
+pub(crate) fn build() -> Vec<Vec<u8>> {
+    let scratch = tempfile::tempdir().expect("a folder for objects");
+    let mut objects = Vec::new();
+    for (number, (source, flags)) in C_AND_CPP.into_iter().enumerate() {
+        let object = scratch.path().join(format!("{number}_with_a_long_name.o"));
+        let compiler = if source.ends_with(".cpp") { "c++" } else { "cc" };
+        let mut command = Command::new(compiler);
+        command.args(flags.split_whitespace()).args(["-w", "-c", "-o"]).arg(&object);
+        run(command.arg(sources().join(source)));
+        objects.push(object);
+    }
+    let rust = scratch.path().join("rust.o");
+    let mut command = Command::new(std::env::var_os("RUSTC").unwrap_or("rustc".into()));
+    command.args(["--edition", "2024", "--crate-type", "lib", "--emit", "obj", "-O", "-o"]);
+    run(command.arg(&rust).arg(write(scratch.path(), "rust.rs", RUST)));
+    objects.push(rust);
+    // With a symbol table, without one, and thin.
+    let archives = ["rcs", "rcS", "rcsT"].map(|options| {
+        let archive = scratch.path().join(format!("{options}.a"));
+        run(Command::new("ar").arg(options).arg(&archive).args(&objects[2..7]));
+        archive
+    });
+    let files = objects.iter().chain(&archives);
+    let mut files: Vec<Vec<u8>> = files.map(|path| fs::read(path).expect("an object")).collect();
+    files.extend((0..PROGRAMS).flat_map(|seed| Program::random(&mut Random::new(seed)).objects));
+    let largest = files.iter().map(Vec::len).max();
+    assert!(largest < Some(FILE_BYTES_MAX), "a file of {largest:?} bytes");
+    files
+}
+
+/// Threads are left out, so that the object stays small.
+const RUST: &str = "
+    use std::collections::HashMap;
+    thread_local! { static SUM: std::cell::Cell<u64> = const { std::cell::Cell::new(7) }; }
+    pub fn count(words: &[&str]) -> HashMap<String, usize> {
+        let mut counts = HashMap::new();
+        words.iter().for_each(|word| *counts.entry(word.to_string()).or_insert(0) += 1);
+        SUM.set(SUM.get() + words.len() as u64);
+        counts
+    }
+    pub fn caught(index: usize) -> Option<u8> {
+        std::panic::catch_unwind(|| [1_u8, 2, 3][index]).ok()
+    }
+";
+
+fn sources() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../sources")
+}
+
+fn write(folder: &Path, name: &str, text: &str) -> PathBuf {
+    let path = folder.join(name);
+    fs::write(&path, text).expect("a source can be written");
+    path
+}
+
+fn run(command: &mut Command) {
+    let status = command.status();
+    assert!(status.as_ref().is_ok_and(|status| status.success()), "{command:?}: {status:?}");
+}

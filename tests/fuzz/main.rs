@@ -1,0 +1,95 @@
+//! Tries the linker on damaged files and on random programs, by the million.
+//!
+//!     cargo run --release -p farcall-fuzz -- [CASES] [FIRST]
+//!
+//! A case is a number, from which all of it follows, so that one that failed can be tried again alone. It fails
+//! when the linker panics, makes a wrong image, takes too long, or takes too much memory.
+//!
+//! Invariant: the cases do not depend on the number of threads.
+
+mod allocator;
+mod case;
+mod corpus;
+mod watch;
+
+use std::process::ExitCode;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::thread;
+
+use allocator::Counting;
+use case::Totals;
+use watch::Watch;
+
+#[global_allocator]
+static ALLOCATOR: Counting = Counting;
+
+/// How many cases there are unless it is said.
+const CASES: u64 = 1_000_000;
+
+fn main() -> ExitCode {
+    let mut arguments = std::env::args().skip(1);
+    let mut number = |default| match arguments.next() {
+        Some(text) => text.parse().expect("CASES and FIRST are numbers"),
+        None => default,
+    };
+    let (cases, first) = (number(CASES), number(0));
+    match run(first, cases) {
+        Ok(totals) => {
+            println!("link fuzz: {cases} cases: {totals}");
+            ExitCode::SUCCESS
+        }
+        Err(what) => {
+            eprintln!("link fuzz: {what}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+/// Runs some cases, and stops at the first that fails.
+fn run(first: u64, cases: u64) -> Result<Totals, String> {
+    let corpus = corpus::build();
+    let threads = thread::available_parallelism().map_or(1, usize::from);
+    let (next, end) = (AtomicU64::new(first), first.saturating_add(cases));
+    let watch = Watch::new(threads);
+    let work = |worker| {
+        let mut totals = Totals::default();
+        let outcome = loop {
+            let number = next.fetch_add(1, Ordering::Relaxed);
+            if number >= end {
+                break Ok(());
+            }
+            watch.begin(worker, number);
+            if let Err(what) = case::run(number, &corpus, &mut totals) {
+                next.store(end, Ordering::Relaxed);
+                break Err(format!("case {number}: {what}"));
+            }
+        };
+        watch.end(worker);
+        outcome.map(|()| totals)
+    };
+    thread::scope(|scope| {
+        let workers: Vec<_> =
+            (0..threads).map(|worker| scope.spawn(move || work(worker))).collect();
+        watch.run();
+        let mut all = Totals::default();
+        for worker in workers {
+            all.add(&worker.join().expect("a worker catches the panics of its cases")?);
+        }
+        Ok(all)
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Few enough for a run without optimisation.
+    const CASES: u64 = 20_000;
+
+    #[test]
+    fn damaged_files_and_random_programs_do_no_harm() {
+        let totals = run(0, CASES).unwrap();
+        println!("link fuzz: {CASES} cases: {totals}");
+        assert!(totals.has_both(CASES / 10), "{totals}");
+    }
+}
