@@ -94,6 +94,12 @@ remote! {
     /// Action: takes it back.
     FramesDeregister = "farcall_frames_deregister": (AddrRange,) => ();
 
+    /// Action: keeps the names of the functions in a range of linked code, an ELF file with a symbol table that counts
+    /// from the start of the range, for code that asks for names.
+    NamesRegister = "farcall_names_register": (AddrRange, Bytes) => ();
+    /// Action: forgets them.
+    NamesDeregister = "farcall_names_deregister": (AddrRange,) => ();
+
     /// Looks thread-locals up in the process's shared libraries. The answer has one entry for each, in order: how far from
     /// the thread pointer every thread has it; a missing one has none.
     ThreadLookup = "farcall_thread_lookup": (Vec<String>,) => Vec<Option<i64>>;

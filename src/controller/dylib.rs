@@ -8,9 +8,9 @@ use super::allocation::InFlight;
 use super::arena::{Arena, ThreadRange};
 use super::session::Shared;
 use crate::call::contract::{
-    Action, DylibLookup, Found, FramesDeregister, FramesRegister, IndirectResolve, Placement,
-    ProgramDeregister, ProgramInitialize, ProgramMain, ProgramRegister, Remote, ThreadInitialize,
-    ThreadLookup, Wanted,
+    Action, DylibLookup, Found, FramesDeregister, FramesRegister, IndirectResolve, NamesDeregister,
+    NamesRegister, Placement, ProgramDeregister, ProgramInitialize, ProgramMain, ProgramRegister,
+    Remote, ThreadInitialize, ThreadLookup, Wanted,
 };
 use crate::error::{Error, Result};
 use crate::limits::LOW_ADDRESS_END;
@@ -23,6 +23,10 @@ const HANDLE: &str = "__dso_handle";
 /// The functions by which code registers exit handlers, of the process and of threads.
 const REGISTRARS: [&str; 4] =
     ["atexit", "__cxa_atexit", "__cxa_thread_atexit", "__cxa_thread_atexit_impl"];
+
+/// The functions by which code finds the names of functions.
+const NAMERS: [&str; 4] =
+    ["dl_iterate_phdr", "dladdr", "backtrace_symbols", "backtrace_symbols_fd"];
 
 /// A set of objects in the executor. Objects added are linked at the next [`link`](Dylib::link), which looking up does by
 /// itself. Dropping a dylib leaves its code where it is until the session ends; [`clear`](Dylib::clear) removes it.
@@ -56,9 +60,12 @@ struct Linked {
 }
 
 /// What a link wants apart from the addresses of symbols.
+#[derive(Default)]
 struct Wants {
     /// To register exit handlers.
     exits: bool,
+    /// To find the names of its functions.
+    names: bool,
     /// Thread-locals that neither its objects nor those of the dylib define.
     threads: Vec<String>,
 }
@@ -224,8 +231,8 @@ impl Dylib {
         report.link += started.elapsed();
 
         let started = Instant::now();
-        let Wants { exits, threads } = self.resolve(&mut graph, &mut placement, state)?;
-        self.resolve_threads(&mut graph, threads)?;
+        let mut wants = self.resolve(&mut graph, &mut placement, state)?;
+        self.resolve_threads(&mut graph, std::mem::take(&mut wants.threads))?;
         if placement == Placement::Low {
             self.shared.reserve_low()?;
         }
@@ -247,7 +254,7 @@ impl Dylib {
         for (prot, content) in Prot::ALL.into_iter().zip(&image.stripes) {
             memory.write(prot, content);
         }
-        let actions = self.actions(&image, &memory, exits, state)?;
+        let actions = self.actions(&image, &memory, &wants, state)?;
         let memory = memory.finalize_with(actions)?.release();
         report.transfer += started.elapsed();
 
@@ -278,7 +285,7 @@ impl Dylib {
         state: &mut State,
     ) -> Result<Wants> {
         let mut wanted = Vec::new();
-        let (mut exits, mut threads) = (false, Vec::new());
+        let mut wants = Wants::default();
         if !state.handle.is_null() {
             graph.define_external(HANDLE, state.handle);
         }
@@ -293,16 +300,17 @@ impl Dylib {
         }
         for undefined in graph.undefined() {
             let name = &*undefined.name;
-            exits |= REGISTRARS.contains(&name);
+            wants.exits |= REGISTRARS.contains(&name);
+            wants.names |= NAMERS.contains(&name);
             match state.symbols.get(name) {
                 Some(definition) => graph.define_external(name, definition),
-                None if undefined.thread => threads.push(name.to_owned()),
+                None if undefined.thread => wants.threads.push(name.to_owned()),
                 None => wanted.push((name.to_owned(), !undefined.weak, undefined.narrow)),
             }
         }
         let libraries = std::mem::take(&mut state.libraries);
         if wanted.is_empty() && libraries.is_empty() {
-            return Ok(Wants { exits, threads });
+            return Ok(wants);
         }
         let (wanted, found) = self.look_up(libraries, placement, wanted)?;
         let mut missing = Vec::new();
@@ -315,11 +323,7 @@ impl Dylib {
                 None => {}
             }
         }
-        if missing.is_empty() {
-            Ok(Wants { exits, threads })
-        } else {
-            Err(Error::symbols_not_found(missing))
-        }
+        if missing.is_empty() { Ok(wants) } else { Err(Error::symbols_not_found(missing)) }
     }
 
     /// Asks the executor for symbols. When code that was to be near wants variables within reach that were moved below
@@ -371,18 +375,24 @@ impl Dylib {
         Ok(())
     }
 
-    /// What registers unwind information and initializers, if the image has any, and what takes it back.
+    /// What registers unwind information, names and initializers, if the image has or wants any, and what takes it back.
     fn actions(
         &self,
         image: &Image,
         memory: &InFlight<'_>,
-        exits: bool,
+        wants: &Wants,
         state: &mut State,
     ) -> Result<Vec<(Action, Action)>> {
         let mut actions: Vec<(Action, Action)> = Vec::new();
         if let Some(section) = image.eh_frame {
             let register = self.action::<FramesRegister>(&(section,))?;
             actions.push((register, self.action::<FramesDeregister>(&(section,))?));
+        }
+        if wants.names {
+            let code = memory.range(Prot::Code);
+            let file = Bytes(image.symbols.symbol_file(code));
+            let register = self.action::<NamesRegister>(&(code, file))?;
+            actions.push((register, self.action::<NamesDeregister>(&(code,))?));
         }
         if let Some(threads) = image.threads {
             let initialize = (threads.offset, threads.initial, threads.bytes);
@@ -395,7 +405,7 @@ impl Dylib {
         if let Some(handle) = image.symbols.address_of(HANDLE) {
             state.handle = handle;
         }
-        if image.init.is_some() || image.fini.is_some() || exits {
+        if image.init.is_some() || image.fini.is_some() || wants.exits {
             if state.handle.is_null() {
                 // Nothing names the handle, so any address of the program's own will do.
                 state.handle = memory.range(Prot::Code).start;

@@ -7,7 +7,7 @@ use std::sync::Once;
 use super::loaded::{self, SymbolKind};
 use super::low_data::{LowData, low_data};
 use super::wrapper::Serve;
-use super::{program, thread, thread_end};
+use super::{names, program, thread, thread_end};
 use crate::ExecutorAddr;
 use crate::call::contract::{DylibLookup, Found, Placement, Wanted};
 use crate::error::{Error, Result};
@@ -128,9 +128,9 @@ pub(super) fn last_error() -> String {
 }
 
 /// Functions that must be the executor's own (exit handlers belong to programs that may be removed, as destructors of
-/// thread-locals do; threads have room for thread-locals, and a stack overflow of theirs is to be named), and those that
-/// the C library keeps for static linking, where the dynamic linker does not find them.
-fn own_symbols() -> [(&'static str, *const c_void); 8] {
+/// thread-locals do; threads have room for thread-locals, and a stack overflow of theirs is to be named; backtraces name
+/// linked functions), and those that the C library keeps for static linking, where the dynamic linker does not find them.
+fn own_symbols() -> [(&'static str, *const c_void); 12] {
     [
         ("atexit", program::atexit as *const c_void),
         ("__cxa_atexit", program::cxa_atexit as *const c_void),
@@ -138,6 +138,10 @@ fn own_symbols() -> [(&'static str, *const c_void); 8] {
         ("__cxa_thread_atexit", thread_end::cxa_thread_atexit as *const c_void),
         ("__cxa_thread_atexit_impl", thread_end::cxa_thread_atexit as *const c_void),
         ("pthread_create", thread::create as *const c_void),
+        ("dl_iterate_phdr", names::dl_iterate_phdr as *const c_void),
+        ("dladdr", names::dladdr as *const c_void),
+        ("backtrace_symbols", names::backtrace_symbols as *const c_void),
+        ("backtrace_symbols_fd", names::backtrace_symbols_fd as *const c_void),
         ("at_quick_exit", at_quick_exit as *const c_void),
         ("pthread_atfork", libc::pthread_atfork as *const c_void),
     ]

@@ -2,9 +2,9 @@
 //!
 //! A session (`session`) serves one controller over one lane. Its services are the native memory map (`memory`), the
 //! symbols of the process (`dylib`) and of its libraries (`loaded`, `low_data`), the unwinder's knowledge of linked code
-//! (`frames`), thread-locals of linked code and the start and end of threads (`thread_locals`, `thread`, `thread_end`), and
-//! programs with `main` and exit handlers (`program`). Each implements functions of the contract by the `Serve` trait
-//! (`wrapper`).
+//! (`frames`) and the names that it finds of itself (`names`), thread-locals of linked code and the start and end of
+//! threads (`thread_locals`, `thread`, `thread_end`), and programs with `main` and exit handlers (`program`). Each
+//! implements functions of the contract by the `Serve` trait (`wrapper`).
 //!
 //! Threads: the thread that serves runs the calls that come in; a spawned executor serves on its main thread, so `main`
 //! has the process's main stack.
@@ -20,6 +20,7 @@ mod indirect;
 mod loaded;
 mod low_data;
 mod memory;
+mod names;
 mod program;
 mod session;
 mod thread;

@@ -275,6 +275,12 @@ fn set_program_name(name: *const c_char) {
     unsafe { program_invocation_short_name = short };
 }
 
+/// The name of the program that ran last, or of the process: a C string that lives as long as the process.
+pub(super) fn name() -> *const c_char {
+    // SAFETY: reads a pointer that programs seldom change, as the C library itself reads it.
+    unsafe { program_invocation_name }
+}
+
 fn lock() -> MutexGuard<'static, Programs> {
     PROGRAMS.lock().unwrap_or_else(PoisonError::into_inner)
 }

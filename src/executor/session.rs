@@ -12,9 +12,10 @@ use crate::ExecutorAddr;
 use crate::Prot;
 use crate::call::contract::{
     Action, DylibLookup, FramesDeregister, FramesRegister, IndirectResolve, MemoryDeinitialize,
-    MemoryInitialize, MemoryRelease, MemoryReserve, Placement, ProcessExit, ProgramDeregister,
-    ProgramInitialize, ProgramMain, ProgramRegister, Region, SESSION_INSTANCE, Setup,
-    THREAD_ARENA_BYTES, THREAD_ARENA_OFFSET, ThreadInitialize, ThreadLookup,
+    MemoryInitialize, MemoryRelease, MemoryReserve, NamesDeregister, NamesRegister, Placement,
+    ProcessExit, ProgramDeregister, ProgramInitialize, ProgramMain, ProgramRegister, Region,
+    SESSION_INSTANCE, Setup, THREAD_ARENA_BYTES, THREAD_ARENA_OFFSET, ThreadInitialize,
+    ThreadLookup,
 };
 use crate::call::{Endpoint, Handler};
 use crate::error::{Error, Result};
@@ -75,6 +76,8 @@ fn setup(instance: ExecutorAddr) -> Setup {
         offer::<DylibLookup>(),
         offer::<FramesRegister>(),
         offer::<FramesDeregister>(),
+        offer::<NamesRegister>(),
+        offer::<NamesDeregister>(),
         offer::<ThreadLookup>(),
         offer::<ThreadInitialize>(),
         offer::<IndirectResolve>(),

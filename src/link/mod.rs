@@ -14,7 +14,7 @@
 //! 5. [`Layout::fixup`] is told where the stripes will be, and how far from the thread pointer the
 //!    thread-locals; it computes every field. (`addresses`, `fixup`)
 //! 6. [`Image`] is plain data: the bytes of the stripes, what to do at start and end, and a
-//!    [`SymbolTable`]. (`image`, `symbol_table`)
+//!    [`SymbolTable`]. (`image`, `symbol_table`, `symbol_file`)
 //! 7. In debug builds an independent checker compares the image with the files once more. (`link_map`, `verify`)
 //!
 //! The granularity is the ELF section: one block each, never split, except `.eh_frame`, which is a list of
@@ -44,6 +44,7 @@ mod link_map;
 mod object_file;
 mod resolve;
 mod strip;
+mod symbol_file;
 mod symbol_table;
 #[cfg(test)]
 mod tests;

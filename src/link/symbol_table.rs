@@ -83,6 +83,14 @@ impl SymbolTable {
         Some(format!("{name}+{:#x} ({object})", addr - function.start))
     }
 
+    /// All functions, local ones and stubs included, by start: start, end, name.
+    pub(super) fn functions(&self) -> impl Iterator<Item = (u64, u64, &str)> {
+        self.functions.iter().filter_map(|function| {
+            let name = function.name.start as usize..function.name.end as usize;
+            Some((function.start, function.end, self.text.get(name)?))
+        })
+    }
+
     /// Collects the names of a layout at its addresses.
     pub(super) fn collect(layout: &Layout, addresses: &Addresses) -> SymbolTable {
         let mut table = SymbolTable::default();

@@ -17,6 +17,7 @@ mod placement;
 mod random;
 mod relocations;
 mod resolution;
+mod symbol_file;
 mod thread_locals;
 mod unwind;
 mod verification;
