@@ -13,7 +13,7 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 
 use super::message::{Incoming, Payload};
-use super::wait;
+use super::wait::{self, Patience};
 use crate::error::{Error, Result};
 use crate::limits::{CHUNK_BYTES_MAX, PAYLOAD_BYTES_MAX, RING_LINES};
 use crate::ring::{Backing, Consumer, Head, LINE_WORDS, Popped, Producer, PushError, ring_words};
@@ -50,6 +50,8 @@ pub(crate) struct Lane {
     inbox_bytes: usize,
     /// Code was written since the last message.
     fresh: bool,
+    /// A caller waits for one answer, and functions differ; an executor waits for the next call, and callers are regular.
+    patience: Patience,
 }
 
 /// Ends the waiting of one side of a lane from another thread.
@@ -81,6 +83,10 @@ impl Lane {
             inbox: VecDeque::new(),
             inbox_bytes: 0,
             fresh: false,
+            patience: match side {
+                Side::Controller => Patience::SHORT,
+                Side::Executor => Patience::LEARNING,
+            },
         }
     }
 
@@ -189,7 +195,7 @@ impl Lane {
     /// Waits for the baton.
     #[inline(always)]
     fn take_baton(&mut self) -> Result<Word> {
-        let found = wait::for_change(&self.baton[0], self.word);
+        let found = wait::for_change(&self.baton[0], self.word, &mut self.patience);
         let hop = next_hop(self.hop);
         match Word::decode(found) {
             Some(word) if word.hop == hop => {
