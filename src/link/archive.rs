@@ -1,9 +1,14 @@
 //! A static library: objects, of which a link takes those it needs.
 //!
+//! A *thin* archive holds the names of its members, which are files of their own; whoever reads the archive
+//! says how they are read.
+//!
 //! Invariant: a member is read when it is first needed and at most once for all links.
 
+use std::borrow::Cow;
 use std::collections::{HashMap, HashSet};
 use std::fmt;
+use std::io;
 use std::sync::{Arc, OnceLock};
 
 use object::read::archive::{
@@ -26,7 +31,11 @@ struct Contents {
     /// Which member, by the offset of its header, defines a name.
     definitions: HashMap<Box<str>, u64>,
     members: HashMap<u64, OnceLock<ObjectFile>>,
+    /// How the members of a thin archive are read.
+    read: Option<ReadMember>,
 }
+
+type ReadMember = Box<dyn Fn(&str) -> io::Result<Vec<u8>> + Send + Sync>;
 
 impl Archive {
     /// Reads the table of contents. `name` is how messages call the archive.
@@ -35,30 +44,61 @@ impl Archive {
     /// when a link needs them.
     ///
     /// # Errors
-    /// The file is not an archive, is thin (holds only the names of its members), or is damaged.
+    /// The file is not an archive, is thin (see [`parse_thin`](Self::parse_thin)), or is damaged.
     pub fn parse(name: impl Into<String>, bytes: impl Into<Arc<[u8]>>) -> Result<Archive> {
         let (name, bytes) = (name.into(), bytes.into());
-        let bad = |what: &str| Error::link(format!("{name}: {what}"));
-        if bytes.starts_with(b"!<thin>\n") {
-            return Err(bad("a thin archive, which holds only the names of its members; load \
-                 those, or make a regular archive with `ar rcs`"));
+        let bad = |what: &str| Err(Error::link(format!("{name}: {what}")));
+        if bytes.starts_with(THIN) {
+            return bad("a thin archive, which holds only the names of its members; read it with \
+                 Archive::parse_thin, or make a regular archive with `ar rcs`");
         }
-        if !bytes.starts_with(b"!<arch>\n") {
-            return Err(bad("not an archive (does not start with `!<arch>`)"));
+        if !bytes.starts_with(REGULAR) {
+            return bad("not an archive (does not start with `!<arch>`)");
         }
-        let damaged = |error: object::read::Error| {
-            Error::link(format!("{name}: {error} (the archive has {} bytes)", bytes.len()))
-        };
-        let file = ArchiveFile::parse(&*bytes).map_err(damaged)?;
+        Self::read(name, bytes, None)
+    }
+
+    /// Reads the table of contents of a thin archive. `read` is called with the name of a member, from any
+    /// thread and at most once per member unless two threads need it at the same time; the name is a path that
+    /// starts at the folder of the archive.
+    ///
+    /// # Errors
+    /// The file is not a thin archive or is damaged, or it has no symbol table and a member cannot be read.
+    pub fn parse_thin(
+        name: impl Into<String>,
+        bytes: impl Into<Arc<[u8]>>,
+        read: impl Fn(&str) -> io::Result<Vec<u8>> + Send + Sync + 'static,
+    ) -> Result<Archive> {
+        let (name, bytes) = (name.into(), bytes.into());
+        if !bytes.starts_with(THIN) {
+            return Err(Error::link(format!(
+                "{name}: not a thin archive (does not start with `!<thin>`)"
+            )));
+        }
+        Self::read(name, bytes, Some(Box::new(read)))
+    }
+
+    /// True for the bytes of a thin archive.
+    #[must_use]
+    pub fn is_thin(bytes: &[u8]) -> bool {
+        bytes.starts_with(THIN)
+    }
+
+    fn read(name: String, bytes: Arc<[u8]>, read: Option<ReadMember>) -> Result<Archive> {
+        let mut contents =
+            Contents { name, bytes, definitions: HashMap::new(), members: HashMap::new(), read };
+        let file = ArchiveFile::parse(&*contents.bytes).map_err(|error| contents.damaged(error))?;
         if file.kind() == ArchiveKind::Coff {
-            return Err(bad("an archive of Windows objects, not of ELF objects"));
+            return Err(contents.error("an archive of Windows objects, not of ELF objects"));
         }
-        let definitions = match file.symbols().map_err(damaged)? {
-            Some(symbols) => index(&name, &file, symbols, &bytes)?,
-            None => scan(&name, &file, &bytes)?,
+        let symbols = file.symbols().map_err(|error| contents.damaged(error))?;
+        let definitions = match symbols {
+            Some(symbols) => contents.index(&file, symbols)?,
+            None => contents.scan(&file)?,
         };
         let members = definitions.values().map(|offset| (*offset, OnceLock::new())).collect();
-        Ok(Archive(Arc::new(Contents { name, bytes, definitions, members })))
+        (contents.definitions, contents.members) = (definitions, members);
+        Ok(Archive(Arc::new(contents)))
     }
 
     /// The name given when it was read.
@@ -83,24 +123,111 @@ impl Archive {
     /// # Errors
     /// There is no sound object at that offset.
     pub(super) fn member(&self, offset: u64) -> Result<ObjectFile> {
-        let cell = self.0.members.get(&offset);
+        let contents = &*self.0;
+        let cell = contents.members.get(&offset);
         if let Some(object) = cell.and_then(OnceLock::get) {
             return Ok(object.clone());
         }
-        let damaged = |error: object::read::Error| {
-            let Contents { name, bytes, .. } = &*self.0;
-            let size = bytes.len();
-            Error::link(format!("{name}: member at offset {offset}: {error} ({size} bytes in all)"))
-        };
-        let file = ArchiveFile::parse(&*self.0.bytes).map_err(damaged)?;
+        let damaged = |error| contents.damaged(format!("member at offset {offset}: {error}"));
+        let file = ArchiveFile::parse(&*contents.bytes).map_err(damaged)?;
         let member = file.member(ArchiveOffset(offset)).map_err(damaged)?;
-        let content = member.data(&*self.0.bytes).map_err(damaged)?;
-        let object = ObjectFile::parse(member_name(&self.0.name, &member), content)?;
+        let object = ObjectFile::parse(contents.name_of(&member), contents.content(&member)?)?;
         if let Some(cell) = cell {
             // Another thread may have been first; its copy is as good.
             let _ = cell.set(object.clone());
         }
         Ok(object)
+    }
+}
+
+impl Contents {
+    fn error(&self, what: impl fmt::Display) -> Error {
+        Error::link(format!("{}: {what}", self.name))
+    }
+
+    fn damaged(&self, what: impl fmt::Display) -> Error {
+        let hint = match &self.read {
+            Some(_) => "; a thin archive cannot have members that lie in other archives",
+            None => "",
+        };
+        self.error(format!("{what} (the archive has {} bytes{hint})", self.bytes.len()))
+    }
+
+    /// The bytes of a member.
+    fn content<'a>(&'a self, member: &ArchiveMember<'a>) -> Result<Cow<'a, [u8]>> {
+        let Some(read) = self.read.as_ref().filter(|_| member.is_thin()) else {
+            let content = member.data(&*self.bytes).map_err(|error| self.damaged(error))?;
+            return Ok(Cow::Borrowed(content));
+        };
+        let file = std::str::from_utf8(member.name());
+        let file = file.map_err(|error| self.damaged(format!("name of a member: {error}")))?;
+        let content = read(file).map_err(|error| {
+            Error::link(format!(
+                "{}: {error}; the members of a thin archive are files beside it",
+                self.name_of(member)
+            ))
+        })?;
+        Ok(Cow::Owned(content))
+    }
+
+    /// What messages call a member.
+    fn name_of(&self, member: &ArchiveMember<'_>) -> String {
+        let name = member.name();
+        let name = String::from_utf8_lossy(&name[..name.len().min(NAME_BYTES_MAX)]);
+        format!("{}({})", self.name, name.replace(char::is_control, "?"))
+    }
+
+    /// Reads the symbol table. Every member it names has to be one that a walk over the archive meets, so that
+    /// members do not overlap.
+    fn index(
+        &self,
+        file: &ArchiveFile<'_>,
+        symbols: ArchiveSymbolIterator<'_>,
+    ) -> Result<HashMap<Box<str>, u64>> {
+        let mut starts = HashSet::new();
+        for member in file.members() {
+            let member = member.map_err(|error| self.damaged(error))?;
+            // An archive that was cut short is found out here, not when a link happens to want what is missing.
+            member.data(&*self.bytes).map_err(|error| self.damaged(error))?;
+            starts.extend(header_offset(&member, &self.bytes));
+        }
+        let mut definitions = HashMap::new();
+        let mut bytes_left = self.bytes.len();
+        for symbol in symbols {
+            let symbol = symbol.map_err(|error| self.damaged(error))?;
+            let (name, offset) = (symbol.name(), symbol.offset().0);
+            bytes_left = bytes_left
+                .checked_sub(name.len())
+                .ok_or_else(|| self.damaged("the names in its symbol table overlap"))?;
+            if !starts.contains(&offset) {
+                return Err(self.damaged(format!(
+                    "its symbol table names a member at offset {offset}, where none starts; run ranlib"
+                )));
+            }
+            if let Ok(name) = std::str::from_utf8(name) {
+                definitions.entry(name.into()).or_insert(offset);
+            }
+        }
+        Ok(definitions)
+    }
+
+    /// Reads all members to learn what they define. Members that are not objects are passed over, as an archive
+    /// may hold anything.
+    fn scan<'a>(&'a self, file: &ArchiveFile<'a>) -> Result<HashMap<Box<str>, u64>> {
+        let mut definitions = HashMap::new();
+        for member in file.members() {
+            let member = member.map_err(|error| self.damaged(error))?;
+            let content = self.content(&member)?;
+            if !content.starts_with(b"\x7fELF") {
+                continue;
+            }
+            let object = ObjectFile::parse(self.name_of(&member), content)?;
+            let Some(offset) = header_offset(&member, &self.bytes) else { continue };
+            for name in object.definitions() {
+                definitions.entry(name.into()).or_insert(offset);
+            }
+        }
+        Ok(definitions)
     }
 }
 
@@ -113,71 +240,9 @@ impl fmt::Debug for Archive {
     }
 }
 
-/// Reads the symbol table. Every member it names has to be one that a walk over the archive meets, so that
-/// members do not overlap.
-fn index(
-    archive: &str,
-    file: &ArchiveFile<'_>,
-    symbols: ArchiveSymbolIterator<'_>,
-    bytes: &[u8],
-) -> Result<HashMap<Box<str>, u64>> {
-    let damaged = |what: &dyn fmt::Display| {
-        Error::link(format!("{archive}: {what} (the archive has {} bytes)", bytes.len()))
-    };
-    let mut starts = HashSet::new();
-    for member in file.members() {
-        let member = member.map_err(|error| damaged(&error))?;
-        // An archive that was cut short is found out here, not when a link happens to want what is missing.
-        member.data(bytes).map_err(|error| damaged(&error))?;
-        starts.extend(header_offset(&member, bytes));
-    }
-    let mut definitions = HashMap::new();
-    let mut bytes_left = bytes.len();
-    for symbol in symbols {
-        let symbol = symbol.map_err(|error| damaged(&error))?;
-        let (name, offset) = (symbol.name(), symbol.offset().0);
-        bytes_left = bytes_left
-            .checked_sub(name.len())
-            .ok_or_else(|| damaged(&"the names in its symbol table overlap"))?;
-        if !starts.contains(&offset) {
-            return Err(damaged(&format!(
-                "its symbol table names a member at offset {offset}, where none starts; run ranlib"
-            )));
-        }
-        if let Ok(name) = std::str::from_utf8(name) {
-            definitions.entry(name.into()).or_insert(offset);
-        }
-    }
-    Ok(definitions)
-}
-
-/// Reads all members to learn what they define. Members that are not objects are passed over, as an archive
-/// may hold anything.
-fn scan(archive: &str, file: &ArchiveFile<'_>, bytes: &[u8]) -> Result<HashMap<Box<str>, u64>> {
-    let mut definitions = HashMap::new();
-    for member in file.members() {
-        let damaged = |error| {
-            Error::link(format!("{archive}: {error} (the archive has {} bytes)", bytes.len()))
-        };
-        let member = member.map_err(damaged)?;
-        let content = member.data(bytes).map_err(damaged)?;
-        if !content.starts_with(b"\x7fELF") {
-            continue;
-        }
-        let object = ObjectFile::parse(member_name(archive, &member), content)?;
-        let Some(offset) = header_offset(&member, bytes) else { continue };
-        for name in object.definitions() {
-            definitions.entry(name.into()).or_insert(offset);
-        }
-    }
-    Ok(definitions)
-}
-
-fn member_name(archive: &str, member: &ArchiveMember<'_>) -> String {
-    let name = member.name();
-    let name = String::from_utf8_lossy(&name[..name.len().min(NAME_BYTES_MAX)]);
-    format!("{archive}({})", name.replace(char::is_control, "?"))
-}
+/// How archives start.
+const REGULAR: &[u8] = b"!<arch>\n";
+const THIN: &[u8] = b"!<thin>\n";
 
 /// What is shown of a member's name; names may share their bytes.
 const NAME_BYTES_MAX: usize = 256;

@@ -2,7 +2,8 @@
 //!
 //! Invariant: the native program of the very same objects says what is right, no text in this file.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
+use std::process::Command;
 
 use crate::command::{
     Program, assert_same, both_ways, farcall_run, native, program, same_as_native,
@@ -227,6 +228,37 @@ fn members_of_archives_come_in_when_they_are_needed() {
     let folder = archive.parent().expect("it lies in a folder").to_path_buf();
     let searched = [main, "-L".into(), folder, "-l".into(), "parts".into()];
     assert_same("-L and -l", &reference, &run_to_end(farcall_run(&searched, &[]), b""));
+}
+
+#[test]
+fn members_of_thin_archives_lie_beside_them() {
+    let object = |name| corpus::object(name, PLAIN);
+    let main = object("archive_main.c");
+    let parts = ["archive_needed.c", "archive_behind.c", "archive_unused.c"].map(object);
+    let whole = farcall_run(&[main.clone(), corpus::archive("parts", &parts)], &[]);
+    let reference = run_to_end(whole, b"");
+    assert_eq!(reference.status, 0, "{reference}");
+
+    let folder = tempfile::tempdir().expect("a folder for the test");
+    let (objects, archives) = (folder.path().join("objects"), folder.path().join("archives"));
+    std::fs::create_dir(&objects).expect("a folder in it");
+    std::fs::create_dir(&archives).expect("another folder in it");
+    let mut ar = Command::new("ar");
+    ar.current_dir(folder.path()).args(["rcsT", "archives/parts.a"]);
+    for part in &parts {
+        let name = part.file_name().expect("an object has a name");
+        std::fs::copy(part, objects.join(name)).expect("the folder can be written");
+        ar.arg(Path::new("objects").join(name));
+    }
+    assert!(ar.status().is_ok_and(|status| status.success()), "ar makes a thin archive");
+    let archive = archives.join("parts.a");
+    let thin = farcall_run(&[main.clone(), archive.clone()], &[]);
+    assert_same("a thin archive", &reference, &run_to_end(thin, b""));
+
+    std::fs::remove_dir_all(&objects).expect("the folder can be emptied");
+    let ended = run_to_end(farcall_run(&[main, archive], &[]), b"");
+    let complaint = ended.complaint();
+    assert!(ended.status != 0 && complaint.contains("parts.a(../objects/"), "{ended}");
 }
 
 #[test]

@@ -69,7 +69,11 @@ impl Inputs {
             let status = if missing { NOT_FOUND } else { LINK };
             Failure::new(status, format_args!("{name}: {error}"))
         })?;
-        if bytes.starts_with(b"!<arch>\n") || bytes.starts_with(b"!<thin>\n") {
+        if Archive::is_thin(&bytes) {
+            let folder = path.parent().map(Path::to_owned).unwrap_or_default();
+            let read = move |member: &str| std::fs::read(folder.join(member));
+            self.archives.push(Archive::parse_thin(name, bytes, read)?);
+        } else if bytes.starts_with(b"!<arch>\n") {
             self.archives.push(Archive::parse(name, bytes)?);
         } else {
             self.objects.push(ObjectFile::parse(name, bytes)?);

@@ -39,7 +39,12 @@ impl Attempt {
     pub fn file(bytes: &[u8]) -> Result<Attempt> {
         let mut graph = LinkGraph::new();
         if bytes.starts_with(b"!<") {
-            let archive = Archive::parse("fuzz.a", bytes)?;
+            // The members of thin archives are all gone.
+            let gone = |_: &str| Err(std::io::ErrorKind::NotFound.into());
+            let archive = match Archive::is_thin(bytes) {
+                true => Archive::parse_thin("fuzz.a", bytes, gone)?,
+                false => Archive::parse("fuzz.a", bytes)?,
+            };
             for name in archive.names() {
                 graph.want(name)?;
             }

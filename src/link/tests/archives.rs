@@ -1,6 +1,8 @@
 //! Archives: the needed members and no others.
 
 use super::*;
+use std::sync::{Arc, Mutex};
+
 use crate::link::Archive;
 
 /// Makes an archive with `ar` and its options, such as `rcs`.
@@ -68,6 +70,75 @@ fn weak_wishes_pull_nothing() {
     assert!(graph.undefined()[0].weak);
 }
 
+/// Makes a thin archive of members in a folder, and a record of which of them are read.
+fn thin(options: &str, folder: &'static str) -> (Result<Archive>, Arc<Mutex<Vec<String>>>) {
+    let scratch = Scratch::new();
+    std::fs::create_dir(scratch.0.join("parts")).unwrap();
+    let mut command = Command::new("ar");
+    command.current_dir(&scratch.0).args([options, "lib.a"]);
+    for (name, source) in MEMBERS {
+        let name = format!("parts/{name}");
+        std::fs::write(scratch.0.join(&name), compile_bytes(&name, "-O1", source)).unwrap();
+        command.arg(name);
+    }
+    assert!(command.status().unwrap().success());
+    let bytes = std::fs::read(scratch.0.join("lib.a")).unwrap();
+    let asked = Arc::new(Mutex::new(Vec::new()));
+    let log = Arc::clone(&asked);
+    let read = move |name: &str| {
+        log.lock().unwrap().push(name.to_owned());
+        std::fs::read(scratch.0.join(folder).join(name))
+    };
+    (Archive::parse_thin("lib.a", bytes, read), asked)
+}
+
+#[test]
+fn members_of_thin_archives_are_read_when_they_are_needed() {
+    let main = compile("main.o", "-O1", "int b(void); int main(void) { return b(); }");
+    for (options, reads_at_once) in [("rcsT", 0), ("rcST", MEMBERS.len())] {
+        let (archive, asked) = thin(options, "");
+        let archive = archive.unwrap();
+        assert_eq!(asked.lock().unwrap().len(), reads_at_once);
+        asked.lock().unwrap().clear();
+        for _ in 0..2 {
+            let mut graph = graph(&[&main]).unwrap();
+            assert_eq!(graph.add_archive(&archive).unwrap(), 2);
+            let image = finish(graph, &[]).unwrap();
+            let c = ExecutorAddr::new(address_of(&image, "c"));
+            assert_eq!(image.symbols.locate(c).unwrap(), "c+0x0 (lib.a(parts/c.o))");
+        }
+        assert_eq!(*asked.lock().unwrap(), ["parts/b.o", "parts/c.o"], "once for both links");
+    }
+}
+
+#[test]
+fn a_missing_member_of_a_thin_archive_is_named() {
+    let main = compile("main.o", "-O1", "int b(void); int main(void) { return b(); }");
+    let archive = thin("rcsT", "elsewhere").0.unwrap();
+    let error = failure(graph(&[&main]).unwrap().add_archive(&archive)).to_string();
+    assert!(error.contains("lib.a(parts/b.o)") && error.contains("No such file"), "{error}");
+    let error = failure(thin("rcST", "elsewhere").0).to_string();
+    assert!(error.contains("lib.a(parts/a.o)") && error.contains("thin"), "{error}");
+}
+
+#[test]
+fn archives_inside_of_thin_archives_are_refused() {
+    let scratch = Scratch::new();
+    std::fs::write(scratch.0.join("inner.a"), archive_bytes("rcs", &MEMBERS)).unwrap();
+    let mut command = Command::new("ar");
+    assert!(
+        command
+            .current_dir(&scratch.0)
+            .args(["rcsT", "lib.a", "inner.a"])
+            .status()
+            .unwrap()
+            .success()
+    );
+    let bytes = std::fs::read(scratch.0.join("lib.a")).unwrap();
+    let error = failure(Archive::parse_thin("lib.a", bytes, |_| Ok(Vec::new()))).to_string();
+    assert!(error.contains("in other archives"), "{error}");
+}
+
 #[test]
 fn what_is_no_regular_archive_is_refused() {
     let thin = archive_bytes("rcsT", &MEMBERS);
@@ -88,6 +159,8 @@ fn what_is_no_regular_archive_is_refused() {
         assert!(error.contains(wanted) && error.contains("lib.a"), "{wanted}: {error}");
     }
     assert!(Archive::parse("empty.a", &b"!<arch>\n"[..]).is_ok());
+    let error = failure(Archive::parse_thin("lib.a", whole, |_| Ok(Vec::new()))).to_string();
+    assert!(error.contains("not a thin archive"), "{error}");
 }
 
 #[test]

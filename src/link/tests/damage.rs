@@ -162,10 +162,12 @@ fn many_sections_are_counted_beyond_16_bits() {
     for number in 0..66_000 {
         source += &format!(".section .s{number},\"a\"\n.byte {}\n", number % 251);
     }
-    source += ".globl last\n.data\nlast: .long 77\n.globl first\n.section .s65999\nfirst:\n";
+    source +=
+        ".globl last\n.data\nlast: .long 77\n.quad first\n.globl first\n.section .s65999\nfirst:\n";
     let image = link(&[&compile("many.o", "-xassembler", &source)], &[]).unwrap();
     assert_eq!(i32_at(&image, address_of(&image, "last")), 77);
     let first = address_of(&image, "first");
+    assert_eq!(u64_at(&image, address_of(&image, "last") + 4), first);
     assert_eq!(bytes_at(&image, first - 1)[0], u8::try_from(65_999 % 251).unwrap());
 }
 

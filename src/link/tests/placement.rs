@@ -200,11 +200,34 @@ fn writable_code_and_wide_alignment_are_refused() {
 }
 
 #[test]
-fn debug_information_is_left_out() {
+fn what_describes_an_object_is_left_out() {
     let source = "int f(int x) { return x + 1; }";
-    let plain = link(&[&compile("a.o", "-O1", source)], &[]).unwrap();
-    let debug = link(&[&compile("a.o", "-O1 -g3", source)], &[]).unwrap();
-    assert_eq!(plain.stripes, debug.stripes);
+    let plain = link(&[&compile("a.o", "-O1 -fcf-protection=none", source)], &[]).unwrap();
+    // Debug information, compressed as well, and the note that says what the processor protects.
+    let described = [
+        ("-g3", ".debug_info"),
+        ("-g3 -gz", ".debug_info"),
+        ("-g3 -gz=zlib-gnu", ".zdebug_info"),
+        ("-Wa,-mx86-used-note=yes", ".note.gnu.property"),
+    ];
+    for (flags, section) in described {
+        let bytes = compile_bytes("a.o", &format!("-O1 -fcf-protection=none {flags}"), source);
+        let header = section_header(&bytes, section);
+        let compressed = u64::from_le_bytes(*bytes[header + 8..].first_chunk().unwrap()) & 0x800;
+        assert_eq!(compressed != 0, flags.ends_with("-gz"), "{flags}");
+        let image = link(&[&ObjectFile::parse("a.o", bytes).unwrap()], &[]).unwrap();
+        assert_eq!(plain.stripes, image.stripes, "{flags}");
+    }
+}
+
+#[test]
+fn compressed_sections_that_are_loaded_are_refused() {
+    let source = ".section .rodata.z,\"a\"\n.quad 1, 2, 3\n";
+    let mut bytes = compile_bytes("z.o", "-xassembler", source);
+    let flags = section_header(&bytes, ".rodata.z") + 9;
+    bytes[flags] |= 0x08;
+    let error = failure(ObjectFile::parse("z.o", bytes)).to_string();
+    assert!(error.contains("z.o: section .rodata.z: compressed"), "{error}");
 }
 
 #[test]
