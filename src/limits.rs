@@ -26,6 +26,10 @@ pub const THREAD_ARENA_BYTES: usize = 64 << 10;
 /// The largest arena that an executor may offer.
 pub const THREAD_ARENA_BYTES_MAX: u64 = 1 << 30;
 
+/// Links with dynamic thread-locals, for which the arena had no room, at any time. A thread that uses any has a
+/// word for each possible one.
+pub const THREAD_MODULES_MAX: usize = 4096;
+
 /// Addresses below this one fit 32 bits, whether those are sign-extended or zero-extended.
 pub const LOW_ADDRESS_END: u64 = 1 << 31;
 

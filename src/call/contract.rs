@@ -45,6 +45,14 @@ pub(crate) const THREAD_ARENA_OFFSET: &str = "farcall_thread_arena_offset";
 /// The name of the number that says how large that arena is; 0 when there is none.
 pub(crate) const THREAD_ARENA_BYTES: &str = "farcall_thread_arena_bytes";
 
+/// The name of the function that linked code calls for the address of a dynamic thread-local, with the address of two
+/// words: the number of a block ([`ThreadBlockRegister`]) and the distance in it. Not offered where there is no arena.
+pub(crate) const THREAD_ADDRESS: &str = "farcall_thread_address";
+/// The name of the function that descriptors of dynamic thread-locals hold in their first word, in front of these two.
+/// It takes the address of the descriptor in `%rax`, returns how far from the thread pointer the thread-local is in
+/// there, and leaves all other registers as they are.
+pub(crate) const THREAD_DESCRIPTOR: &str = "farcall_thread_descriptor";
+
 /// A region to initialize: the number of its protection ([`prot_number`]), its first address, its bytes. The content is
 /// in the slab already.
 pub(crate) type Region = (u8, ExecutorAddr, u64);
@@ -107,6 +115,13 @@ remote! {
     /// Action: gives every thread, also those that are yet to start, the initial values of thread-locals: how far from
     /// the thread pointer, where the values are, and how many bytes with the zeros after them.
     ThreadInitialize = "farcall_thread_initialize": (i64, AddrRange, u64) => ();
+
+    /// Action: makes a block of dynamic thread-locals known by a number below
+    /// [`THREAD_MODULES_MAX`](crate::limits::THREAD_MODULES_MAX): where its initial values are, and how many bytes with the
+    /// zeros after them. Threads get a copy when they ask first.
+    ThreadBlockRegister = "farcall_thread_block_register": (u32, AddrRange, u64) => ();
+    /// Action: takes the copies from all threads, and forgets the block.
+    ThreadBlockDeregister = "farcall_thread_block_deregister": (u32,) => ();
 
     /// Action: asks each of these functions for the address of an implementation, and writes it down: where, and the
     /// function.

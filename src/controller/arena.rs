@@ -1,12 +1,18 @@
 //! The controller's side of the arena of thread-locals: which part of it belongs to which link.
 //!
 //! The arena is a thread-local of the executor's program, so that every thread has a copy of it at the same
-//! distance from its thread pointer. Taking and giving back are local; what is taken gets its values when the
+//! distance from its thread pointer. A link for which it has no room takes a number instead, by which its code asks the
+//! executor for a block of its own. Taking and giving back are local; what is taken gets its values when the
 //! link that took it is initialised.
+//!
+//! Invariant: what was taken is given back once: when a [`Taken`] is dropped, or by who has it
+//! [kept](Taken::keep).
+
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use super::space::Space;
 use crate::error::{Error, Result};
-use crate::limits::{PAGE_BYTES, THREAD_ARENA_BYTES_MAX};
+use crate::limits::{PAGE_BYTES, THREAD_ARENA_BYTES_MAX, THREAD_MODULES_MAX};
 
 /// The arena of one executor.
 #[derive(Debug)]
@@ -14,13 +20,69 @@ pub(super) struct Arena {
     /// How far from the thread pointer it starts; a multiple of a page.
     offset: i64,
     space: Space,
+    /// The numbers of blocks that lie elsewhere.
+    modules: Space,
 }
 
-/// A part of the arena, given back as a whole.
+/// Where the thread-locals of a link are.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub(super) struct ThreadRange {
-    start: u64,
-    bytes: u64,
+pub(super) enum ThreadPlace {
+    /// There are none.
+    #[default]
+    Nowhere,
+    /// A part of the arena.
+    Range { start: u64, bytes: u64 },
+    /// A block with this number, of which threads get copies on demand.
+    Module(u32),
+}
+
+/// A place that a link has taken; given back when dropped.
+#[derive(Debug)]
+pub(super) struct Taken<'a> {
+    arena: &'a Mutex<Arena>,
+    place: ThreadPlace,
+}
+
+impl<'a> Taken<'a> {
+    /// Takes a part of the arena of this size and alignment (of at most a page); nothing when `bytes` is 0.
+    ///
+    /// # Errors
+    ///
+    /// When the arena has no such hole.
+    pub(super) fn range(arena: &'a Mutex<Arena>, bytes: u64, alignment: u64) -> Result<Self> {
+        let place = lock(arena).take(bytes, alignment)?;
+        Ok(Self { arena, place })
+    }
+
+    /// Takes a number, and says which.
+    ///
+    /// # Errors
+    ///
+    /// When there is none left.
+    pub(super) fn module(arena: &'a Mutex<Arena>) -> Result<(Self, u32)> {
+        let number = lock(arena).take_module()?;
+        Ok((Self { arena, place: ThreadPlace::Module(number) }, number))
+    }
+
+    /// How far from the thread pointer it starts; 0 outside of the arena.
+    pub(super) fn offset(&self) -> i64 {
+        lock(self.arena).offset_of(self.place)
+    }
+
+    /// Leaves it to the caller to give it back.
+    pub(super) fn keep(mut self) -> ThreadPlace {
+        std::mem::take(&mut self.place)
+    }
+}
+
+impl Drop for Taken<'_> {
+    fn drop(&mut self) {
+        lock(self.arena).give_back(self.place);
+    }
+}
+
+fn lock(arena: &Mutex<Arena>) -> MutexGuard<'_, Arena> {
+    arena.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 impl Arena {
@@ -35,21 +97,19 @@ impl Arena {
         let is_aligned = offset.cast_unsigned().is_multiple_of(PAGE_BYTES);
         let is_near = i32::try_from(offset).is_ok();
         match size {
-            Some(size) if is_aligned && is_near => Ok(Self { offset, space: Space::new(size) }),
+            Some(size) if is_aligned && is_near => {
+                let modules = Space::new(THREAD_MODULES_MAX as u64);
+                Ok(Self { offset, space: Space::new(size), modules })
+            }
             _ => Err(Error::violation(format!(
                 "an arena of {bytes} bytes for thread-locals at {offset} from the thread pointer"
             ))),
         }
     }
 
-    /// Takes a range of this size and alignment (of at most a page); the empty one when `bytes` is 0.
-    ///
-    /// # Errors
-    ///
-    /// When the arena has no such hole.
-    pub(super) fn take(&mut self, bytes: u64, alignment: u64) -> Result<ThreadRange> {
+    fn take(&mut self, bytes: u64, alignment: u64) -> Result<ThreadPlace> {
         if bytes == 0 {
-            return Ok(ThreadRange::default());
+            return Ok(ThreadPlace::Nowhere);
         }
         if self.space.bytes() == 0 {
             return Err(Error::exhausted(format!(
@@ -60,24 +120,39 @@ impl Arena {
         let start = self.space.take(bytes, alignment).ok_or_else(|| {
             Error::exhausted(format!(
                 "{bytes} bytes of thread-locals aligned to {alignment} wanted, the largest hole of the \
-                 executor's arena of {} bytes has {}; make the largest thread-locals pointers to memory \
-                 that is allocated on first use",
+                 executor's arena of {} bytes has {}",
                 self.space.bytes(),
                 self.space.largest()
             ))
         })?;
-        Ok(ThreadRange { start, bytes })
+        Ok(ThreadPlace::Range { start, bytes })
     }
 
-    /// Gives a range back. It may be taken again at once.
-    pub(super) fn give_back(&mut self, range: ThreadRange) {
-        self.space.give_back(range.start, range.bytes);
+    fn take_module(&mut self) -> Result<u32> {
+        let number = self.modules.take(1, 1).and_then(|number| u32::try_from(number).ok());
+        number.ok_or_else(|| {
+            Error::exhausted(format!(
+                "{THREAD_MODULES_MAX} links with thread-locals outside of the executor's arena are there, and no more \
+                 are possible; clear dylibs"
+            ))
+        })
     }
 
-    /// How far from the thread pointer a range starts.
-    pub(super) fn offset_of(&self, range: ThreadRange) -> i64 {
-        // Arenas are small.
-        self.offset.wrapping_add_unsigned(range.start)
+    /// Gives a place back. It may be taken again at once.
+    pub(super) fn give_back(&mut self, place: ThreadPlace) {
+        match place {
+            ThreadPlace::Nowhere => {}
+            ThreadPlace::Range { start, bytes } => self.space.give_back(start, bytes),
+            ThreadPlace::Module(number) => self.modules.give_back(number.into(), 1),
+        }
+    }
+
+    fn offset_of(&self, place: ThreadPlace) -> i64 {
+        match place {
+            // Arenas are small.
+            ThreadPlace::Range { start, .. } => self.offset.wrapping_add_unsigned(start),
+            ThreadPlace::Nowhere | ThreadPlace::Module(_) => 0,
+        }
     }
 }
 
@@ -95,7 +170,29 @@ mod tests {
         arena.give_back(second);
         let all = arena.take(4096, 4096).expect("everything came back");
         assert_eq!(arena.offset_of(all), -8192);
-        assert_eq!(arena.take(0, 1).expect("nothing is always there"), ThreadRange::default());
+        assert_eq!(arena.take(0, 1).expect("nothing is always there"), ThreadPlace::Nowhere);
+    }
+
+    #[test]
+    fn what_is_not_kept_comes_back() {
+        let arena = Mutex::new(Arena::new(-8192, 4096).expect("possible"));
+        for round in 0..3 {
+            let taken = Taken::range(&arena, 4096, 8).expect("all of it");
+            assert_eq!(taken.offset(), -8192);
+            assert!(Taken::range(&arena, 1, 1).expect_err("full").is_exhausted());
+            let (module, number) = Taken::module(&arena).expect("a number");
+            assert_eq!((number, module.offset()), (round, 0), "those that are kept are taken");
+            drop(Taken::module(&arena).expect("another"));
+            assert_eq!(module.keep(), ThreadPlace::Module(round));
+            drop(taken);
+        }
+        for number in 0..3 {
+            lock(&arena).give_back(ThreadPlace::Module(number));
+        }
+        let all: Vec<_> = (0..THREAD_MODULES_MAX).map(|_| Taken::module(&arena)).collect();
+        assert!(all.iter().all(Result::is_ok));
+        let error = Taken::module(&arena).expect_err("one too many");
+        assert!(error.is_exhausted() && error.to_string().contains("4096"), "{error}");
     }
 
     #[test]
@@ -105,7 +202,7 @@ mod tests {
         let error = arena.take(97, 1).expect_err("too much");
         let text = error.to_string();
         assert!(error.is_exhausted(), "{text}");
-        assert!(["97", "4096", " 96;"].iter().all(|number| text.contains(number)), "{text}");
+        assert!(["97", "4096", " 96"].iter().all(|number| text.contains(number)), "{text}");
         let error = Arena::new(0, 0).expect("none").take(1, 1).expect_err("there is none");
         assert!(error.to_string().contains("dlopen"), "{error}");
     }

@@ -5,16 +5,18 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use super::allocation::InFlight;
-use super::arena::{Arena, ThreadRange};
+use super::arena::{Taken, ThreadPlace};
 use super::session::Shared;
 use crate::call::contract::{
     Action, DylibLookup, Found, FramesDeregister, FramesRegister, IndirectResolve, NamesDeregister,
     NamesRegister, Placement, ProgramDeregister, ProgramInitialize, ProgramMain, ProgramRegister,
-    Remote, ThreadInitialize, ThreadLookup, Wanted,
+    Remote, ThreadBlockDeregister, ThreadBlockRegister, ThreadInitialize, ThreadLookup, Wanted,
 };
 use crate::error::{Error, Result};
 use crate::limits::LOW_ADDRESS_END;
-use crate::link::{Archive, Definition, External, Image, LinkGraph, ObjectFile, SymbolTable};
+use crate::link::{
+    Archive, Definition, External, Image, Layout, LinkGraph, ObjectFile, SymbolTable, ThreadBlock,
+};
 use crate::sps::{self, Bytes, Encode};
 use crate::{ExecutorAddr, Prot};
 
@@ -55,7 +57,7 @@ struct State {
 struct Linked {
     /// The number of its finalized memory.
     memory: ExecutorAddr,
-    threads: ThreadRange,
+    threads: ThreadPlace,
     symbols: Arc<SymbolTable>,
 }
 
@@ -214,7 +216,8 @@ impl Dylib {
         let outcome = self.shared.deallocate(state.linked.iter().map(|one| one.memory));
         for linked in &state.linked {
             self.shared.forget(&linked.symbols);
-            self.lock_arena().give_back(linked.threads);
+            let mut arena = self.shared.arena.lock().unwrap_or_else(PoisonError::into_inner);
+            arena.give_back(linked.threads);
         }
         outcome
     }
@@ -239,15 +242,15 @@ impl Dylib {
         report.transfer += started.elapsed();
 
         let started = Instant::now();
-        let layout = graph.layout()?;
+        let functions = self.shared.thread_functions();
+        if let Some([address, descriptor]) = functions {
+            graph.define_thread_functions(address, descriptor)?;
+        }
+        let (layout, threads) = self.place_threads(graph.layout()?, functions.is_some())?;
         let bytes = layout.bytes();
         let mut memory = InFlight::new(&self.shared, placement, bytes)?;
         let starts = Prot::ALL.map(|prot| memory.range(prot).start);
-        let (thread_bytes, thread_alignment) = layout.thread_bytes();
-        let threads = self.lock_arena().take(thread_bytes, thread_alignment)?;
-        let thread_offset = self.lock_arena().offset_of(threads);
-        let image = layout.fixup(starts, thread_offset);
-        let image = image.inspect_err(|_| self.lock_arena().give_back(threads))?;
+        let image = layout.fixup(starts, threads.offset())?;
         report.link += started.elapsed();
 
         let started = Instant::now();
@@ -268,8 +271,23 @@ impl Dylib {
             state.symbols.insert(name.to_string(), *definition);
         }
         state.placement = placement;
-        state.linked.push(Linked { memory, threads, symbols });
+        state.linked.push(Linked { memory, threads: threads.keep(), symbols });
         Ok(report)
+    }
+
+    /// Takes a place for the thread-locals of a link: in the arena, or outside when that is full and the executor has
+    /// the functions by which code finds them there.
+    fn place_threads(&self, layout: Layout, can_be_outside: bool) -> Result<(Layout, Taken<'_>)> {
+        let arena = &self.shared.arena;
+        let (bytes, alignment) = layout.thread_bytes();
+        let full = match Taken::range(arena, bytes, alignment) {
+            Err(error) if error.is_exhausted() && can_be_outside => error,
+            taken => return Ok((layout, taken?)),
+        };
+        let (threads, module) = Taken::module(arena)?;
+        let layout = layout.with_dynamic_threads(module);
+        let layout = layout.map_err(|why| Error::exhausted(format!("{full}, and {why}")))?;
+        Ok((layout, threads))
     }
 
     fn pull_archives(&self, graph: &mut LinkGraph, archives: &[Archive]) -> Result<usize> {
@@ -317,7 +335,7 @@ impl Dylib {
         for ((name, required, _), found) in wanted.into_iter().zip(found) {
             match found {
                 Some((address, callable)) => {
-                    graph.define_external(&name, External { address, callable, thread: false });
+                    graph.define_external(&name, External { callable, ..External::from(address) });
                 }
                 None if required => missing.push(name),
                 None => {}
@@ -369,7 +387,7 @@ impl Dylib {
         for (name, distance) in query.0.iter().zip(found) {
             if let Some(distance) = distance {
                 let address = ExecutorAddr::new(distance.cast_unsigned());
-                graph.define_external(name, External { address, callable: false, thread: true });
+                graph.define_external(name, External { thread: true, ..External::from(address) });
             }
         }
         Ok(())
@@ -395,8 +413,7 @@ impl Dylib {
             actions.push((register, self.action::<NamesDeregister>(&(code,))?));
         }
         if let Some(threads) = image.threads {
-            let initialize = (threads.offset, threads.initial, threads.bytes);
-            actions.push((self.action::<ThreadInitialize>(&initialize)?, Action::default()));
+            actions.push(self.thread_actions(&threads)?);
         }
         if !image.indirect.is_empty() {
             let functions = image.indirect.iter().map(|one| (one.slot, one.resolver)).collect();
@@ -405,7 +422,11 @@ impl Dylib {
         if let Some(handle) = image.symbols.address_of(HANDLE) {
             state.handle = handle;
         }
-        if image.init.is_some() || image.fini.is_some() || wants.exits {
+        // Handlers of the dylib run when a program is removed, and may use thread-locals that go with this link.
+        let has_code = memory.range(Prot::Code).bytes() > 0;
+        let is_dynamic = image.threads.is_some_and(|threads| threads.module.is_some());
+        let is_last = is_dynamic && has_code;
+        if image.init.is_some() || image.fini.is_some() || wants.exits || is_last {
             if state.handle.is_null() {
                 // Nothing names the handle, so any address of the program's own will do.
                 state.handle = memory.range(Prot::Code).start;
@@ -419,6 +440,16 @@ impl Dylib {
         Ok(actions)
     }
 
+    fn thread_actions(&self, threads: &ThreadBlock) -> Result<(Action, Action)> {
+        let ThreadBlock { offset, module, initial, bytes } = *threads;
+        let Some(module) = module else {
+            let initialize = self.action::<ThreadInitialize>(&(offset, initial, bytes))?;
+            return Ok((initialize, Action::default()));
+        };
+        let register = self.action::<ThreadBlockRegister>(&(module, initial, bytes))?;
+        Ok((register, self.action::<ThreadBlockDeregister>(&(module,))?))
+    }
+
     fn action<R: Remote>(&self, args: &R::Args) -> Result<Action>
     where
         R::Args: Encode,
@@ -428,9 +459,5 @@ impl Dylib {
 
     fn lock(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    fn lock_arena(&self) -> MutexGuard<'_, Arena> {
-        self.shared.arena.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -13,8 +13,8 @@ use super::slab::Slab;
 use super::slabs::Slabs;
 use super::supervisor::{Process, Supervisor};
 use crate::call::contract::{
-    MemoryReserve, Placement, ProcessExit, Remote, SESSION_INSTANCE, Setup, THREAD_ARENA_BYTES,
-    THREAD_ARENA_OFFSET,
+    MemoryReserve, Placement, ProcessExit, Remote, SESSION_INSTANCE, Setup, THREAD_ADDRESS,
+    THREAD_ARENA_BYTES, THREAD_ARENA_OFFSET, THREAD_DESCRIPTOR,
 };
 use crate::call::{Endpoint, Handler};
 use crate::error::{Death, Error, Result};
@@ -287,6 +287,14 @@ impl Shared {
     /// The address of a function of the contract.
     pub(super) fn function<R: Remote>(&self) -> Result<ExecutorAddr> {
         self.named(R::NAME)
+    }
+
+    /// The executor's functions for dynamic thread-locals, if it has any: the one that code calls, and the one of
+    /// descriptors.
+    pub(super) fn thread_functions(&self) -> Option<[ExecutorAddr; 2]> {
+        let [address, descriptor] =
+            [THREAD_ADDRESS, THREAD_DESCRIPTOR].map(|name| self.functions.get(name).copied());
+        Some([address?, descriptor?])
     }
 
     /// What the executor calls this session.

@@ -3,8 +3,8 @@
 //! A session (`session`) serves one controller over one lane. Its services are the native memory map (`memory`), the
 //! symbols of the process (`dylib`) and of its libraries (`loaded`, `low_data`), the unwinder's knowledge of linked code
 //! (`frames`) and the names that it finds of itself (`names`), thread-locals of linked code and the start and end of
-//! threads (`thread_locals`, `thread`, `thread_end`), and programs with `main` and exit handlers (`program`). Each
-//! implements functions of the contract by the `Serve` trait (`wrapper`).
+//! threads (`thread_locals`, `thread_blocks`, `thread_entry`, `thread_library`, `thread`, `thread_end`), and programs
+//! with `main` and exit handlers (`program`). Each implements functions of the contract by the `Serve` trait (`wrapper`).
 //!
 //! Threads: the thread that serves runs the calls that come in; a spawned executor serves on its main thread, so `main`
 //! has the process's main stack.
@@ -24,7 +24,9 @@ mod names;
 mod program;
 mod session;
 mod thread;
+mod thread_blocks;
 mod thread_end;
+mod thread_entry;
 mod thread_library;
 mod thread_locals;
 mod wrapper;

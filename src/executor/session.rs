@@ -6,6 +6,7 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use super::memory::MemoryMap;
+use super::thread_entry;
 use super::thread_locals;
 use super::wrapper::{self, Serve, offer};
 use crate::ExecutorAddr;
@@ -14,8 +15,8 @@ use crate::call::contract::{
     Action, DylibLookup, FramesDeregister, FramesRegister, IndirectResolve, MemoryDeinitialize,
     MemoryInitialize, MemoryRelease, MemoryReserve, NamesDeregister, NamesRegister, Placement,
     ProcessExit, ProgramDeregister, ProgramInitialize, ProgramMain, ProgramRegister, Region,
-    SESSION_INSTANCE, Setup, THREAD_ARENA_BYTES, THREAD_ARENA_OFFSET, ThreadInitialize,
-    ThreadLookup,
+    SESSION_INSTANCE, Setup, THREAD_ARENA_BYTES, THREAD_ARENA_OFFSET, ThreadBlockDeregister,
+    ThreadBlockRegister, ThreadInitialize, ThreadLookup,
 };
 use crate::call::{Endpoint, Handler};
 use crate::error::{Error, Result};
@@ -67,7 +68,7 @@ fn sessions() -> MutexGuard<'static, Option<HashMap<ExecutorAddr, Arc<Session>>>
 /// The first message: what this process is and offers.
 fn setup(instance: ExecutorAddr) -> Setup {
     let triple = format!("{}-unknown-linux-gnu", std::env::consts::ARCH);
-    let symbols = vec![
+    let mut symbols = vec![
         (SESSION_INSTANCE.to_owned(), instance),
         offer::<MemoryReserve>(),
         offer::<MemoryInitialize>(),
@@ -80,6 +81,8 @@ fn setup(instance: ExecutorAddr) -> Setup {
         offer::<NamesDeregister>(),
         offer::<ThreadLookup>(),
         offer::<ThreadInitialize>(),
+        offer::<ThreadBlockRegister>(),
+        offer::<ThreadBlockDeregister>(),
         offer::<IndirectResolve>(),
         offer::<ProgramRegister>(),
         offer::<ProgramDeregister>(),
@@ -91,6 +94,7 @@ fn setup(instance: ExecutorAddr) -> Setup {
     if let Some(arena) = thread_locals::arena() {
         numbers.push((THREAD_ARENA_OFFSET.to_owned(), arena.offset));
         numbers.push((THREAD_ARENA_BYTES.to_owned(), arena.bytes.cast_signed()));
+        symbols.extend(thread_entry::functions());
     }
     (triple, PAGE_BYTES, symbols, numbers)
 }

@@ -3,7 +3,8 @@
 //! The arena is itself a thread-local, of a kind that needs no code to start and none to end, so that it is part of
 //! the program's block of thread-locals, which the C library gives every thread at the same distance from its
 //! thread pointer. The controller hands ranges of it out to links; linked code reaches its thread-locals by constant
-//! distances from the thread pointer, faster than code of a shared library does.
+//! distances from the thread pointer, faster than code of a shared library does. Where it has no room is another place
+//! (see `thread_blocks`).
 //!
 //! Initial values go to three places. Threads to come copy the program's *template*, its segment of initial
 //! values: its pages are made writable once (the arena starts as ones, because a block of zeroes would not be in the

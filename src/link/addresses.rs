@@ -1,7 +1,8 @@
 //! Where everything is, once the stripes have their places.
 //!
 //! Invariant: complete; an indirect function has the address of its stub, a thread-local its offset from the thread
-//! pointer in place of an address, and a symbol without an address of its own (weak and missing, or dropped) has 0.
+//! pointer in place of an address (a dynamic one its distance from the start of its block), and a symbol without an
+//! address of its own (weak and missing, or dropped) has 0.
 
 use super::block::{Block, Rank};
 use super::edge::Range;
@@ -26,7 +27,7 @@ pub(super) struct Addresses {
     pub(super) indirect_slots: u64,
     /// For every indirect function the one that chooses it.
     pub(super) resolvers: Vec<u64>,
-    /// The offset of the block of thread-locals from the thread pointer.
+    /// The offset of the block of thread-locals from the thread pointer; 0 for dynamic ones.
     pub(super) threads: u64,
 }
 
@@ -108,6 +109,7 @@ impl Addresses {
                 _ => 0,
             },
             Target::Local { input, symbol } => self.symbols[input as usize][symbol as usize],
+            Target::Number(number) => number,
         }
     }
 

@@ -2,16 +2,17 @@
 //!
 //! Invariant: changes nothing.
 
-use super::edge::Formula;
+use super::edge::{Formula, ThreadModel};
 use super::graph::{Global, Input, LinkGraph, Resolution, Site, THREAD_BASE_NAME};
 use super::object_file::{Place, Role, Section};
 use crate::error::{Error, Result};
 
-/// Looks at every relocation that will be applied.
+/// Looks at every relocation that will be applied. `own` is the number of the graph's own block of thread-locals, if
+/// that is dynamic.
 ///
 /// # Errors
 /// Names the object, the symbol and the relocation of the first thing that cannot be linked.
-pub(super) fn refuse_what_cannot_be_linked(graph: &LinkGraph) -> Result<()> {
+pub(super) fn refuse_what_cannot_be_linked(graph: &LinkGraph, own: Option<u32>) -> Result<()> {
     let mut first = Ok(());
     graph.visit_edges(|site| {
         let Site { input, section, edge, .. } = site;
@@ -22,7 +23,8 @@ pub(super) fn refuse_what_cannot_be_linked(graph: &LinkGraph) -> Result<()> {
             (None, Place::Section(target)) => objection_to_local(input, section, target),
             _ => None,
         };
-        if let Some(what) = objection.or_else(|| objection_to_kind(graph, &site)) {
+        let objection = objection.or_else(|| objection_to_kind(graph, &site));
+        if let Some(what) = objection.or_else(|| objection_to_model(graph, &site, own)) {
             first = Err(Error::link(format!(
                 "{}: section {} offset {:#x}: {} against `{}`: {what}",
                 input.object.name(),
@@ -85,4 +87,30 @@ fn objection_to_kind(graph: &LinkGraph, site: &Site<'_>) -> Option<String> {
         )),
         _ => None,
     }
+}
+
+/// Why code or data cannot reach a thread-local where it is.
+fn objection_to_model(graph: &LinkGraph, site: &Site<'_>, own: Option<u32>) -> Option<String> {
+    let Formula::Thread(model) = site.edge.kind.formula else { return None };
+    let module = graph.module_of(site.binding(), own);
+    let what = match model {
+        ThreadModel::General
+        | ThreadModel::LocalBase
+        | ThreadModel::Descriptor
+        | ThreadModel::DescriptorCall => return None,
+        ThreadModel::LocalOffset | ThreadModel::LocalInCode if module == own => return None,
+        ThreadModel::Initial | ThreadModel::InitialEntry | ThreadModel::Exec
+            if module.is_none() =>
+        {
+            return None;
+        }
+        ThreadModel::LocalOffset | ThreadModel::LocalInCode => {
+            "this is a distance inside the link's own block of thread-locals, where the variable is not"
+        }
+        ThreadModel::Initial | ThreadModel::InitialEntry | ThreadModel::Exec => {
+            "this code wants one distance from the thread pointer in all threads, which thread-locals outside of \
+             the arena have not"
+        }
+    };
+    Some(format!("{what}; compile with -fPIC -ftls-model=global-dynamic"))
 }

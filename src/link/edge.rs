@@ -31,8 +31,9 @@ pub(super) struct EdgeKind {
 }
 
 /// What is computed. S: address of the symbol, or of the stub that stands in for it (for an indirect function
-/// always), or the offset of a thread-local from the thread pointer; A: addend; P: address of the field; G: address of the
-/// symbol's GOT entry; GOT: address of the table; L: address of the symbol, or of its stub when it is far.
+/// always), or the offset of a thread-local from the thread pointer (from the start of its block for a dynamic one); A:
+/// addend; P: address of the field; G: address of the symbol's GOT entry; GOT: address of the table; L: address of the
+/// symbol, or of its stub when it is far.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Formula {
     /// No field at all.
@@ -64,21 +65,24 @@ pub(super) enum Formula {
 /// How an access to a thread-local was compiled.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum ThreadModel {
-    /// Code that asks `__tls_get_addr` for one symbol: rewritten to use S.
+    /// Code that asks `__tls_get_addr` for one symbol: rewritten to use S, or to ask the executor.
     General,
-    /// Code that asks `__tls_get_addr` for the block of thread-locals: rewritten to use the thread pointer.
+    /// Code that asks `__tls_get_addr` for the block of thread-locals: rewritten to use the thread pointer, or to ask
+    /// the executor.
     LocalBase,
     /// S + A - offset of the block of thread-locals
     LocalOffset,
+    /// The same in code, which adds it to what `LocalBase` gave: S + A, as that is the thread pointer or the block.
+    LocalInCode,
     /// Code that loads an offset from the GOT: rewritten to use S.
     Initial,
     /// G + A - P
     InitialEntry,
     /// S + A
     Exec,
-    /// Code that loads the address of a descriptor: rewritten to use S.
+    /// Code that loads the address of a descriptor: rewritten to use S, unless there is a descriptor.
     Descriptor,
-    /// A call through a descriptor: rewritten to do nothing.
+    /// A call through a descriptor: rewritten to do nothing, unless there is one.
     DescriptorCall,
 }
 

@@ -22,7 +22,8 @@ impl Layout {
     /// Computes the image for stripes at `bases`, in the order of [`Prot::ALL`]. Each base is the start of
     /// a page. `PC`-relative code wants all three within 2 GiB of each other and of what it refers to.
     /// `thread_offset` says how far from the thread pointer every thread has its copy of the thread-locals:
-    /// a multiple of their alignment, to which the thread pointer is aligned; any when there are none.
+    /// a multiple of their alignment, to which the thread pointer is aligned; any when there are none, or when they
+    /// are dynamic.
     ///
     /// # Errors
     /// A base is not the start of a page, or a relocation cannot reach its target from there; the message
@@ -67,6 +68,8 @@ impl Layout {
                 )));
             }
         }
+        // Those of dynamic thread-locals count from the start of their block.
+        let thread_offset = if self.module.is_some() { 0 } else { thread_offset };
         let (thread_bytes, alignment) = self.thread_bytes();
         if !thread_offset.cast_unsigned().is_multiple_of(alignment) {
             return Err(Error::invalid(format!(
@@ -87,7 +90,8 @@ impl Layout {
                 let constants = bases[Prot::Constants.index()].get();
                 let at = |offset| ExecutorAddr::new(constants + offset);
                 let initial = AddrRange { start: at(threads.start), end: at(threads.stored_end) };
-                ThreadBlock { offset: thread_offset, initial, bytes: thread_bytes }
+                let (offset, module) = (thread_offset, self.module);
+                ThreadBlock { offset, module, initial, bytes: thread_bytes }
             }),
             symbols: SymbolTable::collect(self, &addresses),
             stats: LinkStats {
@@ -244,18 +248,22 @@ impl Fixer<'_> {
             Formula::FromGot => target.wrapping_add(addend).wrapping_sub(got),
             Formula::GotBaseDelta => relative(got),
             Formula::Size => self.size(symbol).wrapping_add(addend),
-            Formula::Thread(ThreadModel::Exec) => target.wrapping_add(addend),
+            Formula::Thread(ThreadModel::Exec | ThreadModel::LocalInCode) => {
+                target.wrapping_add(addend)
+            }
             Formula::Thread(ThreadModel::LocalOffset) => {
                 target.wrapping_add(addend).wrapping_sub(self.addresses.threads)
             }
             Formula::Thread(ThreadModel::InitialEntry) => relative(got + self.entry(symbol)),
             Formula::Thread(model) => {
-                let fits = Range::Signed.holds(target, 4);
-                return if fits && thread_code::rewrite(bytes, edge, model, target) {
-                    Ok(())
-                } else {
-                    Err(self.out_of_range(edge, place, target))
+                let is_done = match self.module(model, symbol) {
+                    Some(_) => self.make_dynamic(bytes, edge, model, place),
+                    None => {
+                        let fits = Range::Signed.holds(target, 4);
+                        fits && thread_code::rewrite(bytes, edge, model, target)
+                    }
                 };
+                return if is_done { Ok(()) } else { Err(self.out_of_range(edge, place, target)) };
             }
             // Refused when the object was read.
             Formula::Nothing | Formula::Dynamic => return Ok(()),
@@ -266,6 +274,31 @@ impl Fixer<'_> {
         let start = edge.offset as usize;
         x86_64::store(&mut bytes[start..start + usize::from(kind.field_bytes)], value);
         Ok(())
+    }
+
+    /// The number of the module in which code of this kind finds a thread-local, if that is dynamic.
+    fn module(&self, model: ThreadModel, symbol: u32) -> Option<u32> {
+        match model {
+            ThreadModel::LocalBase => self.layout.module,
+            _ => self.layout.graph.module_of(self.binding(symbol), self.layout.module),
+        }
+    }
+
+    /// Makes code find a dynamic thread-local; says whether it could.
+    fn make_dynamic(&self, bytes: &mut [u8], edge: &Edge, model: ThreadModel, place: u64) -> bool {
+        let Layout { tables, graph, .. } = self.layout;
+        let symbol = match model {
+            // The load in front of it has everything.
+            ThreadModel::DescriptorCall => return true,
+            ThreadModel::LocalBase => None,
+            _ => Some((edge.target, self.binding(edge.target))),
+        };
+        let Some(entry) = tables.descriptor(self.input, symbol) else { return false };
+        let descriptor = self.addresses.got + u64::from(entry) * GOT_ENTRY_BYTES;
+        // Code that uses descriptors has no stub, and needs none.
+        let stub = graph.thread_functions.and_then(|functions| tables.stub(functions.global));
+        let stub = self.addresses.stubs + stub.map_or(0, u64::from) * STUB_BYTES;
+        thread_code::make_dynamic(bytes, edge, model, place, descriptor, stub)
     }
 
     fn binding(&self, symbol: u32) -> u32 {
@@ -296,7 +329,7 @@ impl Fixer<'_> {
         let is_inside = self.is_inside(edge.target);
         let advice = match (edge.kind.formula, is_inside) {
             (Formula::Thread(_), _) => {
-                "the block of thread-locals is too far from the thread pointer"
+                "the block of thread-locals is too far from the thread pointer, or the stripes from each other"
             }
             (Formula::Absolute, true) => "recompile with -fPIC, or place the image below 2 GiB",
             (Formula::Absolute | Formula::Delta, false) => {

@@ -7,11 +7,15 @@
 //! function, however wide, means the stub, so that pointers to it are equal; only the stub itself jumps to
 //! the function, through an entry of its own.
 //!
-//! Invariant: one entry per symbol (and one for a stub that may stand in), one stub per symbol.
+//! A dynamic thread-local has a *descriptor*, three entries in a row: the executor's function for descriptors,
+//! the number of the module whose block the thread-local is in, and the distance from the start of the block.
+//! The last two are what `__tls_get_addr` takes; for the whole block the distance is 0.
+//!
+//! Invariant: one entry per symbol (and one for a stub that may stand in), one stub and one descriptor per symbol.
 
 use std::collections::HashMap;
 
-use super::edge::Formula;
+use super::edge::{Formula, ThreadModel};
 use super::graph::{External, GOT_NAME, LOCAL, LinkGraph, Resolution, Site};
 use super::object_file::Place;
 use crate::error::{Error, Result};
@@ -27,6 +31,8 @@ pub(super) struct GotPlt {
     entry_of_global: Vec<u32>,
     entry_of_local: HashMap<(u32, u32), u32>,
     stub_of_global: Vec<u32>,
+    /// The first entry of each descriptor, by what is in its last one.
+    descriptors: HashMap<Target, u32>,
 }
 
 /// A stub: a jump to a function that may be far away.
@@ -41,8 +47,8 @@ pub(super) struct Stub {
     pub(super) for_distances: bool,
 }
 
-/// A symbol as the whole graph sees it.
-#[derive(Debug, Clone, Copy)]
+/// What an entry holds: mostly the address of a symbol as the whole graph sees it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(super) enum Target {
     Global(u32),
     Local {
@@ -51,16 +57,19 @@ pub(super) enum Target {
     },
     /// What a global is outside of the graph, whatever stands in for it.
     Outside(u32),
+    /// Just this.
+    Number(u64),
 }
 
 const NONE: u32 = u32::MAX;
 
 impl GotPlt {
-    /// Walks over all relocations and makes room for what they need.
+    /// Walks over all relocations and makes room for what they need. `own` is the number of the graph's own block of
+    /// thread-locals, if that is dynamic.
     ///
     /// # Errors
-    /// There are more than 2^31 entries.
-    pub(super) fn collect(graph: &LinkGraph) -> Result<GotPlt> {
+    /// There are more than 2^31 entries, or nobody told where the functions are that find dynamic thread-locals.
+    pub(super) fn collect(graph: &LinkGraph, own: Option<u32>) -> Result<GotPlt> {
         let mut tables = GotPlt {
             entries: Vec::new(),
             stubs: Vec::new(),
@@ -68,12 +77,17 @@ impl GotPlt {
             entry_of_global: vec![NONE; graph.globals.len()],
             entry_of_local: HashMap::new(),
             stub_of_global: vec![NONE; graph.globals.len()],
+            descriptors: HashMap::new(),
         };
-        let mut count = 0_u64;
+        let (mut count, mut outcome) = (0_u64, Ok(()));
         graph.visit_edges(|site| {
             let formula = site.edge.kind.formula;
             tables.is_referred_to |= formula.needs_got();
-            if formula.needs_got_entry() {
+            if let Some((module, target, is_called)) = dynamic_thread_local(graph, own, &site) {
+                let added = tables.add_descriptor(graph, module, target, is_called);
+                outcome = std::mem::replace(&mut outcome, Ok(())).and(added);
+                count += 4;
+            } else if formula.needs_got_entry() {
                 tables.add_entry(&site);
                 count += 1;
             } else if formula == Formula::Branch && is_outside(graph, site.binding()) {
@@ -89,8 +103,15 @@ impl GotPlt {
         if count > 1 << 31 {
             return Err(Error::link(format!("{count} references to the GOT are too many")));
         }
+        outcome?;
         tables.add_entries_of_stubs();
         Ok(tables)
+    }
+
+    /// The descriptor of a symbol, as the index of its first entry; of the graph's own block when `symbol` is `None`.
+    pub(super) fn descriptor(&self, input: u32, symbol: Option<(u32, u32)>) -> Option<u32> {
+        let target = symbol.map_or(WHOLE_BLOCK, |(symbol, binding)| target(input, symbol, binding));
+        self.descriptors.get(&target).copied()
     }
 
     /// The GOT entry of the symbol that a relocation means.
@@ -109,17 +130,38 @@ impl GotPlt {
 
     fn add_entry(&mut self, site: &Site<'_>) {
         let (input, symbol) = (site.input_id, site.edge.target);
-        let (slot, target) = match site.binding() {
-            LOCAL => {
-                let slot = self.entry_of_local.entry((input, symbol)).or_insert(NONE);
-                (slot, Target::Local { input, symbol })
-            }
-            global => (&mut self.entry_of_global[global as usize], Target::Global(global)),
+        let slot = match site.binding() {
+            LOCAL => self.entry_of_local.entry((input, symbol)).or_insert(NONE),
+            global => &mut self.entry_of_global[global as usize],
         };
         if *slot == NONE {
             *slot = next(self.entries.len());
-            self.entries.push(target);
+            self.entries.push(target(input, symbol, site.binding()));
         }
+    }
+
+    /// Makes the descriptor of what is in such a module, and the stub for code that does not use descriptors.
+    fn add_descriptor(
+        &mut self,
+        graph: &LinkGraph,
+        module: u32,
+        target: Target,
+        is_called: bool,
+    ) -> Result<()> {
+        let functions = graph.thread_functions.ok_or_else(|| {
+            Error::invalid("dynamic thread-locals, and no functions that find them were defined")
+        })?;
+        let Self { descriptors, entries, .. } = self;
+        descriptors.entry(target).or_insert_with(|| {
+            let first = next(entries.len());
+            entries.push(Target::Number(functions.descriptor.get()));
+            entries.extend([Target::Number(module.into()), target]);
+            first
+        });
+        if is_called {
+            self.add_stub(functions.global);
+        }
+        Ok(())
     }
 
     /// The stub of a global, which has no entry yet when it is new.
@@ -147,6 +189,35 @@ impl GotPlt {
             }
             stub.entry = *entry;
         }
+    }
+}
+
+/// What is in the last entry of a block's own descriptor.
+const WHOLE_BLOCK: Target = Target::Number(0);
+
+/// The symbol that a relocation means.
+fn target(input: u32, symbol: u32, binding: u32) -> Target {
+    match binding {
+        LOCAL => Target::Local { input, symbol },
+        global => Target::Global(global),
+    }
+}
+
+/// For code that finds a dynamic thread-local: its module, what the last entry of its descriptor holds, and whether
+/// the code calls a function of a known name.
+fn dynamic_thread_local(
+    graph: &LinkGraph,
+    own: Option<u32>,
+    site: &Site<'_>,
+) -> Option<(u32, Target, bool)> {
+    let Formula::Thread(model) = site.edge.kind.formula else { return None };
+    let binding = site.binding();
+    let symbol = target(site.input_id, site.edge.target, binding);
+    match model {
+        ThreadModel::LocalBase => Some((own?, WHOLE_BLOCK, true)),
+        ThreadModel::General => Some((graph.module_of(binding, own)?, symbol, true)),
+        ThreadModel::Descriptor => Some((graph.module_of(binding, own)?, symbol, false)),
+        _ => None,
     }
 }
 

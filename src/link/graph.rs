@@ -30,6 +30,18 @@ pub struct LinkGraph {
     pub(super) groups: HashSet<Arc<str>>,
     /// The inputs of which definitions lost and whose sections were not looked at since.
     pub(super) losers: BTreeSet<u32>,
+    pub(super) thread_functions: Option<ThreadFunctions>,
+}
+
+/// The executor's functions for dynamic thread-locals.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct ThreadFunctions {
+    /// The one that code calls, as an index into `globals`: it has no name there that objects could mean.
+    pub(super) global: u32,
+    /// Where that is.
+    pub(super) address: ExecutorAddr,
+    /// The one that descriptors hold.
+    pub(super) descriptor: ExecutorAddr,
 }
 
 /// A name that the graph needs and does not define.
@@ -51,13 +63,16 @@ pub struct Undefined {
 /// A definition outside of the graph.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct External {
-    /// Where it is. For a thread-local its offset from the thread pointer, in two's complement.
+    /// Where it is. For a thread-local its offset from the thread pointer, in two's complement; for a dynamic one
+    /// its distance from the start of the block.
     pub address: ExecutorAddr,
     /// True for a function: when it is too far away for 32 bits, a stub stands in for it, and its address is that
     /// of the stub everywhere in the graph.
     pub callable: bool,
     /// True for a thread-local.
     pub thread: bool,
+    /// For a dynamic thread-local (see [`Layout::with_dynamic_threads`]) its block.
+    pub module: Option<u32>,
 }
 
 /// A name that the graph defines for others.
@@ -231,6 +246,44 @@ impl LinkGraph {
         global.resolution = Resolution::External(found.into());
     }
 
+    /// Tells where the functions are by which code finds dynamic thread-locals (see [`Layout::with_dynamic_threads`]):
+    /// the one that it calls with the address of two words, the number of a module and a distance in its block, and the
+    /// one that descriptors hold, whose third word is the distance. Call it before [`layout`](Self::layout), once.
+    ///
+    /// # Errors
+    /// There are 2^32 names already.
+    pub fn define_thread_functions(
+        &mut self,
+        address: ExecutorAddr,
+        descriptor: ExecutorAddr,
+    ) -> Result<()> {
+        let global = u32::try_from(self.globals.len()).ok().filter(|id| *id != LOCAL);
+        let global = global.ok_or_else(|| Error::link("more than 2^32 names in one link"))?;
+        let found = External { callable: true, ..External::from(address) };
+        self.globals.push(Global {
+            name: Arc::from(THREAD_FUNCTION_NAME),
+            resolution: Resolution::External(found),
+            hidden: true,
+            wanted: false,
+        });
+        self.thread_functions = Some(ThreadFunctions { global, address, descriptor });
+        Ok(())
+    }
+
+    /// The number of the module in which a thread-local is; `None` when it has a constant offset from the thread
+    /// pointer. `own` says where those of the graph itself are.
+    pub(super) fn module_of(&self, binding: u32, own: Option<u32>) -> Option<u32> {
+        match self.globals.get(binding as usize) {
+            None => own,
+            Some(global) => match global.resolution {
+                Resolution::Here { .. } => own,
+                Resolution::External(found) => found.module,
+                Resolution::None if *global.name == *THREAD_BASE_NAME => own,
+                Resolution::None | Resolution::Common { .. } => None,
+            },
+        }
+    }
+
     /// True when some code or data holds addresses in 32 bits (`-fno-pic` code does), so that the image
     /// has to lie below 2 GiB.
     #[must_use]
@@ -252,13 +305,13 @@ impl LinkGraph {
     /// that cannot be linked.
     pub fn layout(mut self) -> Result<Layout> {
         self.drop_overridden();
-        check::refuse_what_cannot_be_linked(&self)?;
+        check::refuse_what_cannot_be_linked(&self, None)?;
         let missing = self.undefined().into_iter().filter(|need| !need.weak);
         let missing: Vec<String> = missing.map(|need| need.name.to_string()).collect();
         if !missing.is_empty() {
             return Err(Error::symbols_not_found(missing));
         }
-        Layout::new(self)
+        Layout::new(self, None)
     }
 
     pub(super) fn global(&self, name: &str) -> Option<&Global> {
@@ -320,14 +373,14 @@ impl LinkGraph {
 
 impl From<ExecutorAddr> for External {
     fn from(address: ExecutorAddr) -> Self {
-        Self { address, callable: false, thread: false }
+        Self { address, callable: false, thread: false, module: None }
     }
 }
 
 impl From<&Definition> for External {
     fn from(definition: &Definition) -> Self {
-        let Definition { address, callable, thread, .. } = *definition;
-        Self { address, callable, thread }
+        let Definition { address, callable, thread, module, .. } = *definition;
+        Self { address, callable, thread, module }
     }
 }
 
@@ -378,6 +431,9 @@ pub(super) const GOT_NAME: &str = "_GLOBAL_OFFSET_TABLE_";
 
 /// The name of the block of thread-locals in code that uses descriptors.
 pub(super) const THREAD_BASE_NAME: &str = "_TLS_MODULE_BASE_";
+
+/// What the stub of the executor's function for dynamic thread-locals is called in backtraces.
+const THREAD_FUNCTION_NAME: &str = "farcall_thread_address";
 
 /// The name whose address identifies this link to `__cxa_atexit`.
 pub(super) const DSO_HANDLE_NAME: &str = "__dso_handle";

@@ -32,8 +32,10 @@ pub struct Image {
 /// The thread-locals of an image, of which every thread has a copy.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ThreadBlock {
-    /// Where a thread's copy starts, from its thread pointer.
+    /// Where a thread's copy starts, from its thread pointer; 0 for dynamic ones.
     pub offset: i64,
+    /// For dynamic thread-locals the number by which code asks for the block.
+    pub module: Option<u32>,
     /// The initial values, among the image's constants; possibly none.
     pub initial: AddrRange,
     /// The size of a copy. What has no initial value is zero.

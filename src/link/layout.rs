@@ -6,6 +6,7 @@ use std::collections::HashMap;
 use std::fmt;
 
 use super::block::{self, Block, Content, Rank};
+use super::check;
 use super::got_plt::GotPlt;
 use super::graph::{GOT_NAME, LinkGraph, Resolution, section_bound};
 use super::indirect::IndirectFunctions;
@@ -28,6 +29,8 @@ pub struct Layout {
     pub(super) stored_bytes: [u64; 3],
     /// The thread-locals, if there are any.
     pub(super) threads: Option<Threads>,
+    /// The number of their block, if they are dynamic.
+    pub(super) module: Option<u32>,
 }
 
 /// The block of thread-locals of which every thread has a copy. Its initial values lie among the constants.
@@ -46,8 +49,8 @@ pub(super) struct Threads {
 pub(super) const NO_BLOCK: u32 = u32::MAX;
 
 impl Layout {
-    pub(super) fn new(graph: LinkGraph) -> Result<Layout> {
-        let tables = GotPlt::collect(&graph)?;
+    pub(super) fn new(graph: LinkGraph, module: Option<u32>) -> Result<Layout> {
+        let tables = GotPlt::collect(&graph, module)?;
         let indirect = IndirectFunctions::collect(&graph);
         let mut blocks = block::collect(&graph, &tables, &indirect)?;
         let Placement { bytes, stored_bytes, threads } = place(&mut blocks)?;
@@ -62,7 +65,22 @@ impl Layout {
             bytes,
             stored_bytes,
             threads,
+            module,
         })
+    }
+
+    /// The same link with *dynamic* thread-locals, for an executor that has no room for them at a constant
+    /// distance from the thread pointer. Code asks the executor for the address of each of them, and a thread gets
+    /// its copy of the block when it asks first. `module` is the number by which the executor will know the
+    /// block. All sections of a link share one block, so all code of the link that reaches it has to be of such a
+    /// kind: general dynamic, local dynamic, or by descriptors.
+    ///
+    /// # Errors
+    /// The message names code that wants constant distances, and how to compile it; or
+    /// [`LinkGraph::define_thread_functions`] was not called.
+    pub fn with_dynamic_threads(self, module: u32) -> Result<Layout> {
+        check::refuse_what_cannot_be_linked(&self.graph, Some(module))?;
+        Layout::new(self.graph, Some(module))
     }
 
     /// How many bytes each stripe takes, in the order of [`Prot::ALL`], zero fill included.

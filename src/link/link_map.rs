@@ -27,8 +27,13 @@ pub(super) struct LinkMap<'a> {
     pub(super) stubs: Range<u64>,
     /// The stubs of indirect functions, and the slots they jump through.
     pub(super) indirect: [Range<u64>; 2],
-    /// Where the initial values of the thread-locals are, and how far from the thread pointer their copies.
+    /// Where the initial values of the thread-locals are, and how far from the thread pointer their copies; 0 for
+    /// dynamic ones.
     pub(super) threads: Option<(u64, u64)>,
+    /// The number of the block of thread-locals, if they are dynamic.
+    pub(super) module: Option<u32>,
+    /// The functions that find dynamic thread-locals: the one that code calls, and the one in descriptors.
+    pub(super) thread_functions: Option<(u64, u64)>,
 }
 
 /// A name from outside.
@@ -67,20 +72,23 @@ impl<'a> LinkMap<'a> {
             let sections = blocks.iter().map(address).collect();
             MappedInput { object: &input.object, sections, indirect }
         });
-        let external = |(global, meant): (&'a Global, &u64)| match global.resolution {
+        let functions = layout.graph.thread_functions;
+        // That one is no name.
+        let is_name = |(id, _): &(u32, _)| functions.is_none_or(|one| one.global != *id);
+        let external = |(_, (global, meant)): (u32, (&'a Global, &u64))| match global.resolution {
             Resolution::External(found) => {
                 Some((&*global.name, MappedExternal { found, meant: *meant }))
             }
             _ => None,
         };
-        let globals = layout.graph.globals.iter().zip(&addresses.globals);
+        let globals = (0..).zip(layout.graph.globals.iter().zip(&addresses.globals));
         let table = |start: u64, entries: usize, entry_bytes: u64| {
             start..start.wrapping_add(entries as u64 * entry_bytes)
         };
         LinkMap {
             bases,
             inputs: inputs.collect(),
-            externals: globals.filter_map(external).collect(),
+            externals: globals.filter(is_name).filter_map(external).collect(),
             rooms: rooms(layout, addresses),
             got: table(addresses.got, layout.tables.entries.len(), GOT_ENTRY_BYTES),
             stubs: table(addresses.stubs, layout.tables.stubs.len(), STUB_BYTES),
@@ -91,6 +99,8 @@ impl<'a> LinkMap<'a> {
             threads: layout.threads.map(|threads| {
                 (bases[Prot::Constants.index()].wrapping_add(threads.start), addresses.threads)
             }),
+            module: layout.module,
+            thread_functions: functions.map(|one| (one.address.get(), one.descriptor.get())),
         }
     }
 }

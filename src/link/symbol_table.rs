@@ -29,7 +29,8 @@ pub struct SymbolTable {
 /// A definition that others may use.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Definition {
-    /// Where it is. For a thread-local its offset from the thread pointer, in two's complement.
+    /// Where it is. For a thread-local its offset from the thread pointer, in two's complement; for a dynamic one
+    /// its distance from the start of the block.
     pub address: ExecutorAddr,
     /// The size its object claims; may be 0.
     pub bytes: u64,
@@ -37,6 +38,8 @@ pub struct Definition {
     pub callable: bool,
     /// True for thread-locals.
     pub thread: bool,
+    /// For dynamic thread-locals the number of their block.
+    pub module: Option<u32>,
     /// True when a definition elsewhere may take its place.
     pub weak: bool,
 }
@@ -119,7 +122,8 @@ impl SymbolTable {
                 Resolution::None | Resolution::External(_) => continue,
             };
             if !global.hidden {
-                let definition = Definition { address, bytes, callable, thread, weak };
+                let module = layout.module.filter(|_| thread);
+                let definition = Definition { address, bytes, callable, thread, module, weak };
                 self.definitions.insert(Arc::clone(&global.name), definition);
             }
         }

@@ -10,7 +10,7 @@
 //! - *initial exec*: a load of the offset from the GOT (`GOTTPOFF`),
 //! - *local exec*: the offset itself (`TPOFF`).
 //!
-//! A link knows all its offsets, so the first four are rewritten as the fifth. The processor supplement fixes
+//! A link mostly knows all its offsets, so the first four are rewritten as the fifth. The processor supplement fixes
 //! their instructions byte by byte to make that possible; in this table `x` stands for the offset:
 //!
 //! | code | becomes |
@@ -25,10 +25,21 @@
 //! pointer in the second row, so that a distance inside the block becomes an offset from the thread pointer
 //! as well, wherever code uses it; `_TLS_MODULE_BASE_`, its name among descriptors, has the offset 0.
 //!
+//! Thread-locals that are *dynamic* have no such offset, but a descriptor in the GOT (see `got_plt`). Code of the first
+//! two kinds then calls a stub of the executor's function with the last two words of that, code of the third stays as
+//! it is, and the last two cannot be linked; distances inside the block are what they say. In this table `d` is the
+//! descriptor and `f` the stub:
+//!
+//! | code | becomes |
+//! |---|---|
+//! | `lea x@tlsgd(%rip),%rdi; call __tls_get_addr` | `lea d+8(%rip),%rdi; call f` |
+//! | `lea x@tlsld(%rip),%rdi; call __tls_get_addr` | the same |
+//! | `lea x@tlsdesc(%rip),%rax`, `call *x@tlscall(%rax)` | `lea d(%rip),%rax`, `call *(%rax)` |
+//!
 //! Invariant: code is rewritten as a whole or not at all, and never grows.
 
 use super::edge::{Edge, EdgeKind, Formula, Range, ThreadModel};
-use super::x86_64::store;
+use super::x86_64::{GOT_ENTRY_BYTES, store};
 
 /// A sequence of code that ends with a call of `__tls_get_addr`.
 struct Form {
@@ -41,6 +52,8 @@ struct Form {
     to: &'static [u8],
     /// Where in that the offset goes.
     offset: Option<usize>,
+    /// What the call becomes when the thread-local is dynamic, as long as before.
+    dynamic_call: &'static [u8],
 }
 
 static FORMS: [Form; 10] = [
@@ -98,14 +111,22 @@ const LOCAL_LARGE: &[u8] = &[
     0, 0, 0,
 ];
 
+/// `call 0`, as long as the calls that it replaces, of which the longest are followed by a no-operation.
+const DYNAMIC_CALLS: [&[u8]; 4] = [
+    &[0xe8, 0, 0, 0, 0],
+    &[0x67, 0xe8, 0, 0, 0, 0],
+    &[0x66, 0x66, 0x48, 0xe8, 0, 0, 0, 0],
+    &[0xe8, 0, 0, 0, 0, 0x66, 0x2e, 0x0f, 0x1f, 0x84, 0, 0, 0, 0, 0],
+];
+
 /// What a load of the offset is when it is not one of the two instructions that can be rewritten.
 static INITIAL_ENTRY: EdgeKind =
     variant(22, "R_X86_64_GOTTPOFF", ThreadModel::InitialEntry, 4, Range::Signed);
 
 /// What distances inside the block are in code, by the size of their field.
 static DISTANCES_IN_CODE: [EdgeKind; 2] = [
-    variant(21, "R_X86_64_DTPOFF32", ThreadModel::Exec, 4, Range::Signed),
-    variant(17, "R_X86_64_DTPOFF64", ThreadModel::Exec, 8, Range::Any),
+    variant(21, "R_X86_64_DTPOFF32", ThreadModel::LocalInCode, 4, Range::Signed),
+    variant(17, "R_X86_64_DTPOFF64", ThreadModel::LocalInCode, 8, Range::Any),
 ];
 
 /// The size of the field in a load.
@@ -170,6 +191,41 @@ pub(super) fn rewrite(code: &mut [u8], edge: &Edge, model: ThreadModel, offset: 
     }
     let bytes = &bytes[..if model == ThreadModel::DescriptorCall { 2 } else { 7 }];
     code[start..start + bytes.len()].copy_from_slice(bytes);
+    true
+}
+
+/// Makes the code around such an edge find a dynamic thread-local, whose descriptor is at `descriptor`. `place` is the
+/// address of the edge's field, and `stub` that of the stub of the executor's function. Says whether it could.
+pub(super) fn make_dynamic(
+    code: &mut [u8],
+    edge: &Edge,
+    model: ThreadModel,
+    place: u64,
+    descriptor: u64,
+    stub: u64,
+) -> bool {
+    let end_of_field = place.wrapping_add(FIELD_BYTES as u64);
+    let field = edge.offset as usize;
+    if let Some((form, start)) = form_of(code, edge, model) {
+        let call_start = start + form.load.len();
+        let opcode = form.dynamic_call.iter().position(|byte| *byte == 0xe8).unwrap_or(0);
+        let call_field = call_start + opcode + 1;
+        let end_of_call = place.wrapping_add((call_field + FIELD_BYTES - field) as u64);
+        let arguments = descriptor.wrapping_add(GOT_ENTRY_BYTES).wrapping_sub(end_of_field);
+        let distance = stub.wrapping_sub(end_of_call);
+        if !Range::Signed.holds(arguments, 4) || !Range::Signed.holds(distance, 4) {
+            return false;
+        }
+        code[call_start..call_start + form.dynamic_call.len()].copy_from_slice(form.dynamic_call);
+        store(&mut code[field..field + FIELD_BYTES], arguments);
+        store(&mut code[call_field..call_field + FIELD_BYTES], distance);
+        return true;
+    }
+    let distance = descriptor.wrapping_sub(end_of_field);
+    if instruction(code, edge, model).is_none() || !Range::Signed.holds(distance, 4) {
+        return false;
+    }
+    store(&mut code[field..field + FIELD_BYTES], distance);
     true
 }
 
@@ -238,12 +294,23 @@ fn instruction(code: &[u8], edge: &Edge, model: ThreadModel) -> Option<(usize, [
 
 const fn general(load: &'static [u16], call: &'static [u16], to: &'static [u8]) -> Form {
     assert!(load.len() + call.len() == to.len());
-    Form { model: ThreadModel::General, load, call, to, offset: Some(GENERAL_OFFSET) }
+    let (model, offset) = (ThreadModel::General, Some(GENERAL_OFFSET));
+    Form { model, load, call, to, offset, dynamic_call: dynamic_call(call.len()) }
 }
 
 const fn local(load: &'static [u16], call: &'static [u16], to: &'static [u8]) -> Form {
     assert!(load.len() + call.len() == to.len());
-    Form { model: ThreadModel::LocalBase, load, call, to, offset: None }
+    let (model, offset) = (ThreadModel::LocalBase, None);
+    Form { model, load, call, to, offset, dynamic_call: dynamic_call(call.len()) }
+}
+
+/// The call of this length.
+const fn dynamic_call(bytes: usize) -> &'static [u8] {
+    let mut at = 0;
+    while DYNAMIC_CALLS[at].len() != bytes {
+        at += 1;
+    }
+    DYNAMIC_CALLS[at]
 }
 
 const fn variant(

@@ -34,6 +34,39 @@ pub(crate) fn serialize() {
     }
 }
 
+/// Which components of its extended state the processor has to save so that compiled code may run in between, as a
+/// bit mask for `xsave`, and how many bytes that takes. The mask is 0 where there is `fxsave` only.
+#[cfg(target_arch = "x86_64")]
+pub(crate) fn extended_state() -> (u64, u64) {
+    use std::arch::x86_64::{__cpuid, __cpuid_count};
+    const HAS_XSAVE: u32 = 1 << 27;
+    /// x87, SSE, AVX, AVX-512, APX. What else there is (tiles, protection keys) no function uses unasked.
+    const COMPONENTS: u64 = 0b111 | 0b111 << 5 | 1 << 19;
+    /// The part that is the same everywhere: x87 and SSE, and the header of `xsave`.
+    const LEGACY_BYTES: u64 = 512;
+    const HEADER_BYTES: u64 = 64;
+    if __cpuid(1).ecx & HAS_XSAVE == 0 {
+        return (0, LEGACY_BYTES);
+    }
+    let (low, high): (u32, u32);
+    // SAFETY: the system has switched on `xsave`, and with it this instruction, which reads a register.
+    unsafe {
+        std::arch::asm!(
+            "xgetbv",
+            in("ecx") 0,
+            out("eax") low,
+            out("edx") high,
+            options(nomem, nostack, preserves_flags)
+        );
+    }
+    let mask = (u64::from(high) << 32 | u64::from(low)) & COMPONENTS;
+    let others = (2..64_u32).filter(|component| mask >> component & 1 == 1).map(|component| {
+        let found = __cpuid_count(0xd, component);
+        u64::from(found.eax) + u64::from(found.ebx)
+    });
+    (mask, others.max().unwrap_or(0).max(LEGACY_BYTES + HEADER_BYTES))
+}
+
 /// Begins to fetch what is at `address` of this process, code or data. A hint: an address that is not mapped is ignored.
 #[inline]
 pub(crate) fn prefetch(address: u64) {

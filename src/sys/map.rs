@@ -141,6 +141,35 @@ pub(crate) unsafe fn make_writable(start: u64, bytes: u64) -> Result<()> {
     unsafe { mprotect(at, size, ProtFlags::PROT_READ | ProtFlags::PROT_WRITE) }.map_err(during)
 }
 
+/// Maps whole pages of zeroes, at least `bytes` bytes, that are this process's own; a forked child has a copy. Returns
+/// their address. Allocates nothing unless it fails, and may be called in a signal handler.
+///
+/// # Errors
+///
+/// When memory or address space runs out, or `bytes` is 0.
+pub(crate) fn zeroes(bytes: u64) -> Result<u64> {
+    let during = |errno| Error::os(format!("mapping {bytes} bytes"), errno);
+    let size = size_of_map(bytes).map_err(during)?;
+    let protection = ProtFlags::PROT_READ | ProtFlags::PROT_WRITE;
+    // SAFETY: an anonymous mapping at an address of the kernel's choice replaces nothing.
+    let start = unsafe { mmap_anonymous(None, size, protection, MapFlags::MAP_PRIVATE) };
+    Ok(start.map_err(during)?.as_ptr() as u64)
+}
+
+/// Gives back what [`zeroes`] has mapped.
+///
+/// # Safety
+///
+/// The address and the size must be those of one such mapping, which nobody uses any more.
+pub(crate) unsafe fn unmap(start: u64, bytes: u64) {
+    let start = usize::try_from(start).ok().and_then(NonZeroUsize::new);
+    if let (Some(start), Ok(size)) = (start, size_of_map(bytes)) {
+        let start = NonNull::<std::ffi::c_void>::without_provenance(start);
+        // SAFETY: the caller vouches for the range.
+        let _ = unsafe { munmap(start, size.get()) };
+    }
+}
+
 /// The size of a mapping, which is not 0.
 fn size_of_map(bytes: u64) -> std::result::Result<NonZeroUsize, Errno> {
     usize::try_from(bytes).ok().and_then(NonZeroUsize::new).ok_or(Errno::EINVAL)

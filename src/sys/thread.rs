@@ -49,6 +49,38 @@ pub(crate) fn numbers() -> Result<Vec<i32>> {
     Ok(numbers)
 }
 
+/// Keeps signals from the calling thread as long as it lives.
+#[derive(Debug)]
+pub(crate) struct Undisturbed {
+    /// The signals that were blocked before.
+    old: libc::sigset_t,
+    /// It belongs to the thread that made it.
+    _not_send: std::marker::PhantomData<*const ()>,
+}
+
+impl Undisturbed {
+    pub(crate) fn new() -> Self {
+        let mut all = std::mem::MaybeUninit::<libc::sigset_t>::uninit();
+        // SAFETY: fills the set.
+        unsafe { libc::sigfillset(all.as_mut_ptr()) };
+        let mut old = all;
+        // SAFETY: one set is read, and the other, of the same type, is written.
+        unsafe { libc::pthread_sigmask(libc::SIG_BLOCK, all.as_ptr(), old.as_mut_ptr()) };
+        // SAFETY: it was full already, and is the thread's old set now.
+        let old = unsafe { old.assume_init() };
+        Self { old, _not_send: std::marker::PhantomData }
+    }
+}
+
+impl Drop for Undisturbed {
+    fn drop(&mut self) {
+        // SAFETY: the set is the one that the thread had.
+        unsafe {
+            libc::pthread_sigmask(libc::SIG_SETMASK, &raw const self.old, std::ptr::null_mut())
+        };
+    }
+}
+
 /// Where a thread of this process has told the kernel that its list of robust locks is: in its C library's record
 /// of it, at the same distance from the thread pointer in all threads. 0 when it has not told, or is about to end;
 /// `None` when it has ended.

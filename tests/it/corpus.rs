@@ -72,10 +72,15 @@ impl Build<'_> {
 /// All the builds of the matrix that this machine can do.
 pub(crate) fn matrix() -> Vec<Build<'static>> {
     let mut builds = MATRIX.to_vec();
-    if Command::new("clang").arg("--version").output().is_ok_and(|output| output.status.success()) {
+    if has_clang() {
         builds.extend(MATRIX_OF_CLANG);
     }
     builds
+}
+
+/// True where clang is installed.
+pub(crate) fn has_clang() -> bool {
+    Command::new("clang").arg("--version").output().is_ok_and(|output| output.status.success())
 }
 
 /// A file of `tests/sources`.

@@ -10,7 +10,7 @@ use farcall::controller::{Controller, Dylib, Launch};
 use farcall::link::{Archive, ObjectFile};
 
 use crate::command::native;
-use crate::corpus::{self, LOW, PLAIN};
+use crate::corpus::{self, LOW, PLAIN, gcc};
 use crate::process::run_to_end;
 use crate::programs::{self, Compiled};
 
@@ -22,20 +22,24 @@ const SLACK_BYTES: u64 = 512 << 10;
 
 /// What a process holds, as the kernel counts it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd)]
-struct Held {
-    resident_bytes: u64,
-    mappings: usize,
+pub(crate) struct Held {
+    pub(crate) resident_bytes: u64,
+    pub(crate) mapped_bytes: u64,
+    pub(crate) mappings: usize,
     descriptors: usize,
     threads: usize,
 }
 
 impl Held {
-    fn of(pid: i32) -> Self {
+    pub(crate) fn of(pid: i32) -> Self {
         let read = |name| fs::read_to_string(format!("/proc/{pid}/{name}")).expect("it runs");
         let count = |name| fs::read_dir(format!("/proc/{pid}/{name}")).expect("it runs").count();
-        let resident = read("statm").split(' ').nth(1).and_then(|pages| pages.parse::<u64>().ok());
+        let pages =
+            |at| read("statm").split(' ').nth(at).and_then(|pages| pages.parse::<u64>().ok());
+        let bytes = |at| pages(at).expect("a number of pages") * 4096;
         Self {
-            resident_bytes: resident.expect("a number of pages") * 4096,
+            resident_bytes: bytes(1),
+            mapped_bytes: bytes(0),
             mappings: read("maps").lines().count(),
             descriptors: count("fd"),
             threads: count("task"),
@@ -185,6 +189,18 @@ fn exceptions_and_thread_locals() {
     let sources = ["tls_objects_a.cpp", "tls_objects_b.cpp"];
     let files = sources.map(|name| corpus::object(name, PLAIN)).to_vec();
     reload(&Compiled { files, libraries: &["stdc++"], is_low: false }, &[], 3, 0);
+}
+
+#[test]
+fn thread_locals_outside_of_the_arena() {
+    for dialect in [&["-O2", "-fPIC"][..], &["-O2", "-fPIC", "-mtls-dialect=gnu2"]] {
+        let sources = ["tls_large.c", "tls_large_other.c"];
+        let files = sources.map(|name| corpus::object(name, gcc(dialect))).to_vec();
+        reload(&Compiled { files, libraries: &[], is_low: false }, &[], 5, 0);
+        let sources = ["tls_objects_a.cpp", "tls_objects_b.cpp", "tls_filler.c"];
+        let files = sources.map(|name| corpus::object(name, gcc(dialect))).to_vec();
+        reload(&Compiled { files, libraries: &["stdc++"], is_low: false }, &[], 3, 0);
+    }
 }
 
 #[test]

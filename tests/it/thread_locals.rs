@@ -8,8 +8,9 @@ use farcall::controller::{Controller, Dylib, Launch};
 use farcall::link::ObjectFile;
 
 use crate::command::{assert_same, farcall_run, native, program, same_as_native};
-use crate::corpus::{self, Build, LOW, PLAIN, gcc, matrix};
+use crate::corpus::{self, Build, LOW, PLAIN, clang, gcc, matrix};
 use crate::process::run_to_end;
+use crate::reload::Held;
 
 /// The ways to reach thread-locals that compilers know, with the instructions for each.
 const MODELS: [Build<'static>; 11] = [
@@ -90,6 +91,79 @@ fn those_of_a_shared_library() {
     }
 }
 
+/// Code that a library could have, so that its thread-locals may lie outside of the arena.
+const LIBRARY: [Build<'static>; 10] = [
+    clang(&["-O0", "-fPIC"]),
+    clang(&["-O2", "-fPIC"]),
+    gcc(&["-O2", "-fPIC"]),
+    gcc(&["-O0", "-fPIC"]),
+    gcc(&["-O2", "-fPIC", "-mtls-dialect=gnu2"]),
+    gcc(&["-O0", "-fPIC", "-mtls-dialect=gnu2"]),
+    gcc(&["-O2", "-fPIC", "-fno-plt"]),
+    gcc(&["-O2", "-fPIC", "-ftls-model=local-dynamic"]),
+    gcc(&["-O2", "-fPIC", "-ftls-model=local-dynamic", "-mtls-dialect=gnu2"]),
+    gcc(&["-O2", "-fPIC", "-mcmodel=large"]),
+];
+
+/// Those of them that this machine can do.
+fn library() -> &'static [Build<'static>] {
+    if corpus::has_clang() { &LIBRARY } else { &LIBRARY[2..] }
+}
+
+#[test]
+fn more_than_the_arena_has() {
+    let sources = ["tls_large.c", "tls_large_other.c"];
+    same_as_native(&program(&sources, &[]), library());
+    same_as_native(&program(&["tls_large_other.c", "tls_large.c"], &[]), &library()[..2]);
+    same_as_native(&program(&["tls.c", "tls_filler.c"], &[]), library());
+    let sources = ["tls_variables_a.c", "tls_variables_b.c", "tls_filler.c"];
+    same_as_native(&program(&sources, &[]), library());
+}
+
+#[test]
+fn objects_outside_of_the_arena() {
+    let sources = ["tls_objects_a.cpp", "tls_objects_b.cpp", "tls_filler.c"];
+    same_as_native(&program(&sources, CXX), library());
+    same_as_native(&program(&["once.cpp", "tls_filler.c"], CXX), &library()[..4]);
+    let filler = corpus::object("tls_filler.c", gcc(&["-fPIC"]));
+    let archive = corpus::rust_archive("std_threads.rs", &["-Copt-level=2"]);
+    let inputs = [corpus::object("rust_main.c", gcc(&["-fPIC"])), filler, archive];
+    let executable = corpus::executable(&inputs, &[], PLAIN);
+    let reference = run_to_end(native(&executable, &[]), b"");
+    assert_eq!(reference.status, 11, "{reference}");
+    assert_same("std_threads.rs", &reference, &run_to_end(farcall_run(&inputs, &[]), b""));
+}
+
+#[test]
+fn code_with_constant_offsets_is_told_how_to_compile() {
+    let sources = ["tls_large_other.c", "tls_large.c"];
+    for (flags, relocation) in [
+        (&["-O2"][..], "R_X86_64_TPOFF32"),
+        (&["-O2", "-fno-pic"], "R_X86_64_TPOFF32"),
+        (&["-O2", "-fPIC", "-ftls-model=initial-exec"], "R_X86_64_GOTTPOFF"),
+    ] {
+        let objects = sources.map(|source| corpus::object(source, gcc(flags)));
+        let ended = run_to_end(farcall_run(&objects, &[]), b"");
+        let text = String::from_utf8_lossy(&ended.stderr);
+        let wanted = [
+            "bytes of thread-locals aligned to 4096",
+            "65536",
+            relocation,
+            "-fPIC -ftls-model=global-dynamic",
+        ];
+        let says_all = wanted.iter().all(|part| text.contains(part));
+        assert!(ended.status == 125 && says_all, "{flags:?}: {ended}");
+    }
+    // One such object is enough: all share one block.
+    let objects = [
+        corpus::object(sources[0], gcc(&["-O2", "-fPIC"])),
+        corpus::object(sources[1], gcc(&["-O2", "-fPIE"])),
+    ];
+    let ended = run_to_end(farcall_run(&objects, &[]), b"");
+    let text = String::from_utf8_lossy(&ended.stderr);
+    assert!(text.contains("tls_large.o: section .text") && text.contains("-fPIC"), "{ended}");
+}
+
 struct Session(Controller);
 
 impl Session {
@@ -99,8 +173,12 @@ impl Session {
     }
 
     fn dylib(&self, source: &str, flags: &[&str]) -> Dylib {
-        let dylib = self.0.create_dylib(source);
-        add(&dylib, source, flags).expect("linked");
+        self.dylib_of(&[source], flags)
+    }
+
+    fn dylib_of(&self, sources: &[&str], flags: &[&str]) -> Dylib {
+        let dylib = self.0.create_dylib(sources[0]);
+        add(&dylib, sources, flags).expect("linked");
         dylib
     }
 
@@ -110,9 +188,11 @@ impl Session {
     }
 }
 
-fn add(dylib: &Dylib, source: &str, flags: &[&str]) -> farcall::Result<()> {
-    let object = std::fs::read(corpus::object(source, gcc(flags))).expect("just compiled");
-    dylib.add_object(&ObjectFile::parse(source, object)?)?;
+fn add(dylib: &Dylib, sources: &[&str], flags: &[&str]) -> farcall::Result<()> {
+    for source in sources {
+        let object = std::fs::read(corpus::object(source, gcc(flags))).expect("just compiled");
+        dylib.add_object(&ObjectFile::parse(*source, object)?)?;
+    }
     dylib.link().map(drop)
 }
 
@@ -147,7 +227,7 @@ fn a_later_link_reaches_those_of_an_earlier_one() {
         let workers = session.dylib("tls_worker.c", &["-O2"]);
         assert_eq!(session.call(&workers, "start", &[]), 3);
         let dylib = session.dylib("tls_late.c", &["-O2"]);
-        add(&dylib, "tls_later.c", flags).expect("linked");
+        add(&dylib, &["tls_later.c"], flags).expect("linked");
         let next = dylib.lookup("next").expect("defined");
         let twice = dylib.lookup("twice").expect("defined");
         assert_eq!(session.call(&workers, "run", &bytes(twice)), 3 * 80);
@@ -165,8 +245,11 @@ fn removal_runs_destructors_of_the_thread() {
     let session = Session::new();
     let counter = session.dylib("counter.c", &["-O2"]);
     let count = counter.lookup("count").expect("defined");
-    for round in 1..=50 {
-        let counted = session.dylib("tls_counted.cpp", &["-O2"]);
+    for round in 1..=100 {
+        let counted = match round % 2 {
+            0 => session.dylib("tls_counted.cpp", &["-O2"]),
+            _ => session.dylib_of(&["tls_counted.cpp", "tls_filler.c"], &["-O2", "-fPIC"]),
+        };
         session.call(&counted, "touch", &bytes(count));
         assert_eq!(session.call(&counter, "read_count", &[]), round - 1);
         counted.clear().expect("cleared");
@@ -177,13 +260,13 @@ fn removal_runs_destructors_of_the_thread() {
 #[test]
 fn the_arena_is_used_again_and_says_when_it_is_full() {
     let session = Session::new();
-    let late = |name: &str| {
+    let late = |name: &str, flags: &[&str]| {
         let dylib = session.0.create_dylib(name);
-        add(&dylib, "tls_late.c", &["-O2"]).map(|()| dylib)
+        add(&dylib, &["tls_late.c"], flags).map(|()| dylib)
     };
     let mut dylibs = Vec::new();
     let error = loop {
-        match late(&format!("number {}", dylibs.len())) {
+        match late(&format!("number {}", dylibs.len()), &["-O2"]) {
             Ok(dylib) => dylibs.push(dylib),
             Err(error) => break error,
         }
@@ -196,9 +279,77 @@ fn the_arena_is_used_again_and_says_when_it_is_full() {
     for dylib in &dylibs {
         assert_eq!(session.call(dylib, "call_next", &[]), 1041);
     }
+    // Code that can do without it can be linked all the same.
+    let outside = late("outside", &["-O2", "-fPIC"]).expect("linked");
+    assert_eq!(session.call(&outside, "call_next", &[]), 1041);
     let removed = dylibs.swap_remove(4);
     removed.clear().expect("cleared");
-    let dylib = late("in the hole").expect("room again");
+    let dylib = late("in the hole", &["-O2"]).expect("room again");
     assert_eq!(session.call(&dylib, "call_next", &[]), 1041, "the values are new");
     assert_eq!(session.call(&dylibs[0], "call_next", &[]), 2043, "those of others stay");
+    assert_eq!(session.call(&outside, "call_next", &[]), 2043);
+}
+
+#[test]
+fn blocks_go_with_their_dylib_while_threads_hold_them() {
+    let session = Session::new();
+    let workers = session.dylib("tls_worker.c", &["-O2"]);
+    assert_eq!(session.call(&workers, "start", &[]), 3);
+    let sources = ["tls_late.c", "tls_filler.c"];
+    let others = session.dylib_of(&sources, &["-O2", "-fPIC"]);
+    let other = others.lookup("next").expect("defined");
+    let mut held = Vec::new();
+    for round in 0..200 {
+        let flags: &[&str] = if round % 2 == 0 {
+            &["-O2", "-fPIC"]
+        } else {
+            &["-O2", "-fPIC", "-mtls-dialect=gnu2"]
+        };
+        let late = session.dylib_of(&sources, flags);
+        let next = late.lookup("next").expect("defined");
+        for call in 1..4 {
+            let all = session.call(&workers, "run", &bytes(next));
+            let one = session.call(&late, "call_next", &[]);
+            assert_eq!((all, one), (3 * (40 + 1002 * call - 1), 40 + 1002 * call - 1), "{round}");
+        }
+        late.clear().expect("cleared");
+        if round < 3 {
+            let expected = 3 * (40 + 1002 * (round + 1) - 1);
+            assert_eq!(session.call(&workers, "run", &bytes(other)), expected, "those stay");
+        }
+        held.push(Held::of(session.0.pid()));
+    }
+    let (warm, last) = (held[20], held[199]);
+    assert!(last.resident_bytes <= warm.resident_bytes + (64 << 10), "{warm:?}, then {last:?}");
+    assert!(last.mappings <= warm.mappings, "{warm:?}, then {last:?}");
+    session.call(&workers, "stop", &[]);
+    workers.clear().expect("cleared");
+    let without = Held::of(session.0.pid());
+    // Each thread's record and block, perhaps not its stack, which the C library may keep.
+    let gone = last.mapped_bytes.saturating_sub(without.mapped_bytes);
+    assert!(gone >= 3 * (70000 + 8 * 4096), "{last:?}, then {without:?}");
+}
+
+#[test]
+fn a_later_link_reaches_those_outside_of_the_arena() {
+    let session = Session::new();
+    let workers = session.dylib("tls_worker.c", &["-O2"]);
+    assert_eq!(session.call(&workers, "start", &[]), 3);
+    for flags in [&["-O2", "-fPIC"][..], &["-O2", "-fPIC", "-mtls-dialect=gnu2"]] {
+        let dylib = session.dylib_of(&["tls_late.c", "tls_filler.c"], &["-O2", "-fPIC"]);
+        add(&dylib, &["tls_later.c"], flags).expect("linked");
+        let next = dylib.lookup("next").expect("defined");
+        let twice = dylib.lookup("twice").expect("defined");
+        assert_eq!(session.call(&workers, "run", &bytes(twice)), 3 * 80);
+        session.call(&workers, "run", &bytes(next));
+        assert_eq!(session.call(&workers, "run", &bytes(twice)), 3 * 82);
+        let error = dylib.lookup("value").expect_err("it has no address").to_string();
+        assert!(error.contains("value") && error.contains("thread-local"), "{error}");
+        dylib.clear().expect("cleared");
+    }
+    let dylib = session.dylib_of(&["tls_late.c", "tls_filler.c"], &["-O2", "-fPIC"]);
+    let error =
+        add(&dylib, &["tls_later.c"], &["-O2"]).expect_err("it wants an offset").to_string();
+    assert!(["`value`", "GOTTPOFF", "-fPIC"].iter().all(|part| error.contains(part)), "{error}");
+    session.call(&workers, "stop", &[]);
 }

@@ -70,7 +70,13 @@ impl Attempt {
         for (name, external) in &program.externals {
             graph.define_external(name, *external);
         }
-        Ok(Attempt { layout: graph.layout()?, bases: program.bases.map(ExecutorAddr::new) })
+        let functions = [OUTSIDE, OUTSIDE + 0x5555_0000_0000].map(ExecutorAddr::new);
+        graph.define_thread_functions(functions[0], functions[1])?;
+        let mut layout = graph.layout()?;
+        if let Some(module) = program.module {
+            layout = layout.with_dynamic_threads(module)?;
+        }
+        Ok(Attempt { layout, bases: program.bases.map(ExecutorAddr::new) })
     }
 
     /// The size of the image, zero fill included.

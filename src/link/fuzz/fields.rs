@@ -16,6 +16,8 @@ pub(super) struct Target {
     /// The section together with which it may go away.
     pub(super) owner: Option<usize>,
     pub(super) is_thread: bool,
+    /// True when an object of the program defines it.
+    pub(super) is_own: bool,
 }
 
 /// What old code calls for the address of a thread-local.
@@ -159,12 +161,33 @@ static THREAD_DATA: [Form; 5] = [
     form(&[0; 8], 0, 33, 0, Nothing),
 ];
 
-/// Fills a section with fields that refer to targets.
+/// A form for a thread-local. Dynamic ones have no constant offset, and those of others no distance in the block.
+fn thread_form<'a>(
+    random: &mut Random,
+    forms: &'a [Form],
+    target: &Target,
+    is_dynamic: bool,
+) -> &'a Form {
+    loop {
+        let form = &forms[random.index(forms.len())];
+        let is_possible = match form.kind {
+            18 | 22 | 23 => !is_dynamic,
+            17 | 21 => !is_dynamic || target.is_own,
+            _ => true,
+        };
+        if is_possible {
+            return form;
+        }
+    }
+}
+
+/// Fills a section with fields that refer to targets. `is_dynamic` says whether thread-locals may be dynamic.
 pub(super) fn add_fields(
     random: &mut Random,
     file: &mut ElfFile,
     index: usize,
     targets: &[Target],
+    is_dynamic: bool,
 ) {
     let section = &file.sections[index];
     let is_array = matches!(section.kind, 14..=16)
@@ -190,8 +213,8 @@ pub(super) fn add_fields(
             _ if is_array => &DATA[0],
             (false, true) => &CODE[random.index(CODE.len())],
             (false, false) => &DATA[random.index(DATA.len())],
-            (true, _) if is_code => &THREAD_CODE[random.index(THREAD_CODE.len())],
-            (true, _) => &THREAD_DATA[random.index(THREAD_DATA.len())],
+            (true, _) if is_code => thread_form(random, &THREAD_CODE, &target, is_dynamic),
+            (true, _) => thread_form(random, &THREAD_DATA, &target, is_dynamic),
         };
         if at + form.bytes.len() > len {
             return;

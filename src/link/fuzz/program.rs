@@ -25,6 +25,8 @@ pub struct Program {
     pub externals: Vec<(String, External)>,
     /// Where the stripes go.
     pub bases: [u64; 3],
+    /// The number of the block of thread-locals, if they are dynamic.
+    pub module: Option<u32>,
 }
 
 /// How a name gets its meaning.
@@ -94,6 +96,9 @@ impl Program {
     /// A program.
     pub fn random(random: &mut Random) -> Program {
         let is_low = random.one_in(3);
+        // Those outside, and mostly those of the program as well.
+        let is_dynamic = random.one_in(3);
+        let module = Some(5).filter(|_| is_dynamic && !random.one_in(4));
         let objects = 1 + random.index(4);
         let names = names(random, objects);
         let bases = if is_low { LOW_BASES } else { HIGH_BASES };
@@ -103,6 +108,7 @@ impl Program {
             let base = match name.fate {
                 Fate::Near | Fate::Replaced => bases[2] + 0x1000_0000,
                 Fate::Far | Fate::FarFunction => 0x5555_0000_0000,
+                Fate::ThreadOutside if is_dynamic => 0,
                 // In front of the thread pointer.
                 Fate::ThreadOutside => (-0x1_0000_i64).cast_unsigned(),
                 _ => continue,
@@ -111,11 +117,13 @@ impl Program {
             let callable =
                 name.fate == Fate::FarFunction || name.fate == Fate::Near && random.one_in(2);
             let thread = name.fate == Fate::ThreadOutside;
-            externals.push((name.text.clone(), External { address, callable, thread }));
+            let module = Some(3).filter(|_| thread && is_dynamic);
+            externals.push((name.text.clone(), External { address, callable, thread, module }));
         }
-        let objects = (0..objects).map(|object| object_file(random, object, &names, is_low));
+        let reaches = (is_low, is_dynamic);
+        let objects = (0..objects).map(|object| object_file(random, object, &names, reaches));
         let objects = objects.collect();
-        Program { objects, externals, bases }
+        Program { objects, externals, bases, module }
     }
 }
 
@@ -164,7 +172,14 @@ fn names(random: &mut Random, objects: usize) -> Vec<Name> {
     names
 }
 
-fn object_file(random: &mut Random, number: usize, names: &[Name], is_low: bool) -> Vec<u8> {
+/// An object file. `reaches` says whether addresses have to be low, and whether thread-locals may be dynamic.
+fn object_file(
+    random: &mut Random,
+    number: usize,
+    names: &[Name],
+    reaches: (bool, bool),
+) -> Vec<u8> {
+    let (is_low, is_dynamic) = reaches;
     let mut file = ElfFile { is_wide: random.one_in(8), ..ElfFile::default() };
     for _ in 0..1 + random.below(7) {
         file.sections.push(plain_section(random));
@@ -204,7 +219,8 @@ fn object_file(random: &mut Random, number: usize, names: &[Name], is_low: bool)
             continue;
         }
         let (reach, is_thread) = (name.reach(is_low), name.is_thread());
-        targets.push(Target { symbol: id, reach, is_thread, ..Target::default() });
+        let is_own = name.definers != 0;
+        targets.push(Target { symbol: id, reach, is_thread, is_own, ..Target::default() });
         file.symbols.push(symbol);
     }
     file.symbols.push(symbol(TLS_GET_ADDR, GLOBAL, Home::Undefined));
@@ -214,7 +230,7 @@ fn object_file(random: &mut Random, number: usize, names: &[Name], is_low: bool)
         file.groups.push(Group { signature, members: members.clone() });
     }
     for section in 0..file.sections.len() {
-        add_fields(random, &mut file, section, &targets);
+        add_fields(random, &mut file, section, &targets, is_dynamic);
     }
     if random.one_in(2) {
         unwind::add_records(random, &mut file);
@@ -308,7 +324,8 @@ fn local_targets(file: &ElfFile, groups: &[(usize, Vec<usize>)], is_low: bool) -
         let reach = if is_low { Reach::Low } else { Reach::Near };
         let owner = group.and_then(|group| groups[group].1.first().copied()).or(linked);
         let is_thread = file.sections[section].flags & THREAD != 0;
-        targets.push(Target { symbol: id, reach, section: Some(section), owner, is_thread });
+        let (section, is_own) = (Some(section), true);
+        targets.push(Target { symbol: id, reach, section, owner, is_thread, is_own });
     }
     targets
 }

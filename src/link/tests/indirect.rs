@@ -97,7 +97,7 @@ fn only_the_copy_that_counts_has_a_slot() {
 
     let mut graph = graph(&[&a]).unwrap();
     let address = ExecutorAddr::new(NEAR);
-    graph.define_external("f", External { address, callable: true, thread: false });
+    graph.define_external("f", External { callable: true, ..External::from(address) });
     assert_eq!(finish(graph, &[]).unwrap().indirect, []);
 }
 

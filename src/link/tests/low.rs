@@ -12,7 +12,7 @@ const LOW_BASES: [u64; 3] = [0x1000_0000, 0x1400_0000, 0x1800_0000];
 const LOW: u64 = 0x2000_0040;
 
 fn function(address: u64) -> External {
-    External { address: ExecutorAddr::new(address), callable: true, thread: false }
+    External { callable: true, ..External::from(ExecutorAddr::new(address)) }
 }
 
 /// Links one object at `bases` with the function `f` outside.

@@ -11,6 +11,7 @@ use crate::error::{Error, Result};
 mod archives;
 mod arrays;
 mod damage;
+mod dynamic_threads;
 mod indirect;
 mod low;
 mod placement;

@@ -252,7 +252,7 @@ fn thread_locals_of_earlier_links_have_their_offsets() {
         assert_eq!(needs.len(), 1, "{flags}: __tls_get_addr is not needed: {needs:?}");
         assert!(needs[0].thread && &*needs[0].name == "earlier");
         let address = ExecutorAddr::new((-0x1234_i64).cast_unsigned());
-        graph.define_external("earlier", External { address, callable: false, thread: true });
+        graph.define_external("earlier", External { thread: true, ..External::from(address) });
         let image = graph.layout().unwrap().fixup(BASES.map(ExecutorAddr::new), 0).unwrap();
         let f = bytes_at(&image, address_of(&image, "f"));
         let offset = (-0x1234_i32).to_le_bytes();

@@ -129,7 +129,7 @@ impl Fields<'_, '_> {
     }
 
     /// At `found` is a stub that jumps to `target`.
-    fn stub(&self, found: u64, target: u64) -> Result<(), Fault> {
+    pub(super) fn stub(&self, found: u64, target: u64) -> Result<(), Fault> {
         if !self.map.stubs.contains(&found) || self.memory.stripe(found, 8) != Some(CODE) {
             return Err(format!("it leads to {found:#x} instead of {target:#x}"));
         }

@@ -155,7 +155,7 @@ impl<'v, 'a> Names<'v, 'a> {
     }
 
     /// The symbol that a symbol means, its index, and the object whose it is, unless it is no object's.
-    fn definition(
+    pub(super) fn definition(
         &self,
         object: usize,
         index: usize,

@@ -1,14 +1,16 @@
 //! Thread-locals: where they are, and that the code around a relocation reaches them.
 //!
 //! An offset counts from the thread pointer. Code that asked a function for the address of a thread-local was
-//! rewritten; what it became is read as the processor would execute it, instruction by instruction.
+//! rewritten; what it became is read as the processor would execute it, instruction by instruction. Dynamic
+//! thread-locals are a number of a module and a distance in its block; code that finds them must still ask, the right
+//! function with the right words.
 //!
 //! Invariant: knows the sequences before and after from the processor supplement, not from the linker.
 
 use std::ops::Range;
 
 use super::fields::{Field, Fields};
-use super::names::Object;
+use super::names::{Meaning, Object};
 use super::raw::{NO_BITS, Relocation, Section, THREAD};
 use super::{Fault, say};
 use crate::link::ThreadBlock;
@@ -76,6 +78,12 @@ impl Fields<'_, '_> {
         if told != self.map.threads {
             return Err(format!("the thread-locals are said to be at {told:x?}"));
         }
+        if block.is_some_and(|block| block.module != self.map.module) {
+            return Err(format!(
+                "the thread-locals are not said to be module {:?}",
+                self.map.module
+            ));
+        }
         let mut taken: Vec<(u64, u64, String)> = Vec::new();
         for object in self.objects {
             for (section, at) in object.raw.sections.iter().zip(&object.at) {
@@ -105,8 +113,28 @@ impl Fields<'_, '_> {
         let place = field.place;
         let with_addend = offset.wrapping_add_signed(addend);
         let is_code = !field.code.is_empty();
+        let module = if kind == 20 { self.map.module } else { self.module(field)? };
+        match (kind, module) {
+            (17 | 21, module) if module != self.map.module => {
+                return Err("it is a distance in the block of another link".to_owned());
+            }
+            (18 | 22 | 23, Some(module)) => {
+                return Err(format!("it wants a constant offset of what is in module {module}"));
+            }
+            (19, Some(module)) => return self.check_call(field, module, offset),
+            (20, Some(module)) => return self.check_call(field, module, 0),
+            (34, Some(module)) => return self.check_descriptor(field, module, offset),
+            (35, Some(_)) => {
+                let found = self.memory.read::<2>(place);
+                let is_call = found == Some([0xff, 0x10]);
+                return is_call
+                    .then_some(())
+                    .ok_or_else(|| format!("the call became {found:02x?}"));
+            }
+            _ => {}
+        }
         match kind {
-            // In code they are added to the thread pointer, as no other address is at hand.
+            // In code they are added to the thread pointer or the block, as no other address is at hand.
             17 | 21 => {
                 let start = if is_code { 0 } else { self.map.threads.unwrap_or_default().1 };
                 self.check_offset(place, kind == 17, with_addend.wrapping_sub(start))
@@ -114,7 +142,7 @@ impl Fields<'_, '_> {
             18 | 23 => self.check_offset(place, kind == 18, with_addend),
             19 | 20 => {
                 let wanted = if kind == 19 { offset } else { 0 };
-                let code = self.rewritten(field)?;
+                let (_, code) = self.rewritten(field)?;
                 let found = executed(&code).ok_or_else(|| format!("it became {code:02x?}"))?;
                 same(wanted, found)
             }
@@ -142,18 +170,59 @@ impl Fields<'_, '_> {
         }
     }
 
+    /// The number of the module in which a thread-local is; `None` when it has a constant offset.
+    fn module(&self, field: &Field<'_>) -> Result<Option<u32>, Fault> {
+        let (definer, _, symbol) = self.names.definition(field.object, field.relocation.symbol)?;
+        let is_outside = matches!(self.names.meaning(symbol.name), Meaning::Outside(_));
+        Ok(match definer {
+            Some(_) => self.map.module,
+            None if is_outside => {
+                let name = std::str::from_utf8(symbol.name).unwrap_or_default();
+                self.map.externals.get(name).and_then(|external| external.found.module)
+            }
+            None => self.map.module.filter(|_| symbol.name == b"_TLS_MODULE_BASE_"),
+        })
+    }
+
+    /// The code calls the function that finds dynamic thread-locals with these words.
+    fn check_call(&self, field: &Field<'_>, module: u32, distance: u64) -> Result<(), Fault> {
+        let (start, code) = self.rewritten(field)?;
+        let (words, function) =
+            called(&code, start).ok_or_else(|| format!("it became {code:02x?}"))?;
+        let (wanted, _) = self.map.thread_functions.ok_or("nobody told which function to call")?;
+        self.stub(function, wanted)?;
+        self.entry(words, module.into())?;
+        self.entry(words.wrapping_add(8), distance)
+    }
+
+    /// The code loads the address of a descriptor of these words.
+    fn check_descriptor(&self, field: &Field<'_>, module: u32, distance: u64) -> Result<(), Fault> {
+        let old = before(field)
+            .filter(|old| matches!(old, [0x48 | 0x4c, 0x8d, operands] if operands & 0xc7 == 5));
+        let new = self.memory.read::<3>(field.place.wrapping_sub(3));
+        if old.is_none() || old != new || field.relocation.addend != -4 {
+            return Err(format!("{old:02x?} became {new:02x?}"));
+        }
+        let found = self.signed::<4>(field.place)?;
+        let descriptor = field.place.wrapping_add(4).wrapping_add(found);
+        let (_, wanted) = self.map.thread_functions.ok_or("nobody told which function to call")?;
+        self.entry(descriptor, wanted)?;
+        self.entry(descriptor.wrapping_add(8), module.into())?;
+        self.entry(descriptor.wrapping_add(16), distance)
+    }
+
     fn check_offset(&self, place: u64, is_wide: bool, wanted: u64) -> Result<(), Fault> {
         let found = if is_wide { self.unsigned::<8>(place)? } else { self.signed::<4>(place)? };
         same(wanted, found)
     }
 
-    /// The code in the image that a relocation may change.
-    fn rewritten(&self, field: &Field<'_>) -> Result<Vec<u8>, Fault> {
+    /// The code in the image that a relocation may change, and where it is.
+    fn rewritten(&self, field: &Field<'_>) -> Result<(u64, Vec<u8>), Fault> {
         let window = window(field.code, &field.relocation);
         let window = window.ok_or("it stands in code that no compiler writes")?;
         let start = field.place.wrapping_sub(field.relocation.offset).wrapping_add(window.start);
         let code = self.memory.stored(start, window.end - window.start);
-        Ok(code.ok_or("its code is not in the image")?.to_vec())
+        Ok((start, code.ok_or("its code is not in the image")?.to_vec()))
     }
 }
 
@@ -202,6 +271,36 @@ fn executed(mut code: &[u8]) -> Option<u64> {
             [0x48, 0x8d, 0x80, a, b, c, d, rest @ ..] => {
                 let distance = i64::from(i32::from_le_bytes([*a, *b, *c, *d]));
                 value = Some(value?.wrapping_add_signed(distance));
+                rest
+            }
+            _ => return None,
+        };
+    }
+}
+
+/// What `%rdi` is when this code, which is at `start`, calls a function, and that function.
+fn called(mut code: &[u8], start: u64) -> Option<(u64, u64)> {
+    let bytes = code.len();
+    let (mut argument, mut function) = (None, None);
+    loop {
+        let from_end = |rest: &[u8], distance: [u8; 4]| {
+            let end = start.wrapping_add((bytes - rest.len()) as u64);
+            end.wrapping_add_signed(i32::from_le_bytes(distance).into())
+        };
+        code = match code {
+            [] => return argument.zip(function),
+            // a no-operation
+            [0x66, 0x2e, 0x0f, 0x1f, 0x84, 0, 0, 0, 0, 0, rest @ ..] => rest,
+            // prefixes without a meaning
+            [0x66, 0x48 | 0x66, ..] | [0x48 | 0x67, 0xe8, ..] => &code[1..],
+            // lea distance(%rip),%rdi
+            [0x48, 0x8d, 0x3d, a, b, c, d, rest @ ..] if argument.is_none() => {
+                argument = Some(from_end(rest, [*a, *b, *c, *d]));
+                rest
+            }
+            // call distance
+            [0xe8, a, b, c, d, rest @ ..] if argument.is_some() && function.is_none() => {
+                function = Some(from_end(rest, [*a, *b, *c, *d]));
                 rest
             }
             _ => return None,
