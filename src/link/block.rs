@@ -52,10 +52,10 @@ pub(super) enum Content {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Rank {
     Preinit,
-    /// By priority.
-    Init(u32),
-    /// By priority.
-    Fini(u32),
+    /// By turn.
+    Init(u64),
+    /// By turn.
+    Fini(u64),
     Plain,
     /// Sections that code finds by `__start_X`; the number is that of the name.
     Named(u32),
@@ -144,13 +144,13 @@ fn section_block(graph: &LinkGraph, input: u32, section_id: u32) -> Block {
     let as_it_is = Content::Section { input, section: section_id };
     let (rank, content) = match &section.role {
         Role::PreinitArray => (Rank::Preinit, as_it_is),
-        Role::InitArray { priority, reversed: false } => (Rank::Init(*priority), as_it_is),
-        Role::FiniArray { priority, reversed: false } => (Rank::Fini(*priority), as_it_is),
-        Role::InitArray { priority, reversed: true } => {
-            (Rank::Init(*priority), reversed(object, input, section_id))
+        Role::InitArray { turn, reversed: false } => (Rank::Init(*turn), as_it_is),
+        Role::FiniArray { turn, reversed: false } => (Rank::Fini(*turn), as_it_is),
+        Role::InitArray { turn, reversed: true } => {
+            (Rank::Init(*turn), reversed(object, input, section_id))
         }
-        Role::FiniArray { priority, reversed: true } => {
-            (Rank::Fini(*priority), reversed(object, input, section_id))
+        Role::FiniArray { turn, reversed: true } => {
+            (Rank::Fini(*turn), reversed(object, input, section_id))
         }
         Role::EhFrame(records) => {
             let kept = graph.kept_records(input, records);

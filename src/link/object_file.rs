@@ -59,10 +59,10 @@ pub(super) enum Role {
     EhFrame(Vec<Record>),
     /// Functions to call before all others.
     PreinitArray,
-    /// Functions to call at start; `reversed` when the section lists the last one first.
-    InitArray { priority: u32, reversed: bool },
+    /// Functions to call at start, in the order of turns; `reversed` when the section lists the last one first.
+    InitArray { turn: u64, reversed: bool },
     /// Functions to call at the end, last to first; `reversed` as for `InitArray`.
-    FiniArray { priority: u32, reversed: bool },
+    FiniArray { turn: u64, reversed: bool },
     /// Give every thread a copy.
     Thread,
 }

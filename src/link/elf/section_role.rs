@@ -11,6 +11,16 @@ use crate::link::object_file::Role;
 /// The priority of initialisers that name none: after all that do.
 const PRIORITY_LAST: u32 = 65536;
 
+/// When an array's functions have their turn. Of one and the same priority, those in a section of the old kind come first, as
+/// GNU ld sorts these by their names; without priorities, the order of the objects decides.
+fn turn(priority: Option<u32>, is_old: bool) -> u64 {
+    match priority {
+        None => 2 * u64::from(PRIORITY_LAST),
+        Some(priority) if is_old => 2 * u64::from((PRIORITY_LAST - 1).saturating_sub(priority)),
+        Some(priority) => 2 * u64::from(priority) + 1,
+    }
+}
+
 /// The section type some compilers give `.eh_frame`.
 const SHT_X86_64_UNWIND: elf::SectionType = elf::SectionType(0x7000_0001);
 
@@ -61,23 +71,17 @@ pub(super) fn role(name: &str, header: &HeaderOfSection) -> Role {
         return Role::EhFrame(Vec::new());
     }
     let (family, priority) = array_name(name);
-    let inverted = PRIORITY_LAST - 1;
+    let turn = |is_old| turn(priority, is_old);
     match (header.sh_type(LE), family) {
         (elf::SHT_PREINIT_ARRAY, _) | (_, ".preinit_array") => Role::PreinitArray,
         (elf::SHT_INIT_ARRAY, _) | (_, ".init_array") => {
-            Role::InitArray { priority: priority.unwrap_or(PRIORITY_LAST), reversed: false }
+            Role::InitArray { turn: turn(false), reversed: false }
         }
         (elf::SHT_FINI_ARRAY, _) | (_, ".fini_array") => {
-            Role::FiniArray { priority: priority.unwrap_or(PRIORITY_LAST), reversed: false }
+            Role::FiniArray { turn: turn(false), reversed: false }
         }
-        (_, ".ctors") => Role::InitArray {
-            priority: priority.map_or(PRIORITY_LAST, |p| inverted.saturating_sub(p)),
-            reversed: true,
-        },
-        (_, ".dtors") => Role::FiniArray {
-            priority: priority.map_or(PRIORITY_LAST, |p| inverted.saturating_sub(p)),
-            reversed: true,
-        },
+        (_, ".ctors") => Role::InitArray { turn: turn(true), reversed: true },
+        (_, ".dtors") => Role::FiniArray { turn: turn(true), reversed: true },
         _ => Role::Plain,
     }
 }

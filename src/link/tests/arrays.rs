@@ -87,6 +87,27 @@ fn old_style_constructors_are_turned_around() {
     assert_eq!(names(&image, image.fini), ["bye_late", "bye2", "bye1"]);
 }
 
+/// As GNU ld has it.
+#[test]
+fn old_style_constructors_come_first_among_those_of_a_priority() {
+    let new = object(
+        "new.o",
+        &[("third", ".init_array.00150"), ("bye3", ".fini_array.00150"), ("fourth", ".init_array")],
+    );
+    let old = object(
+        "old.o",
+        &[
+            ("second", ".ctors.65385"),
+            ("bye2", ".dtors.65385"),
+            ("first", ".ctors.65386"),
+            ("fifth", ".ctors"),
+        ],
+    );
+    let image = link(&[&new, &old], &[]).unwrap();
+    assert_eq!(names(&image, image.init), ["first", "second", "third", "fourth", "fifth"]);
+    assert_eq!(names(&image, image.fini), ["bye2", "bye3"]);
+}
+
 #[test]
 fn compilers_attributes_end_up_there() {
     let source = "

@@ -295,14 +295,13 @@ fn planted_mistakes_are_found() {
             "initialisers in another order",
             Read(1, |p| {
                 let reversed = false;
-                section(p, ".init_array.00100").role =
-                    Role::InitArray { priority: 70000, reversed };
+                section(p, ".init_array.00100").role = Role::InitArray { turn: 140_000, reversed };
             }),
         ),
         (
             "an old array that is not turned around",
             Read(0, |p| {
-                let role = Role::InitArray { priority: 65536, reversed: false };
+                let role = Role::InitArray { turn: 131_072, reversed: false };
                 section(p, ".ctors").role = role;
             }),
         ),

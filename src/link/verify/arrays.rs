@@ -12,7 +12,7 @@ use super::{Fault, Verified, say};
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Kind {
     is_fini: bool,
-    /// 0 for what runs before all others, then by priority.
+    /// 0 for what runs before all others, then by priority; of one priority, the arrays of the old kind are before the others.
     order: u64,
     /// True when the first word is the function that runs last.
     is_reversed: bool,
@@ -32,8 +32,9 @@ pub(super) fn kind(section: &Section<'_>) -> Option<Kind> {
     let is_custom = matches!(family, ".init_array" | ".fini_array" | ".ctors" | ".dtors");
     let number = number.filter(|_| is_custom);
     const LAST: u64 = 65536;
-    let upwards = 1 + number.map_or(LAST, u64::from);
-    let downwards = 1 + number.map_or(LAST, |number| 65535_u64.saturating_sub(number.into()));
+    let upwards = 2 + number.map_or(2 * LAST, |number| 2 * u64::from(number) + 1);
+    let old = |number: u32| 2 * 65535_u64.saturating_sub(number.into());
+    let downwards = 2 + number.map_or(2 * LAST, old);
     let kind = |is_fini, order, is_reversed| Some(Kind { is_fini, order, is_reversed });
     match (section.kind, family) {
         (16, _) | (_, ".preinit_array") => kind(false, 0, false),
