@@ -27,6 +27,9 @@ pub(crate) struct Build<'a> {
     flags: &'a [&'a str],
 }
 
+/// Makes rustc compile an object through which panics may pass.
+pub(crate) const UNWIND: &str = "-Cpanic=unwind";
+
 /// What a first program is compiled with.
 pub(crate) const PLAIN: Build<'static> = gcc(&["-O2"]);
 
@@ -116,7 +119,6 @@ pub(crate) fn compile_all(sources: &[PathBuf], build: Build<'_>) -> Vec<PathBuf>
 /// The object of one source in C, C++, assembler or Rust (for which the flags are those of rustc).
 pub(crate) fn compile(source: &Path, build: Build<'_>) -> PathBuf {
     let stem = source.file_stem().and_then(OsStr::to_str).expect("sources have plain names");
-    let folder = source.parent().expect("sources lie in a folder");
     let compiler = match source.extension().and_then(OsStr::to_str) {
         Some("rs") => "rustc",
         Some("cpp") => build.compilers[1],
@@ -126,33 +128,54 @@ pub(crate) fn compile(source: &Path, build: Build<'_>) -> PathBuf {
     let mut command = Command::new(compiler);
     command.args(build.flags).arg(source);
     if compiler == "rustc" {
-        command.args(["--edition=2024", "--crate-type=lib", "--emit=obj", "-Cpanic=abort"]);
-        command.arg("-Ccodegen-units=1");
+        command.args(["--edition=2024", "--crate-type=lib", "--emit=obj", "-Ccodegen-units=1"]);
+        if !build.flags.contains(&UNWIND) {
+            command.arg("-Cpanic=abort");
+        }
     } else {
         command.arg("-c");
     }
     command.args(["-o", &name]);
-    let is_header = |path: &Path| path.extension().is_some_and(|ending| ending == "h");
+    artefact(&name, command, &with_companions(source))
+}
+
+/// A source and the files of its folder that it may include.
+fn with_companions(source: &Path) -> Vec<PathBuf> {
+    let is_rust = source.extension().is_some_and(|ending| ending == "rs");
+    let endings: &[&str] = if is_rust { &["rs", "s"] } else { &["h"] };
+    let may_include = |path: &PathBuf| {
+        path.extension().and_then(OsStr::to_str).is_some_and(|ending| endings.contains(&ending))
+    };
+    let folder = source.parent().expect("sources lie in a folder");
     let entries = fs::read_dir(folder).expect("the folder of a source can be read").flatten();
-    let mut inputs: Vec<PathBuf> =
-        entries.map(|entry| entry.path()).filter(|p| is_header(p)).collect();
+    let mut inputs: Vec<PathBuf> = entries.map(|entry| entry.path()).filter(may_include).collect();
     inputs.sort();
     inputs.push(source.to_path_buf());
-    artefact(&name, command, &inputs)
+    inputs
 }
 
 /// The objects linked into a native executable, which is the reference. `build` is what they were compiled with.
 pub(crate) fn executable(objects: &[PathBuf], libraries: &[&str], build: Build<'_>) -> PathBuf {
+    let options: Vec<String> = libraries.iter().map(|name| format!("-l{name}")).collect();
+    executable_with(objects, &options, build)
+}
+
+/// The same with these options, libraries among them, behind the objects.
+pub(crate) fn executable_with(
+    objects: &[PathBuf],
+    options: &[String],
+    build: Build<'_>,
+) -> PathBuf {
     let mut command = Command::new("cc");
     if build.is_low() {
         command.arg("-no-pie");
     }
-    command.args(objects).args(libraries.iter().map(|name| format!("-l{name}")));
+    command.args(objects).args(options);
     command.args(["-o", "native"]);
     artefact("native", command, objects)
 }
 
-/// A shared library of objects (compiled with `-fPIC`).
+/// A shared library `libshared.so` of objects (compiled with `-fPIC`).
 pub(crate) fn shared_library(objects: &[PathBuf]) -> PathBuf {
     let mut command = Command::new("cc");
     command.arg("-shared").args(objects).args(["-o", "libshared.so"]);
@@ -161,10 +184,26 @@ pub(crate) fn shared_library(objects: &[PathBuf]) -> PathBuf {
 
 /// An archive of objects with the name `libNAME.a`.
 pub(crate) fn archive(name: &str, objects: &[PathBuf]) -> PathBuf {
+    archive_as("qcD", name, objects)
+}
+
+/// The same that holds the objects' paths in place of the objects.
+pub(crate) fn thin_archive(name: &str, objects: &[PathBuf]) -> PathBuf {
+    archive_as("qcDT", name, objects)
+}
+
+fn archive_as(operation: &str, name: &str, objects: &[PathBuf]) -> PathBuf {
     let name = format!("lib{name}.a");
     let mut command = Command::new("ar");
-    command.args(["rcD", &name]).args(objects);
+    command.args([operation, &name]).args(objects);
     artefact(&name, command, objects)
+}
+
+/// An object or archive with its debug sections compressed.
+pub(crate) fn compressed(file: &Path) -> PathBuf {
+    let mut command = Command::new("objcopy");
+    command.arg("--compress-debug-sections=zlib").arg(file).arg("compressed.a");
+    artefact("compressed.a", command, &[file.to_path_buf()])
 }
 
 /// The archive of a Rust program of `tests/sources` with all of the standard library, compiled with these flags.
@@ -173,7 +212,7 @@ pub(crate) fn rust_archive(name: &str, flags: &[&str]) -> PathBuf {
     let mut command = Command::new("rustc");
     command.args(["--edition=2024", "--crate-type=staticlib"]).args(flags).arg(&source);
     command.args(["-o", "librust.a"]);
-    artefact("librust.a", command, &[source])
+    artefact("librust.a", command, &with_companions(&source))
 }
 
 /// The file `name` that `command` makes out of `inputs` in the folder where it runs.

@@ -1,4 +1,4 @@
-// What the two halves of features.cpp share.
+// What the two halves of program.cpp share.
 #include <cstdio>
 
 struct Shape {
@@ -39,4 +39,5 @@ struct Noisy {
     ~Noisy();
 };
 extern thread_local Noisy of_other;
+extern thread_local int computed_local;
 inline thread_local int shared_local = 5;

@@ -1,0 +1,29 @@
+# More sections than a symbol table has numbers for, and behind them four with code and data that refer to one another.
+    .altmacro
+    .macro word_section number
+    .section .data.many.\number, "aw", @progbits
+    .long \number
+    .endm
+    .set at, 0
+    .rept 65500
+    word_section %at
+    .set at, at + 1
+    .endr
+
+    .section .data.many_first, "aw", @progbits
+    .globl many_first
+many_first: .long 3000
+    .section .data.rel.many_second, "aw", @progbits
+    .balign 8
+many_second: .quad many_first
+    .section .text.many_sum, "ax", @progbits
+    .globl many_sum
+    .type many_sum, @function
+many_sum:
+    movq many_second(%rip), %rax
+    movl (%rax), %eax
+    addl many_third(%rip), %eax
+    ret
+    .section .data.many_third, "aw", @progbits
+many_third: .long 333
+    .section .note.GNU-stack, "", @progbits
