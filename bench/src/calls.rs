@@ -35,6 +35,12 @@ impl Callee {
         Ok(Callee { echo: dylib.lookup("echo")?, controller })
     }
 
+    /// The session, for rows with functions of their own.
+    #[must_use]
+    pub fn controller(&self) -> &Controller {
+        &self.controller
+    }
+
     /// The row of 8-byte calls.
     #[must_use]
     pub fn null_call(&self) -> NullCall {

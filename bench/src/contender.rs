@@ -10,10 +10,10 @@ use crate::Result;
 ///
 /// The contest drives it from one thread, in blocks: [`prepare`](Self::prepare) says how many calls
 /// follow, then exactly that many are made, some of them untimed (warm-up), some through
-/// [`run`](Self::run), some through [`sample`](Self::sample). Between its blocks a contender must
-/// leave both CPUs alone: its server sleeps.
+/// [`run`](Self::run), some through [`sample`](Self::sample); [`rest`](Self::rest) ends the block.
+/// Between its blocks a contender must leave both CPUs alone: its server sleeps.
 ///
-/// A new contender writes `name` and `call`; `prepare` only where the server must be told. The
+/// A new contender writes `name` and `call`; the others only where the server must be told. The
 /// loops of `run` and `sample` are compiled for each contender, so that a call inside them is
 /// direct.
 pub trait Contender {
@@ -26,6 +26,14 @@ pub trait Contender {
     /// Whatever keeps the server from being told.
     fn prepare(&mut self, calls: u32) -> Result<()> {
         let _ = calls;
+        Ok(())
+    }
+
+    /// The announced calls were made. Not timed: this is the place to send a server to sleep that does not go by itself.
+    ///
+    /// # Errors
+    /// Whatever keeps the server from being told.
+    fn rest(&mut self) -> Result<()> {
         Ok(())
     }
 

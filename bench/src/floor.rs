@@ -13,7 +13,7 @@ use crate::peer::{Peer, Slot};
 use crate::poll::Poll;
 use crate::serve::Server;
 use crate::shared::SharedWords;
-use crate::{Contender, Result};
+use crate::{Contender, Result, Size};
 
 /// The request on one line, the reply on another, each polled with loads and pauses: the ping-pong
 /// that everybody measures, and the unit in which all rows are reported.
@@ -27,7 +27,7 @@ pub(crate) struct TwoLines {
 impl TwoLines {
     pub(crate) fn new(peer: &Rc<Peer>) -> Result<TwoLines> {
         let (words, memfd) = SharedWords::create()?;
-        let slot = peer.install(Service::TwoLines, &[memfd.as_fd()])?;
+        let slot = peer.install(Service::TwoLines, Size::WORD, &[memfd.as_fd()])?;
         Ok(TwoLines { words, slot, sequence: 0 })
     }
 }
@@ -93,7 +93,7 @@ pub(crate) struct OneLine {
 impl OneLine {
     pub(crate) fn new(peer: &Rc<Peer>) -> Result<OneLine> {
         let (words, memfd) = SharedWords::create()?;
-        let slot = peer.install(Service::OneLine, &[memfd.as_fd()])?;
+        let slot = peer.install(Service::OneLine, Size::WORD, &[memfd.as_fd()])?;
         Ok(OneLine { words, slot, hop: 0 })
     }
 }
@@ -151,11 +151,11 @@ impl Server for OneLineServer {
 /// Compare-exchange with equal operands, not `fetch_add(0)` or `fetch_or(0)`: the compiler turns
 /// those into a fence and a plain load, which leaves the line in shared state.
 #[inline]
-fn is_hop(line: &AtomicU64, hop: u64) -> bool {
+pub(crate) fn is_hop(line: &AtomicU64, hop: u64) -> bool {
     line.compare_exchange(hop, hop, Ordering::Acquire, Ordering::Relaxed).is_ok()
 }
 
 /// A server does not watch its parent: the kernel kills it with the parent.
-fn parent_kills() -> Result<()> {
+pub(crate) fn parent_kills() -> Result<()> {
     Ok(())
 }

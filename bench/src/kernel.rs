@@ -1,52 +1,71 @@
-//! Round trips through the kernel: 8-byte messages over pipes and over a Unix stream socket.
+//! Round trips through the kernel: messages over pipes, over a Unix stream socket and over TCP.
 //!
 //! Both sides block in `read`, so each hop wakes a sleeper: what a call costs without polling.
 //!
-//! Invariant: one `write` and one `read` on each side of a call.
+//! Invariant: one `write` and one `read` on each side of a call, as long as the kernel takes and gives all bytes at once.
 
 use std::fs::File;
 use std::io::{self, Read, Write};
+use std::net::{Ipv4Addr, TcpListener, TcpStream};
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::net::UnixStream;
 use std::rc::Rc;
 
+use crate::copy::{ends, mark};
 use crate::order::Service;
 use crate::peer::{Peer, Slot};
 use crate::serve::Server;
-use crate::{Contender, Result};
+use crate::{Contender, Result, Size};
 
 /// A round trip over two byte streams, one each way, or one that goes both ways.
 #[derive(Debug)]
 pub(crate) struct Echo {
-    name: &'static str,
+    name: String,
     to: File,
     from: File,
     slot: Slot,
-    sequence: u64,
+    number: u64,
+    message: Vec<u8>,
+    reply: Vec<u8>,
 }
 
 impl Echo {
     /// Two pipes, one each way.
-    pub(crate) fn over_pipes(peer: &Rc<Peer>) -> Result<Echo> {
+    pub(crate) fn over_pipes(peer: &Rc<Peer>, size: Size) -> Result<Echo> {
         let (their_from, to) = io::pipe()?;
         let (from, their_to) = io::pipe()?;
-        let slot = peer.install(Service::Echo, &[their_from.as_fd(), their_to.as_fd()])?;
-        let (to, from) = (OwnedFd::from(to).into(), OwnedFd::from(from).into());
-        Ok(Echo { name: "pipe pair", to, from, slot, sequence: 0 })
+        let slot = peer.install(Service::Echo, size, &[their_from.as_fd(), their_to.as_fd()])?;
+        Ok(Echo::new("pipe pair", size, to.into(), from.into(), slot))
     }
 
     /// A connected pair of Unix stream sockets.
-    pub(crate) fn over_unix_stream(peer: &Rc<Peer>) -> Result<Echo> {
+    pub(crate) fn over_unix_stream(peer: &Rc<Peer>, size: Size) -> Result<Echo> {
         let (ours, theirs) = UnixStream::pair()?;
-        let slot = peer.install(Service::Echo, &[theirs.as_fd(), theirs.as_fd()])?;
-        let from = OwnedFd::from(ours.try_clone()?).into();
-        Ok(Echo { name: "Unix stream", to: OwnedFd::from(ours).into(), from, slot, sequence: 0 })
+        let slot = peer.install(Service::Echo, size, &[theirs.as_fd(), theirs.as_fd()])?;
+        Ok(Echo::new("Unix stream", size, ours.try_clone()?.into(), ours.into(), slot))
+    }
+
+    /// A TCP connection through the loopback device, without delays.
+    pub(crate) fn over_tcp(peer: &Rc<Peer>, size: Size) -> Result<Echo> {
+        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?;
+        let ours = TcpStream::connect(listener.local_addr()?)?;
+        let (theirs, _) = listener.accept()?;
+        ours.set_nodelay(true)?;
+        theirs.set_nodelay(true)?;
+        let slot = peer.install(Service::Echo, size, &[theirs.as_fd(), theirs.as_fd()])?;
+        Ok(Echo::new("TCP", size, ours.try_clone()?.into(), ours.into(), slot))
+    }
+
+    fn new(kind: &str, size: Size, to: OwnedFd, from: OwnedFd, slot: Slot) -> Echo {
+        let name = if size == Size::WORD { kind.to_owned() } else { format!("{kind} {size}") };
+        let (message, reply) = (vec![0x5a; size.bytes()], vec![0; size.bytes()]);
+        Echo { name, to: to.into(), from: from.into(), slot, number: 0, message, reply }
     }
 }
 
 impl Contender for Echo {
     fn name(&self) -> &str {
-        self.name
+        &self.name
     }
 
     fn prepare(&mut self, calls: u32) -> Result<()> {
@@ -54,16 +73,16 @@ impl Contender for Echo {
     }
 
     fn call(&mut self) -> Result<()> {
-        self.sequence += 1;
-        let request = self.sequence.to_le_bytes();
-        let mut reply = [0; 8];
-        self.to.write_all(&request)?;
+        self.number += 1;
+        mark(&mut self.message, self.number);
+        self.to.write_all(&self.message)?;
         // Ends with an error when the peer process is gone: it had the only other end.
-        self.from.read_exact(&mut reply)?;
-        if reply != request {
-            return Err(format!("call {} came back as {reply:?}", self.sequence).into());
+        self.from.read_exact(&mut self.reply)?;
+        if ends(&self.reply) == ends(&self.message) {
+            Ok(())
+        } else {
+            Err(format!("call {} came back as {:x?}", self.number, ends(&self.reply)).into())
         }
-        Ok(())
     }
 }
 
@@ -72,20 +91,20 @@ impl Contender for Echo {
 pub(crate) struct EchoServer {
     from: File,
     to: File,
+    message: Vec<u8>,
 }
 
 impl EchoServer {
-    pub(crate) fn new(from: OwnedFd, to: OwnedFd) -> EchoServer {
-        EchoServer { from: from.into(), to: to.into() }
+    pub(crate) fn new(from: OwnedFd, to: OwnedFd, bytes: usize) -> EchoServer {
+        EchoServer { from: from.into(), to: to.into(), message: vec![0; bytes] }
     }
 }
 
 impl Server for EchoServer {
     fn serve(&mut self, calls: u32) -> Result<()> {
-        let mut message = [0; 8];
         for _ in 0..calls {
-            self.from.read_exact(&mut message)?;
-            self.to.write_all(&message)?;
+            self.from.read_exact(&mut self.message)?;
+            self.to.write_all(&self.message)?;
         }
         Ok(())
     }

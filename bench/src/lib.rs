@@ -1,6 +1,6 @@
 //! Round trips between two processes, measured side by side: the harness behind `farcall bench`.
 //!
-//! A [`Contest`] runs every [`Contender`] in every round, in blocks of about one millisecond, and
+//! A [`Plan`] runs every [`Contender`] in every round, in blocks of about one millisecond, and
 //! reports each as a ratio to the *floor*, the bare cache-line ping-pong of the same round. How and
 //! why is in `bench/README.md`.
 //!
@@ -10,35 +10,54 @@
 //! Invariant: nothing here outlives the contest: no process, no descriptor, no name in a file
 //! system, no changed affinity; and no row's server uses a CPU while another row is measured.
 
+mod bars;
 mod calls;
+mod cdf;
 mod contender;
 mod contest;
+mod copy;
 mod cpus;
+mod echo;
+mod entry;
+mod eventfd;
 mod floor;
+mod futex;
+mod hgrm;
+mod idle;
 mod json;
+mod json_report;
 mod kernel;
 mod link_race;
+mod local;
 mod machine;
 mod order;
 mod peer;
+mod plan;
 mod poll;
 mod report;
 mod serve;
 mod shared;
+mod size;
 mod spread;
 mod table;
 mod tiny_object;
+mod versus;
 
+pub use bars::Bar;
 pub use calls::{Callee, CodeCall, DataCall, FRESH_BYTES, NullCall};
 pub use contender::Contender;
-pub use contest::{Contest, Effort};
+pub use contest::Effort;
 pub use cpus::{CpuPair, Pinned};
+pub use echo::EchoCall;
 pub use link_race::{LinkRace, LinkReport};
 pub use machine::Machine;
-pub use report::{Regime, Report, Row, Section};
+pub use plan::Plan;
+pub use report::{Comparison, Idle, Regime, Report, Row, Section};
 pub use serve::serve_if_child;
+pub use size::Size;
 pub use spread::Spread;
 pub use tiny_object::{TinyObject, tiny_code};
+pub use versus::Versus;
 
 /// What every fallible function of the harness returns; an error ends the contest.
 pub type Result<T> = std::result::Result<T, Box<dyn std::error::Error + Send + Sync>>;

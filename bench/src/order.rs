@@ -17,8 +17,9 @@ const SIZE_BYTES: usize = 12;
 /// One order.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Order {
-    /// Make a server of this kind from the descriptors in the same packet; it gets the next slot.
-    Install(Service),
+    /// Make a server of this kind, for messages of this many bytes, from the descriptors in the same packet; it gets the
+    /// next slot.
+    Install(Service, u32),
     /// Answer exactly `calls` calls as the server in `slot`, then wait for the next order.
     Serve { slot: u32, calls: u32 },
 }
@@ -30,8 +31,25 @@ pub(crate) enum Service {
     TwoLines = 0,
     /// Descriptor: the memfd of the words. One line both ways, polled by compare-exchange.
     OneLine = 1,
-    /// Descriptors: where to read 8-byte messages from and where to write them back.
+    /// Descriptors: where to read messages from and where to write them back.
     Echo = 2,
+    /// Descriptor: the memfd of the bytes. Copied out of it and back into it.
+    Copy = 3,
+    /// Descriptor: the memfd of the words. Request and reply on two lines, for each of which the other side sleeps.
+    Futex = 4,
+    /// Descriptors: the event descriptor of requests and that of replies.
+    Eventfd = 5,
+}
+
+impl Service {
+    const ALL: [Service; 6] = [
+        Service::TwoLines,
+        Service::OneLine,
+        Service::Echo,
+        Service::Copy,
+        Service::Futex,
+        Service::Eventfd,
+    ];
 }
 
 impl Order {
@@ -81,7 +99,7 @@ impl Order {
 
     fn encode(self) -> [u8; SIZE_BYTES] {
         let words = match self {
-            Order::Install(service) => [0, service as u32, 0],
+            Order::Install(service, bytes) => [0, service as u32, bytes],
             Order::Serve { slot, calls } => [1, slot, calls],
         };
         let mut bytes = [0; SIZE_BYTES];
@@ -95,9 +113,10 @@ impl Order {
         let [a0, a1, a2, a3, b0, b1, b2, b3, c0, c1, c2, c3] = bytes;
         let words = [[a0, a1, a2, a3], [b0, b1, b2, b3], [c0, c1, c2, c3]].map(u32::from_le_bytes);
         match words {
-            [0, 0, 0] => Ok(Order::Install(Service::TwoLines)),
-            [0, 1, 0] => Ok(Order::Install(Service::OneLine)),
-            [0, 2, 0] => Ok(Order::Install(Service::Echo)),
+            [0, service, bytes] => Service::ALL
+                .get(service as usize)
+                .map(|&service| Order::Install(service, bytes))
+                .ok_or_else(|| format!("no service has the number {service}").into()),
             [1, slot, calls] => Ok(Order::Serve { slot, calls }),
             other => Err(format!("no order has the words {other:?}").into()),
         }
@@ -120,13 +139,9 @@ mod tests {
     #[test]
     fn orders_arrive_as_sent_then_the_end() {
         let (here, there) = control_pair();
-        let orders = [
-            Order::Install(Service::TwoLines),
-            Order::Install(Service::OneLine),
-            Order::Install(Service::Echo),
-            Order::Serve { slot: 3, calls: u32::MAX },
-        ];
-        for order in orders {
+        let mut orders = vec![Order::Serve { slot: 3, calls: u32::MAX }];
+        orders.extend(Service::ALL.map(|service| Order::Install(service, 1 << 20)));
+        for &order in &orders {
             order.send(&here, &[]).unwrap();
         }
         drop(here);
@@ -142,7 +157,7 @@ mod tests {
     fn descriptors_travel_with_their_order() {
         let (here, there) = control_pair();
         let (mut reader, writer) = std::io::pipe().unwrap();
-        Order::Install(Service::Echo).send(&here, &[writer.as_fd()]).unwrap();
+        Order::Install(Service::Echo, 8).send(&here, &[writer.as_fd()]).unwrap();
         drop(writer);
         let (_, mut fds) = Order::receive(there.as_fd()).unwrap().unwrap();
         let mut theirs = File::from(fds.remove(0));

@@ -4,16 +4,18 @@
 
 use std::cell::{Cell, RefCell};
 use std::fmt;
-use std::os::fd::{BorrowedFd, OwnedFd};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::process::CommandExt;
 use std::process::{Child, Command, Stdio};
 use std::rc::Rc;
 
+use nix::errno::Errno;
+use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::sys::socket::{AddressFamily, SockFlag, SockType, socketpair};
 
 use crate::order::{Order, Service};
 use crate::poll::Poll;
-use crate::{CpuPair, Result, serve};
+use crate::{CpuPair, Result, Size, serve};
 
 /// The child process that serves the standard rows: a second run of this executable.
 ///
@@ -51,13 +53,14 @@ impl Peer {
         Ok(peer)
     }
 
-    /// Makes the process serve one more row, from duplicates of `fds`.
+    /// Makes the process serve one more row, with messages of `size`, from duplicates of `fds`.
     pub(crate) fn install(
         self: &Rc<Self>,
         service: Service,
+        size: Size,
         fds: &[BorrowedFd<'_>],
     ) -> Result<Slot> {
-        Order::Install(service).send(&self.control, fds)?;
+        Order::Install(service, size.bytes().try_into()?).send(&self.control, fds)?;
         let index = self.slots.get();
         self.slots.set(index + 1);
         Ok(Slot { peer: Rc::clone(self), index })
@@ -110,6 +113,29 @@ impl Slot {
     /// When the process ends before that.
     #[inline]
     pub(crate) fn poll_until(&self, ready: impl Fn() -> bool) -> Result<()> {
-        self.peer.poll.until(ready, || self.peer.check_lives())
+        self.peer.poll.until(ready, || self.check_lives())
+    }
+
+    /// An error when the process has ended.
+    pub(crate) fn check_lives(&self) -> Result<()> {
+        self.peer.check_lives()
+    }
+
+    /// What [`ends`](Hangup::wait) when the process does.
+    pub(crate) fn hangup(&self) -> Result<Hangup> {
+        Ok(Hangup(self.peer.control.try_clone()?))
+    }
+}
+
+/// The end of the peer process, for another thread to wait for.
+#[derive(Debug)]
+pub(crate) struct Hangup(OwnedFd);
+
+impl Hangup {
+    /// Waits until the process has ended.
+    pub(crate) fn wait(&self) {
+        // Its end of the control socket is the only other one.
+        let mut polled = [PollFd::new(self.0.as_fd(), PollFlags::empty())];
+        while poll(&mut polled, PollTimeout::NONE) == Err(Errno::EINTR) {}
     }
 }

@@ -1,4 +1,4 @@
-//! What a contest found: plain data, as a text table and as JSON.
+//! What a run of the benchmark found: plain data, as a text table.
 //!
 //! Invariant: ratios come first; a figure is never shown without the machine and the regime it is
 //! from.
@@ -6,12 +6,14 @@
 use std::fmt;
 use std::time::Duration;
 
-use crate::json::{array, number, object, string};
+use hdrhistogram::Histogram;
+
+use crate::bars::{Bar, IDLE_PERCENT_MAX};
 use crate::spread::Spread;
 use crate::table::{aligned, count, nanoseconds, ratio};
 use crate::{CpuPair, Machine};
 
-/// The distance of the two CPUs during a round, as the two-line floor of that round shows it.
+/// Where the two sides of a round were, and how warm.
 ///
 /// A hypervisor moves CPUs between caches while a contest runs, and every figure moves with them;
 /// so rounds are reported by regime and never mixed.
@@ -23,9 +25,14 @@ pub enum Regime {
     Far,
     /// Both sides have one CPU: the floor is the cost of changing processes.
     OneCpu,
+    /// Two CPUs, and both sides have slept before each call.
+    Cold,
 }
 
 impl Regime {
+    /// All of them, in the order in which they are reported.
+    pub(crate) const ALL: [Regime; 4] = [Regime::Near, Regime::Far, Regime::OneCpu, Regime::Cold];
+
     /// The border between near and far.
     pub const NEAR_NS_MAX: u64 = 200;
 
@@ -36,11 +43,23 @@ impl Regime {
             Regime::Near => "near",
             Regime::Far => "far",
             Regime::OneCpu => "one CPU",
+            Regime::Cold => "cold",
+        }
+    }
+
+    /// What makes a round one of this regime.
+    pub(crate) fn description(self) -> String {
+        let limit = Regime::NEAR_NS_MAX;
+        match self {
+            Regime::Near => format!("half of the two-line floor's calls up to {limit} ns"),
+            Regime::Far => format!("half of the two-line floor's calls above {limit} ns"),
+            Regime::OneCpu => "both sides take turns on it".to_owned(),
+            Regime::Cold => "one call after 5 ms of rest".to_owned(),
         }
     }
 }
 
-/// Everything a contest found. `Display` is the text table, at most 100 columns wide for names of
+/// Everything a run found. `Display` is the text table, at most 100 columns wide for names of
 /// at most 18 characters.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Report {
@@ -50,14 +69,14 @@ pub struct Report {
     pub cpus: CpuPair,
     /// True when the harness was compiled with optimization; figures are not valid otherwise.
     pub is_optimized: bool,
-    /// Rounds run; each row ran one timed and one sampled block in each.
-    pub rounds: usize,
-    /// How long the rounds took together.
+    /// How long it took altogether.
     pub elapsed: Duration,
     /// The cost of the clock read that each sample includes.
     pub clock_read_ns: f64,
     /// The results by regime; only regimes that occurred.
     pub sections: Vec<Section>,
+    /// What the two sides of a session take while nothing is called.
+    pub idle: Idle,
 }
 
 /// The rounds of one regime.
@@ -69,6 +88,8 @@ pub struct Section {
     pub rounds: usize,
     /// One row per contender, in the order of their entry; the floors first.
     pub rows: Vec<Row>,
+    /// Rows against each other.
+    pub comparisons: Vec<Comparison>,
 }
 
 /// One contender in one regime.
@@ -77,25 +98,43 @@ pub struct Row {
     /// The contender's name.
     pub name: String,
     /// Over the rounds: this row's time per call by that of the two-line floor in the same round.
-    pub two_line_ratio: Spread,
+    pub two_line_ratio: Option<Spread>,
     /// Over the rounds: this row's time per call by that of the one-line floor in the same round.
-    pub one_line_ratio: Spread,
+    pub one_line_ratio: Option<Spread>,
     /// Over the rounds: nanoseconds per call of a timed block.
     pub block_ns: Spread,
     /// Mean of all calls in timed blocks, preemption of the process included.
     pub mean_ns: f64,
     /// Calls in timed blocks.
     pub calls: u64,
-    /// Calls in sampled blocks, which the percentiles are of.
-    pub samples: u64,
-    /// Half of the sampled calls took at most this.
-    pub p50_ns: u64,
-    /// 99 of 100 sampled calls took at most this.
-    pub p99_ns: u64,
-    /// 999 of 1,000 sampled calls took at most this.
-    pub p99_9_ns: u64,
-    /// The slowest sampled call.
-    pub max_ns: u64,
+    /// Nanoseconds of the calls in sampled blocks, which the percentiles are of.
+    pub samples: Histogram<u64>,
+}
+
+/// One row against another.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Comparison {
+    /// The row.
+    pub row: String,
+    /// The row that is 1.
+    pub base: String,
+    /// Over the rounds: the time per call of the one by that of the other in the same round.
+    pub ratio: Spread,
+    /// What the ratio ought to be.
+    pub bar: Bar,
+}
+
+/// What the two sides of a session take while nothing is called.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Idle {
+    /// How long after the last call the look began.
+    pub after: Duration,
+    /// How long the look was.
+    pub window: Duration,
+    /// What the calling process took, in percent of one CPU.
+    pub caller_percent: f64,
+    /// What the executor took, in percent of one CPU.
+    pub executor_percent: f64,
 }
 
 impl fmt::Display for Report {
@@ -108,15 +147,16 @@ impl fmt::Display for Report {
         } else {
             writeln!(f, "pinning  caller on CPU {caller}, server on CPU {server}")?;
         }
+        let rounds: usize = self.sections.iter().map(|section| section.rounds).sum();
         let seconds = self.elapsed.as_secs_f64();
-        writeln!(f, "rounds   {} in {seconds:.1} s, blocks of about 1 ms", self.rounds)?;
+        writeln!(f, "rounds   {rounds} in {seconds:.1} s, blocks of about 1 ms")?;
         let clock = format!("one read ({:.0} ns) is in each sample", self.clock_read_ns);
-        writeln!(f, "clock    {clock}, none in block and mean")?;
+        writeln!(f, "clock    {clock}, none in block")?;
         writeln!(
             f,
             "x2, x1   block by the two-line, the one-line floor's of the same round: median"
         )?;
-        writeln!(f, "units    block and mean: ns per call; p50 to max: ns of sampled calls")?;
+        writeln!(f, "units    block: ns per call; p50 to max: ns of sampled calls")?;
         if !self.is_optimized {
             writeln!(
                 f,
@@ -126,129 +166,145 @@ impl fmt::Display for Report {
         for section in &self.sections {
             write!(f, "\n{section}")?;
         }
-        Ok(())
+        write!(f, "\n{}", self.idle)
     }
 }
 
 impl fmt::Display for Section {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let limit = Regime::NEAR_NS_MAX;
-        let title = match self.regime {
-            Regime::Near => format!("near (half of the two-line floor's calls up to {limit} ns)"),
-            Regime::Far => format!("far (half of the two-line floor's calls above {limit} ns)"),
-            Regime::OneCpu => "one CPU (both sides take turns on it)".to_owned(),
-        };
-        writeln!(f, "{title}: {} rounds", self.rounds)?;
+        let (regime, rounds) = (self.regime, self.rounds);
+        writeln!(f, "{} ({}): {rounds} rounds", regime.name(), regime.description())?;
         let heads = [
-            "row", "x2", "mid half", "x1", "block", "mean", "p50", "p99", "p99.9", "max", "samples",
+            "row", "x2", "mid half", "x1", "block", "calls/s", "p50", "p99", "p99.9", "max",
+            "samples",
         ];
         let mut lines = vec![heads.map(str::to_owned)];
         lines.extend(self.rows.iter().map(Row::cells));
+        f.write_str(&aligned(&lines))?;
+        if self.comparisons.is_empty() {
+            return Ok(());
+        }
+        writeln!(f)?;
+        let mut lines = vec![["row / base", "ratio", "mid half", "bar", ""].map(str::to_owned)];
+        lines.extend(self.comparisons.iter().map(Comparison::cells));
         f.write_str(&aligned(&lines))
     }
 }
 
-impl Report {
-    /// The same as one JSON object on one line, without a final newline. Names of members end in
-    /// their unit; spreads are objects of `lower_quartile`, `median` and `upper_quartile`.
-    #[must_use]
-    pub fn to_json(&self) -> String {
-        let machine = object(&[
-            ("cpu_model", string(&self.machine.cpu_model)),
-            ("cpus", self.machine.cpus.to_string()),
-            ("is_virtual", self.machine.is_virtual.to_string()),
-            ("kernel", string(&self.machine.kernel)),
-            ("load", string(&self.machine.load)),
-            ("date", string(&self.machine.date)),
-        ]);
-        object(&[
-            ("machine", machine),
-            ("caller_cpu", self.cpus.caller.to_string()),
-            ("server_cpu", self.cpus.server.to_string()),
-            ("is_optimized", self.is_optimized.to_string()),
-            ("rounds", self.rounds.to_string()),
-            ("elapsed_s", number(self.elapsed.as_secs_f64())),
-            ("clock_read_ns", number(self.clock_read_ns)),
-            ("sections", array(self.sections.iter().map(Section::to_json))),
-        ])
+impl fmt::Display for Idle {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (after, window) = (self.after.as_millis(), self.window.as_millis());
+        let (caller, executor) = (self.caller_percent, self.executor_percent);
+        writeln!(
+            f,
+            "idle     {after} to {} ms after a call: caller {caller:.2} %, executor {executor:.2} % of a CPU \
+             (at most {IDLE_PERCENT_MAX}: {})",
+            after + window,
+            word(self.is_met())
+        )
     }
 }
 
-impl Section {
-    fn to_json(&self) -> String {
-        object(&[
-            ("regime", string(self.regime.name())),
-            ("rounds", self.rounds.to_string()),
-            ("rows", array(self.rows.iter().map(Row::to_json))),
-        ])
+impl Idle {
+    /// True when both sides are below the bar.
+    #[must_use]
+    pub fn is_met(&self) -> bool {
+        self.caller_percent <= IDLE_PERCENT_MAX && self.executor_percent <= IDLE_PERCENT_MAX
     }
 }
 
 impl Row {
-    fn cells(&self) -> [String; 11] {
-        let Spread { lower_quartile, upper_quartile, median } = self.two_line_ratio;
-        [
-            self.name.clone(),
-            ratio(median),
-            format!("{}..{}", ratio(lower_quartile), ratio(upper_quartile)),
-            ratio(self.one_line_ratio.median),
-            nanoseconds(self.block_ns.median),
-            nanoseconds(self.mean_ns),
-            nanoseconds(self.p50_ns as f64),
-            nanoseconds(self.p99_ns as f64),
-            nanoseconds(self.p99_9_ns as f64),
-            nanoseconds(self.max_ns as f64),
-            count(self.samples),
-        ]
+    /// Nanoseconds that so many of the sampled calls, from 0 to 1, took at most.
+    #[must_use]
+    pub fn quantile_ns(&self, share: f64) -> u64 {
+        self.samples.value_at_quantile(share)
     }
 
-    fn to_json(&self) -> String {
-        object(&[
-            ("name", string(&self.name)),
-            ("two_line_ratio", spread_json(self.two_line_ratio)),
-            ("one_line_ratio", spread_json(self.one_line_ratio)),
-            ("block_ns", spread_json(self.block_ns)),
-            ("mean_ns", number(self.mean_ns)),
-            ("calls", self.calls.to_string()),
-            ("samples", self.samples.to_string()),
-            ("p50_ns", self.p50_ns.to_string()),
-            ("p99_ns", self.p99_ns.to_string()),
-            ("p99_9_ns", self.p99_9_ns.to_string()),
-            ("max_ns", self.max_ns.to_string()),
-        ])
+    fn cells(&self) -> [String; 11] {
+        let shown = |spread: Option<Spread>, show: fn(Spread) -> String| {
+            spread.map_or_else(|| "-".to_owned(), show)
+        };
+        let quantile = |share| nanoseconds(self.quantile_ns(share) as f64);
+        [
+            self.name.clone(),
+            shown(self.two_line_ratio, |spread| ratio(spread.median)),
+            shown(self.two_line_ratio, mid_half),
+            shown(self.one_line_ratio, |spread| ratio(spread.median)),
+            nanoseconds(self.block_ns.median),
+            count(per_second(self.mean_ns)),
+            quantile(0.5),
+            quantile(0.99),
+            quantile(0.999),
+            nanoseconds(self.samples.max() as f64),
+            count(self.samples.len()),
+        ]
     }
 }
 
-fn spread_json(spread: Spread) -> String {
-    object(&[
-        ("lower_quartile", number(spread.lower_quartile)),
-        ("median", number(spread.median)),
-        ("upper_quartile", number(spread.upper_quartile)),
-    ])
+impl Comparison {
+    /// True when the median is on the right side of the bar.
+    #[must_use]
+    pub fn is_met(&self) -> bool {
+        self.bar.is_met_by(self.ratio.median)
+    }
+
+    fn cells(&self) -> [String; 5] {
+        [
+            format!("{} / {}", self.row, self.base),
+            ratio(self.ratio.median),
+            mid_half(self.ratio),
+            self.bar.to_string(),
+            word(self.is_met()).to_owned(),
+        ]
+    }
+}
+
+/// Calls in a second when one takes so long.
+#[expect(clippy::cast_possible_truncation, reason = "saturates")]
+#[expect(clippy::cast_sign_loss, reason = "a time is positive")]
+pub(crate) fn per_second(mean_ns: f64) -> u64 {
+    (1e9 / mean_ns).round() as u64
+}
+
+fn mid_half(spread: Spread) -> String {
+    format!("{}..{}", ratio(spread.lower_quartile), ratio(spread.upper_quartile))
+}
+
+fn word(is_met: bool) -> &'static str {
+    if is_met { "met" } else { "MISSED" }
 }
 
 #[cfg(test)]
-mod tests {
+pub(crate) mod tests {
     use super::*;
+    use crate::entry::new_histogram;
 
     fn even(value: f64) -> Spread {
         Spread { lower_quartile: value, median: value, upper_quartile: value }
     }
 
-    fn report(cpus: CpuPair) -> Report {
+    pub(crate) fn report(cpus: CpuPair) -> Report {
+        let mut samples = new_histogram();
+        samples.record_n(27_007, 989).unwrap();
+        samples.record_n(43_007, 10).unwrap();
+        samples.record(8_000_004).unwrap();
         let row = Row {
             name: "a \"long\" name: 18".to_owned(),
-            two_line_ratio: even(271.4),
-            one_line_ratio: even(540.0),
+            two_line_ratio: Some(even(271.4)),
+            one_line_ratio: Some(even(540.0)),
             block_ns: even(27_123.4),
             mean_ns: 31_000.6,
             calls: 40_000,
-            samples: 39_999,
-            p50_ns: 27_001,
-            p99_ns: 43_002,
-            p99_9_ns: 99_003,
-            max_ns: 8_000_004,
+            samples,
         };
+        let comparison = Comparison {
+            row: "a row".to_owned(),
+            base: "another".to_owned(),
+            ratio: even(1.25),
+            bar: Bar::AtMost(1.2),
+        };
+        let cold = Row { two_line_ratio: None, one_line_ratio: None, ..row.clone() };
+        let met = Comparison { bar: Bar::AtLeast(1.25), ..comparison.clone() };
         let machine = Machine {
             cpu_model: "Some CPU".to_owned(),
             cpus: 2,
@@ -257,14 +313,25 @@ mod tests {
             load: "0.25".to_owned(),
             date: "2026-11-20 00:00 UTC".to_owned(),
         };
+        let section = |regime, row, comparison| Section {
+            regime,
+            rounds: 10,
+            rows: vec![row],
+            comparisons: vec![comparison],
+        };
         Report {
             machine,
             cpus,
             is_optimized: true,
-            rounds: 10,
             elapsed: Duration::from_millis(1_500),
             clock_read_ns: 24.0,
-            sections: vec![Section { regime: Regime::Far, rounds: 10, rows: vec![row] }],
+            sections: vec![section(Regime::Far, row, comparison), section(Regime::Cold, cold, met)],
+            idle: Idle {
+                after: Duration::from_millis(100),
+                window: Duration::from_millis(300),
+                caller_percent: 0.01,
+                executor_percent: 0.51,
+            },
         }
     }
 
@@ -274,12 +341,17 @@ mod tests {
         for shown in [
             "Some CPU, 2 virtual CPUs, Linux 6.18, load 0.25, 2026-11-20",
             "caller on CPU 0, server on CPU 1",
+            "rounds   20 in 1.5 s",
             "far (half of the two-line floor's calls above 200 ns): 10 rounds",
             "a \"long\" name: 18",
             " 271  271..271 ",
             " 540 ",
-            " 27123  31001  27001  43002  99003  8.00M  ",
-            "39.9k",
+            " 27123    32.2k  27007  43007  43007  8.00M    1.00k\n",
+            "a row / another   1.25  1.25..1.25  at most 1.2  MISSED\n",
+            "cold (one call after 5 ms of rest): 10 rounds",
+            "  -         -   -  27123 ",
+            "at least 1.25  met\n",
+            "100 to 400 ms after a call: caller 0.01 %, executor 0.51 % of a CPU (at most 0.5: MISSED)",
         ] {
             assert!(text.contains(shown), "{shown:?} is missing in\n{text}");
         }
@@ -294,19 +366,5 @@ mod tests {
         let text = shared.to_string();
         assert!(text.contains("both sides on CPU 3"), "{text}");
         assert!(text.contains("without optimization"), "{text}");
-    }
-
-    #[test]
-    fn json_has_the_same_figures() {
-        let json = report(CpuPair { caller: 0, server: 1 }).to_json();
-        for member in [
-            r#""server_cpu":1"#,
-            r#""elapsed_s":1.5"#,
-            r#""regime":"far","rounds":10,"rows":[{"name":"a \"long\" name: 18","#,
-            r#""two_line_ratio":{"lower_quartile":271.4,"median":271.4,"upper_quartile":271.4}"#,
-            r#""samples":39999,"p50_ns":27001"#,
-        ] {
-            assert!(json.contains(member), "{member} is missing in {json}");
-        }
     }
 }

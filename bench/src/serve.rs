@@ -13,7 +13,7 @@ use nix::sys::signal::Signal;
 
 use crate::order::{Order, Service};
 use crate::poll::Poll;
-use crate::{Result, floor, kernel};
+use crate::{Result, copy, eventfd, floor, futex, kernel};
 
 /// One row's server.
 pub(crate) trait Server {
@@ -24,7 +24,7 @@ pub(crate) trait Server {
 /// Serves and exits when this process was started as the peer of a contest; returns at once
 /// otherwise.
 ///
-/// Call it first in `main` of every program that makes a [`Contest`](crate::Contest): before
+/// Call it first in `main` of every program that runs a [`Plan`](crate::Plan): before
 /// threads are started, arguments are read or anything is printed.
 pub fn serve_if_child() {
     let Some(first) = env::args_os().nth(1) else { return };
@@ -56,7 +56,7 @@ fn serve_orders(poll: Poll) -> Result<()> {
     let mut servers = Vec::new();
     while let Some((order, fds)) = Order::receive(control.as_fd())? {
         match order {
-            Order::Install(service) => servers.push(install(service, fds, poll)?),
+            Order::Install(service, bytes) => servers.push(install(service, bytes, fds, poll)?),
             Order::Serve { slot, calls } => {
                 let installed = servers.len();
                 let server = servers.get_mut(slot as usize);
@@ -69,7 +69,7 @@ fn serve_orders(poll: Poll) -> Result<()> {
     Ok(())
 }
 
-fn install(service: Service, fds: Vec<OwnedFd>, poll: Poll) -> Result<Box<dyn Server>> {
+fn install(service: Service, bytes: u32, fds: Vec<OwnedFd>, poll: Poll) -> Result<Box<dyn Server>> {
     let count = fds.len();
     let mut fds = fds.into_iter();
     match (service, fds.next(), fds.next()) {
@@ -79,7 +79,18 @@ fn install(service: Service, fds: Vec<OwnedFd>, poll: Poll) -> Result<Box<dyn Se
         (Service::OneLine, Some(memfd), None) => {
             Ok(Box::new(floor::OneLineServer::attach(memfd.as_fd(), poll)?))
         }
-        (Service::Echo, Some(from), Some(to)) => Ok(Box::new(kernel::EchoServer::new(from, to))),
+        (Service::Copy, Some(memfd), None) => {
+            Ok(Box::new(copy::BareCopyServer::attach(memfd.as_fd(), poll)?))
+        }
+        (Service::Futex, Some(memfd), None) => {
+            Ok(Box::new(futex::FutexServer::attach(memfd.as_fd())?))
+        }
+        (Service::Echo, Some(from), Some(to)) => {
+            Ok(Box::new(kernel::EchoServer::new(from, to, bytes as usize)))
+        }
+        (Service::Eventfd, Some(requests), Some(replies)) => {
+            Ok(Box::new(eventfd::EventfdServer::new(requests, replies)))
+        }
         _ => Err(format!("{service:?} came with {count} descriptors").into()),
     }
 }

@@ -131,6 +131,20 @@ pub mod tiny_code {
     /// Returns the first 8 bytes of its argument: `mov rax, [rdi]; mov edx, 8; ret`.
     pub const NULL_CALL: &[u8] = &[0x48, 0x8b, 0x07, 0xba, 8, 0, 0, 0, 0xc3];
 
+    /// Returns its argument, of more than 8 bytes, in memory from `malloc`. The calls at [`BOUNCE_MALLOC`] and
+    /// [`BOUNCE_MEMCPY`] are still to be told where these functions are:
+    /// `push rbx; push rbp; push rax; mov rbx, rdi; mov rbp, rsi; mov rdi, rsi; call malloc; mov rdi, rax; mov rsi, rbx;
+    /// mov rdx, rbp; call memcpy; mov rdx, rbp; pop rcx; pop rbp; pop rbx; ret`.
+    pub const BOUNCE: &[u8] = &[
+        0x53, 0x55, 0x50, 0x48, 0x89, 0xfb, 0x48, 0x89, 0xf5, 0x48, 0x89, 0xf7, 0xe8, 0, 0, 0, 0,
+        0x48, 0x89, 0xc7, 0x48, 0x89, 0xde, 0x48, 0x89, 0xea, 0xe8, 0, 0, 0, 0, 0x48, 0x89, 0xea,
+        0x59, 0x5d, 0x5b, 0xc3,
+    ];
+    /// Where in [`BOUNCE`] the operand of the call of `malloc` is.
+    pub const BOUNCE_MALLOC: u64 = 13;
+    /// Where in [`BOUNCE`] the operand of the call of `memcpy` is.
+    pub const BOUNCE_MEMCPY: u64 = 27;
+
     /// Returns the sum of the two u64 in its argument:
     /// `mov rax, [rdi]; add rax, [rdi + 8]; mov edx, 8; ret`.
     pub const ADD: &[u8] = &[0x48, 0x8b, 0x07, 0x48, 0x03, 0x47, 8, 0xba, 8, 0, 0, 0, 0xc3];

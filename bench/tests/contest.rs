@@ -14,15 +14,26 @@ use nix::sched::{CpuSet, sched_setaffinity};
 use nix::unistd::Pid;
 
 const HOST: &str = env!("CARGO_BIN_EXE_farcall-bench");
-const ROWS: [&str; 7] = [
+const ROWS: [&str; 16] = [
     "two-line floor",
     "one-line floor",
     "null call",
     "4 KiB code + call",
     "4 KiB data + call",
+    "64 KiB echo",
+    "64 KiB bare copy",
     "pipe pair",
+    "pipe pair 64 KiB",
     "Unix stream",
+    "Unix stream 64 KiB",
+    "TCP",
+    "TCP 64 KiB",
+    "futex",
+    "eventfd",
+    "local",
 ];
+const ROWS_ON_ONE_CPU: usize = 5;
+const ROWS_COLD: usize = 4;
 const PATIENCE: Duration = Duration::from_secs(20);
 
 fn run(args: &[&str]) -> String {
@@ -45,31 +56,50 @@ fn numbers(json: &str, name: &str) -> Vec<f64> {
 
 #[test]
 fn every_row_is_there_and_has_samples() {
-    let json = run(&["--rounds", "5", "--json"]);
-    let sections = json.matches("\"regime\":").count();
-    assert!((1..=2).contains(&sections), "{json}");
+    let versus = ["tcp", "futex", "eventfd", "local"].map(|name| ["--vs", name]).concat();
+    let json = run(&[&["--rounds", "5", "--size", "64K", "--json"], &*versus].concat());
+    let hot =
+        json.matches("\"regime\":\"near\"").count() + json.matches("\"regime\":\"far\"").count();
+    assert!((1..=2).contains(&hot), "{json}");
     for row in ROWS {
-        assert_eq!(json.matches(&format!("\"name\":\"{row}\"")).count(), sections, "{json}");
+        assert!(json.matches(&format!("\"name\":\"{row}\"")).count() >= hot, "{row} in {json}");
     }
-    for name in ["samples", "calls", "p50_ns", "max_ns", "mean_ns"] {
+    for regime in ["one CPU", "cold"] {
+        assert_eq!(json.matches(&format!("\"regime\":\"{regime}\"")).count(), 1, "{json}");
+    }
+    for name in ["samples", "calls", "calls_per_s", "p50_ns", "max_ns", "mean_ns"] {
         let values = numbers(&json, name);
-        assert_eq!(values.len(), sections * ROWS.len(), "{name} in {json}");
+        assert_eq!(
+            values.len(),
+            hot * ROWS.len() + ROWS_ON_ONE_CPU + ROWS_COLD,
+            "{name} in {json}"
+        );
         assert!(values.iter().all(|&value| value > 0.0), "{name} in {json}");
     }
-    assert_eq!(numbers(&json, "rounds")[0], 5.0);
+    let rounds: f64 = numbers(&json, "rounds").iter().sum();
+    assert_eq!(rounds, 15.0);
     // The two-line floor is its own unit, to the digit.
     assert!(
         json.contains(r#""two_line_ratio":{"lower_quartile":1,"median":1,"upper_quartile":1}"#)
     );
+    for compared in [
+        r#""row":"null call","base":"two-line floor","#,
+        r#""row":"null call","base":"futex","#,
+        r#""row":"null call","base":"Unix stream","#,
+    ] {
+        assert!(json.contains(compared), "{compared} in {json}");
+    }
+    assert_eq!(numbers(&json, "executor_percent").len(), 1, "{json}");
 }
 
 #[test]
 fn the_table_has_a_line_per_row() {
-    let table = run(&["--rounds", "2"]);
-    for row in ROWS {
+    let table = run(&["--rounds", "2", "--size", "64K", "--vs", "tcp"]);
+    for row in &ROWS[..ROWS.len() - 3] {
         assert!(table.lines().any(|line| line.starts_with(row)), "{row} in\n{table}");
     }
     assert!(table.lines().all(|line| line.chars().count() <= 100), "{table}");
+    assert!(table.contains("idle     100 to 400 ms after a call"), "{table}");
 }
 
 #[test]
@@ -113,7 +143,7 @@ fn the_peer_dies_with_a_killed_host() {
 #[test]
 fn a_killed_peer_ends_the_contest_with_an_error() {
     let mut host = Command::new(HOST)
-        .args(["--rounds", "1000000"])
+        .args(["--rounds", "1000000", "--vs", "futex", "--vs", "eventfd"])
         .stdout(Stdio::null())
         .stderr(Stdio::piped())
         .spawn()

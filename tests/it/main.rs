@@ -3,6 +3,7 @@
 //! Invariant: every test is black-box: it starts the built command, or uses the public library.
 
 mod backtrace;
+mod bench;
 mod command;
 mod corpus;
 mod crash;

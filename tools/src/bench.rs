@@ -5,23 +5,38 @@ use std::ffi::OsString;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use farcall_bench::{Contest, CpuPair, Effort, LinkRace, LinkReport, Report};
+use farcall_bench::{Effort, LinkRace, LinkReport, Plan, Report, Size, Versus};
+use indicatif::{ProgressBar, ProgressStyle};
 
 use crate::status::{Failure, TOOL};
 
 /// Fewer rounds than this say nothing.
 const ROUNDS_MIN: usize = 20;
+/// Steps of the progress bar.
+const STEPS: f64 = 1_000.0;
 
 #[derive(clap::Args)]
 pub(crate) struct Options {
     /// Measure for at least this long.
     #[arg(long, value_name = "N", default_value_t = 5.0, value_parser = seconds)]
     seconds: f64,
+    /// What else makes round trips: pipe, unix, tcp, futex, eventfd, local.
+    #[arg(long, value_name = "LIST", value_delimiter = ',', default_value = "pipe,unix")]
+    vs: Vec<Versus>,
+    /// Payloads to carry there and back besides 8 bytes: 64, 4K, 1M.
+    #[arg(long, value_name = "LIST", value_delimiter = ',')]
+    sizes: Vec<Size>,
     /// Print the figures as one JSON object.
     #[arg(long)]
     json: bool,
+    /// Write each row's latencies to a .hgrm file in this directory.
+    #[arg(long, value_name = "DIRECTORY")]
+    hgrm: Option<PathBuf>,
+    /// Draw the latencies.
+    #[arg(long, value_name = "FILE")]
+    svg: Option<PathBuf>,
     /// Measure `farcall run` of these objects and archives against linking them with ld.lld (or ld) and running that.
-    #[arg(long, value_name = "FILE", num_args = 1..)]
+    #[arg(long, value_name = "FILE", num_args = 1.., conflicts_with_all = ["vs", "sizes", "hgrm", "svg"])]
     link: Vec<PathBuf>,
     /// With --link: link with this library.
     #[arg(short = 'l', value_name = "NAME", requires = "link")]
@@ -33,33 +48,49 @@ pub(crate) struct Options {
 
 /// Measures and prints; the status is 0.
 pub(crate) fn bench(options: &Options) -> Result<i32, Failure> {
-    if !options.link.is_empty() {
-        let report = race(options).map_err(|error| Failure::new(TOOL, error))?;
-        if options.json {
-            println!("{}", report.to_json())
-        } else {
-            print!("{report}")
-        }
-        return Ok(0);
-    }
-    let report = measure(options).map_err(|error| Failure::new(TOOL, error))?;
-    if options.json {
-        println!("{}", report.to_json());
-    } else {
-        print!("{report}");
-    }
+    let text = if options.link.is_empty() { measure(options) } else { race(options) };
+    println!("{}", text.map_err(|error| Failure::new(TOOL, error))?.trim_end());
     Ok(0)
 }
 
-fn measure(options: &Options) -> farcall_bench::Result<Report> {
+/// Runs the contests and writes what was asked for; returns the table or the JSON.
+fn measure(options: &Options) -> farcall_bench::Result<String> {
     let duration_min = Duration::from_secs_f64(options.seconds);
-    Contest::new(CpuPair::first_two()?)?.run(Effort { rounds_min: ROUNDS_MIN, duration_min })
+    let mut plan = Plan::new(Effort { rounds_min: ROUNDS_MIN, duration_min })?;
+    plan.versus.clone_from(&options.vs);
+    plan.sizes.clone_from(&options.sizes);
+    let report = run(&plan)?;
+    if let Some(directory) = &options.hgrm {
+        report.write_hgrm(directory)?;
+    }
+    if let Some(path) = &options.svg {
+        report.write_svg(path)?;
+    }
+    Ok(if options.json { report.to_json() } else { report.to_string() })
 }
 
-fn race(options: &Options) -> farcall_bench::Result<LinkReport> {
+/// Runs the plan behind a bar, which is seen on terminals alone.
+fn run(plan: &Plan) -> farcall_bench::Result<Report> {
+    #[expect(clippy::cast_possible_truncation, reason = "a share of the steps")]
+    #[expect(clippy::cast_sign_loss, reason = "a share is positive")]
+    let steps = |share: f64| (share * STEPS) as u64;
+    let bar = ProgressBar::new(steps(1.0));
+    bar.set_style(ProgressStyle::with_template("{msg:10} {wide_bar} {percent:3} % {elapsed}")?);
+    let report = plan.run(&mut |what, share| {
+        if bar.message() != what {
+            bar.set_message(what);
+        }
+        bar.set_position(steps(share));
+    });
+    bar.finish_and_clear();
+    report
+}
+
+fn race(options: &Options) -> farcall_bench::Result<String> {
     let farcall = std::env::current_exe()?;
     let mut race = LinkRace::new(&farcall, &options.link, &options.libraries, &options.args)?;
-    race.run(ROUNDS_MIN, Duration::from_secs_f64(options.seconds))
+    let report: LinkReport = race.run(ROUNDS_MIN, Duration::from_secs_f64(options.seconds))?;
+    Ok(if options.json { report.to_json() } else { report.to_string() })
 }
 
 fn seconds(text: &str) -> Result<f64, String> {

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use farcall::ExecutorAddr;
 use farcall::controller::{Controller, Dylib, Launch};
 use farcall::link::ObjectFile;
-use farcall_bench::{Contest, CpuPair, Effort, Report, TinyObject, tiny_code};
+use farcall_bench::{CpuPair, Effort, Plan, Report, Section, TinyObject, tiny_code};
 
 use crate::status::{Failure, TOOL};
 
@@ -168,19 +168,18 @@ fn link_version(controller: &Controller, version: u64) -> Result<(Dylib, Executo
 }
 
 fn compare(effort: Effort) -> Result<(), Failure> {
-    let contest = CpuPair::first_two().and_then(Contest::new);
-    let report = contest
-        .and_then(|contest| contest.run(effort))
+    let report = Plan::new(effort)
+        .and_then(|plan| plan.run(&mut |_, _| {}))
         .map_err(|error| Failure::new(TOOL, error))?;
-    let Report { cpus: CpuPair { caller, server }, rounds, elapsed, .. } = report;
-    let rounds = format!("all rows in turn, {rounds} rounds in {elapsed:.1?}");
-    say!("6 compare  8 bytes from CPU {caller} to CPU {server} and back, {rounds}")?;
-    say!("           x2: times the two-line floor; block, mean, p50..max: ns per round trip")?;
+    let Report { cpus: CpuPair { caller, server }, elapsed, .. } = report;
+    let time = format!("all rows in turn, {elapsed:.1?}");
+    say!("6 compare  8 bytes from CPU {caller} to CPU {server} and back, {time}")?;
+    say!("           x2: times the two-line floor; block, p50..max: ns per round trip")?;
     if !report.is_optimized {
         say!("           a debug build says little: cargo run --release -- demo")?;
     }
-    let longest = report.sections.iter().max_by_key(|section| section.rounds);
-    longest.map_or(Ok(()), print)
+    let longest = report.sections.iter().rev().max_by_key(|section| section.rounds);
+    longest.map_or(Ok(()), |section| print(Section { comparisons: Vec::new(), ..section.clone() }))
 }
 
 fn start() -> Result<Controller, Failure> {

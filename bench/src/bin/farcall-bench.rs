@@ -1,11 +1,11 @@
-//! Runs the standard rows alone: `farcall-bench [--rounds N] [--json]`.
+//! Runs a plan: `farcall-bench [--rounds N] [--vs NAME]... [--size SIZE]... [--json]`.
 //!
 //! Invariant: a small host for tests of the harness; `farcall bench` is the command for users.
 
 use std::process::ExitCode;
 use std::time::Duration;
 
-use farcall_bench::{Contest, CpuPair, Effort, Result, serve_if_child};
+use farcall_bench::{Effort, Plan, Result, serve_if_child};
 
 fn main() -> ExitCode {
     serve_if_child();
@@ -23,16 +23,21 @@ fn main() -> ExitCode {
 }
 
 fn run() -> Result<String> {
-    let (mut rounds_min, mut as_json) = (200, false);
+    let mut plan = Plan::new(Effort { rounds_min: 200, duration_min: Duration::ZERO })?;
+    let mut as_json = false;
     let mut args = std::env::args().skip(1);
     while let Some(arg) = args.next() {
+        let mut value = || args.next().ok_or_else(|| format!("{arg} needs a value"));
         match arg.as_str() {
-            "--rounds" => rounds_min = args.next().ok_or("--rounds needs a number")?.parse()?,
+            "--rounds" => plan.effort.rounds_min = value()?.parse()?,
+            "--vs" => plan.versus.push(value()?.parse()?),
+            "--size" => plan.sizes.push(value()?.parse()?),
             "--json" => as_json = true,
-            other => return Err(format!("{other}: not one of --rounds N, --json").into()),
+            other => {
+                return Err(format!("{other}: not one of --rounds, --vs, --size, --json").into());
+            }
         }
     }
-    let effort = Effort { rounds_min, duration_min: Duration::ZERO };
-    let report = Contest::new(CpuPair::first_two()?)?.run(effort)?;
+    let report = plan.run(&mut |_, _| {})?;
     Ok(if as_json { report.to_json() } else { report.to_string() })
 }

@@ -1,0 +1,163 @@
+//! The plan of a run: which rows, how long, and in which order the contests come.
+//!
+//! Invariant: the child processes of a contest end with it, and only one contest runs at a time.
+
+use std::rc::Rc;
+use std::time::Instant;
+
+use crate::contest::{Contest, Effort, Pace};
+use crate::copy::BareCopy;
+use crate::eventfd::Eventfd;
+use crate::floor::{OneLine, TwoLines};
+use crate::futex::Futex;
+use crate::kernel::Echo;
+use crate::local::Local;
+use crate::peer::Peer;
+use crate::{Callee, CpuPair, EchoCall, Machine, Report, Result, Size, Versus, idle};
+
+/// Rounds of a contest that says something.
+const ROUNDS_MIN: usize = 20;
+
+/// What a run measures.
+///
+/// The hot contest on two CPUs has the floors, the null call of farcall alone and after new code and new data, and the
+/// rows asked for. A short contest of calls after a rest, and one with both sides on one CPU, have their own few rows.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Plan {
+    /// Where the two sides run.
+    pub cpus: CpuPair,
+    /// What else makes round trips.
+    pub versus: Vec<Versus>,
+    /// Payloads that farcall and the byte streams among `versus` carry there and back, besides 8 bytes.
+    pub sizes: Vec<Size>,
+    /// How many rounds the hot contest has at least, and how long the run takes about.
+    pub effort: Effort,
+}
+
+impl Plan {
+    /// A plan with pipes and Unix sockets.
+    ///
+    /// # Errors
+    /// When the kernel does not tell which CPUs there are.
+    pub fn new(effort: Effort) -> Result<Plan> {
+        let (versus, sizes) = (vec![Versus::Pipe, Versus::Unix], Vec::new());
+        Ok(Plan { cpus: CpuPair::first_two()?, versus, sizes, effort })
+    }
+
+    /// Runs everything, with the calling thread pinned meanwhile. Tells `progress` what is being measured and how much of
+    /// the run is over, from 0 to 1. The host's `main` must have called [`serve_if_child`](crate::serve_if_child) and
+    /// [`farcall::executor::serve_if_asked`].
+    ///
+    /// # Errors
+    /// When a child process, its pipes or its memory cannot be made; the first error of a row, with its name.
+    pub fn run(&self, progress: &mut dyn FnMut(&'static str, f64)) -> Result<Report> {
+        let machine = Machine::read();
+        let start = Instant::now();
+        let _pinned = self.cpus.pin_caller()?;
+        let clock_read_ns = clock_read_ns();
+        let Effort { rounds_min, duration_min } = self.effort;
+        let mut run = |contest: Contest, name, (from, to): (f64, f64), rounds_min| {
+            let duration_min = duration_min.mul_f64(to - from);
+            let mut progress = |share: f64| progress(name, from + share * (to - from));
+            contest.run(Effort { rounds_min, duration_min }, clock_read_ns, &mut progress)
+        };
+
+        let peer = Peer::start(self.cpus)?;
+        let callee = Callee::start(self.cpus)?;
+        let mut sections = run(self.hot(&peer, &callee)?, "hot calls", (0.0, 0.8), rounds_min)?;
+        let few = rounds_min.min(ROUNDS_MIN);
+        if !self.cpus.is_shared() {
+            sections.extend(run(self.one_cpu()?, "one CPU", (0.8, 0.9), few)?);
+        }
+        sections.extend(run(self.cold(&peer, &callee)?, "cold calls", (0.9, 1.0), few)?);
+        progress("idle CPU", 1.0);
+        let idle = idle::look(&callee)?;
+        Ok(Report {
+            machine,
+            cpus: self.cpus,
+            is_optimized: !cfg!(debug_assertions),
+            elapsed: start.elapsed(),
+            clock_read_ns,
+            sections,
+            idle,
+        })
+    }
+
+    /// Calls back to back on two CPUs.
+    fn hot(&self, peer: &Rc<Peer>, callee: &Callee) -> Result<Contest> {
+        let mut contest = Contest::new(self.cpus, Pace::Hot);
+        contest.enter(TwoLines::new(peer)?);
+        contest.enter(OneLine::new(peer)?);
+        contest.enter(callee.null_call());
+        contest.enter(callee.code_call());
+        contest.enter(callee.data_call());
+        for &size in &self.sizes {
+            contest.enter(EchoCall::new(callee, size)?);
+            contest.enter(BareCopy::new(peer, size)?);
+        }
+        for &versus in &self.versus {
+            self.enter(&mut contest, versus, peer)?;
+        }
+        Ok(contest)
+    }
+
+    fn enter(&self, contest: &mut Contest, versus: Versus, peer: &Rc<Peer>) -> Result<()> {
+        match versus {
+            Versus::Pipe => self.enter_stream(contest, |size| Echo::over_pipes(peer, size))?,
+            Versus::Unix => {
+                self.enter_stream(contest, |size| Echo::over_unix_stream(peer, size))?
+            }
+            Versus::Tcp => self.enter_stream(contest, |size| Echo::over_tcp(peer, size))?,
+            Versus::Futex => contest.enter(Futex::new(peer)?),
+            Versus::Eventfd => contest.enter(Eventfd::new(peer)?),
+            Versus::Local => contest.enter(Local::new(self.cpus)?),
+        }
+        Ok(())
+    }
+
+    /// A byte stream carries every size.
+    fn enter_stream(
+        &self,
+        contest: &mut Contest,
+        echo: impl Fn(Size) -> Result<Echo>,
+    ) -> Result<()> {
+        for size in [&[Size::WORD], &*self.sizes].concat() {
+            contest.enter(echo(size)?);
+        }
+        Ok(())
+    }
+
+    /// Calls back to back with both sides on the caller's CPU.
+    fn one_cpu(&self) -> Result<Contest> {
+        let cpus = CpuPair { server: self.cpus.caller, ..self.cpus };
+        let peer = Peer::start(cpus)?;
+        let mut contest = Contest::new(cpus, Pace::Hot);
+        contest.enter(TwoLines::new(&peer)?);
+        contest.enter(OneLine::new(&peer)?);
+        contest.enter(Callee::start(cpus)?.null_call());
+        contest.enter(Futex::new(&peer)?);
+        contest.enter(Echo::over_pipes(&peer, Size::WORD)?);
+        Ok(contest)
+    }
+
+    /// Single calls after a rest.
+    fn cold(&self, peer: &Rc<Peer>, callee: &Callee) -> Result<Contest> {
+        let mut contest = Contest::new(self.cpus, Pace::Cold);
+        contest.enter(callee.null_call());
+        contest.enter(Futex::new(peer)?);
+        contest.enter(Echo::over_pipes(peer, Size::WORD)?);
+        contest.enter(Echo::over_unix_stream(peer, Size::WORD)?);
+        Ok(contest)
+    }
+}
+
+/// The cost of one clock read, from many in a row.
+fn clock_read_ns() -> f64 {
+    const READS: u32 = 20_000;
+    let start = Instant::now();
+    let mut last = start;
+    for _ in 0..READS {
+        last = Instant::now();
+    }
+    (last - start).as_secs_f64() * 1e9 / f64::from(READS)
+}
