@@ -5,7 +5,7 @@
 //! first argument is that object's address, offered under a name as well.
 
 use crate::error::Result;
-use crate::sps::{Bytes, Decode, Encode, Reader};
+use crate::sps::{AllocGroup, Bytes, Decode, Encode, Expected, Reader, Status};
 use crate::{AddrRange, ExecutorAddr, Prot};
 
 /// A function of the executor.
@@ -53,9 +53,11 @@ pub(crate) const THREAD_ADDRESS: &str = "farcall_thread_address";
 /// there, and leaves all other registers as they are.
 pub(crate) const THREAD_DESCRIPTOR: &str = "farcall_thread_descriptor";
 
-/// A region to initialize: the number of its protection ([`prot_number`]), its first address, its bytes. The content is
-/// in the slab already.
+/// A region to initialize: the number of its [`AllocGroup`] ([`prot_number`] for one that stays), its first address, its
+/// bytes. The content is in the slab already.
 pub(crate) type Region = (u8, ExecutorAddr, u64);
+/// The same with its content, which zeros follow up to its bytes: LLVM's `SPSSegFinalizeRequest`.
+pub(crate) type Segment = (AllocGroup, ExecutorAddr, u64, Bytes);
 /// A function that takes bytes, and the bytes: an allocation action. The null address is no action.
 pub(crate) type Action = (ExecutorAddr, Bytes);
 
@@ -90,6 +92,26 @@ remote! {
     /// Gives slabs back, running the dealloc actions of whatever is still initialized in them.
     MemoryRelease = "farcall_memory_release":
         (ExecutorAddr, Vec<ExecutorAddr>) => ();
+
+    /// Reserves a private slab of so many bytes, for regions whose content comes with the request. This one and the next
+    /// five are LLVM's, with LLVM's results: what fails in them is no failure of the call.
+    NativeReserve = "orc_rt_ci_sps_SimpleNativeMemoryMap_reserve":
+        (ExecutorAddr, u64) => Expected<ExecutorAddr>;
+    /// As [`MemoryInitialize`], with the content of the regions.
+    NativeInitialize = "orc_rt_ci_sps_SimpleNativeMemoryMap_initialize":
+        (ExecutorAddr, Vec<Segment>, Vec<(Action, Action)>) => Expected<ExecutorAddr>;
+    /// As [`MemoryDeinitialize`].
+    NativeDeinitialize = "orc_rt_ci_sps_SimpleNativeMemoryMap_deinitializeMultiple":
+        (ExecutorAddr, Vec<ExecutorAddr>) => Status;
+    /// As [`MemoryRelease`].
+    NativeRelease = "orc_rt_ci_sps_SimpleNativeMemoryMap_releaseMultiple":
+        (ExecutorAddr, Vec<ExecutorAddr>) => Status;
+    /// As [`NativeDeinitialize`], of one.
+    NativeDeinitializeOne = "orc_rt_SimpleNativeMemoryMap_deinitialize_sps_wrapper":
+        (ExecutorAddr, ExecutorAddr) => Status;
+    /// As [`NativeRelease`], of one.
+    NativeReleaseOne = "orc_rt_SimpleNativeMemoryMap_release_sps_wrapper":
+        (ExecutorAddr, ExecutorAddr) => Status;
 
     /// Opens shared libraries by file name, then looks symbols up in the whole process, for code of this placement. For
     /// low code, narrow variables of a known size are moved below 2 GiB first. The answer has one entry for each symbol,
@@ -153,10 +175,48 @@ pub(crate) const fn prot_number(prot: Prot) -> u8 {
     }
 }
 
-/// The protection with this number.
-pub(crate) fn prot_of(number: u8) -> Option<Prot> {
-    Prot::ALL.into_iter().find(|prot| prot_number(*prot) == number)
-}
+/// Names under which other versions of LLVM's runtime offer the same functions and objects.
+pub(crate) const OTHER_NAMES: &[(&str, &[&str])] = &[
+    (
+        SESSION_INSTANCE,
+        &[
+            "orc_rt_ci_SimpleNativeMemoryMap_Instance",
+            "orc_rt_SimpleNativeMemoryMap_Instance",
+            "__llvm_orc_SimpleExecutorMemoryManager_Instance",
+        ],
+    ),
+    (
+        NativeReserve::NAME,
+        &[
+            "orc_rt_SimpleNativeMemoryMap_reserve_sps_wrapper",
+            "__llvm_orc_SimpleExecutorMemoryManager_reserve_wrapper",
+        ],
+    ),
+    (
+        NativeInitialize::NAME,
+        &[
+            "orc_rt_SimpleNativeMemoryMap_initialize_sps_wrapper",
+            "orc_rt_SimpleNativeMemoryMap_finalize_sps_wrapper",
+            "__llvm_orc_SimpleExecutorMemoryManager_initialize_wrapper",
+        ],
+    ),
+    (
+        NativeDeinitialize::NAME,
+        &[
+            "orc_rt_SimpleNativeMemoryMap_deinitializeMultiple_sps_wrapper",
+            "orc_rt_SimpleNativeMemoryMap_deallocateMultiple_sps_wrapper",
+            "__llvm_orc_SimpleExecutorMemoryManager_deinitialize_wrapper",
+        ],
+    ),
+    (
+        NativeRelease::NAME,
+        &[
+            "orc_rt_SimpleNativeMemoryMap_releaseMultiple_sps_wrapper",
+            "__llvm_orc_SimpleExecutorMemoryManager_release_wrapper",
+        ],
+    ),
+    (NativeDeinitializeOne::NAME, &["orc_rt_SimpleNativeMemoryMap_deallocate_sps_wrapper"]),
+];
 
 impl Encode for Placement {
     fn encoded_bytes(&self) -> usize {

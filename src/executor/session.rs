@@ -8,15 +8,16 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use super::memory::MemoryMap;
 use super::thread_entry;
 use super::thread_locals;
-use super::wrapper::{self, Serve, offer};
+use super::wrapper::{self, offer};
 use crate::ExecutorAddr;
 use crate::Prot;
 use crate::call::contract::{
-    Action, DylibLookup, FramesDeregister, FramesRegister, IndirectResolve, MemoryDeinitialize,
-    MemoryInitialize, MemoryRelease, MemoryReserve, NamesDeregister, NamesRegister, Placement,
-    ProcessExit, ProgramDeregister, ProgramInitialize, ProgramMain, ProgramRegister, Region,
-    SESSION_INSTANCE, Setup, THREAD_ARENA_BYTES, THREAD_ARENA_OFFSET, ThreadBlockDeregister,
-    ThreadBlockRegister, ThreadInitialize, ThreadLookup,
+    DylibLookup, FramesDeregister, FramesRegister, IndirectResolve, MemoryDeinitialize,
+    MemoryInitialize, MemoryRelease, MemoryReserve, NamesDeregister, NamesRegister,
+    NativeDeinitialize, NativeDeinitializeOne, NativeInitialize, NativeRelease, NativeReleaseOne,
+    NativeReserve, OTHER_NAMES, ProcessExit, ProgramDeregister, ProgramInitialize, ProgramMain,
+    ProgramRegister, SESSION_INSTANCE, Setup, THREAD_ARENA_BYTES, THREAD_ARENA_OFFSET,
+    ThreadBlockDeregister, ThreadBlockRegister, ThreadInitialize, ThreadLookup,
 };
 use crate::call::{Endpoint, Handler};
 use crate::error::{Error, Result};
@@ -28,7 +29,7 @@ use crate::transport::Lane;
 /// The executor's side of a session.
 #[derive(Debug)]
 pub(super) struct Session {
-    memory: MemoryMap,
+    pub(super) memory: MemoryMap,
     /// Brings the descriptors of slabs.
     socket: OwnedFd,
 }
@@ -55,9 +56,14 @@ impl Session {
     }
 
     /// The live session that an instance argument names.
-    fn at(instance: ExecutorAddr) -> Result<Arc<Session>> {
+    pub(super) fn at(instance: ExecutorAddr) -> Result<Arc<Session>> {
         let found = sessions().get_or_insert_default().get(&instance).cloned();
         found.ok_or_else(|| Error::invalid(format!("no session at {instance}")))
+    }
+
+    /// The descriptors of a slab's stripes, which were sent before the call that wants them.
+    pub(super) fn receive_stripes(&self) -> Result<Vec<OwnedFd>> {
+        socket::receive_fds(self.socket.as_fd(), Prot::ALL.len())
     }
 }
 
@@ -74,6 +80,12 @@ fn setup(instance: ExecutorAddr) -> Setup {
         offer::<MemoryInitialize>(),
         offer::<MemoryDeinitialize>(),
         offer::<MemoryRelease>(),
+        offer::<NativeReserve>(),
+        offer::<NativeInitialize>(),
+        offer::<NativeDeinitialize>(),
+        offer::<NativeRelease>(),
+        offer::<NativeDeinitializeOne>(),
+        offer::<NativeReleaseOne>(),
         offer::<DylibLookup>(),
         offer::<FramesRegister>(),
         offer::<FramesDeregister>(),
@@ -90,6 +102,10 @@ fn setup(instance: ExecutorAddr) -> Setup {
         offer::<ProgramMain>(),
         offer::<ProcessExit>(),
     ];
+    for (name, others) in OTHER_NAMES {
+        let address = symbols.iter().find(|(offered, _)| offered == name).map(|(_, at)| *at);
+        symbols.extend(others.iter().filter_map(|other| Some(((*other).to_owned(), address?))));
+    }
     let mut numbers = Vec::new();
     if let Some(arena) = thread_locals::arena() {
         numbers.push((THREAD_ARENA_OFFSET.to_owned(), arena.offset));
@@ -112,35 +128,5 @@ impl Handler for Calls {
     ) -> std::result::Result<(), String> {
         // SAFETY: the controller names wrapper functions only, and the executor obeys the controller.
         unsafe { wrapper::call(target, args, result) }
-    }
-}
-
-impl Serve for MemoryReserve {
-    fn serve(
-        (instance, bytes, placement): (ExecutorAddr, Vec<u64>, Placement),
-    ) -> Result<ExecutorAddr> {
-        let session = Session::at(instance)?;
-        let files = socket::receive_fds(session.socket.as_fd(), Prot::ALL.len())?;
-        session.memory.reserve(&bytes, placement, files)
-    }
-}
-
-impl Serve for MemoryInitialize {
-    fn serve(
-        (instance, regions, actions): (ExecutorAddr, Vec<Region>, Vec<(Action, Action)>),
-    ) -> Result<ExecutorAddr> {
-        Session::at(instance)?.memory.initialize(&regions, actions)
-    }
-}
-
-impl Serve for MemoryDeinitialize {
-    fn serve((instance, bases): (ExecutorAddr, Vec<ExecutorAddr>)) -> Result<()> {
-        Session::at(instance)?.memory.deinitialize(&bases)
-    }
-}
-
-impl Serve for MemoryRelease {
-    fn serve((instance, slabs): (ExecutorAddr, Vec<ExecutorAddr>)) -> Result<()> {
-        Session::at(instance)?.memory.release(&slabs)
     }
 }

@@ -44,6 +44,14 @@ impl AllocGroup {
         Self { prot, lifetime: Lifetime::Standard }
     }
 
+    /// The group with this number on the wire, if there is one.
+    pub(crate) fn from_number(number: u8) -> Option<Self> {
+        let lifetimes = [Lifetime::Standard, Lifetime::Finalize].into_iter();
+        let mut groups =
+            lifetimes.flat_map(|lifetime| Prot::ALL.map(|prot| Self { prot, lifetime }));
+        groups.find(|group| group.number() == number)
+    }
+
     const fn number(self) -> u8 {
         let prot = match self.prot {
             Prot::Constants => 1,
@@ -70,15 +78,9 @@ impl Decode<'_> for AllocGroup {
     const BYTES_MIN: usize = 1;
     fn decode(reader: &mut Reader<'_>) -> Result<Self> {
         let number = u8::decode(reader)?;
-        for prot in Prot::ALL {
-            for lifetime in [Lifetime::Standard, Lifetime::Finalize] {
-                let group = Self { prot, lifetime };
-                if group.number() == number {
-                    return Ok(group);
-                }
-            }
-        }
-        Err(Error::violation(format!("memory of protection and lifetime {number:#x}")))
+        Self::from_number(number).ok_or_else(|| {
+            Error::violation(format!("memory of protection and lifetime {number:#x}"))
+        })
     }
 }
 

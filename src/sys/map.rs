@@ -1,15 +1,17 @@
-//! Address space: reserved first, mapped into place later, given back whole.
+//! Address space: reserved first, mapped into place or made private memory later, given back whole.
 
 use std::num::NonZeroUsize;
 use std::os::fd::AsFd;
 use std::ptr::NonNull;
 
 use nix::errno::Errno;
-use nix::sys::mman::{MapFlags, ProtFlags, mmap, mmap_anonymous, mprotect, munmap};
+use nix::sys::mman::{MapFlags, MmapAdvise, ProtFlags};
+use nix::sys::mman::{madvise, mmap, mmap_anonymous, mprotect, munmap};
 
-use crate::addr::Prot;
+use crate::ExecutorAddr;
+use crate::addr::{AddrRange, Prot};
 use crate::error::{Error, Result};
-use crate::limits::LOW_ADDRESS_END;
+use crate::limits::{LOW_ADDRESS_END, PAGE_BYTES};
 
 /// Low ranges lie between these addresses: above what null pointers with an offset meet, and with room at the end, for
 /// compilers may add up to 16 MiB to an address and still take it for a low one.
@@ -109,16 +111,139 @@ impl Reservation {
         let (true, Some(size), Some(at)) = (inside, size, at) else {
             return Err(during(Errno::EINVAL));
         };
-        let protection = match prot {
-            Prot::Code => ProtFlags::PROT_READ | ProtFlags::PROT_EXEC,
-            Prot::Constants => ProtFlags::PROT_READ,
-            Prot::Data => ProtFlags::PROT_READ | ProtFlags::PROT_WRITE,
-        };
         let flags = MapFlags::MAP_SHARED | MapFlags::MAP_FIXED;
         // SAFETY: the part lies inside the range, which this reservation owns.
-        unsafe { mmap(Some(at), size, protection, flags, file, 0) }.map_err(during)?;
+        unsafe { mmap(Some(at), size, flags_of(prot), flags, file, 0) }.map_err(during)?;
         Ok(())
     }
+
+    /// Fills whole pages of a [private](Reservation::make_private) range: `content` first, zeros up to the end. They are
+    /// readable and writable then.
+    ///
+    /// # Errors
+    ///
+    /// When the content is longer than the pages, they are not whole pages of the range, or the kernel refuses.
+    pub(crate) fn fill(&self, pages: AddrRange, content: &[u8]) -> Result<()> {
+        self.protect(pages, Prot::Data)?;
+        let end = pages.start.get() + content.len() as u64;
+        let next_page = end.next_multiple_of(PAGE_BYTES);
+        if next_page > pages.end.get() {
+            return Err(Error::invalid(format!(
+                "{} bytes of content for {} bytes of memory",
+                content.len(),
+                pages.bytes()
+            )));
+        }
+        let to = self.inside(pages, "filling")?.cast::<u8>();
+        // SAFETY: the pages are writable, hold the content, and belong to this reservation alone.
+        unsafe { std::ptr::copy_nonoverlapping(content.as_ptr(), to.as_ptr(), content.len()) };
+        let rest = usize::try_from(next_page - end).unwrap_or(0);
+        // SAFETY: the content does not reach the end of the pages.
+        let tail = unsafe { to.add(content.len()) };
+        // SAFETY: the rest of the last page with content is writable as well.
+        unsafe { std::ptr::write_bytes(tail.as_ptr(), 0, rest) };
+        let untouched = AddrRange { start: ExecutorAddr::new(next_page), end: pages.end };
+        if untouched.bytes() == 0 { Ok(()) } else { self.discard(untouched) }
+    }
+
+    /// Gives whole pages of a private range this protection.
+    ///
+    /// # Errors
+    ///
+    /// When they are not whole pages of the range, or the kernel refuses: every border between protections takes one of
+    /// the mappings that a process may have (`vm.max_map_count`).
+    pub(crate) fn protect(&self, pages: AddrRange, prot: Prot) -> Result<()> {
+        let at = self.inside(pages, "protecting")?;
+        // SAFETY: the pages belong to this reservation alone.
+        unsafe { mprotect(at, size_of_range(pages), flags_of(prot)) }.map_err(|errno| {
+            let what = format!("making {} bytes at {} {prot:?} memory", pages.bytes(), pages.start);
+            Error::os(what, errno)
+        })
+    }
+
+    /// Makes whole pages of a private range as they were at first: readable, writable, zero, and without memory behind
+    /// them.
+    ///
+    /// # Errors
+    ///
+    /// As [`Reservation::protect`]; they have been emptied even so.
+    pub(crate) fn reset(&self, pages: AddrRange) -> Result<()> {
+        self.discard(pages)?;
+        self.protect(pages, Prot::Data)
+    }
+
+    fn discard(&self, pages: AddrRange) -> Result<()> {
+        let at = self.inside(pages, "emptying")?;
+        // SAFETY: the pages belong to this reservation, and nobody relies on what they hold.
+        unsafe { madvise(at, size_of_range(pages), MmapAdvise::MADV_DONTNEED) }.map_err(|errno| {
+            Error::os(format!("emptying {} bytes at {}", pages.bytes(), pages.start), errno)
+        })
+    }
+
+    /// The first of these pages, which must be whole ones inside the range.
+    fn inside(&self, pages: AddrRange, what: &str) -> Result<NonNull<std::ffi::c_void>> {
+        let offset = pages.start.get().wrapping_sub(self.start());
+        let whole = (pages.start.get() | pages.end.get()).is_multiple_of(PAGE_BYTES);
+        match usize::try_from(offset) {
+            Ok(offset) if whole && pages.bytes() > 0 && self.range().encloses(pages) => {
+                // SAFETY: the pages lie inside the range.
+                Ok(unsafe { self.start.byte_add(offset) })
+            }
+            _ => Err(Error::invalid(format!(
+                "{what} {}..{}: not whole pages of {}..{}",
+                pages.start,
+                pages.end,
+                self.range().start,
+                self.range().end
+            ))),
+        }
+    }
+
+    /// All of it.
+    pub(crate) fn range(&self) -> AddrRange {
+        let start = ExecutorAddr::new(self.start());
+        let end = ExecutorAddr::new(self.start() + self.bytes.get() as u64);
+        AddrRange { start, end }
+    }
+
+    /// Unmaps ranges, neighbours with one system call. Returns those that the kernel refuses to unmap, and why: one in
+    /// the middle of a larger mapping takes one of the mappings that a process may have.
+    pub(crate) fn unmap_all(mut ranges: Vec<Reservation>) -> (Vec<Reservation>, Option<Error>) {
+        ranges.sort_by_key(Reservation::start);
+        let (mut kept, mut why) = (Vec::new(), None);
+        let mut rest = ranges.into_iter().peekable();
+        while let Some(first) = rest.next() {
+            let (start, mut bytes) = (first.start, first.bytes.get());
+            let mut neighbours = vec![first];
+            let touches = |next: &Reservation, bytes| next.start() == start.as_ptr() as u64 + bytes;
+            while let Some(next) = rest.next_if(|next| touches(next, bytes as u64)) {
+                bytes += next.bytes.get();
+                neighbours.push(next);
+            }
+            // SAFETY: the ranges are neighbours that belong to these reservations alone.
+            match unsafe { munmap(start, bytes) } {
+                Ok(()) => neighbours.into_iter().for_each(std::mem::forget),
+                Err(errno) => {
+                    why = Some(Error::os(format!("unmapping {bytes} bytes at {start:p}"), errno));
+                    kept.extend(neighbours);
+                }
+            }
+        }
+        (kept, why)
+    }
+}
+
+fn flags_of(prot: Prot) -> ProtFlags {
+    match prot {
+        Prot::Code => ProtFlags::PROT_READ | ProtFlags::PROT_EXEC,
+        Prot::Constants => ProtFlags::PROT_READ,
+        Prot::Data => ProtFlags::PROT_READ | ProtFlags::PROT_WRITE,
+    }
+}
+
+/// The size of a range of this process.
+fn size_of_range(range: AddrRange) -> usize {
+    usize::try_from(range.bytes()).unwrap_or(usize::MAX)
 }
 
 /// Makes whole pages of this process readable and writable, and nothing else.

@@ -1,0 +1,100 @@
+//! The memory map's functions of the contract, farcall's and LLVM's.
+
+use super::Segment;
+use crate::ExecutorAddr;
+use crate::call::contract::{
+    self, Action, MemoryDeinitialize, MemoryInitialize, MemoryRelease, MemoryReserve,
+    NativeDeinitialize, NativeDeinitializeOne, NativeInitialize, NativeRelease, NativeReleaseOne,
+    NativeReserve, Placement, Region,
+};
+use crate::error::{Error, Result};
+use crate::executor::session::Session;
+use crate::executor::wrapper::Serve;
+use crate::sps::{AllocGroup, Bytes, Expected, Status};
+
+impl Serve for MemoryReserve {
+    fn serve(
+        (instance, bytes, placement): (ExecutorAddr, Vec<u64>, Placement),
+    ) -> Result<ExecutorAddr> {
+        let session = Session::at(instance)?;
+        let files = session.receive_stripes()?;
+        session.memory.reserve_shared(&bytes, placement, files)
+    }
+}
+
+impl Serve for MemoryInitialize {
+    fn serve(
+        (instance, regions, actions): (ExecutorAddr, Vec<Region>, Vec<(Action, Action)>),
+    ) -> Result<ExecutorAddr> {
+        let segment = |(number, start, bytes)| {
+            let group = AllocGroup::from_number(number).ok_or_else(|| {
+                Error::invalid(format!("the region at {start} is for {number:#x}: no such group"))
+            })?;
+            Ok(Segment { group, start, bytes, content: None })
+        };
+        let segments: Vec<_> = regions.into_iter().map(segment).collect::<Result<_>>()?;
+        Session::at(instance)?.memory.initialize(&segments, actions)
+    }
+}
+
+impl Serve for MemoryDeinitialize {
+    fn serve((instance, bases): (ExecutorAddr, Vec<ExecutorAddr>)) -> Result<()> {
+        Session::at(instance)?.memory.deinitialize(&bases)
+    }
+}
+
+impl Serve for MemoryRelease {
+    fn serve((instance, slabs): (ExecutorAddr, Vec<ExecutorAddr>)) -> Result<()> {
+        Session::at(instance)?.memory.release(&slabs)
+    }
+}
+
+impl Serve for NativeReserve {
+    fn serve((instance, bytes): (ExecutorAddr, u64)) -> Result<Expected<ExecutorAddr>> {
+        Ok(Session::at(instance)?.memory.reserve_private(bytes).into())
+    }
+}
+
+impl Serve for NativeInitialize {
+    fn serve(
+        (instance, segments, actions): (
+            ExecutorAddr,
+            Vec<contract::Segment>,
+            Vec<(Action, Action)>,
+        ),
+    ) -> Result<Expected<ExecutorAddr>> {
+        let session = Session::at(instance)?;
+        let segment = |(group, start, bytes, Bytes(content))| Segment {
+            group,
+            start,
+            bytes,
+            content: Some(content),
+        };
+        let segments: Vec<_> = segments.into_iter().map(segment).collect();
+        Ok(session.memory.initialize(&segments, actions).into())
+    }
+}
+
+impl Serve for NativeDeinitialize {
+    fn serve((instance, bases): (ExecutorAddr, Vec<ExecutorAddr>)) -> Result<Status> {
+        Ok(Session::at(instance)?.memory.deinitialize(&bases).into())
+    }
+}
+
+impl Serve for NativeRelease {
+    fn serve((instance, slabs): (ExecutorAddr, Vec<ExecutorAddr>)) -> Result<Status> {
+        Ok(Session::at(instance)?.memory.release(&slabs).into())
+    }
+}
+
+impl Serve for NativeDeinitializeOne {
+    fn serve((instance, base): (ExecutorAddr, ExecutorAddr)) -> Result<Status> {
+        Ok(Session::at(instance)?.memory.deinitialize(&[base]).into())
+    }
+}
+
+impl Serve for NativeReleaseOne {
+    fn serve((instance, slab): (ExecutorAddr, ExecutorAddr)) -> Result<Status> {
+        Ok(Session::at(instance)?.memory.release(&[slab]).into())
+    }
+}

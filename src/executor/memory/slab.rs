@@ -1,0 +1,239 @@
+//! A slab: a range of address space in which regions are initialized.
+//!
+//! Invariant: the protections of a shared slab never change after it was made; those of a private one are changed by the
+//! memory map alone.
+
+use std::os::fd::OwnedFd;
+use std::sync::Arc;
+
+use super::Segment;
+use crate::call::contract::Placement;
+use crate::error::{Error, Result};
+use crate::limits::PAGE_BYTES;
+use crate::sys::map::Reservation;
+use crate::sys::memfd;
+use crate::{AddrRange, ExecutorAddr, Prot};
+
+/// A slab of either kind. Unmapped when dropped.
+#[derive(Debug)]
+pub(super) struct Slab {
+    reservation: Arc<Reservation>,
+    kind: Kind,
+    /// It is going away.
+    is_leaving: bool,
+}
+
+#[derive(Debug)]
+enum Kind {
+    /// A stripe for each protection, filled by the controller.
+    Shared([AddrRange; Prot::ALL.len()]),
+    /// Plain memory, filled by the executor.
+    Private,
+}
+
+/// The memory of a slab, which stays mapped as long as this is held.
+#[derive(Debug)]
+pub(super) struct Memory {
+    reservation: Arc<Reservation>,
+    /// Content and protections are the executor's to change.
+    is_private: bool,
+}
+
+impl Memory {
+    /// The first address.
+    pub(super) fn start(&self) -> ExecutorAddr {
+        self.reservation.range().start
+    }
+
+    #[cfg(test)]
+    pub(super) fn reservation(&self) -> &Reservation {
+        &self.reservation
+    }
+
+    /// Stores the content of segments and gives them their protection, neighbours of one protection together. Does nothing
+    /// where the controller has done it.
+    ///
+    /// # Errors
+    ///
+    /// When the system refuses; some of it has been done then.
+    pub(super) fn fill(&self, segments: &[Segment]) -> Result<()> {
+        if !self.is_private {
+            return Ok(());
+        }
+        let range = |segment: &Segment| AddrRange::sized(segment.start, segment.bytes);
+        for segment in segments {
+            if let (Some(range), Some(content)) = (range(segment), &segment.content) {
+                self.reservation.fill(range, content)?;
+            }
+        }
+        for prot in Prot::ALL {
+            let of_prot = segments.iter().filter(|segment| segment.group.prot == prot);
+            for run in coalesced(of_prot.filter_map(range).collect()) {
+                self.reservation.protect(run, prot)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Makes ranges empty, readable and writable, neighbours together. Does nothing where the memory is the controller's.
+    ///
+    /// # Errors
+    ///
+    /// When the system refuses: the first refusal; the rest has been done even so.
+    pub(super) fn reset(&self, ranges: Vec<AddrRange>) -> Result<()> {
+        if !self.is_private {
+            return Ok(());
+        }
+        let runs = coalesced(ranges).into_iter();
+        runs.map(|run| self.reservation.reset(run)).fold(Ok(()), Result::and)
+    }
+}
+
+/// The same ranges, those that touch as one. They do not overlap.
+fn coalesced(mut ranges: Vec<AddrRange>) -> Vec<AddrRange> {
+    ranges.sort_unstable_by_key(|range| range.start);
+    ranges.dedup_by(|next, run| {
+        let touches = run.end == next.start;
+        if touches {
+            run.end = next.end;
+        }
+        touches
+    });
+    ranges
+}
+
+impl Slab {
+    /// Maps one stripe for each protection.
+    ///
+    /// # Errors
+    ///
+    /// When a size is not a positive multiple of the page size, a file is too short or not sealed, or address space
+    /// runs out.
+    pub(super) fn shared(bytes: &[u64], placement: Placement, files: Vec<OwnedFd>) -> Result<Self> {
+        let sizes: [u64; Prot::ALL.len()] = bytes.try_into().map_err(|_| {
+            Error::invalid(format!("{} stripes, a slab has {}", bytes.len(), Prot::ALL.len()))
+        })?;
+        let mut total: u64 = 0;
+        for size in sizes {
+            if size == 0 || !size.is_multiple_of(PAGE_BYTES) {
+                return Err(Error::invalid(format!(
+                    "a stripe of {size} bytes, not a positive multiple of {PAGE_BYTES}"
+                )));
+            }
+            total = total.checked_add(size).ok_or_else(|| Error::invalid("stripes overflow"))?;
+        }
+        if files.len() != sizes.len() {
+            return Err(Error::invalid(format!(
+                "{} files for {} stripes",
+                files.len(),
+                sizes.len()
+            )));
+        }
+        let reservation = match placement {
+            Placement::Near => Reservation::new(total)?,
+            Placement::Low => Reservation::low(total)?,
+        };
+        let mut stripes = [AddrRange::default(); Prot::ALL.len()];
+        let mut offset = 0;
+        for ((prot, size), file) in Prot::ALL.into_iter().zip(sizes).zip(files) {
+            let backed = memfd::sealed_bytes(&file)?;
+            if backed < size {
+                return Err(Error::invalid(format!(
+                    "a stripe of {size} bytes from a file of {backed}"
+                )));
+            }
+            reservation.map(offset, size, prot, file)?;
+            let start = ExecutorAddr::new(reservation.start() + offset);
+            offset += size;
+            let end = ExecutorAddr::new(reservation.start() + offset);
+            stripes[prot.index()] = AddrRange { start, end };
+        }
+        Ok(Self::new(reservation, Kind::Shared(stripes)))
+    }
+
+    /// Reserves plain memory, readable, writable and zero.
+    ///
+    /// # Errors
+    ///
+    /// When the size is not a positive multiple of the page size, or address space runs out.
+    pub(super) fn private(bytes: u64) -> Result<Self> {
+        if bytes == 0 || !bytes.is_multiple_of(PAGE_BYTES) {
+            return Err(Error::invalid(format!(
+                "a slab of {bytes} bytes, not a positive multiple of {PAGE_BYTES}"
+            )));
+        }
+        let reservation = Reservation::new(bytes)?;
+        reservation.make_private()?;
+        Ok(Self::new(reservation, Kind::Private))
+    }
+
+    fn new(reservation: Reservation, kind: Kind) -> Self {
+        Self { reservation: Arc::new(reservation), kind, is_leaving: false }
+    }
+
+    pub(super) fn range(&self) -> AddrRange {
+        self.reservation.range()
+    }
+
+    /// The memory, kept mapped.
+    pub(super) fn memory(&self) -> Memory {
+        let is_private = matches!(self.kind, Kind::Private);
+        Memory { reservation: Arc::clone(&self.reservation), is_private }
+    }
+
+    /// Whether a range inside may become memory of this protection.
+    ///
+    /// # Errors
+    ///
+    /// Why not.
+    pub(super) fn admits(
+        &self,
+        prot: Prot,
+        range: AddrRange,
+        has_content: bool,
+    ) -> std::result::Result<(), String> {
+        if self.is_leaving {
+            return Err("its slab is being released".to_owned());
+        }
+        match &self.kind {
+            Kind::Private => Ok(()),
+            Kind::Shared(_) if has_content => {
+                Err("content for shared memory, which its controller writes itself".to_owned())
+            }
+            Kind::Shared(stripes) if stripes[prot.index()].encloses(range) => Ok(()),
+            Kind::Shared(_) => Err(format!("not inside the stripe of {prot:?} memory")),
+        }
+    }
+
+    /// From now on nothing new is initialized here.
+    ///
+    /// # Errors
+    ///
+    /// When somebody has begun that already.
+    pub(super) fn begin_release(&mut self) -> Result<()> {
+        if std::mem::replace(&mut self.is_leaving, true) {
+            let start = self.range().start;
+            return Err(Error::invalid(format!("the slab at {start} is being released already")));
+        }
+        Ok(())
+    }
+}
+
+/// Unmaps slabs, neighbours together. Returns those that the kernel refuses to unmap, of use again, and why.
+pub(super) fn unmap_all(slabs: Vec<Slab>) -> (Vec<Slab>, Option<Error>) {
+    let mut kinds = Vec::with_capacity(slabs.len());
+    let mut ranges = Vec::with_capacity(slabs.len());
+    for slab in slabs {
+        // Whoever fills or empties memory of a slab keeps it from being released.
+        if let Some(reservation) = Arc::into_inner(slab.reservation) {
+            kinds.push((reservation.start(), slab.kind));
+            ranges.push(reservation);
+        }
+    }
+    let (kept, why) = Reservation::unmap_all(ranges);
+    let kept = kept.into_iter().filter_map(|reservation| {
+        let at = kinds.iter().position(|(start, _)| *start == reservation.start())?;
+        Some(Slab::new(reservation, kinds.swap_remove(at).1))
+    });
+    (kept.collect(), why)
+}
