@@ -113,6 +113,37 @@ remote! {
     NativeReleaseOne = "orc_rt_SimpleNativeMemoryMap_release_sps_wrapper":
         (ExecutorAddr, ExecutorAddr) => Status;
 
+    /// Writes words where each is to go. This one and the next twelve are LLVM's; an address that cannot be read or written
+    /// fails the call, with those before it done.
+    WriteU8s = "orc_rt_ci_sps_mem_write_uint8s": (Vec<(ExecutorAddr, u8)>,) => ();
+    /// The same for 16 bits.
+    WriteU16s = "orc_rt_ci_sps_mem_write_uint16s": (Vec<(ExecutorAddr, u16)>,) => ();
+    /// The same for 32 bits.
+    WriteU32s = "orc_rt_ci_sps_mem_write_uint32s": (Vec<(ExecutorAddr, u32)>,) => ();
+    /// The same for 64 bits.
+    WriteU64s = "orc_rt_ci_sps_mem_write_uint64s": (Vec<(ExecutorAddr, u64)>,) => ();
+    /// The same for pointers.
+    WritePointers = "orc_rt_ci_sps_mem_write_pointers": (Vec<(ExecutorAddr, ExecutorAddr)>,) => ();
+    /// The same for bytes.
+    WriteBuffers = "orc_rt_ci_sps_mem_write_buffers": (Vec<(ExecutorAddr, Bytes)>,) => ();
+    /// Reads words.
+    ReadU8s = "orc_rt_ci_sps_mem_read_uint8s": (Vec<ExecutorAddr>,) => Vec<u8>;
+    /// The same for 16 bits.
+    ReadU16s = "orc_rt_ci_sps_mem_read_uint16s": (Vec<ExecutorAddr>,) => Vec<u16>;
+    /// The same for 32 bits.
+    ReadU32s = "orc_rt_ci_sps_mem_read_uint32s": (Vec<ExecutorAddr>,) => Vec<u32>;
+    /// The same for 64 bits.
+    ReadU64s = "orc_rt_ci_sps_mem_read_uint64s": (Vec<ExecutorAddr>,) => Vec<u64>;
+    /// The same for pointers.
+    ReadPointers = "orc_rt_ci_sps_mem_read_pointers": (Vec<ExecutorAddr>,) => Vec<ExecutorAddr>;
+    /// The same for ranges of bytes.
+    ReadBuffers = "orc_rt_ci_sps_mem_read_buffers": (Vec<AddrRange>,) => Vec<Bytes>;
+    /// The same for strings that a zero byte ends, without it.
+    ReadStrings = "orc_rt_ci_sps_mem_read_strings": (Vec<ExecutorAddr>,) => Vec<Bytes>;
+
+    /// What the process is: target triple, page size, and the features of its processor as LLVM lists them, "+avx,+avx2".
+    ProcessInfo = "farcall_process_info": () => (String, u64, String);
+
     /// Opens shared libraries by file name, then looks symbols up in the whole process, for code of this placement. For
     /// low code, narrow variables of a known size are moved below 2 GiB first. The answer has one entry for each symbol,
     /// in order; a missing symbol has none.
@@ -174,49 +205,6 @@ pub(crate) const fn prot_number(prot: Prot) -> u8 {
         Prot::Data => 1 | 2,
     }
 }
-
-/// Names under which other versions of LLVM's runtime offer the same functions and objects.
-pub(crate) const OTHER_NAMES: &[(&str, &[&str])] = &[
-    (
-        SESSION_INSTANCE,
-        &[
-            "orc_rt_ci_SimpleNativeMemoryMap_Instance",
-            "orc_rt_SimpleNativeMemoryMap_Instance",
-            "__llvm_orc_SimpleExecutorMemoryManager_Instance",
-        ],
-    ),
-    (
-        NativeReserve::NAME,
-        &[
-            "orc_rt_SimpleNativeMemoryMap_reserve_sps_wrapper",
-            "__llvm_orc_SimpleExecutorMemoryManager_reserve_wrapper",
-        ],
-    ),
-    (
-        NativeInitialize::NAME,
-        &[
-            "orc_rt_SimpleNativeMemoryMap_initialize_sps_wrapper",
-            "orc_rt_SimpleNativeMemoryMap_finalize_sps_wrapper",
-            "__llvm_orc_SimpleExecutorMemoryManager_initialize_wrapper",
-        ],
-    ),
-    (
-        NativeDeinitialize::NAME,
-        &[
-            "orc_rt_SimpleNativeMemoryMap_deinitializeMultiple_sps_wrapper",
-            "orc_rt_SimpleNativeMemoryMap_deallocateMultiple_sps_wrapper",
-            "__llvm_orc_SimpleExecutorMemoryManager_deinitialize_wrapper",
-        ],
-    ),
-    (
-        NativeRelease::NAME,
-        &[
-            "orc_rt_SimpleNativeMemoryMap_releaseMultiple_sps_wrapper",
-            "__llvm_orc_SimpleExecutorMemoryManager_release_wrapper",
-        ],
-    ),
-    (NativeDeinitializeOne::NAME, &["orc_rt_SimpleNativeMemoryMap_deallocate_sps_wrapper"]),
-];
 
 impl Encode for Placement {
     fn encoded_bytes(&self) -> usize {

@@ -10,7 +10,9 @@
 
 pub(crate) mod contract;
 mod endpoint;
+mod other_names;
 #[cfg(test)]
 mod tests;
 
 pub(crate) use endpoint::{Endpoint, Handler};
+pub(crate) use other_names::OTHER_NAMES;

@@ -12,7 +12,9 @@
 mod allocation;
 mod arena;
 mod dylib;
+mod inspect;
 mod launch;
+mod native_memory;
 mod session;
 mod slab;
 mod slabs;
@@ -21,5 +23,7 @@ mod supervisor;
 
 pub use allocation::{Finalized, InFlight};
 pub use dylib::{Dylib, LinkReport};
+pub use inspect::{MemoryAccess, ProcessInfo, Word};
 pub use launch::{Launch, Spawned};
+pub use native_memory::{AllocAction, AllocActionPair, NativeMemory, Segment};
 pub use session::{Controller, Killer, Traffic};

@@ -36,7 +36,7 @@ const END_PATIENCE: Duration = Duration::from_secs(2);
 /// seconds is killed.
 #[derive(Debug, Clone)]
 pub struct Controller {
-    shared: Arc<Shared>,
+    pub(super) shared: Arc<Shared>,
 }
 
 /// What the session's dylibs share.

@@ -1,6 +1,7 @@
 //! The executor: the process in which linked code runs.
 //!
-//! A session (`session`) serves one controller over one lane. Its services are the native memory map (`memory`), the
+//! A session (`session`) serves one controller over one lane. Its services are the native memory map (`memory`), access to
+//! memory by address (`memory_access`), what the process is (`process_info`), the
 //! symbols of the process (`dylib`) and of its libraries (`loaded`, `low_data`), the unwinder's knowledge of linked code
 //! (`frames`) and the names that it finds of itself (`names`), thread-locals of linked code and the start and end of
 //! threads (`thread_locals`, `thread_blocks`, `thread_entry`, `thread_library`, `thread`, `thread_end`), and programs
@@ -20,7 +21,9 @@ mod indirect;
 mod loaded;
 mod low_data;
 mod memory;
+mod memory_access;
 mod names;
+mod process_info;
 mod program;
 mod session;
 mod thread;

@@ -5,21 +5,18 @@ use std::collections::HashMap;
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use super::memory::MemoryMap;
-use super::thread_entry;
-use super::thread_locals;
+use super::memory::{self, MemoryMap};
 use super::wrapper::{self, offer};
+use super::{memory_access, process_info, thread_entry, thread_locals};
 use crate::ExecutorAddr;
 use crate::Prot;
 use crate::call::contract::{
-    DylibLookup, FramesDeregister, FramesRegister, IndirectResolve, MemoryDeinitialize,
-    MemoryInitialize, MemoryRelease, MemoryReserve, NamesDeregister, NamesRegister,
-    NativeDeinitialize, NativeDeinitializeOne, NativeInitialize, NativeRelease, NativeReleaseOne,
-    NativeReserve, OTHER_NAMES, ProcessExit, ProgramDeregister, ProgramInitialize, ProgramMain,
-    ProgramRegister, SESSION_INSTANCE, Setup, THREAD_ARENA_BYTES, THREAD_ARENA_OFFSET,
-    ThreadBlockDeregister, ThreadBlockRegister, ThreadInitialize, ThreadLookup,
+    DylibLookup, FramesDeregister, FramesRegister, IndirectResolve, NamesDeregister, NamesRegister,
+    ProcessExit, ProcessInfo, ProgramDeregister, ProgramInitialize, ProgramMain, ProgramRegister,
+    SESSION_INSTANCE, Setup, THREAD_ARENA_BYTES, THREAD_ARENA_OFFSET, ThreadBlockDeregister,
+    ThreadBlockRegister, ThreadInitialize, ThreadLookup,
 };
-use crate::call::{Endpoint, Handler};
+use crate::call::{Endpoint, Handler, OTHER_NAMES};
 use crate::error::{Error, Result};
 use crate::limits::PAGE_BYTES;
 use crate::sps;
@@ -73,19 +70,9 @@ fn sessions() -> MutexGuard<'static, Option<HashMap<ExecutorAddr, Arc<Session>>>
 
 /// The first message: what this process is and offers.
 fn setup(instance: ExecutorAddr) -> Setup {
-    let triple = format!("{}-unknown-linux-gnu", std::env::consts::ARCH);
     let mut symbols = vec![
         (SESSION_INSTANCE.to_owned(), instance),
-        offer::<MemoryReserve>(),
-        offer::<MemoryInitialize>(),
-        offer::<MemoryDeinitialize>(),
-        offer::<MemoryRelease>(),
-        offer::<NativeReserve>(),
-        offer::<NativeInitialize>(),
-        offer::<NativeDeinitialize>(),
-        offer::<NativeRelease>(),
-        offer::<NativeDeinitializeOne>(),
-        offer::<NativeReleaseOne>(),
+        offer::<ProcessInfo>(),
         offer::<DylibLookup>(),
         offer::<FramesRegister>(),
         offer::<FramesDeregister>(),
@@ -102,6 +89,8 @@ fn setup(instance: ExecutorAddr) -> Setup {
         offer::<ProgramMain>(),
         offer::<ProcessExit>(),
     ];
+    symbols.extend(memory::functions());
+    symbols.extend(memory_access::functions());
     for (name, others) in OTHER_NAMES {
         let address = symbols.iter().find(|(offered, _)| offered == name).map(|(_, at)| *at);
         symbols.extend(others.iter().filter_map(|other| Some(((*other).to_owned(), address?))));
@@ -112,7 +101,7 @@ fn setup(instance: ExecutorAddr) -> Setup {
         numbers.push((THREAD_ARENA_BYTES.to_owned(), arena.bytes.cast_signed()));
         symbols.extend(thread_entry::functions());
     }
-    (triple, PAGE_BYTES, symbols, numbers)
+    (process_info::triple(), PAGE_BYTES, symbols, numbers)
 }
 
 /// Runs incoming calls.
@@ -130,3 +119,6 @@ impl Handler for Calls {
         unsafe { wrapper::call(target, args, result) }
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -67,6 +67,37 @@ pub(crate) fn extended_state() -> (u64, u64) {
     (mask, others.max().unwrap_or(0).max(LEGACY_BYTES + HEADER_BYTES))
 }
 
+/// The names, as LLVM has them, of what this processor can do and the system lets programs use.
+pub(crate) fn features() -> impl Iterator<Item = &'static str> {
+    macro_rules! known {
+        ($detected:ident: $($feature:tt $name:literal),* $(,)?) => {
+            [$((std::arch::$detected!($feature), $name)),*]
+        };
+    }
+    #[cfg(target_arch = "x86_64")]
+    let known = known!(is_x86_feature_detected:
+        "sse" "sse", "sse2" "sse2", "sse3" "sse3", "ssse3" "ssse3", "sse4.1" "sse4.1",
+        "sse4.2" "sse4.2", "sse4a" "sse4a", "avx" "avx", "avx2" "avx2", "fma" "fma", "f16c" "f16c",
+        "bmi1" "bmi", "bmi2" "bmi2", "lzcnt" "lzcnt", "popcnt" "popcnt", "tbm" "tbm",
+        "movbe" "movbe", "adx" "adx", "aes" "aes", "vaes" "vaes", "pclmulqdq" "pclmul",
+        "vpclmulqdq" "vpclmulqdq", "gfni" "gfni", "sha" "sha", "rdrand" "rdrnd", "rdseed" "rdseed",
+        "cmpxchg16b" "cx16", "fxsr" "fxsr", "xsave" "xsave", "xsaveopt" "xsaveopt",
+        "xsavec" "xsavec", "xsaves" "xsaves",
+        "avx512f" "avx512f", "avx512cd" "avx512cd", "avx512bw" "avx512bw", "avx512dq" "avx512dq",
+        "avx512vl" "avx512vl", "avx512ifma" "avx512ifma", "avx512vbmi" "avx512vbmi",
+        "avx512vbmi2" "avx512vbmi2", "avx512vnni" "avx512vnni", "avx512bitalg" "avx512bitalg",
+        "avx512vpopcntdq" "avx512vpopcntdq", "avx512bf16" "avx512bf16",
+        "avx512vp2intersect" "avx512vp2intersect",
+    );
+    #[cfg(target_arch = "aarch64")]
+    let known = known!(is_aarch64_feature_detected:
+        "neon" "neon", "fp16" "fullfp16", "aes" "aes", "sha2" "sha2", "sha3" "sha3", "crc" "crc",
+        "lse" "lse", "rdm" "rdm", "rcpc" "rcpc", "dotprod" "dotprod", "bf16" "bf16", "i8mm" "i8mm",
+        "sve" "sve", "sve2" "sve2",
+    );
+    known.into_iter().filter(|(is_there, _)| *is_there).map(|(_, name)| name)
+}
+
 /// Begins to fetch what is at `address` of this process, code or data. A hint: an address that is not mapped is ignored.
 #[inline]
 pub(crate) fn prefetch(address: u64) {

@@ -8,6 +8,7 @@ pub(crate) mod cpu;
 pub(crate) mod futex;
 pub(crate) mod map;
 pub(crate) mod memfd;
+pub(crate) mod memory;
 pub(crate) mod process;
 pub(crate) mod socket;
 pub(crate) mod thread;

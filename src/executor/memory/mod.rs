@@ -28,6 +28,7 @@ use std::collections::BTreeMap;
 use std::os::fd::OwnedFd;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
+pub(super) use self::serve::functions;
 use self::slab::{Memory, Slab};
 use super::action;
 use crate::call::contract::{Action, Placement};

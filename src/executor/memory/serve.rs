@@ -9,8 +9,24 @@ use crate::call::contract::{
 };
 use crate::error::{Error, Result};
 use crate::executor::session::Session;
-use crate::executor::wrapper::Serve;
+use crate::executor::wrapper::{Serve, offer};
 use crate::sps::{AllocGroup, Bytes, Expected, Status};
+
+/// The names and addresses of the functions here.
+pub(in crate::executor) fn functions() -> [(String, ExecutorAddr); 10] {
+    [
+        offer::<MemoryReserve>(),
+        offer::<MemoryInitialize>(),
+        offer::<MemoryDeinitialize>(),
+        offer::<MemoryRelease>(),
+        offer::<NativeReserve>(),
+        offer::<NativeInitialize>(),
+        offer::<NativeDeinitialize>(),
+        offer::<NativeRelease>(),
+        offer::<NativeDeinitializeOne>(),
+        offer::<NativeReleaseOne>(),
+    ]
+}
 
 impl Serve for MemoryReserve {
     fn serve(

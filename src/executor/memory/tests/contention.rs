@@ -3,10 +3,10 @@
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Barrier};
 
-use super::super::MemoryMap;
 use super::{filled, protections};
 use crate::call::contract::{Action, Remote};
 use crate::error::{Error, Result};
+use crate::executor::memory::MemoryMap;
 use crate::executor::wrapper::{Serve, offer};
 use crate::limits::PAGE_BYTES;
 use crate::sps::{self, Bytes};

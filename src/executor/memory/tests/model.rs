@@ -1,8 +1,8 @@
 //! What the memory map should do, said as plainly as possible: a letter and an owner for each page, a list of what was
 //! initialized.
 
-use super::super::Segment;
 use super::FAILING;
+use crate::executor::memory::Segment;
 use crate::limits::PAGE_BYTES;
 use crate::sps::Lifetime;
 use crate::{ExecutorAddr, Prot};

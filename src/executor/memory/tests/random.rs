@@ -3,11 +3,11 @@
 
 use std::sync::Arc;
 
-use super::super::{MemoryMap, Segment};
 use super::model::{Model, Notes, Slab};
 use super::process_maps::{Maps, read_byte};
 use super::{STRIPE, note, noted, shared};
 use crate::call::contract::Action;
+use crate::executor::memory::{MemoryMap, Segment};
 use crate::limits::PAGE_BYTES;
 use crate::sps::{AllocGroup, Lifetime};
 use crate::{AddrRange, ExecutorAddr, Prot};

@@ -1,0 +1,19 @@
+//! What this process is: its target triple, its page size, what its processor can do.
+
+use super::wrapper::Serve;
+use crate::call::contract::ProcessInfo;
+use crate::error::Result;
+use crate::limits::PAGE_BYTES;
+use crate::sys::cpu;
+
+/// The target triple that code has to be made for.
+pub(super) fn triple() -> String {
+    format!("{}-unknown-linux-gnu", std::env::consts::ARCH)
+}
+
+impl Serve for ProcessInfo {
+    fn serve((): ()) -> Result<(String, u64, String)> {
+        let features: Vec<_> = cpu::features().map(|name| format!("+{name}")).collect();
+        Ok((triple(), PAGE_BYTES, features.join(",")))
+    }
+}

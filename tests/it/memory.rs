@@ -1,0 +1,181 @@
+//! The executor's native memory map, asked by message: what it does to the executor's process.
+
+use std::fs;
+
+use farcall::controller::{AllocAction, AllocActionPair, Controller, Launch, Segment};
+use farcall::link::ObjectFile;
+use farcall::sps::{AllocGroup, Lifetime};
+use farcall::{ExecutorAddr, Prot};
+use farcall_bench::{TinyObject, tiny_code};
+
+const PAGE: u64 = 4096;
+
+fn controller() -> Controller {
+    Launch::new().program(env!("CARGO_BIN_EXE_farcall")).start().expect("an executor")
+}
+
+fn page(slab: ExecutorAddr, number: u64) -> ExecutorAddr {
+    ExecutorAddr::new(slab.get() + number * PAGE)
+}
+
+fn segment(prot: Prot, start: ExecutorAddr, content: &[u8]) -> Segment<'_> {
+    Segment { group: AllocGroup::standard(prot), start, bytes: PAGE, content }
+}
+
+/// The executor's mappings, descriptors, and bytes of memory.
+fn resources(controller: &Controller) -> (usize, usize, u64) {
+    let of = |file: &str| format!("/proc/{}/{file}", controller.pid());
+    let maps = fs::read_to_string(of("maps")).expect("alive").lines().count();
+    let descriptors = fs::read_dir(of("fd")).expect("alive").count();
+    let statm = fs::read_to_string(of("statm")).expect("alive");
+    let resident = statm.split(' ').nth(1).and_then(|pages| pages.parse::<u64>().ok());
+    (maps, descriptors, resident.expect("a number of pages") * PAGE)
+}
+
+#[test]
+fn content_comes_in_the_message_and_code_runs() {
+    let controller = controller();
+    let memory = controller.native_memory();
+    let slab = memory.reserve(16 * PAGE).expect("a slab");
+    for round in 1..=100_u64 {
+        let (code, data) = (tiny_code::constant(round), round.to_le_bytes());
+        let segments =
+            [segment(Prot::Code, page(slab, 3), &code), segment(Prot::Data, page(slab, 1), &data)];
+        let base = memory.initialize(&segments, &[]).expect("initialized");
+        assert_eq!(base, page(slab, 1), "the lowest address");
+        let result = controller.call(page(slab, 3), &[0; 8]).expect("it runs");
+        assert_eq!(result, round.to_le_bytes());
+        let refused = memory.initialize(&segments[..1], &[]).expect_err("in use");
+        assert!(refused.is_remote() && refused.to_string().contains("in use"), "{refused}");
+        memory.deinitialize(&[base]).expect("deinitialized");
+        assert!(memory.deinitialize(&[base]).is_err(), "only once");
+    }
+    memory.release(&[slab]).expect("released");
+}
+
+#[test]
+fn actions_are_called_with_their_arguments_and_what_was_temporary_is_free() {
+    let controller = controller();
+    let memory = controller.native_memory();
+    let slab = memory.reserve(8 * PAGE).expect("a slab");
+    // A wrapper function that adds its second word to the word that its first one points to:
+    // mov rax, [rdi]; mov rcx, [rdi + 8]; add [rax], rcx; xor eax, eax; xor edx, edx; ret
+    let add = b"\x48\x8b\x07\x48\x8b\x4f\x08\x48\x01\x08\x31\xc0\x31\xd2\xc3";
+    let add = memory.initialize(&[segment(Prot::Code, slab, add)], &[]).expect("initialized");
+    let sum = segment(Prot::Data, page(slab, 1), &[]);
+    let sum = memory.initialize(&[sum], &[]).expect("initialized");
+    let plus = |number: u64| AllocAction::new(add, &(sum, number));
+    let pair = |one, other| AllocActionPair { finalize: plus(one), dealloc: plus(other) };
+    let read = || controller.memory_access().read::<u64>(&[sum]).expect("readable")[0];
+
+    let data = segment(Prot::Data, page(slab, 2), b"data");
+    let mut temporary = segment(Prot::Constants, page(slab, 3), b"init");
+    temporary.group.lifetime = Lifetime::Finalize;
+    let base = memory.initialize(&[data, temporary], &[pair(1, 100), pair(20, 3000)]);
+    let base = base.expect("initialized");
+    assert_eq!(read(), 21);
+    let again = segment(Prot::Data, page(slab, 3), b"free again");
+    memory.initialize(&[again], &[]).expect("initialized");
+    memory.deinitialize(&[base]).expect("deinitialized");
+    assert_eq!(read(), 3121);
+
+    // One that fails with its argument as the message:
+    // sub rsp, 8; call strdup; add rsp, 8; xor edx, edx; ret
+    let dylib = controller.create_dylib("fails");
+    let code = b"\x48\x83\xec\x08\xe8\0\0\0\0\x48\x83\xc4\x08\x31\xd2\xc3";
+    let object = TinyObject::new().function("fails", code).call_at(5, "strdup").bytes();
+    dylib.add_object(&ObjectFile::parse("fails.o", object).expect("an object")).expect("added");
+    let fails = dylib.lookup("fails").expect("defined");
+    let finalize = AllocAction::new(fails, &u64::from_le_bytes(*b"not now\0"));
+    let failing = AllocActionPair { finalize, dealloc: plus(1 << 40) };
+    let actions = [pair(1, 2), pair(3, 4), failing, pair(1 << 50, 1 << 50)];
+    let error = memory.initialize(&[data], &actions).err();
+    let error = error.expect("an action fails").to_string();
+    assert!(error.contains("finalize action 2 failed: not now"), "{error}");
+    assert_eq!(read(), 3131, "those before it are undone, the others never ran");
+    memory.initialize(&[data], &[]).expect("the pages are free");
+    memory.release(&[slab]).expect("released");
+}
+
+#[test]
+fn one_message_removes_1000_regions_and_one_releases_100_slabs() {
+    let controller = controller();
+    let memory = controller.native_memory();
+    let slab = memory.reserve(1000 * PAGE).expect("a slab");
+    let init = |number| {
+        let segment = segment(Prot::ALL[(number % 3) as usize], page(slab, number), b"content");
+        memory.initialize(&[segment], &[]).expect("initialized")
+    };
+    let bases: Vec<_> = (0..1000).map(init).collect();
+    let slabs: Vec<_> = (0..100).map(|_| memory.reserve(16 * PAGE).expect("a slab")).collect();
+    let before = controller.traffic().round_trips;
+    memory.deinitialize(&bases).expect("deinitialized");
+    memory.release(&slabs).expect("released");
+    assert_eq!(controller.traffic().round_trips - before, 2);
+    let error = memory.deinitialize(&bases).expect_err("all gone").to_string();
+    assert!(bases.iter().all(|base| error.contains(&base.to_string())), "each is named");
+    let error = memory.release(&slabs).expect_err("all gone").to_string();
+    assert!(slabs.iter().all(|slab| error.contains(&slab.to_string())), "each is named");
+    memory.release(&[slab]).expect("released");
+    println!("removed by one message each: 1000 cases, 100 cases");
+}
+
+#[test]
+fn cycles_leave_nothing_behind() {
+    let controller = controller();
+    let memory = controller.native_memory();
+    let content = [7; 5000];
+    let cycle = |number: u64| {
+        let slab = memory.reserve((4 + number % 5) * PAGE).expect("a slab");
+        let large = Segment { bytes: 2 * PAGE, ..segment(Prot::Data, slab, &content) };
+        let mut temporary = segment(Prot::Constants, page(slab, 3), b"init");
+        temporary.group.lifetime = Lifetime::Finalize;
+        let segments = [large, segment(Prot::Code, page(slab, 2), b"\xc3"), temporary];
+        let base = memory.initialize(&segments, &[]).expect("initialized");
+        if !number.is_multiple_of(3) {
+            memory.deinitialize(&[base]).expect("deinitialized");
+        }
+        memory.release(&[slab]).expect("released");
+    };
+    (0..100).for_each(cycle);
+    let (maps, descriptors, resident) = resources(&controller);
+    (0..10_000).for_each(cycle);
+    let after = resources(&controller);
+    assert_eq!((after.0, after.1), (maps, descriptors), "mappings and descriptors");
+    assert!(after.2 <= resident + (64 << 10), "{} bytes resident, {resident} before", after.2);
+    println!("cycles: 10000 cases, {maps} mappings, {descriptors} descriptors, {resident} bytes");
+}
+
+#[test]
+fn mappings_that_run_out_are_an_error_and_change_nothing() {
+    let limit = fs::read_to_string("/proc/sys/vm/max_map_count").expect("Linux");
+    let limit: u64 = limit.trim().parse().expect("a number");
+    let controller = controller();
+    let memory = controller.native_memory();
+    let pages = limit + 4096;
+    let slab = memory.reserve(pages * PAGE).expect("a slab");
+    // Every second page is read-only, and each of those parts the slab.
+    let request = |first: u64, count: u64| -> Vec<Segment<'static>> {
+        (first..first + count).map(|n| segment(Prot::Constants, page(slab, 2 * n), b"")).collect()
+    };
+    let (mut initialized, step) = (0, 256);
+    let error = loop {
+        let before = resources(&controller).0;
+        match memory.initialize(&request(initialized, step), &[]) {
+            Ok(_) => initialized += step,
+            Err(error) => {
+                assert_eq!(resources(&controller).0, before, "the request has left nothing");
+                break error;
+            }
+        }
+        assert!(2 * initialized <= pages, "the limit of {limit} was never met");
+    };
+    assert!(error.is_remote() && error.to_string().contains("os error 12"), "{error}");
+    let one = memory.initialize(&request(initialized, 1), &[]);
+    assert_eq!(one.ok(), Some(page(slab, 2 * initialized)), "there is room for less");
+    let bases: Vec<_> = (0..initialized / step).map(|n| page(slab, 2 * n * step)).collect();
+    memory.deinitialize(&bases).expect("deinitialized");
+    memory.initialize(&request(0, step), &[]).expect("there is room again");
+    memory.release(&[slab]).expect("released");
+    println!("mappings: {initialized} cases before the limit of {limit}");
+}
