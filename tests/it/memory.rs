@@ -32,6 +32,25 @@ fn resources(controller: &Controller) -> (usize, usize, u64) {
     (maps, descriptors, resident.expect("a number of pages") * PAGE)
 }
 
+/// The protections in a slab of the executor: where each begins, as the kernel says.
+fn protections(controller: &Controller, slab: ExecutorAddr, bytes: u64) -> Vec<(u64, String)> {
+    let maps = fs::read_to_string(format!("/proc/{}/maps", controller.pid())).expect("alive");
+    let mapping = |line: &str| {
+        let (start, rest) = line.split_once('-')?;
+        let protection = rest.split(' ').nth(1)?.to_owned();
+        Some((u64::from_str_radix(start, 16).ok()?, protection))
+    };
+    let end = slab.get() + bytes;
+    let mut found: Vec<_> = maps.lines().filter_map(mapping).collect();
+    found.retain(|(start, _)| *start < end);
+    let first = found.iter().rposition(|(start, _)| *start <= slab.get()).unwrap_or(0);
+    found.drain(..first);
+    found[0].0 = slab.get();
+    // Two mappings may have one protection.
+    found.dedup_by(|next, one| next.1 == one.1);
+    found
+}
+
 #[test]
 fn content_comes_in_the_message_and_code_runs() {
     let controller = controller();
@@ -160,11 +179,12 @@ fn mappings_that_run_out_are_an_error_and_change_nothing() {
     };
     let (mut initialized, step) = (0, 256);
     let error = loop {
-        let before = resources(&controller).0;
+        let before = protections(&controller, slab, pages * PAGE);
         match memory.initialize(&request(initialized, step), &[]) {
             Ok(_) => initialized += step,
             Err(error) => {
-                assert_eq!(resources(&controller).0, before, "the request has left nothing");
+                let after = protections(&controller, slab, pages * PAGE);
+                assert_eq!(after, before, "the request has left nothing");
                 break error;
             }
         }
@@ -175,6 +195,8 @@ fn mappings_that_run_out_are_an_error_and_change_nothing() {
     assert_eq!(one.ok(), Some(page(slab, 2 * initialized)), "there is room for less");
     let bases: Vec<_> = (0..initialized / step).map(|n| page(slab, 2 * n * step)).collect();
     memory.deinitialize(&bases).expect("deinitialized");
+    let parts = protections(&controller, slab, pages * PAGE).len();
+    assert_eq!(parts, 3, "the one region that is left, and what lies before and behind it");
     memory.initialize(&request(0, step), &[]).expect("there is room again");
     memory.release(&[slab]).expect("released");
     println!("mappings: {initialized} cases before the limit of {limit}");
