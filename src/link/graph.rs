@@ -435,6 +435,10 @@ pub(super) const THREAD_BASE_NAME: &str = "_TLS_MODULE_BASE_";
 /// What the stub of the executor's function for dynamic thread-locals is called in backtraces.
 const THREAD_FUNCTION_NAME: &str = "farcall_thread_address";
 
+/// Where a program starts. What calls it is natively a part of the program, and here is outside of the graph: it shows
+/// even if it is compiled to be hidden.
+pub(super) const ENTRY_NAME: &str = "main";
+
 /// The name whose address identifies this link to `__cxa_atexit`.
 pub(super) const DSO_HANDLE_NAME: &str = "__dso_handle";
 

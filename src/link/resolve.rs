@@ -9,7 +9,7 @@
 
 use std::sync::Arc;
 
-use super::graph::{Global, Input, LOCAL, LinkGraph, Resolution};
+use super::graph::{ENTRY_NAME, Global, Input, LOCAL, LinkGraph, Resolution};
 use super::object_file::{ObjectFile, Place, Symbol};
 use crate::error::{Error, Result};
 
@@ -102,7 +102,8 @@ impl LinkGraph {
             )));
         }
         let global = &mut self.globals[binding as usize];
-        global.hidden |= symbol.hidden && !is_group_leftover(symbol, defined);
+        let may_hide = *global.name != *ENTRY_NAME;
+        global.hidden |= may_hide && symbol.hidden && !is_group_leftover(symbol, defined);
         global.wanted |= !defined && !symbol.weak;
         global.resolution = prevailing(old, new);
         for loser in [old, new] {

@@ -37,12 +37,13 @@ pub(crate) const PLAIN: Build<'static> = gcc(&["-O2"]);
 pub(crate) const LOW: Build<'static> = gcc(&["-O2", "-fno-pic"]);
 
 /// The ways to compile that every small program goes through.
-const MATRIX: [Build<'static>; 11] = [
+const MATRIX: [Build<'static>; 12] = [
     PLAIN,
     gcc(&["-O0"]),
     gcc(&["-O2", "-fPIC"]),
     gcc(&["-O2", "-ffunction-sections", "-fdata-sections"]),
     gcc(&["-O2", "-fcommon"]),
+    gcc(&["-O2", "-fvisibility=hidden"]),
     gcc(&["-O2", "-fno-plt", "-fPIC"]),
     gcc(&["-O2", "-mcmodel=large"]),
     gcc(&["-O2", "-mcmodel=medium", "-mlarge-data-threshold=0"]),

@@ -125,6 +125,16 @@ fn hidden_names_bind_inside_and_do_not_show() {
     assert_eq!(i32_at(&image, u64_at(&image, address_of(&image, "view"))), 3);
 }
 
+/// As all of a program that is compiled with `-fvisibility=hidden`.
+#[test]
+fn the_start_of_a_program_shows_though_hidden() {
+    let source = "int main(void) { return 3; } int inner(void) { return 4; }";
+    let object = compile("a.o", "-fvisibility=hidden", source);
+    let image = link(&[&object], &[]).unwrap();
+    assert!(image.symbols.address_of("main").is_some());
+    assert_eq!(image.symbols.address_of("inner"), None);
+}
+
 #[test]
 fn protected_names_show_and_internal_ones_do_not() {
     let source = "

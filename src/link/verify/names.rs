@@ -112,7 +112,8 @@ impl<'v, 'a> Names<'v, 'a> {
         let defines = object.defines(symbol);
         let was_dropped =
             matches!(symbol.home, Home::Section(section) if object.duplicate[section]);
-        if symbol.is_hidden() && !was_dropped {
+        // What starts a program is not a part of the link.
+        if symbol.is_hidden() && !was_dropped && symbol.name != b"main" {
             self.hidden.insert(symbol.name);
         }
         let new = match symbol.home {
