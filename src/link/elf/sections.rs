@@ -75,7 +75,8 @@ impl Reader<'_> {
         let alignment = header.sh_addralign(LE).max(1);
         if !alignment.is_power_of_two() || alignment > PAGE_BYTES {
             return Err(at(format!(
-                "alignment {alignment}; at most a page ({PAGE_BYTES}) and a power of two is possible"
+                "alignment {alignment}; at most a page ({PAGE_BYTES}) and a power of two is possible; for \
+                 more, take memory from aligned_alloc when the program runs"
             )));
         }
         let content = match header.file_range(LE) {

@@ -75,7 +75,8 @@ impl Reader<'_> {
             }
             Place::Common if !value.is_power_of_two() || value > PAGE_BYTES => {
                 return Err(at(format!(
-                    "alignment {value}; at most a page ({PAGE_BYTES}) and a power of two is possible"
+                    "alignment {value}; at most a page ({PAGE_BYTES}) and a power of two is possible; for \
+                 more, take memory from aligned_alloc when the program runs"
                 )));
             }
             Place::Common if local => return Err(at("common, but local".to_owned())),
