@@ -18,17 +18,20 @@ struct Found {
     address: usize,
 }
 
-#[allow(clashing_extern_declarations, reason = "program_std.rs lets panics through some of them")]
-unsafe extern "C" {
-    fn call_with_cfi(function: extern "C" fn());
-    fn call_without_cfi(function: extern "C" fn());
-    fn through_other(function: extern "C" fn(*mut c_void), argument: *mut c_void);
-    fn qsort(
+// Panics go through these in program_std.rs.
+unsafe extern "C-unwind" {
+    pub fn call_with_cfi(function: extern "C-unwind" fn());
+    fn call_without_cfi(function: extern "C-unwind" fn());
+    pub fn through_other(function: extern "C-unwind" fn(*mut c_void), argument: *mut c_void);
+    pub fn qsort(
         base: *mut c_int,
         count: usize,
         size: usize,
-        by: extern "C" fn(&c_int, &c_int) -> c_int,
+        by: extern "C-unwind" fn(&c_int, &c_int) -> c_int,
     );
+}
+
+unsafe extern "C" {
     fn backtrace(frames: *mut usize, count: c_int) -> c_int;
     fn dladdr(address: usize, found: *mut Found) -> c_int;
     fn _Unwind_Backtrace(walk: Walk, argument: *mut c_void) -> c_int;
@@ -45,7 +48,7 @@ extern "C" fn look_at_frame(context: *mut c_void, found: *mut c_void) -> c_int {
     0
 }
 #[inline(never)]
-extern "C" fn look_for_main() {
+extern "C-unwind" fn look_for_main() {
     let mut found: c_int = 0;
     let end = unsafe { _Unwind_Backtrace(look_at_frame, (&raw mut found).cast()) };
     say!("main is below: %d, end %d", found, end);
@@ -81,13 +84,13 @@ pub extern "C" fn traced_outer() -> c_int {
     traced_middle() + COUNTER.load(Ordering::Relaxed)
 }
 
-extern "C" fn compare(one: &c_int, two: &c_int) -> c_int {
+extern "C-unwind" fn compare(one: &c_int, two: &c_int) -> c_int {
     if COUNTER.fetch_add(1, Ordering::Relaxed) == 0 {
         look_for_main();
     }
     one - two
 }
-extern "C" fn sort(numbers: *mut c_void) {
+extern "C-unwind" fn sort(numbers: *mut c_void) {
     unsafe { qsort(numbers.cast(), 3, size_of::<c_int>(), compare) };
 }
 pub fn unwind() {

@@ -4,7 +4,7 @@
 use std::backtrace::Backtrace;
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
-use std::ffi::c_int;
+use std::ffi::{c_int, c_void};
 use std::hint::black_box;
 use std::panic::{AssertUnwindSafe, catch_unwind, panic_any, set_hook};
 use std::sync::Mutex;
@@ -13,27 +13,12 @@ mod frames;
 mod models;
 mod pieces;
 
-// Of the other object and of assembly.
-#[allow(clashing_extern_declarations, reason = "panics go through them here")]
-unsafe extern "C-unwind" {
-    fn through_other(function: extern "C-unwind" fn(&mut [c_int; 3]), argument: &mut [c_int; 3]);
-    fn call_with_cfi(function: extern "C-unwind" fn());
-}
+use frames::{call_with_cfi, qsort, through_other};
 
 unsafe extern "C" {
     static mut watch_end: c_int;
     fn printf(format: *const std::ffi::c_char, ...) -> c_int;
     fn putchar(letter: c_int) -> c_int;
-}
-
-#[allow(clashing_extern_declarations, reason = "panics go through it here")]
-unsafe extern "C-unwind" {
-    fn qsort(
-        base: *mut c_int,
-        count: usize,
-        size: usize,
-        by: extern "C-unwind" fn(&c_int, &c_int) -> c_int,
-    );
 }
 
 trait Shape: Sync {
@@ -75,9 +60,9 @@ extern "C-unwind" fn compare(_: &c_int, _: &c_int) -> c_int {
     panic_any(17)
 }
 
-extern "C-unwind" fn sort(numbers: &mut [c_int; 3]) {
+extern "C-unwind" fn sort(numbers: *mut c_void) {
     let _guard = Guard("what the other object calls");
-    unsafe { qsort(numbers.as_mut_ptr(), 3, 4, compare) };
+    unsafe { qsort(numbers.cast(), 3, 4, compare) };
 }
 
 extern "C-unwind" fn fail() {
@@ -92,7 +77,7 @@ fn unwind() {
     let caught = catch_unwind(move || {
         let _guard = Guard("a closure");
         let mut numbers = numbers;
-        unsafe { through_other(sort, &mut numbers) };
+        unsafe { through_other(sort, (&raw mut numbers.0).cast()) };
     });
     unsafe { putchar(10) };
     println!("{:?}", caught.unwrap_err().downcast_ref::<i32>());
