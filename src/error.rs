@@ -32,6 +32,8 @@ pub(crate) enum Kind {
     Disconnected,
     /// The executor process ended.
     Died(Death),
+    /// The call did not return in time; it still runs.
+    Timeout,
     /// A bounded resource is used up.
     Exhausted,
     /// The caller's arguments cannot be used.
@@ -57,6 +59,10 @@ impl Error {
 
     pub(crate) fn disconnected(message: impl Into<String>) -> Self {
         Self::new(Kind::Disconnected, message)
+    }
+
+    pub(crate) fn timeout(message: impl Into<String>) -> Self {
+        Self::new(Kind::Timeout, message)
     }
 
     pub(crate) fn exhausted(message: impl Into<String>) -> Self {
@@ -121,6 +127,12 @@ impl Error {
     #[must_use]
     pub fn is_disconnected(&self) -> bool {
         matches!(self.0.kind, Kind::Disconnected | Kind::Died(_) | Kind::Violation)
+    }
+
+    /// True when a call did not return in the time given. It still runs; its result will be dropped.
+    #[must_use]
+    pub fn is_timeout(&self) -> bool {
+        self.0.kind == Kind::Timeout
     }
 
     /// How the executor process ended, when that is why the operation failed.

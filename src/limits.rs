@@ -12,6 +12,13 @@ pub const CHUNK_BYTES_MAX: usize = RING_LINES * 64 / 2;
 /// The longest argument or result of one call.
 pub const PAYLOAD_BYTES_MAX: u64 = 1 << 30;
 
+/// Lanes that one side of a session has open: threads that call at the same time, and calls that were given up and still
+/// run.
+pub const LANES_MAX: usize = 1024;
+
+/// Lanes that are kept for threads to come.
+pub const IDLE_LANES_MAX: usize = 16;
+
 /// How long a waiter polls before it sleeps in the kernel.
 pub const SPIN_NS_MAX: u64 = 50_000;
 

@@ -36,6 +36,16 @@ macro_rules! remote {
 /// descriptor and that of the controller's process.
 pub(crate) const EXECUTOR_ARGUMENT: &str = "--farcall-executor=";
 
+/// The first byte of what goes over the door, the socket that opens lanes: a lane that the controller calls on.
+pub(crate) const LANE: u8 = b'l';
+/// As [`LANE`]: one that the executor calls on. Without a descriptor: it wants one.
+pub(crate) const REVERSE_LANE: u8 = b'r';
+/// As [`LANE`]: there is none to be had.
+pub(crate) const NO_LANE: u8 = b'n';
+
+/// The first byte of what goes over the control socket with the descriptors of a slab.
+pub(crate) const SLAB: u8 = b's';
+
 /// The name of the session in the executor, the first argument of the `Memory` functions.
 pub(crate) const SESSION_INSTANCE: &str = "farcall_session_instance";
 

@@ -1,56 +1,123 @@
 //! One end of a lane, as something that calls and is called.
 
+use std::cell::{Cell, RefCell};
+use std::fmt;
+use std::sync::Arc;
+use std::time::Instant;
+
 use crate::error::{Error, Result};
 use crate::limits::ERROR_BYTES_MAX;
 use crate::sps::{self, Status};
-use crate::transport::{Incoming, Lane};
+use crate::sync::{AtomicU64, Ordering};
+use crate::transport::{Incoming, Transport};
 use crate::wire::Kind;
 
 /// The largest buffer for results that is kept for the next one.
 const RESULT_BYTES_KEPT: usize = 64 << 10;
 
-/// What runs the calls that come in.
-pub(crate) trait Handler {
-    /// Runs the call and appends its result to `result`; `Err` is answered out of band instead.
+/// What a side of a session does at its endpoints.
+pub(crate) trait Handler<T: Transport> {
+    /// Runs a call that came in and appends its result to `result`; `Err` is answered out of band instead. It may call on
+    /// the endpoint that it came from.
     fn handle(
         &self,
         target: u64,
         args: &[u8],
         result: &mut Vec<u8>,
     ) -> std::result::Result<(), String>;
+
+    /// Posts what has to go ahead of a message that is about to be sent.
+    ///
+    /// # Errors
+    ///
+    /// When the session is over.
+    #[inline(always)]
+    fn ahead(&self, _end: &Endpoint<T>) -> Result<()> {
+        Ok(())
+    }
 }
 
-/// One end of a lane. The controller's end starts with [`Endpoint::receive_setup`], the executor's with
-/// [`Endpoint::serve`].
-#[derive(Debug)]
-pub(crate) struct Endpoint {
-    lane: Lane,
-    /// The number of the last call made from this side; 0 is never used.
-    sequence: u64,
+/// One end of a lane. One thread at a time owns it; calls on it nest: a handler that it runs may call on it again.
+pub(crate) struct Endpoint<T> {
+    transport: RefCell<T>,
+    counts: Arc<Counts>,
     /// Why a posted call failed, for the call it went ahead of.
-    ahead: Option<String>,
-    /// Messages of this side that handed the baton over, posted ones apart.
-    round_trips: u64,
+    failed_ahead: RefCell<Option<String>>,
+    /// Calls under way, in both directions.
+    depth: Cell<u32>,
+    /// How much code the peer was told of.
+    code_epoch: Cell<u64>,
+    /// The buffer for the next result.
+    result: Cell<Vec<u8>>,
 }
 
-impl Endpoint {
-    pub(crate) fn new(lane: Lane) -> Self {
-        Self { lane, sequence: 0, ahead: None, round_trips: 0 }
-    }
+/// What went out of an endpoint; only its owner counts, any thread may look.
+#[derive(Debug, Default)]
+#[repr(align(128))]
+pub(crate) struct Counts {
+    calls: AtomicU64,
+    round_trips: AtomicU64,
+}
 
-    /// The next message tells the other side that code was written.
-    pub(crate) fn code_written(&mut self) {
-        self.lane.code_written();
-    }
-
-    /// Calls made so far, posted ones included.
+impl Counts {
+    /// Calls made so far, posted ones included; the last one has this number. 0 is never used.
     pub(crate) fn calls(&self) -> u64 {
-        self.sequence
+        self.calls.load(Ordering::Relaxed)
     }
 
     /// How often this side has handed over and waited.
     pub(crate) fn round_trips(&self) -> u64 {
-        self.round_trips
+        self.round_trips.load(Ordering::Relaxed)
+    }
+
+    /// Numbers the next call.
+    #[inline]
+    fn next_call(&self) -> u64 {
+        let number = self.calls().wrapping_add(1).max(1);
+        self.calls.store(number, Ordering::Relaxed);
+        number
+    }
+
+    #[inline]
+    fn count_round_trip(&self) {
+        self.round_trips.store(self.round_trips() + 1, Ordering::Relaxed);
+    }
+}
+
+impl<T: Transport> Endpoint<T> {
+    pub(crate) fn new(transport: T) -> Self {
+        Self {
+            transport: RefCell::new(transport),
+            counts: Arc::default(),
+            failed_ahead: RefCell::default(),
+            depth: Cell::new(0),
+            code_epoch: Cell::new(0),
+            result: Cell::default(),
+        }
+    }
+
+    /// The endpoint's counts, which outlive it.
+    pub(crate) fn counts(&self) -> &Arc<Counts> {
+        &self.counts
+    }
+
+    /// True while a call is under way, in either direction.
+    pub(crate) fn is_busy(&self) -> bool {
+        self.depth.get() > 0
+    }
+
+    /// What the transport offers beside messages.
+    pub(crate) fn with_transport<R>(&self, work: impl FnOnce(&mut T) -> R) -> R {
+        work(&mut self.transport.borrow_mut())
+    }
+
+    /// The next message tells the other side that code was written, if none has since so much code was.
+    #[inline(always)]
+    pub(crate) fn code_written(&self, epoch: u64) {
+        if self.code_epoch.get() != epoch {
+            self.code_epoch.set(epoch);
+            self.transport.borrow_mut().code_written();
+        }
     }
 
     /// Calls `target`, waits for the answer and appends it to `result`, serving with `handler` what comes back meanwhile.
@@ -58,58 +125,99 @@ impl Endpoint {
     /// # Errors
     ///
     /// What the other side answered out of band (then `is_remote`), or why the session is over.
-    #[inline]
+    /// When no answer has come by `until` (then `is_timeout`): the endpoint is good for [`Endpoint::finish`] only.
+    #[inline(always)]
     pub(crate) fn call(
-        &mut self,
-        handler: &impl Handler,
+        &self,
+        handler: &impl Handler<T>,
+        until: Option<Instant>,
         target: u64,
         args: &[u8],
         result: &mut Vec<u8>,
     ) -> Result<()> {
-        self.sequence += 1;
-        self.round_trips += 1;
-        self.lane.send(Kind::Call, target, args)?;
+        handler.ahead(self)?;
+        self.counts.next_call();
+        self.counts.count_round_trip();
+        self.transport.borrow_mut().send(Kind::Call, target, args)?;
+        self.outcome(handler, until, result)
+    }
+
+    /// Waits for the answer of a call that had a deadline.
+    ///
+    /// # Errors
+    ///
+    /// As [`Endpoint::call`].
+    pub(crate) fn finish(&self, handler: &impl Handler<T>) -> Result<()> {
+        self.outcome(handler, None, &mut Vec::new())
+    }
+
+    #[inline(always)]
+    fn outcome(
+        &self,
+        handler: &impl Handler<T>,
+        until: Option<Instant>,
+        result: &mut Vec<u8>,
+    ) -> Result<()> {
+        self.depth.set(self.depth.get() + 1);
         let mut message = Incoming::new();
-        loop {
-            self.lane.receive(&mut message)?;
-            if message.kind == Kind::Result {
-                result.extend_from_slice(message.payload());
-                return Ok(());
+        let outcome = loop {
+            match self.transport.borrow_mut().receive(until, &mut message) {
+                Ok(true) if message.kind == Kind::Result => {
+                    result.extend_from_slice(message.payload());
+                    break self.failed_ahead();
+                }
+                Ok(true) => {}
+                Ok(false) => break Err(Error::timeout("the call did not return in time")),
+                Err(error) => break Err(error),
             }
-            self.serve_meanwhile(handler, &message)?;
+            if let Err(error) = self.serve_meanwhile(handler, &message) {
+                break Err(error);
+            }
+        };
+        self.depth.set(self.depth.get() - 1);
+        outcome
+    }
+
+    /// The failure of what was sent ahead of an answer.
+    #[inline(always)]
+    fn failed_ahead(&self) -> Result<()> {
+        if self.failed_ahead.borrow().is_none() {
+            return Ok(());
         }
+        Err(Error::remote(self.failed_ahead.take().unwrap_or_default()))
     }
 
     /// Handles a message that came in where a result was due.
     #[cold]
-    fn serve_meanwhile(&mut self, handler: &impl Handler, message: &Incoming) -> Result<()> {
+    fn serve_meanwhile(&self, handler: &impl Handler<T>, message: &Incoming) -> Result<()> {
         match message.kind {
-            Kind::Call => self.answer(handler, message, &mut Vec::new()),
+            Kind::Call => self.answer(handler, message),
             Kind::Failure => Err(Error::remote(text(message.payload()))),
             Kind::Hangup => Err(hung_up(message.payload())),
             kind => Err(Error::violation(format!("{kind:?} where a result was due"))),
         }
     }
 
-    /// Sends a call ahead of the next one. It runs before that one; if it fails, that one is not run and
-    /// fails for the same reason.
+    /// Sends a call ahead of the next message, and returns its number. It runs before that one; if it fails, that one, if
+    /// it is a call, is not run and fails for the same reason.
     ///
     /// # Errors
     ///
     /// When the session is over.
-    pub(crate) fn post(&mut self, target: u64, args: &[u8]) -> Result<()> {
-        self.sequence += 1;
-        self.lane.post(Kind::Call, self.sequence, target, args)
+    pub(crate) fn post(&self, target: u64, args: &[u8]) -> Result<u64> {
+        let number = self.counts.next_call();
+        self.transport.borrow_mut().post(Kind::Call, number, target, args)?;
+        Ok(number)
     }
 
-    /// Waits for the executor's first message, and returns its payload.
+    /// Waits for the other side's first message, and returns its payload.
     ///
     /// # Errors
     ///
-    /// When the executor ends first, or says anything else.
-    pub(crate) fn receive_setup(&mut self) -> Result<Vec<u8>> {
+    /// When the other side ends first, or says anything else.
+    pub(crate) fn receive_setup(&self) -> Result<Vec<u8>> {
         let mut message = Incoming::new();
-        self.lane.receive(&mut message)?;
+        self.transport.borrow_mut().receive(None, &mut message)?;
         match message.kind {
             Kind::Setup => Ok(message.payload().to_vec()),
             Kind::Hangup => Err(hung_up(message.payload())),
@@ -117,18 +225,26 @@ impl Endpoint {
         }
     }
 
-    /// Sends the setup, then serves calls until the other side hangs up.
+    /// Says what this side is and offers, first thing.
     ///
     /// # Errors
     ///
-    /// Why the session ended, when it was not an orderly hangup.
-    pub(crate) fn serve(&mut self, handler: &impl Handler, setup: &[u8]) -> Result<()> {
-        self.lane.send(Kind::Setup, 0, setup)?;
-        let (mut message, mut answer) = (Incoming::new(), Vec::new());
+    /// When the session is over.
+    pub(crate) fn send_setup(&self, setup: &[u8]) -> Result<()> {
+        self.transport.borrow_mut().send(Kind::Setup, 0, setup)
+    }
+
+    /// Serves calls until the other side hangs up.
+    ///
+    /// # Errors
+    ///
+    /// Why it ended, when it was not an orderly hangup.
+    pub(crate) fn serve(&self, handler: &impl Handler<T>) -> Result<()> {
+        let mut message = Incoming::new();
         loop {
-            self.lane.receive(&mut message)?;
+            self.transport.borrow_mut().receive(None, &mut message)?;
             match message.kind {
-                Kind::Call => self.answer(handler, &message, &mut answer)?,
+                Kind::Call => self.answer(handler, &message)?,
                 Kind::Hangup => {
                     let Status(reason) = sps::from_bytes(message.payload())?;
                     return reason.map_err(Error::disconnected);
@@ -138,62 +254,76 @@ impl Endpoint {
         }
     }
 
-    /// Ends the session. The caller must not use the endpoint afterwards.
+    /// Says that nothing more will come. The endpoint must not be used afterwards.
     ///
     /// # Errors
     ///
     /// When the session is over already.
-    pub(crate) fn hang_up(&mut self, reason: Status) -> Result<()> {
-        self.lane.send(Kind::Hangup, 0, &sps::to_bytes(&reason))
+    pub(crate) fn hang_up(&self, reason: Status) -> Result<()> {
+        self.transport.borrow_mut().send(Kind::Hangup, 0, &sps::to_bytes(&reason))
     }
 
     /// Runs a call and sends its result, with the help of a buffer that is used again for the next call.
-    #[inline]
-    fn answer(
-        &mut self,
-        handler: &impl Handler,
-        call: &Incoming,
-        result: &mut Vec<u8>,
-    ) -> Result<()> {
-        if call.posted.is_some() || self.ahead.is_some() {
-            return self.answer_posted(handler, call, result);
+    #[inline(always)]
+    fn answer(&self, handler: &impl Handler<T>, call: &Incoming) -> Result<()> {
+        if call.posted.is_some() || self.failed_ahead.borrow().is_some() {
+            return self.answer_posted(handler, call);
         }
+        let mut result = self.result.take();
         result.clear();
         result.shrink_to(RESULT_BYTES_KEPT);
-        match handler.handle(call.target, call.payload(), result) {
-            Ok(()) => self.lane.send(Kind::Result, 0, result),
+        let outcome = self.handle(handler, call, &mut result);
+        handler.ahead(self)?;
+        let sent = match outcome {
+            Ok(()) => self.transport.borrow_mut().send(Kind::Result, 0, &result),
             Err(error) => self.fail(error),
-        }
+        };
+        self.result.set(result);
+        sent
+    }
+
+    #[inline(always)]
+    fn handle(
+        &self,
+        handler: &impl Handler<T>,
+        call: &Incoming,
+        result: &mut Vec<u8>,
+    ) -> std::result::Result<(), String> {
+        self.depth.set(self.depth.get() + 1);
+        let outcome = handler.handle(call.target, call.payload(), result);
+        self.depth.set(self.depth.get() - 1);
+        outcome
     }
 
     /// Runs a call that was sent ahead, unless one before it failed, or refuses the one it was sent ahead of.
     #[cold]
-    fn answer_posted(
-        &mut self,
-        handler: &impl Handler,
-        call: &Incoming,
-        result: &mut Vec<u8>,
-    ) -> Result<()> {
-        match (call.posted, self.ahead.take()) {
-            (Some(sequence), None) => {
-                result.clear();
-                let outcome = handler.handle(call.target, call.payload(), result);
-                let failed = |error| format!("call {sequence}, sent ahead, failed: {error}");
-                self.ahead = outcome.err().map(failed);
-                Ok(())
-            }
-            (Some(_), failed) => {
-                self.ahead = failed;
-                Ok(())
-            }
-            (None, failed) => self.fail(failed.unwrap_or_default()),
-        }
+    fn answer_posted(&self, handler: &impl Handler<T>, call: &Incoming) -> Result<()> {
+        let failed = self.failed_ahead.take();
+        let Some(sequence) = call.posted else { return self.fail(failed.unwrap_or_default()) };
+        let failed = failed.or_else(|| {
+            let outcome = self.handle(handler, call, &mut Vec::new());
+            let failed = |error| format!("call {sequence}, sent ahead, failed: {error}");
+            outcome.err().map(failed)
+        });
+        self.failed_ahead.replace(failed);
+        self.transport.borrow_mut().settle(sequence);
+        Ok(())
     }
 
     #[cold]
-    fn fail(&mut self, mut error: String) -> Result<()> {
+    fn fail(&self, mut error: String) -> Result<()> {
         error.truncate(error.floor_char_boundary(ERROR_BYTES_MAX));
-        self.lane.send(Kind::Failure, 0, error.as_bytes())
+        self.transport.borrow_mut().send(Kind::Failure, 0, error.as_bytes())
+    }
+}
+
+impl<T> fmt::Debug for Endpoint<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { counts, depth, .. } = self;
+        f.debug_struct("Endpoint")
+            .field("counts", counts)
+            .field("depth", depth)
+            .finish_non_exhaustive()
     }
 }
 

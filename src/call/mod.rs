@@ -2,7 +2,8 @@
 //!
 //! A call is bytes in, bytes out, of a wrapper function named by its address (in the executor) or of a registered
 //! handler tag (in the controller). While a side waits for an answer it serves the calls that come back to it, so calls
-//! nest to any depth in both directions on one lane, each side's stack mirroring the other's.
+//! nest to any depth in both directions on one lane, each side's stack mirroring the other's. Every thread that calls has a
+//! lane of its own ([`Lanes`]).
 //!
 //! Invariant: an endpoint belongs to one thread at a time; a call completes exactly once; errors of the session and
 //! errors that the other side answered with are told apart ([`Error::is_remote`](crate::Error::is_remote)).
@@ -10,9 +11,12 @@
 
 pub(crate) mod contract;
 mod endpoint;
+mod lanes;
 mod other_names;
+mod posts;
 #[cfg(test)]
 mod tests;
 
-pub(crate) use endpoint::{Endpoint, Handler};
+pub(crate) use endpoint::Handler;
+pub(crate) use lanes::{LaneEnd, Lanes};
 pub(crate) use other_names::OTHER_NAMES;

@@ -4,13 +4,16 @@ use std::cell::RefCell;
 use std::sync::Arc;
 use std::thread;
 
-use super::{Endpoint, Handler};
+use super::Handler;
+use super::endpoint::Endpoint;
 use crate::shm::Segment;
 use crate::sps::Status;
 use crate::transport::{Lane, Side};
 use crate::wire::layout;
 
-fn endpoints() -> (Endpoint, Endpoint) {
+type End = Endpoint<Lane>;
+
+fn endpoints() -> (End, End) {
     let bytes = layout::SEGMENT_WORDS as u64 * 8;
     let segment = Arc::new(Segment::create(c"test", bytes, false).expect("memory"));
     let end = |side| Endpoint::new(Lane::new(&segment, side));
@@ -19,7 +22,7 @@ fn endpoints() -> (Endpoint, Endpoint) {
 
 struct NoCalls;
 
-impl Handler for NoCalls {
+impl Handler<Lane> for NoCalls {
     fn handle(&self, target: u64, _args: &[u8], _result: &mut Vec<u8>) -> Result<(), String> {
         Err(format!("nobody is called {target}"))
     }
@@ -29,7 +32,7 @@ impl Handler for NoCalls {
 #[derive(Default)]
 struct Echo(RefCell<Vec<u64>>);
 
-impl Handler for Echo {
+impl Handler<Lane> for Echo {
     fn handle(&self, target: u64, args: &[u8], result: &mut Vec<u8>) -> Result<(), String> {
         self.0.borrow_mut().push(target);
         match target {
@@ -42,21 +45,22 @@ impl Handler for Echo {
     }
 }
 
-fn call(end: &mut Endpoint, target: u64, args: &[u8]) -> crate::Result<Vec<u8>> {
+fn call(end: &End, target: u64, args: &[u8]) -> crate::Result<Vec<u8>> {
     let mut result = Vec::new();
-    end.call(&NoCalls, target, args, &mut result).map(|()| result)
+    end.call(&NoCalls, None, target, args, &mut result).map(|()| result)
 }
 
 /// Runs `body` against an executor end that echoes; returns the targets that ran.
-fn with_echo(body: impl FnOnce(&mut Endpoint)) -> Vec<u64> {
-    let (mut ours, mut theirs) = endpoints();
+fn with_echo(body: impl FnOnce(&End)) -> Vec<u64> {
+    let (ours, theirs) = endpoints();
     let server = thread::spawn(move || {
         let echo = Echo::default();
-        theirs.serve(&echo, b"setup").expect("an orderly end");
+        theirs.send_setup(b"setup").expect("sent");
+        theirs.serve(&echo).expect("an orderly end");
         echo.0.into_inner()
     });
     assert_eq!(ours.receive_setup().expect("setup")[..], *b"setup");
-    body(&mut ours);
+    body(&ours);
     ours.hang_up(Status(Ok(()))).expect("sent");
     server.join().expect("no panic")
 }
@@ -69,7 +73,7 @@ fn results_and_failures_are_told_apart() {
         assert!(error.is_remote() && !error.is_disconnected(), "{error:?}");
         assert_eq!(error.to_string(), "no, said two");
         assert_eq!(call(end, 1, b"text").expect("goes on").len(), 4);
-        assert_eq!((end.calls(), end.round_trips()), (3, 3));
+        assert_eq!((end.counts().calls(), end.counts().round_trips()), (3, 3));
     });
 }
 
@@ -84,14 +88,14 @@ fn what_is_posted_runs_first_and_its_failure_stops_the_call() {
         let error = call(end, 1, b"not run").expect_err("what went ahead failed");
         assert!(error.to_string().contains("no, said two"), "{error}");
         call(end, 4, b"").expect("the next call is a new beginning");
-        assert_eq!((end.calls(), end.round_trips()), (7, 3));
+        assert_eq!((end.counts().calls(), end.counts().round_trips()), (7, 3));
     });
     assert_eq!(ran, [3, 1, 3, 2, 4]);
 }
 
 #[test]
 fn a_peer_that_hangs_up_says_why() {
-    let (mut ours, mut theirs) = endpoints();
+    let (ours, theirs) = endpoints();
     theirs.hang_up(Status(Err("out of patience".to_owned()))).expect("sent");
     let error = ours.receive_setup().expect_err("no setup");
     assert!(error.is_disconnected() && error.to_string().contains("out of patience"), "{error}");

@@ -5,18 +5,19 @@ use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::path::PathBuf;
 use std::sync::Arc;
 
+use super::door::{Door, lane_segment};
+use super::handlers::Handlers;
 use super::session::Controller;
 use super::slab::Slab;
 use super::supervisor::Supervisor;
-use crate::call::contract::{EXECUTOR_ARGUMENT, Placement};
+use crate::call::contract::{EXECUTOR_ARGUMENT, LANE, Placement};
+use crate::call::{LaneEnd, Lanes};
 use crate::error::{Error, Result};
 use crate::limits::SLAB_STRIPE_BYTES;
 use crate::shm::Segment;
-use crate::sync::Ordering;
 use crate::sys::process::c_string;
 use crate::sys::socket;
 use crate::transport::{Lane, Side};
-use crate::wire::layout;
 
 /// The environment variable that names the executor's program.
 const PROGRAM_VARIABLE: &str = "FARCALL_EXECUTOR";
@@ -90,25 +91,23 @@ impl Launch {
     /// started is an error of [`Spawned::connect`].
     pub fn spawn(&self) -> Result<Spawned> {
         let program = self.find()?;
-        let segment = Segment::create(c"farcall-lane", layout::SEGMENT_WORDS as u64 * 8, false)?;
-        segment.back(0, layout::SEGMENT_WORDS as u64 * 8)?;
-        for (word, value) in segment.words().iter().zip(layout::HEADER) {
-            word.store(value, Ordering::Release);
-        }
-        let segment = Arc::new(segment);
-        let lane = Lane::new(&segment, Side::Controller);
+        let segment = lane_segment()?;
+        let lanes = Lanes::new();
+        let end = lanes.add(Lane::new(&segment, Side::Controller))?;
+        let (door, door_theirs) = socket::pair()?;
+        let door = Arc::new(Door::new(door, Handlers::new(lanes)));
 
         let (ours, theirs) = socket::pair()?;
-        socket::send_fds(ours.as_fd(), &[segment.file()])?;
+        socket::send(ours.as_fd(), LANE, &[segment.file(), door_theirs.as_fd()])?;
         // The number is free in the child as well: it has this process's descriptors.
         let at = theirs.as_raw_fd();
         let argument = format!("{EXECUTOR_ARGUMENT}{at},{}", std::process::id());
         let args = vec![c_string(program.as_os_str())?, c_string(OsStr::new(&argument))?];
         let supervisor =
-            Supervisor::start(program, args, self.environment()?, theirs, at, lane.closer())?;
+            Supervisor::start(program, args, self.environment()?, theirs, at, Arc::clone(&door))?;
         // The executor is coming up meanwhile.
         let slab = Slab::new(Placement::Near, SLAB_STRIPE_BYTES)?;
-        Ok(Spawned { supervisor, segment, lane, socket: ours, slab })
+        Ok(Spawned { supervisor, door, segment, end, socket: ours, slab })
     }
 
     fn find(&self) -> Result<PathBuf> {
@@ -145,8 +144,9 @@ impl Launch {
 #[derive(Debug)]
 pub struct Spawned {
     pub(super) supervisor: Supervisor,
+    pub(super) door: Arc<Door>,
     pub(super) segment: Arc<Segment>,
-    pub(super) lane: Lane,
+    pub(super) end: LaneEnd,
     pub(super) socket: OwnedFd,
     pub(super) slab: Slab,
 }

@@ -3,7 +3,7 @@
 //! [`Launch`] starts an executor, [`Controller`] is the session with it, a [`Dylib`] is a set of linked objects in it that
 //! can be looked up, run and removed.
 //!
-//! Threads: every type here may be shared between threads; calls to one executor take turns.
+//! Threads: every type here may be shared between threads; each thread that calls has a lane of its own.
 //!
 //! Invariant: the controller trusts no byte that comes from the executor, and writes its memory only through its own
 //! mappings.
@@ -11,7 +11,9 @@
 
 mod allocation;
 mod arena;
+mod door;
 mod dylib;
+mod handlers;
 mod inspect;
 mod launch;
 mod native_memory;
@@ -23,7 +25,8 @@ mod supervisor;
 
 pub use allocation::{Finalized, InFlight};
 pub use dylib::{Dylib, LinkReport};
+pub use handlers::HandlerTag;
 pub use inspect::{MemoryAccess, ProcessInfo, Word};
 pub use launch::{Launch, Spawned};
 pub use native_memory::{AllocAction, AllocActionPair, NativeMemory, Segment};
-pub use session::{Controller, Killer, Traffic};
+pub use session::{Controller, Killer, Traffic, WeakController};

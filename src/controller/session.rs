@@ -2,27 +2,28 @@
 
 use std::collections::HashMap;
 use std::os::fd::{AsFd, OwnedFd};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::Duration;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::time::{Duration, Instant};
 
 use super::allocation::{Finalized, InFlight};
 use super::arena::Arena;
+use super::door::Door;
 use super::dylib::Dylib;
+use super::handlers::{HandlerTag, Handlers};
 use super::launch::Spawned;
 use super::slab::Slab;
 use super::slabs::Slabs;
 use super::supervisor::{Process, Supervisor};
+use crate::call::LaneEnd;
 use crate::call::contract::{
-    MemoryReserve, Placement, ProcessExit, Remote, SESSION_INSTANCE, Setup, THREAD_ADDRESS,
+    MemoryReserve, Placement, ProcessExit, Remote, SESSION_INSTANCE, SLAB, Setup, THREAD_ADDRESS,
     THREAD_ARENA_BYTES, THREAD_ARENA_OFFSET, THREAD_DESCRIPTOR,
 };
-use crate::call::{Endpoint, Handler};
 use crate::error::{Death, Error, Result};
 use crate::limits::LOW_SLAB_STRIPE_BYTES;
 use crate::link::SymbolTable;
 use crate::shm::Segment;
-use crate::sps::{self, Status};
-use crate::sync::{AtomicBool, Ordering};
+use crate::sps;
 use crate::sys::process::Ended;
 use crate::sys::{socket, trap};
 use crate::wire::layout;
@@ -32,8 +33,11 @@ use crate::{ExecutorAddr, Prot};
 const END_PATIENCE: Duration = Duration::from_secs(2);
 
 /// A session with an executor process. Cheap to clone; the last clone that is dropped (dylibs count) ends the
-/// session: it hangs up, the executor runs what dealloc actions are left and exits; one that does not within two
-/// seconds is killed.
+/// session: the executor runs what dealloc actions are left and exits; one that does not within two seconds is killed.
+///
+/// Any number of threads may call at the same time. Each has a lane of its own, and a thread of its own in the executor; the
+/// first thread that calls has the executor's main thread, as long as it lives. A thread's first call opens its lane,
+/// which takes about as long as starting a thread; when it ends, its lane is kept for another.
 #[derive(Debug, Clone)]
 pub struct Controller {
     pub(super) shared: Arc<Shared>,
@@ -42,9 +46,7 @@ pub struct Controller {
 /// What the session's dylibs share.
 #[derive(Debug)]
 pub(super) struct Shared {
-    endpoint: Mutex<Endpoint>,
-    /// Code was written since the endpoint was locked last.
-    code_written: AtomicBool,
+    door: Arc<Door>,
     pub(super) slabs: Mutex<Slabs>,
     /// Held by who has a slab reserved.
     reserving: Mutex<()>,
@@ -59,6 +61,10 @@ pub(super) struct Shared {
     supervisor: Supervisor,
 }
 
+/// A session that may be over: for handlers, which belong to it.
+#[derive(Debug, Clone)]
+pub struct WeakController(Weak<Shared>);
+
 /// Ends an executor from another thread.
 #[derive(Debug, Clone)]
 pub struct Killer(Process);
@@ -70,14 +76,16 @@ pub struct Traffic {
     pub calls: u64,
     /// Times the controller handed over and waited for an answer.
     pub round_trips: u64,
+    /// Results that came after the caller had given up, and were dropped.
+    pub late: u64,
 }
 
 impl Controller {
     pub(super) fn connect(spawned: Spawned) -> Result<Self> {
-        let Spawned { supervisor, segment, lane, socket, slab } = spawned;
+        let Spawned { supervisor, door, segment, end, socket, slab } = spawned;
         let explain = |error| explain(error, &supervisor, &segment, &[]);
-        let mut endpoint = Endpoint::new(lane);
-        let setup = endpoint.receive_setup().map_err(explain)?;
+        let setup = end.receive_setup().map_err(explain)?;
+        door.lanes().give_back(end);
         let setup = sps::from_bytes::<Setup>(&setup);
         let (triple, page_bytes, symbols, numbers) =
             setup.map_err(|e| e.during("reading the setup"))?;
@@ -88,8 +96,7 @@ impl Controller {
         let numbers: HashMap<_, _> = numbers.into_iter().collect();
         let number = |name| numbers.get(name).copied().unwrap_or(0);
         let shared = Shared {
-            endpoint: Mutex::new(endpoint),
-            code_written: AtomicBool::new(false),
+            door,
             slabs: Mutex::default(),
             reserving: Mutex::default(),
             arena: Mutex::new(Arena::new(number(THREAD_ARENA_OFFSET), number(THREAD_ARENA_BYTES))?),
@@ -173,6 +180,47 @@ impl Controller {
         self.shared.call_into(function, args, result)
     }
 
+    /// As [`Controller::call`], for at most so long.
+    ///
+    /// # Errors
+    ///
+    /// As [`Controller::call`]; [`Error::is_timeout`] when the function has not returned in time. It still runs then, and
+    /// what it calls in the controller is still served; its result will be dropped ([`Traffic::late`]).
+    pub fn call_timeout(
+        &self,
+        function: ExecutorAddr,
+        args: &[u8],
+        timeout: Duration,
+    ) -> Result<Vec<u8>> {
+        self.shared.call_timeout(function, args, timeout)
+    }
+
+    /// Registers what linked code can call with `farcall_call_controller(tag, data, size)`: it gets the bytes of the
+    /// arguments, and appends its result or says why there is none. It runs on the thread that waits for the call from which it
+    /// is called, or, when a thread of the program's own calls, on one that the session starts. It may call the executor
+    /// in turn; what holds a `Controller` keeps the session alive, so let it hold a
+    /// [`WeakController`].
+    pub fn register_handler(
+        &self,
+        function: impl Fn(&[u8], &mut Vec<u8>) -> std::result::Result<(), String>
+        + Send
+        + Sync
+        + 'static,
+    ) -> HandlerTag {
+        self.shared.door.handlers().add(Arc::new(function))
+    }
+
+    /// Takes a handler back; calls that come later are refused. Those under way go on.
+    pub fn remove_handler(&self, tag: HandlerTag) {
+        self.shared.door.handlers().remove(tag);
+    }
+
+    /// A handle that does not keep the session alive.
+    #[must_use]
+    pub fn downgrade(&self) -> WeakController {
+        WeakController(Arc::downgrade(&self.shared))
+    }
+
     /// Ends the executor as `exit(status)` ends a program: exit handlers run, output is written. Returns the status
     /// the process ended with.
     ///
@@ -210,8 +258,16 @@ impl Controller {
     /// What was sent so far.
     #[must_use]
     pub fn traffic(&self) -> Traffic {
-        let endpoint = self.shared.lock_endpoint();
-        Traffic { calls: endpoint.calls(), round_trips: endpoint.round_trips() }
+        let sums = self.shared.door.lanes().sums();
+        Traffic { calls: sums.calls, round_trips: sums.round_trips, late: sums.late }
+    }
+}
+
+impl WeakController {
+    /// The session, unless it is over.
+    #[must_use]
+    pub fn upgrade(&self) -> Option<Controller> {
+        self.0.upgrade().map(|shared| Controller { shared })
     }
 }
 
@@ -244,7 +300,7 @@ impl Shared {
 
     /// Has a slab mapped by the executor, with one message.
     fn reserve(&self, mut slab: Slab) -> Result<()> {
-        socket::send_fds(self.socket.as_fd(), &slab.files())?;
+        socket::send(self.socket.as_fd(), SLAB, &slab.files())?;
         let request = (self.instance()?, slab.bytes().to_vec(), slab.placement());
         let start = self.call::<MemoryReserve>(&request)?;
         slab.reserved_at(start)?;
@@ -263,8 +319,8 @@ impl Shared {
     /// Sends a call of a function of the contract ahead of the next call.
     pub(super) fn post<R: Remote>(&self, args: &R::Args) -> Result<()> {
         let function = self.function::<R>()?;
-        let posted = self.lock_endpoint().post(function.get(), &sps::to_bytes(args));
-        posted.map_err(|error| self.explain(error))
+        self.door.lanes().posts.push(function.get(), sps::to_bytes(args));
+        Ok(())
     }
 
     #[inline]
@@ -274,14 +330,35 @@ impl Shared {
         args: &[u8],
         result: &mut Vec<u8>,
     ) -> Result<()> {
-        let outcome = self.lock_endpoint().call(&Handlers, function.get(), args, result);
+        let handlers = &**self.door.handlers();
+        let outcome = handlers.lanes().with(
+            || self.door.open(),
+            |end| end.call(handlers, None, function.get(), args, result),
+        );
         outcome.map_err(|error| self.explain(error))
     }
 
-    /// The next message tells the executor that code was written.
+    fn call_timeout(
+        &self,
+        function: ExecutorAddr,
+        args: &[u8],
+        timeout: Duration,
+    ) -> Result<Vec<u8>> {
+        let handlers = self.door.handlers();
+        let until = Instant::now() + timeout;
+        let mut result = Vec::new();
+        let outcome = handlers.lanes().with_idle(
+            || self.door.open(),
+            |end| end.call(&**handlers, Some(until), function.get(), args, &mut result),
+            |end| finish_later(Arc::clone(handlers), end),
+        );
+        outcome.map_err(|error| self.explain(error))?;
+        Ok(result)
+    }
+
+    /// The next message of each lane tells the executor that code was written.
     pub(super) fn code_written(&self) {
-        // [CODE] Release: whoever sees the flag and sends the next message has the code behind it.
-        self.code_written.store(true, Ordering::Release);
+        self.door.lanes().code_written();
     }
 
     /// The address of a function of the contract.
@@ -323,18 +400,6 @@ impl Shared {
         explain(error, &self.supervisor, &self.segment, &self.lock_code())
     }
 
-    #[inline]
-    fn lock_endpoint(&self) -> MutexGuard<'_, Endpoint> {
-        let mut endpoint = self.endpoint.lock().unwrap_or_else(PoisonError::into_inner);
-        // [CODE] Acquire: pairs with the store that announced the code.
-        if self.code_written.load(Ordering::Relaxed)
-            && self.code_written.swap(false, Ordering::Acquire)
-        {
-            endpoint.code_written();
-        }
-        endpoint
-    }
-
     fn lock_code(&self) -> MutexGuard<'_, Vec<Arc<SymbolTable>>> {
         self.code.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -342,10 +407,8 @@ impl Shared {
 
 impl Drop for Shared {
     fn drop(&mut self) {
-        let hung_up = self.lock_endpoint().hang_up(Status(Ok(())));
-        if hung_up.is_ok() {
-            self.supervisor.process().wait(END_PATIENCE);
-        }
+        self.door.close();
+        self.supervisor.process().wait(END_PATIENCE);
     }
 }
 
@@ -379,7 +442,7 @@ fn death(ended: Ended, segment: &Segment, code: &[Arc<SymbolTable>]) -> Death {
         Ended::Exited(status) => return Death { exit_status: Some(status), ..Death::default() },
         Ended::Killed(signal) => signal,
     };
-    let record = trap::read(&segment.words()[layout::CRASH_WORD..layout::BATON_WORD]);
+    let record = trap::read(&segment.words()[layout::CRASH_WORD..layout::SETTLED_WORD]);
     let Some(crash) = record.filter(|crash| crash.signal == signal) else {
         return Death { signal: Some(signal), ..Death::default() };
     };
@@ -399,16 +462,13 @@ fn death(ended: Ended, segment: &Segment, code: &[Arc<SymbolTable>]) -> Death {
     }
 }
 
-/// Calls from the executor to the controller. No handler tag is registered yet, so each is refused.
-struct Handlers;
-
-impl Handler for Handlers {
-    fn handle(
-        &self,
-        target: u64,
-        _args: &[u8],
-        _result: &mut Vec<u8>,
-    ) -> std::result::Result<(), String> {
-        Err(format!("no handler is registered for tag {target:#x}"))
+/// Has a thread of its own wait for an answer that nobody wants any more.
+fn finish_later(handlers: Arc<Handlers>, end: LaneEnd) {
+    let closer = end.with_transport(|lane| lane.closer());
+    let body = move || handlers.lanes().finish(end, &*handlers);
+    let thread = std::thread::Builder::new().name("farcall-late".to_owned()).spawn(body);
+    if thread.is_err() {
+        // The executor's thread ends when the function returns.
+        closer.close();
     }
 }

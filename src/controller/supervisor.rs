@@ -7,9 +7,9 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
+use super::door::Door;
 use crate::error::{Error, Result};
 use crate::sys::process::{Child, Ended};
-use crate::transport::Closer;
 
 /// An executor process under supervision. Dropping it kills the process and waits for its end.
 ///
@@ -41,8 +41,8 @@ enum Stage {
 }
 
 impl Supervisor {
-    /// Starts the process, without waiting for it. When it ends, for whatever reason, its end is recorded and then
-    /// `closer` called; so it is when it cannot be started.
+    /// Starts the process, without waiting for it, and opens the lanes that it asks for at the door. When it ends, for
+    /// whatever reason, its end is recorded and then all lanes are closed; so they are when it cannot be started.
     ///
     /// # Errors
     ///
@@ -53,7 +53,7 @@ impl Supervisor {
         env: Vec<CString>,
         socket: OwnedFd,
         at: i32,
-        closer: Closer,
+        door: Arc<Door>,
     ) -> Result<Self> {
         let life = Life { stage: Mutex::new(Stage::Starting), changed: Condvar::new() };
         let process = Process(Arc::new(life));
@@ -67,11 +67,12 @@ impl Supervisor {
                     let end = child.awaiter();
                     life.enter(Stage::Running(child));
                     // Somebody else who collects this process's children leaves no status behind.
-                    life.enter(Stage::Ended(end.wait().unwrap_or(Ended::Exited(-1))));
+                    let ended = end.wait(door.socket(), || door.answer());
+                    life.enter(Stage::Ended(ended.unwrap_or(Ended::Exited(-1))));
                 }
                 Err(error) => life.enter(Stage::Failed(Some(error))),
             }
-            closer.close();
+            door.lanes().close();
         };
         let thread = std::thread::Builder::new().name("farcall-supervisor".to_owned()).spawn(body);
         let thread = thread.map_err(|error| Error::os("starting the supervisor thread", error))?;

@@ -1,13 +1,14 @@
 //! The executor as a process that a controller started.
 
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::AsFd;
 use std::sync::Arc;
 
+use super::door::open_segment;
+use super::first_thread;
 use super::session::Session;
 use crate::call::contract::EXECUTOR_ARGUMENT as ARGUMENT;
 use crate::error::{Error, Result};
 use crate::shm::Segment;
-use crate::sync::Ordering;
 use crate::sys::{process, socket, trap};
 use crate::transport::{Lane, Side};
 use crate::wire::layout;
@@ -42,25 +43,14 @@ fn serve(asked: &str) -> Result<()> {
     process::die_with_parent(parent)?;
     trap::restore_sigpipe();
     let socket = process::adopt(fd)?;
-    let segment = receive_segment(&socket)?;
+    let mut files = socket::receive_fds(socket.as_fd(), 2)?.into_iter();
+    let (Some(segment), Some(door)) = (files.next(), files.next()) else {
+        return Err(Error::violation("no segment came"));
+    };
+    let segment = open_segment(segment)?;
     // The crash record is written until the process is gone.
     let segment: &'static Arc<Segment> = Box::leak(Box::new(segment));
-    trap::install(&segment.words()[layout::CRASH_WORD..layout::BATON_WORD])?;
-    Session::serve(Lane::new(segment, Side::Executor), socket)
-}
-
-fn receive_segment(socket: &OwnedFd) -> Result<Arc<Segment>> {
-    let mut files = socket::receive_fds(socket.as_fd(), 1)?;
-    let file = files.pop().ok_or_else(|| Error::violation("no segment came"))?;
-    let segment = Arc::new(Segment::open(file)?);
-    let words = segment.words();
-    let header = layout::HEADER.iter().zip(words).map(|(_, word)| word.load(Ordering::Acquire));
-    if words.len() != layout::SEGMENT_WORDS || !header.eq(layout::HEADER) {
-        return Err(Error::violation(format!(
-            "a segment of {} bytes that is not of version {}: controller and executor must be of one build",
-            words.len() * 8,
-            layout::VERSION
-        )));
-    }
-    Ok(segment)
+    trap::install(&segment.words()[layout::CRASH_WORD..layout::SETTLED_WORD])?;
+    first_thread::outlive_others()?;
+    Session::run(Lane::new(segment, Side::Executor), socket, door)
 }

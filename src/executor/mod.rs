@@ -1,21 +1,25 @@
 //! The executor: the process in which linked code runs.
 //!
-//! A session (`session`) serves one controller over one lane. Its services are the native memory map (`memory`), access to
-//! memory by address (`memory_access`), what the process is (`process_info`), the
+//! A session (`session`) serves one controller, each lane on a thread of its own (`door`); linked code calls back over the same
+//! lanes (`controller_access`). Its services are the native memory map (`memory`), access to memory by address
+//! (`memory_access`), what the process is (`process_info`), the
 //! symbols of the process (`dylib`) and of its libraries (`loaded`, `low_data`), the unwinder's knowledge of linked code
 //! (`frames`) and the names that it finds of itself (`names`), thread-locals of linked code and the start and end of
 //! threads (`thread_locals`, `thread_blocks`, `thread_entry`, `thread_library`, `thread`, `thread_end`), and programs
 //! with `main` and exit handlers (`program`). Each implements functions of the contract by the `Serve` trait (`wrapper`).
 //!
-//! Threads: the thread that serves runs the calls that come in; a spawned executor serves on its main thread, so `main`
-//! has the process's main stack.
+//! Threads: the thread that serves a lane runs the calls that come in over it. A spawned executor serves its first lane on
+//! the main thread, so `main` has the process's main stack.
 //!
 //! Invariant: the executor obeys the controller. It checks requests to fail early and whole, not to defend itself.
 
 mod action;
 mod child;
+mod controller_access;
+mod door;
 mod dylib;
 mod enter;
+mod first_thread;
 mod frames;
 mod indirect;
 mod loaded;

@@ -1,10 +1,11 @@
-//! A session: what an executor offers one controller, and the end of the lane over which it is asked for it.
+//! A session: what an executor offers one controller, and the lanes over which it is asked for it.
 #![allow(unsafe_code, reason = "calls wrapper functions by address")]
 
 use std::collections::HashMap;
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use super::door::Door;
 use super::memory::{self, MemoryMap};
 use super::wrapper::{self, offer};
 use super::{memory_access, process_info, thread_entry, thread_locals};
@@ -16,7 +17,7 @@ use crate::call::contract::{
     SESSION_INSTANCE, Setup, THREAD_ARENA_BYTES, THREAD_ARENA_OFFSET, ThreadBlockDeregister,
     ThreadBlockRegister, ThreadInitialize, ThreadLookup,
 };
-use crate::call::{Endpoint, Handler, OTHER_NAMES};
+use crate::call::{Handler, LaneEnd, Lanes, OTHER_NAMES};
 use crate::error::{Error, Result};
 use crate::limits::PAGE_BYTES;
 use crate::sps;
@@ -29,27 +30,74 @@ pub(super) struct Session {
     pub(super) memory: MemoryMap,
     /// Brings the descriptors of slabs.
     socket: OwnedFd,
+    door: Door,
+    lanes: Arc<Lanes>,
 }
 
 /// The live sessions of the process by the number that stands for their address in calls.
 static SESSIONS: Mutex<Option<HashMap<ExecutorAddr, Arc<Session>>>> = Mutex::new(None);
 
 impl Session {
-    /// Offers this process's services over `lane` until the controller hangs up, then runs what dealloc actions are
-    /// left. The calling thread runs the calls.
+    /// Offers this process's services to the controller that made `lane`, until that closes its door; then runs
+    /// what dealloc actions are left. The calling thread serves `lane`; every other lane gets a thread of its own.
     ///
     /// # Errors
     ///
-    /// Why the session ended, when it was not an orderly hangup, or which dealloc actions failed.
-    pub(super) fn serve(lane: Lane, socket: OwnedFd) -> Result<()> {
-        let session = Arc::new(Session { memory: MemoryMap::default(), socket });
+    /// Why the session ended, when the controller did not end it in order, or which dealloc actions failed.
+    pub(super) fn run(lane: Lane, socket: OwnedFd, door: OwnedFd) -> Result<()> {
+        let (memory, lanes) = (MemoryMap::default(), Lanes::new());
+        let end = lanes.add(lane)?;
+        let session = Arc::new(Session { memory, socket, door: Door::new(door), lanes });
         let instance = ExecutorAddr::new(Arc::as_ptr(&session) as u64);
         sessions().get_or_insert_default().insert(instance, Arc::clone(&session));
-        let ended = Endpoint::new(lane).serve(&Calls, &sps::to_bytes(&setup(instance)));
+        let ended = end
+            .send_setup(&sps::to_bytes(&setup(instance)))
+            .and_then(|()| Door::attend(Arc::clone(&session)))
+            .and_then(|()| session.serve(end));
+        if ended.is_ok() {
+            // The controller needs this lane no more, perhaps others.
+            session.door.wait_closed();
+        }
         sessions().get_or_insert_default().remove(&instance);
         let failures = session.memory.shut_down();
-        ended?;
+        if !session.door.is_closed() {
+            ended?;
+        }
         if failures.is_empty() { Ok(()) } else { Err(Error::remote(failures.join("; "))) }
+    }
+
+    /// Serves the calls that come in over a lane, on the calling thread.
+    ///
+    /// # Errors
+    ///
+    /// Why the lane ended, when it was not an orderly hangup.
+    pub(super) fn serve(&self, end: LaneEnd) -> Result<()> {
+        self.lanes.serve(end, &Calls)
+    }
+
+    pub(super) fn door(&self) -> &Door {
+        &self.door
+    }
+
+    pub(super) fn lanes(&self) -> &Arc<Lanes> {
+        &self.lanes
+    }
+
+    /// The one session of this process, for threads that serve none.
+    ///
+    /// # Errors
+    ///
+    /// When there is none, or more than one.
+    pub(super) fn only() -> Result<Arc<Session>> {
+        let sessions = sessions();
+        let mut live = sessions.iter().flat_map(HashMap::values);
+        match (live.next(), live.next()) {
+            (Some(session), None) => Ok(Arc::clone(session)),
+            (None, _) => Err(Error::disconnected("the session is over")),
+            (Some(_), Some(_)) => Err(Error::invalid(
+                "several sessions: only a thread that serves one of them can call its controller",
+            )),
+        }
     }
 
     /// The live session that an instance argument names.
@@ -105,9 +153,9 @@ fn setup(instance: ExecutorAddr) -> Setup {
 }
 
 /// Runs incoming calls.
-struct Calls;
+pub(super) struct Calls;
 
-impl Handler for Calls {
+impl Handler<Lane> for Calls {
     #[inline]
     fn handle(
         &self,

@@ -65,7 +65,7 @@ pub(super) unsafe fn call(
 }
 
 impl WrapperBuffer {
-    fn from_bytes(bytes: &[u8]) -> Self {
+    pub(super) fn from_bytes(bytes: &[u8]) -> Self {
         let size = bytes.len();
         if size <= size_of::<*mut c_char>() {
             let mut inline = [0; size_of::<usize>()];
@@ -78,7 +78,7 @@ impl WrapperBuffer {
         Self { data: copy_to_malloc(bytes), size }
     }
 
-    fn out_of_band(message: &str) -> Self {
+    pub(super) fn out_of_band(message: &str) -> Self {
         let mut bytes = message.replace('\0', " ").into_bytes();
         bytes.push(0);
         Self { data: copy_to_malloc(&bytes), size: 0 }

@@ -7,6 +7,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use nix::errno::Errno;
+use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::spawn::{PosixSpawnAttr, PosixSpawnFileActions, posix_spawn};
 use nix::sys::wait::{Id, WaitPidFlag, WaitStatus, waitid};
 
@@ -86,16 +87,38 @@ impl Child {
 pub(crate) struct Awaiter(Arc<OwnedFd>);
 
 impl Awaiter {
-    /// Waits until the child has ended, and collects it. Call once.
+    /// Waits until the child has ended, and collects it. Call once. Meanwhile `asked` is called each time that there is
+    /// something to read from `socket`, until it returns false.
     ///
     /// # Errors
     ///
     /// When somebody else has collected it.
-    pub(crate) fn wait(&self) -> Result<Ended> {
+    pub(crate) fn wait(
+        &self,
+        socket: BorrowedFd<'_>,
+        mut asked: impl FnMut() -> bool,
+    ) -> Result<Ended> {
+        let during = |errno| Error::os("waiting for the executor", errno);
+        let mut listens = true;
+        loop {
+            let mut fds = [self.0.as_fd(), socket].map(|fd| PollFd::new(fd, PollFlags::POLLIN));
+            let count = if listens { 2 } else { 1 };
+            match poll(&mut fds[..count], PollTimeout::NONE) {
+                Err(Errno::EINTR) => continue,
+                other => other.map_err(during)?,
+            };
+            if fds[0].any() == Some(true) {
+                return self.collect().map_err(during);
+            }
+            listens = listens && asked();
+        }
+    }
+
+    fn collect(&self) -> nix::Result<Ended> {
         loop {
             match waitid(Id::PIDFd(self.0.as_fd()), WaitPidFlag::WEXITED) {
                 Err(Errno::EINTR) => {}
-                Err(errno) => return Err(Error::os("waiting for the executor", errno)),
+                Err(errno) => return Err(errno),
                 Ok(WaitStatus::Exited(_, status)) => return Ok(Ended::Exited(status)),
                 Ok(WaitStatus::Signaled(_, signal, _)) => return Ok(Ended::Killed(signal as i32)),
                 Ok(_) => {}

@@ -24,17 +24,19 @@ pub(crate) fn pair() -> Result<(OwnedFd, OwnedFd)> {
         .map_err(|errno| Error::os("creating the control socket", errno))
 }
 
-/// Sends `fds` with one byte of ordinary data.
+/// Sends one byte, and `fds` with it.
 ///
 /// # Errors
 ///
 /// When the peer is gone.
-pub(crate) fn send_fds(socket: BorrowedFd<'_>, fds: &[BorrowedFd<'_>]) -> Result<()> {
+pub(crate) fn send(socket: BorrowedFd<'_>, byte: u8, fds: &[BorrowedFd<'_>]) -> Result<()> {
     let raw: Vec<i32> = fds.iter().map(AsRawFd::as_raw_fd).collect();
     let rights = [ControlMessage::ScmRights(&raw)];
-    let data = [IoSlice::new(b"f")];
+    let rights = if raw.is_empty() { &[][..] } else { &rights };
+    let bytes = [byte];
+    let data = [IoSlice::new(&bytes)];
     loop {
-        match sendmsg::<()>(socket.as_raw_fd(), &data, &rights, MsgFlags::MSG_NOSIGNAL, None) {
+        match sendmsg::<()>(socket.as_raw_fd(), &data, rights, MsgFlags::MSG_NOSIGNAL, None) {
             Err(Errno::EINTR) => {}
             Err(errno) => {
                 return Err(Error::os(format!("sending {} descriptors", raw.len()), errno));
@@ -44,12 +46,12 @@ pub(crate) fn send_fds(socket: BorrowedFd<'_>, fds: &[BorrowedFd<'_>]) -> Result
     }
 }
 
-/// Receives exactly `count` descriptors, waiting for them; they close on exec.
+/// Waits for a message of [`send`]; its descriptors close on exec. `None` when the peer closed its end.
 ///
 /// # Errors
 ///
-/// When the peer is gone, or sent another number of descriptors (which are closed then).
-pub(crate) fn receive_fds(socket: BorrowedFd<'_>, count: usize) -> Result<Vec<OwnedFd>> {
+/// When the system refuses, or more descriptors came than this can take.
+pub(crate) fn receive(socket: BorrowedFd<'_>) -> Result<Option<(u8, Vec<OwnedFd>)>> {
     let mut byte = [0];
     let mut data = [IoSliceMut::new(&mut byte)];
     let mut space = nix::cmsg_space!([i32; FDS_MAX]);
@@ -57,6 +59,8 @@ pub(crate) fn receive_fds(socket: BorrowedFd<'_>, count: usize) -> Result<Vec<Ow
         let flags = MsgFlags::MSG_CMSG_CLOEXEC;
         match recvmsg::<()>(socket.as_raw_fd(), &mut data, Some(&mut space), flags) {
             Err(Errno::EINTR) => {}
+            // What was not read when the peer closed its end.
+            Err(Errno::ECONNRESET) => return Ok(None),
             Err(errno) => return Err(Error::os("receiving descriptors", errno)),
             Ok(message) => break message,
         }
@@ -71,9 +75,27 @@ pub(crate) fn receive_fds(socket: BorrowedFd<'_>, count: usize) -> Result<Vec<Ow
             fds.extend(raw.into_iter().map(|fd| unsafe { OwnedFd::from_raw_fd(fd) }));
         }
     }
-    match (message.bytes, fds.len()) {
-        (0, 0) => Err(Error::disconnected("the peer closed the control socket")),
-        (_, got) if got == count => Ok(fds),
-        (_, got) => Err(Error::violation(format!("{got} descriptors came where {count} belong"))),
+    let bytes = message.bytes;
+    Ok((bytes > 0).then_some((byte[0], fds)))
+}
+
+/// Receives exactly `count` descriptors, waiting for them; they close on exec.
+///
+/// # Errors
+///
+/// When the peer is gone, or sent another number of descriptors (which are closed then).
+pub(crate) fn receive_fds(socket: BorrowedFd<'_>, count: usize) -> Result<Vec<OwnedFd>> {
+    match receive(socket)? {
+        Some((_, fds)) if fds.len() == count => Ok(fds),
+        Some((_, fds)) => {
+            Err(Error::violation(format!("{} descriptors came where {count} belong", fds.len())))
+        }
+        None => Err(Error::disconnected("the peer closed the control socket")),
     }
+}
+
+/// Tells the peer that nothing more will come, and reads nothing more.
+pub(crate) fn shut_down(socket: BorrowedFd<'_>) {
+    // It may be closed at the other end already.
+    let _ = nix::sys::socket::shutdown(socket.as_raw_fd(), nix::sys::socket::Shutdown::Both);
 }

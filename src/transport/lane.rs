@@ -11,7 +11,10 @@
 
 use std::collections::VecDeque;
 use std::sync::Arc;
+use std::time::Instant;
 
+use super::Transport;
+use super::closer::{Closer, Settled};
 use super::message::{Incoming, Payload};
 use super::wait::{self, Patience};
 use crate::error::{Error, Result};
@@ -36,6 +39,8 @@ pub(crate) enum Side {
 #[derive(Debug)]
 pub(crate) struct Lane {
     baton: Words,
+    /// One word: which posted calls have run.
+    settled: Words,
     /// The first word of the baton as this side last wrote or saw it.
     word: u64,
     hop: u64,
@@ -54,10 +59,6 @@ pub(crate) struct Lane {
     patience: Patience,
 }
 
-/// Ends the waiting of one side of a lane from another thread.
-#[derive(Debug)]
-pub(crate) struct Closer(Words);
-
 impl Lane {
     /// This process's end of the lane in `segment`.
     ///
@@ -74,6 +75,7 @@ impl Lane {
         };
         Self {
             baton: segment.view(layout::BATON_WORD..layout::BATON_WORD + LINE_WORDS),
+            settled: segment.view(layout::SETTLED_WORD..layout::SETTLED_WORD + 1),
             word: 0,
             hop: 0,
             outbound: Producer::new(outbound, RING_LINES, 0),
@@ -90,23 +92,24 @@ impl Lane {
         }
     }
 
-    /// The next message tells the peer that code was written.
-    pub(crate) fn code_written(&mut self) {
+    /// What ends the waiting of [`Transport::receive`] for good.
+    pub(crate) fn closer(&self) -> Closer {
+        Closer::new([self.baton.clone(), self.settled.clone()])
+    }
+
+    /// What other threads wait with until posted calls of this lane have run.
+    pub(crate) fn settled(&self) -> Settled {
+        Settled::new(self.settled.clone())
+    }
+}
+
+impl Transport for Lane {
+    fn code_written(&mut self) {
         self.fresh = true;
     }
 
-    /// What ends the waiting of [`Lane::receive`] for good.
-    pub(crate) fn closer(&self) -> Closer {
-        Closer(self.baton.clone())
-    }
-
-    /// Sends a message and hands the baton over. The caller must hold the baton.
-    ///
-    /// # Errors
-    ///
-    /// When the payload is longer than [`PAYLOAD_BYTES_MAX`], or the peer broke the protocol or is gone.
     #[inline(always)]
-    pub(crate) fn send(&mut self, kind: Kind, target: u64, payload: &[u8]) -> Result<()> {
+    fn send(&mut self, kind: Kind, target: u64, payload: &[u8]) -> Result<()> {
         let untold = self.outbound.position() != self.told;
         let most = if untold { INLINE_BYTES_MAX_WITH_RING } else { INLINE_BYTES_MAX };
         if payload.len() <= most {
@@ -119,42 +122,30 @@ impl Lane {
         Ok(())
     }
 
-    /// Sends a message that goes ahead of the next one sent, without handing the baton over (unless the ring is full,
-    /// then it comes back). The caller must hold the baton.
-    ///
-    /// # Errors
-    ///
-    /// As [`Lane::send`].
-    pub(crate) fn post(
-        &mut self,
-        kind: Kind,
-        sequence: u64,
-        target: u64,
-        payload: &[u8],
-    ) -> Result<()> {
+    fn post(&mut self, kind: Kind, sequence: u64, target: u64, payload: &[u8]) -> Result<()> {
         let last = self.send_parts(payload)?;
         self.push(Head { kind: kind as u8, sequence, target }, last)
     }
 
-    /// Waits for the next message and puts it into `message`. After a message that was not posted the caller holds the
-    /// baton.
-    ///
-    /// # Errors
-    ///
-    /// When the peer broke the protocol, or the lane was closed; the lane is of no use then.
-    #[inline]
-    pub(crate) fn receive(&mut self, message: &mut Incoming) -> Result<()> {
+    #[inline(always)]
+    fn receive(&mut self, until: Option<Instant>, message: &mut Incoming) -> Result<bool> {
         if !self.inbox.is_empty() {
-            return self.receive_kept(message);
+            return self.receive_kept(message).map(|()| true);
         }
-        let word = self.take_baton()?;
+        let Some(word) = self.take_baton(until)? else { return Ok(false) };
         if word.ring {
-            return self.receive_ring(word, message);
+            return self.receive_ring(word, message).map(|()| true);
         }
         self.read_baton(word, message);
-        Ok(())
+        Ok(true)
     }
 
+    fn settle(&mut self, sequence: u64) {
+        self.settled().cover(sequence);
+    }
+}
+
+impl Lane {
     /// The next message, of which `word` says that the ring has part of it, or others before it.
     #[cold]
     fn receive_ring(&mut self, word: Word, message: &mut Incoming) -> Result<()> {
@@ -184,7 +175,8 @@ impl Lane {
     /// Waits for the baton and drains the inbound ring as far as it says. False when the peer only wanted room in its
     /// ring, which it has then; the baton is back with it.
     fn take_message(&mut self, message: &mut Incoming) -> Result<bool> {
-        let word = self.take_baton()?;
+        // Without a deadline there is always one.
+        let Some(word) = self.take_baton(None)? else { return Ok(false) };
         if word.ring {
             return self.read_ring(word, message);
         }
@@ -192,10 +184,11 @@ impl Lane {
         Ok(true)
     }
 
-    /// Waits for the baton.
+    /// Waits for the baton; `None` when it has not come by `until`.
     #[inline(always)]
-    fn take_baton(&mut self) -> Result<Word> {
-        let found = wait::for_change(&self.baton[0], self.word, &mut self.patience);
+    fn take_baton(&mut self, until: Option<Instant>) -> Result<Option<Word>> {
+        let found = wait::for_change(&self.baton[0], self.word, &mut self.patience, until);
+        let Some(found) = found else { return Ok(None) };
         let hop = next_hop(self.hop);
         match Word::decode(found) {
             Some(word) if word.hop == hop => {
@@ -205,14 +198,14 @@ impl Lane {
                     cpu::prefetch(self.baton[1].load(Ordering::Relaxed));
                     cpu::serialize();
                 }
-                Ok(word)
+                Ok(Some(word))
             }
             _ => Err(bad_word(found, hop)),
         }
     }
 
     /// The message in the baton alone.
-    #[inline]
+    #[inline(always)]
     fn read_baton(&self, word: Word, message: &mut Incoming) {
         let baton = &*self.baton;
         // All words, whatever their number: that is quicker than to count.
@@ -389,15 +382,6 @@ impl Drop for Lane {
     fn drop(&mut self) {
         self.outbound.close();
         self.inbound.close();
-    }
-}
-
-impl Closer {
-    /// Ends the lane: whoever waits on it, now or later, learns that the peer is gone. A message that was handed over
-    /// before is still received.
-    pub(crate) fn close(&self) {
-        self.0[0].fetch_or(CLOSED, Ordering::AcqRel);
-        futex::wake(&self.0[0]);
     }
 }
 

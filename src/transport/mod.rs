@@ -7,11 +7,53 @@
 //! peer is judged by `wire` or `ring` before it is used.
 #![forbid(unsafe_code)]
 
+mod closer;
 pub(crate) mod lane;
 mod message;
 #[cfg(test)]
 mod tests;
 mod wait;
 
-pub(crate) use lane::{Closer, Lane, Side};
+use std::time::Instant;
+
+use crate::error::Result;
+use crate::wire::Kind;
+pub(crate) use closer::{Closer, Settled};
+pub(crate) use lane::{Lane, Side};
 pub(crate) use message::Incoming;
+
+/// One end of what carries messages both ways, in one order. One thread at a time owns it.
+///
+/// At any moment one side has the right to send. [`send`](Transport::send) passes it on, a message that
+/// [`receive`](Transport::receive) returns brings it back, unless that message was posted.
+pub(crate) trait Transport {
+    /// Sends a message and passes the right to send on. The caller must have it.
+    ///
+    /// # Errors
+    ///
+    /// When the payload is longer than [`PAYLOAD_BYTES_MAX`](crate::limits::PAYLOAD_BYTES_MAX), or the peer broke the
+    /// protocol or is gone.
+    fn send(&mut self, kind: Kind, target: u64, payload: &[u8]) -> Result<()>;
+
+    /// Sends a message that goes ahead of the next one sent, and keeps the right to send (it may be away meanwhile, when
+    /// there is no room). The caller must have it.
+    ///
+    /// # Errors
+    ///
+    /// As [`Transport::send`].
+    fn post(&mut self, kind: Kind, sequence: u64, target: u64, payload: &[u8]) -> Result<()>;
+
+    /// Waits for the next message and puts it into `message`; false when none has come by `until`. After a message that
+    /// was not posted the caller may send.
+    ///
+    /// # Errors
+    ///
+    /// When the peer broke the protocol, or the transport was closed; it is of no use then.
+    fn receive(&mut self, until: Option<Instant>, message: &mut Incoming) -> Result<bool>;
+
+    /// Tells the peer's other threads that the posted call with this number has run.
+    fn settle(&mut self, sequence: u64);
+
+    /// The next message tells the peer that code was written.
+    fn code_written(&mut self);
+}

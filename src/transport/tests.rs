@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::thread;
 
-use super::{Incoming, Lane, Side};
+use super::{Incoming, Lane, Side, Transport};
 use crate::limits::{CHUNK_BYTES_MAX, RING_LINES};
 use crate::shm::Segment;
 use crate::sync::Ordering;
@@ -23,7 +23,7 @@ fn pattern(bytes: usize) -> Vec<u8> {
 /// Receives a message; returns it with its payload.
 fn receive(lane: &mut Lane) -> crate::Result<(Incoming, Vec<u8>)> {
     let mut message = Incoming::new();
-    lane.receive(&mut message)?;
+    lane.receive(None, &mut message)?;
     let payload = message.payload().to_vec();
     Ok((message, payload))
 }

@@ -59,12 +59,18 @@ impl Patience {
     }
 }
 
-/// Waits until `word` holds anything but `current`, the waiter bit aside, and returns what it holds.
+/// Waits until `word` holds anything but `current`, the waiter bit aside, and returns what it holds; `None` when it has
+/// not changed at `until`.
 ///
 /// Polls with a compare-exchange for up to [`SPIN_NS_MAX`], so that the line arrives in exclusive state and the answer
 /// can be stored into it without another transfer. Then sleeps.
 #[inline(always)]
-pub(super) fn for_change(word: &AtomicU64, current: u64, patience: &mut Patience) -> u64 {
+pub(super) fn for_change(
+    word: &AtomicU64,
+    current: u64,
+    patience: &mut Patience,
+    until: Option<Instant>,
+) -> Option<u64> {
     let mut current = current;
     let mut deadline = None;
     for _ in 0..patience.pauses {
@@ -77,7 +83,7 @@ pub(super) fn for_change(word: &AtomicU64, current: u64, patience: &mut Patience
             match word.compare_exchange(current, current, Ordering::Acquire, Ordering::Acquire) {
                 Err(found) if (found ^ current) & !WAITER != 0 => {
                     patience.learn(polls);
-                    return found;
+                    return Some(found);
                 }
                 Err(found) => current = found,
                 Ok(_) => std::hint::spin_loop(),
@@ -87,15 +93,16 @@ pub(super) fn for_change(word: &AtomicU64, current: u64, patience: &mut Patience
         let now = Instant::now();
         if now >= *deadline.get_or_insert(now + Duration::from_nanos(SPIN_NS_MAX)) {
             patience.learn(polls);
-            return asleep(word, current);
+            return asleep(word, current, until);
         }
     }
 }
 
 #[cold]
-fn asleep(word: &AtomicU64, current: u64) -> u64 {
+fn asleep(word: &AtomicU64, current: u64, until: Option<Instant>) -> Option<u64> {
     let armed = current | WAITER;
     loop {
+        let timeout = until.map(|until| until.saturating_duration_since(Instant::now()));
         let found = match word.compare_exchange(
             current & !WAITER,
             armed,
@@ -106,9 +113,12 @@ fn asleep(word: &AtomicU64, current: u64) -> u64 {
             Err(found) => found,
         };
         if (found ^ current) & !WAITER != 0 {
-            return found;
+            return Some(found);
         }
-        futex::wait(word, armed, None);
+        if timeout.is_some_and(|timeout| timeout.is_zero()) {
+            return None;
+        }
+        futex::wait(word, armed, timeout);
     }
 }
 

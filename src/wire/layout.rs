@@ -3,6 +3,7 @@
 //! ```text
 //! line 0         magic, version, segment bytes, ring lines
 //! lines 2..6     crash record
+//! line 6         number of the last posted call that ran
 //! lines 8..10    baton (one line, alone in its pair of lines)
 //! lines 10..     ring controller -> executor, then ring executor -> controller
 //! ```
@@ -17,6 +18,9 @@ pub(crate) const VERSION: u64 = 1;
 
 /// First word of the crash record.
 pub(crate) const CRASH_WORD: usize = 2 * LINE_WORDS;
+/// The word that says which posted calls have run: the number of the last one, shifted by two bits for the closed and
+/// the waiter bit of [`baton`](super::baton).
+pub(crate) const SETTLED_WORD: usize = 6 * LINE_WORDS;
 /// First word of the baton.
 pub(crate) const BATON_WORD: usize = 8 * LINE_WORDS;
 /// First word of the ring from the controller to the executor.
@@ -31,6 +35,6 @@ pub(crate) const HEADER: [u64; 4] = [MAGIC, VERSION, SEGMENT_WORDS as u64 * 8, R
 
 const _: () = assert!(BATON_WORD.is_multiple_of(2 * LINE_WORDS), "the baton shares no line pair");
 const _: () = assert!(
-    CRASH_WORD + crate::limits::CRASH_FRAMES_MAX + 6 <= BATON_WORD,
-    "the crash record ends before the baton"
+    CRASH_WORD + crate::limits::CRASH_FRAMES_MAX + 6 <= SETTLED_WORD,
+    "the crash record ends before the next line"
 );

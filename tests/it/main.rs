@@ -11,6 +11,7 @@ mod crates;
 mod demo;
 mod indirect;
 mod inspect;
+mod lanes;
 mod leftovers;
 mod library;
 mod link_time;

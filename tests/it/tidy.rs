@@ -19,7 +19,7 @@ const ROOMS: &[(&str, &[&str])] = &[
     ("wire", &["ring"]),
     ("sps", &[]),
     ("transport", &["wire", "ring", "shm", "sys", "sync"]),
-    ("call", &["transport", "wire", "sps"]),
+    ("call", &["transport", "wire", "sps", "sync"]),
     ("executor", &["call", "transport", "wire", "sps", "shm", "sys", "sync"]),
     ("link", &[]),
     ("controller", &["call", "transport", "wire", "sps", "link", "shm", "sys", "sync"]),

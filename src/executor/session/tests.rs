@@ -36,7 +36,7 @@ fn note(number: u32) -> Action {
 
 struct NoCalls;
 
-impl Handler for NoCalls {
+impl Handler<Lane> for NoCalls {
     fn handle(&self, _: u64, _: &[u8], _: &mut Vec<u8>) -> std::result::Result<(), String> {
         Err("nobody is called".to_owned())
     }
@@ -44,7 +44,7 @@ impl Handler for NoCalls {
 
 /// The controller's end of a session.
 struct Client {
-    end: Endpoint,
+    end: LaneEnd,
     names: HashMap<String, ExecutorAddr>,
 }
 
@@ -52,7 +52,7 @@ impl Client {
     fn call<A: Encode, R: for<'a> Decode<'a>>(&mut self, name: &str, args: &A) -> R {
         let mut result = Vec::new();
         let target = self.names[name].get();
-        self.end.call(&NoCalls, target, &sps::to_bytes(args), &mut result).expect("a result");
+        self.end.call(&NoCalls, None, target, &sps::to_bytes(args), &mut result).expect("a result");
         sps::from_bytes(&result).expect("decodes")
     }
 }
@@ -64,13 +64,14 @@ fn with_session(body: impl FnOnce(&mut Client)) -> Result<()> {
     let ours = Lane::new(&segment, Side::Controller);
     let theirs = Lane::new(&segment, Side::Executor);
     let (socket, _peer) = UnixStream::pair().expect("a socket");
-    let server = thread::spawn(move || Session::serve(theirs, socket.into()));
-    let mut end = Endpoint::new(ours);
+    let (door, our_door) = UnixStream::pair().expect("a socket");
+    let server = thread::spawn(move || Session::run(theirs, socket.into(), door.into()));
+    let end = Lanes::new().add(ours).expect("a lane");
     let setup = end.receive_setup().expect("a setup");
     let (_, _, names, _) = sps::from_bytes::<Setup>(&setup).expect("decodes");
     let mut client = Client { end, names: names.into_iter().collect() };
     body(&mut client);
-    client.end.hang_up(Status(Ok(()))).expect("sent");
+    drop(our_door);
     server.join().expect("no panic")
 }
 

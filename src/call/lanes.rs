@@ -1,0 +1,332 @@
+//! The lanes of a session: every thread that calls has one of its own.
+//!
+//! A lane is found by a look into the thread's own list, without a lock. A thread that has none yet takes one that
+//! lies idle, or has one opened; when the thread ends its lane lies idle again. So there are as many lanes as threads
+//! ever called at the same time, and each has its thread on the other side: a call that blocks there blocks nobody else.
+
+use std::cell::RefCell;
+use std::rc::Rc;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+
+use super::endpoint::{Counts, Endpoint, Handler};
+use super::posts::Posts;
+use crate::error::{Error, Result};
+use crate::limits::{IDLE_LANES_MAX, LANES_MAX};
+use crate::sps::Status;
+use crate::sync::{AtomicU64, Ordering};
+use crate::transport::{Closer, Lane};
+
+/// One end of a lane between two processes.
+pub(crate) type LaneEnd = Endpoint<Lane>;
+
+/// The lanes of one side of a session.
+#[derive(Debug)]
+pub(crate) struct Lanes {
+    /// Which session of this process.
+    number: u64,
+    open: Mutex<Open>,
+    /// Ends that no thread owns, the one used last at the end.
+    idle: Mutex<Vec<LaneEnd>>,
+    /// What goes ahead of the next call, on whichever lane.
+    pub(crate) posts: Posts,
+    /// Grows with every piece of code written.
+    code_epoch: AtomicU64,
+    /// Results that came after their callers had given up.
+    late: AtomicU64,
+}
+
+/// What is known of all open lanes.
+#[derive(Debug, Default)]
+struct Open {
+    lanes: Vec<(Arc<Counts>, Closer)>,
+    /// Calls and round trips of lanes that are gone.
+    gone: (u64, u64),
+    is_closed: bool,
+}
+
+/// What went out over all lanes of a side: calls, posted ones included, round trips, and results that came late.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Sums {
+    pub(crate) calls: u64,
+    pub(crate) round_trips: u64,
+    pub(crate) late: u64,
+}
+
+thread_local! {
+    /// The lanes of this thread, for every session that it called in or serves.
+    static HELD: RefCell<Holdings> = const { RefCell::new(Holdings(Vec::new())) };
+}
+
+/// The lanes that a thread owns. They go back to their sessions when the thread ends.
+struct Holdings(Vec<Held>);
+
+struct Held {
+    number: u64,
+    home: Weak<Lanes>,
+    end: Rc<LaneEnd>,
+}
+
+impl Lanes {
+    pub(crate) fn new() -> Arc<Self> {
+        static NUMBERS: AtomicU64 = AtomicU64::new(0);
+        Arc::new(Self {
+            number: NUMBERS.fetch_add(1, Ordering::Relaxed),
+            open: Mutex::default(),
+            idle: Mutex::default(),
+            posts: Posts::default(),
+            code_epoch: AtomicU64::new(0),
+            late: AtomicU64::new(0),
+        })
+    }
+
+    /// The end of a new lane. It is closed at once when the others are.
+    ///
+    /// # Errors
+    ///
+    /// When there are [`LANES_MAX`] lanes.
+    pub(crate) fn add(&self, lane: Lane) -> Result<LaneEnd> {
+        let mut open = lock(&self.open);
+        open.forget_gone();
+        if open.lanes.len() >= LANES_MAX {
+            return Err(Error::exhausted(format!(
+                "{LANES_MAX} lanes are open: so many threads call at the same time at most"
+            )));
+        }
+        let closer = lane.closer();
+        if open.is_closed {
+            closer.close();
+        }
+        let end = Endpoint::new(lane);
+        open.lanes.push((Arc::clone(end.counts()), closer));
+        Ok(end)
+    }
+
+    /// Ends all lanes, those still to come as well: whoever waits on one learns that the peer is gone.
+    pub(crate) fn close(&self) {
+        let mut open = lock(&self.open);
+        open.is_closed = true;
+        for (_, closer) in &open.lanes {
+            closer.close();
+        }
+    }
+
+    /// Runs `work` with this thread's lane; `open` makes one when there is none to be had.
+    ///
+    /// # Errors
+    ///
+    /// Those of `open` and `work`.
+    #[inline(always)]
+    pub(crate) fn with<R>(
+        self: &Arc<Self>,
+        open: impl FnOnce() -> Result<LaneEnd>,
+        work: impl FnOnce(&LaneEnd) -> Result<R>,
+    ) -> Result<R> {
+        match self.held() {
+            Some(end) => work(&end),
+            None => self.with_another(open, work),
+        }
+    }
+
+    #[cold]
+    fn with_another<R>(
+        self: &Arc<Self>,
+        open: impl FnOnce() -> Result<LaneEnd>,
+        work: impl FnOnce(&LaneEnd) -> Result<R>,
+    ) -> Result<R> {
+        let end = Rc::new(self.take(open)?);
+        let is_held = self.hold(&end);
+        let outcome = work(&end);
+        if !is_held {
+            self.pass_on(end);
+        }
+        outcome
+    }
+
+    /// Runs `work`, which may give up waiting for an answer, with a lane on which nothing else is under way. Such a lane
+    /// is passed to `late` then, to be [finished](Lanes::finish).
+    ///
+    /// # Errors
+    ///
+    /// Those of `open` and `work`.
+    pub(crate) fn with_idle<R>(
+        self: &Arc<Self>,
+        open: impl FnOnce() -> Result<LaneEnd>,
+        work: impl FnOnce(&LaneEnd) -> Result<R>,
+        late: impl FnOnce(LaneEnd),
+    ) -> Result<R> {
+        let own = self.held().filter(|end| !end.is_busy());
+        let end = match own.and_then(|end| self.let_go(end)) {
+            Some(end) => end,
+            None => self.take(open)?,
+        };
+        let outcome = work(&end);
+        match &outcome {
+            Err(error) if error.is_timeout() => late(end),
+            _ if self.held().is_some() => self.give_back(end),
+            _ => {
+                let end = Rc::new(end);
+                if !self.hold(&end) {
+                    self.pass_on(end);
+                }
+            }
+        }
+        outcome
+    }
+
+    /// Waits for an answer that nobody wants any more, serving what comes meanwhile; then the lane lies idle.
+    pub(crate) fn finish(&self, end: LaneEnd, handler: &impl Handler<Lane>) {
+        match end.finish(handler) {
+            Err(error) if !error.is_remote() => {}
+            _ => {
+                self.late.fetch_add(1, Ordering::Relaxed);
+                self.give_back(end);
+            }
+        }
+    }
+
+    /// Serves the calls that come in over a lane until it ends. What this thread calls meanwhile goes over it as well.
+    ///
+    /// # Errors
+    ///
+    /// As [`Endpoint::serve`].
+    pub(crate) fn serve(
+        self: &Arc<Self>,
+        end: LaneEnd,
+        handler: &impl Handler<Lane>,
+    ) -> Result<()> {
+        let end = Rc::new(end);
+        self.hold(&end);
+        let outcome = end.serve(handler);
+        drop(self.let_go(end));
+        outcome
+    }
+
+    /// The lane that this thread serves, of whatever session, when it is called from a handler.
+    #[inline]
+    pub(crate) fn served() -> Option<Rc<LaneEnd>> {
+        Self::find(|held| held.end.is_busy())
+    }
+
+    /// Code was written: the first message of each lane from now on says so.
+    #[inline]
+    pub(crate) fn code_written(&self) {
+        // [CODE] Release: whoever sees the number and sends a message has the code behind it.
+        self.code_epoch.fetch_add(1, Ordering::Release);
+    }
+
+    /// What has to happen before a message is sent over a lane of the side that writes code.
+    ///
+    /// # Errors
+    ///
+    /// When the session is over.
+    #[inline]
+    pub(crate) fn go_ahead(&self, end: &LaneEnd) -> Result<()> {
+        // [CODE] Acquire: pairs with the addition that announced the code.
+        end.code_written(self.code_epoch.load(Ordering::Acquire));
+        self.posts.go_ahead(end)
+    }
+
+    /// What was sent so far.
+    pub(crate) fn sums(&self) -> Sums {
+        let open = lock(&self.open);
+        let (calls, round_trips) = open.lanes.iter().fold(open.gone, |sums, (counts, _)| {
+            (sums.0.wrapping_add(counts.calls()), sums.1.wrapping_add(counts.round_trips()))
+        });
+        let waiting = self.posts.waiting() as u64;
+        let late = self.late.load(Ordering::Relaxed);
+        Sums { calls: calls.wrapping_add(waiting), round_trips, late }
+    }
+
+    /// This thread's lane.
+    #[inline(always)]
+    fn held(&self) -> Option<Rc<LaneEnd>> {
+        Self::find(|held| held.number == self.number)
+    }
+
+    #[inline(always)]
+    fn find(fits: impl Fn(&Held) -> bool) -> Option<Rc<LaneEnd>> {
+        let find = |held: &RefCell<Holdings>| {
+            let held = held.borrow();
+            held.0.iter().find(|held| fits(held)).map(|held| Rc::clone(&held.end))
+        };
+        HELD.try_with(find).ok().flatten()
+    }
+
+    /// Makes a lane this thread's; false when the thread is about to end and keeps nothing any more.
+    fn hold(self: &Arc<Self>, end: &Rc<LaneEnd>) -> bool {
+        let (home, end) = (Arc::downgrade(self), Rc::clone(end));
+        let held = Held { number: self.number, home, end };
+        let hold = |all: &RefCell<Holdings>| {
+            let mut all = all.borrow_mut();
+            // Lanes of sessions that are over.
+            all.0.retain(|held| held.home.strong_count() > 0);
+            all.0.push(held);
+        };
+        HELD.try_with(hold).is_ok()
+    }
+
+    /// Gives a lane back that this thread does not hold.
+    fn pass_on(&self, end: Rc<LaneEnd>) {
+        if let Some(end) = Rc::into_inner(end) {
+            self.give_back(end);
+        }
+    }
+
+    /// Takes a lane from this thread, on which nothing is under way.
+    fn let_go(&self, end: Rc<LaneEnd>) -> Option<LaneEnd> {
+        let removed = HELD.try_with(|all| {
+            all.borrow_mut().0.retain(|held| !Rc::ptr_eq(&held.end, &end));
+        });
+        removed.ok()?;
+        // Nobody else has it while nothing is under way.
+        Rc::into_inner(end)
+    }
+
+    /// A lane that nobody owns.
+    fn take(&self, open: impl FnOnce() -> Result<LaneEnd>) -> Result<LaneEnd> {
+        let idle = lock(&self.idle).pop();
+        idle.map_or_else(open, Ok)
+    }
+
+    /// Keeps a lane for another thread, or ends it when enough lie idle.
+    pub(crate) fn give_back(&self, end: LaneEnd) {
+        let mut idle = lock(&self.idle);
+        if idle.len() < IDLE_LANES_MAX {
+            idle.push(end);
+        } else {
+            drop(idle);
+            // The thread on the other side ends.
+            let _ = end.hang_up(Status(Ok(())));
+        }
+    }
+}
+
+impl Drop for Holdings {
+    fn drop(&mut self) {
+        for held in self.0.drain(..) {
+            // No call is under way when a thread ends, so nobody else has the end.
+            if let (Some(home), Some(end)) = (held.home.upgrade(), Rc::into_inner(held.end)) {
+                home.give_back(end);
+            }
+        }
+    }
+}
+
+impl Open {
+    /// Adds up and drops what is left of lanes whose ends are gone.
+    fn forget_gone(&mut self) {
+        let gone = &mut self.gone;
+        self.lanes.retain(|(counts, _)| {
+            let is_alive = Arc::strong_count(counts) > 1;
+            if !is_alive {
+                gone.0 = gone.0.wrapping_add(counts.calls());
+                gone.1 = gone.1.wrapping_add(counts.round_trips());
+            }
+            is_alive
+        });
+    }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}

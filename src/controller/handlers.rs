@@ -1,0 +1,102 @@
+//! What linked code can call in the controller.
+
+use std::collections::HashMap;
+use std::fmt;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use arc_swap::ArcSwap;
+
+use crate::call::{Handler, LaneEnd, Lanes};
+use crate::error::Result;
+use crate::sync::{AtomicU64, Ordering};
+use crate::transport::Lane;
+
+/// The name of a handler in calls from the executor: a number that means nothing anywhere else, never 0.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct HandlerTag(u64);
+
+impl HandlerTag {
+    /// The number to pass to linked code, for `farcall_call_controller`.
+    #[must_use]
+    pub fn get(self) -> u64 {
+        self.0
+    }
+}
+
+type Function =
+    dyn Fn(&[u8], &mut Vec<u8>) -> std::result::Result<(), String> + Send + Sync + 'static;
+
+/// The registered handlers of a session.
+pub(super) struct Handlers {
+    /// Replaced as a whole, so that a call reads it without a lock.
+    table: ArcSwap<HashMap<u64, Arc<Function>>>,
+    /// Held by who replaces it.
+    replacing: Mutex<()>,
+    last: AtomicU64,
+    lanes: Arc<Lanes>,
+}
+
+impl Handlers {
+    pub(super) fn new(lanes: Arc<Lanes>) -> Arc<Self> {
+        Arc::new(Self {
+            table: ArcSwap::default(),
+            replacing: Mutex::default(),
+            last: AtomicU64::new(0),
+            lanes,
+        })
+    }
+
+    pub(super) fn lanes(&self) -> &Arc<Lanes> {
+        &self.lanes
+    }
+
+    pub(super) fn add(&self, function: Arc<Function>) -> HandlerTag {
+        let tag = self.last.fetch_add(1, Ordering::Relaxed) + 1;
+        self.replace(|table| drop(table.insert(tag, function)));
+        HandlerTag(tag)
+    }
+
+    pub(super) fn remove(&self, tag: HandlerTag) {
+        self.replace(|table| drop(table.remove(&tag.0)));
+    }
+
+    fn replace(&self, change: impl FnOnce(&mut HashMap<u64, Arc<Function>>)) {
+        let _turn = self.replacing.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut table = HashMap::clone(&self.table.load());
+        change(&mut table);
+        self.table.store(Arc::new(table));
+    }
+}
+
+impl Handler<Lane> for Handlers {
+    fn handle(
+        &self,
+        target: u64,
+        args: &[u8],
+        result: &mut Vec<u8>,
+    ) -> std::result::Result<(), String> {
+        let table = self.table.load();
+        let Some(function) = table.get(&target) else {
+            return Err(format!("no handler is registered for tag {target:#x}"));
+        };
+        // A panic that went through the lane's own frames would leave the executor without an answer.
+        let outcome = catch_unwind(AssertUnwindSafe(|| function(args, result)));
+        outcome.unwrap_or_else(|panic| {
+            let text = panic.downcast_ref::<String>().map(String::as_str);
+            let text = text.or_else(|| panic.downcast_ref::<&str>().copied());
+            Err(format!("the handler panicked: {}", text.unwrap_or("no message")))
+        })
+    }
+
+    #[inline]
+    fn ahead(&self, end: &LaneEnd) -> Result<()> {
+        self.lanes.go_ahead(end)
+    }
+}
+
+impl fmt::Debug for Handlers {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Handlers").field("tags", &self.table.load().keys()).finish_non_exhaustive()
+    }
+}

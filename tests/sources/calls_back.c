@@ -1,0 +1,80 @@
+// Wrapper functions that call the controller, block, and let go. Their arguments begin with two numbers.
+#include <pthread.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+struct buffer {
+  union {
+    char *pointer;
+    char bytes[8];
+  };
+  size_t size;
+};
+
+struct buffer farcall_call_controller(uint64_t tag, const char *data, size_t size);
+
+static uint64_t number(const char *data, int index) {
+  uint64_t value;
+  memcpy(&value, data + 8 * index, 8);
+  return value;
+}
+
+static struct buffer answer(uint64_t value) {
+  struct buffer result = {.size = 8};
+  memcpy(result.bytes, &value, 8);
+  return result;
+}
+
+// Calls the tag in the first number with all that follows, and returns what it returns.
+struct buffer back(const char *data, size_t size) {
+  return farcall_call_controller(number(data, 0), data + 8, size - 8);
+}
+
+static void *on_thread(void *data) {
+  uint64_t sum = 0;
+  for (uint64_t turn = 0; turn < 100; turn++) {
+    struct buffer result = farcall_call_controller(number(data, 0), (char *)&turn, 8);
+    if (result.size != 8) return (void *)-1;
+    sum += number(result.bytes, 0);
+  }
+  return (void *)sum;
+}
+
+// Starts as many threads as the second number says, each of which calls the tag a hundred times with numbers; returns the sum of
+// what they got.
+struct buffer on_threads(const char *data, size_t size) {
+  pthread_t threads[64];
+  uint64_t count = number(data, 1), sum = 0;
+  for (uint64_t at = 0; at < count; at++) pthread_create(&threads[at], 0, on_thread, (void *)data);
+  for (uint64_t at = 0; at < count; at++) {
+    void *part;
+    pthread_join(threads[at], &part);
+    sum += (uint64_t)part;
+  }
+  return answer(sum);
+}
+
+static int is_open;
+
+// Returns once another call has opened the gate.
+struct buffer wait_at_gate(const char *data, size_t size) {
+  while (!__atomic_load_n(&is_open, __ATOMIC_ACQUIRE)) usleep(200);
+  return answer(number(data, 0));
+}
+
+struct buffer set_gate(const char *data, size_t size) {
+  __atomic_store_n(&is_open, (int)number(data, 0), __ATOMIC_RELEASE);
+  return answer(0);
+}
+
+// Calls the controller once another call has opened the gate.
+struct buffer back_after_gate(const char *data, size_t size) {
+  wait_at_gate(data, size);
+  return back(data, size);
+}
+
+struct buffer die(const char *data, size_t size) { abort(); }
+
+struct buffer add(const char *data, size_t size) { return answer(number(data, 0) + number(data, 1)); }
