@@ -422,11 +422,12 @@ impl Dylib {
         if let Some(handle) = image.symbols.address_of(HANDLE) {
             state.handle = handle;
         }
-        // Handlers of the dylib run when a program is removed, and may use thread-locals that go with this link.
+        // Exit handlers of earlier links may call this one. They have to run before its blocks of thread-locals go, and
+        // do so when a program of the dylib is removed.
+        let has_blocks = image.threads.is_some_and(|threads| threads.module.is_some());
         let has_code = memory.range(Prot::Code).bytes() > 0;
-        let is_dynamic = image.threads.is_some_and(|threads| threads.module.is_some());
-        let is_last = is_dynamic && has_code;
-        if image.init.is_some() || image.fini.is_some() || wants.exits || is_last {
+        let may_be_called_at_exit = has_blocks && has_code;
+        if image.init.is_some() || image.fini.is_some() || wants.exits || may_be_called_at_exit {
             if state.handle.is_null() {
                 // Nothing names the handle, so any address of the program's own will do.
                 state.handle = memory.range(Prot::Code).start;

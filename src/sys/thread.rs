@@ -49,11 +49,12 @@ pub(crate) fn numbers() -> Result<Vec<i32>> {
     Ok(numbers)
 }
 
-/// Keeps signals from the calling thread as long as it lives.
+/// Keeps signals from the calling thread as long as it lives, and leaves `errno` as it was.
 #[derive(Debug)]
 pub(crate) struct Undisturbed {
     /// The signals that were blocked before.
     old: libc::sigset_t,
+    errno: i32,
     /// It belongs to the thread that made it.
     _not_send: std::marker::PhantomData<*const ()>,
 }
@@ -68,12 +69,14 @@ impl Undisturbed {
         unsafe { libc::pthread_sigmask(libc::SIG_BLOCK, all.as_ptr(), old.as_mut_ptr()) };
         // SAFETY: it was full already, and is the thread's old set now.
         let old = unsafe { old.assume_init() };
-        Self { old, _not_send: std::marker::PhantomData }
+        let errno = Errno::last_raw();
+        Self { old, errno, _not_send: std::marker::PhantomData }
     }
 }
 
 impl Drop for Undisturbed {
     fn drop(&mut self) {
+        Errno::set_raw(self.errno);
         // SAFETY: the set is the one that the thread had.
         unsafe {
             libc::pthread_sigmask(libc::SIG_SETMASK, &raw const self.old, std::ptr::null_mut())

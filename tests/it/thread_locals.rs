@@ -121,6 +121,12 @@ fn more_than_the_arena_has() {
 }
 
 #[test]
+fn first_uses_that_interrupt_the_allocator_and_fork() {
+    let builds = [gcc(&["-O2", "-fPIC"]), gcc(&["-O2", "-fPIC", "-mtls-dialect=gnu2"])];
+    same_as_native(&program(&["tls_interrupted.c"], &[]), &builds);
+}
+
+#[test]
 fn objects_outside_of_the_arena() {
     let sources = ["tls_objects_a.cpp", "tls_objects_b.cpp", "tls_filler.c"];
     same_as_native(&program(&sources, CXX), library());
@@ -328,6 +334,24 @@ fn blocks_go_with_their_dylib_while_threads_hold_them() {
     // Each thread's record and block, perhaps not its stack, which the C library may keep.
     let gone = last.mapped_bytes.saturating_sub(without.mapped_bytes);
     assert!(gone >= 3 * (70000 + 8 * 4096), "{last:?}, then {without:?}");
+}
+
+#[test]
+fn exit_handlers_reach_those_of_later_links() {
+    let session = Session::new();
+    let counter = session.dylib("counter.c", &["-O2"]);
+    let count = counter.lookup("count").expect("defined");
+    for (sources, flags) in
+        [(&["tls_late.c"][..], &["-O2"][..]), (&["tls_late.c", "tls_filler.c"], &["-O2", "-fPIC"])]
+    {
+        let dylib = session.dylib("tls_at_exit.c", &["-O2"]);
+        add(&dylib, sources, flags).expect("linked");
+        let next = dylib.lookup("next").expect("defined");
+        session.call(&dylib, "call_at_exit", &[bytes(next), bytes(count)].concat());
+        assert_eq!(session.call(&dylib, "call_next", &[]), 1041);
+        dylib.clear().expect("cleared");
+        assert_eq!(session.call(&counter, "read_count", &[]), 2043);
+    }
 }
 
 #[test]

@@ -1,6 +1,7 @@
 /* Thread-locals of more than the executor's arena has: initial values and zeroes, alignments, addresses of threads that
    run side by side, first uses in signal handlers and amid calculations, destructors of keys, and fork. */
 #define _GNU_SOURCE
+#include <errno.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stdint.h>
@@ -67,7 +68,9 @@ static void handle(int signal) { large[100000] += signal; }
 static void *interrupted(void *unused) {
     (void)unused;
     raise(SIGUSR1);
-    return (void *)(long)(large[100000] - SIGUSR1 + numbers[2]);
+    errno = 4000;
+    long sum = large[100000] - SIGUSR1 + numbers[2];
+    return (void *)(sum + errno);
 }
 
 static void at_end(void *value) {
@@ -115,7 +118,7 @@ int main(void) {
         zeroes[3] += 2;
         pthread_create(&thread, NULL, interrupted, NULL);
         pthread_join(thread, &result);
-        _exit((int)(words[0] + zeroes[3] + (long)result));
+        _exit((int)(words[0] + zeroes[3] + (long)result % 100));
     }
     int status;
     waitpid(child, &status, 0);
