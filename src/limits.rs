@@ -19,8 +19,9 @@ pub const LANES_MAX: usize = 1024;
 /// Lanes that are kept for threads to come.
 pub const IDLE_LANES_MAX: usize = 16;
 
-/// How long a waiter polls before it sleeps in the kernel.
-pub const SPIN_NS_MAX: u64 = 50_000;
+/// How long a waiter polls before it sleeps in the kernel, unless [`Launch::spin`](crate::controller::Launch::spin) says
+/// otherwise. About as long as a wake takes.
+pub const SPIN_NS: u64 = 50_000;
 
 /// Default sizes of the stripes of a slab: code, constants, data. All of it lies within 1 GiB, so that code
 /// reaches its own constants and data, and the libraries next to the slab, by 32-bit displacements.

@@ -5,6 +5,7 @@
 
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
+use std::time::Duration;
 
 use super::handlers::Handlers;
 use crate::call::contract::{LANE, NO_LANE, REVERSE_LANE};
@@ -21,11 +22,13 @@ use crate::wire::layout;
 pub(super) struct Door {
     socket: OwnedFd,
     handlers: Arc<Handlers>,
+    /// How long both sides of a lane poll before they sleep.
+    spin: Duration,
 }
 
 impl Door {
-    pub(super) fn new(socket: OwnedFd, handlers: Arc<Handlers>) -> Self {
-        Self { socket, handlers }
+    pub(super) fn new(socket: OwnedFd, handlers: Arc<Handlers>, spin: Duration) -> Self {
+        Self { socket, handlers, spin }
     }
 
     pub(super) fn handlers(&self) -> &Arc<Handlers> {
@@ -46,7 +49,7 @@ impl Door {
     ///
     /// When memory or lanes run out, or the session is over.
     pub(super) fn open(&self) -> Result<LaneEnd> {
-        let segment = lane_segment()?;
+        let segment = lane_segment(self.spin)?;
         let end = self.lanes().add(Lane::new(&segment, Side::Controller))?;
         let opened = socket::send(self.socket(), LANE, &[segment.file()])
             .and_then(|()| end.receive_setup())
@@ -69,7 +72,7 @@ impl Door {
 
     /// Has a thread of this process serve a new lane.
     fn open_reverse(&self) -> Result<Arc<Segment>> {
-        let segment = lane_segment()?;
+        let segment = lane_segment(self.spin)?;
         let end = self.lanes().add(Lane::new(&segment, Side::Controller))?;
         let handlers = Arc::clone(&self.handlers);
         // The lane ends with the session or with the thread that calls on it; nobody else wants to know why.
@@ -85,17 +88,19 @@ impl Door {
     }
 }
 
-/// A segment with the header of a lane.
+/// A segment with the header of a lane on which both sides poll for `spin` before they sleep.
 ///
 /// # Errors
 ///
 /// When memory runs out.
-pub(super) fn lane_segment() -> Result<Arc<Segment>> {
+pub(super) fn lane_segment(spin: Duration) -> Result<Arc<Segment>> {
     let bytes = layout::SEGMENT_WORDS as u64 * 8;
     let segment = Segment::create(c"farcall-lane", bytes, false)?;
     segment.back(0, bytes)?;
     for (word, value) in segment.words().iter().zip(layout::HEADER) {
         word.store(value, Ordering::Release);
     }
+    let spin_ns = spin.as_nanos().try_into().unwrap_or(u64::MAX);
+    segment.words()[layout::SPIN_NS_WORD].store(spin_ns, Ordering::Release);
     Ok(Arc::new(segment))
 }

@@ -4,6 +4,7 @@ use std::ffi::{CString, OsStr, OsString};
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::time::Duration;
 
 use super::door::{Door, lane_segment};
 use super::handlers::Handlers;
@@ -13,7 +14,7 @@ use super::supervisor::Supervisor;
 use crate::call::contract::{EXECUTOR_ARGUMENT, LANE, Placement};
 use crate::call::{LaneEnd, Lanes};
 use crate::error::{Error, Result};
-use crate::limits::SLAB_STRIPE_BYTES;
+use crate::limits::{SLAB_STRIPE_BYTES, SPIN_NS};
 use crate::shm::Segment;
 use crate::sys::process::c_string;
 use crate::sys::socket;
@@ -41,6 +42,7 @@ const PROGRAM_NAME: &str = "farcall-executor";
 pub struct Launch {
     program: Option<PathBuf>,
     env: Vec<(OsString, OsString)>,
+    spin: Option<Duration>,
 }
 
 impl Launch {
@@ -74,6 +76,15 @@ impl Launch {
         self
     }
 
+    /// How long each side polls for the other before it sleeps: 50 µs when this is not said. Waking a sleeper takes about
+    /// as long, so a shorter time gives up calls in quick succession for less use of the CPU, and a longer one the reverse;
+    /// with [`Duration::MAX`] nobody ever sleeps, and the executor has a CPU of its own for all its life.
+    #[must_use]
+    pub fn spin(mut self, spin: Duration) -> Self {
+        self.spin = Some(spin);
+        self
+    }
+
     /// Starts the executor and waits until it is ready.
     ///
     /// # Errors
@@ -91,11 +102,12 @@ impl Launch {
     /// started is an error of [`Spawned::connect`].
     pub fn spawn(&self) -> Result<Spawned> {
         let program = self.find()?;
-        let segment = lane_segment()?;
+        let spin = self.spin.unwrap_or(Duration::from_nanos(SPIN_NS));
+        let segment = lane_segment(spin)?;
         let lanes = Lanes::new();
         let end = lanes.add(Lane::new(&segment, Side::Controller))?;
         let (door, door_theirs) = socket::pair()?;
-        let door = Arc::new(Door::new(door, Handlers::new(lanes)));
+        let door = Arc::new(Door::new(door, Handlers::new(lanes), spin));
 
         let (ours, theirs) = socket::pair()?;
         socket::send(ours.as_fd(), LANE, &[segment.file(), door_theirs.as_fd()])?;

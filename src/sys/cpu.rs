@@ -98,6 +98,13 @@ pub(crate) fn features() -> impl Iterator<Item = &'static str> {
     known.into_iter().filter(|(is_there, _)| *is_there).map(|(_, name)| name)
 }
 
+/// The number of the CPU that this thread runs on, plus one; 0 when the system does not tell. A few nanoseconds.
+pub(crate) fn place() -> u64 {
+    // SAFETY: takes no argument and touches no memory of ours.
+    let number = unsafe { libc::sched_getcpu() };
+    u64::try_from(i64::from(number) + 1).unwrap_or(0)
+}
+
 /// Begins to fetch what is at `address` of this process, code or data. A hint: an address that is not mapped is ignored.
 #[inline]
 pub(crate) fn prefetch(address: u64) {

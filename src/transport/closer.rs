@@ -1,7 +1,10 @@
 //! What other threads have of a lane: its end, and how far its posted calls have come.
 
+use std::time::Duration;
+
 use super::wait::{self, Patience};
 use crate::error::{Error, Result};
+use crate::limits::SPIN_NS;
 use crate::shm::Words;
 use crate::sync::Ordering;
 use crate::sys::futex;
@@ -56,13 +59,13 @@ impl Settled {
     ///
     /// When the lane was closed.
     pub(crate) fn wait(&self, sequence: u64) -> Result<()> {
-        let mut patience = Patience::SHORT;
+        let mut patience = Patience::short(Duration::from_nanos(SPIN_NS));
         let mut word = self.0[0].load(Ordering::Acquire);
         while !covers(word, sequence) {
             if word & CLOSED != 0 {
                 return Err(Error::disconnected("the peer is gone"));
             }
-            let changed = wait::for_change(&self.0[0], word, &mut patience, None);
+            let changed = wait::for_change(&self.0[0], word, &mut patience, None, || false);
             word = changed.unwrap_or(word);
         }
         Ok(())

@@ -11,11 +11,12 @@
 
 use std::collections::VecDeque;
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use super::Transport;
 use super::closer::{Closer, Settled};
 use super::message::{Incoming, Payload};
+use super::places::Places;
 use super::wait::{self, Patience};
 use crate::error::{Error, Result};
 use crate::limits::{CHUNK_BYTES_MAX, PAYLOAD_BYTES_MAX, RING_LINES};
@@ -57,6 +58,8 @@ pub(crate) struct Lane {
     fresh: bool,
     /// A caller waits for one answer, and functions differ; an executor waits for the next call, and callers are regular.
     patience: Patience,
+    /// Where both sides run.
+    places: Places,
 }
 
 impl Lane {
@@ -73,6 +76,8 @@ impl Lane {
             Side::Controller => (to_executor, to_controller),
             Side::Executor => (to_controller, to_executor),
         };
+        let spin =
+            Duration::from_nanos(segment.words()[layout::SPIN_NS_WORD].load(Ordering::Relaxed));
         Self {
             baton: segment.view(layout::BATON_WORD..layout::BATON_WORD + LINE_WORDS),
             settled: segment.view(layout::SETTLED_WORD..layout::SETTLED_WORD + 1),
@@ -85,9 +90,10 @@ impl Lane {
             inbox: VecDeque::new(),
             inbox_bytes: 0,
             fresh: false,
+            places: Places::new(segment, side),
             patience: match side {
-                Side::Controller => Patience::SHORT,
-                Side::Executor => Patience::LEARNING,
+                Side::Controller => Patience::short(spin),
+                Side::Executor => Patience::learning(spin),
             },
         }
     }
@@ -187,7 +193,10 @@ impl Lane {
     /// Waits for the baton; `None` when it has not come by `until`.
     #[inline(always)]
     fn take_baton(&mut self, until: Option<Instant>) -> Result<Option<Word>> {
-        let found = wait::for_change(&self.baton[0], self.word, &mut self.patience, until);
+        let places = &mut self.places;
+        let found = wait::for_change(&self.baton[0], self.word, &mut self.patience, until, || {
+            places.are_one()
+        });
         let Some(found) = found else { return Ok(None) };
         let hop = next_hop(self.hop);
         match Word::decode(found) {
@@ -370,7 +379,8 @@ impl Lane {
 
     /// Wakes the other side, which slept on the word `old`; keeps the closed bit.
     #[cold]
-    fn wake(&self, old: u64) {
+    fn wake(&mut self, old: u64) {
+        self.patience.woke();
         if old & CLOSED != 0 {
             self.baton[0].fetch_or(CLOSED, Ordering::AcqRel);
         }

@@ -10,6 +10,7 @@
 mod closer;
 pub(crate) mod lane;
 mod message;
+mod places;
 #[cfg(test)]
 mod tests;
 mod wait;

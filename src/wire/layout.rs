@@ -1,9 +1,10 @@
 //! Where things stand in a lane segment. Version 1.
 //!
 //! ```text
-//! line 0         magic, version, segment bytes, ring lines
+//! line 0         magic, version, segment bytes, ring lines, nanoseconds to poll
 //! lines 2..6     crash record
 //! line 6         number of the last posted call that ran
+//! line 7         CPU of the controller, CPU of the executor, each plus one
 //! lines 8..10    baton (one line, alone in its pair of lines)
 //! lines 10..     ring controller -> executor, then ring executor -> controller
 //! ```
@@ -16,11 +17,16 @@ pub(crate) const MAGIC: u64 = u64::from_le_bytes(*b"farcall\0");
 /// Raised with every change of layout, frames or contract.
 pub(crate) const VERSION: u64 = 1;
 
+/// How many nanoseconds each side polls before it sleeps; the controller writes it before there is an executor.
+pub(crate) const SPIN_NS_WORD: usize = 4;
 /// First word of the crash record.
 pub(crate) const CRASH_WORD: usize = 2 * LINE_WORDS;
 /// The word that says which posted calls have run: the number of the last one, shifted by two bits for the closed and
 /// the waiter bit of [`baton`](super::baton).
 pub(crate) const SETTLED_WORD: usize = 6 * LINE_WORDS;
+/// Where each side was when it last waited for long: first the controller, then the executor. The number of the CPU plus
+/// one; 0 when it has not waited yet.
+pub(crate) const PLACE_WORDS: [usize; 2] = [7 * LINE_WORDS, 7 * LINE_WORDS + 1];
 /// First word of the baton.
 pub(crate) const BATON_WORD: usize = 8 * LINE_WORDS;
 /// First word of the ring from the controller to the executor.

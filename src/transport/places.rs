@@ -1,0 +1,42 @@
+//! Where the two sides of a lane run.
+//!
+//! Each writes down its CPU when it waits for long, so that the other can tell that polling keeps its peer from running.
+//! It is a hint: a side that has moved since costs the other some microseconds, and the next long wait corrects it.
+
+use std::sync::Arc;
+
+use super::lane::Side;
+use crate::shm::{Segment, Words};
+use crate::sync::Ordering;
+use crate::sys::cpu;
+use crate::wire::layout::PLACE_WORDS;
+
+/// One side's view of where both are.
+#[derive(Debug)]
+pub(super) struct Places {
+    ours: Words,
+    theirs: Words,
+    /// What is written down of this side.
+    told: u64,
+}
+
+impl Places {
+    pub(super) fn new(segment: &Arc<Segment>, side: Side) -> Self {
+        let [controller, executor] = PLACE_WORDS.map(|word| segment.view(word..word + 1));
+        let (ours, theirs) = match side {
+            Side::Controller => (controller, executor),
+            Side::Executor => (executor, controller),
+        };
+        Self { ours, theirs, told: 0 }
+    }
+
+    /// Writes down where this side is, and says whether the other was last seen there.
+    pub(super) fn are_one(&mut self) -> bool {
+        let place = cpu::place();
+        if place != self.told {
+            self.told = place;
+            self.ours[0].store(place, Ordering::Relaxed);
+        }
+        place != 0 && self.theirs[0].load(Ordering::Relaxed) == place
+    }
+}
