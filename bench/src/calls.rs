@@ -3,6 +3,8 @@
 //! Invariant: the functions called are linked or written here; each answer depends on its call, so
 //! that a stale or lost one is an error.
 
+use std::time::Duration;
+
 use farcall::controller::{Controller, Dylib, Launch};
 use farcall::link::ObjectFile;
 use farcall::{ExecutorAddr, Prot};
@@ -26,7 +28,16 @@ impl Callee {
     /// # Errors
     /// When the executor does not start, or cannot be pinned.
     pub fn start(cpus: CpuPair) -> Result<Callee> {
-        let controller = Launch::new().this_program().start()?;
+        Callee::launch(&Launch::new(), cpus)
+    }
+
+    /// As [`Callee::start`], with sides that never sleep.
+    pub(crate) fn start_awake(cpus: CpuPair) -> Result<Callee> {
+        Callee::launch(&Launch::new().spin(Duration::MAX), cpus)
+    }
+
+    fn launch(launch: &Launch, cpus: CpuPair) -> Result<Callee> {
+        let controller = launch.clone().this_program().start()?;
         cpus.pin_server(controller.pid().try_into()?)?;
         let object = TinyObject::new().function("echo", tiny_code::NULL_CALL).bytes();
         // Its code stays in the executor when the dylib is dropped.

@@ -23,6 +23,8 @@ mod eventfd;
 mod floor;
 mod futex;
 mod hgrm;
+#[cfg(feature = "iceoryx2")]
+mod iceoryx;
 mod idle;
 mod json;
 mod json_report;
@@ -38,6 +40,7 @@ mod report;
 mod serve;
 mod shared;
 mod size;
+mod spin;
 mod spread;
 mod table;
 mod tiny_object;

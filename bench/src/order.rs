@@ -39,16 +39,19 @@ pub(crate) enum Service {
     Futex = 4,
     /// Descriptors: the event descriptor of requests and that of replies.
     Eventfd = 5,
+    /// No descriptor: the two ends find each other by the number of the caller's process.
+    Iceoryx = 6,
 }
 
 impl Service {
-    const ALL: [Service; 6] = [
+    const ALL: [Service; 7] = [
         Service::TwoLines,
         Service::OneLine,
         Service::Echo,
         Service::Copy,
         Service::Futex,
         Service::Eventfd,
+        Service::Iceoryx,
     ];
 }
 

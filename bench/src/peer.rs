@@ -4,18 +4,23 @@
 
 use std::cell::{Cell, RefCell};
 use std::fmt;
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::os::unix::process::CommandExt;
 use std::process::{Child, Command, Stdio};
 use std::rc::Rc;
+use std::thread;
+use std::time::{Duration, Instant};
 
 use nix::errno::Errno;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
-use nix::sys::socket::{AddressFamily, SockFlag, SockType, socketpair};
+use nix::sys::socket::{AddressFamily, Shutdown, SockFlag, SockType, shutdown, socketpair};
 
 use crate::order::{Order, Service};
 use crate::poll::Poll;
 use crate::{CpuPair, Result, Size, serve};
+
+/// How long the process may take to end by itself.
+const END_PATIENCE: Duration = Duration::from_millis(100);
 
 /// The child process that serves the standard rows: a second run of this executable.
 ///
@@ -81,8 +86,14 @@ impl Peer {
 impl Drop for Peer {
     fn drop(&mut self) {
         let child = self.child.get_mut();
-        // It may be polling for a call that never comes, so closing the socket is not enough. Both
-        // fail only for a child that is already reaped, which is what is wanted.
+        // Between two orders it ends by itself and tidies up. Fails for a child that is gone.
+        let _ = shutdown(self.control.as_raw_fd(), Shutdown::Both);
+        let start = Instant::now();
+        while matches!(child.try_wait(), Ok(None)) && start.elapsed() < END_PATIENCE {
+            thread::sleep(Duration::from_millis(1));
+        }
+        // It may be polling for a call that never comes. Both fail only for a child that is already reaped, which is what
+        // is wanted.
         let _ = child.kill();
         let _ = child.wait();
     }

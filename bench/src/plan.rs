@@ -13,6 +13,7 @@ use crate::futex::Futex;
 use crate::kernel::Echo;
 use crate::local::Local;
 use crate::peer::Peer;
+use crate::spin::SpinCall;
 use crate::{Callee, CpuPair, EchoCall, Machine, Report, Result, Size, Versus, idle};
 
 /// Rounds of a contest that says something.
@@ -111,6 +112,9 @@ impl Plan {
             Versus::Futex => contest.enter(Futex::new(peer)?),
             Versus::Eventfd => contest.enter(Eventfd::new(peer)?),
             Versus::Local => contest.enter(Local::new(self.cpus)?),
+            Versus::Spin => contest.enter(SpinCall::new(self.cpus)?),
+            #[cfg(feature = "iceoryx2")]
+            Versus::Iceoryx => contest.enter(crate::iceoryx::Iceoryx::new(peer)?),
         }
         Ok(())
     }

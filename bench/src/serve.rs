@@ -88,6 +88,8 @@ fn install(service: Service, bytes: u32, fds: Vec<OwnedFd>, poll: Poll) -> Resul
         (Service::Echo, Some(from), Some(to)) => {
             Ok(Box::new(kernel::EchoServer::new(from, to, bytes as usize)))
         }
+        #[cfg(feature = "iceoryx2")]
+        (Service::Iceoryx, None, None) => Ok(Box::new(crate::iceoryx::IceoryxServer::open(poll)?)),
         (Service::Eventfd, Some(requests), Some(replies)) => {
             Ok(Box::new(eventfd::EventfdServer::new(requests, replies)))
         }

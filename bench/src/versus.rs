@@ -20,12 +20,26 @@ pub enum Versus {
     Eventfd,
     /// Two threads of one process and two ring buffers of the `rtrb` crate.
     Local,
+    /// farcall itself when nobody ever sleeps.
+    Spin,
+    /// Request-response of iceoryx2, polled.
+    #[cfg(feature = "iceoryx2")]
+    Iceoryx,
 }
 
 impl Versus {
     /// All of them.
-    pub const ALL: &[Versus] =
-        &[Versus::Pipe, Versus::Unix, Versus::Tcp, Versus::Futex, Versus::Eventfd, Versus::Local];
+    pub const ALL: &[Versus] = &[
+        Versus::Pipe,
+        Versus::Unix,
+        Versus::Tcp,
+        Versus::Futex,
+        Versus::Eventfd,
+        Versus::Local,
+        Versus::Spin,
+        #[cfg(feature = "iceoryx2")]
+        Versus::Iceoryx,
+    ];
 
     /// What one writes for it.
     #[must_use]
@@ -37,6 +51,9 @@ impl Versus {
             Versus::Futex => "futex",
             Versus::Eventfd => "eventfd",
             Versus::Local => "local",
+            Versus::Spin => "spin",
+            #[cfg(feature = "iceoryx2")]
+            Versus::Iceoryx => "iceoryx2",
         }
     }
 }
@@ -65,6 +82,7 @@ mod tests {
 
     #[test]
     fn names_are_read_back() {
+        assert!(Versus::ALL.len() >= 7);
         for versus in Versus::ALL {
             assert_eq!(versus.to_string().parse(), Ok(*versus));
         }

@@ -14,7 +14,7 @@ use nix::sched::{CpuSet, sched_setaffinity};
 use nix::unistd::Pid;
 
 const HOST: &str = env!("CARGO_BIN_EXE_farcall-bench");
-const ROWS: [&str; 16] = [
+const ROWS: [&str; 17] = [
     "two-line floor",
     "one-line floor",
     "null call",
@@ -31,6 +31,7 @@ const ROWS: [&str; 16] = [
     "futex",
     "eventfd",
     "local",
+    "null call, spins",
 ];
 const ROWS_ON_ONE_CPU: usize = 5;
 const ROWS_COLD: usize = 4;
@@ -56,7 +57,7 @@ fn numbers(json: &str, name: &str) -> Vec<f64> {
 
 #[test]
 fn every_row_is_there_and_has_samples() {
-    let versus = ["tcp", "futex", "eventfd", "local"].map(|name| ["--vs", name]).concat();
+    let versus = ["tcp", "futex", "eventfd", "local", "spin"].map(|name| ["--vs", name]).concat();
     let json = run(&[&["--rounds", "5", "--size", "64K", "--json"], &*versus].concat());
     let hot =
         json.matches("\"regime\":\"near\"").count() + json.matches("\"regime\":\"far\"").count();
@@ -95,7 +96,7 @@ fn every_row_is_there_and_has_samples() {
 #[test]
 fn the_table_has_a_line_per_row() {
     let table = run(&["--rounds", "2", "--size", "64K", "--vs", "tcp"]);
-    for row in &ROWS[..ROWS.len() - 3] {
+    for row in &ROWS[..ROWS.len() - 4] {
         assert!(table.lines().any(|line| line.starts_with(row)), "{row} in\n{table}");
     }
     assert!(table.lines().all(|line| line.chars().count() <= 100), "{table}");

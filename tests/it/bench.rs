@@ -19,7 +19,7 @@ fn rows_are_those_asked_for_and_files_hold_them_too() {
     let directory = tempfile::tempdir().expect("a directory");
     let (svg, hgrm) = (directory.path().join("latencies.svg"), directory.path().join("hgrm"));
     let files = ["--svg", svg.to_str().unwrap(), "--hgrm", hgrm.to_str().unwrap()];
-    let asked = ["--seconds", "0", "--vs", "futex,local", "--sizes", "64,1K", "--json"];
+    let asked = ["--seconds", "0", "--vs", "futex,local,spin", "--sizes", "64,1K", "--json"];
     let ended = bench(&[&asked[..], &files].concat());
     assert_eq!((ended.status, &*ended.complaint()), (0, ""), "{ended}");
 
@@ -42,6 +42,7 @@ fn rows_are_those_asked_for_and_files_hold_them_too() {
         "1 KiB bare copy",
         "futex",
         "local",
+        "null call, spins",
     ];
     assert_eq!(names(&sections[0]), expected);
     assert_eq!(regimes.last(), Some(&"cold"));
@@ -49,8 +50,8 @@ fn rows_are_those_asked_for_and_files_hold_them_too() {
     let svg = std::fs::read_to_string(svg).expect("the picture");
     for name in expected {
         let regime = regimes[0].replace("one CPU", "one-cpu");
-        let file = format!("{regime}-{}.hgrm", name.to_lowercase().replace([' ', '+'], "-"));
-        let file = hgrm.join(file.replace("---", "-"));
+        let file = format!("{regime}-{}.hgrm", name.to_lowercase().replace([' ', '+', ','], "-"));
+        let file = hgrm.join(file.replace("---", "-").replace("--", "-"));
         let text = std::fs::read_to_string(&file).unwrap_or_default();
         assert!(text.contains("1/(1-Percentile)"), "{} is missing", file.display());
         assert!(svg.contains(name), "{name} is not in the picture");
@@ -60,7 +61,7 @@ fn rows_are_those_asked_for_and_files_hold_them_too() {
 #[test]
 fn a_wrong_option_is_refused_with_what_is_right() {
     for (args, complaint) in [
-        (&["--vs", "pipe,fax"][..], "fax: not one of pipe, unix, tcp, futex, eventfd, local"),
+        (&["--vs", "pipe,fax"][..], "fax: not one of pipe, unix, tcp, futex, eventfd, local, spin"),
         (&["--sizes", "4Q"], "4Q: not a size from 1 to 1024M"),
         (&["--seconds", "soon"], "soon: not a number"),
         (&["--link", "a.o", "--sizes", "4K"], "cannot be used with"),

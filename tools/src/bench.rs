@@ -20,7 +20,7 @@ pub(crate) struct Options {
     /// Measure for at least this long.
     #[arg(long, value_name = "N", default_value_t = 5.0, value_parser = seconds)]
     seconds: f64,
-    /// What else makes round trips: pipe, unix, tcp, futex, eventfd, local.
+    /// What else makes round trips: pipe, unix, tcp, futex, eventfd, local, spin (farcall without sleep).
     #[arg(long, value_name = "LIST", value_delimiter = ',', default_value = "pipe,unix")]
     vs: Vec<Versus>,
     /// Payloads to carry there and back besides 8 bytes: 64, 4K, 1M.
