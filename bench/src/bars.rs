@@ -41,6 +41,8 @@ pub(crate) fn bars(regime: Regime) -> impl Iterator<Item = (&'static str, &'stat
     let bars: &[_] = match regime {
         Regime::Near => &[
             ("null call", "two-line floor", AtMost(1.0)),
+            ("call back", "two-line floor", AtMost(1.0)),
+            ("nested round", "null call", AtMost(2.3)),
             ("null call", "null call, spins", AtMost(1.1)),
             ("4 KiB echo", "two-line floor", AtMost(4.0)),
             ("1 MiB echo", "1 MiB bare copy", AtMost(1.15)),
@@ -49,6 +51,8 @@ pub(crate) fn bars(regime: Regime) -> impl Iterator<Item = (&'static str, &'stat
         ],
         Regime::Far => &[
             ("null call", "two-line floor", AtMost(0.6)),
+            ("call back", "two-line floor", AtMost(0.6)),
+            ("nested round", "null call", AtMost(2.3)),
             ("null call", "null call, spins", AtMost(1.1)),
             ("4 KiB echo", "two-line floor", AtMost(3.2)),
             ("1 MiB echo", "1 MiB bare copy", AtMost(1.15)),

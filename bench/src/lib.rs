@@ -11,6 +11,7 @@
 //! system, no changed affinity; and no row's server uses a CPU while another row is measured.
 
 mod bars;
+mod call_back;
 mod calls;
 mod cdf;
 mod contender;
@@ -43,6 +44,7 @@ mod size;
 mod spin;
 mod spread;
 mod table;
+mod threads;
 mod tiny_object;
 mod versus;
 

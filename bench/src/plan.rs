@@ -5,6 +5,7 @@
 use std::rc::Rc;
 use std::time::Instant;
 
+use crate::call_back::{CallBack, NestedRound};
 use crate::contest::{Contest, Effort, Pace};
 use crate::copy::BareCopy;
 use crate::eventfd::Eventfd;
@@ -14,6 +15,7 @@ use crate::kernel::Echo;
 use crate::local::Local;
 use crate::peer::Peer;
 use crate::spin::SpinCall;
+use crate::threads::Threads;
 use crate::{Callee, CpuPair, EchoCall, Machine, Report, Result, Size, Versus, idle};
 
 /// Rounds of a contest that says something.
@@ -21,8 +23,8 @@ const ROUNDS_MIN: usize = 20;
 
 /// What a run measures.
 ///
-/// The hot contest on two CPUs has the floors, the null call of farcall alone and after new code and new data, and the
-/// rows asked for. A short contest of calls after a rest, and one with both sides on one CPU, have their own few rows.
+/// The hot contest on two CPUs has the floors, the null call of farcall in both directions, alone and after new code and
+/// new data, and the rows asked for. A short contest of calls after a rest, and one with both sides on one CPU, have their own few rows.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Plan {
     /// Where the two sides run.
@@ -31,6 +33,8 @@ pub struct Plan {
     pub versus: Vec<Versus>,
     /// Payloads that farcall and the byte streams among `versus` carry there and back, besides 8 bytes.
     pub sizes: Vec<Size>,
+    /// How many threads call at once in a row of their own; no such row below two.
+    pub threads: usize,
     /// How many rounds the hot contest has at least, and how long the run takes about.
     pub effort: Effort,
 }
@@ -42,7 +46,7 @@ impl Plan {
     /// When the kernel does not tell which CPUs there are.
     pub fn new(effort: Effort) -> Result<Plan> {
         let (versus, sizes) = (vec![Versus::Pipe, Versus::Unix], Vec::new());
-        Ok(Plan { cpus: CpuPair::first_two()?, versus, sizes, effort })
+        Ok(Plan { cpus: CpuPair::first_two()?, versus, sizes, threads: 1, effort })
     }
 
     /// Runs everything, with the calling thread pinned meanwhile. Tells `progress` what is being measured and how much of
@@ -90,6 +94,11 @@ impl Plan {
         contest.enter(TwoLines::new(peer)?);
         contest.enter(OneLine::new(peer)?);
         contest.enter(callee.null_call());
+        contest.enter(CallBack::new(callee)?);
+        contest.enter(NestedRound::new(callee)?);
+        if self.threads > 1 {
+            contest.enter(Threads::new(callee, self.threads)?);
+        }
         contest.enter(callee.code_call());
         contest.enter(callee.data_call());
         for &size in &self.sizes {

@@ -145,6 +145,21 @@ pub mod tiny_code {
     /// Where in [`BOUNCE`] the operand of the call of `memcpy` is.
     pub const BOUNCE_MEMCPY: u64 = 27;
 
+    /// Takes a handler's tag and a count, calls that handler with each number from the count down to 1, and returns the sum
+    /// of the numbers that come back. The call at [`CALL_BACK_CALL`] is still to be told where
+    /// `farcall_call_controller` is:
+    /// `push rbx; push rbp; push r12; sub rsp, 16; mov rbx, [rdi]; mov rbp, [rdi + 8]; xor r12d, r12d; again:
+    /// mov [rsp], rbp; mov rdi, rbx; mov rsi, rsp; mov edx, 8; call farcall_call_controller; add r12, rax; dec rbp;
+    /// jnz again; mov rax, r12; mov edx, 8; add rsp, 16; pop r12; pop rbp; pop rbx; ret`.
+    pub const CALL_BACK: &[u8] = &[
+        0x53, 0x55, 0x41, 0x54, 0x48, 0x83, 0xec, 16, 0x48, 0x8b, 0x1f, 0x48, 0x8b, 0x6f, 8, 0x45,
+        0x31, 0xe4, 0x48, 0x89, 0x2c, 0x24, 0x48, 0x89, 0xdf, 0x48, 0x89, 0xe6, 0xba, 8, 0, 0, 0,
+        0xe8, 0, 0, 0, 0, 0x49, 0x01, 0xc4, 0x48, 0xff, 0xcd, 0x75, 0xe4, 0x4c, 0x89, 0xe0, 0xba,
+        8, 0, 0, 0, 0x48, 0x83, 0xc4, 16, 0x41, 0x5c, 0x5d, 0x5b, 0xc3,
+    ];
+    /// Where in [`CALL_BACK`] the operand of the call is.
+    pub const CALL_BACK_CALL: u64 = 34;
+
     /// Returns the sum of the two u64 in its argument:
     /// `mov rax, [rdi]; add rax, [rdi + 8]; mov edx, 8; ret`.
     pub const ADD: &[u8] = &[0x48, 0x8b, 0x07, 0x48, 0x03, 0x47, 8, 0xba, 8, 0, 0, 0, 0xc3];

@@ -14,10 +14,13 @@ use nix::sched::{CpuSet, sched_setaffinity};
 use nix::unistd::Pid;
 
 const HOST: &str = env!("CARGO_BIN_EXE_farcall-bench");
-const ROWS: [&str; 17] = [
+const ROWS: [&str; 20] = [
     "two-line floor",
     "one-line floor",
     "null call",
+    "call back",
+    "nested round",
+    "null call x 3",
     "4 KiB code + call",
     "4 KiB data + call",
     "64 KiB echo",
@@ -58,7 +61,8 @@ fn numbers(json: &str, name: &str) -> Vec<f64> {
 #[test]
 fn every_row_is_there_and_has_samples() {
     let versus = ["tcp", "futex", "eventfd", "local", "spin"].map(|name| ["--vs", name]).concat();
-    let json = run(&[&["--rounds", "5", "--size", "64K", "--json"], &*versus].concat());
+    let json =
+        run(&[&["--rounds", "5", "--size", "64K", "--threads", "3", "--json"], &*versus].concat());
     let hot =
         json.matches("\"regime\":\"near\"").count() + json.matches("\"regime\":\"far\"").count();
     assert!((1..=2).contains(&hot), "{json}");
@@ -95,7 +99,7 @@ fn every_row_is_there_and_has_samples() {
 
 #[test]
 fn the_table_has_a_line_per_row() {
-    let table = run(&["--rounds", "2", "--size", "64K", "--vs", "tcp"]);
+    let table = run(&["--rounds", "2", "--size", "64K", "--threads", "3", "--vs", "tcp"]);
     for row in &ROWS[..ROWS.len() - 4] {
         assert!(table.lines().any(|line| line.starts_with(row)), "{row} in\n{table}");
     }

@@ -19,7 +19,17 @@ fn rows_are_those_asked_for_and_files_hold_them_too() {
     let directory = tempfile::tempdir().expect("a directory");
     let (svg, hgrm) = (directory.path().join("latencies.svg"), directory.path().join("hgrm"));
     let files = ["--svg", svg.to_str().unwrap(), "--hgrm", hgrm.to_str().unwrap()];
-    let asked = ["--seconds", "0", "--vs", "futex,local,spin", "--sizes", "64,1K", "--json"];
+    let asked = [
+        "--seconds",
+        "0",
+        "--vs",
+        "futex,local,spin",
+        "--sizes",
+        "64,1K",
+        "--threads",
+        "2",
+        "--json",
+    ];
     let ended = bench(&[&asked[..], &files].concat());
     assert_eq!((ended.status, &*ended.complaint()), (0, ""), "{ended}");
 
@@ -34,6 +44,9 @@ fn rows_are_those_asked_for_and_files_hold_them_too() {
         "two-line floor",
         "one-line floor",
         "null call",
+        "call back",
+        "nested round",
+        "null call x 2",
         "4 KiB code + call",
         "4 KiB data + call",
         "64 B echo",
@@ -63,6 +76,7 @@ fn a_wrong_option_is_refused_with_what_is_right() {
     for (args, complaint) in [
         (&["--vs", "pipe,fax"][..], "fax: not one of pipe, unix, tcp, futex, eventfd, local, spin"),
         (&["--sizes", "4Q"], "4Q: not a size from 1 to 1024M"),
+        (&["--threads", "0"], "0: not a number of threads from 1 to 256"),
         (&["--seconds", "soon"], "soon: not a number"),
         (&["--link", "a.o", "--sizes", "4K"], "cannot be used with"),
     ] {

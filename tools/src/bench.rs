@@ -12,6 +12,8 @@ use crate::status::{Failure, TOOL};
 
 /// Fewer rounds than this say nothing.
 const ROUNDS_MIN: usize = 20;
+/// More threads than this are not worth a row.
+const THREADS_MAX: usize = 256;
 /// Steps of the progress bar.
 const STEPS: f64 = 1_000.0;
 
@@ -26,6 +28,9 @@ pub(crate) struct Options {
     /// Payloads to carry there and back besides 8 bytes: 64, 4K, 1M.
     #[arg(long, value_name = "LIST", value_delimiter = ',')]
     sizes: Vec<Size>,
+    /// Let so many threads call at once, in a row of their own.
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = threads)]
+    threads: usize,
     /// Print the figures as one JSON object.
     #[arg(long)]
     json: bool,
@@ -36,7 +41,7 @@ pub(crate) struct Options {
     #[arg(long, value_name = "FILE")]
     svg: Option<PathBuf>,
     /// Measure `farcall run` of these objects and archives against linking them with ld.lld (or ld) and running that.
-    #[arg(long, value_name = "FILE", num_args = 1.., conflicts_with_all = ["vs", "sizes", "hgrm", "svg"])]
+    #[arg(long, value_name = "FILE", num_args = 1.., conflicts_with_all = ["vs", "sizes", "threads", "hgrm", "svg"])]
     link: Vec<PathBuf>,
     /// With --link: link with this library.
     #[arg(short = 'l', value_name = "NAME", requires = "link")]
@@ -59,6 +64,7 @@ fn measure(options: &Options) -> farcall_bench::Result<String> {
     let mut plan = Plan::new(Effort { rounds_min: ROUNDS_MIN, duration_min })?;
     plan.versus.clone_from(&options.vs);
     plan.sizes.clone_from(&options.sizes);
+    plan.threads = options.threads;
     let report = run(&plan)?;
     if let Some(directory) = &options.hgrm {
         report.write_hgrm(directory)?;
@@ -98,5 +104,12 @@ fn seconds(text: &str) -> Result<f64, String> {
     match Duration::try_from_secs_f64(seconds) {
         Ok(_) => Ok(seconds),
         Err(error) => Err(format!("{text}: {error}")),
+    }
+}
+
+fn threads(text: &str) -> Result<usize, String> {
+    match text.parse() {
+        Ok(threads @ 1..=THREADS_MAX) => Ok(threads),
+        _ => Err(format!("{text}: not a number of threads from 1 to {THREADS_MAX}")),
     }
 }

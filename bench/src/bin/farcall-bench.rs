@@ -1,4 +1,4 @@
-//! Runs a plan: `farcall-bench [--rounds N] [--vs NAME]... [--size SIZE]... [--json]`.
+//! Runs a plan: `farcall-bench [--rounds N] [--vs NAME]... [--size SIZE]... [--threads N] [--json]`.
 //!
 //! Invariant: a small host for tests of the harness; `farcall bench` is the command for users.
 
@@ -32,9 +32,13 @@ fn run() -> Result<String> {
             "--rounds" => plan.effort.rounds_min = value()?.parse()?,
             "--vs" => plan.versus.push(value()?.parse()?),
             "--size" => plan.sizes.push(value()?.parse()?),
+            "--threads" => plan.threads = value()?.parse()?,
             "--json" => as_json = true,
             other => {
-                return Err(format!("{other}: not one of --rounds, --vs, --size, --json").into());
+                return Err(format!(
+                    "{other}: not one of --rounds, --vs, --size, --threads, --json"
+                )
+                .into());
             }
         }
     }
