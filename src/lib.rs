@@ -39,3 +39,5 @@ mod wire;
 pub use addr::{AddrRange, ExecutorAddr, Prot};
 #[cfg(not(loom))]
 pub use error::{Death, Error, Result};
+#[cfg(not(loom))]
+pub use transport::Connection;

@@ -12,6 +12,9 @@ pub const CHUNK_BYTES_MAX: usize = RING_LINES * 64 / 2;
 /// The longest argument or result of one call.
 pub const PAYLOAD_BYTES_MAX: u64 = 1 << 30;
 
+/// Messages that wait in each direction between two ends in one process.
+pub const LOCAL_MESSAGES: usize = 64;
+
 /// Lanes that one side of a session has open: threads that call at the same time, and calls that were given up and still
 /// run.
 pub const LANES_MAX: usize = 1024;

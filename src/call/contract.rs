@@ -207,6 +207,9 @@ remote! {
 /// What the executor says of itself, first thing: target triple, page size, named addresses and named numbers.
 pub(crate) type Setup = (String, u64, Vec<(String, ExecutorAddr)>, Vec<(String, i64)>);
 
+/// The same over a connection, as LLVM has it: target triple, page size, named bytes, and named addresses.
+pub(crate) type ConnectionSetup = (String, u64, Vec<(String, Bytes)>, Vec<(String, ExecutorAddr)>);
+
 /// The number of a protection on the wire: bits for read, write, execute, as LLVM has them.
 pub(crate) const fn prot_number(prot: Prot) -> u8 {
     match prot {

@@ -17,6 +17,6 @@ mod posts;
 #[cfg(test)]
 mod tests;
 
-pub(crate) use endpoint::Handler;
+pub(crate) use endpoint::{Endpoint, Handler};
 pub(crate) use lanes::{LaneEnd, Lanes};
 pub(crate) use other_names::OTHER_NAMES;

@@ -11,6 +11,7 @@
 
 mod allocation;
 mod arena;
+mod client;
 mod door;
 mod dylib;
 mod handlers;
@@ -24,6 +25,7 @@ mod space;
 mod supervisor;
 
 pub use allocation::{Finalized, InFlight};
+pub use client::Client;
 pub use dylib::{Dylib, LinkReport};
 pub use handlers::HandlerTag;
 pub use inspect::{MemoryAccess, ProcessInfo, Word};

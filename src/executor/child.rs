@@ -1,16 +1,17 @@
 //! The executor as a process that a controller started.
 
+use std::net::TcpListener;
 use std::os::fd::AsFd;
 use std::sync::Arc;
 
 use super::door::open_segment;
-use super::first_thread;
 use super::session::Session;
+use super::{connected, first_thread};
 use crate::call::contract::EXECUTOR_ARGUMENT as ARGUMENT;
 use crate::error::{Error, Result};
 use crate::shm::Segment;
 use crate::sys::{process, socket, trap};
-use crate::transport::{Lane, Side};
+use crate::transport::{Connection, Lane, Side};
 use crate::wire::layout;
 
 /// Serves as an executor and exits, if a controller started this process as one; returns at once otherwise.
@@ -23,15 +24,79 @@ pub fn serve_if_asked() {
     else {
         return;
     };
-    let status = match serve(asked) {
+    // Runs the exit handlers of the C library: buffered output is written.
+    std::process::exit(status(serve(asked)));
+}
+
+/// The whole of an executor's program: serves as its arguments ask and exits.
+///
+/// Beside what a controller of this library passes ([`serve_if_asked`]) these are the arguments that LLVM's tools know:
+/// `filedescs=R,W` and `R W`, the numbers of the descriptors to read from and to write to, and `listen=HOST:PORT`, where one
+/// connection is accepted. Words in front that begin with `test-` are for LLVM's own tests and mean nothing here.
+pub fn main() -> ! {
+    serve_if_asked();
+    let args: Vec<String> =
+        std::env::args_os().skip(1).map(|arg| arg.to_string_lossy().into_owned()).collect();
+    let connection = match connection(&args) {
+        Ok(connection) => connection,
+        Err(error) => {
+            eprintln!("farcall executor: {error}");
+            std::process::exit(125);
+        }
+    };
+    trap::restore_sigpipe();
+    let served = first_thread::outlive_others().and_then(|()| connected::serve(connection));
+    std::process::exit(status(served));
+}
+
+/// The connection that arguments ask for.
+fn connection(args: &[String]) -> Result<Connection> {
+    let args: Vec<_> = args.iter().skip_while(|arg| arg.starts_with("test-")).collect();
+    let numbers = |reader: &str, writer: &str| {
+        let number = |text: &str| text.parse::<i32>().map_err(|_| not_asked(text));
+        let (reader, writer) = (number(reader)?, number(writer)?);
+        let read_from = process::adopt(reader)?;
+        if reader == writer {
+            return Connection::socket(read_from);
+        }
+        Connection::stream(read_from, process::adopt(writer)?)
+    };
+    match args.as_slice() {
+        [reader, writer] => numbers(reader, writer),
+        [one] => {
+            if let Some((reader, writer)) =
+                one.strip_prefix("filedescs=").and_then(|numbers| numbers.split_once(','))
+            {
+                return numbers(reader, writer);
+            }
+            let place = one.strip_prefix("listen=").ok_or_else(|| not_asked(one))?;
+            let failed = |error| Error::os(format!("listening at {place}"), error);
+            let listener = TcpListener::bind(place).map_err(failed)?;
+            // Whoever asked for port 0 learns here which one it is.
+            eprintln!("listening at {}", listener.local_addr().map_err(failed)?);
+            let (socket, _) = listener.accept().map_err(failed)?;
+            socket.set_nodelay(true).map_err(failed)?;
+            Connection::socket(socket)
+        }
+        _ => Err(not_asked("no argument")),
+    }
+}
+
+fn not_asked(text: &str) -> Error {
+    Error::invalid(format!(
+        "{text}: a controller starts this program; by hand, give it filedescs=R,W or listen=HOST:PORT"
+    ))
+}
+
+/// The exit status of an executor's program.
+fn status(served: Result<()>) -> i32 {
+    match served {
         Ok(()) => 0,
         Err(error) => {
             eprintln!("farcall executor: {error}");
             125
         }
-    };
-    // Runs the exit handlers of the C library: buffered output is written.
-    std::process::exit(status);
+    }
 }
 
 fn serve(asked: &str) -> Result<()> {

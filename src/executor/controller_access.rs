@@ -4,7 +4,8 @@
 use std::cell::Cell;
 use std::ffi::c_char;
 
-use super::session::Session;
+use super::connected;
+use super::session::{Calls, Session};
 use super::wrapper::WrapperBuffer;
 use crate::call::{LaneEnd, Lanes};
 use crate::error::Result;
@@ -51,12 +52,15 @@ pub(super) unsafe extern "C" fn call_controller(
 }
 
 fn call(tag: u64, args: &[u8], result: &mut Vec<u8>) -> Result<()> {
-    let mut work = |end: &LaneEnd| end.call(&super::session::Calls, None, tag, args, result);
+    if let Some(end) = connected::served() {
+        return end.call(&Calls, None, tag, args, result);
+    }
+    let mut work = |end: &LaneEnd| end.call(&Calls, None, tag, args, result);
     match Lanes::served() {
         Some(end) => work(&end),
         None => {
             let session = Session::only()?;
-            session.lanes().with(|| session.door().ask(&session), work)
+            session.lanes().with(|| session.door()?.ask(&session), work)
         }
     }
 }

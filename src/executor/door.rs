@@ -52,7 +52,7 @@ impl Door {
     /// When no thread can be started.
     pub(super) fn attend(session: Arc<Session>) -> Result<()> {
         start("farcall-door", 64 << 10, move || {
-            let door = session.door();
+            let Ok(door) = session.door() else { return };
             // What cannot be read ends the session as its end does.
             while let Ok(Some((letter, mut files))) = socket::receive(door.socket.as_fd()) {
                 match (letter, files.pop()) {

@@ -1,7 +1,8 @@
 //! The executor: the process in which linked code runs.
 //!
 //! A session (`session`) serves one controller, each lane on a thread of its own (`door`); linked code calls back over the same
-//! lanes (`controller_access`). Its services are the native memory map (`memory`), access to memory by address
+//! lanes (`controller_access`). Over a connection
+//! (`connected`) there is one thread, and no shared memory. Its services are the native memory map (`memory`), access to memory by address
 //! (`memory_access`), what the process is (`process_info`), the
 //! symbols of the process (`dylib`) and of its libraries (`loaded`, `low_data`), the unwinder's knowledge of linked code
 //! (`frames`) and the names that it finds of itself (`names`), thread-locals of linked code and the start and end of
@@ -15,6 +16,7 @@
 
 mod action;
 mod child;
+mod connected;
 mod controller_access;
 mod door;
 mod dylib;
@@ -38,4 +40,5 @@ mod thread_library;
 mod thread_locals;
 mod wrapper;
 
-pub use child::serve_if_asked;
+pub use child::{main, serve_if_asked};
+pub use connected::serve;

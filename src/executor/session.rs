@@ -8,30 +8,37 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use super::door::Door;
 use super::memory::{self, MemoryMap};
 use super::wrapper::{self, offer};
-use super::{memory_access, process_info, thread_entry, thread_locals};
+use super::{connected, memory_access, process_info, thread_entry, thread_locals};
 use crate::ExecutorAddr;
 use crate::Prot;
 use crate::call::contract::{
-    DylibLookup, FramesDeregister, FramesRegister, IndirectResolve, NamesDeregister, NamesRegister,
-    ProcessExit, ProcessInfo, ProgramDeregister, ProgramInitialize, ProgramMain, ProgramRegister,
-    SESSION_INSTANCE, Setup, THREAD_ARENA_BYTES, THREAD_ARENA_OFFSET, ThreadBlockDeregister,
-    ThreadBlockRegister, ThreadInitialize, ThreadLookup,
+    ConnectionSetup, DylibLookup, FramesDeregister, FramesRegister, IndirectResolve,
+    NamesDeregister, NamesRegister, ProcessExit, ProcessInfo, ProgramDeregister, ProgramInitialize,
+    ProgramMain, ProgramRegister, SESSION_INSTANCE, Setup, THREAD_ARENA_BYTES, THREAD_ARENA_OFFSET,
+    ThreadBlockDeregister, ThreadBlockRegister, ThreadInitialize, ThreadLookup,
 };
 use crate::call::{Handler, LaneEnd, Lanes, OTHER_NAMES};
 use crate::error::{Error, Result};
 use crate::limits::PAGE_BYTES;
 use crate::sps;
 use crate::sys::socket;
-use crate::transport::Lane;
+use crate::transport::{Connection, Lane, Transport};
 
 /// The executor's side of a session.
 #[derive(Debug)]
 pub(super) struct Session {
     pub(super) memory: MemoryMap,
+    /// What comes beside messages; nothing over a connection.
+    shared: Option<Shared>,
+    lanes: Arc<Lanes>,
+}
+
+/// What a controller passes that shares memory.
+#[derive(Debug)]
+struct Shared {
     /// Brings the descriptors of slabs.
     socket: OwnedFd,
     door: Door,
-    lanes: Arc<Lanes>,
 }
 
 /// The live sessions of the process by the number that stands for their address in calls.
@@ -45,25 +52,63 @@ impl Session {
     ///
     /// Why the session ended, when the controller did not end it in order, or which dealloc actions failed.
     pub(super) fn run(lane: Lane, socket: OwnedFd, door: OwnedFd) -> Result<()> {
-        let (memory, lanes) = (MemoryMap::default(), Lanes::new());
-        let end = lanes.add(lane)?;
-        let session = Arc::new(Session { memory, socket, door: Door::new(door), lanes });
-        let instance = ExecutorAddr::new(Arc::as_ptr(&session) as u64);
-        sessions().get_or_insert_default().insert(instance, Arc::clone(&session));
+        let session = Self::begin(Some(Shared { socket, door: Door::new(door) }));
+        let end = session.lanes.add(lane)?;
+        let mut numbers = Vec::new();
+        if let Some(arena) = thread_locals::arena() {
+            numbers.push((THREAD_ARENA_OFFSET.to_owned(), arena.offset));
+            numbers.push((THREAD_ARENA_BYTES.to_owned(), arena.bytes.cast_signed()));
+        }
+        let setup: Setup = (process_info::triple(), PAGE_BYTES, session.symbols(), numbers);
         let ended = end
-            .send_setup(&sps::to_bytes(&setup(instance)))
+            .send_setup(&sps::to_bytes(&setup))
             .and_then(|()| Door::attend(Arc::clone(&session)))
             .and_then(|()| session.serve(end));
+        let door = session.door()?;
         if ended.is_ok() {
             // The controller needs this lane no more, perhaps others.
-            session.door.wait_closed();
+            door.wait_closed();
         }
-        sessions().get_or_insert_default().remove(&instance);
-        let failures = session.memory.shut_down();
-        if !session.door.is_closed() {
+        let failures = session.end();
+        if !door.is_closed() {
             ended?;
         }
+        failures
+    }
+
+    /// Offers this process's services over a connection, until the controller ends it; then runs what dealloc actions
+    /// are left.
+    ///
+    /// # Errors
+    ///
+    /// Why the connection ended, when the controller did not end it in order, or which dealloc actions failed.
+    pub(super) fn run_over(connection: Connection) -> Result<()> {
+        let session = Self::begin(None);
+        let mut symbols = session.symbols();
+        symbols.extend(connected::functions());
+        let setup: ConnectionSetup = (process_info::triple(), PAGE_BYTES, Vec::new(), symbols);
+        let ended = connected::serve_calls(connection, &sps::to_bytes(&setup));
+        let failures = session.end();
+        ended.and(failures)
+    }
+
+    fn begin(shared: Option<Shared>) -> Arc<Self> {
+        let session =
+            Arc::new(Session { memory: MemoryMap::default(), shared, lanes: Lanes::new() });
+        sessions().get_or_insert_default().insert(session.instance(), Arc::clone(&session));
+        session
+    }
+
+    /// Runs what dealloc actions are left.
+    fn end(&self) -> Result<()> {
+        sessions().get_or_insert_default().remove(&self.instance());
+        let failures = self.memory.shut_down();
         if failures.is_empty() { Ok(()) } else { Err(Error::remote(failures.join("; "))) }
+    }
+
+    /// The number that stands for the session's address.
+    fn instance(&self) -> ExecutorAddr {
+        ExecutorAddr::new(std::ptr::from_ref(self) as u64)
     }
 
     /// Serves the calls that come in over a lane, on the calling thread.
@@ -75,8 +120,22 @@ impl Session {
         self.lanes.serve(end, &Calls)
     }
 
-    pub(super) fn door(&self) -> &Door {
-        &self.door
+    /// What opens lanes.
+    ///
+    /// # Errors
+    ///
+    /// When the session has one connection and nothing else.
+    pub(super) fn door(&self) -> Result<&Door> {
+        Ok(&self.shared()?.door)
+    }
+
+    fn shared(&self) -> Result<&Shared> {
+        self.shared.as_ref().ok_or_else(|| {
+            Error::invalid(
+                "a connection shares no memory and opens no lanes: content comes in messages, and \
+                 only the thread that serves it can call the controller",
+            )
+        })
     }
 
     pub(super) fn lanes(&self) -> &Arc<Lanes> {
@@ -106,9 +165,42 @@ impl Session {
         found.ok_or_else(|| Error::invalid(format!("no session at {instance}")))
     }
 
+    /// What this process offers, by all its names.
+    fn symbols(&self) -> Vec<(String, ExecutorAddr)> {
+        let mut symbols = vec![
+            (SESSION_INSTANCE.to_owned(), self.instance()),
+            offer::<ProcessInfo>(),
+            offer::<DylibLookup>(),
+            offer::<FramesRegister>(),
+            offer::<FramesDeregister>(),
+            offer::<NamesRegister>(),
+            offer::<NamesDeregister>(),
+            offer::<ThreadLookup>(),
+            offer::<ThreadInitialize>(),
+            offer::<ThreadBlockRegister>(),
+            offer::<ThreadBlockDeregister>(),
+            offer::<IndirectResolve>(),
+            offer::<ProgramRegister>(),
+            offer::<ProgramDeregister>(),
+            offer::<ProgramInitialize>(),
+            offer::<ProgramMain>(),
+            offer::<ProcessExit>(),
+        ];
+        symbols.extend(memory::functions());
+        symbols.extend(memory_access::functions());
+        for (name, others) in OTHER_NAMES {
+            let address = symbols.iter().find(|(offered, _)| offered == name).map(|(_, at)| *at);
+            symbols.extend(others.iter().filter_map(|other| Some(((*other).to_owned(), address?))));
+        }
+        if thread_locals::arena().is_some() {
+            symbols.extend(thread_entry::functions());
+        }
+        symbols
+    }
+
     /// The descriptors of a slab's stripes, which were sent before the call that wants them.
     pub(super) fn receive_stripes(&self) -> Result<Vec<OwnedFd>> {
-        socket::receive_fds(self.socket.as_fd(), Prot::ALL.len())
+        socket::receive_fds(self.shared()?.socket.as_fd(), Prot::ALL.len())
     }
 }
 
@@ -116,46 +208,10 @@ fn sessions() -> MutexGuard<'static, Option<HashMap<ExecutorAddr, Arc<Session>>>
     SESSIONS.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// The first message: what this process is and offers.
-fn setup(instance: ExecutorAddr) -> Setup {
-    let mut symbols = vec![
-        (SESSION_INSTANCE.to_owned(), instance),
-        offer::<ProcessInfo>(),
-        offer::<DylibLookup>(),
-        offer::<FramesRegister>(),
-        offer::<FramesDeregister>(),
-        offer::<NamesRegister>(),
-        offer::<NamesDeregister>(),
-        offer::<ThreadLookup>(),
-        offer::<ThreadInitialize>(),
-        offer::<ThreadBlockRegister>(),
-        offer::<ThreadBlockDeregister>(),
-        offer::<IndirectResolve>(),
-        offer::<ProgramRegister>(),
-        offer::<ProgramDeregister>(),
-        offer::<ProgramInitialize>(),
-        offer::<ProgramMain>(),
-        offer::<ProcessExit>(),
-    ];
-    symbols.extend(memory::functions());
-    symbols.extend(memory_access::functions());
-    for (name, others) in OTHER_NAMES {
-        let address = symbols.iter().find(|(offered, _)| offered == name).map(|(_, at)| *at);
-        symbols.extend(others.iter().filter_map(|other| Some(((*other).to_owned(), address?))));
-    }
-    let mut numbers = Vec::new();
-    if let Some(arena) = thread_locals::arena() {
-        numbers.push((THREAD_ARENA_OFFSET.to_owned(), arena.offset));
-        numbers.push((THREAD_ARENA_BYTES.to_owned(), arena.bytes.cast_signed()));
-        symbols.extend(thread_entry::functions());
-    }
-    (process_info::triple(), PAGE_BYTES, symbols, numbers)
-}
-
 /// Runs incoming calls.
 pub(super) struct Calls;
 
-impl Handler<Lane> for Calls {
+impl<T: Transport> Handler<T> for Calls {
     #[inline]
     fn handle(
         &self,

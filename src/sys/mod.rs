@@ -11,5 +11,6 @@ pub(crate) mod memfd;
 pub(crate) mod memory;
 pub(crate) mod process;
 pub(crate) mod socket;
+pub(crate) mod stream;
 pub(crate) mod thread;
 pub(crate) mod trap;

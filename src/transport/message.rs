@@ -38,6 +38,12 @@ impl Incoming {
         }
     }
 
+    /// Makes it this message.
+    pub(super) fn set(&mut self, kind: Kind, target: u64, posted: Option<u64>, payload: Vec<u8>) {
+        let payload = Payload::Heap(payload);
+        *self = Self { kind, target, posted, payload, inline: self.inline };
+    }
+
     /// The bytes of the message.
     #[inline]
     pub(crate) fn payload(&self) -> &[u8] {

@@ -1,16 +1,20 @@
 //! How messages move between the two processes.
 //!
 //! A [`Lane`] is one logical thread that spans two processes: a baton for synchronous calls and a ring each way
-//! for what does not fit it. Exactly one side holds the baton at any moment; only the holder sends.
+//! for what does not fit it. Exactly one side holds the baton at any moment; only the holder sends. A [`Stream`] carries
+//! the same messages over pipes and sockets, [`Local`] inside one process; a [`Connection`] is any of them.
 //!
 //! Invariant: this is the only room where rings meet shared memory; it never runs a handler, and every word from the
 //! peer is judged by `wire` or `ring` before it is used.
 #![forbid(unsafe_code)]
 
 mod closer;
+mod connection;
 pub(crate) mod lane;
+mod local;
 mod message;
 mod places;
+mod stream;
 #[cfg(test)]
 mod tests;
 mod wait;
@@ -20,8 +24,11 @@ use std::time::Instant;
 use crate::error::Result;
 use crate::wire::Kind;
 pub(crate) use closer::{Closer, Settled};
+pub use connection::Connection;
 pub(crate) use lane::{Lane, Side};
+use local::Local;
 pub(crate) use message::Incoming;
+use stream::Stream;
 
 /// One end of what carries messages both ways, in one order. One thread at a time owns it.
 ///

@@ -5,6 +5,7 @@
 #![forbid(unsafe_code)]
 
 pub(crate) mod baton;
+pub(crate) mod frame;
 mod kind;
 pub(crate) mod layout;
 

@@ -1,0 +1,377 @@
+//! What calls over any transport have to do.
+
+use std::cell::{Cell, RefCell};
+use std::sync::mpsc;
+use std::thread::{self, JoinHandle};
+use std::time::{Duration, Instant};
+
+use super::ways::{InProcess, Pipes, SharedMemory, Tcp, UnixSocket};
+use crate::call::{Endpoint, Handler};
+use crate::error::Result;
+use crate::limits::{CHUNK_BYTES_MAX, LOCAL_MESSAGES, RING_LINES};
+use crate::sps::Status;
+use crate::transport::Transport;
+
+/// A transport under test.
+pub(super) trait Ways {
+    type Way: Transport + Send + 'static;
+
+    /// Two connected ends, the controller's first.
+    fn ends() -> (Self::Way, Self::Way);
+
+    /// Ends one end without a word.
+    fn vanish(end: End<Self>) {
+        drop(end);
+    }
+
+    /// The next call has the number after this one, where a transport numbers them.
+    fn number_from(_end: &mut Self::Way, _sequence: u64) {}
+}
+
+pub(super) type End<W> = Endpoint<<W as Ways>::Way>;
+
+fn endpoints<W: Ways + ?Sized>() -> (End<W>, End<W>) {
+    let (ours, theirs) = W::ends();
+    (Endpoint::new(ours), Endpoint::new(theirs))
+}
+
+/// No call comes.
+struct NoCalls;
+
+impl<T: Transport> Handler<T> for NoCalls {
+    fn handle(&self, target: u64, _: &[u8], _: &mut Vec<u8>) -> std::result::Result<(), String> {
+        Err(format!("nobody is called {target}"))
+    }
+}
+
+/// Target 1 echoes, 2 fails, 3 takes half a second; remembers the targets of the calls it ran.
+#[derive(Default)]
+struct Echo(RefCell<Vec<u64>>);
+
+const SLOW: Duration = Duration::from_millis(500);
+
+impl<T: Transport> Handler<T> for Echo {
+    fn handle(
+        &self,
+        target: u64,
+        args: &[u8],
+        result: &mut Vec<u8>,
+    ) -> std::result::Result<(), String> {
+        self.0.borrow_mut().push(target);
+        match target {
+            2 => return Err("no, said two".to_owned()),
+            3 => thread::sleep(SLOW),
+            _ => {}
+        }
+        result.extend_from_slice(args);
+        Ok(())
+    }
+}
+
+fn call<T: Transport>(end: &Endpoint<T>, target: u64, args: &[u8]) -> Result<Vec<u8>> {
+    let mut result = Vec::new();
+    end.call(&NoCalls, None, target, args, &mut result).map(|()| result)
+}
+
+/// Runs `body` against an executor end that echoes; returns the targets that ran.
+fn with_echo<W: Ways + ?Sized>(body: impl FnOnce(&End<W>)) -> Vec<u64>
+where
+    W::Way: Send,
+{
+    let (ours, theirs) = W::ends();
+    let ours = Endpoint::new(ours);
+    let server = thread::spawn(move || {
+        let theirs = Endpoint::new(theirs);
+        let echo = Echo::default();
+        theirs.send_setup(b"setup").expect("sent");
+        theirs.serve(&echo).expect("an orderly end");
+        echo.0.into_inner()
+    });
+    assert_eq!(ours.receive_setup().expect("setup")[..], *b"setup");
+    body(&ours);
+    ours.hang_up(Status(Ok(()))).expect("sent");
+    server.join().expect("no panic")
+}
+
+fn pattern(bytes: usize) -> Vec<u8> {
+    (0..bytes).map(|at| (at * 7 + bytes).to_le_bytes()[0]).collect()
+}
+
+fn results_and_failures_are_told_apart<W: Ways>() {
+    with_echo::<W>(|end| {
+        assert_eq!(call(end, 1, b"text").expect("a result")[..], *b"text");
+        let error = call(end, 2, b"text").expect_err("a failure");
+        assert!(error.is_remote() && !error.is_disconnected(), "{error:?}");
+        assert_eq!(error.to_string(), "no, said two");
+        assert_eq!(call(end, 1, b"text").expect("goes on").len(), 4);
+        assert_eq!((end.counts().calls(), end.counts().round_trips()), (3, 3));
+    });
+}
+
+fn every_size_comes_back_whole<W: Ways>() {
+    let around = |middle: usize| middle - 3..middle + 3;
+    let sizes: Vec<usize> = (0..200)
+        .chain(around(4096))
+        .chain(around(CHUNK_BYTES_MAX))
+        .chain(around(RING_LINES * 64))
+        .chain([1 << 20, 5_000_001])
+        .collect();
+    assert_eq!(sizes.len(), 200 + 3 * 6 + 2);
+    let ran = with_echo::<W>(|end| {
+        for size in &sizes {
+            let payload = pattern(*size);
+            assert!(call(end, 1, &payload).expect("a result") == payload, "{size} bytes");
+        }
+    });
+    assert_eq!(ran.len(), sizes.len());
+}
+
+fn what_is_posted_runs_first_and_its_failure_stops_the_call<W: Ways>() {
+    let ran = with_echo::<W>(|end| {
+        end.post(4, b"ahead").expect("posted");
+        call(end, 1, b"").expect("a result");
+        end.post(4, b"ahead").expect("posted");
+        end.post(2, b"fails").expect("posted");
+        end.post(4, b"not run").expect("posted");
+        let error = call(end, 1, b"not run").expect_err("what went ahead failed");
+        assert!(error.is_remote() && error.to_string().contains("no, said two"), "{error}");
+        call(end, 5, b"").expect("the next call is a new beginning");
+        assert_eq!((end.counts().calls(), end.counts().round_trips()), (7, 3));
+    });
+    assert_eq!(ran, [4, 1, 4, 2, 5]);
+}
+
+fn what_is_posted_keeps_its_order_however_much<W: Ways>() {
+    let mut expected = Vec::new();
+    let ran = with_echo::<W>(|end| {
+        let mut number = 100;
+        for count in [0, 1, LOCAL_MESSAGES - 1, LOCAL_MESSAGES, LOCAL_MESSAGES + 1, 1000, 3000] {
+            for _ in 0..count {
+                number += 1;
+                let bytes = usize::try_from(number * 13 % 300).expect("small");
+                end.post(number, &pattern(bytes)).expect("posted");
+                expected.push(number);
+            }
+            assert_eq!(call(end, 1, &[1; 41]).expect("a result"), [1; 41]);
+            expected.push(1);
+        }
+        end.post(7, &pattern(3 * CHUNK_BYTES_MAX)).expect("posted");
+        expected.push(7);
+    });
+    assert_eq!(ran, expected);
+}
+
+/// Calls back with one less, until nothing is left.
+struct Nest<'a, T>(&'a Endpoint<T>, Cell<u64>);
+
+impl<T: Transport> Handler<T> for Nest<'_, T> {
+    fn handle(
+        &self,
+        left: u64,
+        args: &[u8],
+        result: &mut Vec<u8>,
+    ) -> std::result::Result<(), String> {
+        self.1.set(self.1.get() + 1);
+        if left == 0 {
+            return Err(format!("the bottom, with {} bytes", args.len()));
+        }
+        let longer = [args, &[1; 100]].concat();
+        self.0
+            .call(self, None, left - 1, &longer, result)
+            .map_err(|error| format!("{left} {error}"))
+    }
+}
+
+fn calls_nest_both_ways<W: Ways>() {
+    const DEPTH: u64 = 50;
+    const ROUNDS: u64 = 3;
+    let (ours, theirs) = W::ends();
+    let ours = Endpoint::new(ours);
+    let server = thread::spawn(move || {
+        let theirs = Endpoint::new(theirs);
+        theirs.send_setup(&[]).expect("sent");
+        let nest = Nest(&theirs, Cell::new(0));
+        theirs.serve(&nest).expect("an orderly end");
+        nest.1.get()
+    });
+    ours.receive_setup().expect("setup");
+    let nest = Nest(&ours, Cell::new(0));
+    for _ in 0..ROUNDS {
+        let outcome = ours.call(&nest, None, DEPTH, &[], &mut Vec::new());
+        let message = outcome.expect_err("the bottom fails").to_string();
+        assert!(message.starts_with("50 49 48 ") && message.ends_with("bottom, with 5000 bytes"));
+    }
+    assert!(!ours.is_busy());
+    ours.hang_up(Status(Ok(()))).expect("sent");
+    let theirs = server.join().expect("no panic");
+    assert_eq!((nest.1.get(), theirs), (ROUNDS * DEPTH / 2, ROUNDS * (DEPTH / 2 + 1)));
+}
+
+fn a_call_can_be_given_up_and_finished<W: Ways>() {
+    let ran = with_echo::<W>(|end| {
+        let begun = Instant::now();
+        let until = Some(begun + Duration::from_millis(20));
+        let mut result = Vec::new();
+        let error = end.call(&NoCalls, until, 3, b"late", &mut result).expect_err("no time");
+        assert!(error.is_timeout() && !error.is_disconnected(), "{error}");
+        let waited = begun.elapsed();
+        assert!(waited >= Duration::from_millis(20) && waited < SLOW, "{waited:?}");
+        end.finish(&NoCalls).expect("the late result");
+        assert!(begun.elapsed() >= SLOW && result.is_empty());
+        assert_eq!(call(end, 1, b"next").expect("goes on")[..], *b"next");
+        // In good time, and over at once.
+        let until = Some(Instant::now() + Duration::from_secs(60));
+        end.call(&NoCalls, until, 1, b"quick", &mut result).expect("in time");
+        assert_eq!(result, b"quick");
+    });
+    assert_eq!(ran, [3, 1, 1]);
+}
+
+fn whoever_hangs_up_says_why<W: Ways>() {
+    let (ours, theirs) = endpoints::<W>();
+    theirs.hang_up(Status(Err("out of patience".to_owned()))).expect("sent");
+    let error = ours.receive_setup().expect_err("no setup");
+    assert!(error.is_disconnected() && error.to_string().contains("out of patience"), "{error}");
+
+    let (ours, theirs) = endpoints::<W>();
+    theirs.send_setup(&[]).expect("sent");
+    ours.receive_setup().expect("setup");
+    ours.hang_up(Status(Err("no more work".to_owned()))).expect("sent");
+    let error = theirs.serve(&NoCalls).expect_err("a reason");
+    assert!(error.is_disconnected() && error.to_string().contains("no more work"), "{error}");
+}
+
+/// What an executor does before it vanishes: one step more each time.
+fn some_steps<T: Transport>(end: &Endpoint<T>, steps: usize) {
+    struct Script<'a, T>(&'a Endpoint<T>, usize);
+    impl<T: Transport> Handler<T> for Script<'_, T> {
+        fn handle(&self, _: u64, _: &[u8], _: &mut Vec<u8>) -> std::result::Result<(), String> {
+            if self.1 >= 3 {
+                call(self.0, 9, b"back").map_err(|error| error.to_string())?;
+            }
+            Ok(())
+        }
+    }
+    if steps >= 1 {
+        end.send_setup(b"setup").expect("sent");
+    }
+    if steps >= 2 {
+        let mut message = crate::transport::Incoming::new();
+        end.with_transport(|way| way.receive(None, &mut message)).expect("a call");
+        if steps >= 3 {
+            Script(end, steps).handle(0, &[], &mut Vec::new()).expect("called back");
+        }
+        if steps >= 4 {
+            let kind = crate::wire::Kind::Result;
+            end.with_transport(|way| way.send(kind, 0, b"result")).expect("sent");
+        }
+    }
+}
+
+fn a_peer_that_vanishes_ends_every_wait<W: Ways>()
+where
+    W::Way: Send,
+{
+    for steps in 0..=4 {
+        let (ours, theirs) = W::ends();
+        let ours = Endpoint::new(ours);
+        let server: JoinHandle<()> = thread::spawn(move || {
+            let theirs = Endpoint::new(theirs);
+            some_steps(&theirs, steps);
+            // Now and then the other end is asleep already.
+            thread::sleep(Duration::from_millis(2 * (steps as u64 % 2)));
+            W::vanish(theirs);
+        });
+        let echo = Echo::default();
+        let mut done = 0;
+        let mut outcome = ours.receive_setup().map(drop);
+        while outcome.is_ok() {
+            done += 1;
+            assert!(done < 10, "the peer has vanished");
+            outcome = ours.call(&echo, None, 1, b"text", &mut Vec::new());
+        }
+        let error = outcome.expect_err("checked above");
+        assert!(error.is_disconnected() && !error.is_violation(), "{steps}: {error:?}");
+        let expected = [0, 1, 1, 1, 2][steps];
+        assert_eq!((done, echo.0.borrow().len()), (expected, usize::from(steps >= 3)), "{steps}");
+        // Once gone, gone.
+        assert!(call(&ours, 1, &[]).expect_err("gone").is_disconnected());
+        server.join().expect("no panic");
+    }
+    // The other way round: an executor that waits for its next call.
+    let (ours, theirs) = W::ends();
+    let (sender, served) = mpsc::channel();
+    let server = thread::spawn(move || {
+        let theirs = Endpoint::new(theirs);
+        theirs.send_setup(&[]).expect("sent");
+        sender.send(theirs.serve(&Echo::default())).expect("somebody listens");
+    });
+    let ours = Endpoint::new(ours);
+    ours.receive_setup().expect("setup");
+    call(&ours, 1, &[]).expect("a result");
+    W::vanish(ours);
+    // A stream that ends between two frames is an orderly end; shared memory has no such thing.
+    let ended = served.recv_timeout(Duration::from_secs(60)).expect("the wait is over");
+    assert!(ended.map_or_else(|error| error.is_disconnected(), |()| true));
+    server.join().expect("no panic");
+}
+
+fn numbers_go_round<W: Ways>() {
+    let (mut ours, mut theirs) = W::ends();
+    W::number_from(&mut ours, u64::MAX - 60);
+    W::number_from(&mut theirs, u64::MAX - 10);
+    let ours = Endpoint::new(ours);
+    let server = thread::spawn(move || {
+        let theirs = Endpoint::new(theirs);
+        theirs.send_setup(&[]).expect("sent");
+        theirs.serve(&Nest(&theirs, Cell::new(0))).expect("an orderly end");
+    });
+    ours.receive_setup().expect("setup");
+    let nest = Nest(&ours, Cell::new(0));
+    for depth in [1, 2, 3, 40, 41, 40, 7] {
+        let outcome = ours.call(&nest, None, depth, &[], &mut Vec::new());
+        assert!(outcome.expect_err("the bottom fails").is_remote());
+    }
+    ours.hang_up(Status(Ok(()))).expect("sent");
+    server.join().expect("no panic");
+}
+
+macro_rules! suite {
+    ($($module:ident: $way:ty;)*) => {$(
+        mod $module {
+            use super::*;
+
+            suite!(@tests $way:
+                results_and_failures_are_told_apart,
+                every_size_comes_back_whole,
+                what_is_posted_runs_first_and_its_failure_stops_the_call,
+                what_is_posted_keeps_its_order_however_much,
+                calls_nest_both_ways,
+                a_call_can_be_given_up_and_finished,
+                whoever_hangs_up_says_why,
+                a_peer_that_vanishes_ends_every_wait,
+            );
+        }
+    )*};
+    (@tests $way:ty: $($test:ident,)*) => {$(
+        #[test]
+        fn $test() {
+            super::$test::<$way>();
+        }
+    )*};
+}
+
+suite! {
+    lane: SharedMemory;
+    local: InProcess;
+    pipes: Pipes;
+    unix_socket: UnixSocket;
+    tcp: Tcp;
+}
+
+#[test]
+fn numbers_go_round_over_streams() {
+    numbers_go_round::<Pipes>();
+    numbers_go_round::<UnixSocket>();
+    numbers_go_round::<Tcp>();
+}

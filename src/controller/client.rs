@@ -1,0 +1,158 @@
+//! The controller's end of a connection: calls by address, and handlers for what is called back.
+
+use std::cell::{Cell, RefCell};
+use std::collections::HashMap;
+use std::fmt;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::rc::Rc;
+use std::time::{Duration, Instant};
+
+use crate::ExecutorAddr;
+use crate::call::contract::{ConnectionSetup, SESSION_INSTANCE};
+use crate::call::{Endpoint, Handler};
+use crate::error::{Error, Result};
+use crate::sps::{self, Status};
+use crate::transport::Connection;
+
+/// Calls an executor at the other end of a [`Connection`]: one of this library, or LLVM's. One thread owns it; its calls nest.
+///
+/// Nothing here links: for that, a [`Controller`](super::Controller) shares memory with its executor. What an executor offers
+/// is called by name, functions that take bytes and return bytes in the format of [`crate::sps`].
+pub struct Client {
+    end: Endpoint<Connection>,
+    triple: String,
+    symbols: HashMap<String, ExecutorAddr>,
+    handlers: RefCell<HashMap<u64, Rc<Function>>>,
+    /// Calls were given up whose answers are still to come.
+    late: Cell<bool>,
+    is_over: Cell<bool>,
+}
+
+type Function = dyn Fn(&Client, &[u8], &mut Vec<u8>) -> std::result::Result<(), String>;
+
+impl Client {
+    /// Waits for the executor to say what it is and offers.
+    ///
+    /// # Errors
+    ///
+    /// When it says anything else, or the connection ends.
+    pub fn connect(connection: Connection) -> Result<Self> {
+        let end = Endpoint::new(connection);
+        let setup = end.receive_setup()?;
+        let (triple, _, _, symbols) = sps::from_bytes::<ConnectionSetup>(&setup)
+            .map_err(|error| error.during("reading the executor's setup"))?;
+        let symbols: HashMap<_, _> = symbols.into_iter().collect();
+        if symbols.contains_key(SESSION_INSTANCE) {
+            end.with_transport(Connection::meet_ours);
+        }
+        let handlers = RefCell::default();
+        let (late, is_over) = (Cell::new(false), Cell::new(false));
+        Ok(Self { end, triple, symbols, handlers, late, is_over })
+    }
+
+    /// The target triple that the executor's code has to be made for.
+    #[must_use]
+    pub fn triple(&self) -> &str {
+        &self.triple
+    }
+
+    /// The address that the executor offers under a name.
+    #[must_use]
+    pub fn symbol(&self, name: &str) -> Option<ExecutorAddr> {
+        self.symbols.get(name).copied()
+    }
+
+    /// From now on `function` runs when the executor calls `tag`, on the thread that waits for a call of this client. It
+    /// may call the executor in turn. A panic in it is an error of the call.
+    pub fn register_handler(
+        &self,
+        tag: u64,
+        function: impl Fn(&Client, &[u8], &mut Vec<u8>) -> std::result::Result<(), String> + 'static,
+    ) {
+        self.handlers.borrow_mut().insert(tag, Rc::new(function));
+    }
+
+    /// Calls a wrapper function and waits for its result.
+    ///
+    /// # Errors
+    ///
+    /// What the function failed with (then `is_remote`; an end that knows only LLVM's opcodes cannot say so, and its
+    /// result is empty), or why the connection is over.
+    pub fn call(&self, function: ExecutorAddr, args: &[u8]) -> Result<Vec<u8>> {
+        self.call_until(None, function, args)
+    }
+
+    /// The same, for at most `timeout`. A call that is given up still runs, and what is called next waits for its end.
+    ///
+    /// # Errors
+    ///
+    /// As [`Client::call`]; `is_timeout` when the time was up. A handler cannot set a time: its caller waits for it.
+    pub fn call_timeout(
+        &self,
+        function: ExecutorAddr,
+        args: &[u8],
+        timeout: Duration,
+    ) -> Result<Vec<u8>> {
+        if self.end.is_busy() {
+            return Err(Error::invalid("a call inside of another one cannot be given up"));
+        }
+        self.call_until(Instant::now().checked_add(timeout), function, args)
+    }
+
+    fn call_until(
+        &self,
+        until: Option<Instant>,
+        function: ExecutorAddr,
+        args: &[u8],
+    ) -> Result<Vec<u8>> {
+        if self.late.get() {
+            match self.end.finish(self) {
+                Err(error) if !error.is_remote() => return Err(error),
+                _ => self.late.set(false),
+            }
+        }
+        let mut result = Vec::new();
+        let outcome = self.end.call(self, until, function.get(), args, &mut result);
+        match &outcome {
+            Err(error) if error.is_timeout() => self.late.set(true),
+            Err(error) if error.is_disconnected() => self.is_over.set(true),
+            _ => {}
+        }
+        outcome.map(|()| result)
+    }
+}
+
+impl Handler<Connection> for Client {
+    fn handle(
+        &self,
+        tag: u64,
+        args: &[u8],
+        result: &mut Vec<u8>,
+    ) -> std::result::Result<(), String> {
+        let handler = self.handlers.borrow().get(&tag).cloned();
+        let handler = handler.ok_or_else(|| format!("no handler has tag {tag:#x}"))?;
+        catch_unwind(AssertUnwindSafe(|| handler(self, args, result)))
+            .unwrap_or_else(|_| Err(format!("the handler with tag {tag:#x} panicked")))
+    }
+}
+
+impl Drop for Client {
+    /// Ends the connection.
+    fn drop(&mut self) {
+        if !self.late.get() && !self.is_over.get() {
+            // It may be over already.
+            let _ = self.end.hang_up(Status(Ok(())));
+        }
+    }
+}
+
+impl fmt::Debug for Client {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { end, triple, symbols, .. } = self;
+        f.debug_struct("Client")
+            .field("end", end)
+            .field("triple", triple)
+            .field("symbols", &symbols.len())
+            .finish_non_exhaustive()
+    }
+}

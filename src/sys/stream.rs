@@ -1,0 +1,145 @@
+//! Byte streams: pipes, sockets and whatever else can be read and written in order.
+//!
+//! Invariant: a peer that is gone is an error, never a signal.
+
+use std::io::{ErrorKind, IoSlice, Read};
+use std::os::fd::{AsFd, AsRawFd, OwnedFd};
+use std::time::Instant;
+
+use nix::errno::Errno;
+use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
+use nix::sys::socket::{MsgFlags, sendmsg};
+use nix::sys::stat::{SFlag, fstat};
+
+use crate::error::{Error, Result};
+
+/// The reading end of a stream.
+#[derive(Debug)]
+pub(crate) struct Reader(std::fs::File);
+
+/// The writing end of a stream.
+#[derive(Debug)]
+pub(crate) struct Writer {
+    file: std::fs::File,
+    is_socket: bool,
+}
+
+impl Reader {
+    pub(crate) fn new(file: OwnedFd) -> Self {
+        Self(file.into())
+    }
+
+    /// Waits for bytes and reads what there is, as much as fits; 0 when nothing more will come, `None` when nothing has
+    /// come by `until`.
+    ///
+    /// # Errors
+    ///
+    /// When the peer or the connection to it is gone.
+    pub(crate) fn read(
+        &mut self,
+        into: &mut [u8],
+        until: Option<Instant>,
+    ) -> Result<Option<usize>> {
+        let mut is_ready = until.is_none();
+        loop {
+            if !is_ready && !wait(&self.0, PollFlags::POLLIN, until)? {
+                return Ok(None);
+            }
+            match self.0.read(into) {
+                Ok(bytes) => return Ok(Some(bytes)),
+                Err(error) if error.kind() == ErrorKind::Interrupted => {}
+                Err(error) if error.kind() == ErrorKind::WouldBlock => is_ready = false,
+                Err(error) => return Err(gone("reading", &error)),
+            }
+        }
+    }
+}
+
+impl Writer {
+    /// # Errors
+    ///
+    /// When the descriptor cannot be looked at.
+    pub(crate) fn new(file: OwnedFd) -> Result<Self> {
+        let status = fstat(&file).map_err(|errno| Error::os("looking at a stream", errno))?;
+        let kind = SFlag::from_bits_truncate(status.st_mode) & SFlag::S_IFMT;
+        Ok(Self { file: file.into(), is_socket: kind == SFlag::S_IFSOCK })
+    }
+
+    /// Writes the parts one after the other, all of them, waiting for room.
+    ///
+    /// # Errors
+    ///
+    /// When the peer or the connection to it is gone.
+    pub(crate) fn write(&mut self, parts: &[&[u8]]) -> Result<()> {
+        let mut slices: Vec<_> = parts.iter().map(|part| IoSlice::new(part)).collect();
+        let mut rest = &mut slices[..];
+        // Drops empty parts.
+        IoSlice::advance_slices(&mut rest, 0);
+        while !rest.is_empty() {
+            let written = if self.is_socket {
+                let flags = MsgFlags::MSG_NOSIGNAL;
+                sendmsg::<()>(self.file.as_raw_fd(), rest, &[], flags, None)
+            } else {
+                without_sigpipe(|| nix::sys::uio::writev(&self.file, rest))
+            };
+            match written {
+                Ok(bytes) => IoSlice::advance_slices(&mut rest, bytes),
+                Err(Errno::EINTR) => {}
+                Err(Errno::EAGAIN) => {
+                    wait(&self.file, PollFlags::POLLOUT, None)?;
+                }
+                Err(errno) => return Err(gone("writing", &errno.into())),
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Waits until a file is ready, or broken; false when it is not by `until`.
+fn wait(file: impl AsFd, what: PollFlags, until: Option<Instant>) -> Result<bool> {
+    loop {
+        let left = until.map(|until| until.saturating_duration_since(Instant::now()));
+        // Rounded up: a wait that ends early would only be repeated.
+        let left = left.map_or(PollTimeout::NONE, |left| {
+            let ms = left.as_nanos().div_ceil(1_000_000);
+            i32::try_from(ms).ok().and_then(|ms| ms.try_into().ok()).unwrap_or(PollTimeout::MAX)
+        });
+        let mut fds = [PollFd::new(file.as_fd(), what)];
+        match poll(&mut fds, left) {
+            Err(Errno::EINTR) => {}
+            Err(errno) => return Err(Error::os("waiting for a stream", errno)),
+            Ok(0) if until.is_none_or(|until| Instant::now() < until) => {}
+            Ok(ready) => return Ok(ready > 0),
+        }
+    }
+}
+
+/// Runs a write to what may be a pipe that nobody reads, and takes back the signal that comes of it. Other signals of this kind
+/// that wait already stay.
+fn without_sigpipe<R>(write: impl FnOnce() -> nix::Result<R>) -> nix::Result<R> {
+    use nix::sys::signal::{SigSet, SigmaskHow, Signal};
+    let pipe = SigSet::from(Signal::SIGPIPE);
+    let before = pipe.thread_swap_mask(SigmaskHow::SIG_BLOCK)?;
+    let waited = is_pending();
+    let written = write();
+    if matches!(written, Err(Errno::EPIPE)) && !waited && is_pending() {
+        // One is pending, so this returns at once.
+        let _ = pipe.wait();
+    }
+    before.thread_set_mask()?;
+    written
+}
+
+fn is_pending() -> bool {
+    let mut set = std::mem::MaybeUninit::<libc::sigset_t>::zeroed();
+    // SAFETY: the set is a live variable that the call fills.
+    if unsafe { libc::sigpending(set.as_mut_ptr()) } != 0 {
+        return false;
+    }
+    // SAFETY: the call has filled the set.
+    unsafe { libc::sigismember(set.as_ptr(), libc::SIGPIPE) == 1 }
+}
+
+fn gone(what: &str, error: &std::io::Error) -> Error {
+    Error::disconnected(format!("{what} a stream: {error}"))
+}

@@ -1,0 +1,98 @@
+//! A connection: what a controller and an executor talk over that were not started together.
+
+use std::os::fd::OwnedFd;
+use std::time::Instant;
+
+use super::message::Incoming;
+use super::{Local, Stream, Transport};
+use crate::error::{Error, Result};
+use crate::wire::Kind;
+
+/// One end of a connection between a controller ([`Client`](crate::controller::Client)) and an executor
+/// ([`serve`](crate::executor::serve)). Whoever serves speaks first.
+#[derive(Debug)]
+pub struct Connection(Way);
+
+#[derive(Debug)]
+enum Way {
+    Local(Local),
+    Stream(Stream),
+}
+
+impl Connection {
+    /// Two connected ends inside this process.
+    #[must_use]
+    pub fn local() -> (Self, Self) {
+        let (one, other) = Local::pair();
+        (Self(Way::Local(one)), Self(Way::Local(other)))
+    }
+
+    /// A connection whose bytes are read from `reader` and written to `writer`, two pipes for example. They are frames of
+    /// LLVM's `SimpleRemoteEPC`; the other end may be an LLVM controller or executor.
+    ///
+    /// # Errors
+    ///
+    /// When a descriptor is of no use.
+    pub fn stream(reader: impl Into<OwnedFd>, writer: impl Into<OwnedFd>) -> Result<Self> {
+        Ok(Self(Way::Stream(Stream::new(reader.into(), writer.into())?)))
+    }
+
+    /// The same over one connected socket. For TCP, switch `nodelay` on before.
+    ///
+    /// # Errors
+    ///
+    /// When descriptors run out.
+    pub fn socket(socket: impl Into<OwnedFd>) -> Result<Self> {
+        let reader = socket.into();
+        let writer = reader
+            .try_clone()
+            .map_err(|error| Error::os("doubling a socket's descriptor", error))?;
+        Self::stream(reader, writer)
+    }
+
+    /// The other end is this library as well.
+    pub(crate) fn meet_ours(&mut self) {
+        if let Way::Stream(stream) = &mut self.0 {
+            stream.meet_ours();
+        }
+    }
+
+    /// The next call has the number after this one, where calls are numbered.
+    #[cfg(test)]
+    pub(crate) fn number_from(&mut self, sequence: u64) {
+        if let Way::Stream(stream) = &mut self.0 {
+            stream.number_from(sequence);
+        }
+    }
+}
+
+macro_rules! either {
+    ($connection:ident, $way:ident => $work:expr) => {
+        match &mut $connection.0 {
+            Way::Local($way) => $work,
+            Way::Stream($way) => $work,
+        }
+    };
+}
+
+impl Transport for Connection {
+    fn send(&mut self, kind: Kind, target: u64, payload: &[u8]) -> Result<()> {
+        either!(self, way => way.send(kind, target, payload))
+    }
+
+    fn post(&mut self, kind: Kind, sequence: u64, target: u64, payload: &[u8]) -> Result<()> {
+        either!(self, way => way.post(kind, sequence, target, payload))
+    }
+
+    fn receive(&mut self, until: Option<Instant>, message: &mut Incoming) -> Result<bool> {
+        either!(self, way => way.receive(until, message))
+    }
+
+    fn settle(&mut self, sequence: u64) {
+        either!(self, way => way.settle(sequence));
+    }
+
+    fn code_written(&mut self) {
+        either!(self, way => way.code_written());
+    }
+}

@@ -1,0 +1,186 @@
+//! Two ends in one process: a ring of messages each way.
+//!
+//! Whoever waits polls first and then parks its thread. No wake is lost: the sleeper swaps its bell's word to say that it
+//! sleeps and looks at the ring once more; the other side changes the ring and then swaps the word back. One of
+//! the two swaps comes second, and who makes it sees what the first one did before its own.
+//!
+//! Invariant: a message is owned by one side at a time; its bytes are moved, never shared.
+
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread::{self, Thread};
+use std::time::{Duration, Instant};
+
+use rtrb::{Consumer, Producer, RingBuffer};
+
+use super::Transport;
+use super::message::Incoming;
+use crate::error::{Error, Result};
+use crate::limits::{LOCAL_MESSAGES, PAYLOAD_BYTES_MAX, SPIN_NS};
+use crate::sync::{AtomicBool, Ordering};
+use crate::wire::Kind;
+
+/// Polls between two looks at the clock.
+const POLLS_PER_LOOK: u32 = 64;
+
+/// One end.
+#[derive(Debug)]
+pub(crate) struct Local {
+    outbound: Producer<Message>,
+    inbound: Consumer<Message>,
+    /// What wakes this end, and the other one.
+    own: Arc<Bell>,
+    peer: Arc<Bell>,
+}
+
+#[derive(Debug)]
+struct Message {
+    kind: Kind,
+    target: u64,
+    posted: Option<u64>,
+    payload: Vec<u8>,
+}
+
+/// Where an end sleeps.
+#[derive(Debug, Default)]
+struct Bell {
+    sleeps: AtomicBool,
+    sleeper: Mutex<Option<Thread>>,
+    /// The end is gone.
+    is_gone: AtomicBool,
+}
+
+impl Local {
+    /// Two connected ends.
+    pub(crate) fn pair() -> (Self, Self) {
+        let (to_left, from_right) = RingBuffer::new(LOCAL_MESSAGES);
+        let (to_right, from_left) = RingBuffer::new(LOCAL_MESSAGES);
+        let [left, right] = [(); 2].map(|()| Arc::new(Bell::default()));
+        let end = |outbound, inbound, own: &Arc<Bell>, peer: &Arc<Bell>| Self {
+            outbound,
+            inbound,
+            own: Arc::clone(own),
+            peer: Arc::clone(peer),
+        };
+        let ours = end(to_right, from_right, &left, &right);
+        (ours, end(to_left, from_left, &right, &left))
+    }
+
+    fn push(&mut self, kind: Kind, target: u64, posted: Option<u64>, payload: &[u8]) -> Result<()> {
+        if payload.len() as u64 > PAYLOAD_BYTES_MAX {
+            return Err(Error::exhausted(format!(
+                "a payload of {} bytes; at most {PAYLOAD_BYTES_MAX} travel in one call",
+                payload.len()
+            )));
+        }
+        let message = Message { kind, target, posted, payload: payload.to_vec() };
+        let Self { outbound, own, peer, .. } = self;
+        own.wait(None, || {
+            let is_gone = peer.is_gone.load(Ordering::Acquire);
+            (is_gone || !outbound.is_full()).then_some(())
+        });
+        if peer.is_gone.load(Ordering::Acquire) {
+            return Err(gone());
+        }
+        // There is room, and nobody else fills it.
+        outbound.push(message).map_err(|_| Error::exhausted("a ring without room"))?;
+        peer.ring();
+        Ok(())
+    }
+}
+
+impl Transport for Local {
+    fn send(&mut self, kind: Kind, target: u64, payload: &[u8]) -> Result<()> {
+        self.push(kind, target, None, payload)
+    }
+
+    fn post(&mut self, kind: Kind, sequence: u64, target: u64, payload: &[u8]) -> Result<()> {
+        self.push(kind, target, Some(sequence), payload)
+    }
+
+    fn receive(&mut self, until: Option<Instant>, into: &mut Incoming) -> Result<bool> {
+        let Self { inbound, own, peer, .. } = self;
+        let came = own.wait(until, || {
+            // In this order: what was sent before the end is received.
+            let is_gone = peer.is_gone.load(Ordering::Acquire);
+            match inbound.pop() {
+                Ok(message) => Some(Some(message)),
+                Err(_) => is_gone.then_some(None),
+            }
+        });
+        match came {
+            None => Ok(false),
+            Some(None) => Err(gone()),
+            Some(Some(Message { kind, target, posted, payload })) => {
+                // The peer may wait for room.
+                self.peer.ring();
+                into.set(kind, target, posted, payload);
+                Ok(true)
+            }
+        }
+    }
+
+    /// Nothing: both ends are of one thread each.
+    fn settle(&mut self, _sequence: u64) {}
+
+    /// Nothing: a process sees its own writes.
+    fn code_written(&mut self) {}
+}
+
+impl Drop for Local {
+    fn drop(&mut self) {
+        self.own.is_gone.store(true, Ordering::Release);
+        self.peer.ring();
+    }
+}
+
+impl Bell {
+    /// Polls `look` until it finds something, then sleeps between looks; `None` when it has found nothing by `until`.
+    fn wait<T>(&self, until: Option<Instant>, mut look: impl FnMut() -> Option<T>) -> Option<T> {
+        let mut deadline = None;
+        loop {
+            for _ in 0..POLLS_PER_LOOK {
+                if let Some(found) = look() {
+                    return Some(found);
+                }
+                std::hint::spin_loop();
+            }
+            let now = Instant::now();
+            if now >= *deadline.get_or_insert(now + Duration::from_nanos(SPIN_NS)) {
+                return self.sleep(until, look);
+            }
+        }
+    }
+
+    #[cold]
+    fn sleep<T>(&self, until: Option<Instant>, mut look: impl FnMut() -> Option<T>) -> Option<T> {
+        *self.sleeper.lock().unwrap_or_else(PoisonError::into_inner) = Some(thread::current());
+        loop {
+            // [BELL] Acquire: pairs with the swap in `ring`; release, for the thread to wake.
+            self.sleeps.swap(true, Ordering::AcqRel);
+            let found = look();
+            let left = until.map(|until| until.saturating_duration_since(Instant::now()));
+            if found.is_some() || left.is_some_and(|left| left.is_zero()) {
+                self.sleeps.swap(false, Ordering::AcqRel);
+                return found;
+            }
+            match left {
+                Some(left) => thread::park_timeout(left),
+                None => thread::park(),
+            }
+        }
+    }
+
+    /// Wakes the end that sleeps here, if it does.
+    #[inline]
+    fn ring(&self) {
+        // [BELL] Release: who swaps after this sees what changed; acquire, for the thread to wake.
+        if self.sleeps.swap(false, Ordering::AcqRel) {
+            let sleeper = self.sleeper.lock().unwrap_or_else(PoisonError::into_inner);
+            sleeper.iter().for_each(Thread::unpark);
+        }
+    }
+}
+
+fn gone() -> Error {
+    Error::disconnected("the other end of the local connection is gone")
+}

@@ -1,0 +1,307 @@
+//! A byte stream: frames of LLVM's `SimpleRemoteEPC` over a pair of pipes, a Unix socket or TCP.
+//!
+//! The peer may be an LLVM controller or executor, which knows four opcodes ([`Opcode`]): it has no word for an
+//! out-of-band failure, which it gets as an empty result, as from LLVM's own executor, and none for a posted call,
+//! which cannot be sent to it. Two ends of ours use opcodes of their own for both: the one that learns what the other is
+//! ([`Stream::meet_ours`]) says hello in front of its next frame, and from then on both do.
+//!
+//! Every call has its sender's number. An end knows the numbers of the calls it has to answer, innermost last, and of
+//! those it waits for. LLVM runs calls concurrently, so an answer may come before that of a call made inside of it: it
+//! is kept until it is its turn.
+//!
+//! Invariant: a frame is judged by its header before memory is taken for it, and memory is taken as its bytes arrive.
+
+use std::os::fd::OwnedFd;
+use std::time::Instant;
+
+use super::Transport;
+use super::message::Incoming;
+use crate::error::{Error, Result};
+use crate::limits::PAYLOAD_BYTES_MAX;
+use crate::sys::stream::{Reader, Writer};
+use crate::wire::Kind;
+use crate::wire::frame::{HEADER_BYTES, Header, OWN_VERSION, Opcode};
+
+/// Bytes that are read at once.
+const READ_BYTES: usize = 64 << 10;
+
+/// What is known of the other end.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Peer {
+    /// It may be LLVM's.
+    Unknown,
+    /// It understands our opcodes.
+    Ours,
+}
+
+/// One end of a stream.
+#[derive(Debug)]
+pub(crate) struct Stream {
+    reader: Reader,
+    writer: Writer,
+    peer: Peer,
+    said_hello: bool,
+    heard_hello: bool,
+    /// Bytes that were read and belong to later frames: those from `start` to `end`.
+    buffer: Box<[u8]>,
+    start: usize,
+    end: usize,
+    /// The frame that is arriving.
+    header: Option<Header>,
+    payload: Vec<u8>,
+    /// The number of the last call made.
+    sequence: u64,
+    /// Numbers of calls made and not answered, innermost last.
+    made: Vec<u64>,
+    /// Numbers of calls to answer, innermost last.
+    taken: Vec<u64>,
+    /// Answers that came before it was their turn.
+    early: Vec<(Header, Vec<u8>)>,
+}
+
+impl Stream {
+    /// One end of a stream that is read from `reader` and written to `writer`, which may be one socket twice.
+    ///
+    /// # Errors
+    ///
+    /// When a descriptor is of no use.
+    pub(crate) fn new(reader: OwnedFd, writer: OwnedFd) -> Result<Self> {
+        Ok(Self {
+            reader: Reader::new(reader),
+            writer: Writer::new(writer)?,
+            peer: Peer::Unknown,
+            said_hello: false,
+            heard_hello: false,
+            buffer: vec![0; READ_BYTES].into(),
+            start: 0,
+            end: 0,
+            header: None,
+            payload: Vec::new(),
+            sequence: 0,
+            made: Vec::new(),
+            taken: Vec::new(),
+            early: Vec::new(),
+        })
+    }
+
+    /// The other end is one of ours.
+    pub(crate) fn meet_ours(&mut self) {
+        self.peer = Peer::Ours;
+    }
+
+    /// The next call has the number after this one.
+    #[cfg(test)]
+    pub(crate) fn number_from(&mut self, sequence: u64) {
+        self.sequence = sequence;
+    }
+
+    fn write(&mut self, opcode: Opcode, sequence: u64, tag: u64, payload: &[u8]) -> Result<()> {
+        if payload.len() as u64 > PAYLOAD_BYTES_MAX {
+            return Err(Error::exhausted(format!(
+                "a payload of {} bytes; at most {PAYLOAD_BYTES_MAX} travel in one call",
+                payload.len()
+            )));
+        }
+        let header = Header { opcode, sequence, tag, payload_bytes: payload.len() }.encode();
+        if self.peer == Peer::Ours && !self.said_hello {
+            self.said_hello = true;
+            let opcode = Opcode::Hello;
+            let hello = Header { opcode, sequence: 0, tag: OWN_VERSION, payload_bytes: 0 };
+            return self.writer.write(&[&hello.encode(), &header, payload]);
+        }
+        self.writer.write(&[&header, payload])
+    }
+
+    /// Answers the innermost call.
+    fn answer(&mut self, opcode: Opcode, payload: &[u8]) -> Result<()> {
+        let sequence = self.taken.last().copied();
+        let sequence = sequence
+            .ok_or_else(|| Error::invalid(format!("{opcode:?} where no call is to be answered")))?;
+        self.write(opcode, sequence, 0, payload)?;
+        self.taken.pop();
+        Ok(())
+    }
+
+    /// Reads until a frame is whole and moves its payload to `self.payload`; `None` when it is not by `until`.
+    fn frame(&mut self, until: Option<Instant>) -> Result<Option<Frame>> {
+        loop {
+            if self.header.is_none() && self.end - self.start >= HEADER_BYTES {
+                let bytes = self.buffer[self.start..].first_chunk();
+                let header = bytes.map(Header::decode).transpose()?;
+                self.start += HEADER_BYTES;
+                self.header = header;
+                self.payload = Vec::new();
+            }
+            if let Some(header) = self.header {
+                let wanted = header.payload_bytes - self.payload.len();
+                let bytes = wanted.min(self.end - self.start);
+                self.payload.extend_from_slice(&self.buffer[self.start..self.start + bytes]);
+                self.start += bytes;
+                if bytes == wanted {
+                    self.header = None;
+                    return Ok(Some(Frame::Whole(header)));
+                }
+            }
+            // What is left is less than a header.
+            self.buffer.copy_within(self.start..self.end, 0);
+            (self.start, self.end) = (0, self.end - self.start);
+            match self.reader.read(&mut self.buffer[self.end..], until)? {
+                None => return Ok(None),
+                Some(0) => return self.ended().map(Some),
+                Some(bytes) => self.end += bytes,
+            }
+        }
+    }
+
+    /// What the end of the stream is: an orderly one only between two frames.
+    fn ended(&self) -> Result<Frame> {
+        match self.header {
+            None if self.end == self.start => Ok(Frame::End),
+            None => Err(Error::disconnected(format!(
+                "the stream ended after {} of a header's {HEADER_BYTES} bytes",
+                self.end - self.start
+            ))),
+            Some(header) => Err(Error::disconnected(format!(
+                "the stream ended after {} of {} bytes of {:?} {}",
+                self.payload.len(),
+                header.payload_bytes,
+                header.opcode,
+                header.sequence
+            ))),
+        }
+    }
+
+    /// The innermost call's answer, if it came early.
+    fn take_early(&mut self) -> Option<(Header, Vec<u8>)> {
+        let innermost = self.made.last()?;
+        let at = self.early.iter().position(|(header, _)| header.sequence == *innermost)?;
+        Some(self.early.swap_remove(at))
+    }
+
+    /// Sorts an answer in: true when it is that of the innermost call, otherwise it is kept.
+    fn is_innermost(&mut self, header: Header) -> Result<bool> {
+        let Header { opcode, sequence, .. } = header;
+        if self.made.last() == Some(&sequence) {
+            return Ok(true);
+        }
+        let is_early = self.early.iter().any(|(early, _)| early.sequence == sequence);
+        if is_early || !self.made.contains(&sequence) {
+            return Err(Error::violation(format!(
+                "{opcode:?} {sequence}, and the calls that wait are {:?}",
+                self.made
+            )));
+        }
+        let kept: usize = self.early.iter().map(|(_, payload)| payload.len()).sum();
+        let kept = kept + self.payload.len();
+        if kept as u64 > PAYLOAD_BYTES_MAX {
+            return Err(Error::violation(format!(
+                "{kept} bytes of answers came before their turn, at most {PAYLOAD_BYTES_MAX} may"
+            )));
+        }
+        self.early.push((header, std::mem::take(&mut self.payload)));
+        Ok(false)
+    }
+
+    /// The answer of the innermost call as a message.
+    fn deliver(&mut self, header: Header, payload: Vec<u8>, message: &mut Incoming) {
+        self.made.pop();
+        let kind = if header.opcode == Opcode::Failure { Kind::Failure } else { Kind::Result };
+        message.set(kind, 0, None, payload);
+    }
+}
+
+/// What comes out of a stream.
+enum Frame {
+    Whole(Header),
+    End,
+}
+
+impl Transport for Stream {
+    fn send(&mut self, kind: Kind, target: u64, payload: &[u8]) -> Result<()> {
+        match kind {
+            Kind::Call => {
+                let sequence = self.sequence.wrapping_add(1).max(1);
+                self.write(Opcode::Call, sequence, target, payload)?;
+                self.sequence = sequence;
+                self.made.push(sequence);
+                Ok(())
+            }
+            Kind::Result => self.answer(Opcode::Result, payload),
+            Kind::Failure => match self.peer {
+                Peer::Ours => self.answer(Opcode::Failure, payload),
+                Peer::Unknown => self.answer(Opcode::Result, &[]),
+            },
+            Kind::Setup => self.write(Opcode::Setup, 0, 0, payload),
+            Kind::Hangup => self.write(Opcode::Hangup, 0, 0, payload),
+            Kind::Part | Kind::Continue => {
+                Err(Error::invalid(format!("{kind:?} has no place in a stream")))
+            }
+        }
+    }
+
+    fn post(&mut self, kind: Kind, sequence: u64, target: u64, payload: &[u8]) -> Result<()> {
+        if kind != Kind::Call || self.peer != Peer::Ours {
+            return Err(Error::invalid(format!(
+                "{kind:?} {sequence} cannot be posted to {:?} peer",
+                self.peer
+            )));
+        }
+        self.write(Opcode::Posted, sequence, target, payload)
+    }
+
+    fn receive(&mut self, until: Option<Instant>, message: &mut Incoming) -> Result<bool> {
+        if let Some((header, payload)) = self.take_early() {
+            self.deliver(header, payload, message);
+            return Ok(true);
+        }
+        loop {
+            let header = match self.frame(until)? {
+                None => return Ok(false),
+                Some(Frame::Whole(header)) => header,
+                Some(Frame::End) => {
+                    // As LLVM ends a session. An empty list of reasons: an orderly end.
+                    message.set(Kind::Hangup, 0, None, vec![0]);
+                    return Ok(true);
+                }
+            };
+            match header.opcode {
+                Opcode::Result | Opcode::Failure if !self.is_innermost(header)? => continue,
+                Opcode::Hello if self.heard_hello || header.tag != OWN_VERSION => {
+                    return Err(Error::violation(format!(
+                        "a hello of version {:#x}, heard before: {}",
+                        header.tag, self.heard_hello
+                    )));
+                }
+                Opcode::Hello => {
+                    (self.peer, self.said_hello, self.heard_hello) = (Peer::Ours, true, true);
+                    continue;
+                }
+                _ => {}
+            }
+            let mut payload = std::mem::take(&mut self.payload);
+            let tag = header.tag;
+            match header.opcode {
+                Opcode::Result | Opcode::Failure => self.deliver(header, payload, message),
+                Opcode::Posted => message.set(Kind::Call, tag, Some(header.sequence), payload),
+                Opcode::Call => {
+                    self.taken.push(header.sequence);
+                    message.set(Kind::Call, tag, None, payload);
+                }
+                Opcode::Hangup => {
+                    if payload.is_empty() {
+                        payload.push(0);
+                    }
+                    message.set(Kind::Hangup, 0, None, payload);
+                }
+                Opcode::Setup | Opcode::Hello => message.set(Kind::Setup, 0, None, payload),
+            }
+            return Ok(true);
+        }
+    }
+
+    /// Nothing: a stream is alone in its session.
+    fn settle(&mut self, _sequence: u64) {}
+
+    /// Nothing: code that comes over a stream is stored by the executor itself.
+    fn code_written(&mut self) {}
+}
