@@ -22,6 +22,10 @@ pub const LANES_MAX: usize = 1024;
 /// Lanes that are kept for threads to come.
 pub const IDLE_LANES_MAX: usize = 16;
 
+/// Calls of one pipeline that are under way at a time, at most; who submits more waits for results. The results of so many
+/// small calls and one large part always fit the ring, so only large results ever wait for room in the executor.
+pub const PIPELINE_CALLS_MAX: usize = 256;
+
 /// How long a waiter polls before it sleeps in the kernel, unless [`Launch::spin`](crate::controller::Launch::spin) says
 /// otherwise. About as long as a wake takes.
 pub const SPIN_NS: u64 = 50_000;
@@ -60,5 +64,6 @@ const _: () = assert!(RING_LINES.is_power_of_two());
 const _: () = assert!((THREAD_ARENA_BYTES as u64).is_multiple_of(PAGE_BYTES));
 const _: () = assert!(THREAD_ARENA_BYTES as u64 <= THREAD_ARENA_BYTES_MAX);
 const _: () = assert!(CHUNK_BYTES_MAX + 64 < (RING_LINES - 1) * 64);
+const _: () = assert!(PIPELINE_CALLS_MAX + CHUNK_BYTES_MAX / 64 + 2 <= RING_LINES);
 const _: () =
     assert!(SLAB_STRIPE_BYTES[0] + SLAB_STRIPE_BYTES[1] + SLAB_STRIPE_BYTES[2] <= 1 << 30);

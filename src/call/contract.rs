@@ -43,6 +43,9 @@ pub(crate) const REVERSE_LANE: u8 = b'r';
 /// As [`LANE`]: there is none to be had.
 pub(crate) const NO_LANE: u8 = b'n';
 
+/// As [`LANE`]: a pipeline for calls of the controller. Nothing is answered.
+pub(crate) const PIPELINE: u8 = b'p';
+
 /// The first byte of what goes over the control socket with the descriptors of a slab.
 pub(crate) const SLAB: u8 = b's';
 

@@ -214,6 +214,13 @@ impl Lanes {
         self.code_epoch.fetch_add(1, Ordering::Release);
     }
 
+    /// How much code was written so far.
+    #[inline]
+    pub(crate) fn code_epoch(&self) -> u64 {
+        // [CODE] Acquire: pairs with the addition that announced the code.
+        self.code_epoch.load(Ordering::Acquire)
+    }
+
     /// What has to happen before a message is sent over a lane of the side that writes code.
     ///
     /// # Errors
@@ -221,8 +228,7 @@ impl Lanes {
     /// When the session is over.
     #[inline]
     pub(crate) fn go_ahead(&self, end: &LaneEnd) -> Result<()> {
-        // [CODE] Acquire: pairs with the addition that announced the code.
-        end.code_written(self.code_epoch.load(Ordering::Acquire));
+        end.code_written(self.code_epoch());
         self.posts.go_ahead(end)
     }
 

@@ -1,4 +1,4 @@
-//! Calls: numbered requests and their answers over a lane, and the functions that both sides know.
+//! Calls: numbered requests and their answers over a lane or a [`pipeline`], and the functions that both sides know.
 //!
 //! A call is bytes in, bytes out, of a wrapper function named by its address (in the executor) or of a registered
 //! handler tag (in the controller). While a side waits for an answer it serves the calls that come back to it, so calls
@@ -13,6 +13,7 @@ pub(crate) mod contract;
 mod endpoint;
 mod lanes;
 mod other_names;
+pub(crate) mod pipeline;
 mod posts;
 #[cfg(test)]
 mod tests;

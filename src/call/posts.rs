@@ -49,6 +49,13 @@ impl Posts {
         self.lock().waiting.len()
     }
 
+    /// True when everything that was posted is known to have run.
+    #[inline]
+    pub(crate) fn are_settled(&self) -> bool {
+        // [POSTS] Acquire: pairs with the store in `push`.
+        !self.unsettled.load(Ordering::Acquire)
+    }
+
     /// Makes sure that what was posted runs before the message that `end` sends next.
     ///
     /// # Errors
@@ -56,8 +63,7 @@ impl Posts {
     /// When the session is over.
     #[inline]
     pub(super) fn go_ahead(&self, end: &LaneEnd) -> Result<()> {
-        // [POSTS] Acquire: pairs with the store in `push`.
-        if self.unsettled.load(Ordering::Acquire) { self.settle(end) } else { Ok(()) }
+        if self.are_settled() { Ok(()) } else { self.settle(end) }
     }
 
     #[cold]

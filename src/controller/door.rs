@@ -8,13 +8,15 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::handlers::Handlers;
-use crate::call::contract::{LANE, NO_LANE, REVERSE_LANE};
+use super::pipelines::Pipelines;
+use crate::call::contract::{LANE, NO_LANE, PIPELINE, REVERSE_LANE};
+use crate::call::pipeline::Caller;
 use crate::call::{LaneEnd, Lanes};
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::shm::Segment;
 use crate::sync::Ordering;
 use crate::sys::socket;
-use crate::transport::{Lane, Side};
+use crate::transport::{Lane, Side, pipe};
 use crate::wire::layout;
 
 /// What opens lanes of one session.
@@ -24,11 +26,12 @@ pub(super) struct Door {
     handlers: Arc<Handlers>,
     /// How long both sides of a lane poll before they sleep.
     spin: Duration,
+    pipelines: Pipelines,
 }
 
 impl Door {
     pub(super) fn new(socket: OwnedFd, handlers: Arc<Handlers>, spin: Duration) -> Self {
-        Self { socket, handlers, spin }
+        Self { socket, handlers, spin, pipelines: Pipelines::default() }
     }
 
     pub(super) fn handlers(&self) -> &Arc<Handlers> {
@@ -37,6 +40,10 @@ impl Door {
 
     pub(super) fn lanes(&self) -> &Arc<Lanes> {
         self.handlers.lanes()
+    }
+
+    pub(super) fn pipelines(&self) -> &Pipelines {
+        &self.pipelines
     }
 
     pub(super) fn socket(&self) -> BorrowedFd<'_> {
@@ -55,6 +62,26 @@ impl Door {
             .and_then(|()| end.receive_setup())
             .map_err(|error| error.during("opening a lane"));
         opened.map(|_| end)
+    }
+
+    /// Opens a pipeline. Nothing is waited for.
+    ///
+    /// # Errors
+    ///
+    /// When memory runs out, or the session is over.
+    pub(super) fn open_pipeline(&self) -> Result<Arc<Caller>> {
+        let segment = Arc::new(pipe::create_segment()?);
+        let caller = Arc::new(Caller::new(pipe::end(&segment, Side::Controller, 0), 0));
+        self.pipelines.add(&caller);
+        socket::send(self.socket(), PIPELINE, &[segment.file()])
+            .map_err(|error| Error::disconnected(format!("opening a pipeline: {error}")))?;
+        Ok(caller)
+    }
+
+    /// Ends everything that was opened, or will be: the executor is gone.
+    pub(super) fn end_all(&self) {
+        self.lanes().close();
+        self.pipelines.close();
     }
 
     /// Answers what the executor asks for; there must be something to read. False when nothing more will come.
@@ -78,7 +105,7 @@ impl Door {
         // The lane ends with the session or with the thread that calls on it; nobody else wants to know why.
         let body = move || drop(handlers.lanes().serve(end, &*handlers));
         let thread = std::thread::Builder::new().name("farcall-lane".to_owned()).spawn(body);
-        thread.map_err(|error| crate::Error::os("starting a thread for a lane", error))?;
+        thread.map_err(|error| Error::os("starting a thread for a lane", error))?;
         Ok(segment)
     }
 

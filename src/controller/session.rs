@@ -11,14 +11,16 @@ use super::door::Door;
 use super::dylib::Dylib;
 use super::handlers::{HandlerTag, Handlers};
 use super::launch::Spawned;
+use super::pipelines::Pipelines;
 use super::slab::Slab;
 use super::slabs::Slabs;
 use super::supervisor::{Process, Supervisor};
 use crate::call::LaneEnd;
 use crate::call::contract::{
-    MemoryReserve, Placement, ProcessExit, Remote, SESSION_INSTANCE, SLAB, Setup, THREAD_ADDRESS,
-    THREAD_ARENA_BYTES, THREAD_ARENA_OFFSET, THREAD_DESCRIPTOR,
+    MemoryReserve, Placement, ProcessExit, ProcessInfo, Remote, SESSION_INSTANCE, SLAB, Setup,
+    THREAD_ADDRESS, THREAD_ARENA_BYTES, THREAD_ARENA_OFFSET, THREAD_DESCRIPTOR,
 };
+use crate::call::pipeline::Caller;
 use crate::error::{Death, Error, Result};
 use crate::limits::LOW_SLAB_STRIPE_BYTES;
 use crate::link::SymbolTable;
@@ -72,7 +74,7 @@ pub struct Killer(Process);
 /// What a session has sent so far.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Traffic {
-    /// Calls made, those sent ahead of another included.
+    /// Calls made, those sent ahead of another and those submitted included.
     pub calls: u64,
     /// Times the controller handed over and waited for an answer.
     pub round_trips: u64,
@@ -259,7 +261,12 @@ impl Controller {
     #[must_use]
     pub fn traffic(&self) -> Traffic {
         let sums = self.shared.door.lanes().sums();
-        Traffic { calls: sums.calls, round_trips: sums.round_trips, late: sums.late }
+        let [pipelined, late] = self.shared.pipelines().sums();
+        Traffic {
+            calls: sums.calls.wrapping_add(pipelined),
+            round_trips: sums.round_trips,
+            late: sums.late.wrapping_add(late),
+        }
     }
 }
 
@@ -356,6 +363,30 @@ impl Shared {
         Ok(result)
     }
 
+    /// Opens a pipeline.
+    pub(super) fn open_pipeline(&self) -> Result<Arc<Caller>> {
+        self.door.open_pipeline().map_err(|error| self.explain(error))
+    }
+
+    pub(super) fn pipelines(&self) -> &Pipelines {
+        self.door.pipelines()
+    }
+
+    /// Makes sure that everything posted has run, for calls that go over no lane; returns how much code was written.
+    ///
+    /// # Errors
+    ///
+    /// When something posted has failed, or the session is over.
+    #[inline]
+    pub(super) fn settle(&self) -> Result<u64> {
+        let lanes = self.door.lanes();
+        while !lanes.posts.are_settled() {
+            // It goes behind what was posted.
+            self.call::<ProcessInfo>(&())?;
+        }
+        Ok(lanes.code_epoch())
+    }
+
     /// The next message of each lane tells the executor that code was written.
     pub(super) fn code_written(&self) {
         self.door.lanes().code_written();
@@ -396,7 +427,7 @@ impl Shared {
 
     /// Finds out why a call could not complete.
     #[cold]
-    fn explain(&self, error: Error) -> Error {
+    pub(super) fn explain(&self, error: Error) -> Error {
         explain(error, &self.supervisor, &self.segment, &self.lock_code())
     }
 

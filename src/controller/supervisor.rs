@@ -42,7 +42,7 @@ enum Stage {
 
 impl Supervisor {
     /// Starts the process, without waiting for it, and opens the lanes that it asks for at the door. When it ends, for
-    /// whatever reason, its end is recorded and then all lanes are closed; so they are when it cannot be started.
+    /// whatever reason, its end is recorded and then all lanes and pipelines are closed; so they are when it cannot be started.
     ///
     /// # Errors
     ///
@@ -72,7 +72,7 @@ impl Supervisor {
                 }
                 Err(error) => life.enter(Stage::Failed(Some(error))),
             }
-            door.lanes().close();
+            door.end_all();
         };
         let thread = std::thread::Builder::new().name("farcall-supervisor".to_owned()).spawn(body);
         let thread = thread.map_err(|error| Error::os("starting the supervisor thread", error))?;

@@ -8,15 +8,17 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 
 use super::first_thread::OwnThread;
-use super::session::Session;
+use super::session::{Calls, Session};
 use super::thread_locals;
+use crate::call::Handler;
 use crate::call::LaneEnd;
-use crate::call::contract::{LANE, NO_LANE, REVERSE_LANE};
+use crate::call::contract::{LANE, NO_LANE, PIPELINE, REVERSE_LANE};
+use crate::call::pipeline::Server;
 use crate::error::{Error, Result};
 use crate::shm::Segment;
 use crate::sync::Ordering;
 use crate::sys::{socket, trap};
-use crate::transport::{Lane, Side};
+use crate::transport::{Lane, Side, pipe};
 use crate::wire::layout;
 
 /// The stack of a thread that serves a lane: what the system gives a main thread by default.
@@ -57,6 +59,7 @@ impl Door {
             while let Ok(Some((letter, mut files))) = socket::receive(door.socket.as_fd()) {
                 match (letter, files.pop()) {
                     (LANE, Some(file)) => open(&session, file),
+                    (PIPELINE, Some(file)) => open_pipeline(file),
                     (REVERSE_LANE, file) => door.hand_on(file),
                     (NO_LANE, _) => door.hand_on(None),
                     _ => break,
@@ -126,6 +129,23 @@ fn open(session: &Arc<Session>, file: OwnedFd) {
     if started.is_err() {
         closer.close();
     }
+}
+
+/// Has a new thread serve the pipeline in a segment. What is in the way closes the pipeline, which its controller sees.
+fn open_pipeline(file: OwnedFd) {
+    let Ok(segment) = Segment::open(file).map(Arc::new) else { return };
+    if !pipe::is_pipe(&segment) {
+        return;
+    }
+    let server = Server::new(pipe::end(&segment, Side::Executor, 0));
+    let _ = start("farcall-pipeline", STACK_BYTES, move || {
+        trap::protect_thread();
+        // How a pipeline ends is the controller's to know.
+        let handle = |target, args: &[u8], result: &mut Vec<u8>| {
+            Handler::<Lane>::handle(&Calls, target, args, result)
+        };
+        let _ = server.serve(handle);
+    });
 }
 
 /// Starts a thread.

@@ -1,8 +1,8 @@
 //! The reading end of a ring.
 
 use super::{
-    Backing, CLOSED_WORD, CONSUMED_WORD, CONTROL_LINES, Head, LINE_WORDS, POSITION_BITS, Shape,
-    record_lines,
+    Backing, CLOSED_WORD, CONSUMED_WORD, CONTROL_LINES, HEAD_BYTES, Head, LINE_BYTES,
+    LINE_PAYLOAD_BYTES, LINE_WORDS, POSITION_BITS, Shape, record_lines,
 };
 use crate::sync::Ordering;
 
@@ -28,6 +28,27 @@ pub(crate) enum Popped {
     Corrupt(u64),
 }
 
+/// What stands in front of the payload of a record of one line, in words as they are in the line: a processor that stores
+/// part of a word and then loads all of it waits until all stores before are done.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct LineHead {
+    publication: u64,
+    pub(crate) sequence: u64,
+    pub(crate) target: u64,
+}
+
+impl LineHead {
+    #[inline(always)]
+    pub(crate) fn kind(self) -> u8 {
+        kind_of(self.publication)
+    }
+
+    #[inline(always)]
+    pub(crate) fn payload_bytes(self) -> usize {
+        payload_bytes_of(self.publication)
+    }
+}
+
 impl<B: Backing> Consumer<B> {
     /// The consumer of the ring of `lines` record lines in `cells`, both ends at `position`.
     ///
@@ -44,27 +65,50 @@ impl<B: Backing> Consumer<B> {
         self.position
     }
 
+    /// Takes the next record if it is there and one line long; the first bytes of `line` are its payload then, the others
+    /// mean nothing. `None` is for everything else; [`Consumer::pop`] says what it is.
+    #[inline(always)]
+    pub(crate) fn pop_line(&mut self, line: &mut [u8; LINE_PAYLOAD_BYTES]) -> Option<LineHead> {
+        let first = self.shape.word(self.position);
+        // [PUB] Acquire: pairs with the producer's store.
+        let publication = self.cells.load(first, Ordering::Acquire);
+        if !self.is_due(publication) || payload_bytes_of(publication) > LINE_PAYLOAD_BYTES {
+            return None;
+        }
+        let sequence = self.cells.load(first + 1, Ordering::Relaxed);
+        let target = self.cells.load(first + 2, Ordering::Relaxed);
+        // All words, whatever their number: that is quicker than to count.
+        self.cells.read(first + HEAD_BYTES / 8, line);
+        self.give_back(1);
+        Some(LineHead { publication, sequence, target })
+    }
+
     /// Takes the next record and appends its payload to `out`.
     pub(crate) fn pop(&mut self, out: &mut Vec<u8>) -> Popped {
         let first = self.shape.word(self.position);
         // [PUB] Acquire: pairs with the producer's store.
         let mut word = self.cells.load(first, Ordering::Acquire);
-        if word == 0 {
+        if self.is_nothing(word) {
             // [END] Acquire: pairs with the producer's flag.
             if self.cells.load(CLOSED_WORD, Ordering::Acquire) == 0 {
                 return Popped::Empty;
             }
             // The flag is set after the last record was published: one more look decides.
             word = self.cells.load(first, Ordering::Acquire);
-            if word == 0 {
+            if self.is_nothing(word) {
                 return Popped::Closed;
             }
         }
-        let Some((kind, payload_bytes)) = self.judge(word) else {
+        let payload_bytes = payload_bytes_of(word);
+        let whole_ring = self.shape.lines * LINE_BYTES as u64;
+        if !self.is_due(word)
+            || payload_bytes as u64 >= whole_ring
+            || record_lines(payload_bytes) >= self.shape.lines
+        {
             return Popped::Corrupt(word);
-        };
+        }
         let head = Head {
-            kind,
+            kind: kind_of(word),
             sequence: self.cells.load(first + 1, Ordering::Relaxed),
             target: self.cells.load(first + 2, Ordering::Relaxed),
         };
@@ -73,11 +117,15 @@ impl<B: Backing> Consumer<B> {
         let (word, before_wrap) = self.shape.payload(self.position, payload_bytes);
         self.cells.read(word, &mut out[start..start + before_wrap]);
         self.cells.read(CONTROL_LINES * LINE_WORDS, &mut out[start + before_wrap..]);
-
-        self.position = self.position.wrapping_add(record_lines(payload_bytes));
-        // [POS] Release: the copies above are done before the producer may reuse the lines.
-        self.cells.store(CONSUMED_WORD, self.position, Ordering::Release);
+        self.give_back(record_lines(payload_bytes));
         Popped::Record(head)
+    }
+
+    /// True when [`Consumer::pop`] would find nothing, not even the end.
+    #[inline]
+    pub(crate) fn is_empty(&self) -> bool {
+        let word = self.cells.load(self.shape.word(self.position), Ordering::Acquire);
+        self.is_nothing(word) && self.cells.load(CLOSED_WORD, Ordering::Acquire) == 0
     }
 
     /// Tells the producer that nobody reads any more.
@@ -85,16 +133,34 @@ impl<B: Backing> Consumer<B> {
         self.cells.store(CLOSED_WORD, 1, Ordering::Release);
     }
 
-    /// Kind and payload length of a publication word, if the producer can have written it.
-    #[expect(clippy::cast_possible_truncation, reason = "masked to 3 and 32 bits")]
-    fn judge(&self, word: u64) -> Option<(u8, usize)> {
-        let kind = (word >> 1 & 7) as u8;
-        let payload_bytes = (word >> 4) as u32 as usize;
-        let valid = kind != 0
-            && word & 1 == 0
-            && word >> 36 == self.position & POSITION_BITS
-            && payload_bytes < self.shape.lines as usize * LINE_WORDS * 8
-            && record_lines(payload_bytes) < self.shape.lines;
-        valid.then_some((kind, payload_bytes))
+    #[inline(always)]
+    fn give_back(&mut self, lines: u64) {
+        self.position = self.position.wrapping_add(lines);
+        // [POS] Release: what stood in the lines was copied before the producer may use them again.
+        self.cells.store(CONSUMED_WORD, self.position, Ordering::Release);
     }
+
+    /// True for what stands in the next record's place before it is published: nothing, or the record of a lap ago.
+    #[inline]
+    fn is_nothing(&self, word: u64) -> bool {
+        let lap_ago = self.position.wrapping_sub(self.shape.lines) & POSITION_BITS;
+        word == 0 || word >> 36 == lap_ago && word & 1 == 0
+    }
+
+    /// True when the producer can have written this publication word here, the length apart.
+    #[inline(always)]
+    fn is_due(&self, word: u64) -> bool {
+        kind_of(word) != 0 && word & 1 == 0 && word >> 36 == self.position & POSITION_BITS
+    }
+}
+
+#[inline(always)]
+fn kind_of(publication: u64) -> u8 {
+    (publication >> 1 & 7) as u8
+}
+
+#[inline(always)]
+#[expect(clippy::cast_possible_truncation, reason = "masked to 32 bits")]
+fn payload_bytes_of(publication: u64) -> usize {
+    (publication >> 4) as u32 as usize
 }

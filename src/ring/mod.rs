@@ -11,8 +11,10 @@
 //! ring               line 0 consumer's position | line 1 closed flag | lines 2.. records
 //! ```
 //!
-//! Stale bytes of an earlier lap never look like a record: the producer clears the publication word of the
-//! *next* record before it publishes this one, and the position bits are checked besides.
+//! What an earlier lap has left never looks like a record. Where a record began a lap ago its publication word says so
+//! by its position. Where there may be payload instead, after a record of several lines and in the first lap, the
+//! producer clears the publication word of the *next* record before it publishes this one. It does so only there: the
+//! consumer polls that very line, and a store to it costs both sides a transfer.
 //!
 //! Order: the store of the publication word is the Release that the consumer's load of it acquires `[PUB]`;
 //! the consumer's store of its position is the Release that the producer's refresh acquires `[POS]`.
@@ -30,7 +32,9 @@ mod producer;
 
 use crate::sync::Ordering;
 
-pub(crate) use consumer::{Consumer, Popped};
+pub(crate) use consumer::{Consumer, LineHead, Popped};
+#[cfg(all(test, loom))]
+pub(crate) use model::Heap;
 pub(crate) use producer::{Producer, PushError};
 
 /// Bytes in a line.
@@ -41,6 +45,8 @@ pub(crate) const LINE_WORDS: usize = LINE_BYTES / 8;
 pub(crate) const CONTROL_LINES: usize = 2;
 /// Bytes of a record in front of its payload.
 const HEAD_BYTES: usize = 24;
+/// The longest payload of a record of one line.
+pub(crate) const LINE_PAYLOAD_BYTES: usize = LINE_BYTES - HEAD_BYTES;
 
 const CONSUMED_WORD: usize = 0;
 const CLOSED_WORD: usize = LINE_WORDS;
@@ -58,19 +64,29 @@ pub(crate) trait Backing {
 
     /// Copies `bytes` to the words from `word` on, each word stored once, relaxed; the last word is
     /// filled up with zeros.
+    #[inline]
     fn write(&self, word: usize, bytes: &[u8]) {
-        for (at, chunk) in bytes.chunks(8).enumerate() {
-            let mut value = [0; 8];
-            value[..chunk.len()].copy_from_slice(chunk);
-            self.store(word + at, u64::from_le_bytes(value), Ordering::Relaxed);
+        let (whole, rest) = bytes.as_chunks();
+        for (at, bytes) in whole.iter().enumerate() {
+            self.store(word + at, u64::from_le_bytes(*bytes), Ordering::Relaxed);
+        }
+        if !rest.is_empty() {
+            let mut last = [0; 8];
+            last[..rest.len()].copy_from_slice(rest);
+            self.store(word + whole.len(), u64::from_le_bytes(last), Ordering::Relaxed);
         }
     }
 
     /// Copies the words from `word` on to `out`, each word loaded once, relaxed.
+    #[inline]
     fn read(&self, word: usize, out: &mut [u8]) {
-        for (at, chunk) in out.chunks_mut(8).enumerate() {
-            let value = self.load(word + at, Ordering::Relaxed).to_le_bytes();
-            chunk.copy_from_slice(&value[..chunk.len()]);
+        let (whole, rest) = out.as_chunks_mut();
+        for (at, bytes) in whole.iter_mut().enumerate() {
+            *bytes = self.load(word + at, Ordering::Relaxed).to_le_bytes();
+        }
+        if !rest.is_empty() {
+            let last = self.load(word + whole.len(), Ordering::Relaxed).to_le_bytes();
+            rest.copy_from_slice(&last[..rest.len()]);
         }
     }
 }
@@ -102,12 +118,14 @@ struct Shape {
 
 impl Shape {
     fn new(lines: usize) -> Self {
-        assert!(lines.is_power_of_two() && lines >= 2, "{lines} lines: not a power of two");
+        let is_size = lines.is_power_of_two() && lines >= 2 && (lines as u64) <= POSITION_BITS;
+        assert!(is_size, "{lines} lines: not a power of two from 2 to 2^27");
         Self { lines: lines as u64 }
     }
 
     /// The index of the first word of the line at `position`.
     #[expect(clippy::cast_possible_truncation, reason = "masked by the number of lines, a usize")]
+    #[inline]
     fn word(self, position: u64) -> usize {
         (CONTROL_LINES + (position & (self.lines - 1)) as usize) * LINE_WORDS
     }
@@ -115,6 +133,7 @@ impl Shape {
     /// Splits `bytes` payload bytes of the record at `position` where the ring wraps: the word the
     /// payload starts at, and how many of its bytes fit before the end.
     #[expect(clippy::cast_possible_truncation, reason = "bounded by the number of lines, a usize")]
+    #[inline]
     fn payload(self, position: u64, bytes: usize) -> (usize, usize) {
         let first = self.word(position) + HEAD_BYTES / 8;
         let end = (CONTROL_LINES + self.lines as usize) * LINE_WORDS;
@@ -122,6 +141,7 @@ impl Shape {
     }
 }
 
+#[inline]
 fn publication(position: u64, kind: u8, payload_bytes: usize) -> u64 {
     (position & POSITION_BITS) << 36 | (payload_bytes as u64) << 4 | u64::from(kind) << 1
 }

@@ -18,10 +18,10 @@ mod queue;
 
 /// The words of a ring on the heap, shared by its two ends.
 #[derive(Clone)]
-struct Heap(Arc<[AtomicU64]>);
+pub(crate) struct Heap(Arc<[AtomicU64]>);
 
 impl Heap {
-    fn new(lines: usize) -> Self {
+    pub(crate) fn new(lines: usize) -> Self {
         Self((0..ring_words(lines)).map(|_| AtomicU64::new(0)).collect())
     }
 }

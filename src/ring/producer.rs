@@ -1,8 +1,8 @@
 //! The writing end of a ring.
 
 use super::{
-    Backing, CLOSED_WORD, CONSUMED_WORD, CONTROL_LINES, Head, LINE_WORDS, Shape, publication,
-    record_lines,
+    Backing, CLOSED_WORD, CONSUMED_WORD, CONTROL_LINES, HEAD_BYTES, Head, LINE_PAYLOAD_BYTES,
+    LINE_WORDS, Shape, publication, record_lines,
 };
 use crate::sync::Ordering;
 
@@ -15,6 +15,9 @@ pub(crate) struct Producer<B> {
     position: u64,
     /// The consumer's position as last seen; refreshed only when it says "full".
     consumed: u64,
+    /// Lines before this position may hold payload where a publication word is due: in the first lap whatever was
+    /// there before, later what records of several lines have left.
+    stale_until: u64,
 }
 
 /// Why a record was not written. Nothing has changed then.
@@ -35,7 +38,8 @@ impl<B: Backing> Producer<B> {
     ///
     /// When `lines` is not a power of two.
     pub(crate) fn new(cells: B, lines: usize, position: u64) -> Self {
-        Self { cells, shape: Shape::new(lines), position, consumed: position }
+        let stale_until = position.wrapping_add(lines as u64);
+        Self { cells, shape: Shape::new(lines), position, consumed: position, stale_until }
     }
 
     /// Where the next record goes: everything before is published.
@@ -51,27 +55,59 @@ impl<B: Backing> Producer<B> {
     ///
     /// # Panics
     ///
-    /// When the payload could never fit, or `head.kind` is not in 1..=7.
+    /// When the payload could never fit. `head.kind` must be in 1..=7.
+    #[inline(always)]
     pub(crate) fn push(&mut self, head: Head, payload: &[u8]) -> Result<(), PushError> {
-        assert!((1..=7).contains(&head.kind), "record kind {}", head.kind);
-        let needed = record_lines(payload.len());
-        // One line more: the publication word of the next record is cleared before this one is published.
-        assert!(needed < self.shape.lines, "{} bytes never fit the ring", payload.len());
-        self.make_room(needed + 1)?;
+        debug_assert!((1..=7).contains(&head.kind), "record kind {}", head.kind);
+        if payload.len() > LINE_PAYLOAD_BYTES {
+            return self.push_long(head, payload);
+        }
+        let first = self.begin(1)?;
+        self.cells.write(first + HEAD_BYTES / 8, payload);
+        self.publish(first, head, payload.len(), 1);
+        Ok(())
+    }
 
-        let first = self.shape.word(self.position);
-        self.cells.store(self.shape.word(self.position.wrapping_add(needed)), 0, Ordering::Relaxed);
-        self.cells.store(first + 1, head.sequence, Ordering::Relaxed);
-        self.cells.store(first + 2, head.target, Ordering::Relaxed);
+    fn push_long(&mut self, head: Head, payload: &[u8]) -> Result<(), PushError> {
+        let needed = record_lines(payload.len());
+        // One line more: the publication word of the next record may have to be cleared.
+        assert!(needed < self.shape.lines, "{} bytes never fit the ring", payload.len());
+        let first = self.begin(needed)?;
         let (word, before_wrap) = self.shape.payload(self.position, payload.len());
         self.cells.write(word, &payload[..before_wrap]);
         self.cells.write(CONTROL_LINES * LINE_WORDS, &payload[before_wrap..]);
+        self.publish(first, head, payload.len(), needed);
+        self.stale_until = self.position.wrapping_add(self.shape.lines);
+        Ok(())
+    }
 
-        let word = publication(self.position, head.kind, payload.len());
+    /// Makes sure that there is room for a record of so many lines, and returns its first word.
+    #[inline(always)]
+    fn begin(&mut self, needed: u64) -> Result<usize, PushError> {
+        self.make_room(needed + 1)?;
+        let next = self.position.wrapping_add(needed);
+        if self.is_stale(next) {
+            self.cells.store(self.shape.word(next), 0, Ordering::Relaxed);
+        }
+        Ok(self.shape.word(self.position))
+    }
+
+    #[inline(always)]
+    fn publish(&mut self, first: usize, head: Head, payload_bytes: usize, lines: u64) {
+        self.cells.store(first + 1, head.sequence, Ordering::Relaxed);
+        self.cells.store(first + 2, head.target, Ordering::Relaxed);
+        let word = publication(self.position, head.kind, payload_bytes);
         // [PUB] Release: the consumer that loads this word sees the record and the cleared next word.
         self.cells.store(first, word, Ordering::Release);
-        self.position = self.position.wrapping_add(needed);
-        Ok(())
+        self.position = self.position.wrapping_add(lines);
+    }
+
+    /// True when the word at `position` may be payload that looks like a publication word. What the producer has
+    /// published itself there, a lap ago, the consumer knows by its position.
+    #[inline(always)]
+    fn is_stale(&self, position: u64) -> bool {
+        let ahead = self.stale_until.wrapping_sub(position);
+        ahead != 0 && ahead <= 2 * self.shape.lines
     }
 
     /// Ends the stream: the consumer sees what was pushed, then the end.
@@ -80,14 +116,23 @@ impl<B: Backing> Producer<B> {
         self.cells.store(CLOSED_WORD, 1, Ordering::Release);
     }
 
+    /// True when the ring is closed or has room for a record with `payload_bytes` of payload: a push now does not find
+    /// it full.
+    pub(crate) fn is_ready(&mut self, payload_bytes: usize) -> bool {
+        self.make_room(record_lines(payload_bytes) + 1) != Err(PushError::Full)
+    }
+
+    #[inline(always)]
     fn make_room(&mut self, lines: u64) -> Result<(), PushError> {
         if self.cells.load(CLOSED_WORD, Ordering::Relaxed) != 0 {
             return Err(PushError::Closed);
         }
         let used = self.position.wrapping_sub(self.consumed);
-        if used + lines <= self.shape.lines {
-            return Ok(());
-        }
+        if used + lines <= self.shape.lines { Ok(()) } else { self.refresh(used, lines) }
+    }
+
+    #[cold]
+    fn refresh(&mut self, used: u64, lines: u64) -> Result<(), PushError> {
         // [POS] Acquire: the consumer has copied what stood in the lines it gives back.
         let consumed = self.cells.load(CONSUMED_WORD, Ordering::Acquire);
         let given_back = consumed.wrapping_sub(self.consumed);

@@ -13,6 +13,7 @@ mod connection;
 pub(crate) mod lane;
 mod local;
 mod message;
+pub(crate) mod pipe;
 mod places;
 mod stream;
 #[cfg(test)]

@@ -8,5 +8,6 @@ pub(crate) mod baton;
 pub(crate) mod frame;
 mod kind;
 pub(crate) mod layout;
+pub(crate) mod pipe;
 
 pub(crate) use kind::Kind;

@@ -16,6 +16,7 @@ mod leftovers;
 mod library;
 mod link_time;
 mod memory;
+mod pipelines;
 mod process;
 mod programs;
 mod real;

@@ -164,7 +164,8 @@ fn a_word_the_producer_cannot_have_written_is_corrupt() {
             good | 1,
             publication(position, 0, 8),
             publication(position.wrapping_add(1), 1, 0),
-            publication(position.wrapping_sub(8), 1, 0),
+            publication(position.wrapping_sub(16), 1, 0),
+            publication(position.wrapping_sub(8), 1, 0) | 1,
             good ^ 1 << 63,
             publication(position, 1, most + 1),
             publication(position, 1, 8 * LINE_BYTES),
@@ -173,6 +174,8 @@ fn a_word_the_producer_cannot_have_written_is_corrupt() {
         for word in words {
             assert_eq!(pop(word), (Popped::Corrupt(word), 0), "{word:#x} at {position:#x}");
         }
+        let lap_ago = publication(position.wrapping_sub(8), 7, 5);
+        assert_eq!(pop(lap_ago), (Popped::Empty, 0), "{lap_ago:#x} at {position:#x}");
         assert!(
             matches!(pop(good), (Popped::Record(Head { kind: 1, .. }), bytes) if bytes == most)
         );

@@ -9,7 +9,9 @@ use std::time::{Duration, Instant};
 use proptest::prelude::*;
 
 use super::*;
-use crate::ring::{CONTROL_LINES, LINE_WORDS, POSITION_BITS, publication, record_lines};
+use crate::ring::{
+    CONTROL_LINES, LINE_PAYLOAD_BYTES, LINE_WORDS, POSITION_BITS, publication, record_lines,
+};
 
 /// Both ends of a ring whose words are as an earlier lap may have left them: every line but the next looks
 /// like a record at the very position that it will have.
@@ -126,6 +128,58 @@ proptest! {
             }
             let ahead = producer.position().wrapping_sub(consumer.position());
             prop_assert_eq!(ahead, used);
+        }
+    }
+}
+
+/// Every word of a long record looks like a record at the place where it will be a lap later.
+#[test]
+fn payload_of_an_earlier_lap_never_looks_like_a_record() {
+    let lines = 8_u64;
+    let mut met = 0;
+    for position in [0, 3, u64::MAX - 20] {
+        for long in 2..7 {
+            let (mut producer, mut consumer) = ring(8, position);
+            let (head, _) = record(1, 0);
+            for at in 0..64_u64 {
+                let bytes = if at % 9 == 4 { long * 64 - 24 } else { 8 };
+                let start = producer.position();
+                let word = |byte: u64| {
+                    let line = start.wrapping_add((24 + byte) / 64);
+                    publication(line.wrapping_add(lines), 1, 0).to_le_bytes()
+                };
+                let payload: Vec<_> = (0..bytes as u64 / 8).flat_map(|at| word(at * 8)).collect();
+                assert_eq!(producer.push(head, &payload), Ok(()));
+                assert_eq!(pop(&mut consumer), Ok((head, payload)));
+                assert_eq!(pop(&mut consumer), Err(Popped::Empty), "behind {bytes} at {start}");
+                met += u64::from(consumer.is_empty());
+            }
+        }
+    }
+    assert_eq!(met, 3 * 5 * 64);
+}
+
+#[test]
+fn a_line_is_popped_by_itself_and_nothing_else_is() {
+    for position in [0, 7, POSITION_BITS, u64::MAX] {
+        for bytes in 0..=100 {
+            let (mut producer, mut consumer) = ring(8, position);
+            let mut line = [0xee; LINE_PAYLOAD_BYTES];
+            assert!(consumer.pop_line(&mut line).is_none());
+            let (head, payload) = record(bytes as u64, bytes);
+            producer.push(head, &payload).unwrap();
+            let Some(popped) = consumer.pop_line(&mut line) else {
+                assert!(bytes > LINE_PAYLOAD_BYTES, "{bytes} bytes");
+                assert_eq!(pop(&mut consumer), Ok((head, payload)));
+                continue;
+            };
+            let there =
+                Head { kind: popped.kind(), sequence: popped.sequence, target: popped.target };
+            assert_eq!((there, popped.payload_bytes()), (head, bytes));
+            assert_eq!(line[..bytes], payload);
+            producer.close();
+            assert!(consumer.pop_line(&mut line).is_none());
+            assert_eq!(pop(&mut consumer), Err(Popped::Closed));
         }
     }
 }

@@ -1,0 +1,364 @@
+//! The controller's end of a pipeline, shared by all threads that submit calls and wait for results.
+
+use std::collections::VecDeque;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::task::{Context, Poll};
+use std::time::Instant;
+
+use super::completion::Waiter;
+use super::receiver::{Receiver, Run};
+use super::{Completion, Reason};
+use crate::error::{Error, Result};
+use crate::limits::{PAYLOAD_BYTES_MAX, PIPELINE_CALLS_MAX};
+use crate::sleep::{self, Seat, Turn};
+use crate::sync::{AtomicBool, AtomicU64, Ordering};
+use crate::transport::pipe::{Inbound, Outbound, SharedBed};
+use crate::wire::pipe::{Record, next_sequence};
+
+/// The controller's end of a pipeline.
+#[derive(Debug)]
+pub(crate) struct Caller {
+    sender: Mutex<Sender>,
+    /// What was submitted and is not yet received, but for the run that the receiver is at; noted before it is sent.
+    runs: Mutex<VecDeque<Run>>,
+    pub(super) turn: Turn<Receiver>,
+    /// Calls whose sending has begun.
+    pub(super) submitted: AtomicU64,
+    /// Results that came.
+    pub(super) received: AtomicU64,
+    /// Results that came when nobody wanted them any more.
+    pub(super) late: AtomicU64,
+    /// Completions that a task waits for.
+    tasks: AtomicU64,
+    /// What the receiver sleeps on, and the executor.
+    bed: SharedBed,
+    executor: SharedBed,
+    has_ended: AtomicBool,
+    reason: Mutex<Option<Reason>>,
+    /// Where a listener sits while no task waits.
+    listener: Arc<Seat>,
+}
+
+/// The writing half of an end.
+#[derive(Debug)]
+struct Sender {
+    outbound: Outbound,
+    /// The number of the last call.
+    sequence: u64,
+    /// Calls submitted, and results that came as last seen.
+    submitted: u64,
+    received: u64,
+    /// How much code the executor was told of.
+    code_epoch: u64,
+}
+
+impl Caller {
+    /// The controller's end, whose first call has the number after `last_sequence`.
+    pub(crate) fn new((outbound, inbound): (Outbound, Inbound), last_sequence: u64) -> Self {
+        let (bed, executor) = (inbound.bed(), outbound.peer_bed());
+        let sender =
+            Sender { outbound, sequence: last_sequence, submitted: 0, received: 0, code_epoch: 0 };
+        Self {
+            sender: Mutex::new(sender),
+            runs: Mutex::default(),
+            turn: Turn::new(Receiver::new(inbound, last_sequence)),
+            submitted: AtomicU64::new(0),
+            received: AtomicU64::new(0),
+            late: AtomicU64::new(0),
+            tasks: AtomicU64::new(0),
+            bed,
+            executor,
+            has_ended: AtomicBool::new(false),
+            reason: Mutex::default(),
+            listener: Arc::default(),
+        }
+    }
+
+    /// Submits calls, which run in this order, and returns where their results arrive. Waits while too many calls are under
+    /// way or the ring is full. `code_epoch` is how much code was written so far, by anybody.
+    ///
+    /// # Errors
+    ///
+    /// When arguments are too long, then nothing is submitted; or why the pipeline has ended.
+    pub(crate) fn submit<'a>(
+        &self,
+        code_epoch: u64,
+        calls: impl ExactSizeIterator<Item = (u64, &'a [u8])> + Clone,
+    ) -> Result<Arc<Completion>> {
+        for (_, args) in calls.clone() {
+            if args.len() as u64 > PAYLOAD_BYTES_MAX {
+                return Err(Error::exhausted(format!(
+                    "arguments of {} bytes; at most {PAYLOAD_BYTES_MAX} travel in one call",
+                    args.len()
+                )));
+            }
+        }
+        let completion = Arc::new(Completion::new(calls.len()));
+        if calls.len() == 0 {
+            return Ok(completion);
+        }
+        let mut sender = self.sender.lock().unwrap_or_else(PoisonError::into_inner);
+        if self.has_ended() {
+            return Err(self.reason().error());
+        }
+        let run = Run { completion: Arc::clone(&completion), calls: calls.len() };
+        self.lock_runs().push_back(run);
+        let sent = self.send_all(&mut sender, code_epoch, calls);
+        sender.outbound.wake();
+        match sent {
+            Ok(()) => Ok(completion),
+            Err(error) => {
+                self.end(&error);
+                Err(self.reason().error())
+            }
+        }
+    }
+
+    fn send_all<'a>(
+        &self,
+        sender: &mut Sender,
+        code_epoch: u64,
+        calls: impl Iterator<Item = (u64, &'a [u8])>,
+    ) -> Result<()> {
+        if sender.code_epoch != code_epoch {
+            sender.code_epoch = code_epoch;
+            self.send(sender, Record::Fresh, 0, 0, &[])?;
+        }
+        for (target, args) in calls {
+            if sender.is_full(self) {
+                self.wait_for_room(sender, |sender| !sender.is_full(self))?;
+            }
+            sender.sequence = next_sequence(sender.sequence);
+            sender.submitted += 1;
+            // Relaxed: the record is published behind it.
+            self.submitted.store(sender.submitted, Ordering::Relaxed);
+            self.send(sender, Record::Call, sender.sequence, target, args)?;
+        }
+        Ok(())
+    }
+
+    #[inline(always)]
+    fn send(
+        &self,
+        sender: &mut Sender,
+        kind: Record,
+        sequence: u64,
+        target: u64,
+        args: &[u8],
+    ) -> Result<()> {
+        let mut sent = 0;
+        while !sender.outbound.send(kind, sequence, target, args, &mut sent)? {
+            self.wait_for_room(sender, |sender| sender.outbound.has_room(args.len() - sent))?;
+        }
+        Ok(())
+    }
+
+    /// Receives for everybody until `has_room`.
+    #[cold]
+    fn wait_for_room(
+        &self,
+        sender: &mut Sender,
+        mut has_room: impl FnMut(&mut Sender) -> bool,
+    ) -> Result<()> {
+        sender.outbound.wake();
+        while !has_room(sender) {
+            if self.has_ended() {
+                return Err(self.reason().error());
+            }
+            let mut receiver = self.turn.demand(|| sleep::wake(&self.bed));
+            receiver.lead(self, None, |_| has_room(sender));
+            self.end_turn(receiver);
+        }
+        Ok(())
+    }
+
+    /// Waits until so many results have arrived at a completion, or all, or until nothing more will come. False when the
+    /// time is over first.
+    pub(crate) fn wait(
+        &self,
+        completion: &Completion,
+        enough: usize,
+        until: Option<Instant>,
+    ) -> bool {
+        let mut seat = None;
+        let has_enough = loop {
+            if completion.lock().has(enough) {
+                break true;
+            }
+            let receiver = match &seat {
+                None => self.turn.try_take(),
+                Some(seat) => self.turn.take_or_queue(seat),
+            };
+            match (receiver, &seat) {
+                (Some(mut receiver), _) => {
+                    receiver.lead(self, until, |came| came && completion.lock().has(enough));
+                    self.end_turn(receiver);
+                }
+                (None, Some(seat)) => seat.wait(until),
+                (None, None) => {
+                    let stand_by = Arc::new(Seat::default());
+                    let waiter = Waiter::Thread(Arc::clone(&stand_by), enough);
+                    self.set_waiter(completion, Some(waiter));
+                    seat = Some(stand_by);
+                }
+            }
+            if until.is_some_and(|until| Instant::now() >= until) {
+                break completion.lock().has(enough);
+            }
+        };
+        if let Some(seat) = seat {
+            self.set_waiter(completion, None);
+            self.turn.withdraw(&seat);
+        }
+        has_enough
+    }
+
+    /// Ready when all results have arrived at a completion, or nothing more will come. Otherwise the task is woken then,
+    /// provided that somebody receives: [`Caller::listen`] or [`Caller::poll`].
+    pub(crate) fn poll_for(&self, completion: &Completion, context: &Context<'_>) -> Poll<()> {
+        if completion.lock().has(usize::MAX) {
+            return Poll::Ready(());
+        }
+        self.poll();
+        let mut state = completion.lock();
+        if state.has(usize::MAX) {
+            return Poll::Ready(());
+        }
+        let waker = context.waker().clone();
+        match state.waiter.replace(Waiter::Task(waker)) {
+            Some(Waiter::Task(_)) => {}
+            _ => self.count_task(true),
+        }
+        drop(state);
+        if self.has_ended() {
+            self.poll();
+        }
+        Poll::Pending
+    }
+
+    /// Receives what is there, unless somebody else does. Does not wait. Returns how many results came.
+    pub(crate) fn poll(&self) -> usize {
+        let Some(mut receiver) = self.turn.try_take() else { return 0 };
+        let came = receiver.receive(self);
+        self.end_turn(receiver);
+        came
+    }
+
+    /// Receives whenever a task waits, until the pipeline ends. For a thread of its own.
+    pub(crate) fn listen(&self) {
+        while !self.has_ended() {
+            if self.tasks.load(Ordering::Acquire) == 0 {
+                self.listener.wait(None);
+                continue;
+            }
+            match self.turn.take_or_queue(&self.listener) {
+                Some(mut receiver) => {
+                    let is_idle = |_| self.tasks.load(Ordering::Acquire) == 0;
+                    receiver.lead(self, None, is_idle);
+                    self.end_turn(receiver);
+                }
+                None => self.listener.wait(None),
+            }
+        }
+        self.turn.withdraw(&self.listener);
+        self.poll();
+    }
+
+    /// Gives up what has not arrived at a completion: it is dropped and counted when it comes.
+    pub(crate) fn expire(&self, completion: &Completion) {
+        completion.lock().is_expired = true;
+        self.set_waiter(completion, None);
+    }
+
+    fn set_waiter(&self, completion: &Completion, waiter: Option<Waiter>) {
+        let before = std::mem::replace(&mut completion.lock().waiter, waiter);
+        if let Some(Waiter::Task(_)) = before {
+            self.count_task(false);
+        }
+    }
+
+    /// Ends the pipeline, for the first reason given: every call under way and every later one fails. What was received
+    /// before still counts.
+    pub(crate) fn end(&self, error: &Error) {
+        self.lock_reason().get_or_insert_with(|| Reason::new(error));
+        // [ENDED] Release: whoever sees the flag sees what was published before, and the reason.
+        self.has_ended.store(true, Ordering::Release);
+        sleep::wake(&self.bed);
+        self.listener.call();
+    }
+
+    /// Tells the executor that nothing more will come. Nobody may wait for results any more.
+    pub(crate) fn close(&self) {
+        self.end(&Error::disconnected("the pipeline was closed"));
+        self.sender.lock().unwrap_or_else(PoisonError::into_inner).outbound.close();
+    }
+
+    #[inline]
+    pub(crate) fn has_ended(&self) -> bool {
+        self.has_ended.load(Ordering::Acquire)
+    }
+
+    /// Calls submitted so far.
+    pub(crate) fn calls(&self) -> u64 {
+        self.submitted.load(Ordering::Relaxed)
+    }
+
+    /// Results so far that came when nobody wanted them any more.
+    pub(crate) fn late(&self) -> u64 {
+        self.late.load(Ordering::Relaxed)
+    }
+
+    pub(super) fn reason(&self) -> Reason {
+        let reason = self.lock_reason().clone();
+        reason.unwrap_or_else(|| Reason::new(&Error::disconnected("the pipeline has ended")))
+    }
+
+    pub(super) fn next_run(&self) -> Option<Run> {
+        self.lock_runs().pop_front()
+    }
+
+    /// The executor may be waiting for room in the ring of results.
+    #[cold]
+    pub(super) fn wake_executor(&self) {
+        sleep::wake(&self.executor);
+    }
+
+    /// One task more, or less, waits.
+    pub(super) fn count_task(&self, is_more: bool) {
+        if !is_more {
+            self.tasks.fetch_sub(1, Ordering::AcqRel);
+        } else if self.tasks.fetch_add(1, Ordering::AcqRel) == 0 {
+            self.listener.call();
+        }
+    }
+
+    /// Gives the turn back and wakes the tasks whose results came: their wakers may do anything, even submit calls.
+    fn end_turn(&self, mut receiver: Box<Receiver>) {
+        let wakers = std::mem::take(&mut receiver.wakers);
+        self.turn.give_back(receiver);
+        for waker in wakers {
+            waker.wake();
+        }
+    }
+
+    fn lock_runs(&self) -> MutexGuard<'_, VecDeque<Run>> {
+        self.runs.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn lock_reason(&self) -> MutexGuard<'_, Option<Reason>> {
+        self.reason.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Sender {
+    /// True when too many calls are under way for one more.
+    #[inline]
+    fn is_full(&mut self, caller: &Caller) -> bool {
+        if self.submitted - self.received < PIPELINE_CALLS_MAX as u64 {
+            return false;
+        }
+        // [CAP] Acquire: pairs with the receiver's store.
+        self.received = caller.received.load(Ordering::Acquire);
+        self.submitted - self.received >= PIPELINE_CALLS_MAX as u64
+    }
+}

@@ -1,0 +1,53 @@
+//! Pipelined calls: many under way at a time, answered in the order in which they were submitted.
+//!
+//! The executor runs the calls of a pipeline one after the other, on one thread ([`Server`]); a call that takes its time
+//! holds up those behind it, and nobody else's. In the controller any number of threads submit calls ([`Caller`]) and wait
+//! for results. There is no thread that receives: whoever waits takes the turn, receives for everybody, and gives it
+//! to the next when it has what it waited for. Each submission has a [`Completion`], where its results arrive.
+//!
+//! ```text
+//! submit:  run noted -> records pushed -> executor woken if it sleeps
+//! wait:    turn taken -> records popped -> results to the completions of the runs, in order -> turn given back
+//! ```
+//!
+//! Results come in order, so a result needs no search: it belongs to the oldest run that misses one, and must have the
+//! number of the next call. A result of any other number is none that an honest executor sends.
+//!
+//! Nothing waits for ever for room. The executor keeps results that do not fit the ring and goes on taking calls. A
+//! submitter that finds no room, or too many calls under way, takes the turn from whoever has it and receives.
+//!
+//! Invariant: a call completes exactly once; a thread that holds the turn never waits for another thread of this process,
+//! and calls no waker.
+
+mod caller;
+mod completion;
+mod receiver;
+mod server;
+#[cfg(test)]
+mod tests;
+
+use std::sync::Arc;
+
+use crate::error::Error;
+
+pub(crate) use caller::Caller;
+pub(crate) use completion::{Arrived, Completion};
+pub(crate) use server::Server;
+
+/// Why a pipeline came to its end, to be told to each call that was under way.
+#[derive(Debug, Clone)]
+struct Reason {
+    is_violation: bool,
+    message: Arc<str>,
+}
+
+impl Reason {
+    fn new(error: &Error) -> Self {
+        Self { is_violation: error.is_violation(), message: error.to_string().into() }
+    }
+
+    fn error(&self) -> Error {
+        let make = if self.is_violation { Error::violation } else { Error::disconnected };
+        make(self.message.as_ref())
+    }
+}

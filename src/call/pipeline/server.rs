@@ -1,0 +1,162 @@
+//! The executor's end of a pipeline.
+
+use std::collections::VecDeque;
+use std::time::{Duration, Instant};
+
+use crate::error::{Error, Result};
+use crate::limits::{ERROR_BYTES_MAX, SPIN_NS};
+use crate::transport::pipe::{EMPTY_LINE, Inbound, Outbound, Received};
+use crate::wire::pipe::Record;
+
+/// Polls in a row that found nothing after which whoever sleeps is woken to the results.
+const POLLS_BEFORE_WAKE: u32 = 32;
+/// Polls between two looks at the clock.
+const POLLS_PER_LOOK: u32 = 64;
+/// The largest buffer for results that is kept for the next one.
+const RESULT_BYTES_KEPT: usize = 64 << 10;
+
+/// The executor's end of a pipeline. Runs calls on the thread that serves.
+#[derive(Debug)]
+pub(crate) struct Server {
+    inbound: Inbound,
+    outbound: Outbound,
+    /// Results that did not fit the ring, in order; a result goes here while there are any.
+    backlog: VecDeque<Waiting>,
+}
+
+/// A result that waits for room in the ring.
+#[derive(Debug)]
+struct Waiting {
+    kind: Record,
+    sequence: u64,
+    bytes: Vec<u8>,
+    /// Bytes that went.
+    sent: usize,
+}
+
+impl Server {
+    pub(crate) fn new((outbound, inbound): (Outbound, Inbound)) -> Self {
+        Self { inbound, outbound, backlog: VecDeque::new() }
+    }
+
+    /// Runs calls with `handle`, which is given the function, its arguments and where to append the result, until the
+    /// controller closes the pipeline: what was submitted before is run, even when nobody takes its result any more. An `Err`
+    /// of `handle` is answered out of band.
+    ///
+    /// # Errors
+    ///
+    /// When the controller broke the protocol.
+    pub(crate) fn serve(
+        mut self,
+        handle: impl Fn(u64, &[u8], &mut Vec<u8>) -> std::result::Result<(), String>,
+    ) -> Result<()> {
+        let mut line = EMPTY_LINE;
+        let (mut long, mut result) = (Vec::new(), Vec::new());
+        loop {
+            let (kind, sequence, target, args) = match self.inbound.receive(&mut line, &mut long)? {
+                Received::Line(head) => {
+                    let args = line.get(..head.payload_bytes()).unwrap_or_default();
+                    (head.kind(), head.sequence, head.target, args)
+                }
+                Received::Long(head) => (head.kind, head.sequence, head.target, &long[..]),
+                Received::Closed => return Ok(()),
+                Received::Nothing => {
+                    self.idle()?;
+                    continue;
+                }
+            };
+            if kind != Record::Call as u8 {
+                return Err(Error::violation(format!("record {kind} where a call was due")));
+            }
+            // It may be a long time before the next fence.
+            self.outbound.wake_seen();
+            result.clear();
+            let outcome = handle(target, args, &mut result);
+            self.answer(sequence, outcome, &mut result)?;
+            if long.capacity() > RESULT_BYTES_KEPT {
+                long = Vec::new();
+            }
+        }
+    }
+
+    #[inline(always)]
+    fn answer(
+        &mut self,
+        sequence: u64,
+        outcome: std::result::Result<(), String>,
+        result: &mut Vec<u8>,
+    ) -> Result<()> {
+        let mut kind = Record::Result;
+        if let Err(mut message) = outcome {
+            message.truncate(message.floor_char_boundary(ERROR_BYTES_MAX));
+            (kind, *result) = (Record::Failure, message.into_bytes());
+        }
+        let mut sent = 0;
+        if self.backlog.is_empty() {
+            let went = self.outbound.send(kind, sequence, 0, result, &mut sent);
+            if went.or_else(|error| self.unheard(error))? {
+                result.shrink_to(RESULT_BYTES_KEPT);
+                return Ok(());
+            }
+        }
+        let bytes = std::mem::take(result);
+        self.backlog.push_back(Waiting { kind, sequence, bytes, sent });
+        self.send_backlog()
+    }
+
+    /// Nothing can be sent any more. That is an error only when the controller broke the protocol.
+    #[cold]
+    fn unheard(&mut self, error: Error) -> Result<bool> {
+        self.backlog.clear();
+        if error.is_violation() { Err(error) } else { Ok(true) }
+    }
+
+    /// Sends what there is room for.
+    #[cold]
+    fn send_backlog(&mut self) -> Result<()> {
+        while let Some(Waiting { kind, sequence, bytes, sent }) = self.backlog.front_mut() {
+            match self.outbound.send(*kind, *sequence, 0, bytes, sent) {
+                Ok(true) => drop(self.backlog.pop_front()),
+                Ok(false) => break,
+                Err(error) => drop(self.unheard(error)?),
+            }
+        }
+        Ok(())
+    }
+
+    /// Waits for the next call, or for room for the backlog: polls for a while, then sleeps.
+    #[cold]
+    fn idle(&mut self) -> Result<()> {
+        let mut sleepy_at = None;
+        let mut polls = 0;
+        while self.inbound.is_empty() {
+            if !self.backlog.is_empty() {
+                self.send_backlog()?;
+            }
+            std::hint::spin_loop();
+            polls += 1;
+            if polls == POLLS_BEFORE_WAKE || self.inbound.take_room_news() {
+                self.outbound.wake();
+            }
+            if polls % POLLS_PER_LOOK > 0 {
+                continue;
+            }
+            let now = Instant::now();
+            if now >= *sleepy_at.get_or_insert(now + Duration::from_nanos(SPIN_NS)) {
+                self.sleep();
+                (sleepy_at, polls) = (None, 0);
+            }
+        }
+        Ok(())
+    }
+
+    fn sleep(&mut self) {
+        let Self { inbound, outbound, backlog } = self;
+        // Behind results that went when the backlog was tried, and behind room that was made.
+        outbound.wake();
+        inbound.sleep_unless(None, || {
+            let left = backlog.front().map(|result| result.bytes.len() - result.sent);
+            left.is_some_and(|bytes| outbound.has_room(bytes)) || !inbound.is_empty()
+        });
+    }
+}

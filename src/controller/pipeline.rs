@@ -1,0 +1,253 @@
+//! Calls that are under way at the same time: submitted one by one or in batches, and waited for later.
+
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+use std::time::{Duration, Instant};
+
+use super::session::{Controller, Shared};
+use crate::ExecutorAddr;
+use crate::call::pipeline::{Arrived, Caller, Completion};
+use crate::error::{Error, Result};
+use crate::sync::{AtomicBool, Ordering};
+
+/// A way to have many calls under way at a time. Cheap to clone; any number of threads may share one.
+///
+/// The calls of a pipeline run in the order in which they were submitted, one after the other, on a thread of the executor of
+/// their own: one that takes its time holds up those behind it. Calls of other pipelines, and [`Controller::call`], have
+/// other threads. At most [`limits::PIPELINE_CALLS_MAX`](crate::limits::PIPELINE_CALLS_MAX) are under way; who submits more
+/// waits.
+///
+/// A submitted call runs, whether or not somebody waits for it. No thread of this process receives results: whoever waits
+/// does so for everybody. Only for tasks, that is, when a [`Submitted`] is polled as a future and has no result yet, a
+/// thread is started, unless the host [polls](Pipeline::poll) itself.
+///
+/// # Examples
+///
+/// ```no_run
+/// # let controller = farcall::controller::Launch::new().start()?;
+/// # let function = farcall::ExecutorAddr::new(0);
+/// let pipeline = controller.pipeline()?;
+/// let first = pipeline.submit(function, b"first")?;
+/// let second = pipeline.submit(function, b"second")?;
+/// println!("{:?} {:?}", first.wait()?, second.wait()?);
+/// # Ok::<(), farcall::Error>(())
+/// ```
+#[derive(Debug, Clone)]
+pub struct Pipeline {
+    handle: Arc<Handle>,
+}
+
+/// A call that was submitted. A future that needs no runtime; it can be waited for as well. When it is dropped the call
+/// still runs, and its result is dropped and counted ([`Traffic::late`](super::Traffic::late)).
+#[derive(Debug)]
+#[must_use = "the result of the call is dropped"]
+pub struct Submitted {
+    handle: Arc<Handle>,
+    completion: Arc<Completion>,
+    is_taken: bool,
+}
+
+/// Calls that were submitted together. Their results are handed out in order, each once; nothing is allocated for each.
+/// What is left when it is dropped is treated as for [`Submitted`].
+#[derive(Debug)]
+#[must_use = "the results of the calls are dropped"]
+pub struct Batch {
+    handle: Arc<Handle>,
+    completion: Arc<Completion>,
+    arrived: Arrived,
+    left: usize,
+}
+
+/// What the handles of a pipeline share.
+#[derive(Debug)]
+struct Handle {
+    caller: Arc<Caller>,
+    session: Arc<Shared>,
+    /// A thread receives for tasks, or the host does.
+    is_attended: AtomicBool,
+}
+
+impl Controller {
+    /// Opens a pipeline. It ends when its last handle is dropped; until then it keeps the session alive.
+    ///
+    /// # Errors
+    ///
+    /// When memory runs out, or the session is over.
+    pub fn pipeline(&self) -> Result<Pipeline> {
+        let session = Arc::clone(&self.shared);
+        let caller = session.open_pipeline()?;
+        let is_attended = AtomicBool::new(false);
+        Ok(Pipeline { handle: Arc::new(Handle { caller, session, is_attended }) })
+    }
+}
+
+impl Pipeline {
+    /// Submits a call of the wrapper function at `function` with `args`.
+    ///
+    /// # Errors
+    ///
+    /// When the arguments are too long, something posted ahead has failed (`is_remote`), or no call can complete any more.
+    pub fn submit(&self, function: ExecutorAddr, args: &[u8]) -> Result<Submitted> {
+        let completion = self.handle.submit([(function.get(), args)].into_iter())?;
+        Ok(Submitted { handle: Arc::clone(&self.handle), completion, is_taken: false })
+    }
+
+    /// Submits calls of wrapper functions with their arguments: the cheapest way to make many.
+    ///
+    /// # Errors
+    ///
+    /// As [`Pipeline::submit`].
+    pub fn submit_batch(&self, calls: &[(ExecutorAddr, &[u8])]) -> Result<Batch> {
+        let each = calls.iter().map(|(function, args)| (function.get(), *args));
+        let completion = self.handle.submit(each)?;
+        let (handle, arrived) = (Arc::clone(&self.handle), Arrived::default());
+        Ok(Batch { handle, completion, arrived, left: calls.len() })
+    }
+
+    /// Receives the results that are there, unless another thread does, and wakes the tasks whose calls are done. Does not
+    /// wait. Returns how many results came. For hosts that poll tasks from a loop of their own: from the first call on no
+    /// thread is started for tasks.
+    pub fn poll(&self) -> usize {
+        self.handle.is_attended.store(true, Ordering::Relaxed);
+        self.handle.caller.poll()
+    }
+}
+
+impl Submitted {
+    /// Waits for the result.
+    ///
+    /// # Errors
+    ///
+    /// The function's own out-of-band error (`is_remote`), or why no call can complete any more: the executor
+    /// died ([`Error::death`]), closed the pipeline, or broke the protocol.
+    pub fn wait(mut self) -> Result<Vec<u8>> {
+        self.handle.caller.wait(&self.completion, 1, None);
+        self.take()
+    }
+
+    /// As [`Submitted::wait`], for at most so long.
+    ///
+    /// # Errors
+    ///
+    /// As [`Submitted::wait`]; [`Error::is_timeout`] when there is no result in time: it is treated as if the call was
+    /// dropped.
+    pub fn wait_timeout(mut self, timeout: Duration) -> Result<Vec<u8>> {
+        if self.handle.caller.wait(&self.completion, 1, Some(Instant::now() + timeout)) {
+            self.take()
+        } else {
+            Err(Error::timeout(format!("the submitted call did not return within {timeout:?}")))
+        }
+    }
+
+    fn take(&mut self) -> Result<Vec<u8>> {
+        self.is_taken = true;
+        let mut arrived = Arrived::default();
+        let taken = self.completion.take(&mut arrived);
+        taken.map_err(|error| self.handle.session.explain(error))?;
+        let result = arrived.into_only();
+        result.unwrap_or_else(|| Err(Error::invalid("the result was taken before")))
+    }
+}
+
+impl Future for Submitted {
+    type Output = Result<Vec<u8>>;
+
+    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Result<Vec<u8>>> {
+        if self.handle.caller.poll_for(&self.completion, context).is_pending() {
+            return match self.handle.attend() {
+                Ok(()) => Poll::Pending,
+                Err(error) => Poll::Ready(Err(error)),
+            };
+        }
+        Poll::Ready(self.take())
+    }
+}
+
+impl Drop for Submitted {
+    fn drop(&mut self) {
+        if !self.is_taken {
+            self.handle.caller.expire(&self.completion);
+        }
+    }
+}
+
+impl Batch {
+    /// Results that were not handed out yet.
+    #[must_use]
+    pub fn left(&self) -> usize {
+        self.left
+    }
+
+    /// Waits for the next result and appends it to `result`. `None` when all were handed out.
+    ///
+    /// # Errors
+    ///
+    /// That of this call, as for [`Submitted::wait`].
+    pub fn next_into(&mut self, result: &mut Vec<u8>) -> Option<Result<()>> {
+        self.next(1).map(|next| next.map(|bytes| result.extend_from_slice(bytes)))
+    }
+
+    /// Waits for all results that are left and hands each of them to `visit`, or the error of its call, as for
+    /// [`Submitted::wait`].
+    pub fn for_each(mut self, mut visit: impl FnMut(Result<&[u8]>)) {
+        while let Some(result) = self.next(self.left) {
+            visit(result);
+        }
+    }
+
+    /// The next result; waits until so many are there when it has none.
+    #[inline]
+    fn next(&mut self, enough: usize) -> Option<Result<&[u8]>> {
+        self.left = self.left.checked_sub(1)?;
+        if self.arrived.is_used_up() {
+            self.handle.caller.wait(&self.completion, enough, None);
+            if let Err(error) = self.completion.take(&mut self.arrived) {
+                return Some(Err(self.handle.session.explain(error)));
+            }
+        }
+        self.arrived.next()
+    }
+}
+
+impl Drop for Batch {
+    fn drop(&mut self) {
+        if self.left > 0 {
+            self.handle.caller.expire(&self.completion);
+        }
+    }
+}
+
+impl Handle {
+    #[inline]
+    fn submit<'a>(
+        &self,
+        calls: impl ExactSizeIterator<Item = (u64, &'a [u8])> + Clone,
+    ) -> Result<Arc<Completion>> {
+        let code_epoch = self.session.settle()?;
+        let submitted = self.caller.submit(code_epoch, calls);
+        submitted.map_err(|error| self.session.explain(error))
+    }
+
+    /// Makes sure that somebody receives for tasks.
+    fn attend(&self) -> Result<()> {
+        if self.is_attended.swap(true, Ordering::Relaxed) {
+            return Ok(());
+        }
+        let caller = Arc::clone(&self.caller);
+        let thread = std::thread::Builder::new().name("farcall-results".to_owned());
+        let started = thread.spawn(move || caller.listen());
+        started.map(drop).map_err(|error| {
+            self.is_attended.store(false, Ordering::Relaxed);
+            Error::os("starting a thread that receives results for tasks", error)
+        })
+    }
+}
+
+impl Drop for Handle {
+    fn drop(&mut self) {
+        self.caller.close();
+        self.session.pipelines().forget(&self.caller);
+    }
+}

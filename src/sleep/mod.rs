@@ -1,0 +1,84 @@
+//! Handshakes: between a thread that sleeps and who wakes it, and between threads that take turns.
+//!
+//! A [`Bed`] is a word that a thread sleeps on. Whoever may have something for the sleeper publishes it with a plain
+//! store, as often as it likes, and [`wake`]s once behind that. No wake is lost: the sleeper sets the word and then looks
+//! for something, the other side publishes and then looks at the word, each with a fence between the two, so one of them
+//! sees what the other has done `[BED]`. The kernel compares the word once more before it puts the thread to sleep.
+//!
+//! The word has a line of its own. It is not part of what is published: an exchange for each record, in place of a store,
+//! would make the processor finish one before it begins the next.
+//!
+//! A [`Turn`] is the right to use something that one thread at a time can use, with a queue of stand-bys that take over.
+//!
+//! Invariant: nothing here knows what is waited for or which memory the word is in, so all of it is model-checked.
+#![forbid(unsafe_code)]
+
+#[cfg(all(test, loom))]
+mod tests;
+mod turn;
+
+use std::time::Duration;
+
+use crate::sync::{AtomicU64, Ordering, fence};
+
+pub(crate) use turn::{Seat, Turn};
+
+const AWAKE: u64 = 0;
+const ASLEEP: u64 = 1;
+
+/// A word that one thread at a time sleeps on.
+pub(crate) trait Bed {
+    fn word(&self) -> &AtomicU64;
+
+    /// Sleeps as long as the low half of the word equals that of `expected`, until [`Bed::rouse`] or the time out.
+    /// Returns early for any reason.
+    fn lie_down(&self, expected: u64, timeout: Option<Duration>);
+
+    /// Ends [`Bed::lie_down`].
+    fn rouse(&self);
+
+    /// Stands between what this thread stored last and what it loads next.
+    #[inline]
+    fn fence(&self) {
+        fence(Ordering::SeqCst);
+    }
+}
+
+/// Sleeps until it is woken, unless `has_cause` to stay awake. Returns early for any reason, so look again.
+pub(crate) fn sleep_unless(
+    bed: &impl Bed,
+    timeout: Option<Duration>,
+    has_cause: impl FnOnce() -> bool,
+) {
+    bed.word().store(ASLEEP, Ordering::Relaxed);
+    // [BED] SeqCst: the word is set before the sleeper looks.
+    bed.fence();
+    if !has_cause() {
+        bed.lie_down(ASLEEP, timeout);
+    }
+    bed.word().store(AWAKE, Ordering::Relaxed);
+}
+
+/// Wakes the sleeper, if there is one, to what was published before.
+#[inline]
+pub(crate) fn wake(bed: &impl Bed) {
+    // [BED] SeqCst: what is there for the sleeper is published before the word is looked at.
+    bed.fence();
+    wake_seen(bed);
+}
+
+/// Wakes the sleeper if it is seen at once. One that lies down at this very moment may be missed, so a [`wake`] must
+/// follow sooner or later. Costs next to nothing.
+#[inline]
+pub(crate) fn wake_seen(bed: &impl Bed) {
+    if bed.word().load(Ordering::Relaxed) != AWAKE {
+        rouse(bed);
+    }
+}
+
+#[cold]
+fn rouse(bed: &impl Bed) {
+    // Whoever set the word anew meanwhile is woken as well, and looks again.
+    bed.word().swap(AWAKE, Ordering::AcqRel);
+    bed.rouse();
+}

@@ -1,0 +1,305 @@
+//! One end of a pipeline: a ring each way, used at the same time, and a bed for each side to sleep on.
+//!
+//! Nothing is taken turns for: what is pushed is published at once and seen by who polls. Who may sleep has to be woken
+//! ([`Outbound::wake`]) behind the last record of a batch, which costs a fence; records themselves need none.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use crate::error::{Error, Result};
+use crate::limits::{CHUNK_BYTES_MAX, PAYLOAD_BYTES_MAX, RING_LINES};
+use crate::ring::{
+    Backing, Consumer, Head, LINE_PAYLOAD_BYTES, LineHead, Popped, Producer, PushError, ring_words,
+};
+use crate::shm::{Segment, Words};
+use crate::sleep::{self, Bed};
+use crate::sync::{AtomicU64, Ordering};
+use crate::sys::{cpu, futex};
+use crate::transport::Side;
+use crate::wire::pipe::{
+    CALLS_WORD, CONTROLLER_BED_WORD, EXECUTOR_BED_WORD, HEADER, RESULTS_WORD, Record, SEGMENT_WORDS,
+};
+
+/// The payload of a record of one line, and bytes behind it that mean nothing.
+pub(crate) type Line = [u8; LINE_PAYLOAD_BYTES];
+
+/// A line to receive into.
+pub(crate) const EMPTY_LINE: Line = [0; LINE_PAYLOAD_BYTES];
+
+/// The writing half of an end. Owned by one thread at a time.
+#[derive(Debug)]
+pub(crate) struct Outbound {
+    ring: Producer<Cells>,
+    peer: SharedBed,
+}
+
+/// The reading half of an end. Owned by one thread at a time.
+#[derive(Debug)]
+pub(crate) struct Inbound {
+    side: Side,
+    ring: Consumer<Cells>,
+    own: SharedBed,
+    /// Payload parts that came ahead of their record.
+    parts: Vec<u8>,
+    /// Records of several lines were taken: the writer may have been waiting for their room.
+    is_room_news: bool,
+}
+
+/// What [`Inbound::receive`] found.
+#[derive(Debug)]
+pub(crate) enum Received {
+    /// A record whose payload is in the line.
+    Line(LineHead),
+    /// A record with a longer payload, which is in the buffer.
+    Long(Head),
+    /// Nothing yet.
+    Nothing,
+    /// The peer closed its end, and everything before was received.
+    Closed,
+}
+
+/// Memory for a pipeline, to be shared with the executor.
+///
+/// # Errors
+///
+/// When memory runs out.
+pub(crate) fn create_segment() -> Result<Segment> {
+    let bytes = SEGMENT_WORDS as u64 * 8;
+    let segment = Segment::create(c"farcall-pipeline", bytes, false)?;
+    segment.back(0, bytes)?;
+    for (word, value) in segment.words().iter().zip(HEADER) {
+        word.store(value, Ordering::Release);
+    }
+    Ok(segment)
+}
+
+/// True when a segment that came is one of a pipeline of this version.
+pub(crate) fn is_pipe(segment: &Segment) -> bool {
+    let words = segment.words();
+    let header = words.iter().map(|word| word.load(Ordering::Acquire)).take(HEADER.len());
+    words.len() == SEGMENT_WORDS && header.eq(HEADER)
+}
+
+/// Both halves of this process's end of a pipeline. The rings begin at `position`, on both sides the same.
+///
+/// # Panics
+///
+/// When the segment is smaller than [`SEGMENT_WORDS`].
+pub(crate) fn end(segment: &Arc<Segment>, side: Side, position: u64) -> (Outbound, Inbound) {
+    let cells = |start| Cells(segment.view(start..start + ring_words(RING_LINES)));
+    let bed = |word| SharedBed(segment.view(word..word + 1));
+    let (calls, results) = (cells(CALLS_WORD), cells(RESULTS_WORD));
+    let (executor, controller) = (bed(EXECUTOR_BED_WORD), bed(CONTROLLER_BED_WORD));
+    let (from, to, own, peer) = match side {
+        Side::Controller => (results, calls, controller, executor),
+        Side::Executor => (calls, results, executor, controller),
+    };
+    let outbound = Outbound { ring: Producer::new(to, RING_LINES, position), peer };
+    let ring = Consumer::new(from, RING_LINES, position);
+    (outbound, Inbound { side, ring, own, parts: Vec::new(), is_room_news: false })
+}
+
+impl Outbound {
+    /// Sends a record, all of it or as much as there is room for: `sent` counts the bytes of the payload that went, and
+    /// true says that nothing is left. Go on with the same arguments otherwise.
+    ///
+    /// # Errors
+    ///
+    /// When the peer broke the protocol, or closed its end.
+    #[inline(always)]
+    pub(crate) fn send(
+        &mut self,
+        kind: Record,
+        sequence: u64,
+        target: u64,
+        payload: &[u8],
+        sent: &mut usize,
+    ) -> Result<bool> {
+        while payload.len() - *sent > CHUNK_BYTES_MAX {
+            let part = &payload[*sent..*sent + CHUNK_BYTES_MAX];
+            let head = Head { kind: Record::Part as u8, sequence: 0, target: 0 };
+            if !pushed(self.ring.push(head, part))? {
+                return Ok(false);
+            }
+            *sent += CHUNK_BYTES_MAX;
+        }
+        let head = Head { kind: kind as u8, sequence, target };
+        pushed(self.ring.push(head, &payload[*sent..]))
+    }
+
+    /// True when [`Outbound::send`] would get on with a payload of which so many bytes are left.
+    pub(crate) fn has_room(&mut self, payload_bytes: usize) -> bool {
+        self.ring.is_ready(payload_bytes.min(CHUNK_BYTES_MAX))
+    }
+
+    /// Wakes the peer, if it sleeps, to everything that was sent.
+    #[inline]
+    pub(crate) fn wake(&self) {
+        sleep::wake(&self.peer);
+    }
+
+    /// Wakes the peer if it is seen asleep; [`Outbound::wake`] must follow sooner or later.
+    #[inline]
+    pub(crate) fn wake_seen(&self) {
+        sleep::wake_seen(&self.peer);
+    }
+
+    /// What the peer sleeps on, for others to wake it.
+    pub(crate) fn peer_bed(&self) -> SharedBed {
+        self.peer.clone()
+    }
+
+    /// Ends the stream behind what was sent.
+    pub(crate) fn close(&mut self) {
+        self.ring.close();
+        self.wake();
+    }
+}
+
+impl Drop for Outbound {
+    fn drop(&mut self) {
+        self.close();
+    }
+}
+
+impl Inbound {
+    /// Takes the next record. A payload of one line goes to `line`, a longer one to `long`, in place of what was there.
+    ///
+    /// # Errors
+    ///
+    /// When the peer broke the protocol.
+    #[inline(always)]
+    pub(crate) fn receive(&mut self, line: &mut Line, long: &mut Vec<u8>) -> Result<Received> {
+        if self.parts.is_empty()
+            && let Some(head) = self.ring.pop_line(line)
+        {
+            if head.kind() <= Record::Failure as u8 {
+                return Ok(Received::Line(head));
+            }
+            self.parts.extend_from_slice(&line[..head.payload_bytes()]);
+            self.join(head.kind())?;
+        }
+        self.receive_long(long)
+    }
+
+    #[inline(never)]
+    fn receive_long(&mut self, long: &mut Vec<u8>) -> Result<Received> {
+        loop {
+            let head = match self.ring.pop(&mut self.parts) {
+                Popped::Record(head) => head,
+                Popped::Empty => return Ok(Received::Nothing),
+                Popped::Closed => return Ok(Received::Closed),
+                Popped::Corrupt(word) => {
+                    let at = self.ring.position();
+                    return Err(Error::violation(format!("pipeline record {word:#x} at {at:#x}")));
+                }
+            };
+            self.is_room_news = true;
+            if self.join(head.kind)? {
+                *long = std::mem::take(&mut self.parts);
+                return Ok(Received::Long(head));
+            }
+        }
+    }
+
+    /// True when the record of this kind, whose payload is the end of the parts, completes a message.
+    fn join(&mut self, kind: u8) -> Result<bool> {
+        let bytes = self.parts.len();
+        if bytes as u64 > PAYLOAD_BYTES_MAX {
+            return Err(Error::violation(format!(
+                "{bytes} bytes came in a pipeline, at most {PAYLOAD_BYTES_MAX} may"
+            )));
+        }
+        match (Record::from_bits(kind), self.side) {
+            (Some(Record::Call | Record::Result | Record::Failure), _) => Ok(true),
+            // All parts have this size: so there are not more of them than a payload has.
+            (Some(Record::Part), _) if bytes > 0 && bytes.is_multiple_of(CHUNK_BYTES_MAX) => {
+                Ok(false)
+            }
+            (Some(Record::Fresh), Side::Executor) if bytes == 0 => {
+                cpu::serialize();
+                Ok(false)
+            }
+            _ => Err(Error::violation(format!(
+                "pipeline record of kind {kind} behind {bytes} bytes"
+            ))),
+        }
+    }
+
+    /// True when there is nothing to receive, not even the end.
+    #[inline]
+    pub(crate) fn is_empty(&self) -> bool {
+        self.ring.is_empty()
+    }
+
+    /// True once after records were taken whose room the peer may be waiting for: wake it.
+    #[inline]
+    pub(crate) fn take_room_news(&mut self) -> bool {
+        std::mem::take(&mut self.is_room_news)
+    }
+
+    /// Sleeps until the peer, or somebody else, rouses this side, unless `has_cause` to stay awake. Returns early for any
+    /// reason.
+    pub(crate) fn sleep_unless(&self, timeout: Option<Duration>, has_cause: impl FnOnce() -> bool) {
+        sleep::sleep_unless(&self.own, timeout, has_cause);
+    }
+
+    /// What this side sleeps on, for others to wake it.
+    pub(crate) fn bed(&self) -> SharedBed {
+        self.own.clone()
+    }
+}
+
+impl Drop for Inbound {
+    fn drop(&mut self) {
+        self.ring.close();
+    }
+}
+
+#[inline(always)]
+fn pushed(result: std::result::Result<(), PushError>) -> Result<bool> {
+    match result {
+        Ok(()) => Ok(true),
+        Err(PushError::Full) => Ok(false),
+        Err(PushError::Closed) => {
+            Err(Error::disconnected("the peer closed its end of the pipeline"))
+        }
+        Err(PushError::Corrupt(position)) => {
+            Err(Error::violation(format!("pipeline read up to {position:#x}")))
+        }
+    }
+}
+
+/// A bed in a segment.
+#[derive(Debug, Clone)]
+pub(crate) struct SharedBed(Words);
+
+impl Bed for SharedBed {
+    fn word(&self) -> &AtomicU64 {
+        &self.0[0]
+    }
+
+    fn lie_down(&self, expected: u64, timeout: Option<Duration>) {
+        futex::wait(self.word(), expected, timeout);
+    }
+
+    fn rouse(&self) {
+        futex::wake(self.word());
+    }
+}
+
+/// The words of a ring in a segment.
+#[derive(Debug)]
+struct Cells(Words);
+
+impl Backing for Cells {
+    #[inline]
+    fn load(&self, word: usize, order: Ordering) -> u64 {
+        self.0[word].load(order)
+    }
+
+    #[inline]
+    fn store(&self, word: usize, value: u64, order: Ordering) {
+        self.0[word].store(value, order);
+    }
+}

@@ -1,0 +1,87 @@
+//! Where things stand in the segment of a pipeline, and what its records are. Version 1.
+//!
+//! ```text
+//! line 0        magic, version, segment bytes, ring lines
+//! line 2        the executor's bed      line 4        the controller's bed
+//! lines 6..     ring of calls, then ring of results
+//!
+//! call          target = the wrapper function      sequence = the call's number
+//! result        target = 0                         sequence = the number of the call that it answers
+//! part          payload that comes before that of the next call, result or failure
+//! fresh         code was written: serialise before the next call
+//! ```
+//!
+//! Each end counts its records: calls are numbered from the first one on, 0 left out, and answered in the same order.
+
+use crate::limits::RING_LINES;
+use crate::ring::{LINE_WORDS, ring_words};
+
+/// "farpipe" and a zero byte.
+const MAGIC: u64 = u64::from_le_bytes(*b"farpipe\0");
+
+/// The word that the executor sleeps on.
+pub(crate) const EXECUTOR_BED_WORD: usize = 2 * LINE_WORDS;
+/// The word that the controller sleeps on.
+pub(crate) const CONTROLLER_BED_WORD: usize = 4 * LINE_WORDS;
+/// First word of the ring of calls.
+pub(crate) const CALLS_WORD: usize = 6 * LINE_WORDS;
+/// First word of the ring of results.
+pub(crate) const RESULTS_WORD: usize = CALLS_WORD + ring_words(RING_LINES);
+/// Words of the whole segment.
+pub(crate) const SEGMENT_WORDS: usize = RESULTS_WORD + ring_words(RING_LINES);
+
+/// The first words of the segment of a pipeline.
+pub(crate) const HEADER: [u64; 4] =
+    [MAGIC, super::layout::VERSION, SEGMENT_WORDS as u64 * 8, RING_LINES as u64];
+
+/// What a record of a pipeline is. Fits the 3 bits that a record has for it; 0 is no record.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[repr(u8)]
+pub(crate) enum Record {
+    Call = 1,
+    Result = 2,
+    /// The call failed out of band; the payload is the message, as text.
+    Failure = 3,
+    Part = 4,
+    Fresh = 5,
+}
+
+impl Record {
+    /// The kind with this number.
+    #[inline]
+    pub(crate) fn from_bits(bits: u8) -> Option<Self> {
+        Some(match bits {
+            1 => Self::Call,
+            2 => Self::Result,
+            3 => Self::Failure,
+            4 => Self::Part,
+            5 => Self::Fresh,
+            _ => return None,
+        })
+    }
+}
+
+/// The number of the call after the one with this number: numbers wrap, and 0 is none.
+#[inline]
+pub(crate) fn next_sequence(sequence: u64) -> u64 {
+    sequence.wrapping_add(1).max(1)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_wrap_without_zero() {
+        assert_eq!(next_sequence(0), 1);
+        assert_eq!(next_sequence(u64::MAX - 1), u64::MAX);
+        assert_eq!(next_sequence(u64::MAX), 1);
+    }
+
+    #[test]
+    fn every_kind_round_trips() {
+        let kinds: Vec<_> = (0..8).filter_map(Record::from_bits).collect();
+        assert_eq!(kinds.len(), 5);
+        assert!(kinds.iter().all(|kind| Record::from_bits(*kind as u8) == Some(*kind)));
+    }
+}
