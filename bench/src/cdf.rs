@@ -17,7 +17,10 @@ use crate::table::{nanoseconds, ratio};
 
 const WIDTH: u32 = 1200;
 const HEADING: u32 = 54;
-const PANEL: u32 = 400;
+const PANEL_MIN: u32 = 400;
+/// Above the first line of a legend, and below the last.
+const LEGEND_MARGINS: u32 = 72;
+const LEGEND_LINE: u32 = 20;
 const LEGEND: u32 = 300;
 const FONT: &str = "sans-serif";
 const INK: RGBColor = RGBColor(40, 40, 40);
@@ -59,7 +62,9 @@ impl Report {
     /// When the file cannot be written.
     pub fn write_svg(&self, path: &Path) -> Result<()> {
         let panels = u32::try_from(self.sections.len())?;
-        let area = SVGBackend::new(path, (WIDTH, HEADING + panels * PANEL)).into_drawing_area();
+        let rows = self.sections.iter().map(|section| section.rows.len()).max().unwrap_or(0);
+        let panel = PANEL_MIN.max(LEGEND_MARGINS + LEGEND_LINE * u32::try_from(rows)?);
+        let area = SVGBackend::new(path, (WIDTH, HEADING + panels * panel)).into_drawing_area();
         draw(self, &area).map_err(|error| format!("drawing {}: {error}", path.display()).into())
     }
 }
@@ -132,7 +137,9 @@ fn draw_legend(section: &Section, colours: &[RGBColor], legend: &Area<'_>) -> Re
     let small = (FONT, 12).into_font().color(&RGBColor(110, 110, 110));
     legend.draw_text("p50 ns", &small, (190, 30))?;
     legend.draw_text("x floor", &small, (245, 30))?;
-    for ((row, colour), y) in section.rows.iter().zip(colours).zip((52..).step_by(20)) {
+    for ((row, colour), y) in
+        section.rows.iter().zip(colours).zip((52..).step_by(LEGEND_LINE as usize))
+    {
         legend.draw(&PathElement::new([(4, y + 7), (24, y + 7)], colour.stroke_width(4)))?;
         legend.draw_text(&row.name, &text, (32, y))?;
         let times = row.two_line_ratio.map(|spread| ratio(spread.median));
