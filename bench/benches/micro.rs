@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use criterion::{BatchSize, Criterion, Throughput};
 use farcall::internals::HeapRing;
-use farcall::link::{LinkGraph, ObjectFile};
+use farcall::link::{LinkGraph, ObjectCache, ObjectFile};
 use farcall::{AddrRange, ExecutorAddr, sps};
 use farcall_bench::{Callee, Contender, CpuPair, TinyObject, tiny_code};
 
@@ -76,6 +76,11 @@ fn link(criterion: &mut Criterion) {
     group.throughput(Throughput::Bytes(file.len() as u64));
     group.bench_function("parse", |bencher| {
         let parse = |bytes| ObjectFile::parse("chain.o", bytes).is_ok();
+        bencher.iter_batched(|| file.clone(), parse, BatchSize::SmallInput);
+    });
+    group.bench_function("parse again, with a cache", |bencher| {
+        let cache = ObjectCache::new(file.len());
+        let parse = |bytes| cache.parse("chain.o", bytes).is_ok();
         bencher.iter_batched(|| file.clone(), parse, BatchSize::SmallInput);
     });
     group.bench_function("link", |bencher| bencher.iter(&link));

@@ -17,6 +17,9 @@
 //!    [`SymbolTable`]. (`image`, `symbol_table`, `symbol_file`)
 //! 7. In debug builds an independent checker compares the image with the files once more. (`link_map`, `verify`)
 //!
+//! A program that reads and links the same objects again and again reads them with an [`ObjectCache`], which
+//! parses no bytes twice. (`object_cache`)
+//!
 //! The granularity is the ELF section: one block each, never split, except `.eh_frame`, which is a list of
 //! records of which some go.
 //!
@@ -41,6 +44,7 @@ mod image;
 mod indirect;
 mod layout;
 mod link_map;
+mod object_cache;
 mod object_file;
 mod resolve;
 mod strip;
@@ -56,6 +60,7 @@ pub use archive::Archive;
 pub use graph::{Export, External, LinkGraph, Undefined};
 pub use image::{Image, IndirectFunction, LinkStats, ThreadBlock};
 pub use layout::Layout;
+pub use object_cache::ObjectCache;
 pub use object_file::ObjectFile;
 pub use symbol_table::{Definition, SymbolTable};
 pub use verify::Verified;

@@ -18,12 +18,14 @@ use crate::error::Result;
 /// Immutable and cheap to clone; any number of threads may link it at the same time. It keeps the bytes of
 /// the file alive.
 #[derive(Clone)]
-pub struct ObjectFile(Arc<Parsed>);
+pub struct ObjectFile {
+    /// The name used in messages.
+    name: Arc<str>,
+    parsed: Arc<Parsed>,
+}
 
 /// What an object file says, without what the linker never loads.
 pub(super) struct Parsed {
-    /// The name used in messages.
-    pub(super) name: Arc<str>,
     /// The whole file.
     pub(super) bytes: Arc<[u8]>,
     /// The sections that occupy memory.
@@ -132,50 +134,63 @@ impl ObjectFile {
     /// The file is not a sound x86-64 ELF relocatable object, or uses something this linker does not do;
     /// the message names the place in the file.
     pub fn parse(name: impl Into<String>, bytes: impl Into<Arc<[u8]>>) -> Result<ObjectFile> {
-        elf::read(name.into().into(), bytes.into()).map(|parsed| ObjectFile(Arc::new(parsed)))
+        let name = Arc::from(name.into());
+        let parsed = Arc::new(elf::read(&name, bytes.into())?);
+        Ok(ObjectFile { name, parsed })
     }
 
     /// The name given when it was read.
     #[must_use]
     pub fn name(&self) -> &str {
-        &self.0.name
+        &self.name
     }
 
     /// The names this object defines for the objects it is linked with, in file order.
     pub fn definitions(&self) -> impl Iterator<Item = &str> {
         let defined = |symbol: &&Symbol| symbol.is_defined();
-        self.0.symbols.iter().filter(defined).filter_map(|symbol| symbol.global.as_deref())
+        self.parsed.symbols.iter().filter(defined).filter_map(|symbol| symbol.global.as_deref())
+    }
+
+    /// True when both were parsed at once.
+    #[cfg(test)]
+    pub(super) fn shares_with(&self, other: &ObjectFile) -> bool {
+        Arc::ptr_eq(&self.parsed, &other.parsed)
     }
 
     /// What was read, to be spoiled; there must be no other copy.
     #[cfg(test)]
     pub(super) fn parsed_mut(&mut self) -> &mut Parsed {
-        Arc::get_mut(&mut self.0).unwrap()
+        Arc::get_mut(&mut self.parsed).unwrap()
     }
 
     pub(super) fn shared_name(&self) -> &Arc<str> {
-        &self.0.name
+        &self.name
+    }
+
+    /// The same object under another name.
+    pub(super) fn renamed(&self, name: impl Into<String>) -> ObjectFile {
+        ObjectFile { name: Arc::from(name.into()), parsed: Arc::clone(&self.parsed) }
     }
 
     /// The whole file.
     pub(super) fn bytes(&self) -> &[u8] {
-        &self.0.bytes
+        &self.parsed.bytes
     }
 
     pub(super) fn sections(&self) -> &[Section] {
-        &self.0.sections
+        &self.parsed.sections
     }
 
     pub(super) fn section(&self, index: u32) -> &Section {
-        &self.0.sections[index as usize]
+        &self.parsed.sections[index as usize]
     }
 
     pub(super) fn symbols(&self) -> &[Symbol] {
-        &self.0.symbols
+        &self.parsed.symbols
     }
 
     pub(super) fn symbol(&self, index: u32) -> &Symbol {
-        &self.0.symbols[index as usize]
+        &self.parsed.symbols[index as usize]
     }
 
     /// True when a symbol is a thread-local of this object.
@@ -185,16 +200,20 @@ impl ObjectFile {
     }
 
     pub(super) fn groups(&self) -> &[Group] {
-        &self.0.groups
+        &self.parsed.groups
     }
 
     /// The bytes of a section in the file; empty for zero fill.
     pub(super) fn content(&self, section: &Section) -> &[u8] {
-        section.content.as_ref().and_then(|range| self.0.bytes.get(range.clone())).unwrap_or(&[])
+        section
+            .content
+            .as_ref()
+            .and_then(|range| self.parsed.bytes.get(range.clone()))
+            .unwrap_or(&[])
     }
 
     pub(super) fn text(&self, name: Name) -> &str {
-        name.text(&self.0.bytes)
+        name.text(&self.parsed.bytes)
     }
 
     /// What to call a symbol in a message: its name, or the name of its section.
@@ -210,9 +229,9 @@ impl ObjectFile {
 impl fmt::Debug for ObjectFile {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("ObjectFile")
-            .field("name", &self.0.name)
-            .field("sections", &self.0.sections.len())
-            .field("symbols", &self.0.symbols.len())
+            .field("name", &self.name)
+            .field("sections", &self.parsed.sections.len())
+            .field("symbols", &self.parsed.symbols.len())
             .finish_non_exhaustive()
     }
 }

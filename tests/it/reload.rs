@@ -1,13 +1,15 @@
 //! Programs that come and go two hundred times in one executor leave nothing behind: each run is right, and the
-//! executor's memory, mappings, descriptors and threads stay what they were.
+//! executor's memory, mappings, descriptors and threads stay what they were. Objects are read from their files each
+//! time, through the cache that is for that.
 //!
 //! Invariant: the native program says what is right; what may stay behind is what the program itself does not give back.
 
 use std::fs::{self, File};
+use std::path::{Path, PathBuf};
 
 use farcall::ExecutorAddr;
 use farcall::controller::{Controller, Dylib, Launch};
-use farcall::link::{Archive, ObjectFile};
+use farcall::link::{Archive, ObjectCache, ObjectFile};
 
 use crate::command::native;
 use crate::corpus::{self, LOW, PLAIN, gcc};
@@ -19,6 +21,8 @@ const ROUNDS: usize = 200;
 const WARM_ROUNDS: usize = 20;
 /// What the executor's resident memory may grow by all the same: the C library's heap is never quite the same twice.
 const SLACK_BYTES: u64 = 512 << 10;
+/// More than the objects of any program here have.
+const CACHE_BYTES: usize = 64 << 20;
 
 /// What a process holds, as the kernel counts it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd)]
@@ -47,35 +51,43 @@ impl Held {
     }
 }
 
-/// A program's parts, parsed once.
+/// The files of a program, to be linked again and again.
 struct Parts {
-    objects: Vec<ObjectFile>,
+    objects: Vec<PathBuf>,
+    cache: ObjectCache,
+    /// Archives keep the members that they have read.
     archives: Vec<Archive>,
 }
 
 impl Parts {
-    fn read(program: &Compiled) -> Self {
-        let mut parts = Self { objects: Vec::new(), archives: Vec::new() };
-        for file in &program.files {
-            let bytes = fs::read(file).expect("just compiled");
-            let name = file.display().to_string();
-            if file.extension().is_some_and(|ending| ending == "a") {
-                parts.archives.push(Archive::parse(name, bytes).expect("an archive"));
-            } else {
-                parts.objects.push(ObjectFile::parse(name, bytes).expect("an object"));
-            }
+    fn new(program: &Compiled) -> Self {
+        let is_archive = |file: &&PathBuf| file.extension().is_some_and(|ending| ending == "a");
+        let (archives, objects): (Vec<_>, Vec<_>) = program.files.iter().partition(is_archive);
+        let archive = |file: &PathBuf| Archive::parse(display(file), read(file));
+        Self {
+            objects: objects.into_iter().cloned().collect(),
+            cache: ObjectCache::new(CACHE_BYTES),
+            archives: archives.into_iter().map(|file| archive(file).expect("an archive")).collect(),
         }
-        parts
     }
 
     fn add_to(&self, dylib: &Dylib) {
-        for object in &self.objects {
-            dylib.add_object(object).expect("added");
+        for file in &self.objects {
+            let object = self.cache.parse(display(file), read(file)).expect("an object");
+            dylib.add_object(&object).expect("added");
         }
         for archive in &self.archives {
             dylib.add_archive(archive);
         }
     }
+}
+
+fn read(file: &Path) -> Vec<u8> {
+    fs::read(file).expect("just compiled")
+}
+
+fn display(file: &Path) -> String {
+    file.display().to_string()
 }
 
 /// An executor whose standard output goes to a file.
@@ -126,7 +138,7 @@ fn reload(program: &Compiled, args: &[&str], status: i32, kept_bytes: u64) {
     let reference = run_to_end(native(&executable, args), b"");
     assert_eq!(reference.status, status, "{reference}");
 
-    let parts = Parts::read(program);
+    let parts = Parts::new(program);
     let session = Session::new();
     let name = executable.to_str().expect("a plain path");
     let args: Vec<&str> = [&[name], args].concat();

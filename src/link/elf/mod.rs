@@ -26,18 +26,18 @@ use crate::error::{Error, Result};
 ///
 /// # Errors
 /// The file is not a sound x86-64 relocatable object.
-pub(super) fn read(name: Arc<str>, bytes: Arc<[u8]>) -> Result<Parsed> {
+pub(super) fn read(name: &str, bytes: Arc<[u8]>) -> Result<Parsed> {
     if let Some(objection) = file_kind::objection(&bytes) {
         return Err(Error::link(format!("{name}: {objection}")));
     }
-    let mut reader = Reader::new(&name, &bytes)?;
+    let mut reader = Reader::new(name, &bytes)?;
     reader.read_sections()?;
     reader.read_symbols()?;
     reader.read_groups()?;
     reader.read_relocations()?;
     reader.split_eh_frames()?;
     let Reader { sections, symbols, groups, .. } = reader;
-    Ok(Parsed { name, bytes, sections, symbols, groups })
+    Ok(Parsed { bytes, sections, symbols, groups })
 }
 
 type Header = elf::FileHeader64<LittleEndian>;

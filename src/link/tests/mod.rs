@@ -10,6 +10,7 @@ use crate::error::{Error, Result};
 
 mod archives;
 mod arrays;
+mod cache;
 mod damage;
 mod dynamic_threads;
 mod indirect;
