@@ -5,7 +5,6 @@
 //!
 //! Invariant: a member is read when it is first needed and at most once for all links.
 
-use std::borrow::Cow;
 use std::collections::{HashMap, HashSet};
 use std::fmt;
 use std::io;
@@ -16,18 +15,19 @@ use object::read::archive::{
 };
 
 use super::ObjectFile;
+use super::file_bytes::FileBytes;
 use crate::error::{Error, Result};
 
 /// An archive whose table of contents was read.
 ///
 /// Immutable but for its cache of members, and cheap to clone; any number of threads may link it at the
-/// same time. It keeps the bytes of the file alive.
+/// same time. It keeps the bytes of the file alive, and so do objects that were read from it: members are not copied.
 #[derive(Clone)]
 pub struct Archive(Arc<Contents>);
 
 struct Contents {
     name: String,
-    bytes: Arc<[u8]>,
+    bytes: FileBytes,
     /// Which member, by the offset of its header, defines a name.
     definitions: HashMap<Box<str>, u64>,
     members: HashMap<u64, OnceLock<ObjectFile>>,
@@ -38,15 +38,16 @@ struct Contents {
 type ReadMember = Box<dyn Fn(&str) -> io::Result<Vec<u8>> + Send + Sync>;
 
 impl Archive {
-    /// Reads the table of contents. `name` is how messages call the archive.
+    /// Reads the table of contents. `name` is how messages call the archive. The bytes are owned, for the reasons that
+    /// [`ObjectFile::parse`] gives, and neither a `Vec` nor a member is copied.
     ///
     /// An archive without a symbol table costs a look at all its members here; with one, members are read
     /// when a link needs them.
     ///
     /// # Errors
     /// The file is not an archive, is thin (see [`parse_thin`](Self::parse_thin)), or is damaged.
-    pub fn parse(name: impl Into<String>, bytes: impl Into<Arc<[u8]>>) -> Result<Archive> {
-        let (name, bytes) = (name.into(), bytes.into());
+    pub fn parse(name: impl Into<String>, bytes: impl Into<Vec<u8>>) -> Result<Archive> {
+        let (name, bytes) = (name.into(), FileBytes::from(bytes.into()));
         let bad = |what: &str| Err(Error::link(format!("{name}: {what}")));
         if bytes.starts_with(THIN) {
             return bad("a thin archive, which holds only the names of its members; read it with \
@@ -66,10 +67,10 @@ impl Archive {
     /// The file is not a thin archive or is damaged, or it has no symbol table and a member cannot be read.
     pub fn parse_thin(
         name: impl Into<String>,
-        bytes: impl Into<Arc<[u8]>>,
+        bytes: impl Into<Vec<u8>>,
         read: impl Fn(&str) -> io::Result<Vec<u8>> + Send + Sync + 'static,
     ) -> Result<Archive> {
-        let (name, bytes) = (name.into(), bytes.into());
+        let (name, bytes) = (name.into(), FileBytes::from(bytes.into()));
         if !bytes.starts_with(THIN) {
             return Err(Error::link(format!(
                 "{name}: not a thin archive (does not start with `!<thin>`)"
@@ -84,7 +85,7 @@ impl Archive {
         bytes.starts_with(THIN)
     }
 
-    fn read(name: String, bytes: Arc<[u8]>, read: Option<ReadMember>) -> Result<Archive> {
+    fn read(name: String, bytes: FileBytes, read: Option<ReadMember>) -> Result<Archive> {
         let mut contents =
             Contents { name, bytes, definitions: HashMap::new(), members: HashMap::new(), read };
         let file = ArchiveFile::parse(&*contents.bytes).map_err(|error| contents.damaged(error))?;
@@ -131,7 +132,7 @@ impl Archive {
         let damaged = |error| contents.damaged(format!("member at offset {offset}: {error}"));
         let file = ArchiveFile::parse(&*contents.bytes).map_err(damaged)?;
         let member = file.member(ArchiveOffset(offset)).map_err(damaged)?;
-        let object = ObjectFile::parse(contents.name_of(&member), contents.content(&member)?)?;
+        let object = ObjectFile::read(contents.name_of(&member), contents.content(&member)?)?;
         if let Some(cell) = cell {
             // Another thread may have been first; its copy is as good.
             let _ = cell.set(object.clone());
@@ -153,11 +154,14 @@ impl Contents {
         self.error(format!("{what} (the archive has {} bytes{hint})", self.bytes.len()))
     }
 
-    /// The bytes of a member.
-    fn content<'a>(&'a self, member: &ArchiveMember<'a>) -> Result<Cow<'a, [u8]>> {
+    /// The bytes of a member, which stay where they are unless the archive is thin.
+    fn content(&self, member: &ArchiveMember<'_>) -> Result<FileBytes> {
         let Some(read) = self.read.as_ref().filter(|_| member.is_thin()) else {
-            let content = member.data(&*self.bytes).map_err(|error| self.damaged(error))?;
-            return Ok(Cow::Borrowed(content));
+            let (start, bytes) = member.file_range();
+            let content = self.bytes.part(start, bytes);
+            return content.ok_or_else(|| {
+                self.damaged(format!("{bytes} bytes of a member at offset {start} are missing"))
+            });
         };
         let file = std::str::from_utf8(member.name());
         let file = file.map_err(|error| self.damaged(format!("name of a member: {error}")))?;
@@ -167,7 +171,7 @@ impl Contents {
                 self.name_of(member)
             ))
         })?;
-        Ok(Cow::Owned(content))
+        Ok(FileBytes::from(content))
     }
 
     /// What messages call a member.
@@ -221,7 +225,7 @@ impl Contents {
             if !content.starts_with(b"\x7fELF") {
                 continue;
             }
-            let object = ObjectFile::parse(self.name_of(&member), content)?;
+            let object = ObjectFile::read(self.name_of(&member), content)?;
             let Some(offset) = header_offset(&member, &self.bytes) else { continue };
             for name in object.definitions() {
                 definitions.entry(name.into()).or_insert(offset);

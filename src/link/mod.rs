@@ -2,7 +2,7 @@
 //!
 //! A link is a straight road; nothing on it looks back:
 //!
-//! 1. [`ObjectFile::parse`] and [`Archive::parse`] read and check files, once. (`elf`, `edge`,
+//! 1. [`ObjectFile::parse`] and [`Archive::parse`] read and check files, once. (`file_bytes`, `elf`, `edge`,
 //!    `x86_64`, `thread_code`)
 //! 2. [`LinkGraph::add_object`] and [`LinkGraph::add_archive`] resolve names among the objects of one
 //!    batch: strong, weak, common, COMDAT. (`graph`, `resolve`)
@@ -34,6 +34,7 @@ mod check;
 mod edge;
 mod eh_frame;
 mod elf;
+mod file_bytes;
 mod fixup;
 #[cfg(any(test, feature = "internals"))]
 #[doc(hidden)]

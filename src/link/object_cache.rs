@@ -5,7 +5,7 @@
 use std::collections::HashMap;
 use std::fmt;
 use std::hash::{DefaultHasher, Hash, Hasher};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Mutex, PoisonError};
 
 use super::ObjectFile;
 use crate::error::Result;
@@ -65,11 +65,7 @@ impl ObjectCache {
     ///
     /// # Errors
     /// Those of [`ObjectFile::parse`]; a file that cannot be read is not kept.
-    pub fn parse(
-        &self,
-        name: impl Into<String>,
-        bytes: impl Into<Arc<[u8]>>,
-    ) -> Result<ObjectFile> {
+    pub fn parse(&self, name: impl Into<String>, bytes: impl Into<Vec<u8>>) -> Result<ObjectFile> {
         let bytes = bytes.into();
         let key = key(&bytes);
         let found = self.with(|held| held.find(key));

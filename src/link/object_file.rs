@@ -10,6 +10,7 @@ use std::sync::Arc;
 use super::edge::Edge;
 use super::eh_frame::Record;
 use super::elf;
+use super::file_bytes::FileBytes;
 use crate::addr::Prot;
 use crate::error::Result;
 
@@ -27,7 +28,7 @@ pub struct ObjectFile {
 /// What an object file says, without what the linker never loads.
 pub(super) struct Parsed {
     /// The whole file.
-    pub(super) bytes: Arc<[u8]>,
+    pub(super) bytes: FileBytes,
     /// The sections that occupy memory.
     pub(super) sections: Vec<Section>,
     /// All symbols, at their ELF indices.
@@ -130,13 +131,20 @@ pub(super) struct Name {
 impl ObjectFile {
     /// Reads and checks an object. `name` is how messages call it.
     ///
+    /// The bytes are owned, and a `Vec` is not copied. A mapped file will not do: somebody who shortens it meanwhile
+    /// would end this process with SIGBUS, and somebody who writes to it would change what was found sound.
+    ///
     /// # Errors
     /// The file is not a sound x86-64 ELF relocatable object, or uses something this linker does not do;
     /// the message names the place in the file.
-    pub fn parse(name: impl Into<String>, bytes: impl Into<Arc<[u8]>>) -> Result<ObjectFile> {
-        let name = Arc::from(name.into());
-        let parsed = Arc::new(elf::read(&name, bytes.into())?);
-        Ok(ObjectFile { name, parsed })
+    pub fn parse(name: impl Into<String>, bytes: impl Into<Vec<u8>>) -> Result<ObjectFile> {
+        Self::read(name.into(), FileBytes::from(bytes.into()))
+    }
+
+    /// As [`parse`](Self::parse), of bytes that may be a part of a file.
+    pub(super) fn read(name: String, bytes: FileBytes) -> Result<ObjectFile> {
+        let parsed = Arc::new(elf::read(&name, bytes)?);
+        Ok(ObjectFile { name: name.into(), parsed })
     }
 
     /// The name given when it was read.

@@ -13,12 +13,12 @@ mod symbols;
 
 use std::fmt::Display;
 use std::ops::Range;
-use std::sync::Arc;
 
 use object::LittleEndian;
 use object::elf;
 use object::read::elf::{FileHeader, SectionHeader, SectionTable, SymbolTable};
 
+use super::file_bytes::FileBytes;
 use super::object_file::{Group, Name, Parsed, Section, Symbol};
 use crate::error::{Error, Result};
 
@@ -26,7 +26,7 @@ use crate::error::{Error, Result};
 ///
 /// # Errors
 /// The file is not a sound x86-64 relocatable object.
-pub(super) fn read(name: &str, bytes: Arc<[u8]>) -> Result<Parsed> {
+pub(super) fn read(name: &str, bytes: FileBytes) -> Result<Parsed> {
     if let Some(objection) = file_kind::objection(&bytes) {
         return Err(Error::link(format!("{name}: {objection}")));
     }

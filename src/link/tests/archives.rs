@@ -63,6 +63,39 @@ fn long_member_names_are_read() {
 }
 
 #[test]
+fn members_stay_where_they_are_in_the_archive() {
+    let file = archive_bytes("rcs", &MEMBERS);
+    let (start, end) = (file.as_ptr().addr(), file.as_ptr().addr() + file.len());
+    let archive = Archive::parse("lib.a", file).unwrap();
+    for name in ["a", "b", "c", "unneeded"] {
+        let member = archive.member(archive.find(name).unwrap()).unwrap();
+        let at = member.bytes().as_ptr().addr();
+        assert!(start < at && at + member.bytes().len() <= end, "{name} was copied");
+        let again = archive.member(archive.find(name).unwrap()).unwrap();
+        assert!(again.shares_with(&member), "{name} was read twice");
+    }
+}
+
+#[test]
+fn members_may_start_at_any_even_offset() {
+    for padding in ["", "ab", "abcd", "abcdef"] {
+        let note = format!("{padding}ab");
+        let main = compile("main.o", "-O1", "int a(void); int main(void) { return a(); }");
+        let file = with_note(&archive_bytes("rcS", &MEMBERS[..3]), &note);
+        let mut graph = graph(&[&main]).unwrap();
+        assert_eq!(graph.add_archive(&Archive::parse("lib.a", file).unwrap()).unwrap(), 3);
+        finish(graph, &[]).unwrap();
+    }
+}
+
+/// The archive with a member before all others that is no object.
+fn with_note(archive: &[u8], note: &str) -> Vec<u8> {
+    let header =
+        format!("{:<48}{:<10}`\n", "note/           0           0     0     644", note.len());
+    [&archive[..8], header.as_bytes(), note.as_bytes(), &archive[8..]].concat()
+}
+
+#[test]
 fn weak_wishes_pull_nothing() {
     let source = "int a(void) __attribute__((weak)); int main(void) { return a ? a() : 1; }";
     let mut graph = graph(&[&compile("main.o", "-O1", source)]).unwrap();
