@@ -15,7 +15,8 @@ use crate::call::contract::{
 use crate::error::{Error, Result};
 use crate::limits::LOW_ADDRESS_END;
 use crate::link::{
-    Archive, Definition, External, Image, Layout, LinkGraph, ObjectFile, SymbolTable, ThreadBlock,
+    Archive, Definition, Export, External, Image, Layout, LinkGraph, ObjectFile, SymbolTable,
+    ThreadBlock,
 };
 use crate::sps::{self, Bytes, Encode};
 use crate::{ExecutorAddr, Prot};
@@ -45,7 +46,9 @@ struct State {
     archives: Vec<Archive>,
     libraries: Vec<String>,
     /// Everything that can be looked up.
-    symbols: HashMap<String, Definition>,
+    symbols: HashMap<Arc<str>, Definition>,
+    /// The hidden names, which only what is linked into the dylib later may refer to.
+    hidden: HashMap<Arc<str>, Definition>,
     handle: ExecutorAddr,
     /// Where the next link goes. What follows code below 2 GiB lies there too, in reach of it.
     placement: Placement,
@@ -104,9 +107,9 @@ impl Dylib {
         let mut graph = state.pending.take().unwrap_or_default();
         graph.add_object(object)?;
         // Among the objects of one link the graph itself has looked.
-        let exports = if state.symbols.is_empty() { None } else { Some(graph.exports()) };
+        let exports = if state.linked.is_empty() { None } else { Some(graph.exports()) };
         for export in exports.into_iter().flatten().filter(|export| !export.weak) {
-            if state.symbols.contains_key(&*export.name) {
+            if state.known(&export.name).is_some() {
                 return Err(Error::link(format!(
                     "{}: {} is defined in {} already",
                     object.name(),
@@ -226,7 +229,7 @@ impl Dylib {
         let mut report = LinkReport::default();
         let started = Instant::now();
         let Some(mut graph) = state.pending.take() else { return Ok(report) };
-        while self.pull_archives(&mut graph, &state.archives)? > 0 {}
+        while pull_archives(&mut graph, state)? > 0 {}
         let mut placement = state.placement;
         if graph.needs_low_addresses() {
             placement = Placement::Low;
@@ -267,9 +270,8 @@ impl Dylib {
         report.bytes = bytes.iter().sum();
         let symbols = Arc::new(image.symbols);
         self.shared.remember(&symbols);
-        for (name, definition) in symbols.iter() {
-            state.symbols.insert(name.to_string(), *definition);
-        }
+        state.symbols.extend(symbols.iter().map(|(name, found)| (Arc::clone(name), *found)));
+        state.hidden.extend(symbols.hidden().map(|(name, found)| (Arc::clone(name), *found)));
         state.placement = placement;
         state.linked.push(Linked { memory, threads: threads.keep(), symbols });
         Ok(report)
@@ -290,10 +292,6 @@ impl Dylib {
         Ok((layout, threads))
     }
 
-    fn pull_archives(&self, graph: &mut LinkGraph, archives: &[Archive]) -> Result<usize> {
-        archives.iter().try_fold(0, |pulled, archive| Ok(pulled + graph.add_archive(archive)?))
-    }
-
     /// Finds what the graph does not define: in the dylib first, then in the executor with one message. Returns what
     /// else it wants.
     fn resolve(
@@ -307,11 +305,14 @@ impl Dylib {
         if !state.handle.is_null() {
             graph.define_external(HANDLE, state.handle);
         }
-        if !state.symbols.is_empty() {
-            // What is weak here gives way to what the dylib has already.
-            let weak: Vec<_> = graph.exports().filter(|export| export.weak).collect();
+        if !state.linked.is_empty() {
+            // What is weak here gives way to what the dylib has already. Hidden data is reached by its distance, so it does
+            // not when this link goes elsewhere.
+            let is_elsewhere = *placement != state.placement;
+            let gives_way = |export: &Export| export.weak && !(export.hidden && is_elsewhere);
+            let weak: Vec<_> = graph.exports().filter(gives_way).collect();
             for export in weak {
-                if let Some(definition) = state.symbols.get(&*export.name) {
+                if let Some(definition) = state.known(&export.name) {
                     graph.define_external(&export.name, definition);
                 }
             }
@@ -320,7 +321,7 @@ impl Dylib {
             let name = &*undefined.name;
             wants.exits |= REGISTRARS.contains(&name);
             wants.names |= NAMERS.contains(&name);
-            match state.symbols.get(name) {
+            match state.known(name) {
                 Some(definition) => graph.define_external(name, definition),
                 None if undefined.thread => wants.threads.push(name.to_owned()),
                 None => wanted.push((name.to_owned(), !undefined.weak, undefined.narrow)),
@@ -461,4 +462,18 @@ impl Dylib {
     fn lock(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
+}
+
+impl State {
+    /// What the dylib has under this name for the links that follow.
+    fn known(&self, name: &str) -> Option<&Definition> {
+        self.symbols.get(name).or_else(|| self.hidden.get(name))
+    }
+}
+
+/// Adds the members of archives that define what neither the graph nor the dylib does; says how many.
+fn pull_archives(graph: &mut LinkGraph, state: &State) -> Result<usize> {
+    let is_known = |name: &str| state.known(name).is_some();
+    let mut archives = state.archives.iter();
+    archives.try_fold(0, |pulled, one| Ok(pulled + graph.add_archive_except(one, is_known)?))
 }

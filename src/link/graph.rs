@@ -16,8 +16,8 @@ use crate::error::{Error, Result};
 
 /// One batch of objects that is linked together, as one shared library would be.
 ///
-/// Hidden names bind inside the graph only. Nothing is removed for lack of references; only duplicates
-/// that lost against another definition go.
+/// Hidden names bind inside the graph, and inside the dylib that it becomes a part of. Nothing is removed
+/// for lack of references; only duplicates that lost against another definition go.
 ///
 /// After an error of [`add_object`](Self::add_object) or [`add_archive`](Self::add_archive) the graph
 /// holds a part of that object: start again with a new one. Until then the objects are only lent, so that
@@ -82,6 +82,8 @@ pub struct Export {
     pub name: Arc<str>,
     /// True when a definition elsewhere may take its place (weak, COMDAT or common).
     pub weak: bool,
+    /// True when it is only for links that go to the same dylib.
+    pub hidden: bool,
 }
 
 /// An object as a part of one graph.
@@ -164,6 +166,18 @@ impl LinkGraph {
     /// # Errors
     /// A needed member is damaged, or defines a name twice.
     pub fn add_archive(&mut self, archive: &Archive) -> Result<usize> {
+        self.add_archive_except(archive, |_| false)
+    }
+
+    /// As [`add_archive`](Self::add_archive), but for names that are known to be defined elsewhere no member is added.
+    ///
+    /// # Errors
+    /// A needed member is damaged, or defines a name twice.
+    pub fn add_archive_except(
+        &mut self,
+        archive: &Archive,
+        is_known: impl Fn(&str) -> bool,
+    ) -> Result<usize> {
         let mut added = HashSet::new();
         loop {
             let before = added.len();
@@ -174,6 +188,9 @@ impl LinkGraph {
                     continue;
                 }
                 let Some(offset) = archive.find(&global.name) else { continue };
+                if is_known(&global.name) {
+                    continue;
+                }
                 if added.insert(offset) {
                     let member = archive.member(offset)?;
                     self.bind(&member)?;
@@ -189,14 +206,15 @@ impl LinkGraph {
     /// True when the graph defines `name` for others (hidden names are not for others).
     #[must_use]
     pub fn defines(&self, name: &str) -> bool {
-        self.global(name).is_some_and(Global::is_export)
+        self.global(name).is_some_and(|global| global.is_defined() && !global.hidden)
     }
 
-    /// The names the graph defines for others, in the order in which they came up.
+    /// The names the graph defines for others, hidden ones included, in the order in which they came up.
     pub fn exports(&self) -> impl Iterator<Item = Export> {
-        self.globals.iter().filter(|global| global.is_export()).map(|global| Export {
+        self.globals.iter().filter(|global| global.is_defined()).map(|global| Export {
             name: Arc::clone(&global.name),
             weak: !matches!(global.resolution, Resolution::Here { weak: false, .. }),
+            hidden: global.hidden,
         })
     }
 
@@ -420,9 +438,8 @@ impl<'a> Site<'a> {
 }
 
 impl Global {
-    fn is_export(&self) -> bool {
-        !self.hidden
-            && matches!(self.resolution, Resolution::Here { .. } | Resolution::Common { .. })
+    fn is_defined(&self) -> bool {
+        matches!(self.resolution, Resolution::Here { .. } | Resolution::Common { .. })
     }
 }
 

@@ -18,6 +18,8 @@ use crate::addr::{ExecutorAddr, Prot};
 #[derive(Default)]
 pub struct SymbolTable {
     definitions: HashMap<Arc<str>, Definition>,
+    /// The hidden ones.
+    hidden: HashMap<Arc<str>, Definition>,
     /// `__dso_handle`, which is not for others.
     dso_handle: Option<ExecutorAddr>,
     functions: Vec<Function>,
@@ -73,6 +75,11 @@ impl SymbolTable {
         self.definitions.iter()
     }
 
+    /// The hidden definitions, which are only for links that go to the same dylib, in no particular order.
+    pub fn hidden(&self) -> impl Iterator<Item = (&Arc<str>, &Definition)> {
+        self.hidden.iter()
+    }
+
     /// Says what lies at an address, as "function+0x12 (object.o)"; `None` outside of all functions.
     #[must_use]
     pub fn locate(&self, addr: ExecutorAddr) -> Option<String> {
@@ -121,11 +128,10 @@ impl SymbolTable {
                 Resolution::Common { bytes, .. } => (bytes, false, false, true),
                 Resolution::None | Resolution::External(_) => continue,
             };
-            if !global.hidden {
-                let module = layout.module.filter(|_| thread);
-                let definition = Definition { address, bytes, callable, thread, module, weak };
-                self.definitions.insert(Arc::clone(&global.name), definition);
-            }
+            let module = layout.module.filter(|_| thread);
+            let definition = Definition { address, bytes, callable, thread, module, weak };
+            let names = if global.hidden { &mut self.hidden } else { &mut self.definitions };
+            names.insert(Arc::clone(&global.name), definition);
         }
     }
 

@@ -1,7 +1,7 @@
 //! The library as a JIT author uses it: launch, link, look up, call, remove.
 
 use farcall::controller::{Controller, Dylib, Launch};
-use farcall::link::ObjectFile;
+use farcall::link::{Archive, ObjectFile};
 use farcall_bench::{TinyObject, tiny_code};
 
 use crate::corpus;
@@ -41,6 +41,51 @@ fn functions_are_called_with_bytes_and_answer_bytes() {
     let large = [1_u64.to_le_bytes(), 2_u64.to_le_bytes()].concat().repeat(1 << 16);
     let result = controller.call(add, &large).expect("a megabyte travels");
     assert_eq!(result, 3_u64.to_le_bytes());
+}
+
+#[test]
+fn hidden_names_are_seen_by_later_links_of_the_dylib_and_by_no_others() {
+    let controller = controller();
+    for build in [corpus::PLAIN, corpus::gcc(&["-O2", "-fPIC"]), corpus::LOW] {
+        let objects = ["hidden_first.c", "hidden_second.c"].map(|name| {
+            let file = std::fs::read(corpus::object(name, build)).expect("compiled");
+            ObjectFile::parse(name, file).expect("an object")
+        });
+        let dylib = controller.create_dylib("d");
+        for object in &objects {
+            dylib.add_object(object).expect("added");
+            dylib.link().expect("linked");
+        }
+        assert_eq!(call(&controller, &dylib, "second"), 0x0107_0606);
+        assert_eq!(call(&controller, &dylib, "second"), 0x0107_0707);
+        assert!(dylib.lookup("hidden_next").is_err(), "it is not for who looks it up");
+        let again = dylib.add_object(&objects[0]).expect_err("its names are there");
+        assert!(again.to_string().contains("is defined in d already"), "{again}");
+
+        let other = controller.create_dylib("other");
+        other.add_object(&objects[1]).expect("added");
+        let error = other.link().expect_err("they are hidden").to_string();
+        assert!(error.contains("hidden_next"), "{error}");
+        dylib.clear().expect("cleared");
+        dylib.add_object(&objects[1]).expect("added");
+        assert!(dylib.link().is_err(), "they are gone");
+    }
+}
+
+#[test]
+fn a_later_link_takes_no_second_copy_of_an_archives_member() {
+    let first = corpus::object("hidden_first.c", corpus::PLAIN);
+    let file = std::fs::read(corpus::archive("hidden", &[first])).expect("just made");
+    let archive = Archive::parse("libhidden.a", file).expect("an archive");
+    let controller = controller();
+    let dylib = controller.create_dylib("d");
+    dylib.add_archive(&archive);
+    for (name, target, objects) in [("f", "first_shared", 2), ("g", "hidden_next", 1)] {
+        // jmp target
+        let caller = TinyObject::new().function(name, &[0xe9, 0, 0, 0, 0]).call_at(1, target);
+        dylib.add_object(&object(&caller)).expect("added");
+        assert_eq!(dylib.link().expect("linked").objects, objects);
+    }
 }
 
 #[test]
