@@ -30,6 +30,9 @@ pub const PIPELINE_CALLS_MAX: usize = 256;
 /// otherwise. About as long as a wake takes.
 pub const SPIN_NS: u64 = 50_000;
 
+/// The largest alignment of a section or a common symbol. Thread-locals have at most that of a page.
+pub const ALIGNMENT_MAX: u64 = 64 << 10;
+
 /// Default sizes of the stripes of a slab: code, constants, data. All of it lies within 1 GiB, so that code
 /// reaches its own constants and data, and the libraries next to the slab, by 32-bit displacements.
 pub const SLAB_STRIPE_BYTES: [u64; 3] = [256 << 20, 256 << 20, 512 << 20];
@@ -61,6 +64,7 @@ pub const ERROR_BYTES_MAX: usize = 64 << 10;
 pub const RELOCATED_ZERO_FILL_BYTES_MAX: u64 = 64 << 20;
 
 const _: () = assert!(RING_LINES.is_power_of_two());
+const _: () = assert!(ALIGNMENT_MAX.is_power_of_two() && ALIGNMENT_MAX >= PAGE_BYTES);
 const _: () = assert!((THREAD_ARENA_BYTES as u64).is_multiple_of(PAGE_BYTES));
 const _: () = assert!(THREAD_ARENA_BYTES as u64 <= THREAD_ARENA_BYTES_MAX);
 const _: () = assert!(CHUNK_BYTES_MAX + 64 < (RING_LINES - 1) * 64);

@@ -13,7 +13,7 @@ use crate::call::contract::{
     Remote, ThreadBlockDeregister, ThreadBlockRegister, ThreadInitialize, ThreadLookup, Wanted,
 };
 use crate::error::{Error, Result};
-use crate::limits::LOW_ADDRESS_END;
+use crate::limits::{LOW_ADDRESS_END, PAGE_BYTES};
 use crate::link::{
     Archive, Definition, Export, External, Image, Layout, LinkGraph, ObjectFile, SymbolTable,
     ThreadBlock,
@@ -250,15 +250,28 @@ impl Dylib {
             graph.define_thread_functions(address, descriptor)?;
         }
         let (layout, threads) = self.place_threads(graph.layout()?, functions.is_some())?;
-        let bytes = layout.bytes();
-        let mut memory = InFlight::new(&self.shared, placement, bytes)?;
-        let starts = Prot::ALL.map(|prot| memory.range(prot).start);
+        let (bytes, alignments) = (layout.bytes(), layout.alignments());
+        // Memory starts at a page; where more is asked for, there is room to start later.
+        let rooms = Prot::ALL.map(|prot| match bytes[prot.index()] {
+            0 => 0,
+            bytes => bytes.saturating_add(alignments[prot.index()] - PAGE_BYTES),
+        });
+        let mut memory = InFlight::new(&self.shared, placement, rooms)?;
+        let starts = Prot::ALL.map(|prot| {
+            let start = memory.range(prot).start.get();
+            ExecutorAddr::new(start.next_multiple_of(alignments[prot.index()]))
+        });
         let image = layout.fixup(starts, threads.offset())?;
         report.link += started.elapsed();
 
         let started = Instant::now();
         for (prot, content) in Prot::ALL.into_iter().zip(&image.stripes) {
-            memory.write(prot, content);
+            let lead = lead(memory.range(prot).start, starts[prot.index()]);
+            if lead == 0 || content.is_empty() {
+                memory.write(prot, content);
+            } else {
+                memory.write(prot, &[&vec![0; lead], &content[..]].concat());
+            }
         }
         let actions = self.actions(&image, &memory, &wants, state)?;
         let memory = memory.finalize_with(actions)?.release();
@@ -469,6 +482,11 @@ impl State {
     fn known(&self, name: &str) -> Option<&Definition> {
         self.symbols.get(name).or_else(|| self.hidden.get(name))
     }
+}
+
+/// How many bytes of a stripe's memory lie before the image, which is aligned to more than a page.
+fn lead(memory: ExecutorAddr, image: ExecutorAddr) -> usize {
+    usize::try_from(image.get() - memory.get()).unwrap_or(usize::MAX)
 }
 
 /// Adds the members of archives that define what neither the graph nor the dylib does; says how many.

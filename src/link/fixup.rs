@@ -16,7 +16,6 @@ use super::verify::{self, Verified};
 use super::x86_64::{self, GOT_ENTRY_BYTES, STUB_BYTES};
 use crate::addr::{AddrRange, ExecutorAddr, Prot};
 use crate::error::{Error, Result};
-use crate::limits::PAGE_BYTES;
 
 impl Layout {
     /// Computes the image for stripes at `bases`, in the order of [`Prot::ALL`]. Each base is the start of
@@ -59,12 +58,12 @@ impl Layout {
         bases: [ExecutorAddr; 3],
         thread_offset: i64,
     ) -> Result<(Image, Addresses)> {
-        for (prot, base) in Prot::ALL.into_iter().zip(bases) {
+        for ((prot, base), alignment) in Prot::ALL.into_iter().zip(bases).zip(self.alignments()) {
             let bytes = self.bytes[prot.index()];
-            if base.get() % PAGE_BYTES != 0 || base.checked_add(bytes).is_none() {
+            if base.get() % alignment != 0 || base.checked_add(bytes).is_none() {
                 return Err(Error::invalid(format!(
-                    "the {prot:?} stripe of {bytes} bytes cannot start at {base}: not a page, or past \
-                     the end of the address space"
+                    "the {prot:?} stripe of {bytes} bytes cannot start at {base}: not a multiple of \
+                     {alignment}, or past the end of the address space"
                 )));
             }
         }

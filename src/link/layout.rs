@@ -12,6 +12,7 @@ use super::graph::{GOT_NAME, LinkGraph, Resolution, section_bound};
 use super::indirect::IndirectFunctions;
 use crate::addr::Prot;
 use crate::error::{Error, Result};
+use crate::limits::PAGE_BYTES;
 
 /// A link whose pieces have their places in three stripes, and which waits for their addresses.
 pub struct Layout {
@@ -87,6 +88,17 @@ impl Layout {
     #[must_use]
     pub fn bytes(&self) -> [u64; 3] {
         self.bytes
+    }
+
+    /// What each stripe's start has to be a multiple of, in the order of [`Prot::ALL`]: at least a page.
+    #[must_use]
+    pub fn alignments(&self) -> [u64; 3] {
+        let mut alignments = [PAGE_BYTES; 3];
+        for block in &self.blocks {
+            let alignment = &mut alignments[block.prot.index()];
+            *alignment = block.alignment.max(*alignment);
+        }
+        alignments
     }
 
     /// Bytes and alignment of the block of thread-locals; 0 bytes when there are none.

@@ -42,7 +42,7 @@ pub(super) struct Section {
     pub(super) name: Name,
     pub(super) role: Role,
     pub(super) prot: Prot,
-    /// A power of two, at most a page.
+    /// A power of two, at most [`ALIGNMENT_MAX`](crate::limits::ALIGNMENT_MAX); of thread-locals at most a page.
     pub(super) alignment: u64,
     /// The size in memory.
     pub(super) bytes: u64,

@@ -10,7 +10,7 @@ use super::section_role::{is_loaded, is_relro, role};
 use super::{HeaderOfSection, LE, Reader, file_kind};
 use crate::addr::Prot;
 use crate::error::{Error, Result};
-use crate::limits::PAGE_BYTES;
+use crate::limits::{ALIGNMENT_MAX, PAGE_BYTES};
 use crate::link::object_file::{Name, Role, Section};
 
 impl Reader<'_> {
@@ -73,9 +73,13 @@ impl Reader<'_> {
                 .to_owned()));
         }
         let alignment = header.sh_addralign(LE).max(1);
-        if !alignment.is_power_of_two() || alignment > PAGE_BYTES {
+        let (alignment_max, of_what) = match flags.contains(elf::SHF_TLS) {
+            true => (PAGE_BYTES, " for thread-locals"),
+            false => (ALIGNMENT_MAX, ""),
+        };
+        if !alignment.is_power_of_two() || alignment > alignment_max {
             return Err(at(format!(
-                "alignment {alignment}; at most a page ({PAGE_BYTES}) and a power of two is possible; for \
+                "alignment {alignment}; at most {alignment_max}{of_what} and a power of two is possible; for \
                  more, take memory from aligned_alloc when the program runs"
             )));
         }

@@ -12,7 +12,7 @@ use object::read::elf::Sym;
 
 use super::{LE, Reader};
 use crate::error::Result;
-use crate::limits::PAGE_BYTES;
+use crate::limits::ALIGNMENT_MAX;
 use crate::link::object_file::{Name, Place, Role, Symbol, SymbolKind};
 
 type ElfSymbol = elf::Sym64<LittleEndian>;
@@ -73,9 +73,9 @@ impl Reader<'_> {
             Place::Common if kind == SymbolKind::Thread => {
                 return Err(at("common, but thread-local; recompile with -fno-common".to_owned()));
             }
-            Place::Common if !value.is_power_of_two() || value > PAGE_BYTES => {
+            Place::Common if !value.is_power_of_two() || value > ALIGNMENT_MAX => {
                 return Err(at(format!(
-                    "alignment {value}; at most a page ({PAGE_BYTES}) and a power of two is possible; for \
+                    "alignment {value}; at most {ALIGNMENT_MAX} and a power of two is possible; for \
                  more, take memory from aligned_alloc when the program runs"
                 )));
             }

@@ -186,10 +186,27 @@ fn places_in_code_have_names() {
 }
 
 #[test]
+fn stripes_start_as_their_widest_block_asks() {
+    let source = ".data\n.byte 1\n.balign 16384\n.globl x\nx: .byte 2\n.comm c,1,65536\n";
+    let object = compile("wide.o", "-xassembler", source);
+    let layout = || graph(&[&object]).unwrap().layout().unwrap();
+    assert_eq!(layout().alignments(), [4096, 4096, 65536]);
+    let image = layout().fixup(BASES.map(ExecutorAddr::new), 0).unwrap();
+    assert_eq!((address_of(&image, "x") % 16384, address_of(&image, "c") % 65536), (0, 0));
+    assert_eq!(bytes_at(&image, address_of(&image, "x"))[0], 2);
+
+    let [code, constants, data] = BASES;
+    let starts = [code, constants, data + 4096].map(ExecutorAddr::new);
+    let error = failure(layout().fixup(starts, 0)).to_string();
+    assert!(error.contains("65536"), "{error}");
+}
+
+#[test]
 fn writable_code_and_wide_alignment_are_refused() {
     let broken = [
         (".section .bad,\"awx\",@progbits\nnop", "writable and executable"),
-        (".data\n.balign 8192\n.byte 1", "8192"),
+        (".data\n.balign 131072\n.byte 1", "131072"),
+        (".section .tdata,\"awT\",@progbits\n.balign 8192\n.byte 1", "8192"),
         (".section .bad,\"ax\",@nobits\n.zero 4", "NOBITS"),
     ];
     for (source, wanted) in broken {
