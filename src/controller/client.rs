@@ -12,7 +12,7 @@ use crate::call::contract::{ConnectionSetup, SESSION_INSTANCE};
 use crate::call::{Endpoint, Handler};
 use crate::error::{Error, Result};
 use crate::sps::{self, Status};
-use crate::transport::Connection;
+use crate::transport::{Connection, Side};
 
 /// Calls an executor at the other end of a [`Connection`]: one of this library, or LLVM's. One thread owns it; its calls nest.
 ///
@@ -37,6 +37,7 @@ impl Client {
     ///
     /// When it says anything else, or the connection ends.
     pub fn connect(connection: Connection) -> Result<Self> {
+        connection.expect(Side::Controller)?;
         let end = Endpoint::new(connection);
         let setup = end.receive_setup()?;
         let (triple, _, _, symbols) = sps::from_bytes::<ConnectionSetup>(&setup)

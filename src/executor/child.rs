@@ -32,7 +32,8 @@ pub fn serve_if_asked() {
 ///
 /// Beside what a controller of this library passes ([`serve_if_asked`]) these are the arguments that LLVM's tools know:
 /// `filedescs=R,W` and `R W`, the numbers of the descriptors to read from and to write to, and `listen=HOST:PORT`, where one
-/// connection is accepted. Words in front that begin with `test-` are for LLVM's own tests and mean nothing here.
+/// connection is accepted; with the feature `named-segment` also `segment=NAME`. Words in front that begin with `test-`
+/// are for LLVM's own tests and mean nothing here.
 pub fn main() -> ! {
     serve_if_asked();
     let args: Vec<String> =
@@ -68,6 +69,10 @@ fn connection(args: &[String]) -> Result<Connection> {
                 one.strip_prefix("filedescs=").and_then(|numbers| numbers.split_once(','))
             {
                 return numbers(reader, writer);
+            }
+            #[cfg(feature = "named-segment")]
+            if let Some(name) = one.strip_prefix("segment=") {
+                return Connection::attach_named(name);
             }
             let place = one.strip_prefix("listen=").ok_or_else(|| not_asked(one))?;
             let failed = |error| Error::os(format!("listening at {place}"), error);

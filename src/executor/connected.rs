@@ -11,7 +11,7 @@ use super::wrapper::WrapperBuffer;
 use crate::ExecutorAddr;
 use crate::call::Endpoint;
 use crate::error::Result;
-use crate::transport::Connection;
+use crate::transport::{Connection, Side};
 
 /// One end of a connection.
 pub(super) type ConnectionEnd = Endpoint<Connection>;
@@ -32,6 +32,7 @@ thread_local! {
 ///
 /// Why the connection ended, when the other side did not end it in order, or which dealloc actions failed.
 pub fn serve(connection: Connection) -> Result<()> {
+    connection.expect(Side::Executor)?;
     Session::run_over(connection)
 }
 

@@ -4,10 +4,14 @@
 //! there is are atomic words. Numbers are loaded once and then judged; bytes are copied in or out word by word.
 //! Only a segment that this side alone writes (a slab, in the controller) is written by plain copies.
 //!
-//! Invariant: a mapping never outlives its size (SHRINK and GROW are sealed before it is made or accepted), and
-//! no view reaches outside its segment.
+//! Invariant: a mapping never outlives its size (SHRINK and GROW are sealed before it is made or accepted; only segments
+//! with a name, which cannot be sealed, rely on the peer for that), and no view reaches outside its segment.
 #![allow(unsafe_code, reason = "turns mapped memory into references to atomic words")]
 
+#[cfg(feature = "named-segment")]
+mod named;
 mod segment;
 
+#[cfg(feature = "named-segment")]
+pub(crate) use named::{Found, Names};
 pub(crate) use segment::{Segment, Words};

@@ -1,4 +1,4 @@
-//! A segment: a sealed memory file and this process's writable mapping of it.
+//! A segment: a memory file, sealed unless it has a name, and this process's writable mapping of it.
 
 use std::ffi::CStr;
 use std::ops::{Deref, Range};
@@ -17,7 +17,35 @@ use crate::sys::{cpu, memfd};
 #[derive(Debug)]
 pub(crate) struct Segment {
     file: OwnedFd,
-    map: MmapRaw,
+    map: Map,
+}
+
+/// Who maps a segment.
+#[derive(Debug)]
+pub(super) enum Map {
+    Own(MmapRaw),
+    #[cfg(feature = "named-segment")]
+    Named(super::named::Mapping),
+}
+
+impl Map {
+    #[inline]
+    fn start(&self) -> *mut u8 {
+        match self {
+            Self::Own(map) => map.as_mut_ptr(),
+            #[cfg(feature = "named-segment")]
+            Self::Named(map) => map.start(),
+        }
+    }
+
+    #[inline]
+    fn bytes(&self) -> usize {
+        match self {
+            Self::Own(map) => map.len(),
+            #[cfg(feature = "named-segment")]
+            Self::Named(map) => map.bytes(),
+        }
+    }
 }
 
 impl Segment {
@@ -46,7 +74,13 @@ impl Segment {
         let map = MmapOptions::new().len(size).map_raw(&file);
         let map =
             map.map_err(|e| Error::os(format!("mapping {bytes} bytes of shared memory"), e))?;
-        Ok(Self { file, map })
+        Ok(Self { file, map: Map::Own(map) })
+    }
+
+    /// A segment that is mapped already.
+    #[cfg(feature = "named-segment")]
+    pub(super) fn new(file: OwnedFd, map: Map) -> Self {
+        Self { file, map }
     }
 
     /// Makes sure that touching `bytes` bytes from `offset` on cannot fail for want of memory.
@@ -74,10 +108,10 @@ impl Segment {
 
     /// All words of the segment.
     pub(crate) fn words(&self) -> &[AtomicU64] {
-        let start = self.map.as_mut_ptr().cast::<AtomicU64>();
-        // SAFETY: the mapping is page-aligned, readable, writable and this long for as long as `self` lives (its
-        // size is sealed), and atomic words may be shared with whoever else writes them.
-        unsafe { std::slice::from_raw_parts(start, self.map.len() / 8) }
+        let start = self.map.start().cast::<AtomicU64>();
+        // SAFETY: the mapping is page-aligned, readable, writable and this long for as long as `self` lives, and atomic
+        // words may be shared with whoever else writes them.
+        unsafe { std::slice::from_raw_parts(start, self.map.bytes() / 8) }
     }
 
     /// A view of part of the segment that keeps it mapped.
@@ -119,14 +153,14 @@ impl Segment {
 
     /// Begins to take the line at `offset` back from whoever has it, to be written soon.
     pub(crate) fn fetch_back(&self, offset: usize) {
-        cpu::prefetch_to_write(self.map.as_mut_ptr().wrapping_add(offset) as u64);
+        cpu::prefetch_to_write(self.map.start().wrapping_add(offset) as u64);
     }
 
     /// Where `bytes` bytes at `offset` are mapped.
     fn place(&self, offset: usize, bytes: usize) -> *mut u8 {
-        let inside = offset.checked_add(bytes).is_some_and(|end| end <= self.map.len());
-        assert!(inside, "{bytes} bytes at {offset} of {}", self.map.len());
-        self.map.as_mut_ptr().wrapping_add(offset)
+        let inside = offset.checked_add(bytes).is_some_and(|end| end <= self.map.bytes());
+        assert!(inside, "{bytes} bytes at {offset} of {}", self.map.bytes());
+        self.map.start().wrapping_add(offset)
     }
 }
 

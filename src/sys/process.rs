@@ -127,6 +127,56 @@ impl Awaiter {
     }
 }
 
+/// A process that is watched and was not started here.
+#[cfg(feature = "named-segment")]
+#[derive(Debug)]
+pub(crate) struct Watched(OwnedFd);
+
+#[cfg(feature = "named-segment")]
+impl Watched {
+    /// The process with this number that started then; `None` when it has ended.
+    ///
+    /// # Errors
+    ///
+    /// When the system refuses.
+    pub(crate) fn open(pid: u64, started: u64) -> Result<Option<Self>> {
+        // SAFETY: pidfd_open takes two integers.
+        let fd = unsafe { libc::syscall(libc::SYS_pidfd_open, pid, 0) };
+        let fd = match Errno::result(fd) {
+            Ok(fd) => i32::try_from(fd).unwrap_or(-1),
+            Err(Errno::ESRCH | Errno::EINVAL) => return Ok(None),
+            Err(errno) => return Err(Error::os(format!("watching process {pid}"), errno)),
+        };
+        // SAFETY: the kernel has just returned this descriptor.
+        let watched = Self(unsafe { OwnedFd::from_raw_fd(fd) });
+        // After the number was bound to a process: it is that one, or another which started later.
+        Ok((Self::started(pid) == Some(started)).then_some(watched))
+    }
+
+    /// Waits for the end of the process; false when `stop` was closed before.
+    pub(crate) fn wait(&self, stop: BorrowedFd<'_>) -> bool {
+        loop {
+            let mut fds = [self.0.as_fd(), stop].map(|fd| PollFd::new(fd, PollFlags::POLLIN));
+            match poll(&mut fds, PollTimeout::NONE) {
+                Err(Errno::EINTR) => {}
+                Err(_) => return true,
+                Ok(_) => return fds[0].any() == Some(true),
+            }
+        }
+    }
+
+    /// When a process started, in ticks since the system did; `None` when there is none with this number, or it has ended.
+    pub(crate) fn started(pid: u64) -> Option<u64> {
+        let line = std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+        // The name in parentheses may hold anything.
+        let (_, fields) = line.rsplit_once(") ")?;
+        let mut fields = fields.split(' ');
+        let state = fields.next()?;
+        let has_ended = matches!(state, "Z" | "X");
+        fields.nth(18).and_then(|field| field.parse().ok()).filter(|_| !has_ended)
+    }
+}
+
 /// `text` as the kernel takes it.
 ///
 /// # Errors

@@ -1,10 +1,14 @@
 //! A connection: what a controller and an executor talk over that were not started together.
 
 use std::os::fd::OwnedFd;
+#[cfg(feature = "named-segment")]
+use std::time::Duration;
 use std::time::Instant;
 
 use super::message::Incoming;
-use super::{Local, Stream, Transport};
+#[cfg(feature = "named-segment")]
+use super::named::Named;
+use super::{Local, Side, Stream, Transport};
 use crate::error::{Error, Result};
 use crate::wire::Kind;
 
@@ -17,6 +21,8 @@ pub struct Connection(Way);
 enum Way {
     Local(Local),
     Stream(Stream),
+    #[cfg(feature = "named-segment")]
+    Named(Named),
 }
 
 impl Connection {
@@ -50,6 +56,55 @@ impl Connection {
         Self::stream(reader, writer)
     }
 
+    /// The controller's end of a lane in shared memory under a name, of letters, digits and any of `- _ .`, as soon as
+    /// an executor has attached to it. The fastest connection, and one for peers of the same user that trust each
+    /// other: whoever can open the name can make the memory smaller, which ends both processes at their next touch.
+    ///
+    /// No name is left when this returns. A process that is killed while it waits here leaves one, until the next
+    /// one makes or attaches to any.
+    ///
+    /// # Errors
+    ///
+    /// When a live process has taken the name, or nobody comes in time (then `is_timeout`).
+    #[cfg(feature = "named-segment")]
+    pub fn create_named(name: &str, timeout: Duration) -> Result<Self> {
+        Ok(Self(Way::Named(Named::create(name, timeout)?)))
+    }
+
+    /// The executor's end of a lane that a live process waits at under this name.
+    ///
+    /// # Errors
+    ///
+    /// When there is none, or it is of another version.
+    #[cfg(feature = "named-segment")]
+    pub fn attach_named(name: &str) -> Result<Self> {
+        Ok(Self(Way::Named(Named::attach(name)?)))
+    }
+
+    /// Checks that this may be the end of `side`.
+    ///
+    /// # Errors
+    ///
+    /// When it was made for the other one.
+    pub(crate) fn expect(&self, side: Side) -> Result<()> {
+        match self.side() {
+            Some(own) if own != side => Err(Error::invalid(format!(
+                "the {own:?}'s end of a named segment cannot be the {side:?}'s: the controller creates it, the executor \
+                 attaches"
+            ))),
+            _ => Ok(()),
+        }
+    }
+
+    /// Whose end this is, where the two differ.
+    fn side(&self) -> Option<Side> {
+        match &self.0 {
+            Way::Local(_) | Way::Stream(_) => None,
+            #[cfg(feature = "named-segment")]
+            Way::Named(named) => Some(named.side),
+        }
+    }
+
     /// The other end is this library as well.
     pub(crate) fn meet_ours(&mut self) {
         if let Way::Stream(stream) = &mut self.0 {
@@ -71,6 +126,8 @@ macro_rules! either {
         match &mut $connection.0 {
             Way::Local($way) => $work,
             Way::Stream($way) => $work,
+            #[cfg(feature = "named-segment")]
+            Way::Named(Named { lane: $way, .. }) => $work,
         }
     };
 }

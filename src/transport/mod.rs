@@ -13,6 +13,8 @@ mod connection;
 pub(crate) mod lane;
 mod local;
 mod message;
+#[cfg(feature = "named-segment")]
+mod named;
 pub(crate) mod pipe;
 mod places;
 mod stream;

@@ -1,5 +1,8 @@
 //! Both ends of a lane in one process, one of them closed or writing nonsense. What lanes do right is in `call/tests`.
 
+#[cfg(feature = "named-segment")]
+mod named;
+
 use std::sync::Arc;
 use std::thread;
 

@@ -2,6 +2,7 @@
 //!
 //! ```text
 //! line 0         magic, version, segment bytes, ring lines, nanoseconds to poll
+//! line 1         in a segment with a name: the creator's process and its start time, the attached one's and its start time
 //! lines 2..6     crash record
 //! line 6         number of the last posted call that ran
 //! line 7         CPU of the controller, CPU of the executor, each plus one
@@ -19,6 +20,18 @@ pub(crate) const VERSION: u64 = 1;
 
 /// How many nanoseconds each side polls before it sleeps; the controller writes it before there is an executor.
 pub(crate) const SPIN_NS_WORD: usize = 4;
+/// The number of the process that created a named segment, 0 in others.
+#[cfg(feature = "named-segment")]
+pub(crate) const CREATOR_WORD: usize = LINE_WORDS;
+/// When it started.
+#[cfg(feature = "named-segment")]
+pub(crate) const CREATOR_STARTED_WORD: usize = LINE_WORDS + 1;
+/// The number of the process that has attached to it.
+#[cfg(feature = "named-segment")]
+pub(crate) const ATTACHED_WORD: usize = LINE_WORDS + 2;
+/// When it started.
+#[cfg(feature = "named-segment")]
+pub(crate) const ATTACHED_STARTED_WORD: usize = LINE_WORDS + 3;
 /// First word of the crash record.
 pub(crate) const CRASH_WORD: usize = 2 * LINE_WORDS;
 /// The word that says which posted calls have run: the number of the last one, shifted by two bits for the closed and

@@ -5,6 +5,8 @@ use std::sync::mpsc;
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
+#[cfg(feature = "named-segment")]
+use super::ways::NamedSegment;
 use super::ways::{InProcess, Pipes, SharedMemory, Tcp, UnixSocket};
 use crate::call::{Endpoint, Handler};
 use crate::error::Result;
@@ -337,7 +339,8 @@ fn numbers_go_round<W: Ways>() {
 }
 
 macro_rules! suite {
-    ($($module:ident: $way:ty;)*) => {$(
+    ($($(#[$when:meta])? $module:ident: $way:ty;)*) => {$(
+        $(#[$when])?
         mod $module {
             use super::*;
 
@@ -367,6 +370,8 @@ suite! {
     pipes: Pipes;
     unix_socket: UnixSocket;
     tcp: Tcp;
+    #[cfg(feature = "named-segment")]
+    named_segment: NamedSegment;
 }
 
 #[test]

@@ -3,9 +3,13 @@
 use std::net::{TcpListener, TcpStream};
 use std::os::unix::net::UnixStream;
 use std::sync::Arc;
+#[cfg(feature = "named-segment")]
+use std::{thread, time::Duration};
 
 use super::conformance::{End, Ways};
 use crate::shm::Segment;
+#[cfg(feature = "named-segment")]
+use crate::sync::{AtomicU64, Ordering};
 use crate::transport::{Connection, Lane, Side};
 use crate::wire::layout;
 
@@ -28,9 +32,11 @@ impl Ways for SharedMemory {
 
 /// Implements [`Ways`] for connections by a function that makes two of them, the controller's first.
 macro_rules! connections {
-    ($($name:ident: $ends:expr;)*) => {$(
+    ($($(#[$when:meta])? $name:ident: $ends:expr;)*) => {$(
+        $(#[$when])?
         pub(super) enum $name {}
 
+        $(#[$when])?
         impl Ways for $name {
             type Way = Connection;
 
@@ -55,6 +61,24 @@ connections! {
         let (from_theirs, to_ours) = std::io::pipe().expect("a pipe");
         let ours = Connection::stream(from_theirs, to_theirs).expect("a stream");
         (ours, Connection::stream(from_ours, to_ours).expect("a stream"))
+    };
+    #[cfg(feature = "named-segment")]
+    NamedSegment: || {
+        static NUMBERS: AtomicU64 = AtomicU64::new(0);
+        let number = NUMBERS.fetch_add(1, Ordering::Relaxed);
+        let name = format!("test-{}-{number}", std::process::id());
+        let creator = thread::spawn({
+            let name = name.clone();
+            move || Connection::create_named(&name, Duration::from_secs(60)).expect("a segment")
+        });
+        let theirs = loop {
+            match Connection::attach_named(&name) {
+                Ok(connection) => break connection,
+                Err(error) if error.is_invalid_argument() => thread::yield_now(),
+                Err(error) => panic!("{error}"),
+            }
+        };
+        (creator.join().expect("no panic"), theirs)
     };
     UnixSocket: || {
         let (ours, theirs) = UnixStream::pair().expect("a socket");

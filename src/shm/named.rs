@@ -1,0 +1,171 @@
+//! Segments that have a name, for processes that have no socket over which to pass a descriptor.
+//!
+//! A name lies in the system's shared-memory file system until somebody removes it, and whoever may open it may also make
+//! it smaller: touching the segment then kills this process. So a name is for peers of the same user that are trusted that
+//! far, and it is removed as soon as both are there ([`crate::transport`] decides that).
+//!
+//! Invariant: names are made, opened and removed only under the [`Names`] lock, which ends with its holder.
+
+use std::fmt;
+use std::fs::{File, TryLockError};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use nix::errno::Errno;
+use shared_memory::{Shmem, ShmemConf, ShmemError};
+
+use super::segment::{Map, Segment};
+use crate::error::{Error, Result};
+
+/// Where the names are.
+const DIRECTORY: &str = "/dev/shm";
+
+/// What every name begins with.
+const PREFIX: &str = "farcall-";
+
+/// How long another process may hold the lock.
+const LOCK_MAX: Duration = Duration::from_secs(2);
+
+/// The mapping of a named segment.
+pub(super) struct Mapping(Shmem);
+
+// SAFETY: what it holds is the address, the size and the descriptor of a mapping, none of which belongs to a thread.
+unsafe impl Send for Mapping {}
+// SAFETY: as above; nothing of it changes after it was made.
+unsafe impl Sync for Mapping {}
+
+impl Mapping {
+    pub(super) fn start(&self) -> *mut u8 {
+        self.0.as_ptr()
+    }
+
+    pub(super) fn bytes(&self) -> usize {
+        self.0.len()
+    }
+}
+
+impl fmt::Debug for Mapping {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} bytes named {}", self.0.len(), self.0.get_os_id())
+    }
+}
+
+/// What is found under a name.
+#[derive(Debug)]
+pub(crate) enum Found {
+    Nothing,
+    /// What a creator left that ended before it was done.
+    Unfinished,
+    Segment(Segment),
+}
+
+/// The right to make, open and remove names.
+#[derive(Debug)]
+pub(crate) struct Names {
+    /// Locked as long as it is open.
+    _directory: File,
+}
+
+impl Names {
+    /// Waits for the right.
+    ///
+    /// # Errors
+    ///
+    /// When another process does not give it up, or there is no such file system.
+    pub(crate) fn lock() -> Result<Self> {
+        let failed = |error| Error::os(format!("locking {DIRECTORY}"), error);
+        let directory = File::open(DIRECTORY).map_err(failed)?;
+        let deadline = Instant::now() + LOCK_MAX;
+        loop {
+            match directory.try_lock() {
+                Ok(()) => return Ok(Self { _directory: directory }),
+                Err(TryLockError::WouldBlock) if Instant::now() < deadline => {
+                    thread::sleep(Duration::from_millis(1));
+                }
+                Err(TryLockError::WouldBlock) => {
+                    return Err(Error::timeout(format!(
+                        "another process has locked {DIRECTORY} for {LOCK_MAX:?}"
+                    )));
+                }
+                Err(TryLockError::Error(error)) => return Err(failed(error)),
+            }
+        }
+    }
+
+    /// Makes a segment of `bytes` bytes, all zero, under a name.
+    ///
+    /// # Errors
+    ///
+    /// When there is one already, or the name or the size cannot be.
+    pub(crate) fn create(&self, name: &str, bytes: usize) -> Result<Segment> {
+        let id = id(name)?;
+        let made = ShmemConf::new().os_id(&id).size(bytes).create();
+        let made = made.map_err(|error| failed("making", name, &error))?;
+        self.segment(made, name)
+    }
+
+    /// Opens the segment that a name stands for.
+    ///
+    /// # Errors
+    ///
+    /// When the system refuses.
+    pub(crate) fn open(&self, name: &str) -> Result<Found> {
+        match ShmemConf::new().os_id(id(name)?).open() {
+            Ok(found) => Ok(Found::Segment(self.segment(found, name)?)),
+            Err(error) if errno(&error) == Some(Errno::ENOENT) => Ok(Found::Nothing),
+            // Nothing can be mapped of an empty one.
+            Err(error) if errno(&error) == Some(Errno::EINVAL) => Ok(Found::Unfinished),
+            Err(error) => Err(failed("opening", name, &error)),
+        }
+    }
+
+    /// Removes a name; the segment stays for those who have it.
+    pub(crate) fn remove(&self, name: &str) {
+        // It may be gone already.
+        let _ = std::fs::remove_file(format!("{DIRECTORY}/{PREFIX}{name}"));
+    }
+
+    /// All names of segments of this library.
+    pub(crate) fn all(&self) -> Vec<String> {
+        let entries = std::fs::read_dir(DIRECTORY).into_iter().flatten().flatten();
+        let names = entries.filter_map(|entry| entry.file_name().into_string().ok());
+        names.filter_map(|name| Some(name.strip_prefix(PREFIX)?.to_owned())).collect()
+    }
+
+    fn segment(&self, mut mapped: Shmem, name: &str) -> Result<Segment> {
+        // Names are removed here, not by the crate: it would remove what has the name at that time.
+        mapped.set_owner(false);
+        let path = format!("{DIRECTORY}/{PREFIX}{name}");
+        let file = File::options().read(true).write(true).open(&path);
+        let file = file.map_err(|error| Error::os(format!("opening {path}"), error))?;
+        Ok(Segment::new(file.into(), Map::Named(Mapping(mapped))))
+    }
+}
+
+/// The system's name for a name of ours.
+fn id(name: &str) -> Result<String> {
+    let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-_.".contains(&byte);
+    if name.is_empty() || name.len() > 200 || !name.bytes().all(is_plain) {
+        return Err(Error::invalid(format!(
+            "{name:?} is no name of a segment: take 1 to 200 letters, digits and any of - _ ."
+        )));
+    }
+    Ok(format!("/{PREFIX}{name}"))
+}
+
+fn errno(error: &ShmemError) -> Option<Errno> {
+    match error {
+        ShmemError::MapOpenFailed(number)
+        | ShmemError::MapCreateFailed(number)
+        | ShmemError::UnknownOsError(number) => i32::try_from(*number).ok().map(Errno::from_raw),
+        _ => None,
+    }
+}
+
+fn failed(what: &str, name: &str, error: &ShmemError) -> Error {
+    let what = format!("{what} the segment named {name}");
+    match errno(error) {
+        Some(errno) => Error::os(what, errno),
+        None => Error::invalid(format!("{what}: {error}")),
+    }
+}
