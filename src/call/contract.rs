@@ -90,6 +90,9 @@ pub(crate) type Wanted = (String, bool, bool);
 /// Where a symbol is, and for a narrow one whether it is a function.
 pub(crate) type Found = (ExecutorAddr, bool);
 
+/// A symbol as LLVM describes it: address, flags, and flags of the target.
+pub(crate) type SymbolDef = (ExecutorAddr, u8, u8);
+
 remote! {
     /// Reserves a slab striped by protection, from one descriptor for each stripe that was sent over the control socket
     /// before; takes the bytes of the stripes and where they shall lie, returns the slab's first address.
@@ -205,6 +208,25 @@ remote! {
     ProgramMain = "farcall_program_main": (ExecutorAddr, ExecutorAddr, Vec<Bytes>) => i32;
     /// Ends the executor as `exit` ends a program. Does not return.
     ProcessExit = "farcall_process_exit": (i32,) => ();
+
+    /// Runs a `main` with these arguments, without a name in front. This one and the next six are those of LLVM 22's
+    /// executor that have no other name here, offered over a connection.
+    RunAsMain = "__llvm_orc_bootstrap_run_as_main_wrapper": (ExecutorAddr, Vec<Bytes>) => i64;
+    /// Runs an `int(void)`.
+    RunAsVoid = "__llvm_orc_bootstrap_run_as_void_function_wrapper": (ExecutorAddr,) => i32;
+    /// Runs an `int(int)`.
+    RunAsInt = "__llvm_orc_bootstrap_run_as_int_function_wrapper": (ExecutorAddr, i32) => i32;
+    /// Opens a shared library for the rest of the process's life; the empty path is the process itself. Every handle stands
+    /// for all that is open.
+    DylibOpen = "__llvm_orc_SimpleExecutorDylibManager_open_wrapper":
+        (ExecutorAddr, String, u64) => Expected<ExecutorAddr>;
+    /// Looks symbols up: name, and whether it must exist. A missing one has no entry if it must, address 0 otherwise.
+    DylibResolve = "__llvm_orc_SimpleExecutorDylibManager_resolve_wrapper":
+        (ExecutorAddr, Vec<(String, bool)>) => Expected<Vec<Option<SymbolDef>>>;
+    /// Action: as [`FramesRegister`].
+    LlvmFramesRegister = "llvm_orc_registerEHFrameAllocAction": (AddrRange,) => Status;
+    /// Action: as [`FramesDeregister`].
+    LlvmFramesDeregister = "llvm_orc_deregisterEHFrameAllocAction": (AddrRange,) => Status;
 }
 
 /// What the executor says of itself, first thing: target triple, page size, named addresses and named numbers.

@@ -7,9 +7,13 @@ use std::rc::Rc;
 
 use super::controller_access;
 use super::session::{Calls, Session};
-use super::wrapper::WrapperBuffer;
+use super::wrapper::{WrapperBuffer, offer};
 use crate::ExecutorAddr;
 use crate::call::Endpoint;
+use crate::call::contract::{
+    DylibOpen, DylibResolve, LlvmFramesDeregister, LlvmFramesRegister, RunAsInt, RunAsMain,
+    RunAsVoid,
+};
 use crate::error::Result;
 use crate::transport::{Connection, Side};
 
@@ -51,13 +55,22 @@ pub(super) fn served() -> Option<Rc<ConnectionEnd>> {
     SERVED.try_with(|served| served.borrow().clone()).ok().flatten().filter(|end| end.is_busy())
 }
 
-/// The names and addresses by which code for LLVM's controllers calls back.
-pub(super) fn functions() -> [(String, ExecutorAddr); 2] {
+/// What LLVM's controllers look for beside what every session offers.
+pub(super) fn functions() -> [(String, ExecutorAddr); 10] {
     let dispatch = dispatch as *const c_void;
     [
         // No object belongs to it, but null would be one that is missing.
         ("__llvm_orc_SimpleRemoteEPC_dispatch_ctx".to_owned(), ExecutorAddr::new(1)),
         ("__llvm_orc_SimpleRemoteEPC_dispatch_fn".to_owned(), ExecutorAddr::new(dispatch as u64)),
+        // One for all, as well.
+        ("__llvm_orc_SimpleExecutorDylibManager_Instance".to_owned(), ExecutorAddr::new(1)),
+        offer::<DylibOpen>(),
+        offer::<DylibResolve>(),
+        offer::<RunAsMain>(),
+        offer::<RunAsVoid>(),
+        offer::<RunAsInt>(),
+        offer::<LlvmFramesRegister>(),
+        offer::<LlvmFramesDeregister>(),
     ]
 }
 

@@ -9,8 +9,11 @@ use super::low_data::{LowData, low_data};
 use super::wrapper::Serve;
 use super::{controller_access, names, program, thread, thread_end};
 use crate::ExecutorAddr;
-use crate::call::contract::{DylibLookup, Found, Placement, Wanted};
+use crate::call::contract::{
+    DylibLookup, DylibOpen, DylibResolve, Found, Placement, SymbolDef, Wanted,
+};
 use crate::error::{Error, Result};
+use crate::sps::Expected;
 
 /// Libraries that a compiler's driver links by itself or programs take for granted. They are opened, in this order, when
 /// a symbol is missing otherwise.
@@ -19,6 +22,12 @@ const DEFAULT_LIBRARIES: [&CStr; 3] = [c"libm.so.6", c"libstdc++.so.6", c"libgcc
 /// The version of what compilers link statically from `libgcc.a` and the shared library has for old programs only: what the
 /// processor can do (`__cpu_model`, `__cpu_indicator_init`), by which functions choose their implementation.
 const OLD_VERSION: &CStr = c"GCC_4.8.0";
+
+/// The handle of everything that is open.
+const PROCESS: ExecutorAddr = ExecutorAddr::new(1);
+
+/// LLVM's flag of a symbol that others may refer to.
+const EXPORTED: u8 = 0x10;
 
 impl Serve for DylibLookup {
     fn serve(
@@ -36,6 +45,30 @@ impl Serve for DylibLookup {
             describe(&mut data, placement, &wanted, &mut found)?;
         }
         Ok(found)
+    }
+}
+
+impl Serve for DylibOpen {
+    fn serve((_, path, mode): (ExecutorAddr, String, u64)) -> Result<Expected<ExecutorAddr>> {
+        if mode != 0 {
+            return Ok(
+                Err(Error::invalid(format!("opening {path} in mode {mode}: no such"))).into()
+            );
+        }
+        let opened = if path.is_empty() { Ok(()) } else { open(&path) };
+        Ok(opened.map(|()| PROCESS).into())
+    }
+}
+
+impl Serve for DylibResolve {
+    fn serve(
+        (_, wanted): (ExecutorAddr, Vec<(String, bool)>),
+    ) -> Result<Expected<Vec<Option<SymbolDef>>>> {
+        let found = wanted.iter().map(|(name, required)| match look_up(name, true) {
+            Some(address) => Some((address, EXPORTED, 0)),
+            None => (!required).then_some((ExecutorAddr::NULL, 0, 0)),
+        });
+        Ok(Ok(found.collect::<Vec<_>>()).into())
     }
 }
 

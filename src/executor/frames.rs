@@ -6,8 +6,11 @@ use std::ffi::c_void;
 
 use super::wrapper::{Serve, pointer};
 use crate::AddrRange;
-use crate::call::contract::{FramesDeregister, FramesRegister};
+use crate::call::contract::{
+    FramesDeregister, FramesRegister, LlvmFramesDeregister, LlvmFramesRegister,
+};
 use crate::error::Result;
+use crate::sps::Status;
 
 impl Serve for FramesRegister {
     fn serve((section,): (AddrRange,)) -> Result<()> {
@@ -23,6 +26,18 @@ impl Serve for FramesDeregister {
         // SAFETY: runs as the dealloc action of a registration of the same section.
         unsafe { __deregister_frame(pointer(section.start)) };
         Ok(())
+    }
+}
+
+impl Serve for LlvmFramesRegister {
+    fn serve(section: (AddrRange,)) -> Result<Status> {
+        Ok(FramesRegister::serve(section).into())
+    }
+}
+
+impl Serve for LlvmFramesDeregister {
+    fn serve(section: (AddrRange,)) -> Result<Status> {
+        Ok(FramesDeregister::serve(section).into())
     }
 }
 

@@ -15,7 +15,8 @@ use super::enter;
 use super::thread_end;
 use super::wrapper::{Serve, pointer};
 use crate::call::contract::{
-    ProcessExit, ProgramDeregister, ProgramInitialize, ProgramMain, ProgramRegister,
+    ProcessExit, ProgramDeregister, ProgramInitialize, ProgramMain, ProgramRegister, RunAsInt,
+    RunAsMain, RunAsVoid,
 };
 use crate::error::{Error, Result};
 use crate::sps::Bytes;
@@ -88,6 +89,28 @@ impl Serve for ProgramMain {
         initialize(handle, &arguments)?;
         // SAFETY: the controller looked this symbol up as `main`, and the executor obeys the controller.
         Ok(unsafe { arguments.pass_to(main) })
+    }
+}
+
+impl Serve for RunAsMain {
+    fn serve((main, args): (ExecutorAddr, Vec<Bytes>)) -> Result<i64> {
+        let arguments = Arguments::new(&args)?;
+        // SAFETY: the controller names a `main`, and the executor obeys the controller.
+        Ok(unsafe { arguments.pass_to(main) }.into())
+    }
+}
+
+impl Serve for RunAsVoid {
+    fn serve((function,): (ExecutorAddr,)) -> Result<i32> {
+        RunAsInt::serve((function, 0))
+    }
+}
+
+impl Serve for RunAsInt {
+    fn serve((function, argument): (ExecutorAddr, i32)) -> Result<i32> {
+        // SAFETY: the controller names a function that takes an int or nothing and returns an int; it leaves
+        // further arguments alone.
+        Ok(unsafe { enter::main(function, argument, std::ptr::null(), std::ptr::null()) })
     }
 }
 

@@ -170,6 +170,33 @@ fn an_llvm_controller_runs_code_and_is_called_back() {
         assert_eq!(raw.call(read, &words(&[1, 0])), b"", "no word for a failure");
         assert_eq!(raw.call(write, &words(&[0])), b"");
 
+        let run = raw.names["__llvm_orc_bootstrap_run_as_int_function_wrapper"];
+        // lea eax, [rdi + rdi]; ret
+        let doubles = raw.load(b"\x8d\x04\x3f\xc3");
+        let args = [&words(&[doubles])[..], &21_i32.to_le_bytes()].concat();
+        assert_eq!(raw.call(run, &args), 42_i32.to_le_bytes());
+        let run = raw.names["__llvm_orc_bootstrap_run_as_main_wrapper"];
+        // mov eax, edi; ret: the number of arguments
+        let main = raw.load(b"\x89\xf8\xc3");
+        let args = [&words(&[main, 2, 1])[..], b"a", &words(&[1]), b"b"].concat();
+        assert_eq!(raw.call(run, &args), 2_i64.to_le_bytes());
+
+        let manager = "__llvm_orc_SimpleExecutorDylibManager";
+        let [instance, open, resolve] = ["Instance", "open_wrapper", "resolve_wrapper"]
+            .map(|name| raw.names[&format!("{manager}_{name}")]);
+        let handle = raw.call(open, &words(&[instance, 0, 0]));
+        assert_eq!((handle[0], handle.len()), (1, 9));
+        let mut args = words(&[word(&handle, 1), 3]);
+        for (name, required) in [("printf", 0), ("no_such", 1), ("no_such", 0)] {
+            args.extend(words(&[name.len() as u64]));
+            args.extend(name.bytes().chain([required]));
+        }
+        let found = raw.call(resolve, &args);
+        // A value; three of them: there, absent, there at 0.
+        assert_eq!((found[0], word(&found, 1), found.len()), (1, 3, 9 + 11 + 1 + 11));
+        assert!(word(&found, 10) != 0 && found[9] == 1 && found[18..20] == [0x10, 0]);
+        assert_eq!((found[20], found[21], word(&found, 22)), (0, 1, 0));
+
         let instance = raw.memory("Instance");
         for what in ["deinitialize_wrapper", "release_wrapper"] {
             let function = raw.memory(what);
