@@ -9,6 +9,10 @@ pub const RING_LINES: usize = 1024;
 /// The largest part of a payload that travels as one ring record; longer payloads take several.
 pub const CHUNK_BYTES_MAX: usize = RING_LINES * 64 / 2;
 
+/// The area of a lane for payloads that do not fit a line. It takes memory as far as it was used; what does not fit it
+/// travels in parts.
+pub const AREA_BYTES: usize = 64 << 20;
+
 /// The longest argument or result of one call.
 pub const PAYLOAD_BYTES_MAX: u64 = 1 << 30;
 

@@ -9,7 +9,7 @@ use crate::error::{Error, Result};
 use crate::limits::ERROR_BYTES_MAX;
 use crate::sps::{self, Status};
 use crate::sync::{AtomicU64, Ordering};
-use crate::transport::{Incoming, Transport};
+use crate::transport::{Incoming, Payload, Transport};
 use crate::wire::Kind;
 
 /// The largest buffer for results that is kept for the next one.
@@ -17,14 +17,23 @@ const RESULT_BYTES_KEPT: usize = 64 << 10;
 
 /// What a side of a session does at its endpoints.
 pub(crate) trait Handler<T: Transport> {
-    /// Runs a call that came in and appends its result to `result`; `Err` is answered out of band instead. It may call on
-    /// the endpoint that it came from.
+    /// What holds the result of a call.
+    type Reply: AsRef<[u8]>;
+
+    /// Runs a call that came in; `Err` is answered out of band instead of a result. It may call on the endpoint that it
+    /// came from. `spare` is empty and may have room.
     fn handle(
         &self,
         target: u64,
-        args: &[u8],
-        result: &mut Vec<u8>,
-    ) -> std::result::Result<(), String>;
+        args: Payload<'_>,
+        spare: Vec<u8>,
+    ) -> std::result::Result<Self::Reply, String>;
+
+    /// What is left of a result that was sent: room for the next one, if it is worth keeping.
+    #[inline(always)]
+    fn spare(_reply: Self::Reply) -> Option<Vec<u8>> {
+        None
+    }
 
     /// Posts what has to go ahead of a message that is about to be sent.
     ///
@@ -47,8 +56,8 @@ pub(crate) struct Endpoint<T> {
     depth: Cell<u32>,
     /// How much code the peer was told of.
     code_epoch: Cell<u64>,
-    /// The buffer for the next result.
-    result: Cell<Vec<u8>>,
+    /// Room for the next result.
+    spare: Cell<Vec<u8>>,
 }
 
 /// What went out of an endpoint; only its owner counts, any thread may look.
@@ -92,7 +101,7 @@ impl<T: Transport> Endpoint<T> {
             failed_ahead: RefCell::default(),
             depth: Cell::new(0),
             code_epoch: Cell::new(0),
-            result: Cell::default(),
+            spare: Cell::default(),
         }
     }
 
@@ -138,8 +147,18 @@ impl<T: Transport> Endpoint<T> {
         handler.ahead(self)?;
         self.counts.next_call();
         self.counts.count_round_trip();
-        self.transport.borrow_mut().send(Kind::Call, target, args)?;
-        self.outcome(handler, until, result)
+        let mark = {
+            let mut transport = self.transport.borrow_mut();
+            let mark = transport.mark();
+            transport.send(Kind::Call, target, args)?;
+            mark
+        };
+        let outcome = self.outcome(handler, until, result);
+        // Given up, the call still has its arguments.
+        if !matches!(&outcome, Err(error) if error.is_timeout()) {
+            self.transport.borrow_mut().release(mark);
+        }
+        outcome
     }
 
     /// Waits for the answer of a call that had a deadline.
@@ -148,7 +167,10 @@ impl<T: Transport> Endpoint<T> {
     ///
     /// As [`Endpoint::call`].
     pub(crate) fn finish(&self, handler: &impl Handler<T>) -> Result<()> {
-        self.outcome(handler, None, &mut Vec::new())
+        let outcome = self.outcome(handler, None, &mut Vec::new());
+        // Calls with a deadline are the only ones of their endpoint.
+        self.transport.borrow_mut().release(0);
+        outcome
     }
 
     #[inline(always)]
@@ -163,7 +185,7 @@ impl<T: Transport> Endpoint<T> {
         let outcome = loop {
             match self.transport.borrow_mut().receive(until, &mut message) {
                 Ok(true) if message.kind == Kind::Result => {
-                    result.extend_from_slice(message.payload());
+                    message.append_to(result);
                     break self.failed_ahead();
                 }
                 Ok(true) => {}
@@ -193,7 +215,7 @@ impl<T: Transport> Endpoint<T> {
         match message.kind {
             Kind::Call => self.answer(handler, message),
             Kind::Failure => Err(Error::remote(text(message.payload()))),
-            Kind::Hangup => Err(hung_up(message.payload())),
+            Kind::Hangup => Err(hung_up(&message.payload().bytes())),
             kind => Err(Error::violation(format!("{kind:?} where a result was due"))),
         }
     }
@@ -219,8 +241,8 @@ impl<T: Transport> Endpoint<T> {
         let mut message = Incoming::new();
         self.transport.borrow_mut().receive(None, &mut message)?;
         match message.kind {
-            Kind::Setup => Ok(message.payload().to_vec()),
-            Kind::Hangup => Err(hung_up(message.payload())),
+            Kind::Setup => Ok(message.payload().bytes().into_owned()),
+            Kind::Hangup => Err(hung_up(&message.payload().bytes())),
             kind => Err(Error::violation(format!("{kind:?} where the setup was due"))),
         }
     }
@@ -246,7 +268,7 @@ impl<T: Transport> Endpoint<T> {
             match message.kind {
                 Kind::Call => self.answer(handler, &message)?,
                 Kind::Hangup => {
-                    let Status(reason) = sps::from_bytes(message.payload())?;
+                    let Status(reason) = sps::from_bytes(&message.payload().bytes())?;
                     return reason.map_err(Error::disconnected);
                 }
                 kind => return Err(Error::violation(format!("{kind:?} where a call was due"))),
@@ -263,34 +285,40 @@ impl<T: Transport> Endpoint<T> {
         self.transport.borrow_mut().send(Kind::Hangup, 0, &sps::to_bytes(&reason))
     }
 
-    /// Runs a call and sends its result, with the help of a buffer that is used again for the next call.
+    /// Runs a call and sends its result.
     #[inline(always)]
-    fn answer(&self, handler: &impl Handler<T>, call: &Incoming) -> Result<()> {
+    fn answer<H: Handler<T>>(&self, handler: &H, call: &Incoming) -> Result<()> {
         if call.posted.is_some() || self.failed_ahead.borrow().is_some() {
             return self.answer_posted(handler, call);
         }
-        let mut result = self.result.take();
-        result.clear();
-        result.shrink_to(RESULT_BYTES_KEPT);
-        let outcome = self.handle(handler, call, &mut result);
+        let outcome = self.handle(handler, call, self.spare.take());
         handler.ahead(self)?;
-        let sent = match outcome {
-            Ok(()) => self.transport.borrow_mut().send(Kind::Result, 0, &result),
-            Err(error) => self.fail(error),
-        };
-        self.result.set(result);
-        sent
+        match outcome {
+            Ok(reply) => {
+                let mut transport = self.transport.borrow_mut();
+                transport.release(call.mark);
+                transport.send(Kind::Result, 0, reply.as_ref())?;
+                drop(transport);
+                if let Some(mut spare) = H::spare(reply) {
+                    spare.clear();
+                    spare.shrink_to(RESULT_BYTES_KEPT);
+                    self.spare.set(spare);
+                }
+                Ok(())
+            }
+            Err(error) => self.fail(error, call.mark),
+        }
     }
 
     #[inline(always)]
-    fn handle(
+    fn handle<H: Handler<T>>(
         &self,
-        handler: &impl Handler<T>,
+        handler: &H,
         call: &Incoming,
-        result: &mut Vec<u8>,
-    ) -> std::result::Result<(), String> {
+        spare: Vec<u8>,
+    ) -> std::result::Result<H::Reply, String> {
         self.depth.set(self.depth.get() + 1);
-        let outcome = handler.handle(call.target, call.payload(), result);
+        let outcome = handler.handle(call.target, call.payload(), spare);
         self.depth.set(self.depth.get() - 1);
         outcome
     }
@@ -299,9 +327,11 @@ impl<T: Transport> Endpoint<T> {
     #[cold]
     fn answer_posted(&self, handler: &impl Handler<T>, call: &Incoming) -> Result<()> {
         let failed = self.failed_ahead.take();
-        let Some(sequence) = call.posted else { return self.fail(failed.unwrap_or_default()) };
+        let Some(sequence) = call.posted else {
+            return self.fail(failed.unwrap_or_default(), call.mark);
+        };
         let failed = failed.or_else(|| {
-            let outcome = self.handle(handler, call, &mut Vec::new());
+            let outcome = self.handle(handler, call, Vec::new());
             let failed = |error| format!("call {sequence}, sent ahead, failed: {error}");
             outcome.err().map(failed)
         });
@@ -311,9 +341,11 @@ impl<T: Transport> Endpoint<T> {
     }
 
     #[cold]
-    fn fail(&self, mut error: String) -> Result<()> {
+    fn fail(&self, mut error: String, mark: usize) -> Result<()> {
         error.truncate(error.floor_char_boundary(ERROR_BYTES_MAX));
-        self.transport.borrow_mut().send(Kind::Failure, 0, error.as_bytes())
+        let mut transport = self.transport.borrow_mut();
+        transport.release(mark);
+        transport.send(Kind::Failure, 0, error.as_bytes())
     }
 }
 
@@ -337,6 +369,7 @@ fn hung_up(payload: &[u8]) -> Error {
     }
 }
 
-fn text(payload: &[u8]) -> String {
+fn text(payload: Payload<'_>) -> String {
+    let payload = payload.bytes();
     String::from_utf8_lossy(&payload[..payload.len().min(ERROR_BYTES_MAX)]).into_owned()
 }

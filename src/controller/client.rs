@@ -12,7 +12,7 @@ use crate::call::contract::{ConnectionSetup, SESSION_INSTANCE};
 use crate::call::{Endpoint, Handler};
 use crate::error::{Error, Result};
 use crate::sps::{self, Status};
-use crate::transport::{Connection, Side};
+use crate::transport::{Connection, Payload, Side};
 
 /// Calls an executor at the other end of a [`Connection`]: one of this library, or LLVM's. One thread owns it; its calls nest.
 ///
@@ -124,16 +124,20 @@ impl Client {
 }
 
 impl Handler<Connection> for Client {
+    type Reply = Vec<u8>;
+
     fn handle(
         &self,
         tag: u64,
-        args: &[u8],
-        result: &mut Vec<u8>,
-    ) -> std::result::Result<(), String> {
+        args: Payload<'_>,
+        mut result: Vec<u8>,
+    ) -> std::result::Result<Vec<u8>, String> {
         let handler = self.handlers.borrow().get(&tag).cloned();
         let handler = handler.ok_or_else(|| format!("no handler has tag {tag:#x}"))?;
-        catch_unwind(AssertUnwindSafe(|| handler(self, args, result)))
-            .unwrap_or_else(|_| Err(format!("the handler with tag {tag:#x} panicked")))
+        let outcome = catch_unwind(AssertUnwindSafe(|| handler(self, &args.bytes(), &mut result)));
+        let outcome =
+            outcome.unwrap_or_else(|_| Err(format!("the handler with tag {tag:#x} panicked")));
+        outcome.map(|()| result)
     }
 }
 

@@ -123,7 +123,7 @@ impl Door {
 pub(super) fn lane_segment(spin: Duration) -> Result<Arc<Segment>> {
     let bytes = layout::SEGMENT_WORDS as u64 * 8;
     let segment = Segment::create(c"farcall-lane", bytes, false)?;
-    segment.back(0, bytes)?;
+    segment.back(0, layout::FIXED_WORDS as u64 * 8)?;
     for (word, value) in segment.words().iter().zip(layout::HEADER) {
         word.store(value, Ordering::Release);
     }

@@ -10,7 +10,7 @@ use arc_swap::ArcSwap;
 use crate::call::{Handler, LaneEnd, Lanes};
 use crate::error::Result;
 use crate::sync::{AtomicU64, Ordering};
-use crate::transport::Lane;
+use crate::transport::{Lane, Payload};
 
 /// The name of a handler in calls from the executor: a number that means nothing anywhere else, never 0.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -70,23 +70,31 @@ impl Handlers {
 }
 
 impl Handler<Lane> for Handlers {
+    type Reply = Vec<u8>;
+
     fn handle(
         &self,
         target: u64,
-        args: &[u8],
-        result: &mut Vec<u8>,
-    ) -> std::result::Result<(), String> {
+        args: Payload<'_>,
+        mut result: Vec<u8>,
+    ) -> std::result::Result<Vec<u8>, String> {
         let table = self.table.load();
         let Some(function) = table.get(&target) else {
             return Err(format!("no handler is registered for tag {target:#x}"));
         };
         // A panic that went through the lane's own frames would leave the executor without an answer.
-        let outcome = catch_unwind(AssertUnwindSafe(|| function(args, result)));
-        outcome.unwrap_or_else(|panic| {
+        let args = args.bytes();
+        let outcome = catch_unwind(AssertUnwindSafe(|| function(&args, &mut result)));
+        let outcome = outcome.unwrap_or_else(|panic| {
             let text = panic.downcast_ref::<String>().map(String::as_str);
             let text = text.or_else(|| panic.downcast_ref::<&str>().copied());
             Err(format!("the handler panicked: {}", text.unwrap_or("no message")))
-        })
+        });
+        outcome.map(|()| result)
+    }
+
+    fn spare(reply: Vec<u8>) -> Option<Vec<u8>> {
+        Some(reply)
     }
 
     #[inline]

@@ -48,10 +48,10 @@ fn run((function, args): &Action) -> std::result::Result<(), String> {
     if function.is_null() {
         return Ok(());
     }
-    let mut answer = Vec::new();
     // SAFETY: the controller names its actions, and the executor obeys the controller.
-    unsafe { wrapper::call(function.get(), &args.0, &mut answer) }?;
-    match sps::from_bytes::<Status>(&answer) {
+    let answer = unsafe { wrapper::call(function.get(), args.0.as_ptr(), args.0.len()) }?;
+    let answer = answer.as_ref();
+    match sps::from_bytes::<Status>(answer) {
         Ok(status) if status.encoded_bytes() == answer.len() => status.0,
         _ => Ok(()),
     }

@@ -18,7 +18,7 @@ use crate::error::{Error, Result};
 use crate::shm::Segment;
 use crate::sync::Ordering;
 use crate::sys::{socket, trap};
-use crate::transport::{Lane, Side, pipe};
+use crate::transport::{Lane, Payload, Side, pipe};
 use crate::wire::layout;
 
 /// The stack of a thread that serves a lane: what the system gives a main thread by default.
@@ -142,7 +142,9 @@ fn open_pipeline(file: OwnedFd) {
         trap::protect_thread();
         // How a pipeline ends is the controller's to know.
         let handle = |target, args: &[u8], result: &mut Vec<u8>| {
-            Handler::<Lane>::handle(&Calls, target, args, result)
+            let reply = Handler::<Lane>::handle(&Calls, target, Payload::Own(args), Vec::new())?;
+            result.extend_from_slice(reply.as_ref());
+            Ok(())
         };
         let _ = server.serve(handle);
     });

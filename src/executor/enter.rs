@@ -118,11 +118,15 @@ pub(super) unsafe fn resolver(function: ExecutorAddr) -> ExecutorAddr {
 ///
 /// # Safety
 ///
-/// `function` must be the address of one.
+/// `function` must be the address of one, and the arguments must stay there until it returns.
 #[inline]
-pub(super) unsafe fn wrapper(function: ExecutorAddr, args: &[u8]) -> WrapperBuffer {
+pub(super) unsafe fn wrapper(
+    function: ExecutorAddr,
+    args: *const u8,
+    bytes: usize,
+) -> WrapperBuffer {
     // SAFETY: the function passes two arguments on, and leaves the two registers of the result alone.
     let enter: Wrapper = unsafe { std::mem::transmute(farcall_enter as *const c_void) };
-    // SAFETY: the caller vouches for the function, and the arguments outlive the call.
-    unsafe { enter(pointer(function), args.as_ptr(), args.len()) }
+    // SAFETY: the caller vouches for the function and its arguments.
+    unsafe { enter(pointer(function), args, bytes) }
 }

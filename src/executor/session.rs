@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use super::door::Door;
 use super::memory::{self, MemoryMap};
-use super::wrapper::{self, offer};
+use super::wrapper::{self, WrapperBuffer, offer};
 use super::{connected, memory_access, process_info, thread_entry, thread_locals};
 use crate::ExecutorAddr;
 use crate::Prot;
@@ -22,7 +22,7 @@ use crate::error::{Error, Result};
 use crate::limits::PAGE_BYTES;
 use crate::sps;
 use crate::sys::socket;
-use crate::transport::{Connection, Lane, Transport};
+use crate::transport::{Connection, Lane, Payload, Transport};
 
 /// The executor's side of a session.
 #[derive(Debug)]
@@ -212,15 +212,18 @@ fn sessions() -> MutexGuard<'static, Option<HashMap<ExecutorAddr, Arc<Session>>>
 pub(super) struct Calls;
 
 impl<T: Transport> Handler<T> for Calls {
-    #[inline]
+    type Reply = WrapperBuffer;
+
+    #[inline(always)]
     fn handle(
         &self,
         target: u64,
-        args: &[u8],
-        result: &mut Vec<u8>,
-    ) -> std::result::Result<(), String> {
-        // SAFETY: the controller names wrapper functions only, and the executor obeys the controller.
-        unsafe { wrapper::call(target, args, result) }
+        args: Payload<'_>,
+        _: Vec<u8>,
+    ) -> std::result::Result<WrapperBuffer, String> {
+        // SAFETY: the controller names wrapper functions only, and leaves their arguments alone until they return: the
+        // executor obeys the controller.
+        unsafe { wrapper::call(target, args.as_ptr(), args.len()) }
     }
 }
 

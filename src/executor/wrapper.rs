@@ -24,6 +24,9 @@ pub(super) struct WrapperBuffer {
 
 const _: () = assert!(size_of::<WrapperBuffer>() == 16);
 
+/// Results up to this size lie in the buffer.
+const INLINE_BYTES: usize = size_of::<*mut c_char>();
+
 type Wrapper = unsafe extern "C" fn(*const c_char, usize) -> WrapperBuffer;
 
 /// An implementation of a function of the contract.
@@ -44,31 +47,34 @@ pub(super) fn pointer<T>(addr: ExecutorAddr) -> *const T {
     std::ptr::with_exposed_provenance(addr.get() as usize)
 }
 
-/// Calls the wrapper function at `target` and appends its result to `result`; `Err` is its out-of-band error.
+/// Calls the wrapper function at `target` with `bytes` bytes at `args`; `Err` is its out-of-band error.
 ///
 /// # Safety
 ///
-/// `target` must be the address of a wrapper function. Only the controller can know that; the executor obeys it.
-#[inline]
+/// `target` must be the address of a wrapper function, and the arguments must stay until it returns. Only the controller can
+/// know that; the executor obeys it.
+#[inline(always)]
 pub(super) unsafe fn call(
     target: u64,
-    args: &[u8],
-    result: &mut Vec<u8>,
-) -> std::result::Result<(), String> {
+    args: *const u8,
+    bytes: usize,
+) -> std::result::Result<WrapperBuffer, String> {
     if target == 0 {
         return Err("call of address 0".to_owned());
     }
-    // SAFETY: the caller vouches for the address.
-    let buffer = unsafe { enter::wrapper(ExecutorAddr::new(target), args) };
-    // SAFETY: a wrapper function returns a buffer that belongs to its caller.
-    unsafe { buffer.append_to(result) }
+    // SAFETY: the caller vouches for the address and the arguments.
+    let buffer = unsafe { enter::wrapper(ExecutorAddr::new(target), args, bytes) };
+    if buffer.size.wrapping_sub(1) < INLINE_BYTES || buffer.data.is_null() && buffer.size == 0 {
+        return Ok(buffer);
+    }
+    buffer.checked()
 }
 
 impl WrapperBuffer {
     pub(super) fn from_bytes(bytes: &[u8]) -> Self {
         let size = bytes.len();
-        if size <= size_of::<*mut c_char>() {
-            let mut inline = [0; size_of::<usize>()];
+        if size <= INLINE_BYTES {
+            let mut inline = [0; INLINE_BYTES];
             inline[..size].copy_from_slice(bytes);
             return Self {
                 data: std::ptr::without_provenance_mut(usize::from_le_bytes(inline)),
@@ -84,36 +90,43 @@ impl WrapperBuffer {
         Self { data: copy_to_malloc(&bytes), size: 0 }
     }
 
-    /// Appends the bytes to `result` and frees the buffer.
-    ///
-    /// # Safety
-    ///
-    /// The buffer must have the form that wrapper functions return.
-    #[inline]
-    unsafe fn append_to(self, result: &mut Vec<u8>) -> std::result::Result<(), String> {
+    /// The buffer, unless it is an error.
+    fn checked(self) -> std::result::Result<Self, String> {
         match (self.size, self.data.is_null()) {
-            (size @ 1..=8, _) => {
-                result.extend_from_slice(&self.data.addr().to_le_bytes());
-                result.truncate(result.len() - (8 - size));
-                Ok(())
-            }
-            (0, true) => Ok(()),
             (0, false) => {
-                // SAFETY: the caller vouches for a NUL-terminated message.
+                // SAFETY: a wrapper function returns a NUL-terminated message with size 0.
                 let message = unsafe { CStr::from_ptr(self.data) }.to_string_lossy().into_owned();
                 // SAFETY: the message comes from malloc and is not used any more.
                 unsafe { libc::free(self.data.cast()) };
                 Err(message)
             }
-            (_, true) => Err(format!("a wrapper function returned {} bytes at null", self.size)),
-            (size, false) => {
-                // SAFETY: the caller vouches for `size` bytes at the pointer.
-                let bytes = unsafe { std::slice::from_raw_parts(self.data.cast(), size) };
-                result.extend_from_slice(bytes);
-                // SAFETY: the bytes come from malloc and are not used any more.
-                unsafe { libc::free(self.data.cast()) };
-                Ok(())
+            (size, true) if size > INLINE_BYTES => {
+                Err(format!("a wrapper function returned {size} bytes at null"))
             }
+            _ => Ok(self),
+        }
+    }
+}
+
+impl AsRef<[u8]> for WrapperBuffer {
+    #[inline(always)]
+    fn as_ref(&self) -> &[u8] {
+        let at = match self.size {
+            0..=INLINE_BYTES => (&raw const self.data).cast(),
+            _ => self.data.cast_const().cast::<u8>(),
+        };
+        // SAFETY: a small result lies in the buffer itself, and a large one is so many bytes from malloc, which live as long
+        // as the buffer.
+        unsafe { std::slice::from_raw_parts(at, self.size) }
+    }
+}
+
+impl Drop for WrapperBuffer {
+    #[inline(always)]
+    fn drop(&mut self) {
+        if self.size > INLINE_BYTES {
+            // SAFETY: the bytes come from malloc, and the buffer is theirs alone.
+            unsafe { libc::free(self.data.cast()) };
         }
     }
 }

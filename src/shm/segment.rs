@@ -136,6 +136,31 @@ impl Segment {
         unsafe { std::ptr::copy_nonoverlapping(bytes.as_ptr(), to, bytes.len()) };
     }
 
+    /// Where bytes are mapped.
+    ///
+    /// # Panics
+    ///
+    /// When they lie outside.
+    pub(crate) fn at(&self, range: &Range<usize>) -> *const u8 {
+        self.place(range.start, range.len())
+    }
+
+    /// Appends a copy of the bytes as they are now; the peer may be changing them.
+    ///
+    /// # Panics
+    ///
+    /// When they lie outside.
+    pub(crate) fn append_to(&self, range: &Range<usize>, out: &mut Vec<u8>) {
+        let from = self.place(range.start, range.len());
+        out.reserve(range.len());
+        let to = out.spare_capacity_mut().as_mut_ptr().cast::<u8>();
+        // SAFETY: the source lies inside the mapping, which nobody can shrink; room for the copy was made; any bytes
+        // are fine, even those that the peer writes meanwhile.
+        unsafe { std::ptr::copy_nonoverlapping(from, to, range.len()) };
+        // SAFETY: so many bytes were just written.
+        unsafe { out.set_len(out.len() + range.len()) };
+    }
+
     /// Zeroes `bytes` bytes from `offset` on, which must be the caller's own as for [`Segment::write`].
     ///
     /// # Panics

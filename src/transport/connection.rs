@@ -22,7 +22,7 @@ enum Way {
     Local(Local),
     Stream(Stream),
     #[cfg(feature = "named-segment")]
-    Named(Named),
+    Named(Box<Named>),
 }
 
 impl Connection {
@@ -68,7 +68,7 @@ impl Connection {
     /// When a live process has taken the name, or nobody comes in time (then `is_timeout`).
     #[cfg(feature = "named-segment")]
     pub fn create_named(name: &str, timeout: Duration) -> Result<Self> {
-        Ok(Self(Way::Named(Named::create(name, timeout)?)))
+        Ok(Self(Way::Named(Box::new(Named::create(name, timeout)?))))
     }
 
     /// The executor's end of a lane that a live process waits at under this name.
@@ -78,7 +78,7 @@ impl Connection {
     /// When there is none, or it is of another version.
     #[cfg(feature = "named-segment")]
     pub fn attach_named(name: &str) -> Result<Self> {
-        Ok(Self(Way::Named(Named::attach(name)?)))
+        Ok(Self(Way::Named(Box::new(Named::attach(name)?))))
     }
 
     /// Checks that this may be the end of `side`.
@@ -127,7 +127,10 @@ macro_rules! either {
             Way::Local($way) => $work,
             Way::Stream($way) => $work,
             #[cfg(feature = "named-segment")]
-            Way::Named(Named { lane: $way, .. }) => $work,
+            Way::Named(named) => {
+                let $way = &mut named.lane;
+                $work
+            }
         }
     };
 }
@@ -151,5 +154,17 @@ impl Transport for Connection {
 
     fn code_written(&mut self) {
         either!(self, way => way.code_written());
+    }
+
+    fn mark(&self) -> usize {
+        match &self.0 {
+            #[cfg(feature = "named-segment")]
+            Way::Named(named) => named.lane.mark(),
+            _ => 0,
+        }
+    }
+
+    fn release(&mut self, mark: usize) {
+        either!(self, way => way.release(mark));
     }
 }

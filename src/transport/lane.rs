@@ -1,9 +1,13 @@
-//! One lane: a baton and two rings in a shared segment, and one order over all three.
+//! One lane: a baton, an area and two rings in a shared segment, and one order over all of them.
 //!
 //! The holder of the baton sends: it fills the line and swaps the baton's first word, which hands the baton over. The
-//! other side polls that word. What does not fit the line goes through the sender's ring first, and so does
-//! what was *posted*, that is, sent without waiting for the answer; the baton then carries the ring position up to which
-//! the receiver drains before it acts. So posted messages and calls of a lane have one order.
+//! other side polls that word. A payload that does not fit the line is copied to the area, and the line says where.
+//! What was *posted*, that is, sent without waiting for the answer, goes through the sender's ring, and so does what does not
+//! fit the area; the baton then carries the ring position up to which the receiver drains before it acts. So posted messages and calls
+//! of a lane have one order.
+//!
+//! Arguments stay in the area, untouched, until their call is answered; those of nested calls lie behind them. Each side
+//! knows where free memory begins, because it has sent or received every call under way.
 //!
 //! A ring is drained only when a baton says so, by a side that is waiting for the baton anyway. When it is full, its
 //! writer hands the baton over with [`Kind::Part`], and gets it back with [`Kind::Continue`] when there is room:
@@ -15,19 +19,23 @@ use std::time::{Duration, Instant};
 
 use super::Transport;
 use super::closer::{Closer, Settled};
-use super::message::{Incoming, Payload};
+use super::message::{Content, Incoming};
 use super::places::Places;
 use super::wait::{self, Patience};
 use crate::error::{Error, Result};
 use crate::limits::{CHUNK_BYTES_MAX, PAYLOAD_BYTES_MAX, RING_LINES};
 use crate::ring::{Backing, Consumer, Head, LINE_WORDS, Popped, Producer, PushError, ring_words};
-use crate::shm::{Segment, Words};
+use crate::shm::{Area, Segment, Words};
 use crate::sync::Ordering;
 use crate::sys::{cpu, futex};
 use crate::wire::baton::{
-    CLOSED, INLINE_BYTES_MAX, INLINE_BYTES_MAX_WITH_RING, WAITER, Word, hop_of, next_hop,
+    CLOSED, INLINE_BYTES_MAX, INLINE_BYTES_MAX_WITH_RING, WAITER, Word, decode_place, encode_place,
+    hop_of, next_hop,
 };
 use crate::wire::{Kind, layout};
+
+/// Payloads in the area begin at lines.
+const LINE_BYTES: usize = LINE_WORDS * 8;
 
 /// Which end of a lane this process is. The executor holds the baton first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -45,6 +53,9 @@ pub(crate) struct Lane {
     /// The first word of the baton as this side last wrote or saw it.
     word: u64,
     hop: u64,
+    area: Area,
+    /// Where in the area no arguments of a call under way lie any more.
+    free: usize,
     outbound: Producer<Cells>,
     /// The position of `outbound` that the peer was told.
     told: u64,
@@ -83,6 +94,8 @@ impl Lane {
             settled: segment.view(layout::SETTLED_WORD..layout::SETTLED_WORD + 1),
             word: 0,
             hop: 0,
+            area: Area::new(segment, layout::FIXED_WORDS * 8..layout::SEGMENT_WORDS * 8),
+            free: 0,
             outbound: Producer::new(outbound, RING_LINES, 0),
             told: 0,
             inbound: Consumer::new(inbound, RING_LINES, 0),
@@ -119,13 +132,10 @@ impl Transport for Lane {
         let untold = self.outbound.position() != self.told;
         let most = if untold { INLINE_BYTES_MAX_WITH_RING } else { INLINE_BYTES_MAX };
         if payload.len() <= most {
-            self.hand_over(kind, target, payload, untold);
-        } else {
-            let last = self.send_parts(payload)?;
-            self.push(Head { kind: Kind::Part as u8, sequence: 0, target: 0 }, last)?;
-            self.hand_over(kind, target, &[], true);
+            self.hand_over(kind, target, payload, untold, false);
+            return Ok(());
         }
-        Ok(())
+        self.send_long(kind, target, payload, untold)
     }
 
     fn post(&mut self, kind: Kind, sequence: u64, target: u64, payload: &[u8]) -> Result<()> {
@@ -143,7 +153,20 @@ impl Transport for Lane {
             return self.receive_ring(word, message).map(|()| true);
         }
         self.read_baton(word, message);
+        if word.area {
+            self.read_area(message)?;
+        }
         Ok(true)
+    }
+
+    #[inline]
+    fn mark(&self) -> usize {
+        self.free
+    }
+
+    #[inline]
+    fn release(&mut self, mark: usize) {
+        self.free = mark;
     }
 
     fn settle(&mut self, sequence: u64) {
@@ -152,6 +175,43 @@ impl Transport for Lane {
 }
 
 impl Lane {
+    /// Sends a payload that does not fit the line.
+    fn send_long(&mut self, kind: Kind, target: u64, payload: &[u8], untold: bool) -> Result<()> {
+        let start = self.free;
+        if payload.len() > self.area.bytes() - start {
+            let last = self.send_parts(payload)?;
+            self.push(Head { kind: Kind::Part as u8, sequence: 0, target: 0 }, last)?;
+            self.hand_over(kind, target, &[], true, false);
+            return Ok(());
+        }
+        self.area.write(start, payload)?;
+        if kind == Kind::Call {
+            self.free = (start + payload.len()).next_multiple_of(LINE_BYTES);
+        }
+        let place = encode_place(start / LINE_BYTES, payload.len());
+        self.hand_over(kind, target, &place.to_le_bytes(), untold, true);
+        Ok(())
+    }
+
+    /// Finds the payload that a baton says is in the area.
+    fn read_area(&mut self, message: &mut Incoming) -> Result<()> {
+        let (line, bytes) =
+            decode_place(u64::from_le_bytes(message.inline[..8].try_into().unwrap_or_default()));
+        let start = line.saturating_mul(LINE_BYTES as u64);
+        let place = self.area.at(start, bytes).ok_or_else(|| {
+            Error::violation(format!(
+                "{bytes} bytes at {start:#x} of an area of {:#x}",
+                self.area.bytes()
+            ))
+        })?;
+        if message.kind == Kind::Call {
+            let end = usize::try_from(start + bytes).unwrap_or_default();
+            self.free = self.free.max(end.next_multiple_of(LINE_BYTES));
+        }
+        message.content = Content::Shared(place);
+        Ok(())
+    }
+
     /// The next message, of which `word` says that the ring has part of it, or others before it.
     #[cold]
     fn receive_ring(&mut self, word: Word, message: &mut Incoming) -> Result<()> {
@@ -163,9 +223,9 @@ impl Lane {
             is_message = self.take_message(message)?;
         }
         if is_message {
-            let payload = Payload::Heap(message.payload().to_vec());
-            let Incoming { kind, target, posted, .. } = *message;
-            self.keep(kind, target, posted, payload)?;
+            let content = Content::Heap(message.payload().bytes().into_owned());
+            let Incoming { kind, target, posted, mark, .. } = *message;
+            self.keep(Incoming { kind, target, posted, mark, content, ..Incoming::new() })?;
         }
         self.receive_kept(message)
     }
@@ -187,6 +247,9 @@ impl Lane {
             return self.read_ring(word, message);
         }
         self.read_baton(word, message);
+        if word.area {
+            self.read_area(message)?;
+        }
         Ok(true)
     }
 
@@ -225,7 +288,8 @@ impl Lane {
         message.kind = word.kind;
         message.target = baton[1].load(Ordering::Relaxed);
         message.posted = None;
-        message.payload = Payload::Inline(word.inline_bytes);
+        message.mark = self.free;
+        message.content = Content::Inline(word.inline_bytes);
     }
 
     /// The message in the baton and in the ring, which is drained as far as the baton says. False when the peer only
@@ -237,11 +301,13 @@ impl Lane {
         let position = self.baton[2].load(Ordering::Relaxed);
         self.drain(position)?;
         if word.kind == Kind::Part {
-            self.hand_over(Kind::Continue, 0, &[], self.outbound.position() != self.told);
+            self.hand_over(Kind::Continue, 0, &[], self.outbound.position() != self.told, false);
             return Ok(false);
         }
-        if !self.parts.is_empty() {
-            message.payload = Payload::Heap(std::mem::take(&mut self.parts));
+        if word.area {
+            self.read_area(message)?;
+        } else if !self.parts.is_empty() {
+            message.content = Content::Heap(std::mem::take(&mut self.parts));
         }
         Ok(true)
     }
@@ -270,8 +336,9 @@ impl Lane {
             match Kind::from_bits(head.kind) {
                 Some(Kind::Part) => {}
                 Some(kind @ (Kind::Call | Kind::Result | Kind::Failure)) => {
-                    let payload = Payload::Heap(std::mem::take(&mut self.parts));
-                    self.keep(kind, head.target, Some(head.sequence), payload)?;
+                    let content = Content::Heap(std::mem::take(&mut self.parts));
+                    let (target, posted) = (head.target, Some(head.sequence));
+                    self.keep(Incoming { kind, target, posted, content, ..Incoming::new() })?;
                 }
                 _ => return Err(Error::violation(format!("record of kind {}", head.kind))),
             }
@@ -279,14 +346,7 @@ impl Lane {
         Ok(())
     }
 
-    fn keep(
-        &mut self,
-        kind: Kind,
-        target: u64,
-        posted: Option<u64>,
-        payload: Payload,
-    ) -> Result<()> {
-        let message = Incoming { kind, target, posted, payload, ..Incoming::new() };
+    fn keep(&mut self, message: Incoming) -> Result<()> {
         self.inbox_bytes += message.payload().len();
         if self.inbox_bytes as u64 > PAYLOAD_BYTES_MAX {
             return Err(too_long(self.inbox_bytes));
@@ -337,7 +397,7 @@ impl Lane {
 
     #[cold]
     fn make_room(&mut self) -> Result<()> {
-        self.hand_over(Kind::Part, 0, &[], true);
+        self.hand_over(Kind::Part, 0, &[], true, false);
         let mut message = Incoming::new();
         // False when the peer wanted room as well, and has it.
         while !self.take_message(&mut message)? {}
@@ -348,7 +408,7 @@ impl Lane {
     }
 
     #[inline(always)]
-    fn hand_over(&mut self, kind: Kind, target: u64, inline: &[u8], ring: bool) {
+    fn hand_over(&mut self, kind: Kind, target: u64, inline: &[u8], ring: bool, area: bool) {
         let line = &*self.baton;
         line[1].store(target, Ordering::Relaxed);
         let mut first = 2;
@@ -368,7 +428,7 @@ impl Lane {
         }
         self.hop = next_hop(self.hop);
         let fresh = std::mem::take(&mut self.fresh);
-        let word = Word { hop: self.hop, kind, inline_bytes: inline.len(), ring, fresh };
+        let word = Word { hop: self.hop, kind, inline_bytes: inline.len(), area, ring, fresh };
         self.word = word.encode();
         // [HOP] Release: the peer that acquires this word sees the line and the ring up to the position told.
         let old = line[0].swap(self.word, Ordering::AcqRel);

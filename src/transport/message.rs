@@ -1,5 +1,8 @@
 //! A message that came in, received into memory of the receiver and used again for the next.
 
+use std::borrow::Cow;
+
+use crate::shm::Place;
 use crate::wire::Kind;
 use crate::wire::baton::INLINE_BYTES_MAX;
 
@@ -12,18 +15,31 @@ pub(crate) struct Incoming {
     pub(crate) target: u64,
     /// The call's number, when the message was posted; the baton's own calls have none.
     pub(crate) posted: Option<u64>,
-    pub(super) payload: Payload,
+    /// What to [release](super::Transport::release) before the answer is sent.
+    pub(crate) mark: usize,
+    pub(super) content: Content,
     /// The words of an inline payload.
     pub(super) inline: [u8; INLINE_BYTES_MAX],
 }
 
-/// The bytes of a message.
+/// Where the bytes of a message are.
 #[derive(Debug)]
-pub(super) enum Payload {
+pub(super) enum Content {
     /// So many of the inline bytes.
     Inline(usize),
     /// All of these.
     Heap(Vec<u8>),
+    /// In memory that the peer can change.
+    Shared(Place),
+}
+
+/// The bytes of a message.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Payload<'a> {
+    /// In memory of this process.
+    Own(&'a [u8]),
+    /// In memory that the peer can change.
+    Shared(&'a Place),
 }
 
 impl Incoming {
@@ -33,23 +49,80 @@ impl Incoming {
             kind: Kind::Continue,
             target: 0,
             posted: None,
-            payload: Payload::Inline(0),
+            mark: 0,
+            content: Content::Inline(0),
             inline: [0; INLINE_BYTES_MAX],
         }
     }
 
     /// Makes it this message.
     pub(super) fn set(&mut self, kind: Kind, target: u64, posted: Option<u64>, payload: Vec<u8>) {
-        let payload = Payload::Heap(payload);
-        *self = Self { kind, target, posted, payload, inline: self.inline };
+        let content = Content::Heap(payload);
+        *self = Self { kind, target, posted, mark: 0, content, inline: self.inline };
+    }
+
+    /// Appends the bytes to `out`.
+    #[inline(always)]
+    pub(crate) fn append_to(&self, out: &mut Vec<u8>) {
+        match self.content {
+            Content::Inline(bytes) => {
+                // A copy of a fixed size is a few instructions; one of a size that is known late is a call.
+                let end = out.len() + bytes;
+                out.extend_from_slice(&self.inline);
+                out.truncate(end);
+            }
+            _ => self.payload().append_to(out),
+        }
     }
 
     /// The bytes of the message.
+    #[inline(always)]
+    pub(crate) fn payload(&self) -> Payload<'_> {
+        match &self.content {
+            Content::Inline(bytes) => Payload::Own(&self.inline[..*bytes]),
+            Content::Heap(bytes) => Payload::Own(bytes),
+            Content::Shared(place) => Payload::Shared(place),
+        }
+    }
+}
+
+impl<'a> Payload<'a> {
+    /// How many bytes there are.
     #[inline]
-    pub(crate) fn payload(&self) -> &[u8] {
-        match &self.payload {
-            Payload::Inline(bytes) => &self.inline[..*bytes],
-            Payload::Heap(bytes) => bytes,
+    pub(crate) fn len(self) -> usize {
+        match self {
+            Payload::Own(bytes) => bytes.len(),
+            Payload::Shared(place) => place.len(),
+        }
+    }
+
+    /// Where the first byte is, for who trusts the peer not to change them.
+    #[inline]
+    pub(crate) fn as_ptr(self) -> *const u8 {
+        match self {
+            Payload::Own(bytes) => bytes.as_ptr(),
+            Payload::Shared(place) => place.as_ptr(),
+        }
+    }
+
+    /// The bytes, copied first where the peer can change them.
+    #[inline]
+    pub(crate) fn bytes(self) -> Cow<'a, [u8]> {
+        match self {
+            Payload::Own(bytes) => Cow::Borrowed(bytes),
+            Payload::Shared(place) => {
+                let mut copy = Vec::new();
+                place.append_to(&mut copy);
+                Cow::Owned(copy)
+            }
+        }
+    }
+
+    /// Appends the bytes.
+    fn append_to(self, out: &mut Vec<u8>) {
+        match self {
+            Payload::Own(bytes) => out.extend_from_slice(bytes),
+            Payload::Shared(place) => place.append_to(out),
         }
     }
 }

@@ -1,8 +1,9 @@
 //! How messages move between the two processes.
 //!
-//! A [`Lane`] is one logical thread that spans two processes: a baton for synchronous calls and a ring each way
-//! for what does not fit it. Exactly one side holds the baton at any moment; only the holder sends. A [`Stream`] carries
-//! the same messages over pipes and sockets, [`Local`] inside one process; a [`Connection`] is any of them.
+//! A [`Lane`] is one logical thread that spans two processes: a baton for synchronous calls, an area for payloads that do not
+//! fit its line, and a ring each way for what goes ahead or does not fit the area. Exactly one side holds the baton at any
+//! moment; only the holder sends. A [`Stream`] carries the same messages over pipes and sockets, [`Local`] inside one
+//! process; a [`Connection`] is any of them.
 //!
 //! Invariant: this is the only room where rings meet shared memory; it never runs a handler, and every word from the
 //! peer is judged by `wire` or `ring` before it is used.
@@ -30,7 +31,7 @@ pub(crate) use closer::{Closer, Settled};
 pub use connection::Connection;
 pub(crate) use lane::{Lane, Side};
 use local::Local;
-pub(crate) use message::Incoming;
+pub(crate) use message::{Incoming, Payload};
 use stream::Stream;
 
 /// One end of what carries messages both ways, in one order. One thread at a time owns it.
@@ -67,4 +68,14 @@ pub(crate) trait Transport {
 
     /// The next message tells the peer that code was written.
     fn code_written(&mut self);
+
+    /// What memory is in use for payloads of calls under way.
+    #[inline]
+    fn mark(&self) -> usize {
+        0
+    }
+
+    /// Gives back what has come into use since then: the arguments of a call that is answered.
+    #[inline]
+    fn release(&mut self, _mark: usize) {}
 }

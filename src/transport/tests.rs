@@ -23,7 +23,7 @@ fn lanes() -> (Lane, Lane, Arc<Segment>) {
 fn receive(lane: &mut Lane) -> crate::Result<(Incoming, Vec<u8>)> {
     let mut message = Incoming::new();
     lane.receive(None, &mut message)?;
-    let payload = message.payload().to_vec();
+    let payload = message.payload().bytes().into_owned();
     Ok((message, payload))
 }
 
@@ -61,7 +61,7 @@ fn nonsense_in_the_baton_is_a_violation() {
         closer.close();
         match receive(&mut lane) {
             Ok((message, payload)) => {
-                assert!(payload.len() <= 48, "{word:#x}: {message:?}");
+                assert!(payload.len() <= 48 || word >> 6 & 63 == 63, "{word:#x}: {message:?}");
             }
             Err(error) => {
                 assert!(error.is_disconnected(), "{word:#x}: {error}");

@@ -21,6 +21,8 @@ const POLLS_PER_LOOK: u32 = 64;
 const YIELDS_MAX: u32 = 4;
 /// Waking the other side takes about as long as polling is worth while. Who had to do that polls so many times longer.
 const WOKEN_FACTOR: u32 = 4;
+/// Where answers take longer than polling usually lasts, but not much, it lasts up to so many times longer.
+const SLOW_FACTOR_MAX: u32 = 8;
 /// Pauses before the first poll, when the other side takes its time regularly.
 const PAUSES_MAX: u32 = 16;
 /// Pauses before the first poll as long as nothing better is known.
@@ -44,12 +46,14 @@ pub(super) struct Patience {
     spin: Duration,
     /// The other side was asleep and had to be woken.
     woke: bool,
+    /// So many times longer polling lasts, since answers took so long lately.
+    slow_factor: u32,
 }
 
 impl Patience {
     /// One pause, always.
     pub(super) fn short(spin: Duration) -> Self {
-        Self { pauses: 1, hits: 0, learns: false, spin, woke: false }
+        Self { pauses: 1, hits: 0, learns: false, spin, woke: false, slow_factor: 1 }
     }
 
     /// Two pauses, until it is known better.
@@ -64,8 +68,19 @@ impl Patience {
 
     /// How long to poll this time.
     fn take_spin(&mut self) -> Duration {
-        let factor = if std::mem::take(&mut self.woke) { WOKEN_FACTOR } else { 1 };
-        self.spin.saturating_mul(factor)
+        let woken_factor = if std::mem::take(&mut self.woke) { WOKEN_FACTOR } else { 1 };
+        self.spin.saturating_mul(woken_factor.max(self.slow_factor))
+    }
+
+    /// A wait that polling did not end soon took so long in all.
+    fn took(&mut self, time: Duration) {
+        let reach = |factor| self.spin.saturating_mul(factor);
+        if time > reach(SLOW_FACTOR_MAX) {
+            // Nobody calls, or what is called takes long: sleeping is right.
+            self.slow_factor = 1;
+        } else if time > reach(self.slow_factor) / 2 {
+            self.slow_factor = (self.slow_factor * 2).min(SLOW_FACTOR_MAX);
+        }
     }
 
     /// An answer came after `polls` polls that found none.
@@ -157,6 +172,7 @@ fn slowly(
         for _ in 0..POLLS_PER_LOOK {
             if let Some(found) = poll(word, &mut current) {
                 patience.learn(polls);
+                patience.took(start.elapsed());
                 return Some(found);
             }
             std::hint::spin_loop();
@@ -164,7 +180,9 @@ fn slowly(
         }
     }
     patience.learn(polls);
-    asleep(word, current, until)
+    let found = asleep(word, current, until);
+    patience.took(start.elapsed());
+    found
 }
 
 #[cold]
@@ -217,6 +235,25 @@ mod tests {
     }
 
     #[test]
+    fn polling_lasts_as_long_as_answers_take_within_reason() {
+        let mut patience = Patience::short(SPIN);
+        patience.took(SPIN * 2);
+        patience.took(SPIN * 2);
+        assert_eq!(patience.take_spin(), SPIN * 4);
+        patience.took(SPIN * 2);
+        patience.took(SPIN);
+        assert_eq!(patience.take_spin(), SPIN * 4);
+        patience.took(SPIN * 8);
+        patience.took(SPIN * 8);
+        assert_eq!(patience.take_spin(), SPIN * SLOW_FACTOR_MAX);
+        patience.took(Duration::from_secs(1));
+        assert_eq!(patience.take_spin(), SPIN);
+        let mut tireless = Patience::short(Duration::MAX);
+        tireless.took(Duration::from_secs(1));
+        assert_eq!(tireless.take_spin(), Duration::MAX);
+    }
+
+    #[test]
     fn patience_is_short_for_long_waits_and_for_who_does_not_learn() {
         assert_eq!(taught(PAUSES_MAX * 3, 50), PAUSES_UNTAUGHT);
         let mut patience = Patience::short(SPIN);
@@ -243,9 +280,12 @@ mod tests {
             let found = std::thread::scope(|scope| {
                 scope.spawn(|| {
                     std::thread::sleep(Duration::from_millis(2));
+                    // With no limit to polling nobody sleeps; otherwise the other side does at last.
+                    while spin != Duration::MAX && word.load(Ordering::Relaxed) & WAITER == 0 {
+                        std::thread::yield_now();
+                    }
                     let old = word.swap(16, Ordering::AcqRel);
                     assert_eq!(old & !WAITER, 8);
-                    // With no limit to polling nobody sleeps; otherwise, after so long, the other side does.
                     assert_eq!(old & WAITER != 0, spin != Duration::MAX, "{spin:?}");
                     futex::wake(&word);
                 });

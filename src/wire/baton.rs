@@ -6,6 +6,9 @@
 //! words 2..7   inline bytes, up to 48; with the ring bit word 2 is the sender's ring position and 40 remain
 //! ```
 //!
+//! 63 for the inline bytes says that the payload lies in the lane's area; the first inline word says where: the low half has the
+//! bytes, the high half the offset in lines.
+//!
 //! The hop number grows by one each time the line changes hands, so a word is never mistaken for an earlier one.
 //! The waiter bit is set by whoever waits and is about to sleep; the closed bit by a supervisor that knows that the
 //! other side is gone. The fresh bit says that code was written since the sender's last message: the receiver
@@ -27,12 +30,17 @@ pub(crate) const INLINE_BYTES_MAX: usize = 48;
 /// Inline bytes of a message with one.
 pub(crate) const INLINE_BYTES_MAX_WITH_RING: usize = 40;
 
+/// The number of inline bytes that stands for a payload in the area.
+const IN_AREA: usize = 63;
+
 /// What the first word of a baton says.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Word {
     pub(crate) hop: u64,
     pub(crate) kind: Kind,
     pub(crate) inline_bytes: usize,
+    /// The payload lies in the lane's area; the inline bytes are 8 and say where.
+    pub(crate) area: bool,
     /// The message carries the sender's ring position: drain the ring up to it first.
     pub(crate) ring: bool,
     /// Code was written since the sender's last message.
@@ -44,8 +52,9 @@ impl Word {
     #[inline]
     pub(crate) fn encode(self) -> u64 {
         debug_assert!(self.inline_bytes <= INLINE_BYTES_MAX);
+        let bytes = if self.area { IN_AREA } else { self.inline_bytes };
         self.hop << HOP_SHIFT
-            | (self.inline_bytes as u64) << 6
+            | (bytes as u64) << 6
             | (self.kind as u64) << 3
             | if self.ring { RING } else { 0 }
             | if self.fresh { FRESH } else { 0 }
@@ -55,7 +64,9 @@ impl Word {
     #[inline]
     pub(crate) fn decode(word: u64) -> Option<Self> {
         let kind = Kind::from_bits((word >> 3 & 7) as u8)?;
-        let inline_bytes = (word >> 6 & 63) as usize;
+        let bytes = (word >> 6 & 63) as usize;
+        let area = bytes == IN_AREA;
+        let inline_bytes = if area { 8 } else { bytes };
         let ring = word & RING != 0;
         let most = if ring { INLINE_BYTES_MAX_WITH_RING } else { INLINE_BYTES_MAX };
         let fresh = word & FRESH != 0;
@@ -63,10 +74,23 @@ impl Word {
             hop: hop_of(word),
             kind,
             inline_bytes,
+            area,
             ring,
             fresh,
         })
     }
+}
+
+/// The inline word of a payload in the area.
+#[inline]
+pub(crate) fn encode_place(line: usize, bytes: usize) -> u64 {
+    (line as u64) << 32 | bytes as u64
+}
+
+/// Offset in lines and bytes of a payload in the area.
+#[inline]
+pub(crate) fn decode_place(word: u64) -> (u64, u64) {
+    (word >> 32, word & 0xffff_ffff)
 }
 
 /// The hop number of a word, of 51 bits.
@@ -96,8 +120,8 @@ mod tests {
                 accepted += 1;
             }
         }
-        // 7 kinds, lengths 0..=48 and with the ring bit 0..=40, fresh, waiter and closed bit free.
-        assert_eq!(accepted, 7 * (49 + 41) * 8);
+        // 7 kinds, lengths 0..=48 and with the ring bit 0..=40, or in the area; fresh, waiter and closed bit free.
+        assert_eq!(accepted, 7 * (50 + 42) * 8);
     }
 
     #[test]

@@ -8,9 +8,10 @@
 //! line 7         CPU of the controller, CPU of the executor, each plus one
 //! lines 8..10    baton (one line, alone in its pair of lines)
 //! lines 10..     ring controller -> executor, then ring executor -> controller
+//! then           area for payloads that the baton tells of, from a page on; backed as it is used
 //! ```
 
-use crate::limits::RING_LINES;
+use crate::limits::{AREA_BYTES, RING_LINES};
 use crate::ring::{LINE_WORDS, ring_words};
 
 /// "farcall" and a zero byte.
@@ -46,8 +47,13 @@ pub(crate) const BATON_WORD: usize = 8 * LINE_WORDS;
 pub(crate) const RING_TO_EXECUTOR_WORD: usize = 10 * LINE_WORDS;
 /// First word of the ring from the executor to the controller.
 pub(crate) const RING_TO_CONTROLLER_WORD: usize = RING_TO_EXECUTOR_WORD + ring_words(RING_LINES);
+/// Words before the area, which are backed from the beginning.
+pub(crate) const FIXED_WORDS: usize =
+    (RING_TO_CONTROLLER_WORD + ring_words(RING_LINES)).next_multiple_of(PAGE_WORDS);
+/// The area begins at a page.
+const PAGE_WORDS: usize = 512;
 /// Words of the whole segment.
-pub(crate) const SEGMENT_WORDS: usize = RING_TO_CONTROLLER_WORD + ring_words(RING_LINES);
+pub(crate) const SEGMENT_WORDS: usize = FIXED_WORDS + AREA_BYTES / 8;
 
 /// The first words of every segment of this version.
 pub(crate) const HEADER: [u64; 4] = [MAGIC, VERSION, SEGMENT_WORDS as u64 * 8, RING_LINES as u64];
@@ -57,3 +63,4 @@ const _: () = assert!(
     CRASH_WORD + crate::limits::CRASH_FRAMES_MAX + 6 <= SETTLED_WORD,
     "the crash record ends before the next line"
 );
+const _: () = assert!(PAGE_WORDS as u64 * 8 == crate::limits::PAGE_BYTES);

@@ -12,6 +12,7 @@ use crate::call::{Endpoint, Handler};
 use crate::error::Result;
 use crate::limits::{CHUNK_BYTES_MAX, LOCAL_MESSAGES, RING_LINES};
 use crate::sps::Status;
+use crate::transport::Payload;
 use crate::transport::Transport;
 
 /// A transport under test.
@@ -41,7 +42,14 @@ fn endpoints<W: Ways + ?Sized>() -> (End<W>, End<W>) {
 struct NoCalls;
 
 impl<T: Transport> Handler<T> for NoCalls {
-    fn handle(&self, target: u64, _: &[u8], _: &mut Vec<u8>) -> std::result::Result<(), String> {
+    type Reply = Vec<u8>;
+
+    fn handle(
+        &self,
+        target: u64,
+        _: Payload<'_>,
+        _: Vec<u8>,
+    ) -> std::result::Result<Vec<u8>, String> {
         Err(format!("nobody is called {target}"))
     }
 }
@@ -53,20 +61,21 @@ struct Echo(RefCell<Vec<u64>>);
 const SLOW: Duration = Duration::from_millis(500);
 
 impl<T: Transport> Handler<T> for Echo {
+    type Reply = Vec<u8>;
+
     fn handle(
         &self,
         target: u64,
-        args: &[u8],
-        result: &mut Vec<u8>,
-    ) -> std::result::Result<(), String> {
+        args: Payload<'_>,
+        _: Vec<u8>,
+    ) -> std::result::Result<Vec<u8>, String> {
         self.0.borrow_mut().push(target);
         match target {
             2 => return Err("no, said two".to_owned()),
             3 => thread::sleep(SLOW),
             _ => {}
         }
-        result.extend_from_slice(args);
-        Ok(())
+        Ok(args.bytes().into_owned())
     }
 }
 
@@ -167,20 +176,22 @@ fn what_is_posted_keeps_its_order_however_much<W: Ways>() {
 struct Nest<'a, T>(&'a Endpoint<T>, Cell<u64>);
 
 impl<T: Transport> Handler<T> for Nest<'_, T> {
+    type Reply = Vec<u8>;
+
     fn handle(
         &self,
         left: u64,
-        args: &[u8],
-        result: &mut Vec<u8>,
-    ) -> std::result::Result<(), String> {
+        args: Payload<'_>,
+        mut result: Vec<u8>,
+    ) -> std::result::Result<Vec<u8>, String> {
+        let args = args.bytes();
         self.1.set(self.1.get() + 1);
         if left == 0 {
             return Err(format!("the bottom, with {} bytes", args.len()));
         }
-        let longer = [args, &[1; 100]].concat();
-        self.0
-            .call(self, None, left - 1, &longer, result)
-            .map_err(|error| format!("{left} {error}"))
+        let longer = [&args, &[1; 100][..]].concat();
+        let outcome = self.0.call(self, None, left - 1, &longer, &mut result);
+        outcome.map(|()| result).map_err(|error| format!("{left} {error}"))
     }
 }
 
@@ -247,11 +258,18 @@ fn whoever_hangs_up_says_why<W: Ways>() {
 fn some_steps<T: Transport>(end: &Endpoint<T>, steps: usize) {
     struct Script<'a, T>(&'a Endpoint<T>, usize);
     impl<T: Transport> Handler<T> for Script<'_, T> {
-        fn handle(&self, _: u64, _: &[u8], _: &mut Vec<u8>) -> std::result::Result<(), String> {
+        type Reply = Vec<u8>;
+
+        fn handle(
+            &self,
+            _: u64,
+            _: Payload<'_>,
+            _: Vec<u8>,
+        ) -> std::result::Result<Vec<u8>, String> {
             if self.1 >= 3 {
                 call(self.0, 9, b"back").map_err(|error| error.to_string())?;
             }
-            Ok(())
+            Ok(Vec::new())
         }
     }
     if steps >= 1 {
@@ -261,7 +279,7 @@ fn some_steps<T: Transport>(end: &Endpoint<T>, steps: usize) {
         let mut message = crate::transport::Incoming::new();
         end.with_transport(|way| way.receive(None, &mut message)).expect("a call");
         if steps >= 3 {
-            Script(end, steps).handle(0, &[], &mut Vec::new()).expect("called back");
+            Script(end, steps).handle(0, Payload::Own(&[]), Vec::new()).expect("called back");
         }
         if steps >= 4 {
             let kind = crate::wire::Kind::Result;

@@ -11,9 +11,9 @@ use crate::error::{Error, Result};
 
 use crate::limits::PAYLOAD_BYTES_MAX;
 use crate::sps::Status;
-use crate::transport::{Connection, Transport};
+use crate::transport::{Connection, Payload, Transport};
 
-type Answer = std::result::Result<(), String>;
+type Answer = std::result::Result<Vec<u8>, String>;
 
 /// A frame, put together here and not by the code under test.
 fn frame(opcode: u64, sequence: u64, tag: u64, payload: &[u8]) -> Vec<u8> {
@@ -39,9 +39,10 @@ fn pair() -> (Endpoint<Connection>, UnixStream) {
 struct Echo;
 
 impl<T: Transport> Handler<T> for Echo {
-    fn handle(&self, target: u64, args: &[u8], result: &mut Vec<u8>) -> Answer {
-        result.extend_from_slice(args);
-        if target == 2 { Err("no, said two".to_owned()) } else { Ok(()) }
+    type Reply = Vec<u8>;
+
+    fn handle(&self, target: u64, args: Payload<'_>, _: Vec<u8>) -> Answer {
+        if target == 2 { Err("no, said two".to_owned()) } else { Ok(args.bytes().into_owned()) }
     }
 }
 
@@ -134,9 +135,11 @@ fn answers_that_come_before_their_turn_wait_for_it() {
     /// Calls once more inside of a call.
     struct Nest<'a>(&'a Endpoint<Connection>);
     impl Handler<Connection> for Nest<'_> {
-        fn handle(&self, _: u64, _: &[u8], result: &mut Vec<u8>) -> Answer {
-            let inner = self.0.call(&Echo, None, 20, &[], result);
-            inner.map_err(|error| error.to_string())
+        type Reply = Vec<u8>;
+
+        fn handle(&self, _: u64, _: Payload<'_>, mut result: Vec<u8>) -> Answer {
+            let inner = self.0.call(&Echo, None, 20, &[], &mut result);
+            inner.map(|()| result).map_err(|error| error.to_string())
         }
     }
     let (end, mut peer) = pair();

@@ -37,7 +37,9 @@ fn note(number: u32) -> Action {
 struct NoCalls;
 
 impl Handler<Lane> for NoCalls {
-    fn handle(&self, _: u64, _: &[u8], _: &mut Vec<u8>) -> std::result::Result<(), String> {
+    type Reply = Vec<u8>;
+
+    fn handle(&self, _: u64, _: Payload<'_>, _: Vec<u8>) -> std::result::Result<Vec<u8>, String> {
         Err("nobody is called".to_owned())
     }
 }
