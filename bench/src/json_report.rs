@@ -3,6 +3,7 @@
 //! Invariant: the same figures as in the table, and their spreads; names of members end in their unit.
 
 use crate::json::{array, number, object, string};
+use crate::removal::Removed;
 use crate::report::{Comparison, Report, Row, Section, per_second};
 use crate::spread::Spread;
 
@@ -34,9 +35,21 @@ impl Report {
             ("elapsed_s", number(self.elapsed.as_secs_f64())),
             ("clock_read_ns", number(self.clock_read_ns)),
             ("sections", array(self.sections.iter().map(section))),
+            ("region_removal", removed(&self.removal.regions)),
+            ("slab_removal", removed(&self.removal.slabs)),
             ("idle", idle),
         ])
     }
+}
+
+fn removed(removed: &Removed) -> String {
+    object(&[
+        ("count", removed.count.to_string()),
+        ("together_ns", spread(removed.together_ns)),
+        ("single_ns", spread(removed.single_ns)),
+        ("ratio", spread(removed.ratio)),
+        ("is_met", removed.is_met().to_string()),
+    ])
 }
 
 fn section(section: &Section) -> String {

@@ -16,7 +16,7 @@ use crate::local::Local;
 use crate::peer::Peer;
 use crate::spin::SpinCall;
 use crate::threads::Threads;
-use crate::{Callee, CpuPair, EchoCall, Machine, Report, Result, Size, Versus, idle};
+use crate::{Callee, CpuPair, EchoCall, Machine, Report, Result, Size, Versus, idle, removal};
 
 /// Rounds of a contest that says something.
 const ROUNDS_MIN: usize = 20;
@@ -75,6 +75,8 @@ impl Plan {
             sections.extend(run(self.one_cpu()?, "one CPU", (0.8, 0.9), few)?);
         }
         sections.extend(run(self.cold(&peer, &callee)?, "cold calls", (0.9, 1.0), few)?);
+        progress("removal", 1.0);
+        let removal = removal::look(&callee)?;
         progress("idle CPU", 1.0);
         let idle = idle::look(&callee)?;
         Ok(Report {
@@ -84,6 +86,7 @@ impl Plan {
             elapsed: start.elapsed(),
             clock_read_ns,
             sections,
+            removal,
             idle,
         })
     }

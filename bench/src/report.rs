@@ -11,7 +11,7 @@ use hdrhistogram::Histogram;
 use crate::bars::{Bar, IDLE_PERCENT_MAX};
 use crate::spread::Spread;
 use crate::table::{aligned, count, nanoseconds, ratio};
-use crate::{CpuPair, Machine};
+use crate::{CpuPair, Machine, Removal};
 
 /// Where the two sides of a round were, and how warm.
 ///
@@ -75,6 +75,8 @@ pub struct Report {
     pub clock_read_ns: f64,
     /// The results by regime; only regimes that occurred.
     pub sections: Vec<Section>,
+    /// What it costs to take memory back.
+    pub removal: Removal,
     /// What the two sides of a session take while nothing is called.
     pub idle: Idle,
 }
@@ -166,7 +168,7 @@ impl fmt::Display for Report {
         for section in &self.sections {
             write!(f, "\n{section}")?;
         }
-        write!(f, "\n{}", self.idle)
+        write!(f, "\n{}{}", self.removal, self.idle)
     }
 }
 
@@ -270,13 +272,14 @@ fn mid_half(spread: Spread) -> String {
     format!("{}..{}", ratio(spread.lower_quartile), ratio(spread.upper_quartile))
 }
 
-fn word(is_met: bool) -> &'static str {
+pub(crate) fn word(is_met: bool) -> &'static str {
     if is_met { "met" } else { "MISSED" }
 }
 
 #[cfg(test)]
 pub(crate) mod tests {
     use super::*;
+    use crate::Removed;
     use crate::entry::new_histogram;
 
     fn even(value: f64) -> Spread {
@@ -319,6 +322,12 @@ pub(crate) mod tests {
             rows: vec![row],
             comparisons: vec![comparison],
         };
+        let removed = Removed {
+            count: 1000,
+            together_ns: even(132.6),
+            single_ns: even(2_652.0),
+            ratio: even(20.0),
+        };
         Report {
             machine,
             cpus,
@@ -326,6 +335,7 @@ pub(crate) mod tests {
             elapsed: Duration::from_millis(1_500),
             clock_read_ns: 24.0,
             sections: vec![section(Regime::Far, row, comparison), section(Regime::Cold, cold, met)],
+            removal: Removal { regions: removed, slabs: Removed { count: 100, ..removed } },
             idle: Idle {
                 after: Duration::from_millis(100),
                 window: Duration::from_millis(300),
@@ -351,6 +361,8 @@ pub(crate) mod tests {
             "cold (one call after 5 ms of rest): 10 rounds",
             "  -         -   -  27123 ",
             "at least 1.25  met\n",
+            "1000 regions: 133 ns each by one message, 2652 by one each: 20.0 times (at least 20: met)",
+            "remove   100 slabs: ",
             "100 to 400 ms after a call: caller 0.01 %, executor 0.51 % of a CPU (at most 0.5: MISSED)",
         ] {
             assert!(text.contains(shown), "{shown:?} is missing in\n{text}");

@@ -1,0 +1,134 @@
+//! What it costs to take memory back, in one message for many and in a message for each.
+//!
+//! Invariant: both ways remove the same regions, filled in the same way, in turns; only the removing is timed.
+
+use std::fmt;
+use std::time::{Duration, Instant};
+
+use farcall::controller::{NativeMemory, Segment};
+use farcall::sps::AllocGroup;
+use farcall::{ExecutorAddr, Prot};
+
+use crate::report::word;
+use crate::table::{nanoseconds, ratio};
+use crate::{Bar, Callee, Result, Spread};
+
+const REGIONS: u32 = 1_000;
+const SLABS: u32 = 100;
+const ROUNDS: usize = 11;
+const PAGE_BYTES: u64 = 4_096;
+/// What a message for each ought to cost, in times of one for all.
+const BAR: Bar = Bar::AtLeast(20.0);
+
+/// What it costs to take memory back.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Removal {
+    /// Regions of a page of code.
+    pub regions: Removed,
+    /// Slabs of 16 pages that were never touched.
+    pub slabs: Removed,
+}
+
+/// Both ways to remove many of a kind.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Removed {
+    /// How many.
+    pub count: u32,
+    /// Over the rounds: nanoseconds for each, with one message for all.
+    pub together_ns: Spread,
+    /// Over the rounds: nanoseconds for each, with a message for each.
+    pub single_ns: Spread,
+    /// Over the rounds: how many times as much the second way costs.
+    pub ratio: Spread,
+}
+
+/// Removes regions of one page of code each, and slabs that are never touched, in both ways.
+///
+/// # Errors
+/// When the executor refuses or is gone.
+pub(crate) fn look(callee: &Callee) -> Result<Removal> {
+    let memory = callee.controller().native_memory();
+    let slab = memory.reserve(u64::from(REGIONS) * PAGE_BYTES)?;
+    let regions = compare(
+        REGIONS,
+        || (0..REGIONS).map(|number| region(memory, slab, number)).collect(),
+        |bases| Ok(memory.deinitialize(bases)?),
+    )?;
+    memory.release(&[slab])?;
+    let slabs = compare(
+        SLABS,
+        || (0..SLABS).map(|_| Ok(memory.reserve(16 * PAGE_BYTES)?)).collect(),
+        |slabs| Ok(memory.release(slabs)?),
+    )?;
+    Ok(Removal { regions, slabs })
+}
+
+/// Initializes a page of code.
+fn region(memory: NativeMemory<'_>, slab: ExecutorAddr, number: u32) -> Result<ExecutorAddr> {
+    let start = ExecutorAddr::new(slab.get() + u64::from(number) * PAGE_BYTES);
+    let group = AllocGroup::standard(Prot::Code);
+    let segment = Segment { group, start, bytes: PAGE_BYTES, content: &[0xc3; 64] };
+    Ok(memory.initialize(&[segment], &[])?)
+}
+
+fn compare(
+    count: u32,
+    make: impl Fn() -> Result<Vec<ExecutorAddr>>,
+    remove: impl Fn(&[ExecutorAddr]) -> Result<()>,
+) -> Result<Removed> {
+    let (mut together, mut single, mut ratio) = (Vec::new(), Vec::new(), Vec::new());
+    let each = |took: Duration| took.as_secs_f64() * 1e9 / f64::from(count);
+    for round in 0..=ROUNDS {
+        let all = make()?;
+        let start = Instant::now();
+        remove(&all)?;
+        let one = each(start.elapsed());
+        let all = make()?;
+        let start = Instant::now();
+        for address in &all {
+            remove(std::slice::from_ref(address))?;
+        }
+        let many = each(start.elapsed());
+        // The first round warms up.
+        if round > 0 {
+            together.push(one);
+            single.push(many);
+            ratio.push(many / one);
+        }
+    }
+    let spread = |values| Spread::of(values).ok_or("no rounds");
+    Ok(Removed {
+        count,
+        together_ns: spread(together)?,
+        single_ns: spread(single)?,
+        ratio: spread(ratio)?,
+    })
+}
+
+impl Removed {
+    /// True when a message for all is as much cheaper as it ought to be.
+    #[must_use]
+    pub fn is_met(&self) -> bool {
+        BAR.is_met_by(self.ratio.median)
+    }
+
+    fn line(&self, f: &mut fmt::Formatter<'_>, what: &str) -> fmt::Result {
+        let (together, single) = (self.together_ns.median, self.single_ns.median);
+        writeln!(
+            f,
+            "remove   {} {what}: {} ns each by one message, {} by one each: {} times ({BAR}: {})",
+            self.count,
+            nanoseconds(together),
+            nanoseconds(single),
+            ratio(self.ratio.median),
+            word(self.is_met())
+        )
+    }
+}
+
+impl fmt::Display for Removal {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.regions.line(f, "regions")?;
+        self.slabs.line(f, "slabs")
+    }
+}
