@@ -166,7 +166,12 @@ remote! {
     DylibLookup = "farcall_dylib_lookup":
         (Vec<String>, Placement, Vec<Wanted>) => Vec<Option<Found>>;
 
-    /// Action: makes a section of call frame information known to the unwinder.
+    /// Action: makes an object file in memory known to debuggers; it has to stay there.
+    DebuggerRegister = "orc_rt_ci_aa_sps_GDBJITRegistrar_register": (AddrRange,) => ();
+    /// Action: takes it back.
+    DebuggerDeregister = "orc_rt_ci_aa_sps_GDBJITRegistrar_deregister": (AddrRange,) => ();
+
+    /// Action: makes a section of call frame information known to the unwinder. A zero word ends it.
     FramesRegister = "farcall_frames_register": (AddrRange,) => ();
     /// Action: takes it back.
     FramesDeregister = "farcall_frames_deregister": (AddrRange,) => ();

@@ -3,9 +3,10 @@
 //! Invariant: what an executor offers under one name of a line it offers under all of them.
 
 use super::contract::{
-    NativeDeinitialize, NativeDeinitializeOne, NativeInitialize, NativeRelease, NativeReserve,
-    ReadBuffers, ReadPointers, ReadStrings, ReadU8s, ReadU16s, ReadU32s, ReadU64s, Remote,
-    SESSION_INSTANCE, WriteBuffers, WritePointers, WriteU8s, WriteU16s, WriteU32s, WriteU64s,
+    DebuggerRegister, FramesDeregister, FramesRegister, NativeDeinitialize, NativeDeinitializeOne,
+    NativeInitialize, NativeRelease, NativeReserve, ReadBuffers, ReadPointers, ReadStrings,
+    ReadU8s, ReadU16s, ReadU32s, ReadU64s, Remote, SESSION_INSTANCE, WriteBuffers, WritePointers,
+    WriteU8s, WriteU16s, WriteU32s, WriteU64s,
 };
 
 /// The name of the contract and its others.
@@ -49,6 +50,22 @@ pub(crate) const OTHER_NAMES: &[(&str, &[&str])] = &[
         ],
     ),
     (NativeDeinitializeOne::NAME, &["orc_rt_SimpleNativeMemoryMap_deallocate_sps_wrapper"]),
+    // Its second argument, whether to tell the debugger at once, is not read: it is told.
+    (DebuggerRegister::NAME, &["llvm_orc_registerJITLoaderGDBAllocAction"]),
+    (
+        FramesRegister::NAME,
+        &[
+            "orc_rt_ci_aa_sps_DWARFEHFrameRegistrar_registerSection",
+            "llvm_orc_registerEHFrameAllocAction",
+        ],
+    ),
+    (
+        FramesDeregister::NAME,
+        &[
+            "orc_rt_ci_aa_sps_DWARFEHFrameRegistrar_deregisterSection",
+            "llvm_orc_deregisterEHFrameAllocAction",
+        ],
+    ),
     (WriteU8s::NAME, &["__llvm_orc_bootstrap_mem_write_uint8s_wrapper"]),
     (WriteU16s::NAME, &["__llvm_orc_bootstrap_mem_write_uint16s_wrapper"]),
     (WriteU32s::NAME, &["__llvm_orc_bootstrap_mem_write_uint32s_wrapper"]),

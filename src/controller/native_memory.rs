@@ -6,12 +6,13 @@
 //! Invariant: no account is kept here; the executor's memory map is the account.
 
 use super::session::{Controller, Shared};
-use crate::ExecutorAddr;
 use crate::call::contract::{
-    Action, NativeDeinitialize, NativeInitialize, NativeRelease, NativeReserve,
+    Action, DebuggerDeregister, DebuggerRegister, FramesDeregister, FramesRegister,
+    NativeDeinitialize, NativeInitialize, NativeRelease, NativeReserve, Remote,
 };
 use crate::error::{Error, Result};
 use crate::sps::{self, AllocGroup, Bytes, Encode};
+use crate::{AddrRange, ExecutorAddr};
 
 /// The executor's native memory map. Each function is one message, from any thread.
 #[derive(Debug, Clone, Copy)]
@@ -63,7 +64,37 @@ impl Controller {
     }
 }
 
+impl AllocActionPair {
+    fn of<R: Remote<Args = (AddrRange,)>, D: Remote<Args = (AddrRange,)>>(
+        shared: &Shared,
+        range: AddrRange,
+    ) -> Result<Self> {
+        let finalize = AllocAction::new(shared.function::<R>()?, &(range,));
+        Ok(Self { finalize, dealloc: AllocAction::new(shared.function::<D>()?, &(range,)) })
+    }
+}
+
 impl NativeMemory<'_> {
+    /// What makes call frame information known to the unwinder, and takes it back: a whole `.eh_frame` section, with the zero
+    /// word that ends it. No message.
+    ///
+    /// # Errors
+    ///
+    /// When the executor does not offer it.
+    pub fn frames(&self, section: AddrRange) -> Result<AllocActionPair> {
+        AllocActionPair::of::<FramesRegister, FramesDeregister>(self.shared, section)
+    }
+
+    /// What makes an object file in the executor's memory known to debuggers (the JIT interface of GDB), and takes it back. No
+    /// message.
+    ///
+    /// # Errors
+    ///
+    /// When the executor does not offer it.
+    pub fn debug_object(&self, object: AddrRange) -> Result<AllocActionPair> {
+        AllocActionPair::of::<DebuggerRegister, DebuggerDeregister>(self.shared, object)
+    }
+
     /// Reserves a slab of `bytes` bytes next to the shared libraries: readable, writable, zero.
     ///
     /// # Errors

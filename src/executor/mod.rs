@@ -1,13 +1,13 @@
 //! The executor: the process in which linked code runs.
 //!
-//! A session (`session`) serves one controller, each lane on a thread of its own (`door`); linked code calls back over the same
-//! lanes (`controller_access`). Over a connection
-//! (`connected`) there is one thread, and no shared memory. Its services are the native memory map (`memory`), access to memory by address
-//! (`memory_access`), what the process is (`process_info`), the
-//! symbols of the process (`dylib`) and of its libraries (`loaded`, `low_data`), the unwinder's knowledge of linked code
-//! (`frames`) and the names that it finds of itself (`names`), thread-locals of linked code and the start and end of
-//! threads (`thread_locals`, `thread_blocks`, `thread_entry`, `thread_library`, `thread`, `thread_end`), and programs
-//! with `main` and exit handlers (`program`). Each implements functions of the contract by the `Serve` trait (`wrapper`).
+//! A session (`session`) serves one controller, each lane on a thread of its own (`door`); linked code calls back over
+//! the same lanes (`controller_access`). Over a connection (`connected`) there is one thread, and no shared memory. Its
+//! services are the native memory map (`memory`), access to memory by address (`memory_access`), what the process is
+//! (`process_info`), the symbols of the process (`dylib`) and of its libraries (`loaded`, `low_data`), the unwinder's
+//! knowledge of linked code (`frames`), the debugger's (`debugger`) and the names that it finds of itself (`names`),
+//! thread-locals of linked code and the start and end of threads (`thread_locals`, `thread_blocks`, `thread_entry`,
+//! `thread_library`, `thread`, `thread_end`), and programs with `main` and exit handlers (`program`). Each implements
+//! functions of the contract by the `Serve` trait (`wrapper`).
 //!
 //! Threads: the thread that serves a lane runs the calls that come in over it. A spawned executor serves its first lane on
 //! the main thread, so `main` has the process's main stack.
@@ -18,6 +18,7 @@ mod action;
 mod child;
 mod connected;
 mod controller_access;
+mod debugger;
 mod door;
 mod dylib;
 mod enter;

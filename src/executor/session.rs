@@ -12,10 +12,11 @@ use super::{connected, memory_access, process_info, thread_entry, thread_locals}
 use crate::ExecutorAddr;
 use crate::Prot;
 use crate::call::contract::{
-    ConnectionSetup, DylibLookup, FramesDeregister, FramesRegister, IndirectResolve,
-    NamesDeregister, NamesRegister, ProcessExit, ProcessInfo, ProgramDeregister, ProgramInitialize,
-    ProgramMain, ProgramRegister, SESSION_INSTANCE, Setup, THREAD_ARENA_BYTES, THREAD_ARENA_OFFSET,
-    ThreadBlockDeregister, ThreadBlockRegister, ThreadInitialize, ThreadLookup,
+    ConnectionSetup, DebuggerDeregister, DebuggerRegister, DylibLookup, FramesDeregister,
+    FramesRegister, IndirectResolve, NamesDeregister, NamesRegister, ProcessExit, ProcessInfo,
+    ProgramDeregister, ProgramInitialize, ProgramMain, ProgramRegister, SESSION_INSTANCE, Setup,
+    THREAD_ARENA_BYTES, THREAD_ARENA_OFFSET, ThreadBlockDeregister, ThreadBlockRegister,
+    ThreadInitialize, ThreadLookup,
 };
 use crate::call::{Handler, LaneEnd, Lanes, OTHER_NAMES};
 use crate::error::{Error, Result};
@@ -171,6 +172,8 @@ impl Session {
             (SESSION_INSTANCE.to_owned(), self.instance()),
             offer::<ProcessInfo>(),
             offer::<DylibLookup>(),
+            offer::<DebuggerRegister>(),
+            offer::<DebuggerDeregister>(),
             offer::<FramesRegister>(),
             offer::<FramesDeregister>(),
             offer::<NamesRegister>(),

@@ -21,6 +21,7 @@ mod process;
 mod programs;
 mod real;
 mod refuse;
+mod registration;
 mod reload;
 mod run;
 mod table;
