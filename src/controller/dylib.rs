@@ -86,9 +86,15 @@ pub struct LinkReport {
     pub relocations: u64,
     /// Bytes of the image, zero-fill included.
     pub bytes: u64,
-    /// Resolving, laying out and relocating, without the look-up in the executor.
-    pub link: Duration,
-    /// Looking symbols up in the executor, and writing the image.
+    /// Searching archives, and reading the members that are needed.
+    pub pull: Duration,
+    /// Looking symbols up, first here, then in the executor.
+    pub look_up: Duration,
+    /// Giving everything its place, and taking the memory.
+    pub layout: Duration,
+    /// Making the image for its addresses; in debug builds with the check of it.
+    pub fixup: Duration,
+    /// Writing the image, and sending what registers it.
     pub transfer: Duration,
 }
 
@@ -234,7 +240,7 @@ impl Dylib {
         if graph.needs_low_addresses() {
             placement = Placement::Low;
         }
-        report.link += started.elapsed();
+        report.pull = started.elapsed();
 
         let started = Instant::now();
         let mut wants = self.resolve(&mut graph, &mut placement, state)?;
@@ -242,7 +248,7 @@ impl Dylib {
         if placement == Placement::Low {
             self.shared.reserve_low()?;
         }
-        report.transfer += started.elapsed();
+        report.look_up = started.elapsed();
 
         let started = Instant::now();
         let functions = self.shared.thread_functions();
@@ -261,8 +267,11 @@ impl Dylib {
             let start = memory.range(prot).start.get();
             ExecutorAddr::new(start.next_multiple_of(alignments[prot.index()]))
         });
+        report.layout = started.elapsed();
+
+        let started = Instant::now();
         let image = layout.fixup(starts, threads.offset())?;
-        report.link += started.elapsed();
+        report.fixup = started.elapsed();
 
         let started = Instant::now();
         for (prot, content) in Prot::ALL.into_iter().zip(&image.stripes) {
@@ -275,7 +284,7 @@ impl Dylib {
         }
         let actions = self.actions(&image, &memory, &wants, state)?;
         let memory = memory.finalize_with(actions)?.release();
-        report.transfer += started.elapsed();
+        report.transfer = started.elapsed();
 
         report.objects = image.stats.objects;
         report.sections = image.stats.sections;

@@ -135,8 +135,8 @@ fn print(json: bool, link: LinkReport, traffic: Traffic, phases: Phases) {
     if json {
         eprintln!(
             "{{\"objects\":{},\"sections\":{},\"relocations\":{},\"bytes\":{},\"messages\":{},\
-             \"round_trips_before_main\":{},\"load_us\":{},\"connect_us\":{},\"link_us\":{},\
-             \"transfer_us\":{},\"run_us\":{}}}",
+             \"round_trips_before_main\":{},\"load_us\":{},\"connect_us\":{},\"pull_us\":{},\
+             \"look_up_us\":{},\"layout_us\":{},\"fixup_us\":{},\"transfer_us\":{},\"run_us\":{}}}",
             link.objects,
             link.sections,
             link.relocations,
@@ -145,7 +145,10 @@ fn print(json: bool, link: LinkReport, traffic: Traffic, phases: Phases) {
             traffic.round_trips,
             us(phases.load),
             us(phases.connect),
-            us(link.link),
+            us(link.pull),
+            us(link.look_up),
+            us(link.layout),
+            us(link.fixup),
             us(link.transfer),
             us(phases.run)
         );
@@ -157,10 +160,13 @@ fn print(json: bool, link: LinkReport, traffic: Traffic, phases: Phases) {
     );
     eprintln!("sent {} messages, {} round trips before main", traffic.calls, traffic.round_trips);
     eprintln!(
-        "load {} us, connect {} us, link {} us, transfer {} us, run {} us",
+        "load {} us, connect {} us, pull {} us, look up {} us, lay out {} us, fix up {} us, transfer {} us, run {} us",
         us(phases.load),
         us(phases.connect),
-        us(link.link),
+        us(link.pull),
+        us(link.look_up),
+        us(link.layout),
+        us(link.fixup),
         us(link.transfer),
         us(phases.run)
     );
