@@ -111,6 +111,11 @@ fn data_of_all_shapes() {
 }
 
 #[test]
+fn alignments_of_more_than_a_page() {
+    same_as_native(&program(&["wide_alignment.c"], &[]), &matrix());
+}
+
+#[test]
 fn jumps_and_signal_handlers() {
     same_as_native(&program(&["longjmp.c"], &[]), &matrix());
 }

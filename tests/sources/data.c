@@ -6,10 +6,6 @@
 
 static char zeroed[32 << 20];
 static char page[4096] __attribute__((aligned(4096))) = {1};
-static char wide[] __attribute__((aligned(16384))) = "wide";
-static char wide_zeroed[5] __attribute__((aligned(65536)));
-static const char wide_constant[] __attribute__((aligned(8192))) = "constant";
-__attribute__((noinline, aligned(8192))) static int wide_function(void) { return 5; }
 static const char *texts[] = {"common tail", "tail", "", "common tail"};
 static int eight[] = {1, 2, 3, 4, 5, 6, 7, 8};
 static int *inside[] = {&eight[3], eight + 8, &eight[0]};
@@ -48,11 +44,6 @@ int main(void) {
     zeroed[0] = zeroed[sizeof zeroed - 1] = 3;
     printf("zeroed: dirty %zu, ends %d\n", dirty, zeroed[0] + zeroed[sizeof zeroed - 1]);
     printf("page aligned %d, first %d, last %d\n", (uintptr_t)page % 4096 == 0, page[0], page[4095]);
-    int (*volatile function)(void) = wide_function;
-    uintptr_t at[] = {(uintptr_t)wide, (uintptr_t)wide_zeroed, (uintptr_t)wide_constant, (uintptr_t)function};
-    __asm__ volatile("" : : "r"(at) : "memory");
-    printf("wide %d%d%d%d %s%s%s%d\n", at[0] % 16384 == 0, at[1] % 65536 == 0, at[2] % 8192 == 0,
-           at[3] % 8192 == 0, wide, wide_zeroed, wide_constant, function());
     for (int i = 0; i < 4; i++) printf("[%s] ", texts[i]);
     printf("\ninside %d %d %d\n", *inside[0], inside[1][-1], *inside[2]);
     printf("near end %c, before %c\n", *near_end, before()[5]);
