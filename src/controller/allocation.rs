@@ -6,15 +6,15 @@
 //! Invariant: an allocation in flight gives its memory back when it is dropped; a finalized one is one number that
 //! must be given back.
 
-use std::sync::{MutexGuard, PoisonError};
+use std::mem::ManuallyDrop;
+use std::sync::OnceLock;
 
 use super::session::Shared;
-use super::slab::Pages;
-use super::slabs::Slabs;
+use super::slab::{Pages, Slab};
 use crate::call::contract::{
     Action, MemoryDeinitialize, MemoryInitialize, Placement, Region, prot_number,
 };
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::{AddrRange, ExecutorAddr, Prot};
 
 /// Memory in the executor that nobody uses yet. Its addresses are known, so that code can be made for them. Given back
@@ -22,6 +22,7 @@ use crate::{AddrRange, ExecutorAddr, Prot};
 #[derive(Debug)]
 pub struct InFlight<'a> {
     shared: &'a Shared,
+    slab: &'a Slab,
     pages: Pages,
 }
 
@@ -37,8 +38,9 @@ impl<'a> InFlight<'a> {
         placement: Placement,
         bytes: [u64; Prot::ALL.len()],
     ) -> Result<Self> {
-        let pages = shared.lock_slabs().allocate(placement, bytes)?;
-        Ok(Self { shared, pages })
+        let slab = shared.slab(placement).get();
+        let slab = slab.ok_or_else(|| Error::invalid("the slab was not reserved"))?;
+        Ok(Self { shared, slab, pages: slab.allocate(bytes)? })
     }
 
     /// Where the part of this protection will be in the executor: whole pages, at least as many bytes as were asked
@@ -55,12 +57,16 @@ impl<'a> InFlight<'a> {
     ///
     /// When the content is longer than the part.
     pub fn write(&mut self, prot: Prot, content: &[u8]) {
-        self.shared.lock_slabs().write(&self.pages, prot, content);
+        self.slab.write(&self.pages, prot, content);
     }
 
     /// Makes the memory usable: the next call may run its code. Nothing is sent for it.
     pub fn finalize(self) -> Finalized {
-        self.keep(false)
+        if self.range(Prot::Code).bytes() > 0 {
+            self.shared.code_written();
+        }
+        // From here on it is not given back by itself.
+        Finalized(ManuallyDrop::new(self).pages.base())
     }
 
     /// As [`InFlight::finalize`], with pairs of actions: the first of each runs ahead of the next call, in order; the
@@ -79,23 +85,17 @@ impl<'a> InFlight<'a> {
             .map(|(prot, range)| (prot_number(prot), range.start, range.bytes()))
             .collect();
         self.shared.post::<MemoryInitialize>(&(self.shared.instance()?, regions, actions))?;
-        Ok(self.keep(true))
-    }
-
-    fn keep(mut self, is_initialized: bool) -> Finalized {
-        if self.range(Prot::Code).bytes() > 0 {
-            self.shared.code_written();
-        }
-        let none = Pages::none(self.pages.placement());
-        let pages = std::mem::replace(&mut self.pages, none);
-        Finalized(self.shared.lock_slabs().keep(pages, is_initialized))
+        self.slab.has_actions(self.pages.base());
+        Ok(self.finalize())
     }
 }
 
 impl Drop for InFlight<'_> {
     fn drop(&mut self) {
-        if !self.pages.is_empty() {
-            self.shared.lock_slabs().free(&self.pages);
+        let base = self.pages.base();
+        if !base.is_null() {
+            // It is there.
+            let _ = self.slab.give_back(base, false);
         }
     }
 }
@@ -131,32 +131,30 @@ impl Shared {
     /// When an address is not that of finalized memory of this session, or an action fails: the rest is still done.
     /// When the session is over.
     pub(super) fn deallocate(&self, bases: impl IntoIterator<Item = ExecutorAddr>) -> Result<()> {
-        let (mut initialized, mut waiting, mut outcome) = (Vec::new(), Vec::new(), Ok(()));
-        {
-            let mut slabs = self.lock_slabs();
-            for base in bases.into_iter().filter(|base| !base.is_null()) {
-                match slabs.give_back(base) {
-                    Ok(None) => {}
-                    Ok(Some(pages)) => {
-                        initialized.push(base);
-                        waiting.push(pages);
-                    }
-                    Err(error) => outcome = Err(error),
-                }
+        let (mut waiting, mut outcome) = (Vec::new(), Ok(()));
+        for base in bases.into_iter().filter(|base| !base.is_null()) {
+            match self.give_back(base, false) {
+                Ok(true) => {}
+                Ok(false) => waiting.push(base),
+                Err(error) => outcome = Err(error),
             }
         }
-        if !initialized.is_empty() {
-            let ran = self.call::<MemoryDeinitialize>(&(self.instance()?, initialized));
+        if !waiting.is_empty() {
+            let request = (self.instance()?, waiting);
+            let ran = self.call::<MemoryDeinitialize>(&request);
             outcome = ran.and(outcome);
-            let mut slabs = self.lock_slabs();
-            for pages in &waiting {
-                slabs.free(pages);
+            for base in request.1 {
+                self.give_back(base, true)?;
             }
         }
         outcome
     }
 
-    pub(super) fn lock_slabs(&self) -> MutexGuard<'_, Slabs> {
-        self.slabs.lock().unwrap_or_else(PoisonError::into_inner)
+    fn give_back(&self, base: ExecutorAddr, actions_have_run: bool) -> Result<bool> {
+        let mut slabs = self.slabs.iter().filter_map(OnceLock::get);
+        match slabs.find(|slab| slab.range().contains(base)) {
+            Some(slab) => slab.give_back(base, actions_have_run),
+            None => Err(Error::invalid(format!("no memory of this session is at {base}"))),
+        }
     }
 }

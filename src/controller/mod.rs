@@ -22,7 +22,6 @@ mod pipeline;
 mod pipelines;
 mod session;
 mod slab;
-mod slabs;
 mod space;
 mod supervisor;
 

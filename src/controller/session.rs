@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 use std::os::fd::{AsFd, OwnedFd};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
 use std::time::{Duration, Instant};
 
 use super::allocation::{Finalized, InFlight};
@@ -13,7 +13,6 @@ use super::handlers::{HandlerTag, Handlers};
 use super::launch::Spawned;
 use super::pipelines::Pipelines;
 use super::slab::Slab;
-use super::slabs::Slabs;
 use super::supervisor::{Process, Supervisor};
 use crate::call::LaneEnd;
 use crate::call::contract::{
@@ -49,7 +48,8 @@ pub struct Controller {
 #[derive(Debug)]
 pub(super) struct Shared {
     door: Arc<Door>,
-    pub(super) slabs: Mutex<Slabs>,
+    /// By placement, each from when it was first wanted.
+    pub(super) slabs: [OnceLock<Slab>; 2],
     /// Held by who has a slab reserved.
     reserving: Mutex<()>,
     pub(super) arena: Mutex<Arena>,
@@ -99,7 +99,7 @@ impl Controller {
         let number = |name| numbers.get(name).copied().unwrap_or(0);
         let shared = Shared {
             door,
-            slabs: Mutex::default(),
+            slabs: [const { OnceLock::new() }; 2],
             reserving: Mutex::default(),
             arena: Mutex::new(Arena::new(number(THREAD_ARENA_OFFSET), number(THREAD_ARENA_BYTES))?),
             code: Mutex::default(),
@@ -293,7 +293,7 @@ impl Shared {
     /// When memory or address space runs out, or the session is over.
     pub(super) fn reserve_low(&self) -> Result<()> {
         let _turn = self.reserving.lock().unwrap_or_else(PoisonError::into_inner);
-        if self.lock_slabs().has(Placement::Low) {
+        if self.slab(Placement::Low).get().is_some() {
             return Ok(());
         }
         // What is mapped there already may leave smaller holes only.
@@ -311,8 +311,13 @@ impl Shared {
         let request = (self.instance()?, slab.bytes().to_vec(), slab.placement());
         let start = self.call::<MemoryReserve>(&request)?;
         slab.reserved_at(start)?;
-        self.lock_slabs().add(slab);
+        // There is none of its placement yet.
+        let _ = self.slab(slab.placement()).set(slab);
         Ok(())
+    }
+
+    pub(super) fn slab(&self, placement: Placement) -> &OnceLock<Slab> {
+        &self.slabs[placement as usize]
     }
 
     /// Calls a function of the contract.

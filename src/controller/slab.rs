@@ -2,9 +2,13 @@
 //!
 //! Each stripe is a memory file of its own. The controller maps it read-write first; then code and constants are
 //! sealed against further writable mappings, so that in the executor they can only ever be R-X and R--.
-//! Allocating, writing and giving back are local: no message, no system call once the pages are there.
+//! Allocating, writing and giving back are local: no message, no system call once the pages are there. Writing does not
+//! even lock: an allocation's pages are its owner's alone.
+//!
+//! Invariant: a page is free or part of exactly one allocation.
 
 use std::os::fd::BorrowedFd;
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use super::space::Space;
 use crate::call::contract::Placement;
@@ -21,39 +25,50 @@ const BACK_BYTES: u64 = 256 << 10;
 pub(super) struct Slab {
     placement: Placement,
     stripes: [Stripe; Prot::ALL.len()],
+    books: Mutex<[Books; Prot::ALL.len()]>,
 }
 
 /// Pages of each stripe that belong together, given back together.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Pages {
-    /// Which slab they are in.
-    placement: Placement,
-    parts: [Part; Prot::ALL.len()],
-}
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(super) struct Pages([Part; Prot::ALL.len()]);
 
 /// Pages of one stripe, possibly none.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 struct Part {
-    /// Where they are in the stripe.
-    offset: u64,
-    bytes: u64,
-    /// The offset from which on they are new and zero.
-    untouched: u64,
     /// Where they are in the executor.
     start: ExecutorAddr,
+    bytes: u64,
+    /// So many of them, from the start, were handed out before; the others are zero.
+    used: u64,
 }
 
 #[derive(Debug)]
 struct Stripe {
     segment: Segment,
+    bytes: u64,
     /// The executor's address of its first byte; null until the executor has reserved it.
     base: ExecutorAddr,
+}
+
+/// Who has which pages of a stripe.
+#[derive(Debug)]
+struct Books {
     /// Which bytes are free.
     space: Space,
+    /// By page: the allocation that begins with it.
+    taken: Vec<Taken>,
     /// From here on no page has ever been handed out: they are zero.
     untouched: u64,
     /// Up to here there are pages.
     backed: u64,
+}
+
+/// An allocation; no pages where none begins.
+#[derive(Debug, Clone, Copy, Default)]
+struct Taken {
+    pages: Pages,
+    /// The executor keeps dealloc actions for it.
+    has_actions: bool,
 }
 
 impl Slab {
@@ -63,14 +78,17 @@ impl Slab {
     ///
     /// When the system refuses.
     pub(super) fn new(placement: Placement, bytes: [u64; Prot::ALL.len()]) -> Result<Self> {
-        let [code, constants, data] = bytes;
-        let code = Stripe::new(Segment::create(c"farcall-code", code, true)?, code);
-        let constants =
-            Stripe::new(Segment::create(c"farcall-constants", constants, false)?, constants);
-        let data = Stripe::new(Segment::create(c"farcall-data", data, false)?, data);
+        let stripe = |name, bytes, executable| {
+            let segment = Segment::create(name, bytes, executable)?;
+            Ok::<_, Error>(Stripe { segment, bytes, base: ExecutorAddr::NULL })
+        };
+        let code = stripe(c"farcall-code", bytes[0], true)?;
+        let constants = stripe(c"farcall-constants", bytes[1], false)?;
+        let data = stripe(c"farcall-data", bytes[2], false)?;
         code.segment.seal_against_writers()?;
         constants.segment.seal_against_writers()?;
-        Ok(Self { placement, stripes: [code, constants, data] })
+        let books = Mutex::new(bytes.map(Books::new));
+        Ok(Self { placement, stripes: [code, constants, data], books })
     }
 
     pub(super) fn placement(&self) -> Placement {
@@ -84,7 +102,7 @@ impl Slab {
 
     /// The stripes' sizes in bytes.
     pub(super) fn bytes(&self) -> [u64; Prot::ALL.len()] {
-        self.stripes.each_ref().map(|stripe| stripe.space.bytes())
+        self.stripes.each_ref().map(|stripe| stripe.bytes)
     }
 
     /// The executor has mapped the slab at `start`, stripe after stripe.
@@ -94,9 +112,16 @@ impl Slab {
             let at = base.filter(|at| !at.is_null() && at.get().is_multiple_of(PAGE_BYTES));
             stripe.base =
                 at.ok_or_else(|| Error::violation(format!("the executor's slab is at {start}")))?;
-            base = stripe.base.checked_add(stripe.space.bytes());
+            base = stripe.base.checked_add(stripe.bytes);
         }
         Ok(())
+    }
+
+    /// Where it is in the executor, from end to end.
+    pub(super) fn range(&self) -> AddrRange {
+        let [first, .., last] = &self.stripes;
+        let end = last.base.checked_add(last.bytes).unwrap_or_default();
+        AddrRange { start: first.base, end }
     }
 
     /// Takes at least `bytes` bytes from each stripe, rounded up to pages.
@@ -104,30 +129,27 @@ impl Slab {
     /// # Errors
     ///
     /// When a stripe has no hole of that size, or memory runs out. Nothing is taken then.
-    pub(super) fn allocate(&mut self, bytes: [u64; Prot::ALL.len()]) -> Result<Pages> {
-        let mut pages = Pages::none(self.placement);
-        for (prot, bytes) in Prot::ALL.into_iter().zip(bytes) {
-            match self.stripes[prot.index()].take(bytes) {
-                Ok(part) => pages.parts[prot.index()] = part,
+    pub(super) fn allocate(&self, bytes: [u64; Prot::ALL.len()]) -> Result<Pages> {
+        let mut books = self.lock();
+        let mut pages = Pages::default();
+        for at in 0..bytes.len() {
+            match self.stripes[at].take(&mut books[at], bytes[at]) {
+                Ok(part) => pages.0[at] = part,
                 Err(error) => {
-                    self.free(&pages);
+                    self.free(&mut books, &pages);
+                    let prot = Prot::ALL[at];
                     return Err(error.during(format_args!("allocating {prot:?} memory")));
                 }
             }
         }
-        Ok(pages)
-    }
-
-    /// Gives pages back. They may be handed out again at once.
-    pub(super) fn free(&mut self, pages: &Pages) {
-        for (stripe, part) in self.stripes.iter_mut().zip(pages.parts) {
-            stripe.space.give_back(part.offset, part.bytes);
-            if part.bytes > 0 {
-                // The lowest pages are handed out first, so these are likely to be written next, and their first line
-                // is where an executor that ran code has the line.
-                stripe.segment.fetch_back(index(part.offset));
+        if let Some(at) = pages.0.iter().position(|part| part.bytes > 0) {
+            let (page, taken) = (self.stripes[at].page(pages.0[at].start), &mut books[at].taken);
+            if taken.len() <= page {
+                taken.resize(page + 1, Taken::default());
             }
+            taken[page] = Taken { pages, has_actions: false };
         }
+        Ok(pages)
     }
 
     /// Fills the part of one protection: `content` first, zeros up to its end.
@@ -136,85 +158,130 @@ impl Slab {
     ///
     /// When the content is longer than the part.
     pub(super) fn write(&self, pages: &Pages, prot: Prot, content: &[u8]) {
-        let Part { offset, bytes, untouched, .. } = pages.parts[prot.index()];
+        let Part { start, bytes, used } = pages.0[prot.index()];
         assert!(content.len() as u64 <= bytes, "{} bytes for {bytes}", content.len());
-        let segment = &self.stripes[prot.index()].segment;
-        let start = index(offset);
-        segment.write(start, content);
-        let written = start + content.len();
-        let dirty = index(untouched.clamp(offset, offset + bytes));
-        segment.zero(written, dirty.saturating_sub(written));
+        let stripe = &self.stripes[prot.index()];
+        let start = stripe.index(start);
+        stripe.segment.write(start, content);
+        let dirty = usize::try_from(used).unwrap_or(usize::MAX);
+        stripe.segment.zero(start + content.len(), dirty.saturating_sub(content.len()));
+    }
+
+    /// The executor keeps dealloc actions for the allocation at `base`.
+    pub(super) fn has_actions(&self, base: ExecutorAddr) {
+        if let Some(taken) = self.taken(&mut self.lock(), base) {
+            taken.has_actions = true;
+        }
+    }
+
+    /// Gives the allocation at `base` back: its pages may be handed out again at once. False when the executor keeps
+    /// dealloc actions for it that have not run: then nothing has happened.
+    ///
+    /// # Errors
+    ///
+    /// When there is no such allocation.
+    pub(super) fn give_back(&self, base: ExecutorAddr, actions_have_run: bool) -> Result<bool> {
+        let mut books = self.lock();
+        let taken = self.taken(&mut books, base);
+        let taken =
+            taken.ok_or_else(|| Error::invalid(format!("no finalized memory starts at {base}")))?;
+        if taken.has_actions && !actions_have_run {
+            return Ok(false);
+        }
+        let pages = std::mem::take(taken).pages;
+        self.free(&mut books, &pages);
+        Ok(true)
+    }
+
+    /// The allocation at `base`, if there is one.
+    fn taken<'a>(
+        &self,
+        books: &'a mut [Books; Prot::ALL.len()],
+        base: ExecutorAddr,
+    ) -> Option<&'a mut Taken> {
+        let mut both = self.stripes.iter().zip(books);
+        let (stripe, books) = both.find(|(stripe, _)| stripe.range().contains(base))?;
+        let taken = books.taken.get_mut(stripe.page(base))?;
+        (taken.pages.base() == base).then_some(taken)
+    }
+
+    fn free(&self, books: &mut [Books; Prot::ALL.len()], pages: &Pages) {
+        for ((stripe, books), part) in self.stripes.iter().zip(books).zip(pages.0) {
+            if part.bytes > 0 {
+                books.space.give_back(part.start.get() - stripe.base.get(), part.bytes);
+            }
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, [Books; Prot::ALL.len()]> {
+        self.books.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Books {
+    fn new(bytes: u64) -> Self {
+        Self { space: Space::new(bytes), taken: Vec::new(), untouched: 0, backed: 0 }
     }
 }
 
 impl Pages {
-    /// No pages.
-    pub(super) fn none(placement: Placement) -> Self {
-        Self { placement, parts: Default::default() }
-    }
-
-    /// The placement of the slab they are in.
-    pub(super) fn placement(&self) -> Placement {
-        self.placement
-    }
-
     /// Where the pages of this protection are in the executor.
     pub(super) fn range(&self, prot: Prot) -> AddrRange {
-        let part = self.parts[prot.index()];
+        let part = self.0[prot.index()];
         AddrRange::sized(part.start, part.bytes).unwrap_or_default()
     }
 
-    /// True when there are no pages.
-    pub(super) fn is_empty(&self) -> bool {
-        self.parts.iter().all(|part| part.bytes == 0)
-    }
-
     /// The lowest address of all; null when there are no pages.
-    pub(super) fn lowest(&self) -> ExecutorAddr {
-        let some = self.parts.iter().filter(|part| part.bytes > 0);
-        some.map(|part| part.start).min().unwrap_or(ExecutorAddr::NULL)
+    pub(super) fn base(&self) -> ExecutorAddr {
+        // The order of stripes is that of addresses.
+        let first = self.0.iter().find(|part| part.bytes > 0);
+        first.map_or(ExecutorAddr::NULL, |part| part.start)
     }
 }
 
 impl Stripe {
-    fn new(segment: Segment, bytes: u64) -> Self {
-        let space = Space::new(bytes);
-        Self { segment, base: ExecutorAddr::NULL, space, untouched: 0, backed: 0 }
-    }
-
     /// Takes the lowest hole that is large enough, so that warm pages are used again first.
-    fn take(&mut self, bytes: u64) -> Result<Part> {
+    fn take(&self, books: &mut Books, bytes: u64) -> Result<Part> {
         if bytes == 0 {
             return Ok(Part { start: self.base, ..Part::default() });
         }
         let bytes = bytes.checked_next_multiple_of(PAGE_BYTES);
         let bytes = bytes.ok_or_else(|| Error::exhausted("more than the address space"))?;
-        let Some(offset) = self.space.take(bytes, PAGE_BYTES) else {
+        let Some(offset) = books.space.take(bytes, PAGE_BYTES) else {
             return Err(Error::exhausted(format!(
                 "{bytes} bytes wanted, the largest hole of a slab of {} bytes has {}",
-                self.space.bytes(),
-                self.space.largest()
+                self.bytes,
+                books.space.largest()
             )));
         };
         let end = offset + bytes;
-        if end > self.backed {
-            let target = end.next_multiple_of(BACK_BYTES).min(self.space.bytes());
-            if let Err(error) = self.segment.back(self.backed, target - self.backed) {
-                self.space.give_back(offset, bytes);
+        if end > books.backed {
+            let target = end.next_multiple_of(BACK_BYTES).min(self.bytes);
+            if let Err(error) = self.segment.back(books.backed, target - books.backed) {
+                books.space.give_back(offset, bytes);
                 return Err(error);
             }
-            self.backed = target;
+            books.backed = target;
         }
-        let start = ExecutorAddr::new(self.base.get() + offset);
-        let part = Part { offset, bytes, untouched: self.untouched, start };
-        self.untouched = self.untouched.max(end);
-        Ok(part)
+        let used = books.untouched.clamp(offset, end) - offset;
+        books.untouched = books.untouched.max(end);
+        Ok(Part { start: ExecutorAddr::new(self.base.get() + offset), bytes, used })
     }
-}
 
-/// An offset inside a mapping of this process.
-fn index(offset: u64) -> usize {
-    usize::try_from(offset).unwrap_or(usize::MAX)
+    fn range(&self) -> AddrRange {
+        AddrRange::sized(self.base, self.bytes).unwrap_or_default()
+    }
+
+    /// Where in the segment this address of the executor is.
+    fn index(&self, address: ExecutorAddr) -> usize {
+        usize::try_from(address.get().saturating_sub(self.base.get())).unwrap_or(usize::MAX)
+    }
+
+    /// The number of the page of the stripe that this address is in.
+    fn page(&self, address: ExecutorAddr) -> usize {
+        usize::try_from((address.get().saturating_sub(self.base.get())) / PAGE_BYTES)
+            .unwrap_or(usize::MAX)
+    }
 }
 
 #[cfg(test)]
@@ -227,29 +294,33 @@ mod tests {
         slab
     }
 
+    fn free(slab: &Slab, pages: Pages) {
+        assert!(slab.give_back(pages.base(), false).expect("it is there"), "it has no actions");
+    }
+
     #[test]
     fn freed_pages_are_used_again_and_holes_coalesce() {
-        let mut slab = slab();
+        let slab = slab();
         let first = slab.allocate([1, 4096, 4097]).expect("room");
         let bytes = Prot::ALL.map(|prot| first.range(prot).bytes());
         assert_eq!(bytes, [4096, 4096, 8192]);
         let second = slab.allocate([4096; 3]).expect("room");
         let third = slab.allocate([4096; 3]).expect("room");
-        slab.free(&first);
-        slab.free(&third);
+        free(&slab, first);
+        free(&slab, third);
         let again = slab.allocate([1; 3]).expect("room");
         assert_eq!(again.range(Prot::Code), first.range(Prot::Code));
-        slab.free(&second);
-        assert_eq!(slab.stripes[0].space.largest(), (1 << 20) - 4096, "one hole is left");
+        free(&slab, second);
+        assert_eq!(slab.lock()[0].space.largest(), (1 << 20) - 4096, "one hole is left");
     }
 
     #[test]
     fn a_full_stripe_gives_nothing_and_keeps_the_others() {
-        let mut slab = slab();
+        let slab = slab();
         let error = slab.allocate([4096, 4096, (1 << 20) + 1]).expect_err("too much");
         assert!(error.is_exhausted(), "{error}");
         let all = slab.allocate([1 << 20; 3]).expect("everything is free again");
-        slab.free(&all);
+        free(&slab, all);
     }
 
     #[test]
@@ -264,15 +335,33 @@ mod tests {
 
     #[test]
     fn reused_pages_come_back_zeroed() {
-        let mut slab = slab();
+        let slab = slab();
         let first = slab.allocate([0, 0, 8192]).expect("room");
         slab.write(&first, Prot::Data, &[0xff; 8192]);
-        slab.free(&first);
+        free(&slab, first);
         let second = slab.allocate([0, 0, 8192]).expect("room");
         slab.write(&second, Prot::Data, &[1, 2, 3]);
         let words = &slab.stripes[Prot::Data.index()].segment.words()[..1024];
         let load = |at: usize| words[at].load(crate::sync::Ordering::Relaxed);
         assert_eq!(load(0), 0x0003_0201);
         assert!((1..1024).all(|at| load(at) == 0));
+    }
+
+    #[test]
+    fn memory_with_actions_stays_until_they_have_run_and_is_known_by_its_lowest_address_only() {
+        let slab = slab();
+        let base = slab.allocate([0, 1 << 20, 1]).expect("room").base();
+        slab.has_actions(base);
+        assert!(!slab.give_back(base, false).expect("it is there"));
+        assert!(slab.allocate([0, 1, 0]).expect_err("not free yet").is_exhausted());
+        assert!(slab.give_back(base, true).expect("it is there"));
+        let again = slab.allocate([0, 1 << 20, 1]).expect("everything is free again");
+        assert_eq!(again.base(), base);
+        let ends = [again.range(Prot::Data).start, again.range(Prot::Data).end, ExecutorAddr::NULL];
+        for other in ends {
+            assert!(slab.give_back(other, true).expect_err("none").is_invalid_argument());
+        }
+        free(&slab, again);
+        assert!(slab.give_back(base, false).expect_err("gone").is_invalid_argument());
     }
 }

@@ -119,18 +119,3 @@ pub(crate) fn prefetch(address: u64) {
         std::arch::asm!("prfm pldl1keep, [{}]", in(reg) address, options(nostack, preserves_flags));
     }
 }
-
-/// As [`prefetch`], to be written: the line is taken away from the processor that has it.
-#[inline]
-pub(crate) fn prefetch_to_write(address: u64) {
-    #[cfg(target_arch = "x86_64")]
-    // SAFETY: a prefetch neither faults nor changes anything but what is cached.
-    unsafe {
-        std::arch::asm!("prefetchw [{}]", in(reg) address, options(nostack, preserves_flags));
-    }
-    #[cfg(target_arch = "aarch64")]
-    // SAFETY: a prefetch neither faults nor changes anything but what is cached.
-    unsafe {
-        std::arch::asm!("prfm pstl1keep, [{}]", in(reg) address, options(nostack, preserves_flags));
-    }
-}
