@@ -52,20 +52,8 @@ pub(crate) const OTHER_NAMES: &[(&str, &[&str])] = &[
     (NativeDeinitializeOne::NAME, &["orc_rt_SimpleNativeMemoryMap_deallocate_sps_wrapper"]),
     // Its second argument, whether to tell the debugger at once, is not read: it is told.
     (DebuggerRegister::NAME, &["llvm_orc_registerJITLoaderGDBAllocAction"]),
-    (
-        FramesRegister::NAME,
-        &[
-            "orc_rt_ci_aa_sps_DWARFEHFrameRegistrar_registerSection",
-            "llvm_orc_registerEHFrameAllocAction",
-        ],
-    ),
-    (
-        FramesDeregister::NAME,
-        &[
-            "orc_rt_ci_aa_sps_DWARFEHFrameRegistrar_deregisterSection",
-            "llvm_orc_deregisterEHFrameAllocAction",
-        ],
-    ),
+    (FramesRegister::NAME, &["orc_rt_ci_aa_sps_DWARFEHFrameRegistrar_registerSection"]),
+    (FramesDeregister::NAME, &["orc_rt_ci_aa_sps_DWARFEHFrameRegistrar_deregisterSection"]),
     (WriteU8s::NAME, &["__llvm_orc_bootstrap_mem_write_uint8s_wrapper"]),
     (WriteU16s::NAME, &["__llvm_orc_bootstrap_mem_write_uint16s_wrapper"]),
     (WriteU32s::NAME, &["__llvm_orc_bootstrap_mem_write_uint32s_wrapper"]),
