@@ -116,7 +116,7 @@ impl Removed {
         let (together, single) = (self.together_ns.median, self.single_ns.median);
         writeln!(
             f,
-            "remove   {} {what}: {} ns each by one message, {} by one each: {} times ({BAR}: {})",
+            "remove   {} {what}: {} ns each in one message, {} alone: {} times ({BAR}: {})",
             self.count,
             nanoseconds(together),
             nanoseconds(single),

@@ -361,7 +361,7 @@ pub(crate) mod tests {
             "cold (one call after 5 ms of rest): 10 rounds",
             "  -         -   -  27123 ",
             "at least 1.25  met\n",
-            "1000 regions: 133 ns each by one message, 2652 by one each: 20.0 times (at least 20: met)",
+            "1000 regions: 133 ns each in one message, 2652 alone: 20.0 times (at least 20: met)",
             "remove   100 slabs: ",
             "100 to 400 ms after a call: caller 0.01 %, executor 0.51 % of a CPU (at most 0.5: MISSED)",
         ] {
