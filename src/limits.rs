@@ -1,20 +1,21 @@
-//! Every maximum of the library, in one place, with the assertions that tie them together.
+//! Every maximum of the library, in one place, with the assertions that tie them together. Models, which try
+//! everything, have less of some.
 
 /// The size of a page, and the unit in which stripes are handed out.
 pub const PAGE_BYTES: u64 = 4096;
 
 /// Lines in each ring of a lane; a power of two.
-pub const RING_LINES: usize = 1024;
+pub const RING_LINES: usize = if cfg!(model) { 8 } else { 1024 };
 
 /// The largest part of a payload that travels as one ring record; longer payloads take several.
 pub const CHUNK_BYTES_MAX: usize = RING_LINES * 64 / 2;
 
 /// The area of a lane for payloads that do not fit a line. It takes memory as far as it was used; what does not fit it
 /// travels in parts.
-pub const AREA_BYTES: usize = 64 << 20;
+pub const AREA_BYTES: usize = if cfg!(model) { 256 } else { 64 << 20 };
 
 /// The longest argument or result of one call.
-pub const PAYLOAD_BYTES_MAX: u64 = 1 << 30;
+pub const PAYLOAD_BYTES_MAX: u64 = if cfg!(model) { 16 << 10 } else { 1 << 30 };
 
 /// Messages that wait in each direction between two ends in one process.
 pub const LOCAL_MESSAGES: usize = 64;
@@ -24,15 +25,15 @@ pub const LOCAL_MESSAGES: usize = 64;
 pub const LANES_MAX: usize = 1024;
 
 /// Lanes that are kept for threads to come.
-pub const IDLE_LANES_MAX: usize = 16;
+pub const IDLE_LANES_MAX: usize = if cfg!(model) { 1 } else { 16 };
 
 /// Calls of one pipeline that are under way at a time, at most; who submits more waits for results. The results of so many
 /// small calls and one large part always fit the ring, so only large results ever wait for room in the executor.
-pub const PIPELINE_CALLS_MAX: usize = 256;
+pub const PIPELINE_CALLS_MAX: usize = if cfg!(model) { 2 } else { 256 };
 
 /// How long a waiter polls before it sleeps in the kernel, unless [`Launch::spin`](crate::controller::Launch::spin) says
 /// otherwise. About as long as a wake takes.
-pub const SPIN_NS: u64 = 50_000;
+pub const SPIN_NS: u64 = if cfg!(model) { 0 } else { 50_000 };
 
 /// The largest alignment of a section or a common symbol. Thread-locals have at most that of a page.
 pub const ALIGNMENT_MAX: u64 = 64 << 10;

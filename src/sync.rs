@@ -1,13 +1,41 @@
-//! The only door to atomics, and to locks where they are model-checked: the standard library's, or loom's.
+//! The only door to atomics, locks and thread-locals that are model-checked: the standard library's, those of loom or
+//! shuttle, or words that lie.
 //!
-//! Invariant: no other file names an atomic type by its original path.
+//! Invariant: no other room names an atomic type by its original path.
 
-#[cfg(not(loom))]
-pub(crate) use std::sync::atomic::{AtomicBool, AtomicU64, Ordering, fence};
-#[cfg(not(loom))]
-pub(crate) use std::sync::{Condvar, Mutex};
+#[cfg(hostile)]
+pub(crate) mod hostile;
+
+#[cfg(not(any(loom, shuttle, hostile)))]
+pub(crate) use std::sync::atomic::AtomicU64;
+#[cfg(not(any(loom, shuttle)))]
+pub(crate) use std::sync::atomic::{AtomicBool, Ordering, fence};
+#[cfg(not(any(loom, shuttle)))]
+pub(crate) use std::sync::{Condvar, Mutex, MutexGuard};
+#[cfg(not(any(loom, shuttle)))]
+pub(crate) use std::thread_local;
+
+#[cfg(hostile)]
+pub(crate) use hostile::AtomicU64;
 
 #[cfg(loom)]
-pub(crate) use loom::sync::atomic::{AtomicBool, AtomicU64, Ordering, fence};
+pub(crate) use loom::{
+    sync::atomic::{AtomicBool, AtomicU64, Ordering, fence},
+    sync::{Condvar, Mutex, MutexGuard},
+};
+/// Loom's, which knows no constant initializers.
 #[cfg(loom)]
-pub(crate) use loom::sync::{Condvar, Mutex};
+macro_rules! loom_thread_local {
+    ($(#[$attribute:meta])* static $name:ident: $type:ty = const $initial:block;) => {
+        loom::thread_local! { $(#[$attribute])* static $name: $type = $initial; }
+    };
+}
+#[cfg(loom)]
+pub(crate) use loom_thread_local as thread_local;
+
+#[cfg(shuttle)]
+pub(crate) use shuttle::{
+    sync::atomic::{AtomicBool, AtomicU64, Ordering, fence},
+    sync::{Condvar, Mutex, MutexGuard},
+    thread_local,
+};

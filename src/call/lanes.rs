@@ -6,14 +6,14 @@
 
 use std::cell::RefCell;
 use std::rc::Rc;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::sync::{Arc, PoisonError, Weak};
 
 use super::endpoint::{Counts, Endpoint, Handler};
 use super::posts::Posts;
 use crate::error::{Error, Result};
 use crate::limits::{IDLE_LANES_MAX, LANES_MAX};
 use crate::sps::Status;
-use crate::sync::{AtomicU64, Ordering};
+use crate::sync::{AtomicU64, Mutex, MutexGuard, Ordering, thread_local};
 use crate::transport::{Closer, Lane};
 
 /// One end of a lane between two processes.
@@ -22,8 +22,6 @@ pub(crate) type LaneEnd = Endpoint<Lane>;
 /// The lanes of one side of a session.
 #[derive(Debug)]
 pub(crate) struct Lanes {
-    /// Which session of this process.
-    number: u64,
     open: Mutex<Open>,
     /// Ends that no thread owns, the one used last at the end.
     idle: Mutex<Vec<LaneEnd>>,
@@ -61,16 +59,13 @@ thread_local! {
 struct Holdings(Vec<Held>);
 
 struct Held {
-    number: u64,
     home: Weak<Lanes>,
     end: Rc<LaneEnd>,
 }
 
 impl Lanes {
     pub(crate) fn new() -> Arc<Self> {
-        static NUMBERS: AtomicU64 = AtomicU64::new(0);
         Arc::new(Self {
-            number: NUMBERS.fetch_add(1, Ordering::Relaxed),
             open: Mutex::default(),
             idle: Mutex::default(),
             posts: Posts::default(),
@@ -246,7 +241,8 @@ impl Lanes {
     /// This thread's lane.
     #[inline(always)]
     fn held(&self) -> Option<Rc<LaneEnd>> {
-        Self::find(|held| held.number == self.number)
+        // What the thread refers to keeps its address.
+        Self::find(|held| std::ptr::eq(held.home.as_ptr(), self))
     }
 
     #[inline(always)]
@@ -261,7 +257,7 @@ impl Lanes {
     /// Makes a lane this thread's; false when the thread is about to end and keeps nothing any more.
     fn hold(self: &Arc<Self>, end: &Rc<LaneEnd>) -> bool {
         let (home, end) = (Arc::downgrade(self), Rc::clone(end));
-        let held = Held { number: self.number, home, end };
+        let held = Held { home, end };
         let hold = |all: &RefCell<Holdings>| {
             let mut all = all.borrow_mut();
             // Lanes of sessions that are over.

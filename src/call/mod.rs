@@ -12,10 +12,17 @@
 pub(crate) mod contract;
 mod endpoint;
 mod lanes;
+#[cfg(test)]
+#[cfg(loom)]
+mod model;
 mod other_names;
 pub(crate) mod pipeline;
 mod posts;
 #[cfg(test)]
+#[cfg(shuttle)]
+mod sessions;
+#[cfg(test)]
+#[cfg(not(model))]
 mod tests;
 
 pub(crate) use endpoint::{Endpoint, Handler};

@@ -4,11 +4,11 @@
 //! waiting takes them along on its own lane; a call on another lane that comes meanwhile waits until they have
 //! run, before it is sent. Nobody waits while nothing is posted: that is one look at a flag.
 
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::PoisonError;
 
 use super::lanes::LaneEnd;
 use crate::error::Result;
-use crate::sync::{AtomicBool, Ordering};
+use crate::sync::{AtomicBool, Mutex, MutexGuard, Ordering};
 use crate::transport::Settled;
 
 /// The posted calls of a session.

@@ -33,7 +33,8 @@ mod producer;
 use crate::sync::Ordering;
 
 pub(crate) use consumer::{Consumer, LineHead, Popped};
-#[cfg(all(test, loom))]
+#[cfg(test)]
+#[cfg(loom)]
 pub(crate) use model::Heap;
 pub(crate) use producer::{Producer, PushError};
 

@@ -11,10 +11,12 @@ use crate::sync::{AtomicU64, Ordering};
 
 #[cfg(loom)]
 mod exhaustive;
-#[cfg(not(loom))]
+#[cfg(not(any(loom, shuttle)))]
 mod liar;
-#[cfg(not(loom))]
+#[cfg(not(any(loom, shuttle)))]
 mod queue;
+#[cfg(not(model))]
+mod soak;
 
 /// The words of a ring on the heap, shared by its two ends.
 #[derive(Clone)]

@@ -8,11 +8,17 @@
 #![allow(unsafe_code, reason = "turns mapped memory into references to atomic words")]
 
 mod area;
+#[cfg(model)]
+mod model;
 #[cfg(feature = "named-segment")]
 mod named;
+#[cfg(not(model))]
 mod segment;
 
 pub(crate) use area::{Area, Place};
+#[cfg(model)]
+pub(crate) use model::{Segment, Words};
 #[cfg(feature = "named-segment")]
 pub(crate) use named::{Found, Names};
+#[cfg(not(model))]
 pub(crate) use segment::{Segment, Words};

@@ -13,7 +13,8 @@
 //! Invariant: nothing here knows what is waited for or which memory the word is in, so all of it is model-checked.
 #![forbid(unsafe_code)]
 
-#[cfg(all(test, loom))]
+#[cfg(test)]
+#[cfg(loom)]
 mod tests;
 mod turn;
 

@@ -5,12 +5,24 @@
 #![allow(unsafe_code, reason = "this room is the door to the kernel")]
 
 pub(crate) mod cpu;
+#[cfg(not(model))]
 pub(crate) mod futex;
+#[cfg(model)]
+#[path = "futex_model.rs"]
+pub(crate) mod futex;
+#[cfg(not(model))]
 pub(crate) mod map;
+#[cfg(not(model))]
 pub(crate) mod memfd;
+#[cfg(not(model))]
 pub(crate) mod memory;
+#[cfg(not(model))]
 pub(crate) mod process;
+#[cfg(not(model))]
 pub(crate) mod socket;
+#[cfg(not(model))]
 pub(crate) mod stream;
+#[cfg(not(model))]
 pub(crate) mod thread;
+#[cfg(not(model))]
 pub(crate) mod trap;

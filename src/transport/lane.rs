@@ -80,6 +80,11 @@ impl Lane {
     ///
     /// When the segment is smaller than [`layout::SEGMENT_WORDS`].
     pub(crate) fn new(segment: &Arc<Segment>, side: Side) -> Self {
+        Self::starting_at(segment, side, 0, 0)
+    }
+
+    /// As [`Lane::new`], with this hop and this position of the rings behind it.
+    pub(super) fn starting_at(segment: &Arc<Segment>, side: Side, hop: u64, start: u64) -> Self {
         let cells = |start| Cells(segment.view(start..start + ring_words(RING_LINES)));
         let to_executor = cells(layout::RING_TO_EXECUTOR_WORD);
         let to_controller = cells(layout::RING_TO_CONTROLLER_WORD);
@@ -93,12 +98,12 @@ impl Lane {
             baton: segment.view(layout::BATON_WORD..layout::BATON_WORD + LINE_WORDS),
             settled: segment.view(layout::SETTLED_WORD..layout::SETTLED_WORD + 1),
             word: 0,
-            hop: 0,
+            hop,
             area: Area::new(segment, layout::FIXED_WORDS * 8..layout::SEGMENT_WORDS * 8),
             free: 0,
-            outbound: Producer::new(outbound, RING_LINES, 0),
-            told: 0,
-            inbound: Consumer::new(inbound, RING_LINES, 0),
+            outbound: Producer::new(outbound, RING_LINES, start),
+            told: start,
+            inbound: Consumer::new(inbound, RING_LINES, start),
             parts: Vec::new(),
             inbox: VecDeque::new(),
             inbox_bytes: 0,
@@ -234,7 +239,7 @@ impl Lane {
     fn receive_kept(&mut self, message: &mut Incoming) -> Result<()> {
         let kept = self.inbox.pop_front();
         *message = kept.ok_or_else(|| Error::violation("no message was kept"))?;
-        self.inbox_bytes -= message.payload().len();
+        self.inbox_bytes -= inbox_bytes(message);
         Ok(())
     }
 
@@ -264,7 +269,8 @@ impl Lane {
         let hop = next_hop(self.hop);
         match Word::decode(found) {
             Some(word) if word.hop == hop => {
-                (self.word, self.hop) = (found, hop);
+                // A lane that is closed stays so: whoever waits next learns of it, whatever it waits for.
+                (self.word, self.hop) = (found & !CLOSED, hop);
                 if word.fresh {
                     // Most likely the new code is what is called now: it comes while the processor is busy.
                     cpu::prefetch(self.baton[1].load(Ordering::Relaxed));
@@ -297,8 +303,8 @@ impl Lane {
     fn read_ring(&mut self, word: Word, message: &mut Incoming) -> Result<bool> {
         self.read_baton(word, message);
         // The first word is the ring position, the others are payload.
+        let position = message.inline.first_chunk().map_or(0, |first| u64::from_le_bytes(*first));
         message.inline.rotate_left(8);
-        let position = self.baton[2].load(Ordering::Relaxed);
         self.drain(position)?;
         if word.kind == Kind::Part {
             self.hand_over(Kind::Continue, 0, &[], self.outbound.position() != self.told, false);
@@ -347,7 +353,7 @@ impl Lane {
     }
 
     fn keep(&mut self, message: Incoming) -> Result<()> {
-        self.inbox_bytes += message.payload().len();
+        self.inbox_bytes += inbox_bytes(&message);
         if self.inbox_bytes as u64 > PAYLOAD_BYTES_MAX {
             return Err(too_long(self.inbox_bytes));
         }
@@ -465,6 +471,11 @@ fn bad_word(found: u64, hop: u64) -> Error {
     } else {
         Error::violation(format!("baton hop {:#x}, not {hop:#x}", hop_of(found)))
     }
+}
+
+/// What a message takes while it is kept: an empty one is not for nothing.
+fn inbox_bytes(message: &Incoming) -> usize {
+    size_of::<Incoming>() + message.payload().len()
 }
 
 fn too_long(bytes: usize) -> Error {

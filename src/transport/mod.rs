@@ -10,16 +10,26 @@
 #![forbid(unsafe_code)]
 
 mod closer;
+#[cfg(not(model))]
 mod connection;
 pub(crate) mod lane;
+#[cfg(not(model))]
 mod local;
 mod message;
+#[cfg(test)]
+#[cfg(loom)]
+pub(crate) mod model;
 #[cfg(feature = "named-segment")]
 mod named;
 pub(crate) mod pipe;
 mod places;
+#[cfg(test)]
+#[cfg(not(model))]
+mod soak;
+#[cfg(not(model))]
 mod stream;
 #[cfg(test)]
+#[cfg(not(model))]
 mod tests;
 mod wait;
 
@@ -28,10 +38,13 @@ use std::time::Instant;
 use crate::error::Result;
 use crate::wire::Kind;
 pub(crate) use closer::{Closer, Settled};
+#[cfg(not(model))]
 pub use connection::Connection;
 pub(crate) use lane::{Lane, Side};
+#[cfg(not(model))]
 use local::Local;
 pub(crate) use message::{Incoming, Payload};
+#[cfg(not(model))]
 use stream::Stream;
 
 /// One end of what carries messages both ways, in one order. One thread at a time owns it.

@@ -14,7 +14,7 @@ use crate::sys::futex;
 use crate::wire::baton::WAITER;
 
 /// Polls within which a quick answer comes; only then it is asked where the other side is.
-const POLLS_QUICK: u32 = 16;
+const POLLS_QUICK: u32 = if cfg!(model) { 1 } else { 16 };
 /// Polls between two looks at the clock.
 const POLLS_PER_LOOK: u32 = 64;
 /// How often the CPU is given away to a side that shares it, before this one sleeps.

@@ -51,7 +51,7 @@ pub(crate) const RING_TO_CONTROLLER_WORD: usize = RING_TO_EXECUTOR_WORD + ring_w
 pub(crate) const FIXED_WORDS: usize =
     (RING_TO_CONTROLLER_WORD + ring_words(RING_LINES)).next_multiple_of(PAGE_WORDS);
 /// The area begins at a page.
-const PAGE_WORDS: usize = 512;
+const PAGE_WORDS: usize = if cfg!(model) { LINE_WORDS } else { 512 };
 /// Words of the whole segment.
 pub(crate) const SEGMENT_WORDS: usize = FIXED_WORDS + AREA_BYTES / 8;
 
@@ -63,4 +63,4 @@ const _: () = assert!(
     CRASH_WORD + crate::limits::CRASH_FRAMES_MAX + 6 <= SETTLED_WORD,
     "the crash record ends before the next line"
 );
-const _: () = assert!(PAGE_WORDS as u64 * 8 == crate::limits::PAGE_BYTES);
+const _: () = assert!(cfg!(model) || PAGE_WORDS as u64 * 8 == crate::limits::PAGE_BYTES);

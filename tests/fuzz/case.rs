@@ -10,6 +10,9 @@ use farcall::link::fuzz::{Attempt, Program, Random, damaged, is_fault};
 use nix::time::{ClockId, clock_gettime};
 
 use crate::allocator::peak_of;
+use crate::corpus;
+
+pub(crate) const NAME: &str = "link fuzz";
 
 /// A link takes at most so many times the memory of the files it is made of, and so many bytes more, and the
 /// image itself.
@@ -31,6 +34,11 @@ pub(crate) struct Totals {
     busiest: Duration,
     /// In percent of what is allowed.
     memory: usize,
+}
+
+/// What the cases damage.
+pub(crate) fn prepare() -> Vec<Vec<u8>> {
+    corpus::build()
 }
 
 /// Runs a case.

@@ -1,14 +1,21 @@
-//! Tries the linker on damaged files and on random programs, by the million.
+//! Tries the linker on damaged files and on random programs, by the million, or the controller's side of a lane on an
+//! executor that writes what it likes.
 //!
 //!     cargo run --release -p farcall-fuzz -- [CASES] [FIRST]
+//!     RUSTFLAGS="--cfg model --cfg hostile" CARGO_TARGET_DIR=target/hostile cargo run --release -p farcall-fuzz -- ...
 //!
 //! A case is a number, from which all of it follows, so that one that failed can be tried again alone. It fails
-//! when the linker panics, makes a wrong image, takes too long, or takes too much memory.
+//! when the code panics, makes something wrong, takes too long, or takes too much memory.
 //!
 //! Invariant: the cases do not depend on the number of threads.
 
 mod allocator;
+#[cfg(not(hostile))]
 mod case;
+#[cfg(hostile)]
+#[path = "lane.rs"]
+mod case;
+#[cfg(not(hostile))]
 mod corpus;
 mod watch;
 
@@ -17,7 +24,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread;
 
 use allocator::Counting;
-use case::Totals;
+use case::{NAME, Totals};
 use watch::Watch;
 
 #[global_allocator]
@@ -35,11 +42,11 @@ fn main() -> ExitCode {
     let (cases, first) = (number(CASES), number(0));
     match run(first, cases) {
         Ok(totals) => {
-            println!("link fuzz: {cases} cases: {totals}");
+            println!("{NAME}: {cases} cases: {totals}");
             ExitCode::SUCCESS
         }
         Err(what) => {
-            eprintln!("link fuzz: {what}");
+            eprintln!("{NAME}: {what}");
             ExitCode::FAILURE
         }
     }
@@ -47,7 +54,7 @@ fn main() -> ExitCode {
 
 /// Runs some cases, and stops at the first that fails.
 fn run(first: u64, cases: u64) -> Result<Totals, String> {
-    let corpus = corpus::build();
+    let corpus = case::prepare();
     let threads = thread::available_parallelism().map_or(1, usize::from);
     let (next, end) = (AtomicU64::new(first), first.saturating_add(cases));
     let watch = Watch::new(threads);
@@ -87,9 +94,9 @@ mod tests {
     const CASES: u64 = 20_000;
 
     #[test]
-    fn damaged_files_and_random_programs_do_no_harm() {
+    fn cases_do_no_harm() {
         let totals = run(0, CASES).unwrap();
-        println!("link fuzz: {CASES} cases: {totals}");
+        println!("{NAME}: {CASES} cases: {totals}");
         assert!(totals.has_both(CASES / 10), "{totals}");
     }
 }

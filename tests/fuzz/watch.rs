@@ -7,6 +7,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use crate::case::NAME;
+
 /// How long one case may take, whatever else the machine does.
 const PATIENCE: Duration = Duration::from_secs(60);
 const STEP: Duration = Duration::from_millis(50);
@@ -42,7 +44,7 @@ impl Watch {
                 if case != *last {
                     (*last, *since) = (case, Instant::now());
                 } else if case != DONE && since.elapsed() > PATIENCE {
-                    eprintln!("link fuzz: case {case}: it did not end within {PATIENCE:?}");
+                    eprintln!("{NAME}: case {case}: it did not end within {PATIENCE:?}");
                     process::exit(1);
                 }
             }

@@ -15,13 +15,13 @@ use crate::corpus::{self, PLAIN};
 use crate::process::until;
 
 /// An executor with the functions of `calls_back.c`.
-struct Session {
-    controller: Controller,
+pub(crate) struct Session {
+    pub(crate) controller: Controller,
     dylib: Dylib,
 }
 
 impl Session {
-    fn start() -> Self {
+    pub(crate) fn start() -> Self {
         let controller = Launch::new().program(env!("CARGO_BIN_EXE_farcall")).start();
         let controller = controller.expect("an executor");
         let dylib = controller.create_dylib("calls_back");
@@ -31,11 +31,11 @@ impl Session {
         Self { controller, dylib }
     }
 
-    fn function(&self, name: &str) -> ExecutorAddr {
+    pub(crate) fn function(&self, name: &str) -> ExecutorAddr {
         self.dylib.lookup(name).expect("defined")
     }
 
-    fn call(&self, name: &str, numbers: &[u64]) -> farcall::Result<u64> {
+    pub(crate) fn call(&self, name: &str, numbers: &[u64]) -> farcall::Result<u64> {
         self.controller.call(self.function(name), &bytes(numbers)).map(|result| number(&result))
     }
 
@@ -45,11 +45,11 @@ impl Session {
     }
 }
 
-fn bytes(numbers: &[u64]) -> Vec<u8> {
+pub(crate) fn bytes(numbers: &[u64]) -> Vec<u8> {
     numbers.iter().flat_map(|number| number.to_le_bytes()).collect()
 }
 
-fn number(bytes: &[u8]) -> u64 {
+pub(crate) fn number(bytes: &[u8]) -> u64 {
     u64::from_le_bytes(bytes[..8].try_into().expect("8 bytes"))
 }
 

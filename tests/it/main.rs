@@ -24,6 +24,7 @@ mod refuse;
 mod registration;
 mod reload;
 mod run;
+mod soak;
 mod table;
 mod thread_locals;
 mod tidy;

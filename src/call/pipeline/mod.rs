@@ -24,6 +24,7 @@ mod completion;
 mod receiver;
 mod server;
 #[cfg(test)]
+#[cfg(not(model))]
 mod tests;
 
 use std::sync::Arc;

@@ -1,0 +1,82 @@
+//! Posted calls and two lanes, in every order that loom can give them.
+//!
+//! Invariant: the model is also run with an executor that says too early that a call has run, and fails then.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering as CountOrdering;
+
+use loom::thread;
+
+use super::endpoint::Endpoint;
+use super::lanes::LaneEnd;
+use super::posts::Posts;
+use crate::sync::{AtomicBool, AtomicU64, Ordering};
+use crate::transport::model::{Planted, explore, segment};
+use crate::transport::{Incoming, Lane, Side, Transport};
+use crate::wire::Kind;
+
+/// A thread posts a call and takes it along on its lane; another, which learns of it, calls on its own lane. The posted
+/// call has run before that one is sent, or goes ahead of it.
+fn overtake(planted: Planted) {
+    explore(&format!("posts, {planted:?}"), 2, move |met| {
+        let (posts, pushed, ran) = (
+            Arc::new(Posts::default()),
+            Arc::new(AtomicBool::new(false)),
+            Arc::new(AtomicU64::new(0)),
+        );
+        let (first, second) = (segment(), segment());
+        let mut executor = Lane::new(&first, Side::Executor);
+        executor.send(Kind::Setup, 0, &[]).expect("sent");
+        let other = thread::spawn({
+            let (posts, pushed, ran) = (Arc::clone(&posts), Arc::clone(&pushed), Arc::clone(&ran));
+            let end: LaneEnd = Endpoint::new(Lane::new(&second, Side::Controller));
+            let mut executor = Lane::new(&second, Side::Executor);
+            move || {
+                if !pushed.load(Ordering::Acquire) {
+                    return false;
+                }
+                posts.go_ahead(&end).expect("open");
+                let took = end.counts().calls() == 1;
+                assert!(took || ran.load(Ordering::Relaxed) == 1, "overtaken");
+                if took {
+                    executor.settle(end.counts().calls());
+                }
+                !took
+            }
+        });
+        let executor = thread::spawn({
+            let ran = Arc::clone(&ran);
+            move || {
+                let mut message = Incoming::new();
+                executor.receive(None, &mut message).expect("open");
+                if let Some(sequence) = message.posted {
+                    if planted == Planted::TooEarly {
+                        executor.settle(sequence);
+                    }
+                    ran.store(1, Ordering::Relaxed);
+                    executor.settle(sequence);
+                }
+            }
+        });
+        let end: LaneEnd = Endpoint::new(Lane::new(&first, Side::Controller));
+        end.receive_setup().expect("setup");
+        posts.push(9, Vec::new());
+        pushed.store(true, Ordering::Release);
+        posts.go_ahead(&end).expect("open");
+        end.with_transport(|lane| lane.send(Kind::Call, 1, &[])).expect("sent");
+        let waited = other.join().unwrap();
+        met.fetch_add(u64::from(waited), CountOrdering::Relaxed);
+        executor.join().unwrap();
+    });
+}
+
+#[test]
+fn no_call_overtakes_what_was_posted() {
+    overtake(Planted::Nothing);
+}
+
+#[test]
+#[should_panic(expected = "overtaken")]
+fn a_posted_call_that_settles_too_early_is_found() {
+    overtake(Planted::TooEarly);
+}

@@ -1,0 +1,266 @@
+//! Sessions of several threads, in a hundred thousand orders that shuttle makes up.
+//!
+//! Threads call on lanes of their own, nested both ways, with deadlines and with calls posted ahead; the executor dies at
+//! any moment, and two threads say so. All on the controller's side is the code that runs; the executor is a few lines
+//! here. Whoever waits for ever is what shuttle calls a deadlock.
+//!
+//! Invariant: each model is also run with a fault, which is found.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64 as Count, Ordering as CountOrdering};
+use std::time::Instant;
+
+use shuttle::rand::{Rng, thread_rng};
+use shuttle::scheduler::RandomScheduler;
+use shuttle::thread::{self, JoinHandle};
+
+use super::lanes::{LaneEnd, Lanes};
+use super::{Endpoint, Handler};
+use crate::error::Result;
+use crate::shm::Segment;
+use crate::sync::{AtomicBool, Mutex, Ordering};
+use crate::transport::{Incoming, Lane, Payload, Side, Transport};
+use crate::wire::{Kind, layout};
+
+const THREADS: u8 = 3;
+const SCHEDULES: usize = 50_000;
+/// The functions of the executor: one that answers, and one that calls the controller first.
+const LEAF: u64 = 1;
+const BACK: u64 = 2;
+/// What is posted has the number of its thread behind this.
+const POSTED: u64 = 16;
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Planted {
+    Nothing,
+    /// A lane is opened that the session knows nothing of.
+    UnknownLane,
+    /// The executor says that a posted call has run before it has.
+    TooEarly,
+}
+
+/// One session, and the executor.
+struct World {
+    lanes: Arc<Lanes>,
+    planted: Planted,
+    is_dead: AtomicBool,
+    /// Which posted calls have run.
+    ran: [AtomicBool; THREADS as usize],
+    /// Threads that end when the session does.
+    others: Mutex<Vec<JoinHandle<()>>>,
+}
+
+/// What was met in all schedules together.
+#[derive(Default)]
+struct Tally {
+    schedules: Count,
+    results: Count,
+    late: Count,
+    ends: Count,
+}
+
+fn count(count: &Count) {
+    count.fetch_add(1, CountOrdering::Relaxed);
+}
+
+impl World {
+    fn open(self: &Arc<Self>) -> Result<LaneEnd> {
+        let bytes = layout::SEGMENT_WORDS as u64 * 8;
+        let segment = Arc::new(Segment::create(c"model", bytes, false)?);
+        let lane = Lane::new(&segment, Side::Controller);
+        let end = match self.planted {
+            Planted::UnknownLane => Endpoint::new(lane),
+            _ => self.lanes.add(lane)?,
+        };
+        let world = Arc::clone(self);
+        self.start(move || {
+            let _ = world.execute(&mut Lane::new(&segment, Side::Executor));
+        });
+        end.receive_setup()?;
+        Ok(end)
+    }
+
+    fn start(&self, work: impl FnOnce() + Send + 'static) {
+        self.others.lock().expect("no panic").push(thread::spawn(work));
+    }
+
+    /// The executor's side of a lane. `None` is its end.
+    fn execute(&self, lane: &mut Lane) -> Option<()> {
+        self.send(lane, Kind::Setup, 0, &[])?;
+        self.serve(lane).map(drop)
+    }
+
+    fn send(&self, lane: &mut Lane, kind: Kind, target: u64, payload: &[u8]) -> Option<()> {
+        if self.is_dead.load(Ordering::Relaxed) {
+            return None;
+        }
+        lane.send(kind, target, payload).ok()
+    }
+
+    /// Serves calls until a result comes.
+    fn serve(&self, lane: &mut Lane) -> Option<Vec<u8>> {
+        let mut message = Incoming::new();
+        loop {
+            lane.receive(None, &mut message).ok()?;
+            // Who is dead runs nothing, whatever becomes of the line.
+            if self.is_dead.load(Ordering::Relaxed) {
+                return None;
+            }
+            match (message.kind, message.posted) {
+                (Kind::Call, Some(sequence)) => {
+                    if self.planted == Planted::TooEarly {
+                        lane.settle(sequence);
+                        (0..50).for_each(|_| thread::yield_now());
+                    }
+                    let number = usize::try_from(message.target - POSTED).expect("a thread");
+                    self.ran[number].store(true, Ordering::Relaxed);
+                    lane.settle(sequence);
+                }
+                (Kind::Call, None) => {
+                    let args = message.payload().bytes().into_owned();
+                    let ran = &self.ran[usize::from(args[0])];
+                    assert!(ran.load(Ordering::Relaxed), "{args:?} overtook what was posted");
+                    let mut result = args.clone();
+                    if message.target == BACK {
+                        self.send(lane, Kind::Call, 0, &args)?;
+                        result = self.serve(lane)?;
+                    }
+                    result.push(7);
+                    self.send(lane, Kind::Result, 0, &result)?;
+                }
+                (Kind::Result, None) => return Some(message.payload().bytes().into_owned()),
+                _ => return None,
+            }
+        }
+    }
+}
+
+/// The controller's handlers: one, which calls the executor in turn.
+#[derive(Clone)]
+struct Handlers(Arc<World>);
+
+impl Handler<Lane> for Handlers {
+    type Reply = Vec<u8>;
+
+    fn handle(
+        &self,
+        _target: u64,
+        args: Payload<'_>,
+        mut result: Vec<u8>,
+    ) -> std::result::Result<Vec<u8>, String> {
+        let call = |end: &LaneEnd| end.call(self, None, LEAF, &args.bytes(), &mut result);
+        let outcome = self.0.lanes.with(|| self.0.open(), call);
+        outcome.map(|()| result).map_err(|error| error.to_string())
+    }
+
+    fn ahead(&self, end: &LaneEnd) -> Result<()> {
+        self.0.lanes.go_ahead(end)
+    }
+}
+
+/// What one thread of the controller does.
+fn call(world: &Arc<World>, number: u8, tally: &Tally) {
+    let handlers = Handlers(Arc::clone(world));
+    let note = |outcome: Result<()>, result: &[u8], expected: &[u8]| match outcome {
+        Ok(()) => {
+            assert_eq!(result, expected);
+            count(&tally.results);
+        }
+        Err(error) if error.is_timeout() => count(&tally.late),
+        Err(error) => {
+            let is_over = error.is_disconnected() && !error.is_violation() || error.is_remote();
+            assert!(is_over && world.is_dead.load(Ordering::Relaxed), "{error}");
+            count(&tally.ends);
+        }
+    };
+    world.lanes.posts.push(POSTED + u64::from(number), Vec::new());
+    let mut result = Vec::new();
+    let outcome = world
+        .lanes
+        .with(|| world.open(), |end| end.call(&handlers, None, BACK, &[number], &mut result));
+    note(outcome, &result, &[number, 7, 7]);
+    let mut result = Vec::new();
+    let outcome = world.lanes.with_idle(
+        || world.open(),
+        |end| end.call(&handlers, Some(Instant::now()), LEAF, &[number], &mut result),
+        |end| {
+            let handlers = handlers.clone();
+            world.start(move || handlers.0.lanes.finish(end, &handlers));
+        },
+    );
+    note(outcome, &result, &[number, 7]);
+}
+
+/// A session; in one that `dies` the executor ends at any moment, and two threads close the lanes.
+fn session(planted: Planted, dies: bool, tally: &Arc<Tally>) {
+    count(&tally.schedules);
+    let world = Arc::new(World {
+        lanes: Lanes::new(),
+        planted,
+        is_dead: AtomicBool::new(false),
+        ran: Default::default(),
+        others: Mutex::new(Vec::new()),
+    });
+    let mut threads: Vec<_> = (0..THREADS)
+        .map(|number| {
+            let (world, tally) = (Arc::clone(&world), Arc::clone(tally));
+            thread::spawn(move || call(&world, number, &tally))
+        })
+        .collect();
+    for _ in 0..if dies { 2 } else { 0 } {
+        let world = Arc::clone(&world);
+        threads.push(thread::spawn(move || {
+            (0..thread_rng().gen_range(0..500)).for_each(|_| thread::yield_now());
+            world.is_dead.store(true, Ordering::Relaxed);
+            world.lanes.close();
+        }));
+    }
+    for thread in threads {
+        thread.join().expect("no panic");
+    }
+    world.is_dead.store(true, Ordering::Relaxed);
+    world.lanes.close();
+    loop {
+        let Some(other) = world.others.lock().expect("no panic").pop() else { break };
+        other.join().expect("no panic");
+    }
+}
+
+fn explore(name: &str, planted: Planted, dies: bool) {
+    let tally = Arc::new(Tally::default());
+    let inner = Arc::clone(&tally);
+    let mut config = shuttle::Config::new();
+    config.stack_size = 256 << 10;
+    config.failure_persistence = shuttle::FailurePersistence::None;
+    let scheduler = RandomScheduler::new_from_seed(7, SCHEDULES);
+    shuttle::Runner::new(scheduler, config).run(move || session(planted, dies, &inner));
+    let [schedules, results, late, ends] =
+        [&tally.schedules, &tally.results, &tally.late, &tally.ends]
+            .map(|count| count.load(CountOrdering::Relaxed));
+    println!(
+        "shuttle sessions {name}: {schedules} executions ({results} results, {late} given up, {ends} ends)"
+    );
+    assert!(results > 1000 && late > 1000 && (ends > 1000) == dies, "{name}: not all was met");
+}
+
+#[test]
+fn sessions_of_several_threads() {
+    explore("that live", Planted::Nothing, false);
+}
+
+#[test]
+fn sessions_that_end_at_any_moment() {
+    explore("that end", Planted::Nothing, true);
+}
+
+#[test]
+#[should_panic(expected = "deadlock")]
+fn a_lane_that_nobody_closes_is_found() {
+    explore("with a lane unknown", Planted::UnknownLane, true);
+}
+
+#[test]
+#[should_panic(expected = "overtook")]
+fn a_posted_call_that_settles_too_early_is_found() {
+    explore("that settle too early", Planted::TooEarly, false);
+}

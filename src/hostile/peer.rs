@@ -1,0 +1,428 @@
+//! The executor at the other end: it follows the protocol as far as its manners go.
+//!
+//! Invariant: it acts only when the controller looks at a word or sleeps on one, so that a case is the same every time; it
+//! dies after a while, as the kernel would tell, so that every wait ends.
+
+use std::cell::RefCell;
+use std::sync::Arc;
+
+use super::Totals;
+use super::cells::Cells;
+use super::random::Random;
+use crate::limits::{CHUNK_BYTES_MAX, PAYLOAD_BYTES_MAX, RING_LINES};
+use crate::ring::{Consumer, Head, LINE_WORDS, Popped, Producer, ring_words};
+use crate::shm::{Segment, Words};
+use crate::sync::hostile::{Liar, aside};
+use crate::sync::{AtomicU64, Ordering};
+use crate::wire::Kind;
+use crate::wire::baton::{
+    CLOSED, INLINE_BYTES_MAX, INLINE_BYTES_MAX_WITH_RING, Word, hop_of, next_hop,
+};
+use crate::wire::layout::{
+    BATON_WORD, RING_TO_CONTROLLER_WORD, RING_TO_EXECUTOR_WORD, SEGMENT_WORDS, SETTLED_WORD,
+};
+
+/// Messages in one case.
+const ACTS_MAX: u32 = 300;
+/// Looks in one case; more than ever are needed.
+const LOOKS_MAX: u64 = 200_000;
+/// Looks at the baton that the peer lets pass when it takes its time.
+const DELAY: u32 = 100;
+
+/// How an executor behaves.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Manners {
+    /// Damages what it writes, one time in so many; 0 for never.
+    damages: usize,
+    /// Answers a look with something else, one time in so many; 0 for never.
+    lies: usize,
+}
+
+impl Manners {
+    pub(super) fn new(number: u64, random: &mut Random) -> Self {
+        let one_in = |random: &mut Random| [2, 4, 16, 64][random.below(4)];
+        Self {
+            damages: if number & 1 != 0 { one_in(random) } else { 0 },
+            lies: if number & 2 != 0 { 4 * one_in(random) } else { 0 },
+        }
+    }
+
+    pub(super) fn may_break(self) -> bool {
+        self.damages + self.lies > 0
+    }
+}
+
+#[derive(Debug)]
+pub(super) struct Peer(RefCell<State>);
+
+#[derive(Debug)]
+struct State {
+    random: Random,
+    manners: Manners,
+    segment: Arc<Segment>,
+    baton: Words,
+    settled: Words,
+    from: Consumer<Cells>,
+    to: Producer<Cells>,
+    /// The hop that it wrote last; none at first.
+    hop: Option<u64>,
+    /// Calls that it has to answer.
+    owed: u32,
+    /// The last call that was posted to it.
+    posted: u64,
+    /// What is left of a message for which there was no room.
+    rest: Option<(Kind, u64, Vec<u8>)>,
+    /// Sends empty calls ahead for ever.
+    floods: bool,
+    is_dead: bool,
+    /// The last result and the last call, as they were sent.
+    result: Vec<u8>,
+    call: Vec<u8>,
+    /// Looks at the baton to let pass.
+    delay: u32,
+    acts: u32,
+    looks: u64,
+    lies: u64,
+    /// When each word was last looked at and was not zero.
+    seen: Vec<u64>,
+    now: u64,
+}
+
+impl Peer {
+    pub(super) fn new(segment: &Arc<Segment>, random: Random, manners: Manners) -> Self {
+        let cells = |start| Cells(segment.view(start..start + ring_words(RING_LINES)));
+        Self(RefCell::new(State {
+            random,
+            manners,
+            segment: Arc::clone(segment),
+            baton: segment.view(BATON_WORD..BATON_WORD + LINE_WORDS),
+            settled: segment.view(SETTLED_WORD..SETTLED_WORD + 1),
+            from: Consumer::new(cells(RING_TO_EXECUTOR_WORD), RING_LINES, 0),
+            to: Producer::new(cells(RING_TO_CONTROLLER_WORD), RING_LINES, 0),
+            hop: None,
+            owed: 0,
+            posted: 0,
+            rest: None,
+            floods: false,
+            is_dead: false,
+            result: Vec::new(),
+            call: Vec::new(),
+            delay: 0,
+            acts: 0,
+            looks: 0,
+            lies: 0,
+            seen: vec![0; SEGMENT_WORDS],
+            now: 1,
+        }))
+    }
+
+    /// A result that came out; an honest peer has sent it.
+    pub(super) fn check(&self, result: &[u8]) {
+        let state = self.0.borrow();
+        assert!(state.manners.may_break() || *state.result == *result, "another result");
+    }
+
+    /// The arguments of a call that was served.
+    pub(super) fn check_call(&self, args: &[u8]) {
+        let state = self.0.borrow();
+        assert!(state.manners.may_break() || *state.call == *args, "another call");
+    }
+
+    pub(super) fn count(&self, totals: &mut Totals) {
+        let state = self.0.borrow();
+        totals.looks += state.looks;
+        totals.lies += state.lies;
+    }
+}
+
+impl Liar for Peer {
+    fn look(&self, number: usize, word: &AtomicU64) -> u64 {
+        aside(|| self.0.borrow_mut().look(number, word))
+    }
+
+    fn written(&self, number: usize) {
+        let mut state = self.0.borrow_mut();
+        // What was received has been judged, and used.
+        if number == BATON_WORD || number == RING_TO_CONTROLLER_WORD {
+            state.now += 1;
+        }
+    }
+
+    fn asleep(&self, number: usize) {
+        aside(|| self.0.borrow_mut().asleep(number));
+    }
+}
+
+impl State {
+    fn look(&mut self, number: usize, word: &AtomicU64) -> u64 {
+        self.looks += 1;
+        assert!(
+            self.looks <= LOOKS_MAX,
+            "{} looks, and no end: word {number} is {:#x}, hop {:?}, dead {}, {} acts",
+            self.looks,
+            word.load(Ordering::Relaxed),
+            self.hop,
+            self.is_dead,
+            self.acts
+        );
+        if number == BATON_WORD && self.has_turn() {
+            if self.delay > 0 {
+                self.delay -= 1;
+            } else {
+                self.delay = if self.random.one_in(16) { DELAY } else { 0 };
+                self.act();
+            }
+        }
+        if number == SETTLED_WORD && self.random.one_in(4) {
+            self.settle();
+        }
+        let mut value = word.load(Ordering::Relaxed);
+        let lies = self.manners.lies;
+        if lies > 0 && !self.is_dead && self.random.one_in(lies) {
+            self.lies += 1;
+            value = self.nonsense(value);
+        }
+        self.judge(number, value);
+        value
+    }
+
+    /// A word of a message is looked at once, or until it is there.
+    fn judge(&mut self, number: usize, value: u64) {
+        let ring = RING_TO_CONTROLLER_WORD + 2 * LINE_WORDS
+            ..RING_TO_CONTROLLER_WORD + ring_words(RING_LINES);
+        let line = BATON_WORD + 1..BATON_WORD + LINE_WORDS;
+        if !ring.contains(&number) && !line.contains(&number) {
+            return;
+        }
+        // Behind new code the target is fetched ahead, whatever it is, and not looked at.
+        if number != BATON_WORD + 1 {
+            assert!(
+                self.seen[number] != self.now,
+                "word {number} of a message was looked at twice"
+            );
+        }
+        if value != 0 {
+            self.seen[number] = self.now;
+        }
+    }
+
+    fn asleep(&mut self, number: usize) {
+        if number == BATON_WORD && self.has_turn() {
+            self.act();
+        } else if number == SETTLED_WORD && !self.is_dead && !self.random.one_in(16) {
+            self.drain();
+            self.settle();
+        } else {
+            self.die();
+        }
+    }
+
+    fn has_turn(&self) -> bool {
+        !self.is_dead && self.hop != Some(hop_of(self.baton[0].load(Ordering::Relaxed)))
+    }
+
+    /// What a supervisor does that has seen the executor end.
+    fn die(&mut self) {
+        self.is_dead = true;
+        for words in [&self.baton, &self.settled] {
+            words[0].fetch_or(CLOSED, Ordering::AcqRel);
+        }
+    }
+
+    /// Takes what the controller has posted.
+    fn drain(&mut self) {
+        while let Popped::Record(head) = self.from.pop(&mut Vec::new()) {
+            if head.kind == Kind::Call as u8 {
+                self.posted = head.sequence;
+            }
+        }
+    }
+
+    fn settle(&mut self) {
+        if self.is_dead {
+            return;
+        }
+        let mut word = self.posted << 2;
+        if self.is_rude() {
+            word = self.nonsense(word);
+        }
+        self.settled[0].store(word, Ordering::Release);
+    }
+
+    fn is_rude(&mut self) -> bool {
+        self.manners.damages > 0 && self.random.one_in(self.manners.damages)
+    }
+
+    /// Reads what the controller has handed over, and answers.
+    fn act(&mut self) {
+        self.acts += 1;
+        if self.acts > ACTS_MAX || self.manners.may_break() && self.random.one_in(100) {
+            return self.die();
+        }
+        let word = self.baton[0].load(Ordering::Acquire);
+        self.drain();
+        self.settle();
+        let kind = Word::decode(word).map(|word| word.kind);
+        if self.hop.is_none() {
+            let setup = self.random.length();
+            let setup = self.random.bytes(setup);
+            return self.send(Kind::Setup, 0, setup);
+        }
+        match kind {
+            Some(Kind::Part | Kind::Continue) if self.floods => self.flood(),
+            Some(Kind::Part) if self.is_rude() && self.random.one_in(2) => self.flood(),
+            Some(Kind::Part) if !self.is_rude() => self.hand_over(Kind::Continue, 0, &[], false),
+            Some(Kind::Continue) if self.rest.is_some() => self.go_on(),
+            Some(Kind::Hangup) => self.die(),
+            _ => {
+                self.owed += u32::from(kind == Some(Kind::Call));
+                self.answer();
+            }
+        }
+    }
+
+    fn answer(&mut self) {
+        let length = self.random.length();
+        let mut payload = self.random.bytes(length);
+        if self.is_rude() && self.random.one_in(8) {
+            // More than may come.
+            payload.resize(usize::try_from(PAYLOAD_BYTES_MAX).unwrap_or(0) + 500, 1);
+        }
+        let choice = self.random.below(16);
+        match choice {
+            0 | 1 => {
+                self.owed = self.owed.saturating_sub(1);
+                self.send(Kind::Failure, 0, payload);
+            }
+            2..=5 => {
+                self.call.clone_from(&payload);
+                let target = self.random.next() % 16;
+                self.send(Kind::Call, target, payload);
+            }
+            6 if self.is_rude() => self.flood(),
+            7 if self.is_rude() => {
+                let kind = Kind::from_bits(1 + self.random.next().to_le_bytes()[0] % 7);
+                self.send(kind.unwrap_or(Kind::Part), 1, payload);
+            }
+            8 => {
+                // One ahead, which never fails.
+                let head = Head { kind: Kind::Call as u8, sequence: 1, target: 2 };
+                self.call.clone_from(&payload);
+                payload.truncate(CHUNK_BYTES_MAX);
+                self.call.truncate(CHUNK_BYTES_MAX);
+                if self.to.push(head, &payload).is_err() {
+                    return self.hand_over(Kind::Part, 0, &[], true);
+                }
+                self.finish(Vec::new());
+            }
+            _ => self.finish(payload),
+        }
+    }
+
+    /// Answers a call with a result.
+    fn finish(&mut self, payload: Vec<u8>) {
+        self.owed = self.owed.saturating_sub(1);
+        self.result.clone_from(&payload);
+        self.send(Kind::Result, 0, payload);
+    }
+
+    /// Calls ahead of nothing, as many as there is room for, for ever.
+    fn flood(&mut self) {
+        self.floods = true;
+        let head = Head { kind: Kind::Call as u8, sequence: 2, target: 2 };
+        while self.to.push(head, &[]).is_ok() {}
+        self.hand_over(Kind::Part, 0, &[], true);
+    }
+
+    fn send(&mut self, kind: Kind, target: u64, payload: Vec<u8>) {
+        // What was posted is in the ring.
+        let ring = self.random.one_in(4) || self.to.position() != 0;
+        let most = if ring { INLINE_BYTES_MAX_WITH_RING } else { INLINE_BYTES_MAX };
+        if payload.len() <= most {
+            self.hand_over(kind, target, &payload, ring);
+        } else {
+            self.rest = Some((kind, target, payload));
+            self.go_on();
+        }
+    }
+
+    /// Sends as much of a long message as there is room for.
+    fn go_on(&mut self) {
+        let Some((kind, target, mut payload)) = self.rest.take() else { return };
+        let head = Head { kind: Kind::Part as u8, sequence: 0, target: 0 };
+        while !payload.is_empty() {
+            let part = payload.len().min(1 + self.random.below(CHUNK_BYTES_MAX));
+            if self.to.push(head, &payload[..part]).is_err() {
+                self.rest = Some((kind, target, payload));
+                return self.hand_over(Kind::Part, 0, &[], true);
+            }
+            payload.drain(..part);
+        }
+        self.hand_over(kind, target, &[], true);
+    }
+
+    fn hand_over(&mut self, kind: Kind, target: u64, inline: &[u8], ring: bool) {
+        let mut words = vec![target];
+        if ring {
+            words.push(self.to.position());
+        }
+        for chunk in inline.chunks(8) {
+            let mut word = [0; 8];
+            word[..chunk.len()].copy_from_slice(chunk);
+            words.push(u64::from_le_bytes(word));
+        }
+        for (word, value) in self.baton[1..].iter().zip(words) {
+            word.store(value, Ordering::Relaxed);
+        }
+        let hop = next_hop(hop_of(self.baton[0].load(Ordering::Relaxed)));
+        let fresh = self.random.one_in(8);
+        let mut word =
+            Word { hop, kind, inline_bytes: inline.len(), area: false, ring, fresh }.encode();
+        if self.is_rude() {
+            for _ in 0..1 + self.random.below(3) {
+                self.damage();
+            }
+            if self.random.one_in(3) {
+                word = self.nonsense(word);
+            }
+        }
+        self.hop = Some(hop_of(word));
+        self.baton[0].store(word, Ordering::Release);
+    }
+
+    /// Writes nonsense into a word of the segment, most likely one that matters.
+    fn damage(&mut self) {
+        let next = usize::try_from(self.from.position()).unwrap_or(0) % RING_LINES;
+        let ahead = usize::try_from(self.to.position()).unwrap_or(0) + RING_LINES - 2;
+        let record = 2 * LINE_WORDS + (ahead + self.random.below(3)) % RING_LINES * LINE_WORDS;
+        let number = match self.random.below(8) {
+            0 => BATON_WORD + 1 + self.random.below(LINE_WORDS - 1),
+            1 | 2 => BATON_WORD + 2,
+            3 | 4 => RING_TO_CONTROLLER_WORD + record,
+            5 => RING_TO_EXECUTOR_WORD + self.random.below(2) * LINE_WORDS,
+            6 => RING_TO_EXECUTOR_WORD + 2 * LINE_WORDS + next * LINE_WORDS,
+            _ => self.random.below(SEGMENT_WORDS),
+        };
+        let segment = Arc::clone(&self.segment);
+        let word = &segment.words()[number];
+        let value = self.nonsense(word.load(Ordering::Relaxed));
+        word.store(value, Ordering::Relaxed);
+    }
+
+    /// Something else than `value`, often something that could almost be true.
+    fn nonsense(&mut self, value: u64) -> u64 {
+        let random = self.random.next();
+        match self.random.below(8) {
+            0 => random,
+            1 => 0,
+            2 => u64::MAX,
+            3 => value ^ 1 << (random % 64),
+            4 => value.wrapping_add(random % 16).wrapping_sub(8),
+            // A length in a record.
+            5 => value & !(u64::from(u32::MAX) << 4) | (random % 1024) << 4,
+            // A word of the baton.
+            6 => (hop_of(value) << 13) | (random % (1 << 13)),
+            _ => self.to.position().wrapping_add(random % 16).wrapping_sub(8),
+        }
+    }
+}

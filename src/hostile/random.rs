@@ -1,0 +1,41 @@
+//! Numbers that look random and follow from a seed.
+
+#[derive(Debug, Clone)]
+pub(super) struct Random(u64);
+
+impl Random {
+    pub(super) fn new(seed: u64) -> Self {
+        let mut random = Self(seed.wrapping_mul(0xd134_2543_de82_ef95));
+        random.next();
+        random
+    }
+
+    pub(super) fn next(&mut self) -> u64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mixed = (self.0 ^ self.0 >> 32).wrapping_mul(0xd6e8_feb8_6659_fd93);
+        mixed ^ mixed >> 29
+    }
+
+    pub(super) fn below(&mut self, end: usize) -> usize {
+        usize::try_from((self.next() >> 16) % end.max(1) as u64).unwrap_or(0)
+    }
+
+    pub(super) fn one_in(&mut self, times: usize) -> bool {
+        self.below(times) == 0
+    }
+
+    /// So many bytes.
+    pub(super) fn bytes(&mut self, count: usize) -> Vec<u8> {
+        let start = self.next().to_le_bytes()[0];
+        (0..count).map(|at| start.wrapping_add(at.to_le_bytes()[0])).collect()
+    }
+
+    /// A length of a payload: mostly one that fits a line, sometimes one that takes the ring many times.
+    pub(super) fn length(&mut self) -> usize {
+        match self.below(16) {
+            0 => self.below(2000),
+            1 | 2 => self.below(300),
+            _ => self.below(56),
+        }
+    }
+}

@@ -1,0 +1,118 @@
+//! The cases find what is planted, and nothing else.
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::time::Instant;
+
+use super::script::{self, Tried};
+use super::{Totals, clean_up};
+use crate::error::Result;
+use crate::ring::LINE_WORDS;
+use crate::shm::Words;
+use crate::sync::Ordering;
+use crate::transport::{Incoming, Lane, Transport};
+use crate::wire::Kind;
+use crate::wire::baton::Word;
+use crate::wire::layout::BATON_WORD;
+
+/// What a lane does that it must not.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Planted {
+    Nothing,
+    /// Judges the length of a message, and looks at it again to use it.
+    Length,
+    /// Looks at the target again.
+    Argument,
+    /// Waits for a message as often as it takes.
+    Patience,
+}
+
+/// A lane with a fault: after each message it looks into the segment once more.
+struct Faulty {
+    lane: Lane,
+    planted: Planted,
+    baton: Words,
+}
+
+impl Transport for Faulty {
+    fn code_written(&mut self) {
+        self.lane.code_written();
+    }
+
+    fn send(&mut self, kind: Kind, target: u64, payload: &[u8]) -> Result<()> {
+        self.lane.send(kind, target, payload)
+    }
+
+    fn post(&mut self, kind: Kind, sequence: u64, target: u64, payload: &[u8]) -> Result<()> {
+        self.lane.post(kind, sequence, target, payload)
+    }
+
+    fn receive(&mut self, until: Option<Instant>, message: &mut Incoming) -> Result<bool> {
+        if !self.lane.receive(until, message)? {
+            return Ok(false);
+        }
+        let look = |word: usize| self.baton[word].load(Ordering::Relaxed);
+        match self.planted {
+            Planted::Nothing => {}
+            Planted::Length => {
+                // It was judged before.
+                let bytes = usize::try_from(look(0) >> 6 & 63).unwrap_or(0);
+                assert!(message.payload().len() > 48 || bytes <= 48, "out of the line");
+            }
+            Planted::Argument => drop((look(3), look(3))),
+            Planted::Patience => while Word::decode(look(0)).is_none() {},
+        }
+        Ok(true)
+    }
+
+    fn settle(&mut self, sequence: u64) {
+        self.lane.settle(sequence);
+    }
+}
+
+impl Tried for Faulty {}
+
+/// Runs cases until one fails; says which, and why.
+fn first_failure(planted: Planted, cases: u64) -> Option<(u64, String)> {
+    let hook = std::panic::take_hook();
+    std::panic::set_hook(Box::new(|_| {}));
+    let failure = (0..cases).find_map(|number| {
+        let mut totals = Totals::default();
+        let run = || {
+            script::run(number, &mut totals, |lane, segment| {
+                let baton = segment.view(BATON_WORD..BATON_WORD + LINE_WORDS);
+                Faulty { lane, planted, baton }
+            });
+        };
+        let panic = catch_unwind(AssertUnwindSafe(run)).err()?;
+        clean_up();
+        let text = panic.downcast_ref::<String>().cloned();
+        let text = text.or_else(|| panic.downcast_ref::<&str>().map(|text| (*text).to_owned()));
+        Some((number, text.unwrap_or_default()))
+    });
+    std::panic::set_hook(hook);
+    failure
+}
+
+#[test]
+fn planted_faults_are_found() {
+    const CASES: u64 = 20_000;
+    assert_eq!(first_failure(Planted::Nothing, CASES), None);
+    let found = |planted, words: &str| {
+        let (number, text) = first_failure(planted, CASES).expect("a planted fault");
+        println!("lane fuzz: {planted:?} is found by case {number}: {text}");
+        assert!(text.contains(words), "{planted:?}: {text}");
+    };
+    found(Planted::Length, "out of the line");
+    found(Planted::Argument, "looked at twice");
+    found(Planted::Patience, "no end");
+}
+
+#[test]
+fn a_hostile_executor_does_no_harm() {
+    let mut totals = Totals::default();
+    for number in 0..20_000 {
+        super::run(number, &mut totals);
+    }
+    println!("{totals}");
+    assert!(totals.has_all(100), "{totals}");
+}

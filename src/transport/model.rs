@@ -1,0 +1,283 @@
+//! Both ends of a lane, those who wait for posted calls and the one who closes, in every order that loom can give them.
+//!
+//! All of it is the code that runs, on the model's segment and futex. Whoever sleeps for ever is what loom calls a deadlock.
+//!
+//! Invariant: each model is also run with somebody who leaves a step out or does it in the wrong way, and fails then.
+
+use std::mem::ManuallyDrop;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64 as Count, Ordering as CountOrdering};
+use std::time::Instant;
+
+use loom::thread;
+
+use super::{Incoming, Lane, Side, Transport};
+use crate::shm::Segment;
+use crate::sync::{AtomicU64, Ordering};
+use crate::sys::futex;
+use crate::wire::baton::{CLOSED, WAITER, Word};
+use crate::wire::{Kind, layout};
+
+/// What is done wrong.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Planted {
+    Nothing,
+    /// A word is changed, and who sleeps on it is not woken.
+    NoWake,
+    /// A word is stored and not swapped, so that nobody sees that somebody sleeps.
+    NoSwap,
+    /// It is said before it is so.
+    TooEarly,
+}
+
+/// Runs `model` in every order with at most so many preemptions; prints how many those were. `met` counts what the
+/// model is about.
+pub(crate) fn explore(
+    name: &str,
+    preemptions: usize,
+    model: impl Fn(&Arc<Count>) + Send + Sync + 'static,
+) {
+    let (executions, met) = (Arc::new(Count::new(0)), Arc::new(Count::new(0)));
+    let (inner, counted) = (Arc::clone(&executions), Arc::clone(&met));
+    let mut builder = loom::model::Builder::new();
+    builder.preemption_bound = Some(preemptions);
+    builder.max_branches = 20_000;
+    builder.check(move || {
+        inner.fetch_add(1, CountOrdering::Relaxed);
+        model(&counted);
+    });
+    let [executions, met] = [&executions, &met].map(|count| count.load(CountOrdering::Relaxed));
+    println!("loom lane {name}: {executions} executions ({met} met)");
+    assert!(executions > 1 && met > 0, "{name}: it was not met");
+}
+
+pub(crate) fn segment() -> Arc<Segment> {
+    let bytes = layout::SEGMENT_WORDS as u64 * 8;
+    Arc::new(Segment::create(c"model", bytes, false).expect("memory"))
+}
+
+fn lanes() -> (Lane, Lane, Arc<Segment>) {
+    let segment = segment();
+    (Lane::new(&segment, Side::Controller), Lane::new(&segment, Side::Executor), segment)
+}
+
+fn receive(lane: &mut Lane) -> crate::Result<(Kind, Vec<u8>)> {
+    let mut message = Incoming::new();
+    assert!(lane.receive(None, &mut message)?, "without a deadline there is a message");
+    Ok((message.kind, message.payload().bytes().into_owned()))
+}
+
+fn count(met: &Count, is_met: bool) {
+    met.fetch_add(u64::from(is_met), CountOrdering::Relaxed);
+}
+
+/// Whether somebody sleeps on the baton, or has just said that it will.
+fn is_waited_for(segment: &Segment) -> bool {
+    segment.words()[layout::BATON_WORD].load(Ordering::Relaxed) & WAITER != 0
+}
+
+/// A message there and one back, each of so many bytes; both sides sleep while there is nothing for them.
+fn round_trip(name: &str, preemptions: usize, bytes: usize) {
+    explore(name, preemptions, move |met| {
+        let (mut controller, mut executor, segment) = lanes();
+        let payload = vec![5; bytes];
+        let (sent, slept) = (payload.clone(), Arc::clone(met));
+        let executor = thread::spawn(move || {
+            executor.send(Kind::Setup, 0, &[]).expect("sent");
+            assert_eq!(receive(&mut executor).expect("a call"), (Kind::Call, sent.clone()));
+            count(&slept, is_waited_for(&segment));
+            executor.send(Kind::Result, 0, &sent).expect("sent");
+            executor
+        });
+        assert_eq!(receive(&mut controller).expect("setup").0, Kind::Setup);
+        controller.send(Kind::Call, 7, &payload).expect("sent");
+        assert_eq!(receive(&mut controller).expect("a result"), (Kind::Result, payload));
+        executor.join().unwrap();
+    });
+}
+
+#[test]
+fn calls_and_results_wake_who_sleeps() {
+    round_trip("round trip", 3, 16);
+}
+
+#[test]
+fn what_takes_the_ring_arrives_whole() {
+    round_trip("ring", 2, 130);
+}
+
+#[test]
+fn what_takes_the_ring_twice_arrives_whole() {
+    round_trip("room in the ring", 1, 600);
+}
+
+/// A peer that hands over by hand, perhaps without waking.
+fn by_hand(planted: Planted) {
+    explore(&format!("wake, {planted:?}"), 3, move |met| {
+        let (mut controller, _executor, segment) = lanes();
+        let other = Arc::clone(&segment);
+        let peer = thread::spawn(move || {
+            let baton = &other.words()[layout::BATON_WORD];
+            let word = Word {
+                hop: 1,
+                kind: Kind::Setup,
+                inline_bytes: 0,
+                area: false,
+                ring: false,
+                fresh: false,
+            };
+            let old = match planted {
+                Planted::NoSwap => {
+                    let old = baton.load(Ordering::Relaxed);
+                    baton.store(word.encode(), Ordering::Release);
+                    old
+                }
+                _ => baton.swap(word.encode(), Ordering::AcqRel),
+            };
+            if old & WAITER != 0 && planted != Planted::NoWake {
+                futex::wake(baton);
+            }
+        });
+        assert_eq!(receive(&mut controller).expect("setup").0, Kind::Setup);
+        count(met, true);
+        peer.join().unwrap();
+    });
+}
+
+#[test]
+fn a_swap_and_a_wake_are_enough() {
+    by_hand(Planted::Nothing);
+}
+
+#[test]
+#[should_panic(expected = "deadlock")]
+fn a_missing_wake_is_found() {
+    by_hand(Planted::NoWake);
+}
+
+#[test]
+#[should_panic(expected = "deadlock")]
+fn a_store_in_place_of_the_swap_is_found() {
+    by_hand(Planted::NoSwap);
+}
+
+/// A supervisor closes at any moment of a call: what was handed over is received, then the end.
+fn close(planted: Planted) {
+    explore(&format!("close, {planted:?}"), 2, move |met| {
+        let (mut controller, mut executor, segment) = lanes();
+        let closer = controller.closer();
+        let executor = thread::spawn(move || {
+            executor.send(Kind::Setup, 0, &[]).expect("sent");
+            executor
+        });
+        let supervisor = thread::spawn(move || match planted {
+            Planted::NoWake => {
+                let baton = &segment.words()[layout::BATON_WORD];
+                baton.fetch_or(CLOSED, Ordering::AcqRel);
+            }
+            _ => closer.close(),
+        });
+        let first = receive(&mut controller);
+        count(met, first.is_err());
+        if first.is_ok() {
+            controller.send(Kind::Call, 7, &[]).expect("nobody reads it");
+            let error = receive(&mut controller).expect_err("nobody answers");
+            assert!(error.is_disconnected() && !error.is_violation(), "{error}");
+        }
+        executor.join().unwrap();
+        supervisor.join().unwrap();
+    });
+}
+
+#[test]
+fn closing_wakes_who_sleeps_and_loses_no_message() {
+    close(Planted::Nothing);
+}
+
+#[test]
+#[should_panic(expected = "deadlock")]
+fn closing_that_wakes_nobody_is_found() {
+    close(Planted::NoWake);
+}
+
+/// A deadline passes at any moment of a call, whose result comes all the same.
+#[test]
+fn a_deadline_loses_no_message() {
+    explore("deadline", 3, |met| {
+        let (mut controller, mut executor, _segment) = lanes();
+        let executor = thread::spawn(move || {
+            executor.send(Kind::Setup, 0, b"late").expect("sent");
+            executor
+        });
+        let mut message = Incoming::new();
+        let past = Instant::now();
+        let in_time = controller.receive(Some(past), &mut message).expect("open");
+        count(met, !in_time);
+        if !in_time {
+            assert!(controller.receive(None, &mut message).expect("open"));
+        }
+        assert_eq!(&*message.payload().bytes(), b"late");
+        executor.join().unwrap();
+    });
+}
+
+/// A thread waits until a posted call has run, and sees what it did.
+fn settle(planted: Planted) {
+    explore(&format!("settled, {planted:?}"), 3, move |met| {
+        let (controller, executor, segment) = lanes();
+        // Not dropped when the model fails: the words are gone then.
+        let (controller, mut executor) =
+            (ManuallyDrop::new(controller), ManuallyDrop::new(executor));
+        let settled = controller.settled();
+        let done = Arc::new(AtomicU64::new(0));
+        let seen = Arc::clone(&done);
+        let waiter = thread::spawn(move || {
+            settled.wait(2).map(|()| assert_eq!(seen.load(Ordering::Relaxed), 2, "too early"))
+        });
+        executor.settle(1);
+        if planted == Planted::TooEarly {
+            executor.settle(2);
+        }
+        done.store(2, Ordering::Relaxed);
+        match planted {
+            Planted::NoSwap => {
+                segment.words()[layout::SETTLED_WORD].store(2 << 2, Ordering::Release);
+            }
+            _ => executor.settle(2),
+        }
+        waiter.join().unwrap().expect("open");
+        count(met, true);
+    });
+}
+
+#[test]
+fn who_waits_for_a_posted_call_sees_what_it_did() {
+    settle(Planted::Nothing);
+}
+
+#[test]
+#[should_panic(expected = "too early")]
+fn a_call_that_settles_too_early_is_found() {
+    settle(Planted::TooEarly);
+}
+
+#[test]
+#[should_panic(expected = "deadlock")]
+fn a_store_where_a_posted_call_settles_is_found() {
+    settle(Planted::NoSwap);
+}
+
+#[test]
+fn closing_ends_the_wait_for_a_posted_call() {
+    explore("settled, close", 3, |met| {
+        let (controller, mut executor, _segment) = lanes();
+        let (settled, closer) = (controller.settled(), controller.closer());
+        let waiter = thread::spawn(move || settled.wait(2));
+        let supervisor = thread::spawn(move || closer.close());
+        executor.settle(1);
+        let ended = waiter.join().unwrap().expect_err("the second never runs");
+        assert!(ended.is_disconnected());
+        count(met, true);
+        supervisor.join().unwrap();
+    });
+}
