@@ -85,6 +85,8 @@ struct State {
     lies: u64,
     /// When each word was last looked at and was not zero.
     seen: Vec<u64>,
+    /// The word of a message that was looked at last.
+    last: usize,
     now: u64,
 }
 
@@ -112,6 +114,7 @@ impl Peer {
             looks: 0,
             lies: 0,
             seen: vec![0; SEGMENT_WORDS],
+            last: 0,
             now: 1,
         }))
     }
@@ -191,9 +194,14 @@ impl State {
         let ring = RING_TO_CONTROLLER_WORD + 2 * LINE_WORDS
             ..RING_TO_CONTROLLER_WORD + ring_words(RING_LINES);
         let line = BATON_WORD + 1..BATON_WORD + LINE_WORDS;
+        if number == RING_TO_CONTROLLER_WORD + LINE_WORDS {
+            // Behind the closed flag one more look decides whether nothing came.
+            self.seen[self.last] = 0;
+        }
         if !ring.contains(&number) && !line.contains(&number) {
             return;
         }
+        self.last = number;
         // Behind new code the target is fetched ahead, whatever it is, and not looked at.
         if number != BATON_WORD + 1 {
             assert!(
