@@ -41,8 +41,13 @@ impl Held {
         let pages =
             |at| read("statm").split(' ').nth(at).and_then(|pages| pages.parse::<u64>().ok());
         let bytes = |at| pages(at).expect("a number of pages") * 4096;
+        // Exact; the number in `statm` may be some hundred kilobytes off.
+        let rollup = read("smaps_rollup");
+        let resident = rollup.lines().find_map(|line| line.strip_prefix("Rss:"));
+        let kilobytes =
+            resident.and_then(|rest| rest.trim().strip_suffix(" kB")?.parse::<u64>().ok());
         Self {
-            resident_bytes: bytes(1),
+            resident_bytes: kilobytes.expect("a number of kilobytes") * 1024,
             mapped_bytes: bytes(0),
             mappings: read("maps").lines().count(),
             descriptors: count("fd"),
