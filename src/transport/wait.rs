@@ -51,9 +51,9 @@ pub(super) struct Patience {
 }
 
 impl Patience {
-    /// One pause, always.
+    /// No pause, ever.
     pub(super) fn short(spin: Duration) -> Self {
-        Self { pauses: 1, hits: 0, learns: false, spin, woke: false, slow_factor: 1 }
+        Self { pauses: 0, hits: 0, learns: false, spin, woke: false, slow_factor: 1 }
     }
 
     /// Two pauses, until it is known better.
@@ -258,7 +258,7 @@ mod tests {
         assert_eq!(taught(PAUSES_MAX * 3, 50), PAUSES_UNTAUGHT);
         let mut patience = Patience::short(SPIN);
         patience.learn(7);
-        assert_eq!(patience.pauses, 1);
+        assert_eq!(patience.pauses, 0);
     }
 
     #[test]
