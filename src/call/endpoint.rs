@@ -54,6 +54,8 @@ pub(crate) struct Endpoint<T> {
     failed_ahead: RefCell<Option<String>>,
     /// Calls under way, in both directions.
     depth: Cell<u32>,
+    /// Receiving has failed: nothing can be sent any more, since it may not be this side's turn.
+    is_over: Cell<bool>,
     /// How much code the peer was told of.
     code_epoch: Cell<u64>,
     /// Room for the next result.
@@ -100,6 +102,7 @@ impl<T: Transport> Endpoint<T> {
             counts: Arc::default(),
             failed_ahead: RefCell::default(),
             depth: Cell::new(0),
+            is_over: Cell::new(false),
             code_epoch: Cell::new(0),
             spare: Cell::default(),
         }
@@ -190,7 +193,10 @@ impl<T: Transport> Endpoint<T> {
                 }
                 Ok(true) => {}
                 Ok(false) => break Err(Error::timeout("the call did not return in time")),
-                Err(error) => break Err(error),
+                Err(error) => {
+                    self.is_over.set(true);
+                    break Err(error);
+                }
             }
             if let Err(error) = self.serve_meanwhile(handler, &message) {
                 break Err(error);
@@ -292,6 +298,9 @@ impl<T: Transport> Endpoint<T> {
             return self.answer_posted(handler, call);
         }
         let outcome = self.handle(handler, call, self.spare.take());
+        if self.is_over.get() {
+            return Err(Error::disconnected("the session ended in a call from this one"));
+        }
         handler.ahead(self)?;
         match outcome {
             Ok(reply) => {

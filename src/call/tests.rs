@@ -2,6 +2,7 @@
 //!
 //! Invariant: what the suite asks of one transport it asks of all.
 
+mod closing;
 mod conformance;
 mod nonsense;
 mod ways;

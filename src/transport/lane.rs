@@ -18,13 +18,14 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use super::Transport;
+use super::cells::Cells;
 use super::closer::{Closer, Settled};
 use super::message::{Content, Incoming};
 use super::places::Places;
 use super::wait::{self, Patience};
 use crate::error::{Error, Result};
 use crate::limits::{CHUNK_BYTES_MAX, PAYLOAD_BYTES_MAX, RING_LINES};
-use crate::ring::{Backing, Consumer, Head, LINE_WORDS, Popped, Producer, PushError, ring_words};
+use crate::ring::{Consumer, Head, LINE_WORDS, Popped, Producer, PushError, ring_words};
 use crate::shm::{Area, Segment, Words};
 use crate::sync::Ordering;
 use crate::sys::{cpu, futex};
@@ -480,20 +481,4 @@ fn inbox_bytes(message: &Incoming) -> usize {
 
 fn too_long(bytes: usize) -> Error {
     Error::violation(format!("{bytes} bytes came in, at most {PAYLOAD_BYTES_MAX} may"))
-}
-
-/// The words of a ring in a segment.
-#[derive(Debug)]
-struct Cells(Words);
-
-impl Backing for Cells {
-    #[inline]
-    fn load(&self, word: usize, order: Ordering) -> u64 {
-        self.0[word].load(order)
-    }
-
-    #[inline]
-    fn store(&self, word: usize, value: u64, order: Ordering) {
-        self.0[word].store(value, order);
-    }
 }

@@ -9,6 +9,7 @@
 //! peer is judged by `wire` or `ring` before it is used.
 #![forbid(unsafe_code)]
 
+mod cells;
 mod closer;
 #[cfg(not(model))]
 mod connection;

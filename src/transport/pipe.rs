@@ -6,10 +6,11 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use super::cells::Cells;
 use crate::error::{Error, Result};
 use crate::limits::{CHUNK_BYTES_MAX, PAYLOAD_BYTES_MAX, RING_LINES};
 use crate::ring::{
-    Backing, Consumer, Head, LINE_PAYLOAD_BYTES, LineHead, Popped, Producer, PushError, ring_words,
+    Consumer, Head, LINE_PAYLOAD_BYTES, LineHead, Popped, Producer, PushError, ring_words,
 };
 use crate::shm::{Segment, Words};
 use crate::sleep::{self, Bed};
@@ -285,21 +286,5 @@ impl Bed for SharedBed {
 
     fn rouse(&self) {
         futex::wake(self.word());
-    }
-}
-
-/// The words of a ring in a segment.
-#[derive(Debug)]
-struct Cells(Words);
-
-impl Backing for Cells {
-    #[inline]
-    fn load(&self, word: usize, order: Ordering) -> u64 {
-        self.0[word].load(order)
-    }
-
-    #[inline]
-    fn store(&self, word: usize, value: u64, order: Ordering) {
-        self.0[word].store(value, order);
     }
 }
