@@ -26,6 +26,7 @@ mod sleep;
 pub mod sps;
 mod sync;
 mod sys;
+pub mod task;
 mod transport;
 mod wire;
 

@@ -31,6 +31,9 @@ pub const IDLE_LANES_MAX: usize = if cfg!(model) { 1 } else { 16 };
 /// small calls and one large part always fit the ring, so only large results ever wait for room in the executor.
 pub const PIPELINE_CALLS_MAX: usize = if cfg!(model) { 2 } else { 256 };
 
+/// Threads of one pool of tasks: those that run, and one that looks after what is queued.
+pub const TASK_THREADS_MAX: usize = 4096;
+
 /// How long a waiter polls before it sleeps in the kernel, unless [`Launch::spin`](crate::controller::Launch::spin) says
 /// otherwise. About as long as a wake takes.
 pub const SPIN_NS: u64 = if cfg!(model) { 0 } else { 50_000 };

@@ -105,10 +105,19 @@ pub(crate) fn robust_list(thread: i32) -> Result<Option<u64>> {
 
 /// True for a thread that has ended and is still listed, as a main thread is that ended before the others.
 pub(crate) fn is_zombie(thread: i32) -> bool {
-    let status = std::fs::read_to_string(format!("/proc/self/task/{thread}/stat"));
+    matches!(state(thread), None | Some('Z' | 'X'))
+}
+
+/// True for a thread that neither runs nor is about to: it waits, or is gone.
+pub(crate) fn is_asleep(thread: i32) -> bool {
+    state(thread) != Some('R')
+}
+
+/// The kernel's letter for what a thread does; `None` for one that is gone.
+fn state(thread: i32) -> Option<char> {
+    let status = std::fs::read_to_string(format!("/proc/self/task/{thread}/stat")).ok()?;
     // The state comes after the name, which is in parentheses and may hold any of its own.
-    let state = status.as_ref().ok().and_then(|text| text.rsplit_once(')'));
-    state.is_none_or(|(_, rest)| rest.trim_start().starts_with(['Z', 'X']))
+    status.rsplit_once(')')?.1.trim_start().chars().next()
 }
 
 /// The word at an address of this process; `None` when nothing can be read there.

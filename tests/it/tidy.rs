@@ -17,15 +17,16 @@ const ROOMS: &[(&str, &[&str])] = &[
     ("shm", &["sys", "sync"]),
     ("ring", &["sync"]),
     ("sleep", &["sync"]),
+    ("task", &["sys", "sync"]),
     ("wire", &["ring"]),
     ("sps", &[]),
     ("transport", &["wire", "sleep", "ring", "shm", "sys", "sync"]),
     ("call", &["transport", "wire", "sps", "sleep", "sync"]),
     // Under a flag only.
     ("hostile", &["call", "transport", "wire", "sps", "ring", "shm", "sync"]),
-    ("executor", &["call", "transport", "wire", "sps", "shm", "sys", "sync"]),
+    ("executor", &["call", "transport", "wire", "sps", "task", "shm", "sys", "sync"]),
     ("link", &[]),
-    ("controller", &["call", "transport", "wire", "sps", "link", "shm", "sys", "sync"]),
+    ("controller", &["call", "transport", "wire", "sps", "task", "link", "shm", "sys", "sync"]),
     ("internals", &["ring", "sync"]),
 ];
 

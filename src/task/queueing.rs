@@ -1,0 +1,135 @@
+//! Tasks that wait until somebody takes them.
+
+use std::collections::VecDeque;
+use std::sync::PoisonError;
+
+use super::{Task, TaskDispatcher};
+use crate::sync::{Condvar, Mutex, MutexGuard};
+
+/// Keeps tasks, in the order in which they came, for whoever takes them: a test that goes step by step, or a loop of the
+/// host's own.
+///
+/// A task that was handed out is the taker's: a shutdown does not wait for it.
+#[derive(Debug, Default)]
+pub struct Queueing {
+    state: Mutex<State>,
+    changed: Condvar,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    tasks: VecDeque<Task>,
+    is_closed: bool,
+}
+
+/// How a task is taken from the queue.
+type End = fn(&mut VecDeque<Task>) -> Option<Task>;
+
+impl Queueing {
+    /// An empty queue that accepts tasks.
+    #[must_use]
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// How many tasks wait.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.lock().tasks.len()
+    }
+
+    /// True when none waits.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// The oldest task, if there is one.
+    #[must_use = "a task that is dropped is not done"]
+    pub fn pop_front(&self) -> Option<Task> {
+        self.lock().tasks.pop_front()
+    }
+
+    /// The newest task, if there is one.
+    #[must_use = "a task that is dropped is not done"]
+    pub fn pop_back(&self) -> Option<Task> {
+        self.lock().tasks.pop_back()
+    }
+
+    /// Waits for a task and takes the oldest one. `None` when there is none and none will come.
+    #[must_use = "a task that is dropped is not done"]
+    pub fn take_first_in(&self) -> Option<Task> {
+        self.take(VecDeque::pop_front)
+    }
+
+    /// Waits for a task and takes the newest one. `None` when there is none and none will come.
+    #[must_use = "a task that is dropped is not done"]
+    pub fn take_last_in(&self) -> Option<Task> {
+        self.take(VecDeque::pop_back)
+    }
+
+    /// Runs tasks, the oldest first, until none waits; those that come meanwhile as well. Returns how many.
+    pub fn run_fifo_until_empty(&self) -> usize {
+        self.run(VecDeque::pop_front)
+    }
+
+    /// Runs tasks, the newest first, until none waits; those that come meanwhile as well. Returns how many.
+    pub fn run_lifo_until_empty(&self) -> usize {
+        self.run(VecDeque::pop_back)
+    }
+
+    /// Accepts nothing from now on. What waits is still handed out; who waits for more learns that there is none.
+    pub fn close(&self) {
+        self.lock().is_closed = true;
+        self.changed.notify_all();
+    }
+
+    fn take(&self, end: End) -> Option<Task> {
+        let mut state = self.lock();
+        loop {
+            if let Some(task) = end(&mut state.tasks) {
+                return Some(task);
+            }
+            if state.is_closed {
+                return None;
+            }
+            state = self.changed.wait(state).unwrap_or_else(PoisonError::into_inner);
+        }
+    }
+
+    fn run(&self, end: End) -> usize {
+        let mut count = 0;
+        loop {
+            // The lock is not held while a task runs.
+            let task = end(&mut self.lock().tasks);
+            let Some(task) = task else { return count };
+            task.run();
+            count += 1;
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl TaskDispatcher for Queueing {
+    fn dispatch(&self, task: Task) {
+        let mut state = self.lock();
+        if state.is_closed {
+            drop(state);
+            return;
+        }
+        state.tasks.push_back(task);
+        drop(state);
+        self.changed.notify_one();
+    }
+
+    /// [Closes](Queueing::close) the queue and drops what waits there.
+    fn shutdown(&self) {
+        self.close();
+        // Bound first, so that the lock is free while they are dropped.
+        let waiting = std::mem::take(&mut self.lock().tasks);
+        drop(waiting);
+    }
+}
