@@ -17,6 +17,9 @@ pub const AREA_BYTES: usize = if cfg!(model) { 256 } else { 64 << 20 };
 /// The longest argument or result of one call.
 pub const PAYLOAD_BYTES_MAX: u64 = if cfg!(model) { 16 << 10 } else { 1 << 30 };
 
+/// Calls that one [`Polled::poll`](crate::executor::Polled::poll) serves at most, before the host's other work has its turn.
+pub const POLLED_CALLS_MAX: usize = 64;
+
 /// Messages that wait in each direction between two ends in one process.
 pub const LOCAL_MESSAGES: usize = 64;
 

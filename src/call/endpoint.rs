@@ -3,7 +3,7 @@
 use std::cell::{Cell, RefCell};
 use std::fmt;
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use crate::error::{Error, Result};
 use crate::limits::ERROR_BYTES_MAX;
@@ -44,6 +44,17 @@ pub(crate) trait Handler<T: Transport> {
     fn ahead(&self, _end: &Endpoint<T>) -> Result<()> {
         Ok(())
     }
+}
+
+/// Why [`Endpoint::serve_some`] stopped.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Paused {
+    /// No more calls are there; the transport's descriptor tells of the next one.
+    Idle,
+    /// There may be more.
+    Busy,
+    /// The other side has hung up.
+    Ended,
 }
 
 /// One end of a lane. One thread at a time owns it; calls on it nest: a handler that it runs may call on it again.
@@ -271,14 +282,49 @@ impl<T: Transport> Endpoint<T> {
         let mut message = Incoming::new();
         loop {
             self.transport.borrow_mut().receive(None, &mut message)?;
-            match message.kind {
-                Kind::Call => self.answer(handler, &message)?,
-                Kind::Hangup => {
-                    let Status(reason) = sps::from_bytes(&message.payload().bytes())?;
-                    return reason.map_err(Error::disconnected);
-                }
-                kind => return Err(Error::violation(format!("{kind:?} where a call was due"))),
+            if !self.serve_one(handler, &message)? {
+                return Ok(());
             }
+        }
+    }
+
+    /// Serves the calls that are there, and those that come within `linger` after the last one, but not more than `most`.
+    /// `calls` counts them.
+    ///
+    /// # Errors
+    ///
+    /// As [`Endpoint::serve`].
+    pub(crate) fn serve_some(
+        &self,
+        handler: &impl Handler<T>,
+        linger: Duration,
+        most: usize,
+        calls: &mut usize,
+    ) -> Result<Paused> {
+        let mut message = Incoming::new();
+        while *calls < most {
+            let until = Instant::now().checked_add(linger);
+            if !self.transport.borrow_mut().receive(until, &mut message)? {
+                return Ok(Paused::Idle);
+            }
+            if !self.serve_one(handler, &message)? {
+                return Ok(Paused::Ended);
+            }
+            *calls += 1;
+        }
+        Ok(Paused::Busy)
+    }
+
+    /// Serves what came where a call was due. False when it is the end.
+    #[inline(always)]
+    fn serve_one(&self, handler: &impl Handler<T>, message: &Incoming) -> Result<bool> {
+        match message.kind {
+            Kind::Call => self.answer(handler, message).map(|()| true),
+            Kind::Hangup => {
+                let Status(reason) = sps::from_bytes(&message.payload().bytes())?;
+                reason.map(|()| false).map_err(Error::disconnected)
+            }
+            kind => Err(Error::violation(format!("{kind:?} where a call was due"))),
         }
     }
 

@@ -25,6 +25,6 @@ mod sessions;
 #[cfg(not(model))]
 mod tests;
 
-pub(crate) use endpoint::{Endpoint, Handler};
+pub(crate) use endpoint::{Endpoint, Handler, Paused};
 pub(crate) use lanes::{LaneEnd, Lanes};
 pub(crate) use other_names::OTHER_NAMES;

@@ -14,10 +14,8 @@ use crate::call::pipeline::Caller;
 use crate::call::{LaneEnd, Lanes};
 use crate::error::{Error, Result};
 use crate::shm::Segment;
-use crate::sync::Ordering;
 use crate::sys::socket;
-use crate::transport::{Lane, Side, pipe};
-use crate::wire::layout;
+use crate::transport::{Lane, Side, lane_segment, pipe};
 
 /// What opens lanes of one session.
 #[derive(Debug)]
@@ -56,7 +54,7 @@ impl Door {
     ///
     /// When memory or lanes run out, or the session is over.
     pub(super) fn open(&self) -> Result<LaneEnd> {
-        let segment = lane_segment(self.spin)?;
+        let segment = lane_segment::create(self.spin)?;
         let end = self.lanes().add(Lane::new(&segment, Side::Controller))?;
         let opened = socket::send(self.socket(), LANE, &[segment.file()])
             .and_then(|()| end.receive_setup())
@@ -99,7 +97,7 @@ impl Door {
 
     /// Has a thread of this process serve a new lane.
     fn open_reverse(&self) -> Result<Arc<Segment>> {
-        let segment = lane_segment(self.spin)?;
+        let segment = lane_segment::create(self.spin)?;
         let end = self.lanes().add(Lane::new(&segment, Side::Controller))?;
         let handlers = Arc::clone(&self.handlers);
         // The lane ends with the session or with the thread that calls on it; nobody else wants to know why.
@@ -113,21 +111,4 @@ impl Door {
     pub(super) fn close(&self) {
         socket::shut_down(self.socket());
     }
-}
-
-/// A segment with the header of a lane on which both sides poll for `spin` before they sleep.
-///
-/// # Errors
-///
-/// When memory runs out.
-pub(super) fn lane_segment(spin: Duration) -> Result<Arc<Segment>> {
-    let bytes = layout::SEGMENT_WORDS as u64 * 8;
-    let segment = Segment::create(c"farcall-lane", bytes, false)?;
-    segment.back(0, layout::FIXED_WORDS as u64 * 8)?;
-    for (word, value) in segment.words().iter().zip(layout::HEADER) {
-        word.store(value, Ordering::Release);
-    }
-    let spin_ns = spin.as_nanos().try_into().unwrap_or(u64::MAX);
-    segment.words()[layout::SPIN_NS_WORD].store(spin_ns, Ordering::Release);
-    Ok(Arc::new(segment))
 }

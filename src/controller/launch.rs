@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::door::{Door, lane_segment};
+use super::door::Door;
 use super::handlers::Handlers;
 use super::session::Controller;
 use super::slab::Slab;
@@ -18,7 +18,7 @@ use crate::limits::{SLAB_STRIPE_BYTES, SPIN_NS};
 use crate::shm::Segment;
 use crate::sys::process::c_string;
 use crate::sys::socket;
-use crate::transport::{Lane, Side};
+use crate::transport::{Lane, Side, lane_segment};
 
 /// The environment variable that names the executor's program.
 const PROGRAM_VARIABLE: &str = "FARCALL_EXECUTOR";
@@ -103,7 +103,7 @@ impl Launch {
     pub fn spawn(&self) -> Result<Spawned> {
         let program = self.find()?;
         let spin = self.spin.unwrap_or(Duration::from_nanos(SPIN_NS));
-        let segment = lane_segment(spin)?;
+        let segment = lane_segment::create(spin)?;
         let lanes = Lanes::new();
         let end = lanes.add(Lane::new(&segment, Side::Controller))?;
         let (door, door_theirs) = socket::pair()?;

@@ -4,14 +4,13 @@ use std::net::TcpListener;
 use std::os::fd::AsFd;
 use std::sync::Arc;
 
-use super::door::open_segment;
 use super::session::Session;
 use super::{connected, first_thread};
 use crate::call::contract::EXECUTOR_ARGUMENT as ARGUMENT;
 use crate::error::{Error, Result};
 use crate::shm::Segment;
 use crate::sys::{process, socket, trap};
-use crate::transport::{Connection, Lane, Side};
+use crate::transport::{Connection, Lane, Side, lane_segment};
 use crate::wire::layout;
 
 /// Serves as an executor and exits, if a controller started this process as one; returns at once otherwise.
@@ -117,7 +116,7 @@ fn serve(asked: &str) -> Result<()> {
     let (Some(segment), Some(door)) = (files.next(), files.next()) else {
         return Err(Error::violation("no segment came"));
     };
-    let segment = open_segment(segment)?;
+    let segment = lane_segment::open(segment)?;
     // The crash record is written until the process is gone.
     let segment: &'static Arc<Segment> = Box::leak(Box::new(segment));
     trap::install(&segment.words()[layout::CRASH_WORD..layout::SETTLED_WORD])?;

@@ -44,10 +44,15 @@ pub fn serve(connection: Connection) -> Result<()> {
 pub(super) fn serve_calls(connection: Connection, setup: &[u8]) -> Result<()> {
     let end = Rc::new(Endpoint::new(connection));
     end.send_setup(setup)?;
-    let outer = SERVED.replace(Some(Rc::clone(&end)));
-    let ended = end.serve(&Calls);
+    while_serving(&end, || end.serve(&Calls))
+}
+
+/// Runs `work`, in which linked code reaches the controller over this connection.
+pub(super) fn while_serving<R>(end: &Rc<ConnectionEnd>, work: impl FnOnce() -> R) -> R {
+    let outer = SERVED.replace(Some(Rc::clone(end)));
+    let outcome = work();
     SERVED.set(outer);
-    ended
+    outcome
 }
 
 /// The connection that this thread serves, when it is called from a handler.

@@ -16,10 +16,8 @@ use crate::call::contract::{LANE, NO_LANE, PIPELINE, REVERSE_LANE};
 use crate::call::pipeline::Server;
 use crate::error::{Error, Result};
 use crate::shm::Segment;
-use crate::sync::Ordering;
 use crate::sys::{socket, trap};
-use crate::transport::{Lane, Payload, Side, pipe};
-use crate::wire::layout;
+use crate::transport::{Lane, Payload, Side, lane_segment, pipe};
 
 /// The stack of a thread that serves a lane: what the system gives a main thread by default.
 const STACK_BYTES: usize = 8 << 20;
@@ -83,7 +81,7 @@ impl Door {
         let came = waited.unwrap_or_else(PoisonError::into_inner).lanes.pop_front();
         let file = came.ok_or_else(|| Error::disconnected("the session is over"))?;
         let file = file.ok_or_else(|| Error::exhausted("the controller has no lane to give"))?;
-        session.lanes().add(Lane::new(&open_segment(file)?, Side::Executor))
+        session.lanes().add(Lane::new(&lane_segment::open(file)?, Side::Executor))
     }
 
     /// Waits until the controller has closed its end of the socket.
@@ -110,7 +108,7 @@ impl Door {
 /// Has a new thread serve the lane in a segment. The controller, which waits for the lane's first message, learns there what is
 /// in the way.
 fn open(session: &Arc<Session>, file: OwnedFd) {
-    let end = open_segment(file)
+    let end = lane_segment::open(file)
         .and_then(|segment| session.lanes().add(Lane::new(&segment, Side::Executor)));
     let Ok(end) = end else {
         // Without a lane there is nowhere to say so, and the controller made it: it is not of this version.
@@ -160,23 +158,4 @@ fn start(name: &str, stack_bytes: usize, body: impl FnOnce() + Send + 'static) -
         body();
     });
     started.map(drop).map_err(|error| Error::os(format!("starting the thread {name}"), error))
-}
-
-/// Maps the segment of a lane.
-///
-/// # Errors
-///
-/// When it is not one of this version.
-pub(super) fn open_segment(file: OwnedFd) -> Result<Arc<Segment>> {
-    let segment = Arc::new(Segment::open(file)?);
-    let words = segment.words();
-    let header = layout::HEADER.iter().zip(words).map(|(_, word)| word.load(Ordering::Acquire));
-    if words.len() != layout::SEGMENT_WORDS || !header.eq(layout::HEADER) {
-        return Err(Error::violation(format!(
-            "a segment of {} bytes that is not of version {}: controller and executor must be of one build",
-            words.len() * 8,
-            layout::VERSION
-        )));
-    }
-    Ok(segment)
 }

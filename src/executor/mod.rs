@@ -1,7 +1,8 @@
 //! The executor: the process in which linked code runs.
 //!
 //! A session (`session`) serves one controller, each lane on a thread of its own (`door`); linked code calls back over
-//! the same lanes (`controller_access`). Over a connection (`connected`) there is one thread, and no shared memory. Its
+//! the same lanes (`controller_access`). Over a connection (`connected`) there is one thread, which may be the host's own in
+//! the host's own loop (`polled`), and no slab. Its
 //! services are the native memory map (`memory`), access to memory by address (`memory_access`), what the process is
 //! (`process_info`), the symbols of the process (`dylib`) and of its libraries (`loaded`, `low_data`), the unwinder's
 //! knowledge of linked code (`frames`), the debugger's (`debugger`) and the names that it finds of itself (`names`),
@@ -30,6 +31,7 @@ mod low_data;
 mod memory;
 mod memory_access;
 mod names;
+mod polled;
 mod process_info;
 mod program;
 mod session;
@@ -43,3 +45,4 @@ mod wrapper;
 
 pub use child::{main, serve_if_asked};
 pub use connected::serve;
+pub use polled::Polled;

@@ -84,13 +84,19 @@ impl Session {
     ///
     /// Why the connection ended, when the controller did not end it in order, or which dealloc actions failed.
     pub(super) fn run_over(connection: Connection) -> Result<()> {
+        let (session, setup) = Self::begin_over();
+        let ended = connected::serve_calls(connection, &setup);
+        let failures = session.end();
+        ended.and(failures)
+    }
+
+    /// A session over a connection, to be [ended](Session::end), and what is sent first.
+    pub(super) fn begin_over() -> (Arc<Self>, Vec<u8>) {
         let session = Self::begin(None);
         let mut symbols = session.symbols();
         symbols.extend(connected::functions());
         let setup: ConnectionSetup = (process_info::triple(), PAGE_BYTES, Vec::new(), symbols);
-        let ended = connected::serve_calls(connection, &sps::to_bytes(&setup));
-        let failures = session.end();
-        ended.and(failures)
+        (session, sps::to_bytes(&setup))
     }
 
     fn begin(shared: Option<Shared>) -> Arc<Self> {
@@ -101,7 +107,11 @@ impl Session {
     }
 
     /// Runs what dealloc actions are left.
-    fn end(&self) -> Result<()> {
+    ///
+    /// # Errors
+    ///
+    /// Which of them failed.
+    pub(super) fn end(&self) -> Result<()> {
         sessions().get_or_insert_default().remove(&self.instance());
         let failures = self.memory.shut_down();
         if failures.is_empty() { Ok(()) } else { Err(Error::remote(failures.join("; "))) }

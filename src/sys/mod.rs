@@ -19,6 +19,8 @@ pub(crate) mod memory;
 #[cfg(not(model))]
 pub(crate) mod process;
 #[cfg(not(model))]
+pub(crate) mod ready;
+#[cfg(not(model))]
 pub(crate) mod socket;
 #[cfg(not(model))]
 pub(crate) mod stream;

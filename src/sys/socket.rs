@@ -1,18 +1,23 @@
-//! The control socket between the two processes: it carries descriptors, and its end marks the end of a peer.
+//! Sockets between the two processes: they carry descriptors, a byte that wakes, and their end marks the end of a peer.
 
 use std::io::{IoSlice, IoSliceMut};
 use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
+use std::time::Duration;
 
 use nix::errno::Errno;
+use nix::poll::{PollFd, PollFlags, ppoll};
 use nix::sys::socket::{
-    AddressFamily, ControlMessage, ControlMessageOwned, MsgFlags, SockFlag, SockType, recvmsg,
-    sendmsg, socketpair,
+    AddressFamily, ControlMessage, ControlMessageOwned, MsgFlags, SockFlag, SockType, recv,
+    recvmsg, sendmsg, socketpair,
 };
+use nix::sys::time::TimeSpec;
 
 use crate::error::{Error, Result};
 
 /// Descriptors that travel in one message.
 const FDS_MAX: usize = 8;
+/// Bytes of [`ring`] that are taken at once. One is what a peer sends that keeps to the protocol, or two.
+const RUNG_BYTES: usize = 64;
 
 /// A connected pair, kept from other processes: messages stay whole and in order.
 ///
@@ -98,4 +103,26 @@ pub(crate) fn receive_fds(socket: BorrowedFd<'_>, count: usize) -> Result<Vec<Ow
 pub(crate) fn shut_down(socket: BorrowedFd<'_>) {
     // It may be closed at the other end already.
     let _ = nix::sys::socket::shutdown(socket.as_raw_fd(), nix::sys::socket::Shutdown::Both);
+}
+
+/// Makes the peer's [`listen`] return. Never waits: a socket that takes no more has something to be read.
+pub(crate) fn ring(socket: BorrowedFd<'_>) {
+    let flags = MsgFlags::MSG_DONTWAIT | MsgFlags::MSG_NOSIGNAL;
+    // A peer that is gone is seen where something is due from it.
+    let _ = nix::sys::socket::send(socket.as_raw_fd(), &[0], flags);
+}
+
+/// Takes bytes that [`ring`] has sent, if there are any. Never waits. False when the peer is gone.
+pub(crate) fn hush(socket: BorrowedFd<'_>) -> bool {
+    match recv(socket.as_raw_fd(), &mut [0; RUNG_BYTES], MsgFlags::MSG_DONTWAIT) {
+        Ok(bytes) => bytes > 0,
+        Err(errno) => matches!(errno, Errno::EAGAIN | Errno::EINTR),
+    }
+}
+
+/// Waits until there is something to be read, or the peer is gone, or the time is over. Returns early for any reason.
+pub(crate) fn listen(socket: BorrowedFd<'_>, timeout: Option<Duration>) {
+    let mut fds = [PollFd::new(socket, PollFlags::POLLIN)];
+    // Who listens looks again.
+    let _ = ppoll(&mut fds, timeout.map(TimeSpec::from), None);
 }

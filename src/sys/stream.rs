@@ -3,7 +3,7 @@
 //! Invariant: a peer that is gone is an error, never a signal.
 
 use std::io::{ErrorKind, IoSlice, Read};
-use std::os::fd::{AsFd, AsRawFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::time::Instant;
 
 use nix::errno::Errno;
@@ -27,6 +27,11 @@ pub(crate) struct Writer {
 impl Reader {
     pub(crate) fn new(file: OwnedFd) -> Self {
         Self(file.into())
+    }
+
+    /// What becomes ready to be read.
+    pub(crate) fn descriptor(&self) -> BorrowedFd<'_> {
+        self.0.as_fd()
     }
 
     /// Waits for bytes and reads what there is, as much as fits; 0 when nothing more will come, `None` when nothing has

@@ -65,7 +65,7 @@ impl Settled {
             if word & CLOSED != 0 {
                 return Err(Error::disconnected("the peer is gone"));
             }
-            let changed = wait::for_change(&self.0[0], word, &mut patience, None, || false);
+            let changed = wait::for_change(&self.0[0], word, &mut patience, None, None, || false);
             word = changed.unwrap_or(word);
         }
         Ok(())

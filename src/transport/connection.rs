@@ -1,6 +1,6 @@
 //! A connection: what a controller and an executor talk over that were not started together.
 
-use std::os::fd::OwnedFd;
+use std::os::fd::{BorrowedFd, OwnedFd};
 #[cfg(feature = "named-segment")]
 use std::time::Duration;
 use std::time::Instant;
@@ -8,7 +8,7 @@ use std::time::Instant;
 use super::message::Incoming;
 #[cfg(feature = "named-segment")]
 use super::named::Named;
-use super::{Local, Side, Stream, Transport};
+use super::{Local, Shared, Side, Stream, Transport};
 use crate::error::{Error, Result};
 use crate::wire::Kind;
 
@@ -21,6 +21,7 @@ pub struct Connection(Way);
 enum Way {
     Local(Local),
     Stream(Stream),
+    Shared(Box<Shared>),
     #[cfg(feature = "named-segment")]
     Named(Box<Named>),
 }
@@ -56,6 +57,27 @@ impl Connection {
         Self::stream(reader, writer)
     }
 
+    /// The controller's end of a lane in shared memory, whose descriptor is sent over a connected Unix socket. The fastest
+    /// connection between processes that have a socket between them, whoever started them: the memory has no name and is
+    /// sealed, so neither end can do more to the other than to end the connection. The socket wakes who sleeps, and its end is
+    /// the connection's: nothing else may be sent over it. Does not wait for the executor.
+    ///
+    /// # Errors
+    ///
+    /// When memory or descriptors run out, or the socket takes none.
+    pub fn create_shared(socket: impl Into<OwnedFd>) -> Result<Self> {
+        Ok(Self(Way::Shared(Box::new(Shared::create(socket.into())?))))
+    }
+
+    /// The executor's end of it: waits for the memory that comes over the socket.
+    ///
+    /// # Errors
+    ///
+    /// When something else comes, memory whose size is not sealed or of another version of this library, or the socket ends.
+    pub fn attach_shared(socket: impl Into<OwnedFd>) -> Result<Self> {
+        Ok(Self(Way::Shared(Box::new(Shared::attach(socket.into())?))))
+    }
+
     /// The controller's end of a lane in shared memory under a name, of letters, digits and any of `- _ .`, as soon as
     /// an executor has attached to it. The fastest connection, and one for peers of the same user that trust each
     /// other: whoever can open the name can make the memory smaller, which ends both processes at their next touch.
@@ -89,7 +111,7 @@ impl Connection {
     pub(crate) fn expect(&self, side: Side) -> Result<()> {
         match self.side() {
             Some(own) if own != side => Err(Error::invalid(format!(
-                "the {own:?}'s end of a named segment cannot be the {side:?}'s: the controller creates it, the executor \
+                "the {own:?}'s end of a shared memory cannot be the {side:?}'s: the controller creates it, the executor \
                  attaches"
             ))),
             _ => Ok(()),
@@ -100,8 +122,20 @@ impl Connection {
     fn side(&self) -> Option<Side> {
         match &self.0 {
             Way::Local(_) | Way::Stream(_) => None,
+            Way::Shared(shared) => Some(shared.side),
             #[cfg(feature = "named-segment")]
             Way::Named(named) => Some(named.side),
+        }
+    }
+
+    /// What becomes ready to be read when a message comes or the other end is gone, where there is such a thing.
+    pub(crate) fn descriptor(&self) -> Option<BorrowedFd<'_>> {
+        match &self.0 {
+            Way::Local(_) => None,
+            Way::Stream(stream) => Some(stream.descriptor()),
+            Way::Shared(shared) => Some(shared.socket()),
+            #[cfg(feature = "named-segment")]
+            Way::Named(_) => None,
         }
     }
 
@@ -126,6 +160,10 @@ macro_rules! either {
         match &mut $connection.0 {
             Way::Local($way) => $work,
             Way::Stream($way) => $work,
+            Way::Shared(shared) => {
+                let $way = &mut shared.lane;
+                $work
+            }
             #[cfg(feature = "named-segment")]
             Way::Named(named) => {
                 let $way = &mut named.lane;
@@ -158,6 +196,7 @@ impl Transport for Connection {
 
     fn mark(&self) -> usize {
         match &self.0 {
+            Way::Shared(shared) => shared.lane.mark(),
             #[cfg(feature = "named-segment")]
             Way::Named(named) => named.lane.mark(),
             _ => 0,

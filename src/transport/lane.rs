@@ -27,6 +27,7 @@ use crate::error::{Error, Result};
 use crate::limits::{CHUNK_BYTES_MAX, PAYLOAD_BYTES_MAX, RING_LINES};
 use crate::ring::{Consumer, Head, LINE_WORDS, Popped, Producer, PushError, ring_words};
 use crate::shm::{Area, Segment, Words};
+use crate::sleep::Bell;
 use crate::sync::Ordering;
 use crate::sys::{cpu, futex};
 use crate::wire::baton::{
@@ -72,6 +73,8 @@ pub(crate) struct Lane {
     patience: Patience,
     /// Where both sides run.
     places: Places,
+    /// What both sides sleep by, where that is not the baton's own word.
+    bell: Option<Arc<dyn Bell>>,
 }
 
 impl Lane {
@@ -110,6 +113,7 @@ impl Lane {
             inbox_bytes: 0,
             fresh: false,
             places: Places::new(segment, side),
+            bell: None,
             patience: match side {
                 Side::Controller => Patience::short(spin),
                 Side::Executor => Patience::learning(spin),
@@ -117,7 +121,13 @@ impl Lane {
         }
     }
 
-    /// What ends the waiting of [`Transport::receive`] for good.
+    /// From now on both sides sleep by a bell.
+    #[cfg(any(not(model), loom))]
+    pub(super) fn sleep_by(&mut self, bell: Arc<dyn Bell>) {
+        self.bell = Some(bell);
+    }
+
+    /// What ends the waiting of [`Transport::receive`] for good, if there is no bell.
     pub(crate) fn closer(&self) -> Closer {
         Closer::new([self.baton.clone(), self.settled.clone()])
     }
@@ -156,7 +166,7 @@ impl Transport for Lane {
         }
         let Some(word) = self.take_baton(until)? else { return Ok(false) };
         if word.ring {
-            return self.receive_ring(word, message).map(|()| true);
+            return self.receive_ring(word, until, message);
         }
         self.read_baton(word, message);
         if word.area {
@@ -218,22 +228,29 @@ impl Lane {
         Ok(())
     }
 
-    /// The next message, of which `word` says that the ring has part of it, or others before it.
+    /// The next message, of which `word` says that the ring has part of it, or others before it. False when the rest has not
+    /// come by `until`.
     #[cold]
-    fn receive_ring(&mut self, word: Word, message: &mut Incoming) -> Result<()> {
+    fn receive_ring(
+        &mut self,
+        word: Word,
+        until: Option<Instant>,
+        message: &mut Incoming,
+    ) -> Result<bool> {
         let mut is_message = self.read_ring(word, message)?;
         while self.inbox.is_empty() {
             if is_message {
-                return Ok(());
+                return Ok(true);
             }
-            is_message = self.take_message(message)?;
+            let Some(taken) = self.take_message(until, message)? else { return Ok(false) };
+            is_message = taken;
         }
         if is_message {
             let content = Content::Heap(message.payload().bytes().into_owned());
             let Incoming { kind, target, posted, mark, .. } = *message;
             self.keep(Incoming { kind, target, posted, mark, content, ..Incoming::new() })?;
         }
-        self.receive_kept(message)
+        self.receive_kept(message).map(|()| true)
     }
 
     #[cold]
@@ -245,27 +262,30 @@ impl Lane {
     }
 
     /// Waits for the baton and drains the inbound ring as far as it says. False when the peer only wanted room in its
-    /// ring, which it has then; the baton is back with it.
-    fn take_message(&mut self, message: &mut Incoming) -> Result<bool> {
-        // Without a deadline there is always one.
-        let Some(word) = self.take_baton(None)? else { return Ok(false) };
+    /// ring, which it has then; the baton is back with it. `None` when it has not come by `until`.
+    fn take_message(
+        &mut self,
+        until: Option<Instant>,
+        message: &mut Incoming,
+    ) -> Result<Option<bool>> {
+        let Some(word) = self.take_baton(until)? else { return Ok(None) };
         if word.ring {
-            return self.read_ring(word, message);
+            return self.read_ring(word, message).map(Some);
         }
         self.read_baton(word, message);
         if word.area {
             self.read_area(message)?;
         }
-        Ok(true)
+        Ok(Some(true))
     }
 
     /// Waits for the baton; `None` when it has not come by `until`.
     #[inline(always)]
     fn take_baton(&mut self, until: Option<Instant>) -> Result<Option<Word>> {
         let places = &mut self.places;
-        let found = wait::for_change(&self.baton[0], self.word, &mut self.patience, until, || {
-            places.are_one()
-        });
+        let bell = self.bell.as_deref();
+        let (word, patience) = (&self.baton[0], &mut self.patience);
+        let found = wait::for_change(word, self.word, patience, until, bell, || places.are_one());
         let Some(found) = found else { return Ok(None) };
         let hop = next_hop(self.hop);
         match Word::decode(found) {
@@ -407,7 +427,7 @@ impl Lane {
         self.hand_over(Kind::Part, 0, &[], true, false);
         let mut message = Incoming::new();
         // False when the peer wanted room as well, and has it.
-        while !self.take_message(&mut message)? {}
+        while self.take_message(None, &mut message)? != Some(true) {}
         match message.kind {
             Kind::Continue => Ok(()),
             kind => Err(Error::violation(format!("{kind:?} where room in the ring was due"))),
@@ -451,7 +471,10 @@ impl Lane {
         if old & CLOSED != 0 {
             self.baton[0].fetch_or(CLOSED, Ordering::AcqRel);
         }
-        futex::wake(&self.baton[0]);
+        match &self.bell {
+            None => futex::wake(&self.baton[0]),
+            Some(bell) => bell.ring(),
+        }
     }
 }
 

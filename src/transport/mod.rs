@@ -3,7 +3,7 @@
 //! A [`Lane`] is one logical thread that spans two processes: a baton for synchronous calls, an area for payloads that do not
 //! fit its line, and a ring each way for what goes ahead or does not fit the area. Exactly one side holds the baton at any
 //! moment; only the holder sends. A [`Stream`] carries the same messages over pipes and sockets, [`Local`] inside one
-//! process; a [`Connection`] is any of them.
+//! process; a [`Connection`] is any of them. One whose lane came over a socket ([`Shared`]) sleeps by that socket.
 //!
 //! Invariant: this is the only room where rings meet shared memory; it never runs a handler, and every word from the
 //! peer is judged by `wire` or `ring` before it is used.
@@ -15,6 +15,8 @@ mod closer;
 mod connection;
 pub(crate) mod lane;
 #[cfg(not(model))]
+pub(crate) mod lane_segment;
+#[cfg(not(model))]
 mod local;
 mod message;
 #[cfg(test)]
@@ -24,6 +26,8 @@ pub(crate) mod model;
 mod named;
 pub(crate) mod pipe;
 mod places;
+#[cfg(not(model))]
+mod shared;
 #[cfg(test)]
 #[cfg(not(model))]
 mod soak;
@@ -45,6 +49,8 @@ pub(crate) use lane::{Lane, Side};
 #[cfg(not(model))]
 use local::Local;
 pub(crate) use message::{Incoming, Payload};
+#[cfg(not(model))]
+use shared::Shared;
 #[cfg(not(model))]
 use stream::Stream;
 

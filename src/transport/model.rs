@@ -7,13 +7,14 @@
 use std::mem::ManuallyDrop;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64 as Count, Ordering as CountOrdering};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use loom::thread;
 
 use super::{Incoming, Lane, Side, Transport};
 use crate::shm::Segment;
-use crate::sync::{AtomicU64, Ordering};
+use crate::sleep::Bell;
+use crate::sync::{AtomicU64, Condvar, Mutex, Ordering};
 use crate::sys::futex;
 use crate::wire::baton::{CLOSED, WAITER, Word};
 use crate::wire::{Kind, layout};
@@ -28,6 +29,8 @@ pub(crate) enum Planted {
     NoSwap,
     /// It is said before it is so.
     TooEarly,
+    /// A bell is hushed behind the look at the word.
+    LateHush,
 }
 
 /// Runs `model` in every order with at most so many preemptions; prints how many those were. `met` counts what the
@@ -280,4 +283,140 @@ fn closing_ends_the_wait_for_a_posted_call() {
         count(met, true);
         supervisor.join().unwrap();
     });
+}
+
+/// The bell of one side, and that of the other.
+#[derive(Debug)]
+struct Chime {
+    own: Arc<Rope>,
+    other: Arc<Rope>,
+    rings: bool,
+}
+
+#[derive(Debug, Default)]
+struct Rope {
+    /// Whether it was rung, and whether nobody is left to ring it.
+    state: Mutex<(bool, bool)>,
+    changed: Condvar,
+}
+
+impl Rope {
+    fn pull(&self, is_last: bool) {
+        let mut state = self.state.lock().unwrap();
+        *state = (true, state.1 || is_last);
+        drop(state);
+        self.changed.notify_all();
+    }
+}
+
+impl Bell for Chime {
+    fn hush(&self) -> bool {
+        let mut state = self.own.state.lock().unwrap();
+        state.0 = false;
+        !state.1
+    }
+
+    /// A time that is limited is over at once.
+    fn listen(&self, timeout: Option<Duration>) {
+        let mut state = self.own.state.lock().unwrap();
+        while timeout.is_none() && *state == (false, false) {
+            state = self.own.changed.wait(state).unwrap();
+        }
+    }
+
+    fn ring(&self) {
+        if self.rings {
+            self.other.pull(false);
+        }
+    }
+}
+
+/// Both ends of a lane whose sides sleep by bells, the controller's first; it may forget to ring.
+fn lanes_with_bells(planted: Planted) -> ([ManuallyDrop<Lane>; 2], [Arc<Chime>; 2]) {
+    let (controller, executor, _) = lanes();
+    // Not dropped when the model fails: the words are gone then.
+    let (mut controller, mut executor) =
+        (ManuallyDrop::new(controller), ManuallyDrop::new(executor));
+    let ropes = [Arc::<Rope>::default(), Arc::default()];
+    let chime = |at: usize, rings| {
+        Arc::new(Chime { own: Arc::clone(&ropes[at]), other: Arc::clone(&ropes[1 - at]), rings })
+    };
+    let chimes = [chime(0, planted != Planted::NoWake), chime(1, true)];
+    controller.sleep_by(Arc::<Chime>::clone(&chimes[0]));
+    executor.sleep_by(Arc::<Chime>::clone(&chimes[1]));
+    ([controller, executor], chimes)
+}
+
+/// An executor polls, and its host's loop listens when nothing is there.
+fn poll(planted: Planted) {
+    explore(&format!("poll mode, {planted:?}"), 3, move |met| {
+        let ([mut controller, mut executor], [_, bell]) = lanes_with_bells(planted);
+        let caller = thread::spawn(move || {
+            assert_eq!(receive(&mut controller).expect("setup").0, Kind::Setup);
+            controller.send(Kind::Call, 7, b"polled").expect("sent");
+            assert_eq!(receive(&mut controller).expect("a result").0, Kind::Result);
+            controller
+        });
+        executor.send(Kind::Setup, 0, &[]).expect("sent");
+        let (mut message, past) = (Incoming::new(), Instant::now());
+        while !executor.receive(Some(past), &mut message).expect("open") {
+            if planted == Planted::LateHush {
+                bell.hush();
+            }
+            bell.listen(None);
+            count(met, true);
+        }
+        assert_eq!((message.kind, &*message.payload().bytes()), (Kind::Call, &b"polled"[..]));
+        executor.send(Kind::Result, 0, &[]).expect("sent");
+        caller.join().unwrap();
+    });
+}
+
+#[test]
+fn who_polls_and_then_listens_hears_the_next_call() {
+    poll(Planted::Nothing);
+}
+
+#[test]
+#[should_panic(expected = "deadlock")]
+fn a_call_that_rings_no_bell_is_found() {
+    poll(Planted::NoWake);
+}
+
+#[test]
+#[should_panic(expected = "deadlock")]
+fn a_bell_that_is_hushed_too_late_is_found() {
+    poll(Planted::LateHush);
+}
+
+/// A side that is gone says so by its bell: what it has sent before is received, then the end.
+fn leave(planted: Planted) {
+    explore(&format!("bell of one who is gone, {planted:?}"), 3, move |met| {
+        let ([mut controller, mut executor], [_, bell]) = lanes_with_bells(Planted::Nothing);
+        let executor = thread::spawn(move || {
+            executor.send(Kind::Setup, 0, &[]).expect("sent");
+            match planted {
+                Planted::NoWake => bell.other.state.lock().unwrap().1 = true,
+                _ => bell.other.pull(true),
+            }
+            executor
+        });
+        assert_eq!(receive(&mut controller).expect("setup").0, Kind::Setup);
+        controller.send(Kind::Call, 7, &[]).expect("nobody reads it");
+        let error = receive(&mut controller).expect_err("nobody answers");
+        assert!(error.is_disconnected() && !error.is_violation(), "{error}");
+        count(met, true);
+        executor.join().unwrap();
+    });
+}
+
+#[test]
+fn the_bell_of_one_who_is_gone_ends_the_wait() {
+    leave(Planted::Nothing);
+}
+
+#[test]
+#[should_panic(expected = "deadlock")]
+fn an_end_that_rings_no_bell_is_found() {
+    leave(Planted::NoWake);
 }

@@ -11,7 +11,7 @@
 //!
 //! Invariant: a frame is judged by its header before memory is taken for it, and memory is taken as its bytes arrive.
 
-use std::os::fd::OwnedFd;
+use std::os::fd::{BorrowedFd, OwnedFd};
 use std::time::Instant;
 
 use super::Transport;
@@ -87,6 +87,11 @@ impl Stream {
     /// The other end is one of ours.
     pub(crate) fn meet_ours(&mut self) {
         self.peer = Peer::Ours;
+    }
+
+    /// What is read from.
+    pub(crate) fn descriptor(&self) -> BorrowedFd<'_> {
+        self.reader.descriptor()
     }
 
     /// The next call has the number after this one.

@@ -2,6 +2,7 @@
 
 #[cfg(feature = "named-segment")]
 mod named;
+mod shared;
 
 use std::sync::Arc;
 use std::thread;

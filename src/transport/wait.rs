@@ -9,9 +9,10 @@
 
 use std::time::{Duration, Instant};
 
+use crate::sleep::Bell;
 use crate::sync::{AtomicU64, Ordering};
 use crate::sys::futex;
-use crate::wire::baton::WAITER;
+use crate::wire::baton::{CLOSED, WAITER};
 
 /// Polls within which a quick answer comes; only then it is asked where the other side is.
 const POLLS_QUICK: u32 = if cfg!(model) { 1 } else { 16 };
@@ -109,13 +110,15 @@ impl Patience {
 ///
 /// Polls with a compare-exchange, so that the line arrives in exclusive state and the answer can be stored into it
 /// without another transfer. Then sleeps. When there is no quick answer, `shares_cpu` says whether the other side was last
-/// seen on the CPU of this one, so that it can only answer when it is given that.
+/// seen on the CPU of this one, so that it can only answer when it is given that. With a `bell` it sleeps until that is rung;
+/// the word is closed when nobody is left to ring.
 #[inline(always)]
 pub(super) fn for_change(
     word: &AtomicU64,
     current: u64,
     patience: &mut Patience,
     until: Option<Instant>,
+    bell: Option<&dyn Bell>,
     shares_cpu: impl FnOnce() -> bool,
 ) -> Option<u64> {
     let mut current = current;
@@ -131,7 +134,7 @@ pub(super) fn for_change(
             None => std::hint::spin_loop(),
         }
     }
-    slowly(word, current, patience, until, shares_cpu())
+    slowly(word, current, patience, until, bell, shares_cpu())
 }
 
 /// The value of `word` when it is another one than `current`; otherwise sees to it that `current` has its waiter bit.
@@ -153,17 +156,19 @@ fn slowly(
     mut current: u64,
     patience: &mut Patience,
     until: Option<Instant>,
+    bell: Option<&dyn Bell>,
     shares_cpu: bool,
 ) -> Option<u64> {
     let spin = patience.take_spin();
     if shares_cpu {
-        for _ in 0..YIELDS_MAX {
+        let has_time = until.is_none_or(|until| Instant::now() < until);
+        for _ in 0..if has_time { YIELDS_MAX } else { 0 } {
             std::thread::yield_now();
             if let Some(found) = poll(word, &mut current) {
                 return Some(found);
             }
         }
-        return asleep(word, current, until);
+        return asleep(word, current, until, bell);
     }
     let mut polls = POLLS_QUICK;
     let start = Instant::now();
@@ -180,16 +185,25 @@ fn slowly(
         }
     }
     patience.learn(polls);
-    let found = asleep(word, current, until);
+    let found = asleep(word, current, until, bell);
     patience.took(start.elapsed());
     found
 }
 
 #[cold]
-fn asleep(word: &AtomicU64, current: u64, until: Option<Instant>) -> Option<u64> {
+fn asleep(
+    word: &AtomicU64,
+    current: u64,
+    until: Option<Instant>,
+    bell: Option<&dyn Bell>,
+) -> Option<u64> {
     let armed = current | WAITER;
     loop {
         let timeout = until.map(|until| until.saturating_duration_since(Instant::now()));
+        if bell.is_some_and(|bell| !bell.hush()) {
+            // What was handed over before is still found.
+            word.fetch_or(CLOSED, Ordering::AcqRel);
+        }
         let found = match word.compare_exchange(
             current & !WAITER,
             armed,
@@ -205,7 +219,10 @@ fn asleep(word: &AtomicU64, current: u64, until: Option<Instant>) -> Option<u64>
         if timeout.is_some_and(|timeout| timeout.is_zero()) {
             return None;
         }
-        futex::wait(word, armed, timeout);
+        match bell {
+            None => futex::wait(word, armed, timeout),
+            Some(bell) => bell.listen(timeout),
+        }
     }
 }
 
@@ -289,7 +306,7 @@ mod tests {
                     assert_eq!(old & WAITER != 0, spin != Duration::MAX, "{spin:?}");
                     futex::wake(&word);
                 });
-                for_change(&word, 8, &mut Patience::short(spin), None, || shares_cpu)
+                for_change(&word, 8, &mut Patience::short(spin), None, None, || shares_cpu)
             });
             assert_eq!(found, Some(16));
         }
@@ -301,7 +318,8 @@ mod tests {
         for (spin, shares_cpu) in [(SPIN, false), (Duration::MAX, false), (Duration::ZERO, true)] {
             let start = Instant::now();
             let until = Some(start + Duration::from_millis(2));
-            let found = for_change(&word, 8, &mut Patience::short(spin), until, || shares_cpu);
+            let found =
+                for_change(&word, 8, &mut Patience::short(spin), until, None, || shares_cpu);
             assert_eq!(found, None);
             assert!(start.elapsed() >= Duration::from_millis(2));
         }

@@ -3,6 +3,8 @@
 //!
 //! Invariant: nothing of the library encodes or decodes what `Raw` sends and receives.
 
+mod polled;
+
 use std::collections::HashMap;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;

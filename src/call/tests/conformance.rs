@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 #[cfg(feature = "named-segment")]
 use super::ways::NamedSegment;
-use super::ways::{InProcess, Pipes, SharedMemory, Tcp, UnixSocket};
+use super::ways::{InProcess, Pipes, Shared, SharedMemory, Tcp, UnixSocket};
 use crate::call::{Endpoint, Handler};
 use crate::error::Result;
 use crate::limits::{CHUNK_BYTES_MAX, LOCAL_MESSAGES, RING_LINES};
@@ -386,6 +386,7 @@ suite! {
     lane: SharedMemory;
     local: InProcess;
     pipes: Pipes;
+    shared: Shared;
     unix_socket: UnixSocket;
     tcp: Tcp;
     #[cfg(feature = "named-segment")]

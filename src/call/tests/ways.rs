@@ -80,6 +80,11 @@ connections! {
         };
         (creator.join().expect("no panic"), theirs)
     };
+    Shared: || {
+        let (ours, theirs) = UnixStream::pair().expect("a socket");
+        let ours = Connection::create_shared(ours).expect("memory");
+        (ours, Connection::attach_shared(theirs).expect("a segment"))
+    };
     UnixSocket: || {
         let (ours, theirs) = UnixStream::pair().expect("a socket");
         let end = |socket| Connection::socket(socket).expect("a stream");

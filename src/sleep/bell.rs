@@ -1,0 +1,20 @@
+//! A bell: what wakes who does not sleep on a word, but waits for many things at once.
+
+use std::fmt;
+use std::time::Duration;
+
+/// Wakes the other side of something, and is waited for by this one.
+///
+/// No wake is lost. Who is about to sleep first [hushes](Bell::hush) the bell, then marks the word that the other side
+/// swaps (`[HOP]` of a baton), and then listens, or has the host's own loop listen. The other side swaps the word and rings if it
+/// was marked. So what is rung behind the mark is never hushed: the sleeper hears it, now or as soon as it listens.
+pub(crate) trait Bell: fmt::Debug + Send + Sync {
+    /// Takes what was rung so far, or part of it. False when nobody is left at the other side.
+    fn hush(&self) -> bool;
+
+    /// Waits until the bell is rung, nobody is left, or the time is over. Returns early for any reason.
+    fn listen(&self, timeout: Option<Duration>);
+
+    /// Rings at the other side. Never waits.
+    fn ring(&self);
+}

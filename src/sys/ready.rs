@@ -1,0 +1,49 @@
+//! A descriptor that is ready to be read while another one is, or while this process says so.
+
+use std::os::fd::{AsFd, BorrowedFd};
+
+use nix::sys::epoll::{Epoll, EpollCreateFlags, EpollEvent, EpollFlags};
+use nix::sys::eventfd::{EfdFlags, EventFd};
+
+use crate::error::{Error, Result};
+
+/// Something for an event loop to wait for. Nobody outside this process has its descriptors.
+#[derive(Debug)]
+pub(crate) struct Ready {
+    either: Epoll,
+    flag: EventFd,
+    is_up: bool,
+}
+
+impl Ready {
+    /// Ready while `watched` is, which has to stay open.
+    ///
+    /// # Errors
+    ///
+    /// When descriptors run out, or `watched` is a file, which is always ready.
+    pub(crate) fn new(watched: BorrowedFd<'_>) -> Result<Self> {
+        let failed = |errno| Error::os("making a descriptor to wait for", errno);
+        let either = Epoll::new(EpollCreateFlags::EPOLL_CLOEXEC).map_err(failed)?;
+        let flags = EfdFlags::EFD_CLOEXEC | EfdFlags::EFD_NONBLOCK;
+        let flag = EventFd::from_flags(flags).map_err(failed)?;
+        either.add(watched, EpollEvent::new(EpollFlags::EPOLLIN, 0)).map_err(failed)?;
+        either.add(&flag, EpollEvent::new(EpollFlags::EPOLLIN, 1)).map_err(failed)?;
+        Ok(Self { either, flag, is_up: false })
+    }
+
+    /// Makes it ready whatever becomes of what is watched, or no longer.
+    pub(crate) fn set(&mut self, is_up: bool) {
+        if self.is_up == is_up {
+            return;
+        }
+        self.is_up = is_up;
+        // Neither waits: the count is 0 or 1.
+        let _ = if is_up { self.flag.write(1).map(drop) } else { self.flag.read().map(drop) };
+    }
+}
+
+impl AsFd for Ready {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.either.0.as_fd()
+    }
+}

@@ -1,0 +1,44 @@
+//! The segment of a lane: made by the controller, judged by the executor that it came to.
+
+use std::os::fd::OwnedFd;
+use std::sync::Arc;
+use std::time::Duration;
+
+use crate::error::{Error, Result};
+use crate::shm::Segment;
+use crate::sync::Ordering;
+use crate::wire::layout::{FIXED_WORDS, HEADER, SEGMENT_WORDS, SPIN_NS_WORD, VERSION};
+
+/// A segment with the header of a lane on which both sides poll for `spin` before they sleep.
+///
+/// # Errors
+///
+/// When memory runs out.
+pub(crate) fn create(spin: Duration) -> Result<Arc<Segment>> {
+    let segment = Segment::create(c"farcall-lane", SEGMENT_WORDS as u64 * 8, false)?;
+    segment.back(0, FIXED_WORDS as u64 * 8)?;
+    for (word, value) in segment.words().iter().zip(HEADER) {
+        word.store(value, Ordering::Release);
+    }
+    let spin_ns = spin.as_nanos().try_into().unwrap_or(u64::MAX);
+    segment.words()[SPIN_NS_WORD].store(spin_ns, Ordering::Release);
+    Ok(Arc::new(segment))
+}
+
+/// Maps the segment of a lane.
+///
+/// # Errors
+///
+/// When its size is not sealed, or it is not one of this version.
+pub(crate) fn open(file: OwnedFd) -> Result<Arc<Segment>> {
+    let segment = Arc::new(Segment::open(file)?);
+    let words = segment.words();
+    let header = HEADER.iter().zip(words).map(|(_, word)| word.load(Ordering::Acquire));
+    if words.len() != SEGMENT_WORDS || !header.eq(HEADER) {
+        return Err(Error::violation(format!(
+            "a segment of {} bytes that is not of version {VERSION}: controller and executor must be of one build",
+            words.len() * 8
+        )));
+    }
+    Ok(segment)
+}

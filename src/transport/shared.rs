@@ -1,0 +1,93 @@
+//! A lane in a segment that came over a Unix socket: for processes that already have a socket between them, whoever started
+//! them.
+//!
+//! The controller makes the segment, sealed and without a name, and sends its descriptor. From then on the socket is the
+//! lane's bell: a byte says that the baton has come to a side that sleeps, and the end of the socket that the other process
+//! is gone. So neither side needs a thread that watches the other, and an event loop waits for one descriptor. An eventfd
+//! would not do for peers that do not trust each other: who has one can make a write to it wait for ever.
+
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::{Lane, Side, lane_segment};
+use crate::error::{Error, Result};
+use crate::limits::SPIN_NS;
+use crate::sleep::Bell;
+use crate::sys::socket;
+
+/// What comes with the segment's descriptor.
+const LANE: u8 = b'L';
+
+/// One end of a lane over whose socket both sides wake each other.
+#[derive(Debug)]
+pub(super) struct Shared {
+    pub(super) lane: Lane,
+    pub(super) side: Side,
+    doorbell: Arc<Doorbell>,
+}
+
+impl Shared {
+    /// Makes a segment and sends it over a connected Unix socket.
+    ///
+    /// # Errors
+    ///
+    /// When memory runs out, or the socket takes no descriptor.
+    pub(super) fn create(socket: OwnedFd) -> Result<Self> {
+        let segment = lane_segment::create(Duration::from_nanos(SPIN_NS))?;
+        socket::send(socket.as_fd(), LANE, &[segment.file()])?;
+        Ok(Self::new(Lane::new(&segment, Side::Controller), Side::Controller, socket))
+    }
+
+    /// Waits for the segment that [`Shared::create`] sends at the other end of the socket.
+    ///
+    /// # Errors
+    ///
+    /// When something else comes, or a segment whose size is not sealed or which is of another version; or nothing.
+    pub(super) fn attach(socket: OwnedFd) -> Result<Self> {
+        let during = |error: Error| error.during("attaching to a lane");
+        let file = match socket::receive(socket.as_fd()).map_err(during)? {
+            Some((LANE, mut files)) if files.len() == 1 => files.pop(),
+            Some((letter, files)) => {
+                return Err(Error::violation(format!(
+                    "byte {letter:#x} with {} descriptors came where a lane's segment was due",
+                    files.len()
+                )));
+            }
+            None => None,
+        };
+        let file =
+            file.ok_or_else(|| Error::disconnected("the socket ended before a lane came"))?;
+        let segment = lane_segment::open(file).map_err(during)?;
+        Ok(Self::new(Lane::new(&segment, Side::Executor), Side::Executor, socket))
+    }
+
+    fn new(mut lane: Lane, side: Side, socket: OwnedFd) -> Self {
+        let doorbell = Arc::new(Doorbell(socket));
+        lane.sleep_by(Arc::<Doorbell>::clone(&doorbell));
+        Self { lane, side, doorbell }
+    }
+
+    /// What is ready to be read when the other side has rung, or is gone.
+    pub(super) fn socket(&self) -> BorrowedFd<'_> {
+        self.doorbell.0.as_fd()
+    }
+}
+
+/// A socket by which two sides wake each other.
+#[derive(Debug)]
+struct Doorbell(OwnedFd);
+
+impl Bell for Doorbell {
+    fn hush(&self) -> bool {
+        socket::hush(self.0.as_fd())
+    }
+
+    fn listen(&self, timeout: Option<Duration>) {
+        socket::listen(self.0.as_fd(), timeout);
+    }
+
+    fn ring(&self) {
+        socket::ring(self.0.as_fd());
+    }
+}
