@@ -114,3 +114,50 @@ impl Prot {
         self as usize
     }
 }
+
+#[cfg(test)]
+mod tests {
+    //! `ExecutorAddressTest` of LLVM's runtime, without what makes pointers: only the executor does.
+
+    use super::*;
+
+    #[test]
+    fn default_and_null() {
+        assert!(ExecutorAddr::default().is_null() && ExecutorAddr::NULL.is_null());
+        assert!(!ExecutorAddr::new(1).is_null());
+    }
+
+    #[test]
+    fn ordering() {
+        let (low, high) = (ExecutorAddr::new(1), ExecutorAddr::new(u64::MAX));
+        assert!(low < high && low == ExecutorAddr::new(1) && low != high);
+        assert_eq!(low.checked_add(u64::MAX - 1), Some(high));
+        assert_eq!(high.checked_add(1), None, "it does not wrap");
+    }
+
+    #[test]
+    fn wrapping_and_unwrapping() {
+        assert_eq!(ExecutorAddr::new(0x1234).get(), 0x1234);
+        assert_eq!(ExecutorAddr::new(0x1234).to_string(), "0x1234");
+    }
+
+    #[test]
+    fn addr_ranges() {
+        let at = ExecutorAddr::new;
+        let range = AddrRange::sized(at(0x1000), 0x10).expect("no overflow");
+        assert_eq!((range.end, range.bytes()), (at(0x1010), 0x10));
+        assert!(range.contains(at(0x1000)) && range.contains(at(0x100f)));
+        assert!(!range.contains(at(0xfff)) && !range.contains(at(0x1010)));
+        assert!(range.encloses(range) && range.encloses(AddrRange { start: at(0x1010), ..range }));
+        assert!(!range.encloses(AddrRange { end: at(0x1011), ..range }));
+        let inverted = AddrRange { start: at(0x1010), end: at(0x1000) };
+        assert!(inverted.bytes() == 0 && !range.encloses(inverted));
+        assert_eq!(AddrRange::sized(at(u64::MAX), 2), None);
+    }
+
+    #[test]
+    fn hashable() {
+        let addresses = [1, 2, 1].map(ExecutorAddr::new);
+        assert_eq!(std::collections::HashSet::from(addresses).len(), 2);
+    }
+}

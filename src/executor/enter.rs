@@ -9,6 +9,7 @@
 use std::ffi::{c_char, c_int, c_void};
 
 use super::wrapper::{WrapperBuffer, pointer};
+use super::wrapper_function::{SessionRef, WrapperFunctionReturn};
 use crate::ExecutorAddr;
 
 #[cfg(target_arch = "x86_64")]
@@ -23,6 +24,8 @@ std::arch::global_asm!(
     "mov rdi, rsi",
     "mov rsi, rdx",
     "mov rdx, rcx",
+    "mov rcx, r8",
+    "mov r8, r9",
     "call rax",
     "add rsp, 8",
     "ret",
@@ -42,6 +45,8 @@ std::arch::global_asm!(
     "mov x0, x1",
     "mov x1, x2",
     "mov x2, x3",
+    "mov x3, x4",
+    "mov x4, x5",
     "blr x9",
     "ldp x29, x30, [sp], #16",
     "ret",
@@ -50,7 +55,7 @@ std::arch::global_asm!(
 );
 
 unsafe extern "C" {
-    /// Calls its first argument with the other three; what comes back in registers is the callee's.
+    /// Calls its first argument with the other five; what comes back in registers is the callee's.
     safe fn farcall_enter();
 }
 
@@ -59,6 +64,8 @@ type Main =
 type Two = unsafe extern "C" fn(*const c_void, usize, usize);
 type Thread = unsafe extern "C" fn(*const c_void, *mut c_void) -> *mut c_void;
 type Wrapper = unsafe extern "C" fn(*const c_void, *const u8, usize) -> WrapperBuffer;
+type WithSession =
+    unsafe extern "C" fn(*const c_void, SessionRef, WrapperBuffer, WrapperFunctionReturn, u64);
 
 /// Calls `main`, or an initializer.
 ///
@@ -129,4 +136,22 @@ pub(super) unsafe fn wrapper(
     let enter: Wrapper = unsafe { std::mem::transmute(farcall_enter as *const c_void) };
     // SAFETY: the caller vouches for the function and its arguments.
     unsafe { enter(pointer(function), args, bytes) }
+}
+
+/// Calls a wrapper function that answers through `answer`.
+///
+/// # Safety
+///
+/// `function` must be the address of one, and `answer` must take the session and the number.
+pub(super) unsafe fn wrapper_function(
+    function: ExecutorAddr,
+    session: SessionRef,
+    args: WrapperBuffer,
+    answer: WrapperFunctionReturn,
+    call_id: u64,
+) {
+    // SAFETY: the function passes five registers on, as many as these arguments take.
+    let enter: WithSession = unsafe { std::mem::transmute(farcall_enter as *const c_void) };
+    // SAFETY: the caller vouches for the function and its arguments.
+    unsafe { enter(pointer(function), session, args, answer, call_id) }
 }

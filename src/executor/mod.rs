@@ -10,12 +10,17 @@
 //! `thread_library`, `thread`, `thread_end`), and programs with `main` and exit handlers (`program`). Each implements
 //! functions of the contract by the `Serve` trait (`wrapper`).
 //!
+//! Functions that a host or linked code offers are called with bytes and answer with bytes ([`WrapperFunctionBuffer`]) in one
+//! of two forms: LLVM 22's, which answers when it returns, and that of LLVM's runtime ([`WrapperFunction`]), which may answer
+//! later, from any thread. [`WrapperCall`] is the typed inside of such a function, [`Proxy`] the typed outside.
+//!
 //! Threads: the thread that serves a lane runs the calls that come in over it. A spawned executor serves its first lane on
 //! the main thread, so `main` has the process's main stack.
 //!
 //! Invariant: the executor obeys the controller. It checks requests to fail early and whole, not to defend itself.
 
 mod action;
+mod buffer;
 mod child;
 mod connected;
 mod controller_access;
@@ -34,6 +39,7 @@ mod names;
 mod polled;
 mod process_info;
 mod program;
+mod proxy;
 mod session;
 mod thread;
 mod thread_blocks;
@@ -42,7 +48,13 @@ mod thread_entry;
 mod thread_library;
 mod thread_locals;
 mod wrapper;
+mod wrapper_function;
 
+pub use buffer::WrapperFunctionBuffer;
 pub use child::{main, serve_if_asked};
 pub use connected::serve;
 pub use polled::Polled;
+pub use proxy::{OnResult, Proxy};
+pub use wrapper_function::{
+    Convention, Reply, SessionRef, WrapperCall, WrapperFunction, WrapperFunctionReturn,
+};

@@ -92,6 +92,25 @@ impl Decode<'_> for String {
     }
 }
 
+/// A sequence of bytes, where it lies.
+impl<'a> Decode<'a> for &'a [u8] {
+    const BYTES_MIN: usize = 8;
+    fn decode(reader: &mut Reader<'a>) -> Result<Self> {
+        let count = reader.count(1)?;
+        reader.take(count)
+    }
+}
+
+/// Text, where it lies; it has to be UTF-8.
+impl<'a> Decode<'a> for &'a str {
+    const BYTES_MIN: usize = 8;
+    fn decode(reader: &mut Reader<'a>) -> Result<Self> {
+        let bytes = <&[u8]>::decode(reader)?;
+        std::str::from_utf8(bytes)
+            .map_err(|error| Error::violation(format!("serialized text of no use: {error}")))
+    }
+}
+
 impl<'a, T: Decode<'a>> Decode<'a> for Vec<T> {
     const BYTES_MIN: usize = 8;
     fn decode(reader: &mut Reader<'a>) -> Result<Self> {

@@ -144,6 +144,28 @@ impl<'a, T: Decode<'a>> Decode<'a> for Expected<T> {
     }
 }
 
+impl<T> Expected<T> {
+    /// The value.
+    ///
+    /// # Errors
+    ///
+    /// What the other side said (then `is_remote`).
+    pub fn into_result(self) -> Result<T> {
+        self.0.map_err(Error::remote)
+    }
+}
+
+impl Status {
+    /// Success, or what the other side said.
+    ///
+    /// # Errors
+    ///
+    /// That (then `is_remote`).
+    pub fn into_result(self) -> Result<()> {
+        self.0.map_err(Error::remote)
+    }
+}
+
 impl<T> From<Result<T>> for Expected<T> {
     fn from(result: Result<T>) -> Self {
         Expected(result.map_err(|error| error.to_string()))
