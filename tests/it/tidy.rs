@@ -34,7 +34,7 @@ const ROOMS: &[(&str, &[&str])] = &[
 const GROUND: &[&str] = &["error", "addr", "limits"];
 
 /// Directories whose Rust files are looked at.
-const TREES: &[&str] = &["src", "tests", "tools", "bench"];
+const TREES: &[&str] = &["src", "tests", "tools", "bench", "examples"];
 
 const LINES_MAX: usize = 800;
 /// rustfmt holds code to less; this is for comments.
