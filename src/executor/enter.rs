@@ -9,7 +9,7 @@
 use std::ffi::{c_char, c_int, c_void};
 
 use super::wrapper::{WrapperBuffer, pointer};
-use super::wrapper_function::{SessionRef, WrapperFunctionReturn};
+use super::wrapper_function::{RawSession, WrapperFunctionReturn};
 use crate::ExecutorAddr;
 
 #[cfg(target_arch = "x86_64")]
@@ -65,7 +65,7 @@ type Two = unsafe extern "C" fn(*const c_void, usize, usize);
 type Thread = unsafe extern "C" fn(*const c_void, *mut c_void) -> *mut c_void;
 type Wrapper = unsafe extern "C" fn(*const c_void, *const u8, usize) -> WrapperBuffer;
 type WithSession =
-    unsafe extern "C" fn(*const c_void, SessionRef, WrapperBuffer, WrapperFunctionReturn, u64);
+    unsafe extern "C" fn(*const c_void, RawSession, WrapperBuffer, WrapperFunctionReturn, u64);
 
 /// Calls `main`, or an initializer.
 ///
@@ -145,7 +145,7 @@ pub(super) unsafe fn wrapper(
 /// `function` must be the address of one, and `answer` must take the session and the number.
 pub(super) unsafe fn wrapper_function(
     function: ExecutorAddr,
-    session: SessionRef,
+    session: RawSession,
     args: WrapperBuffer,
     answer: WrapperFunctionReturn,
     call_id: u64,

@@ -56,5 +56,5 @@ pub use connected::serve;
 pub use polled::Polled;
 pub use proxy::{OnResult, Proxy};
 pub use wrapper_function::{
-    Convention, Reply, SessionRef, WrapperCall, WrapperFunction, WrapperFunctionReturn,
+    Convention, RawSession, WrapperCall, WrapperFunction, WrapperFunctionReturn, WrapperReply,
 };

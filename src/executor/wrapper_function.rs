@@ -12,31 +12,31 @@ use super::wrapper::{self, pointer};
 use crate::ExecutorAddr;
 use crate::sps::{self, Decode, Encode};
 
-/// LLVM's `orc_rt_SessionRef`: stands for a session in C. Nobody but the session looks behind it.
+/// LLVM's `orc_rt_SessionRef`: stands for a session in C. Only who made it knows what it means.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[repr(transparent)]
-pub struct SessionRef(*const c_void);
+pub struct RawSession(*const c_void);
 
-// SAFETY: it is a number here; only the session of that number makes a pointer of it.
-unsafe impl Send for SessionRef {}
+// SAFETY: it is a number here, which nobody follows.
+unsafe impl Send for RawSession {}
 // SAFETY: as above.
-unsafe impl Sync for SessionRef {}
+unsafe impl Sync for RawSession {}
 
 /// LLVM's `orc_rt_WrapperFunctionReturn`: takes the result of the call with this number, in exchange for the buffer.
-pub type WrapperFunctionReturn = unsafe extern "C" fn(SessionRef, WrapperFunctionBuffer, u64);
+pub type WrapperFunctionReturn = unsafe extern "C" fn(RawSession, WrapperFunctionBuffer, u64);
 
 /// LLVM's `orc_rt_WrapperFunction`: gets its arguments for good, and calls the third argument exactly once with the first and the
 /// last, at any time, on any thread.
 pub type WrapperFunction =
-    unsafe extern "C" fn(SessionRef, WrapperFunctionBuffer, WrapperFunctionReturn, u64);
+    unsafe extern "C" fn(RawSession, WrapperFunctionBuffer, WrapperFunctionReturn, u64);
 
 /// One call of a [`WrapperFunction`], seen from inside: bytes become arguments, and the answer becomes bytes.
 ///
 /// ```
-/// use farcall::executor::{SessionRef, WrapperCall, WrapperFunctionBuffer, WrapperFunctionReturn};
+/// use farcall::executor::{RawSession, WrapperCall, WrapperFunctionBuffer, WrapperFunctionReturn};
 ///
 /// unsafe extern "C" fn add(
-///     session: SessionRef,
+///     session: RawSession,
 ///     args: WrapperFunctionBuffer,
 ///     answer: WrapperFunctionReturn,
 ///     call_id: u64,
@@ -55,11 +55,11 @@ pub struct WrapperCall {
 /// The one answer to a call. May go to another thread, and be sent later. Dropped unsent, it answers with an out-of-band
 /// error, so nobody waits for ever.
 #[must_use = "a reply that is dropped is an error to the caller"]
-pub struct Reply<R>(Answer, PhantomData<fn(R)>);
+pub struct WrapperReply<R>(Answer, PhantomData<fn(R)>);
 
 /// A way back that is gone once.
 struct Answer {
-    session: SessionRef,
+    session: RawSession,
     answer: WrapperFunctionReturn,
     call_id: u64,
     is_sent: bool,
@@ -85,7 +85,7 @@ impl Convention {
     pub unsafe fn call(
         self,
         function: ExecutorAddr,
-        session: SessionRef,
+        session: RawSession,
         args: WrapperFunctionBuffer,
         answer: WrapperFunctionReturn,
         call_id: u64,
@@ -118,7 +118,7 @@ impl Convention {
     }
 }
 
-impl SessionRef {
+impl RawSession {
     /// The reference with this address.
     #[must_use]
     pub fn new(address: ExecutorAddr) -> Self {
@@ -140,7 +140,7 @@ impl WrapperCall {
     /// They must be those that a wrapper function was called with, not used otherwise.
     #[must_use = "a call that is dropped is an error to the caller"]
     pub unsafe fn new(
-        session: SessionRef,
+        session: RawSession,
         args: WrapperFunctionBuffer,
         answer: WrapperFunctionReturn,
         call_id: u64,
@@ -150,7 +150,7 @@ impl WrapperCall {
 
     /// The session that was called.
     #[must_use]
-    pub fn session(&self) -> SessionRef {
+    pub fn session(&self) -> RawSession {
         self.answer.session
     }
 
@@ -158,7 +158,7 @@ impl WrapperCall {
     ///
     /// Arguments that are an error go back as they are, and those that cannot be decoded are answered with an out-of-band error;
     /// the handler does not run. A panic of the handler answers for it, if it has not.
-    pub fn handle<A, R>(self, handler: impl FnOnce(Reply<R>, A))
+    pub fn handle<A, R>(self, handler: impl FnOnce(WrapperReply<R>, A))
     where
         A: for<'a> Decode<'a>,
         R: Encode,
@@ -175,11 +175,11 @@ impl WrapperCall {
         A: for<'a> Decode<'a>,
         R: Encode,
     {
-        self.handle(|reply: Reply<R>, args| reply.send(handler(args)));
+        self.handle(|reply: WrapperReply<R>, args| reply.send(handler(args)));
     }
 
     /// Gives the handler the bytes of the arguments, where they lie, for as long as it runs.
-    pub fn handle_view<R: Encode>(self, handler: impl FnOnce(Reply<R>, &[u8])) {
+    pub fn handle_view<R: Encode>(self, handler: impl FnOnce(WrapperReply<R>, &[u8])) {
         let Self { args, answer } = self;
         if args.out_of_band_error().is_some() {
             answer.send(args);
@@ -187,7 +187,7 @@ impl WrapperCall {
         }
         // The reply is dropped, and so sent, if the handler panics while it has it. C cannot be told of a panic.
         let _ = catch_unwind(AssertUnwindSafe(|| {
-            handler(Reply(answer, PhantomData), args.as_bytes());
+            handler(WrapperReply(answer, PhantomData), args.as_bytes());
         }));
     }
 
@@ -197,12 +197,12 @@ impl WrapperCall {
     /// # Safety
     ///
     /// The caller of this function must have been told the addresses of living `T`s only.
-    pub unsafe fn handle_method<T, A, R>(self, method: impl FnOnce(Reply<R>, &T, A))
+    pub unsafe fn handle_method<T, A, R>(self, method: impl FnOnce(WrapperReply<R>, &T, A))
     where
         A: for<'a> Decode<'a>,
         R: Encode,
     {
-        self.handle(|reply: Reply<R>, (instance, args): (ExecutorAddr, A)| {
+        self.handle(|reply: WrapperReply<R>, (instance, args): (ExecutorAddr, A)| {
             let object = pointer::<T>(instance);
             if object.is_null() || !object.is_aligned() {
                 let message = format!("no object can be at {instance}");
@@ -224,13 +224,13 @@ impl WrapperCall {
         A: for<'a> Decode<'a>,
         R: Encode,
     {
-        let method = |reply: Reply<R>, object: &T, args| reply.send(method(object, args));
+        let method = |reply: WrapperReply<R>, object: &T, args| reply.send(method(object, args));
         // SAFETY: the caller vouches for the address.
         unsafe { self.handle_method(method) };
     }
 }
 
-impl<R: Encode> Reply<R> {
+impl<R: Encode> WrapperReply<R> {
     /// Answers. What a function that can fail returns becomes the type that says so on the wire: `Result<()>` a
     /// [`Status`](sps::Status), `Result<T>` an [`Expected`](sps::Expected).
     pub fn send(self, value: impl Into<R>) {
@@ -269,9 +269,9 @@ impl Drop for Answer {
     }
 }
 
-impl<R> fmt::Debug for Reply<R> {
+impl<R> fmt::Debug for WrapperReply<R> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_tuple("Reply").field(&self.0).finish()
+        f.debug_tuple("WrapperReply").field(&self.0).finish()
     }
 }
 

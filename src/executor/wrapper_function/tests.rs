@@ -1,4 +1,5 @@
 //! `SPSWrapperFunctionTest` and `SPSWrapperFunctionBufferTest` of LLVM's runtime; and answers that come late, twice or never.
+#![allow(unsafe_code, reason = "calls and provides wrapper functions")]
 
 use std::sync::mpsc;
 use std::sync::{Mutex, PoisonError};
@@ -10,8 +11,8 @@ use crate::executor::{OnResult, Proxy};
 use crate::sps::{Bytes, Expected, Status};
 
 /// The session of these tests.
-fn session() -> SessionRef {
-    SessionRef::new(ExecutorAddr::new(0x5e55_1000))
+fn session() -> RawSession {
+    RawSession::new(ExecutorAddr::new(0x5e55_1000))
 }
 
 /// Who waits, by number.
@@ -22,7 +23,7 @@ fn pending() -> std::sync::MutexGuard<'static, Vec<(u64, OnResult)>> {
 }
 
 /// Takes a result to who waits for it. A second answer finds nobody.
-unsafe extern "C" fn answer(from: SessionRef, result: WrapperFunctionBuffer, call_id: u64) {
+unsafe extern "C" fn answer(from: RawSession, result: WrapperFunctionBuffer, call_id: u64) {
     assert_eq!(from, session(), "it is handed back as it was");
     let mut pending = pending();
     let at = pending.iter().position(|(other, _)| *other == call_id).expect("one answer");
@@ -51,7 +52,7 @@ fn proxy<A: Encode, R: for<'a> Decode<'a> + 'static>(function: WrapperFunction) 
 macro_rules! wrapper_function {
     ($name:ident = $call:ident => $body:expr) => {
         unsafe extern "C" fn $name(
-            session: SessionRef,
+            session: RawSession,
             args: WrapperFunctionBuffer,
             answer: WrapperFunctionReturn,
             call_id: u64,
@@ -95,7 +96,7 @@ fn binary_op_via_function_pointer() {
 
 #[test]
 fn round_trip_string_via_span() {
-    wrapper_function!(reversed = call => call.handle_view(|reply: Reply<String>, bytes| {
+    wrapper_function!(reversed = call => call.handle_view(|reply: WrapperReply<String>, bytes| {
         let (text,) = sps::from_bytes::<(&str,)>(bytes).expect("decodes");
         let place = bytes.as_ptr_range();
         assert!((place.start..=place.end).contains(&text.as_ptr()), "it lies in the arguments");
@@ -107,7 +108,7 @@ fn round_trip_string_via_span() {
     }
 }
 
-wrapper_function!(check = call => call.handle(|reply: Reply<Status>, (fail,): (bool,)| {
+wrapper_function!(check = call => call.handle(|reply: WrapperReply<Status>, (fail,): (bool,)| {
     reply.send(if fail { Err(Error::remote("no")) } else { Ok(()) });
 }));
 
@@ -126,7 +127,7 @@ fn transparent_conversion_error_failure_case() {
     assert!(merged.expect_err("no").is_remote());
 }
 
-wrapper_function!(halve = call => call.handle(|reply: Reply<Expected<u32>>, (n,): (u32,)| {
+wrapper_function!(halve = call => call.handle(|reply: WrapperReply<Expected<u32>>, (n,): (u32,)| {
     let odd = || Error::remote(format!("{n} is odd"));
     reply.send(if n % 2 == 0 { Ok(n / 2) } else { Err(odd()) });
 }));
@@ -147,7 +148,7 @@ fn transparent_conversion_expected_failure_case() {
 
 #[test]
 fn handler_with_references() {
-    wrapper_function!(lengths = call => call.handle_view(|reply: Reply<(u64, u64)>, bytes| {
+    wrapper_function!(lengths = call => call.handle_view(|reply: WrapperReply<(u64, u64)>, bytes| {
         let (text, raw) = sps::from_bytes::<(&str, &[u8])>(bytes).expect("decodes");
         reply.send((text.len() as u64, raw.len() as u64));
     }));
@@ -175,7 +176,7 @@ fn address(counter: &Counter) -> ExecutorAddr {
 #[test]
 fn handle_with_async_method() {
     wrapper_function!(add_later = call => {
-        let add = |reply: Reply<i64>, counter: &Counter, (more,): (i64,)| {
+        let add = |reply: WrapperReply<i64>, counter: &Counter, (more,): (i64,)| {
             let sum = counter.add(more);
             thread::spawn(move || reply.send(sum));
         };
@@ -206,7 +207,7 @@ fn handle_with_sync_method() {
 
 #[test]
 fn answers_come_later_in_any_order_and_once() {
-    static REPLIES: Mutex<Vec<(u32, Reply<u32>)>> = Mutex::new(Vec::new());
+    static REPLIES: Mutex<Vec<(u32, WrapperReply<u32>)>> = Mutex::new(Vec::new());
     wrapper_function!(keep = call => call.handle(|reply, (number,): (u32,)| {
         REPLIES.lock().expect("no panic").push((number, reply));
     }));
@@ -219,7 +220,7 @@ fn answers_come_later_in_any_order_and_once() {
     assert!(is_done.try_recv().is_err());
     let replies = std::mem::take(&mut *REPLIES.lock().expect("no panic"));
     let (even, odd): (Vec<_>, Vec<_>) = replies.into_iter().partition(|(n, _)| n % 2 == 0);
-    let send = |replies: Vec<(u32, Reply<u32>)>| {
+    let send = |replies: Vec<(u32, WrapperReply<u32>)>| {
         move || replies.into_iter().rev().for_each(|(number, reply)| reply.send(number * 2))
     };
     let threads = [thread::spawn(send(even)), thread::spawn(send(odd))];
@@ -235,11 +236,11 @@ fn answers_come_later_in_any_order_and_once() {
 #[test]
 fn who_gives_no_answer_gives_an_error() {
     wrapper_function!(forgets = call => drop(call));
-    wrapper_function!(drops = call => call.handle(|_: Reply<()>, ()| ()));
+    wrapper_function!(drops = call => call.handle(|_: WrapperReply<()>, ()| ()));
     wrapper_function!(panics = call => call.handle_sync(|()| -> () {
         panic!("as the test wants it")
     }));
-    wrapper_function!(says_so = call => call.handle(|reply: Reply<()>, ()| {
+    wrapper_function!(says_so = call => call.handle(|reply: WrapperReply<()>, ()| {
         reply.send_out_of_band("out of order");
     }));
     for (function, message) in [
@@ -311,7 +312,7 @@ fn both_conventions_are_called_alike() {
             None => WrapperFunctionBuffer::out_of_band("nothing to add"),
         }
     }
-    wrapper_function!(other = call => call.handle_view(|reply: Reply<u8>, bytes| {
+    wrapper_function!(other = call => call.handle_view(|reply: WrapperReply<u8>, bytes| {
         match bytes.iter().copied().reduce(|sum, byte| sum.wrapping_add(byte)) {
             Some(sum) => reply.send(sum),
             None => reply.send_out_of_band("nothing to add"),
