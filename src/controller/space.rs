@@ -28,6 +28,7 @@ impl Space {
     }
 
     /// First fit: the lowest free range that holds `bytes`, more than 0, from a multiple of `alignment` on.
+    #[inline]
     pub(super) fn take(&mut self, bytes: u64, alignment: u64) -> Option<u64> {
         let (at, start, end) = self.free.iter().enumerate().find_map(|(at, &(hole, size))| {
             let start = hole.checked_next_multiple_of(alignment)?;
@@ -49,6 +50,7 @@ impl Space {
     }
 
     /// Takes a range back that was handed out.
+    #[inline]
     pub(super) fn give_back(&mut self, offset: u64, bytes: u64) {
         if bytes == 0 {
             return;

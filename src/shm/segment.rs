@@ -11,7 +11,7 @@ use nix::fcntl::SealFlag;
 
 use crate::error::{Error, Result};
 use crate::sync::AtomicU64;
-use crate::sys::memfd;
+use crate::sys::{cpu, memfd};
 
 /// What the C library copies at a time. Larger pieces it copies with one instruction, which takes up to 27 times as long
 /// where the source lies a few bytes before a multiple of a page from the destination.
@@ -135,7 +135,9 @@ impl Segment {
     /// When the bytes do not fit.
     pub(crate) fn write(&self, offset: usize, bytes: &[u8]) {
         let to = self.place(offset, bytes.len());
-        // From the end: the first line of code is the one that an executor may have, and takes longest to come back.
+        // The first line of code is the one that an executor may have, and takes long to come back. Meanwhile the others are
+        // written, from the end.
+        cpu::prefetch_to_write(to.expose_provenance() as u64);
         for (at, piece) in
             (0..bytes.len()).step_by(PIECE_BYTES).zip(bytes.chunks(PIECE_BYTES)).rev()
         {

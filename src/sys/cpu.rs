@@ -122,3 +122,18 @@ pub(crate) fn prefetch(address: u64) {
         std::arch::asm!("prfm pldl1keep, [{}]", in(reg) address, options(nostack, preserves_flags));
     }
 }
+
+/// Begins to fetch the line at `address` of this process, to be written. A hint, as [`prefetch`] is.
+#[inline]
+pub(crate) fn prefetch_to_write(address: u64) {
+    #[cfg(target_arch = "x86_64")]
+    // SAFETY: a prefetch neither faults nor changes anything but what is cached.
+    unsafe {
+        std::arch::asm!("prefetchw [{}]", in(reg) address, options(nostack, preserves_flags));
+    }
+    #[cfg(target_arch = "aarch64")]
+    // SAFETY: a prefetch neither faults nor changes anything but what is cached.
+    unsafe {
+        std::arch::asm!("prfm pstl1keep, [{}]", in(reg) address, options(nostack, preserves_flags));
+    }
+}
