@@ -1,6 +1,5 @@
 //! What linked code can call in the controller.
 
-use std::collections::HashMap;
 use std::fmt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -27,10 +26,13 @@ impl HandlerTag {
 type Function =
     dyn Fn(&[u8], &mut Vec<u8>) -> std::result::Result<(), String> + Send + Sync + 'static;
 
+/// Handlers in the order of their tags.
+type Table = Vec<(u64, Arc<Function>)>;
+
 /// The registered handlers of a session.
 pub(super) struct Handlers {
     /// Replaced as a whole, so that a call reads it without a lock.
-    table: ArcSwap<HashMap<u64, Arc<Function>>>,
+    table: ArcSwap<Table>,
     /// Held by who replaces it.
     replacing: Mutex<()>,
     last: AtomicU64,
@@ -52,18 +54,21 @@ impl Handlers {
     }
 
     pub(super) fn add(&self, function: Arc<Function>) -> HandlerTag {
-        let tag = self.last.fetch_add(1, Ordering::Relaxed) + 1;
-        self.replace(|table| drop(table.insert(tag, function)));
+        let mut tag = 0;
+        self.replace(|table| {
+            tag = self.last.fetch_add(1, Ordering::Relaxed) + 1;
+            table.push((tag, function));
+        });
         HandlerTag(tag)
     }
 
     pub(super) fn remove(&self, tag: HandlerTag) {
-        self.replace(|table| drop(table.remove(&tag.0)));
+        self.replace(|table| table.retain(|(other, _)| *other != tag.0));
     }
 
-    fn replace(&self, change: impl FnOnce(&mut HashMap<u64, Arc<Function>>)) {
+    fn replace(&self, change: impl FnOnce(&mut Table)) {
         let _turn = self.replacing.lock().unwrap_or_else(PoisonError::into_inner);
-        let mut table = HashMap::clone(&self.table.load());
+        let mut table = Table::clone(&self.table.load());
         change(&mut table);
         self.table.store(Arc::new(table));
     }
@@ -79,9 +84,10 @@ impl Handler<Lane> for Handlers {
         mut result: Vec<u8>,
     ) -> std::result::Result<Vec<u8>, String> {
         let table = self.table.load();
-        let Some(function) = table.get(&target) else {
+        let Ok(at) = table.binary_search_by_key(&target, |(tag, _)| *tag) else {
             return Err(format!("no handler is registered for tag {target:#x}"));
         };
+        let function = &table[at].1;
         // A panic that went through the lane's own frames would leave the executor without an answer.
         let args = args.bytes();
         let outcome = catch_unwind(AssertUnwindSafe(|| function(&args, &mut result)));
@@ -105,6 +111,8 @@ impl Handler<Lane> for Handlers {
 
 impl fmt::Debug for Handlers {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Handlers").field("tags", &self.table.load().keys()).finish_non_exhaustive()
+        f.debug_struct("Handlers")
+            .field("handlers", &self.table.load().len())
+            .finish_non_exhaustive()
     }
 }

@@ -69,8 +69,10 @@ pub(crate) struct Lane {
     inbox_bytes: usize,
     /// Code was written since the last message.
     fresh: bool,
-    /// A caller waits for one answer, and functions differ; an executor waits for the next call, and callers are regular.
-    patience: Patience,
+    /// With the answer to a call, since functions differ; and with the next call after an answer, since callers are regular.
+    patience: [Patience; 2],
+    /// What was sent last was an answer.
+    answered: bool,
     /// Where both sides run.
     places: Places,
     /// What both sides sleep by, where that is not the baton's own word.
@@ -114,10 +116,8 @@ impl Lane {
             fresh: false,
             places: Places::new(segment, side),
             bell: None,
-            patience: match side {
-                Side::Controller => Patience::short(spin),
-                Side::Executor => Patience::learning(spin),
-            },
+            patience: [Patience::short(spin), Patience::learning(spin)],
+            answered: false,
         }
     }
 
@@ -284,7 +284,8 @@ impl Lane {
     fn take_baton(&mut self, until: Option<Instant>) -> Result<Option<Word>> {
         let places = &mut self.places;
         let bell = self.bell.as_deref();
-        let (word, patience) = (&self.baton[0], &mut self.patience);
+        let patience = &mut self.patience[usize::from(self.answered)];
+        let word = &self.baton[0];
         let found = wait::for_change(word, self.word, patience, until, bell, || places.are_one());
         let Some(found) = found else { return Ok(None) };
         let hop = next_hop(self.hop);
@@ -457,6 +458,7 @@ impl Lane {
         let fresh = std::mem::take(&mut self.fresh);
         let word = Word { hop: self.hop, kind, inline_bytes: inline.len(), area, ring, fresh };
         self.word = word.encode();
+        self.answered = kind != Kind::Call;
         // [HOP] Release: the peer that acquires this word sees the line and the ring up to the position told.
         let old = line[0].swap(self.word, Ordering::AcqRel);
         if old & (WAITER | CLOSED) != 0 {
@@ -467,7 +469,7 @@ impl Lane {
     /// Wakes the other side, which slept on the word `old`; keeps the closed bit.
     #[cold]
     fn wake(&mut self, old: u64) {
-        self.patience.woke();
+        self.patience[usize::from(self.answered)].woke();
         if old & CLOSED != 0 {
             self.baton[0].fetch_or(CLOSED, Ordering::AcqRel);
         }
