@@ -55,6 +55,9 @@ pub const THREAD_ARENA_BYTES: usize = 64 << 10;
 /// The largest arena that an executor may offer.
 pub const THREAD_ARENA_BYTES_MAX: u64 = 1 << 30;
 
+/// Arguments of a C function that is called by its type.
+pub const TYPED_ARGUMENTS_MAX: usize = 16;
+
 /// Links with dynamic thread-locals, for which the arena had no room, at any time. A thread that uses any has a
 /// word for each possible one.
 pub const THREAD_MODULES_MAX: usize = 4096;

@@ -24,6 +24,7 @@ mod sessions;
 #[cfg(test)]
 #[cfg(not(model))]
 mod tests;
+pub(crate) mod typed;
 
 pub(crate) use endpoint::{Endpoint, Handler, Paused};
 pub(crate) use lanes::{LaneEnd, Lanes};

@@ -151,10 +151,33 @@ impl Shared {
     }
 
     fn give_back(&self, base: ExecutorAddr, actions_have_run: bool) -> Result<bool> {
-        let mut slabs = self.slabs.iter().filter_map(OnceLock::get);
-        match slabs.find(|slab| slab.range().contains(base)) {
+        match self.slab_of(base) {
             Some(slab) => slab.give_back(base, actions_have_run),
             None => Err(Error::invalid(format!("no memory of this session is at {base}"))),
         }
+    }
+
+    /// Stores bytes in memory that was allocated.
+    ///
+    /// # Panics
+    ///
+    /// When there is no slab.
+    pub(super) fn store(&self, address: ExecutorAddr, bytes: &[u8]) {
+        self.slab_of(address).expect("memory of a slab").store(address, bytes);
+    }
+
+    /// Appends the bytes that are in memory that was allocated.
+    ///
+    /// # Panics
+    ///
+    /// When there is no slab.
+    pub(super) fn load(&self, range: AddrRange, out: &mut Vec<u8>) {
+        self.slab_of(range.start).expect("memory of a slab").load(range, out);
+    }
+
+    /// The slab that has this address.
+    pub(super) fn slab_of(&self, address: ExecutorAddr) -> Option<&Slab> {
+        let mut slabs = self.slabs.iter().filter_map(OnceLock::get);
+        slabs.find(|slab| slab.range().contains(address))
     }
 }

@@ -11,9 +11,11 @@
 
 mod allocation;
 mod arena;
+mod buffer;
 mod client;
 mod door;
 mod dylib;
+mod function;
 mod handlers;
 mod inspect;
 mod launch;
@@ -26,8 +28,10 @@ mod space;
 mod supervisor;
 
 pub use allocation::{Finalized, InFlight};
+pub use buffer::Buffer;
 pub use client::Client;
 pub use dylib::{Dylib, LinkReport};
+pub use function::{Function, Return, Scalar, Signature};
 pub use handlers::HandlerTag;
 pub use inspect::{MemoryAccess, ProcessInfo, Word};
 pub use launch::{Launch, Spawned};

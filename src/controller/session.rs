@@ -415,7 +415,8 @@ impl Shared {
         self.named(SESSION_INSTANCE)
     }
 
-    fn named(&self, name: &str) -> Result<ExecutorAddr> {
+    /// The address of something that the executor offers.
+    pub(super) fn named(&self, name: &str) -> Result<ExecutorAddr> {
         let address = self.functions.get(name).copied();
         address.ok_or_else(|| Error::violation(format!("the executor does not offer {name}")))
     }

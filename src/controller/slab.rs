@@ -167,6 +167,31 @@ impl Slab {
         stripe.segment.zero(start + content.len(), dirty.saturating_sub(content.len()));
     }
 
+    /// Stores bytes at an address that an allocation of the caller's has.
+    ///
+    /// # Panics
+    ///
+    /// When they lie outside of every stripe.
+    pub(super) fn store(&self, address: ExecutorAddr, bytes: &[u8]) {
+        let stripe = self.stripe_at(address);
+        stripe.segment.write(stripe.index(address), bytes);
+    }
+
+    /// Appends the bytes at an address that an allocation of the caller's has, as they are now.
+    ///
+    /// # Panics
+    ///
+    /// When they lie outside of every stripe.
+    pub(super) fn load(&self, range: AddrRange, out: &mut Vec<u8>) {
+        let stripe = self.stripe_at(range.start);
+        stripe.segment.append_to(&(stripe.index(range.start)..stripe.index(range.end)), out);
+    }
+
+    fn stripe_at(&self, address: ExecutorAddr) -> &Stripe {
+        let stripe = self.stripes.iter().find(|stripe| stripe.range().contains(address));
+        stripe.unwrap_or_else(|| panic!("{address} is not in the slab"))
+    }
+
     /// The executor keeps dealloc actions for the allocation at `base`.
     pub(super) fn has_actions(&self, base: ExecutorAddr) {
         if let Some(taken) = self.taken(&mut self.lock(), base) {

@@ -6,6 +6,7 @@
 //! services are the native memory map (`memory`), access to memory by address (`memory_access`), what the process is
 //! (`process_info`), the symbols of the process (`dylib`) and of its libraries (`loaded`, `low_data`), the unwinder's
 //! knowledge of linked code (`frames`), the debugger's (`debugger`) and the names that it finds of itself (`names`),
+//! C functions that are called by their types (`typed`, `abi`),
 //! thread-locals of linked code and the start and end of threads (`thread_locals`, `thread_blocks`, `thread_entry`,
 //! `thread_library`, `thread`, `thread_end`), and programs with `main` and exit handlers (`program`). Each implements
 //! functions of the contract by the `Serve` trait (`wrapper`).
@@ -19,6 +20,9 @@
 //!
 //! Invariant: the executor obeys the controller. It checks requests to fail early and whole, not to defend itself.
 
+#[cfg_attr(target_arch = "x86_64", path = "abi_x86_64.rs")]
+#[cfg_attr(target_arch = "aarch64", path = "abi_aarch64.rs")]
+mod abi;
 mod action;
 mod buffer;
 mod child;
@@ -47,6 +51,7 @@ mod thread_end;
 mod thread_entry;
 mod thread_library;
 mod thread_locals;
+mod typed;
 mod wrapper;
 mod wrapper_function;
 

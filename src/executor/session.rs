@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use super::door::Door;
 use super::memory::{self, MemoryMap};
 use super::wrapper::{self, WrapperBuffer, offer};
-use super::{connected, memory_access, process_info, thread_entry, thread_locals};
+use super::{connected, memory_access, process_info, thread_entry, thread_locals, typed};
 use crate::ExecutorAddr;
 use crate::Prot;
 use crate::call::contract::{
@@ -198,6 +198,7 @@ impl Session {
             offer::<ProgramInitialize>(),
             offer::<ProgramMain>(),
             offer::<ProcessExit>(),
+            typed::function(),
         ];
         symbols.extend(memory::functions());
         symbols.extend(memory_access::functions());

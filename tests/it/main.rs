@@ -28,3 +28,4 @@ mod soak;
 mod table;
 mod thread_locals;
 mod tidy;
+mod typed;
