@@ -6,6 +6,7 @@ use crate::json::{array, number, object, string};
 use crate::removal::Removed;
 use crate::report::{Comparison, Report, Row, Section, per_second};
 use crate::spread::Spread;
+use crate::swap::Swap;
 
 impl Report {
     /// The report as one JSON object on one line, without a final newline. Spreads are objects of `lower_quartile`,
@@ -37,6 +38,7 @@ impl Report {
             ("sections", array(self.sections.iter().map(section))),
             ("region_removal", removed(&self.removal.regions)),
             ("slab_removal", removed(&self.removal.slabs)),
+            ("swap", swap(&self.swap)),
             ("idle", idle),
         ])
     }
@@ -49,6 +51,14 @@ fn removed(removed: &Removed) -> String {
         ("single_ns", spread(removed.single_ns)),
         ("ratio", spread(removed.ratio)),
         ("is_met", removed.is_met().to_string()),
+    ])
+}
+
+fn swap(swap: &Swap) -> String {
+    object(&[
+        ("count", swap.count.to_string()),
+        ("each_ns", spread(swap.each_ns)),
+        ("is_met", swap.is_met().to_string()),
     ])
 }
 
@@ -116,6 +126,7 @@ mod tests {
             r#""row":"a row","base":"another","ratio":{"lower_quartile":1.25,"#,
             r#""bar":"at most 1.2","is_met":false"#,
             r#""executor_percent":0.51,"is_met":false"#,
+            r#""swap":{"count":10000,"each_ns":{"lower_quartile":12.6,"#,
         ] {
             assert!(json.contains(member), "{member} is missing in {json}");
         }

@@ -44,6 +44,7 @@ mod shared;
 mod size;
 mod spin;
 mod spread;
+mod swap;
 mod table;
 mod threads;
 mod tiny_object;
@@ -63,6 +64,7 @@ pub use report::{Comparison, Idle, Regime, Report, Row, Section};
 pub use serve::serve_if_child;
 pub use size::Size;
 pub use spread::Spread;
+pub use swap::Swap;
 pub use tiny_object::{TinyObject, tiny_code};
 pub use versus::Versus;
 

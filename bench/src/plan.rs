@@ -16,7 +16,9 @@ use crate::local::Local;
 use crate::peer::Peer;
 use crate::spin::SpinCall;
 use crate::threads::Threads;
-use crate::{Callee, CpuPair, EchoCall, Machine, Report, Result, Size, Versus, idle, removal};
+use crate::{
+    Callee, CpuPair, EchoCall, Machine, Report, Result, Size, Versus, idle, removal, swap,
+};
 
 /// Rounds of a contest that says something.
 const ROUNDS_MIN: usize = 20;
@@ -77,6 +79,8 @@ impl Plan {
         sections.extend(run(self.cold(&peer, &callee)?, "cold calls", (0.9, 1.0), few)?);
         progress("removal", 1.0);
         let removal = removal::look(&callee)?;
+        progress("swap", 1.0);
+        let swap = swap::look(&callee)?;
         progress("idle CPU", 1.0);
         let idle = idle::look(&callee)?;
         Ok(Report {
@@ -87,6 +91,7 @@ impl Plan {
             clock_read_ns,
             sections,
             removal,
+            swap,
             idle,
         })
     }

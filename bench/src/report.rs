@@ -11,7 +11,7 @@ use hdrhistogram::Histogram;
 use crate::bars::{Bar, IDLE_PERCENT_MAX};
 use crate::spread::Spread;
 use crate::table::{aligned, count, nanoseconds, ratio};
-use crate::{CpuPair, Machine, Removal};
+use crate::{CpuPair, Machine, Removal, Swap};
 
 /// Where the two sides of a round were, and how warm.
 ///
@@ -77,6 +77,8 @@ pub struct Report {
     pub sections: Vec<Section>,
     /// What it costs to take memory back.
     pub removal: Removal,
+    /// What it costs to replace a function.
+    pub swap: Swap,
     /// What the two sides of a session take while nothing is called.
     pub idle: Idle,
 }
@@ -168,7 +170,7 @@ impl fmt::Display for Report {
         for section in &self.sections {
             write!(f, "\n{section}")?;
         }
-        write!(f, "\n{}{}", self.removal, self.idle)
+        write!(f, "\n{}{}{}", self.removal, self.swap, self.idle)
     }
 }
 
@@ -336,6 +338,7 @@ pub(crate) mod tests {
             clock_read_ns: 24.0,
             sections: vec![section(Regime::Far, row, comparison), section(Regime::Cold, cold, met)],
             removal: Removal { regions: removed, slabs: Removed { count: 100, ..removed } },
+            swap: Swap { count: 10_000, each_ns: even(12.6) },
             idle: Idle {
                 after: Duration::from_millis(100),
                 window: Duration::from_millis(300),
@@ -363,6 +366,7 @@ pub(crate) mod tests {
             "at least 1.25  met\n",
             "1000 regions: 133 ns each in one message, 2652 alone: 20.0 times (at least 20: met)",
             "remove   100 slabs: ",
+            "swap     a function is replaced 10000 times: 13 ns each (below 1000: met)",
             "100 to 400 ms after a call: caller 0.01 %, executor 0.51 % of a CPU (at most 0.5: MISSED)",
         ] {
             assert!(text.contains(shown), "{shown:?} is missing in\n{text}");

@@ -63,8 +63,6 @@ pub(crate) struct Endpoint<T> {
     counts: Arc<Counts>,
     /// Why a posted call failed, for the call it went ahead of.
     failed_ahead: RefCell<Option<String>>,
-    /// Calls under way, in both directions.
-    depth: Cell<u32>,
     /// Receiving has failed: nothing can be sent any more, since it may not be this side's turn.
     is_over: Cell<bool>,
     /// How much code the peer was told of.
@@ -79,7 +77,11 @@ pub(crate) struct Endpoint<T> {
 pub(crate) struct Counts {
     calls: AtomicU64,
     round_trips: AtomicU64,
+    /// Calls under way, in both directions, in the low half; in the high half how often there was none again.
+    depth: AtomicU64,
 }
+
+const OUTSIDE: u64 = 1 << 32;
 
 impl Counts {
     /// Calls made so far, posted ones included; the last one has this number. 0 is never used.
@@ -100,6 +102,33 @@ impl Counts {
         number
     }
 
+    /// How often there was no call under way so far, while there is one.
+    #[inline]
+    pub(crate) fn inside(&self) -> Option<u64> {
+        let depth = self.depth.load(Ordering::Relaxed);
+        (!depth.is_multiple_of(OUTSIDE)).then_some(depth / OUTSIDE)
+    }
+
+    /// True while the outermost call is under way before which there was none so often.
+    pub(crate) fn is_inside_since(&self, outside: u64) -> bool {
+        self.inside() == Some(outside)
+    }
+
+    /// A call begins. Relaxed: who hands a call over has stored this before (`under_way`).
+    #[inline]
+    fn enter(&self) {
+        self.depth.store(self.depth.load(Ordering::Relaxed) + 1, Ordering::Relaxed);
+    }
+
+    /// A call has ended. Release: whoever sees it may take back what the call used.
+    #[inline]
+    fn leave(&self) {
+        let depth = self.depth.load(Ordering::Relaxed) - 1;
+        let is_outside = depth.is_multiple_of(OUTSIDE);
+        let depth = if is_outside { depth.wrapping_add(OUTSIDE) } else { depth };
+        self.depth.store(depth, Ordering::Release);
+    }
+
     #[inline]
     fn count_round_trip(&self) {
         self.round_trips.store(self.round_trips() + 1, Ordering::Relaxed);
@@ -112,7 +141,6 @@ impl<T: Transport> Endpoint<T> {
             transport: RefCell::new(transport),
             counts: Arc::default(),
             failed_ahead: RefCell::default(),
-            depth: Cell::new(0),
             is_over: Cell::new(false),
             code_epoch: Cell::new(0),
             spare: Cell::default(),
@@ -126,7 +154,7 @@ impl<T: Transport> Endpoint<T> {
 
     /// True while a call is under way, in either direction.
     pub(crate) fn is_busy(&self) -> bool {
-        self.depth.get() > 0
+        self.counts.inside().is_some()
     }
 
     /// What the transport offers beside messages.
@@ -151,6 +179,24 @@ impl<T: Transport> Endpoint<T> {
     /// When no answer has come by `until` (then `is_timeout`): the endpoint is good for [`Endpoint::finish`] only.
     #[inline(always)]
     pub(crate) fn call(
+        &self,
+        handler: &impl Handler<T>,
+        until: Option<Instant>,
+        target: u64,
+        args: &[u8],
+        result: &mut Vec<u8>,
+    ) -> Result<()> {
+        self.counts.enter();
+        let outcome = self.call_inside(handler, until, target, args, result);
+        // Given up, the call is still under way.
+        if !matches!(&outcome, Err(error) if error.is_timeout()) {
+            self.counts.leave();
+        }
+        outcome
+    }
+
+    #[inline(always)]
+    fn call_inside(
         &self,
         handler: &impl Handler<T>,
         until: Option<Instant>,
@@ -184,6 +230,7 @@ impl<T: Transport> Endpoint<T> {
         let outcome = self.outcome(handler, None, &mut Vec::new());
         // Calls with a deadline are the only ones of their endpoint.
         self.transport.borrow_mut().release(0);
+        self.counts.leave();
         outcome
     }
 
@@ -194,9 +241,8 @@ impl<T: Transport> Endpoint<T> {
         until: Option<Instant>,
         result: &mut Vec<u8>,
     ) -> Result<()> {
-        self.depth.set(self.depth.get() + 1);
         let mut message = Incoming::new();
-        let outcome = loop {
+        loop {
             match self.transport.borrow_mut().receive(until, &mut message) {
                 Ok(true) if message.kind == Kind::Result => {
                     message.append_to(result);
@@ -212,9 +258,7 @@ impl<T: Transport> Endpoint<T> {
             if let Err(error) = self.serve_meanwhile(handler, &message) {
                 break Err(error);
             }
-        };
-        self.depth.set(self.depth.get() - 1);
-        outcome
+        }
     }
 
     /// The failure of what was sent ahead of an answer.
@@ -372,9 +416,9 @@ impl<T: Transport> Endpoint<T> {
         call: &Incoming,
         spare: Vec<u8>,
     ) -> std::result::Result<H::Reply, String> {
-        self.depth.set(self.depth.get() + 1);
+        self.counts.enter();
         let outcome = handler.handle(call.target, call.payload(), spare);
-        self.depth.set(self.depth.get() - 1);
+        self.counts.leave();
         outcome
     }
 
@@ -406,11 +450,7 @@ impl<T: Transport> Endpoint<T> {
 
 impl<T> fmt::Debug for Endpoint<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { counts, depth, .. } = self;
-        f.debug_struct("Endpoint")
-            .field("counts", counts)
-            .field("depth", depth)
-            .finish_non_exhaustive()
+        f.debug_struct("Endpoint").field("counts", &self.counts).finish_non_exhaustive()
     }
 }
 

@@ -10,6 +10,8 @@ use std::sync::{Arc, PoisonError, Weak};
 
 use super::endpoint::{Counts, Endpoint, Handler};
 use super::posts::Posts;
+#[cfg(not(model))]
+use super::under_way::UnderWay;
 use crate::error::{Error, Result};
 use crate::limits::{IDLE_LANES_MAX, LANES_MAX};
 use crate::sps::Status;
@@ -225,6 +227,17 @@ impl Lanes {
     pub(crate) fn go_ahead(&self, end: &LaneEnd) -> Result<()> {
         end.code_written(self.code_epoch());
         self.posts.go_ahead(end)
+    }
+
+    /// The calls over lanes that have not returned yet.
+    #[cfg(not(model))]
+    pub(crate) fn under_way(&self) -> UnderWay {
+        let open = lock(&self.open);
+        let inside = open.lanes.iter().filter_map(|(counts, _)| {
+            let outside = counts.inside()?;
+            Some((Arc::clone(counts), outside))
+        });
+        UnderWay { lanes: inside.collect(), ..UnderWay::default() }
     }
 
     /// What was sent so far.

@@ -25,7 +25,11 @@ mod sessions;
 #[cfg(not(model))]
 mod tests;
 pub(crate) mod typed;
+#[cfg(not(model))]
+mod under_way;
 
 pub(crate) use endpoint::{Endpoint, Handler, Paused};
 pub(crate) use lanes::{LaneEnd, Lanes};
 pub(crate) use other_names::OTHER_NAMES;
+#[cfg(not(model))]
+pub(crate) use under_way::UnderWay;

@@ -15,6 +15,7 @@ use crate::call::contract::{
     Action, MemoryDeinitialize, MemoryInitialize, Placement, Region, prot_number,
 };
 use crate::error::{Error, Result};
+use crate::sync::AtomicU64;
 use crate::{AddrRange, ExecutorAddr, Prot};
 
 /// Memory in the executor that nobody uses yet. Its addresses are known, so that code can be made for them. Given back
@@ -173,6 +174,16 @@ impl Shared {
     /// When there is no slab.
     pub(super) fn load(&self, range: AddrRange, out: &mut Vec<u8>) {
         self.slab_of(range.start).expect("memory of a slab").load(range, out);
+    }
+
+    /// A word in memory that was allocated.
+    ///
+    /// # Panics
+    ///
+    /// When there is no slab.
+    #[inline]
+    pub(super) fn word(&self, address: ExecutorAddr) -> &AtomicU64 {
+        self.slab_of(address).expect("memory of a slab").word(address)
     }
 
     /// The slab that has this address.

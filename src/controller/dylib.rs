@@ -113,7 +113,7 @@ impl Dylib {
         let mut graph = state.pending.take().unwrap_or_default();
         graph.add_object(object)?;
         // Among the objects of one link the graph itself has looked.
-        let exports = if state.linked.is_empty() { None } else { Some(graph.exports()) };
+        let exports = if state.knows_nothing() { None } else { Some(graph.exports()) };
         for export in exports.into_iter().flatten().filter(|export| !export.weak) {
             if state.known(&export.name).is_some() {
                 return Err(Error::link(format!(
@@ -126,6 +126,29 @@ impl Dylib {
         }
         state.pending = Some(graph);
         Ok(())
+    }
+
+    /// Makes the dylib define a name as something that is elsewhere, for what is linked into it later.
+    ///
+    /// # Errors
+    ///
+    /// When the dylib defines it already.
+    pub fn define(&self, name: &str, found: impl Into<External>) -> Result<()> {
+        let mut state = self.lock();
+        let is_pending = state.pending.as_ref().is_some_and(|graph| graph.defines(name));
+        if is_pending || state.known(name).is_some() {
+            return Err(Error::link(format!("{name} is defined in {} already", self.name)));
+        }
+        let External { address, callable, thread, module } = found.into();
+        let weak = false;
+        let definition = Definition { address, bytes: 0, callable, thread, module, weak };
+        state.symbols.insert(Arc::from(name), definition);
+        Ok(())
+    }
+
+    /// The session.
+    pub(super) fn shared(&self) -> &Arc<Shared> {
+        &self.shared
     }
 
     /// Adds an archive, whose members are linked when they define something that is missing.
@@ -327,7 +350,7 @@ impl Dylib {
         if !state.handle.is_null() {
             graph.define_external(HANDLE, state.handle);
         }
-        if !state.linked.is_empty() {
+        if !state.knows_nothing() {
             // What is weak here gives way to what the dylib has already. Hidden data is reached by its distance, so it does
             // not when this link goes elsewhere.
             let is_elsewhere = *placement != state.placement;
@@ -487,6 +510,11 @@ impl Dylib {
 }
 
 impl State {
+    /// True when the dylib has no name.
+    fn knows_nothing(&self) -> bool {
+        self.symbols.is_empty() && self.hidden.is_empty()
+    }
+
     /// What the dylib has under this name for the links that follow.
     fn known(&self, name: &str) -> Option<&Definition> {
         self.symbols.get(name).or_else(|| self.hidden.get(name))

@@ -40,6 +40,11 @@ impl Pipelines {
         }
     }
 
+    /// Those that are open.
+    pub(super) fn callers(&self) -> Vec<Arc<Caller>> {
+        self.lock().callers.iter().filter_map(Weak::upgrade).collect()
+    }
+
     /// Calls submitted so far, and results that came when nobody wanted them any more.
     pub(super) fn sums(&self) -> [u64; 2] {
         let open = self.lock();

@@ -12,14 +12,15 @@ use super::dylib::Dylib;
 use super::handlers::{HandlerTag, Handlers};
 use super::launch::Spawned;
 use super::pipelines::Pipelines;
+use super::redirectable::Stubs;
 use super::slab::Slab;
 use super::supervisor::{Process, Supervisor};
-use crate::call::LaneEnd;
 use crate::call::contract::{
     MemoryReserve, Placement, ProcessExit, ProcessInfo, Remote, SESSION_INSTANCE, SLAB, Setup,
     THREAD_ADDRESS, THREAD_ARENA_BYTES, THREAD_ARENA_OFFSET, THREAD_DESCRIPTOR,
 };
 use crate::call::pipeline::Caller;
+use crate::call::{LaneEnd, UnderWay};
 use crate::error::{Death, Error, Result};
 use crate::limits::LOW_SLAB_STRIPE_BYTES;
 use crate::link::SymbolTable;
@@ -53,6 +54,7 @@ pub(super) struct Shared {
     /// Held by who has a slab reserved.
     reserving: Mutex<()>,
     pub(super) arena: Mutex<Arena>,
+    pub(super) stubs: Stubs,
     /// The symbols of live code, for crash reports.
     code: Mutex<Vec<Arc<SymbolTable>>>,
     functions: HashMap<String, ExecutorAddr>,
@@ -102,6 +104,7 @@ impl Controller {
             slabs: [const { OnceLock::new() }; 2],
             reserving: Mutex::default(),
             arena: Mutex::new(Arena::new(number(THREAD_ARENA_OFFSET), number(THREAD_ARENA_BYTES))?),
+            stubs: Stubs::default(),
             code: Mutex::default(),
             functions,
             triple,
@@ -371,6 +374,13 @@ impl Shared {
     /// Opens a pipeline.
     pub(super) fn open_pipeline(&self) -> Result<Arc<Caller>> {
         self.door.open_pipeline().map_err(|error| self.explain(error))
+    }
+
+    /// The calls that have not returned yet.
+    pub(super) fn under_way(&self) -> UnderWay {
+        let mut calls = self.door.lanes().under_way();
+        self.pipelines().callers().into_iter().for_each(|caller| calls.add_pipeline(caller));
+        calls
     }
 
     pub(super) fn pipelines(&self) -> &Pipelines {

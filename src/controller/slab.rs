@@ -15,6 +15,7 @@ use crate::call::contract::Placement;
 use crate::error::{Error, Result};
 use crate::limits::PAGE_BYTES;
 use crate::shm::Segment;
+use crate::sync::AtomicU64;
 use crate::{AddrRange, ExecutorAddr, Prot};
 
 /// Pages are made this many bytes at a time.
@@ -185,6 +186,17 @@ impl Slab {
     pub(super) fn load(&self, range: AddrRange, out: &mut Vec<u8>) {
         let stripe = self.stripe_at(range.start);
         stripe.segment.append_to(&(stripe.index(range.start)..stripe.index(range.end)), out);
+    }
+
+    /// The word at an address that an allocation of the caller's has.
+    ///
+    /// # Panics
+    ///
+    /// When it lies outside of every stripe.
+    #[inline]
+    pub(super) fn word(&self, address: ExecutorAddr) -> &AtomicU64 {
+        let stripe = self.stripe_at(address);
+        &stripe.segment.words()[stripe.index(address) / 8]
     }
 
     fn stripe_at(&self, address: ExecutorAddr) -> &Stripe {

@@ -17,6 +17,8 @@
 //!    [`SymbolTable`]. (`image`, `symbol_table`, `symbol_file`)
 //! 7. In debug builds an independent checker compares the image with the files once more. (`link_map`, `verify`)
 //!
+//! Functions that are replaced or compiled while a program runs are reached through stubs of their own. (`stub_page`)
+//!
 //! A program that reads and links the same objects again and again reads them with an [`ObjectCache`], which
 //! parses no bytes twice. (`object_cache`)
 //!
@@ -49,6 +51,7 @@ mod object_cache;
 mod object_file;
 mod resolve;
 mod strip;
+mod stub_page;
 mod symbol_file;
 mod symbol_table;
 #[cfg(test)]
@@ -63,5 +66,6 @@ pub use image::{Image, IndirectFunction, LinkStats, ThreadBlock};
 pub use layout::Layout;
 pub use object_cache::ObjectCache;
 pub use object_file::ObjectFile;
+pub use stub_page::StubPage;
 pub use symbol_table::{Definition, SymbolTable};
 pub use verify::Verified;

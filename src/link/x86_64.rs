@@ -63,6 +63,26 @@ pub(super) fn stub(stub: u64, entry: u64) -> Option<[u8; 8]> {
     Some(bytes)
 }
 
+/// How many bytes the call of a trampoline has: so far behind its start it returns to.
+pub(super) const TRAMPOLINE_CALL_BYTES: u64 = 5;
+
+/// `call entry`, and padding. Both are in the same mapping of a few pages.
+pub(super) fn trampoline(trampoline: u64, entry: u64) -> [u8; 8] {
+    let mut bytes = [0xe8, 0, 0, 0, 0, CODE_PADDING, CODE_PADDING, CODE_PADDING];
+    store(&mut bytes[1..5], entry.wrapping_sub(trampoline + TRAMPOLINE_CALL_BYTES));
+    bytes
+}
+
+/// `push tag(%rip); jmp *resolver(%rip)`, and padding. Both words are within 2 GiB.
+pub(super) fn lazy_entry(entry: u64, tag: u64, resolver: u64) -> [u8; 16] {
+    let mut bytes = [CODE_PADDING; 16];
+    bytes[..2].copy_from_slice(&[0xff, 0x35]);
+    store(&mut bytes[2..6], tag.wrapping_sub(entry + 6));
+    bytes[6..8].copy_from_slice(&[0xff, 0x25]);
+    store(&mut bytes[8..12], resolver.wrapping_sub(entry + 12));
+    bytes
+}
+
 /// Rewrites the instruction of a [`Formula::GotLoad`] edge so that it needs no GOT entry, and says whether
 /// it did. `place` is the address of the field and `target` that of the symbol.
 ///

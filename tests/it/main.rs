@@ -25,6 +25,7 @@ mod registration;
 mod reload;
 mod run;
 mod soak;
+mod swap;
 mod table;
 mod thread_locals;
 mod tidy;

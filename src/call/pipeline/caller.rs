@@ -303,6 +303,11 @@ impl Caller {
         self.submitted.load(Ordering::Relaxed)
     }
 
+    /// Results that came so far.
+    pub(crate) fn received(&self) -> u64 {
+        self.received.load(Ordering::Relaxed)
+    }
+
     /// Results so far that came when nobody wanted them any more.
     pub(crate) fn late(&self) -> u64 {
         self.late.load(Ordering::Relaxed)

@@ -1,0 +1,187 @@
+//! Functions that can be replaced while the program runs.
+//!
+//! A caller sees a stub, which jumps through a word that only the controller can write: to replace the function is to store
+//! that word. Threads that run need not stop, no message is sent, and what the program has as its data is not touched.
+//!
+//! The function that was replaced may still be running. When it is not, is for the one who removes it to know:
+//!
+//! - A call by the controller that was made before the word was stored may be in the old code until it returns, and no later one is:
+//!   [`Controller::calls_under_way`] tells when those have returned.
+//! - Threads of the program's own may be in it as long as the program says. They see the new function with their next call.
+//! - Pointers to the old function itself, not to the stub, that the program has kept are its own affair.
+//!
+//! Invariant: a stub is somebody's or free, and what is free nobody calls.
+
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use super::allocation::InFlight;
+use super::dylib::Dylib;
+use super::session::{Controller, Shared};
+use crate::call::UnderWay;
+use crate::call::contract::Placement;
+use crate::error::{Error, Result};
+use crate::link::{External, StubPage};
+use crate::sync::{Ordering, fence};
+use crate::{ExecutorAddr, Prot};
+
+/// A function whose place can change. Its own address, that of a stub, stays.
+///
+/// The stub lives until it is [removed](Redirectable::remove) or the session ends; the handle may be dropped before.
+#[derive(Debug, Clone)]
+pub struct Redirectable {
+    shared: Arc<Shared>,
+    page: StubPage,
+    number: u64,
+}
+
+/// Calls of a session that were under way at some moment.
+#[derive(Debug)]
+pub struct CallsUnderWay(UnderWay);
+
+/// The stubs of a session.
+#[derive(Debug, Default)]
+pub(super) struct Stubs(Mutex<Pool>);
+
+#[derive(Debug, Default)]
+struct Pool {
+    free: Vec<(StubPage, u64)>,
+}
+
+/// How long a wait for calls sleeps between two looks, at first and at most.
+const PAUSES: [Duration; 2] = [Duration::from_micros(20), Duration::from_millis(2)];
+
+impl Controller {
+    /// A function that can be replaced, which is the one at `target` at first. Nothing may call it while that is null. No
+    /// message.
+    ///
+    /// # Errors
+    ///
+    /// When memory runs out, or the session is over.
+    pub fn create_redirectable(&self, target: ExecutorAddr) -> Result<Redirectable> {
+        let redirectable = self.shared.take_stub()?;
+        redirectable.redirect(target)?;
+        Ok(redirectable)
+    }
+
+    /// Which calls of this session have not returned yet, pipelined ones and those that were given up included.
+    #[must_use]
+    pub fn calls_under_way(&self) -> CallsUnderWay {
+        // A swap before this is seen by every call that is not found to be under way.
+        fence(Ordering::SeqCst);
+        CallsUnderWay(self.shared.under_way())
+    }
+}
+
+impl CallsUnderWay {
+    /// True when all of them have returned.
+    pub fn are_over(&mut self) -> bool {
+        self.0.are_over()
+    }
+
+    /// Waits until all of them have returned; false when the time is over before. A handler that waits for the call in which it
+    /// runs waits in vain.
+    pub fn wait(&mut self, patience: Duration) -> bool {
+        let started = Instant::now();
+        let [mut pause, longest] = PAUSES;
+        while !self.are_over() {
+            if started.elapsed() >= patience {
+                return false;
+            }
+            std::thread::sleep(pause);
+            pause = (pause * 2).min(longest);
+        }
+        true
+    }
+}
+
+impl Dylib {
+    /// A function that can be replaced, under a name that what is linked into the dylib later refers to: as
+    /// [`Controller::create_redirectable`].
+    ///
+    /// # Errors
+    ///
+    /// As that, or when the dylib defines the name already.
+    pub fn create_redirectable(&self, name: &str, target: ExecutorAddr) -> Result<Redirectable> {
+        let redirectable = self.shared().take_stub()?;
+        let found = External { callable: true, ..External::from(redirectable.address()) };
+        match self.define(name, found).and_then(|()| redirectable.redirect(target)) {
+            Ok(_) => Ok(redirectable),
+            Err(error) => {
+                redirectable.remove();
+                Err(error)
+            }
+        }
+    }
+}
+
+impl Redirectable {
+    /// The function's address, which is the same whatever it is redirected to.
+    #[must_use]
+    pub fn address(&self) -> ExecutorAddr {
+        self.page.stub(self.number)
+    }
+
+    /// Where the function is now.
+    #[must_use]
+    pub fn target(&self) -> ExecutorAddr {
+        // Relaxed: only this process writes it, and what is there is known to whoever wrote it.
+        ExecutorAddr::new(self.shared.word(self.page.slot(self.number)).load(Ordering::Relaxed))
+    }
+
+    /// From now on the function is the one at `target`, for every call that begins later, on any thread of the executor;
+    /// returns where it was. One store; no message, unless something was linked of which the registration has not been
+    /// sent: then that is done first.
+    ///
+    /// # Errors
+    ///
+    /// When the registration fails, or the session is over. Nothing has changed then.
+    #[inline]
+    pub fn redirect(&self, target: ExecutorAddr) -> Result<ExecutorAddr> {
+        self.shared.settle()?;
+        // Release: the code was written before. Acquire of the executor: it loads the word to jump through it. SeqCst, because
+        // who swaps asks next which calls are under way.
+        let slot = self.shared.word(self.page.slot(self.number));
+        Ok(ExecutorAddr::new(slot.swap(target.get(), Ordering::SeqCst)))
+    }
+
+    /// Gives the stub back; there may be another function at its address at once. Nothing may call it any more.
+    pub fn remove(self) {
+        self.shared.stubs.lock().free.push((self.page, self.number));
+    }
+}
+
+impl Shared {
+    /// A stub that nobody has.
+    fn take_stub(self: &Arc<Self>) -> Result<Redirectable> {
+        let mut pool = self.stubs.lock();
+        let (page, number) = match pool.free.pop() {
+            Some(free) => free,
+            None => {
+                let page = self.make_stub_page()?;
+                pool.free.extend(StubPage::numbers().rev().map(|number| (page, number)));
+                pool.free.pop().unwrap_or((page, StubPage::numbers().start))
+            }
+        };
+        Ok(Redirectable { shared: Arc::clone(self), page, number })
+    }
+
+    /// Pages of stubs stay until the session ends.
+    fn make_stub_page(&self) -> Result<StubPage> {
+        let [code, constants] = StubPage::BYTES;
+        let mut memory = InFlight::new(self, Placement::Near, [code, constants, 0])?;
+        let starts = [Prot::Code, Prot::Constants].map(|prot| memory.range(prot).start);
+        let page = StubPage::new(starts[0], starts[1]);
+        let page = page.ok_or_else(|| Error::invalid("a slab larger than 2 GiB"))?;
+        memory.write(Prot::Code, &page.code());
+        memory.write(Prot::Constants, &page.constants(ExecutorAddr::NULL, 0));
+        memory.finalize().release();
+        Ok(page)
+    }
+}
+
+impl Stubs {
+    fn lock(&self) -> MutexGuard<'_, Pool> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}

@@ -1,0 +1,209 @@
+//! Functions that are replaced while the program runs: without a stop, without a message, with the program's data kept, and with
+//! the old code removed when no call is in it.
+//!
+//! Invariant: no assertion on a time, but that patience ends.
+
+use std::fs;
+use std::time::Duration;
+
+use farcall::ExecutorAddr;
+use farcall::controller::{Controller, Dylib, Launch, Redirectable};
+use farcall::link::{External, ObjectFile};
+use farcall_bench::{TinyObject, tiny_code};
+
+use crate::corpus::{self, gcc};
+use crate::process::until;
+use crate::reload::Held;
+
+const PATIENCE: Duration = Duration::from_secs(20);
+/// The C library's heap is never quite the same twice.
+const SLACK_BYTES: u64 = 128 << 10;
+
+/// A program that calls a function, which has no version yet.
+struct Program {
+    controller: Controller,
+    main: Dylib,
+    version: Redirectable,
+}
+
+impl Program {
+    fn start() -> Self {
+        let launch = Launch::new().program(env!("CARGO_BIN_EXE_farcall"));
+        let controller = launch.start().expect("an executor");
+        let main = controller.create_dylib("main");
+        let version = main.create_redirectable("version", ExecutorAddr::NULL).expect("room");
+        main.add_object(&object("swap_main.c", &["-O2"])).expect("added");
+        main.link().expect("linked");
+        Self { controller, main, version }
+    }
+
+    /// Links a version beside the program, with the program's data.
+    fn link(&self, number: i32) -> Dylib {
+        let dylib = self.controller.create_dylib(format!("version {number}"));
+        let counted = self.main.lookup("counted").expect("defined");
+        dylib.define("counted", counted).expect("it does not define that");
+        let flag = format!("-DVERSION={number}");
+        dylib.add_object(&object("swap_version.c", &["-O2", &flag])).expect("added");
+        dylib.link().expect("linked");
+        dylib
+    }
+
+    fn number(&self, name: &str) -> i64 {
+        let address = self.main.lookup(name).expect("defined");
+        self.controller.function::<extern "C" fn() -> i64>(address).call().expect("a result")
+    }
+
+    fn seen(&self, which: i32) -> i32 {
+        let address = self.main.lookup("last_seen").expect("defined");
+        self.controller
+            .function::<extern "C" fn(i32) -> i32>(address)
+            .call(which)
+            .expect("a result")
+    }
+}
+
+fn object(name: &str, flags: &[&str]) -> ObjectFile {
+    let bytes = fs::read(corpus::object(name, gcc(flags))).expect("just compiled");
+    ObjectFile::parse(name, bytes).expect("an object")
+}
+
+#[test]
+fn a_loop_sees_the_new_function_and_the_data_stays() {
+    let program = Program::start();
+    let mut current = program.link(1);
+    let first = program.version.redirect(current.lookup("version").expect("defined"));
+    assert_eq!(first.expect("alive"), ExecutorAddr::NULL);
+    let run = program.main.lookup("run").expect("defined");
+    let run = program.controller.function::<extern "C" fn() -> i64>(run);
+    let turns = std::thread::spawn(move || run.call().expect("a result"));
+    for number in 1..=20 {
+        // A thread that serves a call, and one of the program's own.
+        for which in [0, 1] {
+            until("the version is seen", || program.seen(which) == number);
+        }
+        if number < 20 {
+            let next = program.link(number + 1);
+            let address = next.lookup("version").expect("defined");
+            let before = program.version.redirect(address).expect("alive");
+            assert_eq!(before, current.lookup("version").expect("defined"));
+            assert_eq!(program.version.target(), address);
+            // The call of `run` goes on, so the old code cannot be known to be unused, and stays.
+            let mut calls = program.controller.calls_under_way();
+            assert!(!calls.wait(Duration::from_millis(2)));
+            current = next;
+        }
+    }
+    let mut calls = program.controller.calls_under_way();
+    assert!(!calls.are_over(), "it runs");
+    let end = program.main.lookup("end").expect("defined");
+    program.controller.function::<extern "C" fn()>(end).call().expect("a result");
+    let turns = turns.join().expect("no panic");
+    assert!(calls.wait(PATIENCE), "it has returned");
+    assert_eq!(program.number("sum"), turns, "every turn counted in the same variable");
+}
+
+#[test]
+fn old_code_is_removed_when_no_call_is_in_it() {
+    let program = Program::start();
+    let (old, new) = (program.link(1), program.link(2));
+    let function = |dylib: &Dylib, name: &str| dylib.lookup(name).expect("defined");
+    program.version.redirect(function(&old, "version_at_gate")).expect("alive");
+    let now = function(&program.main, "now");
+    let caller = program.controller.function::<extern "C" fn() -> i32>(now);
+    let held = caller.clone();
+    let held = std::thread::spawn(move || held.call().expect("a result"));
+    let inside =
+        program.controller.function::<extern "C" fn() -> i32>(function(&old, "is_at_gate"));
+    until("the old code runs", || inside.call().expect("a result") == 1);
+
+    program.version.redirect(function(&new, "version")).expect("alive");
+    let mut calls = program.controller.calls_under_way();
+    for _ in 0..100 {
+        assert_eq!(caller.call().expect("a result"), 2, "new calls come and go");
+        assert!(!calls.are_over(), "the one in the old code is still there");
+    }
+    let open = program.controller.function::<extern "C" fn()>(function(&old, "open_gate"));
+    open.call().expect("a result");
+    assert!(calls.wait(PATIENCE));
+    assert_eq!(held.join().expect("no panic"), 1);
+    old.clear().expect("nobody is in it");
+    assert_eq!(caller.call().expect("a result"), 2);
+}
+
+#[test]
+fn calls_that_were_given_up_and_pipelined_ones_are_under_way() {
+    let program = Program::start();
+    let old = program.link(1);
+    let function = |name: &str| old.lookup(name).expect("defined");
+    let gate = function("wait_at_gate");
+    let error = program.controller.call_timeout(gate, &[], Duration::from_millis(5));
+    assert!(error.expect_err("it waits").is_timeout());
+    let mut given_up = program.controller.calls_under_way();
+    assert!(!given_up.wait(Duration::from_millis(5)), "it still runs");
+
+    let pipeline = program.controller.pipeline().expect("a pipeline");
+    let submitted = pipeline.submit(gate, &[]).expect("room");
+    let mut pipelined = program.controller.calls_under_way();
+    assert!(!pipelined.are_over());
+    program.controller.function::<extern "C" fn()>(function("open_gate")).call().expect("a result");
+    assert!(given_up.wait(PATIENCE) && pipelined.wait(PATIENCE));
+    drop(submitted);
+    assert!(program.controller.calls_under_way().are_over());
+}
+
+#[test]
+fn a_hundred_thousand_swaps_send_nothing_and_take_no_memory() {
+    let launch = Launch::new().program(env!("CARGO_BIN_EXE_farcall"));
+    let controller = launch.start().expect("an executor");
+    let tiny = |name: &str, value| {
+        let tiny = TinyObject::new().function(name, &tiny_code::constant(value));
+        ObjectFile::parse("tiny.o", tiny.bytes()).expect("an object")
+    };
+    let dylib = controller.create_dylib("versions");
+    dylib.add_object(&tiny("one", 1)).expect("added");
+    dylib.add_object(&tiny("two", 2)).expect("added");
+    let versions = ["one", "two"].map(|name| dylib.lookup(name).expect("defined"));
+    let function = controller.create_redirectable(versions[0]).expect("room");
+    let number = || {
+        let result = controller.call(function.address(), &[]).expect("a result");
+        u64::from_le_bytes(result.try_into().expect("8 bytes"))
+    };
+    let swap = |turn: usize| function.redirect(versions[turn % 2]).expect("alive");
+    for turn in 0..1000 {
+        swap(turn);
+        assert_eq!(number(), turn as u64 % 2 + 1, "the next call sees it");
+    }
+    let held = Held::of(controller.pid());
+    let before = controller.traffic();
+    for turn in 0..100_000 {
+        swap(turn);
+    }
+    assert_eq!(controller.traffic(), before, "no message");
+    assert_eq!(number(), 2);
+    let now = Held::of(controller.pid());
+    assert_eq!(now.mapped_bytes, held.mapped_bytes);
+    assert!(now.resident_bytes <= held.resident_bytes + SLACK_BYTES, "{held:?}, {now:?}");
+
+    // More than a page of stubs, and what is removed is used again.
+    let many: Vec<_> = (0..1200)
+        .map(|turn| controller.create_redirectable(versions[turn % 2]).expect("room"))
+        .collect();
+    for (turn, one) in many.iter().enumerate() {
+        let result = controller.call(one.address(), &[]).expect("a result");
+        assert_eq!(result[0], if turn % 2 == 0 { 1 } else { 2 });
+    }
+    let last = many[1199].address();
+    many.into_iter().for_each(Redirectable::remove);
+    assert_eq!(controller.create_redirectable(versions[0]).expect("room").address(), last);
+}
+
+#[test]
+fn names_are_defined_once() {
+    let program = Program::start();
+    let refused = program.main.create_redirectable("version", ExecutorAddr::NULL);
+    assert!(refused.expect_err("there is one").to_string().contains("version"));
+    let found = External::from(ExecutorAddr::new(16));
+    assert!(program.main.define("sum", found).expect_err("linked").is_link());
+    program.main.define("other", found).expect("new");
+    assert_eq!(program.main.lookup("other").expect("defined"), ExecutorAddr::new(16));
+}
