@@ -42,9 +42,23 @@ pub(crate) enum Kind {
     Remote,
     /// The operating system refused.
     Os,
+    /// An error of the host's own.
+    Other,
 }
 
 impl Error {
+    /// An error of the caller's own, with its message: for hosts that implement traits of this library.
+    /// [`Error::downcast_ref`] gives it back.
+    ///
+    /// Over the border of a process, and of the C ABI, only the message goes.
+    #[must_use]
+    pub fn other(source: impl Into<Box<dyn std::error::Error + Send + Sync>>) -> Self {
+        let source = source.into();
+        let mut error = Self::new(Kind::Other, source.to_string());
+        error.0.source = Some(source);
+        error
+    }
+
     pub(crate) fn new(kind: Kind, message: impl Into<String>) -> Self {
         Error(Box::new(Repr { kind, message: message.into(), source: None }))
     }
@@ -162,11 +176,22 @@ impl Error {
         self.0.kind == Kind::Remote
     }
 
+    /// True for what [`Error::other`] made.
+    #[must_use]
+    pub fn is_other(&self) -> bool {
+        self.0.kind == Kind::Other
+    }
+
+    /// The error behind this one, if it is a `T`.
+    #[must_use]
+    pub fn downcast_ref<T: std::error::Error + 'static>(&self) -> Option<&T> {
+        self.0.source.as_ref()?.downcast_ref()
+    }
+
     /// The operating system's error code, when the operating system refused.
     #[must_use]
     pub fn raw_os_error(&self) -> Option<i32> {
-        let source = self.0.source.as_ref()?;
-        source.downcast_ref::<std::io::Error>()?.raw_os_error()
+        self.downcast_ref::<std::io::Error>()?.raw_os_error()
     }
 }
 
@@ -236,5 +261,46 @@ fn signal_name(signal: i32) -> String {
     match nix::sys::signal::Signal::try_from(signal) {
         Ok(signal) => signal.as_str().to_owned(),
         Err(_) => format!("signal {signal}"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// An error of a host's.
+    #[derive(Debug, PartialEq)]
+    struct Busy(u32);
+
+    impl fmt::Display for Busy {
+        fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+            write!(f, "busy for {} ms", self.0)
+        }
+    }
+
+    impl std::error::Error for Busy {}
+
+    #[test]
+    fn an_error_of_the_hosts_own_comes_back() {
+        let error = Error::other(Busy(7)).during("attaching");
+        assert_eq!(error.to_string(), "attaching: busy for 7 ms");
+        assert!(error.is_other() && !error.is_remote());
+        assert_eq!(error.downcast_ref::<Busy>(), Some(&Busy(7)));
+        assert!(error.downcast_ref::<std::io::Error>().is_none());
+    }
+
+    #[test]
+    fn string_error() {
+        let error = Error::other("only words");
+        assert_eq!(error.to_string(), "only words");
+        assert!(error.is_other() && error.downcast_ref::<Busy>().is_none());
+        assert!(std::error::Error::source(&error).is_some());
+    }
+
+    #[test]
+    fn an_error_of_the_system_keeps_its_code() {
+        let error = Error::os("reading", std::io::Error::from_raw_os_error(libc::ENOENT));
+        assert_eq!(error.raw_os_error(), Some(libc::ENOENT));
+        assert!(!error.is_other() && error.to_string().starts_with("reading: "), "{error}");
     }
 }
