@@ -228,6 +228,15 @@ remote! {
     /// Looks symbols up: name, and whether it must exist. A missing one has no entry if it must, address 0 otherwise.
     DylibResolve = "__llvm_orc_SimpleExecutorDylibManager_resolve_wrapper":
         (ExecutorAddr, Vec<(String, bool)>) => Expected<Vec<Option<SymbolDef>>>;
+    /// Opens a shared library, whose symbols only its handle finds, for the rest of the process's life; the empty path is
+    /// the process itself.
+    NativeLoad = "orc_rt_ci_sps_NativeDylibManager_load":
+        (ExecutorAddr, String) => Expected<ExecutorAddr>;
+    /// Looks symbols up by the handle: name, and whether it must exist. As [`DylibResolve`], without flags.
+    NativeLookup = "orc_rt_ci_sps_NativeDylibManager_lookup":
+        (ExecutorAddr, ExecutorAddr, Vec<(String, bool)>) => Expected<Vec<Option<ExecutorAddr>>>;
+    /// Runs a `void(void)`.
+    CallVoidVoid = "orc_rt_ci_sps_call_void_void": (ExecutorAddr,) => ();
     /// Action: as [`FramesRegister`].
     LlvmFramesRegister = "llvm_orc_registerEHFrameAllocAction": (AddrRange,) => Status;
     /// Action: as [`FramesDeregister`].

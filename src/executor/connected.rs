@@ -11,8 +11,8 @@ use super::wrapper::{WrapperBuffer, offer};
 use crate::ExecutorAddr;
 use crate::call::Endpoint;
 use crate::call::contract::{
-    DylibOpen, DylibResolve, LlvmFramesDeregister, LlvmFramesRegister, RunAsInt, RunAsMain,
-    RunAsVoid,
+    CallVoidVoid, DylibOpen, DylibResolve, LlvmFramesDeregister, LlvmFramesRegister, NativeLoad,
+    NativeLookup, RunAsInt, RunAsMain, RunAsVoid,
 };
 use crate::error::Result;
 use crate::transport::{Connection, Side};
@@ -61,7 +61,7 @@ pub(super) fn served() -> Option<Rc<ConnectionEnd>> {
 }
 
 /// What LLVM's controllers look for beside what every session offers.
-pub(super) fn functions() -> [(String, ExecutorAddr); 10] {
+pub(super) fn functions() -> [(String, ExecutorAddr); 15] {
     let dispatch = dispatch as *const c_void;
     [
         // No object belongs to it, but null would be one that is missing.
@@ -69,11 +69,16 @@ pub(super) fn functions() -> [(String, ExecutorAddr); 10] {
         ("__llvm_orc_SimpleRemoteEPC_dispatch_fn".to_owned(), ExecutorAddr::new(dispatch as u64)),
         // One for all, as well.
         ("__llvm_orc_SimpleExecutorDylibManager_Instance".to_owned(), ExecutorAddr::new(1)),
+        ("orc_rt_ci_NativeDylibManager_Instance".to_owned(), ExecutorAddr::new(1)),
         offer::<DylibOpen>(),
         offer::<DylibResolve>(),
         offer::<RunAsMain>(),
         offer::<RunAsVoid>(),
         offer::<RunAsInt>(),
+        ("orc_rt_ci_sps_call_main".to_owned(), offer::<RunAsMain>().1),
+        offer::<CallVoidVoid>(),
+        offer::<NativeLoad>(),
+        offer::<NativeLookup>(),
         offer::<LlvmFramesRegister>(),
         offer::<LlvmFramesDeregister>(),
     ]

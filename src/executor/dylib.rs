@@ -6,11 +6,12 @@ use std::sync::Once;
 
 use super::loaded::{self, SymbolKind};
 use super::low_data::{LowData, low_data};
-use super::wrapper::Serve;
+use super::wrapper::{Serve, pointer};
 use super::{controller_access, names, program, thread, thread_end};
 use crate::ExecutorAddr;
 use crate::call::contract::{
-    DylibLookup, DylibOpen, DylibResolve, Found, Placement, SymbolDef, Wanted,
+    DylibLookup, DylibOpen, DylibResolve, Found, NativeLoad, NativeLookup, Placement, SymbolDef,
+    Wanted,
 };
 use crate::error::{Error, Result};
 use crate::sps::Expected;
@@ -72,6 +73,31 @@ impl Serve for DylibResolve {
     }
 }
 
+impl Serve for NativeLoad {
+    fn serve((_, path): (ExecutorAddr, String)) -> Result<Expected<ExecutorAddr>> {
+        if path.is_empty() {
+            return Ok(Expected(Ok(PROCESS)));
+        }
+        let handle = dlopen(&path, libc::RTLD_LAZY | libc::RTLD_LOCAL);
+        Ok(handle.map(|handle| ExecutorAddr::new(handle.expose_provenance() as u64)).into())
+    }
+}
+
+impl Serve for NativeLookup {
+    fn serve(
+        (_, handle, wanted): (ExecutorAddr, ExecutorAddr, Vec<(String, bool)>),
+    ) -> Result<Expected<Vec<Option<ExecutorAddr>>>> {
+        let found = wanted.iter().map(|(name, required)| {
+            let found = match handle {
+                PROCESS => look_up(name, *required),
+                library => find_in(library, name),
+            };
+            found.or((!required).then_some(ExecutorAddr::NULL))
+        });
+        Ok(Expected(Ok(found.collect())))
+    }
+}
+
 /// Says which of the narrow symbols are functions, moves those that are variables within reach of low code, and says
 /// where everything is now.
 fn describe(
@@ -104,13 +130,31 @@ fn describe(
 
 /// Opens a shared library for the rest of the process's life; its symbols are found from then on.
 fn open(path: &str) -> Result<()> {
+    dlopen(path, libc::RTLD_NOW | libc::RTLD_GLOBAL).map(drop)
+}
+
+/// Opens a shared library, and leaves it open.
+fn dlopen(path: &str, flags: c_int) -> Result<*mut c_void> {
     let name = CString::new(path).map_err(|_| Error::invalid("a library name with a NUL byte"))?;
     // SAFETY: the name is a C string; the library's initializers are the user's choice.
-    let handle = unsafe { libc::dlopen(name.as_ptr(), libc::RTLD_NOW | libc::RTLD_GLOBAL) };
+    let handle = unsafe { libc::dlopen(name.as_ptr(), flags) };
     if handle.is_null() {
         return Err(Error::invalid(format!("cannot open {path}: {}", last_error())));
     }
-    Ok(())
+    Ok(handle)
+}
+
+/// What a library, or one that came with it, has by this name; null is a value that a symbol may have.
+fn find_in(library: ExecutorAddr, name: &str) -> Option<ExecutorAddr> {
+    let name = CString::new(name).ok()?;
+    // SAFETY: returns null or the message of a failure before, which is forgotten.
+    unsafe { libc::dlerror() };
+    let handle = pointer::<c_void>(library).cast_mut();
+    // SAFETY: the controller has the handle from `NativeLoad`, and libraries stay; the name is a C string.
+    let address = unsafe { libc::dlsym(handle, name.as_ptr()) };
+    // SAFETY: returns null when the symbol was found.
+    let is_missing = address.is_null() && !unsafe { libc::dlerror() }.is_null();
+    (!is_missing).then(|| ExecutorAddr::new(address.expose_provenance() as u64))
 }
 
 fn look_up(name: &str, required: bool) -> Option<ExecutorAddr> {
@@ -184,3 +228,6 @@ fn own_symbols() -> [(&'static str, *const c_void); 13] {
 unsafe extern "C" {
     fn at_quick_exit(function: extern "C" fn()) -> c_int;
 }
+
+#[cfg(test)]
+mod tests;

@@ -15,8 +15,8 @@ use super::enter;
 use super::thread_end;
 use super::wrapper::{Serve, pointer};
 use crate::call::contract::{
-    ProcessExit, ProgramDeregister, ProgramInitialize, ProgramMain, ProgramRegister, RunAsInt,
-    RunAsMain, RunAsVoid,
+    CallVoidVoid, ProcessExit, ProgramDeregister, ProgramInitialize, ProgramMain, ProgramRegister,
+    RunAsInt, RunAsMain, RunAsVoid,
 };
 use crate::error::{Error, Result};
 use crate::sps::Bytes;
@@ -111,6 +111,14 @@ impl Serve for RunAsInt {
         // SAFETY: the controller names a function that takes an int or nothing and returns an int; it leaves
         // further arguments alone.
         Ok(unsafe { enter::main(function, argument, std::ptr::null(), std::ptr::null()) })
+    }
+}
+
+impl Serve for CallVoidVoid {
+    fn serve((function,): (ExecutorAddr,)) -> Result<()> {
+        // SAFETY: the controller names a function that takes and returns nothing.
+        unsafe { enter::handler(function, 0, 0) };
+        Ok(())
     }
 }
 
@@ -316,3 +324,6 @@ unsafe extern "C" {
     static mut program_invocation_name: *const c_char;
     static mut program_invocation_short_name: *const c_char;
 }
+
+#[cfg(test)]
+mod tests;

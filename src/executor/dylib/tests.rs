@@ -1,0 +1,90 @@
+//! `NativeDylibManagerTest` of LLVM's runtime, through the functions that are called by message.
+
+use super::*;
+use crate::executor::connected;
+use crate::sps;
+
+/// A library that everybody has and this program does not use by itself.
+const LIBRARY: &str = "libm.so.6";
+
+/// Calls the function as bytes come in, and returns its own result.
+fn open_library(path: &str) -> std::result::Result<ExecutorAddr, String> {
+    let args = sps::to_bytes(&(PROCESS, path));
+    NativeLoad::serve(sps::from_bytes(&args).expect("decodes")).expect("an answer").0
+}
+
+fn lookup(handle: ExecutorAddr, wanted: &[(&str, bool)]) -> Vec<Option<ExecutorAddr>> {
+    let args = sps::to_bytes(&(PROCESS, handle, wanted));
+    let found = NativeLookup::serve(sps::from_bytes(&args).expect("decodes"));
+    found.expect("an answer").0.expect("a list")
+}
+
+/// What the dynamic linker of this process says itself.
+fn known(name: &CStr) -> Option<ExecutorAddr> {
+    Some(find(name).expect("this process has it"))
+}
+
+#[test]
+fn create() {
+    let offered = connected::functions();
+    for name in ["ci_NativeDylibManager_Instance", "ci_sps_NativeDylibManager_load"] {
+        let (_, address) = offered.iter().find(|(other, _)| other.ends_with(name)).expect(name);
+        assert!(!address.is_null(), "{name}");
+    }
+}
+
+#[test]
+fn load() {
+    let handle = open_library(LIBRARY).expect("a library");
+    assert!(!handle.is_null() && handle != PROCESS);
+    assert_eq!(open_library(LIBRARY).expect("the same"), handle);
+}
+
+#[test]
+fn load_non_existent() {
+    let error = open_library("/no/such/library.so").expect_err("there is none");
+    assert!(error.contains("cannot open /no/such/library.so"), "{error}");
+    assert!(open_library("nul\0inside").expect_err("no name").contains("NUL"));
+}
+
+#[test]
+fn load_empty_path_returns_global_handle() {
+    assert_eq!(open_library(""), Ok(PROCESS));
+    assert_eq!(lookup(PROCESS, &[("malloc", true)]), [known(c"malloc")]);
+}
+
+#[test]
+fn lookup_single_symbol() {
+    let handle = open_library(LIBRARY).expect("a library");
+    let found = lookup(handle, &[("cos", true)]);
+    assert!(found[0].is_some_and(|address| !address.is_null()));
+}
+
+#[test]
+fn lookup_multiple_symbols() {
+    let found = lookup(PROCESS, &[("malloc", true), ("free", true), ("malloc", false)]);
+    assert_eq!(found, [known(c"malloc"), known(c"free"), known(c"malloc")], "in this order");
+}
+
+#[test]
+fn lookup_weak_missing() {
+    let handle = open_library(LIBRARY).expect("a library");
+    for handle in [PROCESS, handle] {
+        assert_eq!(lookup(handle, &[("no_such_symbol", false)]), [Some(ExecutorAddr::NULL)]);
+    }
+}
+
+#[test]
+fn lookup_required_missing() {
+    let handle = open_library(LIBRARY).expect("a library");
+    for handle in [PROCESS, handle] {
+        assert_eq!(lookup(handle, &[("no_such_symbol", true)]), [None]);
+    }
+}
+
+#[test]
+fn lookup_mixed() {
+    let wanted = [("malloc", true), ("no_such", true), ("free", false), ("no_such", false)];
+    let found = lookup(PROCESS, &wanted);
+    assert_eq!(found, [known(c"malloc"), None, known(c"free"), Some(ExecutorAddr::NULL)]);
+}
