@@ -1,6 +1,6 @@
 //! The bars: what one row may cost of another, in the same rounds.
 //!
-//! Invariant: a bar is a ratio of two rows of one contest; nothing here is a time.
+//! Invariant: a bar is a ratio of two rows of one contest; the only times are the rates of calls under way together.
 
 use std::fmt;
 
@@ -48,6 +48,7 @@ pub(crate) fn bars(regime: Regime) -> impl Iterator<Item = (&'static str, &'stat
             ("1 MiB echo", "1 MiB bare copy", AtMost(1.15)),
             ("pipe pair", "null call", AtLeast(100.0)),
             ("iceoryx2", "null call", AtLeast(10.0)),
+            ("64 in flight", "shaq, 64", AtMost(1.0)),
         ],
         Regime::Far => &[
             ("null call", "two-line floor", AtMost(0.6)),
@@ -58,11 +59,21 @@ pub(crate) fn bars(regime: Regime) -> impl Iterator<Item = (&'static str, &'stat
             ("1 MiB echo", "1 MiB bare copy", AtMost(1.15)),
             ("pipe pair", "null call", AtLeast(100.0)),
             ("iceoryx2", "null call", AtLeast(10.0)),
+            ("64 in flight", "shaq, 64", AtMost(1.0)),
         ],
         Regime::OneCpu => &[("null call", "futex", AtMost(1.5))],
         Regime::Cold => &[("null call", "Unix stream", AtMost(0.8))],
     };
     bars.iter().copied()
+}
+
+/// The least calls per second of a row in `regime`.
+pub(crate) fn least_rate(regime: Regime) -> Option<(&'static str, f64)> {
+    match regime {
+        Regime::Near => Some(("64 in flight", 60e6)),
+        Regime::Far => Some(("64 in flight", 20e6)),
+        Regime::OneCpu | Regime::Cold => None,
+    }
 }
 
 /// How much of a CPU a side that waits may take, in percent.

@@ -52,6 +52,11 @@ impl Callee {
         &self.controller
     }
 
+    /// The function of the null call.
+    pub(crate) fn echo(&self) -> ExecutorAddr {
+        self.echo
+    }
+
     /// The row of 8-byte calls.
     #[must_use]
     pub fn null_call(&self) -> NullCall {

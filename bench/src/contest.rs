@@ -4,8 +4,9 @@
 
 use std::time::{Duration, Instant};
 
-use crate::bars::bars;
+use crate::bars::{bars, least_rate};
 use crate::entry::{Entry, ratios};
+use crate::rate::Rate;
 use crate::report::{Comparison, Regime, Section};
 use crate::{Contender, CpuPair, Result};
 
@@ -120,7 +121,15 @@ impl Contest {
             rounds,
             rows,
             comparisons: self.comparisons(regime),
+            rate: self.rate(regime),
         })
+    }
+
+    /// The rate that `regime` has a bar for, if that row is here.
+    fn rate(&self, regime: Regime) -> Option<Rate> {
+        let (row, least) = least_rate(regime)?;
+        let entry = self.entries.iter().find(|entry| entry.contender.name() == row)?;
+        Rate::new(row, entry.blocks_ns(regime), least)
     }
 
     /// The bars of `regime` for rows that are here.

@@ -2,6 +2,7 @@
 //!
 //! Invariant: the same figures as in the table, and their spreads; names of members end in their unit.
 
+use crate::Rate;
 use crate::json::{array, number, object, string};
 use crate::removal::Removed;
 use crate::report::{Comparison, Report, Row, Section, per_second};
@@ -68,6 +69,16 @@ fn section(section: &Section) -> String {
         ("rounds", section.rounds.to_string()),
         ("rows", array(section.rows.iter().map(row))),
         ("comparisons", array(section.comparisons.iter().map(comparison))),
+        ("rate", section.rate.as_ref().map_or_else(|| "null".to_owned(), rate)),
+    ])
+}
+
+fn rate(rate: &Rate) -> String {
+    object(&[
+        ("row", string(&rate.row)),
+        ("calls_per_s", spread(rate.per_second)),
+        ("least_per_s", number(rate.least)),
+        ("is_met", rate.is_met().to_string()),
     ])
 }
 

@@ -41,10 +41,12 @@ pub(crate) enum Service {
     Eventfd = 5,
     /// No descriptor: the two ends find each other by the number of the caller's process.
     Iceoryx = 6,
+    /// Descriptors: the memory of the queue of calls and that of results.
+    Shaq = 7,
 }
 
 impl Service {
-    const ALL: [Service; 7] = [
+    const ALL: [Service; 8] = [
         Service::TwoLines,
         Service::OneLine,
         Service::Echo,
@@ -52,6 +54,7 @@ impl Service {
         Service::Futex,
         Service::Eventfd,
         Service::Iceoryx,
+        Service::Shaq,
     ];
 }
 

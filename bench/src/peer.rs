@@ -127,6 +127,17 @@ impl Slot {
         self.peer.poll.until(ready, || self.check_lives())
     }
 
+    /// What happens between two polls, for who polls in his own way; asks now and then whether the process has ended.
+    ///
+    /// # Errors
+    /// When it has.
+    #[cfg(feature = "shaq")]
+    pub(crate) fn pause(&self, polls: &mut u32) -> Result<()> {
+        self.peer.poll.pause();
+        *polls = polls.wrapping_add(1);
+        if polls.is_multiple_of(1 << 16) { self.check_lives() } else { Ok(()) }
+    }
+
     /// An error when the process has ended.
     pub(crate) fn check_lives(&self) -> Result<()> {
         self.peer.check_lives()

@@ -11,6 +11,7 @@ use crate::copy::BareCopy;
 use crate::eventfd::Eventfd;
 use crate::floor::{OneLine, TwoLines};
 use crate::futex::Futex;
+use crate::in_flight::InFlight;
 use crate::kernel::Echo;
 use crate::local::Local;
 use crate::peer::Peer;
@@ -37,6 +38,8 @@ pub struct Plan {
     pub sizes: Vec<Size>,
     /// How many threads call at once in a row of their own; no such row below two.
     pub threads: usize,
+    /// How many calls are under way at a time in a row of their own, over a pipeline; no such row below two.
+    pub in_flight: usize,
     /// How many rounds the hot contest has at least, and how long the run takes about.
     pub effort: Effort,
 }
@@ -48,7 +51,7 @@ impl Plan {
     /// When the kernel does not tell which CPUs there are.
     pub fn new(effort: Effort) -> Result<Plan> {
         let (versus, sizes) = (vec![Versus::Pipe, Versus::Unix], Vec::new());
-        Ok(Plan { cpus: CpuPair::first_two()?, versus, sizes, threads: 1, effort })
+        Ok(Plan { cpus: CpuPair::first_two()?, versus, sizes, threads: 1, in_flight: 0, effort })
     }
 
     /// Runs everything, with the calling thread pinned meanwhile. Tells `progress` what is being measured and how much of
@@ -107,6 +110,9 @@ impl Plan {
         if self.threads > 1 {
             contest.enter(Threads::new(callee, self.threads)?);
         }
+        if self.in_flight > 1 {
+            contest.enter(InFlight::new(callee, self.in_flight)?);
+        }
         contest.enter(callee.code_call());
         contest.enter(callee.data_call());
         for &size in &self.sizes {
@@ -132,6 +138,8 @@ impl Plan {
             Versus::Spin => contest.enter(SpinCall::new(self.cpus)?),
             #[cfg(feature = "iceoryx2")]
             Versus::Iceoryx => contest.enter(crate::iceoryx::Iceoryx::new(peer)?),
+            #[cfg(feature = "shaq")]
+            Versus::Shaq => contest.enter(crate::shaq::Shaq::new(peer, self.in_flight.max(1))?),
         }
         Ok(())
     }

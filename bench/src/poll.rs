@@ -33,16 +33,22 @@ impl Poll {
     ) -> Result<()> {
         let mut polls: u32 = 0;
         while !ready() {
-            match self {
-                Poll::Pause => hint::spin_loop(),
-                Poll::Yield => thread::yield_now(),
-            }
+            self.pause();
             polls = polls.wrapping_add(1);
             if polls.is_multiple_of(POLLS_PER_LOOK) {
                 look()?;
             }
         }
         Ok(())
+    }
+
+    /// What happens between two polls.
+    #[inline]
+    pub(crate) fn pause(self) {
+        match self {
+            Poll::Pause => hint::spin_loop(),
+            Poll::Yield => thread::yield_now(),
+        }
     }
 }
 

@@ -11,7 +11,7 @@ use hdrhistogram::Histogram;
 use crate::bars::{Bar, IDLE_PERCENT_MAX};
 use crate::spread::Spread;
 use crate::table::{aligned, count, nanoseconds, ratio};
-use crate::{CpuPair, Machine, Removal, Swap};
+use crate::{CpuPair, Machine, Rate, Removal, Swap};
 
 /// Where the two sides of a round were, and how warm.
 ///
@@ -94,6 +94,8 @@ pub struct Section {
     pub rows: Vec<Row>,
     /// Rows against each other.
     pub comparisons: Vec<Comparison>,
+    /// How many calls came back in a second, where many were under way.
+    pub rate: Option<Rate>,
 }
 
 /// One contender in one regime.
@@ -185,13 +187,14 @@ impl fmt::Display for Section {
         let mut lines = vec![heads.map(str::to_owned)];
         lines.extend(self.rows.iter().map(Row::cells));
         f.write_str(&aligned(&lines))?;
-        if self.comparisons.is_empty() {
-            return Ok(());
+        if !self.comparisons.is_empty() {
+            writeln!(f)?;
+            let heads = ["row / base", "ratio", "mid half", "bar", ""];
+            let mut lines = vec![heads.map(str::to_owned)];
+            lines.extend(self.comparisons.iter().map(Comparison::cells));
+            f.write_str(&aligned(&lines))?;
         }
-        writeln!(f)?;
-        let mut lines = vec![["row / base", "ratio", "mid half", "bar", ""].map(str::to_owned)];
-        lines.extend(self.comparisons.iter().map(Comparison::cells));
-        f.write_str(&aligned(&lines))
+        self.rate.iter().try_for_each(|rate| write!(f, "\n{rate}"))
     }
 }
 
@@ -323,6 +326,7 @@ pub(crate) mod tests {
             rounds: 10,
             rows: vec![row],
             comparisons: vec![comparison],
+            rate: Rate::new("64 in flight", &[40.0, 50.0, 60.0], 20e6),
         };
         let removed = Removed {
             count: 1000,
@@ -367,6 +371,7 @@ pub(crate) mod tests {
             "1000 regions: 133 ns each in one message, 2652 alone: 20.0 times (at least 20: met)",
             "remove   100 slabs: ",
             "swap     a function is replaced 10000 times: 13 ns each (below 1000: met)",
+            "64 in flight: 20.0M calls/s, mid half 16.7M..25.0M (at least 20.0M: met)",
             "100 to 400 ms after a call: caller 0.01 %, executor 0.51 % of a CPU (at most 0.5: MISSED)",
         ] {
             assert!(text.contains(shown), "{shown:?} is missing in\n{text}");

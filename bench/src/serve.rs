@@ -90,6 +90,10 @@ fn install(service: Service, bytes: u32, fds: Vec<OwnedFd>, poll: Poll) -> Resul
         }
         #[cfg(feature = "iceoryx2")]
         (Service::Iceoryx, None, None) => Ok(Box::new(crate::iceoryx::IceoryxServer::open(poll)?)),
+        #[cfg(feature = "shaq")]
+        (Service::Shaq, Some(calls), Some(results)) => {
+            Ok(Box::new(crate::shaq::ShaqServer::attach(calls, results, poll)?))
+        }
         (Service::Eventfd, Some(requests), Some(replies)) => {
             Ok(Box::new(eventfd::EventfdServer::new(requests, replies)))
         }

@@ -1,6 +1,6 @@
 //! Words in memory that both processes map, and the descriptors that come with a message.
 //!
-//! Invariant: the only file of the crate with `unsafe`; nobody gets a reference to shared bytes
+//! Invariant: the only file of the crate with `unsafe` but for `shaq`; nobody gets a reference to shared bytes
 //! other than to an atomic word.
 #![expect(
     unsafe_code,

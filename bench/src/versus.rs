@@ -25,6 +25,9 @@ pub enum Versus {
     /// Request-response of iceoryx2, polled.
     #[cfg(feature = "iceoryx2")]
     Iceoryx,
+    /// Queues of the `shaq` crate, with as many messages under way as farcall has calls.
+    #[cfg(feature = "shaq")]
+    Shaq,
 }
 
 impl Versus {
@@ -39,6 +42,8 @@ impl Versus {
         Versus::Spin,
         #[cfg(feature = "iceoryx2")]
         Versus::Iceoryx,
+        #[cfg(feature = "shaq")]
+        Versus::Shaq,
     ];
 
     /// What one writes for it.
@@ -54,6 +59,8 @@ impl Versus {
             Versus::Spin => "spin",
             #[cfg(feature = "iceoryx2")]
             Versus::Iceoryx => "iceoryx2",
+            #[cfg(feature = "shaq")]
+            Versus::Shaq => "shaq",
         }
     }
 }

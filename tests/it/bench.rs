@@ -28,6 +28,8 @@ fn rows_are_those_asked_for_and_files_hold_them_too() {
         "64,1K",
         "--threads",
         "2",
+        "--pipeline",
+        "64",
         "--json",
     ];
     let ended = bench(&[&asked[..], &files].concat());
@@ -47,6 +49,7 @@ fn rows_are_those_asked_for_and_files_hold_them_too() {
         "call back",
         "nested round",
         "null call x 2",
+        "64 in flight",
         "4 KiB code + call",
         "4 KiB data + call",
         "64 B echo",
@@ -58,6 +61,9 @@ fn rows_are_those_asked_for_and_files_hold_them_too() {
         "null call, spins",
     ];
     assert_eq!(names(&sections[0]), expected);
+    if regimes[0] != "one CPU" {
+        assert_eq!(sections[0]["rate"]["row"], "64 in flight");
+    }
     assert_eq!(regimes.last(), Some(&"cold"));
 
     let svg = std::fs::read_to_string(svg).expect("the picture");
@@ -77,6 +83,7 @@ fn a_wrong_option_is_refused_with_what_is_right() {
         (&["--vs", "pipe,fax"][..], "fax: not one of pipe, unix, tcp, futex, eventfd, local, spin"),
         (&["--sizes", "4Q"], "4Q: not a size from 1 to 1024M"),
         (&["--threads", "0"], "0: not a number of threads from 1 to 256"),
+        (&["--pipeline", "257"], "257: not a number of calls from 1 to 256"),
         (&["--seconds", "soon"], "soon: not a number"),
         (&["--link", "a.o", "--sizes", "4K"], "cannot be used with"),
     ] {

@@ -14,6 +14,8 @@ use crate::status::{Failure, TOOL};
 const ROUNDS_MIN: usize = 20;
 /// More threads than this are not worth a row.
 const THREADS_MAX: usize = 256;
+/// More calls than this are never under way in a pipeline.
+const CALLS_MAX: usize = farcall::limits::PIPELINE_CALLS_MAX;
 /// Steps of the progress bar.
 const STEPS: f64 = 1_000.0;
 
@@ -31,6 +33,9 @@ pub(crate) struct Options {
     /// Let so many threads call at once, in a row of their own.
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = threads)]
     threads: usize,
+    /// Have so many calls under way at a time, in a row of their own.
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = calls)]
+    pipeline: usize,
     /// Print the figures as one JSON object.
     #[arg(long)]
     json: bool,
@@ -41,7 +46,7 @@ pub(crate) struct Options {
     #[arg(long, value_name = "FILE")]
     svg: Option<PathBuf>,
     /// Measure `farcall run` of these objects and archives against linking them with ld.lld (or ld) and running that.
-    #[arg(long, value_name = "FILE", num_args = 1.., conflicts_with_all = ["vs", "sizes", "threads", "hgrm", "svg"])]
+    #[arg(long, value_name = "FILE", num_args = 1.., conflicts_with_all = ["vs", "sizes", "threads", "pipeline", "hgrm", "svg"])]
     link: Vec<PathBuf>,
     /// With --link: link with this library.
     #[arg(short = 'l', value_name = "NAME", requires = "link")]
@@ -65,6 +70,7 @@ fn measure(options: &Options) -> farcall_bench::Result<String> {
     plan.versus.clone_from(&options.vs);
     plan.sizes.clone_from(&options.sizes);
     plan.threads = options.threads;
+    plan.in_flight = options.pipeline;
     let report = run(&plan)?;
     if let Some(directory) = &options.hgrm {
         report.write_hgrm(directory)?;
@@ -108,8 +114,14 @@ fn seconds(text: &str) -> Result<f64, String> {
 }
 
 fn threads(text: &str) -> Result<usize, String> {
-    match text.parse() {
-        Ok(threads @ 1..=THREADS_MAX) => Ok(threads),
-        _ => Err(format!("{text}: not a number of threads from 1 to {THREADS_MAX}")),
-    }
+    up_to(text, THREADS_MAX, "threads")
+}
+
+fn calls(text: &str) -> Result<usize, String> {
+    up_to(text, CALLS_MAX, "calls")
+}
+
+fn up_to(text: &str, most: usize, what: &str) -> Result<usize, String> {
+    let number = text.parse().ok().filter(|number| (1..=most).contains(number));
+    number.ok_or_else(|| format!("{text}: not a number of {what} from 1 to {most}"))
 }

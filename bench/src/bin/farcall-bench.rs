@@ -1,4 +1,4 @@
-//! Runs a plan: `farcall-bench [--rounds N] [--vs NAME]... [--size SIZE]... [--threads N] [--json]`.
+//! Runs a plan: `farcall-bench [--rounds N] [--vs NAME]... [--size SIZE]... [--threads N] [--pipeline N] [--json]`.
 //!
 //! Invariant: a small host for tests of the harness; `farcall bench` is the command for users.
 
@@ -33,10 +33,11 @@ fn run() -> Result<String> {
             "--vs" => plan.versus.push(value()?.parse()?),
             "--size" => plan.sizes.push(value()?.parse()?),
             "--threads" => plan.threads = value()?.parse()?,
+            "--pipeline" => plan.in_flight = value()?.parse()?,
             "--json" => as_json = true,
             other => {
                 return Err(format!(
-                    "{other}: not one of --rounds, --vs, --size, --threads, --json"
+                    "{other}: not one of --rounds, --vs, --size, --threads, --pipeline, --json"
                 )
                 .into());
             }
