@@ -26,6 +26,12 @@ pub(crate) enum Kind {
     Link,
     /// Symbols that nobody defines, all of them.
     SymbolsNotFound(Vec<String>),
+    /// What is wrong with symbols of a dylib, and which ones.
+    Symbols(SymbolsError, Vec<String>),
+    /// A resource tracker was removed or emptied into another one.
+    TrackerDefunct,
+    /// A dylib was removed, or its session is over.
+    DylibDefunct,
     /// The peer sent something that the protocol does not allow.
     Violation,
     /// The session ended before the call completed.
@@ -44,6 +50,21 @@ pub(crate) enum Kind {
     Os,
     /// An error of the host's own.
     Other,
+}
+
+/// What can be wrong with symbols of a dylib.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum SymbolsError {
+    /// Defined twice.
+    Duplicate,
+    /// What should have supplied them failed.
+    FailedToMaterialize,
+    /// Promised, and not supplied.
+    Missing,
+    /// Supplied, and never promised.
+    Unexpected,
+    /// On their way, so that they cannot be taken out.
+    CouldNotBeRemoved,
 }
 
 impl Error {
@@ -98,6 +119,26 @@ impl Error {
         Self::new(Kind::SymbolsNotFound(symbols), message)
     }
 
+    /// `what` goes in front of the names.
+    pub(crate) fn symbols_error(
+        kind: SymbolsError,
+        what: impl fmt::Display,
+        mut symbols: Vec<String>,
+    ) -> Self {
+        symbols.sort();
+        symbols.dedup();
+        let message = format!("{what}: {}", symbols.join(", "));
+        Self::new(Kind::Symbols(kind, symbols), message)
+    }
+
+    pub(crate) fn tracker_defunct() -> Self {
+        Self::new(Kind::TrackerDefunct, "the resource tracker was removed meanwhile")
+    }
+
+    pub(crate) fn dylib_defunct(name: &str) -> Self {
+        Self::new(Kind::DylibDefunct, format!("the dylib {name} was removed"))
+    }
+
     pub(crate) fn died(death: Death) -> Self {
         let message = death.to_string();
         Self::new(Kind::Died(death), message)
@@ -116,19 +157,78 @@ impl Error {
         self
     }
 
+    /// The same error with another one's message behind its own.
+    pub(crate) fn and(mut self, other: &Error) -> Self {
+        self.0.message = format!("{}; {}", self.0.message, other.0.message);
+        self
+    }
+
     /// True when an object, an archive or their combination cannot be linked (undefined symbols included).
     #[must_use]
     pub fn is_link(&self) -> bool {
         matches!(self.0.kind, Kind::Link | Kind::SymbolsNotFound(_))
     }
 
-    /// The symbols nobody defines, sorted and without repeats; empty for every other error.
+    /// The symbols that the error is about, sorted and without repeats: those nobody defines, or those of one of the
+    /// errors below. Empty for every other error.
     #[must_use]
     pub fn symbols(&self) -> &[String] {
         match &self.0.kind {
-            Kind::SymbolsNotFound(symbols) => symbols,
+            Kind::SymbolsNotFound(symbols) | Kind::Symbols(_, symbols) => symbols,
             _ => &[],
         }
+    }
+
+    /// True when nobody defines the [symbols](Self::symbols).
+    #[must_use]
+    pub fn is_symbols_not_found(&self) -> bool {
+        matches!(self.0.kind, Kind::SymbolsNotFound(_))
+    }
+
+    /// True when the [symbols](Self::symbols) are defined already.
+    #[must_use]
+    pub fn is_duplicate_definition(&self) -> bool {
+        self.is_symbols(SymbolsError::Duplicate)
+    }
+
+    /// True when what should have supplied the [symbols](Self::symbols) failed, or something that they depend on.
+    #[must_use]
+    pub fn is_failed_to_materialize(&self) -> bool {
+        self.is_symbols(SymbolsError::FailedToMaterialize)
+    }
+
+    /// True when a unit has not supplied [symbols](Self::symbols) that it promised.
+    #[must_use]
+    pub fn is_missing_symbol_definitions(&self) -> bool {
+        self.is_symbols(SymbolsError::Missing)
+    }
+
+    /// True when a unit supplied [symbols](Self::symbols) that it has not promised.
+    #[must_use]
+    pub fn is_unexpected_symbol_definitions(&self) -> bool {
+        self.is_symbols(SymbolsError::Unexpected)
+    }
+
+    /// True when the [symbols](Self::symbols) are on their way and so cannot be taken out of their dylib.
+    #[must_use]
+    pub fn is_symbols_could_not_be_removed(&self) -> bool {
+        self.is_symbols(SymbolsError::CouldNotBeRemoved)
+    }
+
+    /// True when the resource tracker was removed, or emptied into another one.
+    #[must_use]
+    pub fn is_tracker_defunct(&self) -> bool {
+        self.0.kind == Kind::TrackerDefunct
+    }
+
+    /// True when the dylib was removed, or its session is over.
+    #[must_use]
+    pub fn is_dylib_defunct(&self) -> bool {
+        self.0.kind == Kind::DylibDefunct
+    }
+
+    fn is_symbols(&self, kind: SymbolsError) -> bool {
+        matches!(&self.0.kind, Kind::Symbols(is, _) if *is == kind)
     }
 
     /// True when the peer broke the protocol; the session is over.

@@ -17,6 +17,7 @@ pub mod hostile;
 #[cfg(all(feature = "internals", not(model)))]
 #[doc(hidden)]
 pub mod internals;
+pub mod jit;
 pub mod limits;
 #[cfg(not(model))]
 pub mod link;

@@ -26,7 +26,11 @@ const ROOMS: &[(&str, &[&str])] = &[
     ("hostile", &["call", "transport", "wire", "sps", "ring", "shm", "sync"]),
     ("executor", &["call", "transport", "wire", "sps", "task", "shm", "sys", "sync"]),
     ("link", &[]),
-    ("controller", &["call", "transport", "wire", "sps", "task", "link", "shm", "sys", "sync"]),
+    ("jit", &["task", "sync"]),
+    (
+        "controller",
+        &["call", "transport", "wire", "sps", "task", "link", "jit", "shm", "sys", "sync"],
+    ),
     ("internals", &["ring", "sync"]),
 ];
 

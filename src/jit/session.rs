@@ -1,0 +1,335 @@
+//! The session: dylibs, and who looks for what in them.
+//!
+//! Invariant: one lock over all symbol state; code of others runs outside of it, except where a trait says so.
+
+use std::fmt;
+use std::sync::{Arc, PoisonError};
+
+use super::dispatch::Dispatch;
+use super::dylib::{DylibName, JITDylib};
+use super::lookup::{self, Finish, FlagsCallback, Lookup};
+use super::query::Callback;
+use super::responsibility::MaterializationResponsibility;
+use super::state::{Dylib, DylibId, Outbox, State};
+use super::symbol::{
+    JITDylibLookupFlags, LookupKind, SymbolFlagsMap, SymbolLookupSet, SymbolMap, SymbolState,
+};
+use super::tracker::ResourceManager;
+use crate::error::{Error, Result};
+use crate::sync::{Condvar, Mutex, MutexGuard};
+use crate::task::TaskDispatcher;
+
+/// Dylibs whose symbols are supplied when somebody looks for them. Cheap to clone.
+///
+/// Any number of threads may use it at the same time. Units and callbacks run as tasks: on the threads that cause them,
+/// unless [`ExecutionSession::with_dispatcher`] says otherwise.
+///
+/// Call [`ExecutionSession::end_session`] when it is over, so that what its symbols hold is given back.
+#[derive(Clone)]
+pub struct ExecutionSession(pub(super) Arc<Inner>);
+
+pub(super) struct Inner {
+    state: Mutex<State>,
+    pub(super) dispatch: Dispatch,
+    reporter: Mutex<Reporter>,
+}
+
+type Reporter = Arc<dyn Fn(&Error) + Send + Sync>;
+
+impl ExecutionSession {
+    /// A session whose tasks run on the threads that cause them: units and callbacks may not wait for symbols then
+    /// ([`ExecutionSession::lookup`] refuses), but they may ask to be told.
+    #[must_use]
+    pub fn new() -> Self {
+        Self::of(Dispatch::Here)
+    }
+
+    /// A session whose tasks `dispatcher` runs, such as a [`ThreadPool`](crate::task::ThreadPool): units are at work on
+    /// several threads then, and tasks may wait for symbols. A task that it drops fails what it would have done. It has to
+    /// be kept running until the session has ended.
+    #[must_use]
+    pub fn with_dispatcher(dispatcher: Arc<dyn TaskDispatcher>) -> Self {
+        Self::of(Dispatch::With(dispatcher))
+    }
+
+    fn of(dispatch: Dispatch) -> Self {
+        let reporter: Reporter = Arc::new(|_| {});
+        let (state, reporter) = (Mutex::new(State::default()), Mutex::new(reporter));
+        Self(Arc::new(Inner { state, dispatch, reporter }))
+    }
+
+    /// Has `reporter` told of every error for which a unit [failed](MaterializationResponsibility::fail). Whoever
+    /// looks for its symbols is told as well.
+    pub fn set_error_reporter(&self, reporter: impl Fn(&Error) + Send + Sync + 'static) {
+        let mut place = self.0.reporter.lock().unwrap_or_else(PoisonError::into_inner);
+        let old = std::mem::replace(&mut *place, Arc::new(reporter));
+        drop(place);
+        drop(old);
+    }
+
+    /// Tells the error reporter.
+    pub fn report_error(&self, error: &Error) {
+        self.0.report(error);
+    }
+
+    /// Runs a task as the session's own are run.
+    pub fn dispatch_task(&self, task: impl FnOnce() + Send + 'static) {
+        self.0.dispatch.dispatch(task);
+    }
+
+    /// A new dylib, whose link order is itself.
+    ///
+    /// # Errors
+    ///
+    /// When there is one of this name, or the session is over.
+    pub fn create_dylib(&self, name: impl Into<String>) -> Result<JITDylib> {
+        let name = name.into();
+        self.0.with(|state, _| {
+            if state.is_ended {
+                return Err(Error::dylib_defunct(&name));
+            }
+            if state.dylibs.values().any(|dylib| dylib.handle.0.name == name) {
+                return Err(Error::invalid(format!("there is a dylib {name} already")));
+            }
+            let id = state.number();
+            let handle = DylibName { id, name, session: Arc::downgrade(&self.0) };
+            let handle = JITDylib(Arc::new(handle));
+            state.dylibs.insert(id, Dylib::new(handle.clone()));
+            Ok(handle)
+        })
+    }
+
+    /// The dylib of this name.
+    #[must_use]
+    pub fn dylib(&self, name: &str) -> Option<JITDylib> {
+        self.0.with(|state, _| {
+            let mut dylibs = state.dylibs.values().map(|dylib| &dylib.handle);
+            dylibs.find(|handle| handle.0.name == name).cloned()
+        })
+    }
+
+    /// Clears a dylib and takes it out of the session and of all link orders. The second time nothing happens.
+    ///
+    /// # Errors
+    ///
+    /// Those of the resource managers, joined.
+    pub fn remove_dylib(&self, dylib: &JITDylib) -> Result<()> {
+        self.0.own(dylib)?;
+        let id = dylib.0.id;
+        self.0.with(|state, _| state.dylibs.get_mut(&id).map(|dylib| dylib.is_closing = true));
+        let outcome = dylib.clear();
+        let removed = self.0.with(|state, outbox| {
+            for other in state.dylibs.values_mut() {
+                other.link_order.retain(|(in_order, _)| *in_order != id);
+            }
+            let mut removed = state.dylibs.remove(&id)?;
+            for lookup in removed.generators.iter_mut().flat_map(|slot| slot.waiting.drain(..)) {
+                lookup.fail(Error::dylib_defunct(dylib.name()), outbox);
+            }
+            Some(removed)
+        });
+        // Its generators go without the lock.
+        drop(removed);
+        outcome
+    }
+
+    /// Has a manager told when trackers are removed or emptied.
+    pub fn register_resource_manager(&self, manager: Arc<dyn ResourceManager>) {
+        self.0.with(|state, _| state.managers.push(manager));
+    }
+
+    /// Takes a manager back.
+    pub fn deregister_resource_manager(&self, manager: &Arc<dyn ResourceManager>) {
+        let removed = self.0.with(|state, _| {
+            let at = state.managers.iter().rposition(|other| Arc::ptr_eq(other, manager))?;
+            Some(state.managers.remove(at))
+        });
+        drop(removed);
+    }
+
+    /// Looks for names along `order` and waits until all of them are in `required`, at least.
+    ///
+    /// # Errors
+    ///
+    /// When required names are not there, all of them ([`Error::is_symbols_not_found`]); when one has failed or fails
+    /// meanwhile ([`Error::is_failed_to_materialize`]); when a dylib was removed, a generator failed, or the session
+    /// ended. When this thread runs the tasks that would have to supply them: it is in one itself.
+    pub fn lookup(
+        &self,
+        kind: LookupKind,
+        order: Vec<(JITDylib, JITDylibLookupFlags)>,
+        names: SymbolLookupSet,
+        required: SymbolState,
+    ) -> Result<SymbolMap> {
+        let waiter = Arc::new(Waiter { result: Mutex::new(None), came: Condvar::new() });
+        let told = Arc::clone(&waiter);
+        let callback = Callback::new(move |result| told.tell(result), true);
+        self.start(kind, order, names, Finish::Symbols(required, callback));
+        waiter.wait(|| self.0.dispatch.is_in_the_way())
+    }
+
+    /// Looks for names along `order`, and calls `callback` once, as a task, when all of them are in `required`, at least, or
+    /// when they will not be.
+    pub fn lookup_async(
+        &self,
+        kind: LookupKind,
+        order: Vec<(JITDylib, JITDylibLookupFlags)>,
+        names: SymbolLookupSet,
+        required: SymbolState,
+        callback: impl FnOnce(Result<SymbolMap>) + Send + 'static,
+    ) {
+        let callback = Callback::new(callback, false);
+        self.start(kind, order, names, Finish::Symbols(required, callback));
+    }
+
+    /// Finds which names there are along `order`, generators included, and what is known about them. No unit is asked for
+    /// it. Calls `callback` once, as a task.
+    pub fn lookup_flags_async(
+        &self,
+        kind: LookupKind,
+        order: Vec<(JITDylib, JITDylibLookupFlags)>,
+        names: SymbolLookupSet,
+        callback: impl FnOnce(Result<SymbolFlagsMap>) + Send + 'static,
+    ) {
+        let callback = FlagsCallback(Some(Box::new(callback)));
+        self.start(kind, order, names, Finish::Flags(callback));
+    }
+
+    /// Ends the session: removes the dylibs, the one created last first. Whoever waits is told. The second time nothing
+    /// happens.
+    ///
+    /// # Errors
+    ///
+    /// Those of the resource managers, joined.
+    pub fn end_session(&self) -> Result<()> {
+        let dylibs: Vec<JITDylib> = self.0.with(|state, _| {
+            state.is_ended = true;
+            state.dylibs.values().rev().map(|dylib| dylib.handle.clone()).collect()
+        });
+        let mut outcome = Ok(());
+        for dylib in dylibs {
+            outcome = match (outcome, self.remove_dylib(&dylib)) {
+                (Err(first), Err(error)) => Err(Error::and(first, &error)),
+                (first, removed) => first.and(removed),
+            };
+        }
+        let managers = self.0.with(|state, _| std::mem::take(&mut state.managers));
+        drop(managers);
+        outcome
+    }
+
+    fn start(
+        &self,
+        kind: LookupKind,
+        order: Vec<(JITDylib, JITDylibLookupFlags)>,
+        names: SymbolLookupSet,
+        finish: Finish,
+    ) {
+        let foreign = order.iter().find_map(|(dylib, _)| self.0.own(dylib).err());
+        let lookup = Lookup::new(kind, order, names, finish);
+        match foreign {
+            None => lookup::run(&self.0, lookup),
+            Some(error) => self.0.with(|_, outbox| lookup.fail(error, outbox)),
+        }
+    }
+}
+
+impl Default for ExecutionSession {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl fmt::Debug for ExecutionSession {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let dylibs: Vec<JITDylib> = self
+            .0
+            .with(|state, _| state.dylibs.values().map(|dylib| dylib.handle.clone()).collect());
+        f.debug_struct("ExecutionSession")
+            .field("dylibs", &dylibs)
+            .field("dispatch", &self.0.dispatch)
+            .finish_non_exhaustive()
+    }
+}
+
+impl Inner {
+    /// Runs `work` under the lock; what it puts into the outbox is delivered behind it.
+    pub(super) fn with<R>(self: &Arc<Self>, work: impl FnOnce(&mut State, &mut Outbox) -> R) -> R {
+        let mut outbox = Outbox::default();
+        let result = work(&mut self.lock(), &mut outbox);
+        self.deliver(outbox);
+        result
+    }
+
+    /// Does what could not be done under the lock.
+    pub(super) fn deliver(self: &Arc<Self>, outbox: Outbox) {
+        let Outbox { units, completions, flags, resumed, dropped } = outbox;
+        drop(dropped);
+        for started in units {
+            let (unit, responsibility) = MaterializationResponsibility::new(self, started);
+            self.dispatch.dispatch(move || unit.materialize(responsibility));
+        }
+        for (callback, result) in completions {
+            if callback.is_direct {
+                callback.call(result);
+            } else {
+                self.dispatch.dispatch(move || callback.call(result));
+            }
+        }
+        for (callback, result) in flags {
+            self.dispatch.dispatch(move || callback.call(result));
+        }
+        for lookup in resumed {
+            let session = Arc::clone(self);
+            self.dispatch.dispatch(move || lookup::run(&session, lookup));
+        }
+    }
+
+    pub(super) fn report(&self, error: &Error) {
+        let reporter = Arc::clone(&self.reporter.lock().unwrap_or_else(PoisonError::into_inner));
+        reporter(error);
+    }
+
+    /// The number of a dylib of this session.
+    pub(super) fn own(self: &Arc<Self>, dylib: &JITDylib) -> Result<DylibId> {
+        if std::ptr::eq(dylib.0.session.as_ptr(), Arc::as_ptr(self)) {
+            return Ok(dylib.0.id);
+        }
+        Err(Error::invalid(format!("the dylib {} belongs to another session", dylib.name())))
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// A thread that waits for a lookup.
+struct Waiter {
+    result: Mutex<Option<Result<SymbolMap>>>,
+    came: Condvar,
+}
+
+impl Waiter {
+    fn tell(&self, result: Result<SymbolMap>) {
+        *self.result.lock().unwrap_or_else(PoisonError::into_inner) = Some(result);
+        self.came.notify_all();
+    }
+
+    /// Waits for the result, unless `is_in_the_way` says that it cannot come meanwhile.
+    fn wait(&self, is_in_the_way: impl FnOnce() -> bool) -> Result<SymbolMap> {
+        let mut result = self.result.lock().unwrap_or_else(PoisonError::into_inner);
+        if result.is_none() && is_in_the_way() {
+            return Err(Error::invalid(
+                "this thread is in a task of a session whose tasks run on the threads that cause \
+                 them, so what it would wait for could never run: use lookup_async, or a session \
+                 with_dispatcher",
+            ));
+        }
+        loop {
+            match result.take() {
+                Some(result) => return result,
+                None => result = self.came.wait(result).unwrap_or_else(PoisonError::into_inner),
+            }
+        }
+    }
+}

@@ -1,0 +1,400 @@
+//! What a session knows, all of it under its one lock: dylibs, their symbols, units, trackers, and lookups that wait.
+//!
+//! Whatever runs code of others, units to start, callbacks to call, things to drop, is put into an [`Outbox`] under the
+//! lock, and delivered when the lock is free again.
+//!
+//! Invariant: a symbol belongs to exactly one tracker that lives; one that is materializing, resolved or emitted and has not
+//! failed is in `numbers`.
+
+use std::collections::{BTreeMap, HashMap, HashSet};
+use std::sync::Arc;
+
+use super::dylib::{DylibName, JITDylib};
+use super::generator::GeneratorSlot;
+use super::lookup::{FlagsCallback, Lookup};
+use super::query::{Callback, Query};
+use super::symbol::{JITDylibLookupFlags, Symbol, SymbolFlagsMap, SymbolMap, SymbolState};
+use super::tracker::{ResourceKey, ResourceManager};
+use super::unit::MaterializationUnit;
+use super::waiting_on_graph::{Node, WaitingOnGraph};
+use crate::error::{Error, Result, SymbolsError};
+
+pub(super) type DylibId = u64;
+pub(super) type UnitId = u64;
+pub(super) type QueryId = u64;
+pub(super) type ResponsibilityId = u64;
+
+/// What a session knows.
+#[derive(Default)]
+pub(super) struct State {
+    pub(super) is_ended: bool,
+    /// In the order of their creation.
+    pub(super) dylibs: BTreeMap<DylibId, Dylib>,
+    /// Those that live.
+    pub(super) trackers: HashMap<ResourceKey, Tracker>,
+    /// Those whose trackers live.
+    pub(super) responsibilities: HashMap<ResponsibilityId, Held>,
+    pub(super) queries: HashMap<QueryId, Query>,
+    pub(super) graph: WaitingOnGraph,
+    /// Which symbols the graph's numbers are.
+    pub(super) numbers: HashMap<Node, Place>,
+    /// In the order of their registration.
+    pub(super) managers: Vec<Arc<dyn ResourceManager>>,
+    /// Aliases that wait for what they stand for.
+    pub(super) waiting_aliases: HashMap<Place, Place>,
+    last: u64,
+}
+
+/// A name in a dylib.
+pub(super) type Place = (DylibId, Arc<str>);
+
+pub(super) struct Dylib {
+    pub(super) handle: JITDylib,
+    /// It is about to be removed: nothing is defined in it any more.
+    pub(super) is_closing: bool,
+    pub(super) symbols: HashMap<Arc<str>, Entry>,
+    /// Units that nobody has asked yet.
+    pub(super) units: HashMap<UnitId, Unit>,
+    pub(super) link_order: Vec<(DylibId, JITDylibLookupFlags)>,
+    pub(super) generators: Vec<GeneratorSlot>,
+    pub(super) default_tracker: Option<ResourceKey>,
+    pub(super) trackers: HashSet<ResourceKey>,
+}
+
+/// A symbol of a dylib.
+pub(super) struct Entry {
+    pub(super) symbol: Symbol,
+    pub(super) state: SymbolState,
+    /// Why it failed.
+    pub(super) failure: Option<Arc<str>>,
+    pub(super) node: Node,
+    pub(super) tracker: ResourceKey,
+    /// The unit that will supply it, while nobody has asked.
+    pub(super) unit: Option<UnitId>,
+    /// Lookups that wait for it; some may be over.
+    pub(super) queries: Vec<QueryId>,
+}
+
+/// A unit that nobody has asked yet.
+pub(super) struct Unit {
+    pub(super) unit: Box<dyn MaterializationUnit>,
+    pub(super) tracker: ResourceKey,
+    /// What is left of its names.
+    pub(super) symbols: SymbolFlagsMap,
+    pub(super) initializer: Option<Arc<str>>,
+}
+
+/// What a tracker that lives has.
+#[derive(Default)]
+pub(super) struct Tracker {
+    pub(super) names: HashSet<Arc<str>>,
+    pub(super) units: HashSet<UnitId>,
+    pub(super) responsibilities: HashSet<ResponsibilityId>,
+}
+
+/// To whom a responsibility's symbols belong.
+#[derive(Clone, Copy)]
+pub(super) struct Held {
+    pub(super) dylib: DylibId,
+    pub(super) tracker: ResourceKey,
+}
+
+/// What is to be done when the lock is free again.
+#[derive(Default)]
+pub(super) struct Outbox {
+    pub(super) units: Vec<Started>,
+    pub(super) completions: Vec<(Callback, Result<SymbolMap>)>,
+    pub(super) flags: Vec<(FlagsCallback, Result<SymbolFlagsMap>)>,
+    /// Lookups whose turn it is to use a generator.
+    #[expect(clippy::vec_box, reason = "they are boxed already, and moved on")]
+    pub(super) resumed: Vec<Box<Lookup>>,
+    /// To be dropped: that may run code of others.
+    pub(super) dropped: Vec<Box<dyn MaterializationUnit>>,
+}
+
+/// A unit to be asked.
+pub(super) struct Started {
+    pub(super) unit: Box<dyn MaterializationUnit>,
+    pub(super) dylib: JITDylib,
+    pub(super) id: ResponsibilityId,
+    pub(super) symbols: SymbolFlagsMap,
+    pub(super) initializer: Option<Arc<str>>,
+}
+
+impl State {
+    /// A number that was never given out before.
+    pub(super) fn number(&mut self) -> u64 {
+        self.last += 1;
+        self.last
+    }
+
+    pub(super) fn dylib(&mut self, name: &DylibName) -> Result<&mut Dylib> {
+        let dylib = self.dylibs.get_mut(&name.id).filter(|dylib| !dylib.is_closing);
+        dylib.ok_or_else(|| Error::dylib_defunct(&name.name))
+    }
+
+    pub(super) fn entry(&mut self, (dylib, name): &Place) -> Option<&mut Entry> {
+        self.dylibs.get_mut(dylib)?.symbols.get_mut(name)
+    }
+
+    /// The dylib's default tracker, which is made when it is first asked for.
+    pub(super) fn default_tracker(&mut self, name: &DylibName) -> Result<ResourceKey> {
+        if let Some(key) = self.dylib(name)?.default_tracker {
+            return Ok(key);
+        }
+        let key = self.create_tracker(name)?;
+        self.dylib(name)?.default_tracker = Some(key);
+        Ok(key)
+    }
+
+    pub(super) fn create_tracker(&mut self, name: &DylibName) -> Result<ResourceKey> {
+        let key = ResourceKey(self.number());
+        self.dylib(name)?.trackers.insert(key);
+        self.trackers.insert(key, Tracker::default());
+        Ok(key)
+    }
+
+    /// Adds a unit's definitions to a dylib, by the rules for weak and strong ones. The first weak definition stays; a
+    /// strong one takes the place of a weak one that nobody has looked for; two strong ones are refused, and then nothing
+    /// has changed.
+    pub(super) fn define(
+        &mut self,
+        dylib: &DylibName,
+        tracker: ResourceKey,
+        mut unit: Box<dyn MaterializationUnit>,
+        mut symbols: SymbolFlagsMap,
+        mut initializer: Option<Arc<str>>,
+        outbox: &mut Outbox,
+    ) -> Result<()> {
+        let existing = self.dylibs.get(&dylib.id).filter(|dylib| !dylib.is_closing);
+        let Some(Dylib { symbols: existing, .. }) = existing else {
+            outbox.dropped.push(unit);
+            return Err(Error::dylib_defunct(&dylib.name));
+        };
+        let (mut duplicates, mut lost, mut won) = (Vec::new(), Vec::new(), Vec::new());
+        for (name, flags) in &symbols {
+            match existing.get(name) {
+                None => {}
+                Some(_) if !flags.is_strong() => lost.push(Arc::clone(name)),
+                Some(entry) if entry.may_be_overridden() => won.push(Arc::clone(name)),
+                Some(_) => duplicates.push(name.to_string()),
+            }
+        }
+        let outcome = if !duplicates.is_empty() {
+            let what = format_args!("{} of {}: defined already", unit.name(), dylib.name);
+            Err(Error::symbols_error(SymbolsError::Duplicate, what, duplicates))
+        } else if !self.trackers.contains_key(&tracker) {
+            Err(Error::tracker_defunct())
+        } else {
+            Ok(())
+        };
+        if outcome.is_err() {
+            outbox.dropped.push(unit);
+            return outcome;
+        }
+        for name in lost {
+            symbols.remove(&name);
+            initializer = initializer.filter(|initializer| *initializer != name);
+            unit.discard(&dylib.name, &name);
+        }
+        for name in won {
+            self.discard(dylib, &name, outbox);
+        }
+        if symbols.is_empty() {
+            outbox.dropped.push(unit);
+            return Ok(());
+        }
+        let id = self.number();
+        for (name, flags) in &symbols {
+            let symbol = Symbol { flags: *flags, ..Symbol::default() };
+            self.insert(dylib, name, symbol, SymbolState::NeverSearched, tracker, Some(id));
+        }
+        let unit = Unit { unit, tracker, symbols, initializer };
+        self.dylib(dylib)?.units.insert(id, unit);
+        if let Some(tracker) = self.trackers.get_mut(&tracker) {
+            tracker.units.insert(id);
+        }
+        Ok(())
+    }
+
+    /// Adds a symbol; gives its number.
+    pub(super) fn insert(
+        &mut self,
+        dylib: &DylibName,
+        name: &Arc<str>,
+        symbol: Symbol,
+        state: SymbolState,
+        tracker: ResourceKey,
+        unit: Option<UnitId>,
+    ) {
+        let node = self.number();
+        if state != SymbolState::NeverSearched {
+            self.numbers.insert(node, (dylib.id, Arc::clone(name)));
+        }
+        let entry =
+            Entry { symbol, state, failure: None, node, tracker, unit, queries: Vec::new() };
+        if let Some(dylib) = self.dylibs.get_mut(&dylib.id) {
+            dylib.symbols.insert(Arc::clone(name), entry);
+        }
+        if let Some(tracker) = self.trackers.get_mut(&tracker) {
+            tracker.names.insert(Arc::clone(name));
+        }
+    }
+
+    /// Takes a definition that nobody has looked for away from its unit, and out of the dylib.
+    pub(super) fn discard(&mut self, dylib: &DylibName, name: &Arc<str>, outbox: &mut Outbox) {
+        let Some(state) = self.dylibs.get_mut(&dylib.id) else { return };
+        let Some(entry) = state.symbols.remove(name) else { return };
+        if let Some(tracker) = self.trackers.get_mut(&entry.tracker) {
+            tracker.names.remove(name);
+        }
+        let Some(id) = entry.unit else { return };
+        let Some(unit) = state.units.get_mut(&id) else { return };
+        unit.symbols.remove(name);
+        unit.initializer.take_if(|initializer| initializer == name);
+        unit.unit.discard(&dylib.name, name);
+        if unit.symbols.is_empty()
+            && let Some(unit) = state.units.remove(&id)
+        {
+            if let Some(tracker) = self.trackers.get_mut(&unit.tracker) {
+                tracker.units.remove(&id);
+            }
+            outbox.dropped.push(unit.unit);
+        }
+    }
+
+    /// Has a unit asked for all that is left of its names.
+    pub(super) fn start(&mut self, dylib: DylibId, id: UnitId, outbox: &mut Outbox) {
+        let Some(state) = self.dylibs.get_mut(&dylib) else { return };
+        let Some(Unit { unit, tracker, symbols, initializer }) = state.units.remove(&id) else {
+            return;
+        };
+        for name in symbols.keys() {
+            if let Some(entry) = state.symbols.get_mut(name) {
+                entry.state = SymbolState::Materializing;
+                entry.unit = None;
+                self.numbers.insert(entry.node, (dylib, Arc::clone(name)));
+            }
+        }
+        let handle = state.handle.clone();
+        if let Some(tracker) = self.trackers.get_mut(&tracker) {
+            tracker.units.remove(&id);
+        }
+        let id = self.hold(dylib, tracker);
+        outbox.units.push(Started { unit, dylib: handle, id, symbols, initializer });
+    }
+
+    /// A new responsibility.
+    pub(super) fn hold(&mut self, dylib: DylibId, tracker: ResourceKey) -> ResponsibilityId {
+        let id = self.number();
+        self.responsibilities.insert(id, Held { dylib, tracker });
+        if let Some(tracker) = self.trackers.get_mut(&tracker) {
+            tracker.responsibilities.insert(id);
+        }
+        id
+    }
+
+    /// A responsibility is over.
+    pub(super) fn release(&mut self, id: ResponsibilityId) {
+        if let Some(held) = self.responsibilities.remove(&id)
+            && let Some(tracker) = self.trackers.get_mut(&held.tracker)
+        {
+            tracker.responsibilities.remove(&id);
+        }
+    }
+
+    /// To whom a responsibility's symbols belong.
+    ///
+    /// # Errors
+    ///
+    /// When their tracker is gone.
+    pub(super) fn held(&self, id: ResponsibilityId) -> Result<Held> {
+        self.responsibilities.get(&id).copied().ok_or_else(Error::tracker_defunct)
+    }
+
+    /// A symbol has come to a state: those who wait for it learn of that.
+    pub(super) fn advance(&mut self, place: &Place, state: SymbolState, outbox: &mut Outbox) {
+        let Some(entry) = self.entry(place) else { return };
+        entry.state = state;
+        let (symbol, node) = (entry.symbol, entry.node);
+        let queries = std::mem::take(&mut entry.queries);
+        let mut waiting = Vec::new();
+        for id in queries {
+            let Some(query) = self.queries.get_mut(&id) else { continue };
+            if query.required > state {
+                waiting.push(id);
+            } else if query.found(&place.1, symbol)
+                && let Some(query) = self.queries.remove(&id)
+            {
+                outbox.completions.push(query.complete());
+            }
+        }
+        if let Some(entry) = self.entry(place) {
+            entry.queries = waiting;
+        }
+        if state == SymbolState::Ready {
+            self.numbers.remove(&node);
+        }
+    }
+
+    /// Symbols fail, and everything that waits for them.
+    pub(super) fn fail(&mut self, nodes: &[Node], reason: &Arc<str>, outbox: &mut Outbox) {
+        let failed = self.graph.fail(nodes);
+        self.failed(&failed, reason, outbox);
+    }
+
+    /// These symbols have failed: their lookups learn of that.
+    pub(super) fn failed(&mut self, nodes: &[Node], reason: &Arc<str>, outbox: &mut Outbox) {
+        let places: Vec<Place> =
+            nodes.iter().filter_map(|node| self.numbers.remove(node)).collect();
+        let mut queries = Vec::new();
+        for place in &places {
+            if let Some(entry) = self.entry(place) {
+                entry.failure = Some(Arc::clone(reason));
+                queries.append(&mut entry.queries);
+            }
+        }
+        let queries = self.take_queries(&queries);
+        if queries.is_empty() {
+            return;
+        }
+        let error = || self.failed_to_materialize(&places, reason);
+        outbox.completions.extend(queries.into_iter().map(|query| query.fail(error())));
+    }
+
+    /// Takes queries out, so that nobody else completes them.
+    pub(super) fn take_queries(&mut self, ids: &[QueryId]) -> Vec<Query> {
+        let queries: Vec<Query> = ids.iter().filter_map(|id| self.queries.remove(id)).collect();
+        for query in &queries {
+            for place in &query.waits_at {
+                if let Some(entry) = self.entry(place) {
+                    entry.queries.retain(|other| *other != query.id);
+                }
+            }
+        }
+        queries
+    }
+
+    /// The error of a lookup for symbols that have failed.
+    pub(super) fn failed_to_materialize(&self, places: &[Place], reason: &str) -> Error {
+        let name = |id| self.dylibs.get(id).map_or("", |dylib| &*dylib.handle.0.name);
+        let dylibs: BTreeMap<&DylibId, &str> =
+            places.iter().map(|(id, _)| (id, name(id))).collect();
+        let dylibs: Vec<&str> = dylibs.into_values().collect();
+        let names = places.iter().map(|(_, name)| name.to_string()).collect();
+        let what = format_args!("failed to materialize in {} ({reason})", dylibs.join(", "));
+        Error::symbols_error(SymbolsError::FailedToMaterialize, what, names)
+    }
+}
+
+impl Entry {
+    /// True when a strong definition may take its place.
+    fn may_be_overridden(&self) -> bool {
+        !self.symbol.flags.is_strong() && self.state == SymbolState::NeverSearched
+    }
+
+    /// True when a lookup that asks for `state` need not wait.
+    pub(super) fn is_at(&self, state: SymbolState) -> bool {
+        self.state >= state
+    }
+}

@@ -1,0 +1,170 @@
+//! What may be defined beside what: weak, common and strong.
+
+use super::*;
+
+const WEAK: SymbolFlags = SymbolFlags::WEAK;
+const COMMON: SymbolFlags = SymbolFlags::COMMON;
+const STRONG: SymbolFlags = SymbolFlags::EXPORTED;
+
+#[test]
+fn two_strong_definitions_are_a_duplicate_and_nothing_is_added() {
+    let world = World::new();
+    let first = world.define(&["foo", "bar"]);
+    let (second, asked) = unit(Interface::exporting(["new", "bar", "foo"]));
+    let error = world.dylib.define(second).expect_err("defined");
+    assert!(error.is_duplicate_definition(), "{error}");
+    assert_eq!(error.symbols(), ["bar", "foo"]);
+    assert_eq!(world.dylib.state_of("new"), None);
+    assert_eq!((first.discarded(), asked.discarded()), (vec![], vec![]));
+}
+
+#[test]
+fn of_weak_definitions_the_first_stays_and_later_ones_are_discarded() {
+    for flags in [WEAK, COMMON] {
+        let world = World::new();
+        let (first, first_asked) = unit(with_flags(&[("foo", STRONG | flags)]));
+        world.dylib.define(first).expect("defined");
+        let (second, second_asked) = unit(with_flags(&[("foo", STRONG | flags), ("bar", STRONG)]));
+        world.dylib.define(second).expect("defined");
+        assert_eq!(second_asked.discarded(), ["main:foo"]);
+        let told = world.look_for(SymbolState::Resolved, &["foo", "bar"]);
+        first_asked
+            .take()
+            .notify_resolved(&[("foo".into(), flagged(1, STRONG | flags))].into())
+            .expect("resolved");
+        let mut second = second_asked.take();
+        assert_eq!(second.symbols().len(), 1, "it has lost foo");
+        second.notify_resolved(&map(&[("bar", 2)])).expect("resolved");
+        assert_eq!(told.address("foo"), 1);
+    }
+}
+
+fn flagged(address: u64, flags: SymbolFlags) -> Symbol {
+    Symbol { flags, ..at(address) }
+}
+
+#[test]
+fn a_weak_definition_gives_way_to_a_strong_one_that_is_there() {
+    let world = World::new();
+    world.dylib.define_absolute([("foo", at(1))]).expect("defined");
+    let (weak, asked) = unit(with_flags(&[("foo", STRONG | WEAK)]));
+    world.dylib.define(weak).expect("no error");
+    assert_eq!(asked.discarded(), ["main:foo"]);
+    assert_eq!(world.dylib.lookup("foo").expect("found").address.get(), 1);
+}
+
+#[test]
+fn a_strong_definition_takes_the_place_of_a_weak_one_that_was_never_searched() {
+    let world = World::new();
+    let (weak, asked) = unit(with_flags(&[("foo", STRONG | WEAK), ("bar", STRONG)]));
+    world.dylib.define(weak).expect("defined");
+    world.dylib.define_absolute([("foo", at(1))]).expect("it may");
+    assert_eq!(asked.discarded(), ["main:foo"]);
+    assert_eq!(world.dylib.lookup("foo").expect("found").address.get(), 1);
+    assert!(!asked.is_asked());
+    let _told = world.look_for(SymbolState::Ready, &["bar"]);
+    assert_eq!(asked.take().symbols().len(), 1);
+}
+
+#[test]
+fn a_unit_of_which_nothing_is_left_is_dropped() {
+    let world = World::new();
+    let (weak, asked) = unit(with_flags(&[("foo", STRONG | WEAK)]));
+    world.dylib.define(weak).expect("defined");
+    world.dylib.define_absolute([("foo", at(1))]).expect("it may");
+    assert_eq!(Arc::strong_count(&asked.responsibility), 1);
+}
+
+#[test]
+fn a_strong_definition_does_not_take_the_place_of_a_weak_one_that_is_materializing() {
+    let world = World::new();
+    let (weak, asked) = unit(with_flags(&[("foo", STRONG | WEAK)]));
+    world.dylib.define(weak).expect("defined");
+    let told = world.look_for(SymbolState::Ready, &["foo"]);
+    let error = world.dylib.define_absolute([("foo", at(1))]).expect_err("too late");
+    assert!(error.is_duplicate_definition(), "{error}");
+    assert_eq!(error.symbols(), ["foo"]);
+    assert!(told.is_nothing() && asked.discarded().is_empty());
+}
+
+#[test]
+fn removing_names() {
+    let world = World::new();
+    let asked = world.define(&["foo", "bar"]);
+    world.dylib.define_absolute([("ready", at(1))]).expect("defined");
+    world.dylib.lookup("ready").expect("found");
+    world.dylib.remove(["foo", "ready"]).expect("nobody has looked, or it is ready");
+    assert_eq!(asked.discarded(), ["main:foo"]);
+    assert_eq!(world.dylib.state_of("ready"), None);
+    let error = world.dylib.remove(["bar", "missing", "absent"]).expect_err("not there");
+    assert!(error.is_symbols_not_found(), "{error}");
+    assert_eq!(error.symbols(), ["absent", "missing"]);
+    let _told = world.look_for(SymbolState::Ready, &["bar"]);
+    let error = world.dylib.remove(["bar"]).expect_err("it is materializing");
+    assert!(error.is_symbols_could_not_be_removed(), "{error}");
+    assert_eq!(error.symbols(), ["bar"]);
+    assert_eq!(world.dylib.state_of("bar"), Some(SymbolState::Materializing));
+    // What failed may be taken out.
+    drop(asked.take());
+    world.dylib.remove(["bar"]).expect("it has failed");
+}
+
+#[test]
+fn absolute_symbols() {
+    let world = World::new();
+    let number = flagged(7, STRONG | SymbolFlags::ABSOLUTE);
+    world.dylib.define_absolute([("number", number), ("foo", at(1))]).expect("defined");
+    assert_eq!(world.dylib.state_of("foo"), Some(SymbolState::NeverSearched));
+    assert_eq!(world.dylib.lookup("number").expect("found"), number);
+    assert_eq!(world.dylib.state_of("foo"), Some(SymbolState::Ready), "they come together");
+}
+
+#[test]
+fn an_alias_has_the_address_of_what_it_stands_for_and_is_ready_when_that_is() {
+    let world = World::new();
+    let asked = world.define(&["foo"]);
+    world.dylib.define_aliases(aliases(&[("bar", "foo"), ("chained", "bar")])).expect("defined");
+    let told = world.look_for(SymbolState::Ready, &["chained", "bar"]);
+    let mut foo = asked.take();
+    foo.notify_resolved(&map(&[("foo", 5)])).expect("resolved");
+    assert!(told.is_nothing());
+    foo.notify_emitted(&[]).expect("emitted");
+    let found = told.take().expect("found");
+    assert_eq!((found["bar"].address, found["chained"].address), (at(5).address, at(5).address));
+}
+
+#[test]
+fn an_alias_that_stands_for_itself_fails() {
+    let world = World::new();
+    world.dylib.define_aliases(aliases(&[("one", "two")])).expect("defined");
+    world.dylib.define_aliases(aliases(&[("two", "three")])).expect("defined");
+    world.dylib.define_aliases(aliases(&[("three", "one"), ("self", "self")])).expect("defined");
+    for name in ["one", "self"] {
+        let error = world.dylib.lookup(name).expect_err("a circle");
+        assert!(error.is_failed_to_materialize(), "{error}");
+    }
+    assert!(world.reported.lock().unwrap().iter().any(|error| error.contains("stands for itself")));
+}
+
+#[test]
+fn an_alias_of_what_is_not_there_fails() {
+    let world = World::new();
+    world.dylib.define_aliases(aliases(&[("bar", "missing")])).expect("defined");
+    let error = world.dylib.lookup("bar").expect_err("nothing there");
+    assert!(error.is_failed_to_materialize(), "{error}");
+    assert!(error.to_string().contains("missing"), "{error}");
+}
+
+#[test]
+fn reexports_have_other_dylibs_symbols_under_names_of_their_own() {
+    let world = World::new();
+    let other = world.another("other");
+    let hidden = flagged(2, SymbolFlags::NONE);
+    other.define_absolute([("foo", at(1)), ("hidden", hidden)]).expect("defined");
+    world.dylib.define_reexports(&other, EXPORTED, aliases(&[("bar", "foo")])).expect("defined");
+    world.dylib.define_reexports(&other, EXPORTED, aliases(&[("h", "hidden")])).expect("defined");
+    world.dylib.define_reexports(&other, ALL, aliases(&[("all", "hidden")])).expect("defined");
+    assert_eq!(world.dylib.lookup("bar").expect("found").address.get(), 1);
+    assert_eq!(world.dylib.lookup("all").expect("found").address.get(), 2);
+    assert!(world.dylib.lookup("h").is_err());
+}
