@@ -4,7 +4,7 @@
 
 use crate::Rate;
 use crate::json::{array, number, object, string};
-use crate::removal::Removed;
+use crate::removal::{Removals, Removed};
 use crate::report::{Comparison, Report, Row, Section, per_second};
 use crate::spread::Spread;
 use crate::swap::Swap;
@@ -37,12 +37,16 @@ impl Report {
             ("elapsed_s", number(self.elapsed.as_secs_f64())),
             ("clock_read_ns", number(self.clock_read_ns)),
             ("sections", array(self.sections.iter().map(section))),
-            ("region_removal", removed(&self.removal.regions)),
-            ("slab_removal", removed(&self.removal.slabs)),
+            ("stream_removal", removals(&self.removal.stream)),
+            ("lane_removal", removals(&self.removal.lane)),
             ("swap", swap(&self.swap)),
             ("idle", idle),
         ])
     }
+}
+
+fn removals(removals: &Removals) -> String {
+    object(&[("regions", removed(&removals.regions)), ("slabs", removed(&removals.slabs))])
 }
 
 fn removed(removed: &Removed) -> String {

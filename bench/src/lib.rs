@@ -65,7 +65,7 @@ pub use link_race::{LinkRace, LinkReport};
 pub use machine::Machine;
 pub use plan::Plan;
 pub use rate::Rate;
-pub use removal::{Removal, Removed};
+pub use removal::{Removal, Removals, Removed};
 pub use report::{Comparison, Idle, Regime, Report, Row, Section};
 pub use serve::serve_if_child;
 pub use size::Size;

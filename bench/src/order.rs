@@ -43,10 +43,12 @@ pub(crate) enum Service {
     Iceoryx = 6,
     /// Descriptors: the memory of the queue of calls and that of results.
     Shaq = 7,
+    /// Descriptor: a Unix stream. farcall's executor over it, until the caller ends the connection: one call is all of that.
+    Executor = 8,
 }
 
 impl Service {
-    const ALL: [Service; 8] = [
+    const ALL: [Service; 9] = [
         Service::TwoLines,
         Service::OneLine,
         Service::Echo,
@@ -55,6 +57,7 @@ impl Service {
         Service::Eventfd,
         Service::Iceoryx,
         Service::Shaq,
+        Service::Executor,
     ];
 }
 

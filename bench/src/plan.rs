@@ -81,7 +81,7 @@ impl Plan {
         }
         sections.extend(run(self.cold(&peer, &callee)?, "cold calls", (0.9, 1.0), few)?);
         progress("removal", 1.0);
-        let removal = removal::look(&callee)?;
+        let removal = removal::look(&callee, &peer)?;
         progress("swap", 1.0);
         let swap = swap::look(&callee)?;
         progress("idle CPU", 1.0);

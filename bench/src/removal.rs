@@ -3,26 +3,41 @@
 //! Invariant: both ways remove the same regions, filled in the same way, in turns; only the removing is timed.
 
 use std::fmt;
+use std::os::fd::{AsFd, OwnedFd};
+use std::os::unix::net::UnixStream;
+use std::rc::Rc;
 use std::time::{Duration, Instant};
 
-use farcall::controller::{NativeMemory, Segment};
+use farcall::controller::{Client, NativeMemory, Segment};
 use farcall::sps::AllocGroup;
-use farcall::{ExecutorAddr, Prot};
+use farcall::{Connection, ExecutorAddr, Prot};
 
+use crate::order::Service;
+use crate::peer::Peer;
 use crate::report::word;
+use crate::serve::Server;
 use crate::table::{nanoseconds, ratio};
-use crate::{Bar, Callee, Result, Spread};
+use crate::{Bar, Callee, Result, Size, Spread};
 
 const REGIONS: u32 = 1_000;
 const SLABS: u32 = 100;
 const ROUNDS: usize = 11;
 const PAGE_BYTES: u64 = 4_096;
-/// What a message for each ought to cost, in times of one for all.
+/// What a message for each ought to cost over a stream, in times of one for all.
 const BAR: Bar = Bar::AtLeast(20.0);
 
-/// What it costs to take memory back.
+/// What it costs to take memory back, over both ways to an executor.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Removal {
+    /// Over a Unix stream, as for controllers that share no memory: messages are what costs.
+    pub stream: Removals,
+    /// Over a lane, where a message costs less than what the kernel does for one region.
+    pub lane: Removals,
+}
+
+/// What it costs to take memory back, over one way.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Removals {
     /// Regions of a page of code.
     pub regions: Removed,
     /// Slabs of 16 pages that were never touched.
@@ -45,9 +60,20 @@ pub struct Removed {
 /// Removes regions of one page of code each, and slabs that are never touched, in both ways.
 ///
 /// # Errors
-/// When the executor refuses or is gone.
-pub(crate) fn look(callee: &Callee) -> Result<Removal> {
-    let memory = callee.controller().native_memory();
+/// When an executor refuses or is gone.
+pub(crate) fn look(callee: &Callee, peer: &Rc<Peer>) -> Result<Removal> {
+    let (ours, theirs) = UnixStream::pair()?;
+    let slot = peer.install(Service::Executor, Size::WORD, &[theirs.as_fd()])?;
+    drop(theirs);
+    slot.serve(1)?;
+    let client = Client::connect(Connection::socket(ours)?)?;
+    Ok(Removal {
+        stream: removals(client.native_memory())?,
+        lane: removals(callee.controller().native_memory())?,
+    })
+}
+
+fn removals(memory: NativeMemory<'_>) -> Result<Removals> {
     let slab = memory.reserve(u64::from(REGIONS) * PAGE_BYTES)?;
     let regions = compare(
         REGIONS,
@@ -60,7 +86,7 @@ pub(crate) fn look(callee: &Callee) -> Result<Removal> {
         || (0..SLABS).map(|_| Ok(memory.reserve(16 * PAGE_BYTES)?)).collect(),
         |slabs| Ok(memory.release(slabs)?),
     )?;
-    Ok(Removal { regions, slabs })
+    Ok(Removals { regions, slabs })
 }
 
 /// Initializes a page of code.
@@ -112,23 +138,45 @@ impl Removed {
         BAR.is_met_by(self.ratio.median)
     }
 
-    fn line(&self, f: &mut fmt::Formatter<'_>, what: &str) -> fmt::Result {
+    fn line(&self, f: &mut fmt::Formatter<'_>, what: &str, bar: Option<Bar>) -> fmt::Result {
         let (together, single) = (self.together_ns.median, self.single_ns.median);
-        writeln!(
+        write!(
             f,
-            "remove   {} {what}: {} ns each in one message, {} alone: {} times ({BAR}: {})",
+            "remove   {} {what}: {} ns each in one message, {} alone: {} times",
             self.count,
             nanoseconds(together),
             nanoseconds(single),
             ratio(self.ratio.median),
-            word(self.is_met())
-        )
+        )?;
+        match bar {
+            Some(bar) => writeln!(f, " ({bar}: {})", word(self.is_met())),
+            None => writeln!(f),
+        }
     }
 }
 
 impl fmt::Display for Removal {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.regions.line(f, "regions")?;
-        self.slabs.line(f, "slabs")
+        self.stream.regions.line(f, "regions, stream", Some(BAR))?;
+        self.stream.slabs.line(f, "slabs, stream", Some(BAR))?;
+        self.lane.regions.line(f, "regions, lane", None)?;
+        self.lane.slabs.line(f, "slabs, lane", None)
+    }
+}
+
+/// The executor at the other end of the stream.
+#[derive(Debug)]
+pub(crate) struct ExecutorServer(Option<Connection>);
+
+impl ExecutorServer {
+    pub(crate) fn new(socket: OwnedFd) -> Result<ExecutorServer> {
+        Ok(ExecutorServer(Some(Connection::socket(socket)?)))
+    }
+}
+
+impl Server for ExecutorServer {
+    fn serve(&mut self, _: u32) -> Result<()> {
+        let connection = self.0.take().ok_or("the connection is over")?;
+        Ok(farcall::executor::serve(connection)?)
     }
 }

@@ -284,8 +284,8 @@ pub(crate) fn word(is_met: bool) -> &'static str {
 #[cfg(test)]
 pub(crate) mod tests {
     use super::*;
-    use crate::Removed;
     use crate::entry::new_histogram;
+    use crate::{Removals, Removed};
 
     fn even(value: f64) -> Spread {
         Spread { lower_quartile: value, median: value, upper_quartile: value }
@@ -334,6 +334,7 @@ pub(crate) mod tests {
             single_ns: even(2_652.0),
             ratio: even(20.0),
         };
+        let removals = Removals { regions: removed, slabs: Removed { count: 100, ..removed } };
         Report {
             machine,
             cpus,
@@ -341,7 +342,7 @@ pub(crate) mod tests {
             elapsed: Duration::from_millis(1_500),
             clock_read_ns: 24.0,
             sections: vec![section(Regime::Far, row, comparison), section(Regime::Cold, cold, met)],
-            removal: Removal { regions: removed, slabs: Removed { count: 100, ..removed } },
+            removal: Removal { stream: removals, lane: removals },
             swap: Swap { count: 10_000, each_ns: even(12.6) },
             idle: Idle {
                 after: Duration::from_millis(100),
@@ -368,8 +369,10 @@ pub(crate) mod tests {
             "cold (one call after 5 ms of rest): 10 rounds",
             "  -         -   -  27123 ",
             "at least 1.25  met\n",
-            "1000 regions: 133 ns each in one message, 2652 alone: 20.0 times (at least 20: met)",
-            "remove   100 slabs: ",
+            "1000 regions, stream: 133 ns each in one message, 2652 alone: 20.0 times (at least 20: met)",
+            "remove   100 slabs, stream: ",
+            "1000 regions, lane: 133 ns each in one message, 2652 alone: 20.0 times\n",
+            "remove   100 slabs, lane: ",
             "swap     a function is replaced 10000 times: 13 ns each (below 1000: met)",
             "64 in flight: 20.0M calls/s, mid half 20.0M..20.0M (at least 20.0M: met)",
             "100 to 400 ms after a call: caller 0.01 %, executor 0.51 % of a CPU (at most 0.5: MISSED)",

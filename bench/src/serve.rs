@@ -13,6 +13,7 @@ use nix::sys::signal::Signal;
 
 use crate::order::{Order, Service};
 use crate::poll::Poll;
+use crate::removal::ExecutorServer;
 use crate::{Result, copy, eventfd, floor, futex, kernel};
 
 /// One row's server.
@@ -97,6 +98,7 @@ fn install(service: Service, bytes: u32, fds: Vec<OwnedFd>, poll: Poll) -> Resul
         (Service::Eventfd, Some(requests), Some(replies)) => {
             Ok(Box::new(eventfd::EventfdServer::new(requests, replies)))
         }
+        (Service::Executor, Some(socket), None) => Ok(Box::new(ExecutorServer::new(socket)?)),
         _ => Err(format!("{service:?} came with {count} descriptors").into()),
     }
 }

@@ -1,6 +1,8 @@
 //! Looking at the executor: what the process is, and its memory by address.
 
-use super::session::{Controller, Shared};
+use super::client::Client;
+use super::peer::Peer;
+use super::session::Controller;
 use crate::call::contract::{
     self, ReadBuffers, ReadPointers, ReadStrings, ReadU8s, ReadU16s, ReadU32s, ReadU64s, Remote,
     WriteBuffers, WritePointers, WriteU8s, WriteU16s, WriteU32s, WriteU64s,
@@ -9,11 +11,11 @@ use crate::error::{Error, Result};
 use crate::sps::Bytes;
 use crate::{AddrRange, ExecutorAddr};
 
-/// Memory of the executor by address. Each function is one message, from any thread. What cannot be read or written
+/// Memory of the executor by address. Each function is one message. What cannot be read or written
 /// is an error; the executor goes on. Nothing is atomic.
 #[derive(Debug, Clone, Copy)]
 pub struct MemoryAccess<'a> {
-    shared: &'a Shared,
+    peer: &'a dyn Peer,
 }
 
 /// What the executor is.
@@ -58,7 +60,7 @@ impl Controller {
     /// The executor's memory by address.
     #[must_use]
     pub fn memory_access(&self) -> MemoryAccess<'_> {
-        MemoryAccess { shared: &self.shared }
+        MemoryAccess { peer: &*self.shared }
     }
 
     /// Asks the executor what it is. One message.
@@ -67,10 +69,33 @@ impl Controller {
     ///
     /// When the session is over.
     pub fn process_info(&self) -> Result<ProcessInfo> {
-        let (triple, page_bytes, features) = self.shared.call::<contract::ProcessInfo>(&())?;
+        ProcessInfo::ask(&*self.shared)
+    }
+}
+
+impl Client {
+    /// The executor's memory by address, if the executor is of this library.
+    #[must_use]
+    pub fn memory_access(&self) -> MemoryAccess<'_> {
+        MemoryAccess { peer: self }
+    }
+
+    /// Asks the executor what it is. One message.
+    ///
+    /// # Errors
+    ///
+    /// When it is not of this library, or the session is over.
+    pub fn process_info(&self) -> Result<ProcessInfo> {
+        ProcessInfo::ask(self)
+    }
+}
+
+impl ProcessInfo {
+    fn ask(peer: &dyn Peer) -> Result<Self> {
+        let (triple, page_bytes, features) = peer.call::<contract::ProcessInfo>(&())?;
         let names = features.split(',').filter_map(|feature| feature.strip_prefix('+'));
         let cpu_features = names.map(str::to_owned).collect();
-        Ok(ProcessInfo { triple, page_bytes, cpu_features })
+        Ok(Self { triple, page_bytes, cpu_features })
     }
 }
 
@@ -82,7 +107,7 @@ impl MemoryAccess<'_> {
     /// When an address cannot be written ([`Error::is_remote`]): the message names it, and the words before it have been
     /// written. When the session is over.
     pub fn write<W: Word>(&self, words: impl IntoIterator<Item = (ExecutorAddr, W)>) -> Result<()> {
-        self.shared.call::<W::Write>(&(words.into_iter().collect(),))
+        self.peer.call::<W::Write>(&(words.into_iter().collect(),))
     }
 
     /// Reads words, in order.
@@ -92,7 +117,7 @@ impl MemoryAccess<'_> {
     /// When an address cannot be read ([`Error::is_remote`]); the message names it. When the session is over.
     pub fn read<W: Word>(&self, addresses: &[ExecutorAddr]) -> Result<Vec<W>> {
         let query = (addresses.to_vec(),);
-        counted(addresses.len(), self.shared.call::<W::Read>(&query)?)
+        counted(addresses.len(), self.peer.call::<W::Read>(&query)?)
     }
 
     /// Writes bytes, one buffer after the other.
@@ -105,7 +130,7 @@ impl MemoryAccess<'_> {
         buffers: impl IntoIterator<Item = (ExecutorAddr, &'b [u8])>,
     ) -> Result<()> {
         let buffers = buffers.into_iter().map(|(address, bytes)| (address, Bytes(bytes.to_vec())));
-        self.shared.call::<WriteBuffers>(&(buffers.collect(),))
+        self.peer.call::<WriteBuffers>(&(buffers.collect(),))
     }
 
     /// Reads ranges of bytes.
@@ -115,7 +140,7 @@ impl MemoryAccess<'_> {
     /// As [`MemoryAccess::read`], or when they are too many for one answer
     /// ([`PAYLOAD_BYTES_MAX`](crate::limits::PAYLOAD_BYTES_MAX)).
     pub fn read_buffers(&self, ranges: &[AddrRange]) -> Result<Vec<Vec<u8>>> {
-        let buffers = counted(ranges.len(), self.shared.call::<ReadBuffers>(&(ranges.to_vec(),))?)?;
+        let buffers = counted(ranges.len(), self.peer.call::<ReadBuffers>(&(ranges.to_vec(),))?)?;
         for (Bytes(buffer), range) in buffers.iter().zip(ranges) {
             if buffer.len() as u64 != range.bytes() {
                 return Err(Error::violation(format!(
@@ -136,7 +161,7 @@ impl MemoryAccess<'_> {
     /// As [`MemoryAccess::read_buffers`].
     pub fn read_strings(&self, addresses: &[ExecutorAddr]) -> Result<Vec<Vec<u8>>> {
         let query = (addresses.to_vec(),);
-        let strings = counted(addresses.len(), self.shared.call::<ReadStrings>(&query)?)?;
+        let strings = counted(addresses.len(), self.peer.call::<ReadStrings>(&query)?)?;
         Ok(strings.into_iter().map(|Bytes(string)| string).collect())
     }
 }

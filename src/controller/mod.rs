@@ -20,6 +20,7 @@ mod handlers;
 mod inspect;
 mod launch;
 mod native_memory;
+mod peer;
 mod pipeline;
 mod pipelines;
 mod redirectable;

@@ -5,7 +5,9 @@
 //!
 //! Invariant: no account is kept here; the executor's memory map is the account.
 
-use super::session::{Controller, Shared};
+use super::client::Client;
+use super::peer::Peer;
+use super::session::Controller;
 use crate::call::contract::{
     Action, DebuggerDeregister, DebuggerRegister, FramesDeregister, FramesRegister,
     NativeDeinitialize, NativeInitialize, NativeRelease, NativeReserve, Remote,
@@ -14,10 +16,10 @@ use crate::error::{Error, Result};
 use crate::sps::{self, AllocGroup, Bytes, Encode};
 use crate::{AddrRange, ExecutorAddr};
 
-/// The executor's native memory map. Each function is one message, from any thread.
+/// The executor's native memory map. Each function is one message.
 #[derive(Debug, Clone, Copy)]
 pub struct NativeMemory<'a> {
-    shared: &'a Shared,
+    peer: &'a dyn Peer,
 }
 
 /// A part of a request: whole pages of one slab.
@@ -60,17 +62,25 @@ impl Controller {
     /// The executor's native memory map.
     #[must_use]
     pub fn native_memory(&self) -> NativeMemory<'_> {
-        NativeMemory { shared: &self.shared }
+        NativeMemory { peer: &*self.shared }
+    }
+}
+
+impl Client {
+    /// The executor's native memory map, if the executor is of this library.
+    #[must_use]
+    pub fn native_memory(&self) -> NativeMemory<'_> {
+        NativeMemory { peer: self }
     }
 }
 
 impl AllocActionPair {
     fn of<R: Remote<Args = (AddrRange,)>, D: Remote<Args = (AddrRange,)>>(
-        shared: &Shared,
+        peer: &dyn Peer,
         range: AddrRange,
     ) -> Result<Self> {
-        let finalize = AllocAction::new(shared.function::<R>()?, &(range,));
-        Ok(Self { finalize, dealloc: AllocAction::new(shared.function::<D>()?, &(range,)) })
+        let finalize = AllocAction::new(peer.function::<R>()?, &(range,));
+        Ok(Self { finalize, dealloc: AllocAction::new(peer.function::<D>()?, &(range,)) })
     }
 }
 
@@ -82,7 +92,7 @@ impl NativeMemory<'_> {
     ///
     /// When the executor does not offer it.
     pub fn frames(&self, section: AddrRange) -> Result<AllocActionPair> {
-        AllocActionPair::of::<FramesRegister, FramesDeregister>(self.shared, section)
+        AllocActionPair::of::<FramesRegister, FramesDeregister>(self.peer, section)
     }
 
     /// What makes an object file in the executor's memory known to debuggers (the JIT interface of GDB), and takes it back. No
@@ -92,7 +102,7 @@ impl NativeMemory<'_> {
     ///
     /// When the executor does not offer it.
     pub fn debug_object(&self, object: AddrRange) -> Result<AllocActionPair> {
-        AllocActionPair::of::<DebuggerRegister, DebuggerDeregister>(self.shared, object)
+        AllocActionPair::of::<DebuggerRegister, DebuggerDeregister>(self.peer, object)
     }
 
     /// Reserves a slab of `bytes` bytes next to the shared libraries: readable, writable, zero.
@@ -102,7 +112,7 @@ impl NativeMemory<'_> {
     /// When `bytes` is no positive multiple of the page size or address space runs out ([`Error::is_remote`]), or the
     /// session is over.
     pub fn reserve(&self, bytes: u64) -> Result<ExecutorAddr> {
-        let slab = self.shared.call::<NativeReserve>(&(self.shared.instance()?, bytes))?;
+        let slab = self.peer.call::<NativeReserve>(&(self.peer.instance()?, bytes))?;
         slab.0.map_err(Error::remote)
     }
 
@@ -121,9 +131,9 @@ impl NativeMemory<'_> {
         let content = |one: &Segment<'_>| Bytes(one.content.to_vec());
         let segments = segments.iter().map(|one| (one.group, one.start, one.bytes, content(one)));
         let actions = actions.iter().map(|pair| (pair.finalize.0.clone(), pair.dealloc.0.clone()));
-        let request = (self.shared.instance()?, segments.collect(), actions.collect());
-        self.shared.code_written();
-        self.shared.call::<NativeInitialize>(&request)?.0.map_err(Error::remote)
+        let request = (self.peer.instance()?, segments.collect(), actions.collect());
+        self.peer.code_written();
+        self.peer.call::<NativeInitialize>(&request)?.0.map_err(Error::remote)
     }
 
     /// Runs the dealloc actions of what was initialized with these bases, the newest first, and makes its pages free: empty,
@@ -134,8 +144,8 @@ impl NativeMemory<'_> {
     /// One error that names every bad address and every action that failed ([`Error::is_remote`]); the rest has been done.
     /// When the session is over.
     pub fn deinitialize(&self, bases: &[ExecutorAddr]) -> Result<()> {
-        let request = (self.shared.instance()?, bases.to_vec());
-        self.shared.call::<NativeDeinitialize>(&request)?.0.map_err(Error::remote)
+        let request = (self.peer.instance()?, bases.to_vec());
+        self.peer.call::<NativeDeinitialize>(&request)?.0.map_err(Error::remote)
     }
 
     /// Gives slabs back, after whatever is initialized in them.
@@ -144,7 +154,7 @@ impl NativeMemory<'_> {
     ///
     /// As [`NativeMemory::deinitialize`].
     pub fn release(&self, slabs: &[ExecutorAddr]) -> Result<()> {
-        let request = (self.shared.instance()?, slabs.to_vec());
-        self.shared.call::<NativeRelease>(&request)?.0.map_err(Error::remote)
+        let request = (self.peer.instance()?, slabs.to_vec());
+        self.peer.call::<NativeRelease>(&request)?.0.map_err(Error::remote)
     }
 }

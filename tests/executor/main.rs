@@ -243,6 +243,13 @@ fn words_come_and_go(client: &Client) {
     assert!(error.is_remote() && !error.to_string().is_empty(), "{error}");
     let none = client.call(read, &words(&[0])).expect("goes on");
     assert_eq!(none, words(&[0]));
+    let (memory, access) = (client.native_memory(), client.memory_access());
+    let slab = memory.reserve(65536).expect("a slab");
+    access.write([(slab, 7_u64)]).expect("it is writable");
+    assert_eq!(access.read::<u64>(&[slab]).expect("it is readable"), [7]);
+    memory.release(&[slab]).expect("it is there");
+    assert!(access.read::<u64>(&[slab]).expect_err("it is gone").is_remote());
+    assert_eq!(client.process_info().expect("it is asked").page_bytes, 4096);
 }
 
 /// Waits for the end of an executor that was let go of.

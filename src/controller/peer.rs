@@ -1,0 +1,83 @@
+//! Who is asked for functions of the contract: the session with a launched executor, or a client's connection.
+
+use std::fmt;
+
+use super::client::Client;
+use super::session::Shared;
+use crate::ExecutorAddr;
+use crate::call::contract::{Remote, SESSION_INSTANCE};
+use crate::error::{Error, Result};
+use crate::sps;
+
+/// An executor, however it is reached.
+pub(super) trait Peer: fmt::Debug {
+    /// The address of something that it offers.
+    fn named(&self, name: &str) -> Result<ExecutorAddr>;
+
+    /// Calls a wrapper function.
+    fn ask(&self, function: ExecutorAddr, args: &[u8]) -> Result<Vec<u8>>;
+
+    /// The next message brings code.
+    fn code_written(&self);
+}
+
+impl dyn Peer + '_ {
+    /// Calls a function of the contract.
+    ///
+    /// # Errors
+    ///
+    /// When it is not offered, fails, or the session is over.
+    pub(super) fn call<R: Remote>(&self, args: &R::Args) -> Result<R::Ret> {
+        let result = self.ask(self.function::<R>()?, &sps::to_bytes(args))?;
+        sps::from_bytes(&result)
+            .map_err(|error| error.during(format_args!("result of {}", R::NAME)))
+    }
+
+    /// The address of a function of the contract.
+    ///
+    /// # Errors
+    ///
+    /// When it is not offered.
+    pub(super) fn function<R: Remote>(&self) -> Result<ExecutorAddr> {
+        self.named(R::NAME)
+    }
+
+    /// What the executor calls this session.
+    ///
+    /// # Errors
+    ///
+    /// When it is not of this library.
+    pub(super) fn instance(&self) -> Result<ExecutorAddr> {
+        self.named(SESSION_INSTANCE)
+    }
+}
+
+impl Peer for Shared {
+    fn named(&self, name: &str) -> Result<ExecutorAddr> {
+        Shared::named(self, name)
+    }
+
+    fn ask(&self, function: ExecutorAddr, args: &[u8]) -> Result<Vec<u8>> {
+        let mut result = Vec::new();
+        self.call_into(function, args, &mut result)?;
+        Ok(result)
+    }
+
+    fn code_written(&self) {
+        Shared::code_written(self);
+    }
+}
+
+impl Peer for Client {
+    fn named(&self, name: &str) -> Result<ExecutorAddr> {
+        let missing = || Error::invalid(format!("the executor does not offer {name}"));
+        self.symbol(name).ok_or_else(missing)
+    }
+
+    fn ask(&self, function: ExecutorAddr, args: &[u8]) -> Result<Vec<u8>> {
+        self.call(function, args)
+    }
+
+    /// The executor stores it by itself.
+    fn code_written(&self) {}
+}
