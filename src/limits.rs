@@ -37,6 +37,9 @@ pub const PIPELINE_CALLS_MAX: usize = if cfg!(model) { 2 } else { 256 };
 /// Threads of one pool of tasks: those that run, and one that looks after what is queued.
 pub const TASK_THREADS_MAX: usize = 4096;
 
+/// Bytes that a session has queued for its controller before those who send wait.
+pub const SEND_QUEUE_BYTES_MAX: usize = 4 << 20;
+
 /// How long a waiter polls before it sleeps in the kernel, unless [`Launch::spin`](crate::controller::Launch::spin) says
 /// otherwise. About as long as a wake takes.
 pub const SPIN_NS: u64 = if cfg!(model) { 0 } else { 50_000 };

@@ -4,7 +4,7 @@ use std::net::TcpListener;
 use std::os::fd::AsFd;
 use std::sync::Arc;
 
-use super::session::Session;
+use super::served::Served;
 use super::{connected, first_thread};
 use crate::call::contract::EXECUTOR_ARGUMENT as ARGUMENT;
 use crate::error::{Error, Result};
@@ -121,5 +121,5 @@ fn serve(asked: &str) -> Result<()> {
     let segment: &'static Arc<Segment> = Box::leak(Box::new(segment));
     trap::install(&segment.words()[layout::CRASH_WORD..layout::SETTLED_WORD])?;
     first_thread::outlive_others()?;
-    Session::run(Lane::new(segment, Side::Executor), socket, door)
+    Served::run(Lane::new(segment, Side::Executor), socket, door)
 }

@@ -6,7 +6,7 @@ use std::ffi::{c_char, c_void};
 use std::rc::Rc;
 
 use super::controller_access;
-use super::session::{Calls, Session};
+use super::served::{Calls, Served};
 use super::wrapper::{WrapperBuffer, offer};
 use crate::ExecutorAddr;
 use crate::call::Endpoint;
@@ -37,7 +37,7 @@ thread_local! {
 /// Why the connection ended, when the other side did not end it in order, or which dealloc actions failed.
 pub fn serve(connection: Connection) -> Result<()> {
     connection.expect(Side::Executor)?;
-    Session::run_over(connection)
+    Served::run_over(connection)
 }
 
 /// Sends `setup` and serves calls until the other side ends the connection.

@@ -4,9 +4,9 @@
 use std::cell::Cell;
 use std::ffi::c_char;
 
-use super::connected;
-use super::session::{Calls, Session};
+use super::served::{Calls, Served};
 use super::wrapper::WrapperBuffer;
+use super::{connected, embedded};
 use crate::call::{LaneEnd, Lanes};
 use crate::error::Result;
 
@@ -23,7 +23,7 @@ const RESULT_BYTES_KEPT: usize = 64 << 10;
 ///
 /// A thread that runs a call of the controller calls back over the same lane, so the controller's thread that waits for
 /// that call runs the handler. Any other thread asks for a lane first, keeps it, and has a thread of the
-/// controller's to itself.
+/// controller's to itself. In a session of a host's it waits for the answer, and the host runs what comes meanwhile.
 ///
 /// # Safety
 ///
@@ -59,7 +59,11 @@ fn call(tag: u64, args: &[u8], result: &mut Vec<u8>) -> Result<()> {
     match Lanes::served() {
         Some(end) => work(&end),
         None => {
-            let session = Session::only()?;
+            if let Some(session) = embedded::current() {
+                result.append(&mut session.call(tag, args.to_vec())?);
+                return Ok(());
+            }
+            let session = Served::only()?;
             session.lanes().with(|| session.door()?.ask(&session), work)
         }
     }

@@ -8,7 +8,7 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 
 use super::first_thread::OwnThread;
-use super::session::{Calls, Session};
+use super::served::{Calls, Served};
 use super::thread_locals;
 use crate::call::Handler;
 use crate::call::LaneEnd;
@@ -50,7 +50,7 @@ impl Door {
     /// # Errors
     ///
     /// When no thread can be started.
-    pub(super) fn attend(session: Arc<Session>) -> Result<()> {
+    pub(super) fn attend(session: Arc<Served>) -> Result<()> {
         start("farcall-door", 64 << 10, move || {
             let Ok(door) = session.door() else { return };
             // What cannot be read ends the session as its end does.
@@ -74,7 +74,7 @@ impl Door {
     /// # Errors
     ///
     /// When the controller refuses, or the session is over.
-    pub(super) fn ask(&self, session: &Session) -> Result<LaneEnd> {
+    pub(super) fn ask(&self, session: &Served) -> Result<LaneEnd> {
         socket::send(self.socket.as_fd(), REVERSE_LANE, &[])?;
         let waits = |came: &mut Came| came.lanes.is_empty() && !came.is_closed;
         let waited = self.changed.wait_while(self.lock(), waits);
@@ -107,7 +107,7 @@ impl Door {
 
 /// Has a new thread serve the lane in a segment. The controller, which waits for the lane's first message, learns there what is
 /// in the way.
-fn open(session: &Arc<Session>, file: OwnedFd) {
+fn open(session: &Arc<Served>, file: OwnedFd) {
     let end = lane_segment::open(file)
         .and_then(|segment| session.lanes().add(Lane::new(&segment, Side::Executor)));
     let Ok(end) = end else {

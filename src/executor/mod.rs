@@ -1,15 +1,16 @@
 //! The executor: the process in which linked code runs.
 //!
-//! A session (`session`) serves one controller, each lane on a thread of its own (`door`); linked code calls back over
-//! the same lanes (`controller_access`). Over a connection (`connected`) there is one thread, which may be the host's own in
-//! the host's own loop (`polled`), and no slab. Its
-//! services are the native memory map (`memory`), access to memory by address (`memory_access`), what the process is
-//! (`process_info`), the symbols of the process (`dylib`) and of its libraries (`loaded`, `low_data`), the unwinder's
-//! knowledge of linked code (`frames`), the debugger's (`debugger`) and the names that it finds of itself (`names`),
-//! C functions that are called by their types (`typed`, `abi`),
-//! thread-locals of linked code and the start and end of threads (`thread_locals`, `thread_blocks`, `thread_entry`,
-//! `thread_library`, `thread`, `thread_end`), and programs with `main` and exit handlers (`program`). Each implements
-//! functions of the contract by the `Serve` trait (`wrapper`).
+//! What one controller is served with is in `served`. A spawned executor serves each lane on a thread of its own (`door`);
+//! linked code calls back over the same lanes (`controller_access`). Over a connection (`connected`) there is one thread,
+//! which may be the host's own in the host's own loop (`polled`), and no slab. A host that embeds a [`Session`] (`embedded`,
+//! and the room `session`) reaches its controller over a stream (`simple_remote`) or in the same process, and has calls run
+//! where it wants them. What is offered is the native memory map (`memory`), access to memory by address
+//! (`memory_access`), what the process is (`process_info`), the symbols of the process (`dylib`) and of its libraries
+//! (`loaded`, `low_data`), the unwinder's knowledge of linked code (`frames`), the debugger's (`debugger`) and the names
+//! that it finds of itself (`names`), C functions that are called by their types (`typed`, `abi`), thread-locals of linked
+//! code and the start and end of threads (`thread_locals`, `thread_blocks`, `thread_entry`, `thread_library`, `thread`,
+//! `thread_end`), and programs with `main` and exit handlers (`program`). Each implements functions of the contract by the
+//! `Serve` trait (`wrapper`).
 //!
 //! Functions that a host or linked code offers are called with bytes and answer with bytes ([`WrapperFunctionBuffer`]) in one
 //! of two forms: LLVM 22's, which answers when it returns, and that of LLVM's runtime ([`WrapperFunction`]), which may answer
@@ -31,6 +32,7 @@ mod controller_access;
 mod debugger;
 mod door;
 mod dylib;
+mod embedded;
 mod enter;
 mod first_thread;
 mod frames;
@@ -44,7 +46,8 @@ mod polled;
 mod process_info;
 mod program;
 mod proxy;
-mod session;
+mod served;
+mod simple_remote;
 mod thread;
 mod thread_blocks;
 mod thread_end;
@@ -60,6 +63,13 @@ pub use child::{main, serve_if_asked};
 pub use connected::serve;
 pub use polled::Polled;
 pub use proxy::{OnResult, Proxy};
+pub use simple_remote::SimpleRemote;
 pub use wrapper_function::{
     Convention, RawSession, WrapperCall, WrapperFunction, WrapperFunctionReturn, WrapperReply,
+};
+
+pub use crate::session::{
+    Answer, BootstrapInfo, Completion, ControllerAccess, Done, InProcess, InProcessController,
+    Link, Options, PendingCalls, Reply, SESSION_SYMBOL, SUBTARGET_FEATURES, Service, Session,
+    SessionRef, SimpleSymbolTable, TaskGroup, Token,
 };

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::connected::{ConnectionEnd, while_serving};
-use super::session::{Calls, Session};
+use super::served::{Calls, Served};
 use crate::call::{Endpoint, Paused};
 use crate::error::{Error, Result};
 use crate::limits::POLLED_CALLS_MAX;
@@ -38,7 +38,7 @@ use crate::transport::{Connection, Side};
 /// ```
 #[derive(Debug)]
 pub struct Polled {
-    session: Arc<Session>,
+    session: Arc<Served>,
     // Before the connection whose descriptor it watches.
     ready: Ready,
     end: Rc<ConnectionEnd>,
@@ -61,7 +61,7 @@ impl Polled {
         // The first poll is what asks to be told of calls.
         ready.set(true);
         let end = Rc::new(Endpoint::new(connection));
-        let (session, setup) = Session::begin_over();
+        let (session, setup) = Served::begin_over();
         let mut polled = Self { session, ready, end, has_ended: false };
         match polled.end.send_setup(&setup) {
             Ok(()) => Ok(polled),

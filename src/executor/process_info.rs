@@ -11,9 +11,14 @@ pub(super) fn triple() -> String {
     format!("{}-unknown-linux-gnu", std::env::consts::ARCH)
 }
 
+/// What the processor can do, as LLVM lists it: "+avx,+avx2".
+pub(super) fn features() -> String {
+    let features: Vec<_> = cpu::features().map(|name| format!("+{name}")).collect();
+    features.join(",")
+}
+
 impl Serve for ProcessInfo {
     fn serve((): ()) -> Result<(String, u64, String)> {
-        let features: Vec<_> = cpu::features().map(|name| format!("+{name}")).collect();
-        Ok((triple(), PAGE_BYTES, features.join(",")))
+        Ok((triple(), PAGE_BYTES, features()))
     }
 }

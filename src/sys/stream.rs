@@ -8,7 +8,7 @@ use std::time::Instant;
 
 use nix::errno::Errno;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
-use nix::sys::socket::{MsgFlags, sendmsg};
+use nix::sys::socket::{MsgFlags, SockType, getsockopt, sendmsg, sockopt};
 use nix::sys::stat::{SFlag, fstat};
 
 use crate::error::{Error, Result};
@@ -70,6 +70,48 @@ impl Writer {
         Ok(Self { file: file.into(), is_socket: kind == SFlag::S_IFSOCK })
     }
 
+    /// Writes as much of the parts, one after the other, as there is room for, and returns how much that was. Does not
+    /// wait.
+    ///
+    /// # Errors
+    ///
+    /// When the peer or the connection to it is gone.
+    pub(crate) fn write_some(&self, parts: &[&[u8]]) -> Result<usize> {
+        let mut slices: Vec<_> = parts.iter().map(|part| IoSlice::new(part)).collect();
+        let mut rest = &mut slices[..];
+        IoSlice::advance_slices(&mut rest, 0);
+        let mut total = 0;
+        while !rest.is_empty() {
+            let written = if self.is_socket {
+                let flags = MsgFlags::MSG_NOSIGNAL | MsgFlags::MSG_DONTWAIT;
+                sendmsg::<()>(self.file.as_raw_fd(), rest, &[], flags, None)
+            } else if wait(&self.file, PollFlags::POLLOUT, Some(Instant::now()))? {
+                // A pipe that is ready has room for so much.
+                let part = &rest[0][..rest[0].len().min(libc::PIPE_BUF)];
+                without_sigpipe(|| nix::unistd::write(&self.file, part))
+            } else {
+                break;
+            };
+            match written {
+                Ok(bytes) => {
+                    IoSlice::advance_slices(&mut rest, bytes);
+                    total += bytes;
+                }
+                Err(Errno::EINTR) => {}
+                Err(Errno::EAGAIN) => break,
+                Err(errno) => return Err(gone("writing", &errno.into())),
+            }
+        }
+        Ok(total)
+    }
+
+    /// Ends a socket, so that whoever reads or writes at either end learns it; nothing else can be ended so.
+    pub(crate) fn shut_down(&self) {
+        if self.is_socket {
+            super::socket::shut_down(self.file.as_fd());
+        }
+    }
+
     /// Writes the parts one after the other, all of them, waiting for room.
     ///
     /// # Errors
@@ -100,17 +142,66 @@ impl Writer {
     }
 }
 
+/// Refuses what is no connected stream socket.
+///
+/// # Errors
+///
+/// What it is instead.
+pub(crate) fn expect_stream_socket(socket: &OwnedFd) -> Result<()> {
+    match getsockopt(socket, sockopt::SockType) {
+        Ok(SockType::Stream) => Ok(()),
+        Ok(other) => Err(Error::invalid(format!("a {other:?} socket: a stream socket is wanted"))),
+        Err(errno) => Err(Error::os("looking at what should be a socket", errno)),
+    }
+}
+
+/// What [`wait_for_either`] found ready, or broken.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Ready {
+    pub(crate) reader: bool,
+    pub(crate) writer: bool,
+    pub(crate) wake: bool,
+}
+
+/// Waits until one of them is ready, or broken, or `until` has come.
+///
+/// # Errors
+///
+/// When the system refuses.
+pub(crate) fn wait_for_either(
+    reader: &Reader,
+    writer: Option<&Writer>,
+    wake: impl AsFd,
+    until: Option<Instant>,
+) -> Result<Ready> {
+    let mut fds = vec![
+        PollFd::new(reader.0.as_fd(), PollFlags::POLLIN),
+        PollFd::new(wake.as_fd(), PollFlags::POLLIN),
+    ];
+    fds.extend(writer.map(|writer| PollFd::new(writer.file.as_fd(), PollFlags::POLLOUT)));
+    match poll(&mut fds, timeout(until)) {
+        Err(Errno::EINTR) | Ok(_) => {}
+        Err(errno) => return Err(Error::os("waiting for a stream", errno)),
+    }
+    let is_ready = |at: usize| fds.get(at).and_then(PollFd::any).unwrap_or(false);
+    Ok(Ready { reader: is_ready(0), wake: is_ready(1), writer: is_ready(2) })
+}
+
+/// The time until then, for the kernel.
+fn timeout(until: Option<Instant>) -> PollTimeout {
+    let left = until.map(|until| until.saturating_duration_since(Instant::now()));
+    // Rounded up: a wait that ends early would only be repeated.
+    left.map_or(PollTimeout::NONE, |left| {
+        let ms = left.as_nanos().div_ceil(1_000_000);
+        i32::try_from(ms).ok().and_then(|ms| ms.try_into().ok()).unwrap_or(PollTimeout::MAX)
+    })
+}
+
 /// Waits until a file is ready, or broken; false when it is not by `until`.
 fn wait(file: impl AsFd, what: PollFlags, until: Option<Instant>) -> Result<bool> {
     loop {
-        let left = until.map(|until| until.saturating_duration_since(Instant::now()));
-        // Rounded up: a wait that ends early would only be repeated.
-        let left = left.map_or(PollTimeout::NONE, |left| {
-            let ms = left.as_nanos().div_ceil(1_000_000);
-            i32::try_from(ms).ok().and_then(|ms| ms.try_into().ok()).unwrap_or(PollTimeout::MAX)
-        });
         let mut fds = [PollFd::new(file.as_fd(), what)];
-        match poll(&mut fds, left) {
+        match poll(&mut fds, timeout(until)) {
             Err(Errno::EINTR) => {}
             Err(errno) => return Err(Error::os("waiting for a stream", errno)),
             Ok(0) if until.is_none_or(|until| Instant::now() < until) => {}

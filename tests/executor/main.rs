@@ -3,6 +3,7 @@
 //!
 //! Invariant: nothing of the library encodes or decodes what `Raw` sends and receives.
 
+mod embedded;
 mod polled;
 
 use std::collections::HashMap;

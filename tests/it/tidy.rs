@@ -22,9 +22,10 @@ const ROOMS: &[(&str, &[&str])] = &[
     ("sps", &[]),
     ("transport", &["wire", "sleep", "ring", "shm", "sys", "sync"]),
     ("call", &["transport", "wire", "sps", "sleep", "sync"]),
+    ("session", &["task", "sync"]),
     // Under a flag only.
     ("hostile", &["call", "transport", "wire", "sps", "ring", "shm", "sync"]),
-    ("executor", &["call", "transport", "wire", "sps", "task", "shm", "sys", "sync"]),
+    ("executor", &["session", "call", "transport", "wire", "sps", "task", "shm", "sys", "sync"]),
     ("link", &[]),
     ("jit", &["task", "sync"]),
     (

@@ -8,7 +8,7 @@ use crate::call::contract::{
     NativeReserve, Placement, Region,
 };
 use crate::error::{Error, Result};
-use crate::executor::session::Session;
+use crate::executor::served::Served;
 use crate::executor::wrapper::{Serve, offer};
 use crate::sps::{AllocGroup, Bytes, Expected, Status};
 
@@ -32,7 +32,7 @@ impl Serve for MemoryReserve {
     fn serve(
         (instance, bytes, placement): (ExecutorAddr, Vec<u64>, Placement),
     ) -> Result<ExecutorAddr> {
-        let session = Session::at(instance)?;
+        let session = Served::at(instance)?;
         let files = session.receive_stripes()?;
         session.memory.reserve_shared(&bytes, placement, files)
     }
@@ -49,25 +49,25 @@ impl Serve for MemoryInitialize {
             Ok(Segment { group, start, bytes, content: None })
         };
         let segments: Vec<_> = regions.into_iter().map(segment).collect::<Result<_>>()?;
-        Session::at(instance)?.memory.initialize(&segments, actions)
+        Served::at(instance)?.memory.initialize(&segments, actions)
     }
 }
 
 impl Serve for MemoryDeinitialize {
     fn serve((instance, bases): (ExecutorAddr, Vec<ExecutorAddr>)) -> Result<()> {
-        Session::at(instance)?.memory.deinitialize(&bases)
+        Served::at(instance)?.memory.deinitialize(&bases)
     }
 }
 
 impl Serve for MemoryRelease {
     fn serve((instance, slabs): (ExecutorAddr, Vec<ExecutorAddr>)) -> Result<()> {
-        Session::at(instance)?.memory.release(&slabs)
+        Served::at(instance)?.memory.release(&slabs)
     }
 }
 
 impl Serve for NativeReserve {
     fn serve((instance, bytes): (ExecutorAddr, u64)) -> Result<Expected<ExecutorAddr>> {
-        Ok(Session::at(instance)?.memory.reserve_private(bytes).into())
+        Ok(Served::at(instance)?.memory.reserve_private(bytes).into())
     }
 }
 
@@ -79,7 +79,7 @@ impl Serve for NativeInitialize {
             Vec<(Action, Action)>,
         ),
     ) -> Result<Expected<ExecutorAddr>> {
-        let session = Session::at(instance)?;
+        let session = Served::at(instance)?;
         let segment = |(group, start, bytes, Bytes(content))| Segment {
             group,
             start,
@@ -93,24 +93,24 @@ impl Serve for NativeInitialize {
 
 impl Serve for NativeDeinitialize {
     fn serve((instance, bases): (ExecutorAddr, Vec<ExecutorAddr>)) -> Result<Status> {
-        Ok(Session::at(instance)?.memory.deinitialize(&bases).into())
+        Ok(Served::at(instance)?.memory.deinitialize(&bases).into())
     }
 }
 
 impl Serve for NativeRelease {
     fn serve((instance, slabs): (ExecutorAddr, Vec<ExecutorAddr>)) -> Result<Status> {
-        Ok(Session::at(instance)?.memory.release(&slabs).into())
+        Ok(Served::at(instance)?.memory.release(&slabs).into())
     }
 }
 
 impl Serve for NativeDeinitializeOne {
     fn serve((instance, base): (ExecutorAddr, ExecutorAddr)) -> Result<Status> {
-        Ok(Session::at(instance)?.memory.deinitialize(&[base]).into())
+        Ok(Served::at(instance)?.memory.deinitialize(&[base]).into())
     }
 }
 
 impl Serve for NativeReleaseOne {
     fn serve((instance, slab): (ExecutorAddr, ExecutorAddr)) -> Result<Status> {
-        Ok(Session::at(instance)?.memory.release(&[slab]).into())
+        Ok(Served::at(instance)?.memory.release(&[slab]).into())
     }
 }

@@ -1,4 +1,4 @@
-//! A session: what an executor offers one controller, and the lanes over which it is asked for it.
+//! What an executor offers one controller, and the lanes over which it is asked for it, if there are any.
 #![allow(unsafe_code, reason = "calls wrapper functions by address")]
 
 use std::collections::HashMap;
@@ -21,17 +21,21 @@ use crate::call::contract::{
 use crate::call::{Handler, LaneEnd, Lanes, OTHER_NAMES};
 use crate::error::{Error, Result};
 use crate::limits::PAGE_BYTES;
+use crate::session::SessionRef;
 use crate::sps;
 use crate::sys::socket;
 use crate::transport::{Connection, Lane, Payload, Transport};
 
-/// The executor's side of a session.
+/// What the functions of the contract know of a session: one that a spawned executor has, one over a connection, or that of a
+/// host.
 #[derive(Debug)]
-pub(super) struct Session {
+pub(super) struct Served {
     pub(super) memory: MemoryMap,
     /// What comes beside messages; nothing over a connection.
     shared: Option<Shared>,
     lanes: Arc<Lanes>,
+    /// The session of a host that this belongs to.
+    host: Mutex<Option<SessionRef>>,
 }
 
 /// What a controller passes that shares memory.
@@ -43,9 +47,9 @@ struct Shared {
 }
 
 /// The live sessions of the process by the number that stands for their address in calls.
-static SESSIONS: Mutex<Option<HashMap<ExecutorAddr, Arc<Session>>>> = Mutex::new(None);
+static SESSIONS: Mutex<Option<HashMap<ExecutorAddr, Arc<Served>>>> = Mutex::new(None);
 
-impl Session {
+impl Served {
     /// Offers this process's services to the controller that made `lane`, until that closes its door; then runs
     /// what dealloc actions are left. The calling thread serves `lane`; every other lane gets a thread of its own.
     ///
@@ -90,7 +94,7 @@ impl Session {
         ended.and(failures)
     }
 
-    /// A session over a connection, to be [ended](Session::end), and what is sent first.
+    /// A session over a connection, to be [ended](Served::end), and what is sent first.
     pub(super) fn begin_over() -> (Arc<Self>, Vec<u8>) {
         let session = Self::begin(None);
         let mut symbols = session.symbols();
@@ -100,10 +104,28 @@ impl Session {
     }
 
     fn begin(shared: Option<Shared>) -> Arc<Self> {
-        let session =
-            Arc::new(Session { memory: MemoryMap::default(), shared, lanes: Lanes::new() });
+        let session = Arc::new(Served {
+            memory: MemoryMap::default(),
+            shared,
+            lanes: Lanes::new(),
+            host: Mutex::new(None),
+        });
         sessions().get_or_insert_default().insert(session.instance(), Arc::clone(&session));
         session
+    }
+
+    /// What belongs to a session of a host's, which ends it.
+    pub(super) fn embedded() -> Arc<Self> {
+        Self::begin(None)
+    }
+
+    /// The session of a host that this belongs to, while that lives.
+    pub(super) fn host(&self) -> Option<SessionRef> {
+        self.host.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    pub(super) fn set_host(&self, host: Option<SessionRef>) {
+        *self.host.lock().unwrap_or_else(PoisonError::into_inner) = host;
     }
 
     /// Runs what dealloc actions are left.
@@ -158,7 +180,7 @@ impl Session {
     /// # Errors
     ///
     /// When there is none, or more than one.
-    pub(super) fn only() -> Result<Arc<Session>> {
+    pub(super) fn only() -> Result<Arc<Served>> {
         let sessions = sessions();
         let mut live = sessions.iter().flat_map(HashMap::values);
         match (live.next(), live.next()) {
@@ -171,13 +193,13 @@ impl Session {
     }
 
     /// The live session that an instance argument names.
-    pub(super) fn at(instance: ExecutorAddr) -> Result<Arc<Session>> {
+    pub(super) fn at(instance: ExecutorAddr) -> Result<Arc<Served>> {
         let found = sessions().get_or_insert_default().get(&instance).cloned();
         found.ok_or_else(|| Error::invalid(format!("no session at {instance}")))
     }
 
     /// What this process offers, by all its names.
-    fn symbols(&self) -> Vec<(String, ExecutorAddr)> {
+    pub(super) fn symbols(&self) -> Vec<(String, ExecutorAddr)> {
         let mut symbols = vec![
             (SESSION_INSTANCE.to_owned(), self.instance()),
             offer::<ProcessInfo>(),
@@ -218,7 +240,7 @@ impl Session {
     }
 }
 
-fn sessions() -> MutexGuard<'static, Option<HashMap<ExecutorAddr, Arc<Session>>>> {
+fn sessions() -> MutexGuard<'static, Option<HashMap<ExecutorAddr, Arc<Served>>>> {
     SESSIONS.lock().unwrap_or_else(PoisonError::into_inner)
 }
 

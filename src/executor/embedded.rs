@@ -1,0 +1,96 @@
+//! A session that a host embeds: what it offers of this process, how its calls run, and how linked code calls back.
+#![allow(unsafe_code, reason = "calls wrapper functions by address")]
+
+use std::cell::RefCell;
+use std::sync::Arc;
+
+use super::served::Served;
+use super::{connected, process_info, wrapper};
+use crate::ExecutorAddr;
+use crate::error::Result;
+use crate::limits::PAGE_BYTES;
+use crate::session::{
+    BootstrapInfo, Done, Options, Reply, SUBTARGET_FEATURES, Service, SessionRef,
+};
+use crate::task::Task;
+
+thread_local! {
+    /// The session whose call this thread runs.
+    static CURRENT: RefCell<Option<SessionRef>> = const { RefCell::new(None) };
+}
+
+impl Options {
+    /// A session that offers what every executor of this library does: memory, symbols, access to memory, programs, and
+    /// unwind and debugger registration, by all their names.
+    ///
+    /// `dispatch` is called with each task, on any thread, and has to run it soon, on another thread unless it is sure that
+    /// tasks never wait: `move |task| pool.dispatch(task)` with a [`ThreadPool`](crate::task::ThreadPool) for example.
+    #[must_use]
+    pub fn new(dispatch: impl Fn(Task) + Send + Sync + 'static) -> Self {
+        let memory = Memory(Served::embedded());
+        let mut info = BootstrapInfo {
+            triple: process_info::triple(),
+            page_bytes: PAGE_BYTES,
+            ..BootstrapInfo::default()
+        };
+        let symbols = memory.0.symbols().into_iter().chain(connected::functions());
+        for (name, address) in symbols {
+            // A name that is there twice has one address.
+            let _ = info.symbols.add_unique([(name, address)]);
+        }
+        info.values.insert(SUBTARGET_FEATURES.to_owned(), process_info::features().into_bytes());
+        let served = Arc::clone(&memory.0);
+        Self::bare(dispatch, info, run)
+            .service(memory)
+            .on_start(move |session| served.set_host(Some(session.clone())))
+    }
+}
+
+/// The session whose call the calling thread runs, or the only one there is.
+pub(super) fn current() -> Option<SessionRef> {
+    let current = CURRENT.try_with(|current| current.borrow().clone()).ok().flatten();
+    current.or_else(|| Served::only().ok()?.host())
+}
+
+/// Runs the wrapper function at an address.
+fn run(session: &SessionRef, function: ExecutorAddr, args: Vec<u8>, reply: Reply) {
+    let outer = CURRENT.replace(Some(session.clone()));
+    // SAFETY: the controller names wrapper functions only: the executor obeys the controller. The arguments stay until this
+    // returns.
+    let result = unsafe { wrapper::call(function.get(), args.as_ptr(), args.len()) };
+    CURRENT.replace(outer);
+    reply.send(result.map(|buffer| buffer.as_ref().to_vec()));
+}
+
+/// What the functions of the contract know of a session: the memory map first of all. Added first, so it is the last one
+/// to be told, and dealloc actions run when every other service is shut down.
+struct Memory(Arc<Served>);
+
+impl Service for Memory {
+    fn name(&self) -> &'static str {
+        "the native memory map"
+    }
+
+    fn on_shutdown(&self, done: Done) {
+        let host = self.0.host();
+        if let (Err(error), Some(session)) = (self.end(), host) {
+            session.report_error(error);
+        }
+        done.complete();
+    }
+}
+
+impl Memory {
+    fn end(&self) -> Result<()> {
+        self.0.set_host(None);
+        self.0.end()
+    }
+}
+
+impl Drop for Memory {
+    /// For options of which no session was made.
+    fn drop(&mut self) {
+        // A second end finds nothing.
+        let _ = self.end();
+    }
+}

@@ -1,0 +1,449 @@
+//! Access to a controller over a byte stream, with calls in both directions at once and results in any order.
+//!
+//! Frames are those of LLVM's `SimpleRemoteEPC` ([`wire::frame`](crate::wire::frame)); the controller may be LLVM's, or
+//! a [`Client`](crate::controller::Client) of this library, which says hello.
+//!
+//! Threads: one, which reads and gives calls to the session. Whoever sends writes at once what there is room for; the
+//! rest is queued and written by that thread. Who sends while much is queued waits for room, but never that thread: what
+//! it reads may be what makes the room.
+//!
+//! The end: what is queued is sent, then a hangup and nothing behind it, as far as the peer takes it in time ([`DRAIN`]). The
+//! reason that a peer gives counts more than that writing to it failed: what it sent is read to the end.
+
+mod frames;
+#[cfg(test)]
+mod tests;
+
+use std::os::fd::OwnedFd;
+use std::os::unix::net::UnixStream;
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::thread::{self, ThreadId};
+use std::time::{Duration, Instant};
+
+use self::frames::Frames;
+use crate::ExecutorAddr;
+use crate::call::contract::ConnectionSetup;
+use crate::error::{Error, Result};
+use crate::limits::{ERROR_BYTES_MAX, PAYLOAD_BYTES_MAX, SEND_QUEUE_BYTES_MAX};
+use crate::session::{Answer, BootstrapInfo, Completion, ControllerAccess, Link, PendingCalls};
+use crate::sps::{self, Bytes, Status};
+use crate::sys::stream::{self, Reader, Ready, Writer};
+use crate::wire::frame::{Header, OWN_VERSION, Opcode};
+
+/// Bytes that are read at once.
+const READ_BYTES: usize = 64 << 10;
+
+/// How long an end waits for a peer to take what was sent before.
+const DRAIN: Duration = Duration::from_millis(if cfg!(test) { 300 } else { 5000 });
+
+/// A session's access to a controller at the other end of a byte stream.
+#[derive(Debug)]
+pub struct SimpleRemote {
+    shared: Arc<Shared>,
+    /// Until it is connected.
+    reading: Mutex<Option<Reading>>,
+}
+
+/// What all threads have.
+#[derive(Debug)]
+struct Shared {
+    pending: PendingCalls,
+    out: Mutex<Out>,
+    /// There is room in the queue, or the end has come.
+    room: Condvar,
+    /// Wakes the thread that reads.
+    wake: UnixStream,
+}
+
+/// What goes out.
+#[derive(Debug)]
+struct Out {
+    stage: Stage,
+    writer: Arc<Writer>,
+    /// What is to be written: from `written` on.
+    queue: Vec<u8>,
+    written: usize,
+    /// Writing has failed: nothing more goes out.
+    failed: Option<Error>,
+    /// The controller is one of ours.
+    is_ours: bool,
+    thread: Option<ThreadId>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Stage {
+    NotConnected,
+    Running,
+    /// The hangup is queued.
+    Draining {
+        until: Option<Instant>,
+    },
+    Closed,
+}
+
+/// What the thread has that reads.
+#[derive(Debug)]
+struct Reading {
+    reader: Reader,
+    woken: UnixStream,
+    frames: Frames,
+}
+
+impl SimpleRemote {
+    /// An access that reads from `reader` and writes to `writer`, two pipes for example.
+    ///
+    /// # Errors
+    ///
+    /// When a descriptor is of no use, or they run out.
+    pub fn stream(reader: impl Into<OwnedFd>, writer: impl Into<OwnedFd>) -> Result<Self> {
+        let refused = |error| Error::os("making a pair of sockets", error);
+        let (wake, woken) = UnixStream::pair().map_err(refused)?;
+        for end in [&wake, &woken] {
+            end.set_nonblocking(true).map_err(refused)?;
+        }
+        let out = Out {
+            stage: Stage::NotConnected,
+            writer: Arc::new(Writer::new(writer.into())?),
+            queue: Vec::new(),
+            written: 0,
+            failed: None,
+            is_ours: false,
+            thread: None,
+        };
+        let shared = Shared {
+            pending: PendingCalls::new(),
+            out: Mutex::new(out),
+            room: Condvar::new(),
+            wake,
+        };
+        let reader = Reader::new(reader.into());
+        let reading = Reading { reader, woken, frames: Frames::default() };
+        Ok(Self { shared: Arc::new(shared), reading: Mutex::new(Some(reading)) })
+    }
+
+    /// The same over one connected stream socket. For TCP, switch `nodelay` on before.
+    ///
+    /// # Errors
+    ///
+    /// When it is no such socket, which is closed then, or descriptors run out.
+    pub fn socket(socket: impl Into<OwnedFd>) -> Result<Self> {
+        let reader = socket.into();
+        stream::expect_stream_socket(&reader)?;
+        let writer = reader
+            .try_clone()
+            .map_err(|error| Error::os("doubling a socket's descriptor", error))?;
+        Self::stream(reader, writer)
+    }
+}
+
+impl ControllerAccess for SimpleRemote {
+    fn connect(&self, link: Link, info: &BootstrapInfo) -> Result<()> {
+        let reading = self.reading.lock().unwrap_or_else(PoisonError::into_inner).take();
+        let reading = reading.ok_or_else(|| Error::invalid("this access was connected before"))?;
+        {
+            // Nothing goes out ahead of the setup.
+            let (mut out, setup) = (self.shared.lock(), setup(info));
+            let (opcode, payload_bytes) = (Opcode::Setup, setup.len());
+            let header = Header { opcode, sequence: 0, tag: 0, payload_bytes };
+            self.shared.put(&mut out, header, &setup);
+            out.stage = Stage::Running;
+        }
+        let shared = Arc::clone(&self.shared);
+        let thread = thread::Builder::new().name("farcall-session".to_owned());
+        let started = thread.spawn(move || {
+            shared.lock().thread = Some(thread::current().id());
+            let cause = reading.run(&shared, &link);
+            shared.end(&link, cause);
+        });
+        started.map(drop).map_err(|error| {
+            self.shared.lock().stage = Stage::Closed;
+            Error::os("starting the thread of a session", error)
+        })
+    }
+
+    fn disconnect(&self) {
+        self.shared.hang_up();
+    }
+
+    fn call_controller(&self, tag: u64, args: Vec<u8>, completion: Completion) {
+        let number = match self.shared.pending.register(completion) {
+            Ok(number) => number,
+            Err(completion) => return completion.complete(Err(is_over())),
+        };
+        if let Err(error) = self.shared.send(Opcode::Call, number, tag, &args) {
+            // Unless it was failed with all others.
+            if let Some(completion) = self.shared.pending.take(number) {
+                completion.complete(Err(error));
+            }
+        }
+    }
+
+    fn send_result(&self, call: u64, answer: Answer) {
+        let failure = match answer {
+            Ok(bytes) => match self.shared.send(Opcode::Result, call, 0, &bytes) {
+                Err(error) if error.is_exhausted() => error.to_string(),
+                _ => return,
+            },
+            Err(message) => message,
+        };
+        let end = failure.floor_char_boundary(ERROR_BYTES_MAX);
+        let is_ours = self.shared.lock().is_ours;
+        // LLVM has no word for it.
+        let (opcode, text) =
+            if is_ours { (Opcode::Failure, &failure[..end]) } else { (Opcode::Result, "") };
+        let _ = self.shared.send(opcode, call, 0, text.as_bytes());
+    }
+}
+
+impl Shared {
+    fn lock(&self) -> MutexGuard<'_, Out> {
+        self.out.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Sends a frame, or queues it.
+    ///
+    /// # Errors
+    ///
+    /// When the connection is over, or the payload is too long.
+    fn send(&self, opcode: Opcode, sequence: u64, tag: u64, payload: &[u8]) -> Result<()> {
+        if payload.len() as u64 > PAYLOAD_BYTES_MAX {
+            return Err(Error::exhausted(format!(
+                "a payload of {} bytes; at most {PAYLOAD_BYTES_MAX} travel in one call",
+                payload.len()
+            )));
+        }
+        let mut out = self.lock();
+        while out.stage == Stage::Running
+            && out.queued() > SEND_QUEUE_BYTES_MAX
+            && out.thread != Some(thread::current().id())
+        {
+            out = self.room.wait(out).unwrap_or_else(PoisonError::into_inner);
+        }
+        if out.stage != Stage::Running {
+            return Err(is_over());
+        }
+        self.put(&mut out, Header { opcode, sequence, tag, payload_bytes: payload.len() }, payload);
+        Ok(())
+    }
+
+    /// Writes what there is room for, and leaves the rest to the thread.
+    fn put(&self, out: &mut Out, header: Header, payload: &[u8]) {
+        if out.failed.is_some() {
+            return;
+        }
+        let header = header.encode();
+        let mut sent = 0;
+        if out.queued() == 0 {
+            match out.writer.write_some(&[&header, payload]) {
+                Ok(bytes) if bytes == header.len() + payload.len() => return,
+                Ok(bytes) => sent = bytes,
+                Err(error) => out.failed = Some(error),
+            }
+            self.wake();
+        }
+        out.queue.extend_from_slice(&header[sent.min(header.len())..]);
+        out.queue.extend_from_slice(&payload[sent.saturating_sub(header.len())..]);
+    }
+
+    /// Queues the hangup, if nothing has ended yet.
+    fn hang_up(&self) {
+        let mut out = self.lock();
+        if out.stage == Stage::Running {
+            let payload = sps::to_bytes(&Status(Ok(())));
+            let payload_bytes = payload.len();
+            let header = Header { opcode: Opcode::Hangup, sequence: 0, tag: 0, payload_bytes };
+            self.put(&mut out, header, &payload);
+            out.stage = Stage::Draining { until: Instant::now().checked_add(DRAIN) };
+            self.room.notify_all();
+            self.wake();
+        }
+    }
+
+    fn wake(&self) {
+        // When there is no room it is being woken already.
+        let _ = std::io::Write::write(&mut &self.wake, &[0]);
+    }
+
+    /// The connection is over: fails what is under way, then tells the session.
+    fn end(&self, link: &Link, cause: Result<()>) {
+        {
+            let mut out = self.lock();
+            out.stage = Stage::Closed;
+            (out.queue, out.written) = (Vec::new(), 0);
+            out.writer.shut_down();
+            self.room.notify_all();
+        }
+        for completion in self.pending.close() {
+            link.complete(completion, Err(is_over()));
+        }
+        link.notify_disconnected(cause);
+    }
+}
+
+impl Out {
+    fn queued(&self) -> usize {
+        self.queue.len() - self.written
+    }
+
+    /// Writes what there is room for.
+    fn flush(&mut self) {
+        if self.failed.is_some() || self.queued() == 0 {
+            return;
+        }
+        match self.writer.write_some(&[&self.queue[self.written..]]) {
+            Ok(bytes) => self.written += bytes,
+            Err(error) => self.failed = Some(error),
+        }
+        if self.queued() == 0 || self.failed.is_some() {
+            (self.queue, self.written) = (Vec::new(), 0);
+        }
+    }
+}
+
+impl Reading {
+    /// Reads, and writes what is queued, to the end; returns why it came. Closes the reader.
+    fn run(mut self, shared: &Shared, link: &Link) -> Result<()> {
+        let mut failed_until = None;
+        loop {
+            let (writer, until) = {
+                let mut out = shared.lock();
+                if let Stage::Draining { .. } = out.stage
+                    && out.queued() == 0
+                    && out.failed.is_none()
+                {
+                    return Ok(());
+                }
+                let until = match out.stage {
+                    Stage::Draining { until } => until,
+                    _ if out.failed.is_some() => {
+                        *failed_until.get_or_insert_with(|| Instant::now().checked_add(DRAIN))
+                    }
+                    _ => None,
+                };
+                if until.is_some_and(|until| until <= Instant::now()) {
+                    return Err(out.failed.take().unwrap_or_else(|| {
+                        Error::disconnected(format!("the hangup was not taken in {DRAIN:?}"))
+                    }));
+                }
+                let wants_room = out.queued() > 0 && out.failed.is_none();
+                (wants_room.then(|| Arc::clone(&out.writer)), until)
+            };
+            let Ready { reader, writer, wake } =
+                stream::wait_for_either(&self.reader, writer.as_deref(), &self.woken, until)?;
+            if wake {
+                let _ = std::io::Read::read(&mut &self.woken, &mut [0; 64]);
+            }
+            // First, so that what the peer says counts more than that it does not listen.
+            if reader && let Some(end) = self.read(shared, link) {
+                return end;
+            }
+            if writer {
+                let mut out = shared.lock();
+                out.flush();
+                if out.queued() <= SEND_QUEUE_BYTES_MAX {
+                    shared.room.notify_all();
+                }
+            }
+        }
+    }
+
+    /// Reads what there is and handles it; returns how the connection has ended, if it has.
+    fn read(&mut self, shared: &Shared, link: &Link) -> Option<Result<()>> {
+        let mut bytes = vec![0; READ_BYTES];
+        let count = match self.reader.read(&mut bytes, Some(Instant::now())) {
+            Ok(None) => return None,
+            Ok(Some(count)) => count,
+            Err(error) => return Some(Err(shared.lock().failed.take().unwrap_or(error))),
+        };
+        if count == 0 {
+            return Some(self.frames.end().and_then(|()| shared.ended()));
+        }
+        self.frames.push(&bytes[..count]);
+        loop {
+            let end = match self.frames.next() {
+                Ok(None) => return None,
+                Ok(Some((header, payload))) => shared.handle(link, header, payload),
+                Err(error) => Err(error),
+            };
+            match end {
+                Ok(None) => {}
+                Ok(Some(end)) => return Some(end),
+                Err(error) => return Some(Err(error)),
+            }
+        }
+    }
+}
+
+impl Shared {
+    /// What it means that the stream has ended between two frames.
+    fn ended(&self) -> Result<()> {
+        let mut out = self.lock();
+        match out.failed.take() {
+            Some(error) => Err(error),
+            // As LLVM's controllers end a session; one of ours says so first.
+            None if out.is_ours && out.stage == Stage::Running => Err(Error::disconnected(
+                "the controller is gone: its stream ended without a hangup",
+            )),
+            None => Ok(()),
+        }
+    }
+
+    /// Handles a frame; returns how the connection has ended, if it has.
+    ///
+    /// # Errors
+    ///
+    /// When the controller must not send it.
+    fn handle(
+        &self,
+        link: &Link,
+        header: Header,
+        mut payload: Vec<u8>,
+    ) -> Result<Option<Result<()>>> {
+        let Header { opcode, sequence, tag, .. } = header;
+        match opcode {
+            Opcode::Call => link.handle_call(ExecutorAddr::new(tag), payload, sequence),
+            Opcode::Result | Opcode::Failure => {
+                let completion = self.pending.take(sequence).ok_or_else(|| {
+                    Error::violation(format!("{opcode:?} {sequence}, for which no call waits"))
+                })?;
+                let outcome = match opcode {
+                    Opcode::Result => Ok(payload),
+                    _ => {
+                        payload.truncate(ERROR_BYTES_MAX);
+                        Err(Error::remote(String::from_utf8_lossy(&payload)))
+                    }
+                };
+                link.complete(completion, outcome);
+            }
+            Opcode::Hangup => {
+                let Status(reason) = match payload.is_empty() {
+                    true => Status(Ok(())),
+                    false => sps::from_bytes(&payload)?,
+                };
+                return Ok(Some(reason.map_err(Error::disconnected)));
+            }
+            Opcode::Hello if tag == OWN_VERSION && !self.lock().is_ours => {
+                self.lock().is_ours = true;
+            }
+            Opcode::Hello | Opcode::Setup | Opcode::Posted => {
+                return Err(Error::violation(format!(
+                    "{opcode:?} {sequence} with tag {tag:#x} has no place here"
+                )));
+            }
+        }
+        Ok(None)
+    }
+}
+
+/// The payload of the setup frame.
+fn setup(info: &BootstrapInfo) -> Vec<u8> {
+    let values = info.values().map(|(name, bytes)| (name.to_owned(), Bytes(bytes.to_vec())));
+    let symbols = info.symbols().iter().map(|(name, address)| (name.to_owned(), address));
+    let setup: ConnectionSetup =
+        (info.triple().to_owned(), info.page_bytes(), values.collect(), symbols.collect());
+    sps::to_bytes(&setup)
+}
+
+fn is_over() -> Error {
+    Error::disconnected("disconnected")
+}

@@ -1,0 +1,261 @@
+//! What a session's handles share: its state under one lock, and the calls that pass through it.
+
+use std::cell::RefCell;
+use std::collections::HashMap;
+use std::fmt;
+#[cfg(not(model))]
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::{Arc, PoisonError, Weak};
+use std::time::{Duration, Instant};
+
+use super::bootstrap::SESSION_SYMBOL;
+use super::life::Life;
+use super::options::{Dispatch, HostFunction, OnDisconnect, Reporter, RunAddress};
+use super::service::Told;
+use super::task_group::What;
+use super::{
+    Answer, BootstrapInfo, Completion, ControllerAccess, Options, Reply, Service, SessionRef,
+    TaskGroup,
+};
+use crate::ExecutorAddr;
+use crate::error::{Error, Result};
+use crate::sync::{Condvar, Mutex, MutexGuard, thread_local};
+use crate::task::Task;
+
+thread_local! {
+    /// The sessions whose end this thread must not wait for: it runs a call of theirs, or takes them down.
+    static INSIDE: RefCell<Vec<usize>> = const { RefCell::new(Vec::new()) };
+}
+
+/// A session.
+pub(super) struct Core {
+    state: Mutex<State>,
+    /// The session is over, or somebody wants it to be.
+    pub(super) changed: Condvar,
+    dispatch: Dispatch,
+    pub(super) report: Reporter,
+    pub(super) grace: Option<Duration>,
+    pub(super) info: BootstrapInfo,
+    functions: HashMap<u64, Arc<HostFunction>>,
+    run: RunAddress,
+    /// The spans of managed code.
+    pub(super) managed: TaskGroup,
+    this: Weak<Core>,
+    #[cfg(shuttle)]
+    fault: Option<Fault>,
+}
+
+/// What changes in a session's life.
+pub(super) struct State {
+    pub(super) life: Life,
+    pub(super) access: Option<Arc<dyn ControllerAccess>>,
+    pub(super) services: Vec<Arc<dyn Service>>,
+    pub(super) on_disconnect: Option<OnDisconnect>,
+    pub(super) detached: Callbacks,
+    pub(super) shut_down: Callbacks,
+    /// The service that was told last and is not done.
+    pub(super) waits_for: Option<(Arc<dyn Service>, Told)>,
+    /// When somebody first wanted the session shut down.
+    pub(super) shutdown_since: Option<Instant>,
+}
+
+pub(super) type Callback = Box<dyn FnOnce() + Send>;
+
+/// Who wants to know that a stage is reached.
+#[derive(Default)]
+pub(super) struct Callbacks {
+    pub(super) list: Vec<Callback>,
+    /// Those in the list were taken: whoever comes now is told at once.
+    pub(super) told: bool,
+}
+
+/// What a test has the session do wrong.
+#[cfg(shuttle)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Fault {
+    /// A callback that comes late waits for a moment that has passed.
+    LateCallbackWaits,
+    /// Services are shut down while managed code runs.
+    DoesNotDrain,
+}
+
+impl Core {
+    pub(super) fn new(options: Options) -> Result<Arc<Self>> {
+        let mut taken = Ok(());
+        let core = Arc::new_cyclic(|this: &Weak<Core>| {
+            let mut info = options.info;
+            taken = info.symbols.add_unique([(SESSION_SYMBOL, address(this))]);
+            let state = State {
+                life: Life::new(),
+                access: None,
+                services: options.services,
+                on_disconnect: options.on_disconnect,
+                detached: Callbacks::default(),
+                shut_down: Callbacks::default(),
+                waits_for: None,
+                shutdown_since: None,
+            };
+            Self {
+                state: Mutex::new(state),
+                changed: Condvar::new(),
+                dispatch: options.dispatch,
+                report: options.report,
+                grace: options.grace,
+                info,
+                functions: options.functions,
+                run: options.run,
+                managed: TaskGroup::new(),
+                this: this.clone(),
+                #[cfg(shuttle)]
+                fault: options.fault,
+            }
+        });
+        taken.map(|()| core)
+    }
+
+    pub(super) fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The address that stands for the session.
+    pub(super) fn address(&self) -> ExecutorAddr {
+        address(&self.this)
+    }
+
+    fn handle(&self) -> Option<SessionRef> {
+        self.this.upgrade().map(|core| SessionRef::new(&core))
+    }
+
+    pub(super) fn report(&self, error: Error) {
+        if let Some(session) = self.handle() {
+            (self.report)(&session, error);
+        }
+    }
+
+    /// Runs code of the host; a panic in it is reported and goes no further.
+    pub(super) fn guarded(&self, what: &str, work: impl FnOnce()) {
+        #[cfg(model)]
+        work();
+        #[cfg(not(model))]
+        if catch_unwind(AssertUnwindSafe(work)).is_err() {
+            self.report(Error::invalid(format!("{what} panicked")));
+        }
+    }
+
+    /// Runs what the session's end waits for.
+    pub(super) fn inside<R>(&self, work: impl FnOnce() -> R) -> R {
+        /// Takes the mark away, also from a panic.
+        struct Leave;
+        impl Drop for Leave {
+            fn drop(&mut self) {
+                let _ = INSIDE.try_with(|inside| inside.borrow_mut().pop());
+            }
+        }
+        // A thread that is about to end has no mark, and waits for nothing.
+        let entered = INSIDE.try_with(|inside| inside.borrow_mut().push(self.mark())).is_ok();
+        let _leave = entered.then_some(Leave);
+        work()
+    }
+
+    /// True when this thread must not wait for the session's end.
+    pub(super) fn is_inside(&self) -> bool {
+        INSIDE.try_with(|inside| inside.borrow().contains(&self.mark())).unwrap_or(false)
+    }
+
+    fn mark(&self) -> usize {
+        std::ptr::from_ref(self).addr()
+    }
+
+    pub(super) fn set_waits_for(&self, service: Option<(Arc<dyn Service>, Told)>) {
+        self.lock().waits_for = service;
+    }
+
+    /// A call of the controller: runs it as a task that holds a token until the function returns.
+    pub(super) fn handle_call(self: &Arc<Self>, function: ExecutorAddr, args: Vec<u8>, call: u64) {
+        let token = {
+            let state = self.lock();
+            if !state.life.carries_calls() {
+                return;
+            }
+            // The group is open as long as calls are carried.
+            self.managed.acquire_what(What::Call { function: function.get(), number: call })
+        };
+        let core = Arc::clone(self);
+        let reply = Reply::new(move |answer| core.send_result(call, answer));
+        let core = Arc::clone(self);
+        self.dispatch(Task::new(move || {
+            core.inside(|| core.run(function, args, reply));
+            drop(token);
+        }));
+    }
+
+    fn run(self: &Arc<Self>, function: ExecutorAddr, args: Vec<u8>, reply: Reply) {
+        let session = SessionRef::new(self);
+        self.guarded("a function", || match self.functions.get(&function.get()) {
+            Some(host) => (host.0)(&session, args, reply),
+            None => (self.run)(&session, function, args, reply),
+        });
+    }
+
+    fn send_result(&self, call: u64, answer: Answer) {
+        let access = self.lock().access.clone();
+        if let Some(access) = access {
+            access.send_result(call, answer);
+        }
+    }
+
+    /// A call of the controller's handler.
+    pub(super) fn call_controller(&self, tag: u64, args: Vec<u8>, mut completion: Completion) {
+        let access = {
+            let state = self.lock();
+            let access = state.access.clone().filter(|_| state.life.carries_calls());
+            if access.is_some() {
+                // From here on, so that the code is not refused when the call ends. A call that is under way ends with the
+                // connection, so this holds no shutdown up.
+                completion.token = self.managed.acquire("the completion of a call");
+            }
+            access
+        };
+        match access {
+            Some(access) => access.call_controller(tag, args, completion),
+            None => completion.complete(Err(Error::disconnected("no controller attached"))),
+        }
+    }
+
+    /// A call of the controller's handler has ended.
+    pub(super) fn complete(self: &Arc<Self>, completion: Completion, outcome: Result<Vec<u8>>) {
+        if completion.is_waited_for() {
+            completion.complete(outcome);
+            return;
+        }
+        let core = Arc::clone(self);
+        self.dispatch(Task::new(move || {
+            core.inside(|| core.guarded("a completion", || completion.complete(outcome)));
+        }));
+    }
+
+    /// Has the host run a task. One that is lost answers its call with an error.
+    pub(super) fn dispatch(&self, task: Task) {
+        self.guarded("the dispatch function", || (self.dispatch)(task));
+    }
+
+    #[cfg(shuttle)]
+    pub(super) fn has(&self, fault: Fault) -> bool {
+        self.fault == Some(fault)
+    }
+}
+
+fn address(core: &Weak<Core>) -> ExecutorAddr {
+    ExecutorAddr::new(core.as_ptr() as u64)
+}
+
+impl fmt::Debug for Core {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let state = self.lock();
+        f.debug_struct("Session")
+            .field("life", &state.life)
+            .field("services", &state.services.len())
+            .field("managed", &self.managed)
+            .finish_non_exhaustive()
+    }
+}

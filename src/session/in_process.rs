@@ -1,0 +1,195 @@
+//! Access to a controller in the same process: for hosts that are their own controller, and for tests.
+
+use std::fmt;
+use std::sync::{Arc, PoisonError};
+
+use super::{Answer, BootstrapInfo, Completion, ControllerAccess, Link, PendingCalls, Reply};
+use crate::ExecutorAddr;
+use crate::error::{Error, Result};
+use crate::sync::{Mutex, MutexGuard};
+
+/// A session's access to a controller that is an [`InProcessController`].
+#[derive(Debug)]
+pub struct InProcess(Arc<Ends>);
+
+/// The controller's end: calls functions of the session, and is called by tag. A clone is the same end.
+#[derive(Debug, Clone)]
+pub struct InProcessController(Arc<Ends>);
+
+/// Runs what the session calls: the tag, the arguments, and where the answer goes. On the thread that calls.
+type Handler = dyn Fn(u64, Vec<u8>, Reply) + Send + Sync;
+/// Sees what the session is, before any call.
+type OnConnect = dyn Fn(&BootstrapInfo) -> Result<()> + Send + Sync;
+
+struct Ends {
+    state: Mutex<State>,
+    handler: Box<Handler>,
+    on_connect: Box<OnConnect>,
+    /// Calls of the session.
+    to_controller: PendingCalls,
+    /// Calls of the controller.
+    to_executor: PendingCalls,
+}
+
+enum State {
+    Idle,
+    Connected(Link),
+    Over,
+}
+
+impl InProcess {
+    /// Two ends. What the session calls runs in `handler`, on the thread that calls; it answers when it likes.
+    pub fn new(
+        handler: impl Fn(u64, Vec<u8>, Reply) + Send + Sync + 'static,
+    ) -> (Self, InProcessController) {
+        Self::with_on_connect(handler, |_| Ok(()))
+    }
+
+    /// The same with a controller that sees first what the session is and offers, and may refuse it.
+    pub fn with_on_connect(
+        handler: impl Fn(u64, Vec<u8>, Reply) + Send + Sync + 'static,
+        on_connect: impl Fn(&BootstrapInfo) -> Result<()> + Send + Sync + 'static,
+    ) -> (Self, InProcessController) {
+        let ends = Arc::new(Ends {
+            state: Mutex::new(State::Idle),
+            handler: Box::new(handler),
+            on_connect: Box::new(on_connect),
+            to_controller: PendingCalls::new(),
+            to_executor: PendingCalls::new(),
+        });
+        (Self(Arc::clone(&ends)), InProcessController(ends))
+    }
+
+    #[cfg(shuttle)]
+    pub(super) fn strands_calls(&self) {
+        self.0.to_controller.stays_open();
+    }
+}
+
+impl InProcessController {
+    /// Calls the function at an address of the session. `on_complete` runs exactly once: with the result, the error that the
+    /// function answered out of band (`is_remote`), or why there is no answer; on the thread that knows.
+    pub fn call(
+        &self,
+        function: ExecutorAddr,
+        args: Vec<u8>,
+        on_complete: impl FnOnce(Result<Vec<u8>>) + Send + 'static,
+    ) {
+        let completion = Completion::new(on_complete);
+        let Some(link) = self.0.link() else {
+            return completion.complete(Err(Error::disconnected("not connected")));
+        };
+        match self.0.to_executor.register(completion) {
+            Ok(call) => link.handle_call(function, args, call),
+            Err(completion) => completion.complete(Err(is_over())),
+        }
+    }
+
+    /// Ends the connection. When it returns, no call passes any more in either direction.
+    pub fn disconnect(&self) {
+        self.0.disconnect(Ok(()));
+    }
+
+    /// Ends the connection with a reason.
+    pub fn abandon(&self, why: Error) {
+        self.0.disconnect(Err(why));
+    }
+}
+
+impl ControllerAccess for InProcess {
+    fn connect(&self, link: Link, info: &BootstrapInfo) -> Result<()> {
+        *self.0.lock() = State::Connected(link);
+        let connected = (self.0.on_connect)(info);
+        if connected.is_err()
+            && let Some((link, calls)) = self.0.close()
+        {
+            // That they are over the session learns from the error.
+            fail(&link, calls);
+        }
+        connected
+    }
+
+    fn disconnect(&self) {
+        self.0.disconnect(Ok(()));
+    }
+
+    fn call_controller(&self, tag: u64, args: Vec<u8>, completion: Completion) {
+        let call = match self.0.to_controller.register(completion) {
+            Ok(call) => call,
+            Err(completion) => return completion.complete(Err(is_over())),
+        };
+        let ends = Arc::clone(&self.0);
+        (self.0.handler)(tag, args, Reply::new(move |answer| ends.answer(call, answer)));
+    }
+
+    fn send_result(&self, call: u64, answer: Answer) {
+        if let Some(completion) = self.0.to_executor.take(call) {
+            completion.complete(answer.map_err(Error::remote));
+        }
+    }
+}
+
+impl Ends {
+    /// The controller's answer to a call of the session.
+    fn answer(&self, call: u64, answer: Answer) {
+        let Some(link) = self.link() else { return };
+        if let Some(completion) = self.to_controller.take(call) {
+            link.complete(completion, answer.map_err(Error::remote));
+        }
+    }
+
+    fn link(&self) -> Option<Link> {
+        match &*self.lock() {
+            State::Connected(link) => Some(link.clone()),
+            State::Idle | State::Over => None,
+        }
+    }
+
+    /// Lets no more calls pass; returns those under way, if this ended a connection.
+    fn close(&self) -> Option<(Link, [Vec<Completion>; 2])> {
+        let mut state = self.lock();
+        let before = std::mem::replace(&mut *state, State::Over);
+        // Under the lock: who finds the connection over finds the tables closed.
+        let calls = [self.to_controller.close(), self.to_executor.close()];
+        match before {
+            State::Connected(link) => Some((link, calls)),
+            State::Idle | State::Over => None,
+        }
+    }
+
+    fn disconnect(&self, cause: Result<()>) {
+        if let Some((link, calls)) = self.close() {
+            fail(&link, calls);
+            link.notify_disconnected(cause);
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Fails the session's calls, and the controller's.
+fn fail(link: &Link, [of_session, of_controller]: [Vec<Completion>; 2]) {
+    for completion in of_session {
+        link.complete(completion, Err(is_over()));
+    }
+    for completion in of_controller {
+        completion.complete(Err(is_over()));
+    }
+}
+
+fn is_over() -> Error {
+    Error::disconnected("disconnected")
+}
+
+impl fmt::Debug for Ends {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let state = match &*self.lock() {
+            State::Idle => "idle",
+            State::Connected(_) => "connected",
+            State::Over => "over",
+        };
+        f.debug_struct("InProcess").field("state", &state).finish_non_exhaustive()
+    }
+}

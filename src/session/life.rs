@@ -1,0 +1,294 @@
+//! The life of a session as a machine without locks: where it is, where it goes, and what has to be done next.
+//!
+//! ```text
+//! current/target      attach       detach              shut down           the access says it is disconnected
+//! Start/none          connect      tear down           tear down           -
+//! Start/Attached      refused      when connected      when connected      tear down
+//! Attached/none       refused      disconnect          disconnect          tear down
+//! Attached/Detached+  refused      wait                raise the target    tear down
+//! Detached/Detached   refused      wait                raise the target    -
+//! Detached/none       refused      is                  drain               -
+//! Detached/Shutdown   refused      is                  wait                -
+//! Shutdown            refused      is                  is                  -
+//! ```
+//!
+//! Invariant: the current stage only grows, and so does the target until it is reached.
+
+use crate::error::{Error, Result};
+
+/// The stages of a session's life, in order.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Stage {
+    Start,
+    Attached,
+    Detached,
+    Shutdown,
+}
+
+/// What has to be done, by the thread that learns it, with no lock held.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Next {
+    Nothing,
+    /// Ask the controller access to disconnect.
+    Disconnect,
+    /// The controller is gone: tell who wants to know, and the services.
+    TearDown {
+        shutdown_requested: bool,
+    },
+    /// Wait for managed code to end, then shut the services down.
+    Drain,
+}
+
+/// Where a session is, and where it goes.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Life {
+    current: Stage,
+    /// None when nothing is under way.
+    target: Option<Stage>,
+}
+
+impl Life {
+    pub(super) fn new() -> Self {
+        Self { current: Stage::Start, target: None }
+    }
+
+    /// Begins to attach. What [`Life::connected`] says comes next.
+    ///
+    /// # Errors
+    ///
+    /// When the session was attached before, or is to be detached or shut down.
+    pub(super) fn attach(&mut self) -> Result<()> {
+        match (self.current, self.target) {
+            (Stage::Start, None) => {
+                self.target = Some(Stage::Attached);
+                Ok(())
+            }
+            (current, target) => {
+                let target =
+                    target.map_or(String::new(), |target| format!(" on the way to {target:?}"));
+                Err(Error::invalid(format!(
+                    "a session is attached once, before it is detached or shut down: this one is at {current:?}{target}"
+                )))
+            }
+        }
+    }
+
+    /// The controller access has connected.
+    pub(super) fn connected(&mut self) -> Next {
+        if self.current >= Stage::Detached {
+            return Next::Nothing;
+        }
+        self.current = Stage::Attached;
+        if self.target == Some(Stage::Attached) {
+            self.target = None;
+            return Next::Nothing;
+        }
+        Next::Disconnect
+    }
+
+    /// The session is to be detached, or shut down.
+    pub(super) fn request(&mut self, goal: Stage) -> Next {
+        if self.current >= goal {
+            return Next::Nothing;
+        }
+        let before = self.target;
+        self.target = before.max(Some(goal));
+        match (self.current, before) {
+            (_, Some(_)) | (Stage::Shutdown, None) => Next::Nothing,
+            (Stage::Start, None) => self.disconnected(),
+            (Stage::Attached, None) => Next::Disconnect,
+            (Stage::Detached, None) => Next::Drain,
+        }
+    }
+
+    /// The controller is gone.
+    pub(super) fn disconnected(&mut self) -> Next {
+        if self.current >= Stage::Detached {
+            return Next::Nothing;
+        }
+        self.target = self.target.max(Some(Stage::Detached));
+        self.current = Stage::Detached;
+        Next::TearDown { shutdown_requested: self.target == Some(Stage::Shutdown) }
+    }
+
+    /// Every service knows that the controller is gone.
+    pub(super) fn detached(&mut self) -> Next {
+        if self.target == Some(Stage::Detached) {
+            self.target = None;
+            return Next::Nothing;
+        }
+        Next::Drain
+    }
+
+    /// No managed code runs any more, and none will.
+    pub(super) fn drained(&mut self) {
+        self.current = Stage::Shutdown;
+    }
+
+    /// Every service is shut down.
+    pub(super) fn finished(&mut self) {
+        self.target = None;
+    }
+
+    /// True while calls may come in and go out.
+    pub(super) fn carries_calls(self) -> bool {
+        match self.current {
+            Stage::Start => self.target == Some(Stage::Attached),
+            Stage::Attached => self.target.is_none(),
+            Stage::Detached | Stage::Shutdown => false,
+        }
+    }
+
+    /// The stage that was reached last.
+    pub(super) fn current(self) -> Stage {
+        self.current
+    }
+
+    /// True when the session was shut down, and all of that has happened.
+    pub(super) fn is_over(self) -> bool {
+        self.current == Stage::Shutdown && self.target.is_none()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What may happen to a session from outside, or because it was asked for.
+    #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+    enum Event {
+        Attach,
+        Connected,
+        Detach,
+        ShutDown,
+        Disconnected,
+        Detached,
+        Drained,
+    }
+
+    const EVENTS: [Event; 7] = [
+        Event::Attach,
+        Event::Connected,
+        Event::Detach,
+        Event::ShutDown,
+        Event::Disconnected,
+        Event::Detached,
+        Event::Drained,
+    ];
+
+    /// A session, and what was begun and has to end.
+    #[derive(Debug, Clone, Copy)]
+    struct World {
+        life: Life,
+        connecting: bool,
+        access: bool,
+        detaching: bool,
+        draining: bool,
+        disconnects: u32,
+        tear_downs: u32,
+        drains: u32,
+        wants: Stage,
+    }
+
+    impl World {
+        fn can(&self, event: Event) -> bool {
+            match event {
+                Event::Attach | Event::Detach | Event::ShutDown => true,
+                Event::Connected => self.connecting,
+                Event::Disconnected => self.access,
+                Event::Detached => self.detaching,
+                Event::Drained => self.draining,
+            }
+        }
+
+        fn step(&mut self, event: Event) {
+            let before = self.life;
+            let next = match event {
+                Event::Attach => {
+                    if self.life.attach().is_ok() {
+                        (self.connecting, self.access) = (true, true);
+                    }
+                    Next::Nothing
+                }
+                Event::Connected => {
+                    self.connecting = false;
+                    self.life.connected()
+                }
+                Event::Detach => {
+                    self.wants = self.wants.max(Stage::Detached);
+                    self.life.request(Stage::Detached)
+                }
+                Event::ShutDown => {
+                    self.wants = Stage::Shutdown;
+                    self.life.request(Stage::Shutdown)
+                }
+                Event::Disconnected => {
+                    self.access = false;
+                    self.wants = self.wants.max(Stage::Detached);
+                    self.life.disconnected()
+                }
+                Event::Detached => {
+                    self.detaching = false;
+                    self.life.detached()
+                }
+                Event::Drained => {
+                    self.draining = false;
+                    self.life.drained();
+                    self.life.finished();
+                    Next::Nothing
+                }
+            };
+            assert!(self.life.current >= before.current, "{before:?} {event:?} {self:?}");
+            match next {
+                Next::Nothing => {}
+                Next::Disconnect => self.disconnects += 1,
+                Next::TearDown { shutdown_requested } => {
+                    assert_eq!(shutdown_requested, self.wants == Stage::Shutdown);
+                    self.tear_downs += 1;
+                    (self.detaching, self.access) = (true, false);
+                }
+                Next::Drain => {
+                    self.drains += 1;
+                    self.draining = true;
+                }
+            }
+            assert!(self.disconnects <= 1 && self.tear_downs <= 1 && self.drains <= 1, "{self:?}");
+            assert!(!self.life.carries_calls() || self.wants == Stage::Start, "{self:?}");
+        }
+    }
+
+    fn explore(world: World, depth: u32, count: &mut u64) {
+        *count += 1;
+        let ends = !world.connecting && !world.access && !world.detaching && !world.draining;
+        if ends {
+            // Nothing is under way: what was wanted has been reached.
+            assert!(world.life.current >= world.wants, "{world:?}");
+            assert_eq!(world.life.target, None, "{world:?}");
+            assert_eq!(world.life.is_over(), world.wants == Stage::Shutdown, "{world:?}");
+        }
+        for event in EVENTS.into_iter().filter(|event| depth > 0 && world.can(*event)) {
+            let mut next = world;
+            next.step(event);
+            explore(next, depth - 1, count);
+        }
+    }
+
+    #[test]
+    fn every_order_of_events_ends_where_it_was_asked_to() {
+        let world = World {
+            life: Life::new(),
+            connecting: false,
+            access: false,
+            detaching: false,
+            draining: false,
+            disconnects: 0,
+            tear_downs: 0,
+            drains: 0,
+            wants: Stage::Start,
+        };
+        let mut count = 0;
+        explore(world, 9, &mut count);
+        assert!(count > 100_000, "{count} orders");
+        println!("life: {count} cases");
+    }
+}

@@ -1,0 +1,244 @@
+//! How a session is attached, and how it ends.
+//!
+//! The end, in this order, whoever asks for it and from wherever:
+//!
+//! 1. No call passes any more; the access disconnects, completes what is under way as failed, and says that it is done.
+//! 2. The host's handler is told why, once.
+//! 3. The access is dropped.
+//! 4. The services are told to detach, last first, and then who asked for that. Without a shutdown it stays so.
+//! 5. No more spans of managed code begin, and those that run end.
+//! 6. The services are told to shut down, last first, and then who asked for that.
+//! 7. Who waits goes on.
+//!
+//! Each step runs on the thread that ends the one before, with no lock held.
+
+use std::sync::Arc;
+use std::time::Instant;
+
+#[cfg(shuttle)]
+use super::core::Fault;
+use super::core::{Callback, Core, State};
+use super::life::{Next, Stage};
+use super::service::{Chain, Done, Told, tell};
+use super::{ControllerAccess, Link, Service, SessionRef};
+use crate::error::{Error, Result};
+use crate::sync::MutexGuard;
+
+impl Core {
+    /// Attaches a controller.
+    ///
+    /// # Errors
+    ///
+    /// When this is not the time for it.
+    pub(super) fn attach(self: &Arc<Self>, access: Arc<dyn ControllerAccess>) -> Result<()> {
+        {
+            let mut state = self.lock();
+            state.life.attach()?;
+            state.access = Some(Arc::clone(&access));
+        }
+        match access.connect(Link::new(self), &self.info) {
+            Ok(()) => {
+                let mut state = self.lock();
+                let next = state.life.connected();
+                self.go_on(state, next, Ok(()));
+            }
+            Err(error) => self.disconnected(Err(error.during("connecting"))),
+        }
+        Ok(())
+    }
+
+    /// Goes to a stage, and calls `callback` when it is reached.
+    pub(super) fn request(self: &Arc<Self>, goal: Stage, callback: Callback) {
+        let mut state = self.lock();
+        let waiting = match goal {
+            Stage::Shutdown => &mut state.shut_down,
+            _ => &mut state.detached,
+        };
+        let is_late = waiting.told;
+        #[cfg(shuttle)]
+        let is_late = is_late && !self.has(Fault::LateCallbackWaits);
+        let late = if is_late {
+            Some(callback)
+        } else {
+            waiting.list.push(callback);
+            None
+        };
+        let next = state.life.request(goal);
+        if goal == Stage::Shutdown && state.shutdown_since.is_none() {
+            state.shutdown_since = Some(Instant::now());
+            self.changed.notify_all();
+        }
+        self.go_on(state, next, Ok(()));
+        if let Some(callback) = late {
+            callback();
+        }
+    }
+
+    /// The controller is gone.
+    pub(super) fn disconnected(self: &Arc<Self>, cause: Result<()>) {
+        let mut state = self.lock();
+        let next = state.life.disconnected();
+        self.go_on(state, next, cause);
+    }
+
+    fn go_on(self: &Arc<Self>, mut state: MutexGuard<'_, State>, next: Next, cause: Result<()>) {
+        match next {
+            Next::Nothing => {}
+            Next::Disconnect => {
+                let access = state.access.clone();
+                drop(state);
+                if let Some(access) = access {
+                    access.disconnect();
+                }
+            }
+            Next::TearDown { shutdown_requested } => {
+                let access = state.access.take();
+                let handler = state.on_disconnect.take();
+                // Whoever is added from here on is told at once.
+                let services = state.services.clone();
+                drop(state);
+                self.inside(|| match (handler, cause) {
+                    (Some(handler), cause) => self.guarded("the handler of the disconnect", || {
+                        handler(&SessionRef::new(self), cause);
+                    }),
+                    (None, Err(error)) => self.report(error),
+                    (None, Ok(())) => {}
+                });
+                drop(access);
+                let core = Arc::clone(self);
+                let told = Told::Detached { shutdown_requested };
+                Chain::run(Arc::clone(self), told, services, move || core.detached());
+            }
+            Next::Drain => {
+                drop(state);
+                self.drain();
+            }
+        }
+    }
+
+    /// Every service is detached.
+    fn detached(self: &Arc<Self>) {
+        self.tell_callbacks(Stage::Detached);
+        let mut state = self.lock();
+        let next = state.life.detached();
+        self.go_on(state, next, Ok(()));
+    }
+
+    /// Lets managed code end, and no more begin.
+    fn drain(self: &Arc<Self>) {
+        let core = Arc::clone(self);
+        #[cfg(shuttle)]
+        if self.has(Fault::DoesNotDrain) {
+            return core.drained();
+        }
+        self.managed.add_on_complete(move || core.drained());
+        self.managed.close();
+    }
+
+    /// No managed code runs.
+    fn drained(self: &Arc<Self>) {
+        let services = {
+            let mut state = self.lock();
+            state.life.drained();
+            state.services.clone()
+        };
+        let core = Arc::clone(self);
+        Chain::run(Arc::clone(self), Told::ShutDown, services, move || {
+            core.tell_callbacks(Stage::Shutdown);
+            let mut state = core.lock();
+            state.life.finished();
+            // Under the lock: who waits cannot have gone yet.
+            core.changed.notify_all();
+        });
+    }
+
+    /// Runs the callbacks of a stage, the last first; those that come from now on are late.
+    fn tell_callbacks(&self, stage: Stage) {
+        let callbacks = {
+            let mut state = self.lock();
+            let waiting = match stage {
+                Stage::Shutdown => &mut state.shut_down,
+                _ => &mut state.detached,
+            };
+            waiting.told = true;
+            std::mem::take(&mut waiting.list)
+        };
+        for callback in callbacks.into_iter().rev() {
+            self.guarded("a callback", callback);
+        }
+    }
+
+    /// Adds a service. When the session is detached the service is told at once, and so if it is shut down.
+    pub(super) fn add_service(self: &Arc<Self>, service: Arc<dyn Service>) {
+        let token = {
+            let mut state = self.lock();
+            if state.life.current() < Stage::Detached {
+                state.services.push(service);
+                return;
+            }
+            // It holds the shutdown up until the service is detached and among those that will be told.
+            self.managed.acquire("a service that is detached")
+        };
+        let core = Arc::clone(self);
+        let added = Arc::clone(&service);
+        let done = Done::new(move || {
+            let is_late = {
+                let mut state = core.lock();
+                // It lives as long as the others, told with them or not.
+                state.services.push(Arc::clone(&added));
+                state.life.current() == Stage::Shutdown
+            };
+            if is_late {
+                tell(&core, &*added, Told::ShutDown, Done::new(|| {}));
+            }
+            drop(token);
+        });
+        tell(self, &*service, Told::Detached { shutdown_requested: false }, done);
+    }
+
+    /// Waits for the end.
+    ///
+    /// # Errors
+    ///
+    /// When this thread is what the end waits for, or time is up.
+    pub(super) fn wait(&self) -> Result<()> {
+        if self.is_inside() {
+            return Err(Error::invalid(
+                "a call or a callback of a session cannot wait for the session's end, which waits for it",
+            ));
+        }
+        let mut state = self.lock();
+        while !state.life.is_over() {
+            let deadline = match (self.grace, state.shutdown_since) {
+                (Some(grace), Some(since)) => since.checked_add(grace),
+                _ => None,
+            };
+            let Some(deadline) = deadline else {
+                state = self.changed.wait(state).unwrap_or_else(|e| e.into_inner());
+                continue;
+            };
+            let left = deadline.saturating_duration_since(Instant::now());
+            if left.is_zero() {
+                return Err(self.still_runs(state));
+            }
+            state = self.changed.wait_timeout(state, left).unwrap_or_else(|e| e.into_inner()).0;
+        }
+        Ok(())
+    }
+
+    /// Why the session does not end.
+    fn still_runs(&self, state: MutexGuard<'_, State>) -> Error {
+        let mut why = self.managed.running();
+        if let Some((service, told)) = &state.waits_for {
+            why.push(format!("service {} did not {told}", service.name()));
+        }
+        if state.access.is_some() {
+            why.push("the controller access did not disconnect".to_owned());
+        }
+        let grace = self.grace.unwrap_or_default();
+        Error::timeout(format!(
+            "the session is not shut down {grace:?} after that was asked for: {}",
+            why.join("; ")
+        ))
+    }
+}

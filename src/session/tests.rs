@@ -1,0 +1,138 @@
+//! Sessions in one process. Tests that bear the name of one of LLVM's runtime check what that one does.
+
+mod bootstrap;
+mod calls;
+mod in_process;
+mod life_cycle;
+mod services;
+mod task_group;
+
+use std::collections::VecDeque;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::mpsc;
+use std::sync::{Arc, Mutex};
+use std::thread;
+use std::time::Duration;
+
+use super::{BootstrapInfo, Options, Reply, Session, SessionRef};
+use crate::ExecutorAddr;
+use crate::error::{Error, Result};
+use crate::task::Task;
+
+/// Longer than anything here takes.
+const LONG: Duration = Duration::from_secs(30);
+
+/// Tasks that a test runs by hand.
+#[derive(Clone, Default)]
+struct Queue(Arc<Mutex<VecDeque<Task>>>);
+
+impl Queue {
+    /// Takes the oldest task.
+    fn take(&self) -> Option<Task> {
+        self.0.lock().expect("no panic").pop_front()
+    }
+
+    /// Runs what there is and what comes of it; returns how much that was.
+    fn run(&self) -> usize {
+        let mut count = 0;
+        while let Some(task) = self.take() {
+            task.run();
+            count += 1;
+        }
+        count
+    }
+
+    fn len(&self) -> usize {
+        self.0.lock().expect("no panic").len()
+    }
+
+    fn options(&self) -> Options {
+        let queue = self.clone();
+        bare(move |task| queue.0.lock().expect("no panic").push_back(task))
+    }
+}
+
+/// Options with a dispatch function and nothing else; wrapper functions by address echo their arguments.
+fn bare(dispatch: impl Fn(Task) + Send + Sync + 'static) -> Options {
+    Options::bare(dispatch, BootstrapInfo::default(), echo)
+}
+
+/// Every task on a thread of its own.
+fn on_threads() -> Options {
+    bare(|task| drop(thread::spawn(|| task.run())))
+}
+
+fn echo(_: &SessionRef, function: ExecutorAddr, args: Vec<u8>, reply: Reply) {
+    match function.get() {
+        0 => reply.send(Err("call of address 0".to_owned())),
+        _ => reply.send(Ok(args)),
+    }
+}
+
+fn session(options: Options) -> Session {
+    Session::new(options).expect("a session")
+}
+
+/// Writes down what happens, in order.
+#[derive(Clone, Default)]
+struct Log(Arc<Mutex<Vec<String>>>);
+
+impl Log {
+    fn note(&self, what: impl Into<String>) {
+        self.0.lock().expect("no panic").push(what.into());
+    }
+
+    fn take(&self) -> Vec<String> {
+        std::mem::take(&mut *self.0.lock().expect("no panic"))
+    }
+
+    /// A callback that writes this down.
+    fn noting(&self, what: &str) -> impl FnOnce() + Send + use<> {
+        let (log, what) = (self.clone(), what.to_owned());
+        move || log.note(what)
+    }
+
+    /// Options that write down errors and how the connection ended.
+    fn on(&self, options: Options) -> Options {
+        let errors = self.clone();
+        let ends = self.clone();
+        options.on_error(move |_, error| errors.note(format!("error: {error}"))).on_disconnect(
+            move |_, cause| match cause {
+                Ok(()) => ends.note("end: orderly"),
+                Err(error) => ends.note(format!("end: {error}")),
+            },
+        )
+    }
+}
+
+type Outcome = Result<Vec<u8>>;
+
+/// A completion, and where its outcome comes out.
+fn outcome() -> (impl FnOnce(Outcome) + Send, mpsc::Receiver<Outcome>) {
+    let (sender, receiver) = mpsc::channel();
+    // Nobody waits for some outcomes.
+    (move |outcome| drop(sender.send(outcome)), receiver)
+}
+
+#[derive(Clone, Default)]
+struct Count(Arc<AtomicUsize>);
+
+impl Count {
+    fn up(&self) {
+        self.0.fetch_add(1, Ordering::SeqCst);
+    }
+
+    fn get(&self) -> usize {
+        self.0.load(Ordering::SeqCst)
+    }
+
+    /// A callback that counts.
+    fn counting(&self) -> impl FnOnce() + Send + use<> {
+        let count = self.clone();
+        move || count.up()
+    }
+}
+
+fn broken() -> Error {
+    Error::remote("it broke")
+}

@@ -1,0 +1,122 @@
+//! `BootstrapInfoTest` and `SimpleSymbolTableTest`.
+
+use super::*;
+use crate::session::{SESSION_SYMBOL, SimpleSymbolTable};
+
+fn at(address: u64) -> ExecutorAddr {
+    ExecutorAddr::new(address)
+}
+
+fn table(symbols: &[(&str, u64)]) -> SimpleSymbolTable {
+    let mut table = SimpleSymbolTable::new();
+    let symbols = symbols.iter().map(|(name, address)| (*name, at(*address)));
+    table.add_unique(symbols).expect("no conflict");
+    table
+}
+
+#[test]
+fn empty_table() {
+    let table = SimpleSymbolTable::new();
+    assert!(table.is_empty() && table.get("a").is_none() && table.iter().next().is_none());
+}
+
+#[test]
+fn add_unique_adds_all() {
+    let table = table(&[("b", 2), ("a", 1)]);
+    assert_eq!(table.iter().collect::<Vec<_>>(), [("a", at(1)), ("b", at(2))]);
+    assert_eq!((table.len(), table.get("b")), (2, Some(at(2))));
+}
+
+#[test]
+fn same_address_succeeds() {
+    let mut table = table(&[("a", 1)]);
+    table.add_unique([("a", at(1)), ("b", at(2)), ("b", at(2))]).expect("the same again");
+    assert_eq!(table.len(), 2);
+}
+
+#[test]
+fn two_names_may_have_one_address() {
+    assert_eq!(table(&[("a", 1), ("b", 1)]).len(), 2);
+}
+
+#[test]
+fn conflict_is_an_error() {
+    let mut table = table(&[("a", 1)]);
+    let error = table.add_unique([("a", at(2))]).expect_err("another address");
+    assert!(error.is_invalid_argument(), "{error:?}");
+    assert!(error.to_string().contains("a (0x1, now 0x2)"), "{error}");
+    assert_eq!(table.get("a"), Some(at(1)));
+}
+
+#[test]
+fn all_or_nothing() {
+    let mut table = table(&[("b", 1)]);
+    let before = table.clone();
+    table.add_unique([("a", at(7)), ("b", at(2)), ("c", at(8))]).expect_err("b");
+    assert_eq!(table, before);
+}
+
+#[test]
+fn conflict_message_is_sorted() {
+    let mut table = table(&[("a", 1), ("b", 1), ("c", 1)]);
+    let error = table.add_unique([("c", at(2)), ("b", at(1)), ("a", at(2))]).expect_err("a, c");
+    let text = error.to_string();
+    let (a, c) = (text.find("a (").expect("a"), text.find("c (").expect("c"));
+    assert!(a < c && !text.contains("b ("), "{text}");
+}
+
+#[test]
+fn conflict_inside_of_one_request() {
+    let mut table = SimpleSymbolTable::new();
+    let error = table.add_unique([("a", at(1)), ("a", at(2))]).expect_err("a");
+    assert!(error.to_string().contains("a (0x1, now 0x2)"), "{error}");
+    assert!(table.is_empty());
+}
+
+// BootstrapInfoTest
+
+#[test]
+fn default_symbols() {
+    let session = session(Queue::default().options());
+    let info = session.bootstrap_info();
+    assert_eq!(info.symbols().get(SESSION_SYMBOL), Some(session.address()));
+    assert_eq!(info.symbols().len(), 1);
+}
+
+#[test]
+fn symbols_and_values_are_offered() {
+    let options = Queue::default().options();
+    let options = options.symbols([("a", at(1))]).expect("a symbol").value("v", *b"bytes");
+    let session = session(options.expect("a value"));
+    let info = session.bootstrap_info();
+    assert_eq!(info.symbols().get("a"), Some(at(1)));
+    assert_eq!(info.value("v"), Some(&b"bytes"[..]));
+    assert_eq!(info.values().collect::<Vec<_>>(), [("v", &b"bytes"[..])]);
+}
+
+#[test]
+fn symbol_clash_is_detected() {
+    let options = Queue::default().options().symbols([("a", at(1))]).expect("a symbol");
+    assert!(options.symbols([("a", at(2))]).expect_err("a").to_string().contains("a (0x1"));
+}
+
+#[test]
+fn value_clash_is_detected() {
+    let options = Queue::default().options().value("v", [1]).expect("a value");
+    let options = options.value("v", [1]).expect("the same again");
+    let error = options.value("v", [1, 2]).expect_err("v").to_string();
+    assert!(error.contains("v has 1 bytes already, and 2"), "{error}");
+}
+
+#[test]
+fn function_clash_is_detected() {
+    let options = Queue::default().options().function("f", |_, _, _| {}).expect("a function");
+    assert!(options.function("f", |_, _, _| {}).is_err());
+}
+
+#[test]
+fn clash_with_the_session_symbol_is_detected() {
+    let options = Queue::default().options().symbols([(SESSION_SYMBOL, at(1))]);
+    let error = Session::new(options.expect("a symbol")).expect_err("the session's").to_string();
+    assert!(error.contains(SESSION_SYMBOL), "{error}");
+}
