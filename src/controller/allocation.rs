@@ -44,6 +44,19 @@ impl<'a> InFlight<'a> {
         Ok(Self { shared, slab, pages: slab.allocate(bytes)? })
     }
 
+    /// Lets go of the session; whoever has the pages takes them up [again](InFlight::again).
+    pub(super) fn set_aside(self) -> (Placement, Pages) {
+        let kept = ManuallyDrop::new(self);
+        (kept.slab.placement(), kept.pages)
+    }
+
+    /// Takes pages of this session up again.
+    pub(super) fn again(shared: &'a Shared, placement: Placement, pages: Pages) -> Result<Self> {
+        let slab = shared.slab(placement).get();
+        let slab = slab.ok_or_else(|| Error::invalid("the slab was not reserved"))?;
+        Ok(Self { shared, slab, pages })
+    }
+
     /// Where the part of this protection will be in the executor: whole pages, at least as many bytes as were asked
     /// for. Empty when none were.
     #[must_use]

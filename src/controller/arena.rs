@@ -64,6 +64,11 @@ impl<'a> Taken<'a> {
         Ok((Self { arena, place: ThreadPlace::Module(number) }, number))
     }
 
+    /// Takes up again what was [kept](Taken::keep).
+    pub(super) fn again(arena: &'a Mutex<Arena>, place: ThreadPlace) -> Self {
+        Self { arena, place }
+    }
+
     /// How far from the thread pointer it starts; 0 outside of the arena.
     pub(super) fn offset(&self) -> i64 {
         lock(self.arena).offset_of(self.place)

@@ -4,32 +4,14 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use super::allocation::InFlight;
-use super::arena::{Taken, ThreadPlace};
+use super::arena::ThreadPlace;
+use super::linking::{HANDLE, Room, Wants};
 use super::session::Shared;
-use crate::call::contract::{
-    Action, DylibLookup, Found, FramesDeregister, FramesRegister, IndirectResolve, NamesDeregister,
-    NamesRegister, Placement, ProgramDeregister, ProgramInitialize, ProgramMain, ProgramRegister,
-    Remote, ThreadBlockDeregister, ThreadBlockRegister, ThreadInitialize, ThreadLookup, Wanted,
-};
+use crate::ExecutorAddr;
+use crate::call::contract::{Placement, ProgramInitialize, ProgramMain};
 use crate::error::{Error, Result};
-use crate::limits::{LOW_ADDRESS_END, PAGE_BYTES};
-use crate::link::{
-    Archive, Definition, Export, External, Image, Layout, LinkGraph, ObjectFile, SymbolTable,
-    ThreadBlock,
-};
-use crate::sps::{self, Bytes, Encode};
-use crate::{ExecutorAddr, Prot};
-
-/// The symbol whose address is a program's handle.
-const HANDLE: &str = "__dso_handle";
-/// The functions by which code registers exit handlers, of the process and of threads.
-const REGISTRARS: [&str; 4] =
-    ["atexit", "__cxa_atexit", "__cxa_thread_atexit", "__cxa_thread_atexit_impl"];
-
-/// The functions by which code finds the names of functions.
-const NAMERS: [&str; 4] =
-    ["dl_iterate_phdr", "dladdr", "backtrace_symbols", "backtrace_symbols_fd"];
+use crate::link::{Archive, Definition, Export, External, LinkGraph, ObjectFile, SymbolTable};
+use crate::sps::Bytes;
 
 /// A set of objects in the executor. Objects added are linked at the next [`link`](Dylib::link), which looking up does by
 /// itself. Dropping a dylib leaves its code where it is until the session ends; [`clear`](Dylib::clear) removes it.
@@ -62,17 +44,6 @@ struct Linked {
     memory: ExecutorAddr,
     threads: ThreadPlace,
     symbols: Arc<SymbolTable>,
-}
-
-/// What a link wants apart from the addresses of symbols.
-#[derive(Default)]
-struct Wants {
-    /// To register exit handlers.
-    exits: bool,
-    /// To find the names of its functions.
-    names: bool,
-    /// Thread-locals that neither its objects nor those of the dylib define.
-    threads: Vec<String>,
 }
 
 /// What one link did, and how long its phases took.
@@ -267,45 +238,25 @@ impl Dylib {
 
         let started = Instant::now();
         let mut wants = self.resolve(&mut graph, &mut placement, state)?;
-        self.resolve_threads(&mut graph, std::mem::take(&mut wants.threads))?;
+        self.shared.resolve_threads(&mut graph, std::mem::take(&mut wants.threads))?;
         if placement == Placement::Low {
             self.shared.reserve_low()?;
         }
         report.look_up = started.elapsed();
 
         let started = Instant::now();
-        let functions = self.shared.thread_functions();
-        if let Some([address, descriptor]) = functions {
-            graph.define_thread_functions(address, descriptor)?;
-        }
-        let (layout, threads) = self.place_threads(graph.layout()?, functions.is_some())?;
-        let (bytes, alignments) = (layout.bytes(), layout.alignments());
-        // Memory starts at a page; where more is asked for, there is room to start later.
-        let rooms = Prot::ALL.map(|prot| match bytes[prot.index()] {
-            0 => 0,
-            bytes => bytes.saturating_add(alignments[prot.index()] - PAGE_BYTES),
-        });
-        let mut memory = InFlight::new(&self.shared, placement, rooms)?;
-        let starts = Prot::ALL.map(|prot| {
-            let start = memory.range(prot).start.get();
-            ExecutorAddr::new(start.next_multiple_of(alignments[prot.index()]))
-        });
+        let placed = self.shared.place(graph, placement)?;
+        let bytes = placed.layout.bytes();
         report.layout = started.elapsed();
 
         let started = Instant::now();
-        let image = layout.fixup(starts, threads.offset())?;
+        let (image, mut room) = placed.fixup()?;
         report.fixup = started.elapsed();
 
         let started = Instant::now();
-        for (prot, content) in Prot::ALL.into_iter().zip(&image.stripes) {
-            let lead = lead(memory.range(prot).start, starts[prot.index()]);
-            if lead == 0 || content.is_empty() {
-                memory.write(prot, content);
-            } else {
-                memory.write(prot, &[&vec![0; lead], &content[..]].concat());
-            }
-        }
-        let actions = self.actions(&image, &memory, &wants, state)?;
+        room.write(&image);
+        let Room { memory, threads, .. } = room;
+        let actions = self.shared.actions(&image, &memory, &wants, &mut state.handle)?;
         let memory = memory.finalize_with(actions)?.release();
         report.transfer = started.elapsed();
 
@@ -320,21 +271,6 @@ impl Dylib {
         state.placement = placement;
         state.linked.push(Linked { memory, threads: threads.keep(), symbols });
         Ok(report)
-    }
-
-    /// Takes a place for the thread-locals of a link: in the arena, or outside when that is full and the executor has
-    /// the functions by which code finds them there.
-    fn place_threads(&self, layout: Layout, can_be_outside: bool) -> Result<(Layout, Taken<'_>)> {
-        let arena = &self.shared.arena;
-        let (bytes, alignment) = layout.thread_bytes();
-        let full = match Taken::range(arena, bytes, alignment) {
-            Err(error) if error.is_exhausted() && can_be_outside => error,
-            taken => return Ok((layout, taken?)),
-        };
-        let (threads, module) = Taken::module(arena)?;
-        let layout = layout.with_dynamic_threads(module);
-        let layout = layout.map_err(|why| Error::exhausted(format!("{full}, and {why}")))?;
-        Ok((layout, threads))
     }
 
     /// Finds what the graph does not define: in the dylib first, then in the executor with one message. Returns what
@@ -364,8 +300,7 @@ impl Dylib {
         }
         for undefined in graph.undefined() {
             let name = &*undefined.name;
-            wants.exits |= REGISTRARS.contains(&name);
-            wants.names |= NAMERS.contains(&name);
+            wants.note(name);
             match state.known(name) {
                 Some(definition) => graph.define_external(name, definition),
                 None if undefined.thread => wants.threads.push(name.to_owned()),
@@ -376,7 +311,7 @@ impl Dylib {
         if wanted.is_empty() && libraries.is_empty() {
             return Ok(wants);
         }
-        let (wanted, found) = self.look_up(libraries, placement, wanted)?;
+        let (wanted, found) = self.shared.look_up(libraries, placement, wanted)?;
         let mut missing = Vec::new();
         for ((name, required, _), found) in wanted.into_iter().zip(found) {
             match found {
@@ -388,120 +323,6 @@ impl Dylib {
             }
         }
         if missing.is_empty() { Ok(wants) } else { Err(Error::symbols_not_found(missing)) }
-    }
-
-    /// Asks the executor for symbols. When code that was to be near wants variables within reach that were moved below
-    /// 2 GiB for other code, it has to go there too, and asks again.
-    fn look_up(
-        &self,
-        libraries: Vec<String>,
-        placement: &mut Placement,
-        wanted: Vec<Wanted>,
-    ) -> Result<(Vec<Wanted>, Vec<Option<Found>>)> {
-        let mut query = (libraries, *placement, wanted);
-        let mut found = self.shared.call::<DylibLookup>(&query)?;
-        let was_moved = |((.., narrow), found): (&Wanted, &Option<Found>)| match found {
-            Some((address, is_function)) => {
-                *narrow && !is_function && address.get() < LOW_ADDRESS_END
-            }
-            None => false,
-        };
-        if *placement == Placement::Near && query.2.iter().zip(&found).any(was_moved) {
-            *placement = Placement::Low;
-            query = (Vec::new(), *placement, query.2);
-            found = self.shared.call::<DylibLookup>(&query)?;
-        }
-        let wanted = query.2;
-        if found.len() != wanted.len() {
-            return Err(Error::violation(format!(
-                "{} answers to a look-up of {} symbols",
-                found.len(),
-                wanted.len()
-            )));
-        }
-        Ok((wanted, found))
-    }
-
-    /// Finds thread-locals in the executor's shared libraries, with a message of their own if there are any: few programs
-    /// name them. What is missing is refused when the graph is laid out.
-    fn resolve_threads(&self, graph: &mut LinkGraph, names: Vec<String>) -> Result<()> {
-        if names.is_empty() {
-            return Ok(());
-        }
-        let query = (names,);
-        let found = self.shared.call::<ThreadLookup>(&query)?;
-        for (name, distance) in query.0.iter().zip(found) {
-            if let Some(distance) = distance {
-                let address = ExecutorAddr::new(distance.cast_unsigned());
-                graph.define_external(name, External { thread: true, ..External::from(address) });
-            }
-        }
-        Ok(())
-    }
-
-    /// What registers unwind information, names and initializers, if the image has or wants any, and what takes it back.
-    fn actions(
-        &self,
-        image: &Image,
-        memory: &InFlight<'_>,
-        wants: &Wants,
-        state: &mut State,
-    ) -> Result<Vec<(Action, Action)>> {
-        let mut actions: Vec<(Action, Action)> = Vec::new();
-        if let Some(section) = image.eh_frame {
-            let register = self.action::<FramesRegister>(&(section,))?;
-            actions.push((register, self.action::<FramesDeregister>(&(section,))?));
-        }
-        if wants.names {
-            let code = memory.range(Prot::Code);
-            let file = Bytes(image.symbols.symbol_file(code));
-            let register = self.action::<NamesRegister>(&(code, file))?;
-            actions.push((register, self.action::<NamesDeregister>(&(code,))?));
-        }
-        if let Some(threads) = image.threads {
-            actions.push(self.thread_actions(&threads)?);
-        }
-        if !image.indirect.is_empty() {
-            let functions = image.indirect.iter().map(|one| (one.slot, one.resolver)).collect();
-            actions.push((self.action::<IndirectResolve>(&(functions,))?, Action::default()));
-        }
-        if let Some(handle) = image.symbols.address_of(HANDLE) {
-            state.handle = handle;
-        }
-        // Exit handlers of earlier links may call this one. They have to run before its blocks of thread-locals go, and
-        // do so when a program of the dylib is removed.
-        let has_blocks = image.threads.is_some_and(|threads| threads.module.is_some());
-        let has_code = memory.range(Prot::Code).bytes() > 0;
-        let may_be_called_at_exit = has_blocks && has_code;
-        if image.init.is_some() || image.fini.is_some() || wants.exits || may_be_called_at_exit {
-            if state.handle.is_null() {
-                // Nothing names the handle, so any address of the program's own will do.
-                state.handle = memory.range(Prot::Code).start;
-            }
-            let code = memory.range(Prot::Code);
-            let (init, fini) = (image.init.unwrap_or_default(), image.fini.unwrap_or_default());
-            let program = (state.handle, code, init, fini);
-            let register = self.action::<ProgramRegister>(&program)?;
-            actions.push((register, self.action::<ProgramDeregister>(&(state.handle,))?));
-        }
-        Ok(actions)
-    }
-
-    fn thread_actions(&self, threads: &ThreadBlock) -> Result<(Action, Action)> {
-        let ThreadBlock { offset, module, initial, bytes } = *threads;
-        let Some(module) = module else {
-            let initialize = self.action::<ThreadInitialize>(&(offset, initial, bytes))?;
-            return Ok((initialize, Action::default()));
-        };
-        let register = self.action::<ThreadBlockRegister>(&(module, initial, bytes))?;
-        Ok((register, self.action::<ThreadBlockDeregister>(&(module,))?))
-    }
-
-    fn action<R: Remote>(&self, args: &R::Args) -> Result<Action>
-    where
-        R::Args: Encode,
-    {
-        Ok((self.shared.function::<R>()?, Bytes(sps::to_bytes(args))))
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
@@ -519,11 +340,6 @@ impl State {
     fn known(&self, name: &str) -> Option<&Definition> {
         self.symbols.get(name).or_else(|| self.hidden.get(name))
     }
-}
-
-/// How many bytes of a stripe's memory lie before the image, which is aligned to more than a page.
-fn lead(memory: ExecutorAddr, image: ExecutorAddr) -> usize {
-    usize::try_from(image.get() - memory.get()).unwrap_or(usize::MAX)
 }
 
 /// Adds the members of archives that define what neither the graph nor the dylib does; says how many.

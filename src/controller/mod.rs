@@ -1,7 +1,7 @@
 //! The controller: the process in which code is compiled and linked.
 //!
 //! [`Launch`] starts an executor, [`Controller`] is the session with it, a [`Dylib`] is a set of linked objects in it that
-//! can be looked up, run and removed.
+//! can be looked up, run and removed. An [`ObjectLayer`] links objects one by one for a session of [`jit`](crate::jit).
 //!
 //! Threads: every type here may be shared between threads; each thread that calls has a lane of its own.
 //!
@@ -19,7 +19,10 @@ mod function;
 mod handlers;
 mod inspect;
 mod launch;
+mod linking;
 mod native_memory;
+mod object_layer;
+mod object_sources;
 mod peer;
 mod pipeline;
 mod pipelines;
@@ -38,6 +41,8 @@ pub use handlers::HandlerTag;
 pub use inspect::{MemoryAccess, ProcessInfo, Word};
 pub use launch::{Launch, Spawned};
 pub use native_memory::{AllocAction, AllocActionPair, NativeMemory, Segment};
+pub use object_layer::{ObjectLayer, ObjectPlugin};
+pub use object_sources::{ArchiveMembers, ProcessSymbols};
 pub use pipeline::{Batch, Pipeline, Submitted};
 pub use redirectable::{CallsUnderWay, Redirectable};
 pub use session::{Controller, Killer, Traffic, WeakController};

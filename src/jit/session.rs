@@ -195,6 +195,33 @@ impl ExecutionSession {
         self.start(kind, order, names, Finish::Flags(callback));
     }
 
+    /// Which dylib of `order` has each of these names, as a [`DependencyGroup`](super::DependencyGroup) wants them: those that
+    /// none has are the first one's.
+    #[must_use]
+    pub fn definers(
+        &self,
+        order: &[(JITDylib, JITDylibLookupFlags)],
+        names: Vec<Arc<str>>,
+    ) -> Vec<(JITDylib, Vec<Arc<str>>)> {
+        let mut definers: Vec<_> =
+            order.iter().map(|(dylib, _)| (dylib.clone(), Vec::new())).collect();
+        self.0.with(|state, _| {
+            for name in names {
+                let has = |(dylib, flags): &(JITDylib, JITDylibLookupFlags)| {
+                    let entry =
+                        state.dylibs.get(&dylib.0.id).and_then(|dylib| dylib.symbols.get(&name));
+                    entry.is_some_and(|entry| flags.sees(entry.symbol.flags))
+                };
+                let at = order.iter().position(has).unwrap_or(0);
+                if let Some((_, names)) = definers.get_mut(at) {
+                    names.push(name);
+                }
+            }
+        });
+        definers.retain(|(_, names)| !names.is_empty());
+        definers
+    }
+
     /// Ends the session: removes the dylibs, the one created last first. Whoever waits is told. The second time nothing
     /// happens.
     ///

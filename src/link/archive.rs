@@ -114,6 +114,14 @@ impl Archive {
         self.0.definitions.keys().map(|name| &**name)
     }
 
+    /// The member that defines `name`, if there is one.
+    ///
+    /// # Errors
+    /// It is not a sound object.
+    pub fn member_defining(&self, name: &str) -> Result<Option<ObjectFile>> {
+        self.find(name).map(|offset| self.member(offset)).transpose()
+    }
+
     /// The member that defines `name`, as the offset of its header.
     pub(super) fn find(&self, name: &str) -> Option<u64> {
         self.0.definitions.get(name).copied()

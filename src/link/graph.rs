@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use super::edge::{Edge, Formula};
 use super::eh_frame::Record;
-use super::object_file::{ObjectFile, Place, Role, Section, Symbol};
+use super::object_file::{ObjectFile, Place, Role, Section, Symbol, SymbolKind};
 use super::{Archive, Definition, Layout, check, eh_frame};
 use crate::addr::{ExecutorAddr, Prot};
 use crate::error::{Error, Result};
@@ -84,6 +84,8 @@ pub struct Export {
     pub weak: bool,
     /// True when it is only for links that go to the same dylib.
     pub hidden: bool,
+    /// True for functions.
+    pub callable: bool,
 }
 
 /// An object as a part of one graph.
@@ -215,7 +217,22 @@ impl LinkGraph {
             name: Arc::clone(&global.name),
             weak: !matches!(global.resolution, Resolution::Here { weak: false, .. }),
             hidden: global.hidden,
+            callable: self.is_function(global.resolution),
         })
+    }
+
+    /// True when there are functions to call at start.
+    #[must_use]
+    pub fn has_initializers(&self) -> bool {
+        let is_array = |role: &Role| matches!(role, Role::PreinitArray | Role::InitArray { .. });
+        let mut sections = self.inputs.iter().flat_map(Input::kept_sections);
+        sections.any(|(_, section)| is_array(&section.role))
+    }
+
+    fn is_function(&self, resolution: Resolution) -> bool {
+        let Resolution::Here { input, symbol, .. } = resolution else { return false };
+        let kind = self.inputs[input as usize].object.symbol(symbol).kind;
+        matches!(kind, SymbolKind::Function | SymbolKind::Indirect)
     }
 
     /// The names that relocations of needed sections refer to and nobody defines, sorted. Those that the

@@ -5,12 +5,14 @@
 use std::collections::HashMap;
 use std::fmt;
 
+use super::addresses::Addresses;
 use super::block::{self, Block, Content, Rank};
 use super::check;
 use super::got_plt::GotPlt;
 use super::graph::{GOT_NAME, LinkGraph, Resolution, section_bound};
 use super::indirect::IndirectFunctions;
-use crate::addr::Prot;
+use super::symbol_table::SymbolTable;
+use crate::addr::{ExecutorAddr, Prot};
 use crate::error::{Error, Result};
 use crate::limits::PAGE_BYTES;
 
@@ -105,6 +107,23 @@ impl Layout {
     #[must_use]
     pub fn thread_bytes(&self) -> (u64, u64) {
         self.threads.map_or((0, 1), |threads| (threads.end - threads.start, threads.alignment))
+    }
+
+    /// The names that the link defines and its functions, for stripes at `bases`: what [`fixup`](Self::fixup) gives with the
+    /// image, before anybody has to know where externals are. So links may refer to each other in a circle.
+    #[must_use]
+    pub fn symbols(&self, bases: [ExecutorAddr; 3], thread_offset: i64) -> SymbolTable {
+        SymbolTable::collect(self, &Addresses::new(self, bases, thread_offset))
+    }
+
+    /// Tells where a name is that was [defined as external](LinkGraph::define_external), when that was not known yet. What
+    /// else was said about it stays.
+    pub fn locate_external(&mut self, name: &str, address: ExecutorAddr) {
+        let graph = &mut self.graph;
+        let global = graph.names.get(name).and_then(|id| graph.globals.get_mut(*id as usize));
+        if let Some(Resolution::External(found)) = global.map(|global| &mut global.resolution) {
+            found.address = address;
+        }
     }
 
     /// The first and the last of the blocks with such a rank, when there are any.

@@ -11,6 +11,7 @@ mod crates;
 mod demo;
 mod indirect;
 mod inspect;
+mod jit;
 mod lanes;
 mod leftovers;
 mod library;

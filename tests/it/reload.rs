@@ -35,6 +35,10 @@ pub(crate) struct Held {
 }
 
 impl Held {
+    pub(crate) fn descriptors(&self) -> usize {
+        self.descriptors
+    }
+
     pub(crate) fn of(pid: i32) -> Self {
         let read = |name| fs::read_to_string(format!("/proc/{pid}/{name}")).expect("it runs");
         let count = |name| fs::read_dir(format!("/proc/{pid}/{name}")).expect("it runs").count();

@@ -1,0 +1,567 @@
+//! Sessions over an executor: objects that are linked when somebody looks for their symbols, and removed by trackers.
+//!
+//! Invariant: after every removal and every failure the memory that a link had taken is free again: the same place is handed
+//! out as before.
+
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
+
+use farcall::controller::{
+    ArchiveMembers, Controller, Launch, ObjectLayer, ObjectPlugin, ProcessSymbols,
+};
+use farcall::jit::{
+    ExecutionSession, Interface, JITDylib, JITDylibLookupFlags, Lazily, LookupKind,
+    MaterializationResponsibility, ResourceTracker, Symbol, SymbolLookupFlags, SymbolState,
+};
+use farcall::link::{Archive, Image, LinkGraph, ObjectFile};
+use farcall::task::{TaskDispatcher, ThreadPool};
+use farcall::{Error, ExecutorAddr, Result};
+
+use farcall_bench::{TinyObject, tiny_code};
+
+use crate::corpus::{self, gcc};
+use crate::reload::Held;
+
+struct World {
+    controller: Controller,
+    session: ExecutionSession,
+    layer: ObjectLayer,
+    dylib: JITDylib,
+    reported: Arc<Mutex<Vec<String>>>,
+}
+
+impl World {
+    fn new() -> Self {
+        Self::of(ExecutionSession::new())
+    }
+
+    fn of(session: ExecutionSession) -> Self {
+        let launch = Launch::new().program(env!("CARGO_BIN_EXE_farcall"));
+        let controller = launch.start().expect("an executor");
+        let reported = Arc::new(Mutex::new(Vec::new()));
+        let noted = Arc::clone(&reported);
+        session.set_error_reporter(move |error| {
+            noted.lock().expect("no panic").push(error.to_string())
+        });
+        let layer = ObjectLayer::new(&session, &controller);
+        let dylib = session.create_dylib("main").expect("the first");
+        dylib.add_generator(ProcessSymbols::new(&controller)).expect("added");
+        Self { controller, session, layer, dylib, reported }
+    }
+
+    fn add(&self, part: u32) {
+        let tracker = self.dylib.default_tracker().expect("a tracker");
+        self.layer.add(&tracker, &object(part)).expect("added");
+    }
+
+    fn tracker(&self) -> ResourceTracker {
+        self.dylib.create_tracker().expect("a tracker")
+    }
+
+    fn call(&self, name: &str, argument: i32) -> i32 {
+        self.call_in(&self.dylib, name, argument)
+    }
+
+    fn call_in(&self, dylib: &JITDylib, name: &str, argument: i32) -> i32 {
+        let address = dylib.lookup(name).expect("found").address;
+        let function = self.controller.function::<extern "C" fn(i32) -> i32>(address);
+        function.call(argument).expect("a result")
+    }
+
+    /// Where the next memory of each protection would be.
+    fn next(&self) -> [ExecutorAddr; 3] {
+        let memory = self.controller.allocate([1; 3]).expect("memory");
+        farcall::Prot::ALL.map(|prot| memory.range(prot).start)
+    }
+}
+
+fn built(part: u32, flags: &[&str]) -> ObjectFile {
+    let part = format!("-DPART={part}");
+    let flags = [&["-O2", "-fPIC", &part], flags].concat();
+    let file = std::fs::read(corpus::object("jit.c", gcc(&flags))).expect("just compiled");
+    ObjectFile::parse(format!("jit{part}.o"), file).expect("an object")
+}
+
+fn object(part: u32) -> ObjectFile {
+    built(part, &[])
+}
+
+const EXPORTED: JITDylibLookupFlags = JITDylibLookupFlags::MatchExportedSymbolsOnly;
+
+#[test]
+fn objects_that_refer_to_each_other_in_a_circle() {
+    let world = World::new();
+    world.add(1);
+    world.add(2);
+    assert_eq!(world.dylib.state_of("odd"), Some(SymbolState::NeverSearched));
+    assert_eq!((world.call("even", 10), world.call("even", 7)), (1, 0));
+    assert_eq!(world.dylib.state_of("odd"), Some(SymbolState::Ready), "what it reaches is ready");
+}
+
+#[test]
+fn lookup_across_dylibs() {
+    let world = World::new();
+    let other = world.session.create_dylib("other").expect("another");
+    world.dylib.add_to_link_order(&other).expect("set");
+    other.add_to_link_order(&world.dylib).expect("set");
+    world.add(1);
+    world.layer.add(&other.default_tracker().expect("a tracker"), &object(2)).expect("added");
+    assert_eq!((world.call("even", 4), world.call("odd", 4)), (1, 0));
+    other.clear().expect("cleared");
+    assert!(other.lookup("odd").is_err());
+    assert!(other.lookup("even").is_ok(), "it was ready, and its code stays");
+}
+
+#[test]
+fn symbols_of_the_process_come_with_one_message() {
+    let world = World::new();
+    world.add(6);
+    let before = world.controller.traffic();
+    assert_eq!(world.call("digits", 12345), 5);
+    let after = world.controller.traffic();
+    assert_eq!(after.round_trips - before.round_trips, 2, "a lookup, and the call");
+    assert!(world.dylib.lookup("snprintf").is_ok());
+}
+
+#[test]
+fn weak_definitions_give_way_to_the_first_one_of_the_dylib() {
+    let world = World::new();
+    let base = world.next();
+    world.add(3);
+    world.add(4);
+    assert_eq!((world.call("fourth", 0), world.call("third", 0)), (3, 3));
+    world.dylib.clear().expect("cleared");
+    world.add(3);
+    world.add(4);
+    world.add(5);
+    assert_eq!((world.call("fourth", 0), world.call("third", 0)), (5, 5));
+    let tracker = world.tracker();
+    let error = world.layer.add(&tracker, &object(5)).expect_err("there is one");
+    assert!(error.is_duplicate_definition(), "{error}");
+    world.dylib.clear().expect("cleared");
+    assert_eq!(world.next(), base);
+}
+
+#[test]
+fn weakly_referenced_names_that_nobody_has_are_null() {
+    let world = World::new();
+    world.add(15);
+    assert_eq!(world.call("has_maybe", 0), -1);
+}
+
+#[test]
+fn hidden_names_are_for_the_same_dylib_only() {
+    let world = World::new();
+    let other = world.session.create_dylib("other").expect("another");
+    other.set_link_order(&[(world.dylib.clone(), EXPORTED)]).expect("set");
+    world.add(13);
+    world.add(14);
+    assert_eq!((world.call("open_secret", 0), world.call("tell", 0)), (13, 13));
+    world.layer.add(&other.default_tracker().expect("a tracker"), &object(14)).expect("added");
+    let error = other.lookup("tell").expect_err("it is hidden");
+    assert!(error.is_failed_to_materialize() && error.to_string().contains("secret"), "{error}");
+}
+
+#[test]
+fn what_is_missing_fails_with_all_names_and_gives_everything_back() {
+    let world = World::new();
+    let base = world.next();
+    world.add(10);
+    world.add(11);
+    let error = world.dylib.lookup("broken").expect_err("two are missing");
+    assert!(error.is_failed_to_materialize(), "{error}");
+    assert_eq!(error.symbols(), ["broken"]);
+    assert!(error.to_string().contains("missing_one, missing_two"), "{error}");
+    assert_eq!(world.reported.lock().unwrap().len(), 1);
+    assert_eq!(world.call("constant", 0), 42);
+    world.dylib.clear().expect("cleared");
+    assert_eq!(world.next(), base);
+}
+
+#[test]
+fn code_with_addresses_of_32_bits_is_refused() {
+    let world = World::new();
+    let object = built(16, &["-fno-pic"]);
+    let low: Vec<u8> =
+        std::fs::read(corpus::object("jit.c", gcc(&["-O2", "-fno-pic", "-DPART=6"]))).unwrap();
+    let low = ObjectFile::parse("low.o", low).expect("an object");
+    let tracker = world.tracker();
+    world.layer.add(&tracker, &object).expect("added");
+    world.layer.add(&tracker, &low).expect("added");
+    let error = world.dylib.lookup("digits").expect_err("it is low").to_string();
+    assert!(error.contains("-fPIC"), "{error}");
+}
+
+#[test]
+fn a_closure_compiles_when_somebody_looks_and_not_before() {
+    let world = World::new();
+    let compiled = Arc::new(AtomicU64::new(0));
+    for (part, names) in [(1, ["even"]), (2, ["odd"]), (6, ["digits"])] {
+        let (layer, compiled) = (world.layer.clone(), Arc::clone(&compiled));
+        let interface = ObjectLayer::interface(&object(part)).expect("an interface");
+        assert!(interface.symbols.keys().map(|name| &**name).eq(names));
+        let compile = move |responsibility: MaterializationResponsibility| {
+            compiled.fetch_add(1, Ordering::Relaxed);
+            layer.emit(responsibility, &object(part));
+        };
+        world.dylib.define(Lazily::new(names[0], interface, compile)).expect("defined");
+    }
+    assert_eq!(world.call("odd", 3), 1);
+    assert_eq!(compiled.load(Ordering::Relaxed), 2, "digits is not wanted");
+    assert_eq!(world.call("even", 3), 0);
+    assert_eq!(compiled.load(Ordering::Relaxed), 2);
+}
+
+#[test]
+fn removal_of_many_objects_by_one_tracker_is_one_message() {
+    let world = World::new();
+    let base = world.next();
+    let names = ["even", "odd", "third", "digits", "initialized", "constant", "open_secret"];
+    for (flags, messages) in [(&[][..], 1), (&["-fno-asynchronous-unwind-tables"], 0)] {
+        let tracker = world.tracker();
+        // The one with an initializer has something to undo in any case.
+        let parts = [1, 2, 3, 6, 7, 11, 13].into_iter().filter(|part| messages > 0 || *part != 7);
+        parts.for_each(|part| world.layer.add(&tracker, &built(part, flags)).expect("added"));
+        for number in 0..1000 {
+            let tiny =
+                TinyObject::new().function(&format!("f{number}"), &tiny_code::constant(number));
+            let tiny = ObjectFile::parse("tiny.o", tiny.bytes()).expect("an object");
+            world.layer.add(&tracker, &tiny).expect("added");
+        }
+        let names = names.into_iter().filter(|name| messages > 0 || *name != "initialized");
+        let tiny: Vec<String> = (0..1000).map(|number| format!("f{number}")).collect();
+        world.dylib.lookup_all(names.chain(tiny.iter().map(|name| &**name))).expect("found");
+        // What was posted goes first.
+        assert_eq!(world.call("even", 2), 1);
+        let before = world.controller.traffic();
+        tracker.remove().expect("removed");
+        let after = world.controller.traffic();
+        assert_eq!(after.calls - before.calls, messages);
+        assert_eq!(after.round_trips - before.round_trips, messages);
+        assert_eq!(world.next(), base);
+    }
+}
+
+#[test]
+fn what_was_emptied_into_another_tracker_goes_with_that_one() {
+    let world = World::new();
+    let base = world.next();
+    let (first, second) = (world.tracker(), world.tracker());
+    world.layer.add(&first, &object(11)).expect("added");
+    assert_eq!(world.call("constant", 0), 42);
+    first.transfer_to(&second).expect("emptied");
+    first.remove().expect("nothing to remove");
+    assert_eq!(world.call("constant", 0), 43);
+    drop(first);
+    second.remove().expect("removed");
+    assert_eq!(world.next(), base);
+}
+
+/// Does something when a link comes to a phase.
+struct At {
+    phase: usize,
+    work: Mutex<Option<Work>>,
+}
+
+type Work = Box<dyn FnOnce() -> Result<()> + Send>;
+
+impl At {
+    fn reached(&self, phase: usize) -> Result<()> {
+        if phase != self.phase {
+            return Ok(());
+        }
+        let work = self.work.lock().expect("no panic").take();
+        work.map_or(Ok(()), |work| work())
+    }
+}
+
+impl ObjectPlugin for At {
+    fn prepare(&self, _: &MaterializationResponsibility, _: &mut LinkGraph) -> Result<()> {
+        self.reached(0)
+    }
+
+    fn fixed_up(&self, _: &MaterializationResponsibility, image: &mut Image) -> Result<()> {
+        assert!(image.symbols.address_of("digits").is_some());
+        self.reached(4)
+    }
+
+    fn notify_emitted(&self, _: &MaterializationResponsibility) -> Result<()> {
+        self.reached(5)
+    }
+}
+
+/// An object that refers to one symbol that a generator supplies, with a unit that may keep it waiting.
+fn link_with(world: &World, at: &Arc<At>) -> (ResourceTracker, Result<Symbol>) {
+    let plugin = Arc::clone(at);
+    world.layer.add_plugin(plugin);
+    let tracker = world.tracker();
+    world.layer.add(&tracker, &object(6)).expect("added");
+    // Phases 1 to 3: what it refers to is looked for, asked for, and resolved.
+    let snprintf = world.session.create_dylib("libc").expect("another");
+    snprintf.add_generator(ProcessSymbols::new(&world.controller)).expect("added");
+    let real = snprintf.lookup("snprintf").expect("found");
+    let of_generator = Arc::clone(at);
+    let generator =
+        move |dylib: &JITDylib, _: LookupKind, names: &[(Arc<str>, SymbolLookupFlags)]| {
+            if names.iter().any(|(name, _)| name.contains("snprintf")) {
+                of_generator.reached(1)?;
+                let (name, at) = (names[0].0.to_string(), Arc::clone(&of_generator));
+                let own = name.clone();
+                let unit =
+                    Lazily::new("libc", Interface::exporting([name]), move |mut responsibility| {
+                        let outcome = at.reached(2).and_then(|()| {
+                            let real = Symbol { flags: responsibility.symbols()[&*own], ..real };
+                            responsibility.notify_resolved(&[(own.into(), real)].into())
+                        });
+                        match outcome.and_then(|()| at.reached(3)) {
+                            Ok(()) => drop(responsibility.notify_emitted(&[])),
+                            Err(error) => responsibility.fail(error),
+                        }
+                    });
+                dylib.define(unit)?;
+            }
+            Ok(())
+        };
+    let libraries = world.session.create_dylib("libraries").expect("another");
+    libraries.add_generator(generator).expect("added");
+    let order = [(libraries, EXPORTED)];
+    world.dylib.set_link_order(&order).expect("set");
+    let result = world.dylib.lookup("digits");
+    (tracker, result)
+}
+
+/// Without process symbols of its own, so that all come by [`link_with`].
+fn phases() -> World {
+    let launch = Launch::new().program(env!("CARGO_BIN_EXE_farcall"));
+    let controller = launch.start().expect("an executor");
+    let session = ExecutionSession::new();
+    let reported = Arc::new(Mutex::new(Vec::new()));
+    let noted = Arc::clone(&reported);
+    session
+        .set_error_reporter(move |error| noted.lock().expect("no panic").push(error.to_string()));
+    let layer = ObjectLayer::new(&session, &controller);
+    let dylib = session.create_dylib("main").expect("the first");
+    World { controller, session, layer, dylib, reported }
+}
+
+#[test]
+fn a_tracker_removed_at_every_phase_of_a_link_leaves_nothing() {
+    for phase in 0..=6 {
+        let world = phases();
+        let base = world.next();
+        let dylib = world.dylib.clone();
+        let work: Work = Box::new(move || dylib.clear());
+        let at = Arc::new(At { phase, work: Mutex::new(Some(work)) });
+        let (tracker, result) = link_with(&world, &at);
+        if phase == 6 {
+            assert_eq!(world.call("digits", 100), 3, "nothing was removed");
+            tracker.remove().expect("removed");
+        } else {
+            let error = result.expect_err("the tracker has gone");
+            assert!(error.is_failed_to_materialize(), "phase {phase}: {error}");
+            let reported = world.reported.lock().unwrap();
+            assert_eq!(reported.len(), 1, "phase {phase}: {reported:?}");
+            assert!(reported[0].contains("tracker"), "phase {phase}: {reported:?}");
+        }
+        assert!(tracker.is_defunct());
+        assert_eq!(world.next(), base, "phase {phase}: memory is left");
+        assert_eq!(world.dylib.state_of("digits"), None);
+    }
+}
+
+#[test]
+fn a_link_that_fails_at_any_phase_gives_everything_back() {
+    for phase in 0..=5 {
+        let world = phases();
+        let base = world.next();
+        let work: Work = Box::new(|| Archive::parse("it fails here", []).map(drop));
+        let at = Arc::new(At { phase, work: Mutex::new(Some(work)) });
+        let (_tracker, result) = link_with(&world, &at);
+        // When what it refers to fails after it was resolved, the link is done, and fails with it.
+        let error = result.expect_err("it fails");
+        assert!(error.is_failed_to_materialize(), "phase {phase}: {error}");
+        assert!(error.to_string().contains("it fails here"), "phase {phase}: {error}");
+        world.dylib.clear().expect("cleared");
+        assert_eq!(world.next(), base, "phase {phase}: memory is left");
+    }
+}
+
+#[test]
+fn thread_locals_of_another_object() {
+    let world = World::new();
+    world.add(9);
+    world.add(8);
+    assert_eq!((world.call("bump", 0), world.call("bump", 0)), (6, 7));
+    let error = world.dylib.lookup("per_thread");
+    assert!(error.is_ok(), "its place from the thread pointer");
+}
+
+#[test]
+fn initializers_run_once_when_they_are_asked_for() {
+    let world = World::new();
+    world.add(7);
+    world.add(11);
+    assert_eq!(world.call("initialized", 0), 0);
+    world.layer.initialize(&world.session, &world.dylib).expect("they run");
+    world.layer.initialize(&world.session, &world.dylib).expect("there are none left");
+    assert_eq!(world.call("initialized", 0), 41);
+    assert_eq!(world.dylib.state_of("constant"), Some(SymbolState::NeverSearched));
+    world.dylib.clear().expect("cleared");
+    world.add(7);
+    world.layer.initialize(&world.session, &world.dylib).expect("it is linked for that");
+    assert_eq!(world.call("initialized", 0), 41);
+}
+
+#[test]
+fn archives_supply_the_members_that_are_looked_for() {
+    let world = World::new();
+    let base = world.next();
+    let objects = [11, 12, 10].map(|part| {
+        let part = format!("-DPART={part}");
+        corpus::object("jit.c", gcc(&["-O2", "-fPIC", &part]))
+    });
+    let file = std::fs::read(corpus::archive("jit", &objects)).expect("just made");
+    let archive = Archive::parse("libjit.a", file).expect("an archive");
+    world.dylib.add_generator(ArchiveMembers::new(&world.layer, &archive)).expect("added");
+    let names = vec![("twice".into(), SymbolLookupFlags::Required)];
+    let order = world.dylib.link_order().expect("it lives");
+    let found = world.session.lookup(LookupKind::DLSym, order, names, SymbolState::Ready);
+    assert!(found.expect_err("ignored").is_symbols_not_found());
+    assert_eq!(world.call("twice", 0), 84);
+    assert!(world.dylib.state_of("constant").is_some());
+    assert!(world.dylib.state_of("broken").is_none(), "nobody needs it");
+    world.dylib.clear().expect("cleared");
+    assert_eq!(world.next(), base);
+}
+
+#[test]
+fn objects_are_lent_to_any_number_of_sessions() {
+    let object = object(11);
+    let worlds = [(); 3].map(|()| World::new());
+    std::thread::scope(|scope| {
+        for world in &worlds {
+            scope.spawn(|| {
+                for _ in 0..50 {
+                    let tracker = world.tracker();
+                    world.layer.add(&tracker, &object).expect("added");
+                    assert_eq!((world.call("constant", 0), world.call("constant", 0)), (42, 43));
+                    tracker.remove().expect("removed");
+                }
+            });
+        }
+    });
+}
+
+#[test]
+fn many_threads_link_call_and_remove_at_once() {
+    const THREADS: i32 = 6;
+    let pool = Arc::new(ThreadPool::new(2));
+    let world =
+        World::of(ExecutionSession::with_dispatcher(Arc::clone(&pool) as Arc<dyn TaskDispatcher>));
+    let base = world.next();
+    let parts = [object(1), object(2), object(11), object(12)];
+    std::thread::scope(|scope| {
+        for thread in 0..THREADS {
+            let (world, parts) = (&world, &parts);
+            scope.spawn(move || {
+                let dylib = world.session.create_dylib(format!("d{thread}")).expect("another");
+                for round in 0..40 {
+                    let trackers = [(); 4].map(|()| dylib.create_tracker().expect("a tracker"));
+                    for (tracker, part) in trackers.iter().zip(parts) {
+                        world.layer.add(tracker, part).expect("added");
+                    }
+                    assert_eq!(world.call_in(&dylib, "even", round), i32::from(round % 2 == 0));
+                    assert_eq!(world.call_in(&dylib, "twice", 0), 84);
+                    trackers.iter().for_each(|tracker| tracker.remove().expect("removed"));
+                }
+            });
+        }
+    });
+    assert_eq!(world.next(), base);
+    assert!(world.reported.lock().unwrap().is_empty());
+    world.session.end_session().expect("ended");
+    pool.shutdown();
+}
+
+#[test]
+fn the_end_of_the_session_gives_everything_back() {
+    let world = World::new();
+    let base = world.next();
+    world.add(1);
+    world.add(2);
+    assert_eq!(world.call("even", 0), 1);
+    world.session.end_session().expect("ended");
+    assert_eq!(world.next(), base);
+    assert!(world.dylib.lookup("even").expect_err("over").is_dylib_defunct());
+}
+
+#[test]
+fn when_the_executor_is_gone_removal_says_so_and_lookups_fail() {
+    let world = World::new();
+    world.add(6);
+    world.add(11);
+    assert_eq!(world.call("constant", 0), 42);
+    world.controller.killer().kill();
+    let error: Error = world.dylib.lookup("digits").expect_err("it cannot be asked");
+    assert!(error.to_string().contains("died") || error.is_disconnected(), "{error}");
+    let error = world.dylib.clear().expect_err("it cannot be told");
+    assert!(error.is_disconnected(), "{error}");
+}
+
+/// Adds an object, calls it and removes it, `rounds` times; what the executor holds stays what it was.
+fn come_and_go(rounds: u64) -> [Held; 2] {
+    let world = World::new();
+    let parts = [object(11), object(12), object(6)];
+    let base = world.next();
+    let mut warm = None;
+    for round in 0..rounds {
+        let tracker = world.tracker();
+        for part in &parts {
+            world.layer.add(&tracker, part).expect("added");
+        }
+        assert_eq!(world.call("twice", 0), 84);
+        tracker.remove().expect("removed");
+        if round == rounds / 10 {
+            warm = Some(Held::of(world.controller.pid()));
+        }
+    }
+    assert_eq!(world.next(), base, "every byte is free again");
+    [warm.expect("there are more rounds"), Held::of(world.controller.pid())]
+}
+
+fn is_flat([warm, held]: [Held; 2]) {
+    assert!(held.resident_bytes <= warm.resident_bytes + (256 << 10), "{warm:?}, then {held:?}");
+    assert_eq!((held.mappings, held.descriptors()), (warm.mappings, warm.descriptors()));
+}
+
+#[test]
+fn objects_that_come_and_go_leave_nothing() {
+    is_flat(come_and_go(3_000));
+}
+
+#[test]
+#[ignore = "a minute: .ci/run runs it"]
+fn soak_objects_that_come_and_go() {
+    let start = std::time::Instant::now();
+    let held = come_and_go(34_000);
+    is_flat(held);
+    println!(
+        "soak: 102000 objects added, linked and removed in {:.1?}; resident {} KiB, then {} KiB",
+        start.elapsed(),
+        held[0].resident_bytes >> 10,
+        held[1].resident_bytes >> 10
+    );
+}
+
+#[test]
+fn aliases_of_linked_functions() {
+    let world = World::new();
+    world.add(11);
+    let alias = farcall::jit::Alias {
+        aliasee: "constant".into(),
+        flags: farcall::jit::SymbolFlags::EXPORTED,
+    };
+    world.dylib.define_aliases(BTreeMap::from([("other".into(), alias)])).expect("defined");
+    assert_eq!((world.call("other", 0), world.call("constant", 0)), (42, 43));
+}
