@@ -7,7 +7,7 @@ use std::sync::Once;
 use super::loaded::{self, SymbolKind};
 use super::low_data::{LowData, low_data};
 use super::wrapper::{Serve, pointer};
-use super::{controller_access, names, program, thread, thread_end};
+use super::{controller_access, names, program, thread, thread_end, with_session};
 use crate::ExecutorAddr;
 use crate::call::contract::{
     DylibLookup, DylibOpen, DylibResolve, Found, NativeLoad, NativeLookup, Placement, SymbolDef,
@@ -207,9 +207,10 @@ pub(super) fn last_error() -> String {
 /// Functions that must be the executor's own (exit handlers belong to programs that may be removed, as destructors of
 /// thread-locals do; threads have room for thread-locals, and a stack overflow of theirs is to be named; backtraces name
 /// linked functions), and those that the C library keeps for static linking, where the dynamic linker does not find them.
-fn own_symbols() -> [(&'static str, *const c_void); 13] {
+fn own_symbols() -> [(&'static str, *const c_void); 14] {
     [
         ("farcall_call_controller", controller_access::call_controller as *const c_void),
+        ("orc_rt_Session_callController", with_session::call_controller as *const c_void),
         ("atexit", program::atexit as *const c_void),
         ("__cxa_atexit", program::cxa_atexit as *const c_void),
         ("on_exit", program::on_exit as *const c_void),

@@ -53,13 +53,21 @@ pub(super) fn current() -> Option<SessionRef> {
 }
 
 /// Runs the wrapper function at an address.
-fn run(session: &SessionRef, function: ExecutorAddr, args: Vec<u8>, reply: Reply) {
-    let outer = CURRENT.replace(Some(session.clone()));
-    // SAFETY: the controller names wrapper functions only: the executor obeys the controller. The arguments stay until this
-    // returns.
-    let result = unsafe { wrapper::call(function.get(), args.as_ptr(), args.len()) };
-    CURRENT.replace(outer);
+pub(super) fn run(session: &SessionRef, function: ExecutorAddr, args: Vec<u8>, reply: Reply) {
+    let result = within(session, || {
+        // SAFETY: the controller names wrapper functions only: the executor obeys the controller. The arguments stay until
+        // this returns.
+        unsafe { wrapper::call(function.get(), args.as_ptr(), args.len()) }
+    });
     reply.send(result.map(|buffer| buffer.as_ref().to_vec()));
+}
+
+/// Runs code of a call of this session, which may call back.
+pub(super) fn within<R>(session: &SessionRef, code: impl FnOnce() -> R) -> R {
+    let outer = CURRENT.replace(Some(session.clone()));
+    let result = code();
+    CURRENT.replace(outer);
+    result
 }
 
 /// What the functions of the contract know of a session: the memory map first of all. Added first, so it is the last one

@@ -55,6 +55,7 @@ mod thread_entry;
 mod thread_library;
 mod thread_locals;
 mod typed;
+mod with_session;
 mod wrapper;
 mod wrapper_function;
 

@@ -198,6 +198,14 @@ impl Served {
         found.ok_or_else(|| Error::invalid(format!("no session at {instance}")))
     }
 
+    /// The session of a host's that has this address, and what belongs to it, while it lives.
+    pub(super) fn hosted(address: ExecutorAddr) -> Option<(Arc<Served>, SessionRef)> {
+        let live: Vec<_> = sessions().iter().flat_map(HashMap::values).cloned().collect();
+        let mut hosted = live.into_iter().filter_map(|served| Some((served.host()?, served)));
+        let found = hosted.find(|(session, _)| session.address() == address);
+        found.map(|(session, served)| (served, session))
+    }
+
     /// What this process offers, by all its names.
     pub(super) fn symbols(&self) -> Vec<(String, ExecutorAddr)> {
         let mut symbols = vec![

@@ -147,6 +147,12 @@ impl Options {
         self
     }
 
+    /// Runs what is called by address with `run` instead.
+    pub(crate) fn run_addresses(mut self, run: RunAddress) -> Self {
+        self.run = run;
+        self
+    }
+
     /// Calls `start` with the new session, before anybody else has it.
     pub(crate) fn on_start(mut self, start: impl FnOnce(&SessionRef) + Send + 'static) -> Self {
         self.on_start = Some(Box::new(start));

@@ -3,6 +3,7 @@
 //!
 //! Invariant: nothing of the library encodes or decodes what `Raw` sends and receives.
 
+mod deadlock;
 mod embedded;
 mod polled;
 

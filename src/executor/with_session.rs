@@ -1,0 +1,169 @@
+//! Functions in the form of LLVM's runtime, in a session that a host embeds: they are called with the session, answer when
+//! they like, and call the controller through it.
+#![allow(unsafe_code, reason = "calls wrapper functions, and provides a C function")]
+
+use std::collections::{BTreeMap, HashSet};
+use std::ffi::c_void;
+use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
+
+use super::served::Served;
+use super::{Convention, RawSession, WrapperFunction, WrapperFunctionBuffer, connected, embedded};
+use crate::ExecutorAddr;
+use crate::error::{Error, Result};
+use crate::session::{Options, Reply, SessionRef};
+
+impl Options {
+    /// Offers a function under a name that is called with the session, or rather with the address that stands for it.
+    ///
+    /// # Errors
+    ///
+    /// When the name is taken.
+    ///
+    /// # Safety
+    ///
+    /// The function must do what [`WrapperFunction`] says.
+    pub unsafe fn wrapper_function(
+        self,
+        name: impl Into<String>,
+        function: WrapperFunction,
+    ) -> Result<Self> {
+        let function = ExecutorAddr::new((function as *const ()).expose_provenance() as u64);
+        self.function(name, move |session, args, reply| call(session, function, &args, reply))
+    }
+
+    /// How code is called that the controller has brought, or names by its address: in LLVM 22's form, unless this says
+    /// otherwise. What the executor itself offers is called as before.
+    #[must_use]
+    pub fn linked_code(self, convention: Convention) -> Self {
+        self.run_addresses(match convention {
+            Convention::Llvm22 => embedded::run,
+            Convention::WithSession => run,
+        })
+    }
+}
+
+/// Who waits for an answer, by the number of the call.
+#[derive(Debug)]
+struct Calls {
+    next: u64,
+    waiting: BTreeMap<u64, (RawSession, Reply)>,
+}
+
+static CALLS: Mutex<Calls> = Mutex::new(Calls { next: 1, waiting: BTreeMap::new() });
+
+fn calls() -> MutexGuard<'static, Calls> {
+    CALLS.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Calls what the controller names.
+fn run(session: &SessionRef, function: ExecutorAddr, args: Vec<u8>, reply: Reply) {
+    if is_own(session, function) {
+        embedded::run(session, function, args, reply);
+    } else {
+        call(session, function, &args, reply);
+    }
+}
+
+/// True for a function of this library, which has LLVM 22's form.
+fn is_own(session: &SessionRef, function: ExecutorAddr) -> bool {
+    /// They are the same in all sessions.
+    static OWN: OnceLock<HashSet<ExecutorAddr>> = OnceLock::new();
+    let Some((served, _)) = Served::hosted(session.address()) else { return false };
+    let own = OWN.get_or_init(|| {
+        let own = served.symbols().into_iter().chain(connected::functions());
+        own.map(|(_, address)| address).collect()
+    });
+    own.contains(&function)
+}
+
+fn call(session: &SessionRef, function: ExecutorAddr, args: &[u8], reply: Reply) {
+    let raw = RawSession::new(session.address());
+    let number = {
+        let mut calls = calls();
+        let number = calls.next;
+        calls.next += 1;
+        calls.waiting.insert(number, (raw, reply));
+        number
+    };
+    let args = WrapperFunctionBuffer::from_bytes(args);
+    embedded::within(session, || {
+        // SAFETY: the controller, or the host, names functions of this form only.
+        unsafe { Convention::WithSession.call(function, raw, args, answer, number) };
+    });
+}
+
+/// Takes the answer of a function. A second one, or one with another session, goes nowhere.
+unsafe extern "C" fn answer(session: RawSession, result: WrapperFunctionBuffer, number: u64) {
+    let reply = {
+        let mut calls = calls();
+        match calls.waiting.get(&number) {
+            Some((own, _)) if *own == session => calls.waiting.remove(&number),
+            _ => None,
+        }
+    };
+    match reply {
+        Some((_, reply)) => reply.send(result.into_result().map(|bytes| bytes.as_bytes().to_vec())),
+        None => {
+            if let Some((_, session)) = Served::hosted(session.address()) {
+                session.report_error(Error::invalid(format!(
+                    "an answer to call {number}, which has one or never was"
+                )));
+            }
+        }
+    }
+}
+
+/// Takes the result of a call of the controller.
+type OnResult = unsafe extern "C" fn(RawSession, WrapperFunctionBuffer, *mut c_void);
+
+/// What linked code gives with it.
+struct Context(*mut c_void);
+
+// SAFETY: linked code gives it for whichever thread has the result.
+unsafe impl Send for Context {}
+
+impl Context {
+    /// A function, so that closures own the whole.
+    fn get(self) -> *mut c_void {
+        self.0
+    }
+}
+
+/// `orc_rt_Session_callController` for linked code: calls the handler with this tag, without waiting. `on_result` gets the
+/// result, which is an out-of-band error where there is none, once; perhaps before this returns.
+///
+/// # Safety
+///
+/// The arguments must be the caller's, and `on_result` must take the session and the context.
+pub(super) unsafe extern "C" fn call_controller(
+    session: RawSession,
+    tag: *const c_void,
+    args: WrapperFunctionBuffer,
+    on_result: OnResult,
+    context: *mut c_void,
+) {
+    let context = Context(context);
+    let finish = move |result: std::result::Result<Vec<u8>, String>| {
+        let buffer = match result {
+            Ok(bytes) => WrapperFunctionBuffer::from_bytes(&bytes),
+            Err(message) => WrapperFunctionBuffer::out_of_band(&message),
+        };
+        // SAFETY: the caller vouches for the function and its context.
+        unsafe { on_result(session, buffer, context.get()) };
+    };
+    let args = match args.into_result() {
+        Ok(args) => args.as_bytes().to_vec(),
+        Err(message) => return finish(Err(message)),
+    };
+    match Served::hosted(session.address()) {
+        Some((_, session)) => {
+            session.call_controller(tag.expose_provenance() as u64, args, |result| {
+                finish(result.map_err(|error| error.to_string()));
+            })
+        }
+        None => finish(Err("no controller attached".to_owned())),
+    }
+}
+
+#[cfg(test)]
+mod tests;
