@@ -33,6 +33,8 @@ const ROOMS: &[(&str, &[&str])] = &[
         &["call", "transport", "wire", "sps", "task", "link", "jit", "shm", "sys", "sync"],
     ),
     ("internals", &["ring", "sync"]),
+    // A package of its own, which knows the library's front doors only.
+    ("ffi", &[]),
 ];
 
 /// Rooms that every room may import.

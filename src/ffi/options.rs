@@ -1,0 +1,255 @@
+//! How a session is made.
+
+use std::ffi::{c_char, c_void};
+use std::sync::Arc;
+use std::time::Duration;
+
+use farcall::ExecutorAddr;
+use farcall::executor::Convention;
+use farcall::task::{Task, TaskDispatcher, ThreadPool};
+
+use super::buffer::{bytes, text};
+use super::call::{self, Function};
+use super::error::Error;
+use super::host::{self, Context, Dispatch};
+use super::service::{OnDetach, OnShutdown, Service};
+use super::session::{Handle, Session};
+
+/// What a session is made with. Belongs to the host until a session is made of it.
+#[derive(Debug, Default)]
+pub struct Options {
+    dispatch: Option<(Dispatch, Context)>,
+    on_error: Option<(OnError, Context)>,
+    on_disconnect: Option<(OnDisconnect, Context)>,
+    grace: Option<Duration>,
+    symbols: Vec<(String, ExecutorAddr)>,
+    values: Vec<(String, Vec<u8>)>,
+    functions: Vec<(String, Function)>,
+    services: Vec<Service>,
+    linked_code: Convention,
+}
+
+/// Gets an error that is nobody's answer, for good.
+pub type OnError =
+    Option<unsafe extern "C" fn(session: *mut Session, error: *mut Error, context: *mut c_void)>;
+
+/// The session has no controller any more: error is NULL for an orderly end, or why, for good. Must not block.
+pub type OnDisconnect =
+    Option<unsafe extern "C" fn(session: *mut Session, error: *mut Error, context: *mut c_void)>;
+
+/// Options of a session that offers what every executor of this library does, and runs calls on threads of its own.
+#[unsafe(no_mangle)]
+pub extern "C" fn farcall_options_create() -> *mut Options {
+    Box::into_raw(Box::default())
+}
+
+/// Frees options that no session is made of.
+///
+/// # Safety
+///
+/// They must be the caller's, or NULL.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn farcall_options_dispose(options: *mut Options) {
+    if !options.is_null() {
+        // SAFETY: the caller vouches for the options.
+        drop(unsafe { Box::from_raw(options) });
+    }
+}
+
+/// Has the host run calls, completions and whatever else may wait: dispatch gets each as a task.
+///
+/// # Safety
+///
+/// The options must be the caller's.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn farcall_options_dispatch(
+    options: *mut Options,
+    dispatch: Dispatch,
+    context: *mut c_void,
+) {
+    // SAFETY: the caller vouches for the options.
+    unsafe { (*options).dispatch = Some((dispatch, Context::new(context))) };
+}
+
+/// Gives errors that are nobody's answer to the host, instead of writing them to standard error.
+///
+/// # Safety
+///
+/// The options must be the caller's.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn farcall_options_on_error(
+    options: *mut Options,
+    on_error: OnError,
+    context: *mut c_void,
+) {
+    // SAFETY: the caller vouches for the options.
+    unsafe { (*options).on_error = Some((on_error, Context::new(context))) };
+}
+
+/// Tells the host, once, that the session has no controller any more.
+///
+/// # Safety
+///
+/// The options must be the caller's.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn farcall_options_on_disconnect(
+    options: *mut Options,
+    on_disconnect: OnDisconnect,
+    context: *mut c_void,
+) {
+    // SAFETY: the caller vouches for the options.
+    unsafe { (*options).on_disconnect = Some((on_disconnect, Context::new(context))) };
+}
+
+/// Who waits for a shutdown waits no longer than this; the error names what still runs. Without it, there is no end to that.
+///
+/// # Safety
+///
+/// The options must be the caller's.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn farcall_options_grace_ms(options: *mut Options, grace_ms: u64) {
+    // SAFETY: the caller vouches for the options.
+    unsafe { (*options).grace = Some(Duration::from_millis(grace_ms)) };
+}
+
+/// Offers the controller an address under a name.
+///
+/// # Safety
+///
+/// The options must be the caller's, and the name a text.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn farcall_options_symbol(
+    options: *mut Options,
+    name: *const c_char,
+    address: *const c_void,
+) {
+    let address = ExecutorAddr::new(address.expose_provenance() as u64);
+    // SAFETY: the caller vouches for the text.
+    let name = unsafe { text(name) };
+    // SAFETY: the caller vouches for the options.
+    unsafe { (*options).symbols.push((name, address)) };
+}
+
+/// Tells the controller a copy of size bytes under a name.
+///
+/// # Safety
+///
+/// The options must be the caller's, the name a text, and the bytes readable.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn farcall_options_value(
+    options: *mut Options,
+    name: *const c_char,
+    data: *const c_void,
+    size: usize,
+) {
+    // SAFETY: the caller vouches for the text.
+    let name = unsafe { text(name) };
+    // SAFETY: the caller vouches for the bytes.
+    let value = unsafe { bytes(data, size) }.to_vec();
+    // SAFETY: the caller vouches for the options.
+    unsafe { (*options).values.push((name, value)) };
+}
+
+/// Offers the controller a function under a name, which is called with the session.
+///
+/// # Safety
+///
+/// The options must be the caller's, and the name a text.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn farcall_options_function(
+    options: *mut Options,
+    name: *const c_char,
+    function: Function,
+) {
+    // SAFETY: the caller vouches for the text.
+    let name = unsafe { text(name) };
+    // SAFETY: the caller vouches for the options.
+    unsafe { (*options).functions.push((name, function)) };
+}
+
+/// Has linked code called in the form of farcall_function, as LLVM's runtime does, where with_session is true; and else, as
+/// without this function, in LLVM 22's: struct farcall_buffer f(const char *data, size_t size). In place of the session linked
+/// code gets its address, which the functions here take as well while the session lives.
+///
+/// # Safety
+///
+/// The options must be the caller's.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn farcall_options_linked_code(options: *mut Options, with_session: bool) {
+    let convention = if with_session { Convention::WithSession } else { Convention::Llvm22 };
+    // SAFETY: the caller vouches for the options.
+    unsafe { (*options).linked_code = convention };
+}
+
+/// Adds a service: on_detach and then on_shutdown are called once each when the session ends, for the service that was added
+/// last first, each when the one before is done. Either may be NULL.
+///
+/// # Safety
+///
+/// The options must be the caller's, and the name a text.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn farcall_options_service(
+    options: *mut Options,
+    name: *const c_char,
+    on_detach: OnDetach,
+    on_shutdown: OnShutdown,
+    context: *mut c_void,
+) {
+    // SAFETY: the caller vouches for the text.
+    let name = unsafe { text(name) };
+    let service = Service { name, on_detach, on_shutdown, context: Context::new(context) };
+    // SAFETY: the caller vouches for the options.
+    unsafe { (*options).services.push(service) };
+}
+
+impl Options {
+    /// What the library takes, for the session with this handle; and its pool, where the host has no threads for it.
+    pub(super) fn build(
+        self,
+        handle: Handle,
+    ) -> farcall::Result<(farcall::executor::Options, Option<Arc<ThreadPool>>)> {
+        let (dispatch, pool) = match self.dispatch {
+            Some((Some(dispatch), context)) => {
+                // SAFETY: the host gave the function and its context for this.
+                let give = move |task| unsafe { dispatch(host::Task::give(task), context.get()) };
+                (Box::new(give) as Box<dyn Fn(Task) + Send + Sync>, None)
+            }
+            _ => {
+                let width = std::thread::available_parallelism().map_or(1, usize::from);
+                let pool = Arc::new(ThreadPool::new(width));
+                let threads = Arc::clone(&pool);
+                (Box::new(move |task| threads.dispatch(task)) as _, Some(pool))
+            }
+        };
+        let mut options = farcall::executor::Options::new(dispatch).symbols(self.symbols)?;
+        options = options.linked_code(self.linked_code);
+        if let Some((Some(on_error), context)) = self.on_error {
+            options = options.on_error(move |_, error| {
+                // SAFETY: the host gave the function and its context for this.
+                unsafe { on_error(handle.pointer(), Error::give(error), context.get()) }
+            });
+        }
+        if let Some((Some(on_disconnect), context)) = self.on_disconnect {
+            options = options.on_disconnect(move |_, cause| {
+                // SAFETY: the host gave the function and its context for this.
+                unsafe { on_disconnect(handle.pointer(), Error::outcome(cause), context.get()) }
+            });
+        }
+        if let Some(grace) = self.grace {
+            options = options.grace(grace);
+        }
+        for (name, bytes) in self.values {
+            options = options.value(name, bytes)?;
+        }
+        for (name, function) in self.functions {
+            let function = call::address(function);
+            options = options.function(name, move |_, args, reply| {
+                call::serve(handle, function, &args, reply)
+            })?;
+        }
+        for service in self.services {
+            options = options.service(service);
+        }
+        Ok((options, pool))
+    }
+}

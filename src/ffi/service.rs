@@ -1,0 +1,58 @@
+//! Services of the host.
+
+use std::ffi::c_void;
+
+use super::host::Context;
+
+/// Says that a service is done, once.
+#[derive(Debug)]
+pub struct Done(farcall::executor::Done);
+
+/// The controller is gone, and managed code may still run. farcall_done_complete(done), now or later, on any thread.
+pub type OnDetach =
+    Option<unsafe extern "C" fn(done: *mut Done, shutdown_requested: bool, context: *mut c_void)>;
+
+/// No managed code runs any more: release everything. farcall_done_complete(done), now or later, on any thread.
+pub type OnShutdown = Option<unsafe extern "C" fn(done: *mut Done, context: *mut c_void)>;
+
+/// A service of the host.
+#[derive(Debug)]
+pub(super) struct Service {
+    pub(super) name: String,
+    pub(super) on_detach: OnDetach,
+    pub(super) on_shutdown: OnShutdown,
+    pub(super) context: Context,
+}
+
+impl farcall::executor::Service for Service {
+    fn name(&self) -> &str {
+        &self.name
+    }
+
+    fn on_detach(&self, done: farcall::executor::Done, shutdown_requested: bool) {
+        if let Some(on_detach) = self.on_detach {
+            let done = Box::into_raw(Box::new(Done(done)));
+            // SAFETY: the host gave the function and its context for this.
+            unsafe { on_detach(done, shutdown_requested, self.context.get()) };
+        }
+    }
+
+    fn on_shutdown(&self, done: farcall::executor::Done) {
+        if let Some(on_shutdown) = self.on_shutdown {
+            let done = Box::into_raw(Box::new(Done(done)));
+            // SAFETY: the host gave the function and its context for this.
+            unsafe { on_shutdown(done, self.context.get()) };
+        }
+    }
+}
+
+/// The service is done; the next one is told.
+///
+/// # Safety
+///
+/// Must come from the session, and be given back once.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn farcall_done_complete(done: *mut Done) {
+    // SAFETY: the caller vouches for it.
+    unsafe { Box::from_raw(done) }.0.complete();
+}

@@ -1,0 +1,307 @@
+//! Sessions, which C has as numbers.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::ffi::{c_char, c_int, c_void};
+use std::os::fd::{FromRawFd, OwnedFd};
+use std::os::unix::net::UnixStream;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use farcall::executor::{RawSession, SessionRef, SimpleRemote, Token};
+use farcall::task::{TaskDispatcher, ThreadPool};
+use farcall::{ExecutorAddr, executor};
+
+use super::buffer::text;
+use super::call::Calls;
+use super::error::Error;
+use super::host::Context;
+use super::options::Options;
+
+/// A session that this program embeds.
+#[derive(Debug)]
+pub struct Session {
+    /// Nobody makes one: its address is a number.
+    _nobody: std::convert::Infallible,
+}
+
+/// Holds the shutdown of a session up.
+#[derive(Debug)]
+pub struct Keepalive(#[expect(dead_code, reason = "it is there to be dropped")] Token);
+
+/// Is told that something has come about.
+pub type Notify = Option<unsafe extern "C" fn(session: *mut Session, context: *mut c_void)>;
+
+/// The number of a session.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct Handle(usize);
+
+/// What a number stands for.
+#[derive(Debug)]
+pub(super) struct Live {
+    pub(super) session: SessionRef,
+    /// Calls that the host's functions are to answer.
+    pub(super) calls: Calls,
+    owner: Mutex<Option<executor::Session>>,
+    pool: Option<Arc<ThreadPool>>,
+}
+
+/// The sessions there are, and how many there have been.
+static SESSIONS: Mutex<(usize, BTreeMap<Handle, Arc<Live>>)> = Mutex::new((0, BTreeMap::new()));
+
+/// What keepalives are called. Texts that stay, as few as the host has.
+static NAMES: Mutex<BTreeSet<&'static str>> = Mutex::new(BTreeSet::new());
+
+fn sessions() -> MutexGuard<'static, (usize, BTreeMap<Handle, Arc<Live>>)> {
+    SESSIONS.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl Handle {
+    /// A number that no session has had.
+    fn new() -> Self {
+        let mut sessions = sessions();
+        sessions.0 += 1;
+        // Numbers that no object has an address of.
+        Self(sessions.0)
+    }
+
+    pub(super) fn of(session: *const Session) -> Self {
+        Self(session.addr())
+    }
+
+    /// The session that a function was called with.
+    pub(super) fn of_raw(session: RawSession) -> Self {
+        Self(usize::try_from(session.address().get()).unwrap_or_default())
+    }
+
+    /// What functions are called with.
+    pub(super) fn raw(self) -> RawSession {
+        RawSession::new(ExecutorAddr::new(self.0 as u64))
+    }
+
+    /// What C has.
+    pub(super) fn pointer(self) -> *mut Session {
+        std::ptr::without_provenance_mut(self.0)
+    }
+
+    /// The session, if it lives. Linked code has its address instead, which no number is.
+    pub(super) fn live(self) -> Option<Arc<Live>> {
+        let sessions = sessions();
+        let has_address = |live: &&Arc<Live>| live.session.address() == self.raw().address();
+        let live = sessions.1.get(&self);
+        live.or_else(|| sessions.1.values().find(has_address)).cloned()
+    }
+
+    /// Does something with the session.
+    fn with(self, work: impl FnOnce(&Live) -> farcall::Result<()>) -> *mut Error {
+        let outcome = match self.live() {
+            Some(live) => work(&live),
+            None => Err(no_session(self)),
+        };
+        Error::outcome(outcome)
+    }
+}
+
+fn no_session(handle: Handle) -> farcall::Error {
+    farcall::Error::other(format!("there is no session {:#x}", handle.0))
+}
+
+/// Makes a session of options, which are given away, also where this fails.
+///
+/// # Safety
+///
+/// The options must be the caller's, and session must be writable.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn farcall_session_create(
+    options: *mut Options,
+    session: *mut *mut Session,
+) -> *mut Error {
+    // SAFETY: the caller vouches for the options.
+    let options = unsafe { Box::from_raw(options) };
+    let handle = Handle::new();
+    let made = options.build(handle).and_then(|(options, pool)| {
+        let owner = executor::Session::new(options)?;
+        let session = SessionRef::clone(&owner);
+        Ok(Live { session, calls: Calls::default(), owner: Mutex::new(Some(owner)), pool })
+    });
+    let outcome = made.map(|live| _ = sessions().1.insert(handle, Arc::new(live)));
+    let pointer = if outcome.is_ok() { handle.pointer() } else { std::ptr::null_mut() };
+    // SAFETY: the caller vouches for the place.
+    unsafe { session.write(pointer) };
+    Error::outcome(outcome)
+}
+
+/// Attaches the controller at the other end of a connected stream socket, which is the session's from here on. Once in a
+/// session's life.
+#[unsafe(no_mangle)]
+pub extern "C" fn farcall_session_attach_socket(
+    session: *mut Session,
+    socket: c_int,
+) -> *mut Error {
+    Handle::of(session).with(|live| {
+        let socket = owned(socket)?;
+        live.session.try_attach(|_| SimpleRemote::socket(socket))
+    })
+}
+
+/// Attaches the controller at the other ends of two pipes, which are the session's from here on.
+#[unsafe(no_mangle)]
+pub extern "C" fn farcall_session_attach_pipes(
+    session: *mut Session,
+    reader: c_int,
+    writer: c_int,
+) -> *mut Error {
+    Handle::of(session).with(|live| {
+        let (reader, writer) = (owned(reader)?, owned(writer)?);
+        live.session.try_attach(|_| SimpleRemote::stream(reader, writer))
+    })
+}
+
+/// Attaches the controller that listens on the Unix socket of this name.
+///
+/// # Safety
+///
+/// The name must be a text.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn farcall_session_attach_name(
+    session: *mut Session,
+    name: *const c_char,
+) -> *mut Error {
+    // SAFETY: the caller vouches for the text.
+    let name = unsafe { text(name) };
+    Handle::of(session).with(|live| {
+        let socket = UnixStream::connect(&name)
+            .map_err(|error| farcall::Error::other(format!("attaching to {name}: {error}")))?;
+        live.session.try_attach(|_| SimpleRemote::socket(socket))
+    })
+}
+
+/// Ends the connection to the controller. Managed code goes on. on_detach, which may be NULL, is called once, when all services
+/// are detached; at once if they are.
+#[unsafe(no_mangle)]
+pub extern "C" fn farcall_session_detach(
+    session: *mut Session,
+    on_detach: Notify,
+    context: *mut c_void,
+) -> *mut Error {
+    let (handle, context) = (Handle::of(session), Context::new(context));
+    handle.with(|live| {
+        live.session.detach(move || notify(on_detach, handle, context));
+        Ok(())
+    })
+}
+
+/// Detaches, waits for managed code to end and releases everything, without blocking here. on_shutdown, which may be NULL, is
+/// called once, when that is done; at once if it is.
+#[unsafe(no_mangle)]
+pub extern "C" fn farcall_session_shutdown(
+    session: *mut Session,
+    on_shutdown: Notify,
+    context: *mut c_void,
+) -> *mut Error {
+    let (handle, context) = (Handle::of(session), Context::new(context));
+    handle.with(|live| {
+        live.session.shutdown(move || notify(on_shutdown, handle, context));
+        Ok(())
+    })
+}
+
+/// Waits until the session is shut down, by whomever: an error when the grace period is over first, or on a thread that
+/// runs a call of this session.
+#[unsafe(no_mangle)]
+pub extern "C" fn farcall_session_wait(session: *mut Session) -> *mut Error {
+    Handle::of(session).with(|live| live.session.wait())
+}
+
+/// Shuts the session down, waits for that as farcall_session_wait does, and forgets it; its number means nothing from then on.
+/// Where the wait fails what still runs goes on, and its answers go nowhere. NULL is no session, and fine.
+#[unsafe(no_mangle)]
+pub extern "C" fn farcall_session_dispose(session: *mut Session) -> *mut Error {
+    if session.is_null() {
+        return std::ptr::null_mut();
+    }
+    let handle = Handle::of(session);
+    handle.with(|live| {
+        live.session.shutdown(|| {});
+        let outcome = live.session.wait();
+        sessions().1.remove(&handle);
+        let owner = live.owner.lock().unwrap_or_else(PoisonError::into_inner).take();
+        match (&outcome, &live.pool) {
+            (Ok(()), Some(pool)) => pool.shutdown(),
+            // It would wait once more.
+            (Err(_), _) => std::mem::forget(owner),
+            _ => {}
+        }
+        outcome
+    })
+}
+
+/// Holds the shutdown up while managed code runs in this thread: NULL when the session is being shut down, and none may be
+/// entered any more. what names it to who waits for its end.
+///
+/// # Safety
+///
+/// what must be a text.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn farcall_session_keepalive(
+    session: *mut Session,
+    what: *const c_char,
+) -> *mut Keepalive {
+    // SAFETY: the caller vouches for the text.
+    let what = name(unsafe { text(what) });
+    let token = Handle::of(session).live().and_then(|live| live.session.keepalive(what));
+    token.map_or(std::ptr::null_mut(), |token| Box::into_raw(Box::new(Keepalive(token))))
+}
+
+/// The managed code has ended.
+///
+/// # Safety
+///
+/// It must come from farcall_session_keepalive, and be released once; NULL is fine.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn farcall_keepalive_release(keepalive: *mut Keepalive) {
+    if !keepalive.is_null() {
+        // SAFETY: the caller vouches for it.
+        drop(unsafe { Box::from_raw(keepalive) });
+    }
+}
+
+/// Reports an error that is nobody's answer, as the session does itself. Takes the error.
+///
+/// # Safety
+///
+/// The error must be the caller's.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn farcall_session_report_error(session: *mut Session, error: *mut Error) {
+    // SAFETY: the caller vouches for the error.
+    let error = unsafe { Error::take(error) };
+    if let (Some(live), Some(error)) = (Handle::of(session).live(), error) {
+        live.session.report_error(error);
+    }
+}
+
+fn notify(function: Notify, handle: Handle, context: Context) {
+    if let Some(function) = function {
+        // SAFETY: the host gave the function and its context for this.
+        unsafe { function(handle.pointer(), context.get()) };
+    }
+}
+
+/// The descriptor that C gives away.
+fn owned(descriptor: c_int) -> farcall::Result<OwnedFd> {
+    // SAFETY: asks for flags only.
+    if unsafe { libc::fcntl(descriptor, libc::F_GETFD) } < 0 {
+        return Err(farcall::Error::other(format!("{descriptor} is no open descriptor")));
+    }
+    // SAFETY: it is open, and the header says that it is given away.
+    Ok(unsafe { OwnedFd::from_raw_fd(descriptor) })
+}
+
+/// A text that stays.
+fn name(text: String) -> &'static str {
+    let mut names = NAMES.lock().unwrap_or_else(PoisonError::into_inner);
+    if let Some(name) = names.get(text.as_str()) {
+        return name;
+    }
+    let name: &'static str = text.leak();
+    names.insert(name);
+    name
+}

@@ -1,0 +1,189 @@
+//! The C ABI: its header is the one that the sources make, and a program in C embeds a session that a controller of this library
+//! attaches.
+//!
+//! Invariant: the C program is compiled with every warning an error, and knows the library by the header only.
+
+mod errors;
+
+use std::os::fd::{AsRawFd, OwnedFd};
+use std::os::unix::net::{UnixListener, UnixStream};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::sync::OnceLock;
+
+use farcall::Connection;
+use farcall::controller::Client;
+
+fn root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
+}
+
+#[test]
+fn the_header_is_what_the_sources_make() {
+    let folder = root().join("src/ffi");
+    let mut config = cbindgen::Config::from_file(folder.join("cbindgen.toml")).expect("a config");
+    config.language = cbindgen::Language::C;
+    let mut builder = cbindgen::Builder::new().with_config(config);
+    for file in ["buffer", "error", "host", "service", "call", "options", "session"] {
+        builder = builder.with_src(folder.join(format!("{file}.rs")));
+    }
+    let mut made = Vec::new();
+    builder.generate().expect("a header").write(&mut made);
+    let made = String::from_utf8(made).expect("text");
+    let path = folder.join("farcall.h");
+    if std::env::var_os("HEADER_REWRITE").is_some() {
+        std::fs::write(&path, &made).expect("a writable tree");
+    }
+    let committed = std::fs::read_to_string(&path).expect("the committed header");
+    assert!(made == committed, "HEADER_REWRITE=1 writes src/ffi/farcall.h anew:\n{made}");
+}
+
+/// The static library, which this test's own build has made.
+fn library() -> PathBuf {
+    let program = std::env::current_exe().expect("a path");
+    let folders = [program.parent(), program.parent().and_then(Path::parent)];
+    let entries = folders.into_iter().flatten().flat_map(|folder| folder.read_dir()).flatten();
+    let is_ours = |name: &str| name.starts_with("libfarcall_ffi") && name.ends_with(".a");
+    let libraries =
+        entries.flatten().filter(|entry| entry.file_name().to_str().is_some_and(is_ours));
+    let newest =
+        libraries.max_by_key(|entry| entry.metadata().and_then(|data| data.modified()).ok());
+    newest.expect("cargo builds the static library with this test").path()
+}
+
+fn run(command: &mut Command) {
+    let output = command.output().unwrap_or_else(|error| panic!("{command:?}: {error}"));
+    let complaint = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success() && output.stderr.is_empty(), "{command:?}:\n{complaint}");
+}
+
+/// The C program.
+fn program() -> &'static Path {
+    static PROGRAM: OnceLock<(tempfile::TempDir, PathBuf)> = OnceLock::new();
+    let (_, path) = PROGRAM.get_or_init(|| {
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = folder.path().join("embed");
+        let mut gcc = Command::new("gcc");
+        gcc.args(["-std=c11", "-O1", "-g", "-Wall", "-Wextra", "-Wpedantic", "-Werror"]);
+        gcc.arg("-I").arg(root().join("src/ffi")).arg(root().join("tests/sources/embed.c"));
+        gcc.arg(library()).arg("-o").arg(&path);
+        run(gcc.args(["-lpthread", "-ldl", "-lm"]));
+        (folder, path)
+    });
+    path
+}
+
+#[test]
+fn the_header_is_c_and_cpp() {
+    for (compiler, standard, language) in
+        [("gcc", "-std=c99", "c"), ("gcc", "-std=c17", "c"), ("g++", "-std=c++11", "c++")]
+    {
+        let mut command = Command::new(compiler);
+        command.args([
+            standard,
+            "-Wall",
+            "-Wextra",
+            "-Wpedantic",
+            "-Werror",
+            "-fsyntax-only",
+            "-x",
+        ]);
+        run(command.arg(language).arg(root().join("src/ffi/farcall.h")));
+    }
+}
+
+/// Calls every function that the program offers, then hangs up.
+fn control(connection: Connection) {
+    let client = Client::connect(connection).expect("a setup");
+    client.register_handler(7, |_, args, result| {
+        match args {
+            b"no" => return Err("the controller says no".to_owned()),
+            _ => result.extend(args.iter().map(u8::to_ascii_uppercase)),
+        }
+        Ok(())
+    });
+    let call = |name: &str, args: &[u8]| {
+        let function = client.symbol(name).unwrap_or_else(|| panic!("{name} is not offered"));
+        client.call(function, args)
+    };
+    for size in [0, 1, 8, 9, 100_000] {
+        let sum = call("sum", &vec![2; size]).expect("a sum");
+        assert_eq!(sum, (2 * size as u64).to_le_bytes(), "{size} bytes");
+    }
+    assert_eq!(call("reverse", b"abcdefghijkl").expect("bytes"), b"lkjihgfedcba");
+    assert_eq!(call("reverse", b"abc").expect("bytes"), b"cba");
+    assert_eq!(call("reverse", b"").expect("bytes"), b"");
+    for name in ["ask", "ask_later"] {
+        assert_eq!(call(name, b"shout").expect("an answer"), b"SHOUT");
+        let error = call(name, b"no").expect_err("no");
+        assert!(
+            error.is_remote() && error.to_string().contains("the controller says no"),
+            "{error}"
+        );
+    }
+    let error = call("refuse", &[1; 50]).expect_err("an error");
+    assert!(error.is_remote() && error.to_string().contains("not today"), "{error}");
+    // What every executor offers is there too.
+    let everything = client.symbol("everything").expect("a variable");
+    let read = client.symbol("orc_rt_ci_sps_mem_read_uint32s").expect("offered");
+    let args = farcall::sps::to_bytes(&(vec![everything],));
+    let words = client.call(read, &args).expect("words");
+    assert_eq!(farcall::sps::from_bytes::<Vec<u32>>(&words).expect("words"), [42]);
+}
+
+/// Starts a command with one end of a pair of sockets, whose number is its last argument.
+fn start(command: &mut Command) -> (Child, Connection) {
+    let (ours, theirs) = UnixStream::pair().expect("a pair of sockets");
+    // Not to be closed when the program starts.
+    let theirs = OwnedFd::from(theirs);
+    let flags = nix::fcntl::FdFlag::empty();
+    nix::fcntl::fcntl(&theirs, nix::fcntl::FcntlArg::F_SETFD(flags)).expect("a descriptor");
+    command.arg(theirs.as_raw_fd().to_string());
+    let child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("a process");
+    (child, Connection::socket(ours).expect("a connection"))
+}
+
+/// Waits for the program; returns what it wrote to standard error.
+fn end(child: Child) -> String {
+    let output = child.wait_with_output().expect("an end");
+    let complaint = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(output.status.success(), "{}:\n{complaint}", output.status);
+    assert_eq!(String::from_utf8_lossy(&output.stdout), "served and shut down\n");
+    complaint
+}
+
+#[test]
+fn a_program_in_c_is_attached_over_a_socket_it_was_given() {
+    let (child, connection) = start(&mut Command::new(program()));
+    control(connection);
+    assert_eq!(end(child), "");
+}
+
+#[test]
+fn a_program_in_c_attaches_by_name() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let name = folder.path().join("controller");
+    let listener = UnixListener::bind(&name).expect("a socket");
+    let mut command = Command::new(program());
+    let command = command.arg(&name).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let child = command.spawn().expect("a process");
+    let (socket, _) = listener.accept().expect("the program");
+    control(Connection::socket(socket).expect("a connection"));
+    assert_eq!(end(child), "");
+}
+
+#[test]
+fn memcheck_finds_nothing() {
+    let mut command = Command::new("valgrind");
+    if command.arg("--version").output().is_err() {
+        println!("memcheck: not run, valgrind is not installed");
+        return;
+    }
+    let mut command = Command::new("valgrind");
+    command.args(["--quiet", "--error-exitcode=99", "--leak-check=full"]);
+    command.args(["--errors-for-leak-kinds=definite", "--show-leak-kinds=definite"]);
+    let (child, connection) = start(command.arg(program()));
+    control(connection);
+    assert_eq!(end(child), "", "valgrind is quiet");
+    println!("memcheck: 1 executions");
+}
