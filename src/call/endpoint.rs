@@ -109,6 +109,11 @@ impl Counts {
         (!depth.is_multiple_of(OUTSIDE)).then_some(depth / OUTSIDE)
     }
 
+    /// How many calls are under way, each inside of the one before.
+    pub(crate) fn depth(&self) -> u64 {
+        self.depth.load(Ordering::Relaxed) % OUTSIDE
+    }
+
     /// True while the outermost call is under way before which there was none so often.
     pub(crate) fn is_inside_since(&self, outside: u64) -> bool {
         self.inside() == Some(outside)

@@ -204,6 +204,11 @@ impl Lanes {
         Self::find(|held| held.end.is_busy())
     }
 
+    /// How deep in calls the lane is that this thread serves; 0 when it serves none.
+    pub(crate) fn depth() -> u64 {
+        Self::served().map_or(0, |end| end.counts().depth())
+    }
+
     /// Code was written: the first message of each lane from now on says so.
     #[inline]
     pub(crate) fn code_written(&self) {

@@ -56,6 +56,19 @@ impl Posts {
         !self.unsettled.load(Ordering::Acquire)
     }
 
+    /// Looks whether everything that was posted has run.
+    pub(crate) fn look(&self) {
+        self.look_at(&mut self.lock());
+    }
+
+    fn look_at(&self, state: &mut State) {
+        let has_run = |sent: &Sent| sent.settled.covers(sent.sequence);
+        if state.waiting.is_empty() && state.sent.as_ref().is_none_or(has_run) {
+            state.sent = None;
+            self.unsettled.store(false, Ordering::Release);
+        }
+    }
+
     /// Makes sure that what was posted runs before the message that `end` sends next.
     ///
     /// # Errors
@@ -84,10 +97,7 @@ impl Posts {
                 let sequence = end.post(target, &args)?;
                 state.sent = Some(Sent { settled: own.clone(), sequence });
             }
-            if state.sent.as_ref().is_none_or(|sent| sent.settled.covers(sent.sequence)) {
-                state.sent = None;
-                self.unsettled.store(false, Ordering::Release);
-            }
+            self.look_at(&mut state);
             return Ok(());
         }
     }

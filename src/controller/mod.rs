@@ -19,6 +19,7 @@ mod function;
 mod handlers;
 mod inspect;
 mod launch;
+mod lazy;
 mod linking;
 mod native_memory;
 mod object_layer;

@@ -19,7 +19,7 @@ use super::allocation::InFlight;
 use super::dylib::Dylib;
 use super::session::{Controller, Shared};
 use crate::call::UnderWay;
-use crate::call::contract::Placement;
+use crate::call::contract::{LAZY_RESOLVER, Placement};
 use crate::error::{Error, Result};
 use crate::link::{External, StubPage};
 use crate::sync::{Ordering, fence};
@@ -147,13 +147,49 @@ impl Redirectable {
 
     /// Gives the stub back; there may be another function at its address at once. Nothing may call it any more.
     pub fn remove(self) {
+        self.shared.lazy.forget(self.return_address());
         self.shared.stubs.lock().free.push((self.page, self.number));
+    }
+}
+
+/// For functions that are not compiled yet.
+impl Redirectable {
+    /// What the function goes to until it is there.
+    pub(super) fn trampoline(&self) -> ExecutorAddr {
+        self.page.trampoline(self.number)
+    }
+
+    /// What that leaves on the stack.
+    pub(super) fn return_address(&self) -> ExecutorAddr {
+        self.page.return_address(self.number)
+    }
+
+    /// The function is there now: as [`Redirectable::redirect`]. Returns where it is, which is elsewhere if it was redirected
+    /// before.
+    pub(super) fn resolve(&self, function: ExecutorAddr) -> Result<ExecutorAddr> {
+        self.shared.settle()?;
+        let slot = self.shared.word(self.page.slot(self.number));
+        let (from, to) = (self.trampoline().get(), function.get());
+        match slot.compare_exchange(from, to, Ordering::SeqCst, Ordering::SeqCst) {
+            Ok(_) => Ok(function),
+            Err(other) => Ok(ExecutorAddr::new(other)),
+        }
+    }
+
+    /// The place of the stub, which does not keep the session alive.
+    pub(super) fn place(&self) -> (StubPage, u64) {
+        (self.page, self.number)
+    }
+
+    /// The function whose stub is there.
+    pub(super) fn at(shared: &Arc<Shared>, (page, number): (StubPage, u64)) -> Self {
+        Self { shared: Arc::clone(shared), page, number }
     }
 }
 
 impl Shared {
     /// A stub that nobody has.
-    fn take_stub(self: &Arc<Self>) -> Result<Redirectable> {
+    pub(super) fn take_stub(self: &Arc<Self>) -> Result<Redirectable> {
         let mut pool = self.stubs.lock();
         let (page, number) = match pool.free.pop() {
             Some(free) => free,
@@ -167,14 +203,15 @@ impl Shared {
     }
 
     /// Pages of stubs stay until the session ends.
-    fn make_stub_page(&self) -> Result<StubPage> {
+    fn make_stub_page(self: &Arc<Self>) -> Result<StubPage> {
         let [code, constants] = StubPage::BYTES;
         let mut memory = InFlight::new(self, Placement::Near, [code, constants, 0])?;
         let starts = [Prot::Code, Prot::Constants].map(|prot| memory.range(prot).start);
         let page = StubPage::new(starts[0], starts[1]);
         let page = page.ok_or_else(|| Error::invalid("a slab larger than 2 GiB"))?;
         memory.write(Prot::Code, &page.code());
-        memory.write(Prot::Constants, &page.constants(ExecutorAddr::NULL, 0));
+        let resolver = self.named(LAZY_RESOLVER).unwrap_or_default();
+        memory.write(Prot::Constants, &page.constants(resolver, self.lazy_tag()));
         memory.finalize().release();
         Ok(page)
     }

@@ -11,6 +11,7 @@ use super::door::Door;
 use super::dylib::Dylib;
 use super::handlers::{HandlerTag, Handlers};
 use super::launch::Spawned;
+use super::lazy::LazyFunctions;
 use super::pipelines::Pipelines;
 use super::redirectable::Stubs;
 use super::slab::Slab;
@@ -55,6 +56,7 @@ pub(super) struct Shared {
     reserving: Mutex<()>,
     pub(super) arena: Mutex<Arena>,
     pub(super) stubs: Stubs,
+    pub(super) lazy: LazyFunctions,
     /// The symbols of live code, for crash reports.
     code: Mutex<Vec<Arc<SymbolTable>>>,
     functions: HashMap<String, ExecutorAddr>,
@@ -105,6 +107,7 @@ impl Controller {
             reserving: Mutex::default(),
             arena: Mutex::new(Arena::new(number(THREAD_ARENA_OFFSET), number(THREAD_ARENA_BYTES))?),
             stubs: Stubs::default(),
+            lazy: LazyFunctions::default(),
             code: Mutex::default(),
             functions,
             triple,
@@ -398,6 +401,7 @@ impl Shared {
         while !lanes.posts.are_settled() {
             // It goes behind what was posted.
             self.call::<ProcessInfo>(&())?;
+            lanes.posts.look();
         }
         Ok(lanes.code_epoch())
     }

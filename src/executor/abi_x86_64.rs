@@ -10,6 +10,7 @@
     reason = "calls functions by address, with arguments that are known at run time only"
 )]
 
+use super::enter;
 use crate::call::typed::Shape;
 use crate::limits::TYPED_ARGUMENTS_MAX;
 
@@ -96,11 +97,15 @@ unsafe extern "C" {
 
 /// Calls a function and returns its result, the low bytes of a word.
 ///
+/// # Errors
+///
+/// Why the call was given up.
+///
 /// # Safety
 ///
 /// There must be a function of this shape at the address, and the arguments must be what it takes.
 #[inline]
-pub(super) unsafe fn call(shape: Shape, arguments: &[[u8; 8]]) -> u64 {
+pub(super) unsafe fn call(shape: Shape, arguments: &[[u8; 8]]) -> std::result::Result<u64, String> {
     let mut frame = Frame {
         integers: [0; INTEGERS],
         floats: [0; FLOATS],
@@ -127,6 +132,6 @@ pub(super) unsafe fn call(shape: Shape, arguments: &[[u8; 8]]) -> u64 {
     }
     (frame.floats_used, frame.stack_words) = (floats as u64, stack as u64);
     // SAFETY: the caller vouches for the function and its arguments; the frame is alive, and as large as it says.
-    unsafe { farcall_call_typed(&raw mut frame) };
-    if shape.returns_float { frame.float_result } else { frame.integer_result }
+    unsafe { enter::caller(farcall_call_typed, &raw mut frame) }?;
+    Ok(if shape.returns_float { frame.float_result } else { frame.integer_result })
 }

@@ -51,7 +51,8 @@ pub(super) unsafe extern "C" fn call_controller(
     buffer
 }
 
-fn call(tag: u64, args: &[u8], result: &mut Vec<u8>) -> Result<()> {
+/// Calls a handler of the controller, over the lane of the call that this thread runs or one of its own.
+pub(super) fn call(tag: u64, args: &[u8], result: &mut Vec<u8>) -> Result<()> {
     if let Some(end) = connected::served() {
         return end.call(&Calls, None, tag, args, result);
     }

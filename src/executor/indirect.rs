@@ -13,7 +13,7 @@ impl Serve for IndirectResolve {
     fn serve((functions,): (Vec<(ExecutorAddr, ExecutorAddr)>,)) -> Result<()> {
         for (slot, resolver) in functions {
             // SAFETY: the controller names functions that return the address of an implementation.
-            let implementation = unsafe { enter::resolver(resolver) };
+            let implementation = unsafe { enter::resolver(resolver) }?;
             let slot = pointer::<u64>(slot).cast_mut();
             // SAFETY: the controller names aligned words in its slab's data, which nobody uses yet.
             unsafe { slot.write(implementation.get()) };

@@ -88,7 +88,7 @@ impl Serve for ProgramMain {
         let arguments = Arguments::new(&args)?;
         initialize(handle, &arguments)?;
         // SAFETY: the controller looked this symbol up as `main`, and the executor obeys the controller.
-        Ok(unsafe { arguments.pass_to(main) })
+        unsafe { arguments.pass_to(main) }
     }
 }
 
@@ -96,7 +96,7 @@ impl Serve for RunAsMain {
     fn serve((main, args): (ExecutorAddr, Vec<Bytes>)) -> Result<i64> {
         let arguments = Arguments::new(&args)?;
         // SAFETY: the controller names a `main`, and the executor obeys the controller.
-        Ok(unsafe { arguments.pass_to(main) }.into())
+        unsafe { arguments.pass_to(main) }.map(i64::from)
     }
 }
 
@@ -110,7 +110,7 @@ impl Serve for RunAsInt {
     fn serve((function, argument): (ExecutorAddr, i32)) -> Result<i32> {
         // SAFETY: the controller names a function that takes an int or nothing and returns an int; it leaves
         // further arguments alone.
-        Ok(unsafe { enter::main(function, argument, std::ptr::null(), std::ptr::null()) })
+        unsafe { enter::main(function, argument, std::ptr::null(), std::ptr::null()) }
     }
 }
 
@@ -156,7 +156,7 @@ fn initialize(handle: ExecutorAddr, arguments: &Arguments) -> Result<()> {
         };
         for function in functions {
             // SAFETY: the controller made the array from the objects' sections of initializers.
-            unsafe { arguments.pass_to(function) };
+            unsafe { arguments.pass_to(function) }?;
         }
     }
 }
@@ -286,7 +286,7 @@ impl Arguments {
     /// # Safety
     ///
     /// `function` must be the address of one.
-    unsafe fn pass_to(&self, function: ExecutorAddr) -> c_int {
+    unsafe fn pass_to(&self, function: ExecutorAddr) -> Result<c_int> {
         // SAFETY: reads a pointer that the C library owns.
         let environment = unsafe { environ };
         let argc = self.pointers.len() as c_int - 1;

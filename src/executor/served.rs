@@ -8,15 +8,15 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use super::door::Door;
 use super::memory::{self, MemoryMap};
 use super::wrapper::{self, WrapperBuffer, offer};
-use super::{connected, memory_access, process_info, thread_entry, thread_locals, typed};
+use super::{connected, lazy, memory_access, process_info, thread_entry, thread_locals, typed};
 use crate::ExecutorAddr;
 use crate::Prot;
 use crate::call::contract::{
     ConnectionSetup, DebuggerDeregister, DebuggerRegister, DylibLookup, FramesDeregister,
-    FramesRegister, IndirectResolve, NamesDeregister, NamesRegister, ProcessExit, ProcessInfo,
-    ProgramDeregister, ProgramInitialize, ProgramMain, ProgramRegister, SESSION_INSTANCE, Setup,
-    THREAD_ARENA_BYTES, THREAD_ARENA_OFFSET, ThreadBlockDeregister, ThreadBlockRegister,
-    ThreadInitialize, ThreadLookup,
+    FramesRegister, IndirectResolve, LazyPrepare, NamesDeregister, NamesRegister, ProcessExit,
+    ProcessInfo, ProgramDeregister, ProgramInitialize, ProgramMain, ProgramRegister,
+    SESSION_INSTANCE, Setup, THREAD_ARENA_BYTES, THREAD_ARENA_OFFSET, ThreadBlockDeregister,
+    ThreadBlockRegister, ThreadInitialize, ThreadLookup,
 };
 use crate::call::{Handler, LaneEnd, Lanes, OTHER_NAMES};
 use crate::error::{Error, Result};
@@ -229,7 +229,9 @@ impl Served {
             offer::<ProgramMain>(),
             offer::<ProcessExit>(),
             typed::function(),
+            offer::<LazyPrepare>(),
         ];
+        symbols.extend(lazy::resolver());
         symbols.extend(memory::functions());
         symbols.extend(memory_access::functions());
         for (name, others) in OTHER_NAMES {

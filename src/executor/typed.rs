@@ -13,7 +13,7 @@ pub(super) fn function() -> (String, ExecutorAddr) {
     (TYPED_CALL.to_owned(), ExecutorAddr::new(call as *const () as u64))
 }
 
-/// The wrapper function that makes a call. Nothing in it needs dropping while the function runs.
+/// The wrapper function that makes a call.
 unsafe extern "C" fn call(data: *const c_char, size: usize) -> WrapperBuffer {
     let bytes = if size == 0 {
         &[]
@@ -27,8 +27,10 @@ unsafe extern "C" fn call(data: *const c_char, size: usize) -> WrapperBuffer {
         }
         Ok((shape, arguments)) => {
             // SAFETY: the controller's user says that there is a function of this type, and the executor obeys.
-            let word = unsafe { abi::call(shape, arguments) };
-            WrapperBuffer::from_bytes(&word.to_le_bytes())
+            match unsafe { abi::call(shape, arguments) } {
+                Ok(word) => WrapperBuffer::from_bytes(&word.to_le_bytes()),
+                Err(why) => WrapperBuffer::out_of_band(&why),
+            }
         }
         Err(error) => WrapperBuffer::out_of_band(&format!("{TYPED_CALL}: {error}")),
     }

@@ -51,7 +51,7 @@ pub(super) unsafe fn call(
         return Err("call of address 0".to_owned());
     }
     // SAFETY: the caller vouches for the address and the arguments.
-    let buffer = unsafe { enter::wrapper(ExecutorAddr::new(target), args, bytes) };
+    let buffer = unsafe { enter::wrapper(ExecutorAddr::new(target), args, bytes) }?;
     buffer.into_result()
 }
 

@@ -13,6 +13,7 @@ mod indirect;
 mod inspect;
 mod jit;
 mod lanes;
+mod lazy;
 mod leftovers;
 mod library;
 mod link_time;

@@ -1,0 +1,261 @@
+//! Functions that are compiled when they are called first.
+//!
+//! The caller sees a stub, as of a [`Redirectable`], which goes to a trampoline at first: that asks the controller, over the
+//! lane of the call in which it runs or one of the thread's own, and the handler here has the function compiled, stores its
+//! address where the stub finds it, and answers. So a first call costs one round trip, and the later ones a jump.
+//!
+//! Invariant: a function is compiled by one thread at a time, and never again once it is there.
+
+use std::collections::HashMap;
+use std::error::Error as StdError;
+use std::fmt;
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::thread::{self, ThreadId};
+
+use super::dylib::Dylib;
+use super::redirectable::Redirectable;
+use super::session::{Controller, Shared};
+use crate::ExecutorAddr;
+use crate::call::contract::{LAZY_RESOLVER, LazyPrepare};
+use crate::error::Result;
+use crate::link::{External, StubPage};
+
+/// What compiles a function: returns where it is.
+type Compile = dyn Fn(&Controller) -> std::result::Result<ExecutorAddr, Box<dyn StdError + Send + Sync>>
+    + Send
+    + Sync;
+
+/// The functions of a session that may not be compiled yet.
+#[derive(Debug, Default)]
+pub(super) struct LazyFunctions {
+    /// By what their trampolines leave on the stack.
+    functions: Mutex<HashMap<u64, Arc<Lazy>>>,
+    /// The handler that they call.
+    tag: OnceLock<u64>,
+    /// The executor was told that there are such.
+    is_told: Mutex<bool>,
+}
+
+/// A function that may not be compiled yet.
+struct Lazy {
+    name: String,
+    compile: Box<Compile>,
+    stub: (StubPage, u64),
+    state: Mutex<State>,
+    changed: Condvar,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    /// Who compiles it now.
+    compiler: Option<ThreadId>,
+    /// How often it was tried, and why the last time failed.
+    tries: u64,
+    failure: String,
+}
+
+impl Controller {
+    /// A function that `compile` makes when it is called first, and that can be [replaced](Redirectable::redirect) later. `name`
+    /// appears in errors.
+    ///
+    /// First calls that come at the same time have it compiled once, by one of them, and the others wait. It runs on the
+    /// thread that serves the call, may link and call what it likes except, by whatever way, the function itself, and gets the
+    /// session as an argument: what holds a `Controller` itself keeps the session alive.
+    ///
+    /// If it fails, those calls are given up: the controller's call from which they were made fails
+    /// ([`Error::is_remote`](crate::Error::is_remote)) with the reason, and the next call tries again. On the way out of a call the
+    /// destructors of its frames run, as they do when a thread is cancelled; frames compiled without unwind information are
+    /// left as they are, with those behind them. A thread of the program's own, which no call of the controller waits for, ends
+    /// as by `pthread_exit`. `noexcept` functions, and those of Rust that catch panics, let nothing through and end the
+    /// process; so does a wrapper function that was called before the session had any function of this kind.
+    ///
+    /// # Errors
+    ///
+    /// When memory runs out, or the session is over, or its executor has no such functions.
+    ///
+    /// # Examples
+    ///
+    /// ```no_run
+    /// # let controller = farcall::controller::Launch::new().start()?;
+    /// use farcall::link::ObjectFile;
+    /// let square = controller.create_lazy("square", |controller| {
+    ///     let dylib = controller.create_dylib("square");
+    ///     dylib.add_object(&ObjectFile::parse("square.o", std::fs::read("square.o")?)?)?;
+    ///     Ok(dylib.lookup("square")?)
+    /// })?;
+    /// let square = controller.function::<extern "C" fn(f64) -> f64>(square.address());
+    /// assert_eq!(square.call(3.0)?, 9.0);
+    /// # Ok::<(), farcall::Error>(())
+    /// ```
+    pub fn create_lazy(
+        &self,
+        name: &str,
+        compile: impl Fn(
+            &Controller,
+        ) -> std::result::Result<ExecutorAddr, Box<dyn StdError + Send + Sync>>
+        + Send
+        + Sync
+        + 'static,
+    ) -> Result<Redirectable> {
+        self.shared.create_lazy(name, Box::new(compile))
+    }
+}
+
+impl Dylib {
+    /// A function that `compile` makes when it is called first, under a name that what is linked into the dylib later refers
+    /// to: as [`Controller::create_lazy`].
+    ///
+    /// # Errors
+    ///
+    /// As that, or when the dylib defines the name already.
+    pub fn create_lazy(
+        &self,
+        name: &str,
+        compile: impl Fn(
+            &Controller,
+        ) -> std::result::Result<ExecutorAddr, Box<dyn StdError + Send + Sync>>
+        + Send
+        + Sync
+        + 'static,
+    ) -> Result<Redirectable> {
+        let stub = self.shared().create_lazy(name, Box::new(compile))?;
+        let found = External { callable: true, ..External::from(stub.address()) };
+        match self.define(name, found) {
+            Ok(()) => Ok(stub),
+            Err(error) => {
+                stub.remove();
+                Err(error)
+            }
+        }
+    }
+}
+
+impl Shared {
+    fn create_lazy(self: &Arc<Self>, name: &str, compile: Box<Compile>) -> Result<Redirectable> {
+        self.named(LAZY_RESOLVER)?;
+        self.tell_of_lazy_functions()?;
+        let stub = self.take_stub()?;
+        let lazy = Lazy {
+            name: name.to_owned(),
+            compile,
+            stub: stub.place(),
+            state: Mutex::default(),
+            changed: Condvar::new(),
+        };
+        self.lazy.lock().insert(stub.return_address().get(), Arc::new(lazy));
+        stub.redirect(stub.trampoline())?;
+        Ok(stub)
+    }
+
+    /// From the next call on the executor is prepared for calls that have to be given up.
+    fn tell_of_lazy_functions(&self) -> Result<()> {
+        let mut is_told = self.lazy.is_told.lock().unwrap_or_else(PoisonError::into_inner);
+        if !*is_told {
+            self.post::<LazyPrepare>(&())?;
+            *is_told = true;
+        }
+        Ok(())
+    }
+
+    /// The tag of the handler that trampolines call.
+    pub(super) fn lazy_tag(self: &Arc<Self>) -> u64 {
+        *self.lazy.tag.get_or_init(|| {
+            let controller = Controller { shared: Arc::clone(self) };
+            let session = controller.downgrade();
+            let handler = move |args: &[u8], result: &mut Vec<u8>| {
+                let controller = session.upgrade().ok_or("the session is over")?;
+                let address = controller.shared.lazy.find(args)?.address(&controller)?;
+                result.extend_from_slice(&address.get().to_le_bytes());
+                Ok(())
+            };
+            controller.register_handler(handler).get()
+        })
+    }
+}
+
+impl LazyFunctions {
+    /// Forgets the function whose stub is given back.
+    pub(super) fn forget(&self, return_address: ExecutorAddr) {
+        self.lock().remove(&return_address.get());
+    }
+
+    fn find(&self, args: &[u8]) -> std::result::Result<Arc<Lazy>, String> {
+        let address = args.try_into().map(u64::from_le_bytes).unwrap_or_default();
+        let found = self.lock().get(&address).cloned();
+        found.ok_or_else(|| format!("no function is compiled on demand for {address:#x}"))
+    }
+
+    fn lock(&self) -> MutexGuard<'_, HashMap<u64, Arc<Lazy>>> {
+        self.functions.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Lazy {
+    /// Where the function is, which is compiled if it is not yet.
+    fn address(&self, controller: &Controller) -> std::result::Result<ExecutorAddr, String> {
+        let own = thread::current().id();
+        let stub = Redirectable::at(&controller.shared, self.stub);
+        let mut state = self.lock();
+        loop {
+            let target = stub.target();
+            if target != stub.trampoline() {
+                return Ok(target);
+            }
+            match state.compiler {
+                None => break,
+                Some(compiler) if compiler == own => {
+                    return Err(format!("{} was called while it was compiled", self.name));
+                }
+                Some(_) => {}
+            }
+            let tries = state.tries;
+            let is_tried = |state: &mut State| state.tries == tries;
+            let waited = self.changed.wait_while(state, is_tried);
+            state = waited.unwrap_or_else(PoisonError::into_inner);
+            if !state.failure.is_empty() {
+                return Err(state.failure.clone());
+            }
+        }
+        state.compiler = Some(own);
+        drop(state);
+        // Also when it panics.
+        let mut compiling =
+            Compiling { lazy: self, failure: format!("compiling {} panicked", self.name) };
+        let outcome = match (self.compile)(controller) {
+            Ok(function) if function.is_null() => Err("it is at address 0".into()),
+            Ok(function) => stub.resolve(function).map_err(Into::into),
+            Err(error) => Err(error),
+        };
+        let outcome = outcome.map_err(|error| format!("compiling {}: {error}", self.name));
+        compiling.failure = outcome.as_ref().err().cloned().unwrap_or_default();
+        outcome
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// A function that is being compiled. Who waits for it is told when this is dropped.
+struct Compiling<'a> {
+    lazy: &'a Lazy,
+    /// Why there is none; empty when there is one.
+    failure: String,
+}
+
+impl Drop for Compiling<'_> {
+    fn drop(&mut self) {
+        let mut state = self.lazy.lock();
+        state.compiler = None;
+        state.tries += 1;
+        state.failure = std::mem::take(&mut self.failure);
+        drop(state);
+        self.lazy.changed.notify_all();
+    }
+}
+
+impl fmt::Debug for Lazy {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Lazy").field("name", &self.name).finish_non_exhaustive()
+    }
+}
