@@ -220,6 +220,9 @@ remote! {
     ProgramInitialize = "farcall_program_initialize": (ExecutorAddr, Vec<Bytes>) => ();
     /// Runs `main`, after the initializers: program, address of main, arguments. Returns what main returns.
     ProgramMain = "farcall_program_main": (ExecutorAddr, ExecutorAddr, Vec<Bytes>) => i32;
+    /// Runs a program as a process of its own would: initializers, `main`, exit handlers, finalizers; program, address of main,
+    /// arguments. Returns what main returns. The program can be run again then, with its data as it was at first.
+    ProgramRun = "farcall_program_run": (ExecutorAddr, ExecutorAddr, Vec<Bytes>) => i32;
     /// Ends the executor as `exit` ends a program. Does not return.
     ProcessExit = "farcall_process_exit": (i32,) => ();
 

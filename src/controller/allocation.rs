@@ -180,6 +180,15 @@ impl Shared {
         self.slab_of(address).expect("memory of a slab").store(address, bytes);
     }
 
+    /// Zeroes memory that was allocated.
+    ///
+    /// # Panics
+    ///
+    /// When there is no slab.
+    pub(super) fn zero(&self, range: AddrRange) {
+        self.slab_of(range.start).expect("memory of a slab").zero(range);
+    }
+
     /// Appends the bytes that are in memory that was allocated.
     ///
     /// # Panics

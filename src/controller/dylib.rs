@@ -5,13 +5,14 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use super::arena::ThreadPlace;
+use super::fresh_run::InitialData;
 use super::linking::{HANDLE, Room, Wants};
 use super::session::Shared;
-use crate::ExecutorAddr;
 use crate::call::contract::{Placement, ProgramInitialize, ProgramMain};
 use crate::error::{Error, Result};
 use crate::link::{Archive, Definition, Export, External, LinkGraph, ObjectFile, SymbolTable};
 use crate::sps::Bytes;
+use crate::{ExecutorAddr, Prot};
 
 /// A set of objects in the executor. Objects added are linked at the next [`link`](Dylib::link), which looking up does by
 /// itself. Dropping a dylib leaves its code where it is until the session ends; [`clear`](Dylib::clear) removes it.
@@ -23,7 +24,7 @@ pub struct Dylib {
 }
 
 #[derive(Debug, Default)]
-struct State {
+pub(super) struct State {
     pending: Option<LinkGraph>,
     archives: Vec<Archive>,
     libraries: Vec<String>,
@@ -31,19 +32,23 @@ struct State {
     symbols: HashMap<Arc<str>, Definition>,
     /// The hidden names, which only what is linked into the dylib later may refer to.
     hidden: HashMap<Arc<str>, Definition>,
-    handle: ExecutorAddr,
+    pub(super) handle: ExecutorAddr,
     /// Where the next link goes. What follows code below 2 GiB lies there too, in reach of it.
     placement: Placement,
-    linked: Vec<Linked>,
+    pub(super) linked: Vec<Linked>,
+    /// What is linked from now on can be run again and again.
+    pub(super) keeps_data: bool,
 }
 
 /// What one link left in the executor.
 #[derive(Debug)]
-struct Linked {
+pub(super) struct Linked {
     /// The number of its finalized memory.
     memory: ExecutorAddr,
     threads: ThreadPlace,
     symbols: Arc<SymbolTable>,
+    /// The data as it was at first, if the dylib keeps it.
+    pub(super) initial: Option<InitialData>,
 }
 
 /// What one link did, and how long its phases took.
@@ -250,11 +255,12 @@ impl Dylib {
         report.layout = started.elapsed();
 
         let started = Instant::now();
-        let (image, mut room) = placed.fixup()?;
+        let (mut image, mut room) = placed.fixup()?;
         report.fixup = started.elapsed();
 
         let started = Instant::now();
         room.write(&image);
+        let data = room.start(Prot::Data);
         let Room { memory, threads, .. } = room;
         let actions = self.shared.actions(&image, &memory, &wants, &mut state.handle)?;
         let memory = memory.finalize_with(actions)?.release();
@@ -264,12 +270,13 @@ impl Dylib {
         report.sections = image.stats.sections;
         report.relocations = image.stats.relocations;
         report.bytes = bytes.iter().sum();
+        let initial = state.keeps_data.then(|| InitialData::of(&mut image, data));
         let symbols = Arc::new(image.symbols);
         self.shared.remember(&symbols);
         state.symbols.extend(symbols.iter().map(|(name, found)| (Arc::clone(name), *found)));
         state.hidden.extend(symbols.hidden().map(|(name, found)| (Arc::clone(name), *found)));
         state.placement = placement;
-        state.linked.push(Linked { memory, threads: threads.keep(), symbols });
+        state.linked.push(Linked { memory, threads: threads.keep(), symbols, initial });
         Ok(report)
     }
 
@@ -325,7 +332,7 @@ impl Dylib {
         if missing.is_empty() { Ok(wants) } else { Err(Error::symbols_not_found(missing)) }
     }
 
-    fn lock(&self) -> MutexGuard<'_, State> {
+    pub(super) fn lock(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -95,6 +95,11 @@ impl<'a> Placed<'a> {
 }
 
 impl Room<'_> {
+    /// Where the image's part of this protection starts.
+    pub(super) fn start(&self, prot: Prot) -> ExecutorAddr {
+        self.starts[prot.index()]
+    }
+
     /// Stores the image.
     pub(super) fn write(&mut self, image: &Image) {
         for (prot, content) in Prot::ALL.into_iter().zip(&image.stripes) {

@@ -15,6 +15,7 @@ mod buffer;
 mod client;
 mod door;
 mod dylib;
+mod fresh_run;
 mod function;
 mod handlers;
 mod inspect;

@@ -178,6 +178,17 @@ impl Slab {
         stripe.segment.write(stripe.index(address), bytes);
     }
 
+    /// Zeroes bytes that an allocation of the caller's has.
+    ///
+    /// # Panics
+    ///
+    /// When they lie outside of every stripe.
+    pub(super) fn zero(&self, range: AddrRange) {
+        let stripe = self.stripe_at(range.start);
+        let bytes = stripe.index(range.end) - stripe.index(range.start);
+        stripe.segment.zero(stripe.index(range.start), bytes);
+    }
+
     /// Appends the bytes at an address that an allocation of the caller's has, as they are now.
     ///
     /// # Panics

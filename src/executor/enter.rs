@@ -310,17 +310,31 @@ pub(super) unsafe fn main(
     Ok(result.first as c_int)
 }
 
-/// Calls a function of up to two words and no result: a finalizer, an exit handler. Says on standard error why it was given up, if
-/// it was.
+/// Calls a finalizer or an exit handler, of up to two words. Says on standard error why it was given up, if it was.
+///
+/// # Safety
+///
+/// As for [`function`].
+pub(super) unsafe fn handler(function: ExecutorAddr, first: usize, second: usize) {
+    // SAFETY: the caller vouches for the function.
+    if let Err(error) = unsafe { self::function(function, first, second) } {
+        eprintln!("farcall executor: {error}");
+    }
+}
+
+/// Calls a function of up to two words and no result.
+///
+/// # Errors
+///
+/// Why the call was given up.
 ///
 /// # Safety
 ///
 /// `function` must be the address of one.
-pub(super) unsafe fn handler(function: ExecutorAddr, first: usize, second: usize) {
+pub(super) unsafe fn function(function: ExecutorAddr, first: usize, second: usize) -> Result<()> {
     // SAFETY: the caller vouches for the function.
-    if let Err(why) = unsafe { landing(pointer(function), [first, second, 0]) } {
-        eprintln!("farcall executor: {why}");
-    }
+    let result = unsafe { landing(pointer(function), [first, second, 0]) };
+    result.map(drop).map_err(Error::remote)
 }
 
 /// Calls the function of a new thread.

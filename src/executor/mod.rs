@@ -7,10 +7,10 @@
 //! where it wants them. What is offered is the native memory map (`memory`), access to memory by address
 //! (`memory_access`), what the process is (`process_info`), the symbols of the process (`dylib`) and of its libraries
 //! (`loaded`, `low_data`), the unwinder's knowledge of linked code (`frames`), the debugger's (`debugger`) and the names
-//! that it finds of itself (`names`), C functions that are called by their types (`typed`, `abi`), those that are compiled when they are
-//! called first (`lazy`), thread-locals of linked code and the start and end of threads (`thread_locals`, `thread_blocks`, `thread_entry`, `thread_library`, `thread`,
-//! `thread_end`), and programs with `main` and exit handlers (`program`). Each implements functions of the contract by the
-//! `Serve` trait (`wrapper`).
+//! that it finds of itself (`names`), C functions that are called by their types (`typed`, `abi`), those that are compiled
+//! when they are called first (`lazy`), thread-locals of linked code and the start and end of threads (`thread_locals`,
+//! `thread_blocks`, `thread_entry`, `thread_library`, `thread`, `thread_end`), and programs with `main` and exit handlers
+//! (`program`). Each implements functions of the contract by the `Serve` trait (`wrapper`).
 //!
 //! Functions that a host or linked code offers are called with bytes and answer with bytes ([`WrapperFunctionBuffer`]) in one
 //! of two forms: LLVM 22's, which answers when it returns, and that of LLVM's runtime ([`WrapperFunction`]), which may answer

@@ -8,7 +8,8 @@
 //! Invariant: nothing of a program runs under the lock.
 #![allow(unsafe_code, reason = "calls the functions of programs by address")]
 
-use std::ffi::{CString, c_char, c_int, c_void};
+use std::ffi::{CStr, CString, c_char, c_int, c_void};
+use std::mem::ManuallyDrop;
 use std::sync::{Mutex, MutexGuard, Once, PoisonError};
 
 use super::enter;
@@ -16,7 +17,7 @@ use super::thread_end;
 use super::wrapper::{Serve, pointer};
 use crate::call::contract::{
     CallVoidVoid, ProcessExit, ProgramDeregister, ProgramInitialize, ProgramMain, ProgramRegister,
-    RunAsInt, RunAsMain, RunAsVoid,
+    ProgramRun, RunAsInt, RunAsMain, RunAsVoid,
 };
 use crate::error::{Error, Result};
 use crate::sps::Bytes;
@@ -78,23 +79,42 @@ impl Serve for ProgramDeregister {
 
 impl Serve for ProgramInitialize {
     fn serve((handle, args): (ExecutorAddr, Vec<Bytes>)) -> Result<()> {
-        let arguments = Arguments::new(&args)?;
+        let arguments = Arguments::for_good(&args)?;
         initialize(handle, &arguments)
     }
 }
 
 impl Serve for ProgramMain {
     fn serve((handle, main, args): (ExecutorAddr, ExecutorAddr, Vec<Bytes>)) -> Result<i32> {
-        let arguments = Arguments::new(&args)?;
+        let arguments = Arguments::for_good(&args)?;
         initialize(handle, &arguments)?;
         // SAFETY: the controller looked this symbol up as `main`, and the executor obeys the controller.
         unsafe { arguments.pass_to(main) }
     }
 }
 
+impl Serve for ProgramRun {
+    fn serve((handle, main, args): (ExecutorAddr, ExecutorAddr, Vec<Bytes>)) -> Result<i32> {
+        let arguments = Arguments::new(&args)?;
+        // What is left of an earlier run would find data that it does not know.
+        abandon(handle);
+        // SAFETY: the controller looked this symbol up as `main`, and the executor obeys the controller.
+        let ran = initialize(handle, &arguments).and_then(|()| unsafe { arguments.pass_to(main) });
+        match &ran {
+            Ok(status) if !handle.is_null() => {
+                thread_end::finish(handle);
+                finish(Some(handle), *status);
+            }
+            Ok(_) => {}
+            Err(_) => abandon(handle),
+        }
+        ran
+    }
+}
+
 impl Serve for RunAsMain {
     fn serve((main, args): (ExecutorAddr, Vec<Bytes>)) -> Result<i64> {
-        let arguments = Arguments::new(&args)?;
+        let arguments = Arguments::for_good(&args)?;
         // SAFETY: the controller names a `main`, and the executor obeys the controller.
         unsafe { arguments.pass_to(main) }.map(i64::from)
     }
@@ -117,8 +137,7 @@ impl Serve for RunAsInt {
 impl Serve for CallVoidVoid {
     fn serve((function,): (ExecutorAddr,)) -> Result<()> {
         // SAFETY: the controller names a function that takes and returns nothing.
-        unsafe { enter::handler(function, 0, 0) };
-        Ok(())
+        unsafe { enter::function(function, 0, 0) }
     }
 }
 
@@ -194,6 +213,18 @@ fn finish(handle: Option<ExecutorAddr>, status: c_int) {
     }
 }
 
+/// Forgets what a run of a program has left to do at its end.
+fn abandon(handle: ExecutorAddr) {
+    if handle.is_null() {
+        return;
+    }
+    thread_end::forget(handle);
+    let mut programs = lock();
+    programs.handlers.retain(|handler| handler.program != handle);
+    let all = programs.programs.iter_mut();
+    all.filter(|program| program.handle == handle).for_each(|program| program.initialized = false);
+}
+
 extern "C" fn exit_all(status: c_int, _argument: *mut c_void) {
     finish(None, status);
 }
@@ -255,25 +286,35 @@ fn functions(array: AddrRange) -> Vec<ExecutorAddr> {
     real.map(ExecutorAddr::new).collect()
 }
 
-/// An `argv` that lives as long as the process: programs keep pointers into theirs.
+/// An `argv`.
 struct Arguments {
-    pointers: &'static [*const c_char],
+    /// Its strings, a null at the end. Programs may change their order.
+    pointers: Vec<*const c_char>,
+    /// What they point to, which programs may write to.
+    _strings: Vec<Vec<u8>>,
 }
 
 impl Arguments {
+    /// For a program that is over before they are dropped.
     fn new(args: &[Bytes]) -> Result<Self> {
-        let mut pointers = Vec::with_capacity(args.len() + 1);
+        let mut strings = Vec::with_capacity(args.len());
         for Bytes(arg) in args {
             let arg = CString::new(arg.as_slice())
                 .map_err(|_| Error::invalid("a program argument with a NUL byte"))?;
-            pointers.push(arg.into_raw().cast_const());
+            if strings.is_empty() {
+                set_program_name(&arg);
+            }
+            strings.push(arg.into_bytes_with_nul());
         }
-        pointers.push(std::ptr::null());
-        let arguments = Self { pointers: pointers.leak() };
-        if let [name, _, ..] = arguments.pointers {
-            set_program_name(*name);
-        }
-        Ok(arguments)
+        let null = std::iter::once(std::ptr::null());
+        let pointers = strings.iter_mut().map(|string| string.as_mut_ptr().cast_const().cast());
+        let pointers = pointers.chain(null).collect();
+        Ok(Self { pointers, _strings: strings })
+    }
+
+    /// Such that they live as long as the process: programs keep pointers into theirs.
+    fn for_good(args: &[Bytes]) -> Result<ManuallyDrop<Self>> {
+        Self::new(args).map(ManuallyDrop::new)
     }
 
     #[expect(
@@ -295,8 +336,18 @@ impl Arguments {
     }
 }
 
-/// Tells the C library the program's name, which `assert`, `error` and `warn` print.
-fn set_program_name(name: *const c_char) {
+/// Tells the C library the program's name, which `assert`, `error` and `warn` print. A name that is new lives as long as the
+/// process.
+fn set_program_name(name: &CStr) {
+    // SAFETY: the C library's name is a C string, or null.
+    let is_same = unsafe { self::name().as_ref() }.is_some_and(|first| {
+        // SAFETY: as above.
+        unsafe { CStr::from_ptr(first) == name }
+    });
+    if is_same {
+        return;
+    }
+    let name = name.to_owned().into_raw().cast_const();
     // SAFETY: the name is a C string.
     let slash = unsafe { libc::strrchr(name, c_int::from(b'/')) };
     let short = if slash.is_null() { name } else { slash.wrapping_add(1) };

@@ -14,7 +14,7 @@ use crate::Prot;
 use crate::call::contract::{
     ConnectionSetup, DebuggerDeregister, DebuggerRegister, DylibLookup, FramesDeregister,
     FramesRegister, IndirectResolve, LazyPrepare, NamesDeregister, NamesRegister, ProcessExit,
-    ProcessInfo, ProgramDeregister, ProgramInitialize, ProgramMain, ProgramRegister,
+    ProcessInfo, ProgramDeregister, ProgramInitialize, ProgramMain, ProgramRegister, ProgramRun,
     SESSION_INSTANCE, Setup, THREAD_ARENA_BYTES, THREAD_ARENA_OFFSET, ThreadBlockDeregister,
     ThreadBlockRegister, ThreadInitialize, ThreadLookup,
 };
@@ -227,6 +227,7 @@ impl Served {
             offer::<ProgramDeregister>(),
             offer::<ProgramInitialize>(),
             offer::<ProgramMain>(),
+            offer::<ProgramRun>(),
             offer::<ProcessExit>(),
             typed::function(),
             offer::<LazyPrepare>(),

@@ -64,6 +64,11 @@ pub(super) extern "C" fn cxa_thread_atexit(
 pub(super) fn finish(program: ExecutorAddr) {
     let thread = thread::pointer();
     while run(|destructor| destructor.thread == thread && destructor.program == program) {}
+    forget(program);
+}
+
+/// Forgets the destructors of a program for all threads.
+pub(super) fn forget(program: ExecutorAddr) {
     lock().retain(|destructor| destructor.program != program);
 }
 

@@ -9,6 +9,7 @@ mod corpus;
 mod crash;
 mod crates;
 mod demo;
+mod fresh;
 mod indirect;
 mod inspect;
 mod jit;

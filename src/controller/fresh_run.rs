@@ -1,0 +1,124 @@
+//! A program that is run again and again, each time as if it had just been linked.
+//!
+//! The controller keeps what the program's data was at first, and stores it where the data is, through its own mapping of the
+//! slab: nothing is linked again, and nothing copied by the executor. Thread-locals are given their initial values by the same
+//! action as when they were linked.
+//!
+//! Invariant: what is restored is what was linked, but for the words that say which implementation an indirect function has:
+//! those were chosen for the process and stay.
+
+use super::dylib::Dylib;
+use super::session::Shared;
+use crate::call::contract::{
+    ProgramRun, ThreadBlockDeregister, ThreadBlockRegister, ThreadInitialize,
+};
+use crate::error::{Error, Result};
+use crate::link::{Image, ThreadBlock};
+use crate::sps::Bytes;
+use crate::{AddrRange, ExecutorAddr, Prot};
+
+/// The data of a link as it was at first.
+#[derive(Debug)]
+pub(super) struct InitialData {
+    /// Where the data is.
+    start: ExecutorAddr,
+    /// What is not zero of it.
+    content: Vec<u8>,
+    /// All of it.
+    bytes: u64,
+    /// Words that stay.
+    kept: Vec<ExecutorAddr>,
+    threads: Option<ThreadBlock>,
+}
+
+impl Dylib {
+    /// From the next link on the data that is linked is kept as it is at first, in the memory of this process, for
+    /// [`run_fresh`](Dylib::run_fresh).
+    pub fn keep_initial_data(&self) {
+        self.lock().keeps_data = true;
+    }
+
+    /// Runs the program as a process of its own would, with fresh data: its variables and thread-locals have their initial
+    /// values, the initializers run, then `main` with these arguments, the program's name first, then what was registered
+    /// with `atexit` and the finalizers. Returns what `main` returns. One round trip, and nothing is linked again.
+    ///
+    /// Fresh is what belongs to the program. What it took from the libraries is as it left it: memory from `malloc`, open files, the
+    /// buffers of standard streams, `environ`, the working directory. Nothing of the program may be running, threads of its own
+    /// included; the arguments are gone when it returns.
+    ///
+    /// # Errors
+    ///
+    /// When there is no `main`, or [`keep_initial_data`](Dylib::keep_initial_data) was not called before the program was linked;
+    /// when the executor ends meanwhile ([`Error::death`], also when the program calls `exit`), or as [`Dylib::link`].
+    ///
+    /// # Examples
+    ///
+    /// ```no_run
+    /// # let controller = farcall::controller::Launch::new().start()?;
+    /// # let object = farcall::link::ObjectFile::parse("program.o", Vec::new())?;
+    /// let program = controller.create_dylib("program");
+    /// program.keep_initial_data();
+    /// program.add_object(&object)?;
+    /// for _ in 0..10_000 {
+    ///     assert_eq!(program.run_fresh(["program"])?, 0);
+    /// }
+    /// # Ok::<(), farcall::Error>(())
+    /// ```
+    pub fn run_fresh<A: AsRef<[u8]>>(&self, args: impl IntoIterator<Item = A>) -> Result<i32> {
+        let main = self.lookup("main")?;
+        let handle = {
+            let state = self.lock();
+            for linked in &state.linked {
+                let initial = linked.initial.as_ref().ok_or_else(|| {
+                    Error::invalid("a fresh run of what was linked before its data was to be kept")
+                })?;
+                self.shared().restore(initial)?;
+            }
+            state.handle
+        };
+        let args = args.into_iter().map(|arg| Bytes(arg.as_ref().to_vec())).collect();
+        self.shared().call::<ProgramRun>(&(handle, main, args))
+    }
+}
+
+impl InitialData {
+    /// The data of an image, whose part of the data starts there. Takes it out of the image.
+    pub(super) fn of(image: &mut Image, start: ExecutorAddr) -> Self {
+        Self {
+            start,
+            content: std::mem::take(&mut image.stripes[Prot::Data.index()]),
+            bytes: image.bytes[Prot::Data.index()],
+            kept: image.indirect.iter().map(|one| one.slot).collect(),
+            threads: image.threads,
+        }
+    }
+}
+
+impl Shared {
+    /// Makes data what it was at first.
+    fn restore(&self, initial: &InitialData) -> Result<()> {
+        let all = AddrRange::sized(initial.start, initial.bytes).unwrap_or_default();
+        if all.bytes() > 0 {
+            let word = |at: &ExecutorAddr| {
+                let mut word = Vec::new();
+                self.load(AddrRange::sized(*at, 8).unwrap_or_default(), &mut word);
+                (*at, word)
+            };
+            let kept: Vec<_> = initial.kept.iter().map(word).collect();
+            self.store(initial.start, &initial.content);
+            let stored = all.start.checked_add(initial.content.len() as u64).unwrap_or(all.end);
+            if stored < all.end {
+                self.zero(AddrRange { start: stored, end: all.end });
+            }
+            kept.iter().for_each(|(at, word)| self.store(*at, word));
+        }
+        let Some(ThreadBlock { offset, module, initial, bytes }) = initial.threads else {
+            return Ok(());
+        };
+        let Some(module) = module else {
+            return self.post::<ThreadInitialize>(&(offset, initial, bytes));
+        };
+        self.post::<ThreadBlockDeregister>(&(module,))?;
+        self.post::<ThreadBlockRegister>(&(module, initial, bytes))
+    }
+}
