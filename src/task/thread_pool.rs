@@ -54,8 +54,8 @@ struct State {
 /// How long tasks wait for a thread before the running ones are looked at.
 const LOOK: Duration = Duration::from_millis(2);
 
-/// How long a thread waits for work before it ends.
-const KEPT: Duration = Duration::from_secs(10);
+/// How long a thread waits for work before it ends. A test does not wait so long.
+const KEPT: Duration = Duration::from_millis(if cfg!(test) { 100 } else { 10_000 });
 
 impl ThreadPool {
     /// A pool of this width, at least 1. The number of processors is a good one for tasks that compute.
@@ -78,6 +78,12 @@ impl ThreadPool {
             ended: Condvar::new(),
         };
         Self { shared: Arc::new(shared) }
+    }
+
+    /// How many threads there are.
+    #[cfg(test)]
+    pub(super) fn threads(&self) -> usize {
+        self.shared.lock().live
     }
 }
 

@@ -144,6 +144,30 @@ fn a_pool_is_as_wide_as_it_was_made_while_its_tasks_are_awake() {
 }
 
 #[test]
+fn threads_that_have_nothing_to_do_end_and_others_come() {
+    let (pool, log) = (ThreadPool::new(2), Log::default());
+    assert_eq!(pool.threads(), 0, "none before the first task");
+    for round in 0..3 {
+        // More than its width, as they sleep.
+        let barrier = Arc::new(std::sync::Barrier::new(5));
+        for _ in 0..5 {
+            let barrier = Arc::clone(&barrier);
+            let entry = noting(&log, round);
+            pool.dispatch(Task::new(move || {
+                barrier.wait();
+                entry.run();
+            }));
+        }
+        let end = Instant::now() + DEADLINE;
+        while pool.threads() > 0 || log.lock().expect("no panic").len() < 5 {
+            assert!(Instant::now() < end, "{} threads are left", pool.threads());
+            thread::sleep(Duration::from_millis(1));
+        }
+        assert_eq!(taken(&log), [round; 5]);
+    }
+}
+
+#[test]
 fn a_panic_ends_its_task_only() {
     let (pool, log) = (ThreadPool::new(1), Log::default());
     pool.dispatch(Task::new(|| panic!("as the test wants it")));
