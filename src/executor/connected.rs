@@ -5,9 +5,10 @@ use std::cell::RefCell;
 use std::ffi::{c_char, c_void};
 use std::rc::Rc;
 
+use super::buffer::WrapperFunctionBuffer;
 use super::controller_access;
 use super::served::{Calls, Served};
-use super::wrapper::{WrapperBuffer, offer};
+use super::wrapper::offer;
 use crate::ExecutorAddr;
 use crate::call::Endpoint;
 use crate::call::contract::{
@@ -94,7 +95,7 @@ unsafe extern "C" fn dispatch(
     tag: *const c_void,
     data: *const c_char,
     size: usize,
-) -> WrapperBuffer {
+) -> WrapperFunctionBuffer {
     // SAFETY: the caller vouches for the bytes.
     unsafe { controller_access::call_controller(tag.expose_provenance() as u64, data, size) }
 }

@@ -4,8 +4,8 @@
 use std::cell::Cell;
 use std::ffi::c_char;
 
+use super::buffer::WrapperFunctionBuffer;
 use super::served::{Calls, Served};
-use super::wrapper::WrapperBuffer;
 use super::{connected, embedded};
 use crate::call::{LaneEnd, Lanes};
 use crate::error::Result;
@@ -32,7 +32,7 @@ pub(super) unsafe extern "C" fn call_controller(
     tag: u64,
     data: *const c_char,
     size: usize,
-) -> WrapperBuffer {
+) -> WrapperFunctionBuffer {
     let args = if size == 0 {
         &[]
     } else {
@@ -42,8 +42,8 @@ pub(super) unsafe extern "C" fn call_controller(
     let mut result = RESULT.try_with(Cell::take).unwrap_or_default();
     result.clear();
     let buffer = match call(tag, args, &mut result) {
-        Ok(()) => WrapperBuffer::from_bytes(&result),
-        Err(error) => WrapperBuffer::out_of_band(&error.to_string()),
+        Ok(()) => WrapperFunctionBuffer::from_bytes(&result),
+        Err(error) => WrapperFunctionBuffer::out_of_band(&error.to_string()),
     };
     result.shrink_to(RESULT_BYTES_KEPT);
     // A thread that is about to end keeps nothing.

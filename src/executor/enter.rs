@@ -16,7 +16,8 @@ use std::cell::Cell;
 use std::ffi::{c_char, c_int, c_void};
 use std::mem::MaybeUninit;
 
-use super::wrapper::{WrapperBuffer, pointer};
+use super::buffer::WrapperFunctionBuffer;
+use super::wrapper::pointer;
 use super::wrapper_function::{RawSession, WrapperFunctionReturn};
 use crate::ExecutorAddr;
 use crate::call::Lanes;
@@ -154,9 +155,14 @@ unsafe extern "C" {
 }
 
 type Thread = unsafe extern "C" fn(*const c_void, *mut c_void) -> *mut c_void;
-type Wrapper = unsafe extern "C" fn(*const c_void, *const u8, usize) -> WrapperBuffer;
-type WithSession =
-    unsafe extern "C" fn(*const c_void, RawSession, WrapperBuffer, WrapperFunctionReturn, u64);
+type Wrapper = unsafe extern "C" fn(*const c_void, *const u8, usize) -> WrapperFunctionBuffer;
+type WithSession = unsafe extern "C" fn(
+    *const c_void,
+    RawSession,
+    WrapperFunctionBuffer,
+    WrapperFunctionReturn,
+    u64,
+);
 type Landed = unsafe extern "C" fn(*const c_void, usize, usize, usize, *mut u64) -> Registers;
 
 /// What came back in the two registers of results; it may be less.
@@ -395,13 +401,13 @@ pub(super) unsafe fn wrapper(
     function: ExecutorAddr,
     args: *const u8,
     bytes: usize,
-) -> std::result::Result<WrapperBuffer, String> {
+) -> std::result::Result<WrapperFunctionBuffer, String> {
     if HAS_LANDINGS.load(Ordering::Relaxed) {
         // SAFETY: the caller vouches for the function and its arguments.
         let result = unsafe { landing(pointer(function), [args.expose_provenance(), bytes, 0]) }?;
         let data = std::ptr::with_exposed_provenance_mut(result.first);
         // SAFETY: that is what a wrapper function returns in its two registers.
-        return Ok(unsafe { WrapperBuffer::from_parts(data, result.second) });
+        return Ok(unsafe { WrapperFunctionBuffer::from_parts(data, result.second) });
     }
     // SAFETY: the function passes two arguments on, and leaves the two registers of the result alone.
     let enter: Wrapper = unsafe { std::mem::transmute(farcall_enter as *const c_void) };
@@ -417,7 +423,7 @@ pub(super) unsafe fn wrapper(
 pub(super) unsafe fn wrapper_function(
     function: ExecutorAddr,
     session: RawSession,
-    args: WrapperBuffer,
+    args: WrapperFunctionBuffer,
     answer: WrapperFunctionReturn,
     call_id: u64,
 ) {

@@ -5,9 +5,10 @@ use std::collections::HashMap;
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use super::buffer::WrapperFunctionBuffer;
 use super::door::Door;
 use super::memory::{self, MemoryMap};
-use super::wrapper::{self, WrapperBuffer, offer};
+use super::wrapper::{self, offer};
 use super::{connected, lazy, memory_access, process_info, thread_entry, thread_locals, typed};
 use crate::ExecutorAddr;
 use crate::Prot;
@@ -259,7 +260,7 @@ fn sessions() -> MutexGuard<'static, Option<HashMap<ExecutorAddr, Arc<Served>>>>
 pub(super) struct Calls;
 
 impl<T: Transport> Handler<T> for Calls {
-    type Reply = WrapperBuffer;
+    type Reply = WrapperFunctionBuffer;
 
     #[inline(always)]
     fn handle(
@@ -267,7 +268,7 @@ impl<T: Transport> Handler<T> for Calls {
         target: u64,
         args: Payload<'_>,
         _: Vec<u8>,
-    ) -> std::result::Result<WrapperBuffer, String> {
+    ) -> std::result::Result<WrapperFunctionBuffer, String> {
         // SAFETY: the controller names wrapper functions only, and leaves their arguments alone until they return: the
         // executor obeys the controller.
         unsafe { wrapper::call(target, args.as_ptr(), args.len()) }

@@ -4,7 +4,7 @@
 use std::ffi::c_char;
 
 use super::abi;
-use super::wrapper::WrapperBuffer;
+use super::buffer::WrapperFunctionBuffer;
 use crate::ExecutorAddr;
 use crate::call::typed::{self, TYPED_CALL};
 
@@ -14,7 +14,7 @@ pub(super) fn function() -> (String, ExecutorAddr) {
 }
 
 /// The wrapper function that makes a call.
-unsafe extern "C" fn call(data: *const c_char, size: usize) -> WrapperBuffer {
+unsafe extern "C" fn call(data: *const c_char, size: usize) -> WrapperFunctionBuffer {
     let bytes = if size == 0 {
         &[]
     } else {
@@ -23,16 +23,16 @@ unsafe extern "C" fn call(data: *const c_char, size: usize) -> WrapperBuffer {
     };
     match typed::read(bytes) {
         Ok((shape, _)) if shape.function.is_null() => {
-            WrapperBuffer::out_of_band("call of address 0")
+            WrapperFunctionBuffer::out_of_band("call of address 0")
         }
         Ok((shape, arguments)) => {
             // SAFETY: the controller's user says that there is a function of this type, and the executor obeys.
             match unsafe { abi::call(shape, arguments) } {
-                Ok(word) => WrapperBuffer::from_bytes(&word.to_le_bytes()),
-                Err(why) => WrapperBuffer::out_of_band(&why),
+                Ok(word) => WrapperFunctionBuffer::from_bytes(&word.to_le_bytes()),
+                Err(why) => WrapperFunctionBuffer::out_of_band(&why),
             }
         }
-        Err(error) => WrapperBuffer::out_of_band(&format!("{TYPED_CALL}: {error}")),
+        Err(error) => WrapperFunctionBuffer::out_of_band(&format!("{TYPED_CALL}: {error}")),
     }
 }
 

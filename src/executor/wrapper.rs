@@ -1,21 +1,21 @@
 //! Wrapper functions in the form of LLVM 22: the C calling convention of everything that is called across the process border.
 //!
 //! `struct buffer f(const char *data, size_t size)`. It answers before it returns; the buffer is
-//! [`WrapperFunctionBuffer`](super::WrapperFunctionBuffer). Functions that may answer later have another form
+//! [`WrapperFunctionBuffer`]. Functions that may answer later have another form
 //! (`wrapper_function`).
 #![allow(unsafe_code, reason = "calls and provides C functions by address")]
 
 use std::ffi::c_char;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-pub(super) use super::buffer::WrapperFunctionBuffer as WrapperBuffer;
+use super::buffer::WrapperFunctionBuffer;
 use super::enter;
 use crate::ExecutorAddr;
 use crate::call::contract::Remote;
 use crate::error::{Error, Result};
 use crate::sps;
 
-type Wrapper = unsafe extern "C" fn(*const c_char, usize) -> WrapperBuffer;
+type Wrapper = unsafe extern "C" fn(*const c_char, usize) -> WrapperFunctionBuffer;
 
 /// An implementation of a function of the contract.
 pub(super) trait Serve: Remote {
@@ -46,7 +46,7 @@ pub(super) unsafe fn call(
     target: u64,
     args: *const u8,
     bytes: usize,
-) -> std::result::Result<WrapperBuffer, String> {
+) -> std::result::Result<WrapperFunctionBuffer, String> {
     if target == 0 {
         return Err("call of address 0".to_owned());
     }
@@ -56,7 +56,7 @@ pub(super) unsafe fn call(
 }
 
 /// The C face of an implementation. A panic in it becomes an out-of-band error.
-unsafe extern "C" fn shim<R: Serve>(data: *const c_char, size: usize) -> WrapperBuffer {
+unsafe extern "C" fn shim<R: Serve>(data: *const c_char, size: usize) -> WrapperFunctionBuffer {
     let bytes = if size == 0 {
         &[]
     } else {
@@ -73,7 +73,7 @@ unsafe extern "C" fn shim<R: Serve>(data: *const c_char, size: usize) -> Wrapper
         Err(Error::remote(format!("panicked: {}", text.unwrap_or("no message"))))
     });
     match result {
-        Ok(value) => WrapperBuffer::from_bytes(&sps::to_bytes(&value)),
-        Err(error) => WrapperBuffer::out_of_band(&format!("{}: {error}", R::NAME)),
+        Ok(value) => WrapperFunctionBuffer::from_bytes(&sps::to_bytes(&value)),
+        Err(error) => WrapperFunctionBuffer::out_of_band(&format!("{}: {error}", R::NAME)),
     }
 }
