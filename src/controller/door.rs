@@ -68,7 +68,7 @@ impl Door {
     ///
     /// When memory runs out, or the session is over.
     pub(super) fn open_pipeline(&self) -> Result<Arc<Caller>> {
-        let segment = Arc::new(pipe::create_segment()?);
+        let segment = Arc::new(pipe::create_segment(self.spin)?);
         let caller = Arc::new(Caller::new(pipe::end(&segment, Side::Controller, 0), 0));
         self.pipelines.add(&caller);
         socket::send(self.socket(), PIPELINE, &[segment.file()])

@@ -216,6 +216,7 @@ impl Drop for Batch {
         if self.left > 0 {
             self.handle.caller.expire(&self.completion);
         }
+        self.handle.caller.recycle(std::mem::take(&mut self.arrived));
     }
 }
 

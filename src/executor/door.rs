@@ -139,12 +139,9 @@ fn open_pipeline(file: OwnedFd) {
     let _ = start("farcall-pipeline", STACK_BYTES, move || {
         trap::protect_thread();
         // How a pipeline ends is the controller's to know.
-        let handle = |target, args: &[u8], result: &mut Vec<u8>| {
-            let reply = Handler::<Lane>::handle(&Calls, target, Payload::Own(args), Vec::new())?;
-            result.extend_from_slice(reply.as_ref());
-            Ok(())
-        };
-        let _ = server.serve(handle);
+        let _ = server.serve(|target, args| {
+            Handler::<Lane>::handle(&Calls, target, Payload::Own(args), Vec::new())
+        });
     });
 }
 

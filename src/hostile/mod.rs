@@ -1,4 +1,4 @@
-//! The controller's side of a lane against an executor that writes what it likes. For tests only; no promise of any kind.
+//! The controller's side of a lane or a pipeline against an executor that writes what it likes. For tests only; no promise of any kind.
 //!
 //! A case is a number, from which all of it follows: what the controller calls, posts and waits for, what the executor
 //! answers, how it damages that, and what it says in place of a word that is looked at, at every look anew. A
@@ -9,6 +9,8 @@
 
 mod cells;
 mod peer;
+mod pipe_peer;
+mod pipe_script;
 mod random;
 mod script;
 #[cfg(test)]
@@ -46,7 +48,11 @@ pub struct Totals {
 ///
 /// When the controller's side did what it must not.
 pub fn run(number: u64, totals: &mut Totals) {
-    script::run(number, totals, |lane: Lane, _| lane);
+    // The lowest bits say how the executor behaves.
+    match number >> 2 & 3 {
+        3 => pipe_script::run(number, totals, |_| {}),
+        _ => script::run(number, totals, |lane: Lane, _| lane),
+    }
 }
 
 /// To be called after a case that has panicked.

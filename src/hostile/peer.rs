@@ -47,6 +47,16 @@ impl Manners {
         }
     }
 
+    /// Damages are one in so many; 0 for none.
+    pub(super) fn damages(self) -> usize {
+        self.damages
+    }
+
+    /// Lies are one in so many; 0 for none.
+    pub(super) fn lies(self) -> usize {
+        self.lies
+    }
+
     pub(super) fn may_break(self) -> bool {
         self.damages + self.lies > 0
     }

@@ -3,16 +3,18 @@
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::time::Instant;
 
+use super::pipe_script;
 use super::script::{self, Tried};
 use super::{Totals, clean_up};
 use crate::error::Result;
 use crate::ring::LINE_WORDS;
-use crate::shm::Words;
+use crate::shm::{Segment, Words};
 use crate::sync::Ordering;
 use crate::transport::{Incoming, Lane, Transport};
 use crate::wire::Kind;
 use crate::wire::baton::Word;
 use crate::wire::layout::BATON_WORD;
+use crate::wire::pipe::{EXECUTOR_BED_WORD, RESULTS_WORD};
 
 /// What a lane does that it must not.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -71,19 +73,39 @@ impl Transport for Faulty {
 
 impl Tried for Faulty {}
 
-/// Runs cases until one fails; says which, and why.
+/// Runs cases of a lane until one fails; says which, and why.
 fn first_failure(planted: Planted, cases: u64) -> Option<(u64, String)> {
+    first_that_fails(cases, |number, totals| {
+        script::run(number, totals, |lane, segment| {
+            let baton = segment.view(BATON_WORD..BATON_WORD + LINE_WORDS);
+            Faulty { lane, planted, baton }
+        });
+    })
+}
+
+/// The same for a pipeline, with the fault behind each result.
+fn first_failure_of_a_pipeline(planted: Planted, cases: u64) -> Option<(u64, String)> {
+    let fault = |segment: &Segment| {
+        let look = |word: usize| segment.words()[word].load(Ordering::Relaxed);
+        match planted {
+            Planted::Nothing => {}
+            Planted::Length | Planted::Argument => {
+                let word = RESULTS_WORD + 2 * LINE_WORDS + 3;
+                look(word);
+                look(word);
+            }
+            Planted::Patience => while look(EXECUTOR_BED_WORD) != 77 {},
+        }
+    };
+    first_that_fails(cases, |number, totals| pipe_script::run(number, totals, fault))
+}
+
+fn first_that_fails(cases: u64, case: impl Fn(u64, &mut Totals)) -> Option<(u64, String)> {
     let hook = std::panic::take_hook();
     std::panic::set_hook(Box::new(|_| {}));
     let failure = (0..cases).find_map(|number| {
         let mut totals = Totals::default();
-        let run = || {
-            script::run(number, &mut totals, |lane, segment| {
-                let baton = segment.view(BATON_WORD..BATON_WORD + LINE_WORDS);
-                Faulty { lane, planted, baton }
-            });
-        };
-        let panic = catch_unwind(AssertUnwindSafe(run)).err()?;
+        let panic = catch_unwind(AssertUnwindSafe(|| case(number, &mut totals))).err()?;
         clean_up();
         let text = panic.downcast_ref::<String>().cloned();
         let text = text.or_else(|| panic.downcast_ref::<&str>().map(|text| (*text).to_owned()));
@@ -105,6 +127,19 @@ fn planted_faults_are_found() {
     found(Planted::Length, "out of the line");
     found(Planted::Argument, "looked at twice");
     found(Planted::Patience, "no end");
+}
+
+#[test]
+fn planted_faults_of_pipelines_are_found() {
+    const CASES: u64 = 20_000;
+    assert_eq!(first_failure_of_a_pipeline(Planted::Nothing, CASES), None);
+    for (planted, words) in [(Planted::Argument, "looked at twice"), (Planted::Patience, "no end")]
+    {
+        let found = first_failure_of_a_pipeline(planted, CASES);
+        let (number, text) = found.expect("a planted fault");
+        println!("lane fuzz: {planted:?} in a pipeline is found by case {number}: {text}");
+        assert!(text.contains(words), "{planted:?}: {text}");
+    }
 }
 
 #[test]

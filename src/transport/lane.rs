@@ -114,7 +114,7 @@ impl Lane {
             inbox: VecDeque::new(),
             inbox_bytes: 0,
             fresh: false,
-            places: Places::new(segment, side),
+            places: Places::new(segment, layout::PLACE_WORDS, side),
             bell: None,
             patience: [Patience::short(spin), Patience::learning(spin)],
             answered: false,

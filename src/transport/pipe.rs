@@ -17,8 +17,10 @@ use crate::sleep::{self, Bed};
 use crate::sync::{AtomicU64, Ordering};
 use crate::sys::{cpu, futex};
 use crate::transport::Side;
+use crate::transport::places::Places;
 use crate::wire::pipe::{
-    CALLS_WORD, CONTROLLER_BED_WORD, EXECUTOR_BED_WORD, HEADER, RESULTS_WORD, Record, SEGMENT_WORDS,
+    CALLS_WORD, CONTROLLER_BED_WORD, EXECUTOR_BED_WORD, HEADER, PLACE_WORDS, RESULTS_WORD, Record,
+    SEGMENT_WORDS, SPIN_NS_WORD,
 };
 
 /// The payload of a record of one line, and bytes behind it that mean nothing.
@@ -44,6 +46,10 @@ pub(crate) struct Inbound {
     parts: Vec<u8>,
     /// Records of several lines were taken: the writer may have been waiting for their room.
     is_room_news: bool,
+    /// How long to poll before sleeping.
+    spin: Duration,
+    /// Where both sides run.
+    places: Places,
 }
 
 /// What [`Inbound::receive`] found.
@@ -59,18 +65,20 @@ pub(crate) enum Received {
     Closed,
 }
 
-/// Memory for a pipeline, to be shared with the executor.
+/// Memory for a pipeline, to be shared with the executor; both sides poll for `spin` before they sleep.
 ///
 /// # Errors
 ///
 /// When memory runs out.
-pub(crate) fn create_segment() -> Result<Segment> {
+pub(crate) fn create_segment(spin: Duration) -> Result<Segment> {
     let bytes = SEGMENT_WORDS as u64 * 8;
     let segment = Segment::create(c"farcall-pipeline", bytes, false)?;
     segment.back(0, bytes)?;
     for (word, value) in segment.words().iter().zip(HEADER) {
         word.store(value, Ordering::Release);
     }
+    let spin_ns = spin.as_nanos().try_into().unwrap_or(u64::MAX);
+    segment.words()[SPIN_NS_WORD].store(spin_ns, Ordering::Release);
     Ok(segment)
 }
 
@@ -97,7 +105,10 @@ pub(crate) fn end(segment: &Arc<Segment>, side: Side, position: u64) -> (Outboun
     };
     let outbound = Outbound { ring: Producer::new(to, RING_LINES, position), peer };
     let ring = Consumer::new(from, RING_LINES, position);
-    (outbound, Inbound { side, ring, own, parts: Vec::new(), is_room_news: false })
+    let spin = Duration::from_nanos(segment.words()[SPIN_NS_WORD].load(Ordering::Relaxed));
+    let places = Places::new(segment, PLACE_WORDS, side);
+    let inbound = Inbound { side, ring, own, parts: Vec::new(), is_room_news: false, spin, places };
+    (outbound, inbound)
 }
 
 impl Outbound {
@@ -237,6 +248,16 @@ impl Inbound {
     #[inline]
     pub(crate) fn take_room_news(&mut self) -> bool {
         std::mem::take(&mut self.is_room_news)
+    }
+
+    /// How long to poll before sleeping.
+    pub(crate) fn spin(&self) -> Duration {
+        self.spin
+    }
+
+    /// Writes down where this side is, and says whether the peer was last seen there, so that it needs this very CPU.
+    pub(crate) fn shares_cpu(&mut self) -> bool {
+        self.places.are_one()
     }
 
     /// Sleeps until the peer, or somebody else, rouses this side, unless `has_cause` to stay awake. Returns early for any

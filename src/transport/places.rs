@@ -1,4 +1,4 @@
-//! Where the two sides of a lane run.
+//! Where the two sides of a lane or a pipeline run.
 //!
 //! Each writes down its CPU when it waits for long, so that the other can tell that polling keeps its peer from running.
 //! It is a hint: a side that has moved since costs the other some microseconds, and the next long wait corrects it.
@@ -9,7 +9,6 @@ use super::lane::Side;
 use crate::shm::{Segment, Words};
 use crate::sync::Ordering;
 use crate::sys::cpu;
-use crate::wire::layout::PLACE_WORDS;
 
 /// One side's view of where both are.
 #[derive(Debug)]
@@ -21,8 +20,9 @@ pub(super) struct Places {
 }
 
 impl Places {
-    pub(super) fn new(segment: &Arc<Segment>, side: Side) -> Self {
-        let [controller, executor] = PLACE_WORDS.map(|word| segment.view(word..word + 1));
+    /// In the words with these numbers, the controller's first.
+    pub(super) fn new(segment: &Arc<Segment>, words: [usize; 2], side: Side) -> Self {
+        let [controller, executor] = words.map(|word| segment.view(word..word + 1));
         let (ours, theirs) = match side {
             Side::Controller => (controller, executor),
             Side::Executor => (executor, controller),

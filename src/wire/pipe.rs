@@ -1,7 +1,8 @@
 //! Where things stand in the segment of a pipeline, and what its records are. Version 1.
 //!
 //! ```text
-//! line 0        magic, version, segment bytes, ring lines
+//! line 0        magic, version, segment bytes, ring lines, nanoseconds to poll
+//! line 1        CPU of the controller, CPU of the executor, each plus one
 //! line 2        the executor's bed      line 4        the controller's bed
 //! lines 6..     ring of calls, then ring of results
 //!
@@ -19,6 +20,10 @@ use crate::ring::{LINE_WORDS, ring_words};
 /// "farpipe" and a zero byte.
 const MAGIC: u64 = u64::from_le_bytes(*b"farpipe\0");
 
+/// How many nanoseconds each side polls before it sleeps.
+pub(crate) const SPIN_NS_WORD: usize = 4;
+/// Where each side was when it last waited for long, as in a lane.
+pub(crate) const PLACE_WORDS: [usize; 2] = [LINE_WORDS, LINE_WORDS + 1];
 /// The word that the executor sleeps on.
 pub(crate) const EXECUTOR_BED_WORD: usize = 2 * LINE_WORDS;
 /// The word that the controller sleeps on.

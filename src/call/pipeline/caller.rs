@@ -1,19 +1,22 @@
 //! The controller's end of a pipeline, shared by all threads that submit calls and wait for results.
 
 use std::collections::VecDeque;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, PoisonError};
 use std::task::{Context, Poll};
 use std::time::Instant;
 
 use super::completion::Waiter;
 use super::receiver::{Receiver, Run};
-use super::{Completion, Reason};
+use super::{Arrived, Completion, Reason};
 use crate::error::{Error, Result};
 use crate::limits::{PAYLOAD_BYTES_MAX, PIPELINE_CALLS_MAX};
 use crate::sleep::{self, Seat, Turn};
-use crate::sync::{AtomicBool, AtomicU64, Ordering};
+use crate::sync::{AtomicBool, AtomicU64, Mutex, MutexGuard, Ordering};
 use crate::transport::pipe::{Inbound, Outbound, SharedBed};
 use crate::wire::pipe::{Record, next_sequence};
+
+/// Buffers for results that are kept.
+const SPARE_MAX: usize = 4;
 
 /// The controller's end of a pipeline.
 #[derive(Debug)]
@@ -37,6 +40,8 @@ pub(crate) struct Caller {
     reason: Mutex<Option<Reason>>,
     /// Where a listener sits while no task waits.
     listener: Arc<Seat>,
+    /// Room for results of submissions to come.
+    spare: Mutex<Vec<Arrived>>,
 }
 
 /// The writing half of an end.
@@ -71,6 +76,7 @@ impl Caller {
             has_ended: AtomicBool::new(false),
             reason: Mutex::default(),
             listener: Arc::default(),
+            spare: Mutex::default(),
         }
     }
 
@@ -93,7 +99,8 @@ impl Caller {
                 )));
             }
         }
-        let completion = Arc::new(Completion::new(calls.len()));
+        let arrived = self.lock_spare().pop().unwrap_or_default();
+        let completion = Arc::new(Completion::new(calls.len(), arrived));
         if calls.len() == 0 {
             return Ok(completion);
         }
@@ -264,6 +271,16 @@ impl Caller {
         self.poll();
     }
 
+    /// Takes back room for results that was used up.
+    pub(crate) fn recycle(&self, used: Arrived) {
+        if let Some(arrived) = used.emptied() {
+            let mut spare = self.lock_spare();
+            if spare.len() < SPARE_MAX {
+                spare.push(arrived);
+            }
+        }
+    }
+
     /// Gives up what has not arrived at a completion: it is dropped and counted when it comes.
     pub(crate) fn expire(&self, completion: &Completion) {
         completion.lock().is_expired = true;
@@ -348,6 +365,10 @@ impl Caller {
 
     fn lock_runs(&self) -> MutexGuard<'_, VecDeque<Run>> {
         self.runs.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn lock_spare(&self) -> MutexGuard<'_, Vec<Arrived>> {
+        self.spare.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn lock_reason(&self) -> MutexGuard<'_, Option<Reason>> {

@@ -1,13 +1,15 @@
 //! Where the results of a submission arrive.
 
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::collections::VecDeque;
+use std::sync::{Arc, PoisonError};
 use std::task::Waker;
 
 use super::Reason;
 use crate::error::{Error, Result};
-use crate::limits::ERROR_BYTES_MAX;
+use crate::limits::{ERROR_BYTES_MAX, PIPELINE_CALLS_MAX};
 use crate::sleep::Seat;
-use crate::transport::pipe::Line;
+use crate::sync::{Mutex, MutexGuard};
+use crate::transport::pipe::{EMPTY_LINE, Line};
 
 /// The results of one call, or of a batch of calls, as they arrive.
 #[derive(Debug)]
@@ -35,26 +37,32 @@ pub(super) enum Waiter {
     Task(Waker),
 }
 
-/// Results that arrived and were not yet taken, in the order of their calls.
+/// Results that arrived and were not yet taken, in the order of their calls. Those that fit a line are received into their place.
 #[derive(Debug, Default)]
 pub(crate) struct Arrived {
-    bytes: Vec<u8>,
     results: Vec<Place>,
-    /// How many of the results were handed out.
+    /// Results that do not fit a line.
+    long: VecDeque<Vec<u8>>,
+    /// How many of the results were handed out, and the last one of them that was long.
     taken: usize,
+    last_long: Vec<u8>,
 }
 
-/// Where a result ends; it starts where the one before ends.
+/// A result.
 #[derive(Debug, Clone, Copy)]
 struct Place {
-    end: usize,
+    line: Line,
+    /// Bytes in the line; [`LONG`] for one that lies elsewhere.
+    bytes: usize,
     is_failure: bool,
 }
 
+const LONG: usize = usize::MAX;
+
 impl Completion {
-    /// Of a submission of `calls` calls.
-    pub(super) fn new(calls: usize) -> Self {
-        let arrived = Arrived { results: Vec::with_capacity(calls), ..Arrived::default() };
+    /// Of a submission of `calls` calls, whose results arrive in `arrived`, which is empty and may have room.
+    pub(super) fn new(calls: usize, mut arrived: Arrived) -> Self {
+        arrived.results.reserve_exact(calls);
         Self(Mutex::new(State {
             arrived,
             missing: calls,
@@ -92,28 +100,34 @@ impl State {
         self.missing == 0 || self.arrived.results.len() >= enough || self.ended.is_some()
     }
 
-    /// Takes a result in whose bytes are the first of `line`.
+    /// The line that a result is received into. [`State::put_line`] must follow, or [`State::put_back`].
     #[inline]
-    pub(super) fn put_line(&mut self, line: &Line, bytes: usize, is_failure: bool) {
-        // By words, as they were stored just now: a wider load would wait until those stores are done.
-        for word in line.as_chunks::<8>().0.iter().take(bytes.div_ceil(8)) {
-            self.arrived.bytes.extend_from_slice(word);
+    pub(super) fn next_line(&mut self) -> &mut Line {
+        let place = Place { line: EMPTY_LINE, bytes: 0, is_failure: false };
+        self.arrived.results.push(place);
+        let last = self.arrived.results.len() - 1;
+        &mut self.arrived.results[last].line
+    }
+
+    /// Nothing was received into the line, or nothing that counts.
+    #[inline]
+    pub(super) fn put_back(&mut self) {
+        self.arrived.results.pop();
+    }
+
+    /// A result was received into the line.
+    #[inline]
+    pub(super) fn put_line(&mut self, bytes: usize, is_failure: bool) {
+        if let Some(place) = self.arrived.results.last_mut() {
+            (place.bytes, place.is_failure) = (bytes, is_failure);
         }
-        let end = self.arrived.bytes.len() - (bytes.next_multiple_of(8) - bytes);
-        self.arrived.bytes.truncate(end);
-        self.arrived.results.push(Place { end, is_failure });
         self.missing -= 1;
     }
 
-    /// Takes a result in.
-    pub(super) fn put(&mut self, bytes: &mut Vec<u8>, is_failure: bool) {
-        if self.arrived.bytes.is_empty() {
-            std::mem::swap(&mut self.arrived.bytes, bytes);
-        } else {
-            self.arrived.bytes.extend_from_slice(bytes);
-        }
-        self.arrived.results.push(Place { end: self.arrived.bytes.len(), is_failure });
-        self.missing -= 1;
+    /// Takes a result in that did not fit the line.
+    pub(super) fn put_long(&mut self, bytes: Vec<u8>, is_failure: bool) {
+        self.arrived.long.push_back(bytes);
+        self.put_line(LONG, is_failure);
     }
 
     /// Counts a result that nobody wants.
@@ -133,10 +147,14 @@ impl Arrived {
     /// The next result: its bytes, or the error that the function answered out of band.
     #[inline]
     pub(crate) fn next(&mut self) -> Option<Result<&[u8]>> {
-        let start = self.taken.checked_sub(1).map_or(0, |last| self.results[last].end);
-        let place = *self.results.get(self.taken)?;
+        let place = self.results.get(self.taken)?;
         self.taken += 1;
-        let bytes = &self.bytes[start..place.end];
+        let bytes = if place.bytes == LONG {
+            self.last_long = self.long.pop_front().unwrap_or_default();
+            &self.last_long[..]
+        } else {
+            place.line.get(..place.bytes).unwrap_or_default()
+        };
         Some(if place.is_failure { Err(failure(bytes)) } else { Ok(bytes) })
     }
 
@@ -148,14 +166,25 @@ impl Arrived {
 
     /// The only result, with its memory.
     pub(crate) fn into_only(mut self) -> Option<Result<Vec<u8>>> {
-        let place = self.results.pop()?;
-        self.bytes.truncate(place.end);
-        Some(if place.is_failure { Err(failure(&self.bytes)) } else { Ok(self.bytes) })
+        let is_long = self.results.first()?.bytes == LONG;
+        let bytes = match self.next()? {
+            Err(error) => return Some(Err(error)),
+            Ok(_) if is_long => self.last_long,
+            Ok(bytes) => bytes.to_vec(),
+        };
+        Some(Ok(bytes))
+    }
+
+    /// An empty one with room, if this one has room worth keeping.
+    pub(super) fn emptied(mut self) -> Option<Self> {
+        self.clear();
+        (1..=PIPELINE_CALLS_MAX).contains(&self.results.capacity()).then_some(self)
     }
 
     fn clear(&mut self) {
-        self.bytes.clear();
         self.results.clear();
+        self.long.clear();
+        self.last_long = Vec::new();
         self.taken = 0;
     }
 }

@@ -24,6 +24,9 @@ mod completion;
 mod receiver;
 mod server;
 #[cfg(test)]
+#[cfg(shuttle)]
+mod sessions;
+#[cfg(test)]
 #[cfg(not(model))]
 mod tests;
 

@@ -7,16 +7,19 @@ use std::time::{Duration, Instant};
 use super::completion::{State, Waiter};
 use super::{Caller, Completion};
 use crate::error::{Error, Result};
-use crate::limits::SPIN_NS;
 use crate::sync::Ordering;
-use crate::transport::pipe::{EMPTY_LINE, Inbound, Line, Received};
+use crate::transport::pipe::{EMPTY_LINE, Inbound, Received};
 use crate::wire::pipe::{Record, next_sequence};
 
 /// Polls between two looks at the clock.
-const POLLS_PER_LOOK: u32 = 64;
+const POLLS_PER_LOOK: u32 = if cfg!(model) { 1 } else { 64 };
+/// Polls in a row that found nothing after which it is asked where the executor is.
+const POLLS_QUICK: u32 = if cfg!(model) { 1 } else { 16 };
+/// How often the CPU is given away to an executor that shares it, before this side sleeps.
+const YIELDS_MAX: u32 = 4;
 /// Polls after the bed was made and before the kernel is asked. An executor that goes on with the next call at this very
 /// moment may have missed that somebody lies down; by then what it has sent before is here.
-const LAST_POLLS: u32 = 100;
+const LAST_POLLS: u32 = if cfg!(model) { 1 } else { 100 };
 
 /// The reading half of the controller's end.
 #[derive(Debug)]
@@ -65,35 +68,50 @@ impl Receiver {
         if is_enough(true) {
             return;
         }
-        let mut sleepy_at = None;
-        let mut polls = 0;
+        let mut idle_since = None;
+        // Since the last look at the clock, and in a row without a result.
+        let (mut polls, mut empty) = (0, 0);
         loop {
             let came = self.receive(caller) > 0;
             if is_enough(came) || !self.wakers.is_empty() || caller.has_ended() {
                 return;
             }
             polls += 1;
+            let mut shares_cpu = false;
             if came {
-                sleepy_at = None;
+                (idle_since, empty) = (None, 0);
             } else {
                 if caller.turn.is_wanted() {
                     return;
                 }
+                empty += 1;
                 std::hint::spin_loop();
+                shares_cpu = empty == POLLS_QUICK && self.inbound.shares_cpu();
             }
-            if polls % POLLS_PER_LOOK > 0 {
+            if polls < POLLS_PER_LOOK && !shares_cpu {
                 continue;
             }
+            polls = 0;
             let now = Instant::now();
             if until.is_some_and(|until| now >= until) {
                 return;
             }
-            let spin = Duration::from_nanos(SPIN_NS);
-            if now >= *sleepy_at.get_or_insert(now + spin) {
+            if shares_cpu && self.gave_way() {
+                empty = 0;
+            } else if shares_cpu || now - *idle_since.get_or_insert(now) >= self.inbound.spin() {
                 self.sleep(caller, until.map(|until| until - now), || is_enough(true));
-                sleepy_at = None;
+                (idle_since, empty) = (None, 0);
             }
         }
+    }
+
+    /// Gives the CPU away to an executor that needs it; true when something came of it.
+    #[cold]
+    fn gave_way(&self) -> bool {
+        (0..YIELDS_MAX).any(|_| {
+            std::thread::yield_now();
+            !self.inbound.is_empty()
+        })
     }
 
     fn sleep(
@@ -134,15 +152,15 @@ impl Receiver {
     }
 
     fn drain(&mut self, caller: &Caller) -> Result<()> {
-        let mut line = EMPTY_LINE;
         while !self.inbound.is_empty() {
             let Some(mut run) = self.run.take().or_else(|| caller.next_run()) else {
                 return Err(self.unexpected());
             };
-            let completion = Arc::clone(&run.completion);
+            let Run { completion, calls } = &mut run;
             let mut state = completion.lock();
-            let outcome = self.fill(caller, &mut run, &mut state, &mut line);
+            let outcome = self.fill(caller, calls, &mut state);
             self.tell(caller, &mut state);
+            drop(state);
             if run.calls > 0 {
                 self.run = Some(run);
             }
@@ -156,37 +174,71 @@ impl Receiver {
         Ok(())
     }
 
-    /// Receives results of `run`. False when there are no more now.
+    /// The result that was due has come.
+    #[inline(always)]
+    fn advance(&mut self, calls: &mut usize) {
+        *calls -= 1;
+        self.sequence = next_sequence(self.sequence);
+        self.received += 1;
+    }
+
+    /// True when the call whose result would come next was made.
+    #[inline(always)]
+    fn is_due(&mut self, caller: &Caller) -> bool {
+        if self.received == self.submitted {
+            // Relaxed: it was stored before the call was published that this record answers.
+            self.submitted = caller.submitted.load(Ordering::Relaxed);
+        }
+        self.received != self.submitted
+    }
+
+    /// Receives results of so many calls. False when there are no more now.
     #[inline]
-    fn fill(
-        &mut self,
-        caller: &Caller,
-        run: &mut Run,
-        state: &mut State,
-        line: &mut Line,
-    ) -> Result<bool> {
-        while run.calls > 0 {
-            let received = self.inbound.receive(line, &mut self.long)?;
-            let (kind, sequence) = match &received {
-                Received::Line(head) => (head.kind(), head.sequence),
-                Received::Long(head) => (head.kind, head.sequence),
-                Received::Nothing => return Ok(false),
-                Received::Closed => {
-                    return Err(Error::disconnected("the executor closed the pipeline"));
-                }
+    fn fill(&mut self, caller: &Caller, calls: &mut usize, state: &mut State) -> Result<bool> {
+        while *calls > 0 {
+            let received = self.inbound.receive(state.next_line(), &mut self.long);
+            if let Ok(Received::Line(head)) = &received
+                && head.kind() == Record::Result as u8
+                && head.sequence == self.sequence
+                && self.is_due(caller)
+                && !state.is_expired
+            {
+                // What it mostly is.
+                state.put_line(head.payload_bytes(), false);
+                self.advance(calls);
+                continue;
+            }
+            let judged = match &received {
+                Ok(Received::Line(head)) => self.judge(caller, head.kind(), head.sequence),
+                Ok(Received::Long(head)) => self.judge(caller, head.kind, head.sequence),
+                _ => Ok(false),
             };
-            let is_failure = self.judge(caller, kind, sequence)?;
-            match received {
-                _ if state.is_expired => {
+            match (received, judged) {
+                (Ok(Received::Line(_) | Received::Long(_)), Ok(_)) if state.is_expired => {
+                    state.put_back();
                     state.drop_late();
                     caller.late.fetch_add(1, Ordering::Relaxed);
                 }
-                Received::Line(head) => state.put_line(line, head.payload_bytes(), is_failure),
-                _ => state.put(&mut self.long, is_failure),
+                (Ok(Received::Line(head)), Ok(is_failure)) => {
+                    state.put_line(head.payload_bytes(), is_failure);
+                }
+                (Ok(Received::Long(_)), Ok(is_failure)) => {
+                    state.put_long(std::mem::take(&mut self.long), is_failure);
+                }
+                (Ok(Received::Nothing), _) => {
+                    state.put_back();
+                    return Ok(false);
+                }
+                (Ok(Received::Closed), _) => {
+                    state.put_back();
+                    return Err(Error::disconnected("the executor closed the pipeline"));
+                }
+                (Err(error), _) | (_, Err(error)) => {
+                    state.put_back();
+                    return Err(error);
+                }
             }
-            run.calls -= 1;
-            self.sequence = next_sequence(self.sequence);
-            self.received += 1;
+            self.advance(calls);
         }
         Ok(true)
     }
@@ -194,12 +246,9 @@ impl Receiver {
     /// True when the record is a failure, false when it is a result; of the call that is due.
     #[inline(always)]
     fn judge(&mut self, caller: &Caller, kind: u8, sequence: u64) -> Result<bool> {
-        if self.received == self.submitted {
-            // Relaxed: it was stored before the call was published that this record answers.
-            self.submitted = caller.submitted.load(Ordering::Relaxed);
-        }
+        let is_due = self.is_due(caller);
         let kind = Record::from_bits(kind);
-        if sequence == self.sequence && self.received != self.submitted {
+        if sequence == self.sequence && is_due {
             match kind {
                 Some(Record::Result) => return Ok(false),
                 Some(Record::Failure) => return Ok(true),

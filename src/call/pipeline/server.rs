@@ -1,17 +1,21 @@
 //! The executor's end of a pipeline.
 
 use std::collections::VecDeque;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use crate::error::{Error, Result};
-use crate::limits::{ERROR_BYTES_MAX, SPIN_NS};
+use crate::limits::ERROR_BYTES_MAX;
 use crate::transport::pipe::{EMPTY_LINE, Inbound, Outbound, Received};
 use crate::wire::pipe::Record;
 
 /// Polls in a row that found nothing after which whoever sleeps is woken to the results.
-const POLLS_BEFORE_WAKE: u32 = 32;
+const POLLS_BEFORE_WAKE: u32 = if cfg!(model) { 1 } else { 32 };
 /// Polls between two looks at the clock.
-const POLLS_PER_LOOK: u32 = 64;
+const POLLS_PER_LOOK: u32 = if cfg!(model) { 1 } else { 64 };
+/// Polls in a row that found nothing after which it is asked where the controller is.
+const POLLS_QUICK: u32 = if cfg!(model) { 1 } else { 16 };
+/// How often the CPU is given away to a controller that shares it, before this side sleeps.
+const YIELDS_MAX: u32 = 4;
 /// The largest buffer for results that is kept for the next one.
 const RESULT_BYTES_KEPT: usize = 64 << 10;
 
@@ -39,19 +43,19 @@ impl Server {
         Self { inbound, outbound, backlog: VecDeque::new() }
     }
 
-    /// Runs calls with `handle`, which is given the function, its arguments and where to append the result, until the
+    /// Runs calls with `handle`, which is given the function and its arguments and returns the result, until the
     /// controller closes the pipeline: what was submitted before is run, even when nobody takes its result any more. An `Err`
     /// of `handle` is answered out of band.
     ///
     /// # Errors
     ///
     /// When the controller broke the protocol.
-    pub(crate) fn serve(
+    pub(crate) fn serve<R: AsRef<[u8]>>(
         mut self,
-        handle: impl Fn(u64, &[u8], &mut Vec<u8>) -> std::result::Result<(), String>,
+        handle: impl Fn(u64, &[u8]) -> std::result::Result<R, String>,
     ) -> Result<()> {
         let mut line = EMPTY_LINE;
-        let (mut long, mut result) = (Vec::new(), Vec::new());
+        let mut long = Vec::new();
         loop {
             let (kind, sequence, target, args) = match self.inbound.receive(&mut line, &mut long)? {
                 Received::Line(head) => {
@@ -70,9 +74,10 @@ impl Server {
             }
             // It may be a long time before the next fence.
             self.outbound.wake_seen();
-            result.clear();
-            let outcome = handle(target, args, &mut result);
-            self.answer(sequence, outcome, &mut result)?;
+            match handle(target, args) {
+                Ok(result) => self.answer(Record::Result, sequence, result.as_ref())?,
+                Err(message) => self.fail(sequence, message)?,
+            }
             if long.capacity() > RESULT_BYTES_KEPT {
                 long = Vec::new();
             }
@@ -80,27 +85,26 @@ impl Server {
     }
 
     #[inline(always)]
-    fn answer(
-        &mut self,
-        sequence: u64,
-        outcome: std::result::Result<(), String>,
-        result: &mut Vec<u8>,
-    ) -> Result<()> {
-        let mut kind = Record::Result;
-        if let Err(mut message) = outcome {
-            message.truncate(message.floor_char_boundary(ERROR_BYTES_MAX));
-            (kind, *result) = (Record::Failure, message.into_bytes());
-        }
+    fn answer(&mut self, kind: Record, sequence: u64, result: &[u8]) -> Result<()> {
         let mut sent = 0;
         if self.backlog.is_empty() {
             let went = self.outbound.send(kind, sequence, 0, result, &mut sent);
             if went.or_else(|error| self.unheard(error))? {
-                result.shrink_to(RESULT_BYTES_KEPT);
                 return Ok(());
             }
         }
-        let bytes = std::mem::take(result);
-        self.backlog.push_back(Waiting { kind, sequence, bytes, sent });
+        self.keep(Waiting { kind, sequence, bytes: result.to_vec(), sent })
+    }
+
+    #[cold]
+    fn fail(&mut self, sequence: u64, mut message: String) -> Result<()> {
+        message.truncate(message.floor_char_boundary(ERROR_BYTES_MAX));
+        self.answer(Record::Failure, sequence, message.as_bytes())
+    }
+
+    #[cold]
+    fn keep(&mut self, result: Waiting) -> Result<()> {
+        self.backlog.push_back(result);
         self.send_backlog()
     }
 
@@ -127,27 +131,44 @@ impl Server {
     /// Waits for the next call, or for room for the backlog: polls for a while, then sleeps.
     #[cold]
     fn idle(&mut self) -> Result<()> {
-        let mut sleepy_at = None;
-        let mut polls = 0;
+        let mut idle_since = None;
+        let mut polls: u32 = 0;
         while self.inbound.is_empty() {
             if !self.backlog.is_empty() {
                 self.send_backlog()?;
             }
             std::hint::spin_loop();
-            polls += 1;
+            polls = polls.wrapping_add(1);
             if polls == POLLS_BEFORE_WAKE || self.inbound.take_room_news() {
                 self.outbound.wake();
             }
-            if polls % POLLS_PER_LOOK > 0 {
+            if polls == POLLS_QUICK && self.inbound.shares_cpu() {
+                self.give_way();
+                (idle_since, polls) = (None, 0);
+            }
+            if !polls.is_multiple_of(POLLS_PER_LOOK) {
                 continue;
             }
             let now = Instant::now();
-            if now >= *sleepy_at.get_or_insert(now + Duration::from_nanos(SPIN_NS)) {
+            if now - *idle_since.get_or_insert(now) >= self.inbound.spin() {
                 self.sleep();
-                (sleepy_at, polls) = (None, 0);
+                (idle_since, polls) = (None, 0);
             }
         }
         Ok(())
+    }
+
+    /// Gives the CPU away to a controller that needs it, and sleeps if nothing came of it.
+    #[cold]
+    fn give_way(&mut self) {
+        self.outbound.wake();
+        for _ in 0..YIELDS_MAX {
+            std::thread::yield_now();
+            if !self.inbound.is_empty() {
+                return;
+            }
+        }
+        self.sleep();
     }
 
     fn sleep(&mut self) {

@@ -16,7 +16,9 @@ use crate::wire::pipe::Record;
 
 /// Both ends of a pipeline whose rings begin at `position` and whose calls are numbered behind `last`.
 fn ends(position: u64, last: u64) -> (Arc<Caller>, (Outbound, Inbound)) {
-    let segment = Arc::new(pipe::create_segment().expect("memory"));
+    let segment = Arc::new(
+        pipe::create_segment(Duration::from_nanos(crate::limits::SPIN_NS)).expect("memory"),
+    );
     assert!(pipe::is_pipe(&segment));
     let theirs = pipe::end(&segment, Side::Executor, position);
     (Arc::new(Caller::new(pipe::end(&segment, Side::Controller, position), last)), theirs)
@@ -38,18 +40,20 @@ fn serve(position: u64, last: u64) -> Served {
     let (caller, theirs) = ends(position, last);
     let ran = Arc::<Mutex<Vec<Vec<u8>>>>::default();
     let log = Arc::clone(&ran);
-    let handle = move |target, args: &[u8], result: &mut Vec<u8>| {
+    let handle = move |target, args: &[u8]| {
         if args.len() <= 8 {
             log.lock().unwrap().push(args.to_vec());
         }
         match target {
-            ECHO => result.extend_from_slice(args),
-            FAIL => return Err(format!("no, said {args:?}")),
-            SLEEP => thread::sleep(Duration::from_millis(number(args))),
-            GROW => *result = pattern(usize::try_from(number(args)).unwrap()),
-            other => return Err(format!("nobody is called {other}")),
+            ECHO => Ok(args.to_vec()),
+            FAIL => Err(format!("no, said {args:?}")),
+            SLEEP => {
+                thread::sleep(Duration::from_millis(number(args)));
+                Ok(Vec::new())
+            }
+            GROW => Ok(pattern(usize::try_from(number(args)).unwrap())),
+            other => Err(format!("nobody is called {other}")),
         }
-        Ok(())
     };
     let server = thread::spawn(move || Server::new(theirs).serve(handle));
     Served { caller, server, ran }
@@ -389,7 +393,9 @@ fn what_came_before_the_end_is_received() {
 
 /// What an executor that sends these records does to a caller with two calls under way, numbers 1 and 2.
 fn lie(records: &[(u8, u64, &[u8])]) -> Error {
-    let segment = Arc::new(pipe::create_segment().expect("memory"));
+    let segment = Arc::new(
+        pipe::create_segment(Duration::from_nanos(crate::limits::SPIN_NS)).expect("memory"),
+    );
     let caller = Caller::new(pipe::end(&segment, Side::Controller, 0), 0);
     let completions = [(); 2].map(|()| submit(&caller, ECHO, b"").expect("submitted"));
     let mut ring = crate::ring::Producer::new(Raw(Arc::clone(&segment)), RING_LINES, 0);
@@ -450,7 +456,9 @@ fn a_lie_is_a_violation_with_numbers() {
 #[test]
 fn a_word_that_is_no_record_is_a_violation() {
     for word in [1, 3, 1 << 40, u64::MAX, 7 << 1 | 5 << 36] {
-        let segment = Arc::new(pipe::create_segment().expect("memory"));
+        let segment = Arc::new(
+            pipe::create_segment(Duration::from_nanos(crate::limits::SPIN_NS)).expect("memory"),
+        );
         let caller = Caller::new(pipe::end(&segment, Side::Controller, 0), 0);
         let completion = submit(&caller, ECHO, b"").expect("submitted");
         let first = crate::wire::pipe::RESULTS_WORD + 16;
@@ -462,7 +470,9 @@ fn a_word_that_is_no_record_is_a_violation() {
 
 #[test]
 fn a_position_that_lies_is_a_violation() {
-    let segment = Arc::new(pipe::create_segment().expect("memory"));
+    let segment = Arc::new(
+        pipe::create_segment(Duration::from_nanos(crate::limits::SPIN_NS)).expect("memory"),
+    );
     let caller = Caller::new(pipe::end(&segment, Side::Controller, 0), 0);
     segment.words()[crate::wire::pipe::CALLS_WORD].store(1 << 50, Ordering::Release);
     let error = submit(&caller, ECHO, &pattern(3 * CHUNK_BYTES_MAX)).expect_err("a lie");

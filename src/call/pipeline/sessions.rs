@@ -1,0 +1,170 @@
+//! Pipelines of several threads, in a hundred thousand orders that shuttle makes up.
+//!
+//! Threads share a pipeline: they submit more calls than may be under way, wait for results, give some up, and one polls; the
+//! executor, which is the code that runs, dies at any moment. Whoever waits for ever is what shuttle calls a deadlock.
+//!
+//! Invariant: each model is also run with a fault, which is found.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64 as Count, Ordering as CountOrdering};
+use std::time::{Duration, Instant};
+
+use shuttle::rand::{Rng, thread_rng};
+use shuttle::scheduler::RandomScheduler;
+use shuttle::thread;
+
+use super::{Arrived, Caller, Server};
+use crate::error::Error;
+use crate::transport::Side;
+use crate::transport::pipe::{self, EMPTY_LINE, Inbound, Outbound, Received};
+use crate::wire::pipe::Record;
+
+const THREADS: u64 = 2;
+/// Calls of one submission: more than may be under way in a model.
+const CALLS: u64 = 3;
+const SCHEDULES: usize = 50_000;
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Planted {
+    Nothing,
+    /// The executor sends results and wakes nobody.
+    NoWake,
+    /// The executor dies, and nobody says so.
+    NoWord,
+}
+
+/// What was met in all schedules together.
+#[derive(Default)]
+struct Tally {
+    schedules: Count,
+    results: Count,
+    late: Count,
+    ends: Count,
+}
+
+fn count(count: &Count) {
+    count.fetch_add(1, CountOrdering::Relaxed);
+}
+
+/// An executor that answers and leaves out the wake.
+fn answer_silently((mut outbound, mut inbound): (Outbound, Inbound)) {
+    let (mut line, mut long) = (EMPTY_LINE, Vec::new());
+    loop {
+        match inbound.receive(&mut line, &mut long).expect("no violation") {
+            Received::Line(head) if head.kind() == Record::Call as u8 => {
+                let (kind, args) = (Record::Result, &line[..head.payload_bytes()]);
+                while !outbound.send(kind, head.sequence, 0, args, &mut 0).unwrap_or(true) {
+                    thread::yield_now();
+                }
+            }
+            Received::Closed => break,
+            _ => inbound.sleep_unless(None, || !inbound.is_empty()),
+        }
+    }
+}
+
+/// What one thread of the controller does.
+fn call(caller: &Caller, number: u64, may_end: bool, tally: &Tally) {
+    let args = [0; CALLS as usize].map(|_: u64| number.to_le_bytes());
+    let batch = args.iter().map(|args| (1, &args[..]));
+    let check_end = |error: &Error| {
+        assert!(may_end && error.is_disconnected() && !error.is_violation(), "{error}");
+        count(&tally.ends);
+    };
+    let completion = match caller.submit(0, batch) {
+        Ok(completion) => completion,
+        Err(error) => return check_end(&error),
+    };
+    if number == 1 {
+        caller.poll();
+    }
+    let mut arrived = Arrived::default();
+    for _ in 0..CALLS {
+        if arrived.is_used_up() {
+            assert!(caller.wait(&completion, 1, None), "no deadline");
+            if let Err(error) = completion.take(&mut arrived) {
+                return check_end(&error);
+            }
+        }
+        let result = arrived.next().expect("results, or the end").expect("an answer");
+        assert_eq!(result, number.to_le_bytes());
+        count(&tally.results);
+    }
+    let Ok(given_up) = caller.submit(0, [(1, &args[0][..])].into_iter()) else { return };
+    if !caller.wait(&given_up, 1, Some(Instant::now())) {
+        caller.expire(&given_up);
+        count(&tally.late);
+    }
+}
+
+fn session(planted: Planted, dies: bool, tally: &Arc<Tally>) {
+    count(&tally.schedules);
+    let segment = Arc::new(pipe::create_segment(Duration::ZERO).expect("memory"));
+    let theirs = pipe::end(&segment, Side::Executor, u64::MAX - 3);
+    let caller =
+        Arc::new(Caller::new(pipe::end(&segment, Side::Controller, u64::MAX - 3), u64::MAX - 4));
+    let executor = thread::spawn(move || match planted {
+        Planted::NoWake => answer_silently(theirs),
+        Planted::NoWord => std::mem::forget(theirs),
+        Planted::Nothing => {
+            Server::new(theirs).serve(|_, args| Ok(args.to_vec())).expect("no violation");
+        }
+    });
+    let mut threads: Vec<_> = (0..THREADS)
+        .map(|number| {
+            let (caller, tally) = (Arc::clone(&caller), Arc::clone(tally));
+            thread::spawn(move || call(&caller, number, dies, &tally))
+        })
+        .collect();
+    if dies && planted == Planted::Nothing {
+        let caller = Arc::clone(&caller);
+        threads.push(thread::spawn(move || {
+            (0..thread_rng().gen_range(0..300)).for_each(|_| thread::yield_now());
+            caller.end(&Error::disconnected("the peer is gone"));
+        }));
+    }
+    for thread in threads {
+        thread.join().expect("no panic");
+    }
+    caller.close();
+    executor.join().expect("no panic");
+}
+
+fn explore(name: &str, planted: Planted, dies: bool) {
+    let tally = Arc::new(Tally::default());
+    let inner = Arc::clone(&tally);
+    let mut config = shuttle::Config::new();
+    config.stack_size = 256 << 10;
+    config.failure_persistence = shuttle::FailurePersistence::None;
+    let scheduler = RandomScheduler::new_from_seed(7, SCHEDULES);
+    shuttle::Runner::new(scheduler, config).run(move || session(planted, dies, &inner));
+    let [schedules, results, late, ends] =
+        [&tally.schedules, &tally.results, &tally.late, &tally.ends]
+            .map(|count| count.load(CountOrdering::Relaxed));
+    println!(
+        "shuttle pipelines {name}: {schedules} executions ({results} results, {late} given up, {ends} ends)"
+    );
+    assert!(results > 1000 && late > 1000 && (ends > 1000) == dies, "{name}: not all was met");
+}
+
+#[test]
+fn pipelines_of_several_threads() {
+    explore("that live", Planted::Nothing, false);
+}
+
+#[test]
+fn pipelines_that_end_at_any_moment() {
+    explore("that end", Planted::Nothing, true);
+}
+
+#[test]
+#[should_panic(expected = "deadlock")]
+fn results_that_wake_nobody_are_found() {
+    explore("with nobody woken", Planted::NoWake, false);
+}
+
+#[test]
+#[should_panic(expected = "deadlock")]
+fn a_death_that_nobody_tells_of_is_found() {
+    explore("with a silent death", Planted::NoWord, true);
+}

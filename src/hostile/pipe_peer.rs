@@ -1,0 +1,287 @@
+//! The executor at the other end of a pipeline: it answers calls in order, as far as its manners go.
+//!
+//! Invariant: as for a lane's peer, it acts only when the controller looks at a word or sleeps on one, and it dies after a while.
+
+use std::cell::RefCell;
+use std::collections::VecDeque;
+use std::sync::{Arc, Weak};
+
+use super::Totals;
+use super::cells::Cells;
+use super::peer::Manners;
+use super::random::Random;
+use crate::call::pipeline::Caller;
+use crate::error::Error;
+use crate::limits::{CHUNK_BYTES_MAX, PAYLOAD_BYTES_MAX, RING_LINES};
+use crate::ring::{Consumer, Head, LINE_WORDS, Popped, Producer, ring_words};
+use crate::shm::Segment;
+use crate::sync::hostile::{Liar, aside};
+use crate::sync::{AtomicU64, Ordering};
+use crate::wire::pipe::{CALLS_WORD, CONTROLLER_BED_WORD, RESULTS_WORD, Record, SEGMENT_WORDS};
+
+/// Results in one case.
+const ACTS_MAX: u32 = 300;
+/// Looks that the executor lives to see.
+const LIFE_LOOKS: u64 = 50_000;
+/// Looks in one case; more than ever are needed.
+const LOOKS_MAX: u64 = 200_000;
+
+pub(super) struct PipePeer(RefCell<State>);
+
+struct State {
+    random: Random,
+    manners: Manners,
+    segment: Arc<Segment>,
+    caller: Weak<Caller>,
+    from: Consumer<Cells>,
+    to: Producer<Cells>,
+    /// Numbers of calls to answer.
+    owed: VecDeque<u64>,
+    /// What is left of a result for which there was no room.
+    rest: Option<(Record, u64, Vec<u8>)>,
+    /// Results that were sent: bytes, or none for a failure.
+    sent: VecDeque<Option<Vec<u8>>>,
+    is_dead: bool,
+    acts: u32,
+    looks: u64,
+    lies: u64,
+    /// When each word was last looked at and was not zero.
+    seen: Vec<u64>,
+    now: u64,
+}
+
+impl PipePeer {
+    pub(super) fn new(
+        segment: &Arc<Segment>,
+        position: u64,
+        random: Random,
+        manners: Manners,
+    ) -> Self {
+        let cells = |start| Cells(segment.view(start..start + ring_words(RING_LINES)));
+        Self(RefCell::new(State {
+            random,
+            manners,
+            segment: Arc::clone(segment),
+            caller: Weak::new(),
+            from: Consumer::new(cells(CALLS_WORD), RING_LINES, position),
+            to: Producer::new(cells(RESULTS_WORD), RING_LINES, position),
+            owed: VecDeque::new(),
+            rest: None,
+            sent: VecDeque::new(),
+            is_dead: false,
+            acts: 0,
+            looks: 0,
+            lies: 0,
+            seen: vec![0; SEGMENT_WORDS],
+            now: 1,
+        }))
+    }
+
+    /// Whom to tell when the executor dies.
+    pub(super) fn meet(&self, caller: &Arc<Caller>) {
+        self.0.borrow_mut().caller = Arc::downgrade(caller);
+    }
+
+    /// A result that came out, `None` for a failure; an honest peer has sent it.
+    pub(super) fn check(&self, result: Option<&[u8]>) {
+        let mut state = self.0.borrow_mut();
+        let sent = state.sent.pop_front();
+        let is_it = sent.as_ref().is_some_and(|sent| sent.as_deref() == result);
+        assert!(state.manners.may_break() || is_it, "another result");
+    }
+
+    pub(super) fn count(&self, totals: &mut Totals) {
+        let state = self.0.borrow();
+        totals.looks += state.looks;
+        totals.lies += state.lies;
+    }
+}
+
+impl Liar for PipePeer {
+    fn look(&self, number: usize, word: &AtomicU64) -> u64 {
+        let (value, death) = aside(|| {
+            let mut state = self.0.borrow_mut();
+            let value = state.look(number, word);
+            (value, state.take_death())
+        });
+        tell(death);
+        value
+    }
+
+    fn written(&self, number: usize) {
+        // A record was taken, and judged.
+        if number == RESULTS_WORD {
+            self.0.borrow_mut().now += 1;
+        }
+    }
+
+    fn asleep(&self, number: usize) {
+        let death = aside(|| {
+            let mut state = self.0.borrow_mut();
+            let before = state.to.position();
+            if number == CONTROLLER_BED_WORD {
+                state.act();
+            }
+            if state.to.position() == before {
+                // Nobody would wake the controller.
+                state.is_dead = true;
+            }
+            state.take_death()
+        });
+        tell(death);
+    }
+}
+
+/// What a supervisor does that has seen the executor end.
+fn tell(death: Option<Arc<Caller>>) {
+    if let Some(caller) = death {
+        aside(|| caller.end(&Error::disconnected("the peer is gone")));
+    }
+}
+
+impl State {
+    fn take_death(&mut self) -> Option<Arc<Caller>> {
+        self.is_dead.then(|| std::mem::take(&mut self.caller).upgrade()).flatten()
+    }
+
+    fn look(&mut self, number: usize, word: &AtomicU64) -> u64 {
+        self.looks += 1;
+        assert!(
+            self.looks <= LOOKS_MAX,
+            "{} looks, and no end: word {number} is {:#x}, dead {}, {} acts",
+            self.looks,
+            word.load(Ordering::Relaxed),
+            self.is_dead,
+            self.acts
+        );
+        self.is_dead |= self.looks > LIFE_LOOKS;
+        if self.random.one_in(8) {
+            self.act();
+        }
+        let mut value = word.load(Ordering::Relaxed);
+        let lies = self.manners.lies();
+        if lies > 0 && !self.is_dead && self.random.one_in(lies) {
+            self.lies += 1;
+            value = self.nonsense(value);
+        }
+        self.judge(number, value);
+        value
+    }
+
+    /// A word of a record is looked at once, its first one until it is there.
+    fn judge(&mut self, number: usize, value: u64) {
+        let records = RESULTS_WORD + 2 * LINE_WORDS..RESULTS_WORD + ring_words(RING_LINES);
+        if !records.contains(&number) || number.is_multiple_of(LINE_WORDS) {
+            return;
+        }
+        assert!(self.seen[number] != self.now, "word {number} of a record was looked at twice");
+        if value != 0 {
+            self.seen[number] = self.now;
+        }
+    }
+
+    fn is_rude(&mut self) -> bool {
+        let damages = self.manners.damages();
+        damages > 0 && self.random.one_in(damages)
+    }
+
+    /// Takes calls and answers one.
+    fn act(&mut self) {
+        if self.is_dead {
+            return;
+        }
+        self.acts += 1;
+        let may_die = self.manners.may_break() && self.random.one_in(100);
+        if self.acts > ACTS_MAX || may_die {
+            self.is_dead = true;
+            return;
+        }
+        while let Popped::Record(head) = self.from.pop(&mut Vec::new()) {
+            if head.kind == Record::Call as u8 {
+                self.owed.push_back(head.sequence);
+            }
+        }
+        if self.rest.is_some() {
+            return self.go_on();
+        }
+        if self.is_rude() {
+            return self.misbehave();
+        }
+        let Some(sequence) = self.owed.pop_front() else { return };
+        let kind = if self.random.one_in(8) { Record::Failure } else { Record::Result };
+        let length = self.random.length();
+        let bytes = self.random.bytes(length);
+        self.sent.push_back((kind == Record::Result).then(|| bytes.clone()));
+        self.rest = Some((kind, sequence, bytes));
+        self.go_on();
+    }
+
+    /// Sends as much of a result as there is room for, in parts as an executor does.
+    fn go_on(&mut self) {
+        let Some((kind, sequence, mut bytes)) = self.rest.take() else { return };
+        let part = Head { kind: Record::Part as u8, sequence: 0, target: 0 };
+        while bytes.len() > CHUNK_BYTES_MAX {
+            if self.to.push(part, &bytes[..CHUNK_BYTES_MAX]).is_err() {
+                self.rest = Some((kind, sequence, bytes));
+                return;
+            }
+            bytes.drain(..CHUNK_BYTES_MAX);
+        }
+        let head = Head { kind: kind as u8, sequence, target: 0 };
+        if self.to.push(head, &bytes).is_err() {
+            self.rest = Some((kind, sequence, bytes));
+        }
+    }
+
+    /// Sends what was not asked for, or damages what is there.
+    fn misbehave(&mut self) {
+        let choice = self.random.below(6);
+        let sequence = match self.owed.front() {
+            Some(due) if choice > 1 => *due,
+            Some(due) => due.wrapping_add(self.random.below(3) as u64),
+            None => self.random.next(),
+        };
+        let kind = 1 + self.random.next().to_le_bytes()[0] % 7;
+        match choice {
+            0..=2 => {
+                let length = self.random.below(CHUNK_BYTES_MAX);
+                let bytes = self.random.bytes(length);
+                // A full ring is as good.
+                let _ = self.to.push(Head { kind, sequence, target: 9 }, &bytes);
+            }
+            3 => {
+                // More than may come.
+                let most = usize::try_from(PAYLOAD_BYTES_MAX).unwrap_or(0) + CHUNK_BYTES_MAX;
+                self.rest = Some((Record::Result, sequence, vec![1; most]));
+                self.go_on();
+            }
+            4 => self.to.close(),
+            _ => {
+                let number = match self.random.below(4) {
+                    0 => CALLS_WORD + self.random.below(2) * LINE_WORDS,
+                    1 => RESULTS_WORD + self.random.below(ring_words(RING_LINES)),
+                    _ => self.random.below(SEGMENT_WORDS),
+                };
+                let segment = Arc::clone(&self.segment);
+                let word = &segment.words()[number];
+                let value = self.nonsense(word.load(Ordering::Relaxed));
+                word.store(value, Ordering::Relaxed);
+            }
+        }
+    }
+
+    /// Something else than `value`, often something that could almost be true.
+    fn nonsense(&mut self, value: u64) -> u64 {
+        let random = self.random.next();
+        match self.random.below(7) {
+            0 => random,
+            1 => 0,
+            2 => u64::MAX,
+            3 => value ^ 1 << (random % 64),
+            4 => value.wrapping_add(random % 16).wrapping_sub(8),
+            // A length in a record.
+            5 => value & !(u64::from(u32::MAX) << 4) | (random % 1024) << 4,
+            _ => self.to.position().wrapping_add(random % 16).wrapping_sub(8),
+        }
+    }
+}
