@@ -13,8 +13,7 @@
 //!
 //! If the tracker was removed meanwhile, all that was taken is given back, and the session's error reporter is told once.
 //!
-//! Limits: code that holds addresses in 32 bits (`-fno-pic`) is refused; a [`Dylib`](super::Dylib) links it. All symbols of
-//! an object depend on all that it refers to.
+//! Limits: code that holds addresses in 32 bits (`-fno-pic`) is refused; a [`Dylib`](super::Dylib) links it.
 
 use std::collections::HashMap;
 use std::fmt;
@@ -33,7 +32,9 @@ use crate::jit::{
     ResourceTracker, Symbol, SymbolFlags, SymbolFlagsMap, SymbolLookupFlags, SymbolLookupSet,
     SymbolMap, SymbolState,
 };
-use crate::link::{Definition, Export, External, Image, LinkGraph, ObjectFile, SymbolTable};
+use crate::link::{
+    Definition, Dependencies, Export, External, Image, LinkGraph, ObjectFile, SymbolTable,
+};
 
 /// Links objects for the dylibs of a session. Cheap to clone.
 ///
@@ -142,6 +143,10 @@ struct Link {
     layer: Arc<Layer>,
     responsibility: MaterializationResponsibility,
     wants: Wants,
+    /// What its symbols depend on.
+    dependencies: Vec<Dependencies>,
+    /// The names that it refers to, and that others of the session define.
+    referred: Vec<Arc<str>>,
     /// What it has taken, from phase 2 on.
     aside: Option<Aside>,
 }
@@ -236,8 +241,8 @@ impl ObjectLayer {
 
     fn start(&self, responsibility: MaterializationResponsibility, graph: LinkGraph) {
         let (layer, wants) = (Arc::clone(&self.0), Wants::default());
-        let link = Link { layer, responsibility, wants, aside: None };
-        link.begin(graph);
+        let (dependencies, referred) = (Vec::new(), Vec::new());
+        Link { layer, responsibility, wants, dependencies, referred, aside: None }.begin(graph);
     }
 }
 
@@ -353,6 +358,8 @@ impl Link {
         if let Err(error) = self.layer.shared.resolve_threads(&mut graph, outside) {
             return self.fail(error);
         }
+        let all = wanted.iter().chain(&wanted_threads);
+        self.referred = all.map(|(name, _)| Arc::clone(name)).collect();
         if wanted_threads.is_empty() {
             return self.place(graph, wanted);
         }
@@ -367,6 +374,7 @@ impl Link {
     /// Phase 2.
     fn place(mut self, graph: LinkGraph, wanted: SymbolLookupSet) {
         let layer = Arc::clone(&self.layer);
+        self.dependencies = graph.dependencies();
         let placed = match layer.shared.place(graph, Placement::Near) {
             Ok(placed) => placed,
             Err(error) => return self.fail(error),
@@ -392,7 +400,7 @@ impl Link {
     fn finish(mut self, found: &SymbolMap) {
         match self.store(found) {
             Ok(()) => {
-                let groups = self.dependencies(found);
+                let groups = self.dependency_groups();
                 // The reporter is told if the tracker goes this very moment; what was recorded goes with it.
                 let _ = self.responsibility.notify_emitted(&groups);
             }
@@ -455,14 +463,32 @@ impl Link {
         session.lookup_async(LookupKind::Static, order, names, SymbolState::Resolved, callback);
     }
 
-    /// All own symbols depend on all that the object refers to.
-    fn dependencies(&self, found: &SymbolMap) -> Vec<DependencyGroup> {
+    fn dependency_groups(&mut self) -> Vec<DependencyGroup> {
         let responsibility = &self.responsibility;
-        let symbols = responsibility.symbols().keys().cloned().collect();
-        let names = found.keys().cloned().collect();
-        let order = responsibility.dylib().link_order().unwrap_or_default();
-        let dependencies = responsibility.session().definers(&order, names);
-        vec![DependencyGroup { symbols, dependencies }]
+        let (owed, own) = (responsibility.symbols(), responsibility.dylib());
+        let order = own.link_order().unwrap_or_default();
+        let all = responsibility.session().definers(&order, std::mem::take(&mut self.referred));
+        let mut definers: HashMap<&str, &JITDylib> = HashMap::new();
+        for (dylib, names) in &all {
+            definers.extend(names.iter().map(|name| (&**name, dylib)));
+        }
+        let group = |Dependencies { mut symbols, on }: Dependencies| {
+            symbols.retain(|name| owed.contains_key(name));
+            let on = on.into_iter().filter_map(|name| {
+                let is_own = owed.contains_key(&name).then_some(own);
+                let dylib = is_own.or_else(|| definers.get(&*name).copied())?;
+                Some((dylib.clone(), vec![name]))
+            });
+            DependencyGroup { symbols, dependencies: on.collect() }
+        };
+        let dependencies = std::mem::take(&mut self.dependencies);
+        let mut groups: Vec<DependencyGroup> = dependencies.into_iter().map(group).collect();
+        if let Some(initializer) = responsibility.initializer() {
+            // Initializers have no names; they may reach anything.
+            let symbols = vec![Arc::clone(initializer)];
+            groups.push(DependencyGroup { symbols, dependencies: all.clone() });
+        }
+        groups
     }
 
     fn fail(self, error: Error) {

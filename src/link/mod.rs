@@ -5,7 +5,8 @@
 //! 1. [`ObjectFile::parse`] and [`Archive::parse`] read and check files, once. (`file_bytes`, `elf`, `edge`,
 //!    `x86_64`, `thread_code`)
 //! 2. [`LinkGraph::add_object`] and [`LinkGraph::add_archive`] resolve names among the objects of one
-//!    batch: strong, weak, common, COMDAT. (`graph`, `resolve`)
+//!    batch: strong, weak, common, COMDAT. (`graph`, `resolve`) [`LinkGraph::dependencies`] says what needs what.
+//!    (`dependencies`)
 //! 3. [`LinkGraph::undefined`] says what is missing; [`LinkGraph::define_external`] is told where it is.
 //! 4. [`LinkGraph::layout`] drops what was overridden, refuses what cannot be linked, makes the GOT and
 //!    the stubs, packs `.eh_frame`, and gives every block its place in one of three stripes: code,
@@ -33,6 +34,7 @@ mod addresses;
 mod archive;
 mod block;
 mod check;
+mod dependencies;
 mod edge;
 mod eh_frame;
 mod elf;
@@ -61,6 +63,7 @@ mod verify;
 mod x86_64;
 
 pub use archive::Archive;
+pub use dependencies::Dependencies;
 pub use graph::{Export, External, LinkGraph, Undefined};
 pub use image::{Image, IndirectFunction, LinkStats, ThreadBlock};
 pub use layout::Layout;

@@ -125,6 +125,27 @@ fn symbols_of_the_process_come_with_one_message() {
 }
 
 #[test]
+fn a_function_is_ready_when_what_it_calls_itself_is() {
+    let world = World::new();
+    let slow = Arc::new(Mutex::new(None));
+    let kept = Arc::clone(&slow);
+    let interface = Interface::exporting(["slow"]);
+    let unit = Lazily::new("slow", interface, move |mut responsibility| {
+        let symbol = Symbol::exported(ExecutorAddr::new(0x7f00_0000_0000));
+        responsibility.notify_resolved(&[("slow".into(), symbol)].into()).expect("resolved");
+        *kept.lock().expect("no panic") = Some(responsibility);
+    });
+    world.dylib.define(unit).expect("defined");
+    let tracker = world.tracker();
+    world.layer.add(&tracker, &built(17, &["-ffunction-sections"])).expect("added");
+    assert_eq!(world.call("quick", 0), 1);
+    assert_eq!(world.dylib.state_of("needs"), Some(SymbolState::Emitted));
+    let slow: MaterializationResponsibility = slow.lock().unwrap().take().expect("asked");
+    slow.notify_emitted(&[]).expect("emitted");
+    assert_eq!(world.dylib.state_of("needs"), Some(SymbolState::Ready));
+}
+
+#[test]
 fn weak_definitions_give_way_to_the_first_one_of_the_dylib() {
     let world = World::new();
     let base = world.next();

@@ -45,6 +45,10 @@ int tell(void) { return secret(); }
 #elif PART == 15
 extern int maybe(void) __attribute__((weak));
 int has_maybe(void) { return maybe ? maybe() : -1; }
+#elif PART == 17
+int slow(void);
+int quick(void) { return 1; }
+int needs(void) { return slow(); }
 #elif PART == 16
 int low(void);
 int (*const pointer)(void) = low;

@@ -12,6 +12,7 @@ mod archives;
 mod arrays;
 mod cache;
 mod damage;
+mod dependencies;
 mod dynamic_threads;
 mod indirect;
 mod low;
