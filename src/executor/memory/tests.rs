@@ -2,6 +2,7 @@
 #![expect(clippy::cast_possible_truncation, reason = "the numbers of these tests are small")]
 
 mod contention;
+mod detach;
 mod model;
 mod process_maps;
 mod random;
