@@ -4,6 +4,7 @@
 
 use crate::Rate;
 use crate::json::{array, number, object, string};
+use crate::life::{Life, Made};
 use crate::removal::{Removals, Removed};
 use crate::report::{Comparison, Report, Row, Section, per_second};
 use crate::spread::Spread;
@@ -39,6 +40,7 @@ impl Report {
             ("sections", array(self.sections.iter().map(section))),
             ("stream_removal", removals(&self.removal.stream)),
             ("lane_removal", removals(&self.removal.lane)),
+            ("life", life(&self.life)),
             ("swap", swap(&self.swap)),
             ("idle", idle),
         ])
@@ -56,6 +58,22 @@ fn removed(removed: &Removed) -> String {
         ("single_ns", spread(removed.single_ns)),
         ("ratio", spread(removed.ratio)),
         ("is_met", removed.is_met().to_string()),
+    ])
+}
+
+fn life(life: &Life) -> String {
+    let made = |made: &Made| {
+        object(&[("each_ns", spread(made.each_ns)), ("messages", made.messages.to_string())])
+    };
+    object(&[
+        ("memory", made(&life.memory)),
+        ("memory_is_met", life.memory_is_met().to_string()),
+        ("link", made(&life.link)),
+        ("link_is_met", life.link_is_met().to_string()),
+        ("null_ns", number(life.null_ns)),
+        ("removal", made(&life.removal)),
+        ("removal_is_met", life.removal_is_met().to_string()),
+        ("single_removal", made(&life.single_removal)),
     ])
 }
 

@@ -18,7 +18,7 @@ use crate::peer::Peer;
 use crate::spin::SpinCall;
 use crate::threads::Threads;
 use crate::{
-    Callee, CpuPair, EchoCall, Machine, Report, Result, Size, Versus, idle, removal, swap,
+    Callee, CpuPair, EchoCall, Machine, Report, Result, Size, Versus, idle, life, removal, swap,
 };
 
 /// Rounds of a contest that says something.
@@ -82,6 +82,8 @@ impl Plan {
         sections.extend(run(self.cold(&peer, &callee)?, "cold calls", (0.9, 1.0), few)?);
         progress("removal", 1.0);
         let removal = removal::look(&callee, &peer)?;
+        progress("links", 1.0);
+        let life = life::look(&callee)?;
         progress("swap", 1.0);
         let swap = swap::look(&callee)?;
         progress("idle CPU", 1.0);
@@ -94,6 +96,7 @@ impl Plan {
             clock_read_ns,
             sections,
             removal,
+            life,
             swap,
             idle,
         })

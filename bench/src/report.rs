@@ -11,7 +11,7 @@ use hdrhistogram::Histogram;
 use crate::bars::{Bar, IDLE_PERCENT_MAX};
 use crate::spread::Spread;
 use crate::table::{aligned, count, nanoseconds, ratio};
-use crate::{CpuPair, Machine, Rate, Removal, Swap};
+use crate::{CpuPair, Life, Machine, Rate, Removal, Swap};
 
 /// Where the two sides of a round were, and how warm.
 ///
@@ -77,6 +77,8 @@ pub struct Report {
     pub sections: Vec<Section>,
     /// What it costs to take memory back.
     pub removal: Removal,
+    /// What making, linking and removing code costs.
+    pub life: Life,
     /// What it costs to replace a function.
     pub swap: Swap,
     /// What the two sides of a session take while nothing is called.
@@ -172,7 +174,7 @@ impl fmt::Display for Report {
         for section in &self.sections {
             write!(f, "\n{section}")?;
         }
-        write!(f, "\n{}{}{}", self.removal, self.swap, self.idle)
+        write!(f, "\n{}{}{}{}", self.removal, self.life, self.swap, self.idle)
     }
 }
 
@@ -285,7 +287,7 @@ pub(crate) fn word(is_met: bool) -> &'static str {
 pub(crate) mod tests {
     use super::*;
     use crate::entry::new_histogram;
-    use crate::{Removals, Removed};
+    use crate::{Made, Removals, Removed};
 
     fn even(value: f64) -> Spread {
         Spread { lower_quartile: value, median: value, upper_quartile: value }
@@ -343,6 +345,13 @@ pub(crate) mod tests {
             clock_read_ns: 24.0,
             sections: vec![section(Regime::Far, row, comparison), section(Regime::Cold, cold, met)],
             removal: Removal { stream: removals, lane: removals },
+            life: Life {
+                memory: Made { each_ns: even(63.0), messages: 0 },
+                link: Made { each_ns: even(11_001.0), messages: 2_000 },
+                null_ns: 100.0,
+                removal: Made { each_ns: even(700.0), messages: 1 },
+                single_removal: Made { each_ns: even(1_400.0), messages: 1_000 },
+            },
             swap: Swap { count: 10_000, each_ns: even(12.6) },
             idle: Idle {
                 after: Duration::from_millis(100),
@@ -373,6 +382,9 @@ pub(crate) mod tests {
             "remove   100 slabs, stream: ",
             "1000 regions, lane: 133 ns each in one message, 2652 alone: 20.0 times\n",
             "remove   100 slabs, lane: ",
+            "4 KiB data: 63 ns beyond writing, 0 messages (at most 2000, 0: met)\n",
+            "looked up: 11001 ns (at most 11000: MISSED)\n",
+            "by one tracker: 700 ns each, 1 messages (1: met); alone 1400 ns\n",
             "swap     a function is replaced 10000 times: 13 ns each (below 1000: met)",
             "64 in flight: 20.0M calls/s, mid half 20.0M..20.0M (at least 20.0M: met)",
             "100 to 400 ms after a call: caller 0.01 %, executor 0.51 % of a CPU (at most 0.5: MISSED)",

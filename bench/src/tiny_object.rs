@@ -67,6 +67,35 @@ impl TinyObject {
         self.distance_at(offset, symbol, elf::R_X86_64_PC32)
     }
 
+    /// Adds unwind information for the functions added so far, as of code that never moves the stack pointer.
+    ///
+    /// # Panics
+    /// When there is no function.
+    #[must_use]
+    pub fn unwound(mut self) -> TinyObject {
+        /// A common entry: addresses relative to themselves, the caller's frame at `rsp + 8`, its return address below.
+        const COMMON: [u8; 24] = [
+            20, 0, 0, 0, 0, 0, 0, 0, 1, b'z', b'R', 0, 1, 0x78, 16, 1, 0x1b, 0x0c, 7, 8, 0x90, 1,
+            0, 0,
+        ];
+        let text = self.object.section_id(StandardSection::Text);
+        let bytes = u32::try_from(self.object.section(text).data().len()).expect("a tiny object");
+        assert!(bytes > 0, "there is no function");
+        let frames = self.object.section_id(StandardSection::EhFrame);
+        let start = self.object.append_section_data(frames, &COMMON, 8);
+        let mut entry = [0; 24];
+        entry[0] = 20;
+        // From here to the common entry.
+        entry[4] = 28;
+        entry[12..16].copy_from_slice(&bytes.to_le_bytes());
+        self.object.append_section_data(frames, &entry, 8);
+        let symbol = self.object.section_symbol(text);
+        let flags = RelocationFlags::Elf { r_type: elf::R_X86_64_PC32 };
+        let field = Relocation { offset: start + 24 + 8, symbol, addend: 0, flags };
+        self.object.add_relocation(frames, field).expect("ELF has every relocation type");
+        self
+    }
+
     /// The object file.
     ///
     /// # Panics
