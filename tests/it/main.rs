@@ -4,6 +4,7 @@
 
 mod backtrace;
 mod bench;
+mod churn;
 mod command;
 mod corpus;
 mod crash;
