@@ -13,6 +13,8 @@ use crate::wire::pipe::{Record, next_sequence};
 
 /// Polls between two looks at the clock.
 const POLLS_PER_LOOK: u32 = if cfg!(model) { 1 } else { 64 };
+/// Pauses behind a poll that found nothing. Each poll takes the line away from the executor that is about to write it.
+const PAUSES: u32 = 4;
 /// Polls in a row that found nothing after which it is asked where the executor is.
 const POLLS_QUICK: u32 = if cfg!(model) { 1 } else { 16 };
 /// How often the CPU is given away to an executor that shares it, before this side sleeps.
@@ -85,7 +87,7 @@ impl Receiver {
                     return;
                 }
                 empty += 1;
-                std::hint::spin_loop();
+                (0..PAUSES).for_each(|_| std::hint::spin_loop());
                 shares_cpu = empty == POLLS_QUICK && self.inbound.shares_cpu();
             }
             if polls < POLLS_PER_LOOK && !shares_cpu {
