@@ -28,6 +28,8 @@ pub struct ThreadPool {
 #[derive(Debug)]
 struct Shared {
     width: usize,
+    /// [`KEPT`], but for tests.
+    kept: Duration,
     state: Mutex<State>,
     /// For threads with nothing to do: there are tasks, or there will be no more.
     tasks_changed: Condvar,
@@ -54,13 +56,18 @@ struct State {
 /// How long tasks wait for a thread before the running ones are looked at.
 const LOOK: Duration = Duration::from_millis(2);
 
-/// How long a thread waits for work before it ends. A test does not wait so long.
-const KEPT: Duration = Duration::from_millis(if cfg!(test) { 100 } else { 10_000 });
+/// How long a thread waits for work before it ends.
+const KEPT: Duration = Duration::from_secs(10);
 
 impl ThreadPool {
     /// A pool of this width, at least 1. The number of processors is a good one for tasks that compute.
     #[must_use]
     pub fn new(width: usize) -> Self {
+        Self::keeping(width, KEPT)
+    }
+
+    /// A pool whose threads end when they have nothing to do for this long.
+    pub(super) fn keeping(width: usize, kept: Duration) -> Self {
         let state = State {
             queue: VecDeque::new(),
             is_shut: false,
@@ -73,6 +80,7 @@ impl ThreadPool {
         };
         let shared = Shared {
             width: width.max(1),
+            kept,
             state: Mutex::new(state),
             tasks_changed: Condvar::new(),
             ended: Condvar::new(),
@@ -202,7 +210,7 @@ impl Shared {
     /// Waits for work; false when there was none for long.
     fn rest<'a>(&'a self, mut state: MutexGuard<'a, State>) -> (MutexGuard<'a, State>, bool) {
         state.idle += 1;
-        let waited = self.tasks_changed.wait_timeout(state, KEPT);
+        let waited = self.tasks_changed.wait_timeout(state, self.kept);
         let (mut state, timeout) = waited.unwrap_or_else(PoisonError::into_inner);
         state.idle -= 1;
         (state, !timeout.timed_out())

@@ -145,7 +145,7 @@ fn a_pool_is_as_wide_as_it_was_made_while_its_tasks_are_awake() {
 
 #[test]
 fn threads_that_have_nothing_to_do_end_and_others_come() {
-    let (pool, log) = (ThreadPool::new(2), Log::default());
+    let (pool, log) = (ThreadPool::keeping(2, Duration::from_millis(50)), Log::default());
     assert_eq!(pool.threads(), 0, "none before the first task");
     for round in 0..3 {
         // More than its width, as they sleep.
