@@ -8,6 +8,7 @@ use super::arena::ThreadPlace;
 use super::fresh_run::InitialData;
 use super::linking::{HANDLE, Room, Wants};
 use super::session::Shared;
+use super::variables::Variables;
 use crate::call::contract::{Placement, ProgramInitialize, ProgramMain};
 use crate::error::{Error, Result};
 use crate::link::{Archive, Definition, Export, External, LinkGraph, ObjectFile, SymbolTable};
@@ -38,6 +39,8 @@ pub(super) struct State {
     pub(super) linked: Vec<Linked>,
     /// What is linked from now on can be run again and again.
     pub(super) keeps_data: bool,
+    /// Variables that are not linked again, and those that were linked.
+    pub(super) variables: Option<Variables>,
 }
 
 /// What one link left in the executor.
@@ -235,6 +238,9 @@ impl Dylib {
         let started = Instant::now();
         let Some(mut graph) = state.pending.take() else { return Ok(report) };
         while pull_archives(&mut graph, state)? > 0 {}
+        if let Some(variables) = &state.variables {
+            graph.keep_variables(|name, bytes| variables.find(name, bytes));
+        }
         let mut placement = state.placement;
         if graph.needs_low_addresses() {
             placement = Placement::Low;
@@ -270,6 +276,9 @@ impl Dylib {
         report.sections = image.stats.sections;
         report.relocations = image.stats.relocations;
         report.bytes = bytes.iter().sum();
+        if let Some(variables) = &mut state.variables {
+            variables.extend(std::mem::take(&mut image.variables));
+        }
         let initial = state.keeps_data.then(|| InitialData::of(&mut image, data));
         let symbols = Arc::new(image.symbols);
         self.shared.remember(&symbols);

@@ -33,6 +33,7 @@ mod session;
 mod slab;
 mod space;
 mod supervisor;
+mod variables;
 
 pub use allocation::{Finalized, InFlight};
 pub use buffer::Buffer;

@@ -47,7 +47,11 @@ impl Addresses {
                 Place::Absolute => symbol.value,
                 Place::Section(section) => {
                     match layout.block_of[input as usize][section as usize] {
-                        NO_BLOCK => 0,
+                        NO_BLOCK => {
+                            let input = &layout.graph.inputs[input as usize];
+                            let start = input.elsewhere.get(&section).copied();
+                            start.map_or(0, |start| start.wrapping_add(symbol.value))
+                        }
                         block if layout.blocks[block as usize].rank.is_thread() => {
                             let distance = layout.blocks[block as usize].offset - thread_start;
                             threads.wrapping_add(distance).wrapping_add(symbol.value)

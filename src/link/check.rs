@@ -46,7 +46,8 @@ fn objection_to_local(input: &Input, from: &Section, target: u32) -> Option<Stri
         return Some(format!("section {name} is repacked, so that nothing can refer into it"));
     }
     let tolerant = input.object.text(from.name).starts_with(".gcc_except_table");
-    (input.dropped[target as usize] && !tolerant).then(|| {
+    let is_gone = input.dropped[target as usize] && !input.elsewhere.contains_key(&target);
+    (is_gone && !tolerant).then(|| {
         format!("section {name} was dropped, because another object defines the same COMDAT group")
     })
 }

@@ -2,13 +2,15 @@
 //!
 //! Invariant: each relocation is applied once, and its value fits its field or the link fails.
 
+use std::collections::HashMap;
+
 use super::addresses::Addresses;
 use super::block::{Block, Content, Rank};
 use super::edge::{Edge, Formula, Range, ThreadModel};
 use super::got_plt::Stub;
 use super::graph::Resolution;
 use super::image::{Image, IndirectFunction, LinkStats, ThreadBlock};
-use super::layout::Layout;
+use super::layout::{Layout, NO_BLOCK};
 use super::link_map::LinkMap;
 use super::symbol_table::SymbolTable;
 use super::thread_code;
@@ -93,6 +95,7 @@ impl Layout {
                 ThreadBlock { offset, module, initial, bytes: thread_bytes }
             }),
             symbols: SymbolTable::collect(self, &addresses),
+            variables: variables(self, &addresses),
             stats: LinkStats {
                 objects: self.graph.inputs.len() as u64,
                 sections: count_sections(self),
@@ -105,6 +108,24 @@ impl Layout {
         };
         Ok((image, addresses))
     }
+}
+
+/// Where the variables are that have sections of their own.
+fn variables(layout: &Layout, addresses: &Addresses) -> HashMap<String, AddrRange> {
+    if !layout.graph.lists_variables {
+        return HashMap::new();
+    }
+    let variables = layout.graph.variables().into_iter();
+    let place = variables.filter_map(|(name, (input_id, section))| {
+        let input = &layout.graph.inputs[input_id as usize];
+        let start = match layout.block_of[input_id as usize][section as usize] {
+            NO_BLOCK => *input.elsewhere.get(&section)?,
+            block => addresses.blocks[block as usize],
+        };
+        let bytes = input.object.section(section).bytes;
+        Some((name.to_owned(), AddrRange::sized(ExecutorAddr::new(start), bytes)?))
+    });
+    place.collect()
 }
 
 /// What an error says when the checker finds the linker's own work wrong.

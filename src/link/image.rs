@@ -2,6 +2,8 @@
 //!
 //! Invariant: plain data; nothing here refers to the objects it was made of.
 
+use std::collections::HashMap;
+
 use super::SymbolTable;
 use crate::addr::{AddrRange, ExecutorAddr};
 
@@ -25,6 +27,9 @@ pub struct Image {
     pub threads: Option<ThreadBlock>,
     /// The names of the image.
     pub symbols: SymbolTable,
+    /// Where the variables are that have sections of their own, by the names of those, if the link
+    /// [keeps variables](super::LinkGraph::keep_variables).
+    pub variables: HashMap<String, AddrRange>,
     /// What the link did.
     pub stats: LinkStats,
 }

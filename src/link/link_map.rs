@@ -7,7 +7,7 @@ use std::ops::Range;
 
 use super::addresses::Addresses;
 use super::block::Content;
-use super::graph::{External, Global, Resolution};
+use super::graph::{External, Global, Input, Resolution};
 use super::layout::{Layout, NO_BLOCK};
 use super::object_file::ObjectFile;
 use super::x86_64::{GOT_ENTRY_BYTES, STUB_BYTES};
@@ -52,14 +52,16 @@ pub(super) struct MappedInput<'a> {
     /// for those that are not needed. For thread-locals that of the initial values; where zeroes are not stored,
     /// the address they would have there.
     pub(super) sections: Vec<Option<u64>>,
+    /// Which of them are no part of the image.
+    pub(super) elsewhere: Vec<bool>,
     /// The stubs of its indirect functions, by their symbols.
     pub(super) indirect: HashMap<usize, u64>,
 }
 
 impl<'a> LinkMap<'a> {
     pub(super) fn new(layout: &'a Layout, addresses: &Addresses, bases: [u64; 3]) -> LinkMap<'a> {
-        let address = |block: &u32| match *block {
-            NO_BLOCK => None,
+        let address = |(section, block): (u32, &u32), input: &Input| match *block {
+            NO_BLOCK => input.elsewhere.get(&section).copied(),
             block => Some(addresses.blocks[block as usize]),
         };
         let mut indirect = vec![HashMap::new(); layout.graph.inputs.len()];
@@ -69,8 +71,10 @@ impl<'a> LinkMap<'a> {
         }
         let inputs = layout.graph.inputs.iter().zip(&layout.block_of).zip(indirect);
         let inputs = inputs.map(|((input, blocks), indirect)| {
-            let sections = blocks.iter().map(address).collect();
-            MappedInput { object: &input.object, sections, indirect }
+            let sections = (0..).zip(blocks).map(|one| address(one, input)).collect();
+            let elsewhere = (0..).zip(blocks).map(|(one, _)| input.elsewhere.contains_key(&one));
+            let elsewhere = elsewhere.collect();
+            MappedInput { object: &input.object, sections, elsewhere, indirect }
         });
         let functions = layout.graph.thread_functions;
         // That one is no name.

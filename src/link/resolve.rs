@@ -7,6 +7,7 @@
 //!
 //! Invariant: the result depends on the order of the objects only where the rules above say so.
 
+use std::collections::HashMap;
 use std::sync::Arc;
 
 use super::graph::{ENTRY_NAME, Global, Input, LOCAL, LinkGraph, Resolution};
@@ -21,6 +22,7 @@ impl LinkGraph {
         let mut input = Input {
             object: object.clone(),
             dropped: self.drop_duplicate_groups(object),
+            elsewhere: HashMap::new(),
             bindings: Vec::with_capacity(object.symbols().len()),
         };
         for (index, symbol) in (0..).zip(object.symbols()) {

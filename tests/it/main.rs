@@ -34,3 +34,4 @@ mod table;
 mod thread_locals;
 mod tidy;
 mod typed;
+mod watch;

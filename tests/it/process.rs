@@ -112,6 +112,19 @@ impl Running {
         assert!(found, "standard output ended without {text:?}; stderr: {}", self.stderr.text());
     }
 
+    /// Waits until `text` has come on standard error.
+    pub(crate) fn wait_for_complaint(&self, text: &str) {
+        let found = self.stderr.wait(self.deadline, |state| {
+            state.bytes.windows(text.len()).any(|window| window == text.as_bytes())
+        });
+        assert!(found, "standard error ended without {text:?}: {}", self.stderr.text());
+    }
+
+    /// What has come on standard output so far.
+    pub(crate) fn written(&self) -> String {
+        self.stdout.text()
+    }
+
     /// Waits until nobody can write to either output stream any more.
     pub(crate) fn wait_for_silence(&self) {
         let closed = |stream: &Stream| stream.wait(self.deadline, |state| state.closed);

@@ -207,3 +207,38 @@ fn names_are_defined_once() {
     program.main.define("other", found).expect("new");
     assert_eq!(program.main.lookup("other").expect("defined"), ExecutorAddr::new(16));
 }
+
+#[test]
+fn a_new_version_keeps_the_variables_of_the_last() {
+    let launch = Launch::new().program(env!("CARGO_BIN_EXE_farcall"));
+    let controller = launch.start().expect("an executor");
+    let version = |earlier: Option<&Dylib>, step: i32, size: usize, flags: &[&str]| {
+        let dylib = controller.create_dylib("version");
+        dylib.keep_variables(earlier);
+        let defines = [format!("-DSTEP={step}"), format!("-DSIZE={size}")];
+        let flags: Vec<&str> =
+            flags.iter().copied().chain(defines.iter().map(String::as_str)).collect();
+        dylib.add_object(&object("variables.c", &flags)).expect("added");
+        let function = dylib.lookup("step").expect("defined");
+        (dylib, controller.function::<extern "C" fn() -> i32>(function))
+    };
+    for flags in [&["-O1", "-fPIC", "-fdata-sections"][..], &["-O2", "-fdata-sections"]] {
+        let (first, step) = version(None, 1, 1, flags);
+        let results = [step.call(), step.call()].map(|result| result.expect("a result"));
+        assert_eq!(results, [101 + 1 + 1000, 102 + 3 + 2000]);
+        let (second, step) = version(Some(&first), 10, 1, flags);
+        assert_eq!(step.call().expect("a result"), 112 + 6 + 3000);
+        // What has another size is new; what only the first version has placed is found through the second.
+        let (_third, step) = version(Some(&second), 100, 2, flags);
+        assert_eq!(step.call().expect("a result"), 212 + 10 + 1000);
+        assert_eq!(
+            first.lookup("shared").expect("defined"),
+            second.lookup("shared").expect("defined")
+        );
+    }
+    // Without sections of their own all variables are new.
+    let (first, step) = version(None, 1, 1, &["-O1"]);
+    step.call().expect("a result");
+    let (_second, step) = version(Some(&first), 1, 1, &["-O1"]);
+    assert_eq!(step.call().expect("a result"), 101 + 1 + 1000);
+}

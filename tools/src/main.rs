@@ -1,4 +1,4 @@
-//! The `farcall` command: run objects in another process, show what that is like, measure it.
+//! The `farcall` command: run objects in another process, reload them, show what that is like, measure it.
 //!
 //! The entry point is C's. What Rust's own does first takes 0.1 ms in each of the two processes of `farcall run` (it reads
 //! the memory map to find the end of the stack), and ignores SIGPIPE, which a filter should die of.
@@ -10,6 +10,7 @@ mod demo;
 mod inputs;
 mod run;
 mod status;
+mod watch;
 
 use std::ffi::c_int;
 
@@ -27,6 +28,8 @@ struct Arguments {
 enum Command {
     /// Link objects and archives into an executor process and run their `main` there.
     Run(run::Options),
+    /// Call a function of a C file again and again, and replace it whenever the file is saved.
+    Watch(watch::Options),
     /// Show in one screen what farcall does. Needs no compiler.
     Demo(demo::Options),
     /// Measure round trips against the hardware floor, pipes and sockets.
@@ -44,6 +47,7 @@ extern "C" fn main() -> c_int {
     });
     let status = match arguments.command {
         Command::Run(options) => run::run(&options),
+        Command::Watch(options) => watch::watch(&options),
         Command::Demo(options) => demo::demo(&options),
         Command::Bench(options) => bench::bench(&options),
     };

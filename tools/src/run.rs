@@ -172,7 +172,8 @@ fn print(json: bool, link: LinkReport, traffic: Traffic, phases: Phases) {
     );
 }
 
-fn duration(text: &str) -> Result<Duration, String> {
+/// Reads a time: 500ms, 10s, 2m.
+pub(crate) fn duration(text: &str) -> Result<Duration, String> {
     let split = text.find(|c: char| c != '.' && !c.is_ascii_digit()).unwrap_or(text.len());
     let (number, unit) = text.split_at(split);
     let number: f64 = number.parse().map_err(|_| format!("{text}: not a time"))?;

@@ -1,6 +1,6 @@
 //! Exit statuses: the program's own, or what kept it from having one.
 
-use std::fmt::Display;
+use std::fmt::{self, Display};
 
 /// The table that `--help` ends with.
 pub(crate) const HELP: &str = "Exit status of run: the program's own, or
@@ -29,6 +29,12 @@ impl Failure {
     pub(crate) fn report(&self) -> i32 {
         eprintln!("farcall: {}", self.message);
         self.status
+    }
+}
+
+impl Display for Failure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.message)
     }
 }
 

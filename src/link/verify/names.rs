@@ -15,6 +15,8 @@ pub(super) struct Object<'a> {
     pub(super) raw: Raw<'a>,
     /// The address of each section, by its ELF index.
     pub(super) at: Vec<Option<u64>>,
+    /// The sections that are no part of the image, although they are somewhere.
+    pub(super) elsewhere: Vec<bool>,
     /// The sections of which an earlier object gave the copy that stays.
     pub(super) duplicate: Vec<bool>,
     /// The stubs of its indirect functions, by their symbols.
@@ -52,12 +54,14 @@ impl<'a> Object<'a> {
     ) -> Result<Object<'a>, Fault> {
         let raw = Raw::read(input.object.bytes())?;
         let mut addresses = input.sections.iter();
-        let mut at = Vec::with_capacity(raw.sections.len());
+        let (mut at, mut elsewhere) = (Vec::with_capacity(raw.sections.len()), Vec::new());
+        let mut others = input.elsewhere.iter();
         for section in &raw.sections {
             at.push(match section.is_loaded() {
                 true => *addresses.next().ok_or("more sections are loaded than were mapped")?,
                 false => None,
             });
+            elsewhere.push(section.is_loaded() && *others.next().unwrap_or(&false));
         }
         if addresses.next().is_some() {
             return Err("fewer sections are loaded than were mapped".to_owned());
@@ -65,7 +69,7 @@ impl<'a> Object<'a> {
         let duplicate = duplicates(&raw, signatures).ok_or("a section group cannot be read")?;
         let thread_shift = threads.map_or(0, |(at, offset)| offset.wrapping_sub(at));
         let (name, indirect) = (input.object.name(), input.indirect.clone());
-        Ok(Object { name, raw, at, duplicate, indirect, thread_shift })
+        Ok(Object { name, raw, at, elsewhere, duplicate, indirect, thread_shift })
     }
 
     /// True when the object itself says where the symbol is, in something that is not a duplicate.

@@ -28,6 +28,7 @@ impl Fields<'_, '_> {
                 Some(_) if object.duplicate[index] => {
                     return Err(fault("it is a duplicate, and was not dropped".to_owned()));
                 }
+                Some(_) if object.elsewhere[index] => {}
                 Some(at) => {
                     self.check_place(section, at).map_err(fault)?;
                     if !section.is_eh_frame() && arrays::kind(section).is_none() {
@@ -182,7 +183,11 @@ pub(super) fn check_room(
 }
 
 fn take_sections(object: &Object<'_>, take: &mut impl FnMut(u64, u64, String)) {
-    for (section, at) in object.raw.sections.iter().zip(&object.at) {
+    let places = object.at.iter().zip(&object.elsewhere).map(|(at, elsewhere)| match elsewhere {
+        true => &None,
+        false => at,
+    });
+    for (section, at) in object.raw.sections.iter().zip(places) {
         let is_stored_thread = section.is_thread() && section.kind != NO_BITS;
         if let (Some(at), false) = (at, section.is_eh_frame())
             && (is_stored_thread || !section.is_thread())

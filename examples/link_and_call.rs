@@ -1,0 +1,37 @@
+//! Link and call: C functions of another process, called by their types as if they were here.
+
+mod compile;
+
+use std::error::Error;
+
+use farcall::ExecutorAddr;
+use farcall::controller::Launch;
+
+const SOURCE: &str = "
+    struct point { double x, y; };
+    double scale(long count, double unit) { return (double)count * unit; }
+    void turn(struct point *point) { double x = point->x; point->x = -point->y; point->y = x; }
+";
+
+fn main() -> Result<(), Box<dyn Error>> {
+    farcall::executor::serve_if_asked(); // this program is its own executor
+    let controller = Launch::new().this_program().start()?;
+    let dylib = controller.create_dylib("main");
+    dylib.add_object(&compile::compile("shapes.o", SOURCE)?)?;
+
+    let scale = controller.function::<extern "C" fn(i64, f64) -> f64>(dylib.lookup("scale")?);
+    println!("3 times 0.25 is {}", scale.call(3, 0.25)?);
+
+    // A structure lies in memory that both processes reach.
+    let mut point = controller.buffer(16)?;
+    point.write(0, &[1.0_f64.to_ne_bytes(), 2.0_f64.to_ne_bytes()].concat());
+    let turn = controller.function::<extern "C" fn(ExecutorAddr)>(dylib.lookup("turn")?);
+    turn.call(point.address())?;
+    let at = |offset| {
+        Ok::<_, Box<dyn Error>>(f64::from_ne_bytes(
+            point.read(offset..offset + 8).try_into().map_err(|_| "8 bytes")?,
+        ))
+    };
+    println!("(1, 2) turned is ({}, {})", at(0)?, at(8)?);
+    Ok(())
+}

@@ -1,0 +1,209 @@
+//! `farcall watch`: run a function of a C file again and again, and replace it whenever the file is saved.
+//!
+//! Each version is linked beside the one before, with the variables of that, and takes its place with one store. A file that
+//! does not compile, and a version that cannot be linked, changes nothing; one that crashes is waited out.
+
+use std::ffi::OsString;
+use std::os::fd::AsFd;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::{Duration, Instant};
+
+use farcall::controller::{Controller, Dylib, Launch, Redirectable};
+use farcall::link::ObjectFile;
+use farcall::{Error, ExecutorAddr};
+use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
+use nix::sys::inotify::{AddWatchFlags, InitFlags, Inotify};
+
+use crate::run::duration;
+use crate::status::{Failure, LINK, NOT_FOUND, TOOL};
+
+/// How long an editor may take to write the rest of a file.
+const SETTLING: Duration = Duration::from_millis(20);
+
+#[derive(clap::Args)]
+pub(crate) struct Options {
+    /// The C file.
+    #[arg(value_name = "FILE")]
+    file: PathBuf,
+    /// The function to call, of type void(void) or int(void). A file without it has its main run, once for each version.
+    #[arg(long, value_name = "NAME", default_value = "tick")]
+    call: String,
+    /// The time between two calls.
+    #[arg(long, value_name = "DUR", default_value = "1s", value_parser = duration)]
+    every: Duration,
+    /// The compiler.
+    #[arg(long, value_name = "COMMAND", default_value = "cc")]
+    cc: OsString,
+    /// Flags for the compiler.
+    #[arg(last = true, value_name = "FLAGS")]
+    flags: Vec<OsString>,
+}
+
+/// Goes on until it is interrupted, or the first version is none.
+pub(crate) fn watch(options: &Options) -> Result<i32, Failure> {
+    let saves = Saves::of(&options.file)?;
+    let mut program = Program::start(options)?;
+    program.load()?;
+    loop {
+        program.turn();
+        let patience = if program.is_looping() { Some(options.every) } else { None };
+        if saves.wait(patience)? {
+            std::thread::sleep(SETTLING);
+            saves.wait(Some(Duration::ZERO))?;
+            if let Err(failure) = program.load() {
+                eprintln!("{failure}, version {} stays", program.versions.len());
+            }
+        }
+    }
+}
+
+/// The program in its executor.
+struct Program<'a> {
+    options: &'a Options,
+    controller: Controller,
+    /// The function that is called: a stub, which the versions take in turn. None before the first.
+    entry: Option<Redirectable>,
+    /// All of them, since variables are where the first version that had them put them.
+    versions: Vec<Dylib>,
+    /// Nothing to call before the next version.
+    is_done: bool,
+}
+
+impl<'a> Program<'a> {
+    fn start(options: &'a Options) -> Result<Self, Failure> {
+        let controller = Launch::new().this_program().start()?;
+        Ok(Self { options, controller, entry: None, versions: Vec::new(), is_done: false })
+    }
+
+    fn is_looping(&self) -> bool {
+        !self.is_done
+    }
+
+    /// Compiles and links the file as it is now, and makes it the version that is called.
+    fn load(&mut self) -> Result<(), Failure> {
+        let object = compile(self.options)?;
+        if self.is_dead() {
+            *self = Self::start(self.options)?;
+        }
+        let version = self.controller.create_dylib(format!("version {}", self.versions.len() + 1));
+        version.keep_variables(self.versions.last());
+        version.add_object(&object)?;
+        version.link()?;
+        let started = Instant::now();
+        match version.lookup(&self.options.call) {
+            Ok(function) => {
+                if self.versions.is_empty() {
+                    version.initialize()?;
+                }
+                self.redirect(function)?;
+                eprintln!("version {} after {:.1?}", self.versions.len() + 1, started.elapsed());
+            }
+            Err(_) => {
+                version.lookup("main")?;
+                self.entry = None;
+                eprintln!("version {}: main", self.versions.len() + 1);
+            }
+        }
+        self.versions.push(version);
+        self.is_done = false;
+        Ok(())
+    }
+
+    fn redirect(&mut self, function: ExecutorAddr) -> Result<(), Failure> {
+        match &self.entry {
+            Some(entry) => drop(entry.redirect(function)?),
+            None => self.entry = Some(self.controller.create_redirectable(function)?),
+        }
+        Ok(())
+    }
+
+    /// Calls the function, or runs main. What it dies of is said, and the next version waited for.
+    fn turn(&mut self) {
+        if self.is_done {
+            return;
+        }
+        let outcome = match (&self.entry, self.versions.last()) {
+            (Some(entry), _) => {
+                let function = self.controller.function::<extern "C" fn()>(entry.address());
+                function.call()
+            }
+            (None, Some(version)) => {
+                self.is_done = true;
+                let name = self.options.file.display().to_string();
+                version.run_main([name]).map(|status| eprintln!("main has returned {status}"))
+            }
+            (None, None) => Ok(()),
+        };
+        if let Err(error) = outcome {
+            eprintln!("{error}; waiting for another version, with new data");
+            self.is_done = true;
+        }
+    }
+
+    fn is_dead(&self) -> bool {
+        self.controller.process_info().as_ref().is_err_and(Error::is_disconnected)
+    }
+}
+
+/// The object of the file, or why there is none; the compiler has said more.
+fn compile(options: &Options) -> Result<ObjectFile, Failure> {
+    let name = options.file.display().to_string();
+    let object = std::env::temp_dir().join(format!("farcall-watch-{}.o", std::process::id()));
+    let mut command = Command::new(&options.cc);
+    command.args(["-O1", "-g", "-fPIC", "-fdata-sections"]).args(&options.flags);
+    command.arg("-c").arg(&options.file).arg("-o").arg(&object);
+    let status = command.status().map_err(|error| {
+        Failure::new(NOT_FOUND, format_args!("{}: {error}", options.cc.display()))
+    })?;
+    let bytes = std::fs::read(&object);
+    let _ = std::fs::remove_file(&object);
+    match (status.success(), bytes) {
+        (true, Ok(bytes)) => Ok(ObjectFile::parse(name, bytes)?),
+        (true, Err(error)) => Err(Failure::new(TOOL, format_args!("{name}: {error}"))),
+        (false, _) => Err(Failure::new(LINK, format_args!("{name} does not compile"))),
+    }
+}
+
+/// What tells that a file was saved, in whatever way: written to, or put in the place of another.
+struct Saves {
+    events: Inotify,
+    name: OsString,
+}
+
+impl Saves {
+    fn of(file: &Path) -> Result<Self, Failure> {
+        let failed = |error| Failure::new(NOT_FOUND, format_args!("{}: {error}", file.display()));
+        let name = file.file_name().ok_or_else(|| failed(nix::Error::ENOENT))?.to_owned();
+        let folder = file.parent().filter(|folder| !folder.as_os_str().is_empty());
+        let events =
+            Inotify::init(InitFlags::IN_NONBLOCK | InitFlags::IN_CLOEXEC).map_err(failed)?;
+        let saved = AddWatchFlags::IN_CLOSE_WRITE | AddWatchFlags::IN_MOVED_TO;
+        events.add_watch(folder.unwrap_or(Path::new(".")), saved).map_err(failed)?;
+        Ok(Self { events, name })
+    }
+
+    /// Waits until the file is saved, or for so long; says which.
+    fn wait(&self, patience: Option<Duration>) -> Result<bool, Failure> {
+        let until = patience.map(|patience| Instant::now() + patience);
+        loop {
+            match self.events.read_events() {
+                Ok(events) => {
+                    if events.iter().any(|event| event.name.as_ref() == Some(&self.name)) {
+                        return Ok(true);
+                    }
+                }
+                Err(nix::Error::EAGAIN) => {}
+                Err(error) => return Err(Failure::new(TOOL, format_args!("watching: {error}"))),
+            }
+            let left = until.map(|until| until.saturating_duration_since(Instant::now()));
+            if left.is_some_and(|left| left.is_zero()) {
+                return Ok(false);
+            }
+            let timeout = left.map_or(PollTimeout::NONE, |left| {
+                PollTimeout::try_from(left + Duration::from_millis(1)).unwrap_or(PollTimeout::MAX)
+            });
+            let _ = poll(&mut [PollFd::new(self.events.as_fd(), PollFlags::POLLIN)], timeout);
+        }
+    }
+}
