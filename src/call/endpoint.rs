@@ -63,7 +63,7 @@ pub(crate) struct Endpoint<T> {
     counts: Arc<Counts>,
     /// Why a posted call failed, for the call it went ahead of.
     failed_ahead: RefCell<Option<String>>,
-    /// Receiving has failed: nothing can be sent any more, since it may not be this side's turn.
+    /// Receiving has failed, or this side has hung up: nothing can be sent any more, since it may not be this side's turn.
     is_over: Cell<bool>,
     /// How much code the peer was told of.
     code_epoch: Cell<u64>,
@@ -383,6 +383,7 @@ impl<T: Transport> Endpoint<T> {
     ///
     /// When the session is over already.
     pub(crate) fn hang_up(&self, reason: Status) -> Result<()> {
+        self.is_over.set(true);
         self.transport.borrow_mut().send(Kind::Hangup, 0, &sps::to_bytes(&reason))
     }
 

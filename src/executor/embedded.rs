@@ -102,3 +102,6 @@ impl Drop for Memory {
         let _ = self.end();
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -3,8 +3,8 @@
 //! What one controller is served with is in `served`. A spawned executor serves each lane on a thread of its own (`door`);
 //! linked code calls back over the same lanes (`controller_access`). Over a connection (`connected`) there is one thread,
 //! which may be the host's own in the host's own loop (`polled`), and no slab. A host that embeds a [`Session`] (`embedded`,
-//! and the room `session`) reaches its controller over a stream (`simple_remote`) or in the same process, and has calls run
-//! where it wants them. What is offered is the native memory map (`memory`), access to memory by address
+//! and the room `session`) reaches its controller over a stream (`simple_remote`), a lane (`shared_lane`) or in the same
+//! process, and has calls run where it wants them. What is offered is the native memory map (`memory`), access to memory by address
 //! (`memory_access`), what the process is (`process_info`), the symbols of the process (`dylib`) and of its libraries
 //! (`loaded`, `low_data`), the unwinder's knowledge of linked code (`frames`), the debugger's (`debugger`) and the names
 //! that it finds of itself (`names`), C functions that are called by their types (`typed`, `abi`), those that are compiled
@@ -28,6 +28,7 @@ mod action;
 mod buffer;
 mod child;
 mod connected;
+mod connectors;
 mod controller_access;
 mod debugger;
 mod door;
@@ -48,6 +49,7 @@ mod process_info;
 mod program;
 mod proxy;
 mod served;
+mod shared_lane;
 mod simple_remote;
 mod thread;
 mod thread_blocks;
@@ -63,15 +65,17 @@ mod wrapper_function;
 pub use buffer::WrapperFunctionBuffer;
 pub use child::{main, serve_if_asked};
 pub use connected::serve;
+pub use connectors::connectors;
 pub use polled::Polled;
 pub use proxy::{OnResult, Proxy};
+pub use shared_lane::SharedLane;
 pub use simple_remote::SimpleRemote;
 pub use wrapper_function::{
     Convention, RawSession, WrapperCall, WrapperFunction, WrapperFunctionReturn, WrapperReply,
 };
 
 pub use crate::session::{
-    Answer, BootstrapInfo, Completion, ControllerAccess, Done, InProcess, InProcessController,
-    Link, Options, PendingCalls, Reply, SESSION_SYMBOL, SUBTARGET_FEATURES, Service, Session,
-    SessionRef, SimpleSymbolTable, TaskGroup, Token,
+    Answer, BootstrapInfo, Completion, ConnectionSpec, ConnectorRegistry, ControllerAccess, Done,
+    InProcess, InProcessController, Link, Options, PendingCalls, Reply, SESSION_SYMBOL,
+    SUBTARGET_FEATURES, Service, Session, SessionRef, SimpleSymbolTable, TaskGroup, Token,
 };

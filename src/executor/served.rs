@@ -141,7 +141,7 @@ impl Served {
     }
 
     /// The number that stands for the session's address.
-    fn instance(&self) -> ExecutorAddr {
+    pub(super) fn instance(&self) -> ExecutorAddr {
         ExecutorAddr::new(std::ptr::from_ref(self) as u64)
     }
 

@@ -15,6 +15,7 @@
 
 mod access;
 mod bootstrap;
+mod connection_spec;
 mod core;
 mod in_process;
 mod life;
@@ -36,6 +37,7 @@ use std::sync::Arc;
 
 pub use access::{ControllerAccess, Link};
 pub use bootstrap::{BootstrapInfo, SESSION_SYMBOL, SUBTARGET_FEATURES};
+pub use connection_spec::{ConnectionSpec, ConnectorRegistry};
 pub use in_process::{InProcess, InProcessController};
 pub use options::Options;
 pub use pending::PendingCalls;

@@ -75,7 +75,7 @@ impl Completion {
     }
 
     /// True when it runs no code of the host, and so needs no task.
-    pub(super) fn is_waited_for(&self) -> bool {
+    pub(crate) fn is_waited_for(&self) -> bool {
         matches!(self.finish, Some(Finish::Waiter(_)))
     }
 

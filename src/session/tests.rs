@@ -2,6 +2,7 @@
 
 mod bootstrap;
 mod calls;
+mod connection_spec;
 mod in_process;
 mod life_cycle;
 mod services;

@@ -142,7 +142,12 @@ impl Writer {
     }
 }
 
-/// Refuses what is no connected stream socket.
+/// True for a socket, of any kind.
+pub(crate) fn is_socket(file: &OwnedFd) -> bool {
+    getsockopt(file, sockopt::SockType).is_ok()
+}
+
+/// Refuses what is no stream socket.
 ///
 /// # Errors
 ///

@@ -6,7 +6,7 @@ use std::thread;
 use std::time::Duration;
 
 use farcall::controller::Client;
-use farcall::executor::{Options, Session, SimpleRemote};
+use farcall::executor::{Options, Session, SharedLane, SimpleRemote};
 use farcall::sps::{self, Expected};
 use farcall::task::{TaskDispatcher, ThreadPool};
 use farcall::{Connection, ExecutorAddr, Result};
@@ -58,6 +58,119 @@ fn a_client_calls_the_session_and_is_called() {
     session.attach(SimpleRemote::socket(other).expect("an access")).expect("attached");
     controller.join().expect("no panic").expect("calls");
     assert_eq!(end.recv_timeout(LONG).expect("an end"), Ok(()), "the client hung up");
+}
+
+/// A session with a client at the other end of a lane that is passed over a socket.
+fn over_a_lane(options: Options) -> (Session, Client) {
+    let (one, other) = UnixStream::pair().expect("sockets");
+    let connection = Connection::create_shared(one).expect("a lane");
+    let session = Session::new(options).expect("a session");
+    session.try_attach(|_| SharedLane::attach(other)).expect("attached");
+    (session, Client::connect(connection).expect("a client"))
+}
+
+#[test]
+fn a_lane_carries_calls_both_ways() {
+    let (options, end) = options();
+    let options = options.function("asks", |session, args, reply| {
+        reply.send(session.call(5, args).map_err(|error| error.to_string()));
+    });
+    let (_session, client) = over_a_lane(options.expect("a function"));
+    client.register_handler(5, |client, args, result| {
+        let asks = client.symbol("asks").ok_or("not offered")?;
+        *result = match args.split_first() {
+            Some((_, rest)) => client.call(asks, rest).map_err(|error| error.to_string())?,
+            None => Vec::new(),
+        };
+        result.push(7);
+        Ok(())
+    });
+    let asks = client.symbol("asks").expect("offered");
+    assert_eq!(client.call(asks, &[0; 20]).expect("nested"), [7; 21]);
+    let echo = client.symbol("echo").expect("offered");
+    let large = vec![3; 3 << 20];
+    assert!(client.call(echo, &large).expect("a result") == large);
+    let fails = client.symbol("fails").expect("offered");
+    let error = client.call(fails, &[]).expect_err("out of band");
+    assert!(error.is_remote() && error.to_string() == "no", "{error:?}");
+    drop(client);
+    assert_eq!(end.recv_timeout(LONG).expect("an end"), Ok(()), "the client hung up");
+}
+
+#[test]
+fn what_a_session_calls_at_rest_goes_out_with_the_next_call() {
+    let (options, _end) = options();
+    let (session, client) = over_a_lane(options);
+    client.register_handler(5, |_, args, result| {
+        result.extend_from_slice(args);
+        Ok(())
+    });
+    let (sender, receiver) = mpsc::channel();
+    session.call_controller(5, vec![1], move |outcome| sender.send(outcome).expect("waited for"));
+    assert!(receiver.try_recv().is_err());
+    let echo = client.symbol("echo").expect("offered");
+    while receiver.try_recv().is_err() {
+        client.call(echo, b"x").expect("a result");
+    }
+}
+
+#[test]
+fn a_lane_ends_with_a_hangup_inside_of_a_call_and_anyhow_outside() {
+    for inside in [true, false] {
+        let (options, end) = options();
+        let options = options.function("ends", |session, _, reply| {
+            session.shutdown(|| {});
+            // Too late for it.
+            reply.send(Ok(Vec::new()));
+        });
+        let (session, client) = over_a_lane(options.expect("a function"));
+        let function = client.symbol(if inside { "ends" } else { "echo" }).expect("offered");
+        if !inside {
+            session.shutdown(|| {});
+        }
+        let error = client.call(function, &[]).expect_err("it ends");
+        assert!(error.is_disconnected(), "{error:?}");
+        // Outside, one comes if the call does before the end is seen.
+        assert!(error.to_string().contains("ended the session") || !inside, "{error}");
+        assert_eq!(end.recv_timeout(LONG).expect("an end"), Ok(()));
+        session.wait().expect("it is over");
+    }
+}
+
+#[test]
+fn a_controller_that_is_gone_is_an_error_over_a_lane() {
+    let (options, end) = options();
+    let (one, other) = UnixStream::pair().expect("sockets");
+    let connection = Connection::create_shared(one).expect("a lane");
+    let session = Session::new(options).expect("a session");
+    session.try_attach(|_| SharedLane::attach(other)).expect("attached");
+    drop(connection);
+    let error = end.recv_timeout(LONG).expect("an end").expect_err("no hangup");
+    assert!(error.contains("gone"), "{error}");
+}
+
+#[test]
+fn calls_nest_deeper_than_the_pool_is_wide() {
+    let pool = ThreadPool::new(1);
+    let options = Options::new(move |task| pool.dispatch(task));
+    let options = options.function("asks", |session, args, reply| {
+        reply.send(session.call(5, args).map_err(|error| error.to_string()));
+    });
+    let session = Session::new(options.expect("a function")).expect("a session");
+    let (one, other) = UnixStream::pair().expect("sockets");
+    session.attach(SimpleRemote::socket(other).expect("an access")).expect("attached");
+    let client = Client::connect(Connection::socket(one).expect("a connection")).expect("a client");
+    client.register_handler(5, |client, args, result| {
+        let asks = client.symbol("asks").ok_or("not offered")?;
+        *result = match args.split_first() {
+            Some((_, rest)) => client.call(asks, rest).map_err(|error| error.to_string())?,
+            None => Vec::new(),
+        };
+        result.push(1);
+        Ok(())
+    });
+    let asks = client.symbol("asks").expect("offered");
+    assert_eq!(client.call(asks, &[0; 30]).expect("a result"), [1; 31]);
 }
 
 #[test]

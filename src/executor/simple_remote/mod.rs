@@ -435,8 +435,8 @@ impl Shared {
     }
 }
 
-/// The payload of the setup frame.
-fn setup(info: &BootstrapInfo) -> Vec<u8> {
+/// The payload of the setup.
+pub(super) fn setup(info: &BootstrapInfo) -> Vec<u8> {
     let values = info.values().map(|(name, bytes)| (name.to_owned(), Bytes(bytes.to_vec())));
     let symbols = info.symbols().iter().map(|(name, address)| (name.to_owned(), address));
     let setup: ConnectionSetup =

@@ -428,6 +428,34 @@ fn truncated_message_is_reported_as_an_error() {
 }
 
 #[test]
+fn a_peer_may_be_gone_after_any_byte() {
+    let frame = |opcode, sequence, tag, payload: &[u8]| {
+        let header = Header { opcode, sequence, tag, payload_bytes: payload.len() };
+        [&header.encode(), payload].concat()
+    };
+    let frames = [
+        frame(Opcode::Hello, 0, OWN_VERSION, &[]),
+        // To an address that holds no function.
+        frame(Opcode::Call, 1, 0, b"ab"),
+        frame(Opcode::Result, 1, 0, b"result"),
+    ];
+    let bytes = frames.concat();
+    for cut in 0..=bytes.len() {
+        let mut peer = Peer::ready();
+        let (sender, receiver) = mpsc::channel();
+        peer.session.call_controller(3, Vec::new(), move |outcome| drop(sender.send(outcome)));
+        peer.socket.write_all(&bytes[..cut]).expect("sent");
+        peer.socket.shutdown(Shutdown::Both).expect("gone");
+        assert_eq!(peer.end().is_ok(), cut == 0, "cut at {cut}");
+        let outcome = receiver.recv_timeout(LONG).expect("completed");
+        assert_eq!(outcome.is_ok(), cut == bytes.len(), "cut at {cut}");
+        assert!(receiver.recv_timeout(LONG).is_err(), "exactly once");
+        peer.session.shutdown(|| {});
+        peer.session.wait().expect("it ends");
+    }
+}
+
+#[test]
 fn peer_close_without_a_hangup_is_an_error() {
     let peer = Peer::ours();
     peer.socket.shutdown(Shutdown::Both).expect("shut down");
