@@ -74,7 +74,9 @@ fn tasks_begin_in_the_order_in_which_they_came() {
     (0..1000).for_each(|number| pool.dispatch(noting(&log, number)));
     assert!(taken(&log).len() < 1000);
     drop(go);
+    let begin = Instant::now();
     pool.shutdown();
+    assert!(begin.elapsed() < Duration::from_secs(8), "threads were left resting");
     let ran = taken(&log);
     // Where the kernel had the first one wait for something, two took turns at the end of the queue.
     let late = ran.windows(2).filter(|pair| pair[0] > pair[1]).count();
@@ -137,7 +139,9 @@ fn a_pool_is_as_wide_as_it_was_made_while_its_tasks_are_awake() {
             now.fetch_sub(1, Ordering::Relaxed);
         }));
     }
+    let begin = Instant::now();
     pool.shutdown();
+    assert!(begin.elapsed() < Duration::from_secs(8), "threads were left resting");
     let most = most.load(Ordering::Relaxed);
     // One more where a thread was found on its way to the lock.
     assert!((1..=3).contains(&most), "{most} at a time");
