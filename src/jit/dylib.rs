@@ -281,8 +281,9 @@ impl JITDylib {
                 tracker.dylib().name()
             )));
         }
-        let interface = unit.interface();
-        self.session()?.with(|state, outbox| {
+        // Code of others, so not under the lock.
+        let (interface, name) = (unit.interface(), unit.name().to_owned());
+        let defined = self.session()?.with(|state, outbox| {
             let key = match tracker {
                 Some(tracker) => Ok(tracker.key()),
                 None => state.default_tracker(&self.0),
@@ -297,7 +298,8 @@ impl JITDylib {
                     Err(error)
                 }
             }
-        })
+        });
+        defined.map_err(|error| error.during(format_args!("defining {name}")))
     }
 }
 

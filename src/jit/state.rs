@@ -181,7 +181,7 @@ impl State {
             }
         }
         let outcome = if !duplicates.is_empty() {
-            let what = format_args!("{} of {}: defined already", unit.name(), dylib.name);
+            let what = format_args!("defined in {} already", dylib.name);
             Err(Error::symbols_error(SymbolsError::Duplicate, what, duplicates))
         } else if !self.trackers.contains_key(&tracker) {
             Err(Error::tracker_defunct())

@@ -12,7 +12,8 @@ use farcall::controller::{
 };
 use farcall::jit::{
     ExecutionSession, Interface, JITDylib, JITDylibLookupFlags, Lazily, LookupKind,
-    MaterializationResponsibility, ResourceTracker, Symbol, SymbolLookupFlags, SymbolState,
+    MaterializationResponsibility, ResourceKey, ResourceTracker, Symbol, SymbolLookupFlags,
+    SymbolState,
 };
 use farcall::link::{Archive, Image, LinkGraph, ObjectFile};
 use farcall::task::{TaskDispatcher, ThreadPool};
@@ -474,20 +475,19 @@ fn objects_are_lent_to_any_number_of_sessions() {
     });
 }
 
-#[test]
-fn many_threads_link_call_and_remove_at_once() {
-    const THREADS: i32 = 6;
+/// So many threads link, look up, call and remove, so many times each, all at once.
+fn at_once(threads: i32, rounds: i32) {
     let pool = Arc::new(ThreadPool::new(2));
     let world =
         World::of(ExecutionSession::with_dispatcher(Arc::clone(&pool) as Arc<dyn TaskDispatcher>));
     let base = world.next();
     let parts = [object(1), object(2), object(11), object(12)];
     std::thread::scope(|scope| {
-        for thread in 0..THREADS {
+        for thread in 0..threads {
             let (world, parts) = (&world, &parts);
             scope.spawn(move || {
                 let dylib = world.session.create_dylib(format!("d{thread}")).expect("another");
-                for round in 0..40 {
+                for round in 0..rounds {
                     let trackers = [(); 4].map(|()| dylib.create_tracker().expect("a tracker"));
                     for (tracker, part) in trackers.iter().zip(parts) {
                         world.layer.add(tracker, part).expect("added");
@@ -500,9 +500,87 @@ fn many_threads_link_call_and_remove_at_once() {
         }
     });
     assert_eq!(world.next(), base);
-    assert!(world.reported.lock().unwrap().is_empty());
+    assert!(world.reported.lock().expect("no panic").is_empty());
     world.session.end_session().expect("ended");
     pool.shutdown();
+}
+
+#[test]
+fn many_threads_link_call_and_remove_at_once() {
+    at_once(6, 40);
+}
+
+#[test]
+#[ignore = "up to a minute: .ci/run runs it"]
+fn soak_sixteen_threads_link_call_and_remove_at_once() {
+    let start = std::time::Instant::now();
+    at_once(16, 500);
+    println!("soak: 32000 objects of 16 threads at once in {:.1?}", start.elapsed());
+}
+
+/// Notes what it is told.
+#[derive(Default)]
+struct Noting(Mutex<Vec<String>>);
+
+impl Noting {
+    fn note(&self, what: &str) {
+        self.0.lock().expect("no panic").push(what.to_owned());
+    }
+}
+
+impl ObjectPlugin for Noting {
+    fn prepare(&self, _: &MaterializationResponsibility, graph: &mut LinkGraph) -> Result<()> {
+        self.note(if graph.defines("constant") { "prepare" } else { "prepare another" });
+        Ok(())
+    }
+
+    fn fixed_up(&self, _: &MaterializationResponsibility, _: &mut Image) -> Result<()> {
+        self.note("fixed up");
+        Ok(())
+    }
+
+    fn notify_emitted(&self, _: &MaterializationResponsibility) -> Result<()> {
+        self.note("emitted");
+        Ok(())
+    }
+
+    fn notify_failed(&self, _: &MaterializationResponsibility, _: &Error) {
+        self.note("failed");
+    }
+
+    fn notify_removing(&self, dylib: &JITDylib, _: ResourceKey) -> Result<()> {
+        self.note(&format!("removing from {}", dylib.name()));
+        Ok(())
+    }
+
+    fn notify_transferring(&self, _: &JITDylib, to: ResourceKey, from: ResourceKey) {
+        self.note(if to == from { "to itself" } else { "transferring" });
+    }
+}
+
+#[test]
+fn plugins_are_told_of_all_that_happens_to_a_link() {
+    let world = World::new();
+    let noting = Arc::new(Noting::default());
+    let plugin = Arc::clone(&noting);
+    world.layer.add_plugin(plugin);
+    let (first, second) = (world.tracker(), world.tracker());
+    world.layer.add(&first, &object(11)).expect("added");
+    world.layer.add(&second, &object(10)).expect("added");
+    world.dylib.lookup("constant").expect("found");
+    world.dylib.lookup("broken").expect_err("something is missing");
+    first.transfer_to(&second).expect("emptied");
+    second.remove().expect("removed");
+    let told = [
+        "prepare",
+        "fixed up",
+        "emitted",
+        "prepare another",
+        "failed",
+        "transferring",
+        "removing from main",
+    ];
+    assert_eq!(*noting.0.lock().unwrap(), told);
 }
 
 #[test]
