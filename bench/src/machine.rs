@@ -25,7 +25,8 @@ pub struct Machine {
 
 impl Machine {
     /// This machine, now.
-    pub(crate) fn read() -> Machine {
+    #[must_use]
+    pub fn read() -> Machine {
         let cpuinfo = read("/proc/cpuinfo");
         let unknown = || "unknown".to_owned();
         Machine {
