@@ -221,7 +221,7 @@ impl fmt::Display for Life {
         )?;
         writeln!(
             f,
-            "remove   {OBJECTS} linked objects by one tracker: {} ns each, {} messages (1: {}); alone {} ns",
+            "remove   {OBJECTS} objects, one tracker: {} ns each, {} messages (1: {}), {} alone",
             each(&self.removal),
             self.removal.messages,
             word(self.removal_is_met()),

@@ -142,7 +142,7 @@ impl Removed {
         let (together, single) = (self.together_ns.median, self.single_ns.median);
         write!(
             f,
-            "remove   {} {what}: {} ns each in one message, {} alone: {} times",
+            "remove   {} {what}: {} ns each together, {} alone: {} times",
             self.count,
             nanoseconds(together),
             nanoseconds(single),
