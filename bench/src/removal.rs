@@ -23,7 +23,7 @@ const REGIONS: u32 = 1_000;
 const SLABS: u32 = 100;
 const ROUNDS: usize = 11;
 const PAGE_BYTES: u64 = 4_096;
-/// What a message for each ought to cost over a stream, in times of one for all.
+/// What a message for each ought to cost, in times of one for all.
 const BAR: Bar = Bar::AtLeast(20.0);
 
 /// What it costs to take memory back, over both ways to an executor.
@@ -138,29 +138,26 @@ impl Removed {
         BAR.is_met_by(self.ratio.median)
     }
 
-    fn line(&self, f: &mut fmt::Formatter<'_>, what: &str, bar: Option<Bar>) -> fmt::Result {
+    fn line(&self, f: &mut fmt::Formatter<'_>, what: &str) -> fmt::Result {
         let (together, single) = (self.together_ns.median, self.single_ns.median);
-        write!(
+        writeln!(
             f,
-            "remove   {} {what}: {} ns each together, {} alone: {} times",
+            "remove   {} {what}: {} ns each together, {} alone: {} times ({BAR}: {})",
             self.count,
             nanoseconds(together),
             nanoseconds(single),
             ratio(self.ratio.median),
-        )?;
-        match bar {
-            Some(bar) => writeln!(f, " ({bar}: {})", word(self.is_met())),
-            None => writeln!(f),
-        }
+            word(self.is_met())
+        )
     }
 }
 
 impl fmt::Display for Removal {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.stream.regions.line(f, "regions, stream", Some(BAR))?;
-        self.stream.slabs.line(f, "slabs, stream", Some(BAR))?;
-        self.lane.regions.line(f, "regions, lane", None)?;
-        self.lane.slabs.line(f, "slabs, lane", None)
+        self.stream.regions.line(f, "regions, stream")?;
+        self.stream.slabs.line(f, "slabs, stream")?;
+        self.lane.regions.line(f, "regions, lane")?;
+        self.lane.slabs.line(f, "slabs, lane")
     }
 }
 

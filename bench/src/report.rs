@@ -380,7 +380,7 @@ pub(crate) mod tests {
             "at least 1.25  met\n",
             "1000 regions, stream: 133 ns each together, 2652 alone: 20.0 times (at least 20: met)",
             "remove   100 slabs, stream: ",
-            "1000 regions, lane: 133 ns each together, 2652 alone: 20.0 times\n",
+            "1000 regions, lane: 133 ns each together, 2652 alone: 20.0 times (at least 20: met)\n",
             "remove   100 slabs, lane: ",
             "4 KiB data: 63 ns beyond writing, 0 messages (at most 2000, 0: met)\n",
             "looked up: 11001 ns (at most 11000: MISSED)\n",
