@@ -22,6 +22,9 @@ mod posts;
 #[cfg(shuttle)]
 mod sessions;
 #[cfg(test)]
+#[cfg(shuttle)]
+mod tally;
+#[cfg(test)]
 #[cfg(not(model))]
 mod tests;
 pub(crate) mod typed;

@@ -7,14 +7,13 @@
 //! Invariant: each model is also run with a fault, which is found.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64 as Count, Ordering as CountOrdering};
 use std::time::Instant;
 
 use shuttle::rand::{Rng, thread_rng};
-use shuttle::scheduler::RandomScheduler;
 use shuttle::thread::{self, JoinHandle};
 
 use super::lanes::{LaneEnd, Lanes};
+use super::tally::{self, Tally, count};
 use super::{Endpoint, Handler};
 use crate::error::Result;
 use crate::shm::Segment;
@@ -48,19 +47,6 @@ struct World {
     ran: [AtomicBool; THREADS as usize],
     /// Threads that end when the session does.
     others: Mutex<Vec<JoinHandle<()>>>,
-}
-
-/// What was met in all schedules together.
-#[derive(Default)]
-struct Tally {
-    schedules: Count,
-    results: Count,
-    late: Count,
-    ends: Count,
-}
-
-fn count(count: &Count) {
-    count.fetch_add(1, CountOrdering::Relaxed);
 }
 
 impl World {
@@ -193,7 +179,6 @@ fn call(world: &Arc<World>, number: u8, tally: &Tally) {
 
 /// A session; in one that `dies` the executor ends at any moment, and two threads close the lanes.
 fn session(planted: Planted, dies: bool, tally: &Arc<Tally>) {
-    count(&tally.schedules);
     let world = Arc::new(World {
         lanes: Lanes::new(),
         planted,
@@ -227,20 +212,8 @@ fn session(planted: Planted, dies: bool, tally: &Arc<Tally>) {
 }
 
 fn explore(name: &str, planted: Planted, dies: bool) {
-    let tally = Arc::new(Tally::default());
-    let inner = Arc::clone(&tally);
-    let mut config = shuttle::Config::new();
-    config.stack_size = 256 << 10;
-    config.failure_persistence = shuttle::FailurePersistence::None;
-    let scheduler = RandomScheduler::new_from_seed(7, SCHEDULES);
-    shuttle::Runner::new(scheduler, config).run(move || session(planted, dies, &inner));
-    let [schedules, results, late, ends] =
-        [&tally.schedules, &tally.results, &tally.late, &tally.ends]
-            .map(|count| count.load(CountOrdering::Relaxed));
-    println!(
-        "shuttle sessions {name}: {schedules} executions ({results} results, {late} given up, {ends} ends)"
-    );
-    assert!(results > 1000 && late > 1000 && (ends > 1000) == dies, "{name}: not all was met");
+    let name = format!("sessions {name}");
+    tally::explore(&name, SCHEDULES, dies, move |tally| session(planted, dies, tally));
 }
 
 #[test]

@@ -7,37 +7,41 @@ use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 
-use farcall::controller::{
-    ArchiveMembers, Controller, Launch, ObjectLayer, ObjectPlugin, ProcessSymbols,
-};
+use farcall::controller::{ArchiveMembers, Controller, Launch, ObjectLayer, ProcessSymbols};
 use farcall::jit::{
     ExecutionSession, Interface, JITDylib, JITDylibLookupFlags, Lazily, LookupKind,
-    MaterializationResponsibility, ResourceKey, ResourceTracker, Symbol, SymbolLookupFlags,
-    SymbolState,
+    MaterializationResponsibility, ResourceTracker, Symbol, SymbolLookupFlags, SymbolState,
 };
-use farcall::link::{Archive, Image, LinkGraph, ObjectFile};
+use farcall::link::{Archive, ObjectFile};
 use farcall::task::{TaskDispatcher, ThreadPool};
-use farcall::{Error, ExecutorAddr, Result};
+use farcall::{Error, ExecutorAddr};
 
 use farcall_bench::{TinyObject, tiny_code};
 
 use crate::corpus::{self, gcc};
 use crate::reload::Held;
 
-struct World {
-    controller: Controller,
-    session: ExecutionSession,
-    layer: ObjectLayer,
-    dylib: JITDylib,
-    reported: Arc<Mutex<Vec<String>>>,
+pub(crate) struct World {
+    pub(crate) controller: Controller,
+    pub(crate) session: ExecutionSession,
+    pub(crate) layer: ObjectLayer,
+    pub(crate) dylib: JITDylib,
+    pub(crate) reported: Arc<Mutex<Vec<String>>>,
 }
 
 impl World {
-    fn new() -> Self {
+    pub(crate) fn new() -> Self {
         Self::of(ExecutionSession::new())
     }
 
     fn of(session: ExecutionSession) -> Self {
+        let world = Self::bare(session);
+        world.dylib.add_generator(ProcessSymbols::new(&world.controller)).expect("added");
+        world
+    }
+
+    /// Without process symbols.
+    pub(crate) fn bare(session: ExecutionSession) -> Self {
         let launch = Launch::new().program(env!("CARGO_BIN_EXE_farcall"));
         let controller = launch.start().expect("an executor");
         let reported = Arc::new(Mutex::new(Vec::new()));
@@ -47,7 +51,6 @@ impl World {
         });
         let layer = ObjectLayer::new(&session, &controller);
         let dylib = session.create_dylib("main").expect("the first");
-        dylib.add_generator(ProcessSymbols::new(&controller)).expect("added");
         Self { controller, session, layer, dylib, reported }
     }
 
@@ -56,11 +59,11 @@ impl World {
         self.layer.add(&tracker, &object(part)).expect("added");
     }
 
-    fn tracker(&self) -> ResourceTracker {
+    pub(crate) fn tracker(&self) -> ResourceTracker {
         self.dylib.create_tracker().expect("a tracker")
     }
 
-    fn call(&self, name: &str, argument: i32) -> i32 {
+    pub(crate) fn call(&self, name: &str, argument: i32) -> i32 {
         self.call_in(&self.dylib, name, argument)
     }
 
@@ -71,7 +74,7 @@ impl World {
     }
 
     /// Where the next memory of each protection would be.
-    fn next(&self) -> [ExecutorAddr; 3] {
+    pub(crate) fn next(&self) -> [ExecutorAddr; 3] {
         let memory = self.controller.allocate([1; 3]).expect("memory");
         farcall::Prot::ALL.map(|prot| memory.range(prot).start)
     }
@@ -84,11 +87,11 @@ fn built(part: u32, flags: &[&str]) -> ObjectFile {
     ObjectFile::parse(format!("jit{part}.o"), file).expect("an object")
 }
 
-fn object(part: u32) -> ObjectFile {
+pub(crate) fn object(part: u32) -> ObjectFile {
     built(part, &[])
 }
 
-const EXPORTED: JITDylibLookupFlags = JITDylibLookupFlags::MatchExportedSymbolsOnly;
+pub(crate) const EXPORTED: JITDylibLookupFlags = JITDylibLookupFlags::MatchExportedSymbolsOnly;
 
 #[test]
 fn objects_that_refer_to_each_other_in_a_circle() {
@@ -280,135 +283,6 @@ fn what_was_emptied_into_another_tracker_goes_with_that_one() {
     assert_eq!(world.next(), base);
 }
 
-/// Does something when a link comes to a phase.
-struct At {
-    phase: usize,
-    work: Mutex<Option<Work>>,
-}
-
-type Work = Box<dyn FnOnce() -> Result<()> + Send>;
-
-impl At {
-    fn reached(&self, phase: usize) -> Result<()> {
-        if phase != self.phase {
-            return Ok(());
-        }
-        let work = self.work.lock().expect("no panic").take();
-        work.map_or(Ok(()), |work| work())
-    }
-}
-
-impl ObjectPlugin for At {
-    fn prepare(&self, _: &MaterializationResponsibility, _: &mut LinkGraph) -> Result<()> {
-        self.reached(0)
-    }
-
-    fn fixed_up(&self, _: &MaterializationResponsibility, image: &mut Image) -> Result<()> {
-        assert!(image.symbols.address_of("digits").is_some());
-        self.reached(4)
-    }
-
-    fn notify_emitted(&self, _: &MaterializationResponsibility) -> Result<()> {
-        self.reached(5)
-    }
-}
-
-/// An object that refers to one symbol that a generator supplies, with a unit that may keep it waiting.
-fn link_with(world: &World, at: &Arc<At>) -> (ResourceTracker, Result<Symbol>) {
-    let plugin = Arc::clone(at);
-    world.layer.add_plugin(plugin);
-    let tracker = world.tracker();
-    world.layer.add(&tracker, &object(6)).expect("added");
-    // Phases 1 to 3: what it refers to is looked for, asked for, and resolved.
-    let snprintf = world.session.create_dylib("libc").expect("another");
-    snprintf.add_generator(ProcessSymbols::new(&world.controller)).expect("added");
-    let real = snprintf.lookup("snprintf").expect("found");
-    let of_generator = Arc::clone(at);
-    let generator =
-        move |dylib: &JITDylib, _: LookupKind, names: &[(Arc<str>, SymbolLookupFlags)]| {
-            if names.iter().any(|(name, _)| name.contains("snprintf")) {
-                of_generator.reached(1)?;
-                let (name, at) = (names[0].0.to_string(), Arc::clone(&of_generator));
-                let own = name.clone();
-                let unit =
-                    Lazily::new("libc", Interface::exporting([name]), move |mut responsibility| {
-                        let outcome = at.reached(2).and_then(|()| {
-                            let real = Symbol { flags: responsibility.symbols()[&*own], ..real };
-                            responsibility.notify_resolved(&[(own.into(), real)].into())
-                        });
-                        match outcome.and_then(|()| at.reached(3)) {
-                            Ok(()) => drop(responsibility.notify_emitted(&[])),
-                            Err(error) => responsibility.fail(error),
-                        }
-                    });
-                dylib.define(unit)?;
-            }
-            Ok(())
-        };
-    let libraries = world.session.create_dylib("libraries").expect("another");
-    libraries.add_generator(generator).expect("added");
-    let order = [(libraries, EXPORTED)];
-    world.dylib.set_link_order(&order).expect("set");
-    let result = world.dylib.lookup("digits");
-    (tracker, result)
-}
-
-/// Without process symbols of its own, so that all come by [`link_with`].
-fn phases() -> World {
-    let launch = Launch::new().program(env!("CARGO_BIN_EXE_farcall"));
-    let controller = launch.start().expect("an executor");
-    let session = ExecutionSession::new();
-    let reported = Arc::new(Mutex::new(Vec::new()));
-    let noted = Arc::clone(&reported);
-    session
-        .set_error_reporter(move |error| noted.lock().expect("no panic").push(error.to_string()));
-    let layer = ObjectLayer::new(&session, &controller);
-    let dylib = session.create_dylib("main").expect("the first");
-    World { controller, session, layer, dylib, reported }
-}
-
-#[test]
-fn a_tracker_removed_at_every_phase_of_a_link_leaves_nothing() {
-    for phase in 0..=6 {
-        let world = phases();
-        let base = world.next();
-        let dylib = world.dylib.clone();
-        let work: Work = Box::new(move || dylib.clear());
-        let at = Arc::new(At { phase, work: Mutex::new(Some(work)) });
-        let (tracker, result) = link_with(&world, &at);
-        if phase == 6 {
-            assert_eq!(world.call("digits", 100), 3, "nothing was removed");
-            tracker.remove().expect("removed");
-        } else {
-            let error = result.expect_err("the tracker has gone");
-            assert!(error.is_failed_to_materialize(), "phase {phase}: {error}");
-            let reported = world.reported.lock().unwrap();
-            assert_eq!(reported.len(), 1, "phase {phase}: {reported:?}");
-            assert!(reported[0].contains("tracker"), "phase {phase}: {reported:?}");
-        }
-        assert!(tracker.is_defunct());
-        assert_eq!(world.next(), base, "phase {phase}: memory is left");
-        assert_eq!(world.dylib.state_of("digits"), None);
-    }
-}
-
-#[test]
-fn a_link_that_fails_at_any_phase_gives_everything_back() {
-    for phase in 0..=5 {
-        let world = phases();
-        let base = world.next();
-        let work: Work = Box::new(|| Archive::parse("it fails here", []).map(drop));
-        let at = Arc::new(At { phase, work: Mutex::new(Some(work)) });
-        let (_tracker, result) = link_with(&world, &at);
-        // When what it refers to fails after it was resolved, the link is done, and fails with it.
-        let error = result.expect_err("it fails");
-        assert!(error.is_failed_to_materialize(), "phase {phase}: {error}");
-        assert!(error.to_string().contains("it fails here"), "phase {phase}: {error}");
-        world.dylib.clear().expect("cleared");
-        assert_eq!(world.next(), base, "phase {phase}: memory is left");
-    }
-}
-
 #[test]
 fn thread_locals_of_another_object() {
     let world = World::new();
@@ -516,71 +390,6 @@ fn soak_sixteen_threads_link_call_and_remove_at_once() {
     let start = std::time::Instant::now();
     at_once(16, 500);
     println!("soak: 32000 objects of 16 threads at once in {:.1?}", start.elapsed());
-}
-
-/// Notes what it is told.
-#[derive(Default)]
-struct Noting(Mutex<Vec<String>>);
-
-impl Noting {
-    fn note(&self, what: &str) {
-        self.0.lock().expect("no panic").push(what.to_owned());
-    }
-}
-
-impl ObjectPlugin for Noting {
-    fn prepare(&self, _: &MaterializationResponsibility, graph: &mut LinkGraph) -> Result<()> {
-        self.note(if graph.defines("constant") { "prepare" } else { "prepare another" });
-        Ok(())
-    }
-
-    fn fixed_up(&self, _: &MaterializationResponsibility, _: &mut Image) -> Result<()> {
-        self.note("fixed up");
-        Ok(())
-    }
-
-    fn notify_emitted(&self, _: &MaterializationResponsibility) -> Result<()> {
-        self.note("emitted");
-        Ok(())
-    }
-
-    fn notify_failed(&self, _: &MaterializationResponsibility, _: &Error) {
-        self.note("failed");
-    }
-
-    fn notify_removing(&self, dylib: &JITDylib, _: ResourceKey) -> Result<()> {
-        self.note(&format!("removing from {}", dylib.name()));
-        Ok(())
-    }
-
-    fn notify_transferring(&self, _: &JITDylib, to: ResourceKey, from: ResourceKey) {
-        self.note(if to == from { "to itself" } else { "transferring" });
-    }
-}
-
-#[test]
-fn plugins_are_told_of_all_that_happens_to_a_link() {
-    let world = World::new();
-    let noting = Arc::new(Noting::default());
-    let plugin = Arc::clone(&noting);
-    world.layer.add_plugin(plugin);
-    let (first, second) = (world.tracker(), world.tracker());
-    world.layer.add(&first, &object(11)).expect("added");
-    world.layer.add(&second, &object(10)).expect("added");
-    world.dylib.lookup("constant").expect("found");
-    world.dylib.lookup("broken").expect_err("something is missing");
-    first.transfer_to(&second).expect("emptied");
-    second.remove().expect("removed");
-    let told = [
-        "prepare",
-        "fixed up",
-        "emitted",
-        "prepare another",
-        "failed",
-        "transferring",
-        "removing from main",
-    ];
-    assert_eq!(*noting.0.lock().unwrap(), told);
 }
 
 #[test]

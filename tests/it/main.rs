@@ -18,6 +18,7 @@ mod lanes;
 mod lazy;
 mod leftovers;
 mod library;
+mod link_phases;
 mod link_time;
 mod memory;
 mod pipelines;

@@ -6,14 +6,13 @@
 //! Invariant: each model is also run with a fault, which is found.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64 as Count, Ordering as CountOrdering};
 use std::time::{Duration, Instant};
 
 use shuttle::rand::{Rng, thread_rng};
-use shuttle::scheduler::RandomScheduler;
 use shuttle::thread;
 
 use super::{Arrived, Caller, Server};
+use crate::call::tally::{self, Tally, count};
 use crate::error::Error;
 use crate::transport::Side;
 use crate::transport::pipe::{self, EMPTY_LINE, Inbound, Outbound, Received};
@@ -31,19 +30,6 @@ enum Planted {
     NoWake,
     /// The executor dies, and nobody says so.
     NoWord,
-}
-
-/// What was met in all schedules together.
-#[derive(Default)]
-struct Tally {
-    schedules: Count,
-    results: Count,
-    late: Count,
-    ends: Count,
-}
-
-fn count(count: &Count) {
-    count.fetch_add(1, CountOrdering::Relaxed);
 }
 
 /// An executor that answers and leaves out the wake.
@@ -98,7 +84,6 @@ fn call(caller: &Caller, number: u64, may_end: bool, tally: &Tally) {
 }
 
 fn session(planted: Planted, dies: bool, tally: &Arc<Tally>) {
-    count(&tally.schedules);
     let segment = Arc::new(pipe::create_segment(Duration::ZERO).expect("memory"));
     let theirs = pipe::end(&segment, Side::Executor, u64::MAX - 3);
     let caller =
@@ -131,20 +116,8 @@ fn session(planted: Planted, dies: bool, tally: &Arc<Tally>) {
 }
 
 fn explore(name: &str, planted: Planted, dies: bool) {
-    let tally = Arc::new(Tally::default());
-    let inner = Arc::clone(&tally);
-    let mut config = shuttle::Config::new();
-    config.stack_size = 256 << 10;
-    config.failure_persistence = shuttle::FailurePersistence::None;
-    let scheduler = RandomScheduler::new_from_seed(7, SCHEDULES);
-    shuttle::Runner::new(scheduler, config).run(move || session(planted, dies, &inner));
-    let [schedules, results, late, ends] =
-        [&tally.schedules, &tally.results, &tally.late, &tally.ends]
-            .map(|count| count.load(CountOrdering::Relaxed));
-    println!(
-        "shuttle pipelines {name}: {schedules} executions ({results} results, {late} given up, {ends} ends)"
-    );
-    assert!(results > 1000 && late > 1000 && (ends > 1000) == dies, "{name}: not all was met");
+    let name = format!("pipelines {name}");
+    tally::explore(&name, SCHEDULES, dies, move |tally| session(planted, dies, tally));
 }
 
 #[test]

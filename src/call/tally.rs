@@ -1,0 +1,50 @@
+//! What models that shuttle runs have met, in all their schedules together.
+//!
+//! Invariant: a model that did not meet all that it is about fails.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use shuttle::scheduler::RandomScheduler;
+
+/// How often calls ended in which way.
+#[derive(Default)]
+pub(super) struct Tally {
+    schedules: AtomicU64,
+    pub(super) results: AtomicU64,
+    /// Calls that were given up.
+    pub(super) late: AtomicU64,
+    /// Calls that the end of the session ended.
+    pub(super) ends: AtomicU64,
+}
+
+/// One more.
+pub(super) fn count(count: &AtomicU64) {
+    count.fetch_add(1, Ordering::Relaxed);
+}
+
+/// Runs a model in so many schedules, and prints what it met; it ends sessions if `dies`.
+pub(super) fn explore(
+    name: &str,
+    schedules: usize,
+    dies: bool,
+    model: impl Fn(&Arc<Tally>) + Send + Sync + 'static,
+) {
+    let tally = Arc::new(Tally::default());
+    let inner = Arc::clone(&tally);
+    let mut config = shuttle::Config::new();
+    config.stack_size = 256 << 10;
+    config.failure_persistence = shuttle::FailurePersistence::None;
+    let scheduler = RandomScheduler::new_from_seed(7, schedules);
+    shuttle::Runner::new(scheduler, config).run(move || {
+        count(&inner.schedules);
+        model(&inner);
+    });
+    let [schedules, results, late, ends] =
+        [&tally.schedules, &tally.results, &tally.late, &tally.ends]
+            .map(|count| count.load(Ordering::Relaxed));
+    println!(
+        "shuttle {name}: {schedules} executions ({results} results, {late} given up, {ends} ends)"
+    );
+    assert!(results > 1000 && late > 1000 && (ends > 1000) == dies, "{name}: not all was met");
+}
