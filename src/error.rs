@@ -65,6 +65,8 @@ pub(crate) enum SymbolsError {
     Unexpected,
     /// On their way, so that they cannot be taken out.
     CouldNotBeRemoved,
+    /// Supplied, but what they depend on has failed or is gone.
+    Unsatisfied,
 }
 
 impl Error {
@@ -163,6 +165,14 @@ impl Error {
         self
     }
 
+    /// Both outcomes as one.
+    pub(crate) fn join(first: Result<()>, second: Result<()>) -> Result<()> {
+        match (first, second) {
+            (Err(first), Err(second)) => Err(first.and(&second)),
+            (first, second) => first.and(second),
+        }
+    }
+
     /// True when an object, an archive or their combination cannot be linked (undefined symbols included).
     #[must_use]
     pub fn is_link(&self) -> bool {
@@ -213,6 +223,12 @@ impl Error {
     #[must_use]
     pub fn is_symbols_could_not_be_removed(&self) -> bool {
         self.is_symbols(SymbolsError::CouldNotBeRemoved)
+    }
+
+    /// True when a unit supplied [symbols](Self::symbols) that depend on something which has failed or is gone.
+    #[must_use]
+    pub fn is_unsatisfied_symbol_dependencies(&self) -> bool {
+        self.is_symbols(SymbolsError::Unsatisfied)
     }
 
     /// True when the resource tracker was removed, or emptied into another one.

@@ -193,11 +193,7 @@ impl JITDylib {
         keys.sort_unstable_by(|one, other| other.cmp(one));
         let mut outcome = Ok(());
         for key in keys {
-            let removed = tracker::remove(&session, self, key);
-            outcome = match (outcome, removed) {
-                (Err(first), Err(error)) => Err(Error::and(first, &error)),
-                (first, removed) => first.and(removed),
-            };
+            outcome = Error::join(outcome, tracker::remove(&session, self, key));
         }
         outcome
     }

@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use super::dylib::JITDylib;
 use super::session::{ExecutionSession, Inner};
-use super::state::{Dylib, Held, Outbox, ResponsibilityId, Started, State};
+use super::state::{Dylib, Entry, Held, Outbox, ResponsibilityId, Started, State};
 use super::symbol::{Symbol, SymbolFlags, SymbolFlagsMap, SymbolMap, SymbolState};
 use super::tracker::ResourceKey;
 use super::unit::MaterializationUnit;
@@ -135,8 +135,9 @@ impl MaterializationResponsibility {
     /// # Errors
     ///
     /// When the tracker was removed; when a name has no address ([`Error::is_missing_symbol_definitions`]), or a group
-    /// has names that are not owed, or twice. Then everything has failed. No error when something that the symbols depend
-    /// on has failed: then they fail as well, and whoever looks for them is told.
+    /// has names that are not owed, or twice. Then everything has failed. When something that symbols depend on has failed
+    /// or is gone ([`Error::is_unsatisfied_symbol_dependencies`], with these symbols): then they have failed as well, and
+    /// the error reporter is not told again.
     pub fn notify_emitted(mut self, groups: &[DependencyGroup]) -> Result<()> {
         self.check_groups(groups).or_else(|error| self.fail_with(error))?;
         let session = Arc::clone(&self.session);
@@ -146,12 +147,19 @@ impl MaterializationResponsibility {
             if !unresolved.is_empty() {
                 return Err(self.error(SymbolsError::Missing, "no address was given", unresolved));
             }
-            emit(state, dylib, &self.symbols, groups, outbox);
+            let emitted = emit(state, dylib, &self.symbols, groups, outbox);
             state.release(std::mem::take(&mut self.id));
             self.symbols.clear();
-            Ok(())
+            Ok(emitted)
         });
-        outcome.or_else(|error| self.fail_with(error))
+        match outcome {
+            Ok(Emission { failed, .. }) if failed.is_empty() => Ok(()),
+            Ok(Emission { failed, reason }) => {
+                let what = format!("what they depend on cannot be had ({reason})");
+                Err(self.error(SymbolsError::Unsatisfied, &what, failed))
+            }
+            Err(error) => self.fail_with(error),
+        }
     }
 
     /// Nothing of what is owed will come: whoever waits for it, or for what depends on it, fails. The session's error
@@ -361,6 +369,13 @@ impl fmt::Debug for MaterializationResponsibility {
     }
 }
 
+/// What has become of symbols that were emitted.
+struct Emission {
+    /// Those that have failed at once.
+    failed: Vec<String>,
+    reason: Arc<str>,
+}
+
 /// Emits symbols of a dylib, all of which have their addresses.
 fn emit(
     state: &mut State,
@@ -368,7 +383,7 @@ fn emit(
     symbols: &SymbolFlagsMap,
     groups: &[DependencyGroup],
     outbox: &mut Outbox,
-) {
+) -> Emission {
     let mut reason: Option<Arc<str>> = None;
     let mut alone: BTreeSet<&Arc<str>> = symbols.keys().collect();
     let mut all: Vec<Emitted> = Vec::with_capacity(groups.len() + 1);
@@ -414,6 +429,15 @@ fn emit(
             state.advance(&place, SymbolState::Ready, outbox);
         }
     }
+    if decided.failed.is_empty() {
+        return Emission { failed: Vec::new(), reason };
+    }
+    let existing = state.dylibs.get(&dylib).map(|dylib| &dylib.symbols);
+    let has_failed = |name: &&Arc<str>| {
+        existing.is_some_and(|all| all.get(*name).is_some_and(Entry::has_failed))
+    };
+    let failed = symbols.keys().filter(has_failed).map(ToString::to_string).collect();
+    Emission { failed, reason }
 }
 
 fn nodes<'a>(state: &State, dylib: u64, names: impl Iterator<Item = &'a Arc<str>>) -> Vec<Node> {

@@ -235,10 +235,7 @@ impl ExecutionSession {
         });
         let mut outcome = Ok(());
         for dylib in dylibs {
-            outcome = match (outcome, self.remove_dylib(&dylib)) {
-                (Err(first), Err(error)) => Err(Error::and(first, &error)),
-                (first, removed) => first.and(removed),
-            };
+            outcome = Error::join(outcome, self.remove_dylib(&dylib));
         }
         let managers = self.0.with(|state, _| std::mem::take(&mut state.managers));
         drop(managers);

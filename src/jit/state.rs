@@ -393,6 +393,11 @@ impl Entry {
         !self.symbol.flags.is_strong() && self.state == SymbolState::NeverSearched
     }
 
+    /// True when it will never be ready.
+    pub(super) fn has_failed(&self) -> bool {
+        self.failure.is_some()
+    }
+
     /// True when a lookup that asks for `state` need not wait.
     pub(super) fn is_at(&self, state: SymbolState) -> bool {
         self.state >= state

@@ -153,12 +153,7 @@ pub(super) fn remove(session: &Arc<Inner>, dylib: &JITDylib, key: ResourceKey) -
     let Some((queries, managers)) = removed else { return Ok(()) };
     let mut outcome = Ok(());
     for manager in managers.iter().rev() {
-        if let Err(error) = manager.remove_resources(dylib, key) {
-            outcome = Err(match outcome {
-                Ok(()) => error,
-                Err(first) => Error::and(first, &error),
-            });
-        }
+        outcome = Error::join(outcome, manager.remove_resources(dylib, key));
     }
     let completions = queries.into_iter().map(|(query, error)| query.fail(error)).collect();
     session.deliver(Outbox { completions, ..Outbox::default() });

@@ -132,6 +132,12 @@ impl WaitingOnGraph {
         self.groups.is_empty() && self.group_of.is_empty() && self.classes.is_empty()
     }
 
+    /// How many symbols are watched: those who wait for the same one are together.
+    #[cfg(test)]
+    pub(super) fn classes(&self) -> usize {
+        self.classes.len()
+    }
+
     fn emit_one(&mut self, group: Emitted, ready: &mut Vec<Node>) {
         let Emitted { defs, mut deps, .. } = group;
         deps.retain(|dep| !defs.contains(dep));

@@ -158,6 +158,8 @@ fn place(blocks: &mut [Block]) -> Result<Placement> {
     let thread_blocks = blocks.iter().filter(|block| block.rank.is_thread());
     let thread_alignment = thread_blocks.map(|block| block.alignment).max().unwrap_or(1);
     let mut last_rank = None;
+    // Where nothing is, nothing has to be kept apart.
+    let code_lead = if blocks.iter().any(|block| block.bytes > 0) { CODE_LEAD_BYTES } else { 0 };
     for block in blocks {
         if block.rank.is_thread() {
             let end = &mut ends[block.prot.index()];
@@ -181,7 +183,7 @@ fn place(blocks: &mut [Block]) -> Result<Placement> {
         };
         last_rank = Some(block.rank);
         if block.prot == Prot::Code && *end == 0 {
-            *end = CODE_LEAD_BYTES;
+            *end = code_lead;
         }
         advance(end, block, alignment)?;
         if block.rank.is_stored() {

@@ -110,6 +110,28 @@ fn removing_names() {
 }
 
 #[test]
+fn flags_have_llvms_numbers() {
+    let flags = [
+        (SymbolFlags::WEAK, 1),
+        (SymbolFlags::COMMON, 2),
+        (SymbolFlags::ABSOLUTE, 3),
+        (SymbolFlags::EXPORTED, 4),
+        (SymbolFlags::CALLABLE, 5),
+        (SymbolFlags::SIDE_EFFECTS_ONLY, 6),
+    ];
+    for (flag, bit) in flags {
+        assert_eq!(flag.bits(), 1 << bit);
+        assert_eq!(SymbolFlags::from_bits(1 << bit), flag);
+        assert_eq!(flag.is_strong(), bit > 2);
+    }
+    assert_eq!(
+        SymbolFlags::from_bits(0b1000_0001),
+        SymbolFlags::NONE,
+        "failed symbols say so otherwise"
+    );
+}
+
+#[test]
 fn absolute_symbols() {
     let world = World::new();
     let number = flagged(7, STRONG | SymbolFlags::ABSOLUTE);

@@ -124,10 +124,38 @@ fn what_depends_on_something_failed_or_gone_fails() {
         let told = world.look_for(SymbolState::Ready, &[&name]);
         let mut one = asked.take();
         one.notify_resolved(&map(&[(&name, 1)])).expect("resolved");
-        one.notify_emitted(&[group(&[&name], &world.dylib, &[on])]).expect("emitting is no error");
+        let emitted = one.notify_emitted(&[group(&[&name], &world.dylib, &[on])]);
+        let error = emitted.expect_err("it cannot be had");
+        assert!(error.is_unsatisfied_symbol_dependencies(), "{error}");
+        assert_eq!(error.symbols(), [name]);
         let error = told.error();
         assert!(error.is_failed_to_materialize(), "{error}");
     }
+}
+
+#[test]
+fn an_emission_says_which_of_its_symbols_have_failed() {
+    let world = World::new();
+    let (good, bad) = (world.define(&["good"]), world.define(&["bad"]));
+    let both = world.define(&["one", "other"]);
+    let told =
+        ["good", "bad", "one", "other"].map(|name| world.look_for(SymbolState::Ready, &[name]));
+    drop(bad.take());
+    let reported = world.reported.lock().unwrap().len();
+    let mut both = both.take();
+    both.notify_resolved(&map(&[("one", 1), ("other", 2)])).expect("resolved");
+    let groups =
+        [group(&["one"], &world.dylib, &["good"]), group(&["other"], &world.dylib, &["bad"])];
+    let error = both.notify_emitted(&groups).expect_err("one of them");
+    assert_eq!(error.symbols(), ["other"]);
+    assert_eq!(world.reported.lock().unwrap().len(), reported, "it was told when bad failed");
+    let mut good = good.take();
+    good.notify_resolved(&map(&[("good", 3)])).expect("resolved");
+    good.notify_emitted(&[]).expect("emitted");
+    assert_eq!((told[0].address("good"), told[2].address("one")), (3, 1));
+    assert!(
+        told[1].error().is_failed_to_materialize() && told[3].error().is_failed_to_materialize()
+    );
 }
 
 #[test]
@@ -163,6 +191,23 @@ fn nothing_can_be_claimed_for_a_tracker_that_is_defunct() {
     let error = foo.define_materializing(Interface::exporting(["new"]).symbols).expect_err("gone");
     assert!(error.is_tracker_defunct(), "{error}");
     assert_eq!(world.dylib.state_of("new"), None);
+}
+
+#[test]
+fn nothing_can_be_put_back_or_split_off_for_a_tracker_that_is_defunct() {
+    let world = World::new();
+    let asked = world.define(&["foo", "bar"]);
+    let _told = world.look_for(SymbolState::Ready, &["foo"]);
+    let mut both = asked.take();
+    world.dylib.clear().expect("cleared");
+    let (rest, rest_asked) = unit(Interface::exporting(["bar"]));
+    assert!(both.replace(rest).expect_err("gone").is_tracker_defunct());
+    assert_eq!(Arc::strong_count(&rest_asked.responsibility), 1, "its unit was dropped");
+    assert!(both.delegate(["bar"]).expect_err("gone").is_tracker_defunct());
+    assert!(both.requested_symbols().is_empty());
+    let error = both.notify_emitted(&[]).expect_err("gone");
+    assert!(error.is_tracker_defunct(), "{error}");
+    assert_eq!(world.dylib.state_of("bar"), None);
 }
 
 #[test]

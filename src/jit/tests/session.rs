@@ -40,6 +40,101 @@ fn a_dylib_that_was_removed_is_defunct() {
     assert!(told.error().is_dylib_defunct());
 }
 
+#[test]
+fn the_error_reporter_is_told_of_every_failure_and_can_be_exchanged() {
+    let world = World::new();
+    let [first, second] = ["first", "second"].map(|name| {
+        let asked = world.define(&[name]);
+        let _told = world.look_for(SymbolState::Ready, &[name]);
+        asked
+    });
+    first.take().fail(Error::invalid("why not"));
+    world.session.report_error(&Error::invalid("by hand"));
+    assert_eq!(*world.reported.lock().unwrap(), ["why not", "by hand"]);
+    let others: Arc<Mutex<Vec<String>>> = Arc::default();
+    let noted = Arc::clone(&others);
+    world.session.set_error_reporter(move |error| noted.lock().unwrap().push(error.to_string()));
+    second.take().fail(Error::invalid("why then"));
+    assert_eq!(*others.lock().unwrap(), ["why then"]);
+    assert_eq!(world.reported.lock().unwrap().len(), 2);
+}
+
+/// Tries to define something in the dylib whose resources go.
+struct Defining(Mutex<Vec<String>>);
+
+impl ResourceManager for Defining {
+    fn remove_resources(&self, dylib: &JITDylib, _: ResourceKey) -> Result<()> {
+        let error = dylib.define_absolute([("late", at(1))]).expect_err("it is closing");
+        assert!(error.is_dylib_defunct(), "{error}");
+        let error = dylib.create_tracker().expect_err("it is closing");
+        self.0.lock().unwrap().push(error.to_string());
+        Ok(())
+    }
+
+    fn transfer_resources(&self, _: &JITDylib, _: ResourceKey, _: ResourceKey) {}
+}
+
+#[test]
+fn nothing_is_defined_in_a_dylib_that_is_about_to_be_removed() {
+    let world = World::new();
+    let manager = Arc::new(Defining(Mutex::default()));
+    world.session.register_resource_manager(Arc::clone(&manager) as Arc<dyn ResourceManager>);
+    let _asked = world.define(&["foo"]);
+    world.session.remove_dylib(&world.dylib).expect("removed");
+    assert_eq!(*manager.0.lock().unwrap(), ["the dylib main was removed"]);
+}
+
+#[test]
+fn each_kind_of_error_has_a_predicate_of_its_own() {
+    let world = World::new();
+    let dylib = &world.dylib;
+    dylib.define_absolute([("there", at(1))]).expect("defined");
+    let given = |name: &str| {
+        let asked = world.define(&[name]);
+        let _told = world.look_for(SymbolState::Resolved, &[name]);
+        asked.take()
+    };
+    let busy = given("busy");
+    let mut unexpected = given("unexpected");
+    let mut unsatisfied = given("unsatisfied");
+    unsatisfied.notify_resolved(&map(&[("unsatisfied", 1)])).expect("resolved");
+    drop(given("failed"));
+    let tracker = dylib.create_tracker().expect("a tracker");
+    tracker.remove().expect("removed");
+    let gone = world.another("gone");
+    world.session.remove_dylib(&gone).expect("removed");
+    let errors = [
+        tracker.with_resource_key(|_| ()).expect_err("defunct"),
+        gone.lookup("there").map(drop).expect_err("removed"),
+        world.look_for(SymbolState::Ready, &["failed"]).error(),
+        dylib.lookup("missing").map(drop).expect_err("nobody has it"),
+        dylib.remove(["busy"]).expect_err("on its way"),
+        given("promised").notify_emitted(&[]).expect_err("it has no address"),
+        unexpected.notify_resolved(&map(&[("more", 1)])).expect_err("not promised"),
+        dylib.define_absolute([("there", at(2))]).expect_err("twice"),
+        unsatisfied
+            .notify_emitted(&[group(&["unsatisfied"], dylib, &["failed"])])
+            .expect_err("it depends on what has failed"),
+    ];
+    let predicates = [
+        Error::is_tracker_defunct,
+        Error::is_dylib_defunct,
+        Error::is_failed_to_materialize,
+        Error::is_symbols_not_found,
+        Error::is_symbols_could_not_be_removed,
+        Error::is_missing_symbol_definitions,
+        Error::is_unexpected_symbol_definitions,
+        Error::is_duplicate_definition,
+        Error::is_unsatisfied_symbol_dependencies,
+    ];
+    for (row, error) in errors.iter().enumerate() {
+        for (column, is_such) in predicates.iter().enumerate() {
+            assert_eq!(is_such(error), row == column, "{row}, {column}: {error}");
+        }
+    }
+    drop(busy);
+}
+
 /// Notes which dylib's resources go.
 struct Order(Arc<Mutex<Vec<String>>>);
 

@@ -68,6 +68,150 @@ fn removal_takes_the_symbols_and_tells_managers_in_reverse_order_outside_of_the_
     assert!(tracker.is_defunct());
 }
 
+/// Looks how much a lookup has told whenever it is told to give something back.
+struct Looking {
+    told: Told,
+    was_nothing: Mutex<Vec<bool>>,
+}
+
+impl ResourceManager for Looking {
+    fn remove_resources(&self, _: &JITDylib, _: ResourceKey) -> Result<()> {
+        self.was_nothing.lock().unwrap().push(self.told.is_nothing());
+        Ok(())
+    }
+
+    fn transfer_resources(&self, _: &JITDylib, _: ResourceKey, _: ResourceKey) {}
+}
+
+#[test]
+fn lookups_that_wait_fail_after_the_managers_were_told() {
+    let world = World::new();
+    let _asked = world.define(&["foo"]);
+    let told = world.look_for(SymbolState::Ready, &["foo"]);
+    let looking = Arc::new(Looking { told: told.clone(), was_nothing: Mutex::default() });
+    world.session.register_resource_manager(Arc::clone(&looking) as Arc<dyn ResourceManager>);
+    world.dylib.clear().expect("cleared");
+    assert_eq!(*looking.was_nothing.lock().unwrap(), [true]);
+    assert!(told.error().is_failed_to_materialize());
+}
+
+#[test]
+fn keys_are_never_used_again() {
+    let world = World::new();
+    let mut keys = Vec::new();
+    for _ in 0..100 {
+        let tracker = world.dylib.create_tracker().expect("a tracker");
+        keys.push(tracker.key());
+        if keys.len() % 2 == 0 {
+            tracker.remove().expect("removed");
+        }
+    }
+    keys.push(world.dylib.default_tracker().expect("a tracker").key());
+    keys.sort_unstable();
+    keys.dedup();
+    assert_eq!(keys.len(), 101);
+}
+
+/// Says whether the session's lock is held: another thread cannot look at a symbol then.
+fn is_locked(dylib: &JITDylib) -> bool {
+    let (done, looked) = std::sync::mpsc::channel();
+    let dylib = dylib.clone();
+    std::thread::spawn(move || {
+        let state = dylib.state_of("foo");
+        let _ = done.send(state);
+    });
+    // Who is kept out cannot be early; who is not kept out has time enough.
+    looked.recv_timeout(std::time::Duration::from_millis(200)).is_err()
+}
+
+/// Notes under which of its calls the lock is held.
+struct Locked {
+    dylib: JITDylib,
+    log: Arc<Mutex<Vec<(&'static str, bool)>>>,
+}
+
+impl Locked {
+    fn note(&self, what: &'static str) {
+        let is_locked = is_locked(&self.dylib);
+        self.log.lock().unwrap().push((what, is_locked));
+    }
+}
+
+impl ResourceManager for Locked {
+    fn remove_resources(&self, _: &JITDylib, _: ResourceKey) -> Result<()> {
+        self.note("remove");
+        Ok(())
+    }
+
+    fn transfer_resources(&self, _: &JITDylib, _: ResourceKey, _: ResourceKey) {
+        self.note("transfer");
+    }
+}
+
+impl MaterializationUnit for Locked {
+    fn name(&self) -> &str {
+        "locked"
+    }
+
+    fn interface(&self) -> Interface {
+        with_flags(&[("foo", SymbolFlags::EXPORTED | SymbolFlags::WEAK)])
+    }
+
+    fn materialize(self: Box<Self>, _: MaterializationResponsibility) {}
+
+    fn discard(&mut self, _: &str, _: &str) {
+        self.note("discard");
+    }
+}
+
+#[test]
+fn what_may_only_take_note_runs_under_the_lock_and_nothing_else_does() {
+    let world = World::new();
+    let log = Arc::new(Mutex::new(Vec::new()));
+    let locked = || Locked { dylib: world.dylib.clone(), log: Arc::clone(&log) };
+    world.session.register_resource_manager(Arc::new(locked()));
+    world.dylib.define(locked()).expect("defined");
+    world.dylib.define_absolute([("foo", at(1))]).expect("it may");
+    let [from, to] = [(); 2].map(|()| world.dylib.create_tracker().expect("a tracker"));
+    from.transfer_to(&to).expect("emptied");
+    let noted = locked();
+    to.with_resource_key(|_| noted.note("key")).expect("it lives");
+    to.remove().expect("removed");
+    let asked = locked();
+    let own = Lazily::new("own", Interface::exporting(["own"]), move |mut responsibility| {
+        asked.note("unit");
+        responsibility.with_resource_key(|_| asked.note("key")).expect("it lives");
+        responsibility.notify_resolved(&map(&[("own", 1)])).expect("resolved");
+        responsibility.notify_emitted(&[]).expect("emitted");
+    });
+    world.dylib.define(own).expect("defined");
+    let generator = locked();
+    let missing = move |_: &JITDylib, _: LookupKind, _: &[(Arc<str>, SymbolLookupFlags)]| {
+        generator.note("generator");
+        Ok(())
+    };
+    world.dylib.add_generator(missing).expect("added");
+    let callback = locked();
+    let order = vec![(world.dylib.clone(), ALL)];
+    let names = ["own", "missing"].map(|name| (name.into(), SymbolLookupFlags::WeaklyReferenced));
+    let told = move |found: Result<SymbolMap>| {
+        assert_eq!(found.expect("found").len(), 1);
+        callback.note("callback");
+    };
+    world.session.lookup_async(LookupKind::Static, order, names.into(), SymbolState::Ready, told);
+    let due = [
+        ("discard", true),
+        ("transfer", true),
+        ("key", true),
+        ("remove", false),
+        ("generator", false),
+        ("unit", false),
+        ("key", true),
+        ("callback", false),
+    ];
+    assert_eq!(*log.lock().unwrap(), due);
+}
+
 #[test]
 fn errors_of_managers_are_joined_and_all_are_told() {
     let noted = Noted::new(true);

@@ -1,5 +1,7 @@
-//! The graph of who waits for whom: LLVM's cases by their names, as far as they are about what is seen from outside, and
-//! long chains.
+//! The graph of who waits for whom: LLVM's cases by their names, and long chains.
+//!
+//! Invariant: where LLVM's look at its nodes, which it makes one of when they depend on the same, these look at what
+//! becomes ready with what, and at how many symbols are watched.
 
 use crate::jit::waiting_on_graph::{Decided, Emitted, Node, WaitingOnGraph};
 
@@ -29,6 +31,50 @@ fn construct_and_destroy_empty() {
 }
 
 #[test]
+fn build_trivial_single_super_node() {
+    let mut graph = WaitingOnGraph::default();
+    assert_eq!(emit(&mut graph, &[(&[0], &[])]), ready(&[0]));
+    assert!(graph.is_empty(), "what is ready is forgotten");
+}
+
+#[test]
+fn build_non_trivial_single_super_node() {
+    let mut graph = WaitingOnGraph::default();
+    assert_eq!(emit(&mut graph, &[(&[0, 1, 2], &[3, 4, 5])]), nothing());
+    assert_eq!(graph.classes(), 1);
+    assert_eq!(emit(&mut graph, &[(&[5], &[])]), ready(&[5]));
+    assert_eq!(emit(&mut graph, &[(&[3], &[])]), ready(&[3]));
+    assert_eq!(emit(&mut graph, &[(&[4], &[])]), ready(&[0, 1, 2, 4]));
+}
+
+#[test]
+fn build_coalesce_empty_deps() {
+    let mut graph = WaitingOnGraph::default();
+    assert_eq!(emit(&mut graph, &[(&[0], &[]), (&[1], &[])]), ready(&[0, 1]));
+    assert!(graph.is_empty());
+}
+
+#[test]
+fn build_coalesce_non_empty_deps() {
+    let mut graph = WaitingOnGraph::default();
+    assert_eq!(emit(&mut graph, &[(&[0], &[9]), (&[1], &[9])]), nothing());
+    assert_eq!(graph.classes(), 1);
+    assert_eq!(emit(&mut graph, &[(&[9], &[])]), ready(&[0, 1, 9]));
+}
+
+#[test]
+fn build_coalesce_interleaved() {
+    let mut graph = WaitingOnGraph::default();
+    let (a, b): (&[Node], &[Node]) = (&[20, 30], &[40, 50]);
+    assert_eq!(emit(&mut graph, &[(&[0], a), (&[10], b), (&[1], a), (&[11], b)]), nothing());
+    assert_eq!(graph.classes(), 2);
+    assert_eq!(emit(&mut graph, &[(&[30], &[]), (&[50], &[])]), ready(&[30, 50]));
+    assert_eq!(graph.classes(), 2);
+    assert_eq!(emit(&mut graph, &[(&[40], &[])]), ready(&[10, 11, 40]));
+    assert_eq!(emit(&mut graph, &[(&[20], &[])]), ready(&[0, 1, 20]));
+}
+
+#[test]
 fn build_empty_defs() {
     let mut graph = WaitingOnGraph::default();
     assert_eq!(emit(&mut graph, &[(&[], &[])]), nothing());
@@ -40,6 +86,21 @@ fn build_empty_defs() {
 fn build_self_dep_removal() {
     let mut graph = WaitingOnGraph::default();
     assert_eq!(emit(&mut graph, &[(&[0, 1], &[1])]), ready(&[0, 1]));
+    assert!(graph.is_empty());
+}
+
+#[test]
+fn simplification_empty_simplification() {
+    let mut graph = WaitingOnGraph::default();
+    assert_eq!(emit(&mut graph, &[(&[0], &[1])]), nothing());
+    assert_eq!(emit(&mut graph, &[]), nothing());
+    assert_eq!(graph.classes(), 1, "what waits goes on waiting");
+}
+
+#[test]
+fn simplification_trivial_single_super_node() {
+    let mut graph = WaitingOnGraph::default();
+    assert_eq!(emit(&mut graph, &[(&[0], &[0])]), ready(&[0]), "it does not wait for itself");
     assert!(graph.is_empty());
 }
 
@@ -58,6 +119,37 @@ fn simplification_simplify_single_container_n_element_cycle() {
     }
     assert_eq!(emit(&mut graph, &[(&[9], &[0])]), ready(&Vec::from_iter(0..10)));
     assert!(graph.is_empty());
+}
+
+/// Later than LLVM 22, as those below it that are about cycles (SCCs).
+#[test]
+fn simplification_coalesce_sccs_with_same_deps() {
+    let mut graph = WaitingOnGraph::default();
+    let cycles: [(&[Node], &[Node]); 4] =
+        [(&[0], &[1, 9]), (&[1], &[0, 9]), (&[2], &[3, 9]), (&[3], &[2, 9])];
+    assert_eq!(emit(&mut graph, &cycles), nothing());
+    assert_eq!(graph.classes(), 1);
+    assert_eq!(emit(&mut graph, &[(&[9], &[])]), ready(&[0, 1, 2, 3, 9]));
+}
+
+#[test]
+fn simplification_propagate_deps_through_scc() {
+    let mut graph = WaitingOnGraph::default();
+    let all: [(&[Node], &[Node]); 4] =
+        [(&[0], &[1]), (&[3], &[2]), (&[1], &[2, 8]), (&[2], &[1, 9])];
+    assert_eq!(emit(&mut graph, &all), nothing());
+    assert_eq!(emit(&mut graph, &[(&[8], &[])]), ready(&[8]));
+    assert_eq!(emit(&mut graph, &[(&[9], &[])]), ready(&[0, 1, 2, 3, 9]));
+}
+
+#[test]
+fn simplification_propagate_deps_through_three_node_scc() {
+    let mut graph = WaitingOnGraph::default();
+    let all: [(&[Node], &[Node]); 5] =
+        [(&[0], &[1]), (&[4], &[3]), (&[1], &[2, 8]), (&[2], &[3]), (&[3], &[1, 9])];
+    assert_eq!(emit(&mut graph, &all), nothing());
+    assert_eq!(emit(&mut graph, &[(&[9], &[])]), ready(&[9]));
+    assert_eq!(emit(&mut graph, &[(&[8], &[])]), ready(&[0, 1, 2, 3, 4, 8]));
 }
 
 #[test]
@@ -86,6 +178,53 @@ fn emit_trivial_sequence() {
 }
 
 #[test]
+fn emit_single_container_simple_cycle() {
+    let mut graph = WaitingOnGraph::default();
+    assert_eq!(emit(&mut graph, &[(&[0], &[1])]), nothing());
+    assert_eq!(emit(&mut graph, &[(&[1], &[0])]), ready(&[0, 1]));
+    assert!(graph.is_empty());
+}
+
+#[test]
+fn emit_single_container_independent_cycles() {
+    let mut graph = WaitingOnGraph::default();
+    assert_eq!(emit(&mut graph, &[(&[0], &[1, 2]), (&[10], &[11, 12])]), nothing());
+    assert_eq!(emit(&mut graph, &[(&[1], &[0]), (&[11], &[10])]), nothing());
+    assert_eq!(emit(&mut graph, &[(&[2], &[])]), ready(&[0, 1, 2]), "the other one waits");
+    assert_eq!(emit(&mut graph, &[(&[12], &[])]), ready(&[10, 11, 12]));
+}
+
+#[test]
+fn emit_no_scc_pollution_from_dependants() {
+    let mut graph = WaitingOnGraph::default();
+    assert_eq!(emit(&mut graph, &[(&[0], &[1, 10])]), nothing());
+    assert_eq!(emit(&mut graph, &[(&[1], &[2])]), nothing());
+    assert_eq!(emit(&mut graph, &[(&[2], &[1])]), ready(&[1, 2]), "not 0, which waits for 10");
+    assert_eq!(emit(&mut graph, &[(&[10], &[])]), ready(&[0, 10]));
+}
+
+#[test]
+fn emit_propagate_deps_through_scc() {
+    let mut graph = WaitingOnGraph::default();
+    assert_eq!(emit(&mut graph, &[(&[0], &[1]), (&[3], &[2])]), nothing());
+    assert_eq!(emit(&mut graph, &[(&[1], &[2, 8]), (&[2], &[1, 9])]), nothing());
+    assert_eq!(emit(&mut graph, &[(&[8], &[])]), ready(&[8]));
+    assert_eq!(emit(&mut graph, &[(&[9], &[])]), ready(&[0, 1, 2, 3, 9]));
+    assert!(graph.is_empty());
+}
+
+/// What was ready and forgotten waits like anything else when it is named again.
+#[test]
+fn emit_re_emit() {
+    let mut graph = WaitingOnGraph::default();
+    assert_eq!(emit(&mut graph, &[(&[0], &[1])]), nothing());
+    assert_eq!(emit(&mut graph, &[(&[1], &[])]), ready(&[0, 1]));
+    assert_eq!(emit(&mut graph, &[(&[2], &[0])]), nothing());
+    assert_eq!(graph.fail(&[0]).len(), 2);
+    assert!(graph.is_empty());
+}
+
+#[test]
 fn emit_trivial_reverse_sequence() {
     let mut graph = WaitingOnGraph::default();
     assert_eq!(emit(&mut graph, &[(&[0], &[1])]), nothing());
@@ -97,6 +236,7 @@ fn emit_coalescing() {
     let mut graph = WaitingOnGraph::default();
     assert_eq!(emit(&mut graph, &[(&[0], &[9])]), nothing());
     assert_eq!(emit(&mut graph, &[(&[1], &[9])]), nothing());
+    assert_eq!(graph.classes(), 1);
     assert_eq!(emit(&mut graph, &[(&[9], &[])]), ready(&[0, 1, 9]));
 }
 
@@ -105,7 +245,9 @@ fn emit_zig_zag() {
     let mut graph = WaitingOnGraph::default();
     assert_eq!(emit(&mut graph, &[(&[0], &[1])]), nothing());
     assert_eq!(emit(&mut graph, &[(&[2], &[3])]), nothing());
+    assert_eq!(graph.classes(), 2);
     assert_eq!(emit(&mut graph, &[(&[1], &[2])]), nothing());
+    assert_eq!(graph.classes(), 1);
     assert_eq!(emit(&mut graph, &[(&[3], &[])]), ready(&[0, 1, 2, 3]));
     assert!(graph.is_empty());
 }

@@ -76,6 +76,30 @@ fn zero_fill_is_not_stored_but_counted() {
 }
 
 #[test]
+fn blocks_keep_the_order_of_objects_and_sections_and_zero_fill_comes_last() {
+    let source = |n: u32| format!("char zero{n}[8]; long first{n} = {n}, second{n} = {n};");
+    let flags = "-fdata-sections -fno-common";
+    let objects = [1, 2, 3].map(|n| compile(&format!("{n}.o"), flags, &source(n)));
+    let image = link(&objects.each_ref(), &[]).unwrap();
+    let at = |name: &str, n: u32| address_of(&image, &format!("{name}{n}"));
+    let stored: Vec<u64> = (1..=3).flat_map(|n| [at("first", n), at("second", n)]).collect();
+    let zeroes: Vec<u64> = (1..=3).map(|n| at("zero", n)).collect();
+    assert!(stored.is_sorted() && zeroes.is_sorted(), "{stored:x?}, {zeroes:x?}");
+    assert!(stored[5] < zeroes[0], "{stored:x?}, {zeroes:x?}");
+    let end = BASES[Prot::Data.index()] + image.stripes[Prot::Data.index()].len() as u64;
+    assert!(stored[5] < end && zeroes[0] >= end);
+}
+
+#[test]
+fn nothing_takes_no_room() {
+    let object = compile("nothing.o", "-fno-asynchronous-unwind-tables", "");
+    let layout = graph(&[&object]).unwrap().layout().unwrap();
+    assert_eq!(layout.bytes(), [0; 3]);
+    let image = layout.fixup(BASES.map(ExecutorAddr::new), THREAD_OFFSET).unwrap();
+    assert!(image.stripes.iter().all(Vec::is_empty) && image.eh_frame.is_none());
+}
+
+#[test]
 fn zero_fill_with_relocations_is_stored() {
     // Assemblers do not make such sections, but compilers' own object writers do.
     let source = ".globl x\n.section .zeros,\"aw\",@progbits\n.quad 0\nx: .quad 0, x\n";
