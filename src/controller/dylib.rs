@@ -4,14 +4,13 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use super::arena::ThreadPlace;
 use super::fresh_run::InitialData;
-use super::linking::{HANDLE, Room, Wants};
+use super::linking::{HANDLE, Left, Room, Wants};
 use super::session::Shared;
 use super::variables::Variables;
 use crate::call::contract::{Placement, ProgramInitialize, ProgramMain};
 use crate::error::{Error, Result};
-use crate::link::{Archive, Definition, Export, External, LinkGraph, ObjectFile, SymbolTable};
+use crate::link::{Archive, Definition, Export, External, LinkGraph, ObjectFile};
 use crate::sps::Bytes;
 use crate::{ExecutorAddr, Prot};
 
@@ -43,13 +42,10 @@ pub(super) struct State {
     pub(super) variables: Option<Variables>,
 }
 
-/// What one link left in the executor.
+/// One link of the dylib.
 #[derive(Debug)]
 pub(super) struct Linked {
-    /// The number of its finalized memory.
-    memory: ExecutorAddr,
-    threads: ThreadPlace,
-    symbols: Arc<SymbolTable>,
+    left: Left,
     /// The data as it was at first, if the dylib keeps it.
     pub(super) initial: Option<InitialData>,
 }
@@ -224,13 +220,13 @@ impl Dylib {
     /// When a dealloc action fails (the rest is still done), or the session is over.
     pub fn clear(&self) -> Result<()> {
         let state = std::mem::take(&mut *self.lock());
-        let outcome = self.shared.deallocate(state.linked.iter().map(|one| one.memory));
-        for linked in &state.linked {
-            self.shared.forget(&linked.symbols);
-            let mut arena = self.shared.arena.lock().unwrap_or_else(PoisonError::into_inner);
-            arena.give_back(linked.threads);
-        }
-        outcome
+        self.shared.take_back(state.linked.iter().map(|one| &one.left))
+    }
+
+    /// What is left of it when nobody has it any more.
+    pub(super) fn into_left(self) -> Vec<Left> {
+        let state = std::mem::take(&mut *self.lock());
+        state.linked.into_iter().map(|one| one.left).collect()
     }
 
     fn link_pending(&self, state: &mut State) -> Result<LinkReport> {
@@ -285,7 +281,8 @@ impl Dylib {
         state.symbols.extend(symbols.iter().map(|(name, found)| (Arc::clone(name), *found)));
         state.hidden.extend(symbols.hidden().map(|(name, found)| (Arc::clone(name), *found)));
         state.placement = placement;
-        state.linked.push(Linked { memory, threads: threads.keep(), symbols, initial });
+        let left = Left { memory, threads: threads.keep(), symbols };
+        state.linked.push(Linked { left, initial });
         Ok(report)
     }
 

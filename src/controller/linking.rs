@@ -3,6 +3,8 @@
 //!
 //! Invariant: what a link has taken is given back when it is dropped half way.
 
+use std::sync::{Arc, PoisonError};
+
 use super::allocation::InFlight;
 use super::arena::{Taken, ThreadPlace};
 use super::session::Shared;
@@ -64,6 +66,15 @@ pub(super) struct Aside {
     pages: Pages,
     threads: ThreadPlace,
     starts: [ExecutorAddr; Prot::ALL.len()],
+}
+
+/// What a link has left in the executor.
+#[derive(Debug)]
+pub(super) struct Left {
+    /// The number of its finalized memory.
+    pub(super) memory: ExecutorAddr,
+    pub(super) threads: ThreadPlace,
+    pub(super) symbols: Arc<SymbolTable>,
 }
 
 impl Wants {
@@ -206,6 +217,25 @@ impl Shared {
             }
         }
         Ok(())
+    }
+
+    /// Takes back what links have left, with one message at most.
+    ///
+    /// # Errors
+    ///
+    /// As [`Shared::deallocate`].
+    pub(super) fn take_back<'l>(
+        &self,
+        left: impl IntoIterator<Item = &'l Left, IntoIter: Clone>,
+    ) -> Result<()> {
+        let left = left.into_iter();
+        let outcome = self.deallocate(left.clone().map(|one| one.memory));
+        for one in left {
+            self.forget(&one.symbols);
+            let mut arena = self.arena.lock().unwrap_or_else(PoisonError::into_inner);
+            arena.give_back(one.threads);
+        }
+        outcome
     }
 
     /// What registers unwind information, names and initializers, if the image has or wants any, and what takes it back.

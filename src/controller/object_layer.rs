@@ -13,15 +13,15 @@
 //!
 //! If the tracker was removed meanwhile, all that was taken is given back, and the session's error reporter is told once.
 //!
-//! Limits: code that holds addresses in 32 bits (`-fno-pic`) is refused; a [`Dylib`](super::Dylib) links it.
+//! Code that holds addresses in 32 bits (`-fno-pic`) has to lie below 2 GiB with all data that it names, and nobody knows
+//! beforehand what that will be: so a layer places all of its code there, or none.
 
 use std::collections::HashMap;
 use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use super::Controller;
-use super::arena::ThreadPlace;
-use super::linking::{Aside, Room, Wants};
+use super::linking::{Aside, Left, Room, Wants};
 use super::session::Shared;
 use crate::ExecutorAddr;
 use crate::call::contract::{Placement, ProgramInitialize};
@@ -32,9 +32,7 @@ use crate::jit::{
     ResourceTracker, Symbol, SymbolFlags, SymbolFlagsMap, SymbolLookupFlags, SymbolLookupSet,
     SymbolMap, SymbolState,
 };
-use crate::link::{
-    Definition, Dependencies, Export, External, Image, LinkGraph, ObjectFile, SymbolTable,
-};
+use crate::link::{Definition, Dependencies, Export, External, Image, LinkGraph, ObjectFile};
 
 /// Links objects for the dylibs of a session. Cheap to clone.
 ///
@@ -82,7 +80,7 @@ pub trait ObjectPlugin: Send + Sync {
         Ok(())
     }
 
-    /// A link has failed.
+    /// A link has failed. What it had taken has been given back.
     fn notify_failed(&self, responsibility: &MaterializationResponsibility, error: &Error) {
         let _ = (responsibility, error);
     }
@@ -105,6 +103,8 @@ pub trait ObjectPlugin: Send + Sync {
 
 struct Layer {
     shared: Arc<Shared>,
+    /// Where all of its links go.
+    placement: Placement,
     plugins: Mutex<Vec<Arc<dyn ObjectPlugin>>>,
     records: Mutex<Records>,
 }
@@ -120,12 +120,9 @@ struct Records {
     uninitialized: Vec<(JITDylib, ExecutorAddr)>,
 }
 
-/// What one link left in the executor.
+/// One link.
 struct Linked {
-    /// The number of its finalized memory.
-    memory: ExecutorAddr,
-    threads: ThreadPlace,
-    symbols: Arc<SymbolTable>,
+    left: Left,
     program: ExecutorAddr,
 }
 
@@ -155,9 +152,25 @@ impl ObjectLayer {
     /// A layer that links for the executor of `controller` what is added to dylibs of `session`.
     #[must_use]
     pub fn new(session: &ExecutionSession, controller: &Controller) -> Self {
+        Self::at(Placement::Near, session, controller)
+    }
+
+    /// A layer that places all that it links below 2 GiB: for code that holds addresses in 32 bits (`-fno-pic`), and what that
+    /// refers to by such. Variables of libraries come from [`ProcessSymbols::for_low_code`](super::ProcessSymbols::for_low_code).
+    /// One message the first time.
+    ///
+    /// # Errors
+    ///
+    /// When there is no room, or the session with the executor is over.
+    pub fn for_low_code(session: &ExecutionSession, controller: &Controller) -> Result<Self> {
+        controller.shared.reserve_low()?;
+        Ok(Self::at(Placement::Low, session, controller))
+    }
+
+    fn at(placement: Placement, session: &ExecutionSession, controller: &Controller) -> Self {
         let shared = Arc::clone(&controller.shared);
         let (plugins, records) = (Mutex::default(), Mutex::default());
-        let layer = Arc::new(Layer { shared, plugins, records });
+        let layer = Arc::new(Layer { shared, placement, plugins, records });
         session.register_resource_manager(Arc::clone(&layer) as Arc<dyn ResourceManager>);
         Self(layer)
     }
@@ -286,10 +299,10 @@ impl Link {
                 return self.fail(error);
             }
         }
-        if graph.needs_low_addresses() {
+        if graph.needs_low_addresses() && self.layer.placement != Placement::Low {
             return self.fail(Error::link(
-                "code with addresses of 32 bits cannot be linked lazily; compile with -fPIC or -fPIE, or use \
-                 a Dylib",
+                "code with addresses of 32 bits; compile with -fPIC or -fPIE, or use \
+                 ObjectLayer::for_low_code",
             ));
         }
         let mut names = Vec::new();
@@ -375,7 +388,7 @@ impl Link {
     fn place(mut self, graph: LinkGraph, wanted: SymbolLookupSet) {
         let layer = Arc::clone(&self.layer);
         self.dependencies = graph.dependencies();
-        let placed = match layer.shared.place(graph, Placement::Near) {
+        let placed = match layer.shared.place(graph, layer.placement) {
             Ok(placed) => placed,
             Err(error) => return self.fail(error),
         };
@@ -428,7 +441,8 @@ impl Link {
         let memory = memory.finalize_with(actions)?.release();
         let symbols = Arc::new(image.symbols);
         layer.shared.remember(&symbols);
-        let mut linked = Some(Linked { memory, threads: threads.keep(), symbols, program });
+        let left = Left { memory, threads: threads.keep(), symbols };
+        let mut linked = Some(Linked { left, program });
         let told = plugins.iter().try_for_each(|one| one.notify_emitted(&self.responsibility));
         let recorded = told.and_then(|()| {
             self.responsibility.with_resource_key(|key| {
@@ -441,7 +455,7 @@ impl Link {
             })
         });
         // The tracker has gone, or a plugin refused.
-        let given_back = linked.map_or(Ok(()), |linked| layer.give_back(vec![linked]));
+        let given_back = layer.shared.take_back(linked.iter().map(|one| &one.left));
         recorded.and(given_back)
     }
 
@@ -492,33 +506,21 @@ impl Link {
     }
 
     fn fail(self, error: Error) {
-        for plugin in self.plugins() {
-            plugin.notify_failed(&self.responsibility, &error);
-        }
+        let plugins = self.plugins();
         let Self { layer, responsibility, aside, .. } = self;
         // What it has taken is given back.
         let error = match aside.map(|aside| aside.go_on(&layer.shared)) {
             Some(Err(other)) => error.and(&other),
             Some(Ok(_)) | None => error,
         };
+        for plugin in plugins {
+            plugin.notify_failed(&responsibility, &error);
+        }
         responsibility.fail(error);
     }
 
     fn plugins(&self) -> Vec<Arc<dyn ObjectPlugin>> {
         lock(&self.layer.plugins).clone()
-    }
-}
-
-impl Layer {
-    /// Gives back what links left: one message at most.
-    fn give_back(&self, linked: Vec<Linked>) -> Result<()> {
-        let outcome = self.shared.deallocate(linked.iter().map(|one| one.memory));
-        for one in &linked {
-            self.shared.forget(&one.symbols);
-            let mut arena = self.shared.arena.lock().unwrap_or_else(PoisonError::into_inner);
-            arena.give_back(one.threads);
-        }
-        outcome
     }
 }
 
@@ -537,7 +539,7 @@ impl ResourceManager for Layer {
             }
             linked
         };
-        self.give_back(linked)
+        self.shared.take_back(linked.iter().map(|one| &one.left))
     }
 
     fn transfer_resources(&self, dylib: &JITDylib, to: ResourceKey, from: ResourceKey) {

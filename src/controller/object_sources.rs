@@ -15,13 +15,23 @@ use crate::link::{Archive, ObjectFile};
 
 /// Defines symbols of the executor's process and its libraries, with one message for all that a lookup lacks.
 #[derive(Debug)]
-pub struct ProcessSymbols(Arc<Shared>);
+pub struct ProcessSymbols {
+    shared: Arc<Shared>,
+    placement: Placement,
+}
 
 impl ProcessSymbols {
     /// Those of this executor.
     #[must_use]
     pub fn new(controller: &Controller) -> Self {
-        Self(Arc::clone(&controller.shared))
+        Self { shared: Arc::clone(&controller.shared), placement: Placement::Near }
+    }
+
+    /// The same, for a layer [for low code](ObjectLayer::for_low_code): variables are moved below 2 GiB, with their values,
+    /// and the libraries bound to them there, as by a [`Dylib`](super::Dylib) for such code.
+    #[must_use]
+    pub fn for_low_code(controller: &Controller) -> Self {
+        Self { placement: Placement::Low, ..Self::new(controller) }
     }
 
     fn define(&self, request: &GeneratorRequest) -> Result<()> {
@@ -29,8 +39,8 @@ impl ProcessSymbols {
             (name.to_string(), *flags == SymbolLookupFlags::Required, true)
         };
         let wanted: Vec<Wanted> = request.names().iter().map(wanted).collect();
-        let mut placement = Placement::Near;
-        let (wanted, found) = self.0.look_up(Vec::new(), &mut placement, wanted)?;
+        let mut placement = self.placement;
+        let (wanted, found) = self.shared.look_up(Vec::new(), &mut placement, wanted)?;
         let found = wanted.into_iter().zip(found).filter_map(|((name, ..), found)| {
             let (address, is_function) = found?;
             let mut symbol = Symbol::exported(address);

@@ -3,10 +3,11 @@
 //! A caller sees a stub, which jumps through a word that only the controller can write: to replace the function is to store
 //! that word. Threads that run need not stop, no message is sent, and what the program has as its data is not touched.
 //!
-//! The function that was replaced may still be running. When it is not, is for the one who removes it to know:
+//! The function that was replaced may still be running:
 //!
-//! - A call by the controller that was made before the word was stored may be in the old code until it returns, and no later one is:
-//!   [`Controller::calls_under_way`] tells when those have returned.
+//! - A call by the controller that was made before the word was stored may be in the old code until it returns, and no later one is.
+//!   [`Redirectable::replace`] has the old code removed when those have returned; [`Controller::calls_under_way`] tells it to who
+//!   removes the code otherwise.
 //! - Threads of the program's own may be in it as long as the program says. They see the new function with their next call.
 //! - Pointers to the old function itself, not to the stub, that the program has kept are its own affair.
 //!
@@ -67,9 +68,7 @@ impl Controller {
     /// Which calls of this session have not returned yet, pipelined ones and those that were given up included.
     #[must_use]
     pub fn calls_under_way(&self) -> CallsUnderWay {
-        // A swap before this is seen by every call that is not found to be under way.
-        fence(Ordering::SeqCst);
-        CallsUnderWay(self.shared.under_way())
+        self.shared.calls_under_way()
     }
 }
 
@@ -176,6 +175,11 @@ impl Redirectable {
         }
     }
 
+    /// The session.
+    pub(super) fn shared(&self) -> &Arc<Shared> {
+        &self.shared
+    }
+
     /// The place of the stub, which does not keep the session alive.
     pub(super) fn place(&self) -> (StubPage, u64) {
         (self.page, self.number)
@@ -188,6 +192,13 @@ impl Redirectable {
 }
 
 impl Shared {
+    /// The calls that have not returned yet.
+    pub(super) fn calls_under_way(&self) -> CallsUnderWay {
+        // A swap before this is seen by every call that is not found to be under way.
+        fence(Ordering::SeqCst);
+        CallsUnderWay(self.under_way())
+    }
+
     /// A stub that nobody has.
     pub(super) fn take_stub(self: &Arc<Self>) -> Result<Redirectable> {
         let mut pool = self.stubs.lock();

@@ -14,6 +14,7 @@ use super::launch::Spawned;
 use super::lazy::LazyFunctions;
 use super::pipelines::Pipelines;
 use super::redirectable::Stubs;
+use super::retired::Retired;
 use super::slab::Slab;
 use super::supervisor::{Process, Supervisor};
 use crate::call::contract::{
@@ -56,6 +57,7 @@ pub(super) struct Shared {
     reserving: Mutex<()>,
     pub(super) arena: Mutex<Arena>,
     pub(super) stubs: Stubs,
+    pub(super) retired: Retired,
     pub(super) lazy: LazyFunctions,
     /// The symbols of live code, for crash reports.
     code: Mutex<Vec<Arc<SymbolTable>>>,
@@ -107,6 +109,7 @@ impl Controller {
             reserving: Mutex::default(),
             arena: Mutex::new(Arena::new(number(THREAD_ARENA_OFFSET), number(THREAD_ARENA_BYTES))?),
             stubs: Stubs::default(),
+            retired: Retired::default(),
             lazy: LazyFunctions::default(),
             code: Mutex::default(),
             functions,
@@ -353,6 +356,9 @@ impl Shared {
             || self.door.open(),
             |end| end.call(handlers, None, function.get(), args, result),
         );
+        if self.retired.waits() {
+            self.remove_unused();
+        }
         outcome.map_err(|error| self.explain(error))
     }
 
@@ -370,6 +376,9 @@ impl Shared {
             |end| end.call(&**handlers, Some(until), function.get(), args, &mut result),
             |end| finish_later(Arc::clone(handlers), end),
         );
+        if self.retired.waits() {
+            self.remove_unused();
+        }
         outcome.map_err(|error| self.explain(error))?;
         Ok(result)
     }

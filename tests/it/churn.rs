@@ -3,27 +3,34 @@
 //! Invariant: a call through the stub that all of them redirect returns what some function that is still there returns; at the
 //! end every byte is free again.
 
-use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
+use farcall::ExecutorAddr;
 use farcall::controller::{Controller, Launch, ObjectLayer, Redirectable};
-use farcall::jit::{ExecutionSession, ResourceTracker};
+use farcall::jit::{ExecutionSession, JITDylib, ResourceTracker};
 use farcall::link::ObjectFile;
-use farcall::{ExecutorAddr, Prot};
+use farcall::task::{TaskDispatcher, ThreadPool};
 use farcall_bench::{TinyObject, tiny_code};
 
+use crate::jit::object;
+use crate::swap::next;
+
 const THREADS: u64 = 16;
-/// As long as removing waits for the calls that may be in what is removed.
-const PATIENCE: Duration = Duration::from_secs(10);
+/// In so many rounds there is one with objects that refer to each other.
+const CIRCLE: u64 = 8;
 
 struct Churn {
     controller: Controller,
+    pool: Arc<ThreadPool>,
     session: ExecutionSession,
     layer: ObjectLayer,
     shared: Redirectable,
-    /// What the stub leads to. Who replaces it removes what was there.
+    /// What the stub leads to. Who replaces it hands this over, to be removed when no call is in it.
     current: Mutex<Option<ResourceTracker>>,
+    /// They refer to each other.
+    parts: [ObjectFile; 4],
     rounds: AtomicU64,
 }
 
@@ -31,12 +38,15 @@ impl Churn {
     fn new() -> Self {
         let launch = Launch::new().program(env!("CARGO_BIN_EXE_farcall"));
         let controller = launch.start().expect("an executor");
-        let session = ExecutionSession::new();
+        let pool = Arc::new(ThreadPool::new(2));
+        let tasks = Arc::clone(&pool) as Arc<dyn TaskDispatcher>;
+        let session = ExecutionSession::with_dispatcher(tasks);
         session.set_error_reporter(|error| panic!("{error}"));
         let layer = ObjectLayer::new(&session, &controller);
         let shared = controller.create_redirectable(ExecutorAddr::NULL).expect("a stub");
+        let parts = [1, 2, 11, 12].map(object);
         let (current, rounds) = (Mutex::default(), AtomicU64::new(0));
-        Self { controller, session, layer, shared, current, rounds }
+        Self { controller, pool, session, layer, shared, current, parts, rounds }
     }
 
     /// What one thread does until the time is up.
@@ -54,37 +64,49 @@ impl Churn {
             let function = dylib.lookup(&name).expect("linked").address;
             assert_eq!(self.call(function), value);
 
-            // The last one is neither lost nor removed twice: both happen under the lock.
+            // The last one is neither lost nor handed over twice: both happen under the lock.
             let mut current = self.current.lock().expect("no panic");
-            self.shared.redirect(function).expect("replaced");
-            let replaced = current.replace(tracker);
+            match current.replace(tracker) {
+                Some(old) => self.shared.replace(function, old),
+                None => self.shared.redirect(function),
+            }
+            .expect("replaced");
             drop(current);
             let found = self.call(self.shared.address());
             assert!(found >> 32 < THREADS && found & 0xffff_ffff > 0, "{found:#x}");
-
-            assert!(self.controller.calls_under_way().wait(PATIENCE), "calls of constants return");
-            if let Some(tracker) = replaced {
-                tracker.remove().expect("removed");
+            if round % CIRCLE == 1 {
+                self.link_circle(&dylib, round);
             }
         }
         self.rounds.fetch_add(round, Ordering::Relaxed);
+    }
+
+    /// Links objects that refer to each other, calls them, and removes them one by one.
+    fn link_circle(&self, dylib: &JITDylib, round: u64) {
+        let trackers = [(); 4].map(|()| dylib.create_tracker().expect("a tracker"));
+        for (tracker, part) in trackers.iter().zip(&self.parts) {
+            self.layer.add(tracker, part).expect("added");
+        }
+        let call = |name: &str, argument| {
+            let address = dylib.lookup(name).expect("found").address;
+            let function = self.controller.function::<extern "C" fn(i32) -> i32>(address);
+            function.call(argument).expect("a result")
+        };
+        let argument = i32::try_from(round % 100).expect("small");
+        assert_eq!(call("even", argument), 1 - argument % 2);
+        assert_eq!(call("twice", 0), 84);
+        trackers.iter().for_each(|tracker| tracker.remove().expect("removed"));
     }
 
     fn call(&self, function: ExecutorAddr) -> u64 {
         let result = self.controller.call(function, &[]).expect("a result");
         u64::from_le_bytes(result.try_into().expect("eight bytes"))
     }
-
-    /// Where the next memory of each protection would be.
-    fn next(&self) -> [ExecutorAddr; 3] {
-        let memory = self.controller.allocate([1; 3]).expect("memory");
-        Prot::ALL.map(|prot| memory.range(prot).start)
-    }
 }
 
 fn churn(duration: Duration) -> u64 {
     let churn = Churn::new();
-    let base = churn.next();
+    let base = next(&churn.controller);
     let until = Instant::now() + duration;
     std::thread::scope(|scope| {
         for thread in 0..THREADS {
@@ -95,8 +117,10 @@ fn churn(duration: Duration) -> u64 {
     if let Some(tracker) = churn.current.lock().expect("no panic").take() {
         tracker.remove().expect("removed");
     }
-    assert_eq!(churn.next(), base, "something was left");
+    assert_eq!(churn.controller.remove_unused().expect("nothing failed"), 0, "no call is left");
+    assert_eq!(next(&churn.controller), base, "something was left");
     churn.session.end_session().expect("ended");
+    churn.pool.shutdown();
     churn.rounds.into_inner()
 }
 

@@ -5,6 +5,7 @@ use farcall::link::{Archive, ObjectFile};
 use farcall_bench::{TinyObject, tiny_code};
 
 use crate::corpus;
+use crate::swap::next;
 
 fn controller() -> Controller {
     Launch::new().program(env!("CARGO_BIN_EXE_farcall")).start().expect("an executor")
@@ -160,6 +161,33 @@ fn finalizing_without_actions_sends_nothing() {
     dylib.clear().expect("cleared");
     assert_eq!(controller.traffic(), before);
     assert_eq!(report.objects, 1);
+}
+
+#[test]
+fn memory_in_flight_is_free_when_it_is_dropped_and_finalized_memory_when_it_is_given_back() {
+    let controller = controller();
+    let before = controller.traffic();
+    let place = || next(&controller);
+    let base = place();
+    assert_eq!(place(), base, "it was dropped");
+    let memory = [(); 3].map(|()| controller.allocate([1, 1, 1]).expect("room").finalize());
+    assert_eq!(memory[0].address(), base[0]);
+    assert_ne!(place(), base);
+    controller.deallocate(memory).expect("all three");
+    assert_eq!(place(), base);
+    let nothing = controller.allocate([0; 3]).expect("no room is needed").finalize();
+    assert!(nothing.address().is_null());
+    controller.deallocate([nothing]).expect("nothing to give back");
+    assert_eq!(controller.traffic(), before, "no message");
+}
+
+#[test]
+fn finalized_memory_that_is_dropped_is_caught_in_debug_builds() {
+    let controller = controller();
+    let memory = controller.allocate([1, 0, 0]).expect("room").finalize();
+    let dropped = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| drop(memory)));
+    assert_eq!(dropped.is_err(), cfg!(debug_assertions));
+    drop(controller.allocate([0; 3]).expect("no room is needed").finalize());
 }
 
 #[test]

@@ -4,15 +4,16 @@
 
 use std::sync::{Arc, Mutex};
 
-use farcall::controller::{ObjectPlugin, ProcessSymbols};
+use farcall::controller::{Controller, ObjectPlugin, ProcessSymbols};
 use farcall::jit::{
     ExecutionSession, Interface, JITDylib, Lazily, LookupKind, MaterializationResponsibility,
     ResourceKey, ResourceTracker, Symbol, SymbolLookupFlags,
 };
 use farcall::link::{Archive, Image, LinkGraph};
-use farcall::{Error, Result};
+use farcall::{Error, ExecutorAddr, Result};
 
 use crate::jit::{EXPORTED, World, object};
+use crate::swap::next;
 
 /// Does something when a link comes to a phase.
 struct At {
@@ -192,4 +193,85 @@ fn plugins_are_told_of_all_that_happens_to_a_link() {
         "removing from main",
     ];
     assert_eq!(*noting.0.lock().unwrap(), told);
+}
+
+/// Where the next memory would be, whenever a link has failed.
+struct Place {
+    controller: Controller,
+    places: Mutex<Vec<[ExecutorAddr; 3]>>,
+}
+
+impl ObjectPlugin for Place {
+    fn notify_failed(&self, _: &MaterializationResponsibility, _: &Error) {
+        self.places.lock().expect("no panic").push(next(&self.controller));
+    }
+}
+
+#[test]
+fn what_a_failed_link_had_taken_is_free_when_plugins_hear_of_it() {
+    for phase in 0..=4 {
+        let world = World::bare(ExecutionSession::new());
+        let base = world.next();
+        let place =
+            Arc::new(Place { controller: world.controller.clone(), places: Mutex::default() });
+        world.layer.add_plugin(Arc::clone(&place) as Arc<dyn ObjectPlugin>);
+        let work: Work = Box::new(|| Archive::parse("it fails here", []).map(drop));
+        let at = Arc::new(At { phase, work: Mutex::new(Some(work)) });
+        let (_tracker, result) = link_with(&world, &at);
+        result.expect_err("it fails");
+        // When what it refers to fails after it was resolved, the link goes on, and fails with it.
+        let told = if phase == 3 { vec![] } else { vec![base] };
+        assert_eq!(*place.places.lock().unwrap(), told, "phase {phase}");
+    }
+}
+
+/// Lets go the second time, and calls what is about to go.
+struct Refusing {
+    controller: Controller,
+    function: Mutex<ExecutorAddr>,
+    results: Mutex<Vec<i32>>,
+}
+
+impl ObjectPlugin for Refusing {
+    fn notify_removing(&self, _: &JITDylib, _: ResourceKey) -> Result<()> {
+        let function = *self.function.lock().expect("no panic");
+        let function = self.controller.function::<extern "C" fn() -> i32>(function);
+        let mut results = self.results.lock().expect("no panic");
+        results.push(function.call().expect("it is still there"));
+        match results.len() {
+            1 => Err(Error::other("not now")),
+            _ => Ok(()),
+        }
+    }
+}
+
+#[test]
+fn plugins_are_told_before_memory_goes_and_one_that_refuses_keeps_it() {
+    let world = World::new();
+    let base = world.next();
+    let refusing = Arc::new(Refusing {
+        controller: world.controller.clone(),
+        function: Mutex::new(ExecutorAddr::NULL),
+        results: Mutex::default(),
+    });
+    world.layer.add_plugin(Arc::clone(&refusing) as Arc<dyn ObjectPlugin>);
+    let mut taken = base;
+    for removed in [false, true] {
+        let tracker = world.tracker();
+        world.layer.add(&tracker, &object(11)).expect("added");
+        let symbol = world.dylib.lookup("constant").expect("found");
+        *refusing.function.lock().unwrap() = symbol.address;
+        let outcome = tracker.remove();
+        assert_eq!(
+            outcome.as_ref().err().map(ToString::to_string).as_deref(),
+            (!removed).then_some("not now")
+        );
+        assert_eq!(world.dylib.state_of("constant"), None, "the name goes all the same");
+        if !removed {
+            taken = world.next();
+        }
+        assert_ne!(world.next(), base, "the first one is there until the session ends");
+        assert_eq!(world.next(), taken);
+    }
+    assert_eq!(*refusing.results.lock().unwrap(), [42, 42]);
 }

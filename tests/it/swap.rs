@@ -3,12 +3,15 @@
 //!
 //! Invariant: no assertion on a time, but that patience ends.
 
+use std::collections::HashSet;
 use std::fs;
+use std::sync::Arc;
 use std::time::Duration;
 
-use farcall::ExecutorAddr;
 use farcall::controller::{Controller, Dylib, Launch, Redirectable};
+use farcall::jit::{ExecutionSession, JITDylib, ResourceKey, ResourceManager};
 use farcall::link::{External, ObjectFile};
+use farcall::{Error, ExecutorAddr, Prot};
 use farcall_bench::{TinyObject, tiny_code};
 
 use crate::corpus::{self, gcc};
@@ -128,6 +131,125 @@ fn old_code_is_removed_when_no_call_is_in_it() {
     assert_eq!(held.join().expect("no panic"), 1);
     old.clear().expect("nobody is in it");
     assert_eq!(caller.call().expect("a result"), 2);
+}
+
+/// Where the next memory of each protection would be.
+pub(crate) fn next(controller: &Controller) -> [ExecutorAddr; 3] {
+    let memory = controller.allocate([1; 3]).expect("memory");
+    Prot::ALL.map(|prot| memory.range(prot).start)
+}
+
+#[test]
+fn replaced_code_goes_by_itself_when_the_last_call_has_left_it() {
+    let program = Program::start();
+    let place = || next(&program.controller);
+    let base = place();
+    let (old, new) = (program.link(1), program.link(2));
+    let function = |dylib: &Dylib, name: &str| dylib.lookup(name).expect("defined");
+    let at_gate = function(&old, "version_at_gate");
+    program.version.redirect(at_gate).expect("alive");
+    let now = function(&program.main, "now");
+    let caller = program.controller.function::<extern "C" fn() -> i32>(now);
+    let held = caller.clone();
+    let held = std::thread::spawn(move || held.call().expect("a result"));
+    let is_at_gate = function(&old, "is_at_gate");
+    let inside = program.controller.function::<extern "C" fn() -> i32>(is_at_gate);
+    until("the old code runs", || inside.call().expect("a result") == 1);
+
+    let taken = place();
+    let open = program.controller.function::<extern "C" fn()>(function(&old, "open_gate"));
+    let before = program.version.replace(function(&new, "version"), old).expect("alive");
+    assert_eq!(before, at_gate);
+    for _ in 0..100 {
+        assert_eq!(caller.call().expect("a result"), 2, "new calls come and go");
+        assert_eq!(place(), taken, "the one in the old code is still there");
+    }
+    assert_eq!(program.controller.remove_unused().expect("nothing failed"), 1);
+    open.call().expect("a result");
+    assert_eq!(held.join().expect("no panic"), 1);
+    // Whichever of the two returned last has removed it.
+    assert_eq!(place(), base);
+    assert_eq!(program.controller.remove_unused().expect("nothing failed"), 0);
+    assert_eq!(caller.call().expect("a result"), 2);
+}
+
+#[test]
+fn a_session_ends_while_replaced_code_waits() {
+    let program = Program::start();
+    let (old, new) = (program.link(1), program.link(2));
+    let version = |dylib: &Dylib| dylib.lookup("version").expect("defined");
+    program.version.redirect(version(&old)).expect("alive");
+    program.version.replace(version(&new), old).expect("alive");
+    let weak = program.controller.downgrade();
+    drop((program, new));
+    assert!(weak.upgrade().is_none(), "what waits does not keep it alive");
+}
+
+#[test]
+fn a_hundred_replacements_of_memory_without_a_linker_take_no_more_than_two() {
+    let controller =
+        Launch::new().program(env!("CARGO_BIN_EXE_farcall")).start().expect("an executor");
+    let install = |value| {
+        let code = tiny_code::constant(value);
+        let mut memory = controller.allocate([code.len() as u64, 0, 0]).expect("room");
+        memory.write(Prot::Code, &code);
+        memory.finalize()
+    };
+    let mut current = install(0);
+    let function = controller.create_redirectable(current.address()).expect("room");
+    let mut places = HashSet::new();
+    let before = controller.traffic();
+    for value in 1..=100 {
+        let new = install(value);
+        places.insert(new.address());
+        let target = new.address();
+        let old = std::mem::replace(&mut current, new);
+        function.replace(target, old).expect("alive");
+        let result = controller.call(function.address(), &[]).expect("a result");
+        assert_eq!(result, value.to_le_bytes());
+    }
+    assert_eq!(controller.traffic().calls - before.calls, 100, "nothing but the calls");
+    assert_eq!(places.len(), 2, "the same places in turns");
+    // Without any call the next replacement removes what the last one left.
+    for value in 101..=200 {
+        let new = install(value);
+        places.insert(new.address());
+        function.replace(new.address(), std::mem::replace(&mut current, new)).expect("alive");
+    }
+    assert_eq!(places.len(), 3);
+    controller.deallocate([current]).expect("its own");
+}
+
+/// Never lets go.
+struct Stuck;
+
+impl ResourceManager for Stuck {
+    fn remove_resources(&self, _: &JITDylib, _: ResourceKey) -> Result<(), Error> {
+        Err(Error::other("it is stuck"))
+    }
+
+    fn transfer_resources(&self, _: &JITDylib, _: ResourceKey, _: ResourceKey) {}
+}
+
+#[test]
+fn replaced_code_that_cannot_be_removed_is_told_to_who_asks() {
+    let [controller, other] = [(); 2].map(|()| {
+        Launch::new().program(env!("CARGO_BIN_EXE_farcall")).start().expect("an executor")
+    });
+    let target = ExecutorAddr::new(0x1000);
+    let function = controller.create_redirectable(target).expect("room");
+    let session = ExecutionSession::new();
+    session.register_resource_manager(Arc::new(Stuck));
+    let dylib = session.create_dylib("main").expect("the first");
+    for _ in 0..2 {
+        function.replace(target, dylib.create_tracker().expect("a tracker")).expect("alive");
+    }
+    let error = controller.remove_unused().expect_err("both are stuck").to_string();
+    assert_eq!(error.matches("it is stuck").count(), 2, "{error}");
+    assert_eq!(controller.remove_unused().expect("it was told"), 0);
+    let foreign = function.replace(ExecutorAddr::NULL, other.create_dylib("another's"));
+    assert!(foreign.expect_err("another session's").is_invalid_argument());
+    assert_eq!(function.target(), target, "nothing has changed");
 }
 
 #[test]

@@ -49,6 +49,13 @@ int has_maybe(void) { return maybe ? maybe() : -1; }
 int slow(void);
 int quick(void) { return 1; }
 int needs(void) { return slow(); }
+#elif PART == 18
+extern int shared_count;
+int *const place = &shared_count;
+int bump_shared(void) { return ++*place + shared_count; }
+int standard_output(void) { return fileno(stdout); }
+#elif PART == 19
+int shared_count = 10;
 #elif PART == 16
 int low(void);
 int (*const pointer)(void) = low;
