@@ -28,6 +28,7 @@ mod real;
 mod refuse;
 mod registration;
 mod reload;
+mod rules;
 mod run;
 mod soak;
 mod swap;

@@ -55,14 +55,20 @@ const UNFINISHED: &[&str] = &[
     concat!("FIX", "ME"),
 ];
 
-#[test]
-fn the_source_tree_is_tidy() {
+/// The Rust files of the source tree, by their paths.
+pub(crate) fn sources() -> Vec<(String, String)> {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
     let mut sources = Vec::new();
     for tree in TREES {
         collect(&root, tree, &mut sources);
     }
     assert!(sources.len() > 80, "only {} files were found", sources.len());
+    sources
+}
+
+#[test]
+fn the_source_tree_is_tidy() {
+    let sources = sources();
     for (room, _) in ROOMS {
         let files = [format!("src/{room}.rs"), format!("src/{room}/mod.rs")];
         assert!(sources.iter().any(|(path, _)| files.contains(path)), "no room {room}");
