@@ -177,6 +177,9 @@ remote! {
     /// Action: takes it back.
     DebuggerDeregister = "orc_rt_ci_aa_sps_GDBJITRegistrar_deregister": (AddrRange,) => ();
 
+    /// Maps the first page of a file as code, by its path, for the rest of the process's life: profilers write that down.
+    ProfileMark = "farcall_profile_mark": (Bytes,) => ();
+
     /// Action: makes a section of call frame information known to the unwinder. A zero word ends it.
     FramesRegister = "farcall_frames_register": (AddrRange,) => ();
     /// Action: takes it back.

@@ -4,8 +4,10 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
+use super::finalizing::Additions;
 use super::fresh_run::InitialData;
 use super::linking::{HANDLE, Left, Room, Wants};
+use super::object_plugin::{ObjectPlugin, Plugins};
 use super::session::Shared;
 use super::variables::Variables;
 use crate::call::contract::{Placement, ProgramInitialize, ProgramMain};
@@ -20,6 +22,7 @@ use crate::{ExecutorAddr, Prot};
 pub struct Dylib {
     shared: Arc<Shared>,
     name: String,
+    plugins: Plugins,
     state: Mutex<State>,
 }
 
@@ -75,7 +78,7 @@ pub struct LinkReport {
 
 impl Dylib {
     pub(super) fn new(shared: Arc<Shared>, name: String) -> Self {
-        Self { shared, name, state: Mutex::default() }
+        Self { shared, name, plugins: Plugins::default(), state: Mutex::default() }
     }
 
     /// Adds an object; it stays the caller's and may be added to other dylibs as well.
@@ -129,6 +132,11 @@ impl Dylib {
     /// Adds an archive, whose members are linked when they define something that is missing.
     pub fn add_archive(&self, archive: &Archive) {
         self.lock().archives.push(archive.clone());
+    }
+
+    /// Has `plugin` look at all links that begin later, after the plugins added before.
+    pub fn add_plugin(&self, plugin: Arc<dyn ObjectPlugin>) {
+        self.plugins.add(plugin);
     }
 
     /// Makes the next link search the archives for a symbol that no object refers to, such as `main`.
@@ -257,15 +265,18 @@ impl Dylib {
         report.layout = started.elapsed();
 
         let started = Instant::now();
+        let plugins = self.plugins.all();
+        let objects = if plugins.is_empty() { Vec::new() } else { placed.objects() };
         let (mut image, mut room) = placed.fixup()?;
         report.fixup = started.elapsed();
 
         let started = Instant::now();
+        let additions = Additions::collect(&self.shared, &plugins, &objects, &image, &room)?;
         room.write(&image);
         let data = room.start(Prot::Data);
         let Room { memory, threads, .. } = room;
         let actions = self.shared.actions(&image, &memory, &wants, &mut state.handle)?;
-        let memory = memory.finalize_with(actions)?.release();
+        let (memory, added) = self.shared.finalize(memory, actions, additions)?;
         report.transfer = started.elapsed();
 
         report.objects = image.stats.objects;
@@ -281,7 +292,7 @@ impl Dylib {
         state.symbols.extend(symbols.iter().map(|(name, found)| (Arc::clone(name), *found)));
         state.hidden.extend(symbols.hidden().map(|(name, found)| (Arc::clone(name), *found)));
         state.placement = placement;
-        let left = Left { memory, threads: threads.keep(), symbols };
+        let left = Left { memory, added, threads: threads.keep(), symbols };
         state.linked.push(Linked { left, initial });
         Ok(report)
     }

@@ -16,7 +16,7 @@ use crate::call::contract::{
 };
 use crate::error::{Error, Result};
 use crate::limits::{LOW_ADDRESS_END, PAGE_BYTES};
-use crate::link::{External, Image, Layout, LinkGraph, SymbolTable, ThreadBlock};
+use crate::link::{External, Image, Layout, LinkGraph, PlacedObject, SymbolTable, ThreadBlock};
 use crate::sps::{self, Bytes, Encode};
 use crate::{ExecutorAddr, Prot};
 
@@ -73,6 +73,8 @@ pub(super) struct Aside {
 pub(super) struct Left {
     /// The number of its finalized memory.
     pub(super) memory: ExecutorAddr,
+    /// Those of what plugins added to it.
+    pub(super) added: Vec<ExecutorAddr>,
     pub(super) threads: ThreadPlace,
     pub(super) symbols: Arc<SymbolTable>,
 }
@@ -95,6 +97,11 @@ impl<'a> Placed<'a> {
     /// The names that the link defines.
     pub(super) fn symbols(&self) -> SymbolTable {
         self.layout.symbols(self.room.starts, self.room.threads.offset())
+    }
+
+    /// The objects of the link.
+    pub(super) fn objects(&self) -> Vec<PlacedObject> {
+        self.layout.objects(self.room.starts)
     }
 
     /// Lets go of the session, until the link goes on.
@@ -229,7 +236,8 @@ impl Shared {
         left: impl IntoIterator<Item = &'l Left, IntoIter: Clone>,
     ) -> Result<()> {
         let left = left.into_iter();
-        let outcome = self.deallocate(left.clone().map(|one| one.memory));
+        let all = left.clone().flat_map(|one| one.added.iter().chain([&one.memory]));
+        let outcome = self.deallocate(all.copied());
         for one in left {
             self.forget(&one.symbols);
             let mut arena = self.arena.lock().unwrap_or_else(PoisonError::into_inner);

@@ -7,7 +7,7 @@
 
 use super::client::Client;
 use super::peer::Peer;
-use super::session::Controller;
+use super::session::{Controller, Shared};
 use crate::call::contract::{
     Action, DebuggerDeregister, DebuggerRegister, FramesDeregister, FramesRegister,
     NativeDeinitialize, NativeInitialize, NativeRelease, NativeReserve, Remote,
@@ -62,7 +62,7 @@ impl Controller {
     /// The executor's native memory map.
     #[must_use]
     pub fn native_memory(&self) -> NativeMemory<'_> {
-        NativeMemory { peer: &*self.shared }
+        NativeMemory::of(&self.shared)
     }
 }
 
@@ -75,6 +75,10 @@ impl Client {
 }
 
 impl AllocActionPair {
+    pub(super) fn into_actions(self) -> (Action, Action) {
+        (self.finalize.0, self.dealloc.0)
+    }
+
     fn of<R: Remote<Args = (AddrRange,)>, D: Remote<Args = (AddrRange,)>>(
         peer: &dyn Peer,
         range: AddrRange,
@@ -84,7 +88,11 @@ impl AllocActionPair {
     }
 }
 
-impl NativeMemory<'_> {
+impl<'a> NativeMemory<'a> {
+    pub(super) fn of(shared: &'a Shared) -> Self {
+        Self { peer: shared }
+    }
+
     /// What makes call frame information known to the unwinder, and takes it back: a whole `.eh_frame` section, with the zero
     /// word that ends it. No message.
     ///
@@ -130,7 +138,7 @@ impl NativeMemory<'_> {
     ) -> Result<ExecutorAddr> {
         let content = |one: &Segment<'_>| Bytes(one.content.to_vec());
         let segments = segments.iter().map(|one| (one.group, one.start, one.bytes, content(one)));
-        let actions = actions.iter().map(|pair| (pair.finalize.0.clone(), pair.dealloc.0.clone()));
+        let actions = actions.iter().map(|pair| pair.clone().into_actions());
         let request = (self.peer.instance()?, segments.collect(), actions.collect());
         self.peer.code_written();
         self.peer.call::<NativeInitialize>(&request)?.0.map_err(Error::remote)

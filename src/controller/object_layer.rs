@@ -21,7 +21,9 @@ use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use super::Controller;
+use super::finalizing::Additions;
 use super::linking::{Aside, Left, Room, Wants};
+use super::object_plugin::{ObjectPlugin, Plugins};
 use super::session::Shared;
 use crate::ExecutorAddr;
 use crate::call::contract::{Placement, ProgramInitialize};
@@ -32,7 +34,7 @@ use crate::jit::{
     ResourceTracker, Symbol, SymbolFlags, SymbolFlagsMap, SymbolLookupFlags, SymbolLookupSet,
     SymbolMap, SymbolState,
 };
-use crate::link::{Definition, Dependencies, Export, External, Image, LinkGraph, ObjectFile};
+use crate::link::{Definition, Dependencies, Export, External, LinkGraph, ObjectFile};
 
 /// Links objects for the dylibs of a session. Cheap to clone.
 ///
@@ -40,72 +42,11 @@ use crate::link::{Definition, Dependencies, Export, External, Image, LinkGraph, 
 #[derive(Clone)]
 pub struct ObjectLayer(Arc<Layer>);
 
-/// Something that looks at every link of an [`ObjectLayer`], or changes it.
-pub trait ObjectPlugin: Send + Sync {
-    /// A link begins: `graph` has its objects.
-    ///
-    /// # Errors
-    ///
-    /// They fail the link.
-    fn prepare(
-        &self,
-        responsibility: &MaterializationResponsibility,
-        graph: &mut LinkGraph,
-    ) -> Result<()> {
-        let _ = (responsibility, graph);
-        Ok(())
-    }
-
-    /// The image was made, and is about to be stored.
-    ///
-    /// # Errors
-    ///
-    /// They fail the link.
-    fn fixed_up(
-        &self,
-        responsibility: &MaterializationResponsibility,
-        image: &mut Image,
-    ) -> Result<()> {
-        let _ = (responsibility, image);
-        Ok(())
-    }
-
-    /// The image is in place, and about to be recorded.
-    ///
-    /// # Errors
-    ///
-    /// They fail the link.
-    fn notify_emitted(&self, responsibility: &MaterializationResponsibility) -> Result<()> {
-        let _ = responsibility;
-        Ok(())
-    }
-
-    /// A link has failed. What it had taken has been given back.
-    fn notify_failed(&self, responsibility: &MaterializationResponsibility, error: &Error) {
-        let _ = (responsibility, error);
-    }
-
-    /// What was recorded under a key is about to be given back.
-    ///
-    /// # Errors
-    ///
-    /// Then it is not given back until the session with the executor ends.
-    fn notify_removing(&self, dylib: &JITDylib, key: ResourceKey) -> Result<()> {
-        let _ = (dylib, key);
-        Ok(())
-    }
-
-    /// What was recorded under `from` belongs to `to` now. Called **under the session's lock**.
-    fn notify_transferring(&self, dylib: &JITDylib, to: ResourceKey, from: ResourceKey) {
-        let _ = (dylib, to, from);
-    }
-}
-
 struct Layer {
     shared: Arc<Shared>,
     /// Where all of its links go.
     placement: Placement,
-    plugins: Mutex<Vec<Arc<dyn ObjectPlugin>>>,
+    plugins: Plugins,
     records: Mutex<Records>,
 }
 
@@ -169,7 +110,7 @@ impl ObjectLayer {
 
     fn at(placement: Placement, session: &ExecutionSession, controller: &Controller) -> Self {
         let shared = Arc::clone(&controller.shared);
-        let (plugins, records) = (Mutex::default(), Mutex::default());
+        let (plugins, records) = (Plugins::default(), Mutex::default());
         let layer = Arc::new(Layer { shared, placement, plugins, records });
         session.register_resource_manager(Arc::clone(&layer) as Arc<dyn ResourceManager>);
         Self(layer)
@@ -177,7 +118,7 @@ impl ObjectLayer {
 
     /// Has `plugin` look at all links that begin later, after the plugins added before.
     pub fn add_plugin(&self, plugin: Arc<dyn ObjectPlugin>) {
-        lock(&self.0.plugins).push(plugin);
+        self.0.plugins.add(plugin);
     }
 
     /// Adds the definitions of an object to the dylib of `tracker`. It is linked when one of them is looked for.
@@ -428,20 +369,22 @@ impl Link {
         for (name, symbol) in found {
             placed.layout.locate_external(name, symbol.address);
         }
-        let (mut image, mut room) = placed.fixup()?;
         let plugins = self.plugins();
+        let objects = if plugins.is_empty() { Vec::new() } else { placed.objects() };
+        let (mut image, mut room) = placed.fixup()?;
         for plugin in &plugins {
             plugin.fixed_up(&self.responsibility, &mut image)?;
         }
+        let additions = Additions::collect(&layer.shared, &plugins, &objects, &image, &room)?;
         room.write(&image);
         let Room { memory, threads, .. } = room;
         let mut program = ExecutorAddr::NULL;
         let actions = layer.shared.actions(&image, &memory, &self.wants, &mut program)?;
         let has_program = image.init.is_some();
-        let memory = memory.finalize_with(actions)?.release();
+        let (memory, added) = layer.shared.finalize(memory, actions, additions)?;
         let symbols = Arc::new(image.symbols);
         layer.shared.remember(&symbols);
-        let left = Left { memory, threads: threads.keep(), symbols };
+        let left = Left { memory, added, threads: threads.keep(), symbols };
         let mut linked = Some(Linked { left, program });
         let told = plugins.iter().try_for_each(|one| one.notify_emitted(&self.responsibility));
         let recorded = told.and_then(|()| {
@@ -520,13 +463,13 @@ impl Link {
     }
 
     fn plugins(&self) -> Vec<Arc<dyn ObjectPlugin>> {
-        lock(&self.layer.plugins).clone()
+        self.layer.plugins.all()
     }
 }
 
 impl ResourceManager for Layer {
     fn remove_resources(&self, dylib: &JITDylib, key: ResourceKey) -> Result<()> {
-        for plugin in lock(&self.plugins).clone() {
+        for plugin in self.plugins.all() {
             plugin.notify_removing(dylib, key)?;
         }
         let linked = {
@@ -548,7 +491,7 @@ impl ResourceManager for Layer {
             records.by_key.entry(to).or_default().extend(moved);
         }
         drop(records);
-        for plugin in &*lock(&self.plugins) {
+        for plugin in self.plugins.all() {
             plugin.notify_transferring(dylib, to, from);
         }
     }

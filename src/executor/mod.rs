@@ -6,8 +6,9 @@
 //! and the room `session`) reaches its controller over a stream (`simple_remote`), a lane (`shared_lane`) or in the same
 //! process, and has calls run where it wants them. What is offered is the native memory map (`memory`), access to memory by address
 //! (`memory_access`), what the process is (`process_info`), the symbols of the process (`dylib`) and of its libraries
-//! (`loaded`, `low_data`), the unwinder's knowledge of linked code (`frames`), the debugger's (`debugger`) and the names
-//! that it finds of itself (`names`), C functions that are called by their types (`typed`, `abi`), those that are compiled
+//! (`loaded`, `low_data`), the unwinder's knowledge of linked code (`frames`), the debugger's (`debugger`), the profiler's
+//! (`profile_mark`) and the names that it finds of itself (`names`), C functions that are called by their types (`typed`, `abi`), those
+//! that are compiled
 //! when they are called first (`lazy`), thread-locals of linked code and the start and end of threads (`thread_locals`,
 //! `thread_blocks`, `thread_entry`, `thread_library`, `thread`, `thread_end`), and programs with `main` and exit handlers
 //! (`program`). Each implements functions of the contract by the `Serve` trait (`wrapper`).
@@ -46,6 +47,7 @@ mod memory_access;
 mod names;
 mod polled;
 mod process_info;
+mod profile_mark;
 mod program;
 mod proxy;
 mod served;

@@ -15,9 +15,9 @@ use crate::Prot;
 use crate::call::contract::{
     ConnectionSetup, DebuggerDeregister, DebuggerRegister, DylibLookup, FramesDeregister,
     FramesRegister, IndirectResolve, LazyPrepare, NamesDeregister, NamesRegister, ProcessExit,
-    ProcessInfo, ProgramDeregister, ProgramInitialize, ProgramMain, ProgramRegister, ProgramRun,
-    SESSION_INSTANCE, Setup, THREAD_ARENA_BYTES, THREAD_ARENA_OFFSET, ThreadBlockDeregister,
-    ThreadBlockRegister, ThreadInitialize, ThreadLookup,
+    ProcessInfo, ProfileMark, ProgramDeregister, ProgramInitialize, ProgramMain, ProgramRegister,
+    ProgramRun, SESSION_INSTANCE, Setup, THREAD_ARENA_BYTES, THREAD_ARENA_OFFSET,
+    ThreadBlockDeregister, ThreadBlockRegister, ThreadInitialize, ThreadLookup,
 };
 use crate::call::{Handler, LaneEnd, Lanes, OTHER_NAMES};
 use crate::error::{Error, Result};
@@ -219,6 +219,7 @@ impl Served {
             offer::<FramesDeregister>(),
             offer::<NamesRegister>(),
             offer::<NamesDeregister>(),
+            offer::<ProfileMark>(),
             offer::<ThreadLookup>(),
             offer::<ThreadInitialize>(),
             offer::<ThreadBlockRegister>(),

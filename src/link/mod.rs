@@ -18,6 +18,9 @@
 //!    [`SymbolTable`]. (`image`, `symbol_table`, `symbol_file`)
 //! 7. In debug builds an independent checker compares the image with the files once more. (`link_map`, `verify`)
 //!
+//! Debuggers and profilers read the objects themselves: [`Layout::objects`] says where each was put, as a file for debuggers and
+//! as source lines. (`placed_object`, `debug_object`, `source_lines`)
+//!
 //! Functions that are replaced or compiled while a program runs are reached through stubs of their own. (`stub_page`)
 //!
 //! A program that reads and links the same objects again and again reads them with an [`ObjectCache`], which
@@ -34,6 +37,7 @@ mod addresses;
 mod archive;
 mod block;
 mod check;
+mod debug_object;
 mod dependencies;
 mod edge;
 mod eh_frame;
@@ -51,7 +55,9 @@ mod layout;
 mod link_map;
 mod object_cache;
 mod object_file;
+mod placed_object;
 mod resolve;
+mod source_lines;
 mod strip;
 mod stub_page;
 mod symbol_file;
@@ -69,6 +75,8 @@ pub use image::{Image, IndirectFunction, LinkStats, ThreadBlock};
 pub use layout::Layout;
 pub use object_cache::ObjectCache;
 pub use object_file::ObjectFile;
+pub use placed_object::PlacedObject;
+pub use source_lines::SourceLine;
 pub use stub_page::StubPage;
 pub use symbol_table::{Definition, SymbolTable};
 pub use verify::Verified;

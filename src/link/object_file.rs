@@ -39,6 +39,8 @@ pub(super) struct Parsed {
 
 /// A section that occupies memory.
 pub(super) struct Section {
+    /// Its number in the file.
+    pub(super) number: u32,
     pub(super) name: Name,
     pub(super) role: Role,
     pub(super) prot: Prot,

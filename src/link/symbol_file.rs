@@ -34,15 +34,15 @@ impl SymbolTable {
     pub fn symbol_file(&self, code: AddrRange) -> Vec<u8> {
         let mut symbols = vec![0; 24];
         let mut text = SECTION_NAMES.to_vec();
-        for (start, end, name) in self.functions() {
-            let offset = start.wrapping_sub(code.start.get());
+        for (function, name) in self.functions() {
+            let offset = function.start.get().wrapping_sub(code.start.get());
             if offset >= code.bytes() || name.as_bytes().contains(&0) {
                 continue;
             }
             let kind = u64::from(elf::STB_GLOBAL.0 << 4 | elf::STT_FUNC.0);
             let place = [(text.len() as u64, 4), (kind, 1), (0, 1), (CODE_SECTION, 2)];
             put(&mut symbols, &place);
-            put(&mut symbols, &[(offset, 8), (end.saturating_sub(start), 8)]);
+            put(&mut symbols, &[(offset, 8), (function.bytes(), 8)]);
             text.extend_from_slice(name.as_bytes());
             text.push(0);
         }

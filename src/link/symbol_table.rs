@@ -12,7 +12,7 @@ use super::graph::{DSO_HANDLE_NAME, Resolution};
 use super::layout::{Layout, NO_BLOCK};
 use super::object_file::{Place, SymbolKind};
 use super::x86_64::STUB_BYTES;
-use crate::addr::{ExecutorAddr, Prot};
+use crate::addr::{AddrRange, ExecutorAddr, Prot};
 
 /// The names an image defines and all functions in it.
 #[derive(Default)]
@@ -93,11 +93,12 @@ impl SymbolTable {
         Some(format!("{name}+{:#x} ({object})", addr - function.start))
     }
 
-    /// All functions, local ones and stubs included, by start: start, end, name.
-    pub(super) fn functions(&self) -> impl Iterator<Item = (u64, u64, &str)> {
+    /// All functions with their names, local ones and stubs included, by start. Some have several names, or are a part of others.
+    pub fn functions(&self) -> impl Iterator<Item = (AddrRange, &str)> {
         self.functions.iter().filter_map(|function| {
             let name = function.name.start as usize..function.name.end as usize;
-            Some((function.start, function.end, self.text.get(name)?))
+            let [start, end] = [function.start, function.end].map(ExecutorAddr::new);
+            Some((AddrRange { start, end }, self.text.get(name)?))
         })
     }
 

@@ -1,12 +1,12 @@
 //! Address space: reserved first, mapped into place or made private memory later, given back whole.
 
 use std::num::NonZeroUsize;
-use std::os::fd::AsFd;
+use std::os::fd::{AsFd, BorrowedFd};
 use std::ptr::NonNull;
 
 use nix::errno::Errno;
-use nix::sys::mman::{MapFlags, MmapAdvise, ProtFlags};
-use nix::sys::mman::{madvise, mmap, mmap_anonymous, mprotect, munmap};
+use nix::sys::mman::{MRemapFlags, MapFlags, MmapAdvise, ProtFlags};
+use nix::sys::mman::{madvise, mmap, mmap_anonymous, mprotect, mremap, munmap};
 
 use crate::ExecutorAddr;
 use crate::addr::{AddrRange, Prot};
@@ -20,6 +20,21 @@ const LOW_END: usize = (2 << 30) - (16 << 20);
 const _: () = assert!(LOW_END as u64 + (16 << 20) == LOW_ADDRESS_END);
 /// Low ranges start at multiples of this.
 const LOW_STEP: usize = 1 << 20;
+
+/// Maps the first page of `file` readable and executable for the rest of the process's life. Nothing runs or reads it; it is a sign
+/// for who writes down what a process maps.
+///
+/// # Errors
+///
+/// When the kernel refuses, as it does for a file system without permission to execute.
+pub(crate) fn mark(file: impl AsFd) -> Result<()> {
+    let during = |errno| Error::os("mapping a page as code", errno);
+    let bytes = size_of_map(PAGE_BYTES).map_err(during)?;
+    let protection = ProtFlags::PROT_READ | ProtFlags::PROT_EXEC;
+    // SAFETY: a mapping at an address of the kernel's choice replaces nothing.
+    unsafe { mmap(None, bytes, protection, MapFlags::MAP_PRIVATE, file, 0) }.map_err(during)?;
+    Ok(())
+}
 
 /// A range of this process's address space that belongs to its holder. Unmapped when dropped.
 #[derive(Debug)]
@@ -111,10 +126,45 @@ impl Reservation {
         let (true, Some(size), Some(at)) = (inside, size, at) else {
             return Err(during(Errno::EINVAL));
         };
+        if prot == Prot::Code && self.move_code_in(at, size, file.as_fd()).is_ok() {
+            return Ok(());
+        }
         let flags = MapFlags::MAP_SHARED | MapFlags::MAP_FIXED;
         // SAFETY: the part lies inside the range, which this reservation owns.
         unsafe { mmap(Some(at), size, flags_of(prot), flags, file, 0) }.map_err(during)?;
         Ok(())
+    }
+
+    /// Maps a file as code to a part of the range so that perf takes it for anonymous memory. It looks for the names of functions
+    /// in a file of the program's, but in `/tmp/perf-PID.map` for memory that has none. The kernel tells it of what is mapped
+    /// as code or becomes code, and not of what is moved: so the part becomes code while it is anonymous, and the
+    /// file's mapping is moved there.
+    ///
+    /// # Errors
+    ///
+    /// When the kernel, or a policy, refuses any of it; the part can be mapped in the usual way then.
+    fn move_code_in(
+        &self,
+        at: NonZeroUsize,
+        bytes: NonZeroUsize,
+        file: BorrowedFd<'_>,
+    ) -> nix::Result<()> {
+        let code = flags_of(Prot::Code);
+        let offset = at.get() as u64 - self.start();
+        // SAFETY: the part lies inside the range.
+        let part = unsafe { self.start.byte_add(usize::try_from(offset).unwrap_or(0)) };
+        // SAFETY: the part belongs to this reservation, and nothing is in it yet.
+        unsafe { mprotect(part, bytes.get(), code) }?;
+        // SAFETY: a mapping at an address of the kernel's choice replaces nothing.
+        let mapped = unsafe { mmap(None, bytes, code, MapFlags::MAP_SHARED, file, 0) }?;
+        let flags = MRemapFlags::MREMAP_MAYMOVE | MRemapFlags::MREMAP_FIXED;
+        // SAFETY: the mapping is ours and nobody knows it yet; it replaces the part, which this reservation owns.
+        let moved = unsafe { mremap(mapped, bytes.get(), bytes.get(), flags, Some(part)) };
+        if moved.is_err() {
+            // SAFETY: it has not moved, and nobody knows it.
+            unsafe { munmap(mapped, bytes.get()) }?;
+        }
+        moved.map(drop)
     }
 
     /// Fills whole pages of a [private](Reservation::make_private) range: `content` first, zeros up to the end. They are

@@ -4,6 +4,8 @@
 //! room names a system call.
 #![allow(unsafe_code, reason = "this room is the door to the kernel")]
 
+#[cfg(not(model))]
+pub(crate) mod clock;
 pub(crate) mod cpu;
 #[cfg(not(model))]
 pub(crate) mod futex;

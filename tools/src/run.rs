@@ -7,7 +7,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use farcall::controller::{Controller, Killer, Launch, LinkReport, Traffic};
+use farcall::controller::{
+    Controller, DebugObjects, Dylib, JitDump, Killer, Launch, LinkReport, PerfMap, Traffic,
+};
 
 use signal_hook::consts::{SIGINT, SIGQUIT};
 
@@ -34,6 +36,15 @@ pub(crate) struct Options {
     /// Kill the program after this time: 500ms, 10s, 2m.
     #[arg(long, value_name = "DUR", value_parser = duration)]
     timeout: Option<Duration>,
+    /// Make the program known to a debugger that is attached to its process.
+    #[arg(long)]
+    gdb: bool,
+    /// List the program's functions in /tmp/perf-PID.map for perf.
+    #[arg(long)]
+    perf_map: bool,
+    /// Write the program's code and lines to DIR/jit-PID.dump for perf record -k mono and perf inject --jit.
+    #[arg(long, value_name = "DIR")]
+    jitdump: Option<PathBuf>,
     /// The program's arguments.
     #[arg(last = true, value_name = "ARGS")]
     args: Vec<OsString>,
@@ -53,6 +64,7 @@ pub(crate) fn run(options: &Options) -> Result<i32, Failure> {
     let timer = options.timeout.map(|patience| Timer::start(patience, controller.killer()));
 
     let program = controller.create_dylib("program");
+    add_plugins(options, &controller, &program)?;
     inputs.add_to(&program)?;
     program.want("main")?;
     let report = program.link()?;
@@ -72,6 +84,20 @@ pub(crate) fn run(options: &Options) -> Result<i32, Failure> {
         print(options.json, report, before_main, phases);
     }
     Ok(status)
+}
+
+/// Has the program made known to whom the options say.
+fn add_plugins(options: &Options, controller: &Controller, program: &Dylib) -> Result<(), Failure> {
+    if options.gdb {
+        program.add_plugin(Arc::new(DebugObjects));
+    }
+    if options.perf_map {
+        program.add_plugin(Arc::new(PerfMap::create(controller)?));
+    }
+    if let Some(directory) = &options.jitdump {
+        program.add_plugin(Arc::new(JitDump::create(controller, directory)?));
+    }
+    Ok(())
 }
 
 /// Ends the executor the way the program's process would have ended, and returns the exit status.

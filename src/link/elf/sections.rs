@@ -28,7 +28,9 @@ impl Reader<'_> {
             if !is_loaded(text, header) {
                 continue;
             }
-            let section = self.read_section(text, name, header)?;
+            let number =
+                u32::try_from(index.0).map_err(|_| self.error("more than 2^32 sections"))?;
+            let section = self.read_section(text, name, number, header)?;
             has_bytes |= section.bytes > 0;
             let slot = self.next_section()?;
             if header.sh_flags(LE).contains(elf::SHF_LINK_ORDER) && header.sh_link(LE) != 0 {
@@ -51,6 +53,7 @@ impl Reader<'_> {
         &mut self,
         text: &str,
         name: Name,
+        number: u32,
         header: &HeaderOfSection,
     ) -> Result<Section> {
         let flags = header.sh_flags(LE);
@@ -109,6 +112,7 @@ impl Reader<'_> {
             (false, false) => Prot::Constants,
         };
         Ok(Section {
+            number,
             name,
             role,
             prot,

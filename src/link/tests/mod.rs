@@ -16,6 +16,7 @@ mod dependencies;
 mod dynamic_threads;
 mod indirect;
 mod low;
+mod placed_objects;
 mod placement;
 mod random;
 mod relocations;
