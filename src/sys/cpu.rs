@@ -34,6 +34,15 @@ pub(crate) fn serialize() {
     }
 }
 
+/// Passes the time of about one cycle for each turn, without `pause`, whose length differs a lot between processors.
+#[inline(always)]
+pub(crate) fn spin(turns: u32) {
+    for _ in 0..turns {
+        // SAFETY: there is no instruction in it; it keeps the compiler from leaving the loop out.
+        unsafe { std::arch::asm!("", options(nomem, nostack, preserves_flags)) }
+    }
+}
+
 /// Which components of its extended state the processor has to save so that compiled code may run in between, as a
 /// bit mask for `xsave`, and how many bytes that takes. The mask is 0 where there is `fxsave` only.
 #[cfg(target_arch = "x86_64")]

@@ -59,7 +59,7 @@ impl Settled {
     ///
     /// When the lane was closed.
     pub(crate) fn wait(&self, sequence: u64) -> Result<()> {
-        let mut patience = Patience::short(Duration::from_nanos(SPIN_NS));
+        let mut patience = Patience::new(Duration::from_nanos(SPIN_NS));
         let mut word = self.0[0].load(Ordering::Acquire);
         while !covers(word, sequence) {
             if word & CLOSED != 0 {

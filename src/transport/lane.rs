@@ -69,7 +69,7 @@ pub(crate) struct Lane {
     inbox_bytes: usize,
     /// Code was written since the last message.
     fresh: bool,
-    /// With the answer to a call, since functions differ; and with the next call after an answer, since callers are regular.
+    /// With the answer to a call, and with the next call after an answer: functions and callers differ.
     patience: [Patience; 2],
     /// What was sent last was an answer.
     answered: bool,
@@ -116,7 +116,7 @@ impl Lane {
             fresh: false,
             places: Places::new(segment, layout::PLACE_WORDS, side),
             bell: None,
-            patience: [Patience::short(spin), Patience::learning(spin)],
+            patience: [Patience::new(spin); 2],
             answered: false,
         }
     }

@@ -11,11 +11,18 @@ use std::time::{Duration, Instant};
 
 use crate::sleep::Bell;
 use crate::sync::{AtomicU64, Ordering};
-use crate::sys::futex;
+use crate::sys::{cpu, futex};
 use crate::wire::baton::{CLOSED, WAITER};
 
+/// Turns before the first poll, about 50 ns. The line takes that long to the nearest other core and back, so no answer is
+/// there sooner; but a poll that comes while the other side is at work takes the line away from it, which costs it about
+/// as long to fetch it back.
+const TURNS_FIRST: u32 = 200;
+/// Turns between quick polls, about 5 ns. With none the line is held so much that the other side hardly gets it; `pause`
+/// takes four times longer, and more on some processors.
+const TURNS_BETWEEN: u32 = 20;
 /// Polls within which a quick answer comes; only then it is asked where the other side is.
-const POLLS_QUICK: u32 = if cfg!(model) { 1 } else { 16 };
+const POLLS_QUICK: u32 = if cfg!(model) { 1 } else { 32 };
 /// Polls between two looks at the clock.
 const POLLS_PER_LOOK: u32 = 64;
 /// How often the CPU is given away to a side that shares it, before this one sleeps.
@@ -24,25 +31,10 @@ const YIELDS_MAX: u32 = 4;
 const WOKEN_FACTOR: u32 = 4;
 /// Where answers take longer than polling usually lasts, but not much, it lasts up to so many times longer.
 const SLOW_FACTOR_MAX: u32 = 8;
-/// Pauses before the first poll, when the other side takes its time regularly.
-const PAUSES_MAX: u32 = 16;
-/// Pauses before the first poll as long as nothing better is known.
-const PAUSES_UNTAUGHT: u32 = 2;
-/// After so many first polls in a row that found an answer the next one is made earlier.
-const HITS_MAX: u32 = 8;
 
-/// How long to wait before the first poll, and how long to poll.
-///
-/// A poll that comes while the other side is at work takes the line away from it, and it has to fetch it back before it
-/// can answer; that costs as much as half a call. So a waiter that has learned that the other side takes its time
-/// polls later: as late as the last waits suggest, and a little earlier from time to time. A wait that was long says
-/// nothing of the next one: then the line is worth little, and the first poll comes soon again.
+/// How long to poll.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Patience {
-    pauses: u32,
-    /// First polls in a row that found an answer.
-    hits: u32,
-    learns: bool,
     /// How long to poll before sleeping.
     spin: Duration,
     /// The other side was asleep and had to be woken.
@@ -52,14 +44,8 @@ pub(super) struct Patience {
 }
 
 impl Patience {
-    /// No pause, ever.
-    pub(super) fn short(spin: Duration) -> Self {
-        Self { pauses: 0, hits: 0, learns: false, spin, woke: false, slow_factor: 1 }
-    }
-
-    /// Two pauses, until it is known better.
-    pub(super) fn learning(spin: Duration) -> Self {
-        Self { pauses: PAUSES_UNTAUGHT, learns: true, ..Self::short(spin) }
+    pub(super) fn new(spin: Duration) -> Self {
+        Self { spin, woke: false, slow_factor: 1 }
     }
 
     /// The other side was woken: it takes longer this time.
@@ -83,26 +69,6 @@ impl Patience {
             self.slow_factor = (self.slow_factor * 2).min(SLOW_FACTOR_MAX);
         }
     }
-
-    /// An answer came after `polls` polls that found none.
-    #[inline]
-    fn learn(&mut self, polls: u32) {
-        if !self.learns {
-            return;
-        }
-        if polls > 0 {
-            let took = self.pauses + polls;
-            self.pauses =
-                if took <= PAUSES_MAX { (self.pauses + took).div_ceil(2) } else { PAUSES_UNTAUGHT };
-            self.hits = 0;
-        } else {
-            self.hits += 1;
-            if self.hits == HITS_MAX {
-                self.pauses = self.pauses.saturating_sub(1);
-                self.hits = 0;
-            }
-        }
-    }
 }
 
 /// Waits until `word` holds anything but `current`, the waiter bit aside, and returns what it holds; `None` when it has
@@ -122,17 +88,12 @@ pub(super) fn for_change(
     shares_cpu: impl FnOnce() -> bool,
 ) -> Option<u64> {
     let mut current = current;
-    for _ in 0..patience.pauses {
-        std::hint::spin_loop();
-    }
-    for polls in 0..POLLS_QUICK {
-        match poll(word, &mut current) {
-            Some(found) => {
-                patience.learn(polls);
-                return Some(found);
-            }
-            None => std::hint::spin_loop(),
+    cpu::spin(TURNS_FIRST);
+    for _ in 0..POLLS_QUICK {
+        if let Some(found) = poll(word, &mut current) {
+            return Some(found);
         }
+        cpu::spin(TURNS_BETWEEN);
     }
     slowly(word, current, patience, until, bell, shares_cpu())
 }
@@ -170,21 +131,17 @@ fn slowly(
         }
         return asleep(word, current, until, bell);
     }
-    let mut polls = POLLS_QUICK;
     let start = Instant::now();
     let spin = until.map_or(spin, |until| spin.min(until.saturating_duration_since(start)));
     while start.elapsed() < spin {
         for _ in 0..POLLS_PER_LOOK {
             if let Some(found) = poll(word, &mut current) {
-                patience.learn(polls);
                 patience.took(start.elapsed());
                 return Some(found);
             }
             std::hint::spin_loop();
-            polls = polls.saturating_add(1);
         }
     }
-    patience.learn(polls);
     let found = asleep(word, current, until, bell);
     patience.took(start.elapsed());
     found
@@ -232,28 +189,9 @@ mod tests {
 
     const SPIN: Duration = Duration::from_micros(50);
 
-    /// The pauses after `waits` waits for an answer that a poll finds after `needed` pauses.
-    fn taught(needed: u32, waits: u32) -> u32 {
-        let mut patience = Patience::learning(SPIN);
-        for _ in 0..waits {
-            patience.learn(needed.saturating_sub(patience.pauses));
-        }
-        patience.pauses
-    }
-
-    #[test]
-    fn patience_settles_where_the_first_poll_finds_the_answer() {
-        for needed in 1..=PAUSES_MAX {
-            for waits in 100..200 {
-                let pauses = taught(needed, waits);
-                assert!((needed - 1..=needed).contains(&pauses), "{pauses} for {needed}");
-            }
-        }
-    }
-
     #[test]
     fn polling_lasts_as_long_as_answers_take_within_reason() {
-        let mut patience = Patience::short(SPIN);
+        let mut patience = Patience::new(SPIN);
         patience.took(SPIN * 2);
         patience.took(SPIN * 2);
         assert_eq!(patience.take_spin(), SPIN * 4);
@@ -265,25 +203,17 @@ mod tests {
         assert_eq!(patience.take_spin(), SPIN * SLOW_FACTOR_MAX);
         patience.took(Duration::from_secs(1));
         assert_eq!(patience.take_spin(), SPIN);
-        let mut tireless = Patience::short(Duration::MAX);
+        let mut tireless = Patience::new(Duration::MAX);
         tireless.took(Duration::from_secs(1));
         assert_eq!(tireless.take_spin(), Duration::MAX);
     }
 
     #[test]
-    fn patience_is_short_for_long_waits_and_for_who_does_not_learn() {
-        assert_eq!(taught(PAUSES_MAX * 3, 50), PAUSES_UNTAUGHT);
-        let mut patience = Patience::short(SPIN);
-        patience.learn(7);
-        assert_eq!(patience.pauses, 0);
-    }
-
-    #[test]
     fn who_woke_the_other_side_is_patient_once() {
-        let mut patience = Patience::short(SPIN);
+        let mut patience = Patience::new(SPIN);
         patience.woke();
         assert_eq!((patience.take_spin(), patience.take_spin()), (SPIN * WOKEN_FACTOR, SPIN));
-        let mut patience = Patience::short(Duration::MAX);
+        let mut patience = Patience::new(Duration::MAX);
         patience.woke();
         assert_eq!(patience.take_spin(), Duration::MAX);
     }
@@ -306,7 +236,7 @@ mod tests {
                     assert_eq!(old & WAITER != 0, spin != Duration::MAX, "{spin:?}");
                     futex::wake(&word);
                 });
-                for_change(&word, 8, &mut Patience::short(spin), None, None, || shares_cpu)
+                for_change(&word, 8, &mut Patience::new(spin), None, None, || shares_cpu)
             });
             assert_eq!(found, Some(16));
         }
@@ -318,8 +248,7 @@ mod tests {
         for (spin, shares_cpu) in [(SPIN, false), (Duration::MAX, false), (Duration::ZERO, true)] {
             let start = Instant::now();
             let until = Some(start + Duration::from_millis(2));
-            let found =
-                for_change(&word, 8, &mut Patience::short(spin), until, None, || shares_cpu);
+            let found = for_change(&word, 8, &mut Patience::new(spin), until, None, || shares_cpu);
             assert_eq!(found, None);
             assert!(start.elapsed() >= Duration::from_millis(2));
         }
