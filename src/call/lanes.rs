@@ -302,6 +302,12 @@ impl Lanes {
         Rc::into_inner(end)
     }
 
+    /// Ends this thread's lane, for who ends the session: the lane's memory is not kept until the thread ends.
+    #[cfg(not(model))]
+    pub(crate) fn end_own(&self) {
+        drop(self.held().and_then(|end| self.let_go(end)));
+    }
+
     /// A lane that nobody owns.
     fn take(&self, open: impl FnOnce() -> Result<LaneEnd>) -> Result<LaneEnd> {
         let idle = lock(&self.idle).pop();

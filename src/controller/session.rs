@@ -316,7 +316,8 @@ impl Shared {
 
     /// Has a slab mapped by the executor, with one message.
     fn reserve(&self, mut slab: Slab) -> Result<()> {
-        socket::send(self.socket.as_fd(), SLAB, &slab.files())?;
+        let sent = socket::send(self.socket.as_fd(), SLAB, &slab.files());
+        sent.map_err(|error| self.explain(error))?;
         let request = (self.instance()?, slab.bytes().to_vec(), slab.placement());
         let start = self.call::<MemoryReserve>(&request)?;
         slab.reserved_at(start)?;
@@ -469,6 +470,7 @@ impl Drop for Shared {
     fn drop(&mut self) {
         self.door.close();
         self.supervisor.process().wait(END_PATIENCE);
+        self.door.lanes().end_own();
     }
 }
 

@@ -43,6 +43,9 @@ pub(crate) fn send(socket: BorrowedFd<'_>, byte: u8, fds: &[BorrowedFd<'_>]) -> 
     loop {
         match sendmsg::<()>(socket.as_raw_fd(), &data, rights, MsgFlags::MSG_NOSIGNAL, None) {
             Err(Errno::EINTR) => {}
+            Err(Errno::EPIPE | Errno::ECONNRESET) => {
+                return Err(Error::disconnected("the peer has closed the socket"));
+            }
             Err(errno) => {
                 return Err(Error::os(format!("sending {} descriptors", raw.len()), errno));
             }
