@@ -243,8 +243,8 @@ remote! {
     /// Looks symbols up: name, and whether it must exist. A missing one has no entry if it must, address 0 otherwise.
     DylibResolve = "__llvm_orc_SimpleExecutorDylibManager_resolve_wrapper":
         (ExecutorAddr, Vec<(String, bool)>) => Expected<Vec<Option<SymbolDef>>>;
-    /// Opens a shared library, whose symbols only its handle finds, for the rest of the process's life; the empty path is
-    /// the process itself.
+    /// Opens a shared library, whose symbols only its handle finds, until the session is over; the empty path is the process
+    /// itself, which stays.
     NativeLoad = "orc_rt_ci_sps_NativeDylibManager_load":
         (ExecutorAddr, String) => Expected<ExecutorAddr>;
     /// Looks symbols up by the handle: name, and whether it must exist. As [`DylibResolve`], without flags.

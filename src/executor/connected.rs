@@ -62,7 +62,7 @@ pub(super) fn served() -> Option<Rc<ConnectionEnd>> {
 }
 
 /// What LLVM's controllers look for beside what every session offers.
-pub(super) fn functions() -> [(String, ExecutorAddr); 15] {
+pub(super) fn functions() -> [(String, ExecutorAddr); 14] {
     let dispatch = dispatch as *const c_void;
     [
         // No object belongs to it, but null would be one that is missing.
@@ -70,7 +70,6 @@ pub(super) fn functions() -> [(String, ExecutorAddr); 15] {
         ("__llvm_orc_SimpleRemoteEPC_dispatch_fn".to_owned(), ExecutorAddr::new(dispatch as u64)),
         // One for all, as well.
         ("__llvm_orc_SimpleExecutorDylibManager_Instance".to_owned(), ExecutorAddr::new(1)),
-        ("orc_rt_ci_NativeDylibManager_Instance".to_owned(), ExecutorAddr::new(1)),
         offer::<DylibOpen>(),
         offer::<DylibResolve>(),
         offer::<RunAsMain>(),

@@ -2,10 +2,11 @@
 #![allow(unsafe_code, reason = "calls the dynamic linker")]
 
 use std::ffi::{CStr, CString, c_int, c_void};
-use std::sync::Once;
+use std::sync::{Mutex, Once, PoisonError};
 
 use super::loaded::{self, SymbolKind};
 use super::low_data::{LowData, low_data};
+use super::served::Served;
 use super::wrapper::{Serve, pointer};
 use super::{controller_access, names, program, thread, thread_end, with_session};
 use crate::ExecutorAddr;
@@ -29,6 +30,31 @@ const PROCESS: ExecutorAddr = ExecutorAddr::new(1);
 
 /// LLVM's flag of a symbol that others may refer to.
 const EXPORTED: u8 = 0x10;
+
+/// The libraries that a controller has loaded by name, to be closed when its session is over.
+#[derive(Debug, Default)]
+pub(super) struct Libraries(Mutex<Vec<ExecutorAddr>>);
+
+impl Libraries {
+    /// Opens a library whose symbols only its handle finds.
+    fn open(&self, path: &str) -> Result<ExecutorAddr> {
+        let handle = dlopen(path, libc::RTLD_LAZY | libc::RTLD_LOCAL)?;
+        let handle = ExecutorAddr::new(handle.expose_provenance() as u64);
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).push(handle);
+        Ok(handle)
+    }
+
+    /// Closes each as often as it was opened, the last first. Nobody else may look into them any more.
+    pub(super) fn close(&self) {
+        let handles = std::mem::take(&mut *self.0.lock().unwrap_or_else(PoisonError::into_inner));
+        // Another session may be looking at what is loaded.
+        let _nobody_looks = (!handles.is_empty()).then(low_data);
+        for handle in handles.into_iter().rev() {
+            // SAFETY: the handle is that of an opened library, once for each time that it was opened.
+            unsafe { libc::dlclose(pointer::<c_void>(handle).cast_mut()) };
+        }
+    }
+}
 
 impl Serve for DylibLookup {
     fn serve(
@@ -74,12 +100,12 @@ impl Serve for DylibResolve {
 }
 
 impl Serve for NativeLoad {
-    fn serve((_, path): (ExecutorAddr, String)) -> Result<Expected<ExecutorAddr>> {
+    fn serve((instance, path): (ExecutorAddr, String)) -> Result<Expected<ExecutorAddr>> {
+        let session = Served::at(instance)?;
         if path.is_empty() {
             return Ok(Expected(Ok(PROCESS)));
         }
-        let handle = dlopen(&path, libc::RTLD_LAZY | libc::RTLD_LOCAL);
-        Ok(handle.map(|handle| ExecutorAddr::new(handle.expose_provenance() as u64)).into())
+        Ok(session.libraries.open(&path).into())
     }
 }
 
@@ -150,7 +176,7 @@ fn find_in(library: ExecutorAddr, name: &str) -> Option<ExecutorAddr> {
     // SAFETY: returns null or the message of a failure before, which is forgotten.
     unsafe { libc::dlerror() };
     let handle = pointer::<c_void>(library).cast_mut();
-    // SAFETY: the controller has the handle from `NativeLoad`, and libraries stay; the name is a C string.
+    // SAFETY: the controller has the handle from `NativeLoad`, and its session goes on; the name is a C string.
     let address = unsafe { libc::dlsym(handle, name.as_ptr()) };
     // SAFETY: returns null when the symbol was found.
     let is_missing = address.is_null() && !unsafe { libc::dlerror() }.is_null();

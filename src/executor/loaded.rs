@@ -3,7 +3,8 @@
 //! A file's dynamic section, symbols and relocations stay mapped as long as the file is loaded. Everything here is read
 //! from there, as the dynamic linker itself reads it.
 //!
-//! Invariant: a [`LoadedFile`] is used at once, inside of a request; nobody unloads files meanwhile.
+//! Invariant: a [`LoadedFile`] is used at once, inside of a request; nobody unloads files meanwhile: who looks, and who unloads,
+//! holds `low_data`.
 #![allow(unsafe_code, reason = "reads what the dynamic linker has mapped")]
 
 use std::ffi::{CStr, c_int, c_void};

@@ -10,6 +10,7 @@ use super::served::{Calls, Served};
 use crate::call::{Endpoint, Paused};
 use crate::error::{Error, Result};
 use crate::limits::POLLED_CALLS_MAX;
+use crate::session::SimpleSymbolTable;
 use crate::sys::ready::Ready;
 use crate::transport::{Connection, Side};
 
@@ -53,6 +54,15 @@ impl Polled {
     ///
     /// When the connection has no descriptor to wait for, as one inside a process or over a named segment, or is over.
     pub fn new(connection: Connection) -> Result<Self> {
+        Self::with_symbols(connection, &SimpleSymbolTable::new())
+    }
+
+    /// The same, and offers these addresses by name as well: of wrapper functions of the host in LLVM 22's form, for example.
+    ///
+    /// # Errors
+    ///
+    /// As [`Polled::new`]; when a name is one that every executor offers.
+    pub fn with_symbols(connection: Connection, symbols: &SimpleSymbolTable) -> Result<Self> {
         connection.expect(Side::Executor)?;
         let watched = connection.descriptor().ok_or_else(|| {
             Error::invalid("this connection has no descriptor that a loop could wait for")
@@ -61,7 +71,7 @@ impl Polled {
         // The first poll is what asks to be told of calls.
         ready.set(true);
         let end = Rc::new(Endpoint::new(connection));
-        let (session, setup) = Served::begin_over();
+        let (session, setup) = Served::begin_over(symbols)?;
         let mut polled = Self { session, ready, end, has_ended: false };
         match polled.end.send_setup(&setup) {
             Ok(()) => Ok(polled),

@@ -7,6 +7,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use super::buffer::WrapperFunctionBuffer;
 use super::door::Door;
+use super::dylib::Libraries;
 use super::memory::{self, MemoryMap};
 use super::wrapper::{self, offer};
 use super::{connected, lazy, memory_access, process_info, thread_entry, thread_locals, typed};
@@ -22,7 +23,7 @@ use crate::call::contract::{
 use crate::call::{Handler, LaneEnd, Lanes, OTHER_NAMES};
 use crate::error::{Error, Result};
 use crate::limits::PAGE_BYTES;
-use crate::session::SessionRef;
+use crate::session::{SessionRef, SimpleSymbolTable};
 use crate::sps;
 use crate::sys::socket;
 use crate::transport::{Connection, Lane, Payload, Transport};
@@ -32,6 +33,7 @@ use crate::transport::{Connection, Lane, Payload, Transport};
 #[derive(Debug)]
 pub(super) struct Served {
     pub(super) memory: MemoryMap,
+    pub(super) libraries: Libraries,
     /// What comes beside messages; nothing over a connection.
     shared: Option<Shared>,
     lanes: Arc<Lanes>,
@@ -89,24 +91,34 @@ impl Served {
     ///
     /// Why the connection ended, when the controller did not end it in order, or which dealloc actions failed.
     pub(super) fn run_over(connection: Connection) -> Result<()> {
-        let (session, setup) = Self::begin_over();
+        let (session, setup) = Self::begin_over(&SimpleSymbolTable::new())?;
         let ended = connected::serve_calls(connection, &setup);
         let failures = session.end();
         ended.and(failures)
     }
 
-    /// A session over a connection, to be [ended](Served::end), and what is sent first.
-    pub(super) fn begin_over() -> (Arc<Self>, Vec<u8>) {
+    /// A session over a connection, to be [ended](Served::end), and what is sent first: `others` are the host's own symbols.
+    ///
+    /// # Errors
+    ///
+    /// When one of those has the name of another.
+    pub(super) fn begin_over(others: &SimpleSymbolTable) -> Result<(Arc<Self>, Vec<u8>)> {
         let session = Self::begin(None);
         let mut symbols = session.symbols();
         symbols.extend(connected::functions());
+        if let Some((taken, _)) = symbols.iter().find(|(name, _)| others.get(name).is_some()) {
+            let error = Error::invalid(format!("{taken} is a name that every executor offers"));
+            return session.end().and(Err(error));
+        }
+        symbols.extend(others.iter().map(|(name, address)| (name.to_owned(), address)));
         let setup: ConnectionSetup = (process_info::triple(), PAGE_BYTES, Vec::new(), symbols);
-        (session, sps::to_bytes(&setup))
+        Ok((session, sps::to_bytes(&setup)))
     }
 
     fn begin(shared: Option<Shared>) -> Arc<Self> {
         let session = Arc::new(Served {
             memory: MemoryMap::default(),
+            libraries: Libraries::default(),
             shared,
             lanes: Lanes::new(),
             host: Mutex::new(None),
@@ -129,14 +141,15 @@ impl Served {
         *self.host.lock().unwrap_or_else(PoisonError::into_inner) = host;
     }
 
-    /// Runs what dealloc actions are left.
+    /// Runs what dealloc actions are left, then closes libraries.
     ///
     /// # Errors
     ///
-    /// Which of them failed.
+    /// Which of the actions failed.
     pub(super) fn end(&self) -> Result<()> {
         sessions().get_or_insert_default().remove(&self.instance());
         let failures = self.memory.shut_down();
+        self.libraries.close();
         if failures.is_empty() { Ok(()) } else { Err(Error::remote(failures.join("; "))) }
     }
 
@@ -211,6 +224,7 @@ impl Served {
     pub(super) fn symbols(&self) -> Vec<(String, ExecutorAddr)> {
         let mut symbols = vec![
             (SESSION_INSTANCE.to_owned(), self.instance()),
+            ("orc_rt_ci_NativeDylibManager_Instance".to_owned(), self.instance()),
             offer::<ProcessInfo>(),
             offer::<DylibLookup>(),
             offer::<DebuggerRegister>(),

@@ -1,5 +1,7 @@
 //! `NativeDylibManagerTest` of LLVM's runtime, through the functions that are called by message.
 
+use std::sync::Arc;
+
 use super::*;
 use crate::executor::connected;
 use crate::sps;
@@ -7,10 +9,20 @@ use crate::sps;
 /// A library that everybody has and this program does not use by itself.
 const LIBRARY: &str = "libm.so.6";
 
+/// A session, to be ended by hand.
+fn session() -> Arc<Served> {
+    Served::embedded()
+}
+
 /// Calls the function as bytes come in, and returns its own result.
-fn open_library(path: &str) -> std::result::Result<ExecutorAddr, String> {
-    let args = sps::to_bytes(&(PROCESS, path));
+fn load_in(session: &Served, path: &str) -> std::result::Result<ExecutorAddr, String> {
+    let args = sps::to_bytes(&(session.instance(), path));
     NativeLoad::serve(sps::from_bytes(&args).expect("decodes")).expect("an answer").0
+}
+
+/// The same, in a session that never ends.
+fn open_library(path: &str) -> std::result::Result<ExecutorAddr, String> {
+    load_in(&session(), path)
 }
 
 fn lookup(handle: ExecutorAddr, wanted: &[(&str, bool)]) -> Vec<Option<ExecutorAddr>> {
@@ -26,7 +38,8 @@ fn known(name: &CStr) -> Option<ExecutorAddr> {
 
 #[test]
 fn create() {
-    let offered = connected::functions();
+    let offered = session().symbols().into_iter().chain(connected::functions());
+    let offered: Vec<_> = offered.collect();
     for name in ["ci_NativeDylibManager_Instance", "ci_sps_NativeDylibManager_load"] {
         let (_, address) = offered.iter().find(|(other, _)| other.ends_with(name)).expect(name);
         assert!(!address.is_null(), "{name}");
@@ -38,6 +51,29 @@ fn load() {
     let handle = open_library(LIBRARY).expect("a library");
     assert!(!handle.is_null() && handle != PROCESS);
     assert_eq!(open_library(LIBRARY).expect("the same"), handle);
+}
+
+/// Libraries that nothing here uses: small ones of the C library.
+const UNUSED: [&str; 2] = ["libBrokenLocale.so.1", "libthread_db.so.1"];
+
+fn is_mapped(library: &str) -> bool {
+    std::fs::read_to_string("/proc/self/maps").expect("Linux").contains(library)
+}
+
+#[test]
+fn libraries_are_closed_when_the_last_session_that_has_them_is_over() {
+    let [one, other] = UNUSED;
+    let (first, second) = (session(), session());
+    for (session, library) in [(&first, one), (&first, other), (&first, one), (&second, one)] {
+        load_in(session, library).expect("a library");
+    }
+    assert!(is_mapped(one) && is_mapped(other));
+    first.end().expect("no actions");
+    assert!(is_mapped(one) && !is_mapped(other), "each as often as it was opened");
+    let args = sps::to_bytes(&(first.instance(), other));
+    assert!(NativeLoad::serve(sps::from_bytes(&args).expect("decodes")).is_err(), "it is over");
+    second.end().expect("no actions");
+    assert!(!is_mapped(one));
 }
 
 #[test]
