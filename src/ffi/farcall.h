@@ -1,7 +1,7 @@
-// farcall in C: a program that embeds a session, is attached by a controller, and serves its calls.
+// farcall in C: a program that embeds a session, is attached by a controller, and serves its calls; or polls for them.
 //
-// Every function may be called from any thread, and functions of the host are called from any thread too; those must not
-// throw. A session is a number behind a pointer type: one that is over, or never was, costs an error and nothing else.
+// Every function may be called from any thread, but those of an executor that is polled, which belongs to one. Functions of the
+// host are called from any thread too; those must not throw. A session is a number behind a pointer type: one that is over, or never was, costs an error and nothing else.
 // Other pointers are handed over where it says so, and are of no use then. An error that is NULL is none: success.
 //
 // Memory in buffers and texts comes from malloc. Link with libfarcall_ffi.a -lpthread -ldl -lm, or -lfarcall_ffi.
@@ -26,6 +26,9 @@ typedef struct farcall_keepalive farcall_keepalive;
 
 // What a session is made with. Belongs to the host until a session is made of it.
 typedef struct farcall_options farcall_options;
+
+// An executor that starts no thread and never waits by itself. It belongs to the thread that made it.
+typedef struct farcall_polled farcall_polled;
 
 // A session that this program embeds.
 typedef struct farcall_session farcall_session;
@@ -367,6 +370,19 @@ farcall_error *farcall_session_attach_pipes(farcall_session *session, int reader
 // The name must be a text.
 farcall_error *farcall_session_attach_name(farcall_session *session, const char *name);
 
+// Attaches the controller at the other end of a connected Unix stream socket over a lane in shared memory, whose descriptor it
+// sends over that socket, which is the session's from here on. Waits for it. Calls of the session go out inside of calls of the
+// controller.
+farcall_error *farcall_session_attach_shared(farcall_session *session,
+                                             int socket);
+
+// The same, with the controller that listens on the Unix socket of this name.
+//
+// # Safety
+//
+// The name must be a text.
+farcall_error *farcall_session_attach_shared_name(farcall_session *session, const char *name);
+
 // Ends the connection to the controller. Managed code goes on. on_detach, which may be NULL, is called once, when all services
 // are detached; at once if they are.
 farcall_error *farcall_session_detach(farcall_session *session,
@@ -409,6 +425,51 @@ void farcall_keepalive_release(farcall_keepalive *keepalive);
 //
 // The error must be the caller's.
 void farcall_session_report_error(farcall_session *session, farcall_error *error);
+
+// Offers what every executor of this library does, and the symbols of the options, to the controller at the other end of a
+// connected Unix socket: over a lane in shared memory, which the controller sends and this waits for, where is_shared is true,
+// and else over the socket itself. Takes the options, which may say nothing but symbols, or be NULL, and the socket, of which
+// no copy may stay open in this process. A function that is offered has the form of LLVM 22:
+// struct farcall_buffer f(const char *data, size_t size).
+//
+// # Safety
+//
+// The options must be the caller's, and polled must be writable.
+farcall_error *farcall_polled_create(farcall_options *options,
+                                     int socket,
+                                     bool is_shared,
+                                     farcall_polled **polled);
+
+// What to wait for in a loop, until it can be read: there is something to poll for then. Not to be read or closed.
+//
+// # Safety
+//
+// polled must be of this thread.
+int farcall_polled_descriptor(const farcall_polled *polled);
+
+// Serves the calls that are there, up to 64, and those that come within so long after the last one. calls, which may be NULL,
+// is told how many they were. An error says why the connection is over, unless the controller has ended it in order.
+//
+// # Safety
+//
+// polled must be of this thread, and calls NULL or writable.
+farcall_error *farcall_polled_poll(farcall_polled *polled,
+                                   uint64_t linger_ns,
+                                   size_t *calls);
+
+// True when the connection is over.
+//
+// # Safety
+//
+// polled must be of this thread.
+bool farcall_polled_has_ended(const farcall_polled *polled);
+
+// Ends the connection, if it is not over, and releases everything.
+//
+// # Safety
+//
+// polled must be of this thread, or NULL.
+void farcall_polled_dispose(farcall_polled *polled);
 
 #ifdef __cplusplus
 }  // extern "C"

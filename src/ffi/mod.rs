@@ -1,10 +1,11 @@
-//! farcall for C: a host embeds a session ([`farcall::executor::Session`]).
+//! farcall for C: a host embeds a session ([`farcall::executor::Session`]), or polls an executor from a loop of its own
+//! ([`farcall::executor::Polled`]).
 //!
 //! `farcall.h` is made of these files by cbindgen, and a test compares the two. The library is built as `libfarcall_ffi.a` and
 //! `libfarcall_ffi.so` by `cargo build -p farcall-ffi`.
 //!
-//! Threads: every function may be called from any thread; functions of the host are called from any thread, and never with
-//! a lock of this library held.
+//! Threads: every function may be called from any thread, but those of an executor that is polled, which belongs to one; functions of
+//! the host are called from any thread, and never with a lock of this library held.
 //!
 //! Ownership: sessions are numbers that are looked up, so a stale one is an error. All other objects are handed over by
 //! pointer, once, as each function says. Memory in buffers and texts comes from `malloc`.
@@ -17,6 +18,7 @@ mod call;
 mod error;
 mod host;
 mod options;
+mod polled;
 mod service;
 mod session;
 
@@ -25,5 +27,6 @@ pub use call::*;
 pub use error::*;
 pub use host::*;
 pub use options::*;
+pub use polled::*;
 pub use service::*;
 pub use session::*;

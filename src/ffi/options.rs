@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use farcall::ExecutorAddr;
-use farcall::executor::Convention;
+use farcall::executor::{Convention, SimpleSymbolTable};
 use farcall::task::{Task, TaskDispatcher, ThreadPool};
 
 use super::buffer::{bytes, text};
@@ -202,7 +202,27 @@ pub unsafe extern "C" fn farcall_options_service(
     unsafe { (*options).services.push(service) };
 }
 
+fn not_for_polled() -> farcall::Error {
+    farcall::Error::other(
+        "an executor that is polled offers symbols and nothing else of its options",
+    )
+}
+
 impl Options {
+    /// The symbols, for an executor that has no session.
+    pub(super) fn only_symbols(self) -> farcall::Result<SimpleSymbolTable> {
+        let Self { dispatch: None, on_error: None, on_disconnect: None, grace: None, .. } = self
+        else {
+            return Err(not_for_polled());
+        };
+        if !(self.values.is_empty() && self.functions.is_empty() && self.services.is_empty()) {
+            return Err(not_for_polled());
+        }
+        let mut symbols = SimpleSymbolTable::new();
+        symbols.add_unique(self.symbols)?;
+        Ok(symbols)
+    }
+
     /// What the library takes, for the session with this handle; and its pool, where the host has no threads for it.
     pub(super) fn build(
         self,

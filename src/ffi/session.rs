@@ -6,7 +6,7 @@ use std::os::fd::{FromRawFd, OwnedFd};
 use std::os::unix::net::UnixStream;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use farcall::executor::{RawSession, SessionRef, SimpleRemote, Token};
+use farcall::executor::{RawSession, SessionRef, SharedLane, SimpleRemote, Token};
 use farcall::task::{TaskDispatcher, ThreadPool};
 use farcall::{ExecutorAddr, executor};
 
@@ -168,9 +168,40 @@ pub unsafe extern "C" fn farcall_session_attach_name(
     // SAFETY: the caller vouches for the text.
     let name = unsafe { text(name) };
     Handle::of(session).with(|live| {
-        let socket = UnixStream::connect(&name)
-            .map_err(|error| farcall::Error::other(format!("attaching to {name}: {error}")))?;
+        let socket = connect(&name)?;
         live.session.try_attach(|_| SimpleRemote::socket(socket))
+    })
+}
+
+/// Attaches the controller at the other end of a connected Unix stream socket over a lane in shared memory, whose descriptor it
+/// sends over that socket, which is the session's from here on. Waits for it. Calls of the session go out inside of calls of the
+/// controller.
+#[unsafe(no_mangle)]
+pub extern "C" fn farcall_session_attach_shared(
+    session: *mut Session,
+    socket: c_int,
+) -> *mut Error {
+    Handle::of(session).with(|live| {
+        let socket = owned(socket)?;
+        live.session.try_attach(|_| SharedLane::attach(socket))
+    })
+}
+
+/// The same, with the controller that listens on the Unix socket of this name.
+///
+/// # Safety
+///
+/// The name must be a text.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn farcall_session_attach_shared_name(
+    session: *mut Session,
+    name: *const c_char,
+) -> *mut Error {
+    // SAFETY: the caller vouches for the text.
+    let name = unsafe { text(name) };
+    Handle::of(session).with(|live| {
+        let socket = connect(&name)?;
+        live.session.try_attach(|_| SharedLane::attach(socket))
     })
 }
 
@@ -285,8 +316,14 @@ fn notify(function: Notify, handle: Handle, context: Context) {
     }
 }
 
+/// A socket to whoever listens at this name.
+fn connect(name: &str) -> farcall::Result<UnixStream> {
+    UnixStream::connect(name)
+        .map_err(|error| farcall::Error::other(format!("attaching to {name}: {error}")))
+}
+
 /// The descriptor that C gives away.
-fn owned(descriptor: c_int) -> farcall::Result<OwnedFd> {
+pub(super) fn owned(descriptor: c_int) -> farcall::Result<OwnedFd> {
     // SAFETY: asks for flags only.
     if unsafe { libc::fcntl(descriptor, libc::F_GETFD) } < 0 {
         return Err(farcall::Error::other(format!("{descriptor} is no open descriptor")));

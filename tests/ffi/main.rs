@@ -14,6 +14,9 @@ use std::sync::OnceLock;
 use farcall::Connection;
 use farcall::controller::Client;
 
+/// What the program that embeds a session says when all went well.
+const SERVED: &str = "served and shut down\n";
+
 fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
 }
@@ -24,7 +27,7 @@ fn the_header_is_what_the_sources_make() {
     let mut config = cbindgen::Config::from_file(folder.join("cbindgen.toml")).expect("a config");
     config.language = cbindgen::Language::C;
     let mut builder = cbindgen::Builder::new().with_config(config);
-    for file in ["buffer", "error", "host", "service", "call", "options", "session"] {
+    for file in ["buffer", "error", "host", "service", "call", "options", "session", "polled"] {
         builder = builder.with_src(folder.join(format!("{file}.rs")));
     }
     let mut made = Vec::new();
@@ -57,20 +60,21 @@ fn run(command: &mut Command) {
     assert!(output.status.success() && output.stderr.is_empty(), "{command:?}:\n{complaint}");
 }
 
-/// The C program.
-fn program() -> &'static Path {
-    static PROGRAM: OnceLock<(tempfile::TempDir, PathBuf)> = OnceLock::new();
-    let (_, path) = PROGRAM.get_or_init(|| {
+/// A program in C, of this source.
+fn program(name: &str) -> PathBuf {
+    static FOLDER: OnceLock<tempfile::TempDir> = OnceLock::new();
+    let folder = FOLDER.get_or_init(|| {
         let folder = tempfile::tempdir().expect("a folder");
-        let path = folder.path().join("embed");
-        let mut gcc = Command::new("gcc");
-        gcc.args(["-std=c11", "-O1", "-g", "-Wall", "-Wextra", "-Wpedantic", "-Werror"]);
-        gcc.arg("-I").arg(root().join("src/ffi")).arg(root().join("tests/sources/embed.c"));
-        gcc.arg(library()).arg("-o").arg(&path);
-        run(gcc.args(["-lpthread", "-ldl", "-lm"]));
-        (folder, path)
+        for name in ["embed", "poll"] {
+            let source = root().join(format!("tests/sources/{name}.c"));
+            let mut gcc = Command::new("gcc");
+            gcc.args(["-std=c11", "-O1", "-g", "-Wall", "-Wextra", "-Wpedantic", "-Werror"]);
+            gcc.arg("-I").arg(root().join("src/ffi")).arg(source).arg(library());
+            run(gcc.arg("-o").arg(folder.path().join(name)).args(["-lpthread", "-ldl", "-lm"]));
+        }
+        folder
     });
-    path
+    folder.path().join(name)
 }
 
 #[test]
@@ -131,32 +135,39 @@ fn control(connection: Connection) {
     assert_eq!(farcall::sps::from_bytes::<Vec<u32>>(&words).expect("words"), [42]);
 }
 
-/// Starts a command with one end of a pair of sockets, whose number is its last argument.
-fn start(command: &mut Command) -> (Child, Connection) {
+/// What makes the controller's end of a connection.
+type Make = fn(UnixStream) -> farcall::Result<Connection>;
+
+/// Starts a command with the number of one end of a pair of sockets, and what is made of them, as its last arguments.
+fn start(command: &mut Command, make: Make, words: &[&str]) -> (Child, Connection) {
     let (ours, theirs) = UnixStream::pair().expect("a pair of sockets");
     // Not to be closed when the program starts.
     let theirs = OwnedFd::from(theirs);
     let flags = nix::fcntl::FdFlag::empty();
     nix::fcntl::fcntl(&theirs, nix::fcntl::FcntlArg::F_SETFD(flags)).expect("a descriptor");
-    command.arg(theirs.as_raw_fd().to_string());
+    command.arg(theirs.as_raw_fd().to_string()).args(words);
     let child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("a process");
-    (child, Connection::socket(ours).expect("a connection"))
+    (child, make(ours).expect("a connection"))
 }
 
-/// Waits for the program; returns what it wrote to standard error.
-fn end(child: Child) -> String {
+/// Waits for the program, which says this last; returns what it wrote to standard error.
+fn end(child: Child, last: &str) -> String {
     let output = child.wait_with_output().expect("an end");
     let complaint = String::from_utf8_lossy(&output.stderr).into_owned();
     assert!(output.status.success(), "{}:\n{complaint}", output.status);
-    assert_eq!(String::from_utf8_lossy(&output.stdout), "served and shut down\n");
+    assert_eq!(String::from_utf8_lossy(&output.stdout), last);
     complaint
 }
 
 #[test]
 fn a_program_in_c_is_attached_over_a_socket_it_was_given() {
-    let (child, connection) = start(&mut Command::new(program()));
-    control(connection);
-    assert_eq!(end(child), "");
+    for (make, words) in
+        [(Connection::socket as Make, &[][..]), (Connection::create_shared, &["lane"])]
+    {
+        let (child, connection) = start(&mut Command::new(program("embed")), make, words);
+        control(connection);
+        assert_eq!(end(child, SERVED), "");
+    }
 }
 
 #[test]
@@ -164,12 +175,46 @@ fn a_program_in_c_attaches_by_name() {
     let folder = tempfile::tempdir().expect("a folder");
     let name = folder.path().join("controller");
     let listener = UnixListener::bind(&name).expect("a socket");
-    let mut command = Command::new(program());
-    let command = command.arg(&name).stdout(Stdio::piped()).stderr(Stdio::piped());
-    let child = command.spawn().expect("a process");
-    let (socket, _) = listener.accept().expect("the program");
-    control(Connection::socket(socket).expect("a connection"));
-    assert_eq!(end(child), "");
+    for (make, words) in
+        [(Connection::socket as Make, &[][..]), (Connection::create_shared, &["lane"])]
+    {
+        let mut command = Command::new(program("embed"));
+        let command = command.arg(&name).args(words);
+        let command = command.stdout(Stdio::piped()).stderr(Stdio::piped());
+        let child = command.spawn().expect("a process");
+        let (socket, _) = listener.accept().expect("the program");
+        control(make(socket).expect("a connection"));
+        assert_eq!(end(child, SERVED), "");
+    }
+}
+
+/// Calls what the program offers that polls, then hangs up. Returns how many calls those were.
+fn control_polled(connection: Connection) -> usize {
+    let client = Client::connect(connection).expect("a setup");
+    let symbol = |name: &str| client.symbol(name).unwrap_or_else(|| panic!("no {name}"));
+    let mut calls = 0;
+    for size in [0, 1, 8, 9, 100_000] {
+        let bytes: Vec<u8> = (0..size).map(|at: u32| at.to_le_bytes()[0]).collect();
+        let reversed = client.call(symbol("reverse"), &bytes).expect("bytes");
+        assert!(reversed.iter().eq(bytes.iter().rev()), "{size} bytes");
+        calls += 1;
+    }
+    let error = client.call(symbol("refuse"), &[1; 50]).expect_err("an error");
+    assert!(error.is_remote() && error.to_string().contains("not today"), "{error}");
+    let polls = client.memory_access().read::<u32>(&[symbol("polls")]).expect("a word");
+    assert!(polls[0] as usize <= calls + 2, "{polls:?}: it polls when there is something");
+    calls + 2
+}
+
+#[test]
+fn a_program_in_c_polls_from_its_own_loop() {
+    for (make, word) in
+        [(Connection::socket as Make, "stream"), (Connection::create_shared, "lane")]
+    {
+        let (child, connection) = start(&mut Command::new(program("poll")), make, &[word]);
+        let calls = control_polled(connection);
+        assert_eq!(end(child, &format!("served {calls} calls\n")), "");
+    }
 }
 
 #[test]
@@ -179,11 +224,20 @@ fn memcheck_finds_nothing() {
         println!("memcheck: not run, valgrind is not installed");
         return;
     }
-    let mut command = Command::new("valgrind");
-    command.args(["--quiet", "--error-exitcode=99", "--leak-check=full"]);
-    command.args(["--errors-for-leak-kinds=definite", "--show-leak-kinds=definite"]);
-    let (child, connection) = start(command.arg(program()));
+    let memcheck = |name: &str, make: Make, words: &[&str]| {
+        let mut command = Command::new("valgrind");
+        command.args(["--quiet", "--error-exitcode=99", "--leak-check=full"]);
+        command.args(["--errors-for-leak-kinds=definite", "--show-leak-kinds=definite"]);
+        start(command.arg(program(name)), make, words)
+    };
+    let (child, connection) = memcheck("embed", Connection::socket, &[]);
     control(connection);
-    assert_eq!(end(child), "", "valgrind is quiet");
-    println!("memcheck: 1 executions");
+    assert_eq!(end(child, SERVED), "", "valgrind is quiet");
+    let (child, connection) = memcheck("embed", Connection::create_shared, &["lane"]);
+    control(connection);
+    assert_eq!(end(child, SERVED), "", "valgrind is quiet");
+    let (child, connection) = memcheck("poll", Connection::socket, &["stream"]);
+    let calls = control_polled(connection);
+    assert_eq!(end(child, &format!("served {calls} calls\n")), "", "valgrind is quiet");
+    println!("memcheck: 3 executions");
 }

@@ -1,6 +1,7 @@
 /* A program that embeds a session, is attached by a controller, serves its calls, calls it back, and shuts down.
  *
- *     embed SOCKET       the number of a connected socket, or the name of one that a controller listens on */
+ *     embed SOCKET [lane]       the number of a connected socket, or the name of one that a controller listens on; over which
+ *                               the controller sends a lane */
 #include "farcall.h"
 
 #include <pthread.h>
@@ -139,8 +140,8 @@ static void on_session_shut_down(farcall_session *session, void *context) {
 }
 
 int main(int argc, char **argv) {
-    if (argc != 2) {
-        fprintf(stderr, "usage: embed SOCKET\n");
+    if (argc != 2 && !(argc == 3 && strcmp(argv[2], "lane") == 0)) {
+        fprintf(stderr, "usage: embed SOCKET [lane]\n");
         return 2;
     }
     farcall_options *options = farcall_options_create();
@@ -159,8 +160,12 @@ int main(int argc, char **argv) {
     must(farcall_session_create(options, &session));
     char *end;
     long number = strtol(argv[1], &end, 10);
-    must(*end == '\0' ? farcall_session_attach_socket(session, (int)number)
-                      : farcall_session_attach_name(session, argv[1]));
+    if (argc == 3)
+        must(*end == '\0' ? farcall_session_attach_shared(session, (int)number)
+                          : farcall_session_attach_shared_name(session, argv[1]));
+    else
+        must(*end == '\0' ? farcall_session_attach_socket(session, (int)number)
+                          : farcall_session_attach_name(session, argv[1]));
 
     /* A keepalive is there to be had until the shutdown. */
     farcall_keepalive *keepalive = farcall_session_keepalive(session, "main");

@@ -1,0 +1,109 @@
+//! Poll mode: an executor without a thread, driven from the host's own loop.
+
+use std::ffi::c_int;
+use std::os::fd::{AsFd, AsRawFd};
+use std::time::Duration;
+
+use farcall::{Connection, executor};
+
+use super::error::Error;
+use super::options::Options;
+use super::session::owned;
+
+/// An executor that starts no thread and never waits by itself. It belongs to the thread that made it.
+#[derive(Debug)]
+pub struct Polled(executor::Polled);
+
+/// Offers what every executor of this library does, and the symbols of the options, to the controller at the other end of a
+/// connected Unix socket: over a lane in shared memory, which the controller sends and this waits for, where is_shared is true,
+/// and else over the socket itself. Takes the options, which may say nothing but symbols, or be NULL, and the socket, of which
+/// no copy may stay open in this process. A function that is offered has the form of LLVM 22:
+/// struct farcall_buffer f(const char *data, size_t size).
+///
+/// # Safety
+///
+/// The options must be the caller's, and polled must be writable.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn farcall_polled_create(
+    options: *mut Options,
+    socket: c_int,
+    is_shared: bool,
+    polled: *mut *mut Polled,
+) -> *mut Error {
+    let options = if options.is_null() {
+        Options::default()
+    } else {
+        // SAFETY: the caller vouches for the options.
+        *unsafe { Box::from_raw(options) }
+    };
+    let made = owned(socket).and_then(|socket| {
+        let symbols = options.only_symbols()?;
+        let connection =
+            if is_shared { Connection::attach_shared(socket) } else { Connection::socket(socket) };
+        executor::Polled::with_symbols(connection?, &symbols)
+    });
+    let (pointer, outcome) = match made {
+        Ok(made) => (Box::into_raw(Box::new(Polled(made))), Ok(())),
+        Err(error) => (std::ptr::null_mut(), Err(error)),
+    };
+    // SAFETY: the caller vouches for the place.
+    unsafe { polled.write(pointer) };
+    Error::outcome(outcome)
+}
+
+/// What to wait for in a loop, until it can be read: there is something to poll for then. Not to be read or closed.
+///
+/// # Safety
+///
+/// polled must be of this thread.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn farcall_polled_descriptor(polled: *const Polled) -> c_int {
+    // SAFETY: the caller vouches for it.
+    unsafe { &*polled }.0.as_fd().as_raw_fd()
+}
+
+/// Serves the calls that are there, up to 64, and those that come within so long after the last one. calls, which may be NULL,
+/// is told how many they were. An error says why the connection is over, unless the controller has ended it in order.
+///
+/// # Safety
+///
+/// polled must be of this thread, and calls NULL or writable.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn farcall_polled_poll(
+    polled: *mut Polled,
+    linger_ns: u64,
+    calls: *mut usize,
+) -> *mut Error {
+    // SAFETY: the caller vouches for it.
+    let polled = unsafe { &mut *polled };
+    let served = polled.0.poll_for(Duration::from_nanos(linger_ns));
+    if !calls.is_null() {
+        // SAFETY: the caller vouches for the place.
+        unsafe { calls.write(*served.as_ref().unwrap_or(&0)) };
+    }
+    Error::outcome(served.map(drop))
+}
+
+/// True when the connection is over.
+///
+/// # Safety
+///
+/// polled must be of this thread.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn farcall_polled_has_ended(polled: *const Polled) -> bool {
+    // SAFETY: the caller vouches for it.
+    unsafe { &*polled }.0.has_ended()
+}
+
+/// Ends the connection, if it is not over, and releases everything.
+///
+/// # Safety
+///
+/// polled must be of this thread, or NULL.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn farcall_polled_dispose(polled: *mut Polled) {
+    if !polled.is_null() {
+        // SAFETY: the caller vouches for it.
+        drop(unsafe { Box::from_raw(polled) });
+    }
+}
