@@ -251,7 +251,7 @@ mod tests {
     }
 
     #[test]
-    fn run_action_with_sps_args_and_buffer_return() {
+    fn run_action_with_sps_args_and_wfb_return() {
         for answer in [vec![], vec![1], vec![1; 40]] {
             assert_eq!(run(&action::<Echo>(&(Bytes(answer),))), Ok(()), "an answer is success");
         }

@@ -157,3 +157,6 @@ fn too_much(bytes: u64) -> Error {
         "{bytes} bytes to read, one answer has at most {PAYLOAD_BYTES_MAX}: ask for less at once"
     ))
 }
+
+#[cfg(test)]
+mod tests;

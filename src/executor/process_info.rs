@@ -22,3 +22,6 @@ impl Serve for ProcessInfo {
         Ok((triple(), PAGE_BYTES, features()))
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -34,11 +34,11 @@ fn conformance_vectors() {
 }
 
 #[test]
-fn memory_is_never_writable_and_executable() {
+fn test_alloc_group_serialization() {
     round_trip(AllocGroup::standard(Prot::Code), "05");
     round_trip(AllocGroup { prot: Prot::Data, lifetime: Lifetime::Finalize }, "0b");
     let valid = (0..=u8::MAX).filter(|byte| from_bytes::<AllocGroup>(&[*byte]).is_ok());
-    assert_eq!(valid.collect::<Vec<_>>(), [1, 3, 5, 9, 11, 13]);
+    assert_eq!(valid.collect::<Vec<_>>(), [1, 3, 5, 9, 11, 13], "never writable and executable");
 }
 
 #[test]
@@ -111,24 +111,52 @@ fn char() {
     round_trip(b'a', "61");
 }
 
-macro_rules! scalars {
-    ($($name:ident: $type:ty, $min:literal, $max:literal;)*) => {$(
-        #[test]
-        fn $name() {
-            round_trip(<$type>::MIN, $min);
-            round_trip(<$type>::MAX, $max);
-        }
-    )*};
+#[test]
+fn int8() {
+    round_trip(i8::MIN, "80");
+    round_trip(i8::MAX, "7f");
 }
-scalars! {
-    int8: i8, "80", "7f";
-    uint8: u8, "00", "ff";
-    int16: i16, "0080", "ff7f";
-    uint16: u16, "0000", "ffff";
-    int32: i32, "00000080", "ffffff7f";
-    uint32: u32, "00000000", "ffffffff";
-    int64: i64, "0000000000000080", "ffffffffffffff7f";
-    uint64: u64, "0000000000000000", "ffffffffffffffff";
+
+#[test]
+fn uint8() {
+    round_trip(u8::MIN, "00");
+    round_trip(u8::MAX, "ff");
+}
+
+#[test]
+fn int16() {
+    round_trip(i16::MIN, "0080");
+    round_trip(i16::MAX, "ff7f");
+}
+
+#[test]
+fn uint16() {
+    round_trip(u16::MIN, "0000");
+    round_trip(u16::MAX, "ffff");
+}
+
+#[test]
+fn int32() {
+    round_trip(i32::MIN, "00000080");
+    round_trip(i32::MAX, "ffffff7f");
+}
+
+#[test]
+fn uint32() {
+    round_trip(u32::MIN, "00000000");
+    round_trip(u32::MAX, "ffffffff");
+}
+
+#[test]
+fn int64() {
+    round_trip(i64::MIN, "0000000000000080");
+    round_trip(i64::MAX, "ffffffffffffff7f");
+}
+
+#[test]
+fn uint64() {
+    round_trip(u64::MIN, "0000000000000000");
+    round_trip(u64::MAX, "ffffffffffffffff");
 }
 
 #[test]
@@ -235,10 +263,98 @@ fn executor_addr_range() {
     assert!(from_bytes::<AddrRange>(&inverted).is_err());
 }
 
-// SPSSymbolLookupSet
+// SPSSymbolLookupSetTest: whether a symbol must be there is all that its flags say.
 
 #[test]
-fn symbol_lookup_set() {
+fn symbol_lookup_flags_serialization() {
+    for required in [true, false] {
+        let name = String::new();
+        assert_eq!(
+            from_bytes::<(String, bool)>(&to_bytes(&(&*name, required))).expect("decodes"),
+            (name, required)
+        );
+    }
+}
+
+#[test]
+fn symbol_lookup_flags_wire_format() {
+    round_trip(("a".to_owned(), true), "01000000000000006101");
+    round_trip(("b".to_owned(), false), "01000000000000006200");
+}
+
+#[test]
+fn symbol_lookup_set_serialization() {
+    round_trip(Vec::<(String, bool)>::new(), "0000000000000000");
     let names = vec![("a".to_owned(), true), ("b".to_owned(), false)];
     round_trip(names, "02000000000000000100000000000000610101000000000000006200");
+}
+
+#[test]
+fn symbol_lookup_result_serialization() {
+    round_trip(Vec::<Option<ExecutorAddr>>::new(), "0000000000000000");
+    // One that is there, one that is not, one whose address is null.
+    let found = vec![Some(ExecutorAddr::new(0x1234)), None, Some(ExecutorAddr::NULL)];
+    round_trip(
+        found,
+        "0300000000000000013412000000000000000100000000000000_00".replace('_', "").as_str(),
+    );
+}
+
+/// Everything that a message is made of.
+type Everything = (
+    (String, u64, Vec<(String, Bytes)>),
+    Vec<(AllocGroup, ExecutorAddr, u64, Bytes)>,
+    (Option<AddrRange>, Expected<Vec<Option<ExecutorAddr>>>, Status),
+);
+
+/// 200 000 damaged messages cost an error or are another message; none costs more memory than its bytes say.
+#[test]
+fn malformed_messages_cost_an_error() {
+    let group = AllocGroup::standard(Prot::Data);
+    let range = AddrRange { start: ExecutorAddr::new(0x1000), end: ExecutorAddr::new(0x2000) };
+    let whole: Everything = (
+        ("triple".to_owned(), 4096, vec![("a value".to_owned(), Bytes(vec![1; 9]))]),
+        vec![(group, range.start, 4096, Bytes(vec![2; 20])), (group, range.end, 1, Bytes(vec![]))],
+        (Some(range), Ok(vec![Some(range.start), None]).into(), Status(Err("no".to_owned()))),
+    );
+    let whole = to_bytes(&whole);
+    let mut state = 1_u64;
+    let mut next = |below: usize| {
+        state =
+            state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        usize::try_from(state >> 33).expect("31 bits") % below
+    };
+    let (mut refused, mut others) = (0, 0);
+    for _ in 0..200_000 {
+        let mut bytes = whole.clone();
+        for _ in 0..1 + next(3) {
+            match next(4) {
+                0 => bytes.truncate(next(bytes.len() + 1)),
+                1 => bytes.extend_from_slice(&[0, 255, 1][..next(4)]),
+                _ if bytes.is_empty() => {}
+                2 => {
+                    let at = next(bytes.len());
+                    bytes[at] = [0, 1, 127, 128, 254, 255][next(6)];
+                }
+                _ => {
+                    let at = next(bytes.len());
+                    bytes[at] ^= 1 << next(8);
+                }
+            }
+        }
+        match from_bytes::<Everything>(&bytes) {
+            // What is read is said again in no more bytes, and means the same.
+            Ok(read) => {
+                let said = to_bytes(&read);
+                assert_eq!(to_bytes(&from_bytes::<Everything>(&said).expect("decodes")), said);
+                others += 1;
+            }
+            Err(error) => {
+                assert!(!error.to_string().is_empty());
+                refused += 1;
+            }
+        }
+    }
+    assert!(refused > 100_000 && others > 1000, "{refused} refused, {others} others");
+    println!("malformed messages: {} cases", refused + others);
 }

@@ -5,6 +5,7 @@
 
 mod deadlock;
 mod embedded;
+mod killed;
 mod polled;
 
 use std::collections::HashMap;

@@ -27,32 +27,53 @@ fn create(text: &CStr) -> *mut Error {
 }
 
 #[test]
-fn an_error_has_its_message_and_is_freed_once() {
+fn string_error_create() {
     let error = create(c"a host's own");
     // SAFETY: the error is ours.
     assert!(unsafe { farcall_error_is_hosts(error) });
     assert_eq!(message(error), "a host's own");
+}
+
+#[test]
+fn to_string() {
     let copied = CString::new("gone soon").expect("no NUL");
     let error = create(&copied);
     drop(copied);
     assert_eq!(message(error), "gone soon", "the message is a copy");
+    assert_eq!(message(null_mut()), "success");
+}
+
+#[test]
+fn consume() {
     // SAFETY: the error is ours, and given up.
     unsafe { farcall_error_consume(create(c"nobody looks")) };
-}
-
-#[test]
-fn null_is_success() {
-    assert_eq!(message(null_mut()), "success");
-    // SAFETY: NULL is fine for all of them.
+    // SAFETY: NULL is fine.
     unsafe { farcall_error_consume(null_mut()) };
-    // SAFETY: as above.
-    unsafe { farcall_error_cant_fail(null_mut()) };
-    // SAFETY: as above.
-    assert!(!unsafe { farcall_error_is_disconnected(null_mut()) });
 }
 
 #[test]
-fn cant_fail_ends_the_process() {
+fn multiple_errors() {
+    let errors = [c"error 1", c"error 2", c"error 3"].map(create);
+    assert!(errors[0] != errors[1] && errors[1] != errors[2]);
+    assert_eq!(errors.map(message), ["error 1", "error 2", "error 3"]);
+}
+
+#[test]
+fn unwrap_success() {
+    // SAFETY: NULL is no error of any kind.
+    assert!(!unsafe { farcall_error_is_disconnected(null_mut()) });
+    // SAFETY: as above.
+    assert!(!unsafe { farcall_error_is_hosts(null_mut()) });
+}
+
+#[test]
+fn cant_fail_success() {
+    // SAFETY: NULL is fine.
+    unsafe { farcall_error_cant_fail(null_mut()) };
+}
+
+#[test]
+fn cant_fail_failure() {
     const VARIABLE: &str = "FARCALL_TEST_CANT_FAIL";
     if std::env::var_os(VARIABLE).is_some() {
         // SAFETY: the error is ours, and given up.
@@ -60,7 +81,7 @@ fn cant_fail_ends_the_process() {
         return;
     }
     let mut again = std::process::Command::new(std::env::current_exe().expect("a path"));
-    again.args(["--exact", "errors::cant_fail_ends_the_process", "--nocapture"]);
+    again.args(["--exact", "errors::cant_fail_failure", "--nocapture"]);
     let output = again.env(VARIABLE, "1").output().expect("a process");
     let complaint = String::from_utf8_lossy(&output.stderr);
     assert!(!output.status.success() && complaint.contains("farcall: it can"), "{complaint}");

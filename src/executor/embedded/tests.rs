@@ -1,70 +1,78 @@
-//! What a session of a host's has of this process: memory, and linked code that calls back.
+//! What a session of a host's has of this process, and linked code that calls back.
 #![allow(unsafe_code, reason = "provides a wrapper function")]
 
 use std::ffi::c_char;
-use std::sync::Mutex;
 use std::sync::mpsc;
 use std::thread;
 use std::time::Duration;
 
 use super::*;
-use crate::Prot;
-use crate::call::contract::{Action, Remote, SESSION_INSTANCE};
+use crate::call::contract::{NativeReserve, SESSION_INSTANCE};
 use crate::executor::buffer::WrapperFunctionBuffer;
 use crate::executor::controller_access::call_controller;
-use crate::executor::memory::Segment;
-use crate::executor::wrapper::{Serve, offer};
-use crate::session::{InProcess, Session};
-use crate::sps::{self, AllocGroup, Bytes};
-
-/// What actions have done.
-static NOTES: Mutex<Vec<u32>> = Mutex::new(Vec::new());
-
-enum Note {}
-
-impl Remote for Note {
-    type Args = (u32,);
-    type Ret = ();
-    const NAME: &'static str = "note";
-}
-
-impl Serve for Note {
-    fn serve((number,): (u32,)) -> Result<()> {
-        NOTES.lock().expect("no panic").push(number);
-        Ok(())
-    }
-}
-
-fn note(number: u32) -> Action {
-    (offer::<Note>().1, Bytes(sps::to_bytes(&(number,))))
-}
+use crate::executor::wrapper::offer;
+use crate::session::{InProcess, SESSION_SYMBOL, Session};
 
 fn options() -> Options {
     Options::new(|task| drop(thread::spawn(|| task.run()))).on_error(|_, error| panic!("{error}"))
 }
 
 #[test]
-fn reserve_initialize_detach_shutdown() {
+fn a_session_that_is_over_is_found_by_nobody() {
     let session = Session::new(options()).expect("a session");
     let instance = session.bootstrap_info().symbols().get(SESSION_INSTANCE).expect("offered");
-    let memory = &Served::at(instance).expect("a live session").memory;
-    let slab = memory.reserve_private(65536).expect("a slab");
-    let segment = Segment {
-        group: AllocGroup::standard(Prot::Data),
-        start: slab,
-        bytes: 4096,
-        content: Some(b"content".to_vec()),
-    };
-    let actions = vec![(note(1), note(11)), (note(2), note(12))];
-    memory.initialize(&[segment], actions).expect("initialized");
-    let noted = || std::mem::take(&mut *NOTES.lock().expect("no panic"));
-    assert_eq!(noted(), [1, 2]);
-    session.detach(|| {});
-    assert_eq!(noted(), [0; 0], "nothing at the detach");
+    assert!(Served::at(instance).is_ok());
     session.shutdown(|| {});
     session.wait().expect("it is over");
-    assert_eq!(noted(), [12, 11], "the last first, at the shutdown");
     assert!(Served::at(instance).is_err(), "nobody finds it any more");
+}
+
+// BootstrapInfoTest
+
+#[test]
+fn create_default_succeeds() {
+    let session = Session::new(options()).expect("a session");
+    let info = session.bootstrap_info();
+    assert!(info.symbols().len() > 60 && info.symbols().iter().all(|(_, at)| !at.is_null()));
+}
+
+#[test]
+fn process_info_delegates() {
+    let session = Session::new(options()).expect("a session");
+    let info = session.bootstrap_info();
+    assert_eq!((info.triple(), info.page_bytes()), (&*process_info::triple(), PAGE_BYTES));
+}
+
+#[test]
+fn create_default_contains_session_symbol() {
+    let session = Session::new(options()).expect("a session");
+    let symbols = session.bootstrap_info().symbols();
+    assert_eq!(symbols.get(SESSION_SYMBOL), Some(session.address()));
+}
+
+#[test]
+fn create_default_contains_sps_ci_symbols() {
+    let session = Session::new(options()).expect("a session");
+    let symbols = session.bootstrap_info().symbols();
+    let (name, address) = offer::<NativeReserve>();
+    assert_eq!(name, "orc_rt_ci_sps_SimpleNativeMemoryMap_reserve");
+    assert_eq!(symbols.get(&name), Some(address));
+}
+
+#[test]
+fn create_default_with_custom_values_builder() {
+    let options = options().value("test_key", *b"test_value").expect("a value");
+    let session = Session::new(options).expect("a session");
+    let info = session.bootstrap_info();
+    assert_eq!(info.value("test_key"), Some(&b"test_value"[..]));
+    assert_eq!(info.values().count(), 2, "beside that which is always there");
+}
+
+#[test]
+fn create_default_contains_subtarget_features() {
+    let session = Session::new(options()).expect("a session");
+    let features = session.bootstrap_info().value(SUBTARGET_FEATURES);
+    assert_eq!(features, Some(process_info::features().as_bytes()));
 }
 
 #[test]

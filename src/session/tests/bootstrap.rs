@@ -15,20 +15,33 @@ fn table(symbols: &[(&str, u64)]) -> SimpleSymbolTable {
 }
 
 #[test]
-fn empty_table() {
+fn empty_by_default() {
     let table = SimpleSymbolTable::new();
     assert!(table.is_empty() && table.get("a").is_none() && table.iter().next().is_none());
 }
 
 #[test]
-fn add_unique_adds_all() {
+fn add_symbols_unique() {
     let table = table(&[("b", 2), ("a", 1)]);
-    assert_eq!(table.iter().collect::<Vec<_>>(), [("a", at(1)), ("b", at(2))]);
-    assert_eq!((table.len(), table.get("b")), (2, Some(at(2))));
+    assert_eq!((table.len(), table.get("a"), table.get("b")), (2, Some(at(1)), Some(at(2))));
 }
 
 #[test]
-fn same_address_succeeds() {
+fn add_symbols_unique_multiple_calls() {
+    let mut table = table(&[("a", 1)]);
+    table.add_unique([("b", at(2))]).expect("no conflict");
+    assert_eq!((table.len(), table.get("a"), table.get("b")), (2, Some(at(1)), Some(at(2))));
+}
+
+#[test]
+fn iteration() {
+    let table = table(&[("b", 2), ("c", 3), ("a", 1)]);
+    let all: Vec<_> = table.iter().collect();
+    assert_eq!(all, [("a", at(1)), ("b", at(2)), ("c", at(3))], "sorted by name");
+}
+
+#[test]
+fn add_unique_same_address_succeeds() {
     let mut table = table(&[("a", 1)]);
     table.add_unique([("a", at(1)), ("b", at(2)), ("b", at(2))]).expect("the same again");
     assert_eq!(table.len(), 2);
@@ -40,7 +53,7 @@ fn two_names_may_have_one_address() {
 }
 
 #[test]
-fn conflict_is_an_error() {
+fn add_symbols_unique_duplicate_rejected() {
     let mut table = table(&[("a", 1)]);
     let error = table.add_unique([("a", at(2))]).expect_err("another address");
     assert!(error.is_invalid_argument(), "{error:?}");
@@ -49,7 +62,7 @@ fn conflict_is_an_error() {
 }
 
 #[test]
-fn all_or_nothing() {
+fn add_symbols_unique_all_or_nothing() {
     let mut table = table(&[("b", 1)]);
     let before = table.clone();
     table.add_unique([("a", at(7)), ("b", at(2)), ("c", at(8))]).expect_err("b");
@@ -57,7 +70,7 @@ fn all_or_nothing() {
 }
 
 #[test]
-fn conflict_message_is_sorted() {
+fn add_symbols_unique_multiple_duplicates() {
     let mut table = table(&[("a", 1), ("b", 1), ("c", 1)]);
     let error = table.add_unique([("c", at(2)), ("b", at(1)), ("a", at(2))]).expect_err("a, c");
     let text = error.to_string();
@@ -76,7 +89,14 @@ fn conflict_inside_of_one_request() {
 // BootstrapInfoTest
 
 #[test]
-fn default_symbols() {
+fn explicit_construction() {
+    let info = BootstrapInfo::default();
+    assert!(info.symbols().is_empty() && info.values().next().is_none());
+    assert_eq!((info.triple(), info.value("v")), ("", None));
+}
+
+#[test]
+fn create_default_with_no_symbols_builder() {
     let session = session(Queue::default().options());
     let info = session.bootstrap_info();
     assert_eq!(info.symbols().get(SESSION_SYMBOL), Some(session.address()));
@@ -84,7 +104,7 @@ fn default_symbols() {
 }
 
 #[test]
-fn symbols_and_values_are_offered() {
+fn explicit_construction_with_symbols_and_values() {
     let options = Queue::default().options();
     let options = options.symbols([("a", at(1))]).expect("a symbol").value("v", *b"bytes");
     let session = session(options.expect("a value"));
@@ -95,13 +115,13 @@ fn symbols_and_values_are_offered() {
 }
 
 #[test]
-fn symbol_clash_is_detected() {
+fn create_default_symbols_builder_error() {
     let options = Queue::default().options().symbols([("a", at(1))]).expect("a symbol");
     assert!(options.symbols([("a", at(2))]).expect_err("a").to_string().contains("a (0x1"));
 }
 
 #[test]
-fn value_clash_is_detected() {
+fn create_default_values_builder_error() {
     let options = Queue::default().options().value("v", [1]).expect("a value");
     let options = options.value("v", [1]).expect("the same again");
     let error = options.value("v", [1, 2]).expect_err("v").to_string();

@@ -29,17 +29,23 @@ fn transport_and_descriptor() {
 #[test]
 fn transport_action_and_descriptor() {
     is("socket:adopt=5", ("socket", Some("adopt"), "5"));
+    is("tcp:connect=localhost:20000", ("tcp", Some("connect"), "localhost:20000"));
 }
 
 #[test]
-fn descriptor_may_hold_colons_and_equals_signs() {
+fn transport_action_and_multi_part_descriptor() {
+    is("pipe:adopt=3,4", ("pipe", Some("adopt"), "3,4"));
+}
+
+#[test]
+fn descriptor_keeps_colons_and_equals() {
     is("tcp:connect=host:4000", ("tcp", Some("connect"), "host:4000"));
     is("tcp=host:4000", ("tcp", None, "host:4000"));
     is("x=a=b:c=d", ("x", None, "a=b:c=d"));
 }
 
 #[test]
-fn descriptor_may_be_empty() {
+fn empty_descriptor_is_allowed() {
     is("local=", ("local", None, ""));
     is("local:here=", ("local", Some("here"), ""));
 }
@@ -50,20 +56,28 @@ fn case_counts() {
 }
 
 #[test]
-fn missing_equals_sign_is_rejected() {
+fn missing_equals_fails() {
     refused("tcp:connect", "it has no '='");
     refused("", "it has no '='");
 }
 
 #[test]
-fn empty_transport_is_rejected() {
+fn empty_transport_fails() {
     refused("=x", "it names no transport");
     refused(":adopt=5", "it names no transport");
 }
 
 #[test]
-fn empty_action_is_rejected() {
+fn empty_action_fails() {
     refused("socket:=5", "nothing follows its ':'");
+}
+
+#[test]
+fn error_message_quotes_the_spec() {
+    for spec in ["tcp:connect", "=x:y", ":=", ""] {
+        let error = spec.parse::<ConnectionSpec>().expect_err("no connection").to_string();
+        assert!(error.contains(&format!("\"{spec}\"")), "{error}");
+    }
 }
 
 #[test]
