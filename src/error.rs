@@ -2,6 +2,7 @@
 //!
 //! Invariant: an `Error` never holds bytes of the peer that were not copied and bounded first.
 
+use std::any::Any;
 use std::fmt;
 
 /// What every fallible function of farcall returns.
@@ -17,6 +18,13 @@ struct Repr {
     kind: Kind,
     message: String,
     source: Option<Box<dyn std::error::Error + Send + Sync>>,
+}
+
+/// What a panic that was caught has said, to stand behind the name of what panicked.
+pub(crate) fn panicked(panic: &(dyn Any + Send)) -> String {
+    let text = panic.downcast_ref::<String>().map(String::as_str);
+    let text = text.or_else(|| panic.downcast_ref::<&str>().copied());
+    format!("panicked: {}", text.unwrap_or("no message"))
 }
 
 /// The kinds an error can have, for the rooms that make errors.

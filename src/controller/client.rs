@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use crate::ExecutorAddr;
 use crate::call::contract::{ConnectionSetup, SESSION_INSTANCE};
 use crate::call::{Endpoint, Handler};
-use crate::error::{Error, Result};
+use crate::error::{Error, Result, panicked};
 use crate::sps::{self, Status};
 use crate::transport::{Connection, Payload, Side};
 
@@ -133,10 +133,11 @@ impl Handler<Connection> for Client {
         mut result: Vec<u8>,
     ) -> std::result::Result<Vec<u8>, String> {
         let handler = self.handlers.borrow().get(&tag).cloned();
-        let handler = handler.ok_or_else(|| format!("no handler has tag {tag:#x}"))?;
+        let handler =
+            handler.ok_or_else(|| format!("no handler is registered for tag {tag:#x}"))?;
         let outcome = catch_unwind(AssertUnwindSafe(|| handler(self, &args.bytes(), &mut result)));
         let outcome =
-            outcome.unwrap_or_else(|_| Err(format!("the handler with tag {tag:#x} panicked")));
+            outcome.unwrap_or_else(|panic| Err(format!("the handler {}", panicked(&*panic))));
         outcome.map(|()| result)
     }
 }

@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use arc_swap::ArcSwap;
 
 use crate::call::{Handler, LaneEnd, Lanes};
-use crate::error::Result;
+use crate::error::{Result, panicked};
 use crate::sync::{AtomicU64, Ordering};
 use crate::transport::{Lane, Payload};
 
@@ -91,11 +91,8 @@ impl Handler<Lane> for Handlers {
         // A panic that went through the lane's own frames would leave the executor without an answer.
         let args = args.bytes();
         let outcome = catch_unwind(AssertUnwindSafe(|| function(&args, &mut result)));
-        let outcome = outcome.unwrap_or_else(|panic| {
-            let text = panic.downcast_ref::<String>().map(String::as_str);
-            let text = text.or_else(|| panic.downcast_ref::<&str>().copied());
-            Err(format!("the handler panicked: {}", text.unwrap_or("no message")))
-        });
+        let outcome =
+            outcome.unwrap_or_else(|panic| Err(format!("the handler {}", panicked(&*panic))));
         outcome.map(|()| result)
     }
 

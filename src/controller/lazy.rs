@@ -20,10 +20,10 @@ use crate::call::contract::{LAZY_RESOLVER, LazyPrepare};
 use crate::error::Result;
 use crate::link::{External, StubPage};
 
-/// What compiles a function: returns where it is.
-type Compile = dyn Fn(&Controller) -> std::result::Result<ExecutorAddr, Box<dyn StdError + Send + Sync>>
-    + Send
-    + Sync;
+/// Where a function is that was compiled, or why there is none.
+pub type Compiled = std::result::Result<ExecutorAddr, Box<dyn StdError + Send + Sync>>;
+
+type Compile = dyn Fn(&Controller) -> Compiled + Send + Sync;
 
 /// The functions of a session that may not be compiled yet.
 #[derive(Debug, Default)]
@@ -90,12 +90,7 @@ impl Controller {
     pub fn create_lazy(
         &self,
         name: &str,
-        compile: impl Fn(
-            &Controller,
-        ) -> std::result::Result<ExecutorAddr, Box<dyn StdError + Send + Sync>>
-        + Send
-        + Sync
-        + 'static,
+        compile: impl Fn(&Controller) -> Compiled + Send + Sync + 'static,
     ) -> Result<Redirectable> {
         self.shared.create_lazy(name, Box::new(compile))
     }
@@ -111,12 +106,7 @@ impl Dylib {
     pub fn create_lazy(
         &self,
         name: &str,
-        compile: impl Fn(
-            &Controller,
-        ) -> std::result::Result<ExecutorAddr, Box<dyn StdError + Send + Sync>>
-        + Send
-        + Sync
-        + 'static,
+        compile: impl Fn(&Controller) -> Compiled + Send + Sync + 'static,
     ) -> Result<Redirectable> {
         let stub = self.shared().create_lazy(name, Box::new(compile))?;
         let found = External { callable: true, ..External::from(stub.address()) };

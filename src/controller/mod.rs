@@ -53,6 +53,7 @@ pub use handlers::HandlerTag;
 pub use inspect::{MemoryAccess, ProcessInfo, Word};
 pub use jit_dump::JitDump;
 pub use launch::{Launch, Spawned};
+pub use lazy::Compiled;
 pub use native_memory::{AllocAction, AllocActionPair, NativeMemory, Segment};
 pub use object_layer::ObjectLayer;
 pub use object_plugin::ObjectPlugin;

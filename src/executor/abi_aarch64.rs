@@ -3,29 +3,15 @@
 //! The first eight integers and pointers are in registers, as are the first eight floating-point numbers; the others lie on the
 //! stack in the order of the arguments, eight bytes each, the first at the lowest address, which is a multiple of 16.
 //!
-//! Invariant: everything that this library knows about passing arguments to C functions is in this file, for this processor.
-#![allow(
-    unsafe_code,
-    reason = "calls functions by address, with arguments that are known at run time only"
-)]
+//! Invariant: which register is meant is known in this file only, for this processor; what goes to registers is `typed`'s affair.
+#![allow(unsafe_code, reason = "loads registers of arguments, so it is in assembler")]
 
-use super::enter;
-use crate::call::typed::Shape;
-use crate::limits::TYPED_ARGUMENTS_MAX;
+use super::typed::Frame;
 
-const REGISTERS: usize = 8;
-
-/// What `farcall_call_typed` loads before it calls, and stores afterwards.
-#[repr(C)]
-struct Frame {
-    integers: [u64; REGISTERS],
-    floats: [u64; REGISTERS],
-    function: u64,
-    stack_words: u64,
-    integer_result: u64,
-    float_result: u64,
-    stack: [u64; TYPED_ARGUMENTS_MAX],
-}
+/// How many integers and pointers are in registers.
+pub(super) const INTEGERS: usize = 8;
+/// How many floating-point numbers are.
+pub(super) const FLOATS: usize = 8;
 
 // Like `farcall_enter`, this has no unwind information: the search of unwinders for a handler ends here.
 std::arch::global_asm!(
@@ -77,48 +63,3 @@ std::arch::global_asm!(
     float_result = const std::mem::offset_of!(Frame, float_result),
     stack = const std::mem::offset_of!(Frame, stack),
 );
-
-unsafe extern "C" {
-    /// Loads the registers from a frame, copies its stack, calls its function, and stores both registers of results.
-    fn farcall_call_typed(frame: *mut Frame);
-}
-
-/// Calls a function and returns its result, the low bytes of a word.
-///
-/// # Errors
-///
-/// Why the call was given up.
-///
-/// # Safety
-///
-/// There must be a function of this shape at the address, and the arguments must be what it takes.
-#[inline]
-pub(super) unsafe fn call(shape: Shape, arguments: &[[u8; 8]]) -> std::result::Result<u64, String> {
-    let mut frame = Frame {
-        integers: [0; REGISTERS],
-        floats: [0; REGISTERS],
-        function: shape.function.get(),
-        stack_words: 0,
-        integer_result: 0,
-        float_result: 0,
-        stack: [0; TYPED_ARGUMENTS_MAX],
-    };
-    let (mut integers, mut floats, mut stack) = (0, 0, 0);
-    for (index, word) in arguments.iter().enumerate() {
-        let is_float = shape.floats >> index & 1 == 1;
-        let (used, places) = match is_float {
-            true => (&mut floats, &mut frame.floats[..]),
-            false => (&mut integers, &mut frame.integers[..]),
-        };
-        let (used, places) = match *used < places.len() {
-            true => (used, places),
-            false => (&mut stack, &mut frame.stack[..]),
-        };
-        places[*used] = u64::from_le_bytes(*word);
-        *used += 1;
-    }
-    frame.stack_words = stack as u64;
-    // SAFETY: the caller vouches for the function and its arguments; the frame is alive, and as large as it says.
-    unsafe { enter::caller(farcall_call_typed, &raw mut frame) }?;
-    Ok(if shape.returns_float { frame.float_result } else { frame.integer_result })
-}

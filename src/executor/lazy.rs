@@ -8,17 +8,15 @@
 
 use std::cell::Cell;
 
+#[cfg(target_arch = "x86_64")]
+use super::processor_state;
 use super::wrapper::Serve;
 use super::{controller_access, enter};
 use crate::ExecutorAddr;
+#[cfg(target_arch = "x86_64")]
+use crate::call::contract::LAZY_RESOLVER;
 use crate::call::contract::LazyPrepare;
 use crate::error::{Error, Result};
-#[cfg(target_arch = "x86_64")]
-use {
-    crate::call::contract::LAZY_RESOLVER,
-    crate::sync::{AtomicU64, Ordering},
-    crate::sys::cpu,
-};
 
 thread_local! {
     /// Why there is no function for the call that is about to be given up.
@@ -32,18 +30,10 @@ impl Serve for LazyPrepare {
     }
 }
 
-/// What of the processor's state is saved, and how many bytes that takes.
-#[cfg(target_arch = "x86_64")]
-static STATE_MASK: AtomicU64 = AtomicU64::new(0);
-#[cfg(target_arch = "x86_64")]
-static STATE_BYTES: AtomicU64 = AtomicU64::new(0);
-
 /// The resolver, under the name by which it is offered.
 #[cfg(target_arch = "x86_64")]
 pub(super) fn resolver() -> Option<(String, ExecutorAddr)> {
-    let (mask, bytes) = cpu::extended_state();
-    STATE_MASK.store(mask, Ordering::Release);
-    STATE_BYTES.store(bytes, Ordering::Release);
+    processor_state::prepare();
     let address = farcall_lazy_resolver as *const () as u64;
     Some((LAZY_RESOLVER.to_owned(), ExecutorAddr::new(address)))
 }
@@ -73,43 +63,13 @@ std::arch::global_asm!(
     "push r9",
     "push r10",
     "push r11",
-    "sub rsp, qword ptr [rip + {bytes}]",
-    "and rsp, -64",
-    "mov eax, dword ptr [rip + {mask}]",
-    "mov edx, dword ptr [rip + {mask} + 4]",
-    "mov rcx, rax",
-    "or rcx, rdx",
-    "jz 2f",
-    // The header of the area has to be zero.
-    "xor ecx, ecx",
-    "mov qword ptr [rsp + 512], rcx",
-    "mov qword ptr [rsp + 520], rcx",
-    "mov qword ptr [rsp + 528], rcx",
-    "mov qword ptr [rsp + 536], rcx",
-    "mov qword ptr [rsp + 544], rcx",
-    "mov qword ptr [rsp + 552], rcx",
-    "mov qword ptr [rsp + 560], rcx",
-    "mov qword ptr [rsp + 568], rcx",
-    "xsave64 [rsp]",
-    "jmp 3f",
-    "2:",
-    "fxsave64 [rsp]",
-    "3:",
+    processor_state::save!(),
     "mov rdi, qword ptr [rbp + 8]",
     "mov rsi, qword ptr [rbp + 16]",
     "call {resolve}",
     // In place of the trampoline, to return there.
     "mov qword ptr [rbp + 16], rax",
-    "mov eax, dword ptr [rip + {mask}]",
-    "mov edx, dword ptr [rip + {mask} + 4]",
-    "mov rcx, rax",
-    "or rcx, rdx",
-    "jz 4f",
-    "xrstor64 [rsp]",
-    "jmp 5f",
-    "4:",
-    "fxrstor64 [rsp]",
-    "5:",
+    processor_state::restore!(),
     "lea rsp, [rbp - 72]",
     "pop r11",
     "pop r10",
@@ -125,8 +85,8 @@ std::arch::global_asm!(
     "ret",
     ".size farcall_lazy_resolver, . - farcall_lazy_resolver",
     ".popsection",
-    mask = sym STATE_MASK,
-    bytes = sym STATE_BYTES,
+    mask = sym processor_state::MASK,
+    bytes = sym processor_state::BYTES,
     resolve = sym resolve,
 );
 

@@ -47,6 +47,8 @@ mod memory_access;
 mod names;
 mod polled;
 mod process_info;
+#[cfg(target_arch = "x86_64")]
+mod processor_state;
 mod profile_mark;
 mod program;
 mod proxy;

@@ -14,21 +14,15 @@ use crate::ExecutorAddr;
 
 #[cfg(target_arch = "x86_64")]
 use {
+    super::processor_state,
     super::thread_blocks::{self, BLOCKS_OFFSET},
     crate::call::contract::{THREAD_ADDRESS, THREAD_DESCRIPTOR},
     crate::sync::{AtomicU64, Ordering},
-    crate::sys::cpu,
 };
 
 /// How far from the thread pointer the word is that holds the address of the thread's record.
 #[cfg(target_arch = "x86_64")]
 static RECORD_DISTANCE: AtomicU64 = AtomicU64::new(0);
-
-/// What of the processor's state is saved, and how many bytes that takes.
-#[cfg(target_arch = "x86_64")]
-static STATE_MASK: AtomicU64 = AtomicU64::new(0);
-#[cfg(target_arch = "x86_64")]
-static STATE_BYTES: AtomicU64 = AtomicU64::new(0);
 
 /// The functions by the names under which they are offered.
 #[cfg(target_arch = "x86_64")]
@@ -50,10 +44,8 @@ pub(super) fn functions() -> Vec<(String, ExecutorAddr)> {
 /// thread's record.
 #[cfg(target_arch = "x86_64")]
 pub(super) fn prepare(record_distance: i64) {
-    let (mask, bytes) = cpu::extended_state();
+    processor_state::prepare();
     RECORD_DISTANCE.store(record_distance.cast_unsigned(), Ordering::Release);
-    STATE_MASK.store(mask, Ordering::Release);
-    STATE_BYTES.store(bytes, Ordering::Release);
 }
 
 #[cfg(not(target_arch = "x86_64"))]
@@ -114,36 +106,10 @@ std::arch::global_asm!(
     "push r10",
     "push r11",
     "lea rdi, [rax + 8]",
-    "sub rsp, qword ptr [rip + {bytes}]",
-    "and rsp, -64",
-    "mov eax, dword ptr [rip + {mask}]",
-    "mov edx, dword ptr [rip + {mask} + 4]",
-    "mov rcx, rax",
-    "or rcx, rdx",
-    "jz 3f",
-    // The header of the area has to be zero.
-    "xor ecx, ecx",
-    "mov qword ptr [rsp + 512], rcx",
-    "mov qword ptr [rsp + 520], rcx",
-    "mov qword ptr [rsp + 528], rcx",
-    "mov qword ptr [rsp + 536], rcx",
-    "mov qword ptr [rsp + 544], rcx",
-    "mov qword ptr [rsp + 552], rcx",
-    "mov qword ptr [rsp + 560], rcx",
-    "mov qword ptr [rsp + 568], rcx",
-    "xsave64 [rsp]",
+    processor_state::save!(),
     "call {find}",
     "mov rbx, rax",
-    "mov eax, dword ptr [rip + {mask}]",
-    "mov edx, dword ptr [rip + {mask} + 4]",
-    "xrstor64 [rsp]",
-    "jmp 4f",
-    "3:",
-    "fxsave64 [rsp]",
-    "call {find}",
-    "mov rbx, rax",
-    "fxrstor64 [rsp]",
-    "4:",
+    processor_state::restore!(),
     "sub rbx, qword ptr fs:[0]",
     "mov rax, rbx",
     "lea rsp, [rbp - 56]",
@@ -161,8 +127,8 @@ std::arch::global_asm!(
     ".size farcall_thread_descriptor, . - farcall_thread_descriptor",
     ".popsection",
     distance = sym RECORD_DISTANCE,
-    mask = sym STATE_MASK,
-    bytes = sym STATE_BYTES,
+    mask = sym processor_state::MASK,
+    bytes = sym processor_state::BYTES,
     blocks = const BLOCKS_OFFSET,
     find = sym thread_blocks::find,
 );
@@ -277,15 +243,5 @@ mod tests {
             unsafe { std::mem::transmute(farcall_thread_address as *const ()) };
         // SAFETY: there are two words.
         unsafe { function(words) }
-    }
-
-    #[test]
-    fn the_state_of_the_processor_fits_what_is_reserved_for_it() {
-        let (mask, bytes) = cpu::extended_state();
-        assert!(
-            mask & 0b11 == 0b11 && (576..16 << 10).contains(&bytes),
-            "{mask:#x}, {bytes} bytes"
-        );
-        assert!(mask & 0b100 == 0 || bytes >= 832, "{mask:#x}, {bytes} bytes");
     }
 }

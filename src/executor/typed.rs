@@ -1,12 +1,75 @@
-//! C functions called by their types: the arguments come as words, and where each goes is the ABI's business (`abi`).
+//! C functions called by their types: the arguments come as words. The first of each kind, as many as there are registers for
+//! it, go there, and the others to the stack, in order; which registers these are is the ABI's business (`abi`).
 #![allow(unsafe_code, reason = "calls C functions by address")]
 
 use std::ffi::c_char;
 
-use super::abi;
 use super::buffer::WrapperFunctionBuffer;
+use super::{abi, enter};
 use crate::ExecutorAddr;
-use crate::call::typed::{self, TYPED_CALL};
+use crate::call::typed::{self, Shape, TYPED_CALL};
+use crate::limits::TYPED_ARGUMENTS_MAX;
+
+/// What `farcall_call_typed` loads before it calls, and stores afterwards.
+#[repr(C)]
+pub(super) struct Frame {
+    /// The registers for integers and pointers; they come first.
+    integers: [u64; abi::INTEGERS],
+    pub(super) floats: [u64; abi::FLOATS],
+    pub(super) function: u64,
+    /// How many of the registers for floating-point numbers hold one.
+    pub(super) floats_used: u64,
+    pub(super) stack_words: u64,
+    pub(super) integer_result: u64,
+    pub(super) float_result: u64,
+    pub(super) stack: [u64; TYPED_ARGUMENTS_MAX],
+}
+
+unsafe extern "C" {
+    /// Loads the registers from a frame, copies its stack, calls its function, and stores both registers of results.
+    fn farcall_call_typed(frame: *mut Frame);
+}
+
+/// Calls a function and returns its result, the low bytes of a word.
+///
+/// # Errors
+///
+/// Why the call was given up.
+///
+/// # Safety
+///
+/// There must be a function of this shape at the address, and the arguments must be what it takes.
+#[inline]
+unsafe fn call_shaped(shape: Shape, arguments: &[[u8; 8]]) -> std::result::Result<u64, String> {
+    let mut frame = Frame {
+        integers: [0; abi::INTEGERS],
+        floats: [0; abi::FLOATS],
+        function: shape.function.get(),
+        floats_used: 0,
+        stack_words: 0,
+        integer_result: 0,
+        float_result: 0,
+        stack: [0; TYPED_ARGUMENTS_MAX],
+    };
+    let (mut integers, mut floats, mut stack) = (0, 0, 0);
+    for (index, word) in arguments.iter().enumerate() {
+        let is_float = shape.floats >> index & 1 == 1;
+        let (used, places) = match is_float {
+            true => (&mut floats, &mut frame.floats[..]),
+            false => (&mut integers, &mut frame.integers[..]),
+        };
+        let (used, places) = match *used < places.len() {
+            true => (used, places),
+            false => (&mut stack, &mut frame.stack[..]),
+        };
+        places[*used] = u64::from_le_bytes(*word);
+        *used += 1;
+    }
+    (frame.floats_used, frame.stack_words) = (floats as u64, stack as u64);
+    // SAFETY: the caller vouches for the function and its arguments; the frame is alive, and as large as it says.
+    unsafe { enter::caller(farcall_call_typed, &raw mut frame) }?;
+    Ok(if shape.returns_float { frame.float_result } else { frame.integer_result })
+}
 
 /// The name and address under which such calls are offered.
 pub(super) fn function() -> (String, ExecutorAddr) {
@@ -27,7 +90,7 @@ unsafe extern "C" fn call(data: *const c_char, size: usize) -> WrapperFunctionBu
         }
         Ok((shape, arguments)) => {
             // SAFETY: the controller's user says that there is a function of this type, and the executor obeys.
-            match unsafe { abi::call(shape, arguments) } {
+            match unsafe { call_shaped(shape, arguments) } {
                 Ok(word) => WrapperFunctionBuffer::from_bytes(&word.to_le_bytes()),
                 Err(why) => WrapperFunctionBuffer::out_of_band(&why),
             }
@@ -39,7 +102,7 @@ unsafe extern "C" fn call(data: *const c_char, size: usize) -> WrapperFunctionBu
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::call::typed::{Shape, TypedCall};
+    use crate::call::typed::TypedCall;
 
     extern "C" fn mix(a: i64, b: f64, c: i64, d: f32) -> f64 {
         a as f64 + 10.0 * b + 100.0 * c as f64 + 1000.0 * f64::from(d)

@@ -12,7 +12,7 @@ use super::buffer::WrapperFunctionBuffer;
 use super::enter;
 use crate::ExecutorAddr;
 use crate::call::contract::Remote;
-use crate::error::{Error, Result};
+use crate::error::{Error, Result, panicked};
 use crate::sps;
 
 type Wrapper = unsafe extern "C" fn(*const c_char, usize) -> WrapperFunctionBuffer;
@@ -67,11 +67,7 @@ unsafe extern "C" fn shim<R: Serve>(data: *const c_char, size: usize) -> Wrapper
         let args = sps::from_bytes::<R::Args>(bytes)?;
         R::serve(args)
     }));
-    let result = served.unwrap_or_else(|panic| {
-        let text = panic.downcast_ref::<String>().map(String::as_str);
-        let text = text.or_else(|| panic.downcast_ref::<&str>().copied());
-        Err(Error::remote(format!("panicked: {}", text.unwrap_or("no message"))))
-    });
+    let result = served.unwrap_or_else(|panic| Err(Error::remote(panicked(&*panic))));
     match result {
         Ok(value) => WrapperFunctionBuffer::from_bytes(&sps::to_bytes(&value)),
         Err(error) => WrapperFunctionBuffer::out_of_band(&format!("{}: {error}", R::NAME)),

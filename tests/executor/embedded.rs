@@ -115,6 +115,26 @@ fn what_a_session_calls_at_rest_goes_out_with_the_next_call() {
 }
 
 #[test]
+fn a_handler_of_the_client_that_panics_is_an_error_with_its_words() {
+    let (options, _end) = options();
+    let (session, client) = over_a_lane(options);
+    client.register_handler(5, |_, args, _| panic!("{} bytes of nonsense", args.len()));
+    let (sender, receiver) = mpsc::channel();
+    session.call_controller(5, vec![1; 3], move |outcome| {
+        let why = outcome.expect_err("it panicked").to_string();
+        sender.send(why).expect("waited for");
+    });
+    let echo = client.symbol("echo").expect("offered");
+    let why = loop {
+        client.call(echo, b"x").expect("a result");
+        if let Ok(why) = receiver.try_recv() {
+            break why;
+        }
+    };
+    assert!(why.contains("the handler panicked: 3 bytes of nonsense"), "{why}");
+}
+
+#[test]
 fn a_lane_ends_with_a_hangup_inside_of_a_call_and_anyhow_outside() {
     for inside in [true, false] {
         let (options, end) = options();
