@@ -2,13 +2,13 @@
 //!
 //! Invariant: the same figures as in the table, and their spreads; names of members end in their unit.
 
-use crate::Rate;
 use crate::json::{array, number, object, string};
 use crate::life::{Life, Made};
 use crate::removal::{Removals, Removed};
 use crate::report::{Comparison, Report, Row, Section, per_second};
 use crate::spread::Spread;
 use crate::swap::Swap;
+use crate::{LlvmReport, Rate};
 
 impl Report {
     /// The report as one JSON object on one line, without a final newline. Spreads are objects of `lower_quartile`,
@@ -43,6 +43,7 @@ impl Report {
             ("life", life(&self.life)),
             ("swap", swap(&self.swap)),
             ("idle", idle),
+            ("llvm", self.llvm.as_ref().map_or_else(|| "null".to_owned(), LlvmReport::to_json)),
         ])
     }
 }

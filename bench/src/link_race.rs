@@ -9,10 +9,11 @@
 use std::ffi::{OsStr, OsString};
 use std::fmt;
 use std::path::{Path, PathBuf};
-use std::process::{Command, ExitStatus, Stdio};
+use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
-use crate::{Result, Spread};
+use crate::llvm_race::{self, timed};
+use crate::{LlvmReport, Result, Spread};
 
 /// Linkers, the preferred one first.
 const LINKERS: [&str; 2] = ["ld.lld", "ld"];
@@ -25,6 +26,17 @@ pub struct LinkRace {
     link: Command,
     executable: Command,
     folder: PathBuf,
+    /// What it is about, for the race against LLVM's command.
+    program: Program,
+}
+
+/// The command and what it is given.
+#[derive(Debug)]
+struct Program {
+    farcall: PathBuf,
+    files: Vec<PathBuf>,
+    libraries: Vec<String>,
+    args: Vec<OsString>,
 }
 
 /// What a race found.
@@ -40,6 +52,8 @@ pub struct LinkReport {
     pub theirs_ms: Spread,
     /// Ours divided by theirs, round by round.
     pub ratio: Spread,
+    /// The same program by LLVM's command, in turns with ours, after all that.
+    pub llvm: LlvmReport,
 }
 
 impl LinkRace {
@@ -54,6 +68,12 @@ impl LinkRace {
         libraries: &[String],
         args: &[OsString],
     ) -> Result<LinkRace> {
+        let program = Program {
+            farcall: farcall.to_owned(),
+            files: files.to_vec(),
+            libraries: libraries.to_vec(),
+            args: args.to_vec(),
+        };
         let libraries: Vec<_> = libraries.iter().map(|name| format!("-l{name}")).collect();
         let mut ours = quiet(farcall);
         ours.arg("run").args(files).args(&libraries).arg("--").args(args);
@@ -63,12 +83,12 @@ impl LinkRace {
             LINKERS.into_iter().find(is_there).ok_or("neither ld.lld nor ld is installed")?;
         let folder = std::env::temp_dir().join(format!("farcall-link-race-{}", std::process::id()));
         std::fs::create_dir_all(&folder)?;
-        let program = folder.join("program");
+        let output = folder.join("program");
         let mut link = quiet(linker);
         // What it complains of is for the user to see.
         link.stderr(Stdio::inherit());
         link.args(["-pie", "--eh-frame-hdr", "--hash-style=gnu"]);
-        link.args(["-dynamic-linker", "/lib64/ld-linux-x86-64.so.2", "-o"]).arg(&program);
+        link.args(["-dynamic-linker", "/lib64/ld-linux-x86-64.so.2", "-o"]).arg(&output);
         link.args([file_of_compiler("Scrt1.o")?, file_of_compiler("crti.o")?]);
         link.arg(file_of_compiler("crtbeginS.o")?);
         for name in ["libgcc.a", "libc.so"] {
@@ -79,9 +99,9 @@ impl LinkRace {
         link.args(files).args(&libraries);
         link.args(["-lgcc", "--as-needed", "-lgcc_s", "--no-as-needed", "-lc"]);
         link.args([file_of_compiler("crtendS.o")?, file_of_compiler("crtn.o")?]);
-        let mut executable = quiet(&program);
+        let mut executable = quiet(&output);
         executable.args(args);
-        Ok(LinkRace { ours, linker, link, executable, folder })
+        Ok(LinkRace { ours, linker, link, executable, folder, program })
     }
 
     /// Runs both sides in turns, for at least so many rounds and so long. The first round is not counted.
@@ -106,7 +126,13 @@ impl LinkRace {
             linker: self.linker,
             theirs_ms: spread(theirs)?,
             ratio: spread(ratios)?,
+            llvm: self.against_llvm(rounds_min, duration_min)?,
         })
+    }
+
+    fn against_llvm(&self, rounds_min: usize, duration_min: Duration) -> Result<LlvmReport> {
+        let Program { farcall, files, libraries, args } = &self.program;
+        llvm_race::race(farcall, files, libraries, args, rounds_min, duration_min)
     }
 
     fn round(&mut self) -> Result<(Duration, Duration)> {
@@ -135,8 +161,14 @@ impl LinkReport {
     #[must_use]
     pub fn to_json(&self) -> String {
         format!(
-            "{{\"rounds\":{},\"farcall_ms\":{:.3},\"linker\":\"{}\",\"linker_ms\":{:.3},\"ratio\":{:.3}}}",
-            self.rounds, self.ours_ms.median, self.linker, self.theirs_ms.median, self.ratio.median
+            "{{\"rounds\":{},\"farcall_ms\":{:.3},\"linker\":\"{}\",\"linker_ms\":{:.3},\"ratio\":{:.3},\
+             \"llvm\":{}}}",
+            self.rounds,
+            self.ours_ms.median,
+            self.linker,
+            self.theirs_ms.median,
+            self.ratio.median,
+            self.llvm.to_json()
         )
     }
 }
@@ -150,7 +182,8 @@ impl fmt::Display for LinkReport {
         row("farcall run", "ms", self.ours_ms)?;
         row(&format!("{} + exec", self.linker), "ms", self.theirs_ms)?;
         row("ratio", "", self.ratio)?;
-        writeln!(f, "medians and quartiles of {} rounds taken in turns", self.rounds)
+        writeln!(f, "medians and quartiles of {} rounds taken in turns", self.rounds)?;
+        write!(f, "{}", self.llvm)
     }
 }
 
@@ -158,12 +191,6 @@ fn quiet(program: impl AsRef<OsStr>) -> Command {
     let mut command = Command::new(program);
     command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
     command
-}
-
-fn timed(command: &mut Command) -> Result<(ExitStatus, Duration)> {
-    let started = Instant::now();
-    let status = command.status().map_err(|error| format!("{command:?}: {error}"))?;
-    Ok((status, started.elapsed()))
 }
 
 /// Where the compiler has one of its files.

@@ -2,6 +2,7 @@
 //!
 //! Invariant: the child processes of a contest end with it, and only one contest runs at a time.
 
+use std::path::PathBuf;
 use std::rc::Rc;
 use std::time::Instant;
 
@@ -18,7 +19,8 @@ use crate::peer::Peer;
 use crate::spin::SpinCall;
 use crate::threads::Threads;
 use crate::{
-    Callee, CpuPair, EchoCall, Machine, Report, Result, Size, Versus, idle, life, removal, swap,
+    Callee, CpuPair, EchoCall, Machine, Report, Result, Size, Versus, idle, life, llvm_race,
+    removal, swap,
 };
 
 /// Rounds of a contest that says something.
@@ -42,6 +44,8 @@ pub struct Plan {
     pub in_flight: usize,
     /// How many rounds the hot contest has at least, and how long the run takes about.
     pub effort: Effort,
+    /// The `farcall` command, if its `run` is to be compared with LLVM's.
+    pub command: Option<PathBuf>,
 }
 
 impl Plan {
@@ -51,7 +55,8 @@ impl Plan {
     /// When the kernel does not tell which CPUs there are.
     pub fn new(effort: Effort) -> Result<Plan> {
         let (versus, sizes) = (vec![Versus::Pipe, Versus::Unix], Vec::new());
-        Ok(Plan { cpus: CpuPair::first_two()?, versus, sizes, threads: 1, in_flight: 0, effort })
+        let (cpus, command) = (CpuPair::first_two()?, None);
+        Ok(Plan { cpus, versus, sizes, threads: 1, in_flight: 0, effort, command })
     }
 
     /// Runs everything, with the calling thread pinned meanwhile. Tells `progress` what is being measured and how much of
@@ -63,7 +68,7 @@ impl Plan {
     pub fn run(&self, progress: &mut dyn FnMut(&'static str, f64)) -> Result<Report> {
         let machine = Machine::read();
         let start = Instant::now();
-        let _pinned = self.cpus.pin_caller()?;
+        let pinned = self.cpus.pin_caller()?;
         let clock_read_ns = clock_read_ns();
         let Effort { rounds_min, duration_min } = self.effort;
         let mut run = |contest: Contest, name, (from, to): (f64, f64), rounds_min| {
@@ -88,6 +93,11 @@ impl Plan {
         let swap = swap::look(&callee)?;
         progress("idle CPU", 1.0);
         let idle = idle::look(&callee)?;
+        // Commands run where they like.
+        drop((callee, peer, pinned));
+        progress("LLVM", 1.0);
+        let race = |farcall: &PathBuf| llvm_race::empty_program(farcall, ROUNDS_MIN);
+        let llvm = self.command.as_ref().map(race).transpose()?;
         Ok(Report {
             machine,
             cpus: self.cpus,
@@ -99,6 +109,7 @@ impl Plan {
             life,
             swap,
             idle,
+            llvm,
         })
     }
 

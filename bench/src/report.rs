@@ -11,7 +11,7 @@ use hdrhistogram::Histogram;
 use crate::bars::{Bar, IDLE_PERCENT_MAX};
 use crate::spread::Spread;
 use crate::table::{aligned, count, nanoseconds, ratio};
-use crate::{CpuPair, Life, Machine, Rate, Removal, Swap};
+use crate::{CpuPair, Life, LlvmReport, Machine, Rate, Removal, Swap};
 
 /// Where the two sides of a round were, and how warm.
 ///
@@ -83,6 +83,8 @@ pub struct Report {
     pub swap: Swap,
     /// What the two sides of a session take while nothing is called.
     pub idle: Idle,
+    /// The comparison with LLVM's command, if it was asked for.
+    pub llvm: Option<LlvmReport>,
 }
 
 /// The rounds of one regime.
@@ -174,7 +176,8 @@ impl fmt::Display for Report {
         for section in &self.sections {
             write!(f, "\n{section}")?;
         }
-        write!(f, "\n{}{}{}{}", self.removal, self.life, self.swap, self.idle)
+        write!(f, "\n{}{}{}{}", self.removal, self.life, self.swap, self.idle)?;
+        self.llvm.iter().try_for_each(|llvm| write!(f, "{llvm}"))
     }
 }
 
@@ -359,6 +362,7 @@ pub(crate) mod tests {
                 caller_percent: 0.01,
                 executor_percent: 0.51,
             },
+            llvm: Some(LlvmReport::Absent),
         }
     }
 
@@ -387,6 +391,7 @@ pub(crate) mod tests {
             "one tracker: 700 ns each, 1 messages (1: met), 1400 alone\n",
             "swap     a function is replaced 10000 times: 13 ns each (below 1000: met)",
             "64 in flight: 20.0M calls/s, mid half 20.0M..20.0M (at least 20.0M: met)",
+            "LLVM 22: not installed here, no comparison\n",
             "100 to 400 ms after a call: caller 0.01 %, executor 0.51 % of a CPU (at most 0.5: MISSED)",
         ] {
             assert!(text.contains(shown), "{shown:?} is missing in\n{text}");

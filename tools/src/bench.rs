@@ -71,6 +71,7 @@ fn measure(options: &Options) -> farcall_bench::Result<String> {
     plan.sizes.clone_from(&options.sizes);
     plan.threads = options.threads;
     plan.in_flight = options.pipeline;
+    plan.command = Some(std::env::current_exe()?);
     let report = run(&plan)?;
     if let Some(directory) = &options.hgrm {
         report.write_hgrm(directory)?;

@@ -1,0 +1,186 @@
+//! A program in another process from the start of the command to its end: `farcall run` against LLVM's `llvm-jitlink
+//! -oop-executor`, in turns, where that is installed.
+//!
+//! Invariant: both sides get the same objects and arguments and end with the same status, or there are no figures.
+
+use std::ffi::OsString;
+use std::fmt;
+use std::path::{Path, PathBuf};
+use std::process::{Command, ExitStatus, Stdio};
+use std::time::{Duration, Instant};
+
+use crate::jitlink::{ABSENT, Jitlink};
+use crate::json::{number, object, string};
+use crate::{Result, Spread, TinyObject};
+
+/// What the comparison with LLVM found.
+#[derive(Debug, Clone, PartialEq)]
+pub enum LlvmReport {
+    /// There is none on this machine.
+    Absent,
+    /// It does not run the program.
+    Refused {
+        /// Which version.
+        tool: String,
+        /// What it complains of.
+        why: String,
+    },
+    /// Both have run it.
+    Ran {
+        /// Which version.
+        tool: String,
+        /// Rounds, each with one run of either side.
+        rounds: usize,
+        /// Milliseconds from the start of `farcall run` to its end.
+        ours_ms: Spread,
+        /// The same of LLVM's.
+        theirs_ms: Spread,
+        /// Ours divided by theirs, round by round.
+        ratio: Spread,
+    },
+}
+
+/// Races with a program that does nothing, so that all is the way to its `main` and back. `farcall` is the path of the command.
+///
+/// # Errors
+/// When the program cannot be written to the folder for temporary files, or `farcall run` fails.
+pub(crate) fn empty_program(farcall: &Path, rounds_min: usize) -> Result<LlvmReport> {
+    // xor eax, eax; ret
+    let object = TinyObject::new().function("main", &[0x31, 0xc0, 0xc3]).bytes();
+    let path = std::env::temp_dir().join(format!("farcall-empty-{}.o", std::process::id()));
+    std::fs::write(&path, object)?;
+    let report = race(farcall, std::slice::from_ref(&path), &[], &[], rounds_min, Duration::ZERO);
+    std::fs::remove_file(path)?;
+    report
+}
+
+/// Races with a program of these objects, libraries (as for `-l`) and arguments, for at least so many rounds and so long. The
+/// first round is not counted.
+///
+/// # Errors
+/// When one of the two cannot be started.
+pub(crate) fn race(
+    farcall: &Path,
+    files: &[PathBuf],
+    libraries: &[String],
+    args: &[OsString],
+    rounds_min: usize,
+    duration_min: Duration,
+) -> Result<LlvmReport> {
+    let Some(jitlink) = Jitlink::find() else { return Ok(LlvmReport::Absent) };
+    let tool = jitlink.name();
+    let libraries: Vec<String> = libraries.iter().map(|name| format!("-l{name}")).collect();
+    let mut ours = Command::new(farcall);
+    ours.arg("run").args(files).args(&libraries).arg("--").args(args);
+    let mut theirs = jitlink.command();
+    theirs.args(files).args(&libraries);
+    if !args.is_empty() {
+        theirs.arg("--args").args(args);
+    }
+    for command in [&mut ours, &mut theirs] {
+        command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+    }
+    let (our_status, _) = timed(&mut ours)?;
+    let said = theirs.stderr(Stdio::piped()).output()?;
+    if said.status.code() != our_status.code() {
+        let complaint = String::from_utf8_lossy(&said.stderr);
+        let why = complaint.lines().next().map(str::to_owned);
+        let why = why.unwrap_or_else(|| format!("{}; farcall run: {our_status}", said.status));
+        return Ok(LlvmReport::Refused { tool, why });
+    }
+    theirs.stderr(Stdio::null());
+    let (mut our_times, mut their_times) = (Vec::new(), Vec::new());
+    let started = Instant::now();
+    while our_times.len() < rounds_min || started.elapsed() < duration_min {
+        for (command, times) in [(&mut ours, &mut our_times), (&mut theirs, &mut their_times)] {
+            let (status, time) = timed(command)?;
+            if status.code() != our_status.code() {
+                return Err(format!("{status} after {our_status}: {command:?}").into());
+            }
+            times.push(time.as_secs_f64() * 1e3);
+        }
+    }
+    let ratios = our_times.iter().zip(&their_times).map(|(ours, theirs)| ours / theirs).collect();
+    let rounds = our_times.len();
+    let spread = |values| Spread::of(values).ok_or("no rounds");
+    Ok(LlvmReport::Ran {
+        tool,
+        rounds,
+        ours_ms: spread(our_times)?,
+        theirs_ms: spread(their_times)?,
+        ratio: spread(ratios)?,
+    })
+}
+
+/// Runs a command to its end, and says how long that took.
+pub(crate) fn timed(command: &mut Command) -> Result<(ExitStatus, Duration)> {
+    let started = Instant::now();
+    let status = command.status().map_err(|error| format!("{command:?}: {error}"))?;
+    Ok((status, started.elapsed()))
+}
+
+impl LlvmReport {
+    /// The report as one JSON object; `null` where there is no LLVM.
+    pub(crate) fn to_json(&self) -> String {
+        match self {
+            LlvmReport::Absent => "null".to_owned(),
+            LlvmReport::Refused { tool, why } => {
+                object(&[("tool", string(tool)), ("refused", string(why))])
+            }
+            LlvmReport::Ran { tool, rounds, ours_ms, theirs_ms, ratio } => object(&[
+                ("tool", string(tool)),
+                ("rounds", rounds.to_string()),
+                ("farcall_ms", number(ours_ms.median)),
+                ("llvm_ms", number(theirs_ms.median)),
+                ("ratio", number(ratio.median)),
+            ]),
+        }
+    }
+}
+
+impl fmt::Display for LlvmReport {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            LlvmReport::Absent => writeln!(f, "{ABSENT}"),
+            LlvmReport::Refused { tool, why } => {
+                writeln!(f, "{tool}: does not run it, no comparison: {why}")
+            }
+            LlvmReport::Ran { tool, rounds, ours_ms, theirs_ms, ratio } => {
+                writeln!(f, "llvm     {tool}")?;
+                let (ours, theirs, ratio) = (ours_ms.median, theirs_ms.median, ratio.median);
+                writeln!(
+                    f,
+                    "llvm     -oop-executor {theirs:.2} ms, farcall run {ours:.2} ms: ratio {ratio:.3} \
+                     ({rounds} runs in turns)"
+                )
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_outcome_is_one_short_row() {
+        assert_eq!(LlvmReport::Absent.to_string(), "LLVM 22: not installed here, no comparison\n");
+        assert_eq!(LlvmReport::Absent.to_json(), "null");
+        let (tool, why) = ("llvm-jitlink of LLVM 22.1.8".to_owned(), "no \"main\"".to_owned());
+        let refused = LlvmReport::Refused { tool: tool.clone(), why };
+        assert_eq!(
+            refused.to_string(),
+            "llvm-jitlink of LLVM 22.1.8: does not run it, no comparison: no \"main\"\n"
+        );
+        assert!(refused.to_json().ends_with(r#""refused":"no \"main\""}"#));
+        let even = |value| Spread { lower_quartile: value, median: value, upper_quartile: value };
+        let (ours_ms, theirs_ms, ratio) = (even(1.125), even(22.5), even(0.05));
+        let ran = LlvmReport::Ran { tool, rounds: 20, ours_ms, theirs_ms, ratio };
+        assert_eq!(
+            ran.to_string(),
+            "llvm     llvm-jitlink of LLVM 22.1.8\n\
+             llvm     -oop-executor 22.50 ms, farcall run 1.12 ms: ratio 0.050 (20 runs in turns)\n"
+        );
+        assert!(ran.to_json().ends_with(r#""farcall_ms":1.125,"llvm_ms":22.5,"ratio":0.05}"#));
+    }
+}
