@@ -3,6 +3,7 @@
 //! Invariant: an `Error` never holds bytes of the peer that were not copied and bounded first.
 
 use std::any::Any;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
 /// What every fallible function of farcall returns.
@@ -139,6 +140,24 @@ impl Error {
         symbols.dedup();
         let message = format!("{what}: {}", symbols.join(", "));
         Self::new(Kind::Symbols(kind, symbols), message)
+    }
+
+    /// Each dylib's symbols that have failed, for one reason.
+    pub(crate) fn failed_to_materialize<'a>(
+        reason: &str,
+        symbols: impl Iterator<Item = (&'a str, &'a str)>,
+    ) -> Self {
+        let mut by_dylib = BTreeMap::<&str, BTreeSet<&str>>::new();
+        for (dylib, symbol) in symbols {
+            by_dylib.entry(dylib).or_default().insert(symbol);
+        }
+        let names = |names: &BTreeSet<&str>| Vec::from_iter(names.iter().copied()).join(", ");
+        let dylibs = by_dylib.iter().map(|(dylib, all)| format!("{} in {dylib}", names(all)));
+        let what = dylibs.collect::<Vec<_>>().join("; ");
+        let symbols: BTreeSet<&str> = by_dylib.into_values().flatten().collect();
+        let symbols = symbols.into_iter().map(str::to_owned).collect();
+        let message = format!("failed to materialize: {what} ({reason})");
+        Self::new(Kind::Symbols(SymbolsError::FailedToMaterialize, symbols), message)
     }
 
     pub(crate) fn tracker_defunct() -> Self {

@@ -18,7 +18,7 @@ use super::session::{Controller, Shared};
 use crate::ExecutorAddr;
 use crate::call::contract::{LAZY_RESOLVER, LazyPrepare};
 use crate::error::Result;
-use crate::link::{External, StubPage};
+use crate::link::StubPage;
 
 /// Where a function is that was compiled, or why there is none.
 pub type Compiled = std::result::Result<ExecutorAddr, Box<dyn StdError + Send + Sync>>;
@@ -109,14 +109,7 @@ impl Dylib {
         compile: impl Fn(&Controller) -> Compiled + Send + Sync + 'static,
     ) -> Result<Redirectable> {
         let stub = self.shared().create_lazy(name, Box::new(compile))?;
-        let found = External { callable: true, ..External::from(stub.address()) };
-        match self.define(name, found) {
-            Ok(()) => Ok(stub),
-            Err(error) => {
-                stub.remove();
-                Err(error)
-            }
-        }
+        self.define_stub(name, stub)
     }
 }
 

@@ -60,9 +60,7 @@ impl Controller {
     ///
     /// When memory runs out, or the session is over.
     pub fn create_redirectable(&self, target: ExecutorAddr) -> Result<Redirectable> {
-        let redirectable = self.shared.take_stub()?;
-        redirectable.redirect(target)?;
-        Ok(redirectable)
+        self.shared.create_redirectable(target)
     }
 
     /// Which calls of this session have not returned yet, pipelined ones and those that were given up included.
@@ -102,12 +100,17 @@ impl Dylib {
     ///
     /// As that, or when the dylib defines the name already.
     pub fn create_redirectable(&self, name: &str, target: ExecutorAddr) -> Result<Redirectable> {
-        let redirectable = self.shared().take_stub()?;
-        let found = External { callable: true, ..External::from(redirectable.address()) };
-        match self.define(name, found).and_then(|()| redirectable.redirect(target)) {
-            Ok(_) => Ok(redirectable),
+        let redirectable = self.shared().create_redirectable(target)?;
+        self.define_stub(name, redirectable)
+    }
+
+    /// Makes the dylib define a name as a stub, which is given back when it cannot.
+    pub(super) fn define_stub(&self, name: &str, stub: Redirectable) -> Result<Redirectable> {
+        let found = External { callable: true, ..External::from(stub.address()) };
+        match self.define(name, found) {
+            Ok(()) => Ok(stub),
             Err(error) => {
-                redirectable.remove();
+                stub.remove();
                 Err(error)
             }
         }
@@ -197,6 +200,17 @@ impl Shared {
         // A swap before this is seen by every call that is not found to be under way.
         fence(Ordering::SeqCst);
         CallsUnderWay(self.under_way())
+    }
+
+    fn create_redirectable(self: &Arc<Self>, target: ExecutorAddr) -> Result<Redirectable> {
+        let redirectable = self.take_stub()?;
+        match redirectable.redirect(target) {
+            Ok(_) => Ok(redirectable),
+            Err(error) => {
+                redirectable.remove();
+                Err(error)
+            }
+        }
     }
 
     /// A stub that nobody has.

@@ -377,13 +377,8 @@ impl State {
 
     /// The error of a lookup for symbols that have failed.
     pub(super) fn failed_to_materialize(&self, places: &[Place], reason: &str) -> Error {
-        let name = |id| self.dylibs.get(id).map_or("", |dylib| &*dylib.handle.0.name);
-        let dylibs: BTreeMap<&DylibId, &str> =
-            places.iter().map(|(id, _)| (id, name(id))).collect();
-        let dylibs: Vec<&str> = dylibs.into_values().collect();
-        let names = places.iter().map(|(_, name)| name.to_string()).collect();
-        let what = format_args!("failed to materialize in {} ({reason})", dylibs.join(", "));
-        Error::symbols_error(SymbolsError::FailedToMaterialize, what, names)
+        let dylib = |id| self.dylibs.get(id).map_or("", |dylib| &*dylib.handle.0.name);
+        Error::failed_to_materialize(reason, places.iter().map(|(id, name)| (dylib(id), &**name)))
     }
 }
 

@@ -109,7 +109,7 @@ fn failure_takes_along_everything_that_waits_for_it() {
     let error = told.error();
     assert!(error.is_failed_to_materialize(), "{error}");
     assert_eq!(error.symbols(), ["bar", "foo"]);
-    assert!(error.to_string().contains("main, other"), "{error}");
+    assert!(error.to_string().contains("foo in main; bar in other (no)"), "{error}");
 }
 
 #[test]
