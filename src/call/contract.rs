@@ -52,6 +52,11 @@ pub(crate) const SLAB: u8 = b's';
 /// The name of the session in the executor, the first argument of the `Memory` functions.
 pub(crate) const SESSION_INSTANCE: &str = "farcall_session_instance";
 
+/// The name of what a controller calls over a lane to hand its turn to a session, which has no other to send by: the session's calls
+/// go out inside. It takes microseconds and returns how many calls were made, once there was one and none waits, or when the
+/// time is over. Not offered where calls go out by themselves.
+pub(crate) const ATTEND: &str = "farcall_attend";
+
 /// The name of the number that says how far from the thread pointer every thread has its arena of thread-locals, a
 /// multiple of a page, to which thread pointers are aligned.
 pub(crate) const THREAD_ARENA_OFFSET: &str = "farcall_thread_arena_offset";

@@ -8,8 +8,8 @@ use std::rc::Rc;
 use std::time::{Duration, Instant};
 
 use crate::ExecutorAddr;
-use crate::call::contract::{ConnectionSetup, SESSION_INSTANCE};
-use crate::call::{Endpoint, Handler};
+use crate::call::contract::{ATTEND, ConnectionSetup, SESSION_INSTANCE};
+use crate::call::{Endpoint, Handler, Paused};
 use crate::error::{Error, Result, panicked};
 use crate::sps::{self, Status};
 use crate::transport::{Connection, Payload, Side};
@@ -100,18 +100,58 @@ impl Client {
         self.call_until(Instant::now().checked_add(timeout), function, args)
     }
 
-    fn call_until(
-        &self,
-        until: Option<Instant>,
-        function: ExecutorAddr,
-        args: &[u8],
-    ) -> Result<Vec<u8>> {
+    /// Lets the executor call: waits up to `timeout` for a call of a handler, serves it and those that wait behind it, and returns
+    /// how many those were. Otherwise handlers run only while a call of this client is under way. It is of use where the
+    /// executor calls by itself, as a [`Session`](crate::executor::Session) of a host's does.
+    ///
+    /// # Errors
+    ///
+    /// Why the connection is over. A handler cannot attend: its caller waits for it.
+    pub fn attend(&self, timeout: Duration) -> Result<u64> {
+        if self.end.is_busy() && !self.late.get() {
+            return Err(Error::invalid("a handler cannot attend: its caller waits for it"));
+        }
+        if let Some(attend) = self.symbol(ATTEND) {
+            let time = u64::try_from(timeout.as_micros()).unwrap_or(u64::MAX);
+            return sps::from_bytes(&self.call(attend, &sps::to_bytes(&time))?);
+        }
+        self.finish_late()?;
+        let mut calls = 0;
+        let mut paused = self.end.serve_some(self, timeout, 1, &mut calls);
+        if let Ok(Paused::Busy) = paused {
+            paused = self.end.serve_some(self, Duration::ZERO, usize::MAX, &mut calls);
+        }
+        match paused {
+            Ok(Paused::Idle | Paused::Busy) => Ok(calls as u64),
+            Ok(Paused::Ended) => {
+                self.is_over.set(true);
+                Err(Error::disconnected("the peer ended the session"))
+            }
+            Err(error) => {
+                self.is_over.set(true);
+                Err(error)
+            }
+        }
+    }
+
+    /// Waits for the answer of a call that was given up.
+    fn finish_late(&self) -> Result<()> {
         if self.late.get() {
             match self.end.finish(self) {
                 Err(error) if !error.is_remote() => return Err(error),
                 _ => self.late.set(false),
             }
         }
+        Ok(())
+    }
+
+    fn call_until(
+        &self,
+        until: Option<Instant>,
+        function: ExecutorAddr,
+        args: &[u8],
+    ) -> Result<Vec<u8>> {
+        self.finish_late()?;
         let mut result = Vec::new();
         let outcome = self.end.call(self, until, function.get(), args, &mut result);
         match &outcome {

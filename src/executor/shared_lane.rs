@@ -1,8 +1,10 @@
 //! Access to a controller over a lane in shared memory, whose descriptor came over a socket.
 //!
 //! A lane is one logical thread that spans both processes: the controller's calls come one at a time, those of the session
-//! go back inside of them, and nest. So what the session calls while no call is under way waits for the next one. The calls
-//! themselves are tasks like any other; the lane's thread waits for their results, and meanwhile carries calls out.
+//! go back inside of them, and nest. So what the session calls while no call is under way waits for the next one, or until the
+//! controller attends ([`Client::attend`](crate::controller::Client::attend)): that is a call in which nothing runs but
+//! those of the session. The calls themselves are tasks like any other; the lane's thread waits for their results, and meanwhile
+//! carries calls out.
 //!
 //! Threads: one, which owns the lane. The session must not run a task on it that waits for the controller, so the host's
 //! dispatch function has to use other threads.
@@ -15,13 +17,15 @@ use std::fmt;
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::{self, ThreadId};
+use std::time::{Duration, Instant};
 
 use super::simple_remote::setup;
 use crate::ExecutorAddr;
+use crate::call::contract::ATTEND;
 use crate::call::{Endpoint, Handler};
 use crate::error::{Error, Result};
 use crate::session::{Answer, BootstrapInfo, Completion, ControllerAccess, Link, PendingCalls};
-use crate::sps::Status;
+use crate::sps::{self, Status};
 use crate::sys::socket;
 use crate::transport::{Connection, Payload};
 
@@ -62,7 +66,24 @@ struct Items {
 enum Item {
     Result(Answer),
     Call(u64, u64, Vec<u8>),
+    Late,
     Over,
+}
+
+/// What the thread waits for, beside calls to make and the end.
+#[derive(Clone, Copy)]
+enum Due {
+    /// The result of the controller's call with this number.
+    Result(u64),
+    /// Nothing, for so long.
+    Until(Option<Instant>),
+}
+
+/// Has the address that the controller calls to attend.
+static ATTENDED: u8 = 0;
+
+fn attended() -> ExecutorAddr {
+    ExecutorAddr::new((&raw const ATTENDED).expose_provenance() as u64)
 }
 
 impl SharedLane {
@@ -91,7 +112,7 @@ impl ControllerAccess for SharedLane {
         let connection = self.connection.lock().unwrap_or_else(PoisonError::into_inner).take();
         let connection =
             connection.ok_or_else(|| Error::invalid("this access was connected before"))?;
-        let (inbox, setup) = (Arc::clone(&self.inbox), setup(info));
+        let (inbox, setup) = (Arc::clone(&self.inbox), setup(info, &[(ATTEND, attended())]));
         let thread = thread::Builder::new().name("farcall-session".to_owned());
         let started = thread.spawn(move || {
             inbox.lock().thread = Some(thread::current().id());
@@ -166,30 +187,58 @@ impl Handler<Connection> for Serving<'_> {
         args: Payload<'_>,
         _spare: Vec<u8>,
     ) -> std::result::Result<Vec<u8>, String> {
+        if target == attended().get() {
+            return self.attend(&args.bytes());
+        }
         let call = self.inbox.begin();
         self.link.handle_call(ExecutorAddr::new(target), args.bytes().into_owned(), call);
         loop {
-            match self.inbox.wait(call) {
+            match self.inbox.wait(Due::Result(call)) {
                 Item::Result(answer) => return answer,
-                Item::Call(number, tag, args) => {
-                    let mut result = Vec::new();
-                    let outcome = self.end.call(self, None, tag, &args, &mut result);
-                    if outcome.as_ref().is_err_and(Error::is_disconnected) {
-                        // However long the function runs on, nothing comes of it.
-                        self.inbox.lock().is_over = true;
-                    }
-                    if let Some(completion) = self.inbox.pending.take(number) {
-                        self.link.complete(completion, outcome.map(|()| result));
-                    }
-                }
-                Item::Over => {
-                    // Instead of the result, which is not sent then.
-                    let _ = self.end.hang_up(Status(Ok(())));
-                    socket::shut_down(self.inbox.socket.as_fd());
-                    return Err("disconnected".to_owned());
-                }
+                Item::Call(number, tag, args) => self.call(number, tag, &args),
+                Item::Late | Item::Over => return self.end_inside(),
             }
         }
+    }
+}
+
+impl Serving<'_> {
+    /// Makes the calls that wait, or the first that comes in time.
+    fn attend(&self, args: &[u8]) -> Answer {
+        let time = sps::from_bytes::<u64>(args).map_err(|error| error.to_string())?;
+        let mut due = Due::Until(Instant::now().checked_add(Duration::from_micros(time)));
+        let mut calls = 0_u64;
+        loop {
+            match self.inbox.wait(due) {
+                Item::Call(number, tag, args) => {
+                    self.call(number, tag, &args);
+                    calls += 1;
+                    due = Due::Until(Some(Instant::now()));
+                }
+                Item::Late => return Ok(sps::to_bytes(&calls)),
+                Item::Result(_) | Item::Over => return self.end_inside(),
+            }
+        }
+    }
+
+    /// Makes a call of the session.
+    fn call(&self, number: u64, tag: u64, args: &[u8]) {
+        let mut result = Vec::new();
+        let outcome = self.end.call(self, None, tag, args, &mut result);
+        if outcome.as_ref().is_err_and(Error::is_disconnected) {
+            // However long the function runs on, nothing comes of it.
+            self.inbox.lock().is_over = true;
+        }
+        if let Some(completion) = self.inbox.pending.take(number) {
+            self.link.complete(completion, outcome.map(|()| result));
+        }
+    }
+
+    /// Ends the lane instead of sending a result.
+    fn end_inside(&self) -> Answer {
+        let _ = self.end.hang_up(Status(Ok(())));
+        socket::shut_down(self.inbox.socket.as_fd());
+        Err("disconnected".to_owned())
     }
 }
 
@@ -208,15 +257,17 @@ impl Inbox {
         call
     }
 
-    /// Waits for the result of a call, for one to make, or for the end.
-    fn wait(&self, call: u64) -> Item {
+    /// Waits for what is due, for a call to make, or for the end.
+    fn wait(&self, due: Due) -> Item {
         let mut items = self.lock();
         items.has_turn = true;
         loop {
             if items.is_over {
                 return Item::Over;
             }
-            if items.running.get(&call).is_none_or(Option::is_some) {
+            if let Due::Result(call) = due
+                && items.running.get(&call).is_none_or(Option::is_some)
+            {
                 items.has_turn = false;
                 let answer = items.running.remove(&call).flatten();
                 return Item::Result(answer.unwrap_or_else(|| Err("no result".to_owned())));
@@ -225,7 +276,17 @@ impl Inbox {
                 items.has_turn = false;
                 return Item::Call(number, tag, args);
             }
-            items = self.changed.wait(items).unwrap_or_else(PoisonError::into_inner);
+            let Due::Until(Some(until)) = due else {
+                items = self.changed.wait(items).unwrap_or_else(PoisonError::into_inner);
+                continue;
+            };
+            let left = until.saturating_duration_since(Instant::now());
+            if left.is_zero() {
+                items.has_turn = false;
+                return Item::Late;
+            }
+            let waited = self.changed.wait_timeout(items, left);
+            items = waited.unwrap_or_else(PoisonError::into_inner).0;
         }
     }
 

@@ -114,6 +114,61 @@ fn what_a_session_calls_at_rest_goes_out_with_the_next_call() {
     }
 }
 
+/// A session with a client at the other end of a stream.
+fn over_a_stream(options: Options) -> (Session, Client) {
+    let (one, other) = UnixStream::pair().expect("sockets");
+    let session = Session::new(options).expect("a session");
+    session.attach(SimpleRemote::socket(other).expect("an access")).expect("attached");
+    let client = Client::connect(Connection::socket(one).expect("a connection"));
+    (session, client.expect("a client"))
+}
+
+#[test]
+fn who_attends_serves_what_a_session_calls_at_rest() {
+    for connect in [over_a_lane, over_a_stream] {
+        let (options, end) = options();
+        let (session, client) = connect(options);
+        client.register_handler(5, |client, args, result| {
+            let refused = client.attend(LONG).expect_err("its caller waits");
+            assert!(refused.is_invalid_argument(), "{refused:?}");
+            let echo = client.symbol("echo").ok_or("not offered")?;
+            *result = client.call(echo, args).map_err(|error| error.to_string())?;
+            Ok(())
+        });
+        assert_eq!(client.attend(Duration::from_millis(2)).expect("open"), 0, "nobody calls");
+        let caller = session.clone();
+        let calls = thread::spawn(move || {
+            for number in 0..100_u8 {
+                // Some come while the client waits, some before it does.
+                thread::sleep(Duration::from_micros(u64::from(number % 3) * 300));
+                assert_eq!(caller.call(5, vec![number; 30]).expect("a result"), [number; 30]);
+            }
+        });
+        let mut served = 0;
+        while served < 100 {
+            let calls = client.attend(LONG).expect("open");
+            assert!(calls > 0, "it returns when there was something");
+            served += calls;
+        }
+        calls.join().expect("no panic");
+        assert_eq!(served, 100);
+        let echo = client.symbol("echo").expect("offered");
+        assert_eq!(client.call(echo, b"goes on").expect("a result"), b"goes on");
+
+        // The end of the session is that of the wait.
+        let ender = session.clone();
+        let ends = thread::spawn(move || {
+            thread::sleep(Duration::from_millis(3));
+            ender.shutdown(|| {});
+        });
+        let error = client.attend(LONG).expect_err("it ends");
+        assert!(error.is_disconnected() && error.to_string().contains("ended"), "{error:?}");
+        ends.join().expect("no panic");
+        session.wait().expect("it is over");
+        assert_eq!(end.recv_timeout(LONG).expect("an end"), Ok(()));
+    }
+}
+
 #[test]
 fn a_handler_of_the_client_that_panics_is_an_error_with_its_words() {
     let (options, _end) = options();

@@ -142,7 +142,7 @@ impl ControllerAccess for SimpleRemote {
         let reading = reading.ok_or_else(|| Error::invalid("this access was connected before"))?;
         {
             // Nothing goes out ahead of the setup.
-            let (mut out, setup) = (self.shared.lock(), setup(info));
+            let (mut out, setup) = (self.shared.lock(), setup(info, &[]));
             let (opcode, payload_bytes) = (Opcode::Setup, setup.len());
             let header = Header { opcode, sequence: 0, tag: 0, payload_bytes };
             self.shared.put(&mut out, header, &setup);
@@ -435,10 +435,11 @@ impl Shared {
     }
 }
 
-/// The payload of the setup.
-pub(super) fn setup(info: &BootstrapInfo) -> Vec<u8> {
+/// The payload of the setup, in which these are symbols as well.
+pub(super) fn setup(info: &BootstrapInfo, others: &[(&str, ExecutorAddr)]) -> Vec<u8> {
     let values = info.values().map(|(name, bytes)| (name.to_owned(), Bytes(bytes.to_vec())));
-    let symbols = info.symbols().iter().map(|(name, address)| (name.to_owned(), address));
+    let symbols = info.symbols().iter().chain(others.iter().copied());
+    let symbols = symbols.map(|(name, address)| (name.to_owned(), address));
     let setup: ConnectionSetup =
         (info.triple().to_owned(), info.page_bytes(), values.collect(), symbols.collect());
     sps::to_bytes(&setup)

@@ -372,6 +372,17 @@ fn at_rest(points: &mut Points, name: &str, kind: Kind, way: Way) {
             victim.was_killed(what);
         });
     }
+    points.dies(&kind_name, "the controller attends", |what| {
+        let (victim, client) = connect(kind, way);
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                std::thread::sleep(Duration::from_millis(1));
+                victim.kill();
+            });
+            is_gone(client.attend(super::STUCK), what);
+        });
+        victim.was_killed(what);
+    });
     points.dies(&kind_name, "a call was given up", |what| {
         let (victim, client) = connect(kind, way);
         let pause = load(&client, PAUSE);
