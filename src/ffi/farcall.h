@@ -372,7 +372,7 @@ farcall_error *farcall_session_attach_name(farcall_session *session, const char 
 
 // Attaches the controller at the other end of a connected Unix stream socket over a lane in shared memory, whose descriptor it
 // sends over that socket, which is the session's from here on. Waits for it. Calls of the session go out inside of calls of the
-// controller.
+// controller, or while that attends.
 farcall_error *farcall_session_attach_shared(farcall_session *session,
                                              int socket);
 

@@ -175,7 +175,7 @@ pub unsafe extern "C" fn farcall_session_attach_name(
 
 /// Attaches the controller at the other end of a connected Unix stream socket over a lane in shared memory, whose descriptor it
 /// sends over that socket, which is the session's from here on. Waits for it. Calls of the session go out inside of calls of the
-/// controller.
+/// controller, or while that attends.
 #[unsafe(no_mangle)]
 pub extern "C" fn farcall_session_attach_shared(
     session: *mut Session,

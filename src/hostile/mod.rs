@@ -8,6 +8,7 @@
 //! received, or look without end.
 
 mod cells;
+mod manners;
 mod peer;
 mod pipe_peer;
 mod pipe_script;

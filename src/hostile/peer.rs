@@ -8,6 +8,7 @@ use std::sync::Arc;
 
 use super::Totals;
 use super::cells::Cells;
+use super::manners::Manners;
 use super::random::Random;
 use crate::limits::{CHUNK_BYTES_MAX, PAYLOAD_BYTES_MAX, RING_LINES};
 use crate::ring::{Consumer, Head, LINE_WORDS, Popped, Producer, ring_words};
@@ -28,39 +29,6 @@ const ACTS_MAX: u32 = 300;
 const LOOKS_MAX: u64 = 200_000;
 /// Looks at the baton that the peer lets pass when it takes its time.
 const DELAY: u32 = 100;
-
-/// How an executor behaves.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct Manners {
-    /// Damages what it writes, one time in so many; 0 for never.
-    damages: usize,
-    /// Answers a look with something else, one time in so many; 0 for never.
-    lies: usize,
-}
-
-impl Manners {
-    pub(super) fn new(number: u64, random: &mut Random) -> Self {
-        let one_in = |random: &mut Random| [2, 4, 16, 64][random.below(4)];
-        Self {
-            damages: if number & 1 != 0 { one_in(random) } else { 0 },
-            lies: if number & 2 != 0 { 4 * one_in(random) } else { 0 },
-        }
-    }
-
-    /// Damages are one in so many; 0 for none.
-    pub(super) fn damages(self) -> usize {
-        self.damages
-    }
-
-    /// Lies are one in so many; 0 for none.
-    pub(super) fn lies(self) -> usize {
-        self.lies
-    }
-
-    pub(super) fn may_break(self) -> bool {
-        self.damages + self.lies > 0
-    }
-}
 
 #[derive(Debug)]
 pub(super) struct Peer(RefCell<State>);
@@ -190,8 +158,7 @@ impl State {
             self.settle();
         }
         let mut value = word.load(Ordering::Relaxed);
-        let lies = self.manners.lies;
-        if lies > 0 && !self.is_dead && self.random.one_in(lies) {
+        if !self.is_dead && self.manners.lies(&mut self.random) {
             self.lies += 1;
             value = self.nonsense(value);
         }
@@ -268,7 +235,7 @@ impl State {
     }
 
     fn is_rude(&mut self) -> bool {
-        self.manners.damages > 0 && self.random.one_in(self.manners.damages)
+        self.manners.is_rude(&mut self.random)
     }
 
     /// Reads what the controller has handed over, and answers.
@@ -421,26 +388,16 @@ impl State {
             6 => RING_TO_EXECUTOR_WORD + 2 * LINE_WORDS + next * LINE_WORDS,
             _ => self.random.below(SEGMENT_WORDS),
         };
-        let segment = Arc::clone(&self.segment);
-        let word = &segment.words()[number];
-        let value = self.nonsense(word.load(Ordering::Relaxed));
-        word.store(value, Ordering::Relaxed);
+        let value = self.segment.words()[number].load(Ordering::Relaxed);
+        let value = self.nonsense(value);
+        self.segment.words()[number].store(value, Ordering::Relaxed);
     }
 
-    /// Something else than `value`, often something that could almost be true.
+    /// Something else than `value`; now and then what could be a word of the baton.
     fn nonsense(&mut self, value: u64) -> u64 {
-        let random = self.random.next();
-        match self.random.below(8) {
-            0 => random,
-            1 => 0,
-            2 => u64::MAX,
-            3 => value ^ 1 << (random % 64),
-            4 => value.wrapping_add(random % 16).wrapping_sub(8),
-            // A length in a record.
-            5 => value & !(u64::from(u32::MAX) << 4) | (random % 1024) << 4,
-            // A word of the baton.
-            6 => (hop_of(value) << 13) | (random % (1 << 13)),
-            _ => self.to.position().wrapping_add(random % 16).wrapping_sub(8),
+        if self.random.one_in(8) {
+            return (hop_of(value) << 13) | (self.random.next() % (1 << 13));
         }
+        self.random.nonsense(value, self.to.position())
     }
 }

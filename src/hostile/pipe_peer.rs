@@ -8,7 +8,7 @@ use std::sync::{Arc, Weak};
 
 use super::Totals;
 use super::cells::Cells;
-use super::peer::Manners;
+use super::manners::Manners;
 use super::random::Random;
 use crate::call::pipeline::Caller;
 use crate::error::Error;
@@ -159,10 +159,9 @@ impl State {
             self.act();
         }
         let mut value = word.load(Ordering::Relaxed);
-        let lies = self.manners.lies();
-        if lies > 0 && !self.is_dead && self.random.one_in(lies) {
+        if !self.is_dead && self.manners.lies(&mut self.random) {
             self.lies += 1;
-            value = self.nonsense(value);
+            value = self.random.nonsense(value, self.to.position());
         }
         self.judge(number, value);
         value
@@ -181,8 +180,7 @@ impl State {
     }
 
     fn is_rude(&mut self) -> bool {
-        let damages = self.manners.damages();
-        damages > 0 && self.random.one_in(damages)
+        self.manners.is_rude(&mut self.random)
     }
 
     /// Takes calls and answers one.
@@ -262,26 +260,11 @@ impl State {
                     1 => RESULTS_WORD + self.random.below(ring_words(RING_LINES)),
                     _ => self.random.below(SEGMENT_WORDS),
                 };
-                let segment = Arc::clone(&self.segment);
-                let word = &segment.words()[number];
-                let value = self.nonsense(word.load(Ordering::Relaxed));
+                let word = &self.segment.words()[number];
+                let value = word.load(Ordering::Relaxed);
+                let value = self.random.nonsense(value, self.to.position());
                 word.store(value, Ordering::Relaxed);
             }
-        }
-    }
-
-    /// Something else than `value`, often something that could almost be true.
-    fn nonsense(&mut self, value: u64) -> u64 {
-        let random = self.random.next();
-        match self.random.below(7) {
-            0 => random,
-            1 => 0,
-            2 => u64::MAX,
-            3 => value ^ 1 << (random % 64),
-            4 => value.wrapping_add(random % 16).wrapping_sub(8),
-            // A length in a record.
-            5 => value & !(u64::from(u32::MAX) << 4) | (random % 1024) << 4,
-            _ => self.to.position().wrapping_add(random % 16).wrapping_sub(8),
         }
     }
 }

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use super::Totals;
-use super::peer::Manners;
+use super::manners::Manners;
 use super::pipe_peer::PipePeer;
 use super::random::Random;
 use crate::call::pipeline::{Arrived, Caller, Completion};

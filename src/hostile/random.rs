@@ -24,6 +24,21 @@ impl Random {
         self.below(times) == 0
     }
 
+    /// Something else than `value`, often something that could almost be true: a position `near` to which the peer is, for example.
+    pub(super) fn nonsense(&mut self, value: u64, near: u64) -> u64 {
+        let random = self.next();
+        match self.below(7) {
+            0 => random,
+            1 => 0,
+            2 => u64::MAX,
+            3 => value ^ 1 << (random % 64),
+            4 => value.wrapping_add(random % 16).wrapping_sub(8),
+            // A length in a record.
+            5 => value & !(u64::from(u32::MAX) << 4) | (random % 1024) << 4,
+            _ => near.wrapping_add(random % 16).wrapping_sub(8),
+        }
+    }
+
     /// So many bytes.
     pub(super) fn bytes(&mut self, count: usize) -> Vec<u8> {
         let start = self.next().to_le_bytes()[0];

@@ -8,7 +8,8 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use super::Totals;
-use super::peer::{Manners, Peer};
+use super::manners::Manners;
+use super::peer::Peer;
 use super::random::Random;
 use crate::call::{Endpoint, Handler};
 use crate::error::{Error, Result};

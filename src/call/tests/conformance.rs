@@ -8,6 +8,7 @@ use std::time::{Duration, Instant};
 #[cfg(feature = "named-segment")]
 use super::ways::NamedSegment;
 use super::ways::{InProcess, Pipes, Shared, SharedMemory, Tcp, UnixSocket};
+use super::{Answer, By, echo};
 use crate::call::{Endpoint, Handler};
 use crate::error::Result;
 use crate::limits::{CHUNK_BYTES_MAX, LOCAL_MESSAGES, RING_LINES};
@@ -38,50 +39,27 @@ fn endpoints<W: Ways + ?Sized>() -> (End<W>, End<W>) {
     (Endpoint::new(ours), Endpoint::new(theirs))
 }
 
-/// No call comes.
-struct NoCalls;
-
-impl<T: Transport> Handler<T> for NoCalls {
-    type Reply = Vec<u8>;
-
-    fn handle(
-        &self,
-        target: u64,
-        _: Payload<'_>,
-        _: Vec<u8>,
-    ) -> std::result::Result<Vec<u8>, String> {
-        Err(format!("nobody is called {target}"))
-    }
-}
-
-/// Target 1 echoes, 2 fails, 3 takes half a second; remembers the targets of the calls it ran.
-#[derive(Default)]
-struct Echo(RefCell<Vec<u64>>);
-
 const SLOW: Duration = Duration::from_millis(500);
 
-impl<T: Transport> Handler<T> for Echo {
-    type Reply = Vec<u8>;
-
-    fn handle(
-        &self,
-        target: u64,
-        args: Payload<'_>,
-        _: Vec<u8>,
-    ) -> std::result::Result<Vec<u8>, String> {
-        self.0.borrow_mut().push(target);
-        match target {
-            2 => return Err("no, said two".to_owned()),
-            3 => thread::sleep(SLOW),
-            _ => {}
+/// Target 1 echoes, 2 fails, 3 takes half a second; remembers the targets of the calls that it ran.
+fn echoing(ran: &RefCell<Vec<u64>>) -> By<impl Fn(u64, &[u8]) -> Answer> {
+    By(move |target, args: &[u8]| {
+        ran.borrow_mut().push(target);
+        if target == 3 {
+            thread::sleep(SLOW);
         }
-        Ok(args.bytes().into_owned())
-    }
+        echo(target, args)
+    })
+}
+
+/// For who makes no calls.
+fn nobody(target: u64, _: &[u8]) -> Answer {
+    Err(format!("nobody is called {target}"))
 }
 
 fn call<T: Transport>(end: &Endpoint<T>, target: u64, args: &[u8]) -> Result<Vec<u8>> {
     let mut result = Vec::new();
-    end.call(&NoCalls, None, target, args, &mut result).map(|()| result)
+    end.call(&By(nobody), None, target, args, &mut result).map(|()| result)
 }
 
 /// Runs `body` against an executor end that echoes; returns the targets that ran.
@@ -93,10 +71,10 @@ where
     let ours = Endpoint::new(ours);
     let server = thread::spawn(move || {
         let theirs = Endpoint::new(theirs);
-        let echo = Echo::default();
+        let ran = RefCell::default();
         theirs.send_setup(b"setup").expect("sent");
-        theirs.serve(&echo).expect("an orderly end");
-        echo.0.into_inner()
+        theirs.serve(&echoing(&ran)).expect("an orderly end");
+        ran.into_inner()
     });
     assert_eq!(ours.receive_setup().expect("setup")[..], *b"setup");
     body(&ours);
@@ -225,16 +203,16 @@ fn a_call_can_be_given_up_and_finished<W: Ways>() {
         let begun = Instant::now();
         let until = Some(begun + Duration::from_millis(20));
         let mut result = Vec::new();
-        let error = end.call(&NoCalls, until, 3, b"late", &mut result).expect_err("no time");
+        let error = end.call(&By(nobody), until, 3, b"late", &mut result).expect_err("no time");
         assert!(error.is_timeout() && !error.is_disconnected(), "{error}");
         let waited = begun.elapsed();
         assert!(waited >= Duration::from_millis(20) && waited < SLOW, "{waited:?}");
-        end.finish(&NoCalls).expect("the late result");
+        end.finish(&By(nobody)).expect("the late result");
         assert!(begun.elapsed() >= SLOW && result.is_empty());
         assert_eq!(call(end, 1, b"next").expect("goes on")[..], *b"next");
         // In good time, and over at once.
         let until = Some(Instant::now() + Duration::from_secs(60));
-        end.call(&NoCalls, until, 1, b"quick", &mut result).expect("in time");
+        end.call(&By(nobody), until, 1, b"quick", &mut result).expect("in time");
         assert_eq!(result, b"quick");
     });
     assert_eq!(ran, [3, 1, 1]);
@@ -250,28 +228,12 @@ fn whoever_hangs_up_says_why<W: Ways>() {
     theirs.send_setup(&[]).expect("sent");
     ours.receive_setup().expect("setup");
     ours.hang_up(Status(Err("no more work".to_owned()))).expect("sent");
-    let error = theirs.serve(&NoCalls).expect_err("a reason");
+    let error = theirs.serve(&By(nobody)).expect_err("a reason");
     assert!(error.is_disconnected() && error.to_string().contains("no more work"), "{error}");
 }
 
 /// What an executor does before it vanishes: one step more each time.
 fn some_steps<T: Transport>(end: &Endpoint<T>, steps: usize) {
-    struct Script<'a, T>(&'a Endpoint<T>, usize);
-    impl<T: Transport> Handler<T> for Script<'_, T> {
-        type Reply = Vec<u8>;
-
-        fn handle(
-            &self,
-            _: u64,
-            _: Payload<'_>,
-            _: Vec<u8>,
-        ) -> std::result::Result<Vec<u8>, String> {
-            if self.1 >= 3 {
-                call(self.0, 9, b"back").map_err(|error| error.to_string())?;
-            }
-            Ok(Vec::new())
-        }
-    }
     if steps >= 1 {
         end.send_setup(b"setup").expect("sent");
     }
@@ -279,7 +241,7 @@ fn some_steps<T: Transport>(end: &Endpoint<T>, steps: usize) {
         let mut message = crate::transport::Incoming::new();
         end.with_transport(|way| way.receive(None, &mut message)).expect("a call");
         if steps >= 3 {
-            Script(end, steps).handle(0, Payload::Own(&[]), Vec::new()).expect("called back");
+            call(end, 9, b"back").expect("called back");
         }
         if steps >= 4 {
             let kind = crate::wire::Kind::Result;
@@ -302,18 +264,18 @@ where
             thread::sleep(Duration::from_millis(2 * (steps as u64 % 2)));
             W::vanish(theirs);
         });
-        let echo = Echo::default();
+        let ran = RefCell::default();
         let mut done = 0;
         let mut outcome = ours.receive_setup().map(drop);
         while outcome.is_ok() {
             done += 1;
             assert!(done < 10, "the peer has vanished");
-            outcome = ours.call(&echo, None, 1, b"text", &mut Vec::new());
+            outcome = ours.call(&echoing(&ran), None, 1, b"text", &mut Vec::new());
         }
         let error = outcome.expect_err("checked above");
         assert!(error.is_disconnected() && !error.is_violation(), "{steps}: {error:?}");
         let expected = [0, 1, 1, 1, 2][steps];
-        assert_eq!((done, echo.0.borrow().len()), (expected, usize::from(steps >= 3)), "{steps}");
+        assert_eq!((done, ran.borrow().len()), (expected, usize::from(steps >= 3)), "{steps}");
         // Once gone, gone.
         assert!(call(&ours, 1, &[]).expect_err("gone").is_disconnected());
         server.join().expect("no panic");
@@ -324,7 +286,7 @@ where
     let server = thread::spawn(move || {
         let theirs = Endpoint::new(theirs);
         theirs.send_setup(&[]).expect("sent");
-        sender.send(theirs.serve(&Echo::default())).expect("somebody listens");
+        sender.send(theirs.serve(&By(echo))).expect("somebody listens");
     });
     let ours = Endpoint::new(ours);
     ours.receive_setup().expect("setup");

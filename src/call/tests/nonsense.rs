@@ -6,14 +6,12 @@ use std::os::unix::net::UnixStream;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use crate::call::{Endpoint, Handler};
+use super::{By, echo};
+use crate::call::Endpoint;
 use crate::error::{Error, Result};
-
 use crate::limits::PAYLOAD_BYTES_MAX;
 use crate::sps::Status;
-use crate::transport::{Connection, Payload, Transport};
-
-type Answer = std::result::Result<Vec<u8>, String>;
+use crate::transport::Connection;
 
 /// A frame, put together here and not by the code under test.
 fn frame(opcode: u64, sequence: u64, tag: u64, payload: &[u8]) -> Vec<u8> {
@@ -36,22 +34,12 @@ fn pair() -> (Endpoint<Connection>, UnixStream) {
     (Endpoint::new(Connection::socket(ours).expect("a stream")), theirs)
 }
 
-struct Echo;
-
-impl<T: Transport> Handler<T> for Echo {
-    type Reply = Vec<u8>;
-
-    fn handle(&self, target: u64, args: Payload<'_>, _: Vec<u8>) -> Answer {
-        if target == 2 { Err("no, said two".to_owned()) } else { Ok(args.bytes().into_owned()) }
-    }
-}
-
 /// Everything that a peer wrote, read until it ended: what two calls came to, and a third.
 fn converse(end: &Endpoint<Connection>) -> Result<Vec<Vec<u8>>> {
     let mut results = vec![end.receive_setup()?];
     for target in 1..=3 {
         let mut result = Vec::new();
-        match end.call(&Echo, None, target, b"arguments", &mut result) {
+        match end.call(&By(echo), None, target, b"arguments", &mut result) {
             Err(error) if error.is_remote() => results.push(error.to_string().into_bytes()),
             outcome => {
                 outcome?;
@@ -123,7 +111,7 @@ fn a_peer_that_has_not_said_hello_hears_llvms_opcodes_only() {
     peer.write_all(&calls).expect("room");
     peer.shutdown(Shutdown::Write).expect("connected");
     end.send_setup(b"setup").expect("sent");
-    end.serve(&Echo).expect("an orderly end");
+    end.serve(&By(echo)).expect("an orderly end");
     assert!(end.post(1, &[]).expect_err("LLVM has no such thing").is_invalid_argument());
     assert_eq!(read_frame(&mut peer), (0, 0, 0, b"setup".to_vec()));
     assert_eq!(read_frame(&mut peer), (2, 0, 0, Vec::new()));
@@ -132,21 +120,17 @@ fn a_peer_that_has_not_said_hello_hears_llvms_opcodes_only() {
 
 #[test]
 fn answers_that_come_before_their_turn_wait_for_it() {
-    /// Calls once more inside of a call.
-    struct Nest<'a>(&'a Endpoint<Connection>);
-    impl Handler<Connection> for Nest<'_> {
-        type Reply = Vec<u8>;
-
-        fn handle(&self, _: u64, _: Payload<'_>, mut result: Vec<u8>) -> Answer {
-            let inner = self.0.call(&Echo, None, 20, &[], &mut result);
-            inner.map(|()| result).map_err(|error| error.to_string())
-        }
-    }
     let (end, mut peer) = pair();
     let bytes = [frame(3, 5, 1, &[]), frame(2, 1, 0, b"outer"), frame(2, 2, 0, b"inner")];
     peer.write_all(&bytes.concat()).expect("room");
+    // Calls once more inside of a call.
+    let nest = By(|_, _: &[u8]| {
+        let mut result = Vec::new();
+        let inner = end.call(&By(echo), None, 20, &[], &mut result);
+        inner.map(|()| result).map_err(|error| error.to_string())
+    });
     let mut result = Vec::new();
-    end.call(&Nest(&end), None, 10, &[], &mut result).expect("a result");
+    end.call(&nest, None, 10, &[], &mut result).expect("a result");
     assert_eq!(result, b"outer");
     let written: Vec<_> = (0..3).map(|_| read_frame(&mut peer)).collect();
     assert_eq!(written[2], (2, 5, 0, b"inner".to_vec()));
@@ -161,7 +145,7 @@ fn calls_are_numbered_round_the_end_and_never_0() {
     peer.write_all(&answers.concat()).expect("room");
     for number in numbers {
         let mut result = Vec::new();
-        end.call(&Echo, None, 1, &[], &mut result).expect("a result");
+        end.call(&By(echo), None, 1, &[], &mut result).expect("a result");
         assert_eq!(result, number.to_le_bytes());
         assert_eq!(read_frame(&mut peer).1, number);
     }
