@@ -51,6 +51,9 @@ pub const ALIGNMENT_MAX: u64 = 64 << 10;
 /// reaches its own constants and data, and the libraries next to the slab, by 32-bit displacements.
 pub const SLAB_STRIPE_BYTES: [u64; 3] = [256 << 20, 256 << 20, 512 << 20];
 
+/// Free pages of a session's private slabs that keep the memory behind them for whoever is next.
+pub const KEPT_BYTES_MAX: u64 = 8 << 20;
+
 /// The arena of thread-locals in the executor's program. Every thread has a copy of it, in its stack's
 /// mapping, and fills it when it starts.
 pub const THREAD_ARENA_BYTES: usize = 64 << 10;

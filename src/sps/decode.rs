@@ -34,15 +34,21 @@ impl<'a> Reader<'a> {
     /// # Errors
     ///
     /// When fewer are left.
+    #[inline]
     pub fn take(&mut self, count: usize) -> Result<&'a [u8]> {
         let Some((taken, rest)) = self.rest.split_at_checked(count) else {
-            return Err(Error::violation(format!(
-                "serialized data ends too soon: {count} bytes wanted, {} left",
-                self.rest.len()
-            )));
+            return Err(self.too_short(count));
         };
         self.rest = rest;
         Ok(taken)
+    }
+
+    #[cold]
+    fn too_short(&self, count: usize) -> Error {
+        Error::violation(format!(
+            "serialized data ends too soon: {count} bytes wanted, {} left",
+            self.rest.len()
+        ))
     }
 
     /// Takes a count of elements of at least `bytes_min` bytes each, which must be able to follow.

@@ -222,7 +222,41 @@ impl Reservation {
         self.protect(pages, Prot::Data)
     }
 
-    fn discard(&self, pages: AddrRange) -> Result<()> {
+    /// Makes whole pages of a private range as they were at first, readable and writable, where these parts of them are all
+    /// that may hold anything but zeros. The memory behind them stays.
+    ///
+    /// # Errors
+    ///
+    /// As [`Reservation::protect`]; nothing has been emptied then. When a part does not lie inside the pages.
+    pub(crate) fn wipe(
+        &self,
+        pages: AddrRange,
+        parts: impl Iterator<Item = AddrRange>,
+    ) -> Result<()> {
+        self.protect(pages, Prot::Data)?;
+        let first = self.inside(pages, "wiping")?.cast::<u8>();
+        for part in parts {
+            if !pages.encloses(part) {
+                return Err(Error::invalid(format!(
+                    "wiping {}..{}: not inside {}..{}",
+                    part.start, part.end, pages.start, pages.end
+                )));
+            }
+            let offset = usize::try_from(part.start.get() - pages.start.get()).unwrap_or(0);
+            // SAFETY: the part lies inside the pages.
+            let at = unsafe { first.add(offset) };
+            // SAFETY: the pages are writable, and belong to this reservation alone.
+            unsafe { std::ptr::write_bytes(at.as_ptr(), 0, size_of_range(part)) };
+        }
+        Ok(())
+    }
+
+    /// Takes back the memory behind whole pages of a private range, which are zero then, whatever their protection.
+    ///
+    /// # Errors
+    ///
+    /// When they are not whole pages of the range, or the kernel refuses.
+    pub(crate) fn discard(&self, pages: AddrRange) -> Result<()> {
         let at = self.inside(pages, "emptying")?;
         // SAFETY: the pages belong to this reservation, and nobody relies on what they hold.
         unsafe { madvise(at, size_of_range(pages), MmapAdvise::MADV_DONTNEED) }.map_err(|errno| {
@@ -259,7 +293,7 @@ impl Reservation {
     /// Unmaps ranges, neighbours with one system call. Returns those that the kernel refuses to unmap, and why: one in
     /// the middle of a larger mapping takes one of the mappings that a process may have.
     pub(crate) fn unmap_all(mut ranges: Vec<Reservation>) -> (Vec<Reservation>, Option<Error>) {
-        ranges.sort_by_key(Reservation::start);
+        ranges.sort_unstable_by_key(Reservation::start);
         let (mut kept, mut why) = (Vec::new(), None);
         let mut rest = ranges.into_iter().peekable();
         while let Some(first) = rest.next() {

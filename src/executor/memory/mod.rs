@@ -6,6 +6,10 @@
 //! message (or was written before), its protection is set when it is initialized, and when it is deinitialized its pages
 //! become empty, readable and writable again.
 //!
+//! Emptying costs the kernel most when it takes the memory behind a page back. Where it is known what a page holds, because
+//! the executor has stored it and code cannot write it, that is overwritten with zeros instead, and the page keeps its memory
+//! for whoever is next, up to a limit ([`Kept`]).
+//!
 //! A request is judged whole before anything happens. Then the content is stored, the finalize actions run in order, and the
 //! dealloc actions are kept; where one step fails, all those before it are undone in reverse and the pages are free again.
 //! Regions that are needed only until then ([`Lifetime::Finalize`]) are taken back at once.
@@ -19,23 +23,26 @@
 //! Invariant: regions that are recorded do not overlap, and each lies in one slab, which is mapped as long as anything is
 //! recorded in it.
 
+mod kept;
 mod serve;
 mod slab;
+mod state;
 #[cfg(test)]
 mod tests;
 
-use std::collections::BTreeMap;
 use std::os::fd::OwnedFd;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
+#[cfg(doc)]
+use self::kept::Kept;
 pub(super) use self::serve::functions;
-use self::slab::{Memory, Slab};
+use self::slab::{Memory, Pages, Slab};
+use self::state::{Leaving, Region, RegionSet, Stage, State};
 use super::action;
 use crate::call::contract::{Action, Placement};
 use crate::error::{Error, Result};
-use crate::limits::PAGE_BYTES;
 use crate::sps::{AllocGroup, Lifetime};
-use crate::{AddrRange, ExecutorAddr};
+use crate::{ExecutorAddr, Prot};
 
 /// The slabs of a session and what is initialized in them.
 #[derive(Debug, Default)]
@@ -53,53 +60,13 @@ pub(super) struct Segment {
     pub(super) content: Option<Vec<u8>>,
 }
 
-#[derive(Debug, Default)]
-struct State {
-    slabs: BTreeMap<ExecutorAddr, Slab>,
-    /// Region sets by their base: the lowest address that stays.
-    sets: BTreeMap<ExecutorAddr, RegionSet>,
-    /// The end of each region of a set by its start.
-    regions: BTreeMap<ExecutorAddr, ExecutorAddr>,
-    /// How many region sets there have been.
-    initialized: u64,
-    /// Nothing new is taken any more.
-    shut_down: bool,
-}
-
-/// Regions that were initialized together.
-#[derive(Debug)]
-struct RegionSet {
-    /// The order of initialization.
-    number: u64,
-    ranges: Vec<AddrRange>,
-    stage: Stage,
-}
-
-#[derive(Debug)]
-enum Stage {
-    /// The content is being stored, or the finalize actions run.
-    Initializing,
-    /// With its dealloc actions.
-    Live(Vec<Action>),
-    /// The dealloc actions run.
-    Deinitializing,
-}
-
 /// Regions on their way in: recorded, not live yet.
 struct Claim {
     base: ExecutorAddr,
     memory: Memory,
     /// Those that stay, and those that are needed only until the finalize actions have run.
-    standard: Vec<AddrRange>,
-    temporary: Vec<AddrRange>,
-}
-
-/// Regions on their way out: still recorded, no longer live.
-struct Leaving {
-    base: ExecutorAddr,
-    memory: Memory,
-    ranges: Vec<AddrRange>,
-    dealloc: Vec<Action>,
+    standard: Vec<Pages>,
+    temporary: Vec<Pages>,
 }
 
 impl MemoryMap {
@@ -155,29 +122,19 @@ impl MemoryMap {
     /// One error that names every address that was not initialized, in the order of the list, and every action that
     /// failed.
     pub(super) fn deinitialize(&self, bases: &[ExecutorAddr]) -> Result<()> {
-        let mut failures = Vec::new();
-        let mut order = Vec::with_capacity(bases.len());
-        {
-            let state = self.lock();
-            for base in bases {
-                match state.sets.get(base) {
-                    Some(set) => order.push((set.number, *base)),
-                    None => failures.push(format!("nothing is initialized at {base}")),
-                }
-            }
-        }
+        let (mut failures, mut order) = (Vec::new(), Vec::new());
+        let mut leaving = Leaving::default();
+        self.lock().take_all(bases, &mut leaving, &mut order, &mut failures);
         order.sort_unstable_by(|one, other| other.cmp(one));
-        let mut leaving = Vec::with_capacity(order.len());
         for (number, base) in order {
-            match self.take(base, number) {
-                Ok(mut set) => {
-                    failures.extend(dealloc(&mut set));
-                    leaving.push(set);
-                }
+            // Actions run without the lock.
+            let taken = self.lock().take(base, number, &mut leaving);
+            match taken {
+                Ok(actions) => dealloc(base, actions, &mut failures),
                 Err(error) => failures.push(error.to_string()),
             }
         }
-        self.forget(&leaving, true, &mut failures);
+        self.empty(leaving, &mut failures);
         joined("deinitialize", &failures)
     }
 
@@ -190,18 +147,18 @@ impl MemoryMap {
     /// One error that names every address that is no slab, in the order of the list, every slab that stays and every
     /// action that failed.
     pub(super) fn release(&self, slabs: &[ExecutorAddr]) -> Result<()> {
-        let mut failures = Vec::new();
+        let (mut failures, mut order) = (Vec::new(), Vec::new());
         let mut going = Vec::with_capacity(slabs.len());
         {
             let mut state = self.lock();
             for start in slabs {
-                match state.begin_release(*start) {
+                match state.begin_release(*start, &mut order) {
                     Ok(()) => going.push(*start),
                     Err(error) => failures.push(error.to_string()),
                 }
             }
         }
-        self.clear(&going, &mut failures);
+        self.clear(order, &mut failures);
         self.unmap(going, &mut failures);
         joined("release", &failures)
     }
@@ -210,12 +167,13 @@ impl MemoryMap {
     /// is refused. Returns the failures. A slab in which something is still under way goes with the map itself.
     pub(super) fn shut_down(&self) -> Vec<String> {
         let mut failures = Vec::new();
-        let all: Vec<ExecutorAddr> = {
+        let (all, order) = {
             let mut state = self.lock();
             state.shut_down = true;
-            state.slabs.keys().copied().collect()
+            let all: Vec<ExecutorAddr> = state.slabs.keys().copied().collect();
+            (all, state.all_sets())
         };
-        self.clear(&all, &mut failures);
+        self.clear(order, &mut failures);
         let busy = self.lock().begin_release_all(&mut failures);
         self.unmap(all.into_iter().filter(|start| !busy.contains(start)).collect(), &mut failures);
         failures
@@ -247,12 +205,13 @@ impl MemoryMap {
                 let Segment { start, bytes, .. } = segment;
                 Error::invalid(format!("region {number}, {bytes} bytes at {start}: {why}"))
             })?;
+            let pages = Pages { range, stored: segment.stored() };
             match segment.group.lifetime {
-                Lifetime::Standard => standard.push(range),
-                Lifetime::Finalize => temporary.push(range),
+                Lifetime::Standard => standard.push(pages),
+                Lifetime::Finalize => temporary.push(pages),
             }
         }
-        let mut all: Vec<_> = standard.iter().chain(&temporary).collect();
+        let mut all: Vec<_> = standard.iter().chain(&temporary).map(|pages| pages.range).collect();
         all.sort_unstable_by_key(|range| range.start);
         if let Some(pair) = all.windows(2).find(|pair| pair[0].end > pair[1].start) {
             let (one, other) = (pair[0], pair[1]);
@@ -261,34 +220,39 @@ impl MemoryMap {
                 one.start, one.end, other.start, other.end
             )));
         }
-        let base = standard.iter().map(|range| range.start).min();
+        let base = standard.iter().min_by_key(|pages| pages.range.start).copied();
         let (Some(base), Some(memory)) = (base, slab.map(Slab::memory)) else {
             return Err(Error::invalid("a request without a region that stays"));
         };
-        for range in standard.iter().chain(&temporary) {
-            state.regions.insert(range.start, range.end);
+        for range in all {
+            state.kept.take(range);
+            state.regions.insert(range.start, Region { end: range.end, set: None });
         }
         state.initialized += 1;
         let set = RegionSet {
             number: state.initialized,
-            ranges: standard.clone(),
+            stored: base.stored,
+            others: standard.iter().filter(|pages| **pages != base).copied().collect(),
             stage: Stage::Initializing,
         };
-        state.sets.insert(base, set);
+        let base = base.range.start;
+        if let Some(region) = state.regions.get_mut(&base) {
+            region.set = Some(set);
+        }
         Ok(Claim { base, memory, standard, temporary })
     }
 
     /// Makes a claim live, unless the map was shut down meanwhile: then it is undone.
     fn complete(&self, claim: Claim, dealloc: Vec<Action>) -> Result<ExecutorAddr> {
-        let emptied = claim.memory.reset(claim.temporary.clone());
+        let emptied = claim.memory.discard(&claim.temporary);
         let refused = {
             let mut state = self.lock();
             match emptied {
                 Ok(()) if !state.shut_down => {
-                    for range in &claim.temporary {
-                        state.regions.remove(&range.start);
+                    for pages in &claim.temporary {
+                        state.regions.remove(&pages.range.start);
                     }
-                    if let Some(set) = state.sets.get_mut(&claim.base) {
+                    if let Some(set) = state.set_mut(claim.base) {
                         set.stage = Stage::Live(dealloc);
                     }
                     return Ok(claim.base);
@@ -303,73 +267,37 @@ impl MemoryMap {
 
     /// Makes the regions of a claim free again, and returns why.
     fn withdraw(&self, claim: Claim, why: Error) -> Error {
-        let mut failures = Vec::new();
-        let Claim { base, memory, standard: mut ranges, temporary } = claim;
-        ranges.extend(temporary);
-        let leaving = Leaving { base, memory, ranges, dealloc: Vec::new() };
-        self.forget(&[leaving], true, &mut failures);
-        with_failures(why, &failures)
-    }
-
-    /// Takes the dealloc actions of a live region set. It stays recorded, as leaving.
-    fn take(&self, base: ExecutorAddr, number: u64) -> Result<Leaving> {
+        let Claim { memory, standard: mut pages, temporary, .. } = claim;
+        pages.extend(temporary);
+        let emptied = memory.discard(&pages);
         let mut state = self.lock();
-        let memory = state.slab_at(base).map(Slab::memory);
-        let set = state.sets.get_mut(&base).filter(|set| set.number == number);
-        let (Some(set), Some(memory)) = (set, memory) else {
-            return Err(Error::invalid(format!("nothing is initialized at {base} any more")));
-        };
-        match std::mem::replace(&mut set.stage, Stage::Deinitializing) {
-            Stage::Live(dealloc) => {
-                Ok(Leaving { base, memory, ranges: std::mem::take(&mut set.ranges), dealloc })
-            }
-            Stage::Deinitializing => {
-                Err(Error::invalid(format!("{base} is being deinitialized already")))
-            }
-            Stage::Initializing => {
-                set.stage = Stage::Initializing;
-                Err(Error::invalid(format!("{base} is still being initialized")))
-            }
+        for Pages { range, .. } in pages {
+            state.regions.remove(&range.start);
         }
+        let failure = emptied.err().map(|error| error.to_string());
+        with_failures(why, failure.as_slice())
     }
 
-    /// Empties the pages of regions that are not live, if they are to be used again, and frees them.
-    fn forget(&self, leaving: &[Leaving], is_reusable: bool, failures: &mut Vec<String>) {
-        if is_reusable {
-            let mut slabs: BTreeMap<ExecutorAddr, (&Memory, Vec<AddrRange>)> = BTreeMap::new();
-            for Leaving { memory, ranges, .. } in leaving {
-                let slab = slabs.entry(memory.start()).or_insert((memory, Vec::new()));
-                slab.1.extend(ranges);
-            }
-            let resets = slabs.into_values().map(|(memory, ranges)| memory.reset(ranges));
-            failures.extend(resets.filter_map(Result::err).map(|error| error.to_string()));
+    /// Empties the pages of regions that are not live any more, and frees them.
+    fn empty(&self, mut leaving: Leaving, failures: &mut Vec<String>) {
+        leaving.sort();
+        let mut kept = Vec::new();
+        for (memory, pages) in leaving.by_slab() {
+            let failure = memory.reset(pages, &mut kept).err();
+            failures.extend(failure.map(|error| error.to_string()));
         }
-        let mut state = self.lock();
-        for Leaving { base, ranges, .. } in leaving {
-            state.sets.remove(base);
-            for range in ranges {
-                state.regions.remove(&range.start);
-            }
-        }
+        self.lock().free(&leaving, &kept);
     }
 
-    /// Deinitializes what is live in slabs, the newest first.
-    fn clear(&self, slabs: &[ExecutorAddr], failures: &mut Vec<String>) {
-        let mut order = Vec::new();
-        {
-            let state = self.lock();
-            for slab in slabs.iter().filter_map(|start| state.slabs.get(start)) {
-                let sets = state.sets.range(slab.range().start..slab.range().end);
-                order.extend(sets.map(|(base, set)| (set.number, *base)));
-            }
-        }
+    /// Deinitializes what is live of region sets whose slabs go away, the newest first. Their pages go with the slabs.
+    fn clear(&self, mut order: Vec<(u64, ExecutorAddr)>, failures: &mut Vec<String>) {
         order.sort_unstable_by(|one, other| other.cmp(one));
         for (number, base) in order {
+            let mut leaving = Leaving::default();
             // An action may have deinitialized it meanwhile.
-            if let Ok(mut set) = self.take(base, number) {
-                failures.extend(dealloc(&mut set));
-                self.forget(&[set], false, failures);
-            }
+            let Ok(actions) = self.lock().take(base, number, &mut leaving) else { continue };
+            dealloc(base, actions, failures);
+            self.lock().free(&leaving, &[]);
         }
     }
 
@@ -378,7 +306,7 @@ impl MemoryMap {
         let mut gone = Vec::with_capacity(starts.len());
         {
             let mut state = self.lock();
-            gone.extend(starts.iter().filter_map(|start| state.slabs.remove(start)));
+            gone.extend(starts.iter().filter_map(|start| state.remove_slab(*start)));
         }
         let (kept, why) = slab::unmap_all(gone);
         failures.extend(why.map(|error| error.to_string()));
@@ -393,69 +321,19 @@ impl MemoryMap {
     }
 }
 
-impl State {
-    /// The last slab that starts at or below an address.
-    fn slab_at(&self, address: ExecutorAddr) -> Option<&Slab> {
-        self.slabs.range(..=address).next_back().map(|(_, slab)| slab)
-    }
-
-    /// The range of a segment, if it can be initialized in this slab.
-    fn judge(
-        &self,
-        segment: &Segment,
-        slab: Option<&Slab>,
-    ) -> std::result::Result<AddrRange, String> {
-        let Segment { group, start, bytes, content } = segment;
-        let range = AddrRange::sized(*start, *bytes).ok_or("overflows")?;
-        if *bytes == 0 || (start.get() | bytes) & (PAGE_BYTES - 1) != 0 {
-            return Err("not whole pages".to_owned());
-        }
-        if let Some(longer) = content.as_ref().filter(|content| content.len() as u64 > *bytes) {
-            return Err(format!("{} bytes of content", longer.len()));
-        }
-        let slab = slab.filter(|slab| slab.range().encloses(range));
-        let slab = slab.ok_or("not inside one slab with the whole request")?;
-        slab.admits(group.prot, range, content.is_some())?;
-        let before = self.regions.range(..range.end).next_back();
-        match before.filter(|(_, end)| **end > range.start) {
-            Some((start, end)) => Err(format!("overlaps {start}..{end}, which is in use")),
-            None => Ok(range),
-        }
-    }
-
-    /// Marks a slab as going away, so that nothing new is initialized in it.
-    fn begin_release(&mut self, start: ExecutorAddr) -> Result<()> {
-        let Some(slab) = self.slabs.get_mut(&start) else {
-            return Err(Error::invalid(format!("no slab starts at {start}")));
-        };
-        let sets = self.sets.range(start..slab.range().end);
-        let mut busy = sets.filter(|(_, set)| !matches!(set.stage, Stage::Live(_)));
-        if let Some((base, _)) = busy.next() {
-            return Err(Error::invalid(format!(
-                "the slab at {start} stays: the regions of {base} are being initialized or deinitialized"
-            )));
-        }
-        slab.begin_release()
-    }
-
-    /// Marks every slab as going away, and returns those that cannot go because something is under way in them.
-    fn begin_release_all(&mut self, failures: &mut Vec<String>) -> Vec<ExecutorAddr> {
-        let starts: Vec<_> = self.slabs.keys().copied().collect();
-        let mut busy = Vec::new();
-        for start in starts {
-            if let Err(error) = self.begin_release(start) {
-                failures.push(error.to_string());
-                busy.push(start);
-            }
-        }
-        busy
+impl Segment {
+    /// How many bytes at the start of its pages hold something, zeros after them, for as long as it is initialized; `None`
+    /// where that is not known.
+    fn stored(&self) -> Option<u64> {
+        let content = self.content.as_ref()?;
+        (self.group.prot != Prot::Data).then_some(content.len() as u64)
     }
 }
 
-/// Runs the dealloc actions of regions that leave, last first, and returns the failures.
-fn dealloc(set: &mut Leaving) -> Vec<String> {
-    let failures = action::dealloc(std::mem::take(&mut set.dealloc));
-    failures.into_iter().map(|failure| format!("{}: {failure}", set.base)).collect()
+/// Runs the dealloc actions of a region set that leaves, last first.
+fn dealloc(base: ExecutorAddr, actions: Vec<Action>, failures: &mut Vec<String>) {
+    let told = action::dealloc(actions).into_iter();
+    failures.extend(told.map(|failure| format!("{base}: {failure}")));
 }
 
 fn is_shut_down() -> Error {

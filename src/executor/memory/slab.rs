@@ -26,7 +26,7 @@ pub(super) struct Slab {
 #[derive(Debug)]
 enum Kind {
     /// A stripe for each protection, filled by the controller.
-    Shared([AddrRange; Prot::ALL.len()]),
+    Shared(Box<[AddrRange; Prot::ALL.len()]>),
     /// Plain memory, filled by the executor.
     Private,
 }
@@ -39,10 +39,42 @@ pub(super) struct Memory {
     is_private: bool,
 }
 
+/// Whole pages that are in use.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Pages {
+    pub(super) range: AddrRange,
+    /// How many bytes from the start may be other than zero. `None` where anybody may have written anything.
+    pub(super) stored: Option<u64>,
+}
+
+impl Pages {
+    /// The range of neighbours, if there are any.
+    pub(super) fn span(neighbours: &[Pages]) -> Option<AddrRange> {
+        let (first, last) = (neighbours.first()?, neighbours.last()?);
+        Some(AddrRange { start: first.range.start, end: last.range.end })
+    }
+
+    /// The pages with memory behind them that is known; may be none.
+    pub(super) fn held(&self) -> AddrRange {
+        let start = self.range.start;
+        let bytes = self.stored.unwrap_or(0).next_multiple_of(PAGE_BYTES);
+        AddrRange::sized(start, bytes).unwrap_or(AddrRange { start, end: start })
+    }
+
+    fn stored_range(&self) -> Option<AddrRange> {
+        AddrRange::sized(self.range.start, self.stored?)
+    }
+}
+
+/// True when pages follow others without a gap.
+pub(super) fn touch(one: &Pages, next: &Pages) -> bool {
+    one.range.end == next.range.start
+}
+
 impl Memory {
-    /// The first address.
-    pub(super) fn start(&self) -> ExecutorAddr {
-        self.reservation.range().start
+    /// All of it.
+    pub(super) fn range(&self) -> AddrRange {
+        self.reservation.range()
     }
 
     #[cfg(test)]
@@ -75,17 +107,54 @@ impl Memory {
         Ok(())
     }
 
-    /// Makes ranges empty, readable and writable, neighbours together. Does nothing where the memory is the controller's.
+    /// Makes pages empty, readable and writable, without memory behind them, neighbours together. Does nothing where the
+    /// memory is the controller's.
     ///
     /// # Errors
     ///
     /// When the system refuses: the first refusal; the rest has been done even so.
-    pub(super) fn reset(&self, ranges: Vec<AddrRange>) -> Result<()> {
+    pub(super) fn discard(&self, pages: &[Pages]) -> Result<()> {
         if !self.is_private {
             return Ok(());
         }
-        let runs = coalesced(ranges).into_iter();
+        let runs = coalesced(pages.iter().map(|pages| pages.range).collect()).into_iter();
         runs.map(|run| self.reservation.reset(run)).fold(Ok(()), Result::and)
+    }
+
+    /// Makes pages empty, readable and writable, neighbours together. They are sorted. Those of which it is known what they
+    /// hold keep the memory behind them, and are added to `kept`. Does nothing where the memory is the controller's.
+    ///
+    /// # Errors
+    ///
+    /// As [`Memory::discard`].
+    pub(super) fn reset(&self, pages: &[Pages], kept: &mut Vec<AddrRange>) -> Result<()> {
+        if !self.is_private {
+            return Ok(());
+        }
+        let runs = pages.chunk_by(touch);
+        runs.map(|run| self.reset_run(run, kept)).fold(Ok(()), Result::and)
+    }
+
+    fn reset_run(&self, run: &[Pages], kept: &mut Vec<AddrRange>) -> Result<()> {
+        let Some(whole) = Pages::span(run) else { return Ok(()) };
+        // These go first: changing the protection of a page that has no memory costs next to nothing.
+        for alike in run.chunk_by(|one, next| one.stored.is_some() == next.stored.is_some()) {
+            if let (Some(unknown), [Pages { stored: None, .. }, ..]) = (Pages::span(alike), alike) {
+                self.reservation.discard(unknown)?;
+            }
+        }
+        let stored = run.iter().filter_map(Pages::stored_range);
+        self.reservation.wipe(whole, stored).inspect_err(|_| {
+            // They are emptied even so.
+            let _ = self.reservation.discard(whole);
+        })?;
+        for held in run.iter().map(Pages::held).filter(|held| held.bytes() > 0) {
+            match kept.last_mut() {
+                Some(last) if last.end == held.start => last.end = held.end,
+                _ => kept.push(held),
+            }
+        }
+        Ok(())
     }
 }
 
@@ -148,7 +217,7 @@ impl Slab {
             let end = ExecutorAddr::new(reservation.start() + offset);
             stripes[prot.index()] = AddrRange { start, end };
         }
-        Ok(Self::new(reservation, Kind::Shared(stripes)))
+        Ok(Self::new(reservation, Kind::Shared(Box::new(stripes))))
     }
 
     /// Reserves plain memory, readable, writable and zero.

@@ -17,7 +17,7 @@ use super::{MemoryMap, Segment};
 use crate::call::contract::{Action, Placement, Remote};
 use crate::error::{Error, Result};
 use crate::executor::wrapper::{Serve, offer};
-use crate::limits::PAGE_BYTES;
+use crate::limits::{KEPT_BYTES_MAX, PAGE_BYTES};
 use crate::sps::{self, AllocGroup, Bytes, Lifetime};
 use crate::sys::memfd;
 use crate::{AddrRange, ExecutorAddr, Prot};
@@ -367,6 +367,56 @@ fn memory_is_filled_protected_and_taken_back() {
     map.initialize(&segments[..3], vec![]).expect("the pages can be used again");
 }
 
+#[test]
+fn what_is_known_to_be_stored_keeps_its_memory() {
+    let (map, slab) = with_private(16);
+    let kept = || map.lock().kept.bytes() / PAGE_BYTES;
+    let segments = [
+        filled(slab, Prot::Constants, 0, 3, &[1; 4097]),
+        filled(slab, Prot::Data, 3, 1, &[2; 4096]),
+        temporary(filled(slab, Prot::Code, 4, 1, &[3; 4096])),
+        filled(slab, Prot::Code, 5, 2, &[4; 8191]),
+        filled(slab, Prot::Code, 9, 1, &[]),
+        Segment { content: None, ..filled(slab, Prot::Code, 10, 1, &[]) },
+    ];
+    let base = map.initialize(&segments, vec![]).expect("initialized");
+    assert_eq!(kept(), 0, "it is in use, or others may have written it");
+    map.deinitialize(&[base]).expect("deinitialized");
+    assert_eq!(kept(), 4, "two pages of constants, two of code");
+    assert_eq!(protections(slab, 16), "w".repeat(16));
+    assert!((0..16 * PAGE_BYTES).all(|at| read_byte(slab, at) == 0), "every byte of it");
+
+    let one = map.initialize(&[filled(slab, Prot::Code, 1, 5, &[5])], vec![]).expect("initialized");
+    assert_eq!(kept(), 2, "what is in use again is not kept");
+    assert!((1..5 * PAGE_BYTES).all(|at| read_byte(one, at) == 0), "nothing of before is left");
+    let other = map.reserve_private(PAGE_BYTES).expect("a slab");
+    map.initialize(&[filled(other, Prot::Code, 0, 1, &[6])], vec![]).expect("initialized");
+    map.deinitialize(&[one, other]).expect("deinitialized");
+    assert_eq!(kept(), 4);
+    map.release(&[slab]).expect("released");
+    assert_eq!(kept(), 1, "what is gone is not kept");
+    map.release(&[other]).expect("released");
+    assert_eq!(kept(), 0);
+}
+
+#[test]
+fn memory_is_kept_up_to_a_limit() {
+    let most = KEPT_BYTES_MAX / PAGE_BYTES;
+    let (map, slab) = with_private(2 * most);
+    let half = vec![7; KEPT_BYTES_MAX as usize / 2];
+    let all = [0, 1, 2, 3].map(|number| {
+        let segment = filled(slab, Prot::Code, number * most / 2, most / 2, &half);
+        map.initialize(&[segment], vec![]).expect("initialized")
+    });
+    map.deinitialize(&all[..3]).expect("deinitialized");
+    assert_eq!(map.lock().kept.bytes(), KEPT_BYTES_MAX);
+    map.deinitialize(&all[3..]).expect("deinitialized");
+    assert_eq!(map.lock().kept.bytes(), KEPT_BYTES_MAX);
+    assert!((0..4 * half.len() as u64).all(|at| read_byte(slab, at) == 0), "all of it is empty");
+    map.release(&[slab]).expect("released");
+    assert_eq!(map.lock().kept.bytes(), 0);
+}
+
 // What goes wrong on the way
 
 #[test]
@@ -390,7 +440,7 @@ fn initialize_fails_at_each_step() {
             cases += 1;
         }
         assert_eq!(noted(), [0; 0], "no action ran");
-        assert!(map.lock().regions.is_empty() && map.lock().sets.is_empty());
+        assert!(map.lock().regions.is_empty());
     }
     assert_eq!(cases, 8);
 }
@@ -435,7 +485,7 @@ fn what_cannot_be_taken_back_is_undone_with_its_actions() {
     assert!(error.contains("needed to initialize only"), "{error}");
     assert_eq!(noted(), [1, 12, 11], "no dealloc action is lost");
     assert_eq!((protections(slab, 1).as_str(), read_byte(slab, 0)), ("w", 0));
-    assert!(map.lock().sets.is_empty() && map.lock().regions.is_empty());
+    assert!(map.lock().regions.is_empty());
 }
 
 #[test]
@@ -525,7 +575,7 @@ fn actions_may_use_the_memory_map() {
     map.initialize(&[page(5)], vec![(none, last)]).expect("initialized");
     map.release(&[slab]).expect("released");
     assert_eq!(noted(), [14]);
-    assert!(map.lock().slabs.is_empty() && map.lock().sets.is_empty());
+    assert!(map.lock().slabs.is_empty() && map.lock().regions.is_empty());
 }
 
 #[test]
