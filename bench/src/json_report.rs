@@ -40,6 +40,7 @@ impl Report {
             ("sections", array(self.sections.iter().map(section))),
             ("stream_removal", removals(&self.removal.stream)),
             ("lane_removal", removals(&self.removal.lane)),
+            ("kernel_removal", removed(&self.removal.kernel)),
             ("life", life(&self.life)),
             ("swap", swap(&self.swap)),
             ("idle", idle),

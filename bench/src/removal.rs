@@ -3,6 +3,7 @@
 //! Invariant: both ways remove the same regions, filled in the same way, in turns; only the removing is timed.
 
 use std::fmt;
+use std::hint::black_box;
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::net::UnixStream;
 use std::rc::Rc;
@@ -11,6 +12,7 @@ use std::time::{Duration, Instant};
 use farcall::controller::{Client, NativeMemory, Segment};
 use farcall::sps::AllocGroup;
 use farcall::{Connection, ExecutorAddr, Prot};
+use memmap2::{Mmap, MmapMut};
 
 use crate::order::Service;
 use crate::peer::Peer;
@@ -23,6 +25,8 @@ const REGIONS: u32 = 1_000;
 const SLABS: u32 = 100;
 const ROUNDS: usize = 11;
 const PAGE_BYTES: u64 = 4_096;
+/// The code in a page, and how much of it there is.
+const CODE: [u8; 64] = [0xc3; 64];
 /// What a message for each ought to cost, in times of one for all.
 const BAR: Bar = Bar::AtLeast(20.0);
 
@@ -33,6 +37,8 @@ pub struct Removal {
     pub stream: Removals,
     /// Over a lane, where a message costs less than what the kernel does for one region.
     pub lane: Removals,
+    /// What the kernel alone takes to make as many pages of code writable, which are emptied then, with no executor.
+    pub kernel: Removed,
 }
 
 /// What it costs to take memory back, over one way.
@@ -70,6 +76,7 @@ pub(crate) fn look(callee: &Callee, peer: &Rc<Peer>) -> Result<Removal> {
     Ok(Removal {
         stream: removals(client.native_memory())?,
         lane: removals(callee.controller().native_memory())?,
+        kernel: kernel()?,
     })
 }
 
@@ -93,7 +100,7 @@ fn removals(memory: NativeMemory<'_>) -> Result<Removals> {
 fn region(memory: NativeMemory<'_>, slab: ExecutorAddr, number: u32) -> Result<ExecutorAddr> {
     let start = ExecutorAddr::new(slab.get() + u64::from(number) * PAGE_BYTES);
     let group = AllocGroup::standard(Prot::Code);
-    let segment = Segment { group, start, bytes: PAGE_BYTES, content: &[0xc3; 64] };
+    let segment = Segment { group, start, bytes: PAGE_BYTES, content: &CODE };
     Ok(memory.initialize(&[segment], &[])?)
 }
 
@@ -102,36 +109,89 @@ fn compare(
     make: impl Fn() -> Result<Vec<ExecutorAddr>>,
     remove: impl Fn(&[ExecutorAddr]) -> Result<()>,
 ) -> Result<Removed> {
-    let (mut together, mut single, mut ratio) = (Vec::new(), Vec::new(), Vec::new());
-    let each = |took: Duration| took.as_secs_f64() * 1e9 / f64::from(count);
-    for round in 0..=ROUNDS {
-        let all = make()?;
-        let start = Instant::now();
-        remove(&all)?;
-        let one = each(start.elapsed());
-        let all = make()?;
-        let start = Instant::now();
-        for address in &all {
-            remove(std::slice::from_ref(address))?;
-        }
-        let many = each(start.elapsed());
-        // The first round warms up.
-        if round > 0 {
-            together.push(one);
-            single.push(many);
-            ratio.push(many / one);
-        }
-    }
-    let spread = |values| Spread::of(values).ok_or("no rounds");
-    Ok(Removed {
+    Removed::measure(
         count,
-        together_ns: spread(together)?,
-        single_ns: spread(single)?,
-        ratio: spread(ratio)?,
-    })
+        || {
+            let all = make()?;
+            let start = Instant::now();
+            remove(&all)?;
+            Ok(start.elapsed())
+        },
+        || {
+            let all = make()?;
+            let start = Instant::now();
+            for address in &all {
+                remove(std::slice::from_ref(address))?;
+            }
+            Ok(start.elapsed())
+        },
+    )
+}
+
+/// Makes pages of code writable and empty, in this process: all at once, and one by one.
+fn kernel() -> Result<Removed> {
+    let page_bytes = usize::try_from(PAGE_BYTES)?;
+    let empty = |page: &mut [u8]| page[..CODE.len()].copy_from_slice(&black_box([0; CODE.len()]));
+    Removed::measure(
+        REGIONS,
+        || {
+            let mut all = MmapMut::map_anon(REGIONS as usize * page_bytes)?;
+            for page in all.chunks_exact_mut(page_bytes) {
+                page[..CODE.len()].copy_from_slice(&CODE);
+            }
+            let all = all.make_exec()?;
+            let start = Instant::now();
+            let mut all = all.make_mut()?;
+            all.chunks_exact_mut(page_bytes).for_each(empty);
+            Ok(start.elapsed())
+        },
+        || {
+            let map = |_| MmapMut::map_anon(page_bytes);
+            let all: Vec<MmapMut> = (0..REGIONS).map(map).collect::<std::io::Result<_>>()?;
+            let fill = |mut page: MmapMut| {
+                page[..CODE.len()].copy_from_slice(&CODE);
+                page.make_exec()
+            };
+            let all: Vec<Mmap> = all.into_iter().map(fill).collect::<std::io::Result<_>>()?;
+            let mut emptied = Vec::with_capacity(all.len());
+            let start = Instant::now();
+            for page in all {
+                let mut page = page.make_mut()?;
+                empty(&mut page);
+                emptied.push(page);
+            }
+            Ok(start.elapsed())
+        },
+    )
 }
 
 impl Removed {
+    /// Each way says how long it took to remove all.
+    fn measure(
+        count: u32,
+        all_together: impl Fn() -> Result<Duration>,
+        one_by_one: impl Fn() -> Result<Duration>,
+    ) -> Result<Removed> {
+        let (mut together, mut single, mut ratio) = (Vec::new(), Vec::new(), Vec::new());
+        let each = |took: Duration| took.as_secs_f64() * 1e9 / f64::from(count);
+        for round in 0..=ROUNDS {
+            let (one, many) = (each(all_together()?), each(one_by_one()?));
+            // The first round warms up.
+            if round > 0 {
+                together.push(one);
+                single.push(many);
+                ratio.push(many / one);
+            }
+        }
+        let spread = |values| Spread::of(values).ok_or("no rounds");
+        Ok(Removed {
+            count,
+            together_ns: spread(together)?,
+            single_ns: spread(single)?,
+            ratio: spread(ratio)?,
+        })
+    }
+
     /// True when a message for all is as much cheaper as it ought to be.
     #[must_use]
     pub fn is_met(&self) -> bool {
@@ -157,7 +217,15 @@ impl fmt::Display for Removal {
         self.stream.regions.line(f, "regions, stream")?;
         self.stream.slabs.line(f, "slabs, stream")?;
         self.lane.regions.line(f, "regions, lane")?;
-        self.lane.slabs.line(f, "slabs, lane")
+        self.lane.slabs.line(f, "slabs, lane")?;
+        let Removed { count, together_ns, single_ns, ratio: times } = self.kernel;
+        writeln!(
+            f,
+            "remove   {count} pages, kernel alone: {} ns each together, {} alone: {} times",
+            nanoseconds(together_ns.median),
+            nanoseconds(single_ns.median),
+            ratio(times.median)
+        )
     }
 }
 

@@ -347,7 +347,7 @@ pub(crate) mod tests {
             elapsed: Duration::from_millis(1_500),
             clock_read_ns: 24.0,
             sections: vec![section(Regime::Far, row, comparison), section(Regime::Cold, cold, met)],
-            removal: Removal { stream: removals, lane: removals },
+            removal: Removal { stream: removals, lane: removals, kernel: removed },
             life: Life {
                 memory: Made { each_ns: even(63.0), messages: 0 },
                 link: Made { each_ns: even(11_001.0), messages: 2_000 },
