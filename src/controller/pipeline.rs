@@ -94,7 +94,8 @@ impl Pipeline {
         Ok(Submitted { handle: Arc::clone(&self.handle), completion, is_taken: false })
     }
 
-    /// Submits calls of wrapper functions with their arguments: the cheapest way to make many.
+    /// Submits calls of wrapper functions with their arguments: the cheapest way to make many, above all where calls in a row
+    /// are of one function and have 8 bytes of arguments each.
     ///
     /// # Errors
     ///

@@ -17,7 +17,10 @@ use crate::ring::{Consumer, Head, LINE_WORDS, Popped, Producer, ring_words};
 use crate::shm::Segment;
 use crate::sync::hostile::{Liar, aside};
 use crate::sync::{AtomicU64, Ordering};
-use crate::wire::pipe::{CALLS_WORD, CONTROLLER_BED_WORD, RESULTS_WORD, Record, SEGMENT_WORDS};
+use crate::wire::pipe::{
+    CALLS_ARGS_BYTES, CALLS_WORD, CONTROLLER_BED_WORD, RESULTS_WORD, Record, SEGMENT_WORDS,
+    sequence_after,
+};
 
 /// Results in one case.
 const ACTS_MAX: u32 = 300;
@@ -194,10 +197,15 @@ impl State {
             self.is_dead = true;
             return;
         }
-        while let Popped::Record(head) = self.from.pop(&mut Vec::new()) {
-            if head.kind == Record::Call as u8 {
-                self.owed.push_back(head.sequence);
-            }
+        let mut args = Vec::new();
+        while let Popped::Record(head) = self.from.pop(&mut args) {
+            let calls = match Record::from_bits(head.kind) {
+                Some(Record::Call) => 1,
+                Some(Record::Calls) => args.len() / CALLS_ARGS_BYTES,
+                _ => 0,
+            };
+            self.owed.extend((0..calls as u64).map(|at| sequence_after(head.sequence, at)));
+            args.clear();
         }
         if self.rest.is_some() {
             return self.go_on();

@@ -65,6 +65,12 @@ impl<B: Backing> Consumer<B> {
         self.position
     }
 
+    /// Begins to fetch the line that is so many lines behind the next one. Of use when it is published already.
+    #[inline(always)]
+    pub(crate) fn prefetch(&self, lines: u64) {
+        self.cells.prefetch(self.shape.word(self.position.wrapping_add(lines)), false);
+    }
+
     /// Takes the next record if it is there and one line long; the first bytes of `line` are its payload then, the others
     /// mean nothing. `None` is for everything else; [`Consumer::pop`] says what it is.
     #[inline(always)]

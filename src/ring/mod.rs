@@ -63,6 +63,10 @@ pub(crate) trait Backing {
     /// One atomic store.
     fn store(&self, word: usize, value: u64, order: Ordering);
 
+    /// A hint that the line of this word is soon looked at, or stored to.
+    #[inline(always)]
+    fn prefetch(&self, _word: usize, _to_write: bool) {}
+
     /// Copies `bytes` to the words from `word` on, each word stored once, relaxed; the last word is
     /// filled up with zeros.
     #[inline]

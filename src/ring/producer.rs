@@ -47,6 +47,13 @@ impl<B: Backing> Producer<B> {
         self.position
     }
 
+    /// Begins to fetch the line that is so many lines behind the next one, which will be written soon. A line that the
+    /// consumer polls must not be among them.
+    #[inline(always)]
+    pub(crate) fn prefetch(&self, lines: u64) {
+        self.cells.prefetch(self.shape.word(self.position.wrapping_add(lines)), true);
+    }
+
     /// Publishes a record.
     ///
     /// # Errors

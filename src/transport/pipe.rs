@@ -29,6 +29,9 @@ pub(crate) type Line = [u8; LINE_PAYLOAD_BYTES];
 /// A line to receive into.
 pub(crate) const EMPTY_LINE: Line = [0; LINE_PAYLOAD_BYTES];
 
+/// How far ahead lines are fetched that will be written: further than who polls them has got.
+const PREFETCH_LINES: u64 = 8;
+
 /// The writing half of an end. Owned by one thread at a time.
 #[derive(Debug)]
 pub(crate) struct Outbound {
@@ -144,6 +147,12 @@ impl Outbound {
         self.ring.is_ready(payload_bytes.min(CHUNK_BYTES_MAX))
     }
 
+    /// A hint that many records will be sent.
+    #[inline(always)]
+    pub(crate) fn prefetch(&self) {
+        self.ring.prefetch(PREFETCH_LINES);
+    }
+
     /// Wakes the peer, if it sleeps, to everything that was sent.
     #[inline]
     pub(crate) fn wake(&self) {
@@ -185,7 +194,7 @@ impl Inbound {
         if self.parts.is_empty()
             && let Some(head) = self.ring.pop_line(line)
         {
-            if head.kind() <= Record::Failure as u8 {
+            if head.kind() <= Record::Failure as u8 || head.kind() == Record::Calls as u8 {
                 return Ok(Received::Line(head));
             }
             self.parts.extend_from_slice(&line[..head.payload_bytes()]);
@@ -223,7 +232,7 @@ impl Inbound {
             )));
         }
         match (Record::from_bits(kind), self.side) {
-            (Some(Record::Call | Record::Result | Record::Failure), _) => Ok(true),
+            (Some(Record::Call | Record::Calls | Record::Result | Record::Failure), _) => Ok(true),
             // All parts have this size: so there are not more of them than a payload has.
             (Some(Record::Part), _) if bytes > 0 && bytes.is_multiple_of(CHUNK_BYTES_MAX) => {
                 Ok(false)
@@ -236,6 +245,12 @@ impl Inbound {
                 "pipeline record of kind {kind} behind {bytes} bytes"
             ))),
         }
+    }
+
+    /// A hint that many records are there: the one so many lines behind the next will be received soon.
+    #[inline(always)]
+    pub(crate) fn prefetch(&self, lines: u64) {
+        self.ring.prefetch(lines);
     }
 
     /// True when there is nothing to receive, not even the end.

@@ -7,6 +7,8 @@
 //! lines 6..     ring of calls, then ring of results
 //!
 //! call          target = the wrapper function      sequence = the call's number
+//! calls         target = the wrapper function      sequence = the first call's number, which the others follow; the payload
+//!               is the arguments of one after the other, CALLS_ARGS_BYTES of each
 //! result        target = 0                         sequence = the number of the call that it answers
 //! part          payload that comes before that of the next call, result or failure
 //! fresh         code was written: serialise before the next call
@@ -39,6 +41,9 @@ pub(crate) const SEGMENT_WORDS: usize = RESULTS_WORD + ring_words(RING_LINES);
 pub(crate) const HEADER: [u64; 4] =
     [MAGIC, super::layout::VERSION, SEGMENT_WORDS as u64 * 8, RING_LINES as u64];
 
+/// How long the arguments are of each of several calls in one record.
+pub(crate) const CALLS_ARGS_BYTES: usize = 8;
+
 /// What a record of a pipeline is. Fits the 3 bits that a record has for it; 0 is no record.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(u8)]
@@ -49,6 +54,8 @@ pub(crate) enum Record {
     Failure = 3,
     Part = 4,
     Fresh = 5,
+    /// Several calls of one function.
+    Calls = 6,
 }
 
 impl Record {
@@ -61,6 +68,7 @@ impl Record {
             3 => Self::Failure,
             4 => Self::Part,
             5 => Self::Fresh,
+            6 => Self::Calls,
             _ => return None,
         })
     }
@@ -72,6 +80,13 @@ pub(crate) fn next_sequence(sequence: u64) -> u64 {
     sequence.wrapping_add(1).max(1)
 }
 
+/// The number of the call that comes so many, few, calls after the one with this number.
+#[inline(always)]
+pub(crate) fn sequence_after(sequence: u64, calls: u64) -> u64 {
+    let (after, has_wrapped) = sequence.overflowing_add(calls);
+    after + u64::from(has_wrapped)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -81,12 +96,19 @@ mod tests {
         assert_eq!(next_sequence(0), 1);
         assert_eq!(next_sequence(u64::MAX - 1), u64::MAX);
         assert_eq!(next_sequence(u64::MAX), 1);
+        for start in [1, 7, u64::MAX - 8, u64::MAX - 1, u64::MAX] {
+            let mut each = start;
+            for calls in 0..10 {
+                assert_eq!(sequence_after(start, calls), each);
+                each = next_sequence(each);
+            }
+        }
     }
 
     #[test]
     fn every_kind_round_trips() {
         let kinds: Vec<_> = (0..8).filter_map(Record::from_bits).collect();
-        assert_eq!(kinds.len(), 5);
+        assert_eq!(kinds.len(), 6);
         assert!(kinds.iter().all(|kind| Record::from_bits(*kind as u8) == Some(*kind)));
     }
 }

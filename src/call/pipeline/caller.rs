@@ -5,6 +5,7 @@ use std::sync::{Arc, PoisonError};
 use std::task::{Context, Poll};
 use std::time::Instant;
 
+use super::bundle::Bundle;
 use super::completion::Waiter;
 use super::receiver::{Receiver, Run};
 use super::{Arrived, Completion, Reason};
@@ -13,7 +14,7 @@ use crate::limits::{PAYLOAD_BYTES_MAX, PIPELINE_CALLS_MAX};
 use crate::sleep::{self, Seat, Turn};
 use crate::sync::{AtomicBool, AtomicU64, Mutex, MutexGuard, Ordering};
 use crate::transport::pipe::{Inbound, Outbound, SharedBed};
-use crate::wire::pipe::{Record, next_sequence};
+use crate::wire::pipe::{Record, next_sequence, sequence_after};
 
 /// Buffers for results that are kept.
 const SPARE_MAX: usize = 4;
@@ -125,22 +126,59 @@ impl Caller {
         &self,
         sender: &mut Sender,
         code_epoch: u64,
-        calls: impl Iterator<Item = (u64, &'a [u8])>,
+        mut calls: impl ExactSizeIterator<Item = (u64, &'a [u8])>,
     ) -> Result<()> {
         if sender.code_epoch != code_epoch {
             sender.code_epoch = code_epoch;
             self.send(sender, Record::Fresh, 0, 0, &[])?;
         }
-        for (target, args) in calls {
-            if sender.is_full(self) {
-                self.wait_for_room(sender, |sender| !sender.is_full(self))?;
-            }
-            sender.sequence = next_sequence(sender.sequence);
-            sender.submitted += 1;
-            // Relaxed: the record is published behind it.
-            self.submitted.store(sender.submitted, Ordering::Relaxed);
-            self.send(sender, Record::Call, sender.sequence, target, args)?;
+        if calls.len() == 1 {
+            return calls.try_for_each(|(target, args)| self.send_call(sender, target, args));
         }
+        let mut bundle = Bundle::new();
+        for (target, args) in calls {
+            if bundle.add(target, args) {
+                continue;
+            }
+            self.send_bundle(sender, &bundle)?;
+            bundle = Bundle::new();
+            if !bundle.add(target, args) {
+                self.send_call(sender, target, args)?;
+            }
+        }
+        self.send_bundle(sender, &bundle)
+    }
+
+    #[inline(always)]
+    fn send_call(&self, sender: &mut Sender, target: u64, args: &[u8]) -> Result<()> {
+        self.count(sender, 1)?;
+        sender.sequence = next_sequence(sender.sequence);
+        self.send(sender, Record::Call, sender.sequence, target, args)
+    }
+
+    #[inline(always)]
+    fn send_bundle(&self, sender: &mut Sender, bundle: &Bundle) -> Result<()> {
+        let calls = bundle.count() as u64;
+        if calls == 0 {
+            return Ok(());
+        }
+        self.count(sender, calls)?;
+        let first = next_sequence(sender.sequence);
+        sender.sequence = sequence_after(sender.sequence, calls);
+        sender.outbound.prefetch();
+        let (kind, target, args) = bundle.record();
+        self.send(sender, kind, first, target, args)
+    }
+
+    /// Counts calls that are sent next, as soon as so many more may be under way.
+    #[inline(always)]
+    fn count(&self, sender: &mut Sender, calls: u64) -> Result<()> {
+        if sender.is_full(self, calls) {
+            self.wait_for_room(sender, |sender| !sender.is_full(self, calls))?;
+        }
+        sender.submitted += calls;
+        // Relaxed: the record is published behind it.
+        self.submitted.store(sender.submitted, Ordering::Relaxed);
         Ok(())
     }
 
@@ -377,14 +415,14 @@ impl Caller {
 }
 
 impl Sender {
-    /// True when too many calls are under way for one more.
+    /// True when too many calls are under way for so many more.
     #[inline]
-    fn is_full(&mut self, caller: &Caller) -> bool {
-        if self.submitted - self.received < PIPELINE_CALLS_MAX as u64 {
+    fn is_full(&mut self, caller: &Caller, calls: u64) -> bool {
+        if self.submitted - self.received + calls <= PIPELINE_CALLS_MAX as u64 {
             return false;
         }
         // [CAP] Acquire: pairs with the receiver's store.
         self.received = caller.received.load(Ordering::Acquire);
-        self.submitted - self.received >= PIPELINE_CALLS_MAX as u64
+        self.submitted - self.received + calls > PIPELINE_CALLS_MAX as u64
     }
 }

@@ -10,6 +10,9 @@
 //! wait:    turn taken -> records popped -> results to the completions of the runs, in order -> turn given back
 //! ```
 //!
+//! Calls of a batch that go to one function with a word of arguments each share a record ([`Bundle`](bundle)). Results have
+//! one each, pushed before the next call runs: that may wait for what the controller does with the result.
+//!
 //! Results come in order, so a result needs no search: it belongs to the oldest run that misses one, and must have the
 //! number of the next call. A result of any other number is none that an honest executor sends.
 //!
@@ -19,6 +22,7 @@
 //! Invariant: a call completes exactly once; a thread that holds the turn never waits for another thread of this process,
 //! and calls no waker.
 
+mod bundle;
 mod caller;
 mod completion;
 mod receiver;

@@ -23,6 +23,9 @@ const YIELDS_MAX: u32 = 4;
 /// moment may have missed that somebody lies down; by then what it has sent before is here.
 const LAST_POLLS: u32 = if cfg!(model) { 1 } else { 100 };
 
+/// How far behind the next one the result is that begins to be fetched when a result of a batch has come.
+const PREFETCH_LINES: u64 = 2;
+
 /// The reading half of the controller's end.
 #[derive(Debug)]
 pub(super) struct Receiver {
@@ -205,6 +208,9 @@ impl Receiver {
                 && self.is_due(caller)
                 && !state.is_expired
             {
+                if *calls > 1 {
+                    self.inbound.prefetch(PREFETCH_LINES);
+                }
                 // What it mostly is.
                 state.put_line(head.payload_bytes(), false);
                 self.advance(calls);

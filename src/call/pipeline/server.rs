@@ -6,7 +6,7 @@ use std::time::Instant;
 use crate::error::{Error, Result};
 use crate::limits::ERROR_BYTES_MAX;
 use crate::transport::pipe::{EMPTY_LINE, Inbound, Outbound, Received};
-use crate::wire::pipe::Record;
+use crate::wire::pipe::{CALLS_ARGS_BYTES, Record, next_sequence};
 
 /// Polls in a row that found nothing after which whoever sleeps is woken to the results.
 const POLLS_BEFORE_WAKE: u32 = if cfg!(model) { 1 } else { 32 };
@@ -69,19 +69,43 @@ impl Server {
                     continue;
                 }
             };
-            if kind != Record::Call as u8 {
-                return Err(Error::violation(format!("record {kind} where a call was due")));
-            }
-            // It may be a long time before the next fence.
-            self.outbound.wake_seen();
-            match handle(target, args) {
-                Ok(result) => self.answer(Record::Result, sequence, result.as_ref())?,
-                Err(message) => self.fail(sequence, message)?,
+            let mut sequence = sequence;
+            let mut next = args;
+            let bytes_of_one = self.bytes_of_one(kind, args)?;
+            loop {
+                let (args, rest) = next.split_at(bytes_of_one.min(next.len()));
+                // It may be a long time before the next fence.
+                self.outbound.wake_seen();
+                match handle(target, args) {
+                    Ok(result) => self.answer(Record::Result, sequence, result.as_ref())?,
+                    Err(message) => self.fail(sequence, message)?,
+                }
+                if rest.is_empty() {
+                    break;
+                }
+                (next, sequence) = (rest, next_sequence(sequence));
+                self.outbound.prefetch();
             }
             if long.capacity() > RESULT_BYTES_KEPT {
                 long = Vec::new();
             }
         }
+    }
+
+    /// How many bytes of the payload are the arguments of one call.
+    #[inline(always)]
+    fn bytes_of_one(&self, kind: u8, payload: &[u8]) -> Result<usize> {
+        if kind == Record::Call as u8 {
+            return Ok(payload.len());
+        }
+        let is_whole = !payload.is_empty() && payload.len().is_multiple_of(CALLS_ARGS_BYTES);
+        if kind == Record::Calls as u8 && is_whole {
+            // What was sent together mostly goes on in the next line.
+            self.inbound.prefetch(0);
+            return Ok(CALLS_ARGS_BYTES);
+        }
+        let bytes = payload.len();
+        Err(Error::violation(format!("record {kind} of {bytes} bytes where a call was due")))
     }
 
     #[inline(always)]

@@ -16,7 +16,7 @@ use crate::call::tally::{self, Tally, count};
 use crate::error::Error;
 use crate::transport::Side;
 use crate::transport::pipe::{self, EMPTY_LINE, Inbound, Outbound, Received};
-use crate::wire::pipe::Record;
+use crate::wire::pipe::{CALLS_ARGS_BYTES, Record, sequence_after};
 
 const THREADS: u64 = 2;
 /// Calls of one submission: more than may be under way in a model.
@@ -37,10 +37,13 @@ fn answer_silently((mut outbound, mut inbound): (Outbound, Inbound)) {
     let (mut line, mut long) = (EMPTY_LINE, Vec::new());
     loop {
         match inbound.receive(&mut line, &mut long).expect("no violation") {
-            Received::Line(head) if head.kind() == Record::Call as u8 => {
-                let (kind, args) = (Record::Result, &line[..head.payload_bytes()]);
-                while !outbound.send(kind, head.sequence, 0, args, &mut 0).unwrap_or(true) {
-                    thread::yield_now();
+            Received::Line(head) => {
+                let each = line[..head.payload_bytes()].chunks(CALLS_ARGS_BYTES);
+                for (at, args) in (0..).zip(each) {
+                    let (kind, sequence) = (Record::Result, sequence_after(head.sequence, at));
+                    while !outbound.send(kind, sequence, 0, args, &mut 0).unwrap_or(true) {
+                        thread::yield_now();
+                    }
                 }
             }
             Received::Closed => break,

@@ -161,6 +161,64 @@ fn every_size_goes_and_comes_back_whole_at_every_offset() {
     }
 }
 
+/// What goes in one record, and what does not, in every order and behind new code.
+#[test]
+fn batches_of_all_kinds_of_calls_keep_their_order() {
+    let (position, last) = (u64::MAX - 60, u64::MAX - 50);
+    let served = serve(position, last);
+    let numbers: Vec<_> = (0..2000_u64).map(u64::to_le_bytes).collect();
+    let mut calls: Vec<(u64, &[u8])> = Vec::new();
+    for (at, args) in numbers.iter().enumerate() {
+        let (target, bytes) = match at.wrapping_mul(at) / 7 % 16 {
+            0 => (ECHO, 0),
+            1 => (ECHO, 7),
+            2 => (FAIL, 8),
+            _ => (ECHO, 8),
+        };
+        calls.push((target, &args[..bytes]));
+    }
+    let mut rest = &calls[..];
+    for (epoch, calls_of_batch) in (0..).zip((1..30).cycle()) {
+        let (batch, behind) = rest.split_at(calls_of_batch.min(rest.len()));
+        let completion = served.caller.submit(epoch / 3, batch.iter().copied()).expect("submitted");
+        let results = results(&served.caller, &completion, batch.len());
+        for ((target, args), result) in batch.iter().zip(results) {
+            match result {
+                Ok(bytes) => assert_eq!((*target, &bytes[..]), (ECHO, *args)),
+                Err(error) => {
+                    assert_eq!((*target, error.to_string()), (FAIL, format!("no, said {args:?}")));
+                }
+            }
+        }
+        rest = behind;
+        if rest.is_empty() {
+            break;
+        }
+    }
+    assert_eq!(served.caller.calls(), calls.len() as u64);
+    let ran = served.end();
+    assert!(ran.iter().eq(calls.iter().map(|(_, args)| args)), "another order");
+}
+
+#[test]
+fn calls_that_are_no_whole_number_are_a_violation() {
+    let kind = crate::ring::Head { kind: Record::Calls as u8, sequence: 1, target: ECHO };
+    for payload in [&b""[..], b"short", b"8 bytes.and more", b"8 bytes.and some more"] {
+        let segment = Arc::new(
+            pipe::create_segment(Duration::from_nanos(crate::limits::SPIN_NS)).expect("memory"),
+        );
+        let cells = Raw(Arc::clone(&segment), crate::wire::pipe::CALLS_WORD);
+        let server = Server::new(pipe::end(&segment, Side::Executor, 0));
+        let mut ring = crate::ring::Producer::new(cells, RING_LINES, 0);
+        ring.push(kind, payload).expect("room");
+        ring.close();
+        let served = server.serve(|_, args| Ok::<_, String>(args.to_vec()));
+        let is_whole = payload.len() == 16;
+        assert_eq!(served.is_ok(), is_whole, "{payload:?}: {served:?}");
+        assert!(served.err().is_none_or(|error| error.is_violation()));
+    }
+}
+
 #[test]
 fn a_batch_larger_than_all_room_gets_through() {
     let served = serve(5, 7);
@@ -398,7 +456,8 @@ fn lie(records: &[(u8, u64, &[u8])]) -> Error {
     );
     let caller = Caller::new(pipe::end(&segment, Side::Controller, 0), 0);
     let completions = [(); 2].map(|()| submit(&caller, ECHO, b"").expect("submitted"));
-    let mut ring = crate::ring::Producer::new(Raw(Arc::clone(&segment)), RING_LINES, 0);
+    let cells = Raw(Arc::clone(&segment), crate::wire::pipe::RESULTS_WORD);
+    let mut ring = crate::ring::Producer::new(cells, RING_LINES, 0);
     for (kind, sequence, payload) in records {
         let head = crate::ring::Head { kind: *kind, sequence: *sequence, target: 0 };
         ring.push(head, payload).expect("room");
@@ -413,21 +472,22 @@ fn lie(records: &[(u8, u64, &[u8])]) -> Error {
     error
 }
 
-struct Raw(Arc<crate::shm::Segment>);
+/// A ring that begins at this word of a segment.
+struct Raw(Arc<crate::shm::Segment>, usize);
 
 impl crate::ring::Backing for Raw {
     fn load(&self, word: usize, order: Ordering) -> u64 {
-        self.0.words()[crate::wire::pipe::RESULTS_WORD + word].load(order)
+        self.0.words()[self.1 + word].load(order)
     }
 
     fn store(&self, word: usize, value: u64, order: Ordering) {
-        self.0.words()[crate::wire::pipe::RESULTS_WORD + word].store(value, order);
+        self.0.words()[self.1 + word].store(value, order);
     }
 }
 
 #[test]
 fn a_lie_is_a_violation_with_numbers() {
-    let (call, result, failure, part, fresh) = (1, 2, 3, 4, 5);
+    let (call, result, failure, part, fresh, calls) = (1, 2, 3, 4, 5, 6);
     let chunk = vec![0; CHUNK_BYTES_MAX];
     for (records, number) in [
         // Of a call that is due later, was answered, was never made.
@@ -439,7 +499,9 @@ fn a_lie_is_a_violation_with_numbers() {
         (&[(result, 1, b""), (result, 2, b""), (result, 3, b"")], "0x3"),
         // Of a kind that an executor does not send, alone and behind something.
         (&[(call, 1, b"")], "Call"),
-        (&[(6, 1, b"")], "kind 6"),
+        (&[(calls, 1, b"8 bytes.")], "Calls"),
+        (&[(calls, 1, b"8 bytes.and 8 of")], "Calls"),
+        (&[(7, 1, b"")], "kind 7"),
         (&[(fresh, 0, b"")], "kind 5"),
         (&[(result, 1, b""), (fresh, 0, b"")], "kind 5"),
         // Parts of no size, or of a wrong one.
