@@ -40,6 +40,11 @@ pub enum LlvmReport {
     },
 }
 
+/// Parts of the C library. LLVM's executor has them, and LLVM's linker does not read the files by which linkers find them.
+const OF_EVERY_PROCESS: [&str; 5] = ["c", "m", "dl", "pthread", "rt"];
+/// Where libraries are that linkers find by themselves.
+const FOLDERS: [&str; 2] = ["-L/lib/x86_64-linux-gnu", "-L/usr/lib/x86_64-linux-gnu"];
+
 /// Races with a program that does nothing, so that all is the way to its `main` and back. `farcall` is the path of the command.
 ///
 /// # Errors
@@ -69,11 +74,13 @@ pub(crate) fn race(
 ) -> Result<LlvmReport> {
     let Some(jitlink) = Jitlink::find() else { return Ok(LlvmReport::Absent) };
     let tool = jitlink.name();
-    let libraries: Vec<String> = libraries.iter().map(|name| format!("-l{name}")).collect();
+    let named = libraries.iter().map(|name| format!("-l{name}"));
     let mut ours = Command::new(farcall);
-    ours.arg("run").args(files).args(&libraries).arg("--").args(args);
+    ours.arg("run").args(files).args(named).arg("--").args(args);
     let mut theirs = jitlink.command();
-    theirs.args(files).args(&libraries);
+    theirs.args(files).args(FOLDERS);
+    let others = libraries.iter().filter(|name| !OF_EVERY_PROCESS.contains(&name.as_str()));
+    theirs.args(others.map(|name| format!("-l{name}")));
     if !args.is_empty() {
         theirs.arg("--args").args(args);
     }
