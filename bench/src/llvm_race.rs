@@ -40,6 +40,8 @@ pub enum LlvmReport {
     },
 }
 
+/// A program that takes longer than this is none to measure the way to `main` with.
+const PATIENCE: Duration = Duration::from_secs(5);
 /// Parts of the C library. LLVM's executor has them, and LLVM's linker does not read the files by which linkers find them.
 const OF_EVERY_PROCESS: [&str; 5] = ["c", "m", "dl", "pthread", "rt"];
 /// Where libraries are that linkers find by themselves.
@@ -88,11 +90,7 @@ pub(crate) fn race(
         command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
     }
     let (our_status, _) = timed(&mut ours)?;
-    let said = theirs.stderr(Stdio::piped()).output()?;
-    if said.status.code() != our_status.code() {
-        let complaint = String::from_utf8_lossy(&said.stderr);
-        let why = complaint.lines().next().map(str::to_owned);
-        let why = why.unwrap_or_else(|| format!("{}; farcall run: {our_status}", said.status));
+    if let Some(why) = objection(&mut theirs, our_status)? {
         return Ok(LlvmReport::Refused { tool, why });
     }
     theirs.stderr(Stdio::null());
@@ -117,6 +115,32 @@ pub(crate) fn race(
         theirs_ms: spread(their_times)?,
         ratio: spread(ratios)?,
     })
+}
+
+/// Why a command does not run what ended with this status: what it complains of, or another end or none.
+fn objection(command: &mut Command, due: ExitStatus) -> Result<Option<String>> {
+    // Not a pipe: a process that it leaves behind would keep that open.
+    let path = std::env::temp_dir().join(format!("farcall-said-{}", std::process::id()));
+    command.stderr(std::fs::File::create(&path)?);
+    let mut child = command.spawn().map_err(|error| format!("{command:?}: {error}"))?;
+    let started = Instant::now();
+    let status = loop {
+        if let Some(status) = child.try_wait()? {
+            break status;
+        }
+        if started.elapsed() > PATIENCE {
+            child.kill()?;
+            child.wait()?;
+            return Ok(Some(format!("it has not ended after {PATIENCE:?}")));
+        }
+        std::thread::sleep(Duration::from_millis(1));
+    };
+    let said = std::fs::read(&path)?;
+    std::fs::remove_file(&path)?;
+    let complaint = String::from_utf8_lossy(&said);
+    let first = complaint.lines().next().map(str::to_owned);
+    let why = first.unwrap_or_else(|| format!("{status}; farcall run: {due}"));
+    Ok((status.code() != due.code()).then_some(why))
 }
 
 /// Runs a command to its end, and says how long that took.
