@@ -97,13 +97,16 @@ pub(crate) fn race(
     let (mut our_times, mut their_times) = (Vec::new(), Vec::new());
     let started = Instant::now();
     while our_times.len() < rounds_min || started.elapsed() < duration_min {
-        for (command, times) in [(&mut ours, &mut our_times), (&mut theirs, &mut their_times)] {
-            let (status, time) = timed(command)?;
-            if status.code() != our_status.code() {
-                return Err(format!("{status} after {our_status}: {command:?}").into());
-            }
-            times.push(time.as_secs_f64() * 1e3);
+        let (ours, our_time) = timed(&mut ours)?;
+        let started = Instant::now();
+        let status = end(&mut theirs)?;
+        let their_time = started.elapsed();
+        if ours != our_status || status.and_then(|status| status.code()) != our_status.code() {
+            let why = format!("once {ours}, theirs {status:?}, after {our_status}");
+            return Ok(LlvmReport::Refused { tool, why });
         }
+        our_times.push(our_time.as_secs_f64() * 1e3);
+        their_times.push(their_time.as_secs_f64() * 1e3);
     }
     let ratios = our_times.iter().zip(&their_times).map(|(ours, theirs)| ours / theirs).collect();
     let rounds = our_times.len();
@@ -122,25 +125,33 @@ fn objection(command: &mut Command, due: ExitStatus) -> Result<Option<String>> {
     // Not a pipe: a process that it leaves behind would keep that open.
     let path = std::env::temp_dir().join(format!("farcall-said-{}", std::process::id()));
     command.stderr(std::fs::File::create(&path)?);
-    let mut child = command.spawn().map_err(|error| format!("{command:?}: {error}"))?;
-    let started = Instant::now();
-    let status = loop {
-        if let Some(status) = child.try_wait()? {
-            break status;
-        }
-        if started.elapsed() > PATIENCE {
-            child.kill()?;
-            child.wait()?;
-            return Ok(Some(format!("it has not ended after {PATIENCE:?}")));
-        }
-        std::thread::sleep(Duration::from_millis(1));
-    };
+    let status = end(command)?;
     let said = std::fs::read(&path)?;
     std::fs::remove_file(&path)?;
+    let Some(status) = status else {
+        return Ok(Some(format!("it has not ended after {PATIENCE:?}")));
+    };
     let complaint = String::from_utf8_lossy(&said);
     let first = complaint.lines().next().map(str::to_owned);
     let why = first.unwrap_or_else(|| format!("{status}; farcall run: {due}"));
     Ok((status.code() != due.code()).then_some(why))
+}
+
+/// The end of a command; none when it takes too long, and then it is killed. LLVM's hangs now and then when programs fail in it.
+fn end(command: &mut Command) -> Result<Option<ExitStatus>> {
+    let mut child = command.spawn().map_err(|error| format!("{command:?}: {error}"))?;
+    let started = Instant::now();
+    loop {
+        if let Some(status) = child.try_wait()? {
+            return Ok(Some(status));
+        }
+        if started.elapsed() > PATIENCE {
+            child.kill()?;
+            child.wait()?;
+            return Ok(None);
+        }
+        std::thread::sleep(Duration::from_micros(50));
+    }
 }
 
 /// Runs a command to its end, and says how long that took.
