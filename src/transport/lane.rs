@@ -69,10 +69,7 @@ pub(crate) struct Lane {
     inbox_bytes: usize,
     /// Code was written since the last message.
     fresh: bool,
-    /// With the answer to a call, and with the next call after an answer: functions and callers differ.
-    patience: [Patience; 2],
-    /// What was sent last was an answer.
-    answered: bool,
+    patience: Patience,
     /// Where both sides run.
     places: Places,
     /// What both sides sleep by, where that is not the baton's own word.
@@ -116,8 +113,7 @@ impl Lane {
             fresh: false,
             places: Places::new(segment, layout::PLACE_WORDS, side),
             bell: None,
-            patience: [Patience::new(spin); 2],
-            answered: false,
+            patience: Patience::new(spin),
         }
     }
 
@@ -284,7 +280,7 @@ impl Lane {
     fn take_baton(&mut self, until: Option<Instant>) -> Result<Option<Word>> {
         let places = &mut self.places;
         let bell = self.bell.as_deref();
-        let patience = &mut self.patience[usize::from(self.answered)];
+        let patience = &mut self.patience;
         let word = &self.baton[0];
         let found = wait::for_change(word, self.word, patience, until, bell, || places.are_one());
         let Some(found) = found else { return Ok(None) };
@@ -458,7 +454,6 @@ impl Lane {
         let fresh = std::mem::take(&mut self.fresh);
         let word = Word { hop: self.hop, kind, inline_bytes: inline.len(), area, ring, fresh };
         self.word = word.encode();
-        self.answered = kind != Kind::Call;
         // [HOP] Release: the peer that acquires this word sees the line and the ring up to the position told.
         let old = line[0].swap(self.word, Ordering::AcqRel);
         if old & (WAITER | CLOSED) != 0 {
@@ -469,7 +464,7 @@ impl Lane {
     /// Wakes the other side, which slept on the word `old`; keeps the closed bit.
     #[cold]
     fn wake(&mut self, old: u64) {
-        self.patience[usize::from(self.answered)].woke();
+        self.patience.woke();
         if old & CLOSED != 0 {
             self.baton[0].fetch_or(CLOSED, Ordering::AcqRel);
         }

@@ -33,7 +33,7 @@ const WOKEN_FACTOR: u32 = 4;
 const SLOW_FACTOR_MAX: u32 = 8;
 
 /// How long to poll.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug)]
 pub(super) struct Patience {
     /// How long to poll before sleeping.
     spin: Duration,
