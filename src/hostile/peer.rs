@@ -15,12 +15,14 @@ use crate::ring::{Consumer, Head, LINE_WORDS, Popped, Producer, ring_words};
 use crate::shm::{Segment, Words};
 use crate::sync::hostile::{Liar, aside};
 use crate::sync::{AtomicU64, Ordering};
+use crate::transport::Settled;
 use crate::wire::Kind;
 use crate::wire::baton::{
-    CLOSED, INLINE_BYTES_MAX, INLINE_BYTES_MAX_WITH_RING, Word, hop_of, next_hop,
+    HOP_SHIFT, INLINE_BYTES_MAX, INLINE_BYTES_MAX_WITH_RING, Word, hop_of, next_hop,
 };
 use crate::wire::layout::{
-    BATON_WORD, RING_TO_CONTROLLER_WORD, RING_TO_EXECUTOR_WORD, SEGMENT_WORDS, SETTLED_WORD,
+    BATON_WORD, BED_WORDS, CLOSED_WORD, RING_TO_CONTROLLER_WORD, RING_TO_EXECUTOR_WORD,
+    SEGMENT_WORDS, SETTLED_WORD,
 };
 
 /// Messages in one case.
@@ -192,7 +194,7 @@ impl State {
     }
 
     fn asleep(&mut self, number: usize) {
-        if number == BATON_WORD && self.has_turn() {
+        if number == BED_WORDS[0] && self.has_turn() {
             self.act();
         } else if number == SETTLED_WORD && !self.is_dead && !self.random.one_in(16) {
             self.drain();
@@ -209,9 +211,8 @@ impl State {
     /// What a supervisor does that has seen the executor end.
     fn die(&mut self) {
         self.is_dead = true;
-        for words in [&self.baton, &self.settled] {
-            words[0].fetch_or(CLOSED, Ordering::AcqRel);
-        }
+        self.segment.words()[CLOSED_WORD].store(1, Ordering::Release);
+        Settled::new(self.settled.clone()).close();
     }
 
     /// Takes what the controller has posted.
@@ -396,7 +397,7 @@ impl State {
     /// Something else than `value`; now and then what could be a word of the baton.
     fn nonsense(&mut self, value: u64) -> u64 {
         if self.random.one_in(8) {
-            return (hop_of(value) << 13) | (self.random.next() % (1 << 13));
+            return (hop_of(value) << HOP_SHIFT) | (self.random.next() % (1 << HOP_SHIFT));
         }
         self.random.nonsense(value, self.to.position())
     }

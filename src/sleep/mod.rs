@@ -29,7 +29,8 @@ pub(crate) use bell::Bell;
 pub(crate) use turn::{Seat, Turn};
 
 const AWAKE: u64 = 0;
-const ASLEEP: u64 = 1;
+/// What the word of a bed holds while somebody sleeps or is about to.
+pub(crate) const ASLEEP: u64 = 1;
 
 /// A word that one thread at a time sleeps on.
 pub(crate) trait Bed {
@@ -55,30 +56,42 @@ pub(crate) fn sleep_unless(
     timeout: Option<Duration>,
     has_cause: impl FnOnce() -> bool,
 ) {
-    bed.word().store(ASLEEP, Ordering::Relaxed);
-    // [BED] SeqCst: the word is set before the sleeper looks.
-    bed.fence();
+    mark(bed);
     if !has_cause() {
         bed.lie_down(ASLEEP, timeout);
     }
+    unmark(bed);
+}
+
+/// From now on whoever wakes rouses, once: what it published before is seen behind this.
+pub(crate) fn mark(bed: &impl Bed) {
+    bed.word().store(ASLEEP, Ordering::Relaxed);
+    // [BED] SeqCst: the word is set before the sleeper looks.
+    bed.fence();
+}
+
+/// Nobody needs to be roused any more.
+pub(crate) fn unmark(bed: &impl Bed) {
     bed.word().store(AWAKE, Ordering::Relaxed);
 }
 
-/// Wakes the sleeper, if there is one, to what was published before.
-#[inline]
-pub(crate) fn wake(bed: &impl Bed) {
+/// Wakes the sleeper, if there is one, to what was published before; true when there was one.
+#[inline(always)]
+pub(crate) fn wake(bed: &impl Bed) -> bool {
     // [BED] SeqCst: what is there for the sleeper is published before the word is looked at.
     bed.fence();
-    wake_seen(bed);
+    wake_seen(bed)
 }
 
 /// Wakes the sleeper if it is seen at once. One that lies down at this very moment may be missed, so a [`wake`] must
 /// follow sooner or later. Costs next to nothing.
-#[inline]
-pub(crate) fn wake_seen(bed: &impl Bed) {
-    if bed.word().load(Ordering::Relaxed) != AWAKE {
+#[inline(always)]
+pub(crate) fn wake_seen(bed: &impl Bed) -> bool {
+    let is_asleep = bed.word().load(Ordering::Relaxed) != AWAKE;
+    if is_asleep {
         rouse(bed);
     }
+    is_asleep
 }
 
 #[cold]

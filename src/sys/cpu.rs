@@ -1,5 +1,8 @@
 //! What the processor itself must be told.
 
+#[cfg(not(all(target_arch = "x86_64", not(model))))]
+use crate::sync::{Ordering, fence as fence_of_the_language};
+
 /// Makes sure that instructions written by another processor before the last acquired message are what this thread
 /// executes from here on.
 ///
@@ -34,12 +37,33 @@ pub(crate) fn serialize() {
     }
 }
 
+/// Stands between what this thread stored last and what it loads next, and ends when the stores have left the processor:
+/// nothing behind it begins before.
+///
+/// The standard library's fence is a locked instruction on x86-64, which only keeps loads back: whoever counts time
+/// behind it begins to count before the store is seen by others.
+#[inline(always)]
+pub(crate) fn fence() {
+    #[cfg(all(target_arch = "x86_64", not(model)))]
+    // SAFETY: waits, and touches nothing.
+    unsafe {
+        std::arch::asm!("mfence", options(nostack, preserves_flags));
+    }
+    #[cfg(not(all(target_arch = "x86_64", not(model))))]
+    fence_of_the_language(Ordering::SeqCst);
+}
+
 /// Passes the time of about one cycle for each turn, without `pause`, whose length differs a lot between processors.
 #[inline(always)]
 pub(crate) fn spin(turns: u32) {
-    for _ in 0..turns {
-        // SAFETY: there is no instruction in it; it keeps the compiler from leaving the loop out.
-        unsafe { std::arch::asm!("", options(nomem, nostack, preserves_flags)) }
+    let mut left = turns;
+    while left > 0 {
+        left -= 1;
+        // SAFETY: there is no instruction in it. The compiler does not know what comes out of it, so it neither leaves the
+        // loop out nor makes one turn of several.
+        unsafe {
+            std::arch::asm!("/* {0:e} */", inout(reg) left, options(nomem, nostack, preserves_flags))
+        }
     }
 }
 

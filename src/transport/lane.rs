@@ -1,6 +1,6 @@
 //! One lane: a baton, an area and two rings in a shared segment, and one order over all of them.
 //!
-//! The holder of the baton sends: it fills the line and swaps the baton's first word, which hands the baton over. The
+//! The holder of the baton sends: it fills the line and stores the baton's first word, which hands the baton over. The
 //! other side polls that word. A payload that does not fit the line is copied to the area, and the line says where.
 //! What was *posted*, that is, sent without waiting for the answer, goes through the sender's ring, and so does what does not
 //! fit the area; the baton then carries the ring position up to which the receiver drains before it acts. So posted messages and calls
@@ -18,21 +18,25 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use super::Transport;
+use super::bed::SharedBed;
 use super::cells::Cells;
-use super::closer::{Closer, Settled};
+use super::closer::Closer;
 use super::message::{Content, Incoming};
 use super::places::Places;
-use super::wait::{self, Patience};
+use super::settled::Settled;
+use super::wait::Waiter;
 use crate::error::{Error, Result};
 use crate::limits::{CHUNK_BYTES_MAX, PAYLOAD_BYTES_MAX, RING_LINES};
 use crate::ring::{Consumer, Head, LINE_WORDS, Popped, Producer, PushError, ring_words};
 use crate::shm::{Area, Segment, Words};
+use crate::sleep;
+#[cfg(any(not(model), loom))]
 use crate::sleep::Bell;
 use crate::sync::Ordering;
-use crate::sys::{cpu, futex};
+use crate::sys::cpu;
 use crate::wire::baton::{
-    CLOSED, INLINE_BYTES_MAX, INLINE_BYTES_MAX_WITH_RING, WAITER, Word, decode_place, encode_place,
-    hop_of, next_hop,
+    INLINE_BYTES_MAX, INLINE_BYTES_MAX_WITH_RING, Word, decode_place, encode_place, hop_of,
+    next_hop,
 };
 use crate::wire::{Kind, layout};
 
@@ -50,8 +54,10 @@ pub(crate) enum Side {
 #[derive(Debug)]
 pub(crate) struct Lane {
     baton: Words,
-    /// One word: which posted calls have run.
-    settled: Words,
+    /// Which posted calls have run.
+    settled: Settled,
+    /// One word: not 0 when nothing more will come.
+    closed: Words,
     /// The first word of the baton as this side last wrote or saw it.
     word: u64,
     hop: u64,
@@ -69,11 +75,10 @@ pub(crate) struct Lane {
     inbox_bytes: usize,
     /// Code was written since the last message.
     fresh: bool,
-    patience: Patience,
-    /// Where both sides run.
-    places: Places,
-    /// What both sides sleep by, where that is not the baton's own word.
-    bell: Option<Arc<dyn Bell>>,
+    /// What this side waits with.
+    waiter: Waiter,
+    /// What the sides sleep on, this one first.
+    beds: [SharedBed; 2],
 }
 
 impl Lane {
@@ -91,15 +96,19 @@ impl Lane {
         let cells = |start| Cells(segment.view(start..start + ring_words(RING_LINES)));
         let to_executor = cells(layout::RING_TO_EXECUTOR_WORD);
         let to_controller = cells(layout::RING_TO_CONTROLLER_WORD);
-        let (outbound, inbound) = match side {
-            Side::Controller => (to_executor, to_controller),
-            Side::Executor => (to_controller, to_executor),
+        let word = |word| segment.view(word..word + 1);
+        let [controller, executor] = layout::BED_WORDS.map(|bed| SharedBed::new(word(bed)));
+        let (outbound, inbound, beds) = match side {
+            Side::Controller => (to_executor, to_controller, [controller, executor]),
+            Side::Executor => (to_controller, to_executor, [executor, controller]),
         };
+        let closed = word(layout::CLOSED_WORD);
+        let places = Places::new(segment, layout::PLACE_WORDS, side);
         let spin =
             Duration::from_nanos(segment.words()[layout::SPIN_NS_WORD].load(Ordering::Relaxed));
         Self {
             baton: segment.view(layout::BATON_WORD..layout::BATON_WORD + LINE_WORDS),
-            settled: segment.view(layout::SETTLED_WORD..layout::SETTLED_WORD + 1),
+            settled: Settled::new(word(layout::SETTLED_WORD)),
             word: 0,
             hop,
             area: Area::new(segment, layout::FIXED_WORDS * 8..layout::SEGMENT_WORDS * 8),
@@ -111,26 +120,27 @@ impl Lane {
             inbox: VecDeque::new(),
             inbox_bytes: 0,
             fresh: false,
-            places: Places::new(segment, layout::PLACE_WORDS, side),
-            bell: None,
-            patience: Patience::new(spin),
+            waiter: Waiter::new(beds[0].clone(), closed.clone(), spin, places),
+            closed,
+            beds,
         }
     }
 
     /// From now on both sides sleep by a bell.
     #[cfg(any(not(model), loom))]
     pub(super) fn sleep_by(&mut self, bell: Arc<dyn Bell>) {
-        self.bell = Some(bell);
+        self.beds = self.beds.each_ref().map(|bed| bed.with_bell(Arc::clone(&bell)));
+        self.waiter.sleep_on(self.beds[0].clone());
     }
 
     /// What ends the waiting of [`Transport::receive`] for good, if there is no bell.
     pub(crate) fn closer(&self) -> Closer {
-        Closer::new([self.baton.clone(), self.settled.clone()])
+        Closer::new(self.closed.clone(), self.beds.clone(), self.settled.clone())
     }
 
     /// What other threads wait with until posted calls of this lane have run.
     pub(crate) fn settled(&self) -> Settled {
-        Settled::new(self.settled.clone())
+        self.settled.clone()
     }
 }
 
@@ -182,7 +192,7 @@ impl Transport for Lane {
     }
 
     fn settle(&mut self, sequence: u64) {
-        self.settled().cover(sequence);
+        self.settled.cover(sequence);
     }
 }
 
@@ -278,17 +288,13 @@ impl Lane {
     /// Waits for the baton; `None` when it has not come by `until`.
     #[inline(always)]
     fn take_baton(&mut self, until: Option<Instant>) -> Result<Option<Word>> {
-        let places = &mut self.places;
-        let bell = self.bell.as_deref();
-        let patience = &mut self.patience;
-        let word = &self.baton[0];
-        let found = wait::for_change(word, self.word, patience, until, bell, || places.are_one());
-        let Some(found) = found else { return Ok(None) };
+        let Some(found) = self.waiter.for_change(&self.baton[0], self.word, until)? else {
+            return Ok(None);
+        };
         let hop = next_hop(self.hop);
         match Word::decode(found) {
             Some(word) if word.hop == hop => {
-                // A lane that is closed stays so: whoever waits next learns of it, whatever it waits for.
-                (self.word, self.hop) = (found & !CLOSED, hop);
+                (self.word, self.hop) = (found, hop);
                 if word.fresh {
                     // Most likely the new code is what is called now: it comes while the processor is busy.
                     cpu::prefetch(self.baton[1].load(Ordering::Relaxed));
@@ -455,22 +461,9 @@ impl Lane {
         let word = Word { hop: self.hop, kind, inline_bytes: inline.len(), area, ring, fresh };
         self.word = word.encode();
         // [HOP] Release: the peer that acquires this word sees the line and the ring up to the position told.
-        let old = line[0].swap(self.word, Ordering::AcqRel);
-        if old & (WAITER | CLOSED) != 0 {
-            self.wake(old);
-        }
-    }
-
-    /// Wakes the other side, which slept on the word `old`; keeps the closed bit.
-    #[cold]
-    fn wake(&mut self, old: u64) {
-        self.patience.woke();
-        if old & CLOSED != 0 {
-            self.baton[0].fetch_or(CLOSED, Ordering::AcqRel);
-        }
-        match &self.bell {
-            None => futex::wake(&self.baton[0]),
-            Some(bell) => bell.ring(),
+        line[0].store(self.word, Ordering::Release);
+        if sleep::wake(&self.beds[1]) {
+            self.waiter.woke();
         }
     }
 }
@@ -487,8 +480,6 @@ impl Drop for Lane {
 fn bad_word(found: u64, hop: u64) -> Error {
     if hop_of(found) == hop {
         Error::violation(format!("baton word {found:#x}"))
-    } else if found & CLOSED != 0 {
-        Error::disconnected("the peer is gone")
     } else {
         Error::violation(format!("baton hop {:#x}, not {hop:#x}", hop_of(found)))
     }

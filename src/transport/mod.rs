@@ -9,6 +9,7 @@
 //! peer is judged by `wire` or `ring` before it is used.
 #![forbid(unsafe_code)]
 
+mod bed;
 mod cells;
 mod closer;
 #[cfg(not(model))]
@@ -26,6 +27,7 @@ pub(crate) mod model;
 mod named;
 pub(crate) mod pipe;
 mod places;
+mod settled;
 #[cfg(not(model))]
 mod shared;
 #[cfg(test)]
@@ -42,13 +44,15 @@ use std::time::Instant;
 
 use crate::error::Result;
 use crate::wire::Kind;
-pub(crate) use closer::{Closer, Settled};
+pub(crate) use bed::SharedBed;
+pub(crate) use closer::Closer;
 #[cfg(not(model))]
 pub use connection::Connection;
 pub(crate) use lane::{Lane, Side};
 #[cfg(not(model))]
 use local::Local;
 pub(crate) use message::{Incoming, Payload};
+pub(crate) use settled::Settled;
 #[cfg(not(model))]
 use shared::Shared;
 #[cfg(not(model))]

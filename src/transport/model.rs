@@ -11,12 +11,11 @@ use std::time::{Duration, Instant};
 
 use loom::thread;
 
-use super::{Incoming, Lane, Side, Transport};
+use super::{Incoming, Lane, SharedBed, Side, Transport};
 use crate::shm::Segment;
-use crate::sleep::Bell;
+use crate::sleep::{self, Bed, Bell};
 use crate::sync::{AtomicU64, Condvar, Mutex, Ordering};
-use crate::sys::futex;
-use crate::wire::baton::{CLOSED, WAITER, Word};
+use crate::wire::baton::Word;
 use crate::wire::{Kind, layout};
 
 /// What is done wrong.
@@ -25,6 +24,8 @@ pub(crate) enum Planted {
     Nothing,
     /// A word is changed, and who sleeps on it is not woken.
     NoWake,
+    /// Nothing stands between the store of a word and the look whether somebody sleeps.
+    NoFence,
     /// A word is stored and not swapped, so that nobody sees that somebody sleeps.
     NoSwap,
     /// It is said before it is so.
@@ -74,9 +75,10 @@ fn count(met: &Count, is_met: bool) {
     met.fetch_add(u64::from(is_met), CountOrdering::Relaxed);
 }
 
-/// Whether somebody sleeps on the baton, or has just said that it will.
-fn is_waited_for(segment: &Segment) -> bool {
-    segment.words()[layout::BATON_WORD].load(Ordering::Relaxed) & WAITER != 0
+/// What the controller sleeps on.
+fn bed(segment: &Arc<Segment>) -> SharedBed {
+    let [word, _] = layout::BED_WORDS;
+    SharedBed::new(segment.view(word..word + 1))
 }
 
 /// A message there and one back, each of so many bytes; both sides sleep while there is nothing for them.
@@ -88,7 +90,7 @@ fn round_trip(name: &str, preemptions: usize, bytes: usize) {
         let executor = thread::spawn(move || {
             executor.send(Kind::Setup, 0, &[]).expect("sent");
             assert_eq!(receive(&mut executor).expect("a call"), (Kind::Call, sent.clone()));
-            count(&slept, is_waited_for(&segment));
+            count(&slept, bed(&segment).word().load(Ordering::Relaxed) != 0);
             executor.send(Kind::Result, 0, &sent).expect("sent");
             executor
         });
@@ -129,16 +131,15 @@ fn by_hand(planted: Planted) {
                 ring: false,
                 fresh: false,
             };
-            let old = match planted {
-                Planted::NoSwap => {
-                    let old = baton.load(Ordering::Relaxed);
-                    baton.store(word.encode(), Ordering::Release);
-                    old
+            baton.store(word.encode(), Ordering::Release);
+            match planted {
+                Planted::NoWake => {}
+                Planted::NoFence => {
+                    sleep::wake_seen(&bed(&other));
                 }
-                _ => baton.swap(word.encode(), Ordering::AcqRel),
-            };
-            if old & WAITER != 0 && planted != Planted::NoWake {
-                futex::wake(baton);
+                _ => {
+                    sleep::wake(&bed(&other));
+                }
             }
         });
         assert_eq!(receive(&mut controller).expect("setup").0, Kind::Setup);
@@ -148,7 +149,7 @@ fn by_hand(planted: Planted) {
 }
 
 #[test]
-fn a_swap_and_a_wake_are_enough() {
+fn a_store_a_fence_and_a_wake_are_enough() {
     by_hand(Planted::Nothing);
 }
 
@@ -160,8 +161,8 @@ fn a_missing_wake_is_found() {
 
 #[test]
 #[should_panic(expected = "deadlock")]
-fn a_store_in_place_of_the_swap_is_found() {
-    by_hand(Planted::NoSwap);
+fn a_missing_fence_is_found() {
+    by_hand(Planted::NoFence);
 }
 
 /// A supervisor closes at any moment of a call: what was handed over is received, then the end.
@@ -174,10 +175,7 @@ fn close(planted: Planted) {
             executor
         });
         let supervisor = thread::spawn(move || match planted {
-            Planted::NoWake => {
-                let baton = &segment.words()[layout::BATON_WORD];
-                baton.fetch_or(CLOSED, Ordering::AcqRel);
-            }
+            Planted::NoWake => segment.words()[layout::CLOSED_WORD].store(1, Ordering::Release),
             _ => closer.close(),
         });
         let first = receive(&mut controller);

@@ -6,16 +6,17 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use super::bed::SharedBed;
 use super::cells::Cells;
 use crate::error::{Error, Result};
 use crate::limits::{CHUNK_BYTES_MAX, PAYLOAD_BYTES_MAX, RING_LINES};
 use crate::ring::{
     Consumer, Head, LINE_PAYLOAD_BYTES, LineHead, Popped, Producer, PushError, ring_words,
 };
-use crate::shm::{Segment, Words};
-use crate::sleep::{self, Bed};
-use crate::sync::{AtomicU64, Ordering};
-use crate::sys::{cpu, futex};
+use crate::shm::Segment;
+use crate::sleep;
+use crate::sync::Ordering;
+use crate::sys::cpu;
 use crate::transport::Side;
 use crate::transport::places::Places;
 use crate::wire::pipe::{
@@ -99,7 +100,7 @@ pub(crate) fn is_pipe(segment: &Segment) -> bool {
 /// When the segment is smaller than [`SEGMENT_WORDS`].
 pub(crate) fn end(segment: &Arc<Segment>, side: Side, position: u64) -> (Outbound, Inbound) {
     let cells = |start| Cells(segment.view(start..start + ring_words(RING_LINES)));
-    let bed = |word| SharedBed(segment.view(word..word + 1));
+    let bed = |word| SharedBed::new(segment.view(word..word + 1));
     let (calls, results) = (cells(CALLS_WORD), cells(RESULTS_WORD));
     let (executor, controller) = (bed(EXECUTOR_BED_WORD), bed(CONTROLLER_BED_WORD));
     let (from, to, own, peer) = match side {
@@ -304,23 +305,5 @@ fn pushed(result: std::result::Result<(), PushError>) -> Result<bool> {
         Err(PushError::Corrupt(position)) => {
             Err(Error::violation(format!("pipeline read up to {position:#x}")))
         }
-    }
-}
-
-/// A bed in a segment.
-#[derive(Debug, Clone)]
-pub(crate) struct SharedBed(Words);
-
-impl Bed for SharedBed {
-    fn word(&self) -> &AtomicU64 {
-        &self.0[0]
-    }
-
-    fn lie_down(&self, expected: u64, timeout: Option<Duration>) {
-        futex::wait(self.word(), expected, timeout);
-    }
-
-    fn rouse(&self) {
-        futex::wake(self.word());
     }
 }

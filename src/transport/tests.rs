@@ -11,6 +11,7 @@ use super::{Incoming, Lane, Side, Transport};
 use crate::limits::RING_LINES;
 use crate::shm::Segment;
 use crate::sync::Ordering;
+use crate::wire::baton::HOP_SHIFT;
 use crate::wire::{Kind, layout};
 
 fn lanes() -> (Lane, Lane, Arc<Segment>) {
@@ -51,7 +52,7 @@ fn closing_ends_a_wait_now_and_later() {
 
 #[test]
 fn nonsense_in_the_baton_is_a_violation() {
-    let words = (0..64).map(|bit| 1 << bit).chain((0..512).map(|low| 1 << 13 | low << 3));
+    let words = (0..64).map(|bit| 1 << bit).chain((0..512).map(|low| 1 << HOP_SHIFT | low << 1));
     let mut refused = 0;
     for word in words {
         let (mut lane, _other, segment) = lanes();
@@ -62,7 +63,7 @@ fn nonsense_in_the_baton_is_a_violation() {
         closer.close();
         match receive(&mut lane) {
             Ok((message, payload)) => {
-                assert!(payload.len() <= 48 || word >> 6 & 63 == 63, "{word:#x}: {message:?}");
+                assert!(payload.len() <= 48 || word >> 4 & 63 == 63, "{word:#x}: {message:?}");
             }
             Err(error) => {
                 assert!(error.is_disconnected(), "{word:#x}: {error}");
@@ -80,7 +81,7 @@ fn a_ring_position_that_lies_is_a_violation() {
         let baton = &segment.words()[layout::BATON_WORD..];
         baton[2].store(position, Ordering::Relaxed);
         // Hop 1, a result, with the ring bit.
-        baton[0].store(1 << 13 | (Kind::Result as u64) << 3 | 4, Ordering::Release);
+        baton[0].store(1 << HOP_SHIFT | (Kind::Result as u64) << 1 | 1, Ordering::Release);
         assert!(receive(&mut lane).expect_err("a lie").is_violation(), "{position:#x}");
     }
 }

@@ -2,25 +2,27 @@
 //!
 //! Polling is of no use when the other side needs this very CPU to get on: then it is given away instead.
 //!
-//! No wake is lost. The waiter bit and the hop number live in one word: the sleeper sets the bit by
-//! compare-exchange, the sender swaps the whole word. Either the compare-exchange comes first, then the swap returns the
-//! bit and the sender wakes; or the swap comes first, then the compare-exchange fails and the sleeper sees the hop.
-//! The kernel compares the word once more before it puts the thread to sleep.
+//! Who changes the word stores it and does not swap it: so a message and the word that announces it leave the processor
+//! together, and a poll that comes in between cannot part them. Who sleeps says so in a word of its own
+//! ([`sleep`](crate::sleep)), at which the one who changed the word looks behind a fence.
 
 use std::time::{Duration, Instant};
 
-use crate::sleep::Bell;
+use super::bed::SharedBed;
+use super::places::Places;
+use crate::error::{Error, Result};
+use crate::shm::Words;
+use crate::sleep::{self, Bed};
 use crate::sync::{AtomicU64, Ordering};
-use crate::sys::{cpu, futex};
-use crate::wire::baton::{CLOSED, WAITER};
+use crate::sys::cpu;
 
-/// Turns before the first poll, about 50 ns. The line takes that long to the nearest other core and back, so no answer is
-/// there sooner; but a poll that comes while the other side is at work takes the line away from it, which costs it about
-/// as long to fetch it back.
-const TURNS_FIRST: u32 = 200;
+/// Turns before the first poll, about 20 ns, counted from when the last message has left the processor, for that is what
+/// the fence behind it waits for. No answer is there sooner; but a poll that comes while the other side is at work takes
+/// the line away from it, which costs it about as long to fetch it back.
+const TURNS_FIRST: u32 = 80;
 /// Turns between quick polls, about 5 ns. With none the line is held so much that the other side hardly gets it; `pause`
 /// takes four times longer, and more on some processors.
-const TURNS_BETWEEN: u32 = 20;
+const TURNS_BETWEEN: u32 = 40;
 /// Polls within which a quick answer comes; only then it is asked where the other side is.
 const POLLS_QUICK: u32 = if cfg!(model) { 1 } else { 32 };
 /// Polls between two looks at the clock.
@@ -32,9 +34,146 @@ const WOKEN_FACTOR: u32 = 4;
 /// Where answers take longer than polling usually lasts, but not much, it lasts up to so many times longer.
 const SLOW_FACTOR_MAX: u32 = 8;
 
+/// What one side waits with.
+#[derive(Debug)]
+pub(super) struct Waiter {
+    /// What it sleeps on.
+    bed: SharedBed,
+    /// Not 0 when nobody will change anything any more.
+    closed: Words,
+    patience: Patience,
+    /// Where both sides run.
+    places: Places,
+}
+
+impl Waiter {
+    /// Polls for `spin` before it sleeps.
+    pub(super) fn new(bed: SharedBed, closed: Words, spin: Duration, places: Places) -> Self {
+        Self { bed, closed, patience: Patience::new(spin), places }
+    }
+
+    /// From now on it sleeps on this.
+    #[cfg(any(not(model), loom))]
+    pub(super) fn sleep_on(&mut self, bed: SharedBed) {
+        self.bed = bed;
+    }
+
+    /// The other side was woken: it takes longer this time.
+    pub(super) fn woke(&mut self) {
+        self.patience.woke = true;
+    }
+
+    /// Waits until `word` holds anything but `current`, and returns what it holds; `None` when it has not changed at
+    /// `until`: then, with a bell, that is rung when it changes.
+    ///
+    /// Polls with a compare-exchange, so that the line arrives in exclusive state and the answer can be stored into it
+    /// without another transfer. Then sleeps. When there is no quick answer, it is asked whether the other side was last
+    /// seen on the CPU of this one, so that it can only answer when it is given that.
+    ///
+    /// # Errors
+    ///
+    /// When it was closed and has not changed before.
+    #[inline(always)]
+    pub(super) fn for_change(
+        &mut self,
+        word: &AtomicU64,
+        current: u64,
+        until: Option<Instant>,
+    ) -> Result<Option<u64>> {
+        cpu::spin(TURNS_FIRST);
+        for _ in 0..POLLS_QUICK {
+            if let Some(found) = poll(word, current) {
+                return Ok(Some(found));
+            }
+            cpu::spin(TURNS_BETWEEN);
+        }
+        self.slowly(word, current, until)
+    }
+
+    #[cold]
+    fn slowly(
+        &mut self,
+        word: &AtomicU64,
+        current: u64,
+        until: Option<Instant>,
+    ) -> Result<Option<u64>> {
+        let spin = self.patience.take_spin();
+        if self.places.are_one() {
+            let has_time = until.is_none_or(|until| Instant::now() < until);
+            for _ in 0..if has_time { YIELDS_MAX } else { 0 } {
+                std::thread::yield_now();
+                if let Some(found) = poll(word, current) {
+                    return Ok(Some(found));
+                }
+            }
+            return self.asleep(word, current, until);
+        }
+        let start = Instant::now();
+        let spin = until.map_or(spin, |until| spin.min(until.saturating_duration_since(start)));
+        while start.elapsed() < spin && !self.is_closed() {
+            for _ in 0..POLLS_PER_LOOK {
+                if let Some(found) = poll(word, current) {
+                    self.patience.took(start.elapsed());
+                    return Ok(Some(found));
+                }
+                std::hint::spin_loop();
+            }
+        }
+        let found = self.asleep(word, current, until);
+        self.patience.took(start.elapsed());
+        found
+    }
+
+    #[cold]
+    fn asleep(
+        &self,
+        word: &AtomicU64,
+        current: u64,
+        until: Option<Instant>,
+    ) -> Result<Option<u64>> {
+        loop {
+            let timeout = until.map(|until| until.saturating_duration_since(Instant::now()));
+            let is_alone = !self.bed.hush();
+            sleep::mark(&self.bed);
+            // What was handed over before the end is still found.
+            let is_closed = is_alone || self.is_closed();
+            if let Some(found) = poll(word, current) {
+                sleep::unmark(&self.bed);
+                return Ok(Some(found));
+            }
+            if is_closed {
+                return Err(Error::disconnected("the peer is gone"));
+            }
+            if timeout.is_some_and(|timeout| timeout.is_zero()) {
+                return Ok(None);
+            }
+            self.bed.lie_down(sleep::ASLEEP, timeout);
+        }
+    }
+
+    fn is_closed(&self) -> bool {
+        // [CLOSE] Acquire: pairs with the store of who closes.
+        self.closed[0].load(Ordering::Acquire) != 0
+    }
+}
+
+/// The value of `word` when it is another one than `current`.
+///
+/// An exchange of equal values is a load that takes the line along. Loom takes it for a store like any other, of which it
+/// is not said that nothing comes between it and the value that it found; so a model loads.
+#[inline(always)]
+fn poll(word: &AtomicU64, current: u64) -> Option<u64> {
+    // [HOP] Acquire: pairs with the sender's store.
+    if cfg!(model) {
+        let found = word.load(Ordering::Acquire);
+        return (found != current).then_some(found);
+    }
+    word.compare_exchange(current, current, Ordering::Acquire, Ordering::Acquire).err()
+}
+
 /// How long to poll.
 #[derive(Debug)]
-pub(super) struct Patience {
+struct Patience {
     /// How long to poll before sleeping.
     spin: Duration,
     /// The other side was asleep and had to be woken.
@@ -44,13 +183,8 @@ pub(super) struct Patience {
 }
 
 impl Patience {
-    pub(super) fn new(spin: Duration) -> Self {
+    fn new(spin: Duration) -> Self {
         Self { spin, woke: false, slow_factor: 1 }
-    }
-
-    /// The other side was woken: it takes longer this time.
-    pub(super) fn woke(&mut self) {
-        self.woke = true;
     }
 
     /// How long to poll this time.
@@ -71,121 +205,13 @@ impl Patience {
     }
 }
 
-/// Waits until `word` holds anything but `current`, the waiter bit aside, and returns what it holds; `None` when it has
-/// not changed at `until`.
-///
-/// Polls with a compare-exchange, so that the line arrives in exclusive state and the answer can be stored into it
-/// without another transfer. Then sleeps. When there is no quick answer, `shares_cpu` says whether the other side was last
-/// seen on the CPU of this one, so that it can only answer when it is given that. With a `bell` it sleeps until that is rung;
-/// the word is closed when nobody is left to ring.
-#[inline(always)]
-pub(super) fn for_change(
-    word: &AtomicU64,
-    current: u64,
-    patience: &mut Patience,
-    until: Option<Instant>,
-    bell: Option<&dyn Bell>,
-    shares_cpu: impl FnOnce() -> bool,
-) -> Option<u64> {
-    let mut current = current;
-    cpu::spin(TURNS_FIRST);
-    for _ in 0..POLLS_QUICK {
-        if let Some(found) = poll(word, &mut current) {
-            return Some(found);
-        }
-        cpu::spin(TURNS_BETWEEN);
-    }
-    slowly(word, current, patience, until, bell, shares_cpu())
-}
-
-/// The value of `word` when it is another one than `current`; otherwise sees to it that `current` has its waiter bit.
-#[inline(always)]
-fn poll(word: &AtomicU64, current: &mut u64) -> Option<u64> {
-    // [HOP] Acquire: pairs with the sender's swap.
-    let found =
-        word.compare_exchange(*current, *current, Ordering::Acquire, Ordering::Acquire).err()?;
-    if (found ^ *current) & !WAITER != 0 {
-        return Some(found);
-    }
-    *current = found;
-    None
-}
-
-#[cold]
-fn slowly(
-    word: &AtomicU64,
-    mut current: u64,
-    patience: &mut Patience,
-    until: Option<Instant>,
-    bell: Option<&dyn Bell>,
-    shares_cpu: bool,
-) -> Option<u64> {
-    let spin = patience.take_spin();
-    if shares_cpu {
-        let has_time = until.is_none_or(|until| Instant::now() < until);
-        for _ in 0..if has_time { YIELDS_MAX } else { 0 } {
-            std::thread::yield_now();
-            if let Some(found) = poll(word, &mut current) {
-                return Some(found);
-            }
-        }
-        return asleep(word, current, until, bell);
-    }
-    let start = Instant::now();
-    let spin = until.map_or(spin, |until| spin.min(until.saturating_duration_since(start)));
-    while start.elapsed() < spin {
-        for _ in 0..POLLS_PER_LOOK {
-            if let Some(found) = poll(word, &mut current) {
-                patience.took(start.elapsed());
-                return Some(found);
-            }
-            std::hint::spin_loop();
-        }
-    }
-    let found = asleep(word, current, until, bell);
-    patience.took(start.elapsed());
-    found
-}
-
-#[cold]
-fn asleep(
-    word: &AtomicU64,
-    current: u64,
-    until: Option<Instant>,
-    bell: Option<&dyn Bell>,
-) -> Option<u64> {
-    let armed = current | WAITER;
-    loop {
-        let timeout = until.map(|until| until.saturating_duration_since(Instant::now()));
-        if bell.is_some_and(|bell| !bell.hush()) {
-            // What was handed over before is still found.
-            word.fetch_or(CLOSED, Ordering::AcqRel);
-        }
-        let found = match word.compare_exchange(
-            current & !WAITER,
-            armed,
-            Ordering::Acquire,
-            Ordering::Acquire,
-        ) {
-            Ok(_) => armed,
-            Err(found) => found,
-        };
-        if (found ^ current) & !WAITER != 0 {
-            return Some(found);
-        }
-        if timeout.is_some_and(|timeout| timeout.is_zero()) {
-            return None;
-        }
-        match bell {
-            None => futex::wait(word, armed, timeout),
-            Some(bell) => bell.listen(timeout),
-        }
-    }
-}
-
 #[cfg(test)]
 mod tests {
+    use std::sync::Arc;
+
     use super::*;
+    use crate::shm::Segment;
+    use crate::transport::Side;
 
     const SPIN: Duration = Duration::from_micros(50);
 
@@ -211,11 +237,21 @@ mod tests {
     #[test]
     fn who_woke_the_other_side_is_patient_once() {
         let mut patience = Patience::new(SPIN);
-        patience.woke();
+        patience.woke = true;
         assert_eq!((patience.take_spin(), patience.take_spin()), (SPIN * WOKEN_FACTOR, SPIN));
         let mut patience = Patience::new(Duration::MAX);
-        patience.woke();
+        patience.woke = true;
         assert_eq!(patience.take_spin(), Duration::MAX);
+    }
+
+    /// What waits for the first word of memory, in which the last one says where the other side is.
+    fn waiter(spin: Duration, shares_cpu: bool) -> (Arc<Segment>, Waiter) {
+        let segment = Arc::new(Segment::create(c"test", 4096, false).expect("memory"));
+        let view = |word| segment.view(word..word + 1);
+        let places = Places::new(&segment, [3, 4], Side::Controller);
+        segment.words()[4].store(if shares_cpu { cpu::place() } else { 0 }, Ordering::Relaxed);
+        let waiter = Waiter::new(SharedBed::new(view(1)), view(2), spin, places);
+        (segment, waiter)
     }
 
     #[test]
@@ -223,34 +259,50 @@ mod tests {
         for (spin, shares_cpu) in
             [(SPIN, false), (Duration::MAX, false), (Duration::ZERO, false), (SPIN, true)]
         {
-            let word = AtomicU64::new(8);
+            let (segment, mut waiter) = waiter(spin, shares_cpu);
+            let (word, bed) = (&segment.words()[0], SharedBed::new(segment.view(1..2)));
             let found = std::thread::scope(|scope| {
                 scope.spawn(|| {
                     std::thread::sleep(Duration::from_millis(2));
                     // With no limit to polling nobody sleeps; otherwise the other side does at last.
-                    while spin != Duration::MAX && word.load(Ordering::Relaxed) & WAITER == 0 {
+                    while spin != Duration::MAX && bed.word().load(Ordering::Relaxed) == 0 {
                         std::thread::yield_now();
                     }
-                    let old = word.swap(16, Ordering::AcqRel);
-                    assert_eq!(old & !WAITER, 8);
-                    assert_eq!(old & WAITER != 0, spin != Duration::MAX, "{spin:?}");
-                    futex::wake(&word);
+                    word.store(16, Ordering::Release);
+                    assert_eq!(sleep::wake(&bed), spin != Duration::MAX, "{spin:?}");
                 });
-                for_change(&word, 8, &mut Patience::new(spin), None, None, || shares_cpu)
+                waiter.for_change(word, 0, None)
             });
-            assert_eq!(found, Some(16));
+            assert_eq!(found.expect("open"), Some(16));
         }
     }
 
     #[test]
     fn nobody_waits_longer_than_asked() {
-        let word = AtomicU64::new(8);
         for (spin, shares_cpu) in [(SPIN, false), (Duration::MAX, false), (Duration::ZERO, true)] {
+            let (segment, mut waiter) = waiter(spin, shares_cpu);
             let start = Instant::now();
             let until = Some(start + Duration::from_millis(2));
-            let found = for_change(&word, 8, &mut Patience::new(spin), until, None, || shares_cpu);
-            assert_eq!(found, None);
+            let found = waiter.for_change(&segment.words()[0], 0, until);
+            assert_eq!(found.expect("open"), None);
             assert!(start.elapsed() >= Duration::from_millis(2));
+        }
+    }
+
+    #[test]
+    fn the_end_is_seen_while_polling_and_in_sleep() {
+        for spin in [Duration::MAX, Duration::ZERO] {
+            let (segment, mut waiter) = waiter(spin, false);
+            let (closed, bed) = (&segment.words()[2], SharedBed::new(segment.view(1..2)));
+            let ended = std::thread::scope(|scope| {
+                scope.spawn(|| {
+                    std::thread::sleep(Duration::from_millis(2));
+                    closed.store(1, Ordering::Release);
+                    sleep::wake(&bed);
+                });
+                waiter.for_change(&segment.words()[0], 0, None)
+            });
+            assert!(ended.expect_err("the end").is_disconnected());
         }
     }
 }

@@ -1,7 +1,7 @@
 //! The first word of a baton, the line in which a lane's synchronous calls and replies travel.
 //!
 //! ```text
-//! word 0   63..13 hop number   12 fresh bit   11..6 inline bytes   5..3 kind   2 ring bit   1 closed bit   0 waiter bit
+//! word 0   63..11 hop number   10 fresh bit   9..4 inline bytes   3..1 kind   0 ring bit
 //! word 1   target
 //! words 2..7   inline bytes, up to 48; with the ring bit word 2 is the sender's ring position and 40 remain
 //! ```
@@ -10,20 +10,17 @@
 //! bytes, the high half the offset in lines.
 //!
 //! The hop number grows by one each time the line changes hands, so a word is never mistaken for an earlier one.
-//! The waiter bit is set by whoever waits and is about to sleep; the closed bit by a supervisor that knows that the
-//! other side is gone. The fresh bit says that code was written since the sender's last message: the receiver
+//! The fresh bit says that code was written since the sender's last message: the receiver
 //! serialises its instruction stream before it runs anything.
 
 use super::Kind;
 
-/// The other side sleeps on the word and wants to be woken.
-pub(crate) const WAITER: u64 = 1;
-/// The peer is gone; nothing more will come.
-pub(crate) const CLOSED: u64 = 2;
-
-const RING: u64 = 4;
-const FRESH: u64 = 1 << 12;
-const HOP_SHIFT: u32 = 13;
+const RING: u64 = 1;
+const KIND_SHIFT: u32 = 1;
+const BYTES_SHIFT: u32 = 4;
+const FRESH: u64 = 1 << 10;
+/// The bits of the word below the hop number.
+pub(crate) const HOP_SHIFT: u32 = 11;
 
 /// Inline bytes of a message without ring position.
 pub(crate) const INLINE_BYTES_MAX: usize = 48;
@@ -54,8 +51,8 @@ impl Word {
         debug_assert!(self.inline_bytes <= INLINE_BYTES_MAX);
         let bytes = if self.area { IN_AREA } else { self.inline_bytes };
         self.hop << HOP_SHIFT
-            | (bytes as u64) << 6
-            | (self.kind as u64) << 3
+            | (bytes as u64) << BYTES_SHIFT
+            | (self.kind as u64) << KIND_SHIFT
             | if self.ring { RING } else { 0 }
             | if self.fresh { FRESH } else { 0 }
     }
@@ -63,8 +60,8 @@ impl Word {
     /// What a word says; `None` for one that `encode` cannot have made.
     #[inline]
     pub(crate) fn decode(word: u64) -> Option<Self> {
-        let kind = Kind::from_bits((word >> 3 & 7) as u8)?;
-        let bytes = (word >> 6 & 63) as usize;
+        let kind = Kind::from_bits((word >> KIND_SHIFT & 7) as u8)?;
+        let bytes = (word >> BYTES_SHIFT & 63) as usize;
         let area = bytes == IN_AREA;
         let inline_bytes = if area { 8 } else { bytes };
         let ring = word & RING != 0;
@@ -93,7 +90,7 @@ pub(crate) fn decode_place(word: u64) -> (u64, u64) {
     (word >> 32, word & 0xffff_ffff)
 }
 
-/// The hop number of a word, of 51 bits.
+/// The hop number of a word, of 53 bits.
 #[inline]
 pub(crate) fn hop_of(word: u64) -> u64 {
     word >> HOP_SHIFT
@@ -115,18 +112,18 @@ mod tests {
         for low in 0..1_u64 << HOP_SHIFT {
             let raw = 9 << HOP_SHIFT | low;
             if let Some(word) = Word::decode(raw) {
-                assert_eq!(word.encode(), raw & !(WAITER | CLOSED));
+                assert_eq!(word.encode(), raw);
                 assert_eq!(word.hop, 9);
                 accepted += 1;
             }
         }
-        // 7 kinds, lengths 0..=48 and with the ring bit 0..=40, or in the area; fresh, waiter and closed bit free.
-        assert_eq!(accepted, 7 * (50 + 42) * 8);
+        // 7 kinds, lengths 0..=48 and with the ring bit 0..=40, or in the area; fresh bit free.
+        assert_eq!(accepted, 7 * (50 + 42) * 2);
     }
 
     #[test]
-    fn hops_wrap_at_51_bits() {
-        let last = (1 << 51) - 1;
+    fn hops_wrap_at_53_bits() {
+        let last = (1 << 53) - 1;
         assert_eq!(next_hop(last), 0);
         assert_eq!(next_hop(0), 1);
     }

@@ -5,7 +5,8 @@
 //! line 1         in a segment with a name: the creator's process and its start time, the attached one's and its start time
 //! lines 2..6     crash record
 //! line 6         number of the last posted call that ran
-//! line 7         CPU of the controller, CPU of the executor, each plus one
+//! line 7         CPU of the controller, CPU of the executor, each plus one; the bed of the controller, that of the executor;
+//!                1 when the lane is closed
 //! lines 8..10    baton (one line, alone in its pair of lines)
 //! lines 10..     ring controller -> executor, then ring executor -> controller
 //! then           area for payloads that the baton tells of, from a page on; backed as it is used
@@ -35,12 +36,16 @@ pub(crate) const ATTACHED_WORD: usize = LINE_WORDS + 2;
 pub(crate) const ATTACHED_STARTED_WORD: usize = LINE_WORDS + 3;
 /// First word of the crash record.
 pub(crate) const CRASH_WORD: usize = 2 * LINE_WORDS;
-/// The word that says which posted calls have run: the number of the last one, shifted by two bits for the closed and
-/// the waiter bit of [`baton`](super::baton).
+/// The word that says which posted calls have run: the number of the last one, above the two bits for who waits for that
+/// and for the end.
 pub(crate) const SETTLED_WORD: usize = 6 * LINE_WORDS;
 /// Where each side was when it last waited for long: first the controller, then the executor. The number of the CPU plus
 /// one; 0 when it has not waited yet.
 pub(crate) const PLACE_WORDS: [usize; 2] = [7 * LINE_WORDS, 7 * LINE_WORDS + 1];
+/// What each side sleeps on: first the controller, then the executor.
+pub(crate) const BED_WORDS: [usize; 2] = [7 * LINE_WORDS + 2, 7 * LINE_WORDS + 3];
+/// Not 0 when nothing more will come.
+pub(crate) const CLOSED_WORD: usize = 7 * LINE_WORDS + 4;
 /// First word of the baton.
 pub(crate) const BATON_WORD: usize = 8 * LINE_WORDS;
 /// First word of the ring from the controller to the executor.

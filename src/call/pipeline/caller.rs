@@ -13,7 +13,8 @@ use crate::error::{Error, Result};
 use crate::limits::{PAYLOAD_BYTES_MAX, PIPELINE_CALLS_MAX};
 use crate::sleep::{self, Seat, Turn};
 use crate::sync::{AtomicBool, AtomicU64, Mutex, MutexGuard, Ordering};
-use crate::transport::pipe::{Inbound, Outbound, SharedBed};
+use crate::transport::SharedBed;
+use crate::transport::pipe::{Inbound, Outbound};
 use crate::wire::pipe::{Record, next_sequence, sequence_after};
 
 /// Buffers for results that are kept.
@@ -210,7 +211,9 @@ impl Caller {
             if self.has_ended() {
                 return Err(self.reason().error());
             }
-            let mut receiver = self.turn.demand(|| sleep::wake(&self.bed));
+            let mut receiver = self.turn.demand(|| {
+                sleep::wake(&self.bed);
+            });
             receiver.lead(self, None, |_| has_room(sender));
             self.end_turn(receiver);
         }

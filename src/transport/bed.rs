@@ -1,0 +1,59 @@
+//! What one side of a lane or a pipeline sleeps on: a word in their segment, or a bell in its place.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use crate::shm::Words;
+use crate::sleep::{Bed, Bell};
+use crate::sync::AtomicU64;
+use crate::sys::{cpu, futex};
+
+/// A bed in a segment.
+#[derive(Debug, Clone)]
+pub(crate) struct SharedBed {
+    word: Words,
+    /// What is listened for and rung where the side that sleeps waits for other things as well.
+    bell: Option<Arc<dyn Bell>>,
+}
+
+impl SharedBed {
+    pub(crate) fn new(word: Words) -> Self {
+        Self { word, bell: None }
+    }
+
+    /// The same with a bell.
+    #[cfg(any(not(model), loom))]
+    pub(super) fn with_bell(&self, bell: Arc<dyn Bell>) -> Self {
+        Self { word: self.word.clone(), bell: Some(bell) }
+    }
+
+    /// Takes what the bell was rung so far. False when nobody is left to ring it.
+    pub(super) fn hush(&self) -> bool {
+        self.bell.as_ref().is_none_or(|bell| bell.hush())
+    }
+}
+
+impl Bed for SharedBed {
+    fn word(&self) -> &AtomicU64 {
+        &self.word[0]
+    }
+
+    fn lie_down(&self, expected: u64, timeout: Option<Duration>) {
+        match &self.bell {
+            None => futex::wait(self.word(), expected, timeout),
+            Some(bell) => bell.listen(timeout),
+        }
+    }
+
+    fn rouse(&self) {
+        match &self.bell {
+            None => futex::wake(self.word()),
+            Some(bell) => bell.ring(),
+        }
+    }
+
+    #[inline(always)]
+    fn fence(&self) {
+        cpu::fence();
+    }
+}
