@@ -4,7 +4,7 @@
 //!
 //! Who changes the word stores it and does not swap it: so a message and the word that announces it leave the processor
 //! together, and a poll that comes in between cannot part them. Who sleeps says so in a word of its own
-//! ([`sleep`](crate::sleep)), at which the one who changed the word looks behind a fence.
+//! ([`sleep`]), at which the one who changed the word looks behind a fence.
 
 use std::time::{Duration, Instant};
 
