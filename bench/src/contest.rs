@@ -2,6 +2,7 @@
 //!
 //! Invariant: each figure of a round is comparable with each other one of it, and with none of another round.
 
+use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
 
 use crate::bars::{bars, least_rate};
@@ -34,17 +35,37 @@ pub(crate) struct Contest {
     cpus: CpuPair,
     pace: Pace,
     entries: Vec<Entry>,
+    /// Which places the rounds of each regime were at.
+    places: [BTreeSet<usize>; Regime::ALL.len()],
 }
 
 impl Contest {
     /// A contest without rows.
     pub(crate) fn new(cpus: CpuPair, pace: Pace) -> Contest {
-        Contest { cpus, pace, entries: Vec::new() }
+        let places = Regime::ALL.map(|_| BTreeSet::new());
+        Contest { cpus, pace, entries: Vec::new(), places }
     }
 
     /// Adds a row. A contender with a server of its own pins that with [`CpuPair::pin_server`] itself.
     pub(crate) fn enter(&mut self, contender: impl Contender + 'static) {
-        self.entries.push(Entry::new(Box::new(contender)));
+        self.entries.push(Entry::new(vec![Box::new(contender)]));
+    }
+
+    /// Adds a row whose contenders, one for each place, take turns: each round is made by the next one. Those of two
+    /// rows with the same index meet in the same rounds when both rows have as many.
+    ///
+    /// # Errors
+    /// The first error of `contenders`.
+    ///
+    /// # Panics
+    /// When there are none.
+    pub(crate) fn enter_places<C: Contender + 'static>(
+        &mut self,
+        contenders: impl IntoIterator<Item = Result<C>>,
+    ) -> Result<()> {
+        let boxed = contenders.into_iter().map(|made| Ok(Box::new(made?) as Box<dyn Contender>));
+        self.entries.push(Entry::new(boxed.collect::<Result<_>>()?));
+        Ok(())
     }
 
     /// Runs the rounds, on a thread that is pinned already; `clock_read_ns` is in each sample. Tells `progress` after each
@@ -80,10 +101,13 @@ impl Contest {
             Pace::Hot => Entry::block,
             Pace::Cold => Entry::cold_call,
         };
-        for turn in shuffled(self.entries.len(), number) {
-            self.entries[turn].named(step)?;
+        for index in shuffled(self.entries.len(), number) {
+            self.entries[index].turn(number);
+            self.entries[index].named(step)?;
         }
         let regime = self.regime(clock_read_ns);
+        let places = self.entries.iter().map(Entry::places).max().unwrap_or(1);
+        self.places[regime as usize].insert(number % places);
         for entry in &mut self.entries {
             entry.count(regime);
         }
@@ -119,6 +143,7 @@ impl Contest {
         (rounds > 0).then(|| Section {
             regime,
             rounds,
+            places: self.places[regime as usize].len(),
             rows,
             comparisons: self.comparisons(regime),
             rate: self.rate(regime),
@@ -128,14 +153,14 @@ impl Contest {
     /// The rate that `regime` has a bar for, if that row is here.
     fn rate(&self, regime: Regime) -> Option<Rate> {
         let (row, least) = least_rate(regime)?;
-        let entry = self.entries.iter().find(|entry| entry.contender.name() == row)?;
+        let entry = self.entries.iter().find(|entry| entry.name() == row)?;
         Rate::new(row, entry.blocks_ns(regime), least)
     }
 
     /// The bars of `regime` for rows that are here.
     fn comparisons(&self, regime: Regime) -> Vec<Comparison> {
         let blocks_ns = |name: &str| {
-            let entry = self.entries.iter().find(|entry| entry.contender.name() == name)?;
+            let entry = self.entries.iter().find(|entry| entry.name() == name)?;
             Some(entry.blocks_ns(regime))
         };
         let compare = |(row, base, bar): (&str, &str, _)| {
@@ -173,6 +198,8 @@ fn shuffled(count: usize, seed: usize) -> Vec<usize> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::cell::RefCell;
+    use std::rc::Rc;
 
     #[test]
     fn every_row_runs_once_a_round_and_after_every_other_one() {
@@ -199,6 +226,43 @@ mod tests {
             std::thread::sleep(Duration::from_micros(self.1));
             Ok(())
         }
+    }
+
+    /// Notes that its place was called at.
+    struct Noter(usize, Rc<RefCell<Vec<usize>>>);
+
+    impl Contender for Noter {
+        fn name(&self) -> &str {
+            "noter"
+        }
+        fn call(&mut self) -> Result<()> {
+            self.1.borrow_mut().push(self.0);
+            Ok(())
+        }
+    }
+
+    #[test]
+    fn rounds_go_from_place_to_place_and_a_section_says_how_many_they_were_at() {
+        for (rounds_min, called_at) in [(2, &[0, 1][..]), (7, &[0, 1, 2, 0, 1, 2, 0])] {
+            let mut contest = Contest::new(CpuPair { caller: 0, server: 1 }, Pace::Cold);
+            let [noted, noted_there] = [0; 2].map(|_| Rc::default());
+            contest.enter_places((0..3).map(|place| Ok(Noter(place, Rc::clone(&noted))))).unwrap();
+            contest.enter(Noter(9, Rc::clone(&noted_there)));
+            let effort = Effort { rounds_min, duration_min: Duration::ZERO };
+            let sections = contest.run(effort, 0.0, &mut |_| {}).unwrap();
+            let [section] = &*sections else { panic!("{sections:?}") };
+            assert_eq!((section.rounds, section.places), (rounds_min, rounds_min.min(3)));
+            assert_eq!(section.rows[0].calls, rounds_min as u64);
+            assert_eq!(*noted.borrow(), called_at);
+            assert_eq!(*noted_there.borrow(), vec![9; rounds_min]);
+        }
+    }
+
+    #[test]
+    fn a_place_that_cannot_be_had_is_an_error() {
+        let mut contest = Contest::new(CpuPair { caller: 0, server: 1 }, Pace::Cold);
+        let made = [Ok(Sleeper("null call", 1)), Err("no executor".into())];
+        assert_eq!(contest.enter_places(made).unwrap_err().to_string(), "no executor");
     }
 
     #[test]

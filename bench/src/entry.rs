@@ -1,4 +1,4 @@
-//! One row of a contest while it runs: the contender, its block of the current round, and what it did so far.
+//! One row of a contest while it runs: its contenders, its block of the current round, and what it did so far.
 //!
 //! Invariant: in a hot block a call that is timed or sampled follows at least one warm-up call, so no sleeper's wake
 //! and no order to a server lies inside a figure (except where the wake is the call).
@@ -23,7 +23,10 @@ const SAMPLE_NS_MAX: u64 = 60_000_000_000;
 
 /// One row.
 pub(crate) struct Entry {
-    pub(crate) contender: Box<dyn Contender>,
+    /// One for each place, all alike but for the processes that they run in; not empty.
+    contenders: Vec<Box<dyn Contender>>,
+    /// The index of the one whose turn it is.
+    place: usize,
     calls: u32,
     pub(crate) block_ns: f64,
     samples_ns: Vec<u64>,
@@ -31,19 +34,40 @@ pub(crate) struct Entry {
 }
 
 impl Entry {
-    pub(crate) fn new(contender: Box<dyn Contender>) -> Entry {
+    /// A row of these contenders, which take turns.
+    ///
+    /// # Panics
+    /// When there are none.
+    pub(crate) fn new(contenders: Vec<Box<dyn Contender>>) -> Entry {
+        assert!(!contenders.is_empty(), "a row without a contender");
         let tallies = Regime::ALL.map(|_| Tally::default());
-        Entry { contender, calls: 1, block_ns: 0.0, samples_ns: Vec::new(), tallies }
+        let (samples_ns, block_ns) = (Vec::new(), 0.0);
+        Entry { contenders, place: 0, calls: 1, block_ns, samples_ns, tallies }
+    }
+
+    /// The row's name.
+    pub(crate) fn name(&self) -> &str {
+        self.contenders[self.place].name()
+    }
+
+    /// At how many places the row lies.
+    pub(crate) fn places(&self) -> usize {
+        self.contenders.len()
+    }
+
+    /// Gives the turn to the contender of this round.
+    pub(crate) fn turn(&mut self, round: usize) {
+        self.place = round % self.contenders.len();
     }
 
     /// Finds how many calls make a first block.
     pub(crate) fn calibrate(&mut self) -> Result<()> {
         loop {
-            let calls = self.calls;
-            self.contender.prepare(1 + calls)?;
-            self.contender.run(1)?;
-            let took = self.contender.run(calls)?;
-            self.contender.rest()?;
+            let (calls, contender) = (self.calls, &mut self.contenders[self.place]);
+            contender.prepare(1 + calls)?;
+            contender.run(1)?;
+            let took = contender.run(calls)?;
+            contender.rest()?;
             if took >= BLOCK / 2 || calls >= CALLS_MAX {
                 self.fit(took.as_secs_f64() * 1e9 / f64::from(calls));
                 return Ok(());
@@ -66,21 +90,23 @@ impl Entry {
     /// Warm-up, one timed block, one sampled block.
     pub(crate) fn block(&mut self) -> Result<()> {
         let (calls, warm_up) = (self.calls, self.calls / 8 + 1);
-        self.contender.prepare(warm_up + calls + calls)?;
-        self.contender.run(warm_up)?;
-        self.block_ns = self.contender.run(calls)?.as_secs_f64() * 1e9 / f64::from(calls);
-        self.contender.sample(calls, &mut self.samples_ns)?;
-        self.contender.rest()
+        let contender = &mut self.contenders[self.place];
+        contender.prepare(warm_up + calls + calls)?;
+        contender.run(warm_up)?;
+        self.block_ns = contender.run(calls)?.as_secs_f64() * 1e9 / f64::from(calls);
+        contender.sample(calls, &mut self.samples_ns)?;
+        contender.rest()
     }
 
     /// One call after everybody has slept for a while; it is timed block and sample in one.
     pub(crate) fn cold_call(&mut self) -> Result<()> {
         self.samples_ns.clear();
-        self.contender.prepare(1)?;
+        let contender = &mut self.contenders[self.place];
+        contender.prepare(1)?;
         thread::sleep(REST);
-        self.contender.sample(1, &mut self.samples_ns)?;
+        contender.sample(1, &mut self.samples_ns)?;
         self.block_ns = self.samples_ns.first().map_or(0.0, |&ns| ns as f64);
-        self.contender.rest()
+        contender.rest()
     }
 
     /// The median of the sampled calls of this round.
@@ -116,7 +142,7 @@ impl Entry {
         let tally = &self.tallies[regime as usize];
         let ratio = |floor: usize| ratios(&tally.block_ns, floors_ns?[floor]);
         Some(Row {
-            name: self.contender.name().to_owned(),
+            name: self.name().to_owned(),
             two_line_ratio: ratio(0),
             one_line_ratio: ratio(1),
             block_ns: Spread::of(tally.block_ns.clone())?,
@@ -129,7 +155,7 @@ impl Entry {
     /// Runs `step` with the row's name in front of its errors.
     pub(crate) fn named(&mut self, step: fn(&mut Entry) -> Result<()>) -> Result<()> {
         let done = step(self);
-        done.map_err(|error| format!("row \"{}\": {error}", self.contender.name()).into())
+        done.map_err(|error| format!("row \"{}\": {error}", self.name()).into())
     }
 }
 
@@ -192,7 +218,7 @@ mod tests {
 
     #[test]
     fn blocks_take_about_a_millisecond_and_make_the_announced_calls() {
-        let mut entry = Entry::new(Box::new(Counter::default()));
+        let mut entry = Entry::new(vec![Box::new(Counter::default())]);
         entry.calibrate().unwrap();
         assert!((1..=5).contains(&entry.calls), "{} calls", entry.calls);
         for _ in 0..2 {
@@ -206,7 +232,7 @@ mod tests {
 
     #[test]
     fn a_cold_call_comes_after_a_rest_and_is_the_block() {
-        let mut entry = Entry::new(Box::new(Counter::default()));
+        let mut entry = Entry::new(vec![Box::new(Counter::default())]);
         for round in 1..=3 {
             let start = std::time::Instant::now();
             entry.cold_call().unwrap();
@@ -221,7 +247,7 @@ mod tests {
 
     #[test]
     fn the_next_block_follows_the_speed_of_this_one() {
-        let mut entry = Entry::new(Box::new(Counter::default()));
+        let mut entry = Entry::new(vec![Box::new(Counter::default())]);
         for (block_ns, samples_ns, calls) in [
             (100.0, vec![150, 150], 10_000),
             (400.0, vec![450, 450], 2_500),
@@ -238,7 +264,7 @@ mod tests {
     #[test]
     fn ratios_are_taken_round_by_round() {
         let [mut row, mut two_lines, mut one_line] =
-            [0; 3].map(|_| Entry::new(Box::new(Counter::default())));
+            [0; 3].map(|_| Entry::new(vec![Box::new(Counter::default())]));
         for blocks_ns in [[100.0, 100.0, 50.0], [800.0, 400.0, 200.0], [90.0, 30.0, 45.0]] {
             for (entry, block_ns) in
                 [&mut row, &mut two_lines, &mut one_line].into_iter().zip(blocks_ns)
@@ -269,7 +295,7 @@ mod tests {
                 Err("no answer".into())
             }
         }
-        let mut entry = Entry::new(Box::new(Broken));
+        let mut entry = Entry::new(vec![Box::new(Broken)]);
         let error = entry.named(Entry::block).unwrap_err();
         assert_eq!(error.to_string(), "row \"broken\": no answer");
     }

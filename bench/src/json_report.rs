@@ -91,6 +91,7 @@ fn section(section: &Section) -> String {
     object(&[
         ("regime", string(section.regime.name())),
         ("rounds", section.rounds.to_string()),
+        ("places", section.places.to_string()),
         ("rows", array(section.rows.iter().map(row))),
         ("comparisons", array(section.comparisons.iter().map(comparison))),
         ("rate", section.rate.as_ref().map_or_else(|| "null".to_owned(), rate)),
@@ -154,7 +155,7 @@ mod tests {
         for member in [
             r#""server_cpu":1"#,
             r#""elapsed_s":1.5"#,
-            r#""regime":"far","rounds":10,"rows":[{"name":"a \"long\" name: 18","#,
+            r#""regime":"far","rounds":10,"places":7,"rows":[{"name":"a \"long\" name: 18","#,
             r#""two_line_ratio":{"lower_quartile":271.4,"median":271.4,"upper_quartile":271.4}"#,
             r#""two_line_ratio":null,"one_line_ratio":null"#,
             r#""calls_per_s":32257,"calls":40000,"samples":1000,"p50_ns":27007"#,

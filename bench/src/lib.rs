@@ -12,6 +12,7 @@
 
 mod bars;
 mod call_back;
+mod caller;
 mod calls;
 mod cdf;
 mod contender;

@@ -88,15 +88,20 @@ impl Drop for Peer {
         let child = self.child.get_mut();
         // Between two orders it ends by itself and tidies up. Fails for a child that is gone.
         let _ = shutdown(self.control.as_raw_fd(), Shutdown::Both);
-        let start = Instant::now();
-        while matches!(child.try_wait(), Ok(None)) && start.elapsed() < END_PATIENCE {
-            thread::sleep(Duration::from_millis(1));
-        }
-        // It may be polling for a call that never comes. Both fail only for a child that is already reaped, which is what
-        // is wanted.
-        let _ = child.kill();
-        let _ = child.wait();
+        end(child, END_PATIENCE);
     }
+}
+
+/// Waits for the end of a child that was told to end, and ends it when that takes longer than `patience`.
+pub(crate) fn end(child: &mut Child, patience: Duration) {
+    let start = Instant::now();
+    while matches!(child.try_wait(), Ok(None)) && start.elapsed() < patience {
+        thread::sleep(Duration::from_millis(1));
+    }
+    // It may be polling for a call that never comes. Both fail only for a child that is already reaped, which is what
+    // is wanted.
+    let _ = child.kill();
+    let _ = child.wait();
 }
 
 impl fmt::Debug for Peer {

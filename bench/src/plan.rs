@@ -2,11 +2,12 @@
 //!
 //! Invariant: the child processes of a contest end with it, and only one contest runs at a time.
 
+use std::iter;
 use std::path::PathBuf;
 use std::rc::Rc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
-use crate::call_back::{CallBack, NestedRound};
+use crate::caller::{Caller, Calling};
 use crate::contest::{Contest, Effort, Pace};
 use crate::copy::BareCopy;
 use crate::eventfd::Eventfd;
@@ -16,7 +17,6 @@ use crate::in_flight::InFlight;
 use crate::kernel::Echo;
 use crate::local::Local;
 use crate::peer::Peer;
-use crate::spin::SpinCall;
 use crate::threads::Threads;
 use crate::{
     Callee, CpuPair, EchoCall, Machine, Report, Result, Size, Versus, idle, life, llvm_race,
@@ -25,6 +25,11 @@ use crate::{
 
 /// Rounds of a contest that says something.
 const ROUNDS_MIN: usize = 20;
+/// More places than this add little.
+const PLACES_MAX: usize = 16;
+/// How much of a run there is for each place beyond those that its least rounds have: starting a caller, its peer and its
+/// executor, which takes some milliseconds, is to be a small part of it.
+const RUN_PER_PLACE: Duration = Duration::from_millis(100);
 
 /// What a run measures.
 ///
@@ -114,29 +119,52 @@ impl Plan {
     }
 
     /// Calls back to back on two CPUs.
+    ///
+    /// Rows that poll for a few hundred nanoseconds at most have their callers and servers in many processes; for the others
+    /// one pair says enough.
     fn hot(&self, peer: &Rc<Peer>, callee: &Callee) -> Result<Contest> {
+        let callers = iter::repeat_with(|| Caller::start(self.cpus)).take(self.places());
+        let callers = callers.collect::<Result<Vec<_>>>()?;
         let mut contest = Contest::new(self.cpus, Pace::Hot);
-        contest.enter(TwoLines::new(peer)?);
-        contest.enter(OneLine::new(peer)?);
-        contest.enter(callee.null_call());
-        contest.enter(CallBack::new(callee)?);
-        contest.enter(NestedRound::new(callee)?);
+        let everywhere = |contest: &mut Contest, calling| {
+            contest.enter_places(callers.iter().map(|caller| caller.row(calling)))
+        };
+        everywhere(&mut contest, Calling::TwoLines)?;
+        everywhere(&mut contest, Calling::OneLine)?;
+        everywhere(&mut contest, Calling::Null)?;
+        everywhere(&mut contest, Calling::CallBack)?;
+        everywhere(&mut contest, Calling::NestedRound)?;
         if self.threads > 1 {
             contest.enter(Threads::new(callee, self.threads)?);
         }
         if self.in_flight > 1 {
             contest.enter(InFlight::new(callee, self.in_flight)?);
         }
-        contest.enter(callee.code_call());
-        contest.enter(callee.data_call());
+        everywhere(&mut contest, Calling::Code)?;
+        everywhere(&mut contest, Calling::Data)?;
         for &size in &self.sizes {
-            contest.enter(EchoCall::new(callee, size)?);
+            if size <= Size::PAGE {
+                everywhere(&mut contest, Calling::Echo(size))?;
+            } else {
+                contest.enter(EchoCall::new(callee, size)?);
+            }
             contest.enter(BareCopy::new(peer, size)?);
+        }
+        if self.versus.contains(&Versus::Spin) {
+            everywhere(&mut contest, Calling::Spin)?;
         }
         for &versus in &self.versus {
             self.enter(&mut contest, versus, peer)?;
         }
         Ok(contest)
+    }
+
+    /// At how many places the code of the hot contest's rows lies, as far as it lies at more than one.
+    fn places(&self) -> usize {
+        let Effort { rounds_min, duration_min } = self.effort;
+        let by_time = duration_min.as_millis() / RUN_PER_PLACE.as_millis();
+        let by_time = usize::try_from(by_time).unwrap_or(PLACES_MAX);
+        rounds_min.max(by_time).clamp(1, PLACES_MAX)
     }
 
     fn enter(&self, contest: &mut Contest, versus: Versus, peer: &Rc<Peer>) -> Result<()> {
@@ -149,7 +177,8 @@ impl Plan {
             Versus::Futex => contest.enter(Futex::new(peer)?),
             Versus::Eventfd => contest.enter(Eventfd::new(peer)?),
             Versus::Local => contest.enter(Local::new(self.cpus)?),
-            Versus::Spin => contest.enter(SpinCall::new(self.cpus)?),
+            // In the caller processes, as the null call that it is compared with.
+            Versus::Spin => {}
             #[cfg(feature = "iceoryx2")]
             Versus::Iceoryx => contest.enter(crate::iceoryx::Iceoryx::new(peer)?),
             #[cfg(feature = "shaq")]
@@ -203,4 +232,26 @@ fn clock_read_ns() -> f64 {
         last = Instant::now();
     }
     (last - start).as_secs_f64() * 1e9 / f64::from(READS)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_long_run_has_many_places_and_a_short_one_no_more_than_it_uses() {
+        for (rounds_min, millis, places) in [
+            (0, 0, 1),
+            (1, 0, 1),
+            (5, 0, 5),
+            (20, 500, 16),
+            (1, 1_200, 12),
+            (200, 0, 16),
+            (1, 1 << 40, 16),
+        ] {
+            let effort = Effort { rounds_min, duration_min: Duration::from_millis(millis) };
+            let plan = Plan::new(effort).unwrap();
+            assert_eq!(plan.places(), places, "{rounds_min} rounds, {millis} ms");
+        }
+    }
 }

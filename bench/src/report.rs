@@ -94,6 +94,8 @@ pub struct Section {
     pub regime: Regime,
     /// How many rounds of the contest were in it.
     pub rounds: usize,
+    /// How many callers of their own, with servers of their own, the floors and most rows of farcall had in these rounds.
+    pub places: usize,
     /// One row per contender, in the order of their entry; the floors first.
     pub rows: Vec<Row>,
     /// Rows against each other.
@@ -184,7 +186,11 @@ impl fmt::Display for Report {
 impl fmt::Display for Section {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (regime, rounds) = (self.regime, self.rounds);
-        writeln!(f, "{} ({}): {rounds} rounds", regime.name(), regime.description())?;
+        write!(f, "{} ({}): {rounds} rounds", regime.name(), regime.description())?;
+        if self.places > 1 {
+            write!(f, " at {} places", self.places)?;
+        }
+        writeln!(f)?;
         let heads = [
             "row", "x2", "mid half", "x1", "block", "calls/s", "p50", "p99", "p99.9", "max",
             "samples",
@@ -326,9 +332,10 @@ pub(crate) mod tests {
             load: "0.25".to_owned(),
             date: "2026-11-20 00:00 UTC".to_owned(),
         };
-        let section = |regime, row, comparison| Section {
+        let section = |regime, places, row, comparison| Section {
             regime,
             rounds: 10,
+            places,
             rows: vec![row],
             comparisons: vec![comparison],
             rate: Rate::new("64 in flight", &[50.0], 20e6),
@@ -346,7 +353,10 @@ pub(crate) mod tests {
             is_optimized: true,
             elapsed: Duration::from_millis(1_500),
             clock_read_ns: 24.0,
-            sections: vec![section(Regime::Far, row, comparison), section(Regime::Cold, cold, met)],
+            sections: vec![
+                section(Regime::Far, 7, row, comparison),
+                section(Regime::Cold, 1, cold, met),
+            ],
             removal: Removal { stream: removals, lane: removals, kernel: removed },
             life: Life {
                 memory: Made { each_ns: even(63.0), messages: 0 },
@@ -373,13 +383,13 @@ pub(crate) mod tests {
             "Some CPU, 2 virtual CPUs, Linux 6.18, load 0.25, 2026-11-20",
             "caller on CPU 0, server on CPU 1",
             "rounds   20 in 1.5 s",
-            "far (half of the two-line floor's calls above 200 ns): 10 rounds",
+            "far (half of the two-line floor's calls above 200 ns): 10 rounds at 7 places\n",
             "a \"long\" name: 18",
             " 271  271..271 ",
             " 540 ",
             " 27123    32.2k  27007  43007  43007  8.00M    1.00k\n",
             "a row / another   1.25  1.25..1.25  at most 1.2  MISSED\n",
-            "cold (one call after 5 ms of rest): 10 rounds",
+            "cold (one call after 5 ms of rest): 10 rounds\n",
             "  -         -   -  27123 ",
             "at least 1.25  met\n",
             "1000 regions, stream: 133 ns each together, 2652 alone: 20.0 times (at least 20: met)",

@@ -14,7 +14,7 @@ use nix::sys::signal::Signal;
 use crate::order::{Order, Service};
 use crate::poll::Poll;
 use crate::removal::ExecutorServer;
-use crate::{Result, copy, eventfd, floor, futex, kernel};
+use crate::{Result, caller, copy, eventfd, floor, futex, kernel};
 
 /// One row's server.
 pub(crate) trait Server {
@@ -22,7 +22,7 @@ pub(crate) trait Server {
     fn serve(&mut self, calls: u32) -> Result<()>;
 }
 
-/// Serves and exits when this process was started as the peer of a contest; returns at once
+/// Serves and exits when this process was started as the peer or a caller of a contest; returns at once
 /// otherwise.
 ///
 /// Call it first in `main` of every program that runs a [`Plan`](crate::Plan): before
@@ -30,11 +30,16 @@ pub(crate) trait Server {
 pub fn serve_if_child() {
     let Some(first) = env::args_os().nth(1) else { return };
     let polls = [Poll::Pause, Poll::Yield];
-    let Some(poll) = polls.into_iter().find(|&poll| first == argument(poll)) else { return };
-    let status = match serve_orders(poll) {
+    let poll = polls.into_iter().find(|&poll| first == argument(poll));
+    let (kind, served) = match (poll, first.to_str().and_then(caller::cpus)) {
+        (Some(poll), _) => ("peer", serve_orders(poll)),
+        (None, Some(cpus)) => ("caller", caller::serve_orders(cpus)),
+        (None, None) => return,
+    };
+    let status = match served {
         Ok(()) => 0,
         Err(error) => {
-            eprintln!("farcall-bench peer process: {error}");
+            eprintln!("farcall-bench {kind} process: {error}");
             1
         }
     };

@@ -4,7 +4,7 @@
 
 use std::fs;
 use std::io::Read;
-use std::process::{Command, Stdio};
+use std::process::{Child, Command, Stdio};
 use std::sync::mpsc;
 use std::thread;
 use std::time::{Duration, Instant};
@@ -36,6 +36,7 @@ const ROWS: [&str; 20] = [
     "local",
     "null call, spins",
 ];
+const PLACES_MAX: usize = 16;
 const ROWS_ON_ONE_CPU: usize = 5;
 const ROWS_COLD: usize = 4;
 const PATIENCE: Duration = Duration::from_secs(20);
@@ -56,6 +57,24 @@ fn numbers(json: &str, name: &str) -> Vec<f64> {
         rest[..end].parse().expect("the value is a number")
     });
     values.collect()
+}
+
+/// The processes of `host`, once its peer, the first one, has answered calls for a while, so that all rows are there.
+fn children_at_work(host: &Child) -> Vec<String> {
+    let read = |path| fs::read_to_string(path).expect("the host and its peer live");
+    let start = Instant::now();
+    loop {
+        assert!(start.elapsed() < PATIENCE, "no peer serves calls");
+        thread::sleep(Duration::from_millis(5));
+        let children = read(format!("/proc/{0}/task/{0}/children", host.id()));
+        let Some(peer) = children.split_whitespace().next() else { continue };
+        let stat = read(format!("/proc/{peer}/stat"));
+        // Fields 14 and 15: user and system time.
+        let ticks = stat.split(' ').skip(13).take(2).filter_map(|ticks| ticks.parse::<u32>().ok());
+        if ticks.sum::<u32>() >= 3 {
+            return children.split_whitespace().map(str::to_owned).collect();
+        }
+    }
 }
 
 #[test]
@@ -83,6 +102,9 @@ fn every_row_is_there_and_has_samples() {
     }
     let rounds: f64 = numbers(&json, "rounds").iter().sum();
     assert_eq!(rounds, 15.0);
+    // Each of the few hot rounds is at a place of its own; the short contests stay at one.
+    let places: f64 = numbers(&json, "places").iter().sum();
+    assert_eq!(places, 5.0 + 1.0 + 1.0, "{json}");
     // The two-line floor is its own unit, to the digit.
     assert!(
         json.contains(r#""two_line_ratio":{"lower_quartile":1,"median":1,"upper_quartile":1}"#)
@@ -100,6 +122,10 @@ fn every_row_is_there_and_has_samples() {
 #[test]
 fn the_table_has_a_line_per_row() {
     let table = run(&["--rounds", "2", "--size", "64K", "--threads", "3", "--vs", "tcp"]);
+    assert!(
+        table.contains(": 2 rounds at 2 places\n") || table.contains(": 1 rounds\n"),
+        "{table}"
+    );
     for row in &ROWS[..ROWS.len() - 4] {
         assert!(table.lines().any(|line| line.starts_with(row)), "{row} in\n{table}");
     }
@@ -127,14 +153,7 @@ fn the_peer_dies_with_a_killed_host() {
         .stderr(Stdio::piped())
         .spawn()
         .unwrap();
-    let children = format!("/proc/{0}/task/{0}/children", host.id());
-    let start = Instant::now();
-    while fs::read_to_string(&children).unwrap().trim().is_empty() {
-        assert!(start.elapsed() < PATIENCE, "the host started no peer");
-        thread::sleep(Duration::from_millis(5));
-    }
-    // Let it be in the middle of the rounds.
-    thread::sleep(Duration::from_millis(200));
+    children_at_work(&host);
     assert!(host.try_wait().unwrap().is_none(), "the host ended by itself");
     let mut stderr = host.stderr.take().unwrap();
     host.kill().unwrap();
@@ -146,34 +165,30 @@ fn the_peer_dies_with_a_killed_host() {
 }
 
 #[test]
-fn a_killed_peer_ends_the_contest_with_an_error() {
-    let mut host = Command::new(HOST)
-        .args(["--rounds", "1000000", "--vs", "futex", "--vs", "eventfd"])
-        .stdout(Stdio::null())
-        .stderr(Stdio::piped())
-        .spawn()
-        .unwrap();
-    let children = format!("/proc/{0}/task/{0}/children", host.id());
-    let start = Instant::now();
-    let peer = loop {
-        let listed = fs::read_to_string(&children).unwrap();
-        if let Some(peer) = listed.split_whitespace().next() {
-            break peer.to_owned();
-        }
-        assert!(start.elapsed() < PATIENCE, "the host started no peer");
-        thread::sleep(Duration::from_millis(5));
-    };
-    thread::sleep(Duration::from_millis(200));
-    assert!(Command::new("kill").args(["-KILL", &peer]).status().unwrap().success());
-    let (sender, receiver) = mpsc::channel();
-    let mut stderr = host.stderr.take().unwrap();
-    thread::spawn(move || {
-        let mut text = String::new();
-        sender.send(stderr.read_to_string(&mut text).map(|_| text))
-    });
-    let text = receiver.recv_timeout(PATIENCE).expect("the host waits for a dead peer").unwrap();
-    assert!(!host.wait().unwrap().success());
-    assert!(text.contains("row \""), "{text}");
+fn a_killed_peer_or_caller_ends_the_contest_with_an_error() {
+    // The peer is the first process that a host's thread starts; the callers come after it.
+    for victim in [0, 1, PLACES_MAX] {
+        let mut host = Command::new(HOST)
+            .args(["--rounds", "1000000", "--vs", "futex", "--vs", "eventfd"])
+            .stdout(Stdio::null())
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let children = children_at_work(&host);
+        assert_eq!(children.len(), 1 + PLACES_MAX);
+        assert!(
+            Command::new("kill").args(["-KILL", &children[victim]]).status().unwrap().success()
+        );
+        let (sender, receiver) = mpsc::channel();
+        let mut stderr = host.stderr.take().unwrap();
+        thread::spawn(move || {
+            let mut text = String::new();
+            sender.send(stderr.read_to_string(&mut text).map(|_| text))
+        });
+        let text = receiver.recv_timeout(PATIENCE).expect("the host waits for the dead").unwrap();
+        assert!(!host.wait().unwrap().success());
+        assert!(text.contains("row \""), "{text}");
+    }
 }
 
 #[test]
