@@ -191,8 +191,25 @@ impl<T: Transport> Endpoint<T> {
         args: &[u8],
         result: &mut Vec<u8>,
     ) -> Result<()> {
+        self.call_taking(handler, until, target, args, |message| message.append_to(result))
+    }
+
+    /// As [`Endpoint::call`], with what `take` makes of the answer.
+    ///
+    /// # Errors
+    ///
+    /// As [`Endpoint::call`].
+    #[inline(always)]
+    pub(crate) fn call_taking<R>(
+        &self,
+        handler: &impl Handler<T>,
+        until: Option<Instant>,
+        target: u64,
+        args: &[u8],
+        take: impl FnOnce(&Incoming) -> R,
+    ) -> Result<R> {
         self.counts.enter();
-        let outcome = self.call_inside(handler, until, target, args, result);
+        let outcome = self.call_inside(handler, until, target, args, take);
         // Given up, the call is still under way.
         if !matches!(&outcome, Err(error) if error.is_timeout()) {
             self.counts.leave();
@@ -201,14 +218,14 @@ impl<T: Transport> Endpoint<T> {
     }
 
     #[inline(always)]
-    fn call_inside(
+    fn call_inside<R>(
         &self,
         handler: &impl Handler<T>,
         until: Option<Instant>,
         target: u64,
         args: &[u8],
-        result: &mut Vec<u8>,
-    ) -> Result<()> {
+        take: impl FnOnce(&Incoming) -> R,
+    ) -> Result<R> {
         handler.ahead(self)?;
         self.counts.next_call();
         self.counts.count_round_trip();
@@ -218,7 +235,7 @@ impl<T: Transport> Endpoint<T> {
             transport.send(Kind::Call, target, args)?;
             mark
         };
-        let outcome = self.outcome(handler, until, result);
+        let outcome = self.outcome(handler, until, take);
         // Given up, the call still has its arguments.
         if !matches!(&outcome, Err(error) if error.is_timeout()) {
             self.transport.borrow_mut().release(mark);
@@ -232,7 +249,7 @@ impl<T: Transport> Endpoint<T> {
     ///
     /// As [`Endpoint::call`].
     pub(crate) fn finish(&self, handler: &impl Handler<T>) -> Result<()> {
-        let outcome = self.outcome(handler, None, &mut Vec::new());
+        let outcome = self.outcome(handler, None, |_| ());
         // Calls with a deadline are the only ones of their endpoint.
         self.transport.borrow_mut().release(0);
         self.counts.leave();
@@ -240,18 +257,18 @@ impl<T: Transport> Endpoint<T> {
     }
 
     #[inline(always)]
-    fn outcome(
+    fn outcome<R>(
         &self,
         handler: &impl Handler<T>,
         until: Option<Instant>,
-        result: &mut Vec<u8>,
-    ) -> Result<()> {
+        take: impl FnOnce(&Incoming) -> R,
+    ) -> Result<R> {
         let mut message = Incoming::new();
         loop {
             match self.transport.borrow_mut().receive(until, &mut message) {
                 Ok(true) if message.kind == Kind::Result => {
-                    message.append_to(result);
-                    break self.failed_ahead();
+                    let taken = take(&message);
+                    break self.failed_ahead().map(|()| taken);
                 }
                 Ok(true) => {}
                 Ok(false) => break Err(Error::timeout("the call did not return in time")),
@@ -276,7 +293,7 @@ impl<T: Transport> Endpoint<T> {
     }
 
     /// Handles a message that came in where a result was due.
-    #[cold]
+    #[inline(never)]
     fn serve_meanwhile(&self, handler: &impl Handler<T>, message: &Incoming) -> Result<()> {
         match message.kind {
             Kind::Call => self.answer(handler, message),

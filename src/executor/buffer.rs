@@ -4,6 +4,8 @@
 use std::ffi::{CStr, c_char};
 use std::fmt;
 
+use crate::transport::Payload;
+
 /// LLVM's `orc_rt_WrapperFunctionBuffer`, and its `CWrapperFunctionResult`: `{ union { char *ptr; char inline[8]; }, size_t size }`,
 /// which travels in two registers.
 ///
@@ -43,16 +45,36 @@ impl WrapperFunctionBuffer {
     /// A copy of `bytes`.
     #[must_use]
     pub fn from_bytes(bytes: &[u8]) -> Self {
-        let size = bytes.len();
-        if size <= INLINE_BYTES {
-            let mut inline = [0; INLINE_BYTES];
-            inline[..size].copy_from_slice(bytes);
-            return Self {
-                data: std::ptr::without_provenance_mut(usize::from_ne_bytes(inline)),
-                size,
-            };
+        // SAFETY: the slice has so many bytes.
+        unsafe { Self::copy_of(bytes.as_ptr(), bytes.len()) }
+    }
+
+    /// A copy of what came in.
+    #[inline]
+    pub(super) fn from_payload(payload: Payload<'_>) -> Self {
+        // SAFETY: the payload has so many bytes; the controller, which the executor obeys, does not change them meanwhile.
+        unsafe { Self::copy_of(payload.as_ptr(), payload.len()) }
+    }
+
+    /// # Safety
+    ///
+    /// `size` bytes at `data` must be readable.
+    #[inline]
+    unsafe fn copy_of(data: *const u8, size: usize) -> Self {
+        if size > INLINE_BYTES {
+            // SAFETY: the caller vouches for the bytes.
+            return Self { data: unsafe { copy_to_malloc(data, size) }, size };
         }
-        Self { data: copy_to_malloc(bytes), size }
+        let mut inline = [0; INLINE_BYTES];
+        if size == INLINE_BYTES {
+            // A word is one instruction, a size that is known late a call.
+            // SAFETY: the caller vouches for the bytes.
+            inline = unsafe { data.cast::<[u8; INLINE_BYTES]>().read() };
+        } else {
+            // SAFETY: the caller vouches for the bytes, and there is room for them.
+            unsafe { std::ptr::copy_nonoverlapping(data, inline.as_mut_ptr(), size) };
+        }
+        Self { data: std::ptr::without_provenance_mut(usize::from_ne_bytes(inline)), size }
     }
 
     /// A copy of `text`, with the NUL at its end.
@@ -66,7 +88,8 @@ impl WrapperFunctionBuffer {
     pub fn out_of_band(message: &str) -> Self {
         let mut bytes = message.replace('\0', " ").into_bytes();
         bytes.push(0);
-        Self { data: copy_to_malloc(&bytes), size: 0 }
+        // SAFETY: the vector has so many bytes.
+        Self { data: unsafe { copy_to_malloc(bytes.as_ptr(), bytes.len()) }, size: 0 }
     }
 
     /// The buffer that these two words are.
@@ -178,15 +201,19 @@ impl fmt::Debug for WrapperFunctionBuffer {
     }
 }
 
-/// A copy of `bytes` in memory from `malloc`. Ends the process when there is none, as Rust's allocator does.
-fn copy_to_malloc(bytes: &[u8]) -> *mut c_char {
+/// A copy in memory from `malloc`. Ends the process when there is none, as Rust's allocator does.
+///
+/// # Safety
+///
+/// `size` bytes at `data` must be readable.
+unsafe fn copy_to_malloc(data: *const u8, size: usize) -> *mut c_char {
     // SAFETY: malloc has no preconditions.
-    let memory = unsafe { libc::malloc(bytes.len()) }.cast::<u8>();
+    let memory = unsafe { libc::malloc(size) }.cast::<u8>();
     if memory.is_null() {
         std::process::abort();
     }
-    // SAFETY: malloc gave this many bytes, which nobody else knows yet.
-    unsafe { std::ptr::copy_nonoverlapping(bytes.as_ptr(), memory, bytes.len()) };
+    // SAFETY: the caller vouches for the bytes; malloc gave as many, which nobody else knows yet.
+    unsafe { std::ptr::copy_nonoverlapping(data, memory, size) };
     memory.cast()
 }
 

@@ -110,9 +110,8 @@ extern "C" fn resolve(tag: u64, return_address: u64) -> u64 {
 }
 
 fn ask(tag: u64, return_address: u64) -> Result<ExecutorAddr> {
-    let mut result = Vec::new();
-    controller_access::call(tag, &return_address.to_le_bytes(), &mut result)?;
-    match result.as_slice().try_into() {
+    let result = controller_access::call(tag, &return_address.to_le_bytes())?;
+    match result.as_bytes().try_into() {
         Ok(address) => Ok(ExecutorAddr::new(u64::from_le_bytes(address))),
         Err(_) => Err(Error::violation(format!("{} bytes for an address", result.len()))),
     }
