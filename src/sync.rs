@@ -8,6 +8,8 @@ pub(crate) mod hostile;
 
 #[cfg(not(any(loom, shuttle, hostile)))]
 pub(crate) use std::sync::atomic::AtomicU64;
+#[cfg(any(not(model), loom))]
+pub(crate) use std::sync::atomic::compiler_fence;
 #[cfg(not(any(loom, shuttle)))]
 pub(crate) use std::sync::atomic::{AtomicBool, Ordering, fence};
 #[cfg(not(any(loom, shuttle)))]
@@ -30,6 +32,9 @@ macro_rules! loom_thread_local {
         loom::thread_local! { $(#[$attribute])* static $name: $type = $initial; }
     };
 }
+/// A static of one run of a model.
+#[cfg(loom)]
+pub(crate) use loom::lazy_static;
 #[cfg(loom)]
 pub(crate) use loom_thread_local as thread_local;
 

@@ -218,7 +218,7 @@ impl Controller {
         + Sync
         + 'static,
     ) -> HandlerTag {
-        self.shared.door.handlers().add(Arc::new(function))
+        self.shared.door.handlers().add(Box::new(function))
     }
 
     /// Takes a handler back; calls that come later are refused. Those under way go on.

@@ -4,6 +4,8 @@
 //! room names a system call.
 #![allow(unsafe_code, reason = "this room is the door to the kernel")]
 
+#[cfg(any(not(model), loom))]
+pub(crate) mod barrier;
 #[cfg(not(model))]
 pub(crate) mod clock;
 pub(crate) mod cpu;
@@ -22,6 +24,8 @@ pub(crate) mod memory;
 pub(crate) mod process;
 #[cfg(not(model))]
 pub(crate) mod ready;
+#[cfg(any(not(model), loom))]
+pub(crate) mod shelf;
 #[cfg(not(model))]
 pub(crate) mod socket;
 #[cfg(not(model))]

@@ -2,8 +2,8 @@
 //!
 //! Invariant: what comes back is compared with what arithmetic says; no test depends on how long anything takes.
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, mpsc};
 use std::thread;
 use std::time::Duration;
 
@@ -303,5 +303,61 @@ fn what_is_linked_on_one_thread_is_ready_on_every_other() {
             }
             std::mem::forget(dylib);
         }
+    });
+}
+
+/// Neither a thread that has called it nor that thread's lane keeps it.
+#[test]
+fn what_a_removed_handler_holds_is_dropped_at_once_when_no_call_runs_it() {
+    let session = Session::start();
+    let (held, drops) = mpsc::sync_channel::<()>(0);
+    let tag = session.controller.register_handler(move |args, result| {
+        let _held = &held;
+        result.extend_from_slice(args);
+        Ok(())
+    });
+    let (called, is_called) = mpsc::channel();
+    let (done, is_done) = mpsc::channel::<()>();
+    thread::scope(|scope| {
+        let session = &session;
+        scope.spawn(move || {
+            called.send(session.call("back", &[tag.get(), 5])).expect("somebody waits");
+            let _ = is_done.recv();
+        });
+        assert_eq!(is_called.recv().expect("a call").expect("a result"), 5);
+        // Its threads have lanes of their own, which threads of the controller's serve.
+        assert_eq!(session.call("on_threads", &[tag.get(), 2]).expect("a result"), 2 * 4950);
+        assert_eq!(drops.try_recv(), Err(mpsc::TryRecvError::Empty));
+        session.controller.remove_handler(tag);
+        assert_eq!(drops.try_recv(), Err(mpsc::TryRecvError::Disconnected));
+        let error = session.call("back", &[tag.get(), 7]).expect_err("it is gone");
+        assert!(error.to_string().contains("no handler"), "{error}");
+        drop(done);
+    });
+}
+
+#[test]
+fn a_handler_that_is_removed_while_it_runs_goes_on_and_then_drops_what_it_holds() {
+    let session = Session::start();
+    let (enter, is_entered) = mpsc::sync_channel::<()>(0);
+    let (leave, may_leave) = mpsc::channel::<()>();
+    let may_leave = Mutex::new(may_leave);
+    let tag = session.controller.register_handler(move |args, result| {
+        enter.send(()).map_err(|error| error.to_string())?;
+        let may_leave = may_leave.lock().map_err(|error| error.to_string())?;
+        may_leave.recv().map_err(|error| error.to_string())?;
+        result.extend_from_slice(args);
+        Ok(())
+    });
+    thread::scope(|scope| {
+        let caller = scope.spawn(|| session.call("back", &[tag.get(), 5]));
+        is_entered.recv().expect("it runs");
+        session.controller.remove_handler(tag);
+        let error = session.call("back", &[tag.get(), 6]).expect_err("refused");
+        assert!(error.to_string().contains("no handler"), "{error}");
+        assert_eq!(is_entered.try_recv(), Err(mpsc::TryRecvError::Empty));
+        leave.send(()).expect("it runs");
+        assert_eq!(caller.join().expect("no panic").expect("a result"), 5);
+        assert_eq!(is_entered.try_recv(), Err(mpsc::TryRecvError::Disconnected));
     });
 }

@@ -1,0 +1,71 @@
+//! A fence in two halves: who passes it often pays nothing, who passes it seldom makes everybody pass one.
+//!
+//! One side stores, passes the [light](Light::pass) half, and loads; the other stores, passes the [`heavy`] one, and loads.
+//! Then at least one of them sees what the other has stored, as with a full fence on both sides. Linux interrupts every
+//! processor on which a thread of the process runs (`membarrier`), so that the light half is a fence of the compiler only.
+//! Where there is no such system call both halves are full fences.
+
+use std::sync::OnceLock;
+
+use crate::sync::{Ordering, compiler_fence, fence};
+
+/// How the light half is passed; the same in all of the process, as long as it lives.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Light {
+    /// The compiler is told.
+    Free,
+    /// A full fence.
+    Fence,
+}
+
+impl Light {
+    /// What this process has. The first time this is a system call.
+    pub(crate) fn of_process() -> Light {
+        static LIGHT: OnceLock<Light> = OnceLock::new();
+        *LIGHT.get_or_init(|| if register() { Light::Free } else { Light::Fence })
+    }
+
+    /// The light half.
+    #[inline(always)]
+    pub(crate) fn pass(self) {
+        match self {
+            Light::Free => compiler_fence(Ordering::SeqCst),
+            Light::Fence => fence(Ordering::SeqCst),
+        }
+    }
+}
+
+/// The heavy half, some microseconds; false when it was not passed, because the system refuses what it granted before.
+#[must_use]
+pub(crate) fn heavy() -> bool {
+    fence(Ordering::SeqCst);
+    // A child that was forked may have to register again.
+    Light::of_process() == Light::Fence || interrupt() || register() && interrupt()
+}
+
+#[cfg(not(model))]
+fn register() -> bool {
+    command(libc::MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED)
+}
+
+#[cfg(not(model))]
+fn interrupt() -> bool {
+    command(libc::MEMBARRIER_CMD_PRIVATE_EXPEDITED)
+}
+
+#[cfg(not(model))]
+fn command(command: impl Into<i64>) -> bool {
+    // SAFETY: touches no memory of ours.
+    unsafe { libc::syscall(libc::SYS_membarrier, command.into(), 0, 0) == 0 }
+}
+
+/// Models have no such system call.
+#[cfg(model)]
+fn register() -> bool {
+    false
+}
+
+#[cfg(model)]
+fn interrupt() -> bool {
+    false
+}
