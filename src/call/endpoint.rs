@@ -65,7 +65,7 @@ pub(crate) struct Endpoint<T> {
     failed_ahead: RefCell<Option<String>>,
     /// Receiving has failed, or this side has hung up: nothing can be sent any more, since it may not be this side's turn.
     is_over: Cell<bool>,
-    /// How much code the peer was told of.
+    /// The number of the code that the peer was told of last.
     code_epoch: Cell<u64>,
     /// Room for the next result.
     spare: Cell<Vec<u8>>,

@@ -29,7 +29,7 @@ pub(crate) struct Lanes {
     idle: Mutex<Vec<LaneEnd>>,
     /// What goes ahead of the next call, on whichever lane.
     pub(crate) posts: Posts,
-    /// Grows with every piece of code written.
+    /// Another number after every piece of code written.
     code_epoch: AtomicU64,
     /// Results that came after their callers had given up.
     late: AtomicU64,
@@ -209,17 +209,20 @@ impl Lanes {
         Self::served().map_or(0, |end| end.counts().depth())
     }
 
-    /// Code was written: the first message of each lane from now on says so.
+    /// Code was written: the first message of each lane from now on says so. `number` is not 0, and was never passed
+    /// before: so it is stored, while to count would take a locked instruction, which waits until the code has left the
+    /// processor.
     #[inline]
-    pub(crate) fn code_written(&self) {
-        // [CODE] Release: whoever sees the number and sends a message has the code behind it.
-        self.code_epoch.fetch_add(1, Ordering::Release);
+    pub(crate) fn code_written(&self, number: u64) {
+        // [CODE] Release: whoever sees the number and sends a message has the code behind it; so has whoever sees one
+        // stored after it by another thread, because what is released is seen by all threads at once.
+        self.code_epoch.store(number, Ordering::Release);
     }
 
-    /// How much code was written so far.
+    /// The number of the code that was written last.
     #[inline]
     pub(crate) fn code_epoch(&self) -> u64 {
-        // [CODE] Acquire: pairs with the addition that announced the code.
+        // [CODE] Acquire: pairs with the store that announced the code.
         self.code_epoch.load(Ordering::Acquire)
     }
 

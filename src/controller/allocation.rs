@@ -34,6 +34,7 @@ pub struct InFlight<'a> {
 pub struct Finalized(ExecutorAddr);
 
 impl<'a> InFlight<'a> {
+    #[inline]
     pub(super) fn new(
         shared: &'a Shared,
         placement: Placement,
@@ -60,8 +61,9 @@ impl<'a> InFlight<'a> {
     /// Where the part of this protection will be in the executor: whole pages, at least as many bytes as were asked
     /// for. Empty when none were.
     #[must_use]
+    #[inline]
     pub fn range(&self, prot: Prot) -> AddrRange {
-        self.pages.range(prot)
+        self.slab.part(&self.pages, prot)
     }
 
     /// Fills the part of this protection: `content` first, zeros up to its end. A part that is never filled holds zeros
@@ -70,17 +72,20 @@ impl<'a> InFlight<'a> {
     /// # Panics
     ///
     /// When the content is longer than the part.
+    #[inline]
     pub fn write(&mut self, prot: Prot, content: &[u8]) {
         self.slab.write(&self.pages, prot, content);
     }
 
     /// Makes the memory usable: the next call may run its code. Nothing is sent for it.
+    #[inline]
     pub fn finalize(self) -> Finalized {
-        if self.range(Prot::Code).bytes() > 0 {
-            self.shared.code_written();
-        }
         // From here on it is not given back by itself.
-        Finalized(ManuallyDrop::new(self).pages.base())
+        let kept = ManuallyDrop::new(self);
+        if kept.range(Prot::Code).bytes() > 0 {
+            kept.shared.code_written(kept.pages.number());
+        }
+        Finalized(kept.slab.base(&kept.pages))
     }
 
     /// As [`InFlight::finalize`], with pairs of actions: the first of each runs ahead of the next call, in order; the
@@ -99,14 +104,15 @@ impl<'a> InFlight<'a> {
             .map(|(prot, range)| (prot_number(prot), range.start, range.bytes()))
             .collect();
         self.shared.post::<MemoryInitialize>(&(self.shared.instance()?, regions, actions))?;
-        self.slab.has_actions(self.pages.base());
+        self.slab.has_actions(self.slab.base(&self.pages));
         Ok(self.finalize())
     }
 }
 
 impl Drop for InFlight<'_> {
+    #[inline]
     fn drop(&mut self) {
-        let base = self.pages.base();
+        let base = self.slab.base(&self.pages);
         if !base.is_null() {
             // It is there.
             let _ = self.slab.give_back(base, false);
@@ -117,6 +123,7 @@ impl Drop for InFlight<'_> {
 impl Finalized {
     /// The lowest address of the memory, the number by which it is known; null when no byte was asked for.
     #[must_use]
+    #[inline]
     pub fn address(&self) -> ExecutorAddr {
         self.0
     }

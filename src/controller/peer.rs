@@ -4,8 +4,9 @@ use std::fmt;
 
 use super::client::Client;
 use super::session::Shared;
+use super::slab::Slab;
 use crate::ExecutorAddr;
-use crate::call::contract::{Remote, SESSION_INSTANCE};
+use crate::call::contract::{Placement, Remote, SESSION_INSTANCE};
 use crate::error::{Error, Result};
 use crate::sps;
 
@@ -64,7 +65,9 @@ impl Peer for Shared {
     }
 
     fn code_written(&self) {
-        Shared::code_written(self);
+        // There is none only before the session is there.
+        let number = self.slab(Placement::Near).get().map_or(1, Slab::draw);
+        Shared::code_written(self, number);
     }
 }
 

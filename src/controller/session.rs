@@ -149,6 +149,7 @@ impl Controller {
     /// controller.deallocate([memory])?;
     /// # Ok::<(), farcall::Error>(())
     /// ```
+    #[inline]
     pub fn allocate(&self, bytes: [u64; Prot::ALL.len()]) -> Result<InFlight<'_>> {
         InFlight::new(&self.shared, Placement::Near, bytes)
     }
@@ -159,6 +160,7 @@ impl Controller {
     /// # Errors
     ///
     /// When some of it is not of this session or an action fails (the rest is still done), or when the session is over.
+    #[inline]
     pub fn deallocate(&self, memory: impl IntoIterator<Item = Finalized>) -> Result<()> {
         self.shared.deallocate(memory.into_iter().map(Finalized::release))
     }
@@ -326,6 +328,7 @@ impl Shared {
         Ok(())
     }
 
+    #[inline]
     pub(super) fn slab(&self, placement: Placement) -> &OnceLock<Slab> {
         &self.slabs[placement as usize]
     }
@@ -400,7 +403,7 @@ impl Shared {
         self.door.pipelines()
     }
 
-    /// Makes sure that everything posted has run, for calls that go over no lane; returns how much code was written.
+    /// Makes sure that everything posted has run, for calls that go over no lane; returns the number of the code written last.
     ///
     /// # Errors
     ///
@@ -416,9 +419,10 @@ impl Shared {
         Ok(lanes.code_epoch())
     }
 
-    /// The next message of each lane tells the executor that code was written.
-    pub(super) fn code_written(&self) {
-        self.door.lanes().code_written();
+    /// The next message of each lane tells the executor that code was written, which has this number and no other.
+    #[inline]
+    pub(super) fn code_written(&self, number: u64) {
+        self.door.lanes().code_written(number);
     }
 
     /// The address of a function of the contract.

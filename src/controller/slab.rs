@@ -18,30 +18,29 @@ use crate::shm::Segment;
 use crate::sync::AtomicU64;
 use crate::{AddrRange, ExecutorAddr, Prot};
 
-/// Pages are made this many bytes at a time.
-const BACK_BYTES: u64 = 256 << 10;
+/// Memory is put behind this many pages at a time.
+const BACK_PAGES: u64 = (256 << 10) / PAGE_BYTES;
 
 /// A slab: one stripe for each protection.
 #[derive(Debug)]
 pub(super) struct Slab {
     placement: Placement,
     stripes: [Stripe; Prot::ALL.len()],
-    books: Mutex<[Books; Prot::ALL.len()]>,
+    books: Mutex<Books>,
 }
 
 /// Pages of each stripe that belong together, given back together.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub(super) struct Pages([Part; Prot::ALL.len()]);
-
-/// Pages of one stripe, possibly none.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-struct Part {
-    /// Where they are in the executor.
-    start: ExecutorAddr,
-    bytes: u64,
-    /// So many of them, from the start, were handed out before; the others are zero.
-    used: u64,
+pub(super) struct Pages {
+    parts: [Part; Prot::ALL.len()],
+    /// What no other pages of the session ever had; never 0.
+    number: u64,
 }
+
+/// Pages of one stripe, possibly none: the number of the first, how many, and how many of them, from the first, were
+/// handed out before; the others are zero. One word, so that it stays in a register on its way to its owner.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+struct Part(u64);
 
 #[derive(Debug)]
 struct Stripe {
@@ -51,16 +50,24 @@ struct Stripe {
     base: ExecutorAddr,
 }
 
-/// Who has which pages of a stripe.
+/// Who has which pages.
 #[derive(Debug)]
 struct Books {
-    /// Which bytes are free.
+    ledgers: [Ledger; Prot::ALL.len()],
+    /// The number handed out last.
+    number: u64,
+}
+
+/// Who has which pages of a stripe.
+#[derive(Debug)]
+struct Ledger {
+    /// Which pages are free.
     space: Space,
     /// By page: the allocation that begins with it.
     taken: Vec<Taken>,
     /// From here on no page has ever been handed out: they are zero.
     untouched: u64,
-    /// Up to here there are pages.
+    /// Up to here pages have memory behind them.
     backed: u64,
 }
 
@@ -80,6 +87,9 @@ impl Slab {
     /// When the system refuses.
     pub(super) fn new(placement: Placement, bytes: [u64; Prot::ALL.len()]) -> Result<Self> {
         let stripe = |name, bytes, executable| {
+            if bytes / PAGE_BYTES > Part::PAGES_MAX {
+                return Err(Error::invalid(format!("a stripe of {bytes} bytes")));
+            }
             let segment = Segment::create(name, bytes, executable)?;
             Ok::<_, Error>(Stripe { segment, bytes, base: ExecutorAddr::NULL })
         };
@@ -88,7 +98,7 @@ impl Slab {
         let data = stripe(c"farcall-data", bytes[2], false)?;
         code.segment.seal_against_writers()?;
         constants.segment.seal_against_writers()?;
-        let books = Mutex::new(bytes.map(Books::new));
+        let books = Mutex::new(Books::new(placement, bytes));
         Ok(Self { placement, stripes: [code, constants, data], books })
     }
 
@@ -130,27 +140,44 @@ impl Slab {
     /// # Errors
     ///
     /// When a stripe has no hole of that size, or memory runs out. Nothing is taken then.
+    #[inline]
     pub(super) fn allocate(&self, bytes: [u64; Prot::ALL.len()]) -> Result<Pages> {
         let mut books = self.lock();
-        let mut pages = Pages::default();
-        for at in 0..bytes.len() {
-            match self.stripes[at].take(&mut books[at], bytes[at]) {
-                Ok(part) => pages.0[at] = part,
-                Err(error) => {
-                    self.free(&mut books, &pages);
-                    let prot = Prot::ALL[at];
-                    return Err(error.during(format_args!("allocating {prot:?} memory")));
+        let mut pages = Pages { number: books.draw(), ..Pages::default() };
+        for (at, bytes) in bytes.into_iter().enumerate() {
+            if bytes > 0 {
+                match self.stripes[at].take(&mut books.ledgers[at], bytes) {
+                    Ok(part) => pages.parts[at] = part,
+                    Err(error) => return Err(books.refuse(pages, Prot::ALL[at], error)),
                 }
             }
         }
-        if let Some(at) = pages.0.iter().position(|part| part.bytes > 0) {
-            let (page, taken) = (self.stripes[at].page(pages.0[at].start), &mut books[at].taken);
-            if taken.len() <= page {
-                taken.resize(page + 1, Taken::default());
-            }
-            taken[page] = Taken { pages, has_actions: false };
+        if let Some((at, part)) = pages.first() {
+            *books.ledgers[at].entry(part) = Taken { pages, has_actions: false };
         }
         Ok(pages)
+    }
+
+    /// A number as [`Pages::number`] says, for what is no allocation.
+    pub(super) fn draw(&self) -> u64 {
+        self.lock().draw()
+    }
+
+    /// Where the pages of this protection are in the executor. Empty when there are none.
+    #[inline]
+    pub(super) fn part(&self, pages: &Pages, prot: Prot) -> AddrRange {
+        let (stripe, part) = (&self.stripes[prot.index()], pages.parts[prot.index()]);
+        if part.count() == 0 {
+            return AddrRange::default();
+        }
+        AddrRange::sized(stripe.address(part), part.count() * PAGE_BYTES).unwrap_or_default()
+    }
+
+    /// The lowest address of all; null when there are no pages.
+    #[inline]
+    pub(super) fn base(&self, pages: &Pages) -> ExecutorAddr {
+        let first = pages.first();
+        first.map_or(ExecutorAddr::NULL, |(at, part)| self.stripes[at].address(part))
     }
 
     /// Fills the part of one protection: `content` first, zeros up to its end.
@@ -158,14 +185,10 @@ impl Slab {
     /// # Panics
     ///
     /// When the content is longer than the part.
+    #[inline]
     pub(super) fn write(&self, pages: &Pages, prot: Prot, content: &[u8]) {
-        let Part { start, bytes, used } = pages.0[prot.index()];
-        assert!(content.len() as u64 <= bytes, "{} bytes for {bytes}", content.len());
-        let stripe = &self.stripes[prot.index()];
-        let start = stripe.index(start);
-        stripe.segment.write(start, content);
-        let dirty = usize::try_from(used).unwrap_or(usize::MAX);
-        stripe.segment.zero(start + content.len(), dirty.saturating_sub(content.len()));
+        let part = pages.parts[prot.index()];
+        self.stripes[prot.index()].fill(part, content);
     }
 
     /// Stores bytes at an address that an allocation of the caller's has.
@@ -217,7 +240,7 @@ impl Slab {
 
     /// The executor keeps dealloc actions for the allocation at `base`.
     pub(super) fn has_actions(&self, base: ExecutorAddr) {
-        if let Some(taken) = self.taken(&mut self.lock(), base) {
+        if let Some(taken) = self.lock().taken(self.place(base)) {
             taken.has_actions = true;
         }
     }
@@ -229,107 +252,199 @@ impl Slab {
     ///
     /// When there is no such allocation.
     pub(super) fn give_back(&self, base: ExecutorAddr, actions_have_run: bool) -> Result<bool> {
+        let place = self.place(base);
         let mut books = self.lock();
-        let taken = self.taken(&mut books, base);
-        let taken =
-            taken.ok_or_else(|| Error::invalid(format!("no finalized memory starts at {base}")))?;
+        let Some(taken) = books.taken(place) else {
+            return Err(Error::invalid(format!("no finalized memory starts at {base}")));
+        };
         if taken.has_actions && !actions_have_run {
             return Ok(false);
         }
         let pages = std::mem::take(taken).pages;
-        self.free(&mut books, &pages);
+        books.free(pages);
+        drop(books);
+        let [code, ..] = pages.parts;
+        if code.count() > 0 {
+            // Its first line is most likely with the processor that ran it, and the next code is most likely written here.
+            self.stripes[0].segment.will_write(in_bytes(code.first()));
+        }
         Ok(true)
     }
 
-    /// The allocation at `base`, if there is one.
-    fn taken<'a>(
-        &self,
-        books: &'a mut [Books; Prot::ALL.len()],
-        base: ExecutorAddr,
-    ) -> Option<&'a mut Taken> {
-        let mut both = self.stripes.iter().zip(books);
-        let (stripe, books) = both.find(|(stripe, _)| stripe.range().contains(base))?;
-        let taken = books.taken.get_mut(stripe.page(base))?;
-        (taken.pages.base() == base).then_some(taken)
+    /// The stripe and the page that begins at an address, if one does.
+    fn place(&self, address: ExecutorAddr) -> Option<(usize, usize)> {
+        let at = self.stripes.iter().position(|stripe| stripe.range().contains(address))?;
+        let offset = self.stripes[at].index(address) as u64;
+        let page = usize::try_from(offset / PAGE_BYTES).ok()?;
+        offset.is_multiple_of(PAGE_BYTES).then_some((at, page))
     }
 
-    fn free(&self, books: &mut [Books; Prot::ALL.len()], pages: &Pages) {
-        for ((stripe, books), part) in self.stripes.iter().zip(books).zip(pages.0) {
-            if part.bytes > 0 {
-                books.space.give_back(part.start.get() - stripe.base.get(), part.bytes);
-            }
-        }
-    }
-
-    fn lock(&self) -> MutexGuard<'_, [Books; Prot::ALL.len()]> {
+    #[inline]
+    fn lock(&self) -> MutexGuard<'_, Books> {
         self.books.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 impl Books {
-    fn new(bytes: u64) -> Self {
-        Self { space: Space::new(bytes), taken: Vec::new(), untouched: 0, backed: 0 }
+    fn new(placement: Placement, bytes: [u64; Prot::ALL.len()]) -> Self {
+        let ledger = |bytes| Ledger {
+            space: Space::new(bytes / PAGE_BYTES),
+            taken: Vec::new(),
+            untouched: 0,
+            backed: 0,
+        };
+        // The numbers of the two slabs are even and odd.
+        Self { ledgers: bytes.map(ledger), number: placement as u64 }
+    }
+
+    #[inline]
+    fn draw(&mut self) -> u64 {
+        self.number += 2;
+        self.number
+    }
+
+    /// The allocation that begins at a place, if one does.
+    #[inline]
+    fn taken(&mut self, place: Option<(usize, usize)>) -> Option<&mut Taken> {
+        let (at, page) = place?;
+        let taken = self.ledgers[at].taken.get_mut(page)?;
+        taken.pages.first().is_some().then_some(taken)
+    }
+
+    /// The error to report when pages were had of some stripes and not of this one.
+    #[cold]
+    fn refuse(&mut self, had: Pages, prot: Prot, error: Error) -> Error {
+        self.free(had);
+        error.during(format_args!("allocating {prot:?} memory"))
+    }
+
+    fn free(&mut self, pages: Pages) {
+        for (ledger, part) in self.ledgers.iter_mut().zip(pages.parts) {
+            if part.count() > 0 {
+                ledger.space.give_back(part.first(), part.count());
+            }
+        }
+    }
+}
+
+impl Ledger {
+    /// What is kept of an allocation that begins with these pages.
+    #[inline]
+    fn entry(&mut self, part: Part) -> &mut Taken {
+        let page = usize::try_from(part.first()).unwrap_or(usize::MAX);
+        if self.taken.len() <= page {
+            self.grow(page);
+        }
+        &mut self.taken[page]
+    }
+
+    #[cold]
+    fn grow(&mut self, page: usize) {
+        self.taken.resize(page + 1, Taken::default());
     }
 }
 
 impl Pages {
-    /// Where the pages of this protection are in the executor.
-    pub(super) fn range(&self, prot: Prot) -> AddrRange {
-        let part = self.0[prot.index()];
-        AddrRange::sized(part.start, part.bytes).unwrap_or_default()
+    /// What no other pages of the session ever had; never 0.
+    pub(super) fn number(&self) -> u64 {
+        self.number
     }
 
-    /// The lowest address of all; null when there are no pages.
-    pub(super) fn base(&self) -> ExecutorAddr {
-        // The order of stripes is that of addresses.
-        let first = self.0.iter().find(|part| part.bytes > 0);
-        first.map_or(ExecutorAddr::NULL, |part| part.start)
+    /// The lowest pages, and the number of their stripe. The order of stripes is that of addresses.
+    #[inline(always)]
+    fn first(&self) -> Option<(usize, Part)> {
+        let [code, constants, data] = self.parts;
+        match (code.count(), constants.count(), data.count()) {
+            (1.., _, _) => Some((0, code)),
+            (_, 1.., _) => Some((1, constants)),
+            (_, _, 1..) => Some((2, data)),
+            _ => None,
+        }
+    }
+}
+
+impl Part {
+    const BITS: u32 = 21;
+    const MASK: u64 = (1 << Self::BITS) - 1;
+    /// What a stripe can have.
+    const PAGES_MAX: u64 = Self::MASK;
+
+    #[inline]
+    fn new(first: u64, count: u64, used: u64) -> Self {
+        debug_assert!(first.max(count).max(used) <= Self::PAGES_MAX);
+        Self(first | count << Self::BITS | used << (2 * Self::BITS))
+    }
+
+    #[inline]
+    fn first(self) -> u64 {
+        self.0 & Self::MASK
+    }
+
+    #[inline]
+    fn count(self) -> u64 {
+        self.0 >> Self::BITS & Self::MASK
+    }
+
+    #[inline]
+    fn used(self) -> u64 {
+        self.0 >> (2 * Self::BITS)
     }
 }
 
 impl Stripe {
-    /// Takes the lowest hole that is large enough, so that warm pages are used again first.
-    fn take(&self, books: &mut Books, bytes: u64) -> Result<Part> {
-        if bytes == 0 {
-            return Ok(Part { start: self.base, ..Part::default() });
-        }
-        let bytes = bytes.checked_next_multiple_of(PAGE_BYTES);
-        let bytes = bytes.ok_or_else(|| Error::exhausted("more than the address space"))?;
-        let Some(offset) = books.space.take(bytes, PAGE_BYTES) else {
+    /// Takes the lowest hole that is large enough for so many bytes, more than 0, so that warm pages are used again
+    /// first.
+    fn take(&self, ledger: &mut Ledger, bytes: u64) -> Result<Part> {
+        let count = bytes.div_ceil(PAGE_BYTES);
+        let Some(first) = ledger.space.take(count, 1) else {
             return Err(Error::exhausted(format!(
                 "{bytes} bytes wanted, the largest hole of a slab of {} bytes has {}",
                 self.bytes,
-                books.space.largest()
+                ledger.space.largest() * PAGE_BYTES
             )));
         };
-        let end = offset + bytes;
-        if end > books.backed {
-            let target = end.next_multiple_of(BACK_BYTES).min(self.bytes);
-            if let Err(error) = self.segment.back(books.backed, target - books.backed) {
-                books.space.give_back(offset, bytes);
+        let end = first + count;
+        if end > ledger.backed {
+            let target = end.next_multiple_of(BACK_PAGES).min(self.bytes / PAGE_BYTES);
+            let missing = (target - ledger.backed) * PAGE_BYTES;
+            if let Err(error) = self.segment.back(ledger.backed * PAGE_BYTES, missing) {
+                ledger.space.give_back(first, count);
                 return Err(error);
             }
-            books.backed = target;
+            ledger.backed = target;
         }
-        let used = books.untouched.clamp(offset, end) - offset;
-        books.untouched = books.untouched.max(end);
-        Ok(Part { start: ExecutorAddr::new(self.base.get() + offset), bytes, used })
+        let used = ledger.untouched.clamp(first, end) - first;
+        ledger.untouched = ledger.untouched.max(end);
+        Ok(Part::new(first, count, used))
+    }
+
+    /// Fills pages: `content` first, zeros up to their end.
+    fn fill(&self, part: Part, content: &[u8]) {
+        let [start, bytes, dirty] = [part.first(), part.count(), part.used()].map(in_bytes);
+        assert!(content.len() <= bytes, "{} bytes for {bytes}", content.len());
+        self.segment.write(start, content);
+        self.segment.zero(start + content.len(), dirty.saturating_sub(content.len()));
     }
 
     fn range(&self) -> AddrRange {
         AddrRange::sized(self.base, self.bytes).unwrap_or_default()
     }
 
+    /// Where these pages are in the executor.
+    #[inline]
+    fn address(&self, part: Part) -> ExecutorAddr {
+        ExecutorAddr::new(self.base.get() + part.first() * PAGE_BYTES)
+    }
+
     /// Where in the segment this address of the executor is.
     fn index(&self, address: ExecutorAddr) -> usize {
         usize::try_from(address.get().saturating_sub(self.base.get())).unwrap_or(usize::MAX)
     }
+}
 
-    /// The number of the page of the stripe that this address is in.
-    fn page(&self, address: ExecutorAddr) -> usize {
-        usize::try_from((address.get().saturating_sub(self.base.get())) / PAGE_BYTES)
-            .unwrap_or(usize::MAX)
-    }
+/// So many pages, in bytes.
+fn in_bytes(pages: u64) -> usize {
+    usize::try_from(pages * PAGE_BYTES).unwrap_or(usize::MAX)
 }
 
 #[cfg(test)]
@@ -343,23 +458,45 @@ mod tests {
     }
 
     fn free(slab: &Slab, pages: Pages) {
-        assert!(slab.give_back(pages.base(), false).expect("it is there"), "it has no actions");
+        assert!(
+            slab.give_back(slab.base(&pages), false).expect("it is there"),
+            "it has no actions"
+        );
     }
 
     #[test]
     fn freed_pages_are_used_again_and_holes_coalesce() {
         let slab = slab();
         let first = slab.allocate([1, 4096, 4097]).expect("room");
-        let bytes = Prot::ALL.map(|prot| first.range(prot).bytes());
+        let bytes = Prot::ALL.map(|prot| slab.part(&first, prot).bytes());
         assert_eq!(bytes, [4096, 4096, 8192]);
         let second = slab.allocate([4096; 3]).expect("room");
         let third = slab.allocate([4096; 3]).expect("room");
         free(&slab, first);
         free(&slab, third);
         let again = slab.allocate([1; 3]).expect("room");
-        assert_eq!(again.range(Prot::Code), first.range(Prot::Code));
+        assert_eq!(slab.part(&again, Prot::Code), slab.part(&first, Prot::Code));
         free(&slab, second);
-        assert_eq!(slab.lock()[0].space.largest(), (1 << 20) - 4096, "one hole is left");
+        assert_eq!(slab.lock().ledgers[0].space.largest(), 256 - 1, "one hole is left");
+    }
+
+    #[test]
+    fn no_number_comes_twice_in_a_session() {
+        let mut low = Slab::new(Placement::Low, [1 << 20; 3]).expect("memory");
+        low.reserved_at(ExecutorAddr::new(0x1000_0000)).expect("an address");
+        let mut numbers = Vec::new();
+        for slab in [slab(), low] {
+            for _ in 0..3 {
+                let pages = slab.allocate([1, 0, 0]).expect("room");
+                numbers.extend([pages.number(), slab.draw()]);
+                free(&slab, pages);
+            }
+        }
+        let all = numbers.len();
+        numbers.sort_unstable();
+        numbers.dedup();
+        assert_eq!(numbers.len(), all);
+        assert!(!numbers.contains(&0), "that is no code");
     }
 
     #[test]
@@ -398,14 +535,18 @@ mod tests {
     #[test]
     fn memory_with_actions_stays_until_they_have_run_and_is_known_by_its_lowest_address_only() {
         let slab = slab();
-        let base = slab.allocate([0, 1 << 20, 1]).expect("room").base();
+        let base = slab.base(&slab.allocate([0, 1 << 20, 1]).expect("room"));
         slab.has_actions(base);
         assert!(!slab.give_back(base, false).expect("it is there"));
         assert!(slab.allocate([0, 1, 0]).expect_err("not free yet").is_exhausted());
         assert!(slab.give_back(base, true).expect("it is there"));
         let again = slab.allocate([0, 1 << 20, 1]).expect("everything is free again");
-        assert_eq!(again.base(), base);
-        let ends = [again.range(Prot::Data).start, again.range(Prot::Data).end, ExecutorAddr::NULL];
+        assert_eq!(slab.base(&again), base);
+        let ends = [
+            slab.part(&again, Prot::Data).start,
+            slab.part(&again, Prot::Data).end,
+            ExecutorAddr::NULL,
+        ];
         for other in ends {
             assert!(slab.give_back(other, true).expect_err("none").is_invalid_argument());
         }

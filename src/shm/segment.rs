@@ -149,6 +149,11 @@ impl Segment {
         }
     }
 
+    /// Bytes from `offset` on will be written soon: begins to fetch their first line from whoever has it. A hint.
+    pub(crate) fn will_write(&self, offset: usize) {
+        cpu::prefetch_to_write(self.place(offset, 0).expose_provenance() as u64);
+    }
+
     /// Where bytes are mapped.
     ///
     /// # Panics

@@ -55,7 +55,7 @@ struct Sender {
     /// Calls submitted, and results that came as last seen.
     submitted: u64,
     received: u64,
-    /// How much code the executor was told of.
+    /// The number of the code that the executor was told of last.
     code_epoch: u64,
 }
 
@@ -83,7 +83,7 @@ impl Caller {
     }
 
     /// Submits calls, which run in this order, and returns where their results arrive. Waits while too many calls are under
-    /// way or the ring is full. `code_epoch` is how much code was written so far, by anybody.
+    /// way or the ring is full. `code_epoch` is the number of the code that was written last, by anybody.
     ///
     /// # Errors
     ///
