@@ -18,7 +18,7 @@ use crate::shm::Segment;
 use crate::sync::hostile::{Liar, aside};
 use crate::sync::{AtomicU64, Ordering};
 use crate::wire::pipe::{
-    CALLS_ARGS_BYTES, CALLS_WORD, CONTROLLER_BED_WORD, RESULTS_WORD, Record, SEGMENT_WORDS,
+    CALLS_WORD, CONTROLLER_BED_WORD, RESULTS_WORD, Record, SEGMENT_WORDS, WORD_BYTES,
     sequence_after,
 };
 
@@ -38,8 +38,8 @@ struct State {
     caller: Weak<Caller>,
     from: Consumer<Cells>,
     to: Producer<Cells>,
-    /// Numbers of calls to answer.
-    owed: VecDeque<u64>,
+    /// Numbers of calls to answer, and how many calls of the same record follow.
+    owed: VecDeque<(u64, usize)>,
     /// What is left of a result for which there was no room.
     rest: Option<(Record, u64, Vec<u8>)>,
     /// Results that were sent: bytes, or none for a failure.
@@ -201,10 +201,11 @@ impl State {
         while let Popped::Record(head) = self.from.pop(&mut args) {
             let calls = match Record::from_bits(head.kind) {
                 Some(Record::Call) => 1,
-                Some(Record::Calls) => args.len() / CALLS_ARGS_BYTES,
+                Some(Record::Calls) => args.len() / WORD_BYTES,
                 _ => 0,
             };
-            self.owed.extend((0..calls as u64).map(|at| sequence_after(head.sequence, at)));
+            let number = |at: usize| sequence_after(head.sequence, at as u64);
+            self.owed.extend((0..calls).map(|at| (number(at), calls - 1 - at)));
             args.clear();
         }
         if self.rest.is_some() {
@@ -213,7 +214,10 @@ impl State {
         if self.is_rude() {
             return self.misbehave();
         }
-        let Some(sequence) = self.owed.pop_front() else { return };
+        let Some((sequence, behind)) = self.owed.pop_front() else { return };
+        if self.random.one_in(2) {
+            return self.answer_word(sequence, behind == 0);
+        }
         let kind = if self.random.one_in(8) { Record::Failure } else { Record::Result };
         let length = self.random.length();
         let bytes = self.random.bytes(length);
@@ -222,8 +226,20 @@ impl State {
         self.go_on();
     }
 
+    /// Sends a result that may share a line with others.
+    fn answer_word(&mut self, sequence: u64, is_last: bool) {
+        let bytes = self.random.bytes(WORD_BYTES);
+        self.sent.push_back(Some(bytes.clone()));
+        let head = Head { kind: Record::Results as u8, sequence, target: 0 };
+        let word = std::array::from_fn(|at| bytes[at]);
+        if self.to.push_word(head, word, is_last).is_err() {
+            self.rest = Some((Record::Result, sequence, bytes));
+        }
+    }
+
     /// Sends as much of a result as there is room for, in parts as an executor does.
     fn go_on(&mut self) {
+        self.to.complete(Record::Results as u8);
         let Some((kind, sequence, mut bytes)) = self.rest.take() else { return };
         let part = Head { kind: Record::Part as u8, sequence: 0, target: 0 };
         while bytes.len() > CHUNK_BYTES_MAX {
@@ -241,15 +257,16 @@ impl State {
 
     /// Sends what was not asked for, or damages what is there.
     fn misbehave(&mut self) {
-        let choice = self.random.below(6);
+        let choice = self.random.below(7);
         let sequence = match self.owed.front() {
-            Some(due) if choice > 1 => *due,
-            Some(due) => due.wrapping_add(self.random.below(3) as u64),
+            Some((due, _)) if choice > 1 => *due,
+            Some((due, _)) => due.wrapping_add(self.random.below(3) as u64),
             None => self.random.next(),
         };
         let kind = 1 + self.random.next().to_le_bytes()[0] % 7;
         match choice {
             0..=2 => {
+                self.to.complete(kind);
                 let length = self.random.below(CHUNK_BYTES_MAX);
                 let bytes = self.random.bytes(length);
                 // A full ring is as good.
@@ -262,6 +279,16 @@ impl State {
                 self.go_on();
             }
             4 => self.to.close(),
+            5 => {
+                // Of other calls, of another kind, or more of them than there are.
+                let head = Head {
+                    kind: if self.random.one_in(2) { 7 } else { kind },
+                    sequence,
+                    target: 9,
+                };
+                let is_last = self.random.one_in(4);
+                let _ = self.to.push_word(head, sequence.to_le_bytes(), is_last);
+            }
             _ => {
                 let number = match self.random.below(4) {
                     0 => CALLS_WORD + self.random.below(2) * LINE_WORDS,

@@ -16,7 +16,7 @@ use crate::limits::PAYLOAD_BYTES_MAX;
 use crate::shm::Segment;
 use crate::sync::hostile::{answer_for, be_honest};
 use crate::transport::{Side, pipe};
-use crate::wire::pipe::CALLS_ARGS_BYTES;
+use crate::wire::pipe::WORD_BYTES;
 
 /// Runs the case with this number; `after` is called after each result.
 pub(super) fn run(number: u64, totals: &mut Totals, after: impl Fn(&Segment)) {
@@ -93,7 +93,7 @@ impl<F: Fn(&Segment)> Controller<F> {
         let are_words = self.random.one_in(2);
         let args: Vec<_> = (0..calls)
             .map(|_| {
-                let length = if are_words { CALLS_ARGS_BYTES } else { self.random.length() };
+                let length = if are_words { WORD_BYTES } else { self.random.length() };
                 self.random.bytes(length)
             })
             .collect();

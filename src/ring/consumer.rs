@@ -2,7 +2,7 @@
 
 use super::{
     Backing, CLOSED_WORD, CONSUMED_WORD, CONTROL_LINES, HEAD_BYTES, Head, LINE_BYTES,
-    LINE_PAYLOAD_BYTES, LINE_WORDS, POSITION_BITS, Shape, record_lines,
+    LINE_PAYLOAD_BYTES, LINE_WORDS, OPEN, POSITION_BITS, Shape, record_lines,
 };
 use crate::sync::Ordering;
 
@@ -13,6 +13,11 @@ pub(crate) struct Consumer<B> {
     shape: Shape,
     /// Where the next record is expected.
     position: u64,
+    /// Records may grow.
+    grows: bool,
+    /// The publication word and the sequence of the record at the position of which a piece was taken; zero otherwise.
+    open: u64,
+    open_sequence: u64,
 }
 
 /// What [`Consumer::pop`] found.
@@ -49,6 +54,40 @@ impl LineHead {
     }
 }
 
+/// Some words of a record of one line, or all of it.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Piece {
+    /// That of the record; its payload is what was published so far.
+    head: LineHead,
+    /// Bytes of the payload that were taken before.
+    pub(crate) taken: usize,
+}
+
+impl Piece {
+    #[inline(always)]
+    pub(crate) fn kind(self) -> u8 {
+        self.head.kind()
+    }
+
+    #[inline(always)]
+    pub(crate) fn sequence(self) -> u64 {
+        self.head.sequence
+    }
+
+    /// Bytes of this piece.
+    #[inline(always)]
+    pub(crate) fn bytes(self) -> usize {
+        self.head.payload_bytes() - self.taken
+    }
+
+    /// The record, when this is all of it.
+    #[inline(always)]
+    pub(crate) fn whole(self) -> Option<LineHead> {
+        let is_whole = self.taken == 0 && self.head.publication & OPEN == 0;
+        is_whole.then_some(self.head)
+    }
+}
+
 impl<B: Backing> Consumer<B> {
     /// The consumer of the ring of `lines` record lines in `cells`, both ends at `position`.
     ///
@@ -57,7 +96,14 @@ impl<B: Backing> Consumer<B> {
     /// When `lines` is not a power of two.
     pub(crate) fn new(cells: B, lines: usize, position: u64) -> Self {
         cells.store(CONSUMED_WORD, position, Ordering::Relaxed);
-        Self { cells, shape: Shape::new(lines), position }
+        let shape = Shape::new(lines);
+        Self { cells, shape, position, grows: false, open: 0, open_sequence: 0 }
+    }
+
+    /// The same for a ring whose records may grow, taken by [`Consumer::pop_piece`].
+    pub(crate) fn of_growing(mut self) -> Self {
+        self.grows = true;
+        self
     }
 
     /// Where the next record is expected: everything before was popped.
@@ -78,6 +124,45 @@ impl<B: Backing> Consumer<B> {
         let first = self.shape.word(self.position);
         // [PUB] Acquire: pairs with the producer's store.
         let publication = self.cells.load(first, Ordering::Acquire);
+        self.take_line(first, publication, line)
+    }
+
+    /// As [`Consumer::pop_line`]; of a record that grows it takes what was added. [`Consumer::pop`] leaves to it what it can
+    /// take, unless there is something in front of a record already, and says `Empty`.
+    #[inline(always)]
+    pub(crate) fn pop_piece(&mut self, line: &mut [u8; LINE_PAYLOAD_BYTES]) -> Option<Piece> {
+        let first = self.shape.word(self.position);
+        // [PUB] Acquire: pairs with the producer's store.
+        let publication = self.cells.load(first, Ordering::Acquire);
+        if self.open == 0 && publication & OPEN == 0 {
+            return self.take_line(first, publication, line).map(|head| Piece { head, taken: 0 });
+        }
+        if !self.has_grown(publication) {
+            return None;
+        }
+        let taken = payload_bytes_of(self.open);
+        let (mut sequence, target) = (self.open_sequence, 0);
+        if self.open == 0 {
+            sequence = self.cells.load(first + 1, Ordering::Relaxed);
+        }
+        let bytes = payload_bytes_of(publication);
+        self.cells.read(first + (HEAD_BYTES + taken) / 8, line.get_mut(..bytes - taken)?);
+        if publication & OPEN == 0 {
+            self.open = 0;
+            self.give_back(1);
+        } else {
+            (self.open, self.open_sequence) = (publication, sequence);
+        }
+        Some(Piece { head: LineHead { publication, sequence, target }, taken })
+    }
+
+    #[inline(always)]
+    fn take_line(
+        &mut self,
+        first: usize,
+        publication: u64,
+        line: &mut [u8; LINE_PAYLOAD_BYTES],
+    ) -> Option<LineHead> {
         if !self.is_due(publication) || payload_bytes_of(publication) > LINE_PAYLOAD_BYTES {
             return None;
         }
@@ -104,6 +189,18 @@ impl<B: Backing> Consumer<B> {
             if self.is_nothing(word) {
                 return Popped::Closed;
             }
+        }
+        if self.has_grown(word) || self.is_line(word) && out.is_empty() {
+            return Popped::Empty;
+        }
+        if self.open != 0 {
+            if word != self.open & !OPEN {
+                return Popped::Corrupt(word);
+            }
+            // It is complete as it is.
+            self.open = 0;
+            self.give_back(1);
+            return self.pop(out);
         }
         let payload_bytes = payload_bytes_of(word);
         let whole_ring = self.shape.lines * LINE_BYTES as u64;
@@ -134,6 +231,11 @@ impl<B: Backing> Consumer<B> {
         self.is_nothing(word) && self.cells.load(CLOSED_WORD, Ordering::Acquire) == 0
     }
 
+    /// True when [`Consumer::pop_piece`] would take a piece of a record that grows.
+    pub(crate) fn is_growing(&self) -> bool {
+        self.has_grown(self.cells.load(self.shape.word(self.position), Ordering::Acquire))
+    }
+
     /// Tells the producer that nobody reads any more.
     pub(crate) fn close(&mut self) {
         self.cells.store(CLOSED_WORD, 1, Ordering::Release);
@@ -146,17 +248,37 @@ impl<B: Backing> Consumer<B> {
         self.cells.store(CONSUMED_WORD, self.position, Ordering::Release);
     }
 
-    /// True for what stands in the next record's place before it is published: nothing, or the record of a lap ago.
+    /// True for what stands in the next record's place before it is published, nothing or the record of a lap ago, and for
+    /// a record to which nothing was added.
     #[inline]
     fn is_nothing(&self, word: u64) -> bool {
         let lap_ago = self.position.wrapping_sub(self.shape.lines) & POSITION_BITS;
-        word == 0 || word >> 36 == lap_ago && word & 1 == 0
+        word == self.open || word >> 36 == lap_ago && word & OPEN == 0
+    }
+
+    /// True for the publication word of a record of one line that [`Consumer::pop_piece`] takes as a whole.
+    fn is_line(&self, word: u64) -> bool {
+        let fits = payload_bytes_of(word) <= LINE_PAYLOAD_BYTES;
+        self.grows && self.open == 0 && fits && self.is_due(word)
+    }
+
+    /// True for the publication word of a record with a piece that was not taken, unless it is a record that never grew.
+    #[inline(always)]
+    fn has_grown(&self, word: u64) -> bool {
+        let (bytes, taken) = (payload_bytes_of(word), payload_bytes_of(self.open));
+        let is_one = kind_of(word) == kind_of(self.open) || self.open == 0;
+        self.grows
+            && (word | self.open) & OPEN != 0
+            && is_one
+            && self.is_due(word & !OPEN)
+            && (taken + 1..=LINE_PAYLOAD_BYTES).contains(&bytes)
+            && bytes.is_multiple_of(8)
     }
 
     /// True when the producer can have written this publication word here, the length apart.
     #[inline(always)]
     fn is_due(&self, word: u64) -> bool {
-        kind_of(word) != 0 && word & 1 == 0 && word >> 36 == self.position & POSITION_BITS
+        kind_of(word) != 0 && word & OPEN == 0 && word >> 36 == self.position & POSITION_BITS
     }
 }
 

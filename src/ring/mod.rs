@@ -6,7 +6,7 @@
 //! modulo the ring's size.
 //!
 //! ```text
-//! publication word   63..36 position (low 28 bits)   35..4 payload bytes   3..1 kind   0 always zero
+//! publication word   63..36 position (low 28 bits)   35..4 payload bytes   3..1 kind   0 more will be added
 //! record             word 0 publication | word 1 sequence | word 2 target | payload, to whole lines
 //! ring               line 0 consumer's position | line 1 closed flag | lines 2.. records
 //! ```
@@ -15,6 +15,10 @@
 //! by its position. Where there may be payload instead, after a record of several lines and in the first lap, the
 //! producer clears the publication word of the *next* record before it publishes this one. It does so only there: the
 //! consumer polls that very line, and a store to it costs both sides a transfer.
+//!
+//! A record of one line may *grow*: the producer publishes it with its first words, and again with each word that it adds, so
+//! that what belongs together shares a line and yet none of it waits for the next. The consumer takes what is there
+//! ([`Consumer::pop_piece`]) and stays with the line until the record is complete.
 //!
 //! Order: the store of the publication word is the Release that the consumer's load of it acquires `[PUB]`;
 //! the consumer's store of its position is the Release that the producer's refresh acquires `[POS]`.
@@ -32,7 +36,7 @@ mod producer;
 
 use crate::sync::Ordering;
 
-pub(crate) use consumer::{Consumer, LineHead, Popped};
+pub(crate) use consumer::{Consumer, LineHead, Piece, Popped};
 #[cfg(test)]
 #[cfg(loom)]
 pub(crate) use model::Heap;
@@ -51,6 +55,8 @@ pub(crate) const LINE_PAYLOAD_BYTES: usize = LINE_BYTES - HEAD_BYTES;
 
 const CONSUMED_WORD: usize = 0;
 const CLOSED_WORD: usize = LINE_WORDS;
+/// The bit of a publication word that says that more will be added to the record.
+const OPEN: u64 = 1;
 const POSITION_BITS: u64 = (1 << 28) - 1;
 
 /// The words a ring lives in, as the ring needs them.

@@ -2,7 +2,7 @@
 
 use super::{
     Backing, CLOSED_WORD, CONSUMED_WORD, CONTROL_LINES, HEAD_BYTES, Head, LINE_PAYLOAD_BYTES,
-    LINE_WORDS, Shape, publication, record_lines,
+    LINE_WORDS, OPEN, Shape, publication, record_lines,
 };
 use crate::sync::Ordering;
 
@@ -18,6 +18,8 @@ pub(crate) struct Producer<B> {
     /// Lines before this position may hold payload where a publication word is due: in the first lap whatever was
     /// there before, later what records of several lines have left.
     stale_until: u64,
+    /// Bytes of the payload so far of the record at the position, which grows.
+    open_bytes: usize,
 }
 
 /// Why a record was not written. Nothing has changed then.
@@ -39,7 +41,8 @@ impl<B: Backing> Producer<B> {
     /// When `lines` is not a power of two.
     pub(crate) fn new(cells: B, lines: usize, position: u64) -> Self {
         let stale_until = position.wrapping_add(lines as u64);
-        Self { cells, shape: Shape::new(lines), position, consumed: position, stale_until }
+        let shape = Shape::new(lines);
+        Self { cells, shape, position, consumed: position, stale_until, open_bytes: 0 }
     }
 
     /// Where the next record goes: everything before is published.
@@ -62,10 +65,11 @@ impl<B: Backing> Producer<B> {
     ///
     /// # Panics
     ///
-    /// When the payload could never fit. `head.kind` must be in 1..=7.
+    /// When the payload could never fit. `head.kind` must be in 1..=7, and no record may be growing.
     #[inline(always)]
     pub(crate) fn push(&mut self, head: Head, payload: &[u8]) -> Result<(), PushError> {
         debug_assert!((1..=7).contains(&head.kind), "record kind {}", head.kind);
+        debug_assert!(self.open_bytes == 0, "{} bytes of another record", self.open_bytes);
         if payload.len() > LINE_PAYLOAD_BYTES {
             return self.push_long(head, payload);
         }
@@ -73,6 +77,55 @@ impl<B: Backing> Producer<B> {
         self.cells.write(first + HEAD_BYTES / 8, payload);
         self.publish(first, head, payload.len(), 1);
         Ok(())
+    }
+
+    /// Adds a word to the record that grows, or begins one with this head, and publishes it at once. The record is complete
+    /// when its line is full, when this is the `last` word, or when it is [completed](Producer::complete).
+    ///
+    /// # Errors
+    ///
+    /// [`PushError`], where a record begins; the ring is as before.
+    #[inline(always)]
+    pub(crate) fn push_word(
+        &mut self,
+        head: Head,
+        word: [u8; 8],
+        is_last: bool,
+    ) -> Result<(), PushError> {
+        let first = if self.open_bytes == 0 {
+            let first = self.begin(1)?;
+            self.cells.store(first + 1, head.sequence, Ordering::Relaxed);
+            self.cells.store(first + 2, head.target, Ordering::Relaxed);
+            first
+        } else {
+            self.shape.word(self.position)
+        };
+        let place = first + (HEAD_BYTES + self.open_bytes) / 8;
+        self.cells.store(place, u64::from_le_bytes(word), Ordering::Relaxed);
+        self.open_bytes += 8;
+        let is_complete = is_last || self.open_bytes == LINE_PAYLOAD_BYTES;
+        self.publish_open(first, head.kind, is_complete);
+        Ok(())
+    }
+
+    /// Nothing more is added to the record that grows, of this kind, if there is one.
+    #[inline]
+    pub(crate) fn complete(&mut self, kind: u8) {
+        if self.open_bytes > 0 {
+            self.publish_open(self.shape.word(self.position), kind, true);
+        }
+    }
+
+    #[inline(always)]
+    fn publish_open(&mut self, first: usize, kind: u8, is_complete: bool) {
+        let word = publication(self.position, kind, self.open_bytes);
+        let word = if is_complete { word } else { word | OPEN };
+        // [PUB] Release: as for a record that does not grow.
+        self.cells.store(first, word, Ordering::Release);
+        if is_complete {
+            self.position = self.position.wrapping_add(1);
+            self.open_bytes = 0;
+        }
     }
 
     fn push_long(&mut self, head: Head, payload: &[u8]) -> Result<(), PushError> {

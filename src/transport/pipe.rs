@@ -11,7 +11,7 @@ use super::cells::Cells;
 use crate::error::{Error, Result};
 use crate::limits::{CHUNK_BYTES_MAX, PAYLOAD_BYTES_MAX, RING_LINES};
 use crate::ring::{
-    Consumer, Head, LINE_PAYLOAD_BYTES, LineHead, Popped, Producer, PushError, ring_words,
+    Consumer, Head, LINE_PAYLOAD_BYTES, LineHead, Piece, Popped, Producer, PushError, ring_words,
 };
 use crate::shm::Segment;
 use crate::sleep;
@@ -21,7 +21,7 @@ use crate::transport::Side;
 use crate::transport::places::Places;
 use crate::wire::pipe::{
     CALLS_WORD, CONTROLLER_BED_WORD, EXECUTOR_BED_WORD, HEADER, PLACE_WORDS, RESULTS_WORD, Record,
-    SEGMENT_WORDS, SPIN_NS_WORD,
+    SEGMENT_WORDS, SPIN_NS_WORD, WORD_BYTES,
 };
 
 /// The payload of a record of one line, and bytes behind it that mean nothing.
@@ -61,6 +61,8 @@ pub(crate) struct Inbound {
 pub(crate) enum Received {
     /// A record whose payload is in the line.
     Line(LineHead),
+    /// Results of [`WORD_BYTES`] each, at least one, in the line; more of the record may come.
+    Words(Piece),
     /// A record with a longer payload, which is in the buffer.
     Long(Head),
     /// Nothing yet.
@@ -109,6 +111,7 @@ pub(crate) fn end(segment: &Arc<Segment>, side: Side, position: u64) -> (Outboun
     };
     let outbound = Outbound { ring: Producer::new(to, RING_LINES, position), peer };
     let ring = Consumer::new(from, RING_LINES, position);
+    let ring = if side == Side::Controller { ring.of_growing() } else { ring };
     let spin = Duration::from_nanos(segment.words()[SPIN_NS_WORD].load(Ordering::Relaxed));
     let places = Places::new(segment, PLACE_WORDS, side);
     let inbound = Inbound { side, ring, own, parts: Vec::new(), is_room_news: false, spin, places };
@@ -141,6 +144,29 @@ impl Outbound {
         }
         let head = Head { kind: kind as u8, sequence, target };
         pushed(self.ring.push(head, &payload[*sent..]))
+    }
+
+    /// Sends a result of a word, in a line with others of calls in a row: this is the `last` of them, or
+    /// [`Outbound::complete`] must follow before anything else is sent. False when there is no room.
+    ///
+    /// # Errors
+    ///
+    /// As [`Outbound::send`].
+    #[inline(always)]
+    pub(crate) fn send_word(
+        &mut self,
+        sequence: u64,
+        word: [u8; WORD_BYTES],
+        is_last: bool,
+    ) -> Result<bool> {
+        let head = Head { kind: Record::Results as u8, sequence, target: 0 };
+        pushed(self.ring.push_word(head, word, is_last))
+    }
+
+    /// No more results come in the line of those before.
+    #[inline]
+    pub(crate) fn complete(&mut self) {
+        self.ring.complete(Record::Results as u8);
     }
 
     /// True when [`Outbound::send`] would get on with a payload of which so many bytes are left.
@@ -204,12 +230,54 @@ impl Inbound {
         self.receive_long(long)
     }
 
+    /// As [`Inbound::receive`], for the side that results come to.
+    #[inline(always)]
+    pub(crate) fn receive_results(
+        &mut self,
+        line: &mut Line,
+        long: &mut Vec<u8>,
+    ) -> Result<Received> {
+        if self.parts.is_empty()
+            && let Some(piece) = self.ring.pop_piece(line)
+        {
+            let (kind, bytes) = (piece.kind(), piece.bytes());
+            if kind == Record::Results as u8 && bytes > 0 && bytes.is_multiple_of(WORD_BYTES) {
+                return Ok(Received::Words(piece));
+            }
+            match piece.whole() {
+                Some(head) if kind <= Record::Failure as u8 => return Ok(Received::Line(head)),
+                _ => return self.judge(kind, &line[..bytes]),
+            }
+        }
+        self.receive_long(long)
+    }
+
+    /// A record of one line that is no result.
+    #[cold]
+    fn judge(&mut self, kind: u8, payload: &[u8]) -> Result<Received> {
+        self.parts.extend_from_slice(payload);
+        if self.join(kind)? {
+            return Err(Error::violation(format!(
+                "{:?}, {} bytes of it, in the ring of results",
+                Record::from_bits(kind),
+                payload.len()
+            )));
+        }
+        Ok(Received::Nothing)
+    }
+
     #[inline(never)]
     fn receive_long(&mut self, long: &mut Vec<u8>) -> Result<Received> {
         loop {
             let head = match self.ring.pop(&mut self.parts) {
                 Popped::Record(head) => head,
-                Popped::Empty => return Ok(Received::Nothing),
+                Popped::Empty if self.parts.is_empty() || !self.ring.is_growing() => {
+                    return Ok(Received::Nothing);
+                }
+                Popped::Empty => {
+                    let bytes = self.parts.len();
+                    return Err(Error::violation(format!("small results behind {bytes} bytes")));
+                }
                 Popped::Closed => return Ok(Received::Closed),
                 Popped::Corrupt(word) => {
                     let at = self.ring.position();

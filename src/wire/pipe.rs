@@ -8,8 +8,10 @@
 //!
 //! call          target = the wrapper function      sequence = the call's number
 //! calls         target = the wrapper function      sequence = the first call's number, which the others follow; the payload
-//!               is the arguments of one after the other, CALLS_ARGS_BYTES of each
+//!               is the arguments of one after the other, WORD_BYTES of each
 //! result        target = 0                         sequence = the number of the call that it answers
+//! results       target = 0                         sequence = the number of the first call that it answers; the payload is the
+//!               results of that and the next calls, WORD_BYTES of each; more are added while calls of one record run
 //! part          payload that comes before that of the next call, result or failure
 //! fresh         code was written: serialise before the next call
 //! ```
@@ -41,8 +43,8 @@ pub(crate) const SEGMENT_WORDS: usize = RESULTS_WORD + ring_words(RING_LINES);
 pub(crate) const HEADER: [u64; 4] =
     [MAGIC, super::layout::VERSION, SEGMENT_WORDS as u64 * 8, RING_LINES as u64];
 
-/// How long the arguments are of each of several calls in one record.
-pub(crate) const CALLS_ARGS_BYTES: usize = 8;
+/// How long the arguments are of each of several calls in one record, and each of several results.
+pub(crate) const WORD_BYTES: usize = 8;
 
 /// What a record of a pipeline is. Fits the 3 bits that a record has for it; 0 is no record.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -56,6 +58,8 @@ pub(crate) enum Record {
     Fresh = 5,
     /// Several calls of one function.
     Calls = 6,
+    /// Results of several calls, as they come.
+    Results = 7,
 }
 
 impl Record {
@@ -69,6 +73,7 @@ impl Record {
             4 => Self::Part,
             5 => Self::Fresh,
             6 => Self::Calls,
+            7 => Self::Results,
             _ => return None,
         })
     }
@@ -108,7 +113,7 @@ mod tests {
     #[test]
     fn every_kind_round_trips() {
         let kinds: Vec<_> = (0..8).filter_map(Record::from_bits).collect();
-        assert_eq!(kinds.len(), 6);
+        assert_eq!(kinds.len(), 7);
         assert!(kinds.iter().all(|kind| Record::from_bits(*kind as u8) == Some(*kind)));
     }
 }

@@ -2,19 +2,19 @@
 
 use crate::limits::PIPELINE_CALLS_MAX;
 use crate::transport::pipe::Line;
-use crate::wire::pipe::{CALLS_ARGS_BYTES, Record};
+use crate::wire::pipe::{Record, WORD_BYTES};
 
-/// Calls in a row of one function, each with [`CALLS_ARGS_BYTES`] of arguments: as many as fit a line.
+/// Calls in a row of one function, each with [`WORD_BYTES`] of arguments: as many as fit a line.
 #[derive(Debug)]
 pub(super) struct Bundle {
     target: u64,
-    args: [[u8; CALLS_ARGS_BYTES]; CALLS_MAX],
+    args: [[u8; WORD_BYTES]; CALLS_MAX],
     count: usize,
 }
 
 /// Calls in one bundle: a line full, and no more than may be under way.
 const CALLS_MAX: usize = {
-    let line = size_of::<Line>() / CALLS_ARGS_BYTES;
+    let line = size_of::<Line>() / WORD_BYTES;
     if line < PIPELINE_CALLS_MAX { line } else { PIPELINE_CALLS_MAX }
 };
 
@@ -22,7 +22,7 @@ impl Bundle {
     /// One without calls.
     #[inline(always)]
     pub(super) fn new() -> Self {
-        Self { target: 0, args: [[0; CALLS_ARGS_BYTES]; CALLS_MAX], count: 0 }
+        Self { target: 0, args: [[0; WORD_BYTES]; CALLS_MAX], count: 0 }
     }
 
     /// Adds a call, unless it must go in another record.

@@ -1,6 +1,5 @@
 //! The controller's end of a pipeline, shared by all threads that submit calls and wait for results.
 
-use std::collections::VecDeque;
 use std::sync::{Arc, PoisonError};
 use std::task::{Context, Poll};
 use std::time::Instant;
@@ -24,8 +23,6 @@ const SPARE_MAX: usize = 4;
 #[derive(Debug)]
 pub(crate) struct Caller {
     sender: Mutex<Sender>,
-    /// What was submitted and is not yet received, but for the run that the receiver is at; noted before it is sent.
-    runs: Mutex<VecDeque<Run>>,
     pub(super) turn: Turn<Receiver>,
     /// Calls whose sending has begun.
     pub(super) submitted: AtomicU64,
@@ -42,14 +39,14 @@ pub(crate) struct Caller {
     reason: Mutex<Option<Reason>>,
     /// Where a listener sits while no task waits.
     listener: Arc<Seat>,
-    /// Room for results of submissions to come.
-    spare: Mutex<Vec<Arrived>>,
 }
 
 /// The writing half of an end.
 #[derive(Debug)]
 struct Sender {
     outbound: Outbound,
+    /// What was submitted and is not yet received, but for the run that the receiver is at; noted before it is sent.
+    runs: rtrb::Producer<Run>,
     /// The number of the last call.
     sequence: u64,
     /// Calls submitted, and results that came as last seen.
@@ -57,18 +54,30 @@ struct Sender {
     received: u64,
     /// The number of the code that the executor was told of last.
     code_epoch: u64,
+    /// Room for results of submissions to come.
+    spare: Vec<Arrived>,
 }
+
+/// Runs that are noted at most. Each of them has a call under way, but for the one that is submitted.
+const RUNS_MAX: usize = PIPELINE_CALLS_MAX + 1;
 
 impl Caller {
     /// The controller's end, whose first call has the number after `last_sequence`.
     pub(crate) fn new((outbound, inbound): (Outbound, Inbound), last_sequence: u64) -> Self {
         let (bed, executor) = (inbound.bed(), outbound.peer_bed());
-        let sender =
-            Sender { outbound, sequence: last_sequence, submitted: 0, received: 0, code_epoch: 0 };
+        let (runs, runs_to_come) = rtrb::RingBuffer::new(RUNS_MAX);
+        let sender = Sender {
+            outbound,
+            runs,
+            sequence: last_sequence,
+            submitted: 0,
+            received: 0,
+            code_epoch: 0,
+            spare: Vec::with_capacity(SPARE_MAX),
+        };
         Self {
             sender: Mutex::new(sender),
-            runs: Mutex::default(),
-            turn: Turn::new(Receiver::new(inbound, last_sequence)),
+            turn: Turn::new(Receiver::new(inbound, runs_to_come, last_sequence)),
             submitted: AtomicU64::new(0),
             received: AtomicU64::new(0),
             late: AtomicU64::new(0),
@@ -78,7 +87,6 @@ impl Caller {
             has_ended: AtomicBool::new(false),
             reason: Mutex::default(),
             listener: Arc::default(),
-            spare: Mutex::default(),
         }
     }
 
@@ -101,17 +109,19 @@ impl Caller {
                 )));
             }
         }
-        let arrived = self.lock_spare().pop().unwrap_or_default();
-        let completion = Arc::new(Completion::new(calls.len(), arrived));
         if calls.len() == 0 {
-            return Ok(completion);
+            return Ok(Arc::new(Completion::new(0, Arrived::default())));
         }
         let mut sender = self.sender.lock().unwrap_or_else(PoisonError::into_inner);
         if self.has_ended() {
             return Err(self.reason().error());
         }
+        let arrived = sender.spare.pop().unwrap_or_default();
+        let completion = Arc::new(Completion::new(calls.len(), arrived));
         let run = Run { completion: Arc::clone(&completion), calls: calls.len() };
-        self.lock_runs().push_back(run);
+        if sender.runs.push(run).is_err() {
+            return Err(Error::exhausted(format!("{RUNS_MAX} submissions under way")));
+        }
         let sent = self.send_all(&mut sender, code_epoch, calls);
         sender.outbound.wake();
         match sent {
@@ -230,7 +240,7 @@ impl Caller {
     ) -> bool {
         let mut seat = None;
         let has_enough = loop {
-            if completion.lock().has(enough) {
+            if completion.has(enough) {
                 break true;
             }
             let receiver = match &seat {
@@ -239,7 +249,7 @@ impl Caller {
             };
             match (receiver, &seat) {
                 (Some(mut receiver), _) => {
-                    receiver.lead(self, until, |came| came && completion.lock().has(enough));
+                    receiver.lead(self, until, |came| came && completion.has(enough));
                     self.end_turn(receiver);
                 }
                 (None, Some(seat)) => seat.wait(until),
@@ -251,7 +261,7 @@ impl Caller {
                 }
             }
             if until.is_some_and(|until| Instant::now() >= until) {
-                break completion.lock().has(enough);
+                break completion.has(enough);
             }
         };
         if let Some(seat) = seat {
@@ -264,7 +274,7 @@ impl Caller {
     /// Ready when all results have arrived at a completion, or nothing more will come. Otherwise the task is woken then,
     /// provided that somebody receives: [`Caller::listen`] or [`Caller::poll`].
     pub(crate) fn poll_for(&self, completion: &Completion, context: &Context<'_>) -> Poll<()> {
-        if completion.lock().has(usize::MAX) {
+        if completion.has(usize::MAX) {
             return Poll::Ready(());
         }
         self.poll();
@@ -314,11 +324,12 @@ impl Caller {
 
     /// Takes back room for results that was used up.
     pub(crate) fn recycle(&self, used: Arrived) {
-        if let Some(arrived) = used.emptied() {
-            let mut spare = self.lock_spare();
-            if spare.len() < SPARE_MAX {
-                spare.push(arrived);
-            }
+        // Who submits just now may have to wait for room.
+        if let Some(arrived) = used.emptied()
+            && let Ok(mut sender) = self.sender.try_lock()
+            && sender.spare.len() < SPARE_MAX
+        {
+            sender.spare.push(arrived);
         }
     }
 
@@ -376,10 +387,6 @@ impl Caller {
         reason.unwrap_or_else(|| Reason::new(&Error::disconnected("the pipeline has ended")))
     }
 
-    pub(super) fn next_run(&self) -> Option<Run> {
-        self.lock_runs().pop_front()
-    }
-
     /// The executor may be waiting for room in the ring of results.
     #[cold]
     pub(super) fn wake_executor(&self) {
@@ -402,14 +409,6 @@ impl Caller {
         for waker in wakers {
             waker.wake();
         }
-    }
-
-    fn lock_runs(&self) -> MutexGuard<'_, VecDeque<Run>> {
-        self.runs.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    fn lock_spare(&self) -> MutexGuard<'_, Vec<Arrived>> {
-        self.spare.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn lock_reason(&self) -> MutexGuard<'_, Option<Reason>> {

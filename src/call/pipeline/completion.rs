@@ -8,12 +8,20 @@ use super::Reason;
 use crate::error::{Error, Result};
 use crate::limits::{ERROR_BYTES_MAX, PIPELINE_CALLS_MAX};
 use crate::sleep::Seat;
-use crate::sync::{Mutex, MutexGuard};
+use crate::sync::{AtomicU64, Mutex, MutexGuard, Ordering};
 use crate::transport::pipe::{EMPTY_LINE, Line};
+use crate::wire::pipe::WORD_BYTES;
 
 /// The results of one call, or of a batch of calls, as they arrive.
 #[derive(Debug)]
-pub(crate) struct Completion(Mutex<State>);
+pub(crate) struct Completion {
+    state: Mutex<State>,
+    /// How many results there are to take, or [`NO_MORE`]; changed by who has the lock, for those who only look.
+    there: AtomicU64,
+}
+
+/// All results are there that will ever be.
+const NO_MORE: u64 = u64::MAX;
 
 /// What is locked while results arrive.
 #[derive(Debug)]
@@ -40,41 +48,64 @@ pub(super) enum Waiter {
 /// Results that arrived and were not yet taken, in the order of their calls. Those that fit a line are received into their place.
 #[derive(Debug, Default)]
 pub(crate) struct Arrived {
-    results: Vec<Place>,
+    places: Vec<Place>,
+    /// How many results there are.
+    count: usize,
     /// Results that do not fit a line.
     long: VecDeque<Vec<u8>>,
-    /// How many of the results were handed out, and the last one of them that was long.
+    /// How many of the places were handed out, how many bytes of the next one, and the last result that was long.
     taken: usize,
+    taken_bytes: usize,
     last_long: Vec<u8>,
 }
 
-/// A result.
+/// A result, or several of a word.
 #[derive(Debug, Clone, Copy)]
 struct Place {
     line: Line,
-    /// Bytes in the line; [`LONG`] for one that lies elsewhere.
+    /// Bytes in the line.
     bytes: usize,
-    is_failure: bool,
+    kind: Kind,
 }
 
-const LONG: usize = usize::MAX;
+/// What is in a place.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Kind {
+    Result,
+    Failure,
+    /// Results of [`WORD_BYTES`] each.
+    Words,
+    /// Nothing: the result lies elsewhere.
+    Long,
+    LongFailure,
+}
 
 impl Completion {
     /// Of a submission of `calls` calls, whose results arrive in `arrived`, which is empty and may have room.
     pub(super) fn new(calls: usize, mut arrived: Arrived) -> Self {
-        arrived.results.reserve_exact(calls);
-        Self(Mutex::new(State {
-            arrived,
-            missing: calls,
-            ended: None,
-            waiter: None,
-            is_expired: false,
-        }))
+        arrived.places.reserve_exact(calls);
+        let state = State { arrived, missing: calls, ended: None, waiter: None, is_expired: false };
+        let there = AtomicU64::new(state.there());
+        Self { state: Mutex::new(state), there }
+    }
+
+    /// True when so many results are there, or no more will come.
+    #[inline]
+    pub(crate) fn has(&self, enough: usize) -> bool {
+        // [THERE] Acquire: pairs with the store in `show`. Who takes them takes the lock as well.
+        self.there.load(Ordering::Acquire) >= enough as u64
+    }
+
+    /// Lets those who only look see what is there; before the lock is given back.
+    #[inline]
+    pub(super) fn show(&self, state: &State) {
+        // [THERE] Release: pairs with the load in `has`.
+        self.there.store(state.there(), Ordering::Release);
     }
 
     #[inline]
     pub(super) fn lock(&self) -> MutexGuard<'_, State> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Takes what has arrived, in exchange for a buffer that was used up.
@@ -84,55 +115,76 @@ impl Completion {
     /// When nothing has arrived, and nothing will: why the pipeline came to its end.
     pub(crate) fn take(&self, arrived: &mut Arrived) -> Result<()> {
         let mut state = self.lock();
-        if let (true, Some(reason)) = (state.arrived.results.is_empty(), &state.ended) {
+        if let (true, Some(reason)) = (state.arrived.count == 0, &state.ended) {
             return Err(reason.error());
         }
         arrived.clear();
         std::mem::swap(&mut state.arrived, arrived);
+        self.show(&state);
         Ok(())
     }
 }
 
 impl State {
+    /// How many results are there, or [`NO_MORE`].
+    #[inline]
+    fn there(&self) -> u64 {
+        let is_over = self.missing == 0 || self.ended.is_some();
+        if is_over { NO_MORE } else { self.arrived.count as u64 }
+    }
+
     /// True when so many results are there, or no more will come.
     #[inline]
     pub(super) fn has(&self, enough: usize) -> bool {
-        self.missing == 0 || self.arrived.results.len() >= enough || self.ended.is_some()
+        self.there() >= enough as u64
     }
 
-    /// The line that a result is received into. [`State::put_line`] must follow, or [`State::put_back`].
+    /// The line that results are received into. One of the functions that put something there must follow, or
+    /// [`State::put_back`].
     #[inline]
     pub(super) fn next_line(&mut self) -> &mut Line {
-        let place = Place { line: EMPTY_LINE, bytes: 0, is_failure: false };
-        self.arrived.results.push(place);
-        let last = self.arrived.results.len() - 1;
-        &mut self.arrived.results[last].line
+        let place = Place { line: EMPTY_LINE, bytes: 0, kind: Kind::Result };
+        self.arrived.places.push(place);
+        let last = self.arrived.places.len() - 1;
+        &mut self.arrived.places[last].line
     }
 
     /// Nothing was received into the line, or nothing that counts.
     #[inline]
     pub(super) fn put_back(&mut self) {
-        self.arrived.results.pop();
+        self.arrived.places.pop();
     }
 
     /// A result was received into the line.
     #[inline]
     pub(super) fn put_line(&mut self, bytes: usize, is_failure: bool) {
-        if let Some(place) = self.arrived.results.last_mut() {
-            (place.bytes, place.is_failure) = (bytes, is_failure);
+        self.put(bytes, if is_failure { Kind::Failure } else { Kind::Result }, 1);
+    }
+
+    /// Results of a word, so many, were received into the line.
+    #[inline]
+    pub(super) fn put_words(&mut self, count: usize) {
+        self.put(count * WORD_BYTES, Kind::Words, count);
+    }
+
+    #[inline(always)]
+    fn put(&mut self, bytes: usize, kind: Kind, count: usize) {
+        if let Some(place) = self.arrived.places.last_mut() {
+            (place.bytes, place.kind) = (bytes, kind);
         }
-        self.missing -= 1;
+        self.arrived.count += count;
+        self.missing -= count;
     }
 
     /// Takes a result in that did not fit the line.
     pub(super) fn put_long(&mut self, bytes: Vec<u8>, is_failure: bool) {
         self.arrived.long.push_back(bytes);
-        self.put_line(LONG, is_failure);
+        self.put(0, if is_failure { Kind::LongFailure } else { Kind::Long }, 1);
     }
 
-    /// Counts a result that nobody wants.
-    pub(super) fn drop_late(&mut self) {
-        self.missing -= 1;
+    /// Counts results that nobody wants.
+    pub(super) fn drop_late(&mut self, count: usize) {
+        self.missing -= count;
     }
 
     /// No more results will come.
@@ -147,26 +199,35 @@ impl Arrived {
     /// The next result: its bytes, or the error that the function answered out of band.
     #[inline]
     pub(crate) fn next(&mut self) -> Option<Result<&[u8]>> {
-        let place = self.results.get(self.taken)?;
+        let place = self.places.get(self.taken)?;
+        if place.kind == Kind::Words {
+            let start = self.taken_bytes;
+            self.taken_bytes += WORD_BYTES;
+            if self.taken_bytes == place.bytes {
+                (self.taken, self.taken_bytes) = (self.taken + 1, 0);
+            }
+            return place.line.get(start..start + WORD_BYTES).map(Ok);
+        }
         self.taken += 1;
-        let bytes = if place.bytes == LONG {
+        let bytes = if matches!(place.kind, Kind::Long | Kind::LongFailure) {
             self.last_long = self.long.pop_front().unwrap_or_default();
             &self.last_long[..]
         } else {
             place.line.get(..place.bytes).unwrap_or_default()
         };
-        Some(if place.is_failure { Err(failure(bytes)) } else { Ok(bytes) })
+        let is_failure = matches!(place.kind, Kind::Failure | Kind::LongFailure);
+        Some(if is_failure { Err(failure(bytes)) } else { Ok(bytes) })
     }
 
     /// True when every result was handed out.
     #[inline]
     pub(crate) fn is_used_up(&self) -> bool {
-        self.taken == self.results.len()
+        self.taken == self.places.len()
     }
 
     /// The only result, with its memory.
     pub(crate) fn into_only(mut self) -> Option<Result<Vec<u8>>> {
-        let is_long = self.results.first()?.bytes == LONG;
+        let is_long = self.places.first()?.kind == Kind::Long;
         let bytes = match self.next()? {
             Err(error) => return Some(Err(error)),
             Ok(_) if is_long => self.last_long,
@@ -178,14 +239,15 @@ impl Arrived {
     /// An empty one with room, if this one has room worth keeping.
     pub(super) fn emptied(mut self) -> Option<Self> {
         self.clear();
-        (1..=PIPELINE_CALLS_MAX).contains(&self.results.capacity()).then_some(self)
+        (1..=PIPELINE_CALLS_MAX).contains(&self.places.capacity()).then_some(self)
     }
 
     fn clear(&mut self) {
-        self.results.clear();
+        self.places.clear();
+        self.count = 0;
         self.long.clear();
         self.last_long = Vec::new();
-        self.taken = 0;
+        (self.taken, self.taken_bytes) = (0, 0);
     }
 }
 

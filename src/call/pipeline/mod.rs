@@ -10,8 +10,9 @@
 //! wait:    turn taken -> records popped -> results to the completions of the runs, in order -> turn given back
 //! ```
 //!
-//! Calls of a batch that go to one function with a word of arguments each share a record ([`Bundle`](bundle)). Results have
-//! one each, pushed before the next call runs: that may wait for what the controller does with the result.
+//! Calls of a batch that go to one function with a word of arguments each share a record ([`Bundle`](bundle)). Their results,
+//! where they are a word each, share one as well, which grows: each is published before the next call runs, which may wait for
+//! what the controller does with the result.
 //!
 //! Results come in order, so a result needs no search: it belongs to the oldest run that misses one, and must have the
 //! number of the next call. A result of any other number is none that an honest executor sends.

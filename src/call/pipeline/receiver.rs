@@ -9,7 +9,7 @@ use super::{Caller, Completion};
 use crate::error::{Error, Result};
 use crate::sync::Ordering;
 use crate::transport::pipe::{EMPTY_LINE, Inbound, Received};
-use crate::wire::pipe::{Record, next_sequence};
+use crate::wire::pipe::{Record, WORD_BYTES, next_sequence, sequence_after};
 
 /// Polls between two looks at the clock.
 const POLLS_PER_LOOK: u32 = if cfg!(model) { 1 } else { 64 };
@@ -23,7 +23,7 @@ const YIELDS_MAX: u32 = 4;
 /// moment may have missed that somebody lies down; by then what it has sent before is here.
 const LAST_POLLS: u32 = if cfg!(model) { 1 } else { 100 };
 
-/// How far behind the next one the result is that begins to be fetched when a result of a batch has come.
+/// How far behind the next one the line is that begins to be fetched when results of a batch have come.
 const PREFETCH_LINES: u64 = 2;
 
 /// The reading half of the controller's end.
@@ -35,8 +35,9 @@ pub(super) struct Receiver {
     /// Results received, and calls submitted as last seen: there are never more of those than of these.
     received: u64,
     submitted: u64,
-    /// The oldest run that misses results.
+    /// The oldest run that misses results, and those behind it.
     run: Option<Run>,
+    runs: rtrb::Consumer<Run>,
     long: Vec<u8>,
     /// Tasks that have their results, to be woken when the turn is over.
     pub(super) wakers: Vec<Waker>,
@@ -50,13 +51,14 @@ pub(super) struct Run {
 }
 
 impl Receiver {
-    pub(super) fn new(inbound: Inbound, last_sequence: u64) -> Self {
+    pub(super) fn new(inbound: Inbound, runs: rtrb::Consumer<Run>, last_sequence: u64) -> Self {
         Self {
             inbound,
             sequence: next_sequence(last_sequence),
             received: 0,
             submitted: 0,
             run: None,
+            runs,
             long: Vec::new(),
             wakers: Vec::new(),
         }
@@ -158,12 +160,13 @@ impl Receiver {
 
     fn drain(&mut self, caller: &Caller) -> Result<()> {
         while !self.inbound.is_empty() {
-            let Some(mut run) = self.run.take().or_else(|| caller.next_run()) else {
+            let Some(mut run) = self.next_run() else {
                 return Err(self.unexpected());
             };
             let Run { completion, calls } = &mut run;
             let mut state = completion.lock();
             let outcome = self.fill(caller, calls, &mut state);
+            completion.show(&state);
             self.tell(caller, &mut state);
             drop(state);
             if run.calls > 0 {
@@ -179,41 +182,68 @@ impl Receiver {
         Ok(())
     }
 
-    /// The result that was due has come.
-    #[inline(always)]
-    fn advance(&mut self, calls: &mut usize) {
-        *calls -= 1;
-        self.sequence = next_sequence(self.sequence);
-        self.received += 1;
+    /// The oldest run that misses results. It was noted before its calls were sent.
+    #[inline]
+    fn next_run(&mut self) -> Option<Run> {
+        self.run.take().or_else(|| self.runs.pop().ok())
     }
 
-    /// True when the call whose result would come next was made.
+    /// So many results that were due have come.
     #[inline(always)]
-    fn is_due(&mut self, caller: &Caller) -> bool {
-        if self.received == self.submitted {
-            // Relaxed: it was stored before the call was published that this record answers.
+    fn advance(&mut self, calls: &mut usize, came: usize) {
+        *calls -= came;
+        self.sequence = sequence_after(self.sequence, came as u64);
+        self.received += came as u64;
+    }
+
+    /// True when the calls were made whose results, so many, would come next.
+    #[inline(always)]
+    fn are_due(&mut self, caller: &Caller, results: usize) -> bool {
+        if self.submitted - self.received < results as u64 {
+            // Relaxed: it was stored before the calls were published that this record answers.
             self.submitted = caller.submitted.load(Ordering::Relaxed);
         }
-        self.received != self.submitted
+        self.submitted - self.received >= results as u64
     }
 
     /// Receives results of so many calls. False when there are no more now.
     #[inline]
     fn fill(&mut self, caller: &Caller, calls: &mut usize, state: &mut State) -> Result<bool> {
         while *calls > 0 {
-            let received = self.inbound.receive(state.next_line(), &mut self.long);
+            let received = self.inbound.receive_results(state.next_line(), &mut self.long);
+            if let Ok(Received::Words(piece)) = &received {
+                let results = piece.bytes() / WORD_BYTES;
+                let before = piece.taken / WORD_BYTES;
+                let is_next = sequence_after(piece.sequence(), before as u64) == self.sequence;
+                // They answer calls of one record, so none of another submission.
+                if !is_next || results > *calls || !self.are_due(caller, results) {
+                    state.put_back();
+                    return Err(self.not_due(Some(Record::Results), piece.sequence()));
+                }
+                if state.is_expired {
+                    state.put_back();
+                    state.drop_late(results);
+                    caller.late.fetch_add(results as u64, Ordering::Relaxed);
+                } else {
+                    state.put_words(results);
+                }
+                self.advance(calls, results);
+                if *calls > 0 {
+                    self.inbound.prefetch(PREFETCH_LINES);
+                }
+                continue;
+            }
             if let Ok(Received::Line(head)) = &received
                 && head.kind() == Record::Result as u8
                 && head.sequence == self.sequence
-                && self.is_due(caller)
+                && self.are_due(caller, 1)
                 && !state.is_expired
             {
                 if *calls > 1 {
                     self.inbound.prefetch(PREFETCH_LINES);
                 }
-                // What it mostly is.
                 state.put_line(head.payload_bytes(), false);
-                self.advance(calls);
+                self.advance(calls, 1);
                 continue;
             }
             let judged = match &received {
@@ -224,7 +254,7 @@ impl Receiver {
             match (received, judged) {
                 (Ok(Received::Line(_) | Received::Long(_)), Ok(_)) if state.is_expired => {
                     state.put_back();
-                    state.drop_late();
+                    state.drop_late(1);
                     caller.late.fetch_add(1, Ordering::Relaxed);
                 }
                 (Ok(Received::Line(head)), Ok(is_failure)) => {
@@ -233,7 +263,7 @@ impl Receiver {
                 (Ok(Received::Long(_)), Ok(is_failure)) => {
                     state.put_long(std::mem::take(&mut self.long), is_failure);
                 }
-                (Ok(Received::Nothing), _) => {
+                (Ok(Received::Nothing | Received::Words(_)), _) => {
                     state.put_back();
                     return Ok(false);
                 }
@@ -246,7 +276,7 @@ impl Receiver {
                     return Err(error);
                 }
             }
-            self.advance(calls);
+            self.advance(calls, 1);
         }
         Ok(true)
     }
@@ -254,7 +284,7 @@ impl Receiver {
     /// True when the record is a failure, false when it is a result; of the call that is due.
     #[inline(always)]
     fn judge(&mut self, caller: &Caller, kind: u8, sequence: u64) -> Result<bool> {
-        let is_due = self.is_due(caller);
+        let is_due = self.are_due(caller, 1);
         let kind = Record::from_bits(kind);
         if sequence == self.sequence && is_due {
             match kind {
@@ -263,17 +293,22 @@ impl Receiver {
                 _ => {}
             }
         }
-        Err(Error::violation(format!(
+        Err(self.not_due(kind, sequence))
+    }
+
+    #[cold]
+    fn not_due(&self, kind: Option<Record>, sequence: u64) -> Error {
+        Error::violation(format!(
             "{kind:?} of call {:#x}, where {} results have come of {} calls and that of call {:#x} was due",
             sequence, self.received, self.submitted, self.sequence
-        )))
+        ))
     }
 
     /// What is wrong when something comes while no call is under way.
     #[cold]
     fn unexpected(&mut self) -> Error {
         let mut line = EMPTY_LINE;
-        match self.inbound.receive(&mut line, &mut self.long) {
+        match self.inbound.receive_results(&mut line, &mut self.long) {
             Ok(Received::Closed) => Error::disconnected("the executor closed the pipeline"),
             Ok(other) => Error::violation(format!(
                 "{other:x?}, and call {:#x} was never made",
@@ -285,9 +320,10 @@ impl Receiver {
 
     fn fail_all(&mut self, caller: &Caller) {
         let reason = caller.reason();
-        while let Some(run) = self.run.take().or_else(|| caller.next_run()) {
+        while let Some(run) = self.next_run() {
             let mut state = run.completion.lock();
             state.end(&reason);
+            run.completion.show(&state);
             self.tell(caller, &mut state);
         }
     }

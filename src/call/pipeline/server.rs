@@ -6,7 +6,7 @@ use std::time::Instant;
 use crate::error::{Error, Result};
 use crate::limits::ERROR_BYTES_MAX;
 use crate::transport::pipe::{EMPTY_LINE, Inbound, Outbound, Received};
-use crate::wire::pipe::{CALLS_ARGS_BYTES, Record, next_sequence};
+use crate::wire::pipe::{Record, WORD_BYTES, next_sequence};
 
 /// Polls in a row that found nothing after which whoever sleeps is woken to the results.
 const POLLS_BEFORE_WAKE: u32 = if cfg!(model) { 1 } else { 32 };
@@ -64,7 +64,7 @@ impl Server {
                 }
                 Received::Long(head) => (head.kind, head.sequence, head.target, &long[..]),
                 Received::Closed => return Ok(()),
-                Received::Nothing => {
+                Received::Nothing | Received::Words(_) => {
                     self.idle()?;
                     continue;
                 }
@@ -72,19 +72,27 @@ impl Server {
             let mut sequence = sequence;
             let mut next = args;
             let bytes_of_one = self.bytes_of_one(kind, args)?;
+            let are_several = bytes_of_one < args.len();
             loop {
                 let (args, rest) = next.split_at(bytes_of_one.min(next.len()));
                 // It may be a long time before the next fence.
                 self.outbound.wake_seen();
                 match handle(target, args) {
-                    Ok(result) => self.answer(Record::Result, sequence, result.as_ref())?,
+                    Ok(result) => {
+                        let result = result.as_ref();
+                        match result.try_into() {
+                            Ok(word) if are_several => {
+                                self.answer_word(sequence, word, rest.is_empty())?
+                            }
+                            _ => self.answer(Record::Result, sequence, result)?,
+                        }
+                    }
                     Err(message) => self.fail(sequence, message)?,
                 }
                 if rest.is_empty() {
                     break;
                 }
                 (next, sequence) = (rest, next_sequence(sequence));
-                self.outbound.prefetch();
             }
             if long.capacity() > RESULT_BYTES_KEPT {
                 long = Vec::new();
@@ -98,20 +106,35 @@ impl Server {
         if kind == Record::Call as u8 {
             return Ok(payload.len());
         }
-        let is_whole = !payload.is_empty() && payload.len().is_multiple_of(CALLS_ARGS_BYTES);
+        let is_whole = !payload.is_empty() && payload.len().is_multiple_of(WORD_BYTES);
         if kind == Record::Calls as u8 && is_whole {
             // What was sent together mostly goes on in the next line.
             self.inbound.prefetch(0);
-            return Ok(CALLS_ARGS_BYTES);
+            self.outbound.prefetch();
+            return Ok(WORD_BYTES);
         }
         let bytes = payload.len();
         Err(Error::violation(format!("record {kind} of {bytes} bytes where a call was due")))
+    }
+
+    /// Answers one of several calls in a record. It is published at once, and yet shares a line with those before.
+    #[inline(always)]
+    fn answer_word(&mut self, sequence: u64, word: [u8; WORD_BYTES], is_last: bool) -> Result<()> {
+        if self.backlog.is_empty() {
+            let went = self.outbound.send_word(sequence, word, is_last);
+            if went.or_else(|error| self.unheard(error))? {
+                return Ok(());
+            }
+        }
+        let bytes = word.to_vec();
+        self.keep(Waiting { kind: Record::Result, sequence, bytes, sent: 0 })
     }
 
     #[inline(always)]
     fn answer(&mut self, kind: Record, sequence: u64, result: &[u8]) -> Result<()> {
         let mut sent = 0;
         if self.backlog.is_empty() {
+            self.outbound.complete();
             let went = self.outbound.send(kind, sequence, 0, result, &mut sent);
             if went.or_else(|error| self.unheard(error))? {
                 return Ok(());

@@ -16,7 +16,7 @@ use crate::call::tally::{self, Tally, count};
 use crate::error::Error;
 use crate::transport::Side;
 use crate::transport::pipe::{self, EMPTY_LINE, Inbound, Outbound, Received};
-use crate::wire::pipe::{CALLS_ARGS_BYTES, Record, sequence_after};
+use crate::wire::pipe::{Record, WORD_BYTES, sequence_after};
 
 const THREADS: u64 = 2;
 /// Calls of one submission: more than may be under way in a model.
@@ -38,7 +38,7 @@ fn answer_silently((mut outbound, mut inbound): (Outbound, Inbound)) {
     loop {
         match inbound.receive(&mut line, &mut long).expect("no violation") {
             Received::Line(head) => {
-                let each = line[..head.payload_bytes()].chunks(CALLS_ARGS_BYTES);
+                let each = line[..head.payload_bytes()].chunks(WORD_BYTES);
                 for (at, args) in (0..).zip(each) {
                     let (kind, sequence) = (Record::Result, sequence_after(head.sequence, at));
                     while !outbound.send(kind, sequence, 0, args, &mut 0).unwrap_or(true) {

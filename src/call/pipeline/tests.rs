@@ -200,6 +200,38 @@ fn batches_of_all_kinds_of_calls_keep_their_order() {
     assert!(ran.iter().eq(calls.iter().map(|(_, args)| args)), "another order");
 }
 
+/// The next call of a record waits for what is done with the result of the one before.
+#[test]
+fn a_result_of_a_record_comes_before_the_next_call_returns() {
+    let (caller, theirs) = ends(3, 0);
+    let seen = Arc::new(AtomicU64::new(0));
+    let taken = Arc::clone(&seen);
+    let server = thread::spawn(move || {
+        Server::new(theirs).serve(|_, args| {
+            let begun = Instant::now();
+            while taken.load(Ordering::Acquire) < number(args) {
+                assert!(begun.elapsed() < Duration::from_secs(20), "a result is held back");
+                thread::yield_now();
+            }
+            let bytes = if number(args) == 13 { 3 } else { 8 };
+            Ok::<_, String>(args[..bytes].to_vec())
+        })
+    });
+    let numbers: Vec<_> = (0..23_u64).map(u64::to_le_bytes).collect();
+    let batch = numbers.iter().map(|args| (ECHO, &args[..]));
+    let completion = caller.submit(0, batch).expect("submitted");
+    let mut arrived = Arrived::default();
+    for at in 0..23 {
+        assert!(arrived.is_used_up());
+        assert!(caller.wait(&completion, 1, None));
+        completion.take(&mut arrived).expect("results");
+        assert_eq!(arrived.next().expect("one").map(number).expect("a result"), at);
+        seen.store(at + 1, Ordering::Release);
+    }
+    caller.close();
+    server.join().expect("no panic").expect("an orderly end");
+}
+
 #[test]
 fn calls_that_are_no_whole_number_are_a_violation() {
     let kind = crate::ring::Head { kind: Record::Calls as u8, sequence: 1, target: ECHO };
@@ -487,7 +519,7 @@ impl crate::ring::Backing for Raw {
 
 #[test]
 fn a_lie_is_a_violation_with_numbers() {
-    let (call, result, failure, part, fresh, calls) = (1, 2, 3, 4, 5, 6);
+    let (call, result, failure, part, fresh, calls, results) = (1, 2, 3, 4, 5, 6, 7);
     let chunk = vec![0; CHUNK_BYTES_MAX];
     for (records, number) in [
         // Of a call that is due later, was answered, was never made.
@@ -500,8 +532,13 @@ fn a_lie_is_a_violation_with_numbers() {
         // Of a kind that an executor does not send, alone and behind something.
         (&[(call, 1, b"")], "Call"),
         (&[(calls, 1, b"8 bytes.")], "Calls"),
+        // More small results than calls of the submission, of others, and not whole.
+        (&[(results, 1, b"8 bytes.and 8 of")], "0x1"),
+        (&[(results, 2, b"8 bytes.")], "Results"),
+        (&[(results, 1, b"8 bytes."), (results, 1, b"8 bytes.")], "0x1"),
+        (&[(results, 1, b"8 bytes more")], "kind 7 behind 12"),
         (&[(calls, 1, b"8 bytes.and 8 of")], "Calls"),
-        (&[(7, 1, b"")], "kind 7"),
+        (&[(results, 1, b"")], "kind 7"),
         (&[(fresh, 0, b"")], "kind 5"),
         (&[(result, 1, b""), (fresh, 0, b"")], "kind 5"),
         // Parts of no size, or of a wrong one.

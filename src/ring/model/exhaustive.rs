@@ -15,7 +15,7 @@ use loom::cell::UnsafeCell;
 use loom::thread;
 
 use super::*;
-use crate::ring::{CLOSED_WORD, CONSUMED_WORD, CONTROL_LINES, LINE_WORDS};
+use crate::ring::{CLOSED_WORD, CONSUMED_WORD, CONTROL_LINES, LINE_PAYLOAD_BYTES, LINE_WORDS};
 
 type Cells = Watched<Weakened<Heap>>;
 
@@ -222,6 +222,54 @@ fn close(weak: Weak) -> Tally {
         assert_eq!(pop(&mut consumer, tallied), None);
         writer.join().unwrap();
     })
+}
+
+/// A record grows by two words, and is completed without a third in front of another; each word is taken as soon as it is seen.
+fn grow(weak: Weak) -> Tally {
+    let head = Head { kind: 7, sequence: 5, target: 0 };
+    explore("grow", None, move |tallied| {
+        let (mut producer, consumer) = ring(4, u64::MAX, weak);
+        let mut consumer = consumer.of_growing();
+        let writer = thread::spawn(move || {
+            producer.push_word(head, [1; 8], false).expect("room");
+            producer.push_word(head, [2; 8], false).expect("room");
+            producer.complete(7);
+            producer.push(head, &[3; 8]).expect("room");
+        });
+        let mut came = Vec::new();
+        while came.len() < 24 {
+            let mut line = [0; LINE_PAYLOAD_BYTES];
+            if let Some(piece) = consumer.pop_piece(&mut line) {
+                assert_eq!((piece.kind(), piece.sequence()), (7, 5));
+                assert_eq!(piece.taken, came.len() % 16);
+                came.extend_from_slice(&line[..piece.bytes()]);
+                continue;
+            }
+            let popped = consumer.pop(&mut Vec::new());
+            assert_eq!(popped, Popped::Empty);
+            tallied.lock().unwrap().empty += 1;
+            thread::yield_now();
+        }
+        assert_eq!(came, [[1; 8], [2; 8], [3; 8]].concat());
+        writer.join().unwrap();
+    })
+}
+
+#[test]
+fn a_record_that_grows_comes_word_by_word() {
+    assert!(grow(None).empty > 0);
+}
+
+#[test]
+#[should_panic(expected = "Causality violation")]
+fn a_word_that_is_added_relaxed_is_found() {
+    grow(Some((Pair::Pub, End::Store)));
+}
+
+#[test]
+#[should_panic(expected = "Causality violation")]
+fn a_relaxed_look_for_more_is_found() {
+    grow(Some((Pair::Pub, End::Load)));
 }
 
 #[test]

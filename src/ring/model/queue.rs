@@ -10,7 +10,7 @@ use proptest::prelude::*;
 
 use super::*;
 use crate::ring::{
-    CONTROL_LINES, LINE_PAYLOAD_BYTES, LINE_WORDS, POSITION_BITS, publication, record_lines,
+    CONTROL_LINES, LINE_PAYLOAD_BYTES, LINE_WORDS, POSITION_BITS, Piece, publication, record_lines,
 };
 
 /// Both ends of a ring whose words are as an earlier lap may have left them: every line but the next looks
@@ -180,6 +180,59 @@ fn a_line_is_popped_by_itself_and_nothing_else_is() {
             producer.close();
             assert!(consumer.pop_line(&mut line).is_none());
             assert_eq!(pop(&mut consumer), Err(Popped::Closed));
+        }
+    }
+}
+
+/// What has come so far of records that grow, between records that do not.
+#[test]
+fn a_record_that_grows_is_popped_piece_by_piece() {
+    let head = Head { kind: 7, sequence: 3, target: 0 };
+    for position in [0, 7, POSITION_BITS, u64::MAX] {
+        let (mut producer, consumer) = ring(8, position);
+        let mut consumer = consumer.of_growing();
+        let mut line = [0; LINE_PAYLOAD_BYTES];
+        for at in 0..200_u64 {
+            // How many words, and behind which of them somebody looks.
+            let (words, looks) = (1 + at % 5, at / 5 % 32);
+            let ends_late = at % 3 == 0;
+            let mut taken = 0;
+            for word in 0..words {
+                let is_last = word + 1 == words && !ends_late;
+                producer.push_word(head, (at * 8 + word).to_le_bytes(), is_last).unwrap();
+                if looks >> word & 1 == 0 && word + 1 < words {
+                    continue;
+                }
+                assert_eq!(pop(&mut consumer), Err(Popped::Empty));
+                assert!(!consumer.is_empty());
+                let piece = consumer.pop_piece(&mut line).expect("more");
+                assert_eq!((piece.sequence(), piece.taken), (3, taken));
+                let came = line[..piece.bytes()].chunks(8);
+                let first = taken as u64 / 8;
+                assert!(came.eq((first..=word).map(|word| (at * 8 + word).to_le_bytes())));
+                taken += piece.bytes();
+                assert!(consumer.pop_piece(&mut line).is_none());
+                assert!(consumer.is_empty());
+                assert_eq!(pop(&mut consumer), Err(Popped::Empty));
+            }
+            producer.complete(7);
+            let (other, payload) = record(at, usize::try_from(at % 90).unwrap());
+            producer.push(other, &payload).unwrap();
+            let mut piece = consumer.pop_piece(&mut line);
+            if piece.is_none() {
+                match pop(&mut consumer) {
+                    Ok(popped) => {
+                        assert_eq!(popped, (other, payload));
+                        continue;
+                    }
+                    // The record that grew is done with.
+                    nothing => assert_eq!(nothing, Err(Popped::Empty)),
+                }
+                piece = consumer.pop_piece(&mut line);
+            }
+            let whole = piece.and_then(Piece::whole).expect("one that does not grow");
+            assert_eq!((whole.kind(), whole.sequence), (other.kind, other.sequence));
+            assert_eq!(line[..whole.payload_bytes()], payload);
         }
     }
 }
