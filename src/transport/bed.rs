@@ -6,7 +6,7 @@ use std::time::Duration;
 use crate::shm::Words;
 use crate::sleep::{Bed, Bell};
 use crate::sync::AtomicU64;
-use crate::sys::{cpu, futex};
+use crate::sys::futex;
 
 /// A bed in a segment.
 #[derive(Debug, Clone)]
@@ -50,10 +50,5 @@ impl Bed for SharedBed {
             None => futex::wake(self.word()),
             Some(bell) => bell.ring(),
         }
-    }
-
-    #[inline(always)]
-    fn fence(&self) {
-        cpu::fence();
     }
 }

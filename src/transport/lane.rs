@@ -43,6 +43,9 @@ use crate::wire::{Kind, layout};
 /// Payloads in the area begin at lines.
 const LINE_BYTES: usize = LINE_WORDS * 8;
 
+/// Turns ([`cpu::spin`]) that the other side is given besides, when it will run new code: that has to be fetched.
+const TURNS_FRESH: usize = 40;
+
 /// Which end of a lane this process is. The executor holds the baton first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Side {
@@ -462,8 +465,13 @@ impl Lane {
         self.word = word.encode();
         // [HOP] Release: the peer that acquires this word sees the line and the ring up to the position told.
         line[0].store(self.word, Ordering::Release);
-        if sleep::wake(&self.beds[1]) {
+        // [BED] SeqCst: as in `sleep::wake`. The fence waits for the store to leave, so that the first poll counts from there.
+        cpu::fence();
+        if sleep::wake_seen(&self.beds[1]) {
             self.waiter.woke();
+        }
+        if fresh {
+            cpu::spin::<TURNS_FRESH>();
         }
     }
 }

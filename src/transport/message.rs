@@ -66,9 +66,13 @@ impl Incoming {
     pub(crate) fn append_to(&self, out: &mut Vec<u8>) {
         match self.content {
             Content::Inline(bytes) => {
-                // A copy of a fixed size is a few instructions; one of a size that is known late is a call.
+                // A copy of a fixed size is a few instructions; one of a size that is known late is a call. The words were
+                // stored just now, one by one: a load of one has it at once, a load of two waits for both to be in the cache.
                 let end = out.len() + bytes;
-                out.extend_from_slice(&self.inline);
+                match self.inline.first_chunk::<8>() {
+                    Some(word) if bytes <= word.len() => out.extend_from_slice(word),
+                    _ => out.extend_from_slice(&self.inline),
+                }
                 out.truncate(end);
             }
             _ => self.payload().append_to(out),

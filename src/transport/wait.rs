@@ -16,13 +16,13 @@ use crate::sleep::{self, Bed};
 use crate::sync::{AtomicU64, Ordering};
 use crate::sys::cpu;
 
-/// Turns before the first poll, about 20 ns, counted from when the last message has left the processor, for that is what
-/// the fence behind it waits for. No answer is there sooner; but a poll that comes while the other side is at work takes
-/// the line away from it, which costs it about as long to fetch it back.
-const TURNS_FIRST: u32 = 80;
-/// Turns between quick polls, about 5 ns. With none the line is held so much that the other side hardly gets it; `pause`
-/// takes four times longer, and more on some processors.
-const TURNS_BETWEEN: u32 = 40;
+/// Turns ([`cpu::spin`]) before the first poll, about 8 ns, counted from when the last message has left the processor, for
+/// that is what the fence behind it waits for. No answer is there sooner; but a poll that comes while the other side is at
+/// work takes the line away from it, which costs it about as long to fetch it back.
+const TURNS_FIRST: usize = 10;
+/// Turns between quick polls. With none the line is held so much that the other side hardly gets it; `pause` takes four
+/// times longer, and more on some processors.
+const TURNS_BETWEEN: usize = 10;
 /// Polls within which a quick answer comes; only then it is asked where the other side is.
 const POLLS_QUICK: u32 = if cfg!(model) { 1 } else { 32 };
 /// Polls between two looks at the clock.
@@ -80,12 +80,12 @@ impl Waiter {
         current: u64,
         until: Option<Instant>,
     ) -> Result<Option<u64>> {
-        cpu::spin(TURNS_FIRST);
+        cpu::spin::<TURNS_FIRST>();
         for _ in 0..POLLS_QUICK {
             if let Some(found) = poll(word, current) {
                 return Ok(Some(found));
             }
-            cpu::spin(TURNS_BETWEEN);
+            cpu::spin::<TURNS_BETWEEN>();
         }
         self.slowly(word, current, until)
     }
