@@ -39,8 +39,8 @@ impl InFlight {
         self.number += u64::from(calls);
         self.args.clear();
         self.args.extend((first..=self.number).map(u64::to_le_bytes));
-        let calls: Vec<_> = self.args.iter().map(|args| (self.echo, &args[..])).collect();
-        Ok((first, self.pipeline.submit_batch(&calls)?))
+        let calls = self.args.iter().map(|args| (self.echo, &args[..]));
+        Ok((first, self.pipeline.submit_batch(calls)?))
     }
 }
 

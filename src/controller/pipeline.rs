@@ -55,7 +55,8 @@ pub struct Submitted {
 #[must_use = "the results of the calls are dropped"]
 pub struct Batch {
     handle: Arc<Handle>,
-    completion: Arc<Completion>,
+    /// There until it is dropped.
+    completion: Option<Arc<Completion>>,
     arrived: Arrived,
     left: usize,
 }
@@ -100,11 +101,15 @@ impl Pipeline {
     /// # Errors
     ///
     /// As [`Pipeline::submit`].
-    pub fn submit_batch(&self, calls: &[(ExecutorAddr, &[u8])]) -> Result<Batch> {
-        let each = calls.iter().map(|(function, args)| (function.get(), *args));
+    pub fn submit_batch<'a, I>(&self, calls: I) -> Result<Batch>
+    where
+        I: IntoIterator<Item = (ExecutorAddr, &'a [u8]), IntoIter: ExactSizeIterator + Clone>,
+    {
+        let each = calls.into_iter().map(|(function, args)| (function.get(), args));
+        let left = each.len();
         let completion = self.handle.submit(each)?;
         let (handle, arrived) = (Arc::clone(&self.handle), Arrived::default());
-        Ok(Batch { handle, completion, arrived, left: calls.len() })
+        Ok(Batch { handle, completion: Some(completion), arrived, left })
     }
 
     /// Receives the results that are there, unless another thread does, and wakes the tasks whose calls are done. Does not
@@ -203,8 +208,9 @@ impl Batch {
     fn next(&mut self, enough: usize) -> Option<Result<&[u8]>> {
         self.left = self.left.checked_sub(1)?;
         if self.arrived.is_used_up() {
-            self.handle.caller.wait(&self.completion, enough, None);
-            if let Err(error) = self.completion.take(&mut self.arrived) {
+            let completion = self.completion.as_ref()?;
+            self.handle.caller.wait(completion, enough, None);
+            if let Err(error) = completion.take(&mut self.arrived) {
                 return Some(Err(self.handle.session.explain(error)));
             }
         }
@@ -214,10 +220,11 @@ impl Batch {
 
 impl Drop for Batch {
     fn drop(&mut self) {
+        let Some(completion) = self.completion.take() else { return };
         if self.left > 0 {
-            self.handle.caller.expire(&self.completion);
+            self.handle.caller.expire(&completion);
         }
-        self.handle.caller.recycle(std::mem::take(&mut self.arrived));
+        self.handle.caller.recycle(completion, std::mem::take(&mut self.arrived));
     }
 }
 

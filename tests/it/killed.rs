@@ -158,7 +158,7 @@ fn executors(points: &mut Points) {
         let dylib = dylib(&controller);
         let waits = dylib.lookup("wait_for_ever").expect("linked");
         let pipeline = controller.pipeline().expect("it lives");
-        let batch = pipeline.submit_batch(&[(waits, &[1][..]); 20]).expect("it lives");
+        let batch = pipeline.submit_batch([(waits, &[1][..]); 20]).expect("it lives");
         let late = controller.call_timeout(waits, &[], Duration::from_millis(1));
         assert!(late.expect_err("it waits for ever").is_timeout(), "{what}");
         let ended = AtomicUsize::new(0);
@@ -227,7 +227,7 @@ fn victim() {
     let waits = dylib.lookup("wait_for_ever").expect("linked");
     point("between a posted initialize and the call behind it");
     let pipeline = controller.pipeline().expect("it lives");
-    let _batch = pipeline.submit_batch(&[(waits, &[1][..]); 20]).expect("it lives");
+    let _batch = pipeline.submit_batch([(waits, &[1][..]); 20]).expect("it lives");
     let late = controller.call_timeout(waits, &[], Duration::from_millis(1));
     assert!(late.expect_err("it waits for ever").is_timeout());
     point("with calls under way on a lane and in a pipeline");

@@ -73,12 +73,12 @@ fn a_batch_hands_out_each_result_once() {
         }
     };
     let mut at = 0;
-    session.pipeline.submit_batch(&calls).expect("submitted").for_each(|result| {
+    session.pipeline.submit_batch(calls.iter().copied()).expect("submitted").for_each(|result| {
         check(at, result.map(number));
         at += 1;
     });
     assert_eq!(at, 5000);
-    let mut batch = session.pipeline.submit_batch(&calls).expect("submitted");
+    let mut batch = session.pipeline.submit_batch(calls.iter().copied()).expect("submitted");
     let mut result = Vec::new();
     for at in 0..5000 {
         assert_eq!(batch.left(), 5000 - at);
@@ -87,7 +87,7 @@ fn a_batch_hands_out_each_result_once() {
         check(at, outcome.map(|()| number(&result)));
     }
     assert!(batch.next_into(&mut result).is_none());
-    let none = session.pipeline.submit_batch(&[]).expect("nothing");
+    let none = session.pipeline.submit_batch([]).expect("nothing");
     none.for_each(|_| panic!("a result of no call"));
 }
 
@@ -230,7 +230,7 @@ fn a_death_is_the_error_of_every_call_under_way() {
     let (twice, die) = (session.function("twice"), session.function("die"));
     let first = session.pipeline.submit(twice, &4_u64.to_le_bytes()).expect("submitted");
     let calls = [(die, &[][..]), (twice, &[1; 8]), (twice, &[2; 8])];
-    let batch = session.pipeline.submit_batch(&calls).expect("submitted");
+    let batch = session.pipeline.submit_batch(calls.iter().copied()).expect("submitted");
     let task = session.pipeline.clone();
     let waiter = thread::spawn(move || match task.submit(twice, &[3; 8]) {
         Ok(submitted) => block_on(submitted).expect_err("dead"),

@@ -16,7 +16,7 @@ use crate::transport::SharedBed;
 use crate::transport::pipe::{Inbound, Outbound};
 use crate::wire::pipe::{Record, next_sequence, sequence_after};
 
-/// Buffers for results that are kept.
+/// Completions that are kept.
 const SPARE_MAX: usize = 4;
 
 /// The controller's end of a pipeline.
@@ -54,8 +54,8 @@ struct Sender {
     received: u64,
     /// The number of the code that the executor was told of last.
     code_epoch: u64,
-    /// Room for results of submissions to come.
-    spare: Vec<Arrived>,
+    /// Completions for submissions to come, each with room for results.
+    spare: Vec<Arc<Completion>>,
 }
 
 /// Runs that are noted at most. Each of them has a call under way, but for the one that is submitted.
@@ -110,14 +110,19 @@ impl Caller {
             }
         }
         if calls.len() == 0 {
-            return Ok(Arc::new(Completion::new(0, Arrived::default())));
+            let mut nothing = Completion::default();
+            nothing.expect(0);
+            return Ok(Arc::new(nothing));
         }
         let mut sender = self.sender.lock().unwrap_or_else(PoisonError::into_inner);
         if self.has_ended() {
             return Err(self.reason().error());
         }
-        let arrived = sender.spare.pop().unwrap_or_default();
-        let completion = Arc::new(Completion::new(calls.len(), arrived));
+        let mut completion: Arc<Completion> = sender.spare.pop().unwrap_or_default();
+        // Nobody else has one that is new or spare.
+        if let Some(completion) = Arc::get_mut(&mut completion) {
+            completion.expect(calls.len());
+        }
         let run = Run { completion: Arc::clone(&completion), calls: calls.len() };
         if sender.runs.push(run).is_err() {
             return Err(Error::exhausted(format!("{RUNS_MAX} submissions under way")));
@@ -322,14 +327,15 @@ impl Caller {
         self.poll();
     }
 
-    /// Takes back room for results that was used up.
-    pub(crate) fn recycle(&self, used: Arrived) {
-        // Who submits just now may have to wait for room.
-        if let Some(arrived) = used.emptied()
+    /// Takes back a completion that nobody waits for any more, and room for results that was used up.
+    pub(crate) fn recycle(&self, mut completion: Arc<Completion>, used: Arrived) {
+        // The receiver has one whose results have not all come; and who submits just now may have to wait for room.
+        if let Some(inner) = Arc::get_mut(&mut completion)
+            && inner.is_emptied(used)
             && let Ok(mut sender) = self.sender.try_lock()
             && sender.spare.len() < SPARE_MAX
         {
-            sender.spare.push(arrived);
+            sender.spare.push(completion);
         }
     }
 

@@ -13,7 +13,7 @@ use crate::transport::pipe::{EMPTY_LINE, Line};
 use crate::wire::pipe::WORD_BYTES;
 
 /// The results of one call, or of a batch of calls, as they arrive.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(crate) struct Completion {
     state: Mutex<State>,
     /// How many results there are to take, or [`NO_MORE`]; changed by who has the lock, for those who only look.
@@ -24,7 +24,7 @@ pub(crate) struct Completion {
 const NO_MORE: u64 = u64::MAX;
 
 /// What is locked while results arrive.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(super) struct State {
     arrived: Arrived,
     /// Results that have not arrived.
@@ -81,12 +81,24 @@ enum Kind {
 }
 
 impl Completion {
-    /// Of a submission of `calls` calls, whose results arrive in `arrived`, which is empty and may have room.
-    pub(super) fn new(calls: usize, mut arrived: Arrived) -> Self {
-        arrived.places.reserve_exact(calls);
-        let state = State { arrived, missing: calls, ended: None, waiter: None, is_expired: false };
-        let there = AtomicU64::new(state.there());
-        Self { state: Mutex::new(state), there }
+    /// Makes a new or emptied one that of a submission of so many calls.
+    pub(super) fn expect(&mut self, calls: usize) {
+        let state = self.state.get_mut().unwrap_or_else(PoisonError::into_inner);
+        state.arrived.places.reserve_exact(calls);
+        state.missing = calls;
+        let there = state.there();
+        // Relaxed: nobody else has it yet.
+        self.there.store(there, Ordering::Relaxed);
+    }
+
+    /// Makes it as good as new, with the room for results that `used` has; false when it is not worth keeping.
+    pub(super) fn is_emptied(&mut self, used: Arrived) -> bool {
+        let state = self.state.get_mut().unwrap_or_else(PoisonError::into_inner);
+        let emptied = used.emptied();
+        let is_kept = emptied.is_some() && state.waiter.is_none();
+        let arrived = emptied.unwrap_or_default();
+        *state = State { arrived, ..State::default() };
+        is_kept
     }
 
     /// True when so many results are there, or no more will come.
