@@ -150,11 +150,12 @@ impl Plan {
             }
             contest.enter(BareCopy::new(peer, size)?);
         }
-        if self.versus.contains(&Versus::Spin) {
-            everywhere(&mut contest, Calling::Spin)?;
-        }
         for &versus in &self.versus {
-            self.enter(&mut contest, versus, peer)?;
+            match versus {
+                // As the null call that it is compared with.
+                Versus::Spin => everywhere(&mut contest, Calling::Spin)?,
+                other => self.enter(&mut contest, other, peer)?,
+            }
         }
         Ok(contest)
     }
@@ -177,7 +178,7 @@ impl Plan {
             Versus::Futex => contest.enter(Futex::new(peer)?),
             Versus::Eventfd => contest.enter(Eventfd::new(peer)?),
             Versus::Local => contest.enter(Local::new(self.cpus)?),
-            // In the caller processes, as the null call that it is compared with.
+            // In the caller processes.
             Versus::Spin => {}
             #[cfg(feature = "iceoryx2")]
             Versus::Iceoryx => contest.enter(crate::iceoryx::Iceoryx::new(peer)?),
