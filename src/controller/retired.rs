@@ -4,8 +4,10 @@
 //! code, and no thread is kept for it: as long as there is any, whoever returns from a call of the session looks which of it
 //! is unused now, and removes that. While there is none, the look is one load.
 //!
-//! Invariant: what waits here does not keep the session alive; one thread at a time removes, with no lock held.
+//! Invariant: what waits here does not keep the session alive; one thread at a time looks, and whoever found something removes
+//! it, with no lock held.
 
+use std::cell::Cell;
 use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
@@ -48,7 +50,14 @@ struct State {
     again: bool,
     /// How much somebody looks through.
     taken: usize,
+    /// How much is being removed.
+    removing: usize,
     failure: Option<Error>,
+}
+
+std::thread_local! {
+    /// This thread removes something: the calls that takes look for nothing more to remove, one inside of the other.
+    static IS_REMOVING: Cell<bool> = const { Cell::new(false) };
 }
 
 /// How often a thread looks on behalf of others, who come back for it when they go on calling.
@@ -132,7 +141,7 @@ impl Controller {
         let mut state = self.shared.retired.lock();
         match state.failure.take() {
             Some(failure) => Err(failure.during("removing what was replaced")),
-            None => Ok(state.waiting.len() + state.taken),
+            None => Ok(state.waiting.len() + state.taken + state.removing),
         }
     }
 }
@@ -150,11 +159,20 @@ impl Shared {
 
     /// True when somebody else wanted to look meanwhile.
     fn look_through(&self) -> bool {
+        if IS_REMOVING.get() {
+            return false;
+        }
         let Some(mut looking) = self.retired.begin() else { return false };
         let over = looking.waiting.extract_if(.., |(calls, _)| calls.are_over());
-        let over = over.map(|(_, code)| code).collect();
-        looking.outcome = self.remove_all(over);
+        let over: Vec<_> = over.map(|(_, code)| code).collect();
+        let mut removing = Removing { retired: &self.retired, count: over.len(), outcome: Ok(()) };
+        self.retired.lock().removing += over.len();
+        // Others may look meanwhile and remove what they find: so whoever replaces takes as much back as it brings, and
+        // no heap grows that one thread alone could not clear away.
         drop(looking);
+        IS_REMOVING.set(true);
+        removing.outcome = self.remove_all(over);
+        drop(removing);
         std::mem::take(&mut self.retired.lock().again)
     }
 
@@ -190,7 +208,7 @@ impl Retired {
         }
         let waiting = std::mem::take(&mut state.waiting);
         state.taken = waiting.len();
-        Some(Looking { retired: self, waiting, outcome: Ok(()) })
+        Some(Looking { retired: self, waiting })
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
@@ -198,11 +216,10 @@ impl Retired {
     }
 }
 
-/// What one thread looks through. What is still in use goes back when it is dropped, also when removing panics.
+/// What one thread looks through. What is still in use goes back when it is dropped.
 struct Looking<'a> {
     retired: &'a Retired,
     waiting: Vec<(CallsUnderWay, OldCode)>,
-    outcome: Result<()>,
 }
 
 impl Drop for Looking<'_> {
@@ -210,10 +227,25 @@ impl Drop for Looking<'_> {
         let mut state = self.retired.lock();
         state.waiting.append(&mut self.waiting);
         (state.is_busy, state.taken) = (false, 0);
+        self.retired.waits.store(!state.waiting.is_empty(), Ordering::Relaxed);
+    }
+}
+
+/// What one thread removes: no more when it is dropped, also when removing panics.
+struct Removing<'a> {
+    retired: &'a Retired,
+    count: usize,
+    outcome: Result<()>,
+}
+
+impl Drop for Removing<'_> {
+    fn drop(&mut self) {
+        IS_REMOVING.set(false);
+        let mut state = self.retired.lock();
+        state.removing -= self.count;
         let (before, outcome) =
             (state.failure.take(), std::mem::replace(&mut self.outcome, Ok(())));
         state.failure = Error::join(before.map_or(Ok(()), Err), outcome).err();
-        self.retired.waits.store(!state.waiting.is_empty(), Ordering::Relaxed);
     }
 }
 
