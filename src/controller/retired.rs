@@ -48,10 +48,8 @@ struct State {
     is_busy: bool,
     /// Somebody else wanted to meanwhile.
     again: bool,
-    /// How much somebody looks through.
+    /// How much somebody looks through, or removes.
     taken: usize,
-    /// How much is being removed.
-    removing: usize,
     failure: Option<Error>,
 }
 
@@ -141,7 +139,7 @@ impl Controller {
         let mut state = self.shared.retired.lock();
         match state.failure.take() {
             Some(failure) => Err(failure.during("removing what was replaced")),
-            None => Ok(state.waiting.len() + state.taken + state.removing),
+            None => Ok(state.waiting.len() + state.taken),
         }
     }
 }
@@ -166,7 +164,6 @@ impl Shared {
         let over = looking.waiting.extract_if(.., |(calls, _)| calls.are_over());
         let over: Vec<_> = over.map(|(_, code)| code).collect();
         let mut removing = Removing { retired: &self.retired, count: over.len(), outcome: Ok(()) };
-        self.retired.lock().removing += over.len();
         // Others may look meanwhile and remove what they find: so whoever replaces takes as much back as it brings, and
         // no heap grows that one thread alone could not clear away.
         drop(looking);
@@ -207,7 +204,7 @@ impl Retired {
             return None;
         }
         let waiting = std::mem::take(&mut state.waiting);
-        state.taken = waiting.len();
+        state.taken += waiting.len();
         Some(Looking { retired: self, waiting })
     }
 
@@ -225,8 +222,9 @@ struct Looking<'a> {
 impl Drop for Looking<'_> {
     fn drop(&mut self) {
         let mut state = self.retired.lock();
+        state.taken -= self.waiting.len();
         state.waiting.append(&mut self.waiting);
-        (state.is_busy, state.taken) = (false, 0);
+        state.is_busy = false;
         self.retired.waits.store(!state.waiting.is_empty(), Ordering::Relaxed);
     }
 }
@@ -242,7 +240,7 @@ impl Drop for Removing<'_> {
     fn drop(&mut self) {
         IS_REMOVING.set(false);
         let mut state = self.retired.lock();
-        state.removing -= self.count;
+        state.taken -= self.count;
         let (before, outcome) =
             (state.failure.take(), std::mem::replace(&mut self.outcome, Ok(())));
         state.failure = Error::join(before.map_or(Ok(()), Err), outcome).err();

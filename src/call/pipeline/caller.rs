@@ -331,7 +331,7 @@ impl Caller {
     pub(crate) fn recycle(&self, mut completion: Arc<Completion>, used: Arrived) {
         // The receiver has one whose results have not all come; and who submits just now may have to wait for room.
         if let Some(inner) = Arc::get_mut(&mut completion)
-            && inner.is_emptied(used)
+            && inner.renew(used)
             && let Ok(mut sender) = self.sender.try_lock()
             && sender.spare.len() < SPARE_MAX
         {

@@ -92,7 +92,7 @@ impl Completion {
     }
 
     /// Makes it as good as new, with the room for results that `used` has; false when it is not worth keeping.
-    pub(super) fn is_emptied(&mut self, used: Arrived) -> bool {
+    pub(super) fn renew(&mut self, used: Arrived) -> bool {
         let state = self.state.get_mut().unwrap_or_else(PoisonError::into_inner);
         let emptied = used.emptied();
         let is_kept = emptied.is_some() && state.waiter.is_none();
