@@ -49,6 +49,9 @@ pub(crate) const PIPELINE: u8 = b'p';
 /// The first byte of what goes over the control socket with the descriptors of a slab.
 pub(crate) const SLAB: u8 = b's';
 
+/// Where the executor has mapped the slab whose descriptors came with the first lane's; not named where it could not.
+pub(crate) const NEAR_SLAB: &str = "farcall_near_slab";
+
 /// The name of the session in the executor, the first argument of the `Memory` functions.
 pub(crate) const SESSION_INSTANCE: &str = "farcall_session_instance";
 
@@ -106,9 +109,8 @@ pub(crate) type SymbolDef = (ExecutorAddr, u8, u8);
 
 remote! {
     /// Reserves a slab striped by protection, from one descriptor for each stripe that was sent over the control socket
-    /// before; takes the bytes of the stripes and where they shall lie, returns the slab's first address.
-    MemoryReserve = "farcall_memory_reserve":
-        (ExecutorAddr, Vec<u64>, Placement) => ExecutorAddr;
+    /// before; takes where they shall lie, returns the slab's first address.
+    MemoryReserve = "farcall_memory_reserve": (ExecutorAddr, Placement) => ExecutorAddr;
     /// Runs the finalize actions of new regions, in order; their dealloc actions are kept. Returns the lowest address,
     /// by which the regions are deinitialized later.
     MemoryInitialize = "farcall_memory_initialize":

@@ -103,14 +103,9 @@ impl Launch {
     pub fn spawn(&self) -> Result<Spawned> {
         let program = self.find()?;
         let spin = self.spin.unwrap_or(Duration::from_nanos(SPIN_NS));
-        let segment = lane_segment::create(spin)?;
-        let lanes = Lanes::new();
-        let end = lanes.add(Lane::new(&segment, Side::Controller))?;
         let (door, door_theirs) = socket::pair()?;
-        let door = Arc::new(Door::new(door, Handlers::new(lanes), spin));
-
+        let door = Arc::new(Door::new(door, Handlers::new(Lanes::new()), spin));
         let (ours, theirs) = socket::pair()?;
-        socket::send(ours.as_fd(), LANE, &[segment.file(), door_theirs.as_fd()])?;
         // The number is free in the child as well: it has this process's descriptors.
         let at = theirs.as_raw_fd();
         let argument = format!("{EXECUTOR_ARGUMENT}{at},{}", std::process::id());
@@ -118,7 +113,16 @@ impl Launch {
         let supervisor =
             Supervisor::start(program, args, self.environment()?, theirs, at, Arc::clone(&door))?;
         // The executor is coming up meanwhile.
+        let segment = lane_segment::create(spin)?;
+        let end = door.lanes().add(Lane::new(&segment, Side::Controller))?;
         let slab = Slab::new(Placement::Near, SLAB_STRIPE_BYTES)?;
+        let [code, constants, data] = slab.files();
+        let files = [segment.file(), door_theirs.as_fd(), code, constants, data];
+        match socket::send(ours.as_fd(), LANE, &files) {
+            // It could not be started, or has ended: that is heard where its first word is due.
+            Err(error) if error.is_disconnected() => {}
+            sent => sent?,
+        }
         Ok(Spawned { supervisor, door, segment, end, socket: ours, slab })
     }
 

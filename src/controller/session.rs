@@ -18,8 +18,8 @@ use super::retired::Retired;
 use super::slab::Slab;
 use super::supervisor::{Process, Supervisor};
 use crate::call::contract::{
-    MemoryReserve, Placement, ProcessExit, ProcessInfo, Remote, SESSION_INSTANCE, SLAB, Setup,
-    THREAD_ADDRESS, THREAD_ARENA_BYTES, THREAD_ARENA_OFFSET, THREAD_DESCRIPTOR,
+    MemoryReserve, NEAR_SLAB, Placement, ProcessExit, ProcessInfo, Remote, SESSION_INSTANCE, SLAB,
+    Setup, THREAD_ADDRESS, THREAD_ARENA_BYTES, THREAD_ARENA_OFFSET, THREAD_DESCRIPTOR,
 };
 use crate::call::pipeline::Caller;
 use crate::call::{LaneEnd, UnderWay};
@@ -118,7 +118,11 @@ impl Controller {
             socket,
             supervisor,
         };
-        shared.reserve(slab)?;
+        match shared.functions.get(NEAR_SLAB) {
+            Some(start) => shared.keep(slab, *start)?,
+            // Asked again, it says why not.
+            None => shared.reserve(slab)?,
+        }
         Ok(Self { shared: Arc::new(shared) })
     }
 
@@ -317,11 +321,15 @@ impl Shared {
     }
 
     /// Has a slab mapped by the executor, with one message.
-    fn reserve(&self, mut slab: Slab) -> Result<()> {
+    fn reserve(&self, slab: Slab) -> Result<()> {
         let sent = socket::send(self.socket.as_fd(), SLAB, &slab.files());
         sent.map_err(|error| self.explain(error))?;
-        let request = (self.instance()?, slab.bytes().to_vec(), slab.placement());
-        let start = self.call::<MemoryReserve>(&request)?;
+        let start = self.call::<MemoryReserve>(&(self.instance()?, slab.placement()))?;
+        self.keep(slab, start)
+    }
+
+    /// Keeps a slab that the executor has mapped at `start`.
+    fn keep(&self, mut slab: Slab, start: ExecutorAddr) -> Result<()> {
         slab.reserved_at(start)?;
         // There is none of its placement yet.
         let _ = self.slab(slab.placement()).set(slab);

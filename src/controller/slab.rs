@@ -19,7 +19,7 @@ use crate::sync::AtomicU64;
 use crate::{AddrRange, ExecutorAddr, Prot};
 
 /// Memory is put behind this many pages at a time.
-const BACK_PAGES: u64 = (256 << 10) / PAGE_BYTES;
+const BACK_PAGES: u64 = (64 << 10) / PAGE_BYTES;
 
 /// A slab: one stripe for each protection.
 #[derive(Debug)]
@@ -109,11 +109,6 @@ impl Slab {
     /// The stripes' memory, to be mapped by the executor.
     pub(super) fn files(&self) -> [BorrowedFd<'_>; Prot::ALL.len()] {
         self.stripes.each_ref().map(|stripe| stripe.segment.file())
-    }
-
-    /// The stripes' sizes in bytes.
-    pub(super) fn bytes(&self) -> [u64; Prot::ALL.len()] {
-        self.stripes.each_ref().map(|stripe| stripe.bytes)
     }
 
     /// The executor has mapped the slab at `start`, stripe after stripe.

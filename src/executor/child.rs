@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use super::served::Served;
 use super::{connected, first_thread};
+use crate::Prot;
 use crate::call::contract::EXECUTOR_ARGUMENT as ARGUMENT;
 use crate::error::{Error, Result};
 use crate::shm::Segment;
@@ -112,7 +113,7 @@ fn serve(asked: &str) -> Result<()> {
     process::die_with_parent(parent)?;
     trap::restore_sigpipe();
     let socket = process::adopt(fd)?;
-    let mut files = socket::receive_fds(socket.as_fd(), 2)?.into_iter();
+    let mut files = socket::receive_fds(socket.as_fd(), 2 + Prot::ALL.len())?.into_iter();
     let (Some(segment), Some(door)) = (files.next(), files.next()) else {
         return Err(Error::violation("no segment came"));
     };
@@ -121,5 +122,5 @@ fn serve(asked: &str) -> Result<()> {
     let segment: &'static Arc<Segment> = Box::leak(Box::new(segment));
     trap::install(&segment.words()[layout::CRASH_WORD..layout::SETTLED_WORD])?;
     first_thread::outlive_others()?;
-    Served::run(Lane::new(segment, Side::Executor), socket, door)
+    Served::run(Lane::new(segment, Side::Executor), socket, door, files.collect())
 }

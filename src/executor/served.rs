@@ -15,10 +15,11 @@ use crate::ExecutorAddr;
 use crate::Prot;
 use crate::call::contract::{
     ConnectionSetup, DebuggerDeregister, DebuggerRegister, DylibLookup, FramesDeregister,
-    FramesRegister, IndirectResolve, LazyPrepare, NamesDeregister, NamesRegister, ProcessExit,
-    ProcessInfo, ProfileMark, ProgramDeregister, ProgramInitialize, ProgramMain, ProgramRegister,
-    ProgramRun, SESSION_INSTANCE, Setup, THREAD_ARENA_BYTES, THREAD_ARENA_OFFSET,
-    ThreadBlockDeregister, ThreadBlockRegister, ThreadInitialize, ThreadLookup,
+    FramesRegister, IndirectResolve, LazyPrepare, NEAR_SLAB, NamesDeregister, NamesRegister,
+    Placement, ProcessExit, ProcessInfo, ProfileMark, ProgramDeregister, ProgramInitialize,
+    ProgramMain, ProgramRegister, ProgramRun, SESSION_INSTANCE, Setup, THREAD_ARENA_BYTES,
+    THREAD_ARENA_OFFSET, ThreadBlockDeregister, ThreadBlockRegister, ThreadInitialize,
+    ThreadLookup,
 };
 use crate::call::{Handler, LaneEnd, Lanes, OTHER_NAMES};
 use crate::error::{Error, Result};
@@ -55,11 +56,17 @@ static SESSIONS: Mutex<Option<HashMap<ExecutorAddr, Arc<Served>>>> = Mutex::new(
 impl Served {
     /// Offers this process's services to the controller that made `lane`, until that closes its door; then runs
     /// what dealloc actions are left. The calling thread serves `lane`; every other lane gets a thread of its own.
+    /// `stripes` are those of the first slab, mapped before the controller is told anything: that spares it a message.
     ///
     /// # Errors
     ///
     /// Why the session ended, when the controller did not end it in order, or which dealloc actions failed.
-    pub(super) fn run(lane: Lane, socket: OwnedFd, door: OwnedFd) -> Result<()> {
+    pub(super) fn run(
+        lane: Lane,
+        socket: OwnedFd,
+        door: OwnedFd,
+        stripes: Vec<OwnedFd>,
+    ) -> Result<()> {
         let session = Self::begin(Some(Shared { socket, door: Door::new(door) }));
         let end = session.lanes.add(lane)?;
         let mut numbers = Vec::new();
@@ -67,7 +74,10 @@ impl Served {
             numbers.push((THREAD_ARENA_OFFSET.to_owned(), arena.offset));
             numbers.push((THREAD_ARENA_BYTES.to_owned(), arena.bytes.cast_signed()));
         }
-        let setup: Setup = (process_info::triple(), PAGE_BYTES, session.symbols(), numbers);
+        let mut symbols = session.symbols();
+        let slab = session.memory.reserve_shared(Placement::Near, stripes);
+        symbols.extend(slab.ok().map(|start| (NEAR_SLAB.to_owned(), start)));
+        let setup: Setup = (process_info::triple(), PAGE_BYTES, symbols, numbers);
         let ended = end
             .send_setup(&sps::to_bytes(&setup))
             .and_then(|()| Door::attend(Arc::clone(&session)))

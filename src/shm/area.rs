@@ -7,7 +7,7 @@ use super::Segment;
 use crate::error::Result;
 
 /// The smallest piece that is backed at once, in bytes.
-const BACKED_BYTES_MIN: usize = if cfg!(model) { 64 } else { 64 << 10 };
+const BACKED_BYTES_MIN: usize = if cfg!(model) { 64 } else { 16 << 10 };
 
 /// A part of a segment for payloads. Bytes are copied in and out whole; nobody gets a reference to them, since the peer may
 /// change them at any time.

@@ -5,6 +5,7 @@
 //! included. What the record holds is a hint for the controller; the wait status is the truth.
 
 use std::cell::Cell;
+use std::mem::MaybeUninit;
 use std::sync::OnceLock;
 
 use libc::{c_int, c_void};
@@ -88,7 +89,7 @@ pub(crate) fn install(record: &'static [AtomicU64]) -> Result<()> {
 /// Gives the calling thread, which is not the main one, a stack for the handlers until it ends, so that they can say
 /// that its own overflowed.
 pub(crate) fn protect_thread() {
-    let mut attributes = std::mem::MaybeUninit::<libc::pthread_attr_t>::uninit();
+    let mut attributes = MaybeUninit::<libc::pthread_attr_t>::uninit();
     // SAFETY: pthread_self has no preconditions.
     let me = unsafe { libc::pthread_self() };
     // SAFETY: initializes the attributes when it succeeds.
@@ -105,11 +106,12 @@ pub(crate) fn protect_thread() {
 }
 
 /// Memory that the handlers of one thread run on, in use as long as the value lives.
-struct HandlerStack(Box<[u8]>);
+struct HandlerStack(Box<[MaybeUninit<u8>]>);
 
 impl HandlerStack {
     fn new() -> Self {
-        let mut memory = vec![0; HANDLER_STACK_BYTES].into_boxed_slice();
+        // Not zeroed: most of it is never touched.
+        let mut memory = Box::new_uninit_slice(HANDLER_STACK_BYTES);
         set_handler_stack(memory.as_mut_ptr().cast(), 0);
         Self(memory)
     }

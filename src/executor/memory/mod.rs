@@ -70,19 +70,18 @@ struct Claim {
 }
 
 impl MemoryMap {
-    /// Reserves a shared slab of one stripe for each protection, of the sizes and files given, where it is wanted.
+    /// Reserves a shared slab of one stripe for each protection, each the whole of its file, where it is wanted.
     ///
     /// # Errors
     ///
-    /// When a size is not a positive multiple of the page size, a file is too short or not sealed, or address space
-    /// runs out. Nothing stays reserved then.
+    /// When a file's size is not a positive multiple of the page size or not sealed, or address space runs out. Nothing
+    /// stays reserved then.
     pub(super) fn reserve_shared(
         &self,
-        bytes: &[u64],
         placement: Placement,
         files: Vec<OwnedFd>,
     ) -> Result<ExecutorAddr> {
-        self.add(Slab::shared(bytes, placement, files)?)
+        self.add(Slab::shared(placement, files)?)
     }
 
     /// Reserves a private slab of `bytes` bytes, readable, writable and zero.

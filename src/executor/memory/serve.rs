@@ -29,12 +29,10 @@ pub(in crate::executor) fn functions() -> [(String, ExecutorAddr); 10] {
 }
 
 impl Serve for MemoryReserve {
-    fn serve(
-        (instance, bytes, placement): (ExecutorAddr, Vec<u64>, Placement),
-    ) -> Result<ExecutorAddr> {
+    fn serve((instance, placement): (ExecutorAddr, Placement)) -> Result<ExecutorAddr> {
         let session = Served::at(instance)?;
         let files = session.receive_stripes()?;
-        session.memory.reserve_shared(&bytes, placement, files)
+        session.memory.reserve_shared(placement, files)
     }
 }
 

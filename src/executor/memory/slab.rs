@@ -172,16 +172,23 @@ fn coalesced(mut ranges: Vec<AddrRange>) -> Vec<AddrRange> {
 }
 
 impl Slab {
-    /// Maps one stripe for each protection.
+    /// Maps one stripe for each protection, the whole of its file.
     ///
     /// # Errors
     ///
-    /// When a size is not a positive multiple of the page size, a file is too short or not sealed, or address space
-    /// runs out.
-    pub(super) fn shared(bytes: &[u64], placement: Placement, files: Vec<OwnedFd>) -> Result<Self> {
-        let sizes: [u64; Prot::ALL.len()] = bytes.try_into().map_err(|_| {
-            Error::invalid(format!("{} stripes, a slab has {}", bytes.len(), Prot::ALL.len()))
-        })?;
+    /// When a file's size is not a positive multiple of the page size or not sealed, or address space runs out.
+    pub(super) fn shared(placement: Placement, files: Vec<OwnedFd>) -> Result<Self> {
+        if files.len() != Prot::ALL.len() {
+            return Err(Error::invalid(format!(
+                "{} files, a slab has {} stripes",
+                files.len(),
+                Prot::ALL.len()
+            )));
+        }
+        let mut sizes = [0; Prot::ALL.len()];
+        for (size, file) in sizes.iter_mut().zip(&files) {
+            *size = memfd::sealed_bytes(file)?;
+        }
         let mut total: u64 = 0;
         for size in sizes {
             if size == 0 || !size.is_multiple_of(PAGE_BYTES) {
@@ -191,13 +198,6 @@ impl Slab {
             }
             total = total.checked_add(size).ok_or_else(|| Error::invalid("stripes overflow"))?;
         }
-        if files.len() != sizes.len() {
-            return Err(Error::invalid(format!(
-                "{} files for {} stripes",
-                files.len(),
-                sizes.len()
-            )));
-        }
         let reservation = match placement {
             Placement::Near => Reservation::new(total)?,
             Placement::Low => Reservation::low(total)?,
@@ -205,12 +205,6 @@ impl Slab {
         let mut stripes = [AddrRange::default(); Prot::ALL.len()];
         let mut offset = 0;
         for ((prot, size), file) in Prot::ALL.into_iter().zip(sizes).zip(files) {
-            let backed = memfd::sealed_bytes(&file)?;
-            if backed < size {
-                return Err(Error::invalid(format!(
-                    "a stripe of {size} bytes from a file of {backed}"
-                )));
-            }
             reservation.map(offset, size, prot, file)?;
             let start = ExecutorAddr::new(reservation.start() + offset);
             offset += size;

@@ -67,7 +67,7 @@ fn with_session(body: impl FnOnce(&mut Client)) -> Result<()> {
     let theirs = Lane::new(&segment, Side::Executor);
     let (socket, _peer) = UnixStream::pair().expect("a socket");
     let (door, our_door) = UnixStream::pair().expect("a socket");
-    let server = thread::spawn(move || Served::run(theirs, socket.into(), door.into()));
+    let server = thread::spawn(move || Served::run(theirs, socket.into(), door.into(), vec![]));
     let end = Lanes::new().add(ours).expect("a lane");
     let setup = end.receive_setup().expect("a setup");
     let (_, _, names, _) = sps::from_bytes::<Setup>(&setup).expect("decodes");
