@@ -25,6 +25,7 @@ mod message;
 pub(crate) mod model;
 #[cfg(feature = "named-segment")]
 mod named;
+mod pace;
 pub(crate) mod pipe;
 mod places;
 mod settled;

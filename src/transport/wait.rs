@@ -9,6 +9,7 @@
 use std::time::{Duration, Instant};
 
 use super::bed::SharedBed;
+use super::pace::Pace;
 use super::places::Places;
 use crate::error::{Error, Result};
 use crate::shm::Words;
@@ -16,12 +17,8 @@ use crate::sleep::{self, Bed};
 use crate::sync::{AtomicU64, Ordering};
 use crate::sys::cpu;
 
-/// Turns ([`cpu::spin`]) before the first poll, about 8 ns, counted from when the last message has left the processor, for
-/// that is what the fence behind it waits for. No answer is there sooner; but a poll that comes while the other side is at
-/// work takes the line away from it, which costs it about as long to fetch it back.
-const TURNS_FIRST: usize = 10;
-/// Turns between quick polls. With none the line is held so much that the other side hardly gets it; `pause` takes four
-/// times longer, and more on some processors.
+/// Turns ([`cpu::spin`]) between quick polls. With none the line is held so much that the other side hardly gets it;
+/// `pause` takes four times longer, and more on some processors.
 const TURNS_BETWEEN: usize = 10;
 /// Polls within which a quick answer comes; only then it is asked where the other side is.
 const POLLS_QUICK: u32 = if cfg!(model) { 1 } else { 32 };
@@ -41,6 +38,7 @@ pub(super) struct Waiter {
     bed: SharedBed,
     /// Not 0 when nobody will change anything any more.
     closed: Words,
+    pace: Pace,
     patience: Patience,
     /// Where both sides run.
     places: Places,
@@ -49,7 +47,7 @@ pub(super) struct Waiter {
 impl Waiter {
     /// Polls for `spin` before it sleeps.
     pub(super) fn new(bed: SharedBed, closed: Words, spin: Duration, places: Places) -> Self {
-        Self { bed, closed, patience: Patience::new(spin), places }
+        Self { bed, closed, pace: Pace::new(), patience: Patience::new(spin), places }
     }
 
     /// From now on it sleeps on this.
@@ -80,14 +78,42 @@ impl Waiter {
         current: u64,
         until: Option<Instant>,
     ) -> Result<Option<u64>> {
-        cpu::spin::<TURNS_FIRST>();
+        if self.pace.is_due() {
+            return self.timed(word, current, until);
+        }
+        match self.quickly(word, current) {
+            Some(found) => Ok(Some(found)),
+            None => self.slowly(word, current, until),
+        }
+    }
+
+    /// Polls where an answer is due at any moment.
+    #[inline(always)]
+    fn quickly(&self, word: &AtomicU64, current: u64) -> Option<u64> {
+        self.pace.pause();
         for _ in 0..POLLS_QUICK {
             if let Some(found) = poll(word, current) {
-                return Ok(Some(found));
+                return Some(found);
             }
             cpu::spin::<TURNS_BETWEEN>();
         }
-        self.slowly(word, current, until)
+        None
+    }
+
+    /// As [`Waiter::for_change`], and sees how long a quick answer takes.
+    #[cold]
+    fn timed(
+        &mut self,
+        word: &AtomicU64,
+        current: u64,
+        until: Option<Instant>,
+    ) -> Result<Option<u64>> {
+        let start = Instant::now();
+        let Some(found) = self.quickly(word, current) else {
+            return self.slowly(word, current, until);
+        };
+        self.pace.took(start.elapsed());
+        Ok(Some(found))
     }
 
     #[cold]
