@@ -4,7 +4,6 @@
 //! back as a message takes. So nobody looks before an answer can be there. How soon that is, is as different as processors
 //! are, and the distances between two of one processor, and what is called: now and then an answer is timed.
 
-use std::cmp::Ordering::{Equal, Greater, Less};
 use std::time::Duration;
 
 use crate::sys::cpu;
@@ -54,15 +53,12 @@ impl Pace {
         }
     }
 
-    /// A quick answer took so long: one step towards the pause that is right for that, so that a single one does not matter.
+    /// A quick answer took so long. Anything may make one slow, so the pause grows by a step at a time; nothing makes one
+    /// quick, so it shrinks at once.
     pub(super) fn took(&mut self, time: Duration) {
         let steps = time.as_nanos().saturating_sub(CLOCK_NS) / STEP_WORTH_NS;
         let right = u32::try_from(steps).unwrap_or(STEPS_MAX).clamp(1, STEPS_MAX);
-        self.steps = match self.steps.cmp(&right) {
-            Less => self.steps + 1,
-            Equal => right,
-            Greater => self.steps - 1,
-        };
+        self.steps = right.min(self.steps + 1);
     }
 }
 
