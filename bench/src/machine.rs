@@ -42,16 +42,22 @@ impl Machine {
                 .map_or_else(|_| unknown(), |since| utc(since.as_secs())),
         }
     }
+
+    /// What it has, in a line of its own: names of processors are long.
+    pub(crate) fn processors(&self) -> String {
+        let kind = if self.is_virtual { "virtual CPUs" } else { "CPUs" };
+        format!("{}, {} {kind}", self.cpu_model, self.cpus)
+    }
+
+    /// What runs on it, and when.
+    pub(crate) fn moment(&self) -> String {
+        format!("Linux {}, load {}, {}", self.kernel, self.load, self.date)
+    }
 }
 
 impl fmt::Display for Machine {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let kind = if self.is_virtual { "virtual CPUs" } else { "CPUs" };
-        write!(
-            f,
-            "{}, {} {kind}, Linux {}, load {}, {}",
-            self.cpu_model, self.cpus, self.kernel, self.load, self.date
-        )
+        write!(f, "{}, {}", self.processors(), self.moment())
     }
 }
 

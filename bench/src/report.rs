@@ -152,7 +152,8 @@ pub struct Idle {
 impl fmt::Display for Report {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         writeln!(f, "farcall bench: round trips between two processes, all rows in every round")?;
-        writeln!(f, "machine  {}", self.machine)?;
+        writeln!(f, "machine  {}", self.machine.processors())?;
+        writeln!(f, "moment   {}", self.machine.moment())?;
         let CpuPair { caller, server } = self.cpus;
         if self.cpus.is_shared() {
             writeln!(f, "pinning  both sides on CPU {caller}, the only one allowed; polls yield")?;

@@ -135,7 +135,8 @@ fn executors(points: &mut Points) {
         let spawned = launch("").spawn().expect("started");
         until("there is a child", || !children().is_empty());
         children().into_iter().for_each(kills);
-        is_dead(spawned.connect(), what);
+        // It may have been ready before.
+        is_dead(spawned.connect().and_then(|controller| converse(&controller)), what);
     });
     points.dies(outside, "connected", |what| {
         let controller = launch("").start().expect("an executor");
