@@ -5,10 +5,10 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use super::counts::Counts;
 use crate::error::{Error, Result};
 use crate::limits::ERROR_BYTES_MAX;
 use crate::sps::{self, Status};
-use crate::sync::{AtomicU64, Ordering};
 use crate::transport::{Incoming, Payload, Transport};
 use crate::wire::Kind;
 
@@ -69,75 +69,6 @@ pub(crate) struct Endpoint<T> {
     code_epoch: Cell<u64>,
     /// Room for the next result.
     spare: Cell<Vec<u8>>,
-}
-
-/// What went out of an endpoint; only its owner counts, any thread may look.
-#[derive(Debug, Default)]
-#[repr(align(128))]
-pub(crate) struct Counts {
-    calls: AtomicU64,
-    round_trips: AtomicU64,
-    /// Calls under way, in both directions, in the low half; in the high half how often there was none again.
-    depth: AtomicU64,
-}
-
-const OUTSIDE: u64 = 1 << 32;
-
-impl Counts {
-    /// Calls made so far, posted ones included; the last one has this number. 0 is never used.
-    pub(crate) fn calls(&self) -> u64 {
-        self.calls.load(Ordering::Relaxed)
-    }
-
-    /// How often this side has handed over and waited.
-    pub(crate) fn round_trips(&self) -> u64 {
-        self.round_trips.load(Ordering::Relaxed)
-    }
-
-    /// Numbers the next call.
-    #[inline]
-    fn next_call(&self) -> u64 {
-        let number = self.calls().wrapping_add(1).max(1);
-        self.calls.store(number, Ordering::Relaxed);
-        number
-    }
-
-    /// How often there was no call under way so far, while there is one.
-    #[inline]
-    pub(crate) fn inside(&self) -> Option<u64> {
-        let depth = self.depth.load(Ordering::Relaxed);
-        (!depth.is_multiple_of(OUTSIDE)).then_some(depth / OUTSIDE)
-    }
-
-    /// How many calls are under way, each inside of the one before.
-    pub(crate) fn depth(&self) -> u64 {
-        self.depth.load(Ordering::Relaxed) % OUTSIDE
-    }
-
-    /// True while the outermost call is under way before which there was none so often.
-    pub(crate) fn is_inside_since(&self, outside: u64) -> bool {
-        self.inside() == Some(outside)
-    }
-
-    /// A call begins. Relaxed: who hands a call over has stored this before (`under_way`).
-    #[inline]
-    fn enter(&self) {
-        self.depth.store(self.depth.load(Ordering::Relaxed) + 1, Ordering::Relaxed);
-    }
-
-    /// A call has ended. Release: whoever sees it may take back what the call used.
-    #[inline]
-    fn leave(&self) {
-        let depth = self.depth.load(Ordering::Relaxed) - 1;
-        let is_outside = depth.is_multiple_of(OUTSIDE);
-        let depth = if is_outside { depth.wrapping_add(OUTSIDE) } else { depth };
-        self.depth.store(depth, Ordering::Release);
-    }
-
-    #[inline]
-    fn count_round_trip(&self) {
-        self.round_trips.store(self.round_trips() + 1, Ordering::Relaxed);
-    }
 }
 
 impl<T: Transport> Endpoint<T> {

@@ -8,7 +8,8 @@ use std::cell::RefCell;
 use std::rc::Rc;
 use std::sync::{Arc, PoisonError, Weak};
 
-use super::endpoint::{Counts, Endpoint, Handler};
+use super::counts::Counts;
+use super::endpoint::{Endpoint, Handler};
 use super::posts::Posts;
 #[cfg(not(model))]
 use super::under_way::UnderWay;

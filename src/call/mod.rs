@@ -10,6 +10,7 @@
 #![forbid(unsafe_code)]
 
 pub(crate) mod contract;
+mod counts;
 mod endpoint;
 mod lanes;
 #[cfg(test)]

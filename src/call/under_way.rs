@@ -10,7 +10,7 @@
 
 use std::sync::Arc;
 
-use super::endpoint::Counts;
+use super::counts::Counts;
 use super::pipeline::Caller;
 
 /// Calls that were under way at some moment.

@@ -9,8 +9,9 @@
 use std::mem::ManuallyDrop;
 use std::sync::OnceLock;
 
+use super::pages::Pages;
 use super::session::Shared;
-use super::slab::{Pages, Slab};
+use super::slab::Slab;
 use crate::call::contract::{
     Action, MemoryDeinitialize, MemoryInitialize, Placement, Region, prot_number,
 };

@@ -11,6 +11,7 @@
 
 mod allocation;
 mod arena;
+mod books;
 mod buffer;
 mod client;
 mod debug_objects;
@@ -29,6 +30,7 @@ mod native_memory;
 mod object_layer;
 mod object_plugin;
 mod object_sources;
+mod pages;
 mod peer;
 mod perf_map;
 mod pipeline;

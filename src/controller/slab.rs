@@ -1,16 +1,16 @@
-//! The controller's side of a slab: the writable mappings of its stripes, and who has which pages.
+//! The controller's side of a slab: the writable mappings of its stripes.
 //!
 //! Each stripe is a memory file of its own. The controller maps it read-write first; then code and constants are
 //! sealed against further writable mappings, so that in the executor they can only ever be R-X and R--.
-//! Allocating, writing and giving back are local: no message, no system call once the pages are there. Writing does not
-//! even lock: an allocation's pages are its owner's alone.
+//! Allocating, writing and giving back are local: no message, no system call once the pages are there.
 //!
-//! Invariant: a page is free or part of exactly one allocation.
+//! Invariant: an allocation's pages are its owner's alone, so writing does not even lock.
 
 use std::os::fd::BorrowedFd;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use super::space::Space;
+use super::books::{Books, Ledger, Taken};
+use super::pages::{Pages, Part};
 use crate::call::contract::Placement;
 use crate::error::{Error, Result};
 use crate::limits::PAGE_BYTES;
@@ -29,54 +29,12 @@ pub(super) struct Slab {
     books: Mutex<Books>,
 }
 
-/// Pages of each stripe that belong together, given back together.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub(super) struct Pages {
-    parts: [Part; Prot::ALL.len()],
-    /// What no other pages of the session ever had; never 0.
-    number: u64,
-}
-
-/// Pages of one stripe, possibly none: the number of the first, how many, and how many of them, from the first, were
-/// handed out before; the others are zero. One word, so that it stays in a register on its way to its owner.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-struct Part(u64);
-
 #[derive(Debug)]
 struct Stripe {
     segment: Segment,
     bytes: u64,
     /// The executor's address of its first byte; null until the executor has reserved it.
     base: ExecutorAddr,
-}
-
-/// Who has which pages.
-#[derive(Debug)]
-struct Books {
-    ledgers: [Ledger; Prot::ALL.len()],
-    /// The number handed out last.
-    number: u64,
-}
-
-/// Who has which pages of a stripe.
-#[derive(Debug)]
-struct Ledger {
-    /// Which pages are free.
-    space: Space,
-    /// By page: the allocation that begins with it.
-    taken: Vec<Taken>,
-    /// From here on no page has ever been handed out: they are zero.
-    untouched: u64,
-    /// Up to here pages have memory behind them.
-    backed: u64,
-}
-
-/// An allocation; no pages where none begins.
-#[derive(Debug, Clone, Copy, Default)]
-struct Taken {
-    pages: Pages,
-    /// The executor keeps dealloc actions for it.
-    has_actions: bool,
 }
 
 impl Slab {
@@ -277,112 +235,6 @@ impl Slab {
     #[inline]
     fn lock(&self) -> MutexGuard<'_, Books> {
         self.books.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
-impl Books {
-    fn new(placement: Placement, bytes: [u64; Prot::ALL.len()]) -> Self {
-        let ledger = |bytes| Ledger {
-            space: Space::new(bytes / PAGE_BYTES),
-            taken: Vec::new(),
-            untouched: 0,
-            backed: 0,
-        };
-        // The numbers of the two slabs are even and odd.
-        Self { ledgers: bytes.map(ledger), number: placement as u64 }
-    }
-
-    #[inline]
-    fn draw(&mut self) -> u64 {
-        self.number += 2;
-        self.number
-    }
-
-    /// The allocation that begins at a place, if one does.
-    #[inline]
-    fn taken(&mut self, place: Option<(usize, usize)>) -> Option<&mut Taken> {
-        let (at, page) = place?;
-        let taken = self.ledgers[at].taken.get_mut(page)?;
-        taken.pages.first().is_some().then_some(taken)
-    }
-
-    /// The error to report when pages were had of some stripes and not of this one.
-    #[cold]
-    fn refuse(&mut self, had: Pages, prot: Prot, error: Error) -> Error {
-        self.free(had);
-        error.during(format_args!("allocating {prot:?} memory"))
-    }
-
-    fn free(&mut self, pages: Pages) {
-        for (ledger, part) in self.ledgers.iter_mut().zip(pages.parts) {
-            if part.count() > 0 {
-                ledger.space.give_back(part.first(), part.count());
-            }
-        }
-    }
-}
-
-impl Ledger {
-    /// What is kept of an allocation that begins with these pages.
-    #[inline]
-    fn entry(&mut self, part: Part) -> &mut Taken {
-        let page = usize::try_from(part.first()).unwrap_or(usize::MAX);
-        if self.taken.len() <= page {
-            self.grow(page);
-        }
-        &mut self.taken[page]
-    }
-
-    #[cold]
-    fn grow(&mut self, page: usize) {
-        self.taken.resize(page + 1, Taken::default());
-    }
-}
-
-impl Pages {
-    /// What no other pages of the session ever had; never 0.
-    pub(super) fn number(&self) -> u64 {
-        self.number
-    }
-
-    /// The lowest pages, and the number of their stripe. The order of stripes is that of addresses.
-    #[inline(always)]
-    fn first(&self) -> Option<(usize, Part)> {
-        let [code, constants, data] = self.parts;
-        match (code.count(), constants.count(), data.count()) {
-            (1.., _, _) => Some((0, code)),
-            (_, 1.., _) => Some((1, constants)),
-            (_, _, 1..) => Some((2, data)),
-            _ => None,
-        }
-    }
-}
-
-impl Part {
-    const BITS: u32 = 21;
-    const MASK: u64 = (1 << Self::BITS) - 1;
-    /// What a stripe can have.
-    const PAGES_MAX: u64 = Self::MASK;
-
-    #[inline]
-    fn new(first: u64, count: u64, used: u64) -> Self {
-        debug_assert!(first.max(count).max(used) <= Self::PAGES_MAX);
-        Self(first | count << Self::BITS | used << (2 * Self::BITS))
-    }
-
-    #[inline]
-    fn first(self) -> u64 {
-        self.0 & Self::MASK
-    }
-
-    #[inline]
-    fn count(self) -> u64 {
-        self.0 >> Self::BITS & Self::MASK
-    }
-
-    #[inline]
-    fn used(self) -> u64 {
-        self.0 >> (2 * Self::BITS)
     }
 }
 
