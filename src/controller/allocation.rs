@@ -10,7 +10,7 @@ use std::mem::ManuallyDrop;
 use std::sync::OnceLock;
 
 use super::pages::Pages;
-use super::session::Shared;
+use super::shared::Shared;
 use super::slab::Slab;
 use crate::call::contract::{
     Action, MemoryDeinitialize, MemoryInitialize, Placement, Region, prot_number,

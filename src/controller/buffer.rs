@@ -6,7 +6,8 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use super::allocation::InFlight;
-use super::session::{Controller, Shared};
+use super::session::Controller;
+use super::shared::Shared;
 use crate::call::contract::Placement;
 use crate::error::Result;
 use crate::{AddrRange, ExecutorAddr, Prot};

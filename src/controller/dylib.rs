@@ -8,7 +8,7 @@ use super::finalizing::Additions;
 use super::fresh_run::InitialData;
 use super::linking::{HANDLE, Left, Room, Wants};
 use super::object_plugin::{ObjectPlugin, Plugins};
-use super::session::Shared;
+use super::shared::Shared;
 use super::variables::Variables;
 use crate::call::contract::{Placement, ProgramInitialize, ProgramMain};
 use crate::error::{Error, Result};

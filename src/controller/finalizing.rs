@@ -12,7 +12,7 @@ use super::allocation::InFlight;
 use super::linking::Room;
 use super::native_memory::{AllocActionPair, NativeMemory};
 use super::object_plugin::ObjectPlugin;
-use super::session::Shared;
+use super::shared::Shared;
 use crate::call::contract::{Action, Placement};
 use crate::error::Result;
 use crate::link::{Image, PlacedObject, SymbolTable};

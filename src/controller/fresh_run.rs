@@ -8,7 +8,7 @@
 //! those were chosen for the process and stay.
 
 use super::dylib::Dylib;
-use super::session::Shared;
+use super::shared::Shared;
 use crate::call::contract::{
     ProgramRun, ThreadBlockDeregister, ThreadBlockRegister, ThreadInitialize,
 };

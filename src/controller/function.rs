@@ -12,7 +12,8 @@ use std::fmt;
 use std::marker::PhantomData;
 use std::sync::Arc;
 
-use super::session::{Controller, Shared};
+use super::session::Controller;
+use super::shared::Shared;
 use crate::ExecutorAddr;
 use crate::call::typed::{Shape, TYPED_CALL, TypedCall};
 use crate::error::{Error, Result};

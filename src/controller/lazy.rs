@@ -14,7 +14,8 @@ use std::thread::{self, ThreadId};
 
 use super::dylib::Dylib;
 use super::redirectable::Redirectable;
-use super::session::{Controller, Shared};
+use super::session::Controller;
+use super::shared::Shared;
 use crate::ExecutorAddr;
 use crate::call::contract::{LAZY_RESOLVER, LazyPrepare};
 use crate::error::Result;

@@ -8,7 +8,7 @@ use std::sync::{Arc, PoisonError};
 use super::allocation::InFlight;
 use super::arena::{Taken, ThreadPlace};
 use super::pages::Pages;
-use super::session::Shared;
+use super::shared::Shared;
 use crate::call::contract::{
     Action, DylibLookup, Found, FramesDeregister, FramesRegister, IndirectResolve, NamesDeregister,
     NamesRegister, Placement, ProgramDeregister, ProgramRegister, Remote, ThreadBlockDeregister,

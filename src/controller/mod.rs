@@ -39,6 +39,7 @@ mod profile_file;
 mod redirectable;
 mod retired;
 mod session;
+mod shared;
 mod slab;
 mod space;
 mod supervisor;

@@ -7,7 +7,8 @@
 
 use super::client::Client;
 use super::peer::Peer;
-use super::session::{Controller, Shared};
+use super::session::Controller;
+use super::shared::Shared;
 use crate::call::contract::{
     Action, DebuggerDeregister, DebuggerRegister, FramesDeregister, FramesRegister,
     NativeDeinitialize, NativeInitialize, NativeRelease, NativeReserve, Remote,

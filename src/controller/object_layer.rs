@@ -24,7 +24,7 @@ use super::Controller;
 use super::finalizing::Additions;
 use super::linking::{Aside, Left, Room, Wants};
 use super::object_plugin::{ObjectPlugin, Plugins};
-use super::session::Shared;
+use super::shared::Shared;
 use crate::ExecutorAddr;
 use crate::call::contract::{Placement, ProgramInitialize};
 use crate::error::{Error, Result};

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use super::Controller;
 use super::object_layer::ObjectLayer;
-use super::session::Shared;
+use super::shared::Shared;
 use crate::call::contract::{Placement, Wanted};
 use crate::error::Result;
 use crate::jit::{

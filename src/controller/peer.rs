@@ -3,7 +3,7 @@
 use std::fmt;
 
 use super::client::Client;
-use super::session::Shared;
+use super::shared::Shared;
 use super::slab::Slab;
 use crate::ExecutorAddr;
 use crate::call::contract::{Placement, Remote, SESSION_INSTANCE};

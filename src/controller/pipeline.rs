@@ -6,7 +6,8 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::{Duration, Instant};
 
-use super::session::{Controller, Shared};
+use super::session::Controller;
+use super::shared::Shared;
 use crate::ExecutorAddr;
 use crate::call::pipeline::{Arrived, Caller, Completion};
 use crate::error::{Error, Result};

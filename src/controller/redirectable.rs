@@ -18,7 +18,8 @@ use std::time::{Duration, Instant};
 
 use super::allocation::InFlight;
 use super::dylib::Dylib;
-use super::session::{Controller, Shared};
+use super::session::Controller;
+use super::shared::Shared;
 use crate::call::UnderWay;
 use crate::call::contract::{LAZY_RESOLVER, Placement};
 use crate::error::{Error, Result};
