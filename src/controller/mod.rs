@@ -28,6 +28,7 @@ mod lazy;
 mod linking;
 mod native_memory;
 mod object_layer;
+mod object_link;
 mod object_plugin;
 mod object_sources;
 mod pages;
