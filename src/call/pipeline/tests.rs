@@ -1,5 +1,9 @@
 //! Pipelines in one process: order, sizes, full rings, waiting in every way, and an executor that lies.
 
+mod batches;
+mod lies;
+mod tasks;
+
 use std::pin::pin;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
@@ -7,6 +11,7 @@ use std::task::{Context, Poll, Wake, Waker};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
+use self::tasks::alarm;
 use super::{Arrived, Caller, Completion, Server};
 use crate::error::Error;
 use crate::limits::{CHUNK_BYTES_MAX, PIPELINE_CALLS_MAX, RING_LINES};
@@ -163,109 +168,6 @@ fn every_size_goes_and_comes_back_whole_at_every_offset() {
 
 /// What goes in one record, and what does not, in every order and behind new code.
 #[test]
-fn batches_of_all_kinds_of_calls_keep_their_order() {
-    let (position, last) = (u64::MAX - 60, u64::MAX - 50);
-    let served = serve(position, last);
-    let numbers: Vec<_> = (0..2000_u64).map(u64::to_le_bytes).collect();
-    let mut calls: Vec<(u64, &[u8])> = Vec::new();
-    for (at, args) in numbers.iter().enumerate() {
-        let (target, bytes) = match at.wrapping_mul(at) / 7 % 16 {
-            0 => (ECHO, 0),
-            1 => (ECHO, 7),
-            2 => (FAIL, 8),
-            _ => (ECHO, 8),
-        };
-        calls.push((target, &args[..bytes]));
-    }
-    let mut rest = &calls[..];
-    for (epoch, calls_of_batch) in (0..).zip((1..30).cycle()) {
-        let (batch, behind) = rest.split_at(calls_of_batch.min(rest.len()));
-        let completion = served.caller.submit(epoch / 3, batch.iter().copied()).expect("submitted");
-        let results = results(&served.caller, &completion, batch.len());
-        for ((target, args), result) in batch.iter().zip(results) {
-            match result {
-                Ok(bytes) => assert_eq!((*target, &bytes[..]), (ECHO, *args)),
-                Err(error) => {
-                    assert_eq!((*target, error.to_string()), (FAIL, format!("no, said {args:?}")));
-                }
-            }
-        }
-        rest = behind;
-        if rest.is_empty() {
-            break;
-        }
-    }
-    assert_eq!(served.caller.calls(), calls.len() as u64);
-    let ran = served.end();
-    assert!(ran.iter().eq(calls.iter().map(|(_, args)| args)), "another order");
-}
-
-/// The next call of a record waits for what is done with the result of the one before.
-#[test]
-fn a_result_of_a_record_comes_before_the_next_call_returns() {
-    let (caller, theirs) = ends(3, 0);
-    let seen = Arc::new(AtomicU64::new(0));
-    let taken = Arc::clone(&seen);
-    let server = thread::spawn(move || {
-        Server::new(theirs).serve(|_, args| {
-            let begun = Instant::now();
-            while taken.load(Ordering::Acquire) < number(args) {
-                assert!(begun.elapsed() < Duration::from_secs(20), "a result is held back");
-                thread::yield_now();
-            }
-            let bytes = if number(args) == 13 { 3 } else { 8 };
-            Ok::<_, String>(args[..bytes].to_vec())
-        })
-    });
-    let numbers: Vec<_> = (0..23_u64).map(u64::to_le_bytes).collect();
-    let batch = numbers.iter().map(|args| (ECHO, &args[..]));
-    let completion = caller.submit(0, batch).expect("submitted");
-    let mut arrived = Arrived::default();
-    for at in 0..23 {
-        assert!(arrived.is_used_up());
-        assert!(caller.wait(&completion, 1, None));
-        completion.take(&mut arrived).expect("results");
-        assert_eq!(arrived.next().expect("one").map(number).expect("a result"), at);
-        seen.store(at + 1, Ordering::Release);
-    }
-    caller.close();
-    server.join().expect("no panic").expect("an orderly end");
-}
-
-#[test]
-fn calls_that_are_no_whole_number_are_a_violation() {
-    let kind = crate::ring::Head { kind: Record::Calls as u8, sequence: 1, target: ECHO };
-    for payload in [&b""[..], b"short", b"8 bytes.and more", b"8 bytes.and some more"] {
-        let segment = Arc::new(
-            pipe::create_segment(Duration::from_nanos(crate::limits::SPIN_NS)).expect("memory"),
-        );
-        let cells = Raw(Arc::clone(&segment), crate::wire::pipe::CALLS_WORD);
-        let server = Server::new(pipe::end(&segment, Side::Executor, 0));
-        let mut ring = crate::ring::Producer::new(cells, RING_LINES, 0);
-        ring.push(kind, payload).expect("room");
-        ring.close();
-        let served = server.serve(|_, args| Ok::<_, String>(args.to_vec()));
-        let is_whole = payload.len() == 16;
-        assert_eq!(served.is_ok(), is_whole, "{payload:?}: {served:?}");
-        assert!(served.err().is_none_or(|error| error.is_violation()));
-    }
-}
-
-#[test]
-fn a_batch_larger_than_all_room_gets_through() {
-    let served = serve(5, 7);
-    let numbers: Vec<_> = (0..20_000_u64).map(u64::to_le_bytes).collect();
-    let batch = numbers.iter().map(|args| (if args[0] == 9 { FAIL } else { ECHO }, &args[..]));
-    let completion = served.caller.submit(0, batch).expect("submitted");
-    let results = results(&served.caller, &completion, numbers.len());
-    for (args, result) in numbers.iter().zip(results) {
-        assert_eq!(result.is_err(), args[0] == 9);
-        assert!(result.is_err() || result.unwrap() == args);
-    }
-    assert_eq!(served.end().len(), numbers.len());
-}
-
-#[test]
 fn large_results_that_nobody_takes_hold_up_no_call() {
     let served = serve(0, 0);
     let bytes = (200_000_u64).to_le_bytes();
@@ -360,86 +262,6 @@ fn submitters_at_the_limit_take_the_turn_from_who_waits() {
     assert_eq!(served.end().len(), 3 * args.len() + 1);
 }
 
-/// Counts wakes and ends the wait of a thread.
-struct Alarm(AtomicU64, thread::Thread);
-
-impl Wake for Alarm {
-    fn wake(self: Arc<Self>) {
-        self.0.fetch_add(1, Ordering::SeqCst);
-        self.1.unpark();
-    }
-}
-
-fn alarm() -> (Arc<Alarm>, Waker) {
-    let alarm = Arc::new(Alarm(AtomicU64::new(0), thread::current()));
-    (Arc::clone(&alarm), Waker::from(alarm))
-}
-
-/// What a future would do.
-fn block_on(caller: &Caller, completion: &Completion) -> u64 {
-    let (alarm, waker) = alarm();
-    let mut pendings = 0;
-    let future = std::future::poll_fn(|context| caller.poll_for(completion, context));
-    let mut future = pin!(future);
-    while future.as_mut().poll(&mut Context::from_waker(&waker)).is_pending() {
-        pendings += 1;
-        let begun = Instant::now();
-        while alarm.0.load(Ordering::SeqCst) < pendings {
-            assert!(begun.elapsed() < Duration::from_secs(20), "nobody wakes the task");
-            thread::park_timeout(Duration::from_secs(1));
-        }
-    }
-    pendings
-}
-
-#[test]
-fn tasks_are_woken_by_a_listener() {
-    let served = serve(0, 0);
-    let listener = thread::spawn({
-        let caller = Arc::clone(&served.caller);
-        move || caller.listen()
-    });
-    let mut pendings = 0;
-    for at in 0..200_u64 {
-        let slow = submit(&served.caller, SLEEP, &[at.is_multiple_of(20).into()]).expect("sent");
-        let args = at.to_le_bytes();
-        let echo = submit(&served.caller, ECHO, &args).expect("submitted");
-        // Blocking calls and tasks may be mixed.
-        assert_eq!(call(&served.caller, ECHO, &args).expect("a result"), args);
-        let late = submit(&served.caller, SLEEP, &[1]).expect("submitted");
-        pendings += block_on(&served.caller, &late);
-        pendings += block_on(&served.caller, &slow) + block_on(&served.caller, &echo);
-        assert_eq!(result(&served.caller, &echo).expect("a result"), args);
-    }
-    assert!(pendings > 100, "{pendings} times pending");
-    served.end();
-    listener.join().expect("no panic");
-}
-
-#[test]
-fn tasks_are_woken_by_who_polls() {
-    let served = serve(0, 0);
-    let (alarm, waker) = alarm();
-    let completion = submit(&served.caller, SLEEP, &[5]).expect("submitted");
-    let context = Context::from_waker(&waker);
-    assert!(served.caller.poll_for(&completion, &context).is_pending());
-    let mut came = 0;
-    while came == 0 {
-        came = served.caller.poll();
-    }
-    assert_eq!((came, alarm.0.load(Ordering::SeqCst)), (1, 1));
-    assert_eq!(served.caller.poll_for(&completion, &context), Poll::Ready(()));
-    // One that is not polled any more wakes nobody.
-    let dropped = submit(&served.caller, SLEEP, &[5]).expect("submitted");
-    assert!(served.caller.poll_for(&dropped, &context).is_pending());
-    served.caller.expire(&dropped);
-    while served.caller.late() == 0 {
-        served.caller.poll();
-    }
-    assert_eq!(alarm.0.load(Ordering::SeqCst), 1);
-    served.end();
-}
-
 #[test]
 fn a_death_completes_every_call_under_way_once() {
     for sleeping in [false, true] {
@@ -479,103 +301,6 @@ fn what_came_before_the_end_is_received() {
     caller.end(&Error::disconnected("the executor died"));
     assert_eq!(result(&caller, &completions[0]).expect("a result"), b"last words");
     assert!(result(&caller, &completions[1]).expect_err("dead").is_disconnected());
-}
-
-/// What an executor that sends these records does to a caller with two calls under way, numbers 1 and 2.
-fn lie(records: &[(u8, u64, &[u8])]) -> Error {
-    let segment = Arc::new(
-        pipe::create_segment(Duration::from_nanos(crate::limits::SPIN_NS)).expect("memory"),
-    );
-    let caller = Caller::new(pipe::end(&segment, Side::Controller, 0), 0);
-    let completions = [(); 2].map(|()| submit(&caller, ECHO, b"").expect("submitted"));
-    let cells = Raw(Arc::clone(&segment), crate::wire::pipe::RESULTS_WORD);
-    let mut ring = crate::ring::Producer::new(cells, RING_LINES, 0);
-    for (kind, sequence, payload) in records {
-        let head = crate::ring::Head { kind: *kind, sequence: *sequence, target: 0 };
-        ring.push(head, payload).expect("room");
-    }
-    let mut errors = completions.iter().filter_map(|one| result(&caller, one).err());
-    let error = errors.find(Error::is_violation);
-    let error = error.unwrap_or_else(|| {
-        caller.poll();
-        submit(&caller, ECHO, b"").expect_err("a violation")
-    });
-    assert!(submit(&caller, ECHO, b"").expect_err("over").is_violation());
-    error
-}
-
-/// A ring that begins at this word of a segment.
-struct Raw(Arc<crate::shm::Segment>, usize);
-
-impl crate::ring::Backing for Raw {
-    fn load(&self, word: usize, order: Ordering) -> u64 {
-        self.0.words()[self.1 + word].load(order)
-    }
-
-    fn store(&self, word: usize, value: u64, order: Ordering) {
-        self.0.words()[self.1 + word].store(value, order);
-    }
-}
-
-#[test]
-fn a_lie_is_a_violation_with_numbers() {
-    let (call, result, failure, part, fresh, calls, results) = (1, 2, 3, 4, 5, 6, 7);
-    let chunk = vec![0; CHUNK_BYTES_MAX];
-    for (records, number) in [
-        // Of a call that is due later, was answered, was never made.
-        (&[(result, 2, &b""[..])][..], "0x2"),
-        (&[(result, 0, b"")], "0x0"),
-        (&[(result, u64::MAX, b"")], "0xffffffffffffffff"),
-        (&[(result, 1, b""), (result, 1, b"")], "0x1"),
-        (&[(failure, 1, b""), (result, 1, b"")], "0x1"),
-        (&[(result, 1, b""), (result, 2, b""), (result, 3, b"")], "0x3"),
-        // Of a kind that an executor does not send, alone and behind something.
-        (&[(call, 1, b"")], "Call"),
-        (&[(calls, 1, b"8 bytes.")], "Calls"),
-        // More small results than calls of the submission, of others, and not whole.
-        (&[(results, 1, b"8 bytes.and 8 of")], "0x1"),
-        (&[(results, 2, b"8 bytes.")], "Results"),
-        (&[(results, 1, b"8 bytes."), (results, 1, b"8 bytes.")], "0x1"),
-        (&[(results, 1, b"8 bytes more")], "kind 7 behind 12"),
-        (&[(calls, 1, b"8 bytes.and 8 of")], "Calls"),
-        (&[(results, 1, b"")], "kind 7"),
-        (&[(fresh, 0, b"")], "kind 5"),
-        (&[(result, 1, b""), (fresh, 0, b"")], "kind 5"),
-        // Parts of no size, or of a wrong one.
-        (&[(part, 0, b"")], "kind 4 behind 0"),
-        (&[(part, 0, b"short")], "kind 4 behind 5"),
-        (&[(part, 0, &chunk[1..])], "kind 4 behind 32767"),
-    ] {
-        let error = lie(records);
-        assert!(error.is_violation(), "{records:?}: {error:?}");
-        assert!(error.to_string().contains(number), "{number}: {error}");
-    }
-}
-
-#[test]
-fn a_word_that_is_no_record_is_a_violation() {
-    for word in [1, 3, 1 << 40, u64::MAX, 7 << 1 | 5 << 36] {
-        let segment = Arc::new(
-            pipe::create_segment(Duration::from_nanos(crate::limits::SPIN_NS)).expect("memory"),
-        );
-        let caller = Caller::new(pipe::end(&segment, Side::Controller, 0), 0);
-        let completion = submit(&caller, ECHO, b"").expect("submitted");
-        let first = crate::wire::pipe::RESULTS_WORD + 16;
-        segment.words()[first].store(word, Ordering::Release);
-        let error = result(&caller, &completion).expect_err("nonsense");
-        assert!(error.is_violation() && error.to_string().contains(&format!("{word:#x}")));
-    }
-}
-
-#[test]
-fn a_position_that_lies_is_a_violation() {
-    let segment = Arc::new(
-        pipe::create_segment(Duration::from_nanos(crate::limits::SPIN_NS)).expect("memory"),
-    );
-    let caller = Caller::new(pipe::end(&segment, Side::Controller, 0), 0);
-    segment.words()[crate::wire::pipe::CALLS_WORD].store(1 << 50, Ordering::Release);
-    let error = submit(&caller, ECHO, &pattern(3 * CHUNK_BYTES_MAX)).expect_err("a lie");
-    assert!(error.is_violation() && error.to_string().contains("0x4000000000000"), "{error}");
 }
 
 #[test]
