@@ -381,7 +381,7 @@ pub(crate) mod tests {
     fn the_table_shows_every_figure_in_100_columns() {
         let text = report(CpuPair { caller: 0, server: 1 }).to_string();
         for shown in [
-            "Some CPU, 2 virtual CPUs, Linux 6.18, load 0.25, 2026-11-20",
+            "machine  Some CPU, 2 virtual CPUs\nmoment   Linux 6.18, load 0.25, 2026-11-20",
             "caller on CPU 0, server on CPU 1",
             "rounds   20 in 1.5 s",
             "far (half of the two-line floor's calls above 200 ns): 10 rounds at 7 places\n",
