@@ -299,9 +299,8 @@ impl Lane {
             Some(word) if word.hop == hop => {
                 (self.word, self.hop) = (found, hop);
                 if word.fresh {
-                    // Most likely the new code is what is called now: it comes while the processor is busy.
-                    cpu::prefetch(self.baton[1].load(Ordering::Relaxed));
-                    cpu::serialize();
+                    // Most likely the new code is what is called now.
+                    cpu::serialize_for(self.baton[1].load(Ordering::Relaxed));
                 }
                 Ok(Some(word))
             }

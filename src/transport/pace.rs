@@ -2,63 +2,54 @@
 //!
 //! A poll that comes while the other side is at work takes the line away from it, which costs it about as long to fetch it
 //! back as a message takes. So nobody looks before an answer can be there. How soon that is, is as different as processors
-//! are, and the distances between two of one processor, and what is called: now and then an answer is timed.
+//! are, and the distances between two of one processor, and what is called; the first polls themselves tell. One that comes
+//! too soon makes the pause longer, and every few waits it becomes shorter: so it is as short as it can be when few come
+//! too soon.
+//!
+//! Both sides of a lane do so. Who pauses longer than it must makes the other one wait, but finds each answer at its first poll,
+//! and so gets quicker until the other one does.
 
-use std::time::Duration;
+use crate::sys::cpu::{self, SPIN_TURNS_MAX};
 
-use crate::sys::cpu;
-
-/// Turns ([`cpu::spin`]) of a step, 8 to 10 ns.
-const STEP_TURNS: usize = 10;
-/// The longest pause, in steps.
-const STEPS_MAX: u32 = 5;
-/// Each so many ns that an answer takes are worth a step.
-const STEP_WORTH_NS: u128 = 40;
-/// About what a look at the clock takes, which is in the time that is found.
-const CLOCK_NS: u128 = 40;
-/// One wait among so many is timed: looking at the clock takes as long as a call between near processors.
-const PERIOD: u32 = 256;
+/// The shortest pause, in turns ([`cpu::spin_for`]): no answer comes sooner.
+const TURNS_MIN: usize = 10;
+/// One first poll among so many comes too soon.
+const WAITS_PER_MISS: u32 = 8;
+/// A pause changes by one turn, and one more for each so many that it has.
+const TURNS_PER_STEP: usize = 64;
 
 /// The pause before the first poll of a wait.
 #[derive(Debug)]
 pub(super) struct Pace {
-    steps: u32,
+    turns: usize,
     /// So many waits were there.
     waits: u32,
 }
 
 impl Pace {
     pub(super) fn new() -> Self {
-        Self { steps: 1, waits: 0 }
+        Self { turns: TURNS_MIN, waits: 0 }
     }
 
-    /// Counts a wait; true for one that is to be timed.
-    #[inline(always)]
-    pub(super) fn is_due(&mut self) -> bool {
+    /// Passes the time before the first poll of another wait. It counts from when the last message has left the processor, for
+    /// that is what the fence behind it waits for.
+    #[inline]
+    pub(super) fn pause(&mut self) {
         self.waits = self.waits.wrapping_add(1);
-        self.waits.is_multiple_of(PERIOD)
-    }
-
-    /// Passes the time before the first poll. It counts from when the last message has left the processor, for that is what the
-    /// fence behind it waits for.
-    #[inline(always)]
-    pub(super) fn pause(&self) {
-        // A pause has no branch in it, so each length has code of its own.
-        match self.steps {
-            1 => cpu::spin::<STEP_TURNS>(),
-            2 => cpu::spin::<{ 2 * STEP_TURNS }>(),
-            3 => cpu::spin::<{ 3 * STEP_TURNS }>(),
-            4 => cpu::spin::<{ 4 * STEP_TURNS }>(),
-            _ => cpu::spin::<{ STEPS_MAX as usize * STEP_TURNS }>(),
+        if self.waits.is_multiple_of(WAITS_PER_MISS) {
+            self.turns = (self.turns - self.step()).max(TURNS_MIN);
         }
+        cpu::spin_for(self.turns);
     }
 
-    /// A quick answer took so long. Anything may make one slow, so the pause grows by a step at a time; nothing makes one
-    /// quick, so it shrinks at once.
-    pub(super) fn took(&mut self, time: Duration) {
-        let steps = time.as_nanos().saturating_sub(CLOCK_NS) / STEP_WORTH_NS;
-        let right = u32::try_from(steps).unwrap_or(STEPS_MAX).clamp(1, STEPS_MAX);
-        self.steps = right.min(self.steps + 1);
+    /// The first poll came too soon: one of the next found what this wait was for.
+    #[inline]
+    pub(super) fn was_too_short(&mut self) {
+        self.turns = (self.turns + self.step()).min(SPIN_TURNS_MAX);
+    }
+
+    fn step(&self) -> usize {
+        1 + self.turns / TURNS_PER_STEP
     }
 }
 
@@ -66,21 +57,38 @@ impl Pace {
 mod tests {
     use super::*;
 
+    /// Waits for answers that come after so many turns, and counts the first polls that were too soon.
+    fn waits(pace: &mut Pace, answer: usize, waits: u32) -> u32 {
+        let mut misses = 0;
+        for _ in 0..waits {
+            pace.pause();
+            if pace.turns < answer {
+                pace.was_too_short();
+                misses += 1;
+            }
+        }
+        misses
+    }
+
     #[test]
-    fn the_first_poll_comes_the_later_the_longer_answers_take() {
+    fn the_first_poll_comes_when_answers_do_and_seldom_sooner() {
         let mut pace = Pace::new();
-        let due = (1..=1000).filter(|_| pace.is_due()).count();
-        assert_eq!(due, 3, "of a thousand waits");
-        let mut after = |nanoseconds: u64, times| {
-            (0..times).for_each(|_| pace.took(Duration::from_nanos(nanoseconds)));
-            pace.steps
-        };
-        assert_eq!(after(90, 10), 1);
-        assert_eq!(after(10_000, 1), 2, "one slow answer does not matter much");
-        assert_eq!(after(90, 1), 1);
-        assert_eq!(after(200, 10), 4);
-        assert_eq!(after(400, 10), 5);
-        assert_eq!(after(u64::MAX, 10), 5, "and not later than that");
-        assert_eq!(after(0, 10), 1);
+        for answer in [100, 40, SPIN_TURNS_MAX - 10, 20] {
+            waits(&mut pace, answer, 2000);
+            assert!(pace.turns.abs_diff(answer) < 10, "{} for {answer}", pace.turns);
+            let misses = waits(&mut pace, answer, 8000);
+            assert!((900..=1100).contains(&misses), "{misses} of 8000 for {answer}");
+        }
+    }
+
+    #[test]
+    fn a_pause_has_bounds() {
+        let mut pace = Pace::new();
+        assert_eq!(waits(&mut pace, 0, 1000), 0);
+        assert_eq!(pace.turns, TURNS_MIN);
+        assert_eq!(waits(&mut pace, usize::MAX, 1000), 1000);
+        assert!(pace.turns.abs_diff(SPIN_TURNS_MAX) < 10, "{}", pace.turns);
+        waits(&mut pace, 0, 2000);
+        assert_eq!(pace.turns, TURNS_MIN);
     }
 }

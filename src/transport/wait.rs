@@ -78,9 +78,6 @@ impl Waiter {
         current: u64,
         until: Option<Instant>,
     ) -> Result<Option<u64>> {
-        if self.pace.is_due() {
-            return self.timed(word, current, until);
-        }
         match self.quickly(word, current) {
             Some(found) => Ok(Some(found)),
             None => self.slowly(word, current, until),
@@ -89,31 +86,19 @@ impl Waiter {
 
     /// Polls where an answer is due at any moment.
     #[inline(always)]
-    fn quickly(&self, word: &AtomicU64, current: u64) -> Option<u64> {
+    fn quickly(&mut self, word: &AtomicU64, current: u64) -> Option<u64> {
         self.pace.pause();
-        for _ in 0..POLLS_QUICK {
+        if let Some(found) = poll(word, current) {
+            return Some(found);
+        }
+        for _ in 1..POLLS_QUICK {
+            cpu::spin::<TURNS_BETWEEN>();
             if let Some(found) = poll(word, current) {
+                self.pace.was_too_short();
                 return Some(found);
             }
-            cpu::spin::<TURNS_BETWEEN>();
         }
         None
-    }
-
-    /// As [`Waiter::for_change`], and sees how long a quick answer takes.
-    #[cold]
-    fn timed(
-        &mut self,
-        word: &AtomicU64,
-        current: u64,
-        until: Option<Instant>,
-    ) -> Result<Option<u64>> {
-        let start = Instant::now();
-        let Some(found) = self.quickly(word, current) else {
-            return self.slowly(word, current, until);
-        };
-        self.pace.took(start.elapsed());
-        Ok(Some(found))
     }
 
     #[cold]
