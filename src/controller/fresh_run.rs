@@ -7,6 +7,8 @@
 //! Invariant: what is restored is what was linked, but for the words that say which implementation an indirect function has:
 //! those were chosen for the process and stay.
 
+use std::ops::Range;
+
 use super::dylib::Dylib;
 use super::shared::Shared;
 use crate::call::contract::{
@@ -26,7 +28,8 @@ pub(super) struct InitialData {
     content: Vec<u8>,
     /// All of it.
     bytes: u64,
-    /// Words that stay.
+    /// Words that stay, in order. They are not even stored as they are: when the link is new, the executor may be about to store
+    /// them for the first time.
     kept: Vec<ExecutorAddr>,
     threads: Option<ThreadBlock>,
 }
@@ -84,11 +87,13 @@ impl Dylib {
 impl InitialData {
     /// The data of an image, whose part of the data starts there. Takes it out of the image.
     pub(super) fn of(image: &mut Image, start: ExecutorAddr) -> Self {
+        let mut kept: Vec<_> = image.indirect.iter().map(|one| one.slot).collect();
+        kept.sort_unstable();
         Self {
             start,
             content: std::mem::take(&mut image.stripes[Prot::Data.index()]),
             bytes: image.bytes[Prot::Data.index()],
-            kept: image.indirect.iter().map(|one| one.slot).collect(),
+            kept,
             threads: image.threads,
         }
     }
@@ -97,21 +102,13 @@ impl InitialData {
 impl Shared {
     /// Makes data what it was at first.
     fn restore(&self, initial: &InitialData) -> Result<()> {
-        let all = AddrRange::sized(initial.start, initial.bytes).unwrap_or_default();
-        if all.bytes() > 0 {
-            let word = |at: &ExecutorAddr| {
-                let mut word = Vec::new();
-                self.load(AddrRange::sized(*at, 8).unwrap_or_default(), &mut word);
-                (*at, word)
-            };
-            let kept: Vec<_> = initial.kept.iter().map(word).collect();
-            self.store(initial.start, &initial.content);
-            let stored = all.start.checked_add(initial.content.len() as u64).unwrap_or(all.end);
-            if stored < all.end {
-                self.zero(AddrRange { start: stored, end: all.end });
-            }
-            kept.iter().for_each(|(at, word)| self.store(*at, word));
+        let mut from = 0;
+        for slot in &initial.kept {
+            let to = slot.get() - initial.start.get();
+            self.restore_part(initial, from..to);
+            from = to + 8;
         }
+        self.restore_part(initial, from..initial.bytes);
         let Some(ThreadBlock { offset, module, initial, bytes }) = initial.threads else {
             return Ok(());
         };
@@ -120,5 +117,22 @@ impl Shared {
         };
         self.post::<ThreadBlockDeregister>(&(module,))?;
         self.post::<ThreadBlockRegister>(&(module, initial, bytes))
+    }
+
+    /// Makes so many bytes of data what they were at first.
+    fn restore_part(&self, initial: &InitialData, part: Range<u64>) {
+        let stored = part.start..part.end.min(initial.content.len() as u64);
+        let zeroed = part.start.max(stored.end)..part.end;
+        let address = |offset| ExecutorAddr::new(initial.start.get() + offset);
+        let [from, to] =
+            [stored.start, stored.end].map(|at| usize::try_from(at).unwrap_or(usize::MAX));
+        if let Some(content) = initial.content.get(from..to)
+            && !content.is_empty()
+        {
+            self.store(address(stored.start), content);
+        }
+        if !zeroed.is_empty() {
+            self.zero(AddrRange { start: address(zeroed.start), end: address(zeroed.end) });
+        }
     }
 }

@@ -3,6 +3,7 @@
 //! Invariant: what a run returns is compared with what the native program returns.
 
 use std::fs;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Barrier, Mutex};
 use std::thread;
 use std::time::Instant;
@@ -12,6 +13,7 @@ use farcall::link::ObjectFile;
 
 use crate::command::native;
 use crate::corpus::{self, Build, gcc};
+use crate::lanes::Session;
 use crate::process::run_to_end;
 use crate::reload::Held;
 
@@ -161,5 +163,42 @@ fn one_parsed_object_is_linked_into_many_sessions_from_many_threads_at_once() {
                 });
             }
         }
+    });
+}
+
+#[test]
+fn implementations_may_be_chosen_while_a_first_run_begins() {
+    const LINKS: usize = 5;
+    let build = gcc(&["-O2"]);
+    let due = due(build);
+    // So much data that the calls of the other thread take along what the link posted, before all of it is restored.
+    let source = tempfile::Builder::new().suffix(".c").tempfile().expect("a file");
+    fs::write(source.path(), "char large[8 << 20] = {1};").expect("written");
+    let large = fs::read(corpus::compile(source.path(), build)).expect("just compiled");
+    let large = ObjectFile::parse("large.o", large).expect("an object");
+    let session = Session::start();
+    let is_over = AtomicBool::new(false);
+    thread::scope(|scope| {
+        scope.spawn(|| {
+            while !is_over.load(Ordering::Relaxed) {
+                // When the executor has died, the runs say so.
+                let _ = session.call("add", &[1, 2]);
+            }
+        });
+        let runs = scope.spawn(|| {
+            let tag = session.controller.register_handler(|_, _| Ok(())).get().to_string();
+            for _ in 0..LINKS {
+                let dylib = session.controller.create_dylib("program");
+                dylib.keep_initial_data();
+                for object in objects(build).iter().chain([&large]) {
+                    dylib.add_object(object).expect("added");
+                }
+                assert_eq!(dylib.run_fresh(["program", &tag]).expect("it returns"), due);
+                dylib.clear().expect("cleared");
+            }
+        });
+        let runs = runs.join();
+        is_over.store(true, Ordering::Relaxed);
+        runs.expect("each is a first run");
     });
 }
