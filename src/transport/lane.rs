@@ -13,7 +13,6 @@
 //! writer hands the baton over with [`Kind::Part`], and gets it back with [`Kind::Continue`] when there is room:
 //! payloads are not limited by the ring's size, and no side ever blocks on a ring that nobody drains.
 
-use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -21,13 +20,14 @@ use super::Transport;
 use super::bed::SharedBed;
 use super::cells::Cells;
 use super::closer::Closer;
+use super::inbox::Inbox;
 use super::message::{Content, Incoming};
 use super::places::Places;
 use super::settled::Settled;
 use super::wait::Waiter;
 use crate::error::{Error, Result};
 use crate::limits::{CHUNK_BYTES_MAX, PAYLOAD_BYTES_MAX, RING_LINES};
-use crate::ring::{Consumer, Head, LINE_WORDS, Popped, Producer, PushError, ring_words};
+use crate::ring::{Head, LINE_WORDS, Producer, PushError, ring_words};
 use crate::shm::{Area, Segment, Words};
 use crate::sleep;
 #[cfg(any(not(model), loom))]
@@ -70,12 +70,7 @@ pub(crate) struct Lane {
     outbound: Producer<Cells>,
     /// The position of `outbound` that the peer was told.
     told: u64,
-    inbound: Consumer<Cells>,
-    /// Payload parts that came ahead of their message.
-    parts: Vec<u8>,
-    /// Messages that came, in order, and were not yet handed out.
-    inbox: VecDeque<Incoming>,
-    inbox_bytes: usize,
+    inbox: Inbox,
     /// Code was written since the last message.
     fresh: bool,
     /// What this side waits with.
@@ -118,10 +113,7 @@ impl Lane {
             free: 0,
             outbound: Producer::new(outbound, RING_LINES, start),
             told: start,
-            inbound: Consumer::new(inbound, RING_LINES, start),
-            parts: Vec::new(),
-            inbox: VecDeque::new(),
-            inbox_bytes: 0,
+            inbox: Inbox::new(inbound, start),
             fresh: false,
             waiter: Waiter::new(beds[0].clone(), closed.clone(), spin, places),
             closed,
@@ -257,16 +249,14 @@ impl Lane {
         if is_message {
             let content = Content::Heap(message.payload().bytes().into_owned());
             let Incoming { kind, target, posted, mark, .. } = *message;
-            self.keep(Incoming { kind, target, posted, mark, content, ..Incoming::new() })?;
+            self.inbox.keep(Incoming { kind, target, posted, mark, content, ..Incoming::new() })?;
         }
         self.receive_kept(message).map(|()| true)
     }
 
     #[cold]
     fn receive_kept(&mut self, message: &mut Incoming) -> Result<()> {
-        let kept = self.inbox.pop_front();
-        *message = kept.ok_or_else(|| Error::violation("no message was kept"))?;
-        self.inbox_bytes -= inbox_bytes(message);
+        *message = self.inbox.next().ok_or_else(|| Error::violation("no message was kept"))?;
         Ok(())
     }
 
@@ -331,60 +321,17 @@ impl Lane {
         // The first word is the ring position, the others are payload.
         let position = message.inline.first_chunk().map_or(0, |first| u64::from_le_bytes(*first));
         message.inline.rotate_left(8);
-        self.drain(position)?;
+        self.inbox.drain(position)?;
         if word.kind == Kind::Part {
             self.hand_over(Kind::Continue, 0, &[], self.outbound.position() != self.told, false);
             return Ok(false);
         }
         if word.area {
             self.read_area(message)?;
-        } else if !self.parts.is_empty() {
-            message.content = Content::Heap(std::mem::take(&mut self.parts));
+        } else if let Some(payload) = self.inbox.take_parts() {
+            message.content = Content::Heap(payload);
         }
         Ok(true)
-    }
-
-    /// Moves everything in the inbound ring up to `position` to the inbox.
-    fn drain(&mut self, position: u64) -> Result<()> {
-        let ahead = position.wrapping_sub(self.inbound.position());
-        if ahead > RING_LINES as u64 {
-            return Err(Error::violation(format!(
-                "ring position {position:#x}: {ahead} lines ahead"
-            )));
-        }
-        while self.inbound.position() != position {
-            let head = match self.inbound.pop(&mut self.parts) {
-                Popped::Record(head) => head,
-                other => {
-                    let at = self.inbound.position();
-                    return Err(Error::violation(format!(
-                        "ring at {at:#x}, told {position:#x}: {other:x?}"
-                    )));
-                }
-            };
-            if self.parts.len() as u64 > PAYLOAD_BYTES_MAX {
-                return Err(too_long(self.parts.len()));
-            }
-            match Kind::from_bits(head.kind) {
-                Some(Kind::Part) => {}
-                Some(kind @ (Kind::Call | Kind::Result | Kind::Failure)) => {
-                    let content = Content::Heap(std::mem::take(&mut self.parts));
-                    let (target, posted) = (head.target, Some(head.sequence));
-                    self.keep(Incoming { kind, target, posted, content, ..Incoming::new() })?;
-                }
-                _ => return Err(Error::violation(format!("record of kind {}", head.kind))),
-            }
-        }
-        Ok(())
-    }
-
-    fn keep(&mut self, message: Incoming) -> Result<()> {
-        self.inbox_bytes += inbox_bytes(&message);
-        if self.inbox_bytes as u64 > PAYLOAD_BYTES_MAX {
-            return Err(too_long(self.inbox_bytes));
-        }
-        self.inbox.push_back(message);
-        Ok(())
     }
 
     /// Pushes all but the last part of a payload; returns the last.
@@ -478,7 +425,7 @@ impl Lane {
 impl Drop for Lane {
     fn drop(&mut self) {
         self.outbound.close();
-        self.inbound.close();
+        self.inbox.close();
     }
 }
 
@@ -490,13 +437,4 @@ fn bad_word(found: u64, hop: u64) -> Error {
     } else {
         Error::violation(format!("baton hop {:#x}, not {hop:#x}", hop_of(found)))
     }
-}
-
-/// What a message takes while it is kept: an empty one is not for nothing.
-fn inbox_bytes(message: &Incoming) -> usize {
-    size_of::<Incoming>() + message.payload().len()
-}
-
-fn too_long(bytes: usize) -> Error {
-    Error::violation(format!("{bytes} bytes came in, at most {PAYLOAD_BYTES_MAX} may"))
 }

@@ -14,6 +14,7 @@ mod cells;
 mod closer;
 #[cfg(not(model))]
 mod connection;
+mod inbox;
 pub(crate) mod lane;
 #[cfg(not(model))]
 pub(crate) mod lane_segment;
