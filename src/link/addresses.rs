@@ -4,10 +4,11 @@
 //! pointer in place of an address (a dynamic one its distance from the start of its block), and a symbol without an
 //! address of its own (weak and missing, or dropped) has 0.
 
+use super::External;
 use super::block::{Block, Rank};
 use super::edge::Range;
 use super::got_plt::{Stub, Target};
-use super::graph::{External, Global, Input, LOCAL, Resolution};
+use super::graph::{Global, Input, LOCAL, Resolution};
 use super::layout::{Layout, NO_BLOCK};
 use super::object_file::Place;
 use super::x86_64::STUB_BYTES;

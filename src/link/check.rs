@@ -3,8 +3,9 @@
 //! Invariant: changes nothing.
 
 use super::edge::{Formula, ThreadModel};
-use super::graph::{Global, Input, LinkGraph, Resolution, Site, THREAD_BASE_NAME};
+use super::graph::{Global, Input, LinkGraph, Resolution, Site};
 use super::object_file::{Place, Role, Section};
+use super::provided::THREAD_BASE_NAME;
 use crate::error::{Error, Result};
 
 /// Looks at every relocation that will be applied. `own` is the number of the graph's own block of thread-locals, if

@@ -15,9 +15,11 @@
 
 use std::collections::HashMap;
 
+use super::External;
 use super::edge::{Formula, ThreadModel};
-use super::graph::{External, GOT_NAME, LOCAL, LinkGraph, Resolution, Site};
+use super::graph::{LOCAL, LinkGraph, Resolution, Site};
 use super::object_file::Place;
+use super::provided::GOT_NAME;
 use crate::error::{Error, Result};
 
 /// The GOT and the stubs of one link, as lists of what they refer to.

@@ -10,8 +10,9 @@ use std::sync::Arc;
 use super::edge::{Edge, Formula};
 use super::eh_frame::Record;
 use super::object_file::{ObjectFile, Place, Role, Section, Symbol, SymbolKind};
-use super::{Archive, Definition, Layout, check, eh_frame};
-use crate::addr::{ExecutorAddr, Prot};
+use super::provided::{THREAD_BASE_NAME, THREAD_FUNCTION_NAME, is_provided};
+use super::{Archive, Export, External, Layout, Undefined, check, eh_frame};
+use crate::addr::ExecutorAddr;
 use crate::error::{Error, Result};
 
 /// One batch of objects that is linked together, as one shared library would be.
@@ -44,50 +45,6 @@ pub(super) struct ThreadFunctions {
     pub(super) address: ExecutorAddr,
     /// The one that descriptors hold.
     pub(super) descriptor: ExecutorAddr,
-}
-
-/// A name that the graph needs and does not define.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Undefined {
-    /// The name.
-    pub name: Arc<str>,
-    /// True when address 0 will do: every reference is weak.
-    pub weak: bool,
-    /// True when code or data holds its address, or the distance to it, in less than 64 bits, so that it has to
-    /// be near. Calls do not count.
-    pub narrow: bool,
-    /// True when it is used as a thread-local.
-    pub thread: bool,
-    /// The first object that refers to it.
-    pub used_by: Arc<str>,
-}
-
-/// A definition outside of the graph.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct External {
-    /// Where it is. For a thread-local its offset from the thread pointer, in two's complement; for a dynamic one
-    /// its distance from the start of the block.
-    pub address: ExecutorAddr,
-    /// True for a function: when it is too far away for 32 bits, a stub stands in for it, and its address is that
-    /// of the stub everywhere in the graph.
-    pub callable: bool,
-    /// True for a thread-local.
-    pub thread: bool,
-    /// For a dynamic thread-local (see [`Layout::with_dynamic_threads`]) its block.
-    pub module: Option<u32>,
-}
-
-/// A name that the graph defines for others.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Export {
-    /// The name.
-    pub name: Arc<str>,
-    /// True when a definition elsewhere may take its place (weak, COMDAT or common).
-    pub weak: bool,
-    /// True when it is only for links that go to the same dylib.
-    pub hidden: bool,
-    /// True for functions.
-    pub callable: bool,
 }
 
 /// An object as a part of one graph.
@@ -323,45 +280,6 @@ impl LinkGraph {
         }
     }
 
-    /// Leaves variables where they are, for a new version of a program that goes on with its data: `find` says where a
-    /// variable of such a name and size is. What is found is not a part of the image, nor are its initial values. That can be
-    /// said of variables with a section of their own (`-fdata-sections`), thread-locals apart; their names are those of the
-    /// sections. [`Image::variables`](super::Image::variables) says where they are, these and all others. Call it after the last
-    /// object was added.
-    pub fn keep_variables(&mut self, find: impl Fn(&str, u64) -> Option<ExecutorAddr>) {
-        self.lists_variables = true;
-        let mut found = Vec::new();
-        for (name, variable) in self.variables() {
-            let (input, section) = variable;
-            let bytes = self.inputs[input as usize].object.section(section).bytes;
-            found.extend(find(name, bytes).map(|address| (variable, address)));
-        }
-        for ((input, section), address) in found {
-            let input = &mut self.inputs[input as usize];
-            input.elsewhere.insert(section, address.get());
-            input.dropped[section as usize] = true;
-        }
-    }
-
-    /// The variables with sections of their own whose names are those of no other: name, input and section.
-    pub(super) fn variables(&self) -> HashMap<&str, (u32, u32)> {
-        let mut seen: HashMap<&str, Option<(u32, u32)>> = HashMap::new();
-        for (input_id, input) in (0..).zip(&self.inputs) {
-            for (section_id, section) in (0..).zip(input.object.sections()) {
-                let name = input.object.text(section.name);
-                let is_own = name.starts_with(".data.") || name.starts_with(".bss.");
-                let is_here = !input.dropped[section_id as usize]
-                    || input.elsewhere.contains_key(&section_id);
-                let is_plain = section.prot == Prot::Data && matches!(section.role, Role::Plain);
-                if is_own && is_here && is_plain {
-                    let place = Some((input_id, section_id));
-                    seen.entry(name).and_modify(|seen| *seen = None).or_insert(place);
-                }
-            }
-        }
-        seen.into_iter().filter_map(|(name, place)| Some((name, place?))).collect()
-    }
-
     /// True when some code or data holds addresses in 32 bits (`-fno-pic` code does), so that the image
     /// has to lie below 2 GiB.
     #[must_use]
@@ -429,37 +347,6 @@ impl LinkGraph {
             own && !input.is_dropped(input.object.symbol(target).place)
         })
     }
-
-    /// The sections whose names are C identifiers, so that `__start_X` and `__stop_X` exist, with the
-    /// stripe all sections of that name go to.
-    pub(super) fn named_sections(&self) -> BTreeMap<&str, Prot> {
-        let mut sets = BTreeMap::new();
-        for input in &self.inputs {
-            for (_, section) in input.kept_sections() {
-                let name = input.object.text(section.name);
-                if matches!(section.role, Role::Plain) && is_c_identifier(name) {
-                    let prot = sets.entry(name).or_insert(section.prot);
-                    if section.prot == Prot::Data {
-                        *prot = Prot::Data;
-                    }
-                }
-            }
-        }
-        sets
-    }
-}
-
-impl From<ExecutorAddr> for External {
-    fn from(address: ExecutorAddr) -> Self {
-        Self { address, callable: false, thread: false, module: None }
-    }
-}
-
-impl From<&Definition> for External {
-    fn from(definition: &Definition) -> Self {
-        let Definition { address, callable, thread, module, .. } = *definition;
-        Self { address, callable, thread, module }
-    }
 }
 
 impl fmt::Debug for LinkGraph {
@@ -501,40 +388,4 @@ impl Global {
     fn is_defined(&self) -> bool {
         matches!(self.resolution, Resolution::Here { .. } | Resolution::Common { .. })
     }
-}
-
-/// The name of the GOT.
-pub(super) const GOT_NAME: &str = "_GLOBAL_OFFSET_TABLE_";
-
-/// The name of the block of thread-locals in code that uses descriptors.
-pub(super) const THREAD_BASE_NAME: &str = "_TLS_MODULE_BASE_";
-
-/// What the stub of the executor's function for dynamic thread-locals is called in backtraces.
-const THREAD_FUNCTION_NAME: &str = "farcall_thread_address";
-
-/// Where a program starts. What calls it is natively a part of the program, and here is outside of the graph: it shows
-/// even if it is compiled to be hidden.
-pub(super) const ENTRY_NAME: &str = "main";
-
-/// The name whose address identifies this link to `__cxa_atexit`.
-pub(super) const DSO_HANDLE_NAME: &str = "__dso_handle";
-
-/// Splits `__start_X` or `__stop_X`; the flag is true for the start.
-pub(super) fn section_bound(name: &str) -> Option<(&str, bool)> {
-    let start = name.strip_prefix("__start_").map(|section| (section, true));
-    start.or_else(|| name.strip_prefix("__stop_").map(|section| (section, false)))
-}
-
-fn is_provided(name: &str, sets: &BTreeMap<&str, Prot>) -> bool {
-    name == GOT_NAME
-        || name == DSO_HANDLE_NAME
-        || name == THREAD_BASE_NAME
-        || section_bound(name).is_some_and(|(section, _)| sets.contains_key(section))
-}
-
-/// True for the names of sections that have bounds.
-pub(super) fn is_c_identifier(name: &str) -> bool {
-    !name.is_empty()
-        && !name.starts_with(|c: char| c.is_ascii_digit())
-        && name.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_')
 }

@@ -9,8 +9,9 @@ use super::addresses::Addresses;
 use super::block::{self, Block, Content, Rank};
 use super::check;
 use super::got_plt::GotPlt;
-use super::graph::{GOT_NAME, LinkGraph, Resolution, section_bound};
+use super::graph::{LinkGraph, Resolution};
 use super::indirect::IndirectFunctions;
+use super::provided::{GOT_NAME, section_bound};
 use super::symbol_table::SymbolTable;
 use crate::addr::{ExecutorAddr, Prot};
 use crate::error::{Error, Result};
@@ -247,7 +248,7 @@ fn index(graph: &LinkGraph, blocks: &[Block]) -> Index {
                 }
             }
             Content::Got => define(GOT_NAME, (id, 0)),
-            Content::DsoHandle => define(super::graph::DSO_HANDLE_NAME, (id, 0)),
+            Content::DsoHandle => define(super::provided::DSO_HANDLE_NAME, (id, 0)),
             Content::Common { global } => commons.push((*global, (id, 0))),
             Content::EhFrameEnd
             | Content::Stubs

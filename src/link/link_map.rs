@@ -5,9 +5,10 @@
 use std::collections::HashMap;
 use std::ops::Range;
 
+use super::External;
 use super::addresses::Addresses;
 use super::block::Content;
-use super::graph::{External, Global, Input, Resolution};
+use super::graph::{Global, Input, Resolution};
 use super::layout::{Layout, NO_BLOCK};
 use super::object_file::ObjectFile;
 use super::x86_64::{GOT_ENTRY_BYTES, STUB_BYTES};
@@ -114,7 +115,7 @@ fn rooms<'a>(layout: &'a Layout, addresses: &Addresses) -> HashMap<&'a str, u64>
     for (block, address) in layout.blocks.iter().zip(&addresses.blocks) {
         let name = match &block.content {
             Content::Common { global } => &*layout.graph.globals[*global as usize].name,
-            Content::DsoHandle => super::graph::DSO_HANDLE_NAME,
+            Content::DsoHandle => super::provided::DSO_HANDLE_NAME,
             _ => continue,
         };
         rooms.insert(name, *address);

@@ -5,9 +5,9 @@
 //! 1. [`ObjectFile::parse`] and [`Archive::parse`] read and check files, once. (`file_bytes`, `elf`, `edge`,
 //!    `x86_64`, `thread_code`)
 //! 2. [`LinkGraph::add_object`] and [`LinkGraph::add_archive`] resolve names among the objects of one
-//!    batch: strong, weak, common, COMDAT. (`graph`, `resolve`) [`LinkGraph::dependencies`] says what needs what.
+//!    batch: strong, weak, common, COMDAT. (`graph`, `resolve`, `provided`) [`LinkGraph::dependencies`] says what needs what.
 //!    (`dependencies`)
-//! 3. [`LinkGraph::undefined`] says what is missing; [`LinkGraph::define_external`] is told where it is.
+//! 3. [`LinkGraph::undefined`] says what is missing; [`LinkGraph::define_external`] is told where it is. (`interface`)
 //! 4. [`LinkGraph::layout`] drops what was overridden, refuses what cannot be linked, makes the GOT and
 //!    the stubs, packs `.eh_frame`, and gives every block its place in one of three stripes: code,
 //!    constants, data. From here on nothing is added. (`strip`, `check`, `got_plt`, `indirect`, `eh_frame`, `block`,
@@ -21,7 +21,8 @@
 //! Debuggers and profilers read the objects themselves: [`Layout::objects`] says where each was put, as a file for debuggers and
 //! as source lines. (`placed_object`, `debug_object`, `source_lines`)
 //!
-//! Functions that are replaced or compiled while a program runs are reached through stubs of their own. (`stub_page`)
+//! Functions that are replaced or compiled while a program runs are reached through stubs of their own. (`stub_page`) Variables
+//! can stay where they are. (`variables`)
 //!
 //! A program that reads and links the same objects again and again reads them with an [`ObjectCache`], which
 //! parses no bytes twice. (`object_cache`)
@@ -51,11 +52,13 @@ mod got_plt;
 mod graph;
 mod image;
 mod indirect;
+mod interface;
 mod layout;
 mod link_map;
 mod object_cache;
 mod object_file;
 mod placed_object;
+mod provided;
 mod resolve;
 mod source_lines;
 mod strip;
@@ -65,13 +68,15 @@ mod symbol_table;
 #[cfg(test)]
 mod tests;
 mod thread_code;
+mod variables;
 mod verify;
 mod x86_64;
 
 pub use archive::Archive;
 pub use dependencies::Dependencies;
-pub use graph::{Export, External, LinkGraph, Undefined};
+pub use graph::LinkGraph;
 pub use image::{Image, IndirectFunction, LinkStats, ThreadBlock};
+pub use interface::{Export, External, Undefined};
 pub use layout::Layout;
 pub use object_cache::ObjectCache;
 pub use object_file::ObjectFile;

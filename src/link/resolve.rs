@@ -10,8 +10,9 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use super::graph::{ENTRY_NAME, Global, Input, LOCAL, LinkGraph, Resolution};
+use super::graph::{Global, Input, LOCAL, LinkGraph, Resolution};
 use super::object_file::{ObjectFile, Place, Symbol};
+use super::provided::ENTRY_NAME;
 use crate::error::{Error, Result};
 
 impl LinkGraph {

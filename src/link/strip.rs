@@ -9,8 +9,9 @@
 
 use std::collections::HashSet;
 
-use super::graph::{Input, LinkGraph, Resolution, is_c_identifier};
+use super::graph::{Input, LinkGraph, Resolution};
 use super::object_file::{Place, Role};
+use super::provided::is_c_identifier;
 
 impl LinkGraph {
     /// Drops sections of the inputs that lost definitions since the last call.

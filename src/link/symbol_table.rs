@@ -8,9 +8,10 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use super::addresses::Addresses;
-use super::graph::{DSO_HANDLE_NAME, Resolution};
+use super::graph::Resolution;
 use super::layout::{Layout, NO_BLOCK};
 use super::object_file::{Place, SymbolKind};
+use super::provided::DSO_HANDLE_NAME;
 use super::x86_64::STUB_BYTES;
 use crate::addr::{AddrRange, ExecutorAddr, Prot};
 
