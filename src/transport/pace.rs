@@ -12,7 +12,7 @@
 use crate::sys::cpu::{self, SPIN_TURNS_MAX};
 
 /// The shortest pause, in turns ([`cpu::spin_for`]): no answer comes sooner.
-const TURNS_MIN: usize = 10;
+const TURNS_MIN: usize = 8;
 /// One first poll among so many comes too soon.
 const WAITS_PER_MISS: u32 = 8;
 /// A pause changes by one turn, and one more for each so many that it has.
