@@ -417,7 +417,7 @@ impl Lane {
             self.waiter.woke();
         }
         if fresh {
-            cpu::spin::<TURNS_FRESH>();
+            cpu::spin(TURNS_FRESH);
         }
     }
 }

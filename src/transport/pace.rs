@@ -9,10 +9,12 @@
 //! Both sides of a lane do so. Who pauses longer than it must makes the other one wait, but finds each answer at its first poll,
 //! and so gets quicker until the other one does.
 
-use crate::sys::cpu::{self, SPIN_TURNS_MAX};
+use crate::sys::cpu;
 
-/// The shortest pause, in turns ([`cpu::spin_for`]): no answer comes sooner.
+/// The shortest pause, in turns ([`cpu::spin`]): no answer comes sooner.
 const TURNS_MIN: usize = 8;
+/// The longest: some 250 ns.
+const TURNS_MAX: usize = 256;
 /// One first poll among so many comes too soon.
 const WAITS_PER_MISS: u32 = 8;
 /// A pause changes by one turn, and one more for each so many that it has.
@@ -39,13 +41,13 @@ impl Pace {
         if self.waits.is_multiple_of(WAITS_PER_MISS) {
             self.turns = (self.turns - self.step()).max(TURNS_MIN);
         }
-        cpu::spin_for(self.turns);
+        cpu::spin(self.turns);
     }
 
     /// The first poll came too soon: one of the next found what this wait was for.
     #[inline]
     pub(super) fn was_too_short(&mut self) {
-        self.turns = (self.turns + self.step()).min(SPIN_TURNS_MAX);
+        self.turns = (self.turns + self.step()).min(TURNS_MAX);
     }
 
     fn step(&self) -> usize {
@@ -73,7 +75,7 @@ mod tests {
     #[test]
     fn the_first_poll_comes_when_answers_do_and_seldom_sooner() {
         let mut pace = Pace::new();
-        for answer in [100, 40, SPIN_TURNS_MAX - 10, 20] {
+        for answer in [100, 40, TURNS_MAX - 10, 20] {
             waits(&mut pace, answer, 2000);
             assert!(pace.turns.abs_diff(answer) < 10, "{} for {answer}", pace.turns);
             let misses = waits(&mut pace, answer, 8000);
@@ -87,7 +89,7 @@ mod tests {
         assert_eq!(waits(&mut pace, 0, 1000), 0);
         assert_eq!(pace.turns, TURNS_MIN);
         assert_eq!(waits(&mut pace, usize::MAX, 1000), 1000);
-        assert!(pace.turns.abs_diff(SPIN_TURNS_MAX) < 10, "{}", pace.turns);
+        assert!(pace.turns.abs_diff(TURNS_MAX) < 10, "{}", pace.turns);
         waits(&mut pace, 0, 2000);
         assert_eq!(pace.turns, TURNS_MIN);
     }

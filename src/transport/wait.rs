@@ -92,7 +92,7 @@ impl Waiter {
             return Some(found);
         }
         for _ in 1..POLLS_QUICK {
-            cpu::spin::<TURNS_BETWEEN>();
+            cpu::spin(TURNS_BETWEEN);
             if let Some(found) = poll(word, current) {
                 self.pace.was_too_short();
                 return Some(found);
