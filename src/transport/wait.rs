@@ -64,9 +64,8 @@ impl Waiter {
     /// Waits until `word` holds anything but `current`, and returns what it holds; `None` when it has not changed at
     /// `until`: then, with a bell, that is rung when it changes.
     ///
-    /// Polls with a compare-exchange, so that the line arrives in exclusive state and the answer can be stored into it
-    /// without another transfer. Then sleeps. When there is no quick answer, it is asked whether the other side was last
-    /// seen on the CPU of this one, so that it can only answer when it is given that.
+    /// Polls, then sleeps. When there is no quick answer, it is asked whether the other side was last seen on the CPU of this
+    /// one, so that it can only answer when it is given that.
     ///
     /// # Errors
     ///
@@ -170,16 +169,16 @@ impl Waiter {
 
 /// The value of `word` when it is another one than `current`.
 ///
-/// An exchange of equal values is a load that takes the line along. Loom takes it for a store like any other, of which it
-/// is not said that nothing comes between it and the value that it found; so a model loads.
+/// The line is asked for in order to write it: it arrives in exclusive state, and the answer can be stored into it without another
+/// transfer. The load that follows waits for it there. A compare-exchange would bring it so as well, but nothing behind one
+/// begins before it has ended; behind a load the processor goes on with what it expects.
 #[inline(always)]
 fn poll(word: &AtomicU64, current: u64) -> Option<u64> {
+    #[cfg(not(model))]
+    cpu::prefetch_to_write(std::ptr::from_ref(word).expose_provenance() as u64);
     // [HOP] Acquire: pairs with the sender's store.
-    if cfg!(model) {
-        let found = word.load(Ordering::Acquire);
-        return (found != current).then_some(found);
-    }
-    word.compare_exchange(current, current, Ordering::Acquire, Ordering::Acquire).err()
+    let found = word.load(Ordering::Acquire);
+    (found != current).then_some(found)
 }
 
 /// How long to poll.
