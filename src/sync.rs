@@ -14,6 +14,8 @@ pub(crate) use std::sync::atomic::compiler_fence;
 pub(crate) use std::sync::atomic::{AtomicBool, Ordering, fence};
 #[cfg(not(any(loom, shuttle)))]
 pub(crate) use std::sync::{Condvar, Mutex, MutexGuard};
+#[cfg(not(model))]
+pub(crate) use std::thread::yield_now;
 #[cfg(not(any(loom, shuttle)))]
 pub(crate) use std::thread_local;
 
@@ -24,6 +26,7 @@ pub(crate) use hostile::AtomicU64;
 pub(crate) use loom::{
     sync::atomic::{AtomicBool, AtomicU64, Ordering, fence},
     sync::{Condvar, Mutex, MutexGuard},
+    thread::yield_now,
 };
 /// Loom's, which knows no constant initializers.
 #[cfg(loom)]

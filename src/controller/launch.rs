@@ -17,7 +17,7 @@ use crate::error::{Error, Result};
 use crate::limits::{SLAB_STRIPE_BYTES, SPIN_NS};
 use crate::shm::Segment;
 use crate::sys::process::c_string;
-use crate::sys::socket;
+use crate::sys::{barrier, socket};
 use crate::transport::{Lane, Side, lane_segment};
 
 /// The environment variable that names the executor's program.
@@ -102,6 +102,8 @@ impl Launch {
     /// started is an error of [`Spawned::connect`].
     pub fn spawn(&self) -> Result<Spawned> {
         let program = self.find()?;
+        // There may be no other thread yet; the supervisor is one.
+        barrier::prepare();
         let spin = self.spin.unwrap_or(Duration::from_nanos(SPIN_NS));
         let (door, door_theirs) = socket::pair()?;
         let door = Arc::new(Door::new(door, Handlers::new(Lanes::new()), spin));

@@ -7,7 +7,6 @@
 //! Invariant: an allocation's pages are its owner's alone, so writing does not even lock.
 
 use std::os::fd::BorrowedFd;
-use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use super::books::{Books, Ledger, Taken};
 use super::pages::{Pages, Part};
@@ -16,6 +15,7 @@ use crate::error::{Error, Result};
 use crate::limits::PAGE_BYTES;
 use crate::shm::Segment;
 use crate::sync::AtomicU64;
+use crate::sys::biased::BiasedMutex;
 use crate::{AddrRange, ExecutorAddr, Prot};
 
 /// Memory is put behind this many pages at a time.
@@ -26,7 +26,7 @@ const BACK_PAGES: u64 = (64 << 10) / PAGE_BYTES;
 pub(super) struct Slab {
     placement: Placement,
     stripes: [Stripe; Prot::ALL.len()],
-    books: Mutex<Books>,
+    books: BiasedMutex<Books>,
 }
 
 #[derive(Debug)]
@@ -56,7 +56,7 @@ impl Slab {
         let data = stripe(c"farcall-data", bytes[2], false)?;
         code.segment.seal_against_writers()?;
         constants.segment.seal_against_writers()?;
-        let books = Mutex::new(Books::new(placement, bytes));
+        let books = BiasedMutex::new(Books::new(placement, bytes));
         Ok(Self { placement, stripes: [code, constants, data], books })
     }
 
@@ -95,7 +95,7 @@ impl Slab {
     /// When a stripe has no hole of that size, or memory runs out. Nothing is taken then.
     #[inline]
     pub(super) fn allocate(&self, bytes: [u64; Prot::ALL.len()]) -> Result<Pages> {
-        let mut books = self.lock();
+        let mut books = self.books.lock();
         let mut pages = Pages { number: books.draw(), ..Pages::default() };
         for (at, bytes) in bytes.into_iter().enumerate() {
             if bytes > 0 {
@@ -113,7 +113,7 @@ impl Slab {
 
     /// A number as [`Pages::number`] says, for what is no allocation.
     pub(super) fn draw(&self) -> u64 {
-        self.lock().draw()
+        self.books.lock().draw()
     }
 
     /// Where the pages of this protection are in the executor. Empty when there are none.
@@ -193,7 +193,7 @@ impl Slab {
 
     /// The executor keeps dealloc actions for the allocation at `base`.
     pub(super) fn has_actions(&self, base: ExecutorAddr) {
-        if let Some(taken) = self.lock().taken(self.place(base)) {
+        if let Some(taken) = self.books.lock().taken(self.place(base)) {
             taken.has_actions = true;
         }
     }
@@ -206,7 +206,7 @@ impl Slab {
     /// When there is no such allocation.
     pub(super) fn give_back(&self, base: ExecutorAddr, actions_have_run: bool) -> Result<bool> {
         let place = self.place(base);
-        let mut books = self.lock();
+        let mut books = self.books.lock();
         let Some(taken) = books.taken(place) else {
             return Err(Error::invalid(format!("no finalized memory starts at {base}")));
         };
@@ -230,11 +230,6 @@ impl Slab {
         let offset = self.stripes[at].index(address) as u64;
         let page = usize::try_from(offset / PAGE_BYTES).ok()?;
         offset.is_multiple_of(PAGE_BYTES).then_some((at, page))
-    }
-
-    #[inline]
-    fn lock(&self) -> MutexGuard<'_, Books> {
-        self.books.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -324,7 +319,7 @@ mod tests {
         let again = slab.allocate([1; 3]).expect("room");
         assert_eq!(slab.part(&again, Prot::Code), slab.part(&first, Prot::Code));
         free(&slab, second);
-        assert_eq!(slab.lock().ledgers[0].space.largest(), 256 - 1, "one hole is left");
+        assert_eq!(slab.books.lock().ledgers[0].space.largest(), 256 - 1, "one hole is left");
     }
 
     #[test]

@@ -18,11 +18,18 @@ pub(crate) enum Light {
     Fence,
 }
 
+static LIGHT: OnceLock<Light> = OnceLock::new();
+
 impl Light {
-    /// What this process has. The first time this is a system call.
+    /// What this process has. The first time this is a system call, some microseconds as long as the process has one thread and ten
+    /// milliseconds later.
     pub(crate) fn of_process() -> Light {
-        static LIGHT: OnceLock<Light> = OnceLock::new();
         *LIGHT.get_or_init(|| if register() { Light::Free } else { Light::Fence })
+    }
+
+    /// What this process has, if somebody has asked the system already.
+    pub(crate) fn known() -> Option<Light> {
+        LIGHT.get().copied()
     }
 
     /// The light half.
@@ -32,6 +39,18 @@ impl Light {
             Light::Free => compiler_fence(Ordering::SeqCst),
             Light::Fence => fence(Ordering::SeqCst),
         }
+    }
+}
+
+/// Asks the system for the light half as long as that is quick, while the process has one thread.
+#[cfg(not(model))]
+pub(crate) fn prepare() {
+    use std::os::unix::fs::MetadataExt;
+    /// A directory has two links, and one for each directory in it.
+    const LINKS_OF_ONE_THREAD: u64 = 3;
+    let tasks = std::fs::metadata("/proc/self/task");
+    if tasks.is_ok_and(|tasks| tasks.nlink() == LINKS_OF_ONE_THREAD) {
+        Light::of_process();
     }
 }
 

@@ -6,6 +6,8 @@
 
 #[cfg(any(not(model), loom))]
 pub(crate) mod barrier;
+#[cfg(any(not(model), loom))]
+pub(crate) mod biased;
 #[cfg(not(model))]
 pub(crate) mod clock;
 pub(crate) mod cpu;

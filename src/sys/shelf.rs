@@ -95,6 +95,8 @@ impl<T> Shelf<T> {
     ///
     /// When there are 2^32.
     pub(crate) fn add(&self, thing: T) -> u64 {
+        // Asking the system takes long: not at the first use.
+        Light::of_process();
         let mut state = lock(&self.state);
         let tag = state.free.pop().unwrap_or_else(|| {
             assert!(state.places < PLACE, "all places are taken");

@@ -1,0 +1,378 @@
+//! A mutex that costs its usual thread no locked instruction.
+//!
+//! It is locked as any other, until one thread has locked it often with no other between. From then on it is *biased*
+//! towards that thread, which writes down that it is inside, passes the light half of a [barrier], and looks whether the
+//! mutex is still biased. Another thread that wants it ends that first: it says so, passes the heavy half, and waits until the
+//! usual one is outside. So either the one sees that it has to lock, or the other sees that it is inside.
+//!
+//! A mutex is biased once, and only where the light half is free. Threads that take turns pay for it with a look at a word.
+//!
+//! Invariant: whether the usual thread is inside is written by that thread alone.
+
+use std::cell::UnsafeCell;
+use std::fmt;
+use std::ops::{Deref, DerefMut};
+use std::sync::PoisonError;
+use std::time::Duration;
+
+use super::barrier::{self, Light};
+use crate::sync::{AtomicBool, AtomicU64, Mutex, MutexGuard, Ordering, yield_now};
+
+/// So often in a row one thread locks a mutex before it is biased.
+const STREAK: u32 = if cfg!(model) { 1 } else { 256 };
+/// The number of no thread.
+const NOBODY: u64 = 0;
+/// Longer than any store takes to leave its processor.
+const STORES_LEAVE: Duration = Duration::from_millis(10);
+
+/// A mutex, as [`std::sync::Mutex`] but without poison: who panics inside leaves what there is then.
+pub(crate) struct BiasedMutex<T> {
+    /// The thread that need not lock it.
+    usual: AtomicU64,
+    /// That thread is inside and has not locked it.
+    is_inside: AtomicBool,
+    lock: Mutex<History>,
+    value: UnsafeCell<T>,
+}
+
+/// Who has locked a mutex.
+#[derive(Debug)]
+struct History {
+    last: u64,
+    /// So often in a row.
+    streak: u32,
+    was_biased: bool,
+}
+
+/// The way inside, until it is dropped.
+pub(crate) struct BiasedGuard<'a, T> {
+    mutex: &'a BiasedMutex<T>,
+    /// `None` when the usual thread has it.
+    _locked: Option<MutexGuard<'a, History>>,
+}
+
+// SAFETY: one thread at a time is inside, which may be any.
+unsafe impl<T: Send> Sync for BiasedMutex<T> {}
+
+impl<T> BiasedMutex<T> {
+    pub(crate) fn new(value: T) -> Self {
+        Self {
+            usual: AtomicU64::new(NOBODY),
+            is_inside: AtomicBool::new(false),
+            lock: Mutex::new(History { last: NOBODY, streak: 0, was_biased: false }),
+            value: UnsafeCell::new(value),
+        }
+    }
+
+    /// Waits until nobody else is inside.
+    ///
+    /// # Panics
+    ///
+    /// Or waits for ever, as with any mutex, when this thread is inside.
+    #[cfg(not(model))]
+    #[inline(always)]
+    pub(crate) fn lock(&self) -> BiasedGuard<'_, T> {
+        self.lock_as(number(), Light::Free)
+    }
+
+    /// As the thread with this number, which passes this for the light half.
+    #[inline(always)]
+    fn lock_as(&self, thread: u64, light: Light) -> BiasedGuard<'_, T> {
+        if self.usual.load(Ordering::Relaxed) == thread && self.enter(thread, light) {
+            return BiasedGuard { mutex: self, _locked: None };
+        }
+        self.lock_slowly(thread, light)
+    }
+
+    #[cold]
+    fn lock_slowly(&self, thread: u64, light: Light) -> BiasedGuard<'_, T> {
+        let mut history = lock(&self.lock);
+        self.end_bias();
+        if history.is_usual(thread) {
+            history.was_biased = true;
+            // Read by this thread alone, and by others under the lock.
+            self.usual.store(thread, Ordering::Relaxed);
+            drop(history);
+            if self.enter(thread, light) {
+                return BiasedGuard { mutex: self, _locked: None };
+            }
+            // Another thread has ended it already, for good.
+            history = lock(&self.lock);
+        }
+        BiasedGuard { mutex: self, _locked: Some(history) }
+    }
+
+    /// Goes inside as the usual thread; false when there is none any more.
+    #[inline(always)]
+    fn enter(&self, thread: u64, light: Light) -> bool {
+        assert!(!self.is_inside.load(Ordering::Relaxed), "a mutex is locked by who has locked it");
+        self.is_inside.store(true, Ordering::Relaxed);
+        // Between the store and the load; `end_bias` has the other half.
+        light.pass();
+        let is_biased = self.usual.load(Ordering::Relaxed) == thread;
+        if !is_biased {
+            self.leave();
+        }
+        is_biased
+    }
+
+    #[inline(always)]
+    fn leave(&self) {
+        // [OUTSIDE] Release: who acquires this sees what was done inside.
+        self.is_inside.store(false, Ordering::Release);
+    }
+
+    /// From now on all threads lock. The caller has done so.
+    fn end_bias(&self) {
+        if self.usual.load(Ordering::Relaxed) == NOBODY {
+            return;
+        }
+        self.usual.store(NOBODY, Ordering::Relaxed);
+        if !barrier::heavy() {
+            // The system refuses what it granted. Then time has to do.
+            std::thread::sleep(STORES_LEAVE);
+        }
+        // [OUTSIDE] Acquire: pairs with the store of the usual thread when it left.
+        while self.is_inside.load(Ordering::Acquire) {
+            yield_now();
+        }
+    }
+}
+
+impl History {
+    /// A thread has locked the mutex. True when it is to be biased towards it.
+    fn is_usual(&mut self, thread: u64) -> bool {
+        self.streak = if self.last == thread { self.streak.saturating_add(1) } else { 1 };
+        self.last = thread;
+        let is_free = cfg!(model) || Light::known() == Some(Light::Free);
+        self.streak >= STREAK && !self.was_biased && is_free
+    }
+}
+
+impl<T> Deref for BiasedGuard<'_, T> {
+    type Target = T;
+
+    #[inline(always)]
+    fn deref(&self) -> &T {
+        // SAFETY: nobody else is inside: this thread has the lock, behind the end of the bias, or is the usual one, which the
+        // others wait for behind the heavy half of the barrier.
+        unsafe { &*self.mutex.value.get() }
+    }
+}
+
+impl<T> DerefMut for BiasedGuard<'_, T> {
+    #[inline(always)]
+    fn deref_mut(&mut self) -> &mut T {
+        // SAFETY: as above, and this thread has one guard only.
+        unsafe { &mut *self.mutex.value.get() }
+    }
+}
+
+impl<T> Drop for BiasedGuard<'_, T> {
+    #[inline(always)]
+    fn drop(&mut self) {
+        if self._locked.is_none() {
+            self.mutex.leave();
+        }
+    }
+}
+
+impl<T> fmt::Debug for BiasedMutex<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("BiasedMutex").field("usual", &self.usual).finish_non_exhaustive()
+    }
+}
+
+fn lock(history: &Mutex<History>) -> MutexGuard<'_, History> {
+    history.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// The number of this thread, which no other ever has.
+#[cfg(not(model))]
+#[inline(always)]
+fn number() -> u64 {
+    use std::cell::Cell;
+    static LAST: AtomicU64 = AtomicU64::new(NOBODY);
+    thread_local! {
+        static NUMBER: Cell<u64> = const { Cell::new(NOBODY) };
+    }
+    NUMBER.with(|number| {
+        if number.get() == NOBODY {
+            number.set(LAST.fetch_add(1, Ordering::Relaxed) + 1);
+        }
+        number.get()
+    })
+}
+
+#[cfg(all(test, not(model)))]
+mod tests {
+    use std::panic::{AssertUnwindSafe, catch_unwind};
+    use std::sync::Arc;
+    use std::thread;
+
+    use super::*;
+
+    /// A mutex around two numbers that are the same, biased towards this thread.
+    fn biased() -> BiasedMutex<[u64; 2]> {
+        assert_eq!(Light::of_process(), Light::Free, "the system has no barrier in two halves");
+        let mutex = BiasedMutex::new([0; 2]);
+        for _ in 0..STREAK {
+            assert!(!is_biased(&mutex));
+            add_one(&mutex);
+        }
+        assert!(is_biased(&mutex));
+        mutex
+    }
+
+    fn is_biased<T>(mutex: &BiasedMutex<T>) -> bool {
+        mutex.usual.load(Ordering::Relaxed) != NOBODY
+    }
+
+    fn add_one(mutex: &BiasedMutex<[u64; 2]>) {
+        let mut numbers = mutex.lock();
+        assert_eq!(numbers[0], numbers[1], "two are inside");
+        numbers[0] += 1;
+        std::hint::black_box(&mut *numbers);
+        numbers[1] += 1;
+    }
+
+    #[test]
+    fn who_locks_often_in_a_row_need_not_lock_until_another_does() {
+        let mutex = biased();
+        for _ in 0..1000 {
+            add_one(&mutex);
+        }
+        assert!(is_biased(&mutex));
+        thread::scope(|scope| scope.spawn(|| add_one(&mutex)).join()).expect("joined");
+        for _ in 0..1000 {
+            add_one(&mutex);
+            assert!(!is_biased(&mutex), "it was once");
+        }
+        assert_eq!(*mutex.lock(), [u64::from(STREAK) + 2001; 2]);
+    }
+
+    #[test]
+    fn threads_that_take_turns_lock() {
+        Light::of_process();
+        let mutex = BiasedMutex::new([0; 2]);
+        for _ in 0..STREAK {
+            add_one(&mutex);
+            thread::scope(|scope| scope.spawn(|| add_one(&mutex)).join()).expect("joined");
+        }
+        assert!(!is_biased(&mutex));
+    }
+
+    #[test]
+    fn nobody_else_is_inside_while_the_bias_ends() {
+        const OTHERS: u64 = 3;
+        const LOCKS: u64 = 200;
+        for _ in 0..200 {
+            let mutex = Arc::new(biased());
+            let others: Vec<_> = (0..OTHERS)
+                .map(|_| {
+                    let mutex = Arc::clone(&mutex);
+                    thread::spawn(move || (0..LOCKS).for_each(|_| add_one(&mutex)))
+                })
+                .collect();
+            let mut mine = u64::from(STREAK);
+            while others.iter().any(|other| !other.is_finished()) {
+                add_one(&mutex);
+                mine += 1;
+            }
+            others.into_iter().for_each(|other| other.join().expect("joined"));
+            assert_eq!(*mutex.lock(), [mine + OTHERS * LOCKS; 2]);
+        }
+    }
+
+    #[test]
+    fn who_wants_it_waits_for_the_usual_thread_to_leave() {
+        let mutex = biased();
+        let mut inside = mutex.lock();
+        thread::scope(|scope| {
+            let other = scope.spawn(|| add_one(&mutex));
+            while is_biased(&mutex) {
+                thread::yield_now();
+            }
+            thread::sleep(Duration::from_millis(2));
+            assert!(!other.is_finished());
+            inside[0] += 1;
+            inside[1] += 1;
+            drop(inside);
+            other.join().expect("joined");
+        });
+        assert_eq!(*mutex.lock(), [u64::from(STREAK) + 2; 2]);
+    }
+
+    #[test]
+    fn a_panic_inside_leaves_it_open_and_a_second_lock_is_refused() {
+        let mutex = biased();
+        let twice = catch_unwind(AssertUnwindSafe(|| {
+            let _first = mutex.lock();
+            add_one(&mutex);
+        }));
+        assert!(twice.is_err());
+        add_one(&mutex);
+        thread::scope(|scope| scope.spawn(|| add_one(&mutex)).join()).expect("joined");
+        let panicked = catch_unwind(AssertUnwindSafe(|| {
+            let _locked = mutex.lock();
+            panic!("inside");
+        }));
+        assert!(panicked.is_err());
+        add_one(&mutex);
+    }
+}
+
+#[cfg(all(test, loom))]
+mod model {
+    //! Two threads that lock at the same time, the mutex biased towards one of them, in every order that loom can give them.
+
+    use std::sync::Arc;
+    use std::sync::atomic::{AtomicU64 as Count, Ordering as CountOrdering};
+
+    use loom::cell::UnsafeCell as Watched;
+
+    use super::*;
+
+    /// Loom sees it when two threads are inside.
+    fn lock_often(light: Light) {
+        let (executions, ended) = (Arc::new(Count::new(0)), Arc::new(Count::new(0)));
+        let counts = (Arc::clone(&executions), Arc::clone(&ended));
+        let mut builder = loom::model::Builder::new();
+        builder.preemption_bound = Some(4);
+        builder.check(move || {
+            counts.0.fetch_add(1, CountOrdering::Relaxed);
+            let mutex = Arc::new(BiasedMutex::new(Watched::new(0)));
+            let add_one = move |mutex: &BiasedMutex<Watched<u64>>, thread| {
+                // SAFETY: that is what the model is to show.
+                mutex.lock_as(thread, light).with_mut(|number| unsafe { *number += 1 });
+            };
+            add_one(&mutex, 1);
+            let other = loom::thread::spawn({
+                let mutex = Arc::clone(&mutex);
+                move || (0..2).for_each(|_| add_one(&mutex, 2))
+            });
+            (0..2).for_each(|_| add_one(&mutex, 1));
+            let was_ended = mutex.usual.load(Ordering::Relaxed) == NOBODY;
+            counts.1.fetch_add(u64::from(was_ended), CountOrdering::Relaxed);
+            other.join().unwrap();
+            // SAFETY: the other thread has ended.
+            let sum = mutex.lock_as(1, light).with(|number| unsafe { *number });
+            assert_eq!(sum, 5);
+        });
+        let [executions, ended] =
+            [executions, ended].map(|count| count.load(CountOrdering::Relaxed));
+        println!("loom biased mutex: {executions} executions ({ended} met)");
+        assert!(executions > 1 && ended > 0 && ended < executions, "it was not met");
+    }
+
+    #[test]
+    fn nobody_is_inside_with_another() {
+        lock_often(Light::of_process());
+    }
+
+    #[test]
+    #[should_panic(expected = "Causality violation")]
+    fn a_thread_inside_that_is_not_seen_is_found() {
+        lock_often(Light::Free);
+    }
+}
