@@ -4,7 +4,7 @@
 
 use std::fmt;
 
-use crate::report::Regime;
+use crate::Regime;
 
 /// A limit of a ratio.
 #[derive(Debug, Clone, Copy, PartialEq)]

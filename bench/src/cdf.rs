@@ -12,8 +12,8 @@ use plotters::coord::Shift;
 use plotters::prelude::*;
 
 use crate::Result;
-use crate::report::{Report, Row, Section};
 use crate::table::{nanoseconds, ratio};
+use crate::{Report, Row, Section};
 
 const WIDTH: u32 = 1200;
 const HEADING: u32 = 54;

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use crate::bars::{bars, least_rate};
 use crate::entry::{Entry, ratios};
 use crate::rate::Rate;
-use crate::report::{Comparison, Regime, Section};
+use crate::{Comparison, Regime, Section};
 use crate::{Contender, CpuPair, Result};
 
 /// How much to measure: rounds are run until both are reached.

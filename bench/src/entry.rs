@@ -8,9 +8,9 @@ use std::time::Duration;
 
 use hdrhistogram::Histogram;
 
-use crate::report::{Regime, Row};
 use crate::spread::{Spread, median_ns};
 use crate::{Contender, Result};
+use crate::{Regime, Row};
 
 /// How long a block is meant to take.
 const BLOCK: Duration = Duration::from_millis(1);

@@ -5,9 +5,10 @@
 use crate::json::{array, number, object, string};
 use crate::life::{Life, Made};
 use crate::removal::{Removals, Removed};
-use crate::report::{Comparison, Report, Row, Section, per_second};
+use crate::section::per_second;
 use crate::spread::Spread;
 use crate::swap::Swap;
+use crate::{Comparison, Report, Row, Section};
 use crate::{LlvmReport, Rate};
 
 impl Report {

@@ -1,9 +1,9 @@
-//! One end of a lane, as something that calls and is called.
+//! One end of a lane, as something that calls. How it is called is in [serving](super::serving).
 
 use std::cell::{Cell, RefCell};
 use std::fmt;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use super::counts::Counts;
 use crate::error::{Error, Result};
@@ -11,9 +11,6 @@ use crate::limits::ERROR_BYTES_MAX;
 use crate::sps::{self, Status};
 use crate::transport::{Incoming, Payload, Transport};
 use crate::wire::Kind;
-
-/// The largest buffer for results that is kept for the next one.
-const RESULT_BYTES_KEPT: usize = 64 << 10;
 
 /// What a side of a session does at its endpoints.
 pub(crate) trait Handler<T: Transport> {
@@ -46,29 +43,18 @@ pub(crate) trait Handler<T: Transport> {
     }
 }
 
-/// Why [`Endpoint::serve_some`] stopped.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Paused {
-    /// No more calls are there; the transport's descriptor tells of the next one.
-    Idle,
-    /// There may be more.
-    Busy,
-    /// The other side has hung up.
-    Ended,
-}
-
 /// One end of a lane. One thread at a time owns it; calls on it nest: a handler that it runs may call on it again.
 pub(crate) struct Endpoint<T> {
-    transport: RefCell<T>,
-    counts: Arc<Counts>,
+    pub(super) transport: RefCell<T>,
+    pub(super) counts: Arc<Counts>,
     /// Why a posted call failed, for the call it went ahead of.
-    failed_ahead: RefCell<Option<String>>,
+    pub(super) failed_ahead: RefCell<Option<String>>,
     /// Receiving has failed, or this side has hung up: nothing can be sent any more, since it may not be this side's turn.
-    is_over: Cell<bool>,
+    pub(super) is_over: Cell<bool>,
     /// The number of the code that the peer was told of last.
     code_epoch: Cell<u64>,
     /// Room for the next result.
-    spare: Cell<Vec<u8>>,
+    pub(super) spare: Cell<Vec<u8>>,
 }
 
 impl<T: Transport> Endpoint<T> {
@@ -270,61 +256,6 @@ impl<T: Transport> Endpoint<T> {
         self.transport.borrow_mut().send(Kind::Setup, 0, setup)
     }
 
-    /// Serves calls until the other side hangs up.
-    ///
-    /// # Errors
-    ///
-    /// Why it ended, when it was not an orderly hangup.
-    pub(crate) fn serve(&self, handler: &impl Handler<T>) -> Result<()> {
-        let mut message = Incoming::new();
-        loop {
-            self.transport.borrow_mut().receive(None, &mut message)?;
-            if !self.serve_one(handler, &message)? {
-                return Ok(());
-            }
-        }
-    }
-
-    /// Serves the calls that are there, and those that come within `linger` after the last one, but not more than `most`.
-    /// `calls` counts them.
-    ///
-    /// # Errors
-    ///
-    /// As [`Endpoint::serve`].
-    pub(crate) fn serve_some(
-        &self,
-        handler: &impl Handler<T>,
-        linger: Duration,
-        most: usize,
-        calls: &mut usize,
-    ) -> Result<Paused> {
-        let mut message = Incoming::new();
-        while *calls < most {
-            let until = Instant::now().checked_add(linger);
-            if !self.transport.borrow_mut().receive(until, &mut message)? {
-                return Ok(Paused::Idle);
-            }
-            if !self.serve_one(handler, &message)? {
-                return Ok(Paused::Ended);
-            }
-            *calls += 1;
-        }
-        Ok(Paused::Busy)
-    }
-
-    /// Serves what came where a call was due. False when it is the end.
-    #[inline(always)]
-    fn serve_one(&self, handler: &impl Handler<T>, message: &Incoming) -> Result<bool> {
-        match message.kind {
-            Kind::Call => self.answer(handler, message).map(|()| true),
-            Kind::Hangup => {
-                let Status(reason) = sps::from_bytes(&message.payload().bytes())?;
-                reason.map(|()| false).map_err(Error::disconnected)
-            }
-            kind => Err(Error::violation(format!("{kind:?} where a call was due"))),
-        }
-    }
-
     /// Says that nothing more will come. The endpoint must not be used afterwards.
     ///
     /// # Errors
@@ -333,72 +264,6 @@ impl<T: Transport> Endpoint<T> {
     pub(crate) fn hang_up(&self, reason: Status) -> Result<()> {
         self.is_over.set(true);
         self.transport.borrow_mut().send(Kind::Hangup, 0, &sps::to_bytes(&reason))
-    }
-
-    /// Runs a call and sends its result.
-    #[inline(always)]
-    fn answer<H: Handler<T>>(&self, handler: &H, call: &Incoming) -> Result<()> {
-        if call.posted.is_some() || self.failed_ahead.borrow().is_some() {
-            return self.answer_posted(handler, call);
-        }
-        let outcome = self.handle(handler, call, self.spare.take());
-        if self.is_over.get() {
-            return Err(Error::disconnected("the session ended in a call from this one"));
-        }
-        handler.ahead(self)?;
-        match outcome {
-            Ok(reply) => {
-                let mut transport = self.transport.borrow_mut();
-                transport.release(call.mark);
-                transport.send(Kind::Result, 0, reply.as_ref())?;
-                drop(transport);
-                if let Some(mut spare) = H::spare(reply) {
-                    spare.clear();
-                    spare.shrink_to(RESULT_BYTES_KEPT);
-                    self.spare.set(spare);
-                }
-                Ok(())
-            }
-            Err(error) => self.fail(error, call.mark),
-        }
-    }
-
-    #[inline(always)]
-    fn handle<H: Handler<T>>(
-        &self,
-        handler: &H,
-        call: &Incoming,
-        spare: Vec<u8>,
-    ) -> std::result::Result<H::Reply, String> {
-        self.counts.enter();
-        let outcome = handler.handle(call.target, call.payload(), spare);
-        self.counts.leave();
-        outcome
-    }
-
-    /// Runs a call that was sent ahead, unless one before it failed, or refuses the one it was sent ahead of.
-    #[cold]
-    fn answer_posted(&self, handler: &impl Handler<T>, call: &Incoming) -> Result<()> {
-        let failed = self.failed_ahead.take();
-        let Some(sequence) = call.posted else {
-            return self.fail(failed.unwrap_or_default(), call.mark);
-        };
-        let failed = failed.or_else(|| {
-            let outcome = self.handle(handler, call, Vec::new());
-            let failed = |error| format!("call {sequence}, sent ahead, failed: {error}");
-            outcome.err().map(failed)
-        });
-        self.failed_ahead.replace(failed);
-        self.transport.borrow_mut().settle(sequence);
-        Ok(())
-    }
-
-    #[cold]
-    fn fail(&self, mut error: String, mark: usize) -> Result<()> {
-        error.truncate(error.floor_char_boundary(ERROR_BYTES_MAX));
-        let mut transport = self.transport.borrow_mut();
-        transport.release(mark);
-        transport.send(Kind::Failure, 0, error.as_bytes())
     }
 }
 

@@ -19,6 +19,7 @@ mod model;
 mod other_names;
 pub(crate) mod pipeline;
 mod posts;
+mod serving;
 #[cfg(test)]
 #[cfg(shuttle)]
 mod sessions;
@@ -32,8 +33,9 @@ pub(crate) mod typed;
 #[cfg(not(model))]
 mod under_way;
 
-pub(crate) use endpoint::{Endpoint, Handler, Paused};
+pub(crate) use endpoint::{Endpoint, Handler};
 pub(crate) use lanes::{LaneEnd, Lanes};
 pub(crate) use other_names::OTHER_NAMES;
+pub(crate) use serving::Paused;
 #[cfg(not(model))]
 pub(crate) use under_way::UnderWay;

@@ -2,7 +2,7 @@
 //!
 //! The caller knows nothing of it, so all registers in which arguments can be are saved meanwhile, those of vectors included.
 //! The controller has stored the function's address where the stub finds it before it answers, so that this is the one
-//! round trip. A call whose function cannot be had is given up (`enter`): it fails where the program was entered, for the reason
+//! round trip. A call whose function cannot be had is given up (`landing`): it fails where the program was entered, for the reason
 //! that the controller gives; a thread of the program's own ends.
 #![allow(unsafe_code, reason = "is jumped to by code")]
 
@@ -11,7 +11,7 @@ use std::cell::Cell;
 #[cfg(target_arch = "x86_64")]
 use super::processor_state;
 use super::wrapper::Serve;
-use super::{controller_access, enter};
+use super::{controller_access, landing};
 use crate::ExecutorAddr;
 #[cfg(target_arch = "x86_64")]
 use crate::call::contract::LAZY_RESOLVER;
@@ -25,7 +25,7 @@ thread_local! {
 
 impl Serve for LazyPrepare {
     fn serve((): ()) -> Result<()> {
-        enter::make_landings();
+        landing::make();
         Ok(())
     }
 }
@@ -120,5 +120,5 @@ fn ask(tag: u64, return_address: u64) -> Result<ExecutorAddr> {
 /// What is called in place of a function that cannot be had.
 extern "C-unwind" fn fail() {
     let why = WHY.try_with(Cell::take).ok().flatten().unwrap_or_default();
-    enter::give_up(why)
+    landing::give_up(why)
 }

@@ -39,6 +39,7 @@ mod enter;
 mod first_thread;
 mod frames;
 mod indirect;
+mod landing;
 mod lazy;
 mod loaded;
 mod low_data;

@@ -1,0 +1,147 @@
+//! One end of a lane, as something that is called.
+
+use std::time::{Duration, Instant};
+
+use super::endpoint::{Endpoint, Handler};
+use crate::error::{Error, Result};
+use crate::limits::ERROR_BYTES_MAX;
+use crate::sps::{self, Status};
+use crate::transport::{Incoming, Transport};
+use crate::wire::Kind;
+
+/// The largest buffer for results that is kept for the next one.
+const RESULT_BYTES_KEPT: usize = 64 << 10;
+
+/// Why [`Endpoint::serve_some`] stopped.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Paused {
+    /// No more calls are there; the transport's descriptor tells of the next one.
+    Idle,
+    /// There may be more.
+    Busy,
+    /// The other side has hung up.
+    Ended,
+}
+
+impl<T: Transport> Endpoint<T> {
+    /// Serves calls until the other side hangs up.
+    ///
+    /// # Errors
+    ///
+    /// Why it ended, when it was not an orderly hangup.
+    pub(crate) fn serve(&self, handler: &impl Handler<T>) -> Result<()> {
+        let mut message = Incoming::new();
+        loop {
+            self.transport.borrow_mut().receive(None, &mut message)?;
+            if !self.serve_one(handler, &message)? {
+                return Ok(());
+            }
+        }
+    }
+
+    /// Serves the calls that are there, and those that come within `linger` after the last one, but not more than `most`.
+    /// `calls` counts them.
+    ///
+    /// # Errors
+    ///
+    /// As [`Endpoint::serve`].
+    pub(crate) fn serve_some(
+        &self,
+        handler: &impl Handler<T>,
+        linger: Duration,
+        most: usize,
+        calls: &mut usize,
+    ) -> Result<Paused> {
+        let mut message = Incoming::new();
+        while *calls < most {
+            let until = Instant::now().checked_add(linger);
+            if !self.transport.borrow_mut().receive(until, &mut message)? {
+                return Ok(Paused::Idle);
+            }
+            if !self.serve_one(handler, &message)? {
+                return Ok(Paused::Ended);
+            }
+            *calls += 1;
+        }
+        Ok(Paused::Busy)
+    }
+
+    /// Serves what came where a call was due. False when it is the end.
+    #[inline(always)]
+    fn serve_one(&self, handler: &impl Handler<T>, message: &Incoming) -> Result<bool> {
+        match message.kind {
+            Kind::Call => self.answer(handler, message).map(|()| true),
+            Kind::Hangup => {
+                let Status(reason) = sps::from_bytes(&message.payload().bytes())?;
+                reason.map(|()| false).map_err(Error::disconnected)
+            }
+            kind => Err(Error::violation(format!("{kind:?} where a call was due"))),
+        }
+    }
+
+    /// Runs a call and sends its result.
+    #[inline(always)]
+    pub(super) fn answer<H: Handler<T>>(&self, handler: &H, call: &Incoming) -> Result<()> {
+        if call.posted.is_some() || self.failed_ahead.borrow().is_some() {
+            return self.answer_posted(handler, call);
+        }
+        let outcome = self.handle(handler, call, self.spare.take());
+        if self.is_over.get() {
+            return Err(Error::disconnected("the session ended in a call from this one"));
+        }
+        handler.ahead(self)?;
+        match outcome {
+            Ok(reply) => {
+                let mut transport = self.transport.borrow_mut();
+                transport.release(call.mark);
+                transport.send(Kind::Result, 0, reply.as_ref())?;
+                drop(transport);
+                if let Some(mut spare) = H::spare(reply) {
+                    spare.clear();
+                    spare.shrink_to(RESULT_BYTES_KEPT);
+                    self.spare.set(spare);
+                }
+                Ok(())
+            }
+            Err(error) => self.fail(error, call.mark),
+        }
+    }
+
+    #[inline(always)]
+    fn handle<H: Handler<T>>(
+        &self,
+        handler: &H,
+        call: &Incoming,
+        spare: Vec<u8>,
+    ) -> std::result::Result<H::Reply, String> {
+        self.counts.enter();
+        let outcome = handler.handle(call.target, call.payload(), spare);
+        self.counts.leave();
+        outcome
+    }
+
+    /// Runs a call that was sent ahead, unless one before it failed, or refuses the one it was sent ahead of.
+    #[cold]
+    fn answer_posted(&self, handler: &impl Handler<T>, call: &Incoming) -> Result<()> {
+        let failed = self.failed_ahead.take();
+        let Some(sequence) = call.posted else {
+            return self.fail(failed.unwrap_or_default(), call.mark);
+        };
+        let failed = failed.or_else(|| {
+            let outcome = self.handle(handler, call, Vec::new());
+            let failed = |error| format!("call {sequence}, sent ahead, failed: {error}");
+            outcome.err().map(failed)
+        });
+        self.failed_ahead.replace(failed);
+        self.transport.borrow_mut().settle(sequence);
+        Ok(())
+    }
+
+    #[cold]
+    fn fail(&self, mut error: String, mark: usize) -> Result<()> {
+        error.truncate(error.floor_char_boundary(ERROR_BYTES_MAX));
+        let mut transport = self.transport.borrow_mut();
+        transport.release(mark);
+        transport.send(Kind::Failure, 0, error.as_bytes())
+    }
+}
