@@ -22,12 +22,13 @@ use super::cells::Cells;
 use super::closer::Closer;
 use super::inbox::Inbox;
 use super::message::{Content, Incoming};
+use super::outbox::{self, Outbox};
 use super::places::Places;
 use super::settled::Settled;
 use super::wait::Waiter;
 use crate::error::{Error, Result};
-use crate::limits::{CHUNK_BYTES_MAX, PAYLOAD_BYTES_MAX, RING_LINES};
-use crate::ring::{Head, LINE_WORDS, Producer, PushError, ring_words};
+use crate::limits::RING_LINES;
+use crate::ring::{Head, LINE_WORDS, ring_words};
 use crate::shm::{Area, Segment, Words};
 use crate::sleep;
 #[cfg(any(not(model), loom))]
@@ -67,9 +68,7 @@ pub(crate) struct Lane {
     area: Area,
     /// Where in the area no arguments of a call under way lie any more.
     free: usize,
-    outbound: Producer<Cells>,
-    /// The position of `outbound` that the peer was told.
-    told: u64,
+    outbox: Outbox,
     inbox: Inbox,
     /// Code was written since the last message.
     fresh: bool,
@@ -111,8 +110,7 @@ impl Lane {
             hop,
             area: Area::new(segment, layout::FIXED_WORDS * 8..layout::SEGMENT_WORDS * 8),
             free: 0,
-            outbound: Producer::new(outbound, RING_LINES, start),
-            told: start,
+            outbox: Outbox::new(outbound, start),
             inbox: Inbox::new(inbound, start),
             fresh: false,
             waiter: Waiter::new(beds[0].clone(), closed.clone(), spin, places),
@@ -146,7 +144,7 @@ impl Transport for Lane {
 
     #[inline(always)]
     fn send(&mut self, kind: Kind, target: u64, payload: &[u8]) -> Result<()> {
-        let untold = self.outbound.position() != self.told;
+        let untold = self.outbox.is_untold();
         let most = if untold { INLINE_BYTES_MAX_WITH_RING } else { INLINE_BYTES_MAX };
         if payload.len() <= most {
             self.hand_over(kind, target, payload, untold, false);
@@ -323,7 +321,7 @@ impl Lane {
         message.inline.rotate_left(8);
         self.inbox.drain(position)?;
         if word.kind == Kind::Part {
-            self.hand_over(Kind::Continue, 0, &[], self.outbound.position() != self.told, false);
+            self.hand_over(Kind::Continue, 0, &[], self.outbox.is_untold(), false);
             return Ok(false);
         }
         if word.area {
@@ -336,42 +334,23 @@ impl Lane {
 
     /// Pushes all but the last part of a payload; returns the last.
     fn send_parts<'a>(&mut self, payload: &'a [u8]) -> Result<&'a [u8]> {
-        if payload.len() as u64 > PAYLOAD_BYTES_MAX {
-            return Err(Error::exhausted(format!(
-                "a payload of {} bytes; at most {PAYLOAD_BYTES_MAX} travel in one call",
-                payload.len()
-            )));
-        }
-        let mut rest = payload;
-        while rest.len() > CHUNK_BYTES_MAX {
-            let (part, others) = rest.split_at(CHUNK_BYTES_MAX);
+        let (parts, last) = outbox::parts(payload)?;
+        for part in parts {
             self.push(Head { kind: Kind::Part as u8, sequence: 0, target: 0 }, part)?;
-            rest = others;
         }
-        Ok(rest)
+        Ok(last)
     }
 
     /// Pushes one record, handing the baton over and taking it back when the ring is full.
     fn push(&mut self, head: Head, bytes: &[u8]) -> Result<()> {
-        let mut asked = false;
-        loop {
-            match self.outbound.push(head, bytes) {
-                Ok(()) => return Ok(()),
-                Err(PushError::Full) if asked => {
-                    return Err(Error::violation(
-                        "the peer says that there is room, and has made none",
-                    ));
-                }
-                Err(PushError::Full) => self.make_room()?,
-                Err(PushError::Closed) => {
-                    return Err(Error::disconnected("the peer closed its end of the lane"));
-                }
-                Err(PushError::Corrupt(position)) => {
-                    return Err(Error::violation(format!("ring read up to {position:#x}")));
-                }
-            }
-            asked = true;
+        if self.outbox.push(head, bytes)? {
+            return Ok(());
         }
+        self.make_room()?;
+        if self.outbox.push(head, bytes)? {
+            return Ok(());
+        }
+        Err(Error::violation("the peer says that there is room, and has made none"))
     }
 
     #[cold]
@@ -392,8 +371,7 @@ impl Lane {
         line[1].store(target, Ordering::Relaxed);
         let mut first = 2;
         if ring {
-            self.told = self.outbound.position();
-            line[2].store(self.told, Ordering::Relaxed);
+            line[2].store(self.outbox.tell(), Ordering::Relaxed);
             first = 3;
         }
         let (whole, rest) = inline.as_chunks();
@@ -424,7 +402,7 @@ impl Lane {
 
 impl Drop for Lane {
     fn drop(&mut self) {
-        self.outbound.close();
+        self.outbox.close();
         self.inbox.close();
     }
 }

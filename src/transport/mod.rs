@@ -26,6 +26,7 @@ mod message;
 pub(crate) mod model;
 #[cfg(feature = "named-segment")]
 mod named;
+mod outbox;
 mod pace;
 pub(crate) mod pipe;
 mod places;
