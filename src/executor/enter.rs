@@ -3,7 +3,7 @@
 //! An exception that nobody in the program catches must end the program as it does natively, by `terminate`, and
 //! `pthread_exit` in `main` must end the thread. Both ask the unwinder for the end of the stack. Rust's own frames further
 //! up catch everything; so linked code is entered through a function without unwind information, where the
-//! search ends. Where a call may have to be given up, that function is a [landing](super::landing).
+//! search ends. Where a call may have to be given up, that function is a [mod@landing].
 #![allow(unsafe_code, reason = "calls functions by address")]
 
 use std::ffi::{c_char, c_int, c_void};
