@@ -2,9 +2,13 @@
 //!
 //! Invariant: an `Error` never holds bytes of the peer that were not copied and bounded first.
 
+mod death;
+
 use std::any::Any;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
+
+pub use death::Death;
 
 /// What every fallible function of farcall returns.
 pub type Result<T> = std::result::Result<T, Error>;
@@ -353,57 +357,6 @@ impl fmt::Debug for Error {
 impl std::error::Error for Error {
     fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
         self.0.source.as_ref().map(|source| &**source as &(dyn std::error::Error + 'static))
-    }
-}
-
-/// How an executor process ended, as far as the controller knows.
-///
-/// `exit_status` and `signal` come from the kernel and are the truth; everything else was written by the
-/// dying process itself and is a hint.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct Death {
-    /// The status given to `exit`, when the process ended by itself.
-    pub exit_status: Option<i32>,
-    /// The signal that ended the process.
-    pub signal: Option<i32>,
-    /// The address whose access faulted.
-    pub fault_address: Option<u64>,
-    /// The instruction that was executing.
-    pub program_counter: Option<u64>,
-    /// Where that instruction is: "function+0x12 (object.o)", the innermost linked function first.
-    pub location: Option<String>,
-    /// True when the fault lies at the end of the thread's stack.
-    pub stack_overflow: bool,
-}
-
-impl fmt::Display for Death {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match (self.signal, self.exit_status) {
-            (Some(signal), _) => {
-                write!(f, "executor died by {}", signal_name(signal))?;
-            }
-            (None, Some(status)) => write!(f, "executor exited with status {status}")?,
-            (None, None) => f.write_str("executor is gone")?,
-        }
-        if self.stack_overflow {
-            f.write_str(", stack overflow")?;
-        }
-        if let Some(address) = self.fault_address {
-            write!(f, ", fault address {address:#x}")?;
-        }
-        match (&self.location, self.program_counter) {
-            (Some(location), _) => write!(f, ", in {location}"),
-            (None, Some(pc)) => write!(f, ", at pc {pc:#x}"),
-            (None, None) => Ok(()),
-        }
-    }
-}
-
-/// The name of a signal, "SIGSEGV", or "signal 47" for one without a name.
-fn signal_name(signal: i32) -> String {
-    match nix::sys::signal::Signal::try_from(signal) {
-        Ok(signal) => signal.as_str().to_owned(),
-        Err(_) => format!("signal {signal}"),
     }
 }
 

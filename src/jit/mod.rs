@@ -19,6 +19,7 @@
 
 mod dispatch;
 mod dylib;
+mod emission;
 mod generator;
 mod lookup;
 mod query;
@@ -38,9 +39,10 @@ mod unit;
 mod waiting_on_graph;
 
 pub use dylib::JITDylib;
+pub use emission::DependencyGroup;
 pub use generator::{DefinitionGenerator, GeneratorRequest};
 pub use reexports::{Alias, ReexportsGenerator};
-pub use responsibility::{DependencyGroup, MaterializationResponsibility};
+pub use responsibility::MaterializationResponsibility;
 pub use session::ExecutionSession;
 pub use symbol::{
     JITDylibLookupFlags, LookupKind, Symbol, SymbolFlags, SymbolFlagsMap, SymbolLookupFlags,

@@ -7,8 +7,9 @@ use std::fmt;
 use std::sync::Arc;
 
 use super::dylib::JITDylib;
+use super::emission::DependencyGroup;
 use super::generator::{DefinitionGenerator, GeneratorRequest};
-use super::responsibility::{DependencyGroup, MaterializationResponsibility};
+use super::responsibility::MaterializationResponsibility;
 use super::session::ExecutionSession;
 use super::state::{DylibId, Place};
 use super::symbol::{

@@ -11,16 +11,18 @@
 //! reason that a peer gives counts more than that writing to it failed: what it sent is read to the end.
 
 mod frames;
+mod outgoing;
 #[cfg(test)]
 mod tests;
 
 use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixStream;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
-use std::thread::{self, ThreadId};
+use std::thread;
 use std::time::{Duration, Instant};
 
 use self::frames::Frames;
+use self::outgoing::{Out, Stage};
 use crate::ExecutorAddr;
 use crate::call::contract::ConnectionSetup;
 use crate::error::{Error, Result};
@@ -55,32 +57,6 @@ struct Shared {
     wake: UnixStream,
 }
 
-/// What goes out.
-#[derive(Debug)]
-struct Out {
-    stage: Stage,
-    writer: Arc<Writer>,
-    /// What is to be written: from `written` on.
-    queue: Vec<u8>,
-    written: usize,
-    /// Writing has failed: nothing more goes out.
-    failed: Option<Error>,
-    /// The controller is one of ours.
-    is_ours: bool,
-    thread: Option<ThreadId>,
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Stage {
-    NotConnected,
-    Running,
-    /// The hangup is queued.
-    Draining {
-        until: Option<Instant>,
-    },
-    Closed,
-}
-
 /// What the thread has that reads.
 #[derive(Debug)]
 struct Reading {
@@ -101,18 +77,9 @@ impl SimpleRemote {
         for end in [&wake, &woken] {
             end.set_nonblocking(true).map_err(refused)?;
         }
-        let out = Out {
-            stage: Stage::NotConnected,
-            writer: Arc::new(Writer::new(writer.into())?),
-            queue: Vec::new(),
-            written: 0,
-            failed: None,
-            is_ours: false,
-            thread: None,
-        };
         let shared = Shared {
             pending: PendingCalls::new(),
-            out: Mutex::new(out),
+            out: Mutex::new(Out::new(Writer::new(writer.into())?)),
             room: Condvar::new(),
             wake,
         };
@@ -228,21 +195,9 @@ impl Shared {
 
     /// Writes what there is room for, and leaves the rest to the thread.
     fn put(&self, out: &mut Out, header: Header, payload: &[u8]) {
-        if out.failed.is_some() {
-            return;
-        }
-        let header = header.encode();
-        let mut sent = 0;
-        if out.queued() == 0 {
-            match out.writer.write_some(&[&header, payload]) {
-                Ok(bytes) if bytes == header.len() + payload.len() => return,
-                Ok(bytes) => sent = bytes,
-                Err(error) => out.failed = Some(error),
-            }
+        if out.put(header, payload) {
             self.wake();
         }
-        out.queue.extend_from_slice(&header[sent.min(header.len())..]);
-        out.queue.extend_from_slice(&payload[sent.saturating_sub(header.len())..]);
     }
 
     /// Queues the hangup, if nothing has ended yet.
@@ -264,39 +219,76 @@ impl Shared {
         let _ = std::io::Write::write(&mut &self.wake, &[0]);
     }
 
+    /// What it means that the stream has ended between two frames.
+    fn ended(&self) -> Result<()> {
+        let mut out = self.lock();
+        match out.failed.take() {
+            Some(error) => Err(error),
+            // As LLVM's controllers end a session; one of ours says so first.
+            None if out.is_ours && out.stage == Stage::Running => Err(Error::disconnected(
+                "the controller is gone: its stream ended without a hangup",
+            )),
+            None => Ok(()),
+        }
+    }
+
+    /// Handles a frame; returns how the connection has ended, if it has.
+    ///
+    /// # Errors
+    ///
+    /// When the controller must not send it.
+    fn handle(
+        &self,
+        link: &Link,
+        header: Header,
+        mut payload: Vec<u8>,
+    ) -> Result<Option<Result<()>>> {
+        let Header { opcode, sequence, tag, .. } = header;
+        match opcode {
+            Opcode::Call => link.handle_call(ExecutorAddr::new(tag), payload, sequence),
+            Opcode::Result | Opcode::Failure => {
+                let completion = self.pending.take(sequence).ok_or_else(|| {
+                    Error::violation(format!("{opcode:?} {sequence}, for which no call waits"))
+                })?;
+                let outcome = match opcode {
+                    Opcode::Result => Ok(payload),
+                    _ => {
+                        payload.truncate(ERROR_BYTES_MAX);
+                        Err(Error::remote(String::from_utf8_lossy(&payload)))
+                    }
+                };
+                link.complete(completion, outcome);
+            }
+            Opcode::Hangup => {
+                let Status(reason) = match payload.is_empty() {
+                    true => Status(Ok(())),
+                    false => sps::from_bytes(&payload)?,
+                };
+                return Ok(Some(reason.map_err(Error::disconnected)));
+            }
+            Opcode::Hello if tag == OWN_VERSION && !self.lock().is_ours => {
+                self.lock().is_ours = true;
+            }
+            Opcode::Hello | Opcode::Setup | Opcode::Posted => {
+                return Err(Error::violation(format!(
+                    "{opcode:?} {sequence} with tag {tag:#x} has no place here"
+                )));
+            }
+        }
+        Ok(None)
+    }
+
     /// The connection is over: fails what is under way, then tells the session.
     fn end(&self, link: &Link, cause: Result<()>) {
         {
             let mut out = self.lock();
-            out.stage = Stage::Closed;
-            (out.queue, out.written) = (Vec::new(), 0);
-            out.writer.shut_down();
+            out.close();
             self.room.notify_all();
         }
         for completion in self.pending.close() {
             link.complete(completion, Err(is_over()));
         }
         link.notify_disconnected(cause);
-    }
-}
-
-impl Out {
-    fn queued(&self) -> usize {
-        self.queue.len() - self.written
-    }
-
-    /// Writes what there is room for.
-    fn flush(&mut self) {
-        if self.failed.is_some() || self.queued() == 0 {
-            return;
-        }
-        match self.writer.write_some(&[&self.queue[self.written..]]) {
-            Ok(bytes) => self.written += bytes,
-            Err(error) => self.failed = Some(error),
-        }
-        if self.queued() == 0 || self.failed.is_some() {
-            (self.queue, self.written) = (Vec::new(), 0);
-        }
     }
 }
 
@@ -371,67 +363,6 @@ impl Reading {
                 Err(error) => return Some(Err(error)),
             }
         }
-    }
-}
-
-impl Shared {
-    /// What it means that the stream has ended between two frames.
-    fn ended(&self) -> Result<()> {
-        let mut out = self.lock();
-        match out.failed.take() {
-            Some(error) => Err(error),
-            // As LLVM's controllers end a session; one of ours says so first.
-            None if out.is_ours && out.stage == Stage::Running => Err(Error::disconnected(
-                "the controller is gone: its stream ended without a hangup",
-            )),
-            None => Ok(()),
-        }
-    }
-
-    /// Handles a frame; returns how the connection has ended, if it has.
-    ///
-    /// # Errors
-    ///
-    /// When the controller must not send it.
-    fn handle(
-        &self,
-        link: &Link,
-        header: Header,
-        mut payload: Vec<u8>,
-    ) -> Result<Option<Result<()>>> {
-        let Header { opcode, sequence, tag, .. } = header;
-        match opcode {
-            Opcode::Call => link.handle_call(ExecutorAddr::new(tag), payload, sequence),
-            Opcode::Result | Opcode::Failure => {
-                let completion = self.pending.take(sequence).ok_or_else(|| {
-                    Error::violation(format!("{opcode:?} {sequence}, for which no call waits"))
-                })?;
-                let outcome = match opcode {
-                    Opcode::Result => Ok(payload),
-                    _ => {
-                        payload.truncate(ERROR_BYTES_MAX);
-                        Err(Error::remote(String::from_utf8_lossy(&payload)))
-                    }
-                };
-                link.complete(completion, outcome);
-            }
-            Opcode::Hangup => {
-                let Status(reason) = match payload.is_empty() {
-                    true => Status(Ok(())),
-                    false => sps::from_bytes(&payload)?,
-                };
-                return Ok(Some(reason.map_err(Error::disconnected)));
-            }
-            Opcode::Hello if tag == OWN_VERSION && !self.lock().is_ours => {
-                self.lock().is_ours = true;
-            }
-            Opcode::Hello | Opcode::Setup | Opcode::Posted => {
-                return Err(Error::violation(format!(
-                    "{opcode:?} {sequence} with tag {tag:#x} has no place here"
-                )));
-            }
-        }
-        Ok(None)
     }
 }
 
