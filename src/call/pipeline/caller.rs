@@ -4,20 +4,16 @@ use std::sync::{Arc, PoisonError};
 use std::task::{Context, Poll};
 use std::time::Instant;
 
-use super::bundle::Bundle;
 use super::completion::Waiter;
-use super::receiver::{Receiver, Run};
+use super::receiver::Receiver;
+use super::sender::Sender;
 use super::{Arrived, Completion, Reason};
 use crate::error::{Error, Result};
-use crate::limits::{PAYLOAD_BYTES_MAX, PIPELINE_CALLS_MAX};
+use crate::limits::PAYLOAD_BYTES_MAX;
 use crate::sleep::{self, Seat, Turn};
 use crate::sync::{AtomicBool, AtomicU64, Mutex, MutexGuard, Ordering};
 use crate::transport::SharedBed;
 use crate::transport::pipe::{Inbound, Outbound};
-use crate::wire::pipe::{Record, next_sequence, sequence_after};
-
-/// Completions that are kept.
-const SPARE_MAX: usize = 4;
 
 /// The controller's end of a pipeline.
 #[derive(Debug)]
@@ -41,43 +37,14 @@ pub(crate) struct Caller {
     listener: Arc<Seat>,
 }
 
-/// The writing half of an end.
-#[derive(Debug)]
-struct Sender {
-    outbound: Outbound,
-    /// What was submitted and is not yet received, but for the run that the receiver is at; noted before it is sent.
-    runs: rtrb::Producer<Run>,
-    /// The number of the last call.
-    sequence: u64,
-    /// Calls submitted, and results that came as last seen.
-    submitted: u64,
-    received: u64,
-    /// The number of the code that the executor was told of last.
-    code_epoch: u64,
-    /// Completions for submissions to come, each with room for results.
-    spare: Vec<Arc<Completion>>,
-}
-
-/// Runs that are noted at most. Each of them has a call under way, but for the one that is submitted.
-const RUNS_MAX: usize = PIPELINE_CALLS_MAX + 1;
-
 impl Caller {
     /// The controller's end, whose first call has the number after `last_sequence`.
     pub(crate) fn new((outbound, inbound): (Outbound, Inbound), last_sequence: u64) -> Self {
         let (bed, executor) = (inbound.bed(), outbound.peer_bed());
-        let (runs, runs_to_come) = rtrb::RingBuffer::new(RUNS_MAX);
-        let sender = Sender {
-            outbound,
-            runs,
-            sequence: last_sequence,
-            submitted: 0,
-            received: 0,
-            code_epoch: 0,
-            spare: Vec::with_capacity(SPARE_MAX),
-        };
+        let (sender, runs) = Sender::new(outbound, last_sequence);
         Self {
             sender: Mutex::new(sender),
-            turn: Turn::new(Receiver::new(inbound, runs_to_come, last_sequence)),
+            turn: Turn::new(Receiver::new(inbound, runs, last_sequence)),
             submitted: AtomicU64::new(0),
             received: AtomicU64::new(0),
             late: AtomicU64::new(0),
@@ -118,16 +85,8 @@ impl Caller {
         if self.has_ended() {
             return Err(self.reason().error());
         }
-        let mut completion: Arc<Completion> = sender.spare.pop().unwrap_or_default();
-        // Nobody else has one that is new or spare.
-        if let Some(completion) = Arc::get_mut(&mut completion) {
-            completion.expect(calls.len());
-        }
-        let run = Run { completion: Arc::clone(&completion), calls: calls.len() };
-        if sender.runs.push(run).is_err() {
-            return Err(Error::exhausted(format!("{RUNS_MAX} submissions under way")));
-        }
-        let sent = self.send_all(&mut sender, code_epoch, calls);
+        let completion = sender.note(calls.len())?;
+        let sent = sender.send_all(self, code_epoch, calls);
         sender.outbound.wake();
         match sent {
             Ok(()) => Ok(completion),
@@ -138,85 +97,9 @@ impl Caller {
         }
     }
 
-    fn send_all<'a>(
-        &self,
-        sender: &mut Sender,
-        code_epoch: u64,
-        mut calls: impl ExactSizeIterator<Item = (u64, &'a [u8])>,
-    ) -> Result<()> {
-        if sender.code_epoch != code_epoch {
-            sender.code_epoch = code_epoch;
-            self.send(sender, Record::Fresh, 0, 0, &[])?;
-        }
-        if calls.len() == 1 {
-            return calls.try_for_each(|(target, args)| self.send_call(sender, target, args));
-        }
-        let mut bundle = Bundle::new();
-        for (target, args) in calls {
-            if bundle.add(target, args) {
-                continue;
-            }
-            self.send_bundle(sender, &bundle)?;
-            bundle = Bundle::new();
-            if !bundle.add(target, args) {
-                self.send_call(sender, target, args)?;
-            }
-        }
-        self.send_bundle(sender, &bundle)
-    }
-
-    #[inline(always)]
-    fn send_call(&self, sender: &mut Sender, target: u64, args: &[u8]) -> Result<()> {
-        self.count(sender, 1)?;
-        sender.sequence = next_sequence(sender.sequence);
-        self.send(sender, Record::Call, sender.sequence, target, args)
-    }
-
-    #[inline(always)]
-    fn send_bundle(&self, sender: &mut Sender, bundle: &Bundle) -> Result<()> {
-        let calls = bundle.count() as u64;
-        if calls == 0 {
-            return Ok(());
-        }
-        self.count(sender, calls)?;
-        let first = next_sequence(sender.sequence);
-        sender.sequence = sequence_after(sender.sequence, calls);
-        sender.outbound.prefetch();
-        let (kind, target, args) = bundle.record();
-        self.send(sender, kind, first, target, args)
-    }
-
-    /// Counts calls that are sent next, as soon as so many more may be under way.
-    #[inline(always)]
-    fn count(&self, sender: &mut Sender, calls: u64) -> Result<()> {
-        if sender.is_full(self, calls) {
-            self.wait_for_room(sender, |sender| !sender.is_full(self, calls))?;
-        }
-        sender.submitted += calls;
-        // Relaxed: the record is published behind it.
-        self.submitted.store(sender.submitted, Ordering::Relaxed);
-        Ok(())
-    }
-
-    #[inline(always)]
-    fn send(
-        &self,
-        sender: &mut Sender,
-        kind: Record,
-        sequence: u64,
-        target: u64,
-        args: &[u8],
-    ) -> Result<()> {
-        let mut sent = 0;
-        while !sender.outbound.send(kind, sequence, target, args, &mut sent)? {
-            self.wait_for_room(sender, |sender| sender.outbound.has_room(args.len() - sent))?;
-        }
-        Ok(())
-    }
-
     /// Receives for everybody until `has_room`.
     #[cold]
-    fn wait_for_room(
+    pub(super) fn wait_for_room(
         &self,
         sender: &mut Sender,
         mut has_room: impl FnMut(&mut Sender) -> bool,
@@ -333,9 +216,8 @@ impl Caller {
         if let Some(inner) = Arc::get_mut(&mut completion)
             && inner.renew(used)
             && let Ok(mut sender) = self.sender.try_lock()
-            && sender.spare.len() < SPARE_MAX
         {
-            sender.spare.push(completion);
+            sender.keep(completion);
         }
     }
 
@@ -419,18 +301,5 @@ impl Caller {
 
     fn lock_reason(&self) -> MutexGuard<'_, Option<Reason>> {
         self.reason.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
-impl Sender {
-    /// True when too many calls are under way for so many more.
-    #[inline]
-    fn is_full(&mut self, caller: &Caller, calls: u64) -> bool {
-        if self.submitted - self.received + calls <= PIPELINE_CALLS_MAX as u64 {
-            return false;
-        }
-        // [CAP] Acquire: pairs with the receiver's store.
-        self.received = caller.received.load(Ordering::Acquire);
-        self.submitted - self.received + calls > PIPELINE_CALLS_MAX as u64
     }
 }

@@ -27,6 +27,7 @@ mod bundle;
 mod caller;
 mod completion;
 mod receiver;
+mod sender;
 mod server;
 #[cfg(test)]
 #[cfg(shuttle)]
