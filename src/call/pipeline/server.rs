@@ -16,6 +16,8 @@ const POLLS_PER_LOOK: u32 = if cfg!(model) { 1 } else { 64 };
 const POLLS_QUICK: u32 = if cfg!(model) { 1 } else { 16 };
 /// How often the CPU is given away to a controller that shares it, before this side sleeps.
 const YIELDS_MAX: u32 = 4;
+/// Lines that begin to be fetched when several calls have come in one. Of those further ahead too many are still being written.
+const PREFETCH_LINES: u64 = 3;
 /// The largest buffer for results that is kept for the next one.
 const RESULT_BYTES_KEPT: usize = 64 << 10;
 
@@ -108,8 +110,8 @@ impl Server {
         }
         let is_whole = !payload.is_empty() && payload.len().is_multiple_of(WORD_BYTES);
         if kind == Record::Calls as u8 && is_whole {
-            // What was sent together mostly goes on in the next line.
-            self.inbound.prefetch(0);
+            // What was sent together mostly goes on in the next lines.
+            (0..PREFETCH_LINES).for_each(|line| self.inbound.prefetch(line));
             self.outbound.prefetch();
             return Ok(WORD_BYTES);
         }
