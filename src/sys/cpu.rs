@@ -32,7 +32,7 @@ pub(crate) fn serialize() {
 /// As [`serialize`], ahead of code at this address.
 ///
 /// It is fetched meanwhile, but not where `serialize` is: a line that is fetched as data first takes 10 % of a call longer
-/// to come as code, and to be written again (Sapphire Rapids).
+/// to come as code, and to be written again.
 #[inline]
 pub(crate) fn serialize_for(code: u64) {
     #[cfg(target_arch = "x86_64")]
