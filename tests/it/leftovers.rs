@@ -7,6 +7,7 @@ use std::collections::BTreeSet;
 use std::ffi::OsString;
 use std::fs;
 use std::os::unix::process::CommandExt;
+use std::process::Command;
 
 use nix::sys::signal::Signal;
 
@@ -24,7 +25,11 @@ struct Watched {
 /// Starts `crash.c` in this way, in a process group of its own, and waits for `ready` from it.
 fn start(how: &str, ready: &str) -> Watched {
     let shared_memory = shared_memory();
-    let mut command = farcall_run(&[corpus::object("crash.c", PLAIN)], &[how]);
+    let run = farcall_run(&[corpus::object("crash.c", PLAIN)], &[how]);
+    // Who runs the tests in the background of a script has them ignore interrupts.
+    let mut command = Command::new("env");
+    command.arg("--default-signal=INT").arg(run.get_program()).args(run.get_args());
+    command.envs(run.get_envs().filter_map(|(name, value)| Some((name, value?))));
     command.process_group(0);
     let running = Running::start(command);
     running.wait_for(ready);
