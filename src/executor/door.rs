@@ -54,18 +54,28 @@ impl Door {
         start("farcall-door", 64 << 10, move || {
             let Ok(door) = session.door() else { return };
             // What cannot be read ends the session as its end does.
-            while let Ok(Some((letter, mut files))) = socket::receive(door.socket.as_fd()) {
-                match (letter, files.pop()) {
-                    (LANE, Some(file)) => open(&session, file),
-                    (PIPELINE, Some(file)) => open_pipeline(file),
-                    (REVERSE_LANE, file) => door.hand_on(file),
-                    (NO_LANE, _) => door.hand_on(None),
-                    _ => break,
+            let is_lost = loop {
+                match socket::receive(door.socket.as_fd()) {
+                    Ok(Some((letter, mut files))) => match (letter, files.pop()) {
+                        (LANE, Some(file)) => open(&session, file),
+                        (PIPELINE, Some(file)) => open_pipeline(file),
+                        (REVERSE_LANE, file) => door.hand_on(file),
+                        (NO_LANE, _) => door.hand_on(None),
+                        _ => break false,
+                    },
+                    Ok(None) => break false,
+                    Err(error) => break socket::is_none(&error),
                 }
-            }
+            };
             door.lock().is_closed = true;
             door.changed.notify_all();
-            session.lanes().close();
+            if is_lost {
+                // The program has closed every descriptor that it found. What calls there are goes on, over memory; and the
+                // number of the socket may soon be that of a file of the program's, so nobody must close it.
+                std::mem::forget(session);
+            } else {
+                session.lanes().close();
+            }
         })
     }
 

@@ -87,6 +87,12 @@ pub(crate) fn receive(socket: BorrowedFd<'_>) -> Result<Option<(u8, Vec<OwnedFd>
     Ok((bytes > 0).then_some((byte[0], fds)))
 }
 
+/// True when the error says that there was no socket: somebody closed its number, or made it that of another file.
+pub(crate) fn is_none(error: &Error) -> bool {
+    let code = error.raw_os_error();
+    [Errno::EBADF, Errno::ENOTSOCK].iter().any(|errno| code == Some(*errno as i32))
+}
+
 /// Receives exactly `count` descriptors, waiting for them; they close on exec.
 ///
 /// # Errors

@@ -209,6 +209,36 @@ fn lanes_are_used_again() {
 }
 
 #[test]
+fn a_program_may_close_every_file_under_calls() {
+    let session = Session::start();
+    // The function is linked and each lane's file mapped before.
+    let add = session.function("add");
+    let sum =
+        |number| session.controller.call(add, &bytes(&[number, 1])).map(|sum| self::number(&sum));
+    assert_eq!(session.call("close_files", &[7]).expect("a number"), 7);
+    // Opens the last lane: it was waited for when the files were closed.
+    thread::scope(|scope| {
+        let first = scope.spawn(|| (0..100).all(|turn| sum(turn).is_ok_and(|sum| sum == turn + 1)));
+        assert!(first.join().expect("no panic"));
+        assert_eq!(sum(1).expect("the first lane is still there"), 2);
+    });
+    // Of two more threads at once one has that lane. There is no way in for the other, which learns it.
+    let wait = session.function("wait_at_gate");
+    let (told, tells) = mpsc::channel();
+    thread::scope(|scope| {
+        for _ in 0..2 {
+            let (told, session) = (told.clone(), &session);
+            scope.spawn(move || told.send(session.controller.call(wait, &bytes(&[0]))));
+        }
+        let first = tells.recv_timeout(Duration::from_secs(10));
+        session.call("set_gate", &[1]).expect("opens");
+        assert!(first.expect("told").is_err_and(|error| !error.is_timeout()));
+        tells.recv().expect("told").expect("let through");
+    });
+    assert_eq!(sum(5).expect("calls go on"), 6);
+}
+
+#[test]
 fn a_call_that_takes_too_long_is_given_up_and_its_result_dropped() {
     let session = Session::start();
     let controller = &session.controller;
