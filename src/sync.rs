@@ -14,7 +14,7 @@ pub(crate) use std::sync::atomic::compiler_fence;
 pub(crate) use std::sync::atomic::{AtomicBool, Ordering, fence};
 #[cfg(not(any(loom, shuttle)))]
 pub(crate) use std::sync::{Condvar, Mutex, MutexGuard};
-#[cfg(not(model))]
+#[cfg(not(any(loom, shuttle)))]
 pub(crate) use std::thread::yield_now;
 #[cfg(not(any(loom, shuttle)))]
 pub(crate) use std::thread_local;
@@ -22,8 +22,33 @@ pub(crate) use std::thread_local;
 #[cfg(hostile)]
 pub(crate) use hostile::AtomicU64;
 
+/// A cell that one thread changes while no other looks into it. Loom's has that checked.
+#[cfg(not(loom))]
+#[derive(Debug)]
+pub(crate) struct UnsafeCell<T>(std::cell::UnsafeCell<T>);
+
+#[cfg(not(loom))]
+impl<T> UnsafeCell<T> {
+    pub(crate) const fn new(value: T) -> Self {
+        Self(std::cell::UnsafeCell::new(value))
+    }
+
+    /// Runs `look` with the value, which no thread may change meanwhile.
+    #[inline(always)]
+    pub(crate) fn with<R>(&self, look: impl FnOnce(*const T) -> R) -> R {
+        look(self.0.get())
+    }
+
+    /// Runs `change` with the value, which no other thread may look at meanwhile.
+    #[inline(always)]
+    pub(crate) fn with_mut<R>(&self, change: impl FnOnce(*mut T) -> R) -> R {
+        change(self.0.get())
+    }
+}
+
 #[cfg(loom)]
 pub(crate) use loom::{
+    cell::UnsafeCell,
     sync::atomic::{AtomicBool, AtomicU64, Ordering, fence},
     sync::{Condvar, Mutex, MutexGuard},
     thread::yield_now,
@@ -45,5 +70,6 @@ pub(crate) use loom_thread_local as thread_local;
 pub(crate) use shuttle::{
     sync::atomic::{AtomicBool, AtomicU64, Ordering, fence},
     sync::{Condvar, Mutex, MutexGuard},
+    thread::yield_now,
     thread_local,
 };

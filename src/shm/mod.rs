@@ -8,6 +8,8 @@
 #![allow(unsafe_code, reason = "turns mapped memory into references to atomic words")]
 
 mod area;
+#[cfg(not(model))]
+mod holder;
 #[cfg(model)]
 mod model;
 #[cfg(feature = "named-segment")]
@@ -16,6 +18,8 @@ mod named;
 mod segment;
 
 pub(crate) use area::{Area, Place};
+#[cfg(not(model))]
+pub(crate) use holder::Holder;
 #[cfg(model)]
 pub(crate) use model::{Segment, Words};
 #[cfg(feature = "named-segment")]

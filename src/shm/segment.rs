@@ -11,7 +11,7 @@ use nix::fcntl::SealFlag;
 
 use crate::error::{Error, Result};
 use crate::sync::AtomicU64;
-use crate::sys::{cpu, memfd};
+use crate::sys::{cpu, map, memfd};
 
 /// What the C library copies at a time. Larger pieces it copies with one instruction, which takes up to 27 times as long
 /// where the source lies a few bytes before a multiple of a page from the destination.
@@ -20,7 +20,8 @@ const PIECE_BYTES: usize = 512;
 /// Shared memory of a fixed size. Unmapped and closed when dropped.
 #[derive(Debug)]
 pub(crate) struct Segment {
-    file: OwnedFd,
+    /// None where the descriptor is of no more use.
+    file: Option<OwnedFd>,
     map: Map,
 }
 
@@ -78,13 +79,13 @@ impl Segment {
         let map = MmapOptions::new().len(size).map_raw(&file);
         let map =
             map.map_err(|e| Error::os(format!("mapping {bytes} bytes of shared memory"), e))?;
-        Ok(Self { file, map: Map::Own(map) })
+        Ok(Self { file: Some(file), map: Map::Own(map) })
     }
 
     /// A segment that is mapped already.
     #[cfg(feature = "named-segment")]
     pub(super) fn new(file: OwnedFd, map: Map) -> Self {
-        Self { file, map }
+        Self { file: Some(file), map }
     }
 
     /// Makes sure that touching `bytes` bytes from `offset` on cannot fail for want of memory.
@@ -93,7 +94,17 @@ impl Segment {
     ///
     /// When memory runs out.
     pub(crate) fn back(&self, offset: u64, bytes: u64) -> Result<()> {
-        memfd::back(&self.file, offset, bytes)
+        if let Some(file) = &self.file {
+            return memfd::back(file, offset, bytes);
+        }
+        let range = |offset: u64| usize::try_from(offset).unwrap_or(usize::MAX);
+        let start = self.place(range(offset), range(bytes));
+        map::populate(start.expose_provenance() as u64, bytes)
+    }
+
+    /// Takes the descriptor out: the memory stays mapped.
+    pub(crate) fn take_file(&mut self) -> Option<OwnedFd> {
+        self.file.take()
     }
 
     /// From now on nobody can make another writable mapping of this memory; this one stays.
@@ -102,12 +113,17 @@ impl Segment {
     ///
     /// When the system refuses.
     pub(crate) fn seal_against_writers(&self) -> Result<()> {
-        memfd::seal(&self.file, SealFlag::F_SEAL_FUTURE_WRITE)
+        memfd::seal(self.file()?, SealFlag::F_SEAL_FUTURE_WRITE)
     }
 
     /// The descriptor to pass to the peer.
-    pub(crate) fn file(&self) -> BorrowedFd<'_> {
-        self.file.as_fd()
+    ///
+    /// # Errors
+    ///
+    /// When it was [taken out](Segment::take_file).
+    pub(crate) fn file(&self) -> Result<BorrowedFd<'_>> {
+        let file = self.file.as_ref().map(AsFd::as_fd);
+        file.ok_or_else(|| Error::invalid("a segment without its descriptor"))
     }
 
     /// All words of the segment.

@@ -1,7 +1,8 @@
 //! A bell: what wakes who does not sleep on a word, but waits for many things at once.
 
 use std::fmt;
-use std::time::Duration;
+
+use crate::deadline::Deadline;
 
 /// Wakes the other side of something, and is waited for by this one.
 ///
@@ -12,8 +13,8 @@ pub(crate) trait Bell: fmt::Debug + Send + Sync {
     /// Takes what was rung so far, or part of it. False when nobody is left at the other side.
     fn hush(&self) -> bool;
 
-    /// Waits until the bell is rung, nobody is left, or the time is over. Returns early for any reason.
-    fn listen(&self, timeout: Option<Duration>);
+    /// Waits until the bell is rung, nobody is left, or the deadline passes. Returns early for any reason.
+    fn listen(&self, deadline: Deadline);
 
     /// Rings at the other side. Never waits.
     fn ring(&self);

@@ -21,8 +21,7 @@ mod bell;
 mod tests;
 mod turn;
 
-use std::time::Duration;
-
+use crate::deadline::Deadline;
 use crate::sync::{AtomicU64, Ordering, fence};
 
 pub(crate) use bell::Bell;
@@ -36,9 +35,14 @@ pub(crate) const ASLEEP: u64 = 1;
 pub(crate) trait Bed {
     fn word(&self) -> &AtomicU64;
 
-    /// Sleeps as long as the low half of the word equals that of `expected`, until [`Bed::rouse`] or the time out.
-    /// Returns early for any reason.
-    fn lie_down(&self, expected: u64, timeout: Option<Duration>);
+    /// What the sleeper has seen of news that come beside the word. Taken before it looks for a cause to stay awake.
+    fn look(&self) -> u64 {
+        0
+    }
+
+    /// Sleeps as long as the low half of the word equals that of `expected` and there is no other news than what was
+    /// `seen`, until [`Bed::rouse`] or the deadline. Returns early for any reason.
+    fn lie_down(&self, expected: u64, seen: u64, deadline: Deadline);
 
     /// Ends [`Bed::lie_down`].
     fn rouse(&self);
@@ -51,14 +55,11 @@ pub(crate) trait Bed {
 }
 
 /// Sleeps until it is woken, unless `has_cause` to stay awake. Returns early for any reason, so look again.
-pub(crate) fn sleep_unless(
-    bed: &impl Bed,
-    timeout: Option<Duration>,
-    has_cause: impl FnOnce() -> bool,
-) {
+pub(crate) fn sleep_unless(bed: &impl Bed, deadline: Deadline, has_cause: impl FnOnce() -> bool) {
+    let seen = bed.look();
     mark(bed);
     if !has_cause() {
-        bed.lie_down(ASLEEP, timeout);
+        bed.lie_down(ASLEEP, seen, deadline);
     }
     unmark(bed);
 }
@@ -94,9 +95,13 @@ pub(crate) fn wake_seen(bed: &impl Bed) -> bool {
     is_asleep
 }
 
+/// Wakes the sleeper whatever the word says: its owner may have been told a lie.
 #[cold]
-fn rouse(bed: &impl Bed) {
-    // Whoever set the word anew meanwhile is woken as well, and looks again.
-    bed.word().swap(AWAKE, Ordering::AcqRel);
+pub(crate) fn rouse(bed: &impl Bed) {
+    // [BED] SeqCst: as in `wake`, for a caller that has not looked. A sleeper that sets the word anew behind the store
+    // sees what was published.
+    bed.fence();
+    // Relaxed: a sleeper that set the word before finds it changed, or is woken.
+    bed.word().store(AWAKE, Ordering::Relaxed);
     bed.rouse();
 }

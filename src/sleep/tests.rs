@@ -7,11 +7,11 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64 as Count, Ordering as CountOrdering};
-use std::time::Duration;
 
 use loom::thread;
 
 use super::{Bed, Seat, Turn, sleep_unless, wake};
+use crate::deadline::Deadline;
 use crate::ring::{Consumer, Head, Heap, Popped, Producer};
 use crate::sync::{AtomicBool, AtomicU64, Condvar, Mutex, Ordering, fence};
 
@@ -55,7 +55,7 @@ impl Bed for Model {
         &self.shared.word
     }
 
-    fn lie_down(&self, expected: u64, _timeout: Option<Duration>) {
+    fn lie_down(&self, expected: u64, _seen: u64, _deadline: Deadline) {
         let kernel = self.shared.kernel.lock().unwrap();
         if self.shared.word.load(Ordering::Acquire) == expected {
             drop(self.shared.roused.wait(kernel).unwrap());
@@ -99,7 +99,7 @@ fn explore(
 }
 
 fn sleep_counted(bed: &Model, sleeps: &Sleeps, has_cause: impl FnOnce() -> bool) {
-    sleep_unless(bed, None, || {
+    sleep_unless(bed, Deadline::SESSION_END, || {
         let has_cause = has_cause();
         sleeps.fetch_add(u64::from(!has_cause), CountOrdering::Relaxed);
         has_cause
@@ -366,7 +366,7 @@ impl Calls {
                 Some(tool) => self.lead(tool, call, sleeps),
                 None => {
                     sleeps.fetch_add(1, CountOrdering::Relaxed);
-                    seat.wait(None);
+                    seat.wait(Deadline::SESSION_END);
                 }
             }
         }

@@ -2,8 +2,8 @@
 
 use std::collections::VecDeque;
 use std::sync::{Arc, PoisonError};
-use std::time::Instant;
 
+use crate::deadline::Deadline;
 use crate::sync::{AtomicBool, Condvar, Mutex, Ordering};
 
 /// A thing for one thread at a time. Whoever has the turn holds the thing itself.
@@ -77,7 +77,7 @@ impl<T> Turn<T> {
                 state.standby.push_front(Arc::clone(&seat));
             }
             drop(state);
-            seat.wait(None);
+            seat.wait(Deadline::SESSION_END);
         }
     }
 
@@ -132,11 +132,11 @@ impl Seat {
         self.changed.notify_one();
     }
 
-    /// Waits to be called, up to `until`.
-    pub(crate) fn wait(&self, until: Option<Instant>) {
+    /// Waits to be called, up to the deadline.
+    pub(crate) fn wait(&self, deadline: Deadline) {
         let mut called = self.called.lock().unwrap_or_else(PoisonError::into_inner);
         while !*called {
-            called = match until.map(|until| until.saturating_duration_since(Instant::now())) {
+            called = match deadline.left() {
                 None => self.changed.wait(called).unwrap_or_else(PoisonError::into_inner),
                 Some(left) if left.is_zero() => break,
                 Some(left) => {

@@ -1,17 +1,30 @@
 //! The futex of model checkers and liars.
 //!
-//! Invariant: who sleeps on a word is woken for that word only, so that a wake that is missing is missed.
+//! Invariant: a sleeper is woken for the words that it named only, so that a wake that is missing is missed.
 
-use std::time::Duration;
-
+use crate::deadline::Deadline;
 use crate::sync::AtomicU64;
+
+/// The bit of a robust lock's word that the kernel sets when the thread ends that holds it (`FUTEX_OWNER_DIED`).
+pub(crate) const OWNER_DIED: u64 = 0x4000_0000;
+
+/// Words that one sleeper names.
+pub(crate) const WORDS_MAX: usize = 4;
+
+/// A word, and what it held when the sleeper last looked.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Seen<'a> {
+    pub(crate) word: &'a AtomicU64,
+    pub(crate) value: u64,
+    pub(crate) is_private: bool,
+}
 
 #[cfg(hostile)]
 mod imp {
-    use super::AtomicU64;
+    use super::{AtomicU64, Seen};
 
-    pub(super) fn wait(word: &AtomicU64, _expected: u64) {
-        word.sleep();
+    pub(super) fn wait(seen: &[Seen<'_>]) {
+        seen[0].word.sleep();
     }
 
     pub(super) fn wake(_word: &AtomicU64) {}
@@ -27,52 +40,62 @@ mod imp {
     #[cfg(shuttle)]
     use shuttle::{lazy_static, sync::Condvar};
 
-    use super::AtomicU64;
+    use super::{AtomicU64, Seen};
     use crate::sync::{Mutex, Ordering};
 
-    /// Who sleeps on which word.
-    type Beds = BTreeMap<usize, (u32, Arc<Condvar>)>;
+    /// The sleepers of each word.
+    type Sleepers = BTreeMap<usize, Vec<Arc<Condvar>>>;
 
     lazy_static! {
-        static ref KERNEL: Mutex<Beds> = Mutex::new(Beds::new());
+        static ref KERNEL: Mutex<Sleepers> = Mutex::new(Sleepers::new());
     }
 
-    pub(super) fn wait(word: &AtomicU64, expected: u64) {
-        let mut beds = KERNEL.lock().expect("nobody panics with the lock");
-        // The kernel compares the low half only.
-        if (word.load(Ordering::SeqCst) ^ expected) << 32 != 0 {
+    fn address(word: &AtomicU64) -> usize {
+        std::ptr::from_ref(word).addr()
+    }
+
+    pub(super) fn wait(seen: &[Seen<'_>]) {
+        let mut sleepers = KERNEL.lock().expect("nobody panics with the lock");
+        // The kernel compares the low halves only.
+        let is_same = |seen: &Seen<'_>| (seen.word.load(Ordering::SeqCst) ^ seen.value) << 32 == 0;
+        if !seen.iter().all(is_same) {
             return;
         }
-        let at = std::ptr::from_ref(word).addr();
-        let (sleepers, bed) = beds.entry(at).or_default();
-        *sleepers += 1;
-        let bed = Arc::clone(bed);
-        beds = bed.wait(beds).expect("nobody panics with the lock");
-        if let Some((sleepers, _)) = beds.get_mut(&at) {
-            *sleepers -= 1;
-            if *sleepers == 0 {
-                beds.remove(&at);
+        let own = Arc::new(Condvar::new());
+        for seen in seen {
+            sleepers.entry(address(seen.word)).or_default().push(Arc::clone(&own));
+        }
+        sleepers = own.wait(sleepers).expect("nobody panics with the lock");
+        for seen in seen {
+            if let Some(others) = sleepers.get_mut(&address(seen.word)) {
+                others.retain(|other| !Arc::ptr_eq(other, &own));
             }
         }
+        sleepers.retain(|_, others| !others.is_empty());
     }
 
     pub(super) fn wake(word: &AtomicU64) {
-        let beds = KERNEL.lock().expect("nobody panics with the lock");
-        if let Some((_, bed)) = beds.get(&std::ptr::from_ref(word).addr()) {
-            bed.notify_all();
+        let sleepers = KERNEL.lock().expect("nobody panics with the lock");
+        for sleeper in sleepers.get(&address(word)).into_iter().flatten() {
+            sleeper.notify_all();
         }
     }
 }
 
-/// Sleeps until [`wake`] is called on `word`, as long as its low half equals that of `expected`. A time that is limited is
-/// over at once.
-pub(crate) fn wait(word: &AtomicU64, expected: u64, timeout: Option<Duration>) {
-    if timeout.is_none() || cfg!(hostile) {
-        imp::wait(word, expected);
+/// Sleeps until [`wake`] or [`wake_own`] is called on one of the words, as long as the low half of each is what was seen.
+/// A time that is limited is over at once.
+pub(crate) fn wait(seen: &[Seen<'_>], deadline: Deadline) {
+    if deadline == Deadline::SESSION_END || cfg!(hostile) {
+        imp::wait(seen);
     }
 }
 
-/// Wakes everybody who sleeps on `word`.
+/// Wakes every thread that sleeps on `word`.
 pub(crate) fn wake(word: &AtomicU64) {
+    imp::wake(word);
+}
+
+/// As [`wake`].
+pub(crate) fn wake_own(word: &AtomicU64) {
     imp::wake(word);
 }

@@ -365,6 +365,30 @@ pub(crate) fn zeroes(bytes: u64) -> Result<u64> {
     Ok(start.map_err(during)?.as_ptr() as u64)
 }
 
+/// Puts memory behind whole pages that are mapped writable, so that touching them cannot fail. Kernels before 5.14 leave that
+/// to the first touch.
+///
+/// # Errors
+///
+/// When memory runs out.
+pub(crate) fn populate(start: u64, bytes: u64) -> Result<()> {
+    let (Ok(size), Ok(at)) = (usize::try_from(bytes), usize::try_from(start)) else {
+        return Err(Error::os(format!("backing {bytes} bytes"), Errno::EINVAL));
+    };
+    let at = std::ptr::with_exposed_provenance_mut(at);
+    loop {
+        // SAFETY: populating changes no byte, and a range that is not mapped is refused.
+        let done = unsafe { libc::madvise(at, size, libc::MADV_POPULATE_WRITE) };
+        match Errno::result(done) {
+            Ok(_) | Err(Errno::EINVAL | Errno::ENOSYS | Errno::EPERM) => return Ok(()),
+            Err(Errno::EINTR | Errno::EAGAIN) => {}
+            Err(errno) => {
+                return Err(Error::os(format!("backing {bytes} bytes of shared memory"), errno));
+            }
+        }
+    }
+}
+
 /// Gives back what [`zeroes`] has mapped.
 ///
 /// # Safety

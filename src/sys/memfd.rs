@@ -6,6 +6,7 @@ use std::os::fd::{AsFd, OwnedFd};
 use nix::errno::Errno;
 use nix::fcntl::{FallocateFlags, FcntlArg, SealFlag, fallocate, fcntl};
 use nix::sys::memfd::{MFdFlags, memfd_create};
+use nix::sys::resource::{Resource, getrlimit};
 use nix::unistd::ftruncate;
 
 use crate::error::{Error, Result};
@@ -16,7 +17,8 @@ use crate::error::{Error, Result};
 ///
 /// # Errors
 ///
-/// When the system refuses; the message carries the size.
+/// When the system refuses, or this process's limit on the size of files does (then `is_exhausted`); the message carries the
+/// size.
 pub(crate) fn create(name: &CStr, bytes: u64, executable: bool) -> Result<OwnedFd> {
     let during =
         |errno: Errno| Error::os(format!("creating {bytes} bytes of shared memory"), errno);
@@ -30,6 +32,14 @@ pub(crate) fn create(name: &CStr, bytes: u64, executable: bool) -> Result<OwnedF
     }
     .map_err(during)?;
     let size = i64::try_from(bytes).map_err(|_| during(Errno::EFBIG))?;
+    // Beyond the limit the kernel would end this process by SIGXFSZ. Nothing else here makes a file larger.
+    let (limit, _) = getrlimit(Resource::RLIMIT_FSIZE).map_err(during)?;
+    if bytes > limit {
+        return Err(Error::exhausted(format!(
+            "{bytes} bytes of shared memory are more than this process may have in a file, \
+             {limit} bytes (RLIMIT_FSIZE): raise the limit with ulimit -f"
+        )));
+    }
     ftruncate(&file, size).map_err(during)?;
     seal(file.as_fd(), SealFlag::F_SEAL_SHRINK | SealFlag::F_SEAL_GROW)?;
     Ok(file)
@@ -81,4 +91,27 @@ pub(crate) fn sealed_bytes(file: impl AsFd) -> Result<u64> {
         .map_err(|errno| Error::os("reading the size of a received descriptor", errno))?;
     u64::try_from(status.st_size)
         .map_err(|_| Error::violation("received shared memory has a negative size"))
+}
+
+#[cfg(test)]
+mod tests {
+    use nix::sys::resource::setrlimit;
+
+    use super::*;
+    use crate::sys::alone;
+
+    #[test]
+    fn a_file_over_the_limit_of_the_process_is_an_error() {
+        alone::run("sys::memfd::tests::a_file_over_the_limit_of_the_process_is_an_error", || {
+            let (_, hard) = getrlimit(Resource::RLIMIT_FSIZE).expect("the limit");
+            setrlimit(Resource::RLIMIT_FSIZE, 1 << 20, hard).expect("a lower limit");
+            let file = create(c"test", 1 << 20, false).expect("as much as the limit");
+            back(&file, 0, 1 << 20).expect("memory");
+            let error = create(c"test", (1 << 20) + 1, false).expect_err("more");
+            assert!(error.is_exhausted(), "{error:?}");
+            for word in ["1048577 bytes", "1048576 bytes", "RLIMIT_FSIZE", "ulimit -f"] {
+                assert!(error.to_string().contains(word), "{error}");
+            }
+        });
+    }
 }

@@ -1,14 +1,18 @@
 //! Memory of this process by address, whatever lies there: what cannot be read or written is an error, not a fault.
 //!
-//! The kernel copies, so that it finds out, as one process may read another.
+//! The kernel copies, so that it finds out, as one process may read another. Where a policy refuses that, bytes go through a
+//! pipe, page by page.
 
 use std::io::{IoSlice, IoSliceMut};
+use std::os::fd::{AsRawFd, OwnedFd};
 
 use nix::errno::Errno;
+use nix::fcntl::OFlag;
 use nix::sys::uio::{RemoteIoVec, process_vm_readv, process_vm_writev};
-use nix::unistd::Pid;
+use nix::unistd::{Pid, pipe2};
 
 use crate::error::{Error, Result};
+use crate::limits::PAGE_BYTES;
 
 /// Parts that the kernel takes at once (`UIO_MAXIOV`).
 const PARTS_MAX: usize = 1024;
@@ -18,12 +22,23 @@ const PARTS_MAX: usize = 1024;
 ///
 /// # Errors
 ///
-/// When a part cannot be read: the message has its number and address. When the kernel does not let processes read
-/// themselves.
+/// When a part cannot be read: the message has its number and address. When descriptors run out, where a pipe is needed.
 pub(crate) fn read(parts: &[(u64, usize)], out: &mut [u8]) -> Result<()> {
-    let pid = Pid::this();
+    let mut pipe = None;
     walk("reading", parts, |done, remote| {
-        process_vm_readv(pid, &mut [IoSliceMut::new(&mut out[done..])], remote)
+        let out = &mut out[done..];
+        if pipe.is_none() {
+            let copied = process_vm_readv(Pid::this(), &mut [IoSliceMut::new(out)], remote);
+            if !is_refused(copied) {
+                return copied;
+            }
+        }
+        let pipe = match &mut pipe {
+            Some(pipe) => pipe,
+            none => none.insert(Pipe::new()?),
+        };
+        let (address, bytes) = first_of(remote);
+        pipe.read(address, &mut out[..bytes])
     })
 }
 
@@ -31,17 +46,78 @@ pub(crate) fn read(parts: &[(u64, usize)], out: &mut [u8]) -> Result<()> {
 ///
 /// # Errors
 ///
-/// When a part cannot be written: the message has its number and address; those before it have been written. When the
-/// kernel does not let processes write themselves.
+/// When a part cannot be written: the message has its number and address; those before it have been written. When
+/// descriptors run out, where a pipe is needed.
 ///
 /// # Safety
 ///
 /// Nobody may rely on the memory to stay as it is.
 pub(crate) unsafe fn write(parts: &[(u64, usize)], bytes: &[u8]) -> Result<()> {
-    let pid = Pid::this();
+    let mut pipe = None;
     walk("writing", parts, |done, remote| {
-        process_vm_writev(pid, &[IoSlice::new(&bytes[done..])], remote)
+        let bytes = &bytes[done..];
+        if pipe.is_none() {
+            let copied = process_vm_writev(Pid::this(), &[IoSlice::new(bytes)], remote);
+            if !is_refused(copied) {
+                return copied;
+            }
+        }
+        let pipe = match &mut pipe {
+            Some(pipe) => pipe,
+            none => none.insert(Pipe::new()?),
+        };
+        let (address, count) = first_of(remote);
+        // SAFETY: the caller vouches for what is there.
+        unsafe { pipe.write(address, &bytes[..count]) }
     })
+}
+
+/// True when a policy keeps processes from reading or writing each other's memory, their own included.
+fn is_refused(copied: nix::Result<usize>) -> bool {
+    matches!(copied, Err(Errno::EPERM | Errno::ENOSYS))
+}
+
+/// The first part that is not done, up to the end of its page.
+#[expect(clippy::cast_possible_truncation, reason = "a page is smaller than memory")]
+fn first_of(remote: &[RemoteIoVec]) -> (usize, usize) {
+    let page = PAGE_BYTES as usize;
+    remote.first().map_or((0, 0), |part| (part.base, part.len.min(page - part.base % page)))
+}
+
+/// A pipe of this process's own, empty between two uses: the kernel copies into it and out of it, and says so when it cannot.
+struct Pipe {
+    reader: OwnedFd,
+    writer: OwnedFd,
+}
+
+impl Pipe {
+    fn new() -> nix::Result<Self> {
+        // A copy that fails in the middle must not wait.
+        let (reader, writer) = pipe2(OFlag::O_CLOEXEC | OFlag::O_NONBLOCK)?;
+        Ok(Self { reader, writer })
+    }
+
+    /// Reads a page at most, all of it or nothing.
+    fn read(&self, address: usize, out: &mut [u8]) -> nix::Result<usize> {
+        let from = std::ptr::with_exposed_provenance(address);
+        // SAFETY: the kernel only reads there, and finds out whether it can.
+        let put = unsafe { libc::write(self.writer.as_raw_fd(), from, out.len()) };
+        let put = Errno::result(put)?.unsigned_abs();
+        nix::unistd::read(&self.reader, &mut out[..put])
+    }
+
+    /// Writes to a page at most, all of it or nothing.
+    ///
+    /// # Safety
+    ///
+    /// Nobody may rely on the memory to stay as it is.
+    unsafe fn write(&self, address: usize, bytes: &[u8]) -> nix::Result<usize> {
+        let put = nix::unistd::write(&self.writer, bytes)?;
+        let to = std::ptr::with_exposed_provenance_mut(address);
+        // SAFETY: the kernel finds out whether it can write there; the caller vouches for what is there.
+        let taken = unsafe { libc::read(self.reader.as_raw_fd(), to, put) };
+        Errno::result(taken).map(isize::unsigned_abs)
+    }
 }
 
 /// Hands parts to `transfer` until all are done. It is told the bytes done so far, and says how many more there are now.
@@ -88,6 +164,7 @@ fn walk(
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::sys::alone;
 
     fn address<T>(of: &T) -> u64 {
         std::ptr::from_ref(of).expose_provenance() as u64
@@ -119,5 +196,60 @@ mod tests {
             let error = read(&parts, &mut [0; 8]).expect_err("bad");
             assert!(error.to_string().contains(&format!("{bad:#x}, part 2")), "{error}");
         }
+    }
+
+    #[test]
+    fn where_a_policy_refuses_it_goes_through_a_pipe() {
+        alone::run("sys::memory::tests::where_a_policy_refuses_it_goes_through_a_pipe", || {
+            alone::refuse(libc::SYS_process_vm_readv, &[], libc::EPERM);
+            alone::refuse(libc::SYS_process_vm_writev, &[], libc::ENOSYS);
+            many_parts_are_read_in_order();
+            a_bad_part_is_named_and_those_before_it_are_written();
+            let numbers: Vec<u32> = (0..50_000).collect();
+            let mut out = vec![0; 200_000];
+            read(&[(address(&numbers[0]), 200_000)], &mut out).expect("readable");
+            let expected: Vec<u8> =
+                numbers.iter().flat_map(|number| number.to_ne_bytes()).collect();
+            assert_eq!(out, expected);
+            let mut copy = vec![0_u32; 50_000];
+            let at = copy.as_mut_ptr().expose_provenance() as u64;
+            // SAFETY: the numbers are written through a pointer to them.
+            unsafe { write(&[(at, 7), (at + 7, 199_993)], &expected) }.expect("writable");
+            assert_eq!(copy, numbers);
+            // What lies in constants can be read, and is not writable.
+            static CONSTANT: [u64; 4] = [1, 2, 3, 4];
+            let at = address(&CONSTANT);
+            let mut found = [0; 32];
+            read(&[(at, 32)], &mut found).expect("readable");
+            assert_eq!(found[8], 2);
+            // SAFETY: the kernel refuses.
+            unsafe { write(&[(at, 8)], &[0; 8]) }.expect_err("a constant");
+            assert_eq!(CONSTANT[0], 1);
+        });
+    }
+
+    #[test]
+    fn a_page_that_is_there_is_read_up_to_one_that_is_not() {
+        use nix::sys::mman::{MapFlags, ProtFlags, mmap_anonymous, munmap};
+
+        let bytes = std::num::NonZeroUsize::new(8192).expect("two pages");
+        let readable = ProtFlags::PROT_READ | ProtFlags::PROT_WRITE;
+        // SAFETY: it replaces nothing.
+        let start = unsafe { mmap_anonymous(None, bytes, readable, MapFlags::MAP_PRIVATE) };
+        let start = start.expect("memory");
+        // SAFETY: two pages are mapped there.
+        let second = unsafe { start.byte_add(4096) };
+        // SAFETY: the page was just mapped, and nothing refers to it.
+        unsafe { munmap(second, 4096) }.expect("unmapped");
+        let at = start.as_ptr().expose_provenance() as u64;
+        let pipe = Pipe::new().expect("a pipe");
+        let mut page = [1; 4096];
+        assert_eq!(pipe.read(start.as_ptr().addr(), &mut page), Ok(4096));
+        assert_eq!(page, [0; 4096]);
+        assert_eq!(pipe.read(start.as_ptr().addr() + 4096, &mut page), Err(Errno::EFAULT));
+        let error = read(&[(at + 4000, 96), (at + 4096, 8)], &mut [0; 104]).expect_err("a hole");
+        assert!(error.to_string().contains("part 1"), "{error}");
+        // SAFETY: the page was mapped here, and nothing refers to it.
+        unsafe { munmap(start, 4096) }.expect("unmapped");
     }
 }

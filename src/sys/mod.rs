@@ -4,6 +4,8 @@
 //! room names a system call.
 #![allow(unsafe_code, reason = "this room is the door to the kernel")]
 
+#[cfg(all(test, not(model)))]
+pub(crate) mod alone;
 #[cfg(any(not(model), loom))]
 pub(crate) mod barrier;
 #[cfg(any(not(model), loom))]
@@ -11,6 +13,12 @@ pub(crate) mod biased;
 #[cfg(not(model))]
 pub(crate) mod clock;
 pub(crate) mod cpu;
+#[cfg(not(model))]
+pub(crate) mod descriptors;
+#[cfg(not(model))]
+pub(crate) mod dying;
+#[cfg(not(model))]
+pub(crate) mod fork;
 #[cfg(not(model))]
 pub(crate) mod futex;
 #[cfg(model)]
@@ -26,6 +34,8 @@ pub(crate) mod memory;
 pub(crate) mod process;
 #[cfg(not(model))]
 pub(crate) mod ready;
+#[cfg(not(model))]
+pub(crate) mod robust;
 #[cfg(any(not(model), loom))]
 pub(crate) mod shelf;
 #[cfg(not(model))]

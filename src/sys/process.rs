@@ -1,17 +1,32 @@
 //! A child process: started without copying this one, ended for certain, its end observed without races.
 
-use std::ffi::{CString, OsStr};
+use std::ffi::{CStr, CString, OsStr};
+use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 use nix::errno::Errno;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
-use nix::spawn::{PosixSpawnAttr, PosixSpawnFileActions, posix_spawn};
+use nix::sys::signal::{Signal, kill};
 use nix::sys::wait::{Id, WaitPidFlag, WaitStatus, waitid};
+use nix::unistd::Pid;
 
 use crate::error::{Error, Result};
+
+/// Which descriptors a child has beside the standard streams and its socket.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Others {
+    /// Those of this process that do not close on exec.
+    Inherited,
+    /// None. Not everywhere: see [`can_close_others`].
+    Closed,
+}
+
+/// The number of the socket of a child that has no other descriptor but the standard streams.
+pub(crate) const SOCKET: i32 = 3;
 
 /// A child process and the descriptor that names it as long as it is held.
 #[derive(Debug)]
@@ -25,10 +40,13 @@ pub(crate) struct Child {
 pub(crate) enum Ended {
     Exited(i32),
     Killed(i32),
+    /// Another part of this process has collected the child, and the kernel does not know any more.
+    Unknown,
 }
 
 impl Child {
-    /// Starts `program`, whose descriptor `at` will be `socket`.
+    /// Starts `program`, whose descriptor `at` will be `socket`. With [`Others::Closed`] it has the standard streams beside
+    /// it and no other.
     ///
     /// # Errors
     ///
@@ -39,23 +57,28 @@ impl Child {
         env: &[CString],
         socket: BorrowedFd<'_>,
         at: i32,
+        others: Others,
     ) -> Result<Child> {
         let during = |errno: Errno| Error::os(format!("starting {}", program.display()), errno);
         let path = c_string(program.as_os_str())?;
-        let mut actions = PosixSpawnFileActions::init().map_err(during)?;
+        let mut actions = FileActions::new().map_err(during)?;
         // Also clears close-on-exec, even when the number stays the same.
-        actions.add_dup2(socket.as_raw_fd(), at).map_err(during)?;
-        let attributes = PosixSpawnAttr::init().map_err(during)?;
-        let pid = posix_spawn(path.as_c_str(), &actions, &attributes, args, env).map_err(during)?;
-        let pid = pid.as_raw();
-        // The child is not reaped yet, so the number cannot name another process.
-        // SAFETY: pidfd_open takes two integers.
-        let fd = unsafe { libc::syscall(libc::SYS_pidfd_open, pid, 0) };
-        let fd =
-            i32::try_from(Errno::result(fd).map_err(during)?).map_err(|_| during(Errno::EBADF))?;
-        // SAFETY: the kernel has just returned this descriptor.
-        let pidfd = unsafe { OwnedFd::from_raw_fd(fd) };
-        Ok(Child { pid, pidfd: Arc::new(pidfd) })
+        actions.duplicate(socket, at).map_err(during)?;
+        if others == Others::Closed {
+            actions.close_from(at + 1).map_err(during)?;
+        }
+        match spawn(&path, &actions, args, env).map(|pid| (pid, pidfd(pid))) {
+            Ok((pid, Ok(pidfd))) => Ok(Child { pid: pid.as_raw(), pidfd: Arc::new(pidfd) }),
+            Ok((_, Err(Errno::ESRCH))) => Err(Error::disconnected(format!(
+                "{} ended at once, and its exit status is unknown: another part of this process collected it",
+                program.display()
+            ))),
+            Ok((pid, Err(errno))) => {
+                end_unnamed(pid);
+                Err(during(errno))
+            }
+            Err(errno) => Err(during(errno)),
+        }
     }
 
     pub(crate) fn pid(&self) -> i32 {
@@ -64,22 +87,139 @@ impl Child {
 
     /// Ends the child at once. Does nothing when it has ended already.
     pub(crate) fn kill(&self) {
-        // SAFETY: the descriptor is open, and a null siginfo is allowed.
-        unsafe {
-            libc::syscall(
-                libc::SYS_pidfd_send_signal,
-                self.pidfd.as_raw_fd(),
-                libc::SIGKILL,
-                std::ptr::null::<libc::siginfo_t>(),
-                0,
-            );
-        }
+        end(self.pidfd.as_fd());
     }
 
     /// What waits for the child's end, apart from what may end it.
     pub(crate) fn awaiter(&self) -> Awaiter {
         Awaiter(Arc::clone(&self.pidfd))
     }
+}
+
+/// True where the C library can start a program without this process's descriptors: glibc since 2.34. Elsewhere the child has to
+/// [close them itself](close_from).
+pub(crate) fn can_close_others() -> bool {
+    add_close_from().is_some()
+}
+
+type AddCloseFrom =
+    unsafe extern "C" fn(*mut libc::posix_spawn_file_actions_t, libc::c_int) -> libc::c_int;
+
+/// Looked for when the program runs: a program that needs it would not start with an older C library.
+fn add_close_from() -> Option<AddCloseFrom> {
+    let name = c"posix_spawn_file_actions_addclosefrom_np";
+    // SAFETY: the name ends with a NUL byte.
+    let found = unsafe { libc::dlsym(libc::RTLD_DEFAULT, name.as_ptr()) };
+    // SAFETY: null is no function, and the C library declares the function of this name so.
+    unsafe { std::mem::transmute::<*mut libc::c_void, Option<AddCloseFrom>>(found) }
+}
+
+/// What a child does with descriptors before it is the program.
+struct FileActions(libc::posix_spawn_file_actions_t);
+
+impl FileActions {
+    fn new() -> nix::Result<Self> {
+        let mut actions = MaybeUninit::uninit();
+        // SAFETY: initializes the record when it succeeds.
+        status(unsafe { libc::posix_spawn_file_actions_init(actions.as_mut_ptr()) })?;
+        // SAFETY: it has succeeded.
+        Ok(Self(unsafe { actions.assume_init() }))
+    }
+
+    fn duplicate(&mut self, fd: BorrowedFd<'_>, at: i32) -> nix::Result<()> {
+        let fd = fd.as_raw_fd();
+        // SAFETY: the record is initialized.
+        status(unsafe { libc::posix_spawn_file_actions_adddup2(&raw mut self.0, fd, at) })
+    }
+
+    fn close_from(&mut self, first: i32) -> nix::Result<()> {
+        let add = add_close_from().ok_or(Errno::ENOSYS)?;
+        // SAFETY: the record is initialized.
+        status(unsafe { add(&raw mut self.0, first) })
+    }
+}
+
+impl Drop for FileActions {
+    fn drop(&mut self) {
+        // SAFETY: the record is initialized, and not used any more.
+        unsafe { libc::posix_spawn_file_actions_destroy(&raw mut self.0) };
+    }
+}
+
+fn spawn(
+    path: &CStr,
+    actions: &FileActions,
+    args: &[CString],
+    env: &[CString],
+) -> nix::Result<Pid> {
+    let list = |strings: &[CString]| -> Vec<*mut libc::c_char> {
+        let strings = strings.iter().map(|string| string.as_ptr().cast_mut());
+        strings.chain(std::iter::once(std::ptr::null_mut())).collect()
+    };
+    let (args, env) = (list(args), list(env));
+    let mut pid = 0;
+    // SAFETY: path, lists and actions live until it returns, both lists end with a null pointer, and nothing is stored to
+    // their strings.
+    status(unsafe {
+        libc::posix_spawn(
+            &raw mut pid,
+            path.as_ptr(),
+            &raw const actions.0,
+            std::ptr::null(),
+            args.as_ptr(),
+            env.as_ptr(),
+        )
+    })?;
+    Ok(Pid::from_raw(pid))
+}
+
+/// What a function says that returns its error.
+fn status(returned: libc::c_int) -> nix::Result<()> {
+    if returned == 0 { Ok(()) } else { Err(Errno::from_raw(returned)) }
+}
+
+/// Closes every descriptor of this process from `first` on.
+///
+/// # Errors
+///
+/// When the system refuses, as kernels before 5.9 do.
+///
+/// # Safety
+///
+/// Nothing may own any of them.
+pub(crate) unsafe fn close_from(first: i32) -> Result<()> {
+    // SAFETY: the call takes three numbers; the caller vouches for what they name.
+    let closed = unsafe { libc::syscall(libc::SYS_close_range, first, u32::MAX, 0) };
+    let during = |errno| Error::os("closing what is open beside the control socket", errno);
+    Errno::result(closed).map(drop).map_err(during)
+}
+
+/// A descriptor that names a child that was just started. None has its number again so soon, should it be collected already.
+fn pidfd(child: Pid) -> nix::Result<OwnedFd> {
+    // SAFETY: pidfd_open takes two integers.
+    let fd = unsafe { libc::syscall(libc::SYS_pidfd_open, child.as_raw(), 0) };
+    let fd = i32::try_from(Errno::result(fd)?).map_err(|_| Errno::EBADF)?;
+    // SAFETY: the kernel has just returned this descriptor.
+    Ok(unsafe { OwnedFd::from_raw_fd(fd) })
+}
+
+/// Ends the process that a descriptor names. Does nothing when it has ended already.
+fn end(pidfd: BorrowedFd<'_>) {
+    let no_information = std::ptr::null::<libc::siginfo_t>();
+    let (call, fd) = (libc::SYS_pidfd_send_signal, pidfd.as_raw_fd());
+    // SAFETY: the descriptor is open, and a null siginfo is allowed.
+    unsafe { libc::syscall(call, fd, libc::SIGKILL, no_information, 0) };
+}
+
+/// Ends and collects a child that no descriptor names.
+fn end_unnamed(child: Pid) {
+    // Not a child any more when another part of this process has collected it; the number may be another process's then.
+    let flags = WaitPidFlag::WEXITED | WaitPidFlag::WNOHANG | WaitPidFlag::WNOWAIT;
+    if waitid(Id::Pid(child), flags).is_err() {
+        return;
+    }
+    let _ = kill(child, Signal::SIGKILL);
+    while let Err(Errno::EINTR) = waitid(Id::Pid(child), WaitPidFlag::WEXITED) {}
 }
 
 /// Waits for a child.
@@ -92,7 +232,7 @@ impl Awaiter {
     ///
     /// # Errors
     ///
-    /// When somebody else has collected it.
+    /// When the system refuses; the child is ended then.
     pub(crate) fn wait(
         &self,
         socket: BorrowedFd<'_>,
@@ -105,7 +245,13 @@ impl Awaiter {
             let count = if listens { 2 } else { 1 };
             match poll(&mut fds[..count], PollTimeout::NONE) {
                 Err(Errno::EINTR) => continue,
-                other => other.map_err(during)?,
+                Err(errno) => {
+                    // A child whose end nobody would see.
+                    end(self.0.as_fd());
+                    let _ = self.collect();
+                    return Err(during(errno));
+                }
+                Ok(_) => {}
             };
             if fds[0].any() == Some(true) {
                 return self.collect().map_err(during);
@@ -118,6 +264,8 @@ impl Awaiter {
         loop {
             match waitid(Id::PIDFd(self.0.as_fd()), WaitPidFlag::WEXITED) {
                 Err(Errno::EINTR) => {}
+                // This process ignores SIGCHLD, or collects whatever child ends.
+                Err(Errno::ECHILD) => return Ok(status_kept(self.0.as_fd())),
                 Err(errno) => return Err(errno),
                 Ok(WaitStatus::Exited(_, status)) => return Ok(Ended::Exited(status)),
                 Ok(WaitStatus::Signaled(_, signal, _)) => return Ok(Ended::Killed(signal as i32)),
@@ -126,6 +274,56 @@ impl Awaiter {
         }
     }
 }
+
+/// What the kernel keeps with the descriptor of a process that was collected: since Linux 6.15, how it ended.
+fn status_kept(pidfd: BorrowedFd<'_>) -> Ended {
+    let begun = Instant::now();
+    let mut was_gone = false;
+    loop {
+        let mut info = PidfdInfo { mask: PIDFD_INFO_EXIT, ..PidfdInfo::default() };
+        // SAFETY: the request's number has the size of the record, which the kernel reads and fills.
+        let asked = unsafe { libc::ioctl(pidfd.as_raw_fd(), PIDFD_GET_INFO, &raw mut info) };
+        match Errno::result(asked) {
+            Ok(_) if info.mask & PIDFD_INFO_EXIT != 0 => {
+                let signaled = libc::WIFSIGNALED(info.exit_code);
+                return match signaled {
+                    true => Ended::Killed(libc::WTERMSIG(info.exit_code)),
+                    false => Ended::Exited(libc::WEXITSTATUS(info.exit_code)),
+                };
+            }
+            // A process that nobody waits for is for a moment past its end and not collected yet.
+            Ok(_) if begun.elapsed() < COLLECTED_SOON => {
+                std::thread::sleep(Duration::from_micros(100));
+            }
+            // It may have gone behind the kernel's look at what is kept.
+            Err(Errno::ESRCH) if !was_gone => was_gone = true,
+            _ => return Ended::Unknown,
+        }
+    }
+}
+
+/// How long the kernel may take to collect a process that nobody waits for.
+const COLLECTED_SOON: Duration = Duration::from_secs(1);
+
+/// The first version of the kernel's `struct pidfd_info`, whose size is part of the request's number.
+#[repr(C)]
+#[derive(Debug, Default)]
+struct PidfdInfo {
+    /// What is asked for, then what is known.
+    mask: u64,
+    cgroup: u64,
+    /// Process, thread group, parent, and four users and groups each.
+    numbers: [u32; 11],
+    /// As `waitpid` gives it.
+    exit_code: i32,
+}
+
+const PIDFD_INFO_EXIT: u64 = 1 << 3;
+/// `_IOWR(0xff, 11, struct pidfd_info)`.
+const PIDFD_GET_INFO: libc::Ioctl =
+    (3 << 30) | ((size_of::<PidfdInfo>() as libc::Ioctl) << 16) | (0xff << 8) | 11;
+
+const _: () = assert!(size_of::<PidfdInfo>() == 64);
 
 /// A process that is watched and was not started here.
 #[cfg(feature = "named-segment")]
@@ -203,6 +401,21 @@ pub(crate) fn adopt(fd: i32) -> Result<OwnedFd> {
     Ok(unsafe { OwnedFd::from_raw_fd(fd) })
 }
 
+/// Takes standard input and standard output of this process, which reads nothing from then on, and prints on standard error.
+///
+/// # Errors
+///
+/// When one of the three is closed, or descriptors run out.
+pub(crate) fn take_streams() -> Result<(OwnedFd, OwnedFd)> {
+    let failed = |error| Error::os("taking standard input and output", error);
+    let input = std::io::stdin().as_fd().try_clone_to_owned().map_err(failed)?;
+    let output = std::io::stdout().as_fd().try_clone_to_owned().map_err(failed)?;
+    let nothing = std::fs::File::open("/dev/null").map_err(failed)?;
+    nix::unistd::dup2_stdin(nothing).map_err(|errno| failed(errno.into()))?;
+    nix::unistd::dup2_stdout(std::io::stderr()).map_err(|errno| failed(errno.into()))?;
+    Ok((input, output))
+}
+
 /// Asks the kernel to kill this process as soon as its parent is gone, and checks that the parent, whose number is
 /// `parent`, is not gone yet.
 ///
@@ -210,10 +423,13 @@ pub(crate) fn adopt(fd: i32) -> Result<OwnedFd> {
 ///
 /// When the parent is gone.
 pub(crate) fn die_with_parent(parent: i32) -> Result<()> {
-    nix::sys::prctl::set_pdeathsig(nix::sys::signal::Signal::SIGKILL)
+    nix::sys::prctl::set_pdeathsig(Signal::SIGKILL)
         .map_err(|errno| Error::os("tying the executor to its controller", errno))?;
     if nix::unistd::getppid().as_raw() != parent {
         return Err(Error::disconnected(format!("the controller, process {parent}, is gone")));
     }
     Ok(())
 }
+
+#[cfg(test)]
+mod tests;

@@ -8,12 +8,12 @@
 //! Invariants: a thing is changed only under the lock of its shelf, while its place has no tag and nobody who could have seen
 //! one has written the place down; a place never moves.
 
-use std::cell::{Cell, OnceCell, UnsafeCell};
+use std::cell::{Cell, OnceCell};
 use std::fmt;
 use std::sync::{Arc, OnceLock, PoisonError};
 
 use super::barrier::{self, Light};
-use crate::sync::{AtomicBool, AtomicU64, Mutex, MutexGuard, Ordering};
+use crate::sync::{AtomicBool, AtomicU64, Mutex, MutexGuard, Ordering, UnsafeCell};
 
 /// So many things, one inside of the use of another, are written down in one piece of memory.
 const DEPTH: usize = 8;
@@ -110,7 +110,7 @@ impl<T> Shelf<T> {
         });
         let place = &places[at];
         // SAFETY: the place has no tag, is free, and is changed by who has the lock only.
-        unsafe { *place.thing.get() = Some(thing) };
+        place.thing.with_mut(|empty| unsafe { *empty = Some(thing) });
         // [SHELF] Release: who sees the tag sees the thing.
         place.tag.store(tag, Ordering::Release);
         tag
@@ -153,8 +153,7 @@ impl<T> Shelf<T> {
             return None;
         }
         // SAFETY: the place had the tag after it was written down, so nobody changes the thing until it is crossed out.
-        let thing = unsafe { &*place.thing.get() };
-        thing.as_ref().map(work)
+        place.thing.with(|thing| unsafe { &*thing }.as_ref().map(work))
     }
 
     #[inline(always)]
@@ -178,7 +177,7 @@ impl<T> Shelf<T> {
             }
             // SAFETY: the place has had no tag since before a barrier, behind which nobody had it written down; this thread
             // has the lock.
-            unused.extend(unsafe { (*place.thing.get()).take() });
+            unused.extend(place.thing.with_mut(|thing| unsafe { &mut *thing }.take()));
             state.free.push(tag.wrapping_add(PLACE + 1));
         }
         self.waits.store(!state.gone.is_empty(), Ordering::Relaxed);

@@ -1,21 +1,26 @@
 //! Sockets between the two processes: they carry descriptors, a byte that wakes, and their end marks the end of a peer.
 
-use std::io::{IoSlice, IoSliceMut};
+use std::io::IoSlice;
 use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
-use std::time::Duration;
 
 use nix::errno::Errno;
 use nix::poll::{PollFd, PollFlags, ppoll};
 use nix::sys::socket::{
-    AddressFamily, ControlMessage, ControlMessageOwned, MsgFlags, SockFlag, SockType, recv,
-    recvmsg, sendmsg, socketpair,
+    AddressFamily, ControlMessage, MsgFlags, SockFlag, SockType, recv, sendmsg, socketpair,
 };
 use nix::sys::time::TimeSpec;
 
+use crate::deadline::Deadline;
 use crate::error::{Error, Result};
 
 /// Descriptors that travel in one message.
 const FDS_MAX: usize = 8;
+/// Bytes of a message: a letter and a number.
+const MESSAGE_BYTES: usize = 1 + size_of::<u64>();
+/// Bytes of the text of a message.
+const TEXT_BYTES_MAX: usize = 1024;
+/// Words for [`FDS_MAX`] descriptors and what goes in front of them.
+const CONTROL_WORDS: usize = (size_of::<libc::cmsghdr>() + FDS_MAX * size_of::<i32>()) / 8;
 /// Bytes of [`ring`] that are taken at once. One is what a peer sends that keeps to the protocol, or two.
 const RUNG_BYTES: usize = 64;
 
@@ -29,20 +34,43 @@ pub(crate) fn pair() -> Result<(OwnedFd, OwnedFd)> {
         .map_err(|errno| Error::os("creating the control socket", errno))
 }
 
-/// Sends one byte, and `fds` with it.
+/// A message of [`send`] that has come.
+#[derive(Debug)]
+pub(crate) struct Received {
+    pub(crate) letter: u8,
+    pub(crate) number: u64,
+    /// They close on exec.
+    pub(crate) files: Vec<OwnedFd>,
+    /// The message had more descriptors: this process has no number for them, or they are more than [`FDS_MAX`].
+    pub(crate) truncated: bool,
+}
+
+/// Sends a letter and a number, and `fds` with them. Waits for room up to the deadline.
 ///
 /// # Errors
 ///
-/// When the peer is gone.
-pub(crate) fn send(socket: BorrowedFd<'_>, byte: u8, fds: &[BorrowedFd<'_>]) -> Result<()> {
+/// When the peer is gone, or there was no room in time (then `is_timeout`).
+pub(crate) fn send(
+    socket: BorrowedFd<'_>,
+    letter: u8,
+    number: u64,
+    fds: &[BorrowedFd<'_>],
+    deadline: Deadline,
+) -> Result<()> {
     let raw: Vec<i32> = fds.iter().map(AsRawFd::as_raw_fd).collect();
     let rights = [ControlMessage::ScmRights(&raw)];
     let rights = if raw.is_empty() { &[][..] } else { &rights };
-    let bytes = [byte];
+    let mut bytes = [letter; MESSAGE_BYTES];
+    bytes[1..].copy_from_slice(&number.to_le_bytes());
     let data = [IoSlice::new(&bytes)];
+    let flags = MsgFlags::MSG_NOSIGNAL | MsgFlags::MSG_DONTWAIT;
     loop {
-        match sendmsg::<()>(socket.as_raw_fd(), &data, rights, MsgFlags::MSG_NOSIGNAL, None) {
+        match sendmsg::<()>(socket.as_raw_fd(), &data, rights, flags, None) {
             Err(Errno::EINTR) => {}
+            Err(Errno::EAGAIN) if deadline.has_passed() => {
+                return Err(Error::timeout("the peer reads nothing from its socket"));
+            }
+            Err(Errno::EAGAIN) => wait_for_room(socket, deadline),
             Err(Errno::EPIPE | Errno::ECONNRESET) => {
                 return Err(Error::disconnected("the peer has closed the socket"));
             }
@@ -54,37 +82,153 @@ pub(crate) fn send(socket: BorrowedFd<'_>, byte: u8, fds: &[BorrowedFd<'_>]) -> 
     }
 }
 
-/// Waits for a message of [`send`]; its descriptors close on exec. `None` when the peer closed its end.
+/// Waits for a message of [`send`]. `None` when the peer closed its end. Bytes that a message lacks count as 0.
 ///
 /// # Errors
 ///
-/// When the system refuses, or more descriptors came than this can take.
-pub(crate) fn receive(socket: BorrowedFd<'_>) -> Result<Option<(u8, Vec<OwnedFd>)>> {
-    let mut byte = [0];
-    let mut data = [IoSliceMut::new(&mut byte)];
-    let mut space = nix::cmsg_space!([i32; FDS_MAX]);
-    let message = loop {
-        let flags = MsgFlags::MSG_CMSG_CLOEXEC;
-        match recvmsg::<()>(socket.as_raw_fd(), &mut data, Some(&mut space), flags) {
+/// When the system refuses, or nothing has come by the deadline (then `is_timeout`).
+pub(crate) fn receive(socket: BorrowedFd<'_>, deadline: Deadline) -> Result<Option<Received>> {
+    let mut bytes = [0; MESSAGE_BYTES];
+    // Words, since the headers in it are aligned to words.
+    let mut space = [0_u64; CONTROL_WORDS];
+    let mut part = libc::iovec { iov_base: bytes.as_mut_ptr().cast(), iov_len: MESSAGE_BYTES };
+    // SAFETY: all-zero bytes are a valid header of a message without any part.
+    let mut message: libc::msghdr = unsafe { std::mem::zeroed() };
+    message.msg_iov = &raw mut part;
+    message.msg_iovlen = 1;
+    message.msg_control = space.as_mut_ptr().cast();
+    message.msg_controllen = size_of_val(&space);
+    let count = loop {
+        let flags = libc::MSG_CMSG_CLOEXEC | libc::MSG_DONTWAIT;
+        // SAFETY: the header names two buffers that live here, with their sizes.
+        let count = unsafe { libc::recvmsg(socket.as_raw_fd(), &raw mut message, flags) };
+        match Errno::result(count) {
             Err(Errno::EINTR) => {}
+            Err(Errno::EAGAIN) if deadline.has_passed() => {
+                return Err(Error::timeout("nothing has come over the socket"));
+            }
+            Err(Errno::EAGAIN) => listen(socket, deadline),
             // What was not read when the peer closed its end.
             Err(Errno::ECONNRESET) => return Ok(None),
             Err(errno) => return Err(Error::os("receiving descriptors", errno)),
-            Ok(message) => break message,
+            Ok(count) => break count,
         }
     };
-    let mut fds = Vec::new();
-    let parts = message
-        .cmsgs()
-        .map_err(|_| Error::violation(format!("more than {FDS_MAX} descriptors in a message")))?;
-    for part in parts {
-        if let ControlMessageOwned::ScmRights(raw) = part {
-            // SAFETY: the kernel has just installed these descriptors for this process.
-            fds.extend(raw.into_iter().map(|fd| unsafe { OwnedFd::from_raw_fd(fd) }));
+    // First of all: until they are owned, an error would leave them open for ever.
+    // SAFETY: the kernel has just filled in the header, and nothing was taken from it yet.
+    let files = unsafe { owned(&message) };
+    let truncated = message.msg_flags & libc::MSG_CTRUNC != 0;
+    let (letter, number) = letter_and_number(bytes);
+    Ok((count > 0).then_some(Received { letter, number, files, truncated }))
+}
+
+/// The descriptors that came with a message, all that the kernel has installed.
+///
+/// # Safety
+///
+/// The header must be as `recvmsg` left it, its control buffer must live, and nobody else may own the descriptors.
+unsafe fn owned(message: &libc::msghdr) -> Vec<OwnedFd> {
+    let mut files = Vec::new();
+    // SAFETY: the control buffer is as long as the header says.
+    let mut part = unsafe { libc::CMSG_FIRSTHDR(message) };
+    // SAFETY: a header that was found lies inside of the control buffer, whole.
+    while let Some(header) = unsafe { part.as_ref() } {
+        if (header.cmsg_level, header.cmsg_type) == (libc::SOL_SOCKET, libc::SCM_RIGHTS) {
+            // SAFETY: computes a length.
+            let header_bytes = unsafe { libc::CMSG_LEN(0) } as usize;
+            // SAFETY: the header lies in the control buffer, its data behind it.
+            let data = unsafe { libc::CMSG_DATA(part) }.cast::<i32>();
+            for at in 0..header.cmsg_len.saturating_sub(header_bytes) / size_of::<i32>() {
+                // SAFETY: the kernel stores no more than fits the buffer, also of a message that it truncates.
+                let slot = unsafe { data.add(at) };
+                // SAFETY: the slot holds a number that the kernel stored there, aligned or not.
+                let fd = unsafe { slot.read_unaligned() };
+                // SAFETY: the kernel has just installed the descriptor for this process.
+                files.push(unsafe { OwnedFd::from_raw_fd(fd) });
+            }
+        }
+        // SAFETY: both headers are the kernel's, and the buffer lives.
+        part = unsafe { libc::CMSG_NXTHDR(message, part) };
+    }
+    files
+}
+
+/// Waits until the socket takes more, or its peer is gone. Returns early for any reason.
+fn wait_for_room(socket: BorrowedFd<'_>, deadline: Deadline) {
+    let mut fds = [PollFd::new(socket, PollFlags::POLLOUT)];
+    let _ = ppoll(&mut fds, deadline.left().map(TimeSpec::from), None);
+}
+
+/// A message of [`tell`] that has come.
+#[derive(Debug)]
+pub(crate) struct Told {
+    pub(crate) letter: u8,
+    pub(crate) number: u64,
+    pub(crate) text: String,
+}
+
+/// Sends a letter, a number and the beginning of a text. Never waits: what there is no room for is lost.
+///
+/// # Errors
+///
+/// When it is lost, or the peer is gone.
+pub(crate) fn tell(socket: BorrowedFd<'_>, letter: u8, number: u64, text: &str) -> Result<()> {
+    let text = &text[..text.floor_char_boundary(TEXT_BYTES_MAX)];
+    let mut bytes = vec![letter];
+    bytes.extend_from_slice(&number.to_le_bytes());
+    bytes.extend_from_slice(text.as_bytes());
+    let flags = MsgFlags::MSG_NOSIGNAL | MsgFlags::MSG_DONTWAIT;
+    loop {
+        match nix::sys::socket::send(socket.as_raw_fd(), &bytes, flags) {
+            Err(Errno::EINTR) => {}
+            Err(Errno::EPIPE | Errno::ECONNRESET) => {
+                return Err(Error::disconnected("the peer has closed the socket"));
+            }
+            Err(errno) => return Err(Error::os("sending a message", errno)),
+            Ok(_) => return Ok(()),
         }
     }
-    let bytes = message.bytes;
-    Ok((bytes > 0).then_some((byte[0], fds)))
+}
+
+/// What [`hear`] found.
+#[derive(Debug)]
+pub(crate) enum Heard {
+    Message(Told),
+    /// Nothing yet.
+    Nothing,
+    /// Nothing more will come.
+    End,
+}
+
+/// Takes a message of [`tell`], if there is one. Never waits. The kernel throws away descriptors that come with it.
+///
+/// # Errors
+///
+/// When the system refuses.
+pub(crate) fn hear(socket: BorrowedFd<'_>) -> Result<Heard> {
+    let mut bytes = [0; MESSAGE_BYTES + TEXT_BYTES_MAX];
+    loop {
+        match recv(socket.as_raw_fd(), &mut bytes, MsgFlags::MSG_DONTWAIT) {
+            Err(Errno::EINTR) => {}
+            Err(Errno::EAGAIN) => return Ok(Heard::Nothing),
+            Err(Errno::ECONNRESET) | Ok(0) => return Ok(Heard::End),
+            Err(errno) => return Err(Error::os("receiving a message", errno)),
+            Ok(count) => {
+                let (head, text) = bytes.split_at(MESSAGE_BYTES);
+                let mut first = [0; MESSAGE_BYTES];
+                first.copy_from_slice(head);
+                let (letter, number) = letter_and_number(first);
+                let text = &text[..count.saturating_sub(MESSAGE_BYTES)];
+                let text = String::from_utf8_lossy(text).replace(char::is_control, " ");
+                return Ok(Heard::Message(Told { letter, number, text }));
+            }
+        }
+    }
+}
+
+fn letter_and_number(bytes: [u8; MESSAGE_BYTES]) -> (u8, u64) {
+    let [letter, number @ ..] = bytes;
+    (letter, u64::from_le_bytes(number))
 }
 
 /// True when the error says that there was no socket: somebody closed its number, or made it that of another file.
@@ -97,14 +241,26 @@ pub(crate) fn is_none(error: &Error) -> bool {
 ///
 /// # Errors
 ///
-/// When the peer is gone, or sent another number of descriptors (which are closed then).
-pub(crate) fn receive_fds(socket: BorrowedFd<'_>, count: usize) -> Result<Vec<OwnedFd>> {
-    match receive(socket)? {
-        Some((_, fds)) if fds.len() == count => Ok(fds),
-        Some((_, fds)) => {
-            Err(Error::violation(format!("{} descriptors came where {count} belong", fds.len())))
+/// When the peer is gone, or sent another number of descriptors (which are closed then), or this process has no number for
+/// them (then `is_exhausted`).
+pub(crate) fn receive_fds(
+    socket: BorrowedFd<'_>,
+    count: usize,
+    deadline: Deadline,
+) -> Result<Received> {
+    let Some(received) = receive(socket, deadline)? else {
+        return Err(Error::disconnected("the peer closed the control socket"));
+    };
+    let truncated = received.truncated;
+    match received.files.len() {
+        came if came == count && !truncated => Ok(received),
+        came if came < count && truncated => Err(Error::exhausted(format!(
+            "{came} of {count} descriptors came: this process is at its limit of open files (ulimit -n)"
+        ))),
+        came => {
+            let more = if truncated { "more than " } else { "" };
+            Err(Error::violation(format!("{more}{came} descriptors came where {count} belong")))
         }
-        None => Err(Error::disconnected("the peer closed the control socket")),
     }
 }
 
@@ -112,6 +268,12 @@ pub(crate) fn receive_fds(socket: BorrowedFd<'_>, count: usize) -> Result<Vec<Ow
 pub(crate) fn shut_down(socket: BorrowedFd<'_>) {
     // It may be closed at the other end already.
     let _ = nix::sys::socket::shutdown(socket.as_raw_fd(), nix::sys::socket::Shutdown::Both);
+}
+
+/// Ends the waits of those who send, and reads on.
+pub(crate) fn shut_down_writing(socket: BorrowedFd<'_>) {
+    // It may be closed at the other end already.
+    let _ = nix::sys::socket::shutdown(socket.as_raw_fd(), nix::sys::socket::Shutdown::Write);
 }
 
 /// Makes the peer's [`listen`] return. Never waits: a socket that takes no more has something to be read.
@@ -129,9 +291,12 @@ pub(crate) fn hush(socket: BorrowedFd<'_>) -> bool {
     }
 }
 
-/// Waits until there is something to be read, or the peer is gone, or the time is over. Returns early for any reason.
-pub(crate) fn listen(socket: BorrowedFd<'_>, timeout: Option<Duration>) {
+/// Waits until there is something to be read, or the peer is gone, or the deadline passes. Returns early for any reason.
+pub(crate) fn listen(socket: BorrowedFd<'_>, deadline: Deadline) {
     let mut fds = [PollFd::new(socket, PollFlags::POLLIN)];
     // Who listens looks again.
-    let _ = ppoll(&mut fds, timeout.map(TimeSpec::from), None);
+    let _ = ppoll(&mut fds, deadline.left().map(TimeSpec::from), None);
 }
+
+#[cfg(test)]
+mod tests;

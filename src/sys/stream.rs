@@ -4,13 +4,13 @@
 
 use std::io::{ErrorKind, IoSlice, Read};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
-use std::time::Instant;
 
 use nix::errno::Errno;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::sys::socket::{MsgFlags, SockType, getsockopt, sendmsg, sockopt};
 use nix::sys::stat::{SFlag, fstat};
 
+use crate::deadline::Deadline;
 use crate::error::{Error, Result};
 
 /// The reading end of a stream.
@@ -35,19 +35,15 @@ impl Reader {
     }
 
     /// Waits for bytes and reads what there is, as much as fits; 0 when nothing more will come, `None` when nothing has
-    /// come by `until`.
+    /// come by the deadline.
     ///
     /// # Errors
     ///
     /// When the peer or the connection to it is gone.
-    pub(crate) fn read(
-        &mut self,
-        into: &mut [u8],
-        until: Option<Instant>,
-    ) -> Result<Option<usize>> {
-        let mut is_ready = until.is_none();
+    pub(crate) fn read(&mut self, into: &mut [u8], deadline: Deadline) -> Result<Option<usize>> {
+        let mut is_ready = deadline == Deadline::SESSION_END;
         loop {
-            if !is_ready && !wait(&self.0, PollFlags::POLLIN, until)? {
+            if !is_ready && !wait(&self.0, PollFlags::POLLIN, deadline)? {
                 return Ok(None);
             }
             match self.0.read(into) {
@@ -85,7 +81,7 @@ impl Writer {
             let written = if self.is_socket {
                 let flags = MsgFlags::MSG_NOSIGNAL | MsgFlags::MSG_DONTWAIT;
                 sendmsg::<()>(self.file.as_raw_fd(), rest, &[], flags, None)
-            } else if wait(&self.file, PollFlags::POLLOUT, Some(Instant::now()))? {
+            } else if wait(&self.file, PollFlags::POLLOUT, Deadline::now())? {
                 // A pipe that is ready has room for so much.
                 let part = &rest[0][..rest[0].len().min(libc::PIPE_BUF)];
                 without_sigpipe(|| nix::unistd::write(&self.file, part))
@@ -116,8 +112,11 @@ impl Writer {
     ///
     /// # Errors
     ///
-    /// When the peer or the connection to it is gone.
-    pub(crate) fn write(&mut self, parts: &[&[u8]]) -> Result<()> {
+    /// When the peer or the connection to it is gone, or there was no room for all of it by the deadline (then `is_timeout`).
+    pub(crate) fn write(&mut self, parts: &[&[u8]], deadline: Deadline) -> Result<()> {
+        if deadline != Deadline::SESSION_END {
+            return self.write_in_time(parts, deadline);
+        }
         let mut slices: Vec<_> = parts.iter().map(|part| IoSlice::new(part)).collect();
         let mut rest = &mut slices[..];
         // Drops empty parts.
@@ -133,12 +132,40 @@ impl Writer {
                 Ok(bytes) => IoSlice::advance_slices(&mut rest, bytes),
                 Err(Errno::EINTR) => {}
                 Err(Errno::EAGAIN) => {
-                    wait(&self.file, PollFlags::POLLOUT, None)?;
+                    wait(&self.file, PollFlags::POLLOUT, deadline)?;
                 }
                 Err(errno) => return Err(gone("writing", &errno.into())),
             }
         }
         Ok(())
+    }
+}
+
+impl Writer {
+    fn write_in_time(&self, parts: &[&[u8]], deadline: Deadline) -> Result<()> {
+        let mut done = 0;
+        loop {
+            let mut skipped = done;
+            let rest: Vec<_> = parts
+                .iter()
+                .map(|part| {
+                    let skip = skipped.min(part.len());
+                    skipped -= skip;
+                    &part[skip..]
+                })
+                .filter(|part| !part.is_empty())
+                .collect();
+            if rest.is_empty() {
+                return Ok(());
+            }
+            done += self.write_some(&rest)?;
+            let total: usize = parts.iter().map(|part| part.len()).sum();
+            if done < total && !wait(&self.file, PollFlags::POLLOUT, deadline)? {
+                return Err(Error::timeout(format!(
+                    "the other end has taken {done} of {total} bytes in time"
+                )));
+            }
+        }
     }
 }
 
@@ -168,7 +195,7 @@ pub(crate) struct Ready {
     pub(crate) wake: bool,
 }
 
-/// Waits until one of them is ready, or broken, or `until` has come.
+/// Waits until one of them is ready, or broken, or the deadline passes.
 ///
 /// # Errors
 ///
@@ -177,14 +204,14 @@ pub(crate) fn wait_for_either(
     reader: &Reader,
     writer: Option<&Writer>,
     wake: impl AsFd,
-    until: Option<Instant>,
+    deadline: Deadline,
 ) -> Result<Ready> {
     let mut fds = vec![
         PollFd::new(reader.0.as_fd(), PollFlags::POLLIN),
         PollFd::new(wake.as_fd(), PollFlags::POLLIN),
     ];
     fds.extend(writer.map(|writer| PollFd::new(writer.file.as_fd(), PollFlags::POLLOUT)));
-    match poll(&mut fds, timeout(until)) {
+    match poll(&mut fds, timeout(deadline)) {
         Err(Errno::EINTR) | Ok(_) => {}
         Err(errno) => return Err(Error::os("waiting for a stream", errno)),
     }
@@ -193,23 +220,22 @@ pub(crate) fn wait_for_either(
 }
 
 /// The time until then, for the kernel.
-fn timeout(until: Option<Instant>) -> PollTimeout {
-    let left = until.map(|until| until.saturating_duration_since(Instant::now()));
+fn timeout(deadline: Deadline) -> PollTimeout {
     // Rounded up: a wait that ends early would only be repeated.
-    left.map_or(PollTimeout::NONE, |left| {
+    deadline.left().map_or(PollTimeout::NONE, |left| {
         let ms = left.as_nanos().div_ceil(1_000_000);
         i32::try_from(ms).ok().and_then(|ms| ms.try_into().ok()).unwrap_or(PollTimeout::MAX)
     })
 }
 
-/// Waits until a file is ready, or broken; false when it is not by `until`.
-fn wait(file: impl AsFd, what: PollFlags, until: Option<Instant>) -> Result<bool> {
+/// Waits until a file is ready, or broken; false when it is not by the deadline.
+fn wait(file: impl AsFd, what: PollFlags, deadline: Deadline) -> Result<bool> {
     loop {
         let mut fds = [PollFd::new(file.as_fd(), what)];
-        match poll(&mut fds, timeout(until)) {
+        match poll(&mut fds, timeout(deadline)) {
             Err(Errno::EINTR) => {}
             Err(errno) => return Err(Error::os("waiting for a stream", errno)),
-            Ok(0) if until.is_none_or(|until| Instant::now() < until) => {}
+            Ok(0) if !deadline.has_passed() => {}
             Ok(ready) => return Ok(ready > 0),
         }
     }

@@ -2,12 +2,9 @@
 //!
 //! Invariant: a thread that ends meanwhile costs an answer of "gone", never a fault.
 
-use std::io::{IoSlice, IoSliceMut};
-
 use nix::errno::Errno;
-use nix::sys::uio::{RemoteIoVec, process_vm_readv, process_vm_writev};
-use nix::unistd::Pid;
 
+use super::memory;
 use crate::error::{Error, Result};
 
 /// The calling thread's thread pointer, from which its thread-locals are reached.
@@ -123,9 +120,8 @@ fn state(thread: i32) -> Option<char> {
 /// The word at an address of this process; `None` when nothing can be read there.
 pub(crate) fn word_at(address: u64) -> Option<u64> {
     let mut bytes = [0; 8];
-    let remote = [RemoteIoVec { base: usize::try_from(address).ok()?, len: bytes.len() }];
-    let read = process_vm_readv(Pid::this(), &mut [IoSliceMut::new(&mut bytes)], &remote);
-    (read == Ok(8)).then_some(u64::from_ne_bytes(bytes))
+    memory::read(&[(address, bytes.len())], &mut bytes).ok()?;
+    Some(u64::from_ne_bytes(bytes))
 }
 
 /// Copies bytes to an address of this process, if it can be written: `Ok(false)` when it cannot.
@@ -138,11 +134,10 @@ pub(crate) fn word_at(address: u64) -> Option<u64> {
 ///
 /// Nobody may use the bytes there meanwhile.
 pub(crate) unsafe fn write(address: u64, bytes: &[u8]) -> Result<bool> {
-    let Ok(base) = usize::try_from(address) else { return Ok(false) };
-    let remote = [RemoteIoVec { base, len: bytes.len() }];
-    match process_vm_writev(Pid::this(), &[IoSlice::new(bytes)], &remote) {
-        Ok(written) => Ok(written == bytes.len()),
-        Err(Errno::EFAULT) => Ok(false),
-        Err(errno) => Err(Error::os("writing another thread's thread-locals", errno)),
+    // SAFETY: the caller vouches for what is there.
+    match unsafe { memory::write(&[(address, bytes.len())], bytes) } {
+        Ok(()) => Ok(true),
+        Err(error) if error.raw_os_error() == Some(libc::EFAULT) => Ok(false),
+        Err(error) => Err(error.during("writing another thread's thread-locals")),
     }
 }

@@ -14,6 +14,7 @@ use nix::errno::Errno;
 use crate::error::{Error, Result};
 use crate::limits::CRASH_FRAMES_MAX;
 use crate::sync::{AtomicU64, Ordering};
+use crate::sys::futex;
 
 /// Words of a crash record: state, signal, fault address, pc, stack overflow, number of frames, frames.
 pub(crate) const RECORD_WORDS: usize = 6 + CRASH_FRAMES_MAX;
@@ -35,7 +36,17 @@ const FATAL: [c_int; 7] = [
 ];
 
 /// The record of this process.
-static RECORD: OnceLock<&'static [AtomicU64]> = OnceLock::new();
+static RECORD: OnceLock<Record> = OnceLock::new();
+
+/// Where a crash is told.
+#[derive(Debug)]
+struct Record {
+    words: &'static [AtomicU64],
+    /// The word that says that this process dies.
+    holder: &'static AtomicU64,
+    /// This process's number: a forked child has the same memory, and its crash is its own.
+    process: u32,
+}
 
 thread_local! {
     /// The lowest address of the thread's stack; 0 when it is not known or has no limit.
@@ -55,20 +66,21 @@ pub(crate) struct Crash {
     pub(crate) frames: Vec<u64>,
 }
 
-/// Installs the handlers for this process, with `record` to write to; the calling thread gets a stack for
-/// them. Only the first call of a process has an effect. Call on the main thread.
+/// Installs the handlers for this process, with `record` to write to, and the word whose sleepers hear of a crash; the calling
+/// thread gets a stack for them. Only the first call of a process has an effect. Call on the main thread.
 ///
 /// # Errors
 ///
 /// When the system refuses.
-pub(crate) fn install(record: &'static [AtomicU64]) -> Result<()> {
+pub(crate) fn install(record: &'static [AtomicU64], holder: &'static AtomicU64) -> Result<()> {
     let during = |errno| Error::os("installing the crash handlers", errno);
     assert!(record.len() >= RECORD_WORDS, "crash record of {} words", record.len());
     let here = std::ptr::from_ref(&during) as u64;
     let limit = nix::sys::resource::getrlimit(nix::sys::resource::Resource::RLIMIT_STACK);
     let limit = limit.map_err(during)?.0;
     let stack_low = if limit == libc::RLIM_INFINITY { 0 } else { here.saturating_sub(limit) };
-    if RECORD.set(record).is_err() {
+    let process = std::process::id();
+    if RECORD.set(Record { words: record, holder, process }).is_err() {
         return Ok(());
     }
     STACK_LOW.set(stack_low);
@@ -159,12 +171,16 @@ extern "C" fn on_signal(signal: c_int, info: *mut libc::siginfo_t, context: *mut
     let info = unsafe { &*info };
     let code = info.si_code;
     if let Some(record) = RECORD.get()
-        && record[0].compare_exchange(0, 1, Ordering::Relaxed, Ordering::Relaxed).is_ok()
+        && record.process == std::process::id()
+        && record.words[0].compare_exchange(0, 1, Ordering::Relaxed, Ordering::Relaxed).is_ok()
     {
         // SAFETY: every siginfo has these bytes; they mean an address for faults and are a number for the others.
         let address = unsafe { info.si_addr() } as u64;
         let (pc, sp) = registers(context.cast());
-        write(record, signal, code, address, pc, sp);
+        write(record.words, signal, code, address, pc, sp);
+        // [HOLDER] Release: the controller that sees it sees the record.
+        record.holder.fetch_or(futex::OWNER_DIED, Ordering::Release);
+        futex::wake(record.holder);
     }
     if code <= 0 {
         // Somebody sent the signal: returning would let the program go on. The default action is in place.

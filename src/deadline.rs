@@ -1,0 +1,79 @@
+//! The moment at which a wait gives up.
+//!
+//! Every wait for another process takes a [`Deadline`], so that a wait without a bound does not compile. The end of the
+//! session ends a wait as well; that bound belongs to what is waited with.
+
+use std::time::{Duration, Instant};
+
+/// When a wait gives up. Cheap to copy.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Deadline(Option<Instant>);
+
+impl Deadline {
+    /// The wait lasts until it succeeds or the session ends.
+    pub(crate) const SESSION_END: Self = Self(None);
+
+    /// The wait gives up after `timeout`, counted from now. A time that the clock cannot hold is no limit.
+    pub(crate) fn after(timeout: Duration) -> Self {
+        Self(Instant::now().checked_add(timeout))
+    }
+
+    /// The wait never waits: it finds what is there already.
+    pub(crate) fn now() -> Self {
+        Self(Some(Instant::now()))
+    }
+
+    /// The time that is left; `None` without a limit.
+    #[inline]
+    pub(crate) fn left(self) -> Option<Duration> {
+        self.0.map(|instant| instant.saturating_duration_since(Instant::now()))
+    }
+
+    /// The time that is left at `now`; `None` without a limit.
+    #[inline]
+    pub(crate) fn left_at(self, now: Instant) -> Option<Duration> {
+        self.0.map(|instant| instant.saturating_duration_since(now))
+    }
+
+    /// True when the time is over.
+    #[inline]
+    pub(crate) fn has_passed(self) -> bool {
+        self.0.is_some_and(|instant| Instant::now() >= instant)
+    }
+
+    /// The earlier of both.
+    pub(crate) fn or_after(self, timeout: Duration) -> Self {
+        let other = Self::after(timeout);
+        match (self.0, other.0) {
+            (Some(one), Some(two)) => Self(Some(one.min(two))),
+            (one, two) => Self(one.or(two)),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_time_left_shrinks_to_nothing_and_no_limit_stays_none() {
+        assert_eq!(Deadline::SESSION_END.left(), None);
+        assert!(!Deadline::SESSION_END.has_passed());
+        assert_eq!(Deadline::after(Duration::MAX), Deadline::SESSION_END);
+        assert!(Deadline::now().has_passed());
+        assert_eq!(Deadline::now().left(), Some(Duration::ZERO));
+        let hour = Duration::from_secs(3600);
+        let left = Deadline::after(hour).left().expect("a limit");
+        assert!(left <= hour && left > hour / 2);
+    }
+
+    #[test]
+    fn the_earlier_deadline_counts() {
+        let [minute, hour] = [60, 3600].map(Duration::from_secs);
+        let left = |deadline: Deadline| deadline.left().expect("a limit");
+        assert!(left(Deadline::SESSION_END.or_after(minute)) <= minute);
+        assert!(left(Deadline::after(hour).or_after(minute)) <= minute);
+        assert!(left(Deadline::after(minute).or_after(hour)) <= minute);
+        assert_eq!(Deadline::SESSION_END.or_after(Duration::MAX), Deadline::SESSION_END);
+    }
+}

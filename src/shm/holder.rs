@@ -1,0 +1,83 @@
+//! What tells the peer that a thread of this process lives: a robust lock in shared memory that it holds.
+
+use std::marker::PhantomData;
+
+use super::Words;
+use crate::error::Result;
+use crate::sync::Ordering;
+use crate::sys::robust;
+
+/// Tells the kernel that a thread sleeps on the lock's word, so that it wakes one when the holder dies (`FUTEX_WAITERS`).
+const WAITERS: u64 = 0x8000_0000;
+
+/// A lock that the thread which made it holds, until this is dropped or the thread ends.
+#[derive(Debug)]
+pub(crate) struct Holder {
+    words: Words,
+    /// The lock belongs to one thread.
+    _thread: PhantomData<*const ()>,
+}
+
+impl Holder {
+    /// Takes the lock in these words, which nobody else takes.
+    ///
+    /// # Errors
+    ///
+    /// When the system refuses.
+    ///
+    /// # Panics
+    ///
+    /// When the words are too few.
+    pub(crate) fn take(words: Words) -> Result<Self> {
+        assert!(size_of::<libc::pthread_mutex_t>() <= words.len() * 8);
+        let lock = words[0].as_ptr().cast();
+        // SAFETY: the words are writable, aligned and mapped as long as they are held, and this process's alone to lock.
+        unsafe { robust::lock(lock) }?;
+        words[0].fetch_or(WAITERS, Ordering::Relaxed);
+        Ok(Self { words, _thread: PhantomData })
+    }
+}
+
+impl Drop for Holder {
+    fn drop(&mut self) {
+        // SAFETY: this thread has taken the lock when it made this value, which cannot leave it.
+        unsafe { robust::unlock(self.words[0].as_ptr().cast()) };
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use super::*;
+    use crate::shm::Segment;
+    use crate::sys::futex::OWNER_DIED as DIED;
+
+    /// Leaves the thread as linked code may, past every destructor.
+    fn exit_thread() {
+        // SAFETY: nothing of this thread is used again.
+        unsafe { libc::syscall(libc::SYS_exit, 0) };
+    }
+
+    #[test]
+    fn the_kernel_marks_the_word_of_a_thread_that_ends_and_a_holder_that_lets_go_does_not() {
+        let segment = Arc::new(Segment::create(c"test", 4096, false).expect("memory"));
+        let word = || segment.words()[8].load(Ordering::Acquire);
+        let words = segment.view(8..13);
+        std::thread::spawn(move || drop(Holder::take(words).expect("a lock")))
+            .join()
+            .expect("ends");
+        assert_eq!(word() & DIED, 0);
+        let words = segment.view(8..13);
+        // Never joined: such a thread tells nobody.
+        drop(std::thread::spawn(move || {
+            let _holder = Holder::take(words).expect("a lock");
+            exit_thread();
+        }));
+        let start = std::time::Instant::now();
+        while word() & DIED == 0 {
+            assert!(start.elapsed().as_secs() < 10, "{:#x}", word());
+            std::thread::yield_now();
+        }
+    }
+}

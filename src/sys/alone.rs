@@ -1,0 +1,52 @@
+//! Tests that change what belongs to the whole process: each runs once more, alone in a process of its own.
+
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
+
+/// Set in the process of one test.
+const VARIABLE: &str = "FARCALL_TEST_ALONE";
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// Runs `body` in a process that runs nothing but the test with this name, which must call this function.
+pub(crate) fn run(name: &str, body: impl FnOnce()) {
+    if std::env::var(VARIABLE).is_ok_and(|chosen| chosen == name) {
+        return body();
+    }
+    let mut command = Command::new(std::env::current_exe().expect("this program"));
+    command.args([name, "--exact", "--nocapture", "--test-threads=1"]).env(VARIABLE, name);
+    let mut child = command.stdin(Stdio::null()).spawn().expect("this program");
+    let begun = Instant::now();
+    let status = loop {
+        match child.try_wait().expect("our own child") {
+            Some(status) => break status,
+            None if begun.elapsed() > PATIENCE => {
+                // It may end in this very moment.
+                let _ = child.kill();
+                panic!("{name}: not ended after {PATIENCE:?}");
+            }
+            None => std::thread::sleep(Duration::from_millis(2)),
+        }
+    };
+    assert!(status.success(), "{name}: {status}");
+}
+
+/// From now on the kernel refuses one system call of this thread, and of the threads and processes that it starts: where all of
+/// `rules` hold for the call, each the number of an argument and the value of its lower half.
+pub(crate) fn refuse(call: i64, rules: &[(u8, u64)], errno: i32) {
+    use seccompiler::{SeccompAction, SeccompCmpArgLen, SeccompCmpOp, SeccompCondition};
+
+    let condition = |(argument, value): &(u8, u64)| {
+        SeccompCondition::new(*argument, SeccompCmpArgLen::Dword, SeccompCmpOp::Eq, *value)
+            .expect("an argument")
+    };
+    let rule = seccompiler::SeccompRule::new(rules.iter().map(condition).collect());
+    let rules = rule.into_iter().collect();
+    let filter = seccompiler::SeccompFilter::new(
+        [(call, rules)].into(),
+        SeccompAction::Allow,
+        SeccompAction::Errno(errno.unsigned_abs()),
+        std::env::consts::ARCH.try_into().expect("a processor with filters"),
+    );
+    let filter: seccompiler::BpfProgram = filter.expect("a filter").try_into().expect("a filter");
+    seccompiler::apply_filter(&filter).expect("applied");
+}
