@@ -35,19 +35,26 @@ macro_rules! remote {
 /// The first argument of an executor's program: `--farcall-executor=SOCKET,PARENT`, the number of the control socket's
 /// descriptor and that of the controller's process.
 pub(crate) const EXECUTOR_ARGUMENT: &str = "--farcall-executor=";
+/// What that argument ends with where the executor has to close every descriptor above its socket's.
+pub(crate) const CLOSE_OTHERS: &str = ",close";
 
 /// The first byte of what goes over the door, the socket that opens lanes: a lane that the controller calls on.
 pub(crate) const LANE: u8 = b'l';
 /// As [`LANE`]: one that the executor calls on. Without a descriptor: it wants one.
 pub(crate) const REVERSE_LANE: u8 = b'r';
-/// As [`LANE`]: there is none to be had.
+/// As [`LANE`]: the executor gets none.
 pub(crate) const NO_LANE: u8 = b'n';
+/// As [`LANE`], from the executor: the lane or the pipeline with this number is refused, for the reason in the text.
+pub(crate) const REFUSED: u8 = b'x';
 
 /// As [`LANE`]: a pipeline for calls of the controller. Nothing is answered.
 pub(crate) const PIPELINE: u8 = b'p';
 
 /// The first byte of what goes over the control socket with the descriptors of a slab.
 pub(crate) const SLAB: u8 = b's';
+
+/// The first byte of what an executor says before it ends by itself: the version of its segments and why.
+pub(crate) const LAST_WORDS: u8 = b'w';
 
 /// Where the executor has mapped the slab whose descriptors came with the first lane's; not named where it could not.
 pub(crate) const NEAR_SLAB: &str = "farcall_near_slab";
@@ -277,6 +284,13 @@ pub(crate) const fn prot_number(prot: Prot) -> u8 {
         Prot::Code => 1 | 4,
         Prot::Constants => 1,
         Prot::Data => 1 | 2,
+    }
+}
+
+impl Placement {
+    /// The placement that goes as this number.
+    pub(crate) fn from_number(number: u64) -> Self {
+        if number == Self::Low as u64 { Self::Low } else { Self::Near }
     }
 }
 

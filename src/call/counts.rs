@@ -2,6 +2,7 @@
 //!
 //! Invariant: one thread writes, with plain stores; any may read.
 
+use crate::limits::CALL_DEPTH_MAX;
 use crate::sync::{AtomicU64, Ordering};
 
 /// What the count of times without a call is counted in.
@@ -53,10 +54,16 @@ impl Counts {
         self.inside() == Some(outside)
     }
 
-    /// A call begins. Relaxed: who hands a call over has stored this before (`under_way`).
-    #[inline]
-    pub(super) fn enter(&self) {
-        self.depth.store(self.depth.load(Ordering::Relaxed) + 1, Ordering::Relaxed);
+    /// A call begins; false when it would be nested too deep. Relaxed: the side that hands a call over has stored this before
+    /// (`under_way`).
+    #[inline(always)]
+    pub(super) fn enter(&self) -> bool {
+        let depth = self.depth.load(Ordering::Relaxed);
+        let has_room = depth % OUTSIDE < CALL_DEPTH_MAX;
+        if has_room {
+            self.depth.store(depth + 1, Ordering::Relaxed);
+        }
+        has_room
     }
 
     /// A call has ended. Release: whoever sees it may take back what the call used.

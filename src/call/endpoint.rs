@@ -3,11 +3,11 @@
 use std::cell::{Cell, RefCell};
 use std::fmt;
 use std::sync::Arc;
-use std::time::Instant;
 
 use super::counts::Counts;
+use crate::deadline::Deadline;
 use crate::error::{Error, Result};
-use crate::limits::ERROR_BYTES_MAX;
+use crate::limits::{CALL_DEPTH_MAX, ERROR_BYTES_MAX};
 use crate::sps::{self, Status};
 use crate::transport::{Incoming, Payload, Transport};
 use crate::wire::Kind;
@@ -36,9 +36,9 @@ pub(crate) trait Handler<T: Transport> {
     ///
     /// # Errors
     ///
-    /// When the session is over.
+    /// When the session is over, or the deadline passes first (then `is_timeout`).
     #[inline(always)]
-    fn ahead(&self, _end: &Endpoint<T>) -> Result<()> {
+    fn ahead(&self, _end: &Endpoint<T>, _deadline: Deadline) -> Result<()> {
         Ok(())
     }
 }
@@ -51,6 +51,8 @@ pub(crate) struct Endpoint<T> {
     pub(super) failed_ahead: RefCell<Option<String>>,
     /// Receiving has failed, or this side has hung up: nothing can be sent any more, since it may not be this side's turn.
     pub(super) is_over: Cell<bool>,
+    /// The answer of a call has not come by its deadline, and may come yet.
+    is_late: Cell<bool>,
     /// The number of the code that the peer was told of last.
     code_epoch: Cell<u64>,
     /// Room for the next result.
@@ -64,6 +66,7 @@ impl<T: Transport> Endpoint<T> {
             counts: Arc::default(),
             failed_ahead: RefCell::default(),
             is_over: Cell::new(false),
+            is_late: Cell::new(false),
             code_epoch: Cell::new(0),
             spare: Cell::default(),
         }
@@ -74,9 +77,23 @@ impl<T: Transport> Endpoint<T> {
         &self.counts
     }
 
+    /// True when nothing can be sent or received any more.
+    pub(crate) fn is_over(&self) -> bool {
+        self.is_over.get()
+    }
+
     /// True while a call is under way, in either direction.
     pub(crate) fn is_busy(&self) -> bool {
         self.counts.inside().is_some()
+    }
+
+    /// As [`Endpoint::with_transport`], unless this has interrupted a call.
+    ///
+    /// # Errors
+    ///
+    /// When it has.
+    pub(crate) fn try_with_transport<R>(&self, work: impl FnOnce(&mut T) -> R) -> Result<R> {
+        self.transport.try_borrow_mut().map(|mut lane| work(&mut lane)).map_err(|_| interrupted())
     }
 
     /// What the transport offers beside messages.
@@ -88,8 +105,11 @@ impl<T: Transport> Endpoint<T> {
     #[inline(always)]
     pub(crate) fn code_written(&self, epoch: u64) {
         if self.code_epoch.get() != epoch {
-            self.code_epoch.set(epoch);
-            self.transport.borrow_mut().code_written();
+            // A call that has interrupted another one fails where it is sent.
+            if let Ok(mut transport) = self.transport.try_borrow_mut() {
+                self.code_epoch.set(epoch);
+                transport.code_written();
+            }
         }
     }
 
@@ -98,17 +118,19 @@ impl<T: Transport> Endpoint<T> {
     /// # Errors
     ///
     /// What the other side answered out of band (then `is_remote`), or why the session is over.
-    /// When no answer has come by `until` (then `is_timeout`): the endpoint is good for [`Endpoint::finish`] only.
+    /// When no answer has come by the deadline (then `is_timeout`): an endpoint that is still [busy](Endpoint::is_busy) is
+    /// good for [`Endpoint::finish`] only; with any other one the call was not sent, or not as a whole.
+    /// When calls are nested [`CALL_DEPTH_MAX`] deep, or the arguments are too long (then `is_exhausted`).
     #[inline(always)]
     pub(crate) fn call(
         &self,
         handler: &impl Handler<T>,
-        until: Option<Instant>,
+        deadline: Deadline,
         target: u64,
         args: &[u8],
         result: &mut Vec<u8>,
     ) -> Result<()> {
-        self.call_taking(handler, until, target, args, |message| message.append_to(result))
+        self.call_taking(handler, deadline, target, args, |message| message.append_to(result))
     }
 
     /// As [`Endpoint::call`], with what `take` makes of the answer.
@@ -120,15 +142,17 @@ impl<T: Transport> Endpoint<T> {
     pub(crate) fn call_taking<R>(
         &self,
         handler: &impl Handler<T>,
-        until: Option<Instant>,
+        deadline: Deadline,
         target: u64,
         args: &[u8],
         take: impl FnOnce(&Incoming) -> R,
     ) -> Result<R> {
-        self.counts.enter();
-        let outcome = self.call_inside(handler, until, target, args, take);
-        // Given up, the call is still under way.
-        if !matches!(&outcome, Err(error) if error.is_timeout()) {
+        if !self.counts.enter() {
+            return Err(Error::exhausted(too_deep()));
+        }
+        let outcome = self.call_inside(handler, deadline, target, args, take);
+        // A late call is still under way.
+        if outcome.is_ok() || !self.is_late.get() {
             self.counts.leave();
         }
         outcome
@@ -138,35 +162,50 @@ impl<T: Transport> Endpoint<T> {
     fn call_inside<R>(
         &self,
         handler: &impl Handler<T>,
-        until: Option<Instant>,
+        deadline: Deadline,
         target: u64,
         args: &[u8],
         take: impl FnOnce(&Incoming) -> R,
     ) -> Result<R> {
-        handler.ahead(self)?;
-        self.counts.next_call();
-        self.counts.count_round_trip();
+        handler.ahead(self, deadline)?;
         let mark = {
-            let mut transport = self.transport.borrow_mut();
+            let Ok(mut transport) = self.transport.try_borrow_mut() else {
+                return Err(interrupted());
+            };
+            self.counts.next_call();
+            self.counts.count_round_trip();
             let mark = transport.mark();
-            transport.send(Kind::Call, target, args)?;
+            if let Err(error) = transport.send(Kind::Call, target, args, deadline) {
+                return Err(self.not_sent(error));
+            }
             mark
         };
-        let outcome = self.outcome(handler, until, take);
-        // Given up, the call still has its arguments.
-        if !matches!(&outcome, Err(error) if error.is_timeout()) {
+        let outcome = self.outcome(handler, deadline, take);
+        // A late call still has its arguments.
+        if outcome.is_ok() || !self.is_late.get() {
             self.transport.borrow_mut().release(mark);
         }
         outcome
+    }
+
+    /// What failed to be sent as a whole ends the endpoint, unless nothing of it was sent.
+    #[cold]
+    fn not_sent(&self, error: Error) -> Error {
+        self.is_over.set(!error.is_exhausted());
+        error
     }
 
     /// Waits for the answer of a call that had a deadline.
     ///
     /// # Errors
     ///
-    /// As [`Endpoint::call`].
-    pub(crate) fn finish(&self, handler: &impl Handler<T>) -> Result<()> {
-        let outcome = self.outcome(handler, None, |_| ());
+    /// As [`Endpoint::call`]; when the answer has not come by this deadline either, it may be waited for again.
+    pub(crate) fn finish(&self, handler: &impl Handler<T>, deadline: Deadline) -> Result<()> {
+        self.is_late.set(false);
+        let outcome = self.outcome(handler, deadline, |_| ());
+        if self.is_late.get() {
+            return outcome;
+        }
         // Calls with a deadline are the only ones of their endpoint.
         self.transport.borrow_mut().release(0);
         self.counts.leave();
@@ -177,24 +216,27 @@ impl<T: Transport> Endpoint<T> {
     fn outcome<R>(
         &self,
         handler: &impl Handler<T>,
-        until: Option<Instant>,
+        deadline: Deadline,
         take: impl FnOnce(&Incoming) -> R,
     ) -> Result<R> {
         let mut message = Incoming::new();
         loop {
-            match self.transport.borrow_mut().receive(until, &mut message) {
+            match self.transport.borrow_mut().receive(deadline, &mut message) {
                 Ok(true) if message.kind == Kind::Result => {
                     let taken = take(&message);
                     break self.failed_ahead().map(|()| taken);
                 }
                 Ok(true) => {}
-                Ok(false) => break Err(Error::timeout("the call did not return in time")),
+                Ok(false) => {
+                    self.is_late.set(true);
+                    break Err(Error::timeout("the call did not return in time"));
+                }
                 Err(error) => {
                     self.is_over.set(true);
                     break Err(error);
                 }
             }
-            if let Err(error) = self.serve_meanwhile(handler, &message) {
+            if let Err(error) = self.serve_meanwhile(handler, deadline, &message) {
                 break Err(error);
             }
         }
@@ -211,9 +253,14 @@ impl<T: Transport> Endpoint<T> {
 
     /// Handles a message that came in where a result was due.
     #[inline(never)]
-    fn serve_meanwhile(&self, handler: &impl Handler<T>, message: &Incoming) -> Result<()> {
+    fn serve_meanwhile(
+        &self,
+        handler: &impl Handler<T>,
+        deadline: Deadline,
+        message: &Incoming,
+    ) -> Result<()> {
         match message.kind {
-            Kind::Call => self.answer(handler, message),
+            Kind::Call => self.answer(handler, deadline, message),
             Kind::Failure => Err(Error::remote(text(message.payload()))),
             Kind::Hangup => Err(hung_up(&message.payload().bytes())),
             kind => Err(Error::violation(format!("{kind:?} where a result was due"))),
@@ -225,21 +272,24 @@ impl<T: Transport> Endpoint<T> {
     ///
     /// # Errors
     ///
-    /// When the session is over.
-    pub(crate) fn post(&self, target: u64, args: &[u8]) -> Result<u64> {
+    /// When the session is over, or the deadline passes before all of it is sent (then `is_timeout`): the endpoint has ended.
+    pub(crate) fn post(&self, target: u64, args: &[u8], deadline: Deadline) -> Result<u64> {
         let number = self.counts.next_call();
-        self.transport.borrow_mut().post(Kind::Call, number, target, args)?;
-        Ok(number)
+        let posted = self.transport.borrow_mut().post(Kind::Call, number, target, args, deadline);
+        posted.map(|()| number).map_err(|error| self.not_sent(error))
     }
 
     /// Waits for the other side's first message, and returns its payload.
     ///
     /// # Errors
     ///
-    /// When the other side ends first, or says anything else.
-    pub(crate) fn receive_setup(&self) -> Result<Vec<u8>> {
+    /// When the other side ends first, or says anything else, or nothing by the deadline (then `is_timeout`, and it may be
+    /// waited for again).
+    pub(crate) fn receive_setup(&self, deadline: Deadline) -> Result<Vec<u8>> {
         let mut message = Incoming::new();
-        self.transport.borrow_mut().receive(None, &mut message)?;
+        if !self.transport.borrow_mut().receive(deadline, &mut message)? {
+            return Err(Error::timeout("the other side did not come up in time"));
+        }
         match message.kind {
             Kind::Setup => Ok(message.payload().bytes().into_owned()),
             Kind::Hangup => Err(hung_up(&message.payload().bytes())),
@@ -253,17 +303,17 @@ impl<T: Transport> Endpoint<T> {
     ///
     /// When the session is over.
     pub(crate) fn send_setup(&self, setup: &[u8]) -> Result<()> {
-        self.transport.borrow_mut().send(Kind::Setup, 0, setup)
+        self.transport.borrow_mut().send(Kind::Setup, 0, setup, Deadline::SESSION_END)
     }
 
     /// Says that nothing more will come. The endpoint must not be used afterwards.
     ///
     /// # Errors
     ///
-    /// When the session is over already.
-    pub(crate) fn hang_up(&self, reason: Status) -> Result<()> {
+    /// When the session is over already, or the other side takes nothing by the deadline.
+    pub(crate) fn hang_up(&self, reason: Status, deadline: Deadline) -> Result<()> {
         self.is_over.set(true);
-        self.transport.borrow_mut().send(Kind::Hangup, 0, &sps::to_bytes(&reason))
+        self.transport.borrow_mut().send(Kind::Hangup, 0, &sps::to_bytes(&reason), deadline)
     }
 }
 
@@ -281,6 +331,20 @@ fn hung_up(payload: &[u8]) -> Error {
         }
         Err(error) => error.during("reading the peer's hangup"),
     }
+}
+
+#[cold]
+pub(super) fn too_deep() -> String {
+    format!(
+        "calls are nested {CALL_DEPTH_MAX} deep, and no deeper: each takes room on the stacks of both processes"
+    )
+}
+
+#[cold]
+fn interrupted() -> Error {
+    Error::invalid(
+        "this thread is in the midst of a call, which a signal handler has interrupted: calls are not async-signal-safe",
+    )
 }
 
 fn text(payload: Payload<'_>) -> String {

@@ -13,11 +13,12 @@ use super::endpoint::{Endpoint, Handler};
 use super::posts::Posts;
 #[cfg(not(model))]
 use super::under_way::UnderWay;
+use crate::deadline::Deadline;
 use crate::error::{Error, Result};
-use crate::limits::{IDLE_LANES_MAX, LANES_MAX};
+use crate::limits::{IDLE_LANES_MAX, LANES_MAX, REVERSE_LANES_MAX};
 use crate::sps::Status;
 use crate::sync::{AtomicU64, Mutex, MutexGuard, Ordering, thread_local};
-use crate::transport::{Closer, Lane};
+use crate::transport::{Closer, Lane, Origin};
 
 /// One end of a lane between two processes.
 pub(crate) type LaneEnd = Endpoint<Lane>;
@@ -28,21 +29,50 @@ pub(crate) struct Lanes {
     open: Mutex<Open>,
     /// Ends that no thread owns, the one used last at the end.
     idle: Mutex<Vec<LaneEnd>>,
+    /// Ends that the executor has not answered on yet, whose openers have given up.
+    opening: Mutex<Vec<LaneEnd>>,
     /// What goes ahead of the next call, on whichever lane.
     pub(crate) posts: Posts,
     /// Another number after every piece of code written.
     code_epoch: AtomicU64,
     /// Results that came after their callers had given up.
     late: AtomicU64,
+    origin: Origin,
 }
 
 /// What is known of all open lanes.
 #[derive(Debug, Default)]
 struct Open {
-    lanes: Vec<(Arc<Counts>, Closer)>,
+    lanes: Vec<Known>,
     /// Calls and round trips of lanes that are gone.
     gone: (u64, u64),
     is_closed: bool,
+}
+
+/// What a side gets that opens a lane.
+#[derive(Debug)]
+pub(crate) enum Opened {
+    /// It may call at once.
+    Ready(LaneEnd),
+    /// It may call when the other side has said its first word.
+    AwaitsSetup(LaneEnd),
+}
+
+/// An open lane.
+#[derive(Debug)]
+struct Known {
+    counts: Arc<Counts>,
+    closer: Closer,
+    is_for: Use,
+}
+
+/// What a lane is for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Use {
+    /// Threads of this side call on it.
+    Calls,
+    /// Threads of the other side's own call on it.
+    CallsBack,
 }
 
 /// What went out over all lanes of a side: calls, posted ones included, round trips, and results that came late.
@@ -71,9 +101,11 @@ impl Lanes {
         Arc::new(Self {
             open: Mutex::default(),
             idle: Mutex::default(),
+            opening: Mutex::default(),
             posts: Posts::default(),
             code_epoch: AtomicU64::new(0),
             late: AtomicU64::new(0),
+            origin: Origin::new(),
         })
     }
 
@@ -83,11 +115,30 @@ impl Lanes {
     ///
     /// When there are [`LANES_MAX`] lanes.
     pub(crate) fn add(&self, lane: Lane) -> Result<LaneEnd> {
+        self.add_as(lane, Use::Calls)
+    }
+
+    /// The end of a new lane on which this side is called by threads of the other side's own.
+    ///
+    /// # Errors
+    ///
+    /// When there are [`REVERSE_LANES_MAX`] of them, or [`LANES_MAX`] lanes.
+    pub(crate) fn add_reverse(&self, lane: Lane) -> Result<LaneEnd> {
+        self.add_as(lane, Use::CallsBack)
+    }
+
+    fn add_as(&self, lane: Lane, is_for: Use) -> Result<LaneEnd> {
         let mut open = lock(&self.open);
         open.forget_gone();
+        let reverse = open.lanes.iter().filter(|lane| lane.is_for == Use::CallsBack).count();
+        if is_for == Use::CallsBack && reverse >= REVERSE_LANES_MAX {
+            return Err(Error::exhausted(format!(
+                "{REVERSE_LANES_MAX} threads of the program call the controller, and no more may at the same time"
+            )));
+        }
         if open.lanes.len() >= LANES_MAX {
             return Err(Error::exhausted(format!(
-                "{LANES_MAX} lanes are open: so many threads call at the same time at most"
+                "{LANES_MAX} lanes are open: no more threads call at the same time"
             )));
         }
         let closer = lane.closer();
@@ -95,7 +146,7 @@ impl Lanes {
             closer.close();
         }
         let end = Endpoint::new(lane);
-        open.lanes.push((Arc::clone(end.counts()), closer));
+        open.lanes.push(Known { counts: Arc::clone(end.counts()), closer, is_for });
         Ok(end)
     }
 
@@ -103,8 +154,8 @@ impl Lanes {
     pub(crate) fn close(&self) {
         let mut open = lock(&self.open);
         open.is_closed = true;
-        for (_, closer) in &open.lanes {
-            closer.close();
+        for lane in &open.lanes {
+            lane.closer.close();
         }
     }
 
@@ -116,50 +167,68 @@ impl Lanes {
     #[inline(always)]
     pub(crate) fn with<R>(
         self: &Arc<Self>,
-        open: impl FnOnce() -> Result<LaneEnd>,
+        open: impl FnOnce() -> Result<Opened>,
         work: impl FnOnce(&LaneEnd) -> Result<R>,
     ) -> Result<R> {
         match self.held() {
-            Some(end) => work(&end),
+            Some(end) => {
+                let outcome = work(&end);
+                if outcome.is_err() {
+                    self.forget_over(end);
+                }
+                outcome
+            }
             None => self.with_another(open, work),
+        }
+    }
+
+    /// Takes a lane from this thread that has ended: the next call opens another.
+    #[cold]
+    fn forget_over(&self, end: Rc<LaneEnd>) {
+        if end.is_over() {
+            drop(self.let_go(end));
         }
     }
 
     #[cold]
     fn with_another<R>(
         self: &Arc<Self>,
-        open: impl FnOnce() -> Result<LaneEnd>,
+        open: impl FnOnce() -> Result<Opened>,
         work: impl FnOnce(&LaneEnd) -> Result<R>,
     ) -> Result<R> {
-        let end = Rc::new(self.take(open)?);
+        let end = Rc::new(self.take(open, Deadline::SESSION_END)?);
         let is_held = self.hold(&end);
         let outcome = work(&end);
-        if !is_held {
+        if end.is_over() {
+            drop(self.let_go(end));
+        } else if !is_held {
             self.pass_on(end);
         }
         outcome
     }
 
-    /// Runs `work`, which may give up waiting for an answer, with a lane on which nothing else is under way. Such a lane
-    /// is passed to `late` then, to be [finished](Lanes::finish).
+    /// Runs `work`, which may stop waiting for an answer at the deadline, with a lane on which nothing else is under way. Such
+    /// a lane is passed to `late` then, to be [finished](Lanes::finish).
     ///
     /// # Errors
     ///
     /// Those of `open` and `work`.
     pub(crate) fn with_idle<R>(
         self: &Arc<Self>,
-        open: impl FnOnce() -> Result<LaneEnd>,
+        deadline: Deadline,
+        open: impl FnOnce() -> Result<Opened>,
         work: impl FnOnce(&LaneEnd) -> Result<R>,
         late: impl FnOnce(LaneEnd),
     ) -> Result<R> {
         let own = self.held().filter(|end| !end.is_busy());
         let end = match own.and_then(|end| self.let_go(end)) {
             Some(end) => end,
-            None => self.take(open)?,
+            None => self.take(open, deadline)?,
         };
         let outcome = work(&end);
         match &outcome {
-            Err(error) if error.is_timeout() => late(end),
+            Err(_) if end.is_over() => drop(end),
+            Err(error) if error.is_timeout() && end.is_busy() => late(end),
             _ if self.held().is_some() => self.give_back(end),
             _ => {
                 let end = Rc::new(end);
@@ -173,7 +242,7 @@ impl Lanes {
 
     /// Waits for an answer that nobody wants any more, serving what comes meanwhile; then the lane lies idle.
     pub(crate) fn finish(&self, end: LaneEnd, handler: &impl Handler<Lane>) {
-        match end.finish(handler) {
+        match end.finish(handler, Deadline::SESSION_END) {
             Err(error) if !error.is_remote() => {}
             _ => {
                 self.late.fetch_add(1, Ordering::Relaxed);
@@ -205,6 +274,12 @@ impl Lanes {
         Self::find(|held| held.end.is_busy())
     }
 
+    /// Registers what has to be done when the calling thread ends, so that its first call need not.
+    pub(crate) fn prepare_thread() {
+        // A thread that is ending already keeps no lanes.
+        let _ = HELD.try_with(|_| ());
+    }
+
     /// How deep in calls the lane is that this thread serves; 0 when it serves none.
     pub(crate) fn depth() -> u64 {
         Self::served().map_or(0, |end| end.counts().depth())
@@ -231,18 +306,21 @@ impl Lanes {
     ///
     /// # Errors
     ///
-    /// When the session is over.
+    /// When the session is over, or the deadline passes first (then `is_timeout`).
     #[inline]
-    pub(crate) fn go_ahead(&self, end: &LaneEnd) -> Result<()> {
+    pub(crate) fn go_ahead(&self, end: &LaneEnd, deadline: Deadline) -> Result<()> {
+        if !self.origin.is_here() {
+            return Err(forked());
+        }
         end.code_written(self.code_epoch());
-        self.posts.go_ahead(end)
+        self.posts.go_ahead(end, deadline)
     }
 
     /// The calls over lanes that have not returned yet.
     #[cfg(not(model))]
     pub(crate) fn under_way(&self) -> UnderWay {
         let open = lock(&self.open);
-        let inside = open.lanes.iter().filter_map(|(counts, _)| {
+        let inside = open.lanes.iter().filter_map(|Known { counts, .. }| {
             let outside = counts.inside()?;
             Some((Arc::clone(counts), outside))
         });
@@ -252,9 +330,10 @@ impl Lanes {
     /// What was sent so far.
     pub(crate) fn sums(&self) -> Sums {
         let open = lock(&self.open);
-        let (calls, round_trips) = open.lanes.iter().fold(open.gone, |sums, (counts, _)| {
-            (sums.0.wrapping_add(counts.calls()), sums.1.wrapping_add(counts.round_trips()))
-        });
+        let (calls, round_trips) =
+            open.lanes.iter().fold(open.gone, |sums, Known { counts, .. }| {
+                (sums.0.wrapping_add(counts.calls()), sums.1.wrapping_add(counts.round_trips()))
+            });
         let waiting = self.posts.waiting() as u64;
         let late = self.late.load(Ordering::Relaxed);
         Sums { calls: calls.wrapping_add(waiting), round_trips, late }
@@ -312,21 +391,39 @@ impl Lanes {
         drop(self.held().and_then(|end| self.let_go(end)));
     }
 
-    /// A lane that nobody owns.
-    fn take(&self, open: impl FnOnce() -> Result<LaneEnd>) -> Result<LaneEnd> {
-        let idle = lock(&self.idle).pop();
-        idle.map_or_else(open, Ok)
+    /// A lane that no thread owns, or a new one, which the executor has answered on.
+    fn take(&self, open: impl FnOnce() -> Result<Opened>, deadline: Deadline) -> Result<LaneEnd> {
+        if let Some(idle) = lock(&self.idle).pop() {
+            return Ok(idle);
+        }
+        let opened = lock(&self.opening).pop();
+        let end = match opened.map_or_else(open, |end| Ok(Opened::AwaitsSetup(end)))? {
+            Opened::Ready(end) => return Ok(end),
+            Opened::AwaitsSetup(end) => end,
+        };
+        match end.receive_setup(deadline) {
+            Ok(_) => Ok(end),
+            Err(error) => {
+                if error.is_timeout() {
+                    lock(&self.opening).push(end);
+                }
+                Err(error.during("opening a lane"))
+            }
+        }
     }
 
     /// Keeps a lane for another thread, or ends it when enough lie idle.
     pub(crate) fn give_back(&self, end: LaneEnd) {
+        if !self.origin.is_here() {
+            return;
+        }
         let mut idle = lock(&self.idle);
         if idle.len() < IDLE_LANES_MAX {
             idle.push(end);
         } else {
             drop(idle);
             // The thread on the other side ends.
-            let _ = end.hang_up(Status(Ok(())));
+            let _ = end.hang_up(Status(Ok(())), Deadline::now());
         }
     }
 }
@@ -346,7 +443,7 @@ impl Open {
     /// Adds up and drops what is left of lanes whose ends are gone.
     fn forget_gone(&mut self) {
         let gone = &mut self.gone;
-        self.lanes.retain(|(counts, _)| {
+        self.lanes.retain(|Known { counts, .. }| {
             let is_alive = Arc::strong_count(counts) > 1;
             if !is_alive {
                 gone.0 = gone.0.wrapping_add(counts.calls());
@@ -355,6 +452,13 @@ impl Open {
             is_alive
         });
     }
+}
+
+#[cold]
+pub(crate) fn forked() -> Error {
+    Error::invalid(
+        "this process was forked from the one that has the session, and cannot call: start an executor of its own",
+    )
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {

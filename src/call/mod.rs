@@ -34,7 +34,7 @@ pub(crate) mod typed;
 mod under_way;
 
 pub(crate) use endpoint::{Endpoint, Handler};
-pub(crate) use lanes::{LaneEnd, Lanes};
+pub(crate) use lanes::{LaneEnd, Lanes, Opened};
 pub(crate) use other_names::OTHER_NAMES;
 pub(crate) use serving::Paused;
 #[cfg(not(model))]

@@ -4,11 +4,13 @@
 //! waiting takes them along on its own lane; a call on another lane that comes meanwhile waits until they have
 //! run, before it is sent. Nobody waits while nothing is posted: that is one look at a flag.
 
+use std::collections::VecDeque;
 use std::sync::PoisonError;
 
 use super::lanes::LaneEnd;
-use crate::error::Result;
-use crate::sync::{AtomicBool, Mutex, MutexGuard, Ordering};
+use crate::deadline::Deadline;
+use crate::error::{Error, Result};
+use crate::sync::{AtomicBool, Condvar, Mutex, MutexGuard, Ordering};
 use crate::transport::Settled;
 
 /// The posted calls of a session.
@@ -17,12 +19,17 @@ pub(crate) struct Posts {
     /// False when nothing waits and everything is known to have run.
     unsettled: AtomicBool,
     state: Mutex<State>,
+    /// A thread has sent what waited.
+    changed: Condvar,
 }
 
 #[derive(Debug, Default)]
 struct State {
     /// Targets and arguments of what waits to be sent, in order.
-    waiting: Vec<(u64, Vec<u8>)>,
+    waiting: VecDeque<(u64, Vec<u8>)>,
+    /// A thread is at sending it, and others wait until it is done.
+    is_sending: bool,
+    waiters: usize,
     /// What was sent last.
     sent: Option<Sent>,
 }
@@ -38,7 +45,7 @@ impl Posts {
     /// Sends a call ahead of whatever call of the session is made next. It runs before that one; if it fails,
     /// that one is not run and fails for the same reason.
     pub(crate) fn push(&self, target: u64, args: Vec<u8>) {
-        self.lock().waiting.push((target, args));
+        self.lock().waiting.push_back((target, args));
         // [POSTS] Release: who sees the flag sees, behind the lock, what waits. Whoever learns of what was posted here,
         // by whatever way, sees the flag.
         self.unsettled.store(true, Ordering::Release);
@@ -63,7 +70,8 @@ impl Posts {
 
     fn look_at(&self, state: &mut State) {
         let has_run = |sent: &Sent| sent.settled.covers(sent.sequence);
-        if state.waiting.is_empty() && state.sent.as_ref().is_none_or(has_run) {
+        if state.waiting.is_empty() && !state.is_sending && state.sent.as_ref().is_none_or(has_run)
+        {
             state.sent = None;
             self.unsettled.store(false, Ordering::Release);
         }
@@ -73,33 +81,83 @@ impl Posts {
     ///
     /// # Errors
     ///
-    /// When the session is over.
+    /// When the session is over, or the deadline passes first (then `is_timeout`). What was not sent waits for the next call.
     #[inline]
-    pub(super) fn go_ahead(&self, end: &LaneEnd) -> Result<()> {
-        if self.are_settled() { Ok(()) } else { self.settle(end) }
+    pub(super) fn go_ahead(&self, end: &LaneEnd, deadline: Deadline) -> Result<()> {
+        if self.are_settled() { Ok(()) } else { self.settle(end, deadline) }
     }
 
     #[cold]
-    fn settle(&self, end: &LaneEnd) -> Result<()> {
-        let own = end.with_transport(|lane| lane.settled());
+    fn settle(&self, end: &LaneEnd, deadline: Deadline) -> Result<()> {
+        let mut state = self.lock();
+        self.look_at(&mut state);
+        if self.are_settled() {
+            return Ok(());
+        }
+        let own = end.try_with_transport(|lane| lane.settled())?;
         loop {
-            let mut state = self.lock();
-            let elsewhere = state.sent.clone().filter(|sent| !sent.settled.is(&own));
-            match elsewhere {
-                Some(sent) if !sent.settled.covers(sent.sequence) => {
+            if state.is_sending {
+                state = self.wait_for_sender(state, deadline)?;
+                continue;
+            }
+            match state.sent.clone() {
+                Some(sent) if !sent.settled.is(&own) && !sent.settled.covers(sent.sequence) => {
                     drop(state);
-                    sent.settled.wait(sent.sequence)?;
-                    continue;
+                    sent.settled.wait(sent.sequence, deadline)?;
+                    state = self.lock();
                 }
-                _ => {}
+                _ => break,
             }
-            for (target, args) in std::mem::take(&mut state.waiting) {
-                let sequence = end.post(target, &args)?;
-                state.sent = Some(Sent { settled: own.clone(), sequence });
-            }
+        }
+        if state.waiting.is_empty() {
             self.look_at(&mut state);
             return Ok(());
         }
+        // No other thread waits for the lock while the executor makes room.
+        state.is_sending = true;
+        let mut outcome = Ok(());
+        while let (Ok(()), Some((target, args))) = (&outcome, state.waiting.pop_front()) {
+            drop(state);
+            let posted = end.post(target, &args, deadline);
+            state = self.lock();
+            match posted {
+                Ok(sequence) => state.sent = Some(Sent { settled: own.clone(), sequence }),
+                Err(error) => {
+                    if !error.is_exhausted() {
+                        state.waiting.push_front((target, args));
+                    }
+                    outcome = Err(error);
+                }
+            }
+        }
+        state.is_sending = false;
+        // To notify is a system call.
+        if state.waiters > 0 {
+            self.changed.notify_all();
+        }
+        self.look_at(&mut state);
+        outcome
+    }
+
+    /// Waits until the thread that sends what waits is done with it.
+    fn wait_for_sender<'a>(
+        &self,
+        mut state: MutexGuard<'a, State>,
+        deadline: Deadline,
+    ) -> Result<MutexGuard<'a, State>> {
+        let left = deadline.left();
+        if left.is_some_and(|left| left.is_zero()) {
+            return Err(Error::timeout("what goes ahead of the call was not sent in time"));
+        }
+        state.waiters += 1;
+        let mut state = match left {
+            None => self.changed.wait(state).unwrap_or_else(PoisonError::into_inner),
+            Some(left) => {
+                self.changed.wait_timeout(state, left).unwrap_or_else(PoisonError::into_inner).0
+            }
+        };
+        state.waiters -= 1;
+        Ok(state)
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {

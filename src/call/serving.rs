@@ -1,8 +1,9 @@
 //! One end of a lane, as something that is called.
 
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
-use super::endpoint::{Endpoint, Handler};
+use super::endpoint::{Endpoint, Handler, too_deep};
+use crate::deadline::Deadline;
 use crate::error::{Error, Result};
 use crate::limits::ERROR_BYTES_MAX;
 use crate::sps::{self, Status};
@@ -32,7 +33,7 @@ impl<T: Transport> Endpoint<T> {
     pub(crate) fn serve(&self, handler: &impl Handler<T>) -> Result<()> {
         let mut message = Incoming::new();
         loop {
-            self.transport.borrow_mut().receive(None, &mut message)?;
+            self.transport.borrow_mut().receive(Deadline::SESSION_END, &mut message)?;
             if !self.serve_one(handler, &message)? {
                 return Ok(());
             }
@@ -54,8 +55,8 @@ impl<T: Transport> Endpoint<T> {
     ) -> Result<Paused> {
         let mut message = Incoming::new();
         while *calls < most {
-            let until = Instant::now().checked_add(linger);
-            if !self.transport.borrow_mut().receive(until, &mut message)? {
+            let deadline = Deadline::after(linger);
+            if !self.transport.borrow_mut().receive(deadline, &mut message)? {
                 return Ok(Paused::Idle);
             }
             if !self.serve_one(handler, &message)? {
@@ -70,7 +71,7 @@ impl<T: Transport> Endpoint<T> {
     #[inline(always)]
     fn serve_one(&self, handler: &impl Handler<T>, message: &Incoming) -> Result<bool> {
         match message.kind {
-            Kind::Call => self.answer(handler, message).map(|()| true),
+            Kind::Call => self.answer(handler, Deadline::SESSION_END, message).map(|()| true),
             Kind::Hangup => {
                 let Status(reason) = sps::from_bytes(&message.payload().bytes())?;
                 reason.map(|()| false).map_err(Error::disconnected)
@@ -79,23 +80,39 @@ impl<T: Transport> Endpoint<T> {
         }
     }
 
-    /// Runs a call and sends its result.
+    /// Runs a call and sends its result, by the deadline of the call that this one is inside of.
     #[inline(always)]
-    pub(super) fn answer<H: Handler<T>>(&self, handler: &H, call: &Incoming) -> Result<()> {
+    pub(super) fn answer<H: Handler<T>>(
+        &self,
+        handler: &H,
+        deadline: Deadline,
+        call: &Incoming,
+    ) -> Result<()> {
         if call.posted.is_some() || self.failed_ahead.borrow().is_some() {
-            return self.answer_posted(handler, call);
+            return self.answer_posted(handler, deadline, call);
         }
         let outcome = self.handle(handler, call, self.spare.take());
         if self.is_over.get() {
             return Err(Error::disconnected("the session ended in a call from this one"));
         }
-        handler.ahead(self)?;
+        if let Err(error) = handler.ahead(self, deadline) {
+            return self.unanswered(error);
+        }
         match outcome {
             Ok(reply) => {
                 let mut transport = self.transport.borrow_mut();
                 transport.release(call.mark);
-                transport.send(Kind::Result, 0, reply.as_ref())?;
+                let sent = transport.send(Kind::Result, 0, reply.as_ref(), deadline);
                 drop(transport);
+                if let Err(error) = sent {
+                    // Nothing was sent of a result that is too long.
+                    let refused = error.is_exhausted();
+                    return if refused {
+                        self.fail(error.to_string(), deadline, call.mark)
+                    } else {
+                        self.unanswered(error)
+                    };
+                }
                 if let Some(mut spare) = H::spare(reply) {
                     spare.clear();
                     spare.shrink_to(RESULT_BYTES_KEPT);
@@ -103,8 +120,15 @@ impl<T: Transport> Endpoint<T> {
                 }
                 Ok(())
             }
-            Err(error) => self.fail(error, call.mark),
+            Err(error) => self.fail(error, deadline, call.mark),
         }
+    }
+
+    /// A call that cannot be answered in time ends the endpoint: its turn to send never comes again.
+    #[cold]
+    fn unanswered(&self, error: Error) -> Result<()> {
+        self.is_over.set(true);
+        Err(error)
     }
 
     #[inline(always)]
@@ -114,7 +138,9 @@ impl<T: Transport> Endpoint<T> {
         call: &Incoming,
         spare: Vec<u8>,
     ) -> std::result::Result<H::Reply, String> {
-        self.counts.enter();
+        if !self.counts.enter() {
+            return Err(too_deep());
+        }
         let outcome = handler.handle(call.target, call.payload(), spare);
         self.counts.leave();
         outcome
@@ -122,10 +148,15 @@ impl<T: Transport> Endpoint<T> {
 
     /// Runs a call that was sent ahead, unless one before it failed, or refuses the one it was sent ahead of.
     #[cold]
-    fn answer_posted(&self, handler: &impl Handler<T>, call: &Incoming) -> Result<()> {
+    fn answer_posted(
+        &self,
+        handler: &impl Handler<T>,
+        deadline: Deadline,
+        call: &Incoming,
+    ) -> Result<()> {
         let failed = self.failed_ahead.take();
         let Some(sequence) = call.posted else {
-            return self.fail(failed.unwrap_or_default(), call.mark);
+            return self.fail(failed.unwrap_or_default(), deadline, call.mark);
         };
         let failed = failed.or_else(|| {
             let outcome = self.handle(handler, call, Vec::new());
@@ -138,10 +169,10 @@ impl<T: Transport> Endpoint<T> {
     }
 
     #[cold]
-    fn fail(&self, mut error: String, mark: usize) -> Result<()> {
+    fn fail(&self, mut error: String, deadline: Deadline, mark: usize) -> Result<()> {
         error.truncate(error.floor_char_boundary(ERROR_BYTES_MAX));
         let mut transport = self.transport.borrow_mut();
         transport.release(mark);
-        transport.send(Kind::Failure, 0, error.as_bytes())
+        transport.send(Kind::Failure, 0, error.as_bytes(), deadline)
     }
 }

@@ -9,10 +9,11 @@
 use std::sync::Arc;
 use std::time::Instant;
 
+use crate::deadline::Deadline;
 use shuttle::rand::{Rng, thread_rng};
 use shuttle::thread::{self, JoinHandle};
 
-use super::lanes::{LaneEnd, Lanes};
+use super::lanes::{LaneEnd, Lanes, Opened};
 use super::tally::{self, Tally, count};
 use super::{Endpoint, Handler};
 use crate::error::Result;
@@ -50,7 +51,7 @@ struct World {
 }
 
 impl World {
-    fn open(self: &Arc<Self>) -> Result<LaneEnd> {
+    fn open(self: &Arc<Self>) -> Result<Opened> {
         let bytes = layout::SEGMENT_WORDS as u64 * 8;
         let segment = Arc::new(Segment::create(c"model", bytes, false)?);
         let lane = Lane::new(&segment, Side::Controller);
@@ -62,8 +63,7 @@ impl World {
         self.start(move || {
             let _ = world.execute(&mut Lane::new(&segment, Side::Executor));
         });
-        end.receive_setup()?;
-        Ok(end)
+        Ok(Opened::AwaitsSetup(end))
     }
 
     fn start(&self, work: impl FnOnce() + Send + 'static) {
@@ -80,14 +80,14 @@ impl World {
         if self.is_dead.load(Ordering::Relaxed) {
             return None;
         }
-        lane.send(kind, target, payload).ok()
+        lane.send(kind, target, payload, Deadline::SESSION_END).ok()
     }
 
     /// Serves calls until a result comes.
     fn serve(&self, lane: &mut Lane) -> Option<Vec<u8>> {
         let mut message = Incoming::new();
         loop {
-            lane.receive(None, &mut message).ok()?;
+            lane.receive(Deadline::SESSION_END, &mut message).ok()?;
             // Who is dead runs nothing, whatever becomes of the line.
             if self.is_dead.load(Ordering::Relaxed) {
                 return None;
@@ -134,13 +134,14 @@ impl Handler<Lane> for Handlers {
         args: Payload<'_>,
         mut result: Vec<u8>,
     ) -> std::result::Result<Vec<u8>, String> {
-        let call = |end: &LaneEnd| end.call(self, None, LEAF, &args.bytes(), &mut result);
+        let call =
+            |end: &LaneEnd| end.call(self, Deadline::SESSION_END, LEAF, &args.bytes(), &mut result);
         let outcome = self.0.lanes.with(|| self.0.open(), call);
         outcome.map(|()| result).map_err(|error| error.to_string())
     }
 
-    fn ahead(&self, end: &LaneEnd) -> Result<()> {
-        self.0.lanes.go_ahead(end)
+    fn ahead(&self, end: &LaneEnd, deadline: Deadline) -> Result<()> {
+        self.0.lanes.go_ahead(end, deadline)
     }
 }
 
@@ -161,14 +162,16 @@ fn call(world: &Arc<World>, number: u8, tally: &Tally) {
     };
     world.lanes.posts.push(POSTED + u64::from(number), Vec::new());
     let mut result = Vec::new();
-    let outcome = world
-        .lanes
-        .with(|| world.open(), |end| end.call(&handlers, None, BACK, &[number], &mut result));
+    let outcome = world.lanes.with(
+        || world.open(),
+        |end| end.call(&handlers, Deadline::SESSION_END, BACK, &[number], &mut result),
+    );
     note(outcome, &result, &[number, 7, 7]);
     let mut result = Vec::new();
     let outcome = world.lanes.with_idle(
+        Deadline::SESSION_END,
         || world.open(),
-        |end| end.call(&handlers, Some(Instant::now()), LEAF, &[number], &mut result),
+        |end| end.call(&handlers, Deadline::now(), LEAF, &[number], &mut result),
         |end| {
             let handlers = handlers.clone();
             world.start(move || handlers.0.lanes.finish(end, &handlers));

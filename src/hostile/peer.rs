@@ -15,7 +15,7 @@ use crate::ring::{Consumer, Head, LINE_WORDS, Popped, Producer, ring_words};
 use crate::shm::{Segment, Words};
 use crate::sync::hostile::{Liar, aside};
 use crate::sync::{AtomicU64, Ordering};
-use crate::transport::Settled;
+use crate::transport::Closer;
 use crate::wire::Kind;
 use crate::wire::baton::{
     HOP_SHIFT, INLINE_BYTES_MAX, INLINE_BYTES_MAX_WITH_RING, Word, hop_of, next_hop,
@@ -42,6 +42,8 @@ struct State {
     segment: Arc<Segment>,
     baton: Words,
     settled: Words,
+    /// What the controller's supervisor ends the lane with.
+    supervisor: Option<Closer>,
     from: Consumer<Cells>,
     to: Producer<Cells>,
     /// The hop that it wrote last; none at first.
@@ -79,6 +81,7 @@ impl Peer {
             segment: Arc::clone(segment),
             baton: segment.view(BATON_WORD..BATON_WORD + LINE_WORDS),
             settled: segment.view(SETTLED_WORD..SETTLED_WORD + 1),
+            supervisor: None,
             from: Consumer::new(cells(RING_TO_EXECUTOR_WORD), RING_LINES, 0),
             to: Producer::new(cells(RING_TO_CONTROLLER_WORD), RING_LINES, 0),
             hop: None,
@@ -97,6 +100,11 @@ impl Peer {
             last: 0,
             now: 1,
         }))
+    }
+
+    /// The supervisor sees this peer die and ends the lane by this.
+    pub(super) fn is_supervised_by(&self, closer: Closer) {
+        self.0.borrow_mut().supervisor = Some(closer);
     }
 
     /// A result that came out; an honest peer has sent it.
@@ -212,7 +220,9 @@ impl State {
     fn die(&mut self) {
         self.is_dead = true;
         self.segment.words()[CLOSED_WORD].store(1, Ordering::Release);
-        Settled::new(self.settled.clone()).close();
+        if let Some(closer) = &self.supervisor {
+            closer.close();
+        }
     }
 
     /// Takes what the controller has posted.
@@ -228,7 +238,7 @@ impl State {
         if self.is_dead {
             return;
         }
-        let mut word = self.posted << 2;
+        let mut word = self.posted << 1;
         if self.is_rude() {
             word = self.nonsense(word);
         }

@@ -2,9 +2,11 @@
 //!
 //! Invariant: of an honest peer everything is compared with what it said.
 
+use crate::deadline::Deadline;
+use crate::transport::{End, Lifeline};
 use std::rc::Rc;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use super::Totals;
 use super::manners::Manners;
@@ -28,7 +30,7 @@ pub(super) fn run(number: u64, totals: &mut Totals, after: impl Fn(&Segment)) {
     let near_the_end = |random: &mut Random| u64::MAX - random.next() % 16;
     let (position, last) = (near_the_end(&mut random), near_the_end(&mut random));
     // No executor is there yet.
-    let end = pipe::end(&segment, Side::Controller, position);
+    let end = pipe::end(&segment, Side::Controller, &Lifeline::new(End::new()), position);
     let peer = Rc::new(PipePeer::new(&segment, position, Random::new(!number), manners));
     let caller = Arc::new(Caller::new(end, last));
     peer.meet(&caller);
@@ -71,7 +73,7 @@ impl<F: Fn(&Segment)> Controller<F> {
             match self.random.below(8) {
                 // Results of a call that was given up go nowhere, so an honest peer has nothing to compare any more.
                 0 if is_last => {
-                    let past = Some(Instant::now());
+                    let past = Deadline::now();
                     if !self.caller.wait(&completion, calls, past) {
                         self.caller.expire(&completion);
                         while self.caller.late() < calls as u64 && !self.caller.has_ended() {
@@ -111,7 +113,7 @@ impl<F: Fn(&Segment)> Controller<F> {
         let mut arrived = Arrived::default();
         for _ in 0..calls {
             if arrived.is_used_up() {
-                assert!(self.caller.wait(completion, 1, None), "no deadline");
+                assert!(self.caller.wait(completion, 1, Deadline::SESSION_END), "no deadline");
                 completion.take(&mut arrived)?;
             }
             match arrived.next() {

@@ -2,10 +2,10 @@
 //!
 //! Invariant: of an honest peer everything is compared with what it said.
 
+use crate::deadline::Deadline;
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 use std::sync::Arc;
-use std::time::Instant;
 
 use super::Totals;
 use super::manners::Manners;
@@ -60,7 +60,9 @@ pub(super) fn run<T: Tried>(
     let segment = Arc::new(segment);
     let peer = Rc::new(Peer::new(&segment, Random::new(!number), manners));
     answer_for(segment.words(), peer.clone());
-    let end = Endpoint::new(make(Lane::new(&segment, Side::Controller), &segment));
+    let lane = Lane::new(&segment, Side::Controller);
+    peer.is_supervised_by(lane.closer());
+    let end = Endpoint::new(make(lane, &segment));
     let controller = Controller {
         end,
         peer: Rc::clone(&peer),
@@ -80,8 +82,8 @@ pub(super) fn run<T: Tried>(
             totals.violations += u64::from(error.is_violation());
             totals.ends += u64::from(!error.is_violation());
             // It is of no use any more, and says so.
-            let _ = controller.call(None, &[1; 60]);
-            let _ = controller.end.post(1, &[2; 60]);
+            let _ = controller.call(Deadline::SESSION_END, &[1; 60]);
+            let _ = controller.end.post(1, &[2; 60], Deadline::SESSION_END);
         }
     }
     totals.results += controller.results.get();
@@ -94,7 +96,7 @@ pub(super) fn run<T: Tried>(
 
 impl<T: Tried> Controller<T> {
     fn session(&self, totals: &mut Totals) -> Result<()> {
-        self.end.receive_setup()?;
+        self.end.receive_setup(Deadline::SESSION_END)?;
         let steps = 1 + self.random.borrow_mut().below(6);
         for _ in 0..steps {
             let (choice, length) = {
@@ -103,16 +105,17 @@ impl<T: Tried> Controller<T> {
             };
             let outcome = match choice {
                 0 => self.post(length),
-                1 => self.call(Some(Instant::now()), &vec![3; length]),
-                2 if length == 0 => {
-                    self.call(None, &vec![0; usize::try_from(PAYLOAD_BYTES_MAX).unwrap_or(0) + 1])
-                }
+                1 => self.call(Deadline::now(), &vec![3; length]),
+                2 if length == 0 => self.call(
+                    Deadline::SESSION_END,
+                    &vec![0; usize::try_from(PAYLOAD_BYTES_MAX).unwrap_or(0) + 1],
+                ),
                 _ => self.call_random(length),
             };
             match outcome {
                 Err(error) if error.is_timeout() => {
                     totals.late += 1;
-                    match self.end.finish(self) {
+                    match self.end.finish(self, Deadline::SESSION_END) {
                         Err(error) if !error.is_remote() => return Err(error),
                         _ => {}
                     }
@@ -121,18 +124,18 @@ impl<T: Tried> Controller<T> {
                 _ => {}
             }
         }
-        self.end.hang_up(Status(Ok(())))
+        self.end.hang_up(Status(Ok(())), Deadline::SESSION_END)
     }
 
     fn call_random(&self, length: usize) -> Result<()> {
         let args = self.random.borrow_mut().bytes(length);
-        self.call(None, &args)
+        self.call(Deadline::SESSION_END, &args)
     }
 
     /// A call; its result is what the peer says that it has sent.
-    fn call(&self, until: Option<Instant>, args: &[u8]) -> Result<()> {
+    fn call(&self, deadline: Deadline, args: &[u8]) -> Result<()> {
         let mut result = Vec::new();
-        let outcome = self.end.call(self, until, 7, args, &mut result);
+        let outcome = self.end.call(self, deadline, 7, args, &mut result);
         match &outcome {
             Ok(()) => {
                 self.results.set(self.results.get() + 1);
@@ -148,11 +151,11 @@ impl<T: Tried> Controller<T> {
     fn post(&self, length: usize) -> Result<()> {
         let mut last = 0;
         for at in 0..5 {
-            last = self.end.post(at, &vec![4; length])?;
+            last = self.end.post(at, &vec![4; length], Deadline::SESSION_END)?;
         }
         let settled = self.end.with_transport(|lane| lane.settled());
         if let Some(settled) = settled.filter(|_| self.random.borrow_mut().one_in(2)) {
-            settled.wait(last)?;
+            settled.wait(last, Deadline::SESSION_END)?;
         }
         self.call_random(length)
     }

@@ -1,7 +1,7 @@
 //! The cases find what is planted, and nothing else.
 
+use crate::deadline::Deadline;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::time::Instant;
 
 use super::pipe_script;
 use super::script::{self, Tried};
@@ -40,16 +40,23 @@ impl Transport for Faulty {
         self.lane.code_written();
     }
 
-    fn send(&mut self, kind: Kind, target: u64, payload: &[u8]) -> Result<()> {
-        self.lane.send(kind, target, payload)
+    fn send(&mut self, kind: Kind, target: u64, payload: &[u8], deadline: Deadline) -> Result<()> {
+        self.lane.send(kind, target, payload, deadline)
     }
 
-    fn post(&mut self, kind: Kind, sequence: u64, target: u64, payload: &[u8]) -> Result<()> {
-        self.lane.post(kind, sequence, target, payload)
+    fn post(
+        &mut self,
+        kind: Kind,
+        sequence: u64,
+        target: u64,
+        payload: &[u8],
+        deadline: Deadline,
+    ) -> Result<()> {
+        self.lane.post(kind, sequence, target, payload, deadline)
     }
 
-    fn receive(&mut self, until: Option<Instant>, message: &mut Incoming) -> Result<bool> {
-        if !self.lane.receive(until, message)? {
+    fn receive(&mut self, deadline: Deadline, message: &mut Incoming) -> Result<bool> {
+        if !self.lane.receive(deadline, message)? {
             return Ok(false);
         }
         let look = |word: usize| self.baton[word].load(Ordering::Relaxed);

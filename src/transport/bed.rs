@@ -1,8 +1,9 @@
 //! What one side of a lane or a pipeline sleeps on: a word in their segment, or a bell in its place.
 
 use std::sync::Arc;
-use std::time::Duration;
 
+use super::lifeline::Lifeline;
+use crate::deadline::Deadline;
 use crate::shm::Words;
 use crate::sleep::{Bed, Bell};
 use crate::sync::AtomicU64;
@@ -14,17 +15,23 @@ pub(crate) struct SharedBed {
     word: Words,
     /// What is listened for and rung where the side that sleeps waits for other things as well.
     bell: Option<Arc<dyn Bell>>,
+    lifeline: Lifeline,
 }
 
 impl SharedBed {
-    pub(crate) fn new(word: Words) -> Self {
-        Self { word, bell: None }
+    /// A bed whose sleeper is woken when the lifeline is cut.
+    pub(crate) fn new(word: Words, lifeline: Lifeline) -> Self {
+        Self { word, bell: None, lifeline }
+    }
+
+    pub(super) fn lifeline(&self) -> &Lifeline {
+        &self.lifeline
     }
 
     /// The same with a bell.
     #[cfg(any(not(model), loom))]
     pub(super) fn with_bell(&self, bell: Arc<dyn Bell>) -> Self {
-        Self { word: self.word.clone(), bell: Some(bell) }
+        Self { bell: Some(bell), ..self.clone() }
     }
 
     /// Takes what the bell was rung so far. False when nobody is left to ring it.
@@ -38,10 +45,14 @@ impl Bed for SharedBed {
         &self.word[0]
     }
 
-    fn lie_down(&self, expected: u64, timeout: Option<Duration>) {
+    fn look(&self) -> u64 {
+        self.lifeline.end().look()
+    }
+
+    fn lie_down(&self, expected: u64, seen: u64, deadline: Deadline) {
         match &self.bell {
-            None => futex::wait(self.word(), expected, timeout),
-            Some(bell) => bell.listen(timeout),
+            None => self.lifeline.sleep(self.word(), expected, seen, deadline),
+            Some(bell) => bell.listen(deadline),
         }
     }
 

@@ -1,34 +1,33 @@
 //! The end of a lane, as other threads bring it about.
 
 use super::bed::SharedBed;
-use super::settled::Settled;
+use super::lifeline::End;
 use crate::shm::Words;
 use crate::sleep;
 use crate::sync::Ordering;
 
-/// Ends the waiting of one side of a lane from another thread.
+/// Ends the waits of this side of a lane from another thread, and asks the other side to end.
 #[derive(Debug)]
 pub(crate) struct Closer {
-    /// The word that says so.
+    end: End,
+    /// The word that tells the peer.
     closed: Words,
-    /// Those of both sides: it is not known here which waits.
-    beds: [SharedBed; 2],
-    settled: Settled,
+    /// What the peer sleeps on.
+    peer: SharedBed,
 }
 
 impl Closer {
-    pub(super) fn new(closed: Words, beds: [SharedBed; 2], settled: Settled) -> Self {
-        Self { closed, beds, settled }
+    pub(super) fn new(end: End, closed: Words, peer: SharedBed) -> Self {
+        Self { end, closed, peer }
     }
 
-    /// Ends the lane: whoever waits on it, now or later, learns that the peer is gone. A message that was handed over
+    /// Ends the lane: a waiter of this side, now or later, learns that the peer is gone. A message that was handed over
     /// before is still received.
     pub(crate) fn close(&self) {
-        // [CLOSE] Release: whoever sees it sees what the peer handed over before its end was known.
+        self.end.announce();
+        // [CLOSE] Release: a peer that sees it sees what was handed over before.
         self.closed[0].store(1, Ordering::Release);
-        for bed in &self.beds {
-            sleep::wake(bed);
-        }
-        self.settled.close();
+        // Whatever the word of the peer's bed says: its owner may have written there.
+        sleep::rouse(&self.peer);
     }
 }

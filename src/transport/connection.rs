@@ -3,12 +3,12 @@
 use std::os::fd::{BorrowedFd, OwnedFd};
 #[cfg(feature = "named-segment")]
 use std::time::Duration;
-use std::time::Instant;
 
 use super::message::Incoming;
 #[cfg(feature = "named-segment")]
 use super::named::Named;
 use super::{Local, Shared, Side, Stream, Transport};
+use crate::deadline::Deadline;
 use crate::error::{Error, Result};
 use crate::wire::Kind;
 
@@ -174,16 +174,23 @@ macro_rules! either {
 }
 
 impl Transport for Connection {
-    fn send(&mut self, kind: Kind, target: u64, payload: &[u8]) -> Result<()> {
-        either!(self, way => way.send(kind, target, payload))
+    fn send(&mut self, kind: Kind, target: u64, payload: &[u8], deadline: Deadline) -> Result<()> {
+        either!(self, way => way.send(kind, target, payload, deadline))
     }
 
-    fn post(&mut self, kind: Kind, sequence: u64, target: u64, payload: &[u8]) -> Result<()> {
-        either!(self, way => way.post(kind, sequence, target, payload))
+    fn post(
+        &mut self,
+        kind: Kind,
+        sequence: u64,
+        target: u64,
+        payload: &[u8],
+        deadline: Deadline,
+    ) -> Result<()> {
+        either!(self, way => way.post(kind, sequence, target, payload, deadline))
     }
 
-    fn receive(&mut self, until: Option<Instant>, message: &mut Incoming) -> Result<bool> {
-        either!(self, way => way.receive(until, message))
+    fn receive(&mut self, deadline: Deadline, message: &mut Incoming) -> Result<bool> {
+        either!(self, way => way.receive(deadline, message))
     }
 
     fn settle(&mut self, sequence: u64) {

@@ -14,18 +14,20 @@
 //! payloads are not limited by the ring's size, and no side ever blocks on a ring that nobody drains.
 
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use super::Transport;
 use super::bed::SharedBed;
 use super::cells::Cells;
 use super::closer::Closer;
 use super::inbox::Inbox;
+use super::lifeline::{End, Lifeline};
 use super::message::{Content, Incoming};
 use super::outbox::{self, Outbox};
 use super::places::Places;
 use super::settled::Settled;
 use super::wait::Waiter;
+use crate::deadline::Deadline;
 use crate::error::{Error, Result};
 use crate::limits::RING_LINES;
 use crate::ring::{Head, LINE_WORDS, ring_words};
@@ -60,8 +62,9 @@ pub(crate) struct Lane {
     baton: Words,
     /// Which posted calls have run.
     settled: Settled,
-    /// One word: not 0 when nothing more will come.
+    /// One word: not 0 when the side that wrote it has closed its end.
     closed: Words,
+    lifeline: Lifeline,
     /// The first word of the baton as this side last wrote or saw it.
     word: u64,
     hop: u64,
@@ -85,16 +88,34 @@ impl Lane {
     ///
     /// When the segment is smaller than [`layout::SEGMENT_WORDS`].
     pub(crate) fn new(segment: &Arc<Segment>, side: Side) -> Self {
-        Self::starting_at(segment, side, 0, 0)
+        Self::starting_at(segment, side, Lifeline::new(End::new()), 0, 0)
+    }
+
+    /// The controller's end of the lane in `segment`, whose waits also end with the executor's thread at the other end, and
+    /// with its process: the thread that holds the lock of the lane in `first`.
+    #[cfg(not(model))]
+    pub(crate) fn of_executor(segment: &Arc<Segment>, first: &Arc<Segment>) -> Self {
+        let holder =
+            |segment: &Arc<Segment>| segment.view(layout::HOLDER_WORD..layout::HOLDER_WORD + 1);
+        let process = (!Arc::ptr_eq(segment, first)).then(|| holder(first));
+        let lifeline = Lifeline::new(End::new()).with_holders(holder(segment), process);
+        Self::starting_at(segment, Side::Controller, lifeline, 0, 0)
     }
 
     /// As [`Lane::new`], with this hop and this position of the rings behind it.
-    pub(super) fn starting_at(segment: &Arc<Segment>, side: Side, hop: u64, start: u64) -> Self {
+    pub(super) fn starting_at(
+        segment: &Arc<Segment>,
+        side: Side,
+        lifeline: Lifeline,
+        hop: u64,
+        start: u64,
+    ) -> Self {
         let cells = |start| Cells(segment.view(start..start + ring_words(RING_LINES)));
         let to_executor = cells(layout::RING_TO_EXECUTOR_WORD);
         let to_controller = cells(layout::RING_TO_CONTROLLER_WORD);
         let word = |word| segment.view(word..word + 1);
-        let [controller, executor] = layout::BED_WORDS.map(|bed| SharedBed::new(word(bed)));
+        let [controller, executor] =
+            layout::BED_WORDS.map(|bed| SharedBed::new(word(bed), lifeline.clone()));
         let (outbound, inbound, beds) = match side {
             Side::Controller => (to_executor, to_controller, [controller, executor]),
             Side::Executor => (to_controller, to_executor, [executor, controller]),
@@ -105,7 +126,7 @@ impl Lane {
             Duration::from_nanos(segment.words()[layout::SPIN_NS_WORD].load(Ordering::Relaxed));
         Self {
             baton: segment.view(layout::BATON_WORD..layout::BATON_WORD + LINE_WORDS),
-            settled: Settled::new(word(layout::SETTLED_WORD)),
+            settled: Settled::new(word(layout::SETTLED_WORD), lifeline.clone()),
             word: 0,
             hop,
             area: Area::new(segment, layout::FIXED_WORDS * 8..layout::SEGMENT_WORDS * 8),
@@ -113,8 +134,9 @@ impl Lane {
             outbox: Outbox::new(outbound, start),
             inbox: Inbox::new(inbound, start),
             fresh: false,
-            waiter: Waiter::new(beds[0].clone(), closed.clone(), spin, places),
+            waiter: Waiter::new(beds[0].clone(), closed.clone(), lifeline.clone(), spin, places),
             closed,
+            lifeline,
             beds,
         }
     }
@@ -126,9 +148,14 @@ impl Lane {
         self.waiter.sleep_on(self.beds[0].clone());
     }
 
-    /// What ends the waiting of [`Transport::receive`] for good, if there is no bell.
+    /// What ends the waiting of [`Transport::receive`] for good.
     pub(crate) fn closer(&self) -> Closer {
-        Closer::new(self.closed.clone(), self.beds.clone(), self.settled.clone())
+        Closer::new(self.lifeline.end().clone(), self.closed.clone(), self.beds[1].clone())
+    }
+
+    /// What ends this side's waits from another thread, as the lane's closer does, without telling the peer.
+    pub(crate) fn end(&self) -> &End {
+        self.lifeline.end()
     }
 
     /// What other threads wait with until posted calls of this lane have run.
@@ -143,29 +170,36 @@ impl Transport for Lane {
     }
 
     #[inline(always)]
-    fn send(&mut self, kind: Kind, target: u64, payload: &[u8]) -> Result<()> {
+    fn send(&mut self, kind: Kind, target: u64, payload: &[u8], deadline: Deadline) -> Result<()> {
         let untold = self.outbox.is_untold();
         let most = if untold { INLINE_BYTES_MAX_WITH_RING } else { INLINE_BYTES_MAX };
         if payload.len() <= most {
             self.hand_over(kind, target, payload, untold, false);
             return Ok(());
         }
-        self.send_long(kind, target, payload, untold)
+        self.send_long(kind, target, payload, untold, deadline)
     }
 
-    fn post(&mut self, kind: Kind, sequence: u64, target: u64, payload: &[u8]) -> Result<()> {
-        let last = self.send_parts(payload)?;
-        self.push(Head { kind: kind as u8, sequence, target }, last)
+    fn post(
+        &mut self,
+        kind: Kind,
+        sequence: u64,
+        target: u64,
+        payload: &[u8],
+        deadline: Deadline,
+    ) -> Result<()> {
+        let last = self.send_parts(payload, deadline)?;
+        self.push(Head { kind: kind as u8, sequence, target }, last, deadline)
     }
 
     #[inline(always)]
-    fn receive(&mut self, until: Option<Instant>, message: &mut Incoming) -> Result<bool> {
+    fn receive(&mut self, deadline: Deadline, message: &mut Incoming) -> Result<bool> {
         if !self.inbox.is_empty() {
             return self.receive_kept(message).map(|()| true);
         }
-        let Some(word) = self.take_baton(until)? else { return Ok(false) };
+        let Some(word) = self.take_baton(deadline)? else { return Ok(false) };
         if word.ring {
-            return self.receive_ring(word, until, message);
+            return self.receive_ring(word, deadline, message);
         }
         self.read_baton(word, message);
         if word.area {
@@ -191,11 +225,18 @@ impl Transport for Lane {
 
 impl Lane {
     /// Sends a payload that does not fit the line.
-    fn send_long(&mut self, kind: Kind, target: u64, payload: &[u8], untold: bool) -> Result<()> {
+    fn send_long(
+        &mut self,
+        kind: Kind,
+        target: u64,
+        payload: &[u8],
+        untold: bool,
+        deadline: Deadline,
+    ) -> Result<()> {
         let start = self.free;
         if payload.len() > self.area.bytes() - start {
-            let last = self.send_parts(payload)?;
-            self.push(Head { kind: Kind::Part as u8, sequence: 0, target: 0 }, last)?;
+            let last = self.send_parts(payload, deadline)?;
+            self.push(Head { kind: Kind::Part as u8, sequence: 0, target: 0 }, last, deadline)?;
             self.hand_over(kind, target, &[], true, false);
             return Ok(());
         }
@@ -228,12 +269,12 @@ impl Lane {
     }
 
     /// The next message, of which `word` says that the ring has part of it, or others before it. False when the rest has not
-    /// come by `until`.
+    /// come by the deadline.
     #[cold]
     fn receive_ring(
         &mut self,
         word: Word,
-        until: Option<Instant>,
+        deadline: Deadline,
         message: &mut Incoming,
     ) -> Result<bool> {
         let mut is_message = self.read_ring(word, message)?;
@@ -241,7 +282,7 @@ impl Lane {
             if is_message {
                 return Ok(true);
             }
-            let Some(taken) = self.take_message(until, message)? else { return Ok(false) };
+            let Some(taken) = self.take_message(deadline, message)? else { return Ok(false) };
             is_message = taken;
         }
         if is_message {
@@ -259,13 +300,9 @@ impl Lane {
     }
 
     /// Waits for the baton and drains the inbound ring as far as it says. False when the peer only wanted room in its
-    /// ring, which it has then; the baton is back with it. `None` when it has not come by `until`.
-    fn take_message(
-        &mut self,
-        until: Option<Instant>,
-        message: &mut Incoming,
-    ) -> Result<Option<bool>> {
-        let Some(word) = self.take_baton(until)? else { return Ok(None) };
+    /// ring, which it has then; the baton is back with it. `None` when it has not come by the deadline.
+    fn take_message(&mut self, deadline: Deadline, message: &mut Incoming) -> Result<Option<bool>> {
+        let Some(word) = self.take_baton(deadline)? else { return Ok(None) };
         if word.ring {
             return self.read_ring(word, message).map(Some);
         }
@@ -276,10 +313,10 @@ impl Lane {
         Ok(Some(true))
     }
 
-    /// Waits for the baton; `None` when it has not come by `until`.
+    /// Waits for the baton; `None` when it has not come by the deadline.
     #[inline(always)]
-    fn take_baton(&mut self, until: Option<Instant>) -> Result<Option<Word>> {
-        let Some(found) = self.waiter.for_change(&self.baton[0], self.word, until)? else {
+    fn take_baton(&mut self, deadline: Deadline) -> Result<Option<Word>> {
+        let Some(found) = self.waiter.for_change(&self.baton[0], self.word, deadline)? else {
             return Ok(None);
         };
         let hop = next_hop(self.hop);
@@ -333,20 +370,21 @@ impl Lane {
     }
 
     /// Pushes all but the last part of a payload; returns the last.
-    fn send_parts<'a>(&mut self, payload: &'a [u8]) -> Result<&'a [u8]> {
+    fn send_parts<'a>(&mut self, payload: &'a [u8], deadline: Deadline) -> Result<&'a [u8]> {
         let (parts, last) = outbox::parts(payload)?;
         for part in parts {
-            self.push(Head { kind: Kind::Part as u8, sequence: 0, target: 0 }, part)?;
+            self.push(Head { kind: Kind::Part as u8, sequence: 0, target: 0 }, part, deadline)?;
         }
         Ok(last)
     }
 
-    /// Pushes one record, handing the baton over and taking it back when the ring is full.
-    fn push(&mut self, head: Head, bytes: &[u8]) -> Result<()> {
+    /// Pushes one record, handing the baton over and taking it back when the ring is full. A deadline that passes meanwhile
+    /// ends the lane: half of a message is in the ring.
+    fn push(&mut self, head: Head, bytes: &[u8], deadline: Deadline) -> Result<()> {
         if self.outbox.push(head, bytes)? {
             return Ok(());
         }
-        self.make_room()?;
+        self.make_room(deadline)?;
         if self.outbox.push(head, bytes)? {
             return Ok(());
         }
@@ -354,11 +392,20 @@ impl Lane {
     }
 
     #[cold]
-    fn make_room(&mut self) -> Result<()> {
+    fn make_room(&mut self, deadline: Deadline) -> Result<()> {
         self.hand_over(Kind::Part, 0, &[], true, false);
         let mut message = Incoming::new();
-        // False when the peer wanted room as well, and has it.
-        while self.take_message(None, &mut message)? != Some(true) {}
+        loop {
+            match self.take_message(deadline, &mut message)? {
+                Some(true) => break,
+                // The peer wanted room as well, and has it.
+                Some(false) => {}
+                None => {
+                    self.closer().close();
+                    return Err(Error::timeout("the peer took what was sent too slowly"));
+                }
+            }
+        }
         match message.kind {
             Kind::Continue => Ok(()),
             kind => Err(Error::violation(format!("{kind:?} where room in the ring was due"))),
@@ -402,8 +449,10 @@ impl Lane {
 
 impl Drop for Lane {
     fn drop(&mut self) {
-        self.outbox.close();
-        self.inbox.close();
+        if self.lifeline.end().origin().is_own() {
+            self.outbox.close();
+            self.inbox.close();
+        }
     }
 }
 

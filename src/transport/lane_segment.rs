@@ -9,20 +9,23 @@ use crate::shm::Segment;
 use crate::sync::Ordering;
 use crate::wire::layout::{FIXED_WORDS, HEADER, SEGMENT_WORDS, SPIN_NS_WORD, VERSION};
 
-/// A segment with the header of a lane on which both sides poll for `spin` before they sleep.
+/// A segment with the header of a lane on which both sides poll for `spin` before they sleep, and its descriptor, which is of
+/// no use any more when it was sent.
 ///
 /// # Errors
 ///
-/// When memory runs out.
-pub(crate) fn create(spin: Duration) -> Result<Arc<Segment>> {
-    let segment = Segment::create(c"farcall-lane", SEGMENT_WORDS as u64 * 8, false)?;
+/// When memory or descriptors run out.
+pub(crate) fn create(spin: Duration) -> Result<(Arc<Segment>, OwnedFd)> {
+    let mut segment = Segment::create(c"farcall-lane", SEGMENT_WORDS as u64 * 8, false)?;
     segment.back(0, FIXED_WORDS as u64 * 8)?;
     for (word, value) in segment.words().iter().zip(HEADER) {
         word.store(value, Ordering::Release);
     }
     let spin_ns = spin.as_nanos().try_into().unwrap_or(u64::MAX);
     segment.words()[SPIN_NS_WORD].store(spin_ns, Ordering::Release);
-    Ok(Arc::new(segment))
+    let file = segment.take_file();
+    let file = file.ok_or_else(|| Error::invalid("a segment without its descriptor"))?;
+    Ok((Arc::new(segment), file))
 }
 
 /// Maps the segment of a lane.
@@ -31,7 +34,9 @@ pub(crate) fn create(spin: Duration) -> Result<Arc<Segment>> {
 ///
 /// When its size is not sealed, or it is not one of this version.
 pub(crate) fn open(file: OwnedFd) -> Result<Arc<Segment>> {
-    let segment = Arc::new(Segment::open(file)?);
+    let mut segment = Segment::open(file)?;
+    drop(segment.take_file());
+    let segment = Arc::new(segment);
     let words = segment.words();
     let header = HEADER.iter().zip(words).map(|(_, word)| word.load(Ordering::Acquire));
     if words.len() != SEGMENT_WORDS || !header.eq(HEADER) {

@@ -14,6 +14,7 @@ use rtrb::{Consumer, Producer, RingBuffer};
 
 use super::Transport;
 use super::message::Incoming;
+use crate::deadline::Deadline;
 use crate::error::{Error, Result};
 use crate::limits::{LOCAL_MESSAGES, PAYLOAD_BYTES_MAX, SPIN_NS};
 use crate::sync::{AtomicBool, Ordering};
@@ -65,7 +66,14 @@ impl Local {
         (ours, end(to_left, from_left, &right, &left))
     }
 
-    fn push(&mut self, kind: Kind, target: u64, posted: Option<u64>, payload: &[u8]) -> Result<()> {
+    fn push(
+        &mut self,
+        kind: Kind,
+        target: u64,
+        posted: Option<u64>,
+        payload: &[u8],
+        deadline: Deadline,
+    ) -> Result<()> {
         if payload.len() as u64 > PAYLOAD_BYTES_MAX {
             return Err(Error::exhausted(format!(
                 "a payload of {} bytes; at most {PAYLOAD_BYTES_MAX} travel in one call",
@@ -74,12 +82,15 @@ impl Local {
         }
         let message = Message { kind, target, posted, payload: payload.to_vec() };
         let Self { outbound, own, peer, .. } = self;
-        own.wait(None, || {
+        let has_room = own.wait(deadline, || {
             let is_gone = peer.is_gone.load(Ordering::Acquire);
             (is_gone || !outbound.is_full()).then_some(())
         });
         if peer.is_gone.load(Ordering::Acquire) {
             return Err(gone());
+        }
+        if has_room.is_none() {
+            return Err(Error::timeout("the other end took nothing in time"));
         }
         // There is room, and nobody else fills it.
         outbound.push(message).map_err(|_| Error::exhausted("a ring without room"))?;
@@ -89,17 +100,24 @@ impl Local {
 }
 
 impl Transport for Local {
-    fn send(&mut self, kind: Kind, target: u64, payload: &[u8]) -> Result<()> {
-        self.push(kind, target, None, payload)
+    fn send(&mut self, kind: Kind, target: u64, payload: &[u8], deadline: Deadline) -> Result<()> {
+        self.push(kind, target, None, payload, deadline)
     }
 
-    fn post(&mut self, kind: Kind, sequence: u64, target: u64, payload: &[u8]) -> Result<()> {
-        self.push(kind, target, Some(sequence), payload)
+    fn post(
+        &mut self,
+        kind: Kind,
+        sequence: u64,
+        target: u64,
+        payload: &[u8],
+        deadline: Deadline,
+    ) -> Result<()> {
+        self.push(kind, target, Some(sequence), payload, deadline)
     }
 
-    fn receive(&mut self, until: Option<Instant>, into: &mut Incoming) -> Result<bool> {
+    fn receive(&mut self, deadline: Deadline, into: &mut Incoming) -> Result<bool> {
         let Self { inbound, own, peer, .. } = self;
-        let came = own.wait(until, || {
+        let came = own.wait(deadline, || {
             // In this order: what was sent before the end is received.
             let is_gone = peer.is_gone.load(Ordering::Acquire);
             match inbound.pop() {
@@ -134,9 +152,9 @@ impl Drop for Local {
 }
 
 impl Bell {
-    /// Polls `look` until it finds something, then sleeps between looks; `None` when it has found nothing by `until`.
-    fn wait<T>(&self, until: Option<Instant>, mut look: impl FnMut() -> Option<T>) -> Option<T> {
-        let mut deadline = None;
+    /// Polls `look` until it finds something, then sleeps between looks; `None` when it has found nothing by the deadline.
+    fn wait<T>(&self, deadline: Deadline, mut look: impl FnMut() -> Option<T>) -> Option<T> {
+        let mut polled_until = None;
         loop {
             for _ in 0..POLLS_PER_LOOK {
                 if let Some(found) = look() {
@@ -145,20 +163,20 @@ impl Bell {
                 std::hint::spin_loop();
             }
             let now = Instant::now();
-            if now >= *deadline.get_or_insert(now + Duration::from_nanos(SPIN_NS)) {
-                return self.sleep(until, look);
+            if now >= *polled_until.get_or_insert(now + Duration::from_nanos(SPIN_NS)) {
+                return self.sleep(deadline, look);
             }
         }
     }
 
     #[cold]
-    fn sleep<T>(&self, until: Option<Instant>, mut look: impl FnMut() -> Option<T>) -> Option<T> {
+    fn sleep<T>(&self, deadline: Deadline, mut look: impl FnMut() -> Option<T>) -> Option<T> {
         *self.sleeper.lock().unwrap_or_else(PoisonError::into_inner) = Some(thread::current());
         loop {
             // [BELL] Acquire: pairs with the swap in `ring`; release, for the thread to wake.
             self.sleeps.swap(true, Ordering::AcqRel);
             let found = look();
-            let left = until.map(|until| until.saturating_duration_since(Instant::now()));
+            let left = deadline.left();
             if found.is_some() || left.is_some_and(|left| left.is_zero()) {
                 self.sleeps.swap(false, Ordering::AcqRel);
                 return found;

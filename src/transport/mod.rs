@@ -18,6 +18,7 @@ mod inbox;
 pub(crate) mod lane;
 #[cfg(not(model))]
 pub(crate) mod lane_segment;
+mod lifeline;
 #[cfg(not(model))]
 mod local;
 mod message;
@@ -26,6 +27,7 @@ mod message;
 pub(crate) mod model;
 #[cfg(feature = "named-segment")]
 mod named;
+mod origin;
 mod outbox;
 mod pace;
 pub(crate) mod pipe;
@@ -41,10 +43,11 @@ mod stream;
 #[cfg(test)]
 #[cfg(not(model))]
 mod tests;
+#[cfg(not(model))]
+mod token;
 mod wait;
 
-use std::time::Instant;
-
+use crate::deadline::Deadline;
 use crate::error::Result;
 use crate::wire::Kind;
 pub(crate) use bed::SharedBed;
@@ -52,14 +55,18 @@ pub(crate) use closer::Closer;
 #[cfg(not(model))]
 pub use connection::Connection;
 pub(crate) use lane::{Lane, Side};
+pub(crate) use lifeline::{End, Lifeline};
 #[cfg(not(model))]
 use local::Local;
 pub(crate) use message::{Incoming, Payload};
+pub(crate) use origin::Origin;
 pub(crate) use settled::Settled;
 #[cfg(not(model))]
 use shared::Shared;
 #[cfg(not(model))]
-use stream::Stream;
+pub(crate) use stream::Stream;
+#[cfg(not(model))]
+pub(crate) use token::Token;
 
 /// One end of what carries messages both ways, in one order. One thread at a time owns it.
 ///
@@ -70,9 +77,10 @@ pub(crate) trait Transport {
     ///
     /// # Errors
     ///
-    /// When the payload is longer than [`PAYLOAD_BYTES_MAX`](crate::limits::PAYLOAD_BYTES_MAX), or the peer broke the
-    /// protocol or is gone.
-    fn send(&mut self, kind: Kind, target: u64, payload: &[u8]) -> Result<()>;
+    /// When the payload is longer than [`PAYLOAD_BYTES_MAX`](crate::limits::PAYLOAD_BYTES_MAX): nothing was sent. When the
+    /// peer broke the protocol or is gone, or has not taken all of it by the deadline (then `is_timeout`): the transport has
+    /// ended.
+    fn send(&mut self, kind: Kind, target: u64, payload: &[u8], deadline: Deadline) -> Result<()>;
 
     /// Sends a message that goes ahead of the next one sent, and keeps the right to send (it may be away meanwhile, when
     /// there is no room). The caller must have it.
@@ -80,15 +88,22 @@ pub(crate) trait Transport {
     /// # Errors
     ///
     /// As [`Transport::send`].
-    fn post(&mut self, kind: Kind, sequence: u64, target: u64, payload: &[u8]) -> Result<()>;
+    fn post(
+        &mut self,
+        kind: Kind,
+        sequence: u64,
+        target: u64,
+        payload: &[u8],
+        deadline: Deadline,
+    ) -> Result<()>;
 
-    /// Waits for the next message and puts it into `message`; false when none has come by `until`. After a message that
+    /// Waits for the next message and puts it into `message`; false when none has come by the deadline. After a message that
     /// was not posted the caller may send.
     ///
     /// # Errors
     ///
     /// When the peer broke the protocol, or the transport was closed; it is of no use then.
-    fn receive(&mut self, until: Option<Instant>, message: &mut Incoming) -> Result<bool>;
+    fn receive(&mut self, deadline: Deadline, message: &mut Incoming) -> Result<bool>;
 
     /// Tells the peer's other threads that the posted call with this number has run.
     fn settle(&mut self, sequence: u64);

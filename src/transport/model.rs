@@ -4,14 +4,17 @@
 //!
 //! Invariant: each model is also run with somebody who leaves a step out or does it in the wrong way, and fails then.
 
+mod end;
+mod scribbler;
+
 use std::mem::ManuallyDrop;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64 as Count, Ordering as CountOrdering};
-use std::time::{Duration, Instant};
 
+use crate::deadline::Deadline;
 use loom::thread;
 
-use super::{Incoming, Lane, SharedBed, Side, Transport};
+use super::{End, Incoming, Lane, Lifeline, SharedBed, Side, Transport};
 use crate::shm::Segment;
 use crate::sleep::{self, Bed, Bell};
 use crate::sync::{AtomicU64, Condvar, Mutex, Ordering};
@@ -67,7 +70,10 @@ fn lanes() -> (Lane, Lane, Arc<Segment>) {
 
 fn receive(lane: &mut Lane) -> crate::Result<(Kind, Vec<u8>)> {
     let mut message = Incoming::new();
-    assert!(lane.receive(None, &mut message)?, "without a deadline there is a message");
+    assert!(
+        lane.receive(Deadline::SESSION_END, &mut message)?,
+        "without a deadline there is a message"
+    );
     Ok((message.kind, message.payload().bytes().into_owned()))
 }
 
@@ -78,7 +84,7 @@ fn count(met: &Count, is_met: bool) {
 /// What the controller sleeps on.
 fn bed(segment: &Arc<Segment>) -> SharedBed {
     let [word, _] = layout::BED_WORDS;
-    SharedBed::new(segment.view(word..word + 1))
+    SharedBed::new(segment.view(word..word + 1), Lifeline::new(End::new()))
 }
 
 /// A message there and one back, each of so many bytes; both sides sleep while there is nothing for them.
@@ -88,14 +94,14 @@ fn round_trip(name: &str, preemptions: usize, bytes: usize) {
         let payload = vec![5; bytes];
         let (sent, slept) = (payload.clone(), Arc::clone(met));
         let executor = thread::spawn(move || {
-            executor.send(Kind::Setup, 0, &[]).expect("sent");
+            executor.send(Kind::Setup, 0, &[], Deadline::SESSION_END).expect("sent");
             assert_eq!(receive(&mut executor).expect("a call"), (Kind::Call, sent.clone()));
             count(&slept, bed(&segment).word().load(Ordering::Relaxed) != 0);
-            executor.send(Kind::Result, 0, &sent).expect("sent");
+            executor.send(Kind::Result, 0, &sent, Deadline::SESSION_END).expect("sent");
             executor
         });
         assert_eq!(receive(&mut controller).expect("setup").0, Kind::Setup);
-        controller.send(Kind::Call, 7, &payload).expect("sent");
+        controller.send(Kind::Call, 7, &payload, Deadline::SESSION_END).expect("sent");
         assert_eq!(receive(&mut controller).expect("a result"), (Kind::Result, payload));
         executor.join().unwrap();
     });
@@ -171,7 +177,7 @@ fn close(planted: Planted) {
         let (mut controller, mut executor, segment) = lanes();
         let closer = controller.closer();
         let executor = thread::spawn(move || {
-            executor.send(Kind::Setup, 0, &[]).expect("sent");
+            executor.send(Kind::Setup, 0, &[], Deadline::SESSION_END).expect("sent");
             executor
         });
         let supervisor = thread::spawn(move || match planted {
@@ -181,7 +187,7 @@ fn close(planted: Planted) {
         let first = receive(&mut controller);
         count(met, first.is_err());
         if first.is_ok() {
-            controller.send(Kind::Call, 7, &[]).expect("nobody reads it");
+            controller.send(Kind::Call, 7, &[], Deadline::SESSION_END).expect("nobody reads it");
             let error = receive(&mut controller).expect_err("nobody answers");
             assert!(error.is_disconnected() && !error.is_violation(), "{error}");
         }
@@ -207,15 +213,14 @@ fn a_deadline_loses_no_message() {
     explore("deadline", 3, |met| {
         let (mut controller, mut executor, _segment) = lanes();
         let executor = thread::spawn(move || {
-            executor.send(Kind::Setup, 0, b"late").expect("sent");
+            executor.send(Kind::Setup, 0, b"late", Deadline::SESSION_END).expect("sent");
             executor
         });
         let mut message = Incoming::new();
-        let past = Instant::now();
-        let in_time = controller.receive(Some(past), &mut message).expect("open");
+        let in_time = controller.receive(Deadline::now(), &mut message).expect("open");
         count(met, !in_time);
         if !in_time {
-            assert!(controller.receive(None, &mut message).expect("open"));
+            assert!(controller.receive(Deadline::SESSION_END, &mut message).expect("open"));
         }
         assert_eq!(&*message.payload().bytes(), b"late");
         executor.join().unwrap();
@@ -233,7 +238,9 @@ fn settle(planted: Planted) {
         let done = Arc::new(AtomicU64::new(0));
         let seen = Arc::clone(&done);
         let waiter = thread::spawn(move || {
-            settled.wait(2).map(|()| assert_eq!(seen.load(Ordering::Relaxed), 2, "too early"))
+            settled
+                .wait(2, Deadline::SESSION_END)
+                .map(|()| assert_eq!(seen.load(Ordering::Relaxed), 2, "too early"))
         });
         executor.settle(1);
         if planted == Planted::TooEarly {
@@ -242,7 +249,7 @@ fn settle(planted: Planted) {
         done.store(2, Ordering::Relaxed);
         match planted {
             Planted::NoSwap => {
-                segment.words()[layout::SETTLED_WORD].store(2 << 2, Ordering::Release);
+                segment.words()[layout::SETTLED_WORD].store(2 << 1, Ordering::Release);
             }
             _ => executor.settle(2),
         }
@@ -273,7 +280,7 @@ fn closing_ends_the_wait_for_a_posted_call() {
     explore("settled, close", 3, |met| {
         let (controller, mut executor, _segment) = lanes();
         let (settled, closer) = (controller.settled(), controller.closer());
-        let waiter = thread::spawn(move || settled.wait(2));
+        let waiter = thread::spawn(move || settled.wait(2, Deadline::SESSION_END));
         let supervisor = thread::spawn(move || closer.close());
         executor.settle(1);
         let ended = waiter.join().unwrap().expect_err("the second never runs");
@@ -315,9 +322,9 @@ impl Bell for Chime {
     }
 
     /// A time that is limited is over at once.
-    fn listen(&self, timeout: Option<Duration>) {
+    fn listen(&self, deadline: Deadline) {
         let mut state = self.own.state.lock().unwrap();
-        while timeout.is_none() && *state == (false, false) {
+        while deadline == Deadline::SESSION_END && *state == (false, false) {
             state = self.own.changed.wait(state).unwrap();
         }
     }
@@ -351,21 +358,21 @@ fn poll(planted: Planted) {
         let ([mut controller, mut executor], [_, bell]) = lanes_with_bells(planted);
         let caller = thread::spawn(move || {
             assert_eq!(receive(&mut controller).expect("setup").0, Kind::Setup);
-            controller.send(Kind::Call, 7, b"polled").expect("sent");
+            controller.send(Kind::Call, 7, b"polled", Deadline::SESSION_END).expect("sent");
             assert_eq!(receive(&mut controller).expect("a result").0, Kind::Result);
             controller
         });
-        executor.send(Kind::Setup, 0, &[]).expect("sent");
-        let (mut message, past) = (Incoming::new(), Instant::now());
-        while !executor.receive(Some(past), &mut message).expect("open") {
+        executor.send(Kind::Setup, 0, &[], Deadline::SESSION_END).expect("sent");
+        let mut message = Incoming::new();
+        while !executor.receive(Deadline::now(), &mut message).expect("open") {
             if planted == Planted::LateHush {
                 bell.hush();
             }
-            bell.listen(None);
+            bell.listen(Deadline::SESSION_END);
             count(met, true);
         }
         assert_eq!((message.kind, &*message.payload().bytes()), (Kind::Call, &b"polled"[..]));
-        executor.send(Kind::Result, 0, &[]).expect("sent");
+        executor.send(Kind::Result, 0, &[], Deadline::SESSION_END).expect("sent");
         caller.join().unwrap();
     });
 }
@@ -392,7 +399,7 @@ fn leave(planted: Planted) {
     explore(&format!("bell of one who is gone, {planted:?}"), 3, move |met| {
         let ([mut controller, mut executor], [_, bell]) = lanes_with_bells(Planted::Nothing);
         let executor = thread::spawn(move || {
-            executor.send(Kind::Setup, 0, &[]).expect("sent");
+            executor.send(Kind::Setup, 0, &[], Deadline::SESSION_END).expect("sent");
             match planted {
                 Planted::NoWake => bell.other.state.lock().unwrap().1 = true,
                 _ => bell.other.pull(true),
@@ -400,7 +407,7 @@ fn leave(planted: Planted) {
             executor
         });
         assert_eq!(receive(&mut controller).expect("setup").0, Kind::Setup);
-        controller.send(Kind::Call, 7, &[]).expect("nobody reads it");
+        controller.send(Kind::Call, 7, &[], Deadline::SESSION_END).expect("nobody reads it");
         let error = receive(&mut controller).expect_err("nobody answers");
         assert!(error.is_disconnected() && !error.is_violation(), "{error}");
         count(met, true);

@@ -10,14 +10,15 @@
 use std::io::PipeWriter;
 use std::os::fd::AsFd;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use super::{Lane, Side};
+use crate::deadline::Deadline;
 use crate::error::{Error, Result};
 use crate::limits::SPIN_NS;
 use crate::shm::{Found, Names, Segment};
 use crate::sync::Ordering;
-use crate::sys::futex;
+use crate::sys::futex::{self, Seen};
 use crate::sys::process::Watched;
 use crate::transport::Closer;
 use crate::wire::layout::{
@@ -45,7 +46,7 @@ impl Named {
     ///
     /// When the name is taken by a live process, or nobody has come in time; the name is free then.
     pub(super) fn create(name: &str, timeout: Duration) -> Result<Self> {
-        let until = Instant::now() + timeout;
+        let deadline = Deadline::after(timeout);
         let segment = {
             let names = Names::lock()?;
             remove_stale(&names);
@@ -67,8 +68,7 @@ impl Named {
                 let started = words[ATTACHED_STARTED_WORD].load(Ordering::Relaxed);
                 return Self::watch(segment, Side::Controller, pid, started);
             }
-            let left = until.saturating_duration_since(Instant::now());
-            if left.is_zero() {
+            if deadline.has_passed() {
                 let names = Names::lock()?;
                 let order = Ordering::AcqRel;
                 if attached.compare_exchange(0, WITHDRAWN, order, Ordering::Acquire).is_ok() {
@@ -79,7 +79,7 @@ impl Named {
                 }
                 continue;
             }
-            futex::wait(attached, 0, Some(left));
+            futex::wait(&[Seen { word: attached, value: 0, is_private: false }], deadline);
         }
     }
 

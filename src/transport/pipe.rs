@@ -8,6 +8,8 @@ use std::time::Duration;
 
 use super::bed::SharedBed;
 use super::cells::Cells;
+use super::lifeline::Lifeline;
+use crate::deadline::Deadline;
 use crate::error::{Error, Result};
 use crate::limits::{CHUNK_BYTES_MAX, PAYLOAD_BYTES_MAX, RING_LINES};
 use crate::ring::{
@@ -18,10 +20,14 @@ use crate::sleep;
 use crate::sync::Ordering;
 use crate::sys::cpu;
 use crate::transport::Side;
+#[cfg(not(model))]
+use crate::transport::lifeline::End;
 use crate::transport::places::Places;
+#[cfg(not(model))]
+use crate::wire::layout;
 use crate::wire::pipe::{
-    CALLS_WORD, CONTROLLER_BED_WORD, EXECUTOR_BED_WORD, HEADER, PLACE_WORDS, RESULTS_WORD, Record,
-    SEGMENT_WORDS, SPIN_NS_WORD, WORD_BYTES,
+    CALLS_WORD, CONTROLLER_BED_WORD, EXECUTOR_BED_WORD, HEADER, HOLDER_WORD, PLACE_WORDS,
+    RESULTS_WORD, Record, SEGMENT_WORDS, SPIN_NS_WORD, WORD_BYTES,
 };
 
 /// The payload of a record of one line, and bytes behind it that mean nothing.
@@ -95,14 +101,27 @@ pub(crate) fn is_pipe(segment: &Segment) -> bool {
     words.len() == SEGMENT_WORDS && header.eq(HEADER)
 }
 
+/// What ends the controller's waits at a pipeline: `end`, and the death of the executor's thread at the other side or of its
+/// process, which is the thread that holds the lock of the lane in `first`.
+#[cfg(not(model))]
+pub(crate) fn lifeline(segment: &Arc<Segment>, end: End, first: &Arc<Segment>) -> Lifeline {
+    let process = first.view(layout::HOLDER_WORD..layout::HOLDER_WORD + 1);
+    Lifeline::new(end).with_holders(segment.view(HOLDER_WORD..HOLDER_WORD + 1), Some(process))
+}
+
 /// Both halves of this process's end of a pipeline. The rings begin at `position`, on both sides the same.
 ///
 /// # Panics
 ///
 /// When the segment is smaller than [`SEGMENT_WORDS`].
-pub(crate) fn end(segment: &Arc<Segment>, side: Side, position: u64) -> (Outbound, Inbound) {
+pub(crate) fn end(
+    segment: &Arc<Segment>,
+    side: Side,
+    lifeline: &Lifeline,
+    position: u64,
+) -> (Outbound, Inbound) {
     let cells = |start| Cells(segment.view(start..start + ring_words(RING_LINES)));
-    let bed = |word| SharedBed::new(segment.view(word..word + 1));
+    let bed = |word| SharedBed::new(segment.view(word..word + 1), lifeline.clone());
     let (calls, results) = (cells(CALLS_WORD), cells(RESULTS_WORD));
     let (executor, controller) = (bed(EXECUTOR_BED_WORD), bed(CONTROLLER_BED_WORD));
     let (from, to, own, peer) = match side {
@@ -206,7 +225,9 @@ impl Outbound {
 
 impl Drop for Outbound {
     fn drop(&mut self) {
-        self.close();
+        if self.peer.lifeline().end().origin().is_own() {
+            self.close();
+        }
     }
 }
 
@@ -346,19 +367,21 @@ impl Inbound {
 
     /// Sleeps until the peer, or somebody else, rouses this side, unless `has_cause` to stay awake. Returns early for any
     /// reason.
-    pub(crate) fn sleep_unless(&self, timeout: Option<Duration>, has_cause: impl FnOnce() -> bool) {
-        sleep::sleep_unless(&self.own, timeout, has_cause);
+    pub(crate) fn sleep_unless(&self, deadline: Deadline, has_cause: impl FnOnce() -> bool) {
+        sleep::sleep_unless(&self.own, deadline, has_cause);
     }
 
-    /// What this side sleeps on, for others to wake it.
-    pub(crate) fn bed(&self) -> SharedBed {
-        self.own.clone()
+    /// What ends this side's waits.
+    pub(crate) fn lifeline(&self) -> &Lifeline {
+        self.own.lifeline()
     }
 }
 
 impl Drop for Inbound {
     fn drop(&mut self) {
-        self.ring.close();
+        if self.lifeline().end().origin().is_own() {
+            self.ring.close();
+        }
     }
 }
 

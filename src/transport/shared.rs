@@ -11,10 +11,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::{Lane, Side, lane_segment};
+use crate::deadline::Deadline;
 use crate::error::{Error, Result};
-use crate::limits::SPIN_NS;
+use crate::limits::{ATTACH_TIMEOUT, SPIN_NS};
 use crate::sleep::Bell;
-use crate::sys::socket;
+use crate::sys::socket::{self, Received};
 
 /// What comes with the segment's descriptor.
 const LANE: u8 = b'L';
@@ -34,8 +35,8 @@ impl Shared {
     ///
     /// When memory runs out, or the socket takes no descriptor.
     pub(super) fn create(socket: OwnedFd) -> Result<Self> {
-        let segment = lane_segment::create(Duration::from_nanos(SPIN_NS))?;
-        socket::send(socket.as_fd(), LANE, &[segment.file()])?;
+        let (segment, file) = lane_segment::create(Duration::from_nanos(SPIN_NS))?;
+        socket::send(socket.as_fd(), LANE, 0, &[file.as_fd()], Deadline::after(ATTACH_TIMEOUT))?;
         Ok(Self::new(Lane::new(&segment, Side::Controller), Side::Controller, socket))
     }
 
@@ -46,9 +47,9 @@ impl Shared {
     /// When something else comes, or a segment whose size is not sealed or which is of another version; or nothing.
     pub(super) fn attach(socket: OwnedFd) -> Result<Self> {
         let during = |error: Error| error.during("attaching to a lane");
-        let file = match socket::receive(socket.as_fd()).map_err(during)? {
-            Some((LANE, mut files)) if files.len() == 1 => files.pop(),
-            Some((letter, files)) => {
+        let file = match socket::receive(socket.as_fd(), Deadline::SESSION_END).map_err(during)? {
+            Some(Received { letter: LANE, mut files, .. }) if files.len() == 1 => files.pop(),
+            Some(Received { letter, files, .. }) => {
                 return Err(Error::violation(format!(
                     "byte {letter:#x} with {} descriptors came where a lane's segment was due",
                     files.len()
@@ -83,8 +84,8 @@ impl Bell for Doorbell {
         socket::hush(self.0.as_fd())
     }
 
-    fn listen(&self, timeout: Option<Duration>) {
-        socket::listen(self.0.as_fd(), timeout);
+    fn listen(&self, deadline: Deadline) {
+        socket::listen(self.0.as_fd(), deadline);
     }
 
     fn ring(&self) {

@@ -3,6 +3,8 @@
 //!
 //! Invariant: each message is compared with what was sent, and each number with the one before.
 
+use crate::deadline::Deadline;
+use crate::transport::{End, Lifeline};
 use std::sync::Arc;
 use std::thread;
 use std::time::Instant;
@@ -41,16 +43,16 @@ fn lane(start: u64, round_trips: u64, source: &[u8]) -> u64 {
     let bytes = layout::SEGMENT_WORDS as u64 * 8;
     let segment = Arc::new(Segment::create(c"soak", bytes, false).expect("memory"));
     let hop = HOP_MAX - round_trips;
-    let end = |side| Lane::starting_at(&segment, side, hop, start);
+    let end = |side| Lane::starting_at(&segment, side, Lifeline::new(End::new()), hop, start);
     let (mut controller, mut executor) = (end(Side::Controller), end(Side::Executor));
     let settled = controller.settled();
     let first = u64::MAX - round_trips;
     thread::scope(|scope| {
         scope.spawn(move || {
-            executor.send(Kind::Setup, 0, &[]).expect("sent");
+            executor.send(Kind::Setup, 0, &[], Deadline::SESSION_END).expect("sent");
             let (mut message, mut sequence) = (Incoming::new(), first);
             loop {
-                executor.receive(None, &mut message).expect("open");
+                executor.receive(Deadline::SESSION_END, &mut message).expect("open");
                 match (message.kind, message.posted) {
                     (Kind::Call, Some(posted)) => {
                         sequence = sequence.wrapping_add(1);
@@ -64,28 +66,34 @@ fn lane(start: u64, round_trips: u64, source: &[u8]) -> u64 {
                     (Kind::Call, None) => {
                         assert!(*message.payload().bytes() == *payload(message.target, source));
                         let answer = payload(!message.target, source);
-                        executor.send(Kind::Result, message.target, answer).expect("sent");
+                        executor
+                            .send(Kind::Result, message.target, answer, Deadline::SESSION_END)
+                            .expect("sent");
                     }
                     (kind, _) => return assert_eq!(kind, Kind::Hangup),
                 }
             }
         });
         let (mut message, mut sequence) = (Incoming::new(), first);
-        controller.receive(None, &mut message).expect("setup");
+        controller.receive(Deadline::SESSION_END, &mut message).expect("setup");
         for at in 0..round_trips {
             for _ in 0..at % 7 / 4 {
                 sequence = sequence.wrapping_add(1);
                 let args = payload(sequence, source);
-                controller.post(Kind::Call, sequence, 0, args).expect("posted");
+                controller
+                    .post(Kind::Call, sequence, 0, args, Deadline::SESSION_END)
+                    .expect("posted");
             }
             let number = first.wrapping_add(at);
-            controller.send(Kind::Call, number, payload(number, source)).expect("sent");
-            controller.receive(None, &mut message).expect("a result");
+            controller
+                .send(Kind::Call, number, payload(number, source), Deadline::SESSION_END)
+                .expect("sent");
+            controller.receive(Deadline::SESSION_END, &mut message).expect("a result");
             assert_eq!((message.kind, message.target), (Kind::Result, number));
             assert!(*message.payload().bytes() == *payload(!number, source), "{number:#x}");
             assert!(sequence == first || settled.covers(sequence), "{sequence:#x} has not run");
         }
-        controller.send(Kind::Hangup, 0, &[]).expect("sent");
+        controller.send(Kind::Hangup, 0, &[], Deadline::SESSION_END).expect("sent");
         sequence.wrapping_sub(first)
     })
 }

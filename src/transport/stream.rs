@@ -12,10 +12,10 @@
 //! Invariant: a frame is judged by its header before memory is taken for it, and memory is taken as its bytes arrive.
 
 use std::os::fd::{BorrowedFd, OwnedFd};
-use std::time::Instant;
 
 use super::Transport;
 use super::message::Incoming;
+use crate::deadline::Deadline;
 use crate::error::{Error, Result};
 use crate::limits::PAYLOAD_BYTES_MAX;
 use crate::sys::stream::{Reader, Writer};
@@ -100,7 +100,14 @@ impl Stream {
         self.sequence = sequence;
     }
 
-    fn write(&mut self, opcode: Opcode, sequence: u64, tag: u64, payload: &[u8]) -> Result<()> {
+    fn write(
+        &mut self,
+        opcode: Opcode,
+        sequence: u64,
+        tag: u64,
+        payload: &[u8],
+        deadline: Deadline,
+    ) -> Result<()> {
         if payload.len() as u64 > PAYLOAD_BYTES_MAX {
             return Err(Error::exhausted(format!(
                 "a payload of {} bytes; at most {PAYLOAD_BYTES_MAX} travel in one call",
@@ -112,23 +119,23 @@ impl Stream {
             self.said_hello = true;
             let opcode = Opcode::Hello;
             let hello = Header { opcode, sequence: 0, tag: OWN_VERSION, payload_bytes: 0 };
-            return self.writer.write(&[&hello.encode(), &header, payload]);
+            return self.writer.write(&[&hello.encode(), &header, payload], deadline);
         }
-        self.writer.write(&[&header, payload])
+        self.writer.write(&[&header, payload], deadline)
     }
 
     /// Answers the innermost call.
-    fn answer(&mut self, opcode: Opcode, payload: &[u8]) -> Result<()> {
+    fn answer(&mut self, opcode: Opcode, payload: &[u8], deadline: Deadline) -> Result<()> {
         let sequence = self.taken.last().copied();
         let sequence = sequence
             .ok_or_else(|| Error::invalid(format!("{opcode:?} where no call is to be answered")))?;
-        self.write(opcode, sequence, 0, payload)?;
+        self.write(opcode, sequence, 0, payload, deadline)?;
         self.taken.pop();
         Ok(())
     }
 
-    /// Reads until a frame is whole and moves its payload to `self.payload`; `None` when it is not by `until`.
-    fn frame(&mut self, until: Option<Instant>) -> Result<Option<Frame>> {
+    /// Reads until a frame is whole and moves its payload to `self.payload`; `None` when it is not by the deadline.
+    fn frame(&mut self, deadline: Deadline) -> Result<Option<Frame>> {
         loop {
             if self.header.is_none() && self.end - self.start >= HEADER_BYTES {
                 let bytes = self.buffer[self.start..].first_chunk();
@@ -150,7 +157,7 @@ impl Stream {
             // What is left is less than a header.
             self.buffer.copy_within(self.start..self.end, 0);
             (self.start, self.end) = (0, self.end - self.start);
-            match self.reader.read(&mut self.buffer[self.end..], until)? {
+            match self.reader.read(&mut self.buffer[self.end..], deadline)? {
                 None => return Ok(None),
                 Some(0) => return self.ended().map(Some),
                 Some(bytes) => self.end += bytes,
@@ -222,45 +229,52 @@ enum Frame {
 }
 
 impl Transport for Stream {
-    fn send(&mut self, kind: Kind, target: u64, payload: &[u8]) -> Result<()> {
+    fn send(&mut self, kind: Kind, target: u64, payload: &[u8], deadline: Deadline) -> Result<()> {
         match kind {
             Kind::Call => {
                 let sequence = self.sequence.wrapping_add(1).max(1);
-                self.write(Opcode::Call, sequence, target, payload)?;
+                self.write(Opcode::Call, sequence, target, payload, deadline)?;
                 self.sequence = sequence;
                 self.made.push(sequence);
                 Ok(())
             }
-            Kind::Result => self.answer(Opcode::Result, payload),
+            Kind::Result => self.answer(Opcode::Result, payload, deadline),
             Kind::Failure => match self.peer {
-                Peer::Ours => self.answer(Opcode::Failure, payload),
-                Peer::Unknown => self.answer(Opcode::Result, &[]),
+                Peer::Ours => self.answer(Opcode::Failure, payload, deadline),
+                Peer::Unknown => self.answer(Opcode::Result, &[], deadline),
             },
-            Kind::Setup => self.write(Opcode::Setup, 0, 0, payload),
-            Kind::Hangup => self.write(Opcode::Hangup, 0, 0, payload),
+            Kind::Setup => self.write(Opcode::Setup, 0, 0, payload, deadline),
+            Kind::Hangup => self.write(Opcode::Hangup, 0, 0, payload, deadline),
             Kind::Part | Kind::Continue => {
                 Err(Error::invalid(format!("{kind:?} has no place in a stream")))
             }
         }
     }
 
-    fn post(&mut self, kind: Kind, sequence: u64, target: u64, payload: &[u8]) -> Result<()> {
+    fn post(
+        &mut self,
+        kind: Kind,
+        sequence: u64,
+        target: u64,
+        payload: &[u8],
+        deadline: Deadline,
+    ) -> Result<()> {
         if kind != Kind::Call || self.peer != Peer::Ours {
             return Err(Error::invalid(format!(
                 "{kind:?} {sequence} cannot be posted to {:?} peer",
                 self.peer
             )));
         }
-        self.write(Opcode::Posted, sequence, target, payload)
+        self.write(Opcode::Posted, sequence, target, payload, deadline)
     }
 
-    fn receive(&mut self, until: Option<Instant>, message: &mut Incoming) -> Result<bool> {
+    fn receive(&mut self, deadline: Deadline, message: &mut Incoming) -> Result<bool> {
         if let Some((header, payload)) = self.take_early() {
             self.deliver(header, payload, message);
             return Ok(true);
         }
         loop {
-            let header = match self.frame(until)? {
+            let header = match self.frame(deadline)? {
                 None => return Ok(false),
                 Some(Frame::Whole(header)) => header,
                 Some(Frame::End) => {

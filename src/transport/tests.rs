@@ -4,6 +4,7 @@
 mod named;
 mod shared;
 
+use crate::deadline::Deadline;
 use std::sync::Arc;
 use std::thread;
 
@@ -24,7 +25,7 @@ fn lanes() -> (Lane, Lane, Arc<Segment>) {
 /// Receives a message; returns it with its payload.
 fn receive(lane: &mut Lane) -> crate::Result<(Incoming, Vec<u8>)> {
     let mut message = Incoming::new();
-    lane.receive(None, &mut message)?;
+    lane.receive(Deadline::SESSION_END, &mut message)?;
     let payload = message.payload().bytes().into_owned();
     Ok((message, payload))
 }
@@ -33,11 +34,11 @@ fn receive(lane: &mut Lane) -> crate::Result<(Incoming, Vec<u8>)> {
 fn closing_ends_a_wait_now_and_later() {
     let (mut lane, mut other, _segment) = lanes();
     let closer = lane.closer();
-    other.send(Kind::Setup, 0, b"last words").expect("sent");
+    other.send(Kind::Setup, 0, b"last words", Deadline::SESSION_END).expect("sent");
     closer.close();
     assert_eq!(receive(&mut lane).expect("handed over before").1, b"last words");
     for _ in 0..2 {
-        lane.send(Kind::Call, 0, &[]).expect("nobody reads it");
+        lane.send(Kind::Call, 0, &[], Deadline::SESSION_END).expect("nobody reads it");
         assert!(receive(&mut lane).expect_err("closed").is_disconnected());
     }
 

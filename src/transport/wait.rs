@@ -9,9 +9,11 @@
 use std::time::{Duration, Instant};
 
 use super::bed::SharedBed;
+use super::lifeline::Lifeline;
 use super::pace::Pace;
 use super::places::Places;
-use crate::error::{Error, Result};
+use crate::deadline::Deadline;
+use crate::error::Result;
 use crate::shm::Words;
 use crate::sleep::{self, Bed};
 use crate::sync::{AtomicU64, Ordering};
@@ -24,6 +26,8 @@ const TURNS_BETWEEN: usize = 10;
 const POLLS_QUICK: u32 = if cfg!(model) { 1 } else { 32 };
 /// Polls between two looks at the clock.
 const POLLS_PER_LOOK: u32 = 64;
+/// How long a waiter polls before it offers the CPU to other threads between polls.
+const YIELD_AFTER: Duration = Duration::from_micros(10);
 /// How often the CPU is given away to a side that shares it, before this one sleeps.
 const YIELDS_MAX: u32 = 4;
 /// Waking the other side takes about as long as polling is worth while. Who had to do that polls so many times longer.
@@ -36,8 +40,9 @@ const SLOW_FACTOR_MAX: u32 = 8;
 pub(super) struct Waiter {
     /// What it sleeps on.
     bed: SharedBed,
-    /// Not 0 when nobody will change anything any more.
+    /// Not 0 when the peer has closed its end.
     closed: Words,
+    lifeline: Lifeline,
     pace: Pace,
     patience: Patience,
     /// Where both sides run.
@@ -46,8 +51,14 @@ pub(super) struct Waiter {
 
 impl Waiter {
     /// Polls for `spin` before it sleeps.
-    pub(super) fn new(bed: SharedBed, closed: Words, spin: Duration, places: Places) -> Self {
-        Self { bed, closed, pace: Pace::new(), patience: Patience::new(spin), places }
+    pub(super) fn new(
+        bed: SharedBed,
+        closed: Words,
+        lifeline: Lifeline,
+        spin: Duration,
+        places: Places,
+    ) -> Self {
+        Self { bed, closed, lifeline, pace: Pace::new(), patience: Patience::new(spin), places }
     }
 
     /// From now on it sleeps on this.
@@ -61,25 +72,25 @@ impl Waiter {
         self.patience.woke = true;
     }
 
-    /// Waits until `word` holds anything but `current`, and returns what it holds; `None` when it has not changed at
-    /// `until`: then, with a bell, that is rung when it changes.
+    /// Waits until `word` holds anything but `current`, and returns what it holds; `None` when it has not changed by the
+    /// deadline: then, with a bell, that is rung when it changes.
     ///
     /// Polls, then sleeps. When there is no quick answer, it is asked whether the other side was last seen on the CPU of this
     /// one, so that it can only answer when it is given that.
     ///
     /// # Errors
     ///
-    /// When it was closed and has not changed before.
+    /// When the lifeline was cut or the peer closed its end, and the word has not changed before.
     #[inline(always)]
     pub(super) fn for_change(
         &mut self,
         word: &AtomicU64,
         current: u64,
-        until: Option<Instant>,
+        deadline: Deadline,
     ) -> Result<Option<u64>> {
         match self.quickly(word, current) {
             Some(found) => Ok(Some(found)),
-            None => self.slowly(word, current, until),
+            None => self.slowly(word, current, deadline),
         }
     }
 
@@ -105,22 +116,24 @@ impl Waiter {
         &mut self,
         word: &AtomicU64,
         current: u64,
-        until: Option<Instant>,
+        deadline: Deadline,
     ) -> Result<Option<u64>> {
         let spin = self.patience.take_spin();
         if self.places.are_one() {
-            let has_time = until.is_none_or(|until| Instant::now() < until);
+            let has_time = !deadline.has_passed();
             for _ in 0..if has_time { YIELDS_MAX } else { 0 } {
                 std::thread::yield_now();
                 if let Some(found) = poll(word, current) {
                     return Ok(Some(found));
                 }
             }
-            return self.asleep(word, current, until);
+            return self.asleep(word, current, deadline);
         }
         let start = Instant::now();
-        let spin = until.map_or(spin, |until| spin.min(until.saturating_duration_since(start)));
-        while start.elapsed() < spin && !self.is_closed() {
+        let spin = deadline.left_at(start).map_or(spin, |left| spin.min(left));
+        // While other threads have the CPU this one does not poll: that time does not count.
+        let mut lost = Duration::ZERO;
+        while start.elapsed().saturating_sub(lost) < spin && !self.is_closed() {
             for _ in 0..POLLS_PER_LOOK {
                 if let Some(found) = poll(word, current) {
                     self.patience.took(start.elapsed());
@@ -128,22 +141,26 @@ impl Waiter {
                 }
                 std::hint::spin_loop();
             }
+            // The answer is late already; another thread may need the CPU, perhaps the one that answers.
+            let before = start.elapsed();
+            if before > YIELD_AFTER {
+                std::thread::yield_now();
+                lost += start.elapsed() - before;
+                if deadline.has_passed() {
+                    break;
+                }
+            }
         }
-        let found = self.asleep(word, current, until);
+        let found = self.asleep(word, current, deadline);
         self.patience.took(start.elapsed());
         found
     }
 
     #[cold]
-    fn asleep(
-        &self,
-        word: &AtomicU64,
-        current: u64,
-        until: Option<Instant>,
-    ) -> Result<Option<u64>> {
+    fn asleep(&self, word: &AtomicU64, current: u64, deadline: Deadline) -> Result<Option<u64>> {
         loop {
-            let timeout = until.map(|until| until.saturating_duration_since(Instant::now()));
             let is_alone = !self.bed.hush();
+            let seen = self.bed.look();
             sleep::mark(&self.bed);
             // What was handed over before the end is still found.
             let is_closed = is_alone || self.is_closed();
@@ -152,18 +169,19 @@ impl Waiter {
                 return Ok(Some(found));
             }
             if is_closed {
-                return Err(Error::disconnected("the peer is gone"));
+                sleep::unmark(&self.bed);
+                return Err(self.lifeline.why());
             }
-            if timeout.is_some_and(|timeout| timeout.is_zero()) {
+            if deadline.has_passed() {
                 return Ok(None);
             }
-            self.bed.lie_down(sleep::ASLEEP, timeout);
+            self.bed.lie_down(sleep::ASLEEP, seen, deadline);
         }
     }
 
     fn is_closed(&self) -> bool {
-        // [CLOSE] Acquire: pairs with the store of who closes.
-        self.closed[0].load(Ordering::Acquire) != 0
+        // [CLOSE] Acquire: pairs with the store of the peer that closes.
+        self.lifeline.is_cut() || self.closed[0].load(Ordering::Acquire) != 0
     }
 }
 
@@ -221,9 +239,15 @@ mod tests {
 
     use super::*;
     use crate::shm::Segment;
+    use crate::sys::futex::{self, OWNER_DIED};
     use crate::transport::Side;
+    use crate::transport::lifeline::End;
 
     const SPIN: Duration = Duration::from_micros(50);
+
+    fn bed(segment: &Arc<Segment>) -> SharedBed {
+        SharedBed::new(segment.view(1..2), Lifeline::new(End::new()))
+    }
 
     #[test]
     fn polling_lasts_as_long_as_answers_take_within_reason() {
@@ -259,8 +283,10 @@ mod tests {
         let segment = Arc::new(Segment::create(c"test", 4096, false).expect("memory"));
         let view = |word| segment.view(word..word + 1);
         let places = Places::new(&segment, [3, 4], Side::Controller);
+        let lifeline = Lifeline::new(End::new());
         segment.words()[4].store(if shares_cpu { cpu::place() } else { 0 }, Ordering::Relaxed);
-        let waiter = Waiter::new(SharedBed::new(view(1)), view(2), spin, places);
+        let bed = SharedBed::new(view(1), lifeline.clone());
+        let waiter = Waiter::new(bed, view(2), lifeline, spin, places);
         (segment, waiter)
     }
 
@@ -270,7 +296,7 @@ mod tests {
             [(SPIN, false), (Duration::MAX, false), (Duration::ZERO, false), (SPIN, true)]
         {
             let (segment, mut waiter) = waiter(spin, shares_cpu);
-            let (word, bed) = (&segment.words()[0], SharedBed::new(segment.view(1..2)));
+            let (word, bed) = (&segment.words()[0], bed(&segment));
             let found = std::thread::scope(|scope| {
                 scope.spawn(|| {
                     std::thread::sleep(Duration::from_millis(2));
@@ -281,7 +307,7 @@ mod tests {
                     word.store(16, Ordering::Release);
                     assert_eq!(sleep::wake(&bed), spin != Duration::MAX, "{spin:?}");
                 });
-                waiter.for_change(word, 0, None)
+                waiter.for_change(word, 0, Deadline::SESSION_END)
             });
             assert_eq!(found.expect("open"), Some(16));
         }
@@ -292,27 +318,58 @@ mod tests {
         for (spin, shares_cpu) in [(SPIN, false), (Duration::MAX, false), (Duration::ZERO, true)] {
             let (segment, mut waiter) = waiter(spin, shares_cpu);
             let start = Instant::now();
-            let until = Some(start + Duration::from_millis(2));
-            let found = waiter.for_change(&segment.words()[0], 0, until);
+            let deadline = Deadline::after(Duration::from_millis(2));
+            let found = waiter.for_change(&segment.words()[0], 0, deadline);
             assert_eq!(found.expect("open"), None);
             assert!(start.elapsed() >= Duration::from_millis(2));
         }
     }
 
     #[test]
-    fn the_end_is_seen_while_polling_and_in_sleep() {
-        for spin in [Duration::MAX, Duration::ZERO] {
+    fn the_end_is_seen_while_polling_and_in_sleep_whatever_the_peer_writes() {
+        for (spin, scribbles) in
+            [(Duration::MAX, false), (Duration::ZERO, false), (Duration::ZERO, true)]
+        {
             let (segment, mut waiter) = waiter(spin, false);
-            let (closed, bed) = (&segment.words()[2], SharedBed::new(segment.view(1..2)));
+            let (end, words) = (waiter.lifeline.end().clone(), segment.words());
+            let ended = std::thread::scope(|scope| {
+                scope.spawn(|| {
+                    let start = Instant::now();
+                    while scribbles && start.elapsed() < Duration::from_millis(2) {
+                        words[1].store(sleep::ASLEEP, Ordering::Relaxed);
+                        words[2].store(0, Ordering::Relaxed);
+                    }
+                    std::thread::sleep(Duration::from_millis(2));
+                    end.announce();
+                });
+                waiter.for_change(&words[0], 0, Deadline::SESSION_END)
+            });
+            assert!(ended.expect_err("the end").is_disconnected());
+        }
+    }
+
+    #[test]
+    fn a_peer_that_closes_and_one_whose_holder_died_are_seen() {
+        for (closes, spin) in
+            [(true, SPIN), (true, Duration::MAX), (false, SPIN), (false, Duration::MAX)]
+        {
+            let (segment, mut waiter) = waiter(spin, false);
+            let words = segment.words();
+            let holder = segment.view(5..6);
+            waiter.lifeline = waiter.lifeline.clone().with_holders(holder, None);
+            waiter.bed = SharedBed::new(segment.view(1..2), waiter.lifeline.clone());
             let ended = std::thread::scope(|scope| {
                 scope.spawn(|| {
                     std::thread::sleep(Duration::from_millis(2));
-                    closed.store(1, Ordering::Release);
-                    sleep::wake(&bed);
+                    let (at, value) = if closes { (2, 1) } else { (5, OWNER_DIED) };
+                    words[at].store(value, Ordering::Release);
+                    // As the kernel does for a thread that ends, and a peer for its own end.
+                    futex::wake(&words[5]);
+                    sleep::wake(&bed(&segment));
                 });
-                waiter.for_change(&segment.words()[0], 0, None)
+                waiter.for_change(&words[0], 0, Deadline::SESSION_END)
             });
-            assert!(ended.expect_err("the end").is_disconnected());
+            assert_eq!(ended.expect_err("the end").is_thread_gone(), !closes);
         }
     }
 }

@@ -1,10 +1,11 @@
-//! Where things stand in a lane segment. Version 1.
+//! Where things stand in a lane segment. Version 2.
 //!
 //! ```text
 //! line 0         magic, version, segment bytes, ring lines, nanoseconds to poll
-//! line 1         in a segment with a name: the creator's process and its start time, the attached one's and its start time
+//! line 1         in a segment with a name: the creator's process and its start time, the attached one's and its start time;
+//!                the word that the thread sleeps on that opens lanes
 //! lines 2..6     crash record
-//! line 6         number of the last posted call that ran
+//! line 6         number of the last posted call that ran; the lock that the executor's thread holds while it serves
 //! line 7         CPU of the controller, CPU of the executor, each plus one; the bed of the controller, that of the executor;
 //!                1 when the lane is closed
 //! lines 8..10    baton (one line, alone in its pair of lines)
@@ -18,7 +19,7 @@ use crate::ring::{LINE_WORDS, ring_words};
 /// "farcall" and a zero byte.
 pub(crate) const MAGIC: u64 = u64::from_le_bytes(*b"farcall\0");
 /// Raised with every change of layout, frames or contract.
-pub(crate) const VERSION: u64 = 1;
+pub(crate) const VERSION: u64 = 2;
 
 /// How many nanoseconds each side polls before it sleeps; the controller writes it before there is an executor.
 pub(crate) const SPIN_NS_WORD: usize = 4;
@@ -28,6 +29,8 @@ pub(crate) const CREATOR_WORD: usize = LINE_WORDS;
 /// When it started.
 #[cfg(feature = "named-segment")]
 pub(crate) const CREATOR_STARTED_WORD: usize = LINE_WORDS + 1;
+/// Changes whenever the thread of the executor that opens lanes has something to look at; it sleeps on this word.
+pub(crate) const DOORBELL_WORD: usize = LINE_WORDS + 4;
 /// The number of the process that has attached to it.
 #[cfg(feature = "named-segment")]
 pub(crate) const ATTACHED_WORD: usize = LINE_WORDS + 2;
@@ -36,9 +39,14 @@ pub(crate) const ATTACHED_WORD: usize = LINE_WORDS + 2;
 pub(crate) const ATTACHED_STARTED_WORD: usize = LINE_WORDS + 3;
 /// First word of the crash record.
 pub(crate) const CRASH_WORD: usize = 2 * LINE_WORDS;
-/// The word that says which posted calls have run: the number of the last one, above the two bits for who waits for that
-/// and for the end.
+/// The word that says which posted calls have run: the number of the last one, above the bit that says that a thread waits
+/// for it.
 pub(crate) const SETTLED_WORD: usize = 6 * LINE_WORDS;
+/// First word of the lock (a robust `pthread_mutex_t`) that a thread of the executor holds as long as it serves the lane. In
+/// the first lane it is the thread that opens lanes, which lives as long as the process.
+pub(crate) const HOLDER_WORD: usize = SETTLED_WORD + 1;
+/// Words of that lock.
+pub(crate) const HOLDER_WORDS: usize = 5;
 /// Where each side was when it last waited for long: first the controller, then the executor. The number of the CPU plus
 /// one; 0 when it has not waited yet.
 pub(crate) const PLACE_WORDS: [usize; 2] = [7 * LINE_WORDS, 7 * LINE_WORDS + 1];
@@ -68,4 +76,5 @@ const _: () = assert!(
     CRASH_WORD + crate::limits::CRASH_FRAMES_MAX + 6 <= SETTLED_WORD,
     "the crash record ends before the next line"
 );
+const _: () = assert!(HOLDER_WORD + HOLDER_WORDS <= SETTLED_WORD + LINE_WORDS);
 const _: () = assert!(cfg!(model) || PAGE_WORDS as u64 * 8 == crate::limits::PAGE_BYTES);

@@ -1,9 +1,10 @@
-//! Where things stand in the segment of a pipeline, and what its records are. Version 1.
+//! Where things stand in the segment of a pipeline, and what its records are. Version 2.
 //!
 //! ```text
 //! line 0        magic, version, segment bytes, ring lines, nanoseconds to poll
 //! line 1        CPU of the controller, CPU of the executor, each plus one
 //! line 2        the executor's bed      line 4        the controller's bed
+//! line 3        the lock that the executor's thread holds while it serves, as in a lane
 //! lines 6..     ring of calls, then ring of results
 //!
 //! call          target = the wrapper function      sequence = the call's number
@@ -30,6 +31,8 @@ pub(crate) const SPIN_NS_WORD: usize = 4;
 pub(crate) const PLACE_WORDS: [usize; 2] = [LINE_WORDS, LINE_WORDS + 1];
 /// The word that the executor sleeps on.
 pub(crate) const EXECUTOR_BED_WORD: usize = 2 * LINE_WORDS;
+/// First word of the lock that the executor's thread holds as long as it serves the pipeline.
+pub(crate) const HOLDER_WORD: usize = 3 * LINE_WORDS;
 /// The word that the controller sleeps on.
 pub(crate) const CONTROLLER_BED_WORD: usize = 4 * LINE_WORDS;
 /// First word of the ring of calls.

@@ -2,18 +2,19 @@
 
 use std::sync::{Arc, PoisonError};
 use std::task::{Context, Poll};
-use std::time::Instant;
 
 use super::completion::Waiter;
 use super::receiver::Receiver;
 use super::sender::Sender;
 use super::{Arrived, Completion, Reason};
+use crate::call::lanes::forked;
+use crate::deadline::Deadline;
 use crate::error::{Error, Result};
 use crate::limits::PAYLOAD_BYTES_MAX;
 use crate::sleep::{self, Seat, Turn};
-use crate::sync::{AtomicBool, AtomicU64, Mutex, MutexGuard, Ordering};
-use crate::transport::SharedBed;
+use crate::sync::{AtomicU64, Mutex, MutexGuard, Ordering};
 use crate::transport::pipe::{Inbound, Outbound};
+use crate::transport::{Lifeline, SharedBed};
 
 /// The controller's end of a pipeline.
 #[derive(Debug)]
@@ -28,10 +29,10 @@ pub(crate) struct Caller {
     pub(super) late: AtomicU64,
     /// Completions that a task waits for.
     tasks: AtomicU64,
-    /// What the receiver sleeps on, and the executor.
-    bed: SharedBed,
+    /// What ends the receiver's waits, and has it look.
+    lifeline: Lifeline,
+    /// What the executor sleeps on.
     executor: SharedBed,
-    has_ended: AtomicBool,
     reason: Mutex<Option<Reason>>,
     /// Where a listener sits while no task waits.
     listener: Arc<Seat>,
@@ -40,7 +41,7 @@ pub(crate) struct Caller {
 impl Caller {
     /// The controller's end, whose first call has the number after `last_sequence`.
     pub(crate) fn new((outbound, inbound): (Outbound, Inbound), last_sequence: u64) -> Self {
-        let (bed, executor) = (inbound.bed(), outbound.peer_bed());
+        let (lifeline, executor) = (inbound.lifeline().clone(), outbound.peer_bed());
         let (sender, runs) = Sender::new(outbound, last_sequence);
         Self {
             sender: Mutex::new(sender),
@@ -49,9 +50,8 @@ impl Caller {
             received: AtomicU64::new(0),
             late: AtomicU64::new(0),
             tasks: AtomicU64::new(0),
-            bed,
+            lifeline,
             executor,
-            has_ended: AtomicBool::new(false),
             reason: Mutex::default(),
             listener: Arc::default(),
         }
@@ -75,6 +75,9 @@ impl Caller {
                     args.len()
                 )));
             }
+        }
+        if !self.lifeline.end().origin().is_here() {
+            return Err(forked());
         }
         if calls.len() == 0 {
             let mut nothing = Completion::default();
@@ -109,10 +112,8 @@ impl Caller {
             if self.has_ended() {
                 return Err(self.reason().error());
             }
-            let mut receiver = self.turn.demand(|| {
-                sleep::wake(&self.bed);
-            });
-            receiver.lead(self, None, |_| has_room(sender));
+            let mut receiver = self.turn.demand(|| self.lifeline.end().nudge());
+            receiver.lead(self, Deadline::SESSION_END, |_| has_room(sender));
             self.end_turn(receiver);
         }
         Ok(())
@@ -120,12 +121,7 @@ impl Caller {
 
     /// Waits until so many results have arrived at a completion, or all, or until nothing more will come. False when the
     /// time is over first.
-    pub(crate) fn wait(
-        &self,
-        completion: &Completion,
-        enough: usize,
-        until: Option<Instant>,
-    ) -> bool {
+    pub(crate) fn wait(&self, completion: &Completion, enough: usize, deadline: Deadline) -> bool {
         let mut seat = None;
         let has_enough = loop {
             if completion.has(enough) {
@@ -137,10 +133,10 @@ impl Caller {
             };
             match (receiver, &seat) {
                 (Some(mut receiver), _) => {
-                    receiver.lead(self, until, |came| came && completion.has(enough));
+                    receiver.lead(self, deadline, |came| came && completion.has(enough));
                     self.end_turn(receiver);
                 }
-                (None, Some(seat)) => seat.wait(until),
+                (None, Some(seat)) => seat.wait(deadline),
                 (None, None) => {
                     let stand_by = Arc::new(Seat::default());
                     let waiter = Waiter::Thread(Arc::clone(&stand_by), enough);
@@ -148,7 +144,7 @@ impl Caller {
                     seat = Some(stand_by);
                 }
             }
-            if until.is_some_and(|until| Instant::now() >= until) {
+            if deadline.has_passed() {
                 break completion.has(enough);
             }
         };
@@ -194,16 +190,16 @@ impl Caller {
     pub(crate) fn listen(&self) {
         while !self.has_ended() {
             if self.tasks.load(Ordering::Acquire) == 0 {
-                self.listener.wait(None);
+                self.listener.wait(Deadline::SESSION_END);
                 continue;
             }
             match self.turn.take_or_queue(&self.listener) {
                 Some(mut receiver) => {
                     let is_idle = |_| self.tasks.load(Ordering::Acquire) == 0;
-                    receiver.lead(self, None, is_idle);
+                    receiver.lead(self, Deadline::SESSION_END, is_idle);
                     self.end_turn(receiver);
                 }
-                None => self.listener.wait(None),
+                None => self.listener.wait(Deadline::SESSION_END),
             }
         }
         self.turn.withdraw(&self.listener);
@@ -238,9 +234,7 @@ impl Caller {
     /// before still counts.
     pub(crate) fn end(&self, error: &Error) {
         self.lock_reason().get_or_insert_with(|| Reason::new(error));
-        // [ENDED] Release: whoever sees the flag sees what was published before, and the reason.
-        self.has_ended.store(true, Ordering::Release);
-        sleep::wake(&self.bed);
+        self.lifeline.end().announce();
         self.listener.call();
     }
 
@@ -252,7 +246,14 @@ impl Caller {
 
     #[inline]
     pub(crate) fn has_ended(&self) -> bool {
-        self.has_ended.load(Ordering::Acquire)
+        self.lifeline.end().has_come()
+    }
+
+    /// Ends the pipeline if the executor's thread at the other end, or its process, is gone.
+    pub(super) fn look_after_executor(&self) {
+        if self.lifeline.is_cut() && !self.has_ended() {
+            self.end(&self.lifeline.why());
+        }
     }
 
     /// Calls submitted so far.
@@ -272,13 +273,13 @@ impl Caller {
 
     pub(super) fn reason(&self) -> Reason {
         let reason = self.lock_reason().clone();
-        reason.unwrap_or_else(|| Reason::new(&Error::disconnected("the pipeline has ended")))
+        reason.unwrap_or_else(|| Reason::new(&self.lifeline.why()))
     }
 
     /// The executor may be waiting for room in the ring of results.
     #[cold]
     pub(super) fn wake_executor(&self) {
-        sleep::wake(&self.executor);
+        sleep::rouse(&self.executor);
     }
 
     /// One task more, or less, waits.

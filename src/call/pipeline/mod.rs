@@ -26,6 +26,9 @@
 mod bundle;
 mod caller;
 mod completion;
+#[cfg(test)]
+#[cfg(loom)]
+mod model;
 mod receiver;
 mod sender;
 mod server;
@@ -38,7 +41,7 @@ mod tests;
 
 use std::sync::Arc;
 
-use crate::error::Error;
+use crate::error::{Error, Kind};
 
 pub(crate) use caller::Caller;
 pub(crate) use completion::{Arrived, Completion};
@@ -47,17 +50,20 @@ pub(crate) use server::Server;
 /// Why a pipeline came to its end, to be told to each call that was under way.
 #[derive(Debug, Clone)]
 struct Reason {
-    is_violation: bool,
+    kind: Kind,
     message: Arc<str>,
 }
 
 impl Reason {
     fn new(error: &Error) -> Self {
-        Self { is_violation: error.is_violation(), message: error.to_string().into() }
+        let kind = match error.is_disconnected() || error.is_exhausted() {
+            true => error.kind().clone(),
+            false => Kind::Disconnected,
+        };
+        Self { kind, message: error.to_string().into() }
     }
 
     fn error(&self) -> Error {
-        let make = if self.is_violation { Error::violation } else { Error::disconnected };
-        make(self.message.as_ref())
+        Error::new(self.kind.clone(), self.message.as_ref())
     }
 }

@@ -2,10 +2,11 @@
 
 use std::sync::Arc;
 use std::task::Waker;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use super::completion::{State, Waiter};
 use super::{Caller, Completion};
+use crate::deadline::Deadline;
 use crate::error::{Error, Result};
 use crate::sync::Ordering;
 use crate::transport::pipe::{EMPTY_LINE, Inbound, Received};
@@ -64,12 +65,12 @@ impl Receiver {
         }
     }
 
-    /// Receives until `is_enough`, which is told whether something came, or until the time is over, somebody wants the turn,
+    /// Receives until `is_enough`, which is told whether something came, or until the deadline passes, a thread wants the turn,
     /// tasks are to be woken, or nothing will ever come. Polls for a while, then sleeps between results.
     pub(super) fn lead(
         &mut self,
         caller: &Caller,
-        until: Option<Instant>,
+        deadline: Deadline,
         mut is_enough: impl FnMut(bool) -> bool,
     ) {
         if is_enough(true) {
@@ -99,14 +100,15 @@ impl Receiver {
                 continue;
             }
             polls = 0;
+            caller.look_after_executor();
             let now = Instant::now();
-            if until.is_some_and(|until| now >= until) {
+            if deadline.left_at(now).is_some_and(|left| left.is_zero()) {
                 return;
             }
             if shares_cpu && self.gave_way() {
                 empty = 0;
             } else if shares_cpu || now - *idle_since.get_or_insert(now) >= self.inbound.spin() {
-                self.sleep(caller, until.map(|until| until - now), || is_enough(true));
+                self.sleep(caller, deadline, || is_enough(true));
                 (idle_since, empty) = (None, 0);
             }
         }
@@ -121,12 +123,7 @@ impl Receiver {
         })
     }
 
-    fn sleep(
-        &self,
-        caller: &Caller,
-        timeout: Option<Duration>,
-        mut is_enough: impl FnMut() -> bool,
-    ) {
+    fn sleep(&self, caller: &Caller, deadline: Deadline, mut is_enough: impl FnMut() -> bool) {
         let has_cause = || {
             is_enough()
                 || (0..LAST_POLLS).any(|_| {
@@ -135,7 +132,7 @@ impl Receiver {
                 })
                 || is_enough()
         };
-        self.inbound.sleep_unless(timeout, has_cause);
+        self.inbound.sleep_unless(deadline, has_cause);
     }
 
     /// Receives what is there, and returns how many results that were. What cannot be right ends the pipeline. When it has

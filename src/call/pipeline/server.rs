@@ -3,6 +3,7 @@
 use std::collections::VecDeque;
 use std::time::Instant;
 
+use crate::deadline::Deadline;
 use crate::error::{Error, Result};
 use crate::limits::ERROR_BYTES_MAX;
 use crate::transport::pipe::{EMPTY_LINE, Inbound, Outbound, Received};
@@ -224,7 +225,7 @@ impl Server {
         let Self { inbound, outbound, backlog } = self;
         // Behind results that went when the backlog was tried, and behind room that was made.
         outbound.wake();
-        inbound.sleep_unless(None, || {
+        inbound.sleep_unless(Deadline::SESSION_END, || {
             let left = backlog.front().map(|result| result.bytes.len() - result.sent);
             left.is_some_and(|bytes| outbound.has_room(bytes)) || !inbound.is_empty()
         });

@@ -8,6 +8,8 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use crate::deadline::Deadline;
+use crate::transport::{End, Lifeline};
 use shuttle::rand::{Rng, thread_rng};
 use shuttle::thread;
 
@@ -47,7 +49,7 @@ fn answer_silently((mut outbound, mut inbound): (Outbound, Inbound)) {
                 }
             }
             Received::Closed => break,
-            _ => inbound.sleep_unless(None, || !inbound.is_empty()),
+            _ => inbound.sleep_unless(Deadline::SESSION_END, || !inbound.is_empty()),
         }
     }
 }
@@ -70,7 +72,7 @@ fn call(caller: &Caller, number: u64, may_end: bool, tally: &Tally) {
     let mut arrived = Arrived::default();
     for _ in 0..CALLS {
         if arrived.is_used_up() {
-            assert!(caller.wait(&completion, 1, None), "no deadline");
+            assert!(caller.wait(&completion, 1, Deadline::SESSION_END), "no deadline");
             if let Err(error) = completion.take(&mut arrived) {
                 return check_end(&error);
             }
@@ -80,7 +82,7 @@ fn call(caller: &Caller, number: u64, may_end: bool, tally: &Tally) {
         count(&tally.results);
     }
     let Ok(given_up) = caller.submit(0, [(1, &args[0][..])].into_iter()) else { return };
-    if !caller.wait(&given_up, 1, Some(Instant::now())) {
+    if !caller.wait(&given_up, 1, Deadline::now()) {
         caller.expire(&given_up);
         count(&tally.late);
     }
@@ -88,9 +90,11 @@ fn call(caller: &Caller, number: u64, may_end: bool, tally: &Tally) {
 
 fn session(planted: Planted, dies: bool, tally: &Arc<Tally>) {
     let segment = Arc::new(pipe::create_segment(Duration::ZERO).expect("memory"));
-    let theirs = pipe::end(&segment, Side::Executor, u64::MAX - 3);
-    let caller =
-        Arc::new(Caller::new(pipe::end(&segment, Side::Controller, u64::MAX - 3), u64::MAX - 4));
+    let theirs = pipe::end(&segment, Side::Executor, &Lifeline::new(End::new()), u64::MAX - 3);
+    let caller = Arc::new(Caller::new(
+        pipe::end(&segment, Side::Controller, &Lifeline::new(End::new()), u64::MAX - 3),
+        u64::MAX - 4,
+    ));
     let executor = thread::spawn(move || match planted {
         Planted::NoWake => answer_silently(theirs),
         Planted::NoWord => std::mem::forget(theirs),

@@ -13,10 +13,12 @@ use std::time::{Duration, Instant};
 
 use self::tasks::alarm;
 use super::{Arrived, Caller, Completion, Server};
+use crate::deadline::Deadline;
 use crate::error::Error;
 use crate::limits::{CHUNK_BYTES_MAX, PIPELINE_CALLS_MAX, RING_LINES};
 use crate::transport::Side;
 use crate::transport::pipe::{self, Inbound, Outbound, Received};
+use crate::transport::{End, Lifeline};
 use crate::wire::pipe::Record;
 
 /// Both ends of a pipeline whose rings begin at `position` and whose calls are numbered behind `last`.
@@ -25,8 +27,14 @@ fn ends(position: u64, last: u64) -> (Arc<Caller>, (Outbound, Inbound)) {
         pipe::create_segment(Duration::from_nanos(crate::limits::SPIN_NS)).expect("memory"),
     );
     assert!(pipe::is_pipe(&segment));
-    let theirs = pipe::end(&segment, Side::Executor, position);
-    (Arc::new(Caller::new(pipe::end(&segment, Side::Controller, position), last)), theirs)
+    let theirs = pipe::end(&segment, Side::Executor, &Lifeline::new(End::new()), position);
+    (
+        Arc::new(Caller::new(
+            pipe::end(&segment, Side::Controller, &Lifeline::new(End::new()), position),
+            last,
+        )),
+        theirs,
+    )
 }
 
 const ECHO: u64 = 1;
@@ -86,7 +94,7 @@ fn submit(caller: &Caller, target: u64, args: &[u8]) -> crate::Result<Arc<Comple
 }
 
 fn result(caller: &Caller, completion: &Completion) -> crate::Result<Vec<u8>> {
-    assert!(caller.wait(completion, 1, None));
+    assert!(caller.wait(completion, 1, Deadline::SESSION_END));
     let mut arrived = Arrived::default();
     completion.take(&mut arrived)?;
     arrived.into_only().expect("a result")
@@ -103,7 +111,7 @@ fn results(caller: &Caller, completion: &Completion, calls: usize) -> Vec<crate:
         match arrived.next() {
             Some(result) => results.push(result.map(<[u8]>::to_vec)),
             None => {
-                assert!(caller.wait(completion, 1, None));
+                assert!(caller.wait(completion, 1, Deadline::SESSION_END));
                 completion.take(&mut arrived).expect("results");
             }
         }
@@ -198,7 +206,7 @@ fn a_slow_call_wakes_who_sleeps_and_time_outs_expire() {
     let caller = &served.caller;
     let slow = submit(caller, SLEEP, &[60]).expect("submitted");
     let begun = Instant::now();
-    assert!(!caller.wait(&slow, 1, Some(begun + Duration::from_millis(5))));
+    assert!(!caller.wait(&slow, 1, Deadline::after(Duration::from_millis(5))));
     assert!(begun.elapsed() >= Duration::from_millis(5));
     assert!(begun.elapsed() < Duration::from_millis(50), "{:?}", begun.elapsed());
     caller.expire(&slow);
@@ -327,7 +335,11 @@ fn what_is_too_long_is_refused_before_anything_is_sent() {
     assert!(caller.submit(0, batch.into_iter()).expect_err("too long").is_exhausted());
     let received = theirs.1.receive(&mut [0; 40], &mut Vec::new()).expect("no violation");
     assert!(matches!(received, Received::Nothing), "{received:?}");
-    assert!(caller.wait(&caller.submit(0, std::iter::empty()).expect("nothing"), 1, None));
+    assert!(caller.wait(
+        &caller.submit(0, std::iter::empty()).expect("nothing"),
+        1,
+        Deadline::SESSION_END
+    ));
 }
 
 #[test]

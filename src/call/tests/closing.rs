@@ -1,5 +1,6 @@
 //! A lane that ends in the middle of nested calls.
 
+use crate::deadline::Deadline;
 use std::sync::Arc;
 
 use crate::call::{Endpoint, Handler};
@@ -17,7 +18,10 @@ impl Handler<Lane> for CallsBack<'_> {
 
     fn handle(&self, _: u64, _: Payload<'_>, spare: Vec<u8>) -> Result<Vec<u8>, String> {
         self.1.close();
-        let error = self.0.call(self, None, 2, &[], &mut Vec::new()).expect_err("it is over");
+        let error = self
+            .0
+            .call(self, Deadline::SESSION_END, 2, &[], &mut Vec::new())
+            .expect_err("it is over");
         assert!(error.is_disconnected(), "{error}");
         // As a handler does that can do without.
         Ok(spare)
@@ -31,8 +35,8 @@ fn who_lost_the_lane_in_a_nested_call_sends_nothing_more() {
     let ours = Endpoint::new(Lane::new(&segment, Side::Controller));
     let theirs = Endpoint::new(Lane::new(&segment, Side::Executor));
     theirs.send_setup(&[]).expect("sent");
-    ours.receive_setup().expect("a setup");
-    ours.with_transport(|lane| lane.send(Kind::Call, 1, &[])).expect("sent");
+    ours.receive_setup(Deadline::SESSION_END).expect("a setup");
+    ours.with_transport(|lane| lane.send(Kind::Call, 1, &[], Deadline::SESSION_END)).expect("sent");
     let handler = CallsBack(&theirs, theirs.with_transport(|lane| lane.closer()));
     let error = theirs.serve(&handler).expect_err("the end");
     assert!(error.is_disconnected(), "{error}");

@@ -10,6 +10,7 @@ use super::ways::NamedSegment;
 use super::ways::{InProcess, Pipes, Shared, SharedMemory, Tcp, UnixSocket};
 use super::{Answer, By, echo};
 use crate::call::{Endpoint, Handler};
+use crate::deadline::Deadline;
 use crate::error::Result;
 use crate::limits::{CHUNK_BYTES_MAX, LOCAL_MESSAGES, RING_LINES};
 use crate::sps::Status;
@@ -59,7 +60,7 @@ fn nobody(target: u64, _: &[u8]) -> Answer {
 
 fn call<T: Transport>(end: &Endpoint<T>, target: u64, args: &[u8]) -> Result<Vec<u8>> {
     let mut result = Vec::new();
-    end.call(&By(nobody), None, target, args, &mut result).map(|()| result)
+    end.call(&By(nobody), Deadline::SESSION_END, target, args, &mut result).map(|()| result)
 }
 
 /// Runs `body` against an executor end that echoes; returns the targets that ran.
@@ -76,9 +77,9 @@ where
         theirs.serve(&echoing(&ran)).expect("an orderly end");
         ran.into_inner()
     });
-    assert_eq!(ours.receive_setup().expect("setup")[..], *b"setup");
+    assert_eq!(ours.receive_setup(Deadline::SESSION_END).expect("setup")[..], *b"setup");
     body(&ours);
-    ours.hang_up(Status(Ok(()))).expect("sent");
+    ours.hang_up(Status(Ok(())), Deadline::SESSION_END).expect("sent");
     server.join().expect("no panic")
 }
 
@@ -117,11 +118,11 @@ fn every_size_comes_back_whole<W: Ways>() {
 
 fn what_is_posted_runs_first_and_its_failure_stops_the_call<W: Ways>() {
     let ran = with_echo::<W>(|end| {
-        end.post(4, b"ahead").expect("posted");
+        end.post(4, b"ahead", Deadline::SESSION_END).expect("posted");
         call(end, 1, b"").expect("a result");
-        end.post(4, b"ahead").expect("posted");
-        end.post(2, b"fails").expect("posted");
-        end.post(4, b"not run").expect("posted");
+        end.post(4, b"ahead", Deadline::SESSION_END).expect("posted");
+        end.post(2, b"fails", Deadline::SESSION_END).expect("posted");
+        end.post(4, b"not run", Deadline::SESSION_END).expect("posted");
         let error = call(end, 1, b"not run").expect_err("what went ahead failed");
         assert!(error.is_remote() && error.to_string().contains("no, said two"), "{error}");
         call(end, 5, b"").expect("the next call is a new beginning");
@@ -138,13 +139,13 @@ fn what_is_posted_keeps_its_order_however_much<W: Ways>() {
             for _ in 0..count {
                 number += 1;
                 let bytes = usize::try_from(number * 13 % 300).expect("small");
-                end.post(number, &pattern(bytes)).expect("posted");
+                end.post(number, &pattern(bytes), Deadline::SESSION_END).expect("posted");
                 expected.push(number);
             }
             assert_eq!(call(end, 1, &[1; 41]).expect("a result"), [1; 41]);
             expected.push(1);
         }
-        end.post(7, &pattern(3 * CHUNK_BYTES_MAX)).expect("posted");
+        end.post(7, &pattern(3 * CHUNK_BYTES_MAX), Deadline::SESSION_END).expect("posted");
         expected.push(7);
     });
     assert_eq!(ran, expected);
@@ -168,7 +169,7 @@ impl<T: Transport> Handler<T> for Nest<'_, T> {
             return Err(format!("the bottom, with {} bytes", args.len()));
         }
         let longer = [&args, &[1; 100][..]].concat();
-        let outcome = self.0.call(self, None, left - 1, &longer, &mut result);
+        let outcome = self.0.call(self, Deadline::SESSION_END, left - 1, &longer, &mut result);
         outcome.map(|()| result).map_err(|error| format!("{left} {error}"))
     }
 }
@@ -185,15 +186,15 @@ fn calls_nest_both_ways<W: Ways>() {
         theirs.serve(&nest).expect("an orderly end");
         nest.1.get()
     });
-    ours.receive_setup().expect("setup");
+    ours.receive_setup(Deadline::SESSION_END).expect("setup");
     let nest = Nest(&ours, Cell::new(0));
     for _ in 0..ROUNDS {
-        let outcome = ours.call(&nest, None, DEPTH, &[], &mut Vec::new());
+        let outcome = ours.call(&nest, Deadline::SESSION_END, DEPTH, &[], &mut Vec::new());
         let message = outcome.expect_err("the bottom fails").to_string();
         assert!(message.starts_with("50 49 48 ") && message.ends_with("bottom, with 5000 bytes"));
     }
     assert!(!ours.is_busy());
-    ours.hang_up(Status(Ok(()))).expect("sent");
+    ours.hang_up(Status(Ok(())), Deadline::SESSION_END).expect("sent");
     let theirs = server.join().expect("no panic");
     assert_eq!((nest.1.get(), theirs), (ROUNDS * DEPTH / 2, ROUNDS * (DEPTH / 2 + 1)));
 }
@@ -201,18 +202,18 @@ fn calls_nest_both_ways<W: Ways>() {
 fn a_call_can_be_given_up_and_finished<W: Ways>() {
     let ran = with_echo::<W>(|end| {
         let begun = Instant::now();
-        let until = Some(begun + Duration::from_millis(20));
+        let deadline = Deadline::after(Duration::from_millis(20));
         let mut result = Vec::new();
-        let error = end.call(&By(nobody), until, 3, b"late", &mut result).expect_err("no time");
+        let error = end.call(&By(nobody), deadline, 3, b"late", &mut result).expect_err("no time");
         assert!(error.is_timeout() && !error.is_disconnected(), "{error}");
         let waited = begun.elapsed();
         assert!(waited >= Duration::from_millis(20) && waited < SLOW, "{waited:?}");
-        end.finish(&By(nobody)).expect("the late result");
+        end.finish(&By(nobody), Deadline::SESSION_END).expect("the late result");
         assert!(begun.elapsed() >= SLOW && result.is_empty());
         assert_eq!(call(end, 1, b"next").expect("goes on")[..], *b"next");
         // In good time, and over at once.
-        let until = Some(Instant::now() + Duration::from_secs(60));
-        end.call(&By(nobody), until, 1, b"quick", &mut result).expect("in time");
+        let deadline = Deadline::after(Duration::from_secs(60));
+        end.call(&By(nobody), deadline, 1, b"quick", &mut result).expect("in time");
         assert_eq!(result, b"quick");
     });
     assert_eq!(ran, [3, 1, 1]);
@@ -220,14 +221,14 @@ fn a_call_can_be_given_up_and_finished<W: Ways>() {
 
 fn whoever_hangs_up_says_why<W: Ways>() {
     let (ours, theirs) = endpoints::<W>();
-    theirs.hang_up(Status(Err("out of patience".to_owned()))).expect("sent");
-    let error = ours.receive_setup().expect_err("no setup");
+    theirs.hang_up(Status(Err("out of patience".to_owned())), Deadline::SESSION_END).expect("sent");
+    let error = ours.receive_setup(Deadline::SESSION_END).expect_err("no setup");
     assert!(error.is_disconnected() && error.to_string().contains("out of patience"), "{error}");
 
     let (ours, theirs) = endpoints::<W>();
     theirs.send_setup(&[]).expect("sent");
-    ours.receive_setup().expect("setup");
-    ours.hang_up(Status(Err("no more work".to_owned()))).expect("sent");
+    ours.receive_setup(Deadline::SESSION_END).expect("setup");
+    ours.hang_up(Status(Err("no more work".to_owned())), Deadline::SESSION_END).expect("sent");
     let error = theirs.serve(&By(nobody)).expect_err("a reason");
     assert!(error.is_disconnected() && error.to_string().contains("no more work"), "{error}");
 }
@@ -239,13 +240,14 @@ fn some_steps<T: Transport>(end: &Endpoint<T>, steps: usize) {
     }
     if steps >= 2 {
         let mut message = crate::transport::Incoming::new();
-        end.with_transport(|way| way.receive(None, &mut message)).expect("a call");
+        end.with_transport(|way| way.receive(Deadline::SESSION_END, &mut message)).expect("a call");
         if steps >= 3 {
             call(end, 9, b"back").expect("called back");
         }
         if steps >= 4 {
             let kind = crate::wire::Kind::Result;
-            end.with_transport(|way| way.send(kind, 0, b"result")).expect("sent");
+            end.with_transport(|way| way.send(kind, 0, b"result", Deadline::SESSION_END))
+                .expect("sent");
         }
     }
 }
@@ -266,11 +268,11 @@ where
         });
         let ran = RefCell::default();
         let mut done = 0;
-        let mut outcome = ours.receive_setup().map(drop);
+        let mut outcome = ours.receive_setup(Deadline::SESSION_END).map(drop);
         while outcome.is_ok() {
             done += 1;
             assert!(done < 10, "the peer has vanished");
-            outcome = ours.call(&echoing(&ran), None, 1, b"text", &mut Vec::new());
+            outcome = ours.call(&echoing(&ran), Deadline::SESSION_END, 1, b"text", &mut Vec::new());
         }
         let error = outcome.expect_err("checked above");
         assert!(error.is_disconnected() && !error.is_violation(), "{steps}: {error:?}");
@@ -289,7 +291,7 @@ where
         sender.send(theirs.serve(&By(echo))).expect("somebody listens");
     });
     let ours = Endpoint::new(ours);
-    ours.receive_setup().expect("setup");
+    ours.receive_setup(Deadline::SESSION_END).expect("setup");
     call(&ours, 1, &[]).expect("a result");
     W::vanish(ours);
     // A stream that ends between two frames is an orderly end; shared memory has no such thing.
@@ -308,13 +310,13 @@ fn numbers_go_round<W: Ways>() {
         theirs.send_setup(&[]).expect("sent");
         theirs.serve(&Nest(&theirs, Cell::new(0))).expect("an orderly end");
     });
-    ours.receive_setup().expect("setup");
+    ours.receive_setup(Deadline::SESSION_END).expect("setup");
     let nest = Nest(&ours, Cell::new(0));
     for depth in [1, 2, 3, 40, 41, 40, 7] {
-        let outcome = ours.call(&nest, None, depth, &[], &mut Vec::new());
+        let outcome = ours.call(&nest, Deadline::SESSION_END, depth, &[], &mut Vec::new());
         assert!(outcome.expect_err("the bottom fails").is_remote());
     }
-    ours.hang_up(Status(Ok(()))).expect("sent");
+    ours.hang_up(Status(Ok(())), Deadline::SESSION_END).expect("sent");
     server.join().expect("no panic");
 }
 

@@ -1,5 +1,6 @@
 //! Streams whose other end is a test that writes frames, right ones and damaged ones, byte by byte.
 
+use crate::deadline::Deadline;
 use std::io::{Read, Write};
 use std::net::Shutdown;
 use std::os::unix::net::UnixStream;
@@ -36,10 +37,10 @@ fn pair() -> (Endpoint<Connection>, UnixStream) {
 
 /// Everything that a peer wrote, read until it ended: what two calls came to, and a third.
 fn converse(end: &Endpoint<Connection>) -> Result<Vec<Vec<u8>>> {
-    let mut results = vec![end.receive_setup()?];
+    let mut results = vec![end.receive_setup(Deadline::SESSION_END)?];
     for target in 1..=3 {
         let mut result = Vec::new();
-        match end.call(&By(echo), None, target, b"arguments", &mut result) {
+        match end.call(&By(echo), Deadline::SESSION_END, target, b"arguments", &mut result) {
             Err(error) if error.is_remote() => results.push(error.to_string().into_bytes()),
             outcome => {
                 outcome?;
@@ -85,7 +86,7 @@ fn a_recorded_conversation_is_understood_however_it_is_cut() {
         assert_eq!(results[..3], [&b"setup"[..], b"first", b"no"]);
         assert_eq!(results[3], [7; 3000]);
         let mut peer = writer.join().expect("no panic");
-        end.hang_up(Status(Ok(()))).expect("sent");
+        end.hang_up(Status(Ok(())), Deadline::SESSION_END).expect("sent");
         let written: Vec<_> = (0..7).map(|_| read_frame(&mut peer)).collect();
         let call = |number| (3, number, number, b"arguments".to_vec());
         let ran_ahead = "call 2, sent ahead, failed: no, said two";
@@ -112,7 +113,11 @@ fn a_peer_that_has_not_said_hello_hears_llvms_opcodes_only() {
     peer.shutdown(Shutdown::Write).expect("connected");
     end.send_setup(b"setup").expect("sent");
     end.serve(&By(echo)).expect("an orderly end");
-    assert!(end.post(1, &[]).expect_err("LLVM has no such thing").is_invalid_argument());
+    assert!(
+        end.post(1, &[], Deadline::SESSION_END)
+            .expect_err("LLVM has no such thing")
+            .is_invalid_argument()
+    );
     assert_eq!(read_frame(&mut peer), (0, 0, 0, b"setup".to_vec()));
     assert_eq!(read_frame(&mut peer), (2, 0, 0, Vec::new()));
     assert_eq!(read_frame(&mut peer), (2, 1, 0, b"works".to_vec()));
@@ -126,11 +131,11 @@ fn answers_that_come_before_their_turn_wait_for_it() {
     // Calls once more inside of a call.
     let nest = By(|_, _: &[u8]| {
         let mut result = Vec::new();
-        let inner = end.call(&By(echo), None, 20, &[], &mut result);
+        let inner = end.call(&By(echo), Deadline::SESSION_END, 20, &[], &mut result);
         inner.map(|()| result).map_err(|error| error.to_string())
     });
     let mut result = Vec::new();
-    end.call(&nest, None, 10, &[], &mut result).expect("a result");
+    end.call(&nest, Deadline::SESSION_END, 10, &[], &mut result).expect("a result");
     assert_eq!(result, b"outer");
     let written: Vec<_> = (0..3).map(|_| read_frame(&mut peer)).collect();
     assert_eq!(written[2], (2, 5, 0, b"inner".to_vec()));
@@ -145,7 +150,7 @@ fn calls_are_numbered_round_the_end_and_never_0() {
     peer.write_all(&answers.concat()).expect("room");
     for number in numbers {
         let mut result = Vec::new();
-        end.call(&By(echo), None, 1, &[], &mut result).expect("a result");
+        end.call(&By(echo), Deadline::SESSION_END, 1, &[], &mut result).expect("a result");
         assert_eq!(result, number.to_le_bytes());
         assert_eq!(read_frame(&mut peer).1, number);
     }

@@ -99,7 +99,10 @@ fn another_version_is_refused() {
     let name = name("version");
     leave(&name, pid, started, MAGIC, VERSION + 1);
     let error = Connection::attach_named(&name).expect_err("another version");
-    assert!(error.is_violation() && error.to_string().contains("version 1"), "{error}");
+    assert!(
+        error.is_violation() && error.to_string().contains(&format!("version {VERSION}")),
+        "{error}"
+    );
     let names = Names::lock().expect("a lock");
     assert!(matches!(names.open(&name), Ok(Found::Segment(_))), "it is not ours to remove");
     names.remove(&name);

@@ -44,14 +44,15 @@ fn only_a_lane_of_this_version_is_attached_to() {
         (sealed(4096), "a segment of 4096 bytes"),
     ] {
         let (ours, theirs) = pair();
-        socket::send(ours.as_fd(), b'L', &[file.as_fd()]).expect("sent");
+        socket::send(ours.as_fd(), b'L', 0, &[file.as_fd()], Deadline::SESSION_END).expect("sent");
         let error = attach(theirs);
         assert!(error.is_violation() && error.to_string().contains(words), "{words}: {error}");
     }
 
     let (ours, theirs) = pair();
-    let segment = lane_segment::create(Duration::ZERO).expect("memory");
-    socket::send(ours.as_fd(), b'L', &[segment.file(), segment.file()]).expect("sent");
+    let (_, file) = lane_segment::create(Duration::ZERO).expect("memory");
+    socket::send(ours.as_fd(), b'L', 0, &[file.as_fd(), file.as_fd()], Deadline::SESSION_END)
+        .expect("sent");
     assert!(attach(theirs).to_string().contains("0x4c with 2"));
 }
 
@@ -77,7 +78,7 @@ impl Bell for Counting {
         true
     }
 
-    fn listen(&self, _timeout: Option<Duration>) {
+    fn listen(&self, _deadline: Deadline) {
         thread::yield_now();
     }
 
@@ -94,26 +95,26 @@ fn the_bell_is_rung_only_for_who_found_nothing() {
     executor.sleep_by(Arc::new(Counting::default()));
     let rings = || rung.0.load(Ordering::Relaxed);
     let mut message = Incoming::new();
-    executor.send(Kind::Setup, 0, &[]).expect("sent");
-    assert!(controller.receive(None, &mut message).expect("setup"));
+    executor.send(Kind::Setup, 0, &[], Deadline::SESSION_END).expect("sent");
+    assert!(controller.receive(Deadline::SESSION_END, &mut message).expect("setup"));
     for _ in 0..100 {
         // It was called before it looked: nobody has to tell it.
-        controller.send(Kind::Call, 1, &[]).expect("sent");
-        assert!(executor.receive(Some(Instant::now()), &mut message).expect("a call"));
-        executor.send(Kind::Result, 0, &[]).expect("sent");
-        assert!(controller.receive(None, &mut message).expect("a result"));
+        controller.send(Kind::Call, 1, &[], Deadline::SESSION_END).expect("sent");
+        assert!(executor.receive(Deadline::now(), &mut message).expect("a call"));
+        executor.send(Kind::Result, 0, &[], Deadline::SESSION_END).expect("sent");
+        assert!(controller.receive(Deadline::SESSION_END, &mut message).expect("a result"));
     }
     assert_eq!(rings(), 0);
     for at in 1..=100 {
         // However often it looked in vain, it is told once.
         for _ in 0..3 {
-            assert!(!executor.receive(Some(Instant::now()), &mut message).expect("open"));
+            assert!(!executor.receive(Deadline::now(), &mut message).expect("open"));
         }
-        controller.send(Kind::Call, 1, &[]).expect("sent");
+        controller.send(Kind::Call, 1, &[], Deadline::SESSION_END).expect("sent");
         assert_eq!(rings(), at);
-        assert!(executor.receive(Some(Instant::now()), &mut message).expect("a call"));
-        executor.send(Kind::Result, 0, &[]).expect("sent");
-        assert!(controller.receive(None, &mut message).expect("a result"));
+        assert!(executor.receive(Deadline::now(), &mut message).expect("a call"));
+        executor.send(Kind::Result, 0, &[], Deadline::SESSION_END).expect("sent");
+        assert!(controller.receive(Deadline::SESSION_END, &mut message).expect("a result"));
     }
 }
 
@@ -121,29 +122,29 @@ fn the_bell_is_rung_only_for_who_found_nothing() {
 fn a_message_that_stops_in_the_middle_is_not_waited_for() {
     let (mut controller, mut executor, _segment) = lanes();
     let mut message = Incoming::new();
-    executor.send(Kind::Setup, 0, &[]).expect("sent");
-    assert!(controller.receive(None, &mut message).expect("setup"));
+    executor.send(Kind::Setup, 0, &[], Deadline::SESSION_END).expect("sent");
+    assert!(controller.receive(Deadline::SESSION_END, &mut message).expect("setup"));
     let payload: Vec<u8> = (0..300_000_u32).map(|at| at.to_le_bytes()[0]).collect();
     let sent = payload.clone();
     let (sender, may_go_on) = std::sync::mpsc::channel();
     let caller = thread::spawn(move || {
         // Does not fit the ring: waits until the executor makes room.
-        controller.post(Kind::Call, 1, 5, &sent).expect("posted");
+        controller.post(Kind::Call, 1, 5, &sent, Deadline::SESSION_END).expect("posted");
         may_go_on.recv().expect("told");
-        controller.send(Kind::Call, 6, &[]).expect("sent");
-        assert!(controller.receive(None, &mut Incoming::new()).expect("a result"));
+        controller.send(Kind::Call, 6, &[], Deadline::SESSION_END).expect("sent");
+        assert!(controller.receive(Deadline::SESSION_END, &mut Incoming::new()).expect("a result"));
     });
     let begun = Instant::now();
     // Everything that was posted may be there by now, but nothing says that it is complete.
     while begun.elapsed() < Duration::from_millis(20) {
-        assert!(!executor.receive(Some(Instant::now()), &mut message).expect("open"));
+        assert!(!executor.receive(Deadline::now(), &mut message).expect("open"));
     }
     sender.send(()).expect("told");
-    while !executor.receive(Some(Instant::now()), &mut message).expect("open") {}
+    while !executor.receive(Deadline::now(), &mut message).expect("open") {}
     assert_eq!((message.target, message.posted), (5, Some(1)));
     assert!(*message.payload().bytes() == payload);
-    assert!(executor.receive(Some(Instant::now()), &mut message).expect("kept"));
+    assert!(executor.receive(Deadline::now(), &mut message).expect("kept"));
     assert_eq!((message.target, message.posted), (6, None));
-    executor.send(Kind::Result, 0, &[]).expect("sent");
+    executor.send(Kind::Result, 0, &[], Deadline::SESSION_END).expect("sent");
     caller.join().expect("no panic");
 }

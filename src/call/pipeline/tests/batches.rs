@@ -1,6 +1,7 @@
 //! Calls that go out together, and results that come one by one.
 
 use super::*;
+use crate::deadline::Deadline;
 
 #[test]
 fn batches_of_all_kinds_of_calls_keep_their_order() {
@@ -63,7 +64,7 @@ fn a_result_of_a_record_comes_before_the_next_call_returns() {
     let mut arrived = Arrived::default();
     for at in 0..23 {
         assert!(arrived.is_used_up());
-        assert!(caller.wait(&completion, 1, None));
+        assert!(caller.wait(&completion, 1, Deadline::SESSION_END));
         completion.take(&mut arrived).expect("results");
         assert_eq!(arrived.next().expect("one").map(number).expect("a result"), at);
         seen.store(at + 1, Ordering::Release);

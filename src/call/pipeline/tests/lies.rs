@@ -1,4 +1,5 @@
 //! A peer that writes what no peer writes.
+use crate::transport::{End, Lifeline};
 
 use super::*;
 
@@ -7,7 +8,8 @@ fn lie(records: &[(u8, u64, &[u8])]) -> Error {
     let segment = Arc::new(
         pipe::create_segment(Duration::from_nanos(crate::limits::SPIN_NS)).expect("memory"),
     );
-    let caller = Caller::new(pipe::end(&segment, Side::Controller, 0), 0);
+    let caller =
+        Caller::new(pipe::end(&segment, Side::Controller, &Lifeline::new(End::new()), 0), 0);
     let completions = [(); 2].map(|()| submit(&caller, ECHO, b"").expect("submitted"));
     let cells = Raw(Arc::clone(&segment), crate::wire::pipe::RESULTS_WORD);
     let mut ring = crate::ring::Producer::new(cells, RING_LINES, 0);
@@ -79,7 +81,8 @@ fn a_word_that_is_no_record_is_a_violation() {
         let segment = Arc::new(
             pipe::create_segment(Duration::from_nanos(crate::limits::SPIN_NS)).expect("memory"),
         );
-        let caller = Caller::new(pipe::end(&segment, Side::Controller, 0), 0);
+        let caller =
+            Caller::new(pipe::end(&segment, Side::Controller, &Lifeline::new(End::new()), 0), 0);
         let completion = submit(&caller, ECHO, b"").expect("submitted");
         let first = crate::wire::pipe::RESULTS_WORD + 16;
         segment.words()[first].store(word, Ordering::Release);
@@ -93,7 +96,8 @@ fn a_position_that_lies_is_a_violation() {
     let segment = Arc::new(
         pipe::create_segment(Duration::from_nanos(crate::limits::SPIN_NS)).expect("memory"),
     );
-    let caller = Caller::new(pipe::end(&segment, Side::Controller, 0), 0);
+    let caller =
+        Caller::new(pipe::end(&segment, Side::Controller, &Lifeline::new(End::new()), 0), 0);
     segment.words()[crate::wire::pipe::CALLS_WORD].store(1 << 50, Ordering::Release);
     let error = submit(&caller, ECHO, &pattern(3 * CHUNK_BYTES_MAX)).expect_err("a lie");
     assert!(error.is_violation() && error.to_string().contains("0x4000000000000"), "{error}");
@@ -107,7 +111,8 @@ fn calls_that_are_no_whole_number_are_a_violation() {
             pipe::create_segment(Duration::from_nanos(crate::limits::SPIN_NS)).expect("memory"),
         );
         let cells = Raw(Arc::clone(&segment), crate::wire::pipe::CALLS_WORD);
-        let server = Server::new(pipe::end(&segment, Side::Executor, 0));
+        let server =
+            Server::new(pipe::end(&segment, Side::Executor, &Lifeline::new(End::new()), 0));
         let mut ring = crate::ring::Producer::new(cells, RING_LINES, 0);
         ring.push(kind, payload).expect("room");
         ring.close();
