@@ -7,6 +7,7 @@ mod death;
 use std::any::Any;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 
 pub use death::Death;
 
@@ -26,10 +27,20 @@ struct Repr {
 }
 
 /// What a panic that was caught has said, to stand behind the name of what panicked.
-pub(crate) fn panicked(panic: &(dyn Any + Send)) -> String {
+pub(crate) fn panicked(panic: Box<dyn Any + Send>) -> String {
     let text = panic.downcast_ref::<String>().map(String::as_str);
     let text = text.or_else(|| panic.downcast_ref::<&str>().copied());
-    format!("panicked: {}", text.unwrap_or("no message"))
+    let text = format!("panicked: {}", text.unwrap_or("no message"));
+    drop_panic(panic);
+    text
+}
+
+/// Drops what a panic that was caught carries. That is of any type, so its destructor may panic too, and goes no further.
+pub(crate) fn drop_panic(panic: Box<dyn Any + Send>) {
+    if let Err(another) = catch_unwind(AssertUnwindSafe(|| drop(panic))) {
+        // There is no end to it: what a destructor panics with may have a destructor that panics.
+        std::mem::forget(another);
+    }
 }
 
 /// The kinds an error can have, for the rooms that make errors.
@@ -49,6 +60,8 @@ pub(crate) enum Kind {
     Violation,
     /// The session ended before the call completed.
     Disconnected,
+    /// The peer's thread that served a call has ended; perhaps its process with it.
+    ThreadGone,
     /// The executor process ended.
     Died(Death),
     /// The call did not return in time; it still runs.
@@ -99,6 +112,10 @@ impl Error {
         Error(Box::new(Repr { kind, message: message.into(), source: None }))
     }
 
+    pub(crate) fn kind(&self) -> &Kind {
+        &self.0.kind
+    }
+
     pub(crate) fn link(message: impl Into<String>) -> Self {
         Self::new(Kind::Link, message)
     }
@@ -109,6 +126,10 @@ impl Error {
 
     pub(crate) fn disconnected(message: impl Into<String>) -> Self {
         Self::new(Kind::Disconnected, message)
+    }
+
+    pub(crate) fn thread_gone(message: impl Into<String>) -> Self {
+        Self::new(Kind::ThreadGone, message)
     }
 
     pub(crate) fn timeout(message: impl Into<String>) -> Self {
@@ -284,10 +305,18 @@ impl Error {
         self.0.kind == Kind::Violation
     }
 
+    /// True when the peer's thread that served the call has ended.
+    pub(crate) fn is_thread_gone(&self) -> bool {
+        self.0.kind == Kind::ThreadGone
+    }
+
     /// True when no further call can complete: the session ended or the executor died.
     #[must_use]
     pub fn is_disconnected(&self) -> bool {
-        matches!(self.0.kind, Kind::Disconnected | Kind::Died(_) | Kind::Violation)
+        matches!(
+            self.0.kind,
+            Kind::Disconnected | Kind::ThreadGone | Kind::Died(_) | Kind::Violation
+        )
     }
 
     /// True when a call did not return in the time given. It still runs; its result will be dropped.
@@ -383,6 +412,25 @@ mod tests {
         assert!(error.is_other() && !error.is_remote());
         assert_eq!(error.downcast_ref::<Busy>(), Some(&Busy(7)));
         assert!(error.downcast_ref::<std::io::Error>().is_none());
+    }
+
+    /// Panics when it is dropped, with another one that does.
+    struct Bomb(u32);
+
+    impl Drop for Bomb {
+        fn drop(&mut self) {
+            std::panic::panic_any(Bomb(self.0 + 1));
+        }
+    }
+
+    #[test]
+    fn what_a_panic_carries_is_dropped_without_another_panic() {
+        let caught = catch_unwind(|| std::panic::panic_any(Bomb(0))).expect_err("a panic");
+        assert_eq!(panicked(caught), "panicked: no message");
+        let caught = catch_unwind(|| panic!("number {}", 7)).expect_err("a panic");
+        assert_eq!(panicked(caught), "panicked: number 7");
+        let caught = catch_unwind(|| panic!("only words")).expect_err("a panic");
+        assert_eq!(panicked(caught), "panicked: only words");
     }
 
     #[test]

@@ -1,6 +1,8 @@
-//! What the benchmarks measure that programs cannot reach. No promise of any kind.
+//! What benchmarks measure and fuzzers feed that programs cannot reach. No promise of any kind.
 //!
 //! Invariant: nothing in the library uses this.
+
+pub mod readers;
 
 use std::rc::Rc;
 

@@ -8,6 +8,7 @@ pub mod addr;
 mod call;
 #[cfg(not(model))]
 pub mod controller;
+mod deadline;
 pub mod error;
 #[cfg(not(model))]
 pub mod executor;

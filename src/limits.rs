@@ -1,6 +1,8 @@
 //! Every maximum of the library, in one place, with the assertions that tie them together. Models, which try
 //! everything, have less of some.
 
+use std::time::Duration;
+
 /// The size of a page, and the unit in which stripes are handed out.
 pub const PAGE_BYTES: u64 = 4096;
 
@@ -17,6 +19,10 @@ pub const AREA_BYTES: usize = if cfg!(model) { 256 } else { 64 << 20 };
 /// The longest argument or result of one call.
 pub const PAYLOAD_BYTES_MAX: u64 = if cfg!(model) { 16 << 10 } else { 1 << 30 };
 
+/// Calls that are nested in each other on one lane or connection, in both directions together. Each takes room on the stacks of
+/// both processes.
+pub const CALL_DEPTH_MAX: u64 = 256;
+
 /// Calls that one [`Polled::poll`](crate::executor::Polled::poll) serves at most, before the host's other work has its turn.
 pub const POLLED_CALLS_MAX: usize = 64;
 
@@ -26,6 +32,19 @@ pub const LOCAL_MESSAGES: usize = 64;
 /// Lanes that one side of a session has open: threads that call at the same time, and calls that were given up and still
 /// run.
 pub const LANES_MAX: usize = 1024;
+
+/// How long a socket may have no room for the descriptor of a lane that is made for its other end.
+pub const ATTACH_TIMEOUT: Duration = Duration::from_secs(10);
+
+/// How long an executor may take to come up, unless [`Launch::start_timeout`](crate::controller::Launch::start_timeout) says
+/// otherwise.
+pub const START_TIMEOUT: Duration = Duration::from_secs(10);
+
+/// How long an executor may take to end when its session is over, before it is killed.
+pub const END_TIMEOUT: Duration = Duration::from_secs(2);
+
+/// Lanes that threads of the executed program have for calls of the controller. Each has a thread in the controller.
+pub const REVERSE_LANES_MAX: usize = 64;
 
 /// Lanes that are kept for threads to come.
 pub const IDLE_LANES_MAX: usize = if cfg!(model) { 1 } else { 16 };

@@ -3,16 +3,20 @@
 use std::cell::{Cell, RefCell};
 use std::collections::HashMap;
 use std::fmt;
+use std::net::TcpStream;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::rc::Rc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
+use super::command::Started;
 use crate::ExecutorAddr;
 use crate::call::contract::{ATTEND, ConnectionSetup, SESSION_INSTANCE};
 use crate::call::{Endpoint, Handler, Paused};
+use crate::deadline::Deadline;
 use crate::error::{Error, Result, panicked};
+use crate::limits::{END_TIMEOUT, START_TIMEOUT};
 use crate::sps::{self, Status};
-use crate::transport::{Connection, Payload, Side};
+use crate::transport::{Connection, Payload, Side, Token};
 
 /// Calls an executor at the other end of a [`Connection`]: one of this library, or LLVM's. One thread owns it; its calls nest.
 ///
@@ -26,20 +30,31 @@ pub struct Client {
     /// Calls were given up whose answers are still to come.
     late: Cell<bool>,
     is_over: Cell<bool>,
+    /// The command that the connection goes through. Behind the connection, so that it is dropped after that.
+    command: Option<Started>,
 }
 
 type Function = dyn Fn(&Client, &[u8], &mut Vec<u8>) -> std::result::Result<(), String>;
 
 impl Client {
-    /// Waits for the executor to say what it is and offers.
+    /// Waits for the executor to say what it is and offers, up to [`START_TIMEOUT`].
     ///
     /// # Errors
     ///
-    /// When it says anything else, or the connection ends.
+    /// When it says anything else, or nothing in time ([`Error::is_timeout`]), or the connection ends.
     pub fn connect(connection: Connection) -> Result<Self> {
+        Self::connect_timeout(connection, START_TIMEOUT)
+    }
+
+    /// As [`Client::connect`], with another limit of time.
+    ///
+    /// # Errors
+    ///
+    /// As [`Client::connect`].
+    pub fn connect_timeout(connection: Connection, timeout: Duration) -> Result<Self> {
         connection.expect(Side::Controller)?;
         let end = Endpoint::new(connection);
-        let setup = end.receive_setup()?;
+        let setup = end.receive_setup(Deadline::after(timeout))?;
         let (triple, _, _, symbols) = sps::from_bytes::<ConnectionSetup>(&setup)
             .map_err(|error| error.during("reading the executor's setup"))?;
         let symbols: HashMap<_, _> = symbols.into_iter().collect();
@@ -48,7 +63,31 @@ impl Client {
         }
         let handlers = RefCell::default();
         let (late, is_over) = (Cell::new(false), Cell::new(false));
-        Ok(Self { end, triple, symbols, handlers, late, is_over })
+        Ok(Self { end, triple, symbols, handlers, late, is_over, command: None })
+    }
+
+    /// As [`Client::connect`] over TCP, with an executor that listens and wants a token: sends that first.
+    ///
+    /// The token and everything else goes over the network as it is. To another machine go by ssh
+    /// ([`Launch::command`](super::Launch::command)).
+    ///
+    /// # Errors
+    ///
+    /// As [`Client::connect`]. An executor that knows another token ends the connection (then `is_disconnected`).
+    pub fn connect_with_token(socket: TcpStream, token: &str) -> Result<Self> {
+        let token = Token::new(token)?;
+        socket.set_nodelay(true).map_err(|error| Error::os("switching nodelay on", error))?;
+        token.send(&socket)?;
+        Self::connect(Connection::socket(socket)?).map_err(|error| match error.is_disconnected() {
+            true => error.during("the executor has not taken the token, or is gone"),
+            false => error,
+        })
+    }
+
+    /// This client, whose connection goes through a command.
+    pub(super) fn behind(mut self, command: Started) -> Self {
+        self.command = Some(command);
+        self
     }
 
     /// The target triple that the executor's code has to be made for.
@@ -80,14 +119,18 @@ impl Client {
     /// What the function failed with (then `is_remote`; an end that knows only LLVM's opcodes cannot say so, and its
     /// result is empty), or why the connection is over.
     pub fn call(&self, function: ExecutorAddr, args: &[u8]) -> Result<Vec<u8>> {
-        self.call_until(None, function, args)
+        self.call_by(Deadline::SESSION_END, function, args)
     }
 
     /// The same, for at most `timeout`. A call that is given up still runs, and what is called next waits for its end.
     ///
+    /// The time covers the wait for a call that was given up before, sending the arguments, the answer, and sending answers to
+    /// calls back. A handler of this client runs to its end.
+    ///
     /// # Errors
     ///
-    /// As [`Client::call`]; `is_timeout` when the time was up. A handler cannot set a time: its caller waits for it.
+    /// As [`Client::call`]; `is_timeout` when the time was up. When the executor had not taken all of the arguments by then, nothing
+    /// more can be called: drop the client. A handler cannot set a time: its caller waits for it.
     pub fn call_timeout(
         &self,
         function: ExecutorAddr,
@@ -97,7 +140,7 @@ impl Client {
         if self.end.is_busy() {
             return Err(Error::invalid("a call inside of another one cannot be given up"));
         }
-        self.call_until(Instant::now().checked_add(timeout), function, args)
+        self.call_by(Deadline::after(timeout), function, args)
     }
 
     /// Lets the executor call: waits up to `timeout` for a call of a handler, serves it and those that wait behind it, and returns
@@ -113,9 +156,11 @@ impl Client {
         }
         if let Some(attend) = self.symbol(ATTEND) {
             let time = u64::try_from(timeout.as_micros()).unwrap_or(u64::MAX);
-            return sps::from_bytes(&self.call(attend, &sps::to_bytes(&time))?);
+            // The executor has as long beyond that as any peer has for an end.
+            let deadline = Deadline::after(timeout.saturating_add(END_TIMEOUT));
+            return sps::from_bytes(&self.call_by(deadline, attend, &sps::to_bytes(&time))?);
         }
-        self.finish_late()?;
+        self.finish_late(Deadline::after(timeout))?;
         let mut calls = 0;
         let mut paused = self.end.serve_some(self, timeout, 1, &mut calls);
         if let Ok(Paused::Busy) = paused {
@@ -135,9 +180,9 @@ impl Client {
     }
 
     /// Waits for the answer of a call that was given up.
-    fn finish_late(&self) -> Result<()> {
+    fn finish_late(&self, deadline: Deadline) -> Result<()> {
         if self.late.get() {
-            match self.end.finish(self) {
+            match self.end.finish(self, deadline) {
                 Err(error) if !error.is_remote() => return Err(error),
                 _ => self.late.set(false),
             }
@@ -145,17 +190,16 @@ impl Client {
         Ok(())
     }
 
-    fn call_until(
-        &self,
-        until: Option<Instant>,
-        function: ExecutorAddr,
-        args: &[u8],
-    ) -> Result<Vec<u8>> {
-        self.finish_late()?;
+    fn call_by(&self, deadline: Deadline, function: ExecutorAddr, args: &[u8]) -> Result<Vec<u8>> {
+        if self.end.is_over() {
+            return Err(Error::disconnected("the connection ended before this call"));
+        }
+        self.finish_late(deadline)?;
         let mut result = Vec::new();
-        let outcome = self.end.call(self, until, function.get(), args, &mut result);
+        let outcome = self.end.call(self, deadline, function.get(), args, &mut result);
         match &outcome {
-            Err(error) if error.is_timeout() => self.late.set(true),
+            Err(error) if error.is_timeout() && self.end.is_busy() => self.late.set(true),
+            Err(_) if self.end.is_over() => self.is_over.set(true),
             Err(error) if error.is_disconnected() => self.is_over.set(true),
             _ => {}
         }
@@ -177,17 +221,17 @@ impl Handler<Connection> for Client {
             handler.ok_or_else(|| format!("no handler is registered for tag {tag:#x}"))?;
         let outcome = catch_unwind(AssertUnwindSafe(|| handler(self, &args.bytes(), &mut result)));
         let outcome =
-            outcome.unwrap_or_else(|panic| Err(format!("the handler {}", panicked(&*panic))));
+            outcome.unwrap_or_else(|panic| Err(format!("the handler {}", panicked(panic))));
         outcome.map(|()| result)
     }
 }
 
 impl Drop for Client {
-    /// Ends the connection.
+    /// Ends the connection: the hangup is sent for at most 2 s.
     fn drop(&mut self) {
         if !self.late.get() && !self.is_over.get() {
             // It may be over already.
-            let _ = self.end.hang_up(Status(Ok(())));
+            let _ = self.end.hang_up(Status(Ok(())), Deadline::after(END_TIMEOUT));
         }
     }
 }

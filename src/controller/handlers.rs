@@ -4,6 +4,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
 use crate::call::{Handler, LaneEnd, Lanes};
+use crate::deadline::Deadline;
 use crate::error::{Result, panicked};
 use crate::sys::shelf::Shelf;
 use crate::transport::{Lane, Payload};
@@ -71,7 +72,7 @@ impl Handler<Lane> for Handlers {
             Ok(Some(true)) => Ok(result),
             Ok(Some(false)) => Err(failure),
             Ok(None) => Err(format!("no handler is registered for tag {target:#x}")),
-            Err(panic) => Err(format!("the handler {}", panicked(&*panic))),
+            Err(panic) => Err(format!("the handler {}", panicked(panic))),
         }
     }
 
@@ -81,7 +82,7 @@ impl Handler<Lane> for Handlers {
     }
 
     #[inline]
-    fn ahead(&self, end: &LaneEnd) -> Result<()> {
-        self.lanes.go_ahead(end)
+    fn ahead(&self, end: &LaneEnd, deadline: Deadline) -> Result<()> {
+        self.lanes.go_ahead(end, deadline)
     }
 }

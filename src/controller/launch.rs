@@ -1,7 +1,7 @@
 //! How an executor is started.
 
 use std::ffi::{CString, OsStr, OsString};
-use std::os::fd::{AsFd, AsRawFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd};
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
@@ -11,14 +11,15 @@ use super::handlers::Handlers;
 use super::session::Controller;
 use super::slab::Slab;
 use super::supervisor::Supervisor;
-use crate::call::contract::{EXECUTOR_ARGUMENT, LANE, Placement};
+use crate::call::contract::{CLOSE_OTHERS, EXECUTOR_ARGUMENT, Placement};
 use crate::call::{LaneEnd, Lanes};
+use crate::deadline::Deadline;
 use crate::error::{Error, Result};
-use crate::limits::{SLAB_STRIPE_BYTES, SPIN_NS};
+use crate::limits::{SLAB_STRIPE_BYTES, SPIN_NS, START_TIMEOUT};
 use crate::shm::Segment;
-use crate::sys::process::c_string;
-use crate::sys::{barrier, socket};
-use crate::transport::{Lane, Side, lane_segment};
+use crate::sys::process::{Others, SOCKET, c_string, can_close_others};
+use crate::sys::{barrier, fork, futex, socket};
+use crate::transport::{Lane, lane_segment};
 
 /// The environment variable that names the executor's program.
 const PROGRAM_VARIABLE: &str = "FARCALL_EXECUTOR";
@@ -29,7 +30,8 @@ const PROGRAM_NAME: &str = "farcall-executor";
 ///
 /// The program is, in this order: the one given, the one named by the environment variable `FARCALL_EXECUTOR`, the
 /// file `farcall-executor` beside the current program. Standard streams, working directory and environment are the
-/// controller's.
+/// controller's; other files that the controller has open are not open in the executor
+/// ([`inherit_descriptors`](Launch::inherit_descriptors)).
 ///
 /// # Examples
 ///
@@ -43,6 +45,8 @@ pub struct Launch {
     program: Option<PathBuf>,
     env: Vec<(OsString, OsString)>,
     spin: Option<Duration>,
+    inherits_descriptors: bool,
+    start_timeout: Option<Duration>,
 }
 
 impl Launch {
@@ -85,6 +89,24 @@ impl Launch {
         self
     }
 
+    /// How long the executor may take from [`Launch::spawn`] until it is ready: 10 s when this is not said. One that takes longer is
+    /// killed, and [`Spawned::connect`] fails ([`Error::is_timeout`]). The time does not cover how long the system takes to start
+    /// the program, as from a network file system that does not answer.
+    #[must_use]
+    pub fn start_timeout(mut self, timeout: Duration) -> Self {
+        self.start_timeout = Some(timeout);
+        self
+    }
+
+    /// Leaves open in the executor what the controller's process has open without close-on-exec, by the same numbers, as a
+    /// program that a shell starts expects it. Otherwise the executor has the standard streams alone, and before Linux 5.9 its control
+    /// socket.
+    #[must_use]
+    pub fn inherit_descriptors(mut self) -> Self {
+        self.inherits_descriptors = true;
+        self
+    }
+
     /// Starts the executor and waits until it is ready.
     ///
     /// # Errors
@@ -103,29 +125,35 @@ impl Launch {
     pub fn spawn(&self) -> Result<Spawned> {
         let program = self.find()?;
         // There may be no other thread yet; the supervisor is one.
+        futex::check()?;
         barrier::prepare();
+        fork::watch();
         let spin = self.spin.unwrap_or(Duration::from_nanos(SPIN_NS));
-        let (door, door_theirs) = socket::pair()?;
-        let door = Arc::new(Door::new(door, Handlers::new(Lanes::new()), spin));
+        let deadline = Deadline::after(self.start_timeout.unwrap_or(START_TIMEOUT));
         let (ours, theirs) = socket::pair()?;
-        // The number is free in the child as well: it has this process's descriptors.
-        let at = theirs.as_raw_fd();
-        let argument = format!("{EXECUTOR_ARGUMENT}{at},{}", std::process::id());
+        let door = Arc::new(Door::new(ours, Handlers::new(Lanes::new()), spin));
+        let (at, others, tail) = match self.inherits_descriptors {
+            // The number is free in the child as well: it has this process's descriptors.
+            true => (theirs.as_raw_fd(), Others::Inherited, ""),
+            false if can_close_others() => (SOCKET, Others::Closed, ""),
+            false => (SOCKET, Others::Inherited, CLOSE_OTHERS),
+        };
+        let argument = format!("{EXECUTOR_ARGUMENT}{at},{}{tail}", std::process::id());
         let args = vec![c_string(program.as_os_str())?, c_string(OsStr::new(&argument))?];
+        let env = self.environment()?;
         let supervisor =
-            Supervisor::start(program, args, self.environment()?, theirs, at, Arc::clone(&door))?;
+            Supervisor::start(program.clone(), args, env, theirs, at, others, Arc::clone(&door))?;
         // The executor is coming up meanwhile.
-        let segment = lane_segment::create(spin)?;
-        let end = door.lanes().add(Lane::new(&segment, Side::Controller))?;
+        let (segment, file) = lane_segment::create(spin)?;
+        let end = door.lanes().add(Lane::of_executor(&segment, &segment))?;
         let slab = Slab::new(Placement::Near, SLAB_STRIPE_BYTES)?;
-        let [code, constants, data] = slab.files();
-        let files = [segment.file(), door_theirs.as_fd(), code, constants, data];
-        match socket::send(ours.as_fd(), LANE, &files) {
+        let [code, constants, data] = slab.files()?;
+        match door.begin(&segment, &[file.as_fd(), code, constants, data], deadline) {
             // It could not be started, or has ended: that is heard where its first word is due.
             Err(error) if error.is_disconnected() => {}
             sent => sent?,
         }
-        Ok(Spawned { supervisor, door, segment, end, socket: ours, slab })
+        Ok(Spawned { supervisor, door, segment, end, slab, deadline, program })
     }
 
     fn find(&self) -> Result<PathBuf> {
@@ -165,8 +193,9 @@ pub struct Spawned {
     pub(super) door: Arc<Door>,
     pub(super) segment: Arc<Segment>,
     pub(super) end: LaneEnd,
-    pub(super) socket: OwnedFd,
     pub(super) slab: Slab,
+    pub(super) deadline: Deadline,
+    pub(super) program: PathBuf,
 }
 
 impl Spawned {
@@ -174,7 +203,8 @@ impl Spawned {
     ///
     /// # Errors
     ///
-    /// When it could not be started, ended before, is of another build, or has no room for the slab; the process is gone then.
+    /// When it could not be started, ended before, is of another build, has no room for the slab, or is not ready in time
+    /// ([`Launch::start_timeout`]); the process is gone then.
     pub fn connect(self) -> Result<Controller> {
         Controller::connect(self)
     }

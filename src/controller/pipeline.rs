@@ -4,14 +4,18 @@ use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use super::session::Controller;
 use super::shared::Shared;
 use crate::ExecutorAddr;
 use crate::call::pipeline::{Arrived, Caller, Completion};
+use crate::deadline::Deadline;
 use crate::error::{Error, Result};
 use crate::sync::{AtomicBool, Ordering};
+
+/// How long a task, or a thread that submits, may wait to learn how the executor has died.
+const POLL_TIMEOUT: Duration = Duration::from_millis(5);
 
 /// A way to have many calls under way at a time. Cheap to clone; any number of threads may share one.
 ///
@@ -130,8 +134,8 @@ impl Submitted {
     /// The function's own out-of-band error (`is_remote`), or why no call can complete any more: the executor
     /// died ([`Error::death`]), closed the pipeline, or broke the protocol.
     pub fn wait(mut self) -> Result<Vec<u8>> {
-        self.handle.caller.wait(&self.completion, 1, None);
-        self.take()
+        self.handle.caller.wait(&self.completion, 1, Deadline::SESSION_END);
+        self.take(Deadline::SESSION_END)
     }
 
     /// As [`Submitted::wait`], for at most so long.
@@ -141,18 +145,19 @@ impl Submitted {
     /// As [`Submitted::wait`]; [`Error::is_timeout`] when there is no result in time: it is treated as if the call was
     /// dropped.
     pub fn wait_timeout(mut self, timeout: Duration) -> Result<Vec<u8>> {
-        if self.handle.caller.wait(&self.completion, 1, Some(Instant::now() + timeout)) {
-            self.take()
+        let deadline = Deadline::after(timeout);
+        if self.handle.caller.wait(&self.completion, 1, deadline) {
+            self.take(deadline)
         } else {
             Err(Error::timeout(format!("the submitted call did not return within {timeout:?}")))
         }
     }
 
-    fn take(&mut self) -> Result<Vec<u8>> {
+    fn take(&mut self, deadline: Deadline) -> Result<Vec<u8>> {
         self.is_taken = true;
         let mut arrived = Arrived::default();
         let taken = self.completion.take(&mut arrived);
-        taken.map_err(|error| self.handle.session.explain(error))?;
+        taken.map_err(|error| self.handle.session.explain(error, deadline))?;
         let result = arrived.into_only();
         result.unwrap_or_else(|| Err(Error::invalid("the result was taken before")))
     }
@@ -168,7 +173,8 @@ impl Future for Submitted {
                 Err(error) => Poll::Ready(Err(error)),
             };
         }
-        Poll::Ready(self.take())
+        // A task does not wait for long to learn how an executor has died.
+        Poll::Ready(self.take(Deadline::after(POLL_TIMEOUT)))
     }
 }
 
@@ -210,9 +216,9 @@ impl Batch {
         self.left = self.left.checked_sub(1)?;
         if self.arrived.is_used_up() {
             let completion = self.completion.as_ref()?;
-            self.handle.caller.wait(completion, enough, None);
+            self.handle.caller.wait(completion, enough, Deadline::SESSION_END);
             if let Err(error) = completion.take(&mut self.arrived) {
-                return Some(Err(self.handle.session.explain(error)));
+                return Some(Err(self.handle.session.explain(error, Deadline::SESSION_END)));
             }
         }
         self.arrived.next()
@@ -237,7 +243,7 @@ impl Handle {
     ) -> Result<Arc<Completion>> {
         let code_epoch = self.session.settle()?;
         let submitted = self.caller.submit(code_epoch, calls);
-        submitted.map_err(|error| self.session.explain(error))
+        submitted.map_err(|error| self.session.explain(error, Deadline::after(POLL_TIMEOUT)))
     }
 
     /// Makes sure that somebody receives for tasks.

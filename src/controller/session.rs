@@ -16,6 +16,9 @@ use crate::{ExecutorAddr, Prot};
 /// A session with an executor process. Cheap to clone; the last clone that is dropped (dylibs count) ends the
 /// session: the executor runs what dealloc actions are left and exits; one that does not within two seconds is killed.
 ///
+/// In a forked child of this process a call fails ([`Error::is_invalid_argument`]), and a drop leaves the session alone: that is
+/// the parent's.
+///
 /// Any number of threads may call at the same time. Each has a lane of its own, and a thread of its own in the executor; the
 /// first thread that calls has the executor's main thread, as long as it lives. A thread's first call opens its lane,
 /// which takes about as long as starting a thread; when it ends, its lane is kept for another.
@@ -96,7 +99,8 @@ impl Controller {
     /// # Errors
     ///
     /// The function's own out-of-band error (`is_remote`), or why no call can complete any more: the executor
-    /// died ([`Error::death`]), hung up, or broke the protocol.
+    /// died ([`Error::death`]), hung up, or broke the protocol. When the arguments are too long, calls are nested too deep, or no
+    /// more lanes can be had ([`Error::is_exhausted`]); when the executor's thread that ran the call has ended alone (`is_remote`).
     pub fn call(&self, function: ExecutorAddr, args: &[u8]) -> Result<Vec<u8>> {
         let mut result = Vec::new();
         self.call_into(function, args, &mut result)?;
@@ -119,12 +123,18 @@ impl Controller {
         self.shared.call_into(function, args, result)
     }
 
-    /// As [`Controller::call`], for at most so long.
+    /// As [`Controller::call`], for at most `timeout`.
+    ///
+    /// The time covers opening a lane, what goes ahead of the call, sending the arguments, the answer, and sending answers to calls
+    /// back. It does not interrupt a handler of the host that runs meanwhile: that runs to its end first. Nor does it cover the
+    /// removal of [replaced](super::Redirectable::replace) code, which may follow the call.
     ///
     /// # Errors
     ///
-    /// As [`Controller::call`]; [`Error::is_timeout`] when the function has not returned in time. It still runs then, and
-    /// what it calls in the controller is still served; its result will be dropped ([`Traffic::late`]).
+    /// As [`Controller::call`]; [`Error::is_timeout`] when the function has not returned in time. If it was called, it still runs,
+    /// and what it calls in the controller is still served; its result will be dropped ([`Traffic::late`]). Arguments, and
+    /// answers to the executor, over 64 MiB travel in parts. A time that passes between two of these ends the lane: calls back over
+    /// it fail, and the next call takes another lane.
     pub fn call_timeout(
         &self,
         function: ExecutorAddr,
@@ -165,7 +175,8 @@ impl Controller {
     ///
     /// # Errors
     ///
-    /// When the process died otherwise ([`Error::death`] says how), or does not end.
+    /// When the process died otherwise ([`Error::death`] says how), or does not end; when its status is unknown, since another
+    /// part of this process has collected it ([`Death::status_unknown`](crate::error::Death::status_unknown)).
     pub fn exit(&self, status: i32) -> Result<i32> {
         match self.shared.call::<ProcessExit>(&(status,)) {
             Ok(()) => Err(Error::violation("the executor goes on after exit")),

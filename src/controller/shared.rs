@@ -1,38 +1,37 @@
 //! What everything of a session in the controller shares: its lanes, its memory, and the process it is with.
 
 use std::collections::HashMap;
-use std::os::fd::{AsFd, OwnedFd};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use super::arena::Arena;
 use super::door::Door;
 use super::handlers::Handlers;
+use super::last_words;
 use super::launch::Spawned;
 use super::lazy::LazyFunctions;
 use super::pipelines::Pipelines;
 use super::redirectable::Stubs;
 use super::retired::Retired;
 use super::slab::Slab;
-use super::supervisor::Supervisor;
+use super::supervisor::{News, Supervisor};
 use crate::ExecutorAddr;
 use crate::call::contract::{
-    MemoryReserve, NEAR_SLAB, Placement, ProcessInfo, Remote, SESSION_INSTANCE, SLAB, Setup,
+    MemoryReserve, NEAR_SLAB, Placement, ProcessInfo, Remote, SESSION_INSTANCE, Setup,
     THREAD_ADDRESS, THREAD_ARENA_BYTES, THREAD_ARENA_OFFSET, THREAD_DESCRIPTOR,
 };
 use crate::call::pipeline::Caller;
 use crate::call::{LaneEnd, UnderWay};
+use crate::deadline::Deadline;
 use crate::error::{Death, Error, Result};
-use crate::limits::LOW_SLAB_STRIPE_BYTES;
+use crate::limits::{END_TIMEOUT, LOW_SLAB_STRIPE_BYTES};
 use crate::link::SymbolTable;
 use crate::shm::Segment;
 use crate::sps;
+use crate::sync::Ordering;
 use crate::sys::process::Ended;
-use crate::sys::{socket, trap};
+use crate::sys::{futex, trap};
 use crate::wire::layout;
-
-/// How long an executor that hung up or broke the protocol may take to end before it is killed.
-const END_PATIENCE: Duration = Duration::from_secs(2);
 
 /// What the session's dylibs share.
 #[derive(Debug)]
@@ -51,8 +50,6 @@ pub(super) struct Shared {
     functions: HashMap<String, ExecutorAddr>,
     pub(super) triple: String,
     segment: Arc<Segment>,
-    /// Takes the descriptors of slabs over. The executor ends when this end is closed before it has come up.
-    socket: OwnedFd,
     pub(super) supervisor: Supervisor,
 }
 
@@ -63,9 +60,12 @@ impl Shared {
     ///
     /// As [`Spawned::connect`].
     pub(super) fn connect(spawned: Spawned) -> Result<Self> {
-        let Spawned { supervisor, door, segment, end, socket, slab } = spawned;
-        let explain = |error| explain(error, &supervisor, &segment, &[]);
-        let setup = end.receive_setup().map_err(explain)?;
+        let Spawned { supervisor, door, segment, end, slab, deadline, program } = spawned;
+        let explain = |error| {
+            let error = explain(error, &supervisor, &segment, &[], deadline);
+            last_words::add_before_ready(error, &door, &program)
+        };
+        let setup = end.receive_setup(deadline).map_err(explain)?;
         door.lanes().give_back(end);
         let setup = sps::from_bytes::<Setup>(&setup);
         let (triple, page_bytes, symbols, numbers) =
@@ -88,13 +88,12 @@ impl Shared {
             functions,
             triple,
             segment,
-            socket,
             supervisor,
         };
         match shared.functions.get(NEAR_SLAB) {
             Some(start) => shared.keep(slab, *start)?,
             // Asked again, it says why not.
-            None => shared.reserve(slab)?,
+            None => shared.reserve(slab, deadline)?,
         }
         Ok(shared)
     }
@@ -112,18 +111,19 @@ impl Shared {
         // What is mapped there already may leave smaller holes only.
         let reserve = |part| {
             let bytes = LOW_SLAB_STRIPE_BYTES.map(|bytes| bytes / part);
-            self.reserve(Slab::new(Placement::Low, bytes)?)
+            self.reserve(Slab::new(Placement::Low, bytes)?, Deadline::SESSION_END)
         };
         let reserved = reserve(1).or_else(|_| reserve(4)).or_else(|_| reserve(16));
         reserved.map_err(|error| error.during("making room for code with addresses of 32 bits"))
     }
 
     /// Has a slab mapped by the executor, with one message.
-    fn reserve(&self, slab: Slab) -> Result<()> {
-        let sent = socket::send(self.socket.as_fd(), SLAB, &slab.files());
-        sent.map_err(|error| self.explain(error))?;
-        let start = self.call::<MemoryReserve>(&(self.instance()?, slab.placement()))?;
-        self.keep(slab, start)
+    fn reserve(&self, slab: Slab, deadline: Deadline) -> Result<()> {
+        let sent = self.door.send_stripes(slab.placement(), &slab.files()?, deadline);
+        sent.map_err(|error| self.explain(error, deadline))?;
+        let args = sps::to_bytes(&(self.instance()?, slab.placement()));
+        let start = self.call_by(self.function::<MemoryReserve>()?, &args, deadline)?;
+        self.keep(slab, sps::from_bytes::<<MemoryReserve as Remote>::Ret>(&start)?)
     }
 
     /// Keeps a slab that the executor has mapped at `start`.
@@ -163,13 +163,13 @@ impl Shared {
     ) -> Result<()> {
         let handlers = &**self.door.handlers();
         let outcome = handlers.lanes().with(
-            || self.door.open(),
-            |end| end.call(handlers, None, function.get(), args, result),
+            || self.door.open(Deadline::SESSION_END),
+            |end| end.call(handlers, Deadline::SESSION_END, function.get(), args, result),
         );
         if self.retired.waits() {
             self.remove_unused();
         }
-        outcome.map_err(|error| self.explain(error))
+        outcome.map_err(|error| self.explain(error, Deadline::SESSION_END))
     }
 
     pub(super) fn call_timeout(
@@ -178,24 +178,28 @@ impl Shared {
         args: &[u8],
         timeout: Duration,
     ) -> Result<Vec<u8>> {
+        self.call_by(function, args, Deadline::after(timeout))
+    }
+
+    /// Calls a wrapper function and waits for its result up to the deadline.
+    fn call_by(&self, function: ExecutorAddr, args: &[u8], deadline: Deadline) -> Result<Vec<u8>> {
         let handlers = self.door.handlers();
-        let until = Instant::now() + timeout;
         let mut result = Vec::new();
         let outcome = handlers.lanes().with_idle(
-            || self.door.open(),
-            |end| end.call(&**handlers, Some(until), function.get(), args, &mut result),
+            deadline,
+            || self.door.open(deadline),
+            |end| end.call(&**handlers, deadline, function.get(), args, &mut result),
             |end| finish_later(Arc::clone(handlers), end),
         );
-        if self.retired.waits() {
-            self.remove_unused();
-        }
-        outcome.map_err(|error| self.explain(error))?;
+        // What is not used any more is removed by a call without a deadline: removing may call, too.
+        outcome.map_err(|error| self.explain(error, deadline))?;
         Ok(result)
     }
 
     /// Opens a pipeline.
     pub(super) fn open_pipeline(&self) -> Result<Arc<Caller>> {
-        self.door.open_pipeline().map_err(|error| self.explain(error))
+        let opened = self.door.open_pipeline(Deadline::after(END_TIMEOUT));
+        opened.map_err(|error| self.explain(error, Deadline::SESSION_END))
     }
 
     /// The calls that have not returned yet.
@@ -267,8 +271,15 @@ impl Shared {
 
     /// Finds out why a call could not complete.
     #[cold]
-    pub(super) fn explain(&self, error: Error) -> Error {
-        explain(error, &self.supervisor, &self.segment, &self.lock_code())
+    pub(super) fn explain(&self, error: Error, deadline: Deadline) -> Error {
+        // The lock is not held while the end is waited for.
+        let code = self.lock_code().clone();
+        let error = explain(error, &self.supervisor, &self.segment, &code, deadline);
+        if error.death().is_some() {
+            // Other callers need not wait for the kernel either.
+            self.door.end_all();
+        }
+        last_words::add(error, &self.door)
     }
 
     fn lock_code(&self) -> MutexGuard<'_, Vec<Arc<SymbolTable>>> {
@@ -278,8 +289,12 @@ impl Shared {
 
 impl Drop for Shared {
     fn drop(&mut self) {
+        if !self.supervisor.is_own() {
+            // A forked child closes its descriptors and mappings, and does nothing to the session.
+            return;
+        }
         self.door.close();
-        self.supervisor.process().wait(END_PATIENCE);
+        self.supervisor.process().wait(Deadline::after(END_TIMEOUT));
         self.door.lanes().end_own();
     }
 }
@@ -291,8 +306,9 @@ fn explain(
     supervisor: &Supervisor,
     segment: &Segment,
     code: &[Arc<SymbolTable>],
+    deadline: Deadline,
 ) -> Error {
-    if !error.is_disconnected() {
+    if !error.is_disconnected() || error.death().is_some() {
         return error;
     }
     let process = supervisor.process();
@@ -303,8 +319,25 @@ fn explain(
     if let Some(failure) = process.failure() {
         return failure;
     }
-    match process.wait(END_PATIENCE) {
+    // A crash handler says so before the kernel does.
+    let record = || trap::read(&segment.words()[layout::CRASH_WORD..layout::SETTLED_WORD]);
+    let holder = &segment.words()[layout::HOLDER_WORD];
+    let is_alone = error.is_thread_gone();
+    let news = || match holder.load(Ordering::Acquire) & futex::OWNER_DIED != 0 {
+        true => News::ProcessEnds,
+        false if is_alone => News::ThreadEnded,
+        false => News::HungUp,
+    };
+    if news() == News::ProcessEnds
+        && let Some(crash) = record()
+    {
+        return Error::died(death(Ended::Killed(crash.signal), segment, code));
+    }
+    match process.end(news, deadline) {
         Some(ended) => Error::died(death(ended, segment, code)),
+        None if news() == News::ThreadEnded => Error::remote(
+            "the executor's thread that ran the call has ended without returning, as by the exit system call",
+        ),
         None => error,
     }
 }
@@ -312,11 +345,13 @@ fn explain(
 fn death(ended: Ended, segment: &Segment, code: &[Arc<SymbolTable>]) -> Death {
     let signal = match ended {
         Ended::Exited(status) => return Death { exit_status: Some(status), ..Death::default() },
-        Ended::Killed(signal) => signal,
+        Ended::Killed(signal) => Some(signal),
+        Ended::Unknown => None,
     };
+    let status_unknown = ended == Ended::Unknown;
     let record = trap::read(&segment.words()[layout::CRASH_WORD..layout::SETTLED_WORD]);
-    let Some(crash) = record.filter(|crash| crash.signal == signal) else {
-        return Death { signal: Some(signal), ..Death::default() };
+    let Some(crash) = record.filter(|crash| status_unknown || signal == Some(crash.signal)) else {
+        return Death { signal, status_unknown, ..Death::default() };
     };
     let locate = |address| code.iter().find_map(|table| table.locate(ExecutorAddr::new(address)));
     let location = locate(crash.program_counter).or_else(|| {
@@ -325,8 +360,9 @@ fn death(ended: Ended, segment: &Segment, code: &[Arc<SymbolTable>]) -> Death {
         caller.map(|caller| format!("a function called from {caller}"))
     });
     Death {
-        signal: Some(signal),
+        signal: Some(crash.signal),
         exit_status: None,
+        status_unknown,
         fault_address: crash.fault_address,
         program_counter: Some(crash.program_counter),
         location,

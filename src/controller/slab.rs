@@ -65,8 +65,9 @@ impl Slab {
     }
 
     /// The stripes' memory, to be mapped by the executor.
-    pub(super) fn files(&self) -> [BorrowedFd<'_>; Prot::ALL.len()] {
-        self.stripes.each_ref().map(|stripe| stripe.segment.file())
+    pub(super) fn files(&self) -> Result<[BorrowedFd<'_>; Prot::ALL.len()]> {
+        let [code, constants, data] = self.stripes.each_ref().map(|stripe| stripe.segment.file());
+        Ok([code?, constants?, data?])
     }
 
     /// The executor has mapped the slab at `start`, stripe after stripe.
@@ -353,7 +354,7 @@ mod tests {
     #[test]
     fn code_cannot_be_mapped_writable_again() {
         let slab = slab();
-        let [code, constants, data] = slab.files();
+        let [code, constants, data] = slab.files().expect("descriptors");
         for (file, allowed) in [(code, false), (constants, false), (data, true)] {
             let file = file.try_clone_to_owned().expect("a descriptor");
             assert_eq!(Segment::open(file).is_ok(), allowed);

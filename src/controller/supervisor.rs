@@ -5,11 +5,14 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::path::PathBuf;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use super::door::Door;
+use crate::deadline::Deadline;
 use crate::error::{Error, Result};
-use crate::sys::process::{Child, Ended};
+use crate::limits::END_TIMEOUT;
+use crate::sys::dying;
+use crate::sys::process::{Child, Ended, Others};
 
 /// An executor process under supervision. Dropping it kills the process and waits for its end.
 ///
@@ -19,6 +22,8 @@ use crate::sys::process::{Child, Ended};
 pub(super) struct Supervisor {
     process: Process,
     thread: Option<JoinHandle<()>>,
+    /// The controller's process.
+    owner: u32,
 }
 
 /// The process itself; can be given away to whoever may end it.
@@ -40,6 +45,25 @@ enum Stage {
     Ended(Ended),
 }
 
+/// What is known of an executor that serves a call no more.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum News {
+    /// The thread has ended, perhaps alone.
+    ThreadEnded,
+    /// The thread that lives as long as the process has ended.
+    ProcessEnds,
+    /// The session is over, or the executor says so.
+    HungUp,
+}
+
+/// Pauses between looks at how a process ends.
+const PAUSE_MIN: Duration = Duration::from_micros(50);
+const PAUSE_MAX: Duration = Duration::from_millis(10);
+/// How long an executor may go on after it has hung up. The controller kills it then.
+const HUNG_UP: Duration = Duration::from_millis(250);
+/// When the process lives this long behind the end of a thread, the thread has ended alone.
+const ALONE: Duration = Duration::from_millis(50);
+
 impl Supervisor {
     /// Starts the process, without waiting for it, and opens the lanes that it asks for at the door. When it ends, for
     /// whatever reason, its end is recorded and then all lanes and pipelines are closed; so they are when it cannot be started.
@@ -53,22 +77,24 @@ impl Supervisor {
         env: Vec<CString>,
         socket: OwnedFd,
         at: i32,
+        others: Others,
         door: Arc<Door>,
     ) -> Result<Self> {
         let life = Life { stage: Mutex::new(Stage::Starting), changed: Condvar::new() };
         let process = Process(Arc::new(life));
         let life = Arc::clone(&process.0);
         let body = move || {
-            let started = Child::spawn(&program, &args, &env, socket.as_fd(), at);
+            let started = Child::spawn(&program, &args, &env, socket.as_fd(), at, others);
             // The executor's end of the socket is its own from here on.
             drop(socket);
             match started {
                 Ok(child) => {
                     let end = child.awaiter();
                     life.enter(Stage::Running(child));
-                    // Somebody else who collects this process's children leaves no status behind.
-                    let ended = end.wait(door.socket(), || door.answer());
-                    life.enter(Stage::Ended(ended.unwrap_or(Ended::Exited(-1))));
+                    life.enter(match end.wait(door.socket(), || door.answer()) {
+                        Ok(ended) => Stage::Ended(ended),
+                        Err(error) => Stage::Failed(Some(error)),
+                    });
                 }
                 Err(error) => life.enter(Stage::Failed(Some(error))),
             }
@@ -76,7 +102,12 @@ impl Supervisor {
         };
         let thread = std::thread::Builder::new().name("farcall-supervisor".to_owned()).spawn(body);
         let thread = thread.map_err(|error| Error::os("starting the supervisor thread", error))?;
-        Ok(Self { process, thread: Some(thread) })
+        Ok(Self { process, thread: Some(thread), owner: std::process::id() })
+    }
+
+    /// True unless this process is a forked child of the controller's, whose executor it is.
+    pub(super) fn is_own(&self) -> bool {
+        self.owner == std::process::id()
     }
 
     pub(super) fn process(&self) -> &Process {
@@ -86,6 +117,11 @@ impl Supervisor {
 
 impl Drop for Supervisor {
     fn drop(&mut self) {
+        if !self.is_own() {
+            // There is no such thread in a forked child.
+            std::mem::forget(self.thread.take());
+            return;
+        }
         self.process.kill();
         if let Some(thread) = self.thread.take() {
             let _ = thread.join();
@@ -109,13 +145,55 @@ impl Process {
         }
     }
 
-    /// Waits up to `patience` for the process to end.
-    pub(super) fn wait(&self, patience: Duration) -> Option<Ended> {
+    /// Waits for the process to end, up to the deadline.
+    pub(super) fn wait(&self, deadline: Deadline) -> Option<Ended> {
         let goes_on = |stage: &mut Stage| matches!(stage, Stage::Starting | Stage::Running(_));
-        let waited = self.0.changed.wait_timeout_while(self.0.lock(), patience, goes_on);
-        match *waited.unwrap_or_else(PoisonError::into_inner).0 {
+        let stage = self.0.lock();
+        let stage = match deadline.left() {
+            None => {
+                self.0.changed.wait_while(stage, goes_on).unwrap_or_else(PoisonError::into_inner)
+            }
+            Some(left) => {
+                let waited = self.0.changed.wait_timeout_while(stage, left, goes_on);
+                waited.unwrap_or_else(PoisonError::into_inner).0
+            }
+        };
+        match *stage {
             Stage::Ended(how) => Some(how),
             _ => None,
+        }
+    }
+
+    /// How the process ends, or has ended: waits for the first news of it, up to the deadline and [`END_TIMEOUT`].
+    ///
+    /// `news` says what the peer's words tell. An executor that dies, or runs another program now, is waited for up to the
+    /// deadline alone. One that has hung up and goes on is killed.
+    pub(super) fn end(&self, news: impl Fn() -> News, deadline: Deadline) -> Option<Ended> {
+        let (begun, bounded) = (Instant::now(), deadline.or_after(END_TIMEOUT));
+        let mut pause = PAUSE_MIN;
+        loop {
+            if let Some(ended) = self.wait(Deadline::now()) {
+                return Some(ended);
+            }
+            // A process that was collected meanwhile is seen above.
+            let early = dying::status(self.pid());
+            if early.is_some() && self.wait(Deadline::now()).is_none() {
+                return early;
+            }
+            match news() {
+                News::ThreadEnded if begun.elapsed() > ALONE => return None,
+                News::ProcessEnds if bounded.has_passed() => return self.wait(deadline),
+                News::HungUp if begun.elapsed() > HUNG_UP => {
+                    self.kill();
+                    return None;
+                }
+                _ if bounded.has_passed() => return None,
+                _ => {}
+            }
+            if let Some(ended) = self.wait(bounded.or_after(pause)) {
+                return Some(ended);
+            }
+            pause = (pause * 2).min(PAUSE_MAX);
         }
     }
 

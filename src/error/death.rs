@@ -4,14 +4,18 @@ use std::fmt;
 
 /// How an executor process ended, as far as the controller knows.
 ///
-/// `exit_status` and `signal` come from the kernel and are the truth; everything else was written by the
-/// dying process itself and is a hint.
+/// `exit_status` comes from the kernel. So does `signal`, unless the crash handler of the dying process told it first: that saves
+/// the wait for the kernel, which takes the process's memory apart before it reports. Everything else was written by that process
+/// itself and is a hint. Hostile code in the executor can write what the crash handler writes.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Death {
     /// The status given to `exit`, when the process ended by itself.
     pub exit_status: Option<i32>,
-    /// The signal that ended the process.
+    /// The signal that ended the process, as the kernel or the process's own crash handler tells it.
     pub signal: Option<i32>,
+    /// True when the kernel could not say how the process ended, since another part of the controller's process collected it:
+    /// that ignores SIGCHLD, or waits for whatever child ends. Then `signal` too was written by the dying process.
+    pub status_unknown: bool,
     /// The address whose access faulted.
     pub fault_address: Option<u64>,
     /// The instruction that was executing.
@@ -38,10 +42,14 @@ impl fmt::Display for Death {
             write!(f, ", fault address {address:#x}")?;
         }
         match (&self.location, self.program_counter) {
-            (Some(location), _) => write!(f, ", in {location}"),
-            (None, Some(pc)) => write!(f, ", at pc {pc:#x}"),
-            (None, None) => Ok(()),
+            (Some(location), _) => write!(f, ", in {location}")?,
+            (None, Some(pc)) => write!(f, ", at pc {pc:#x}")?,
+            (None, None) => {}
         }
+        if self.status_unknown {
+            f.write_str("; the exit status is unknown: another part of this process collected it")?;
+        }
+        Ok(())
     }
 }
 

@@ -1,17 +1,19 @@
 //! The executor as a process that a controller started.
+#![allow(unsafe_code, reason = "closes descriptors by number")]
 
-use std::net::TcpListener;
-use std::os::fd::AsFd;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
 
 use super::served::Served;
-use super::{connected, first_thread};
+use super::{connected, first_thread, listen};
 use crate::Prot;
-use crate::call::contract::EXECUTOR_ARGUMENT as ARGUMENT;
+use crate::call::contract::{CLOSE_OTHERS, EXECUTOR_ARGUMENT as ARGUMENT, LAST_WORDS};
+use crate::deadline::Deadline;
 use crate::error::{Error, Result};
 use crate::shm::Segment;
-use crate::sys::{process, socket, trap};
-use crate::transport::{Connection, Lane, Side, lane_segment};
+use crate::sys::socket::{self, Received};
+use crate::sys::{futex, process, trap};
+use crate::transport::{Connection, lane_segment};
 use crate::wire::layout;
 
 /// Serves as an executor and exits, if a controller started this process as one; returns at once otherwise.
@@ -32,8 +34,15 @@ pub fn serve_if_asked() {
 ///
 /// Beside what a controller of this library passes ([`serve_if_asked`]) these are the arguments that LLVM's tools know:
 /// `filedescs=R,W` and `R W`, the numbers of the descriptors to read from and to write to, and `listen=HOST:PORT`, where one
-/// connection is accepted; with the feature `named-segment` also `segment=NAME`. Words in front that begin with `test-`
-/// are for LLVM's own tests and mean nothing here.
+/// connection is accepted. `stdio` serves over standard input and output, for a command such as `ssh host farcall-executor
+/// stdio` ([`Launch::command`](crate::controller::Launch::command)): what runs here reads nothing then, and prints on standard
+/// error. With the feature `named-segment` there is also `segment=NAME`. Words in front that begin with `test-` are for LLVM's
+/// own tests and mean nothing here.
+///
+/// `listen=PORT` listens on this machine alone, where every user can come. With the environment variable `FARCALL_TOKEN`, or
+/// `token-file=PATH` behind, a client has to send that token first, within 5 seconds
+/// ([`Client::connect_with_token`](crate::controller::Client::connect_with_token)); one that does not is let go of, and the next
+/// one is waited for. A host that other machines reach is listened at only with a token. Nothing is encrypted.
 pub fn main() -> ! {
     serve_if_asked();
     let args: Vec<String> =
@@ -53,6 +62,16 @@ pub fn main() -> ! {
 /// The connection that arguments ask for.
 fn connection(args: &[String]) -> Result<Connection> {
     let args: Vec<_> = args.iter().skip_while(|arg| arg.starts_with("test-")).collect();
+    if let [first, others @ ..] = args.as_slice()
+        && let Some(place) = first.strip_prefix("listen=")
+    {
+        let file = |text: &str| text.strip_prefix("token-file=").map(str::to_owned);
+        return match others {
+            [] => listen::accept(place, None),
+            [one] => listen::accept(place, Some(&file(one).ok_or_else(|| not_asked(one))?)),
+            _ => Err(not_asked(others[1])),
+        };
+    }
     let numbers = |reader: &str, writer: &str| {
         let number = |text: &str| text.parse::<i32>().map_err(|_| not_asked(text));
         let (reader, writer) = (number(reader)?, number(writer)?);
@@ -74,14 +93,11 @@ fn connection(args: &[String]) -> Result<Connection> {
             if let Some(name) = one.strip_prefix("segment=") {
                 return Connection::attach_named(name);
             }
-            let place = one.strip_prefix("listen=").ok_or_else(|| not_asked(one))?;
-            let failed = |error| Error::os(format!("listening at {place}"), error);
-            let listener = TcpListener::bind(place).map_err(failed)?;
-            // Whoever asked for port 0 learns here which one it is.
-            eprintln!("listening at {}", listener.local_addr().map_err(failed)?);
-            let (socket, _) = listener.accept().map_err(failed)?;
-            socket.set_nodelay(true).map_err(failed)?;
-            Connection::socket(socket)
+            if one.as_str() == "stdio" {
+                let (reader, writer) = process::take_streams()?;
+                return Connection::stream(reader, writer);
+            }
+            Err(not_asked(one))
         }
         _ => Err(not_asked("no argument")),
     }
@@ -89,7 +105,7 @@ fn connection(args: &[String]) -> Result<Connection> {
 
 fn not_asked(text: &str) -> Error {
     Error::invalid(format!(
-        "{text}: a controller starts this program; by hand, give it filedescs=R,W or listen=HOST:PORT"
+        "{text}: a controller starts this program; by hand, give it stdio, filedescs=R,W or listen=HOST:PORT [token-file=PATH]"
     ))
 }
 
@@ -105,22 +121,53 @@ fn status(served: Result<()>) -> i32 {
 }
 
 fn serve(asked: &str) -> Result<()> {
+    let (asked, closes) = match asked.strip_suffix(CLOSE_OTHERS) {
+        Some(asked) => (asked, true),
+        None => (asked, false),
+    };
     let numbers = asked.split_once(',').and_then(|(socket, parent)| {
         Some((socket.parse::<i32>().ok()?, parent.parse::<i32>().ok()?))
     });
     let (fd, parent) =
         numbers.ok_or_else(|| Error::invalid(format!("{ARGUMENT}{asked}: not two numbers")))?;
+    if closes {
+        // SAFETY: it is the first thing that this program does: what is open above comes from the controller.
+        unsafe { process::close_from(fd.saturating_add(1)) }?;
+    }
+    let socket = process::adopt(fd)?;
+    let (segment, stripes) =
+        prepare(socket.as_fd(), parent).inspect_err(|error| last_words(socket.as_fd(), error))?;
+    Served::run(segment, socket, stripes)
+}
+
+/// Ties this process to the controller's, and takes what that sends first: the first lane's segment, and the stripes of the
+/// first slab.
+fn prepare(socket: BorrowedFd<'_>, parent: i32) -> Result<(&'static Arc<Segment>, Vec<OwnedFd>)> {
     process::die_with_parent(parent)?;
     trap::restore_sigpipe();
-    let socket = process::adopt(fd)?;
-    let mut files = socket::receive_fds(socket.as_fd(), 2 + Prot::ALL.len())?.into_iter();
-    let (Some(segment), Some(door)) = (files.next(), files.next()) else {
-        return Err(Error::violation("no segment came"));
-    };
+    futex::check()?;
+    let expected = 1 + Prot::ALL.len();
+    let Received { number, files, .. } =
+        socket::receive_fds(socket, expected, Deadline::SESSION_END)?;
+    if number != layout::VERSION {
+        return Err(Error::violation(format!(
+            "the controller is of version {number}, and this executor of version {}: both must be of one build",
+            layout::VERSION
+        )));
+    }
+    let mut files = files.into_iter();
+    let segment = files.next().ok_or_else(|| Error::violation("no segment came"))?;
     let segment = lane_segment::open(segment)?;
     // The crash record is written until the process is gone.
     let segment: &'static Arc<Segment> = Box::leak(Box::new(segment));
-    trap::install(&segment.words()[layout::CRASH_WORD..layout::SETTLED_WORD])?;
+    let words = segment.words();
+    trap::install(&words[layout::CRASH_WORD..layout::SETTLED_WORD], &words[layout::HOLDER_WORD])?;
     first_thread::outlive_others()?;
-    Served::run(Lane::new(segment, Side::Executor), socket, door, files.collect())
+    Ok((segment, files.collect()))
+}
+
+/// Tells the controller why this process is about to end: what it prints may be seen by nobody.
+pub(super) fn last_words(socket: BorrowedFd<'_>, why: &Error) {
+    // A controller that is gone wants to know nothing.
+    let _ = socket::tell(socket, LAST_WORDS, layout::VERSION, &why.to_string());
 }

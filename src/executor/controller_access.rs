@@ -7,6 +7,7 @@ use super::buffer::WrapperFunctionBuffer;
 use super::served::{Calls, Served};
 use super::{connected, embedded};
 use crate::call::{Endpoint, Lanes};
+use crate::deadline::Deadline;
 use crate::error::Result;
 use crate::transport::Transport;
 
@@ -50,7 +51,7 @@ pub(super) fn call(tag: u64, args: &[u8]) -> Result<WrapperFunctionBuffer> {
 }
 
 fn over<T: Transport>(end: &Endpoint<T>, tag: u64, args: &[u8]) -> Result<WrapperFunctionBuffer> {
-    end.call_taking(&Calls, None, tag, args, |message| {
+    end.call_taking(&Calls, Deadline::SESSION_END, tag, args, |message| {
         WrapperFunctionBuffer::from_payload(message.payload())
     })
 }

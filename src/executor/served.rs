@@ -2,7 +2,7 @@
 #![allow(unsafe_code, reason = "calls wrapper functions by address")]
 
 use std::collections::HashMap;
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use super::buffer::WrapperFunctionBuffer;
@@ -10,9 +10,11 @@ use super::door::Door;
 use super::dylib::Libraries;
 use super::memory::{self, MemoryMap};
 use super::wrapper::{self, offer};
-use super::{connected, lazy, memory_access, process_info, thread_entry, thread_locals, typed};
+use super::{
+    child, connected, lazy, memory_access, process_info, standby, thread_entry, thread_locals,
+    typed,
+};
 use crate::ExecutorAddr;
-use crate::Prot;
 use crate::call::contract::{
     ConnectionSetup, DebuggerDeregister, DebuggerRegister, DylibLookup, FramesDeregister,
     FramesRegister, IndirectResolve, LazyPrepare, NEAR_SLAB, NamesDeregister, NamesRegister,
@@ -25,9 +27,9 @@ use crate::call::{Handler, LaneEnd, Lanes, OTHER_NAMES};
 use crate::error::{Error, Result};
 use crate::limits::PAGE_BYTES;
 use crate::session::{SessionRef, SimpleSymbolTable};
+use crate::shm::Segment;
 use crate::sps;
-use crate::sys::socket;
-use crate::transport::{Connection, Lane, Payload, Transport};
+use crate::transport::{Connection, Lane, Payload, Side, Transport};
 
 /// What the functions of the contract know of a session: one that a spawned executor has, one over a connection, or that of a
 /// host.
@@ -35,40 +37,30 @@ use crate::transport::{Connection, Lane, Payload, Transport};
 pub(super) struct Served {
     pub(super) memory: MemoryMap,
     pub(super) libraries: Libraries,
-    /// What comes beside messages; nothing over a connection.
-    shared: Option<Shared>,
+    /// What opens lanes and brings slabs; nothing over a connection.
+    door: Option<Door>,
     lanes: Arc<Lanes>,
     /// The session of a host that this belongs to.
     host: Mutex<Option<SessionRef>>,
-}
-
-/// What a controller passes that shares memory.
-#[derive(Debug)]
-struct Shared {
-    /// Brings the descriptors of slabs.
-    socket: OwnedFd,
-    door: Door,
 }
 
 /// The live sessions of the process by the number that stands for their address in calls.
 static SESSIONS: Mutex<Option<HashMap<ExecutorAddr, Arc<Served>>>> = Mutex::new(None);
 
 impl Served {
-    /// Offers this process's services to the controller that made `lane`, until that closes its door; then runs
-    /// what dealloc actions are left. The calling thread serves `lane`; every other lane gets a thread of its own.
+    /// Offers this process's services to the controller that made the lane in `first`, until that closes its door; then runs
+    /// what dealloc actions are left. The calling thread serves that lane; every other lane gets a thread of its own.
     /// `stripes` are those of the first slab, mapped before the controller is told anything: that spares it a message.
     ///
     /// # Errors
     ///
     /// Why the session ended, when the controller did not end it in order, or which dealloc actions failed.
-    pub(super) fn run(
-        lane: Lane,
-        socket: OwnedFd,
-        door: OwnedFd,
-        stripes: Vec<OwnedFd>,
-    ) -> Result<()> {
-        let session = Self::begin(Some(Shared { socket, door: Door::new(door) }));
-        let end = session.lanes.add(lane)?;
+    pub(super) fn run(first: &Arc<Segment>, socket: OwnedFd, stripes: Vec<OwnedFd>) -> Result<()> {
+        let session = Self::begin(Some(Door::new(Arc::clone(first))));
+        let door = session.door()?;
+        standby::begin(Arc::clone(&session), Some(socket.as_raw_fd()))
+            .inspect_err(|error| child::last_words(socket.as_fd(), error))?;
+        let end = session.lanes.add(Lane::new(first, Side::Executor))?;
         let mut numbers = Vec::new();
         if let Some(arena) = thread_locals::arena() {
             numbers.push((THREAD_ARENA_OFFSET.to_owned(), arena.offset));
@@ -78,18 +70,18 @@ impl Served {
         let slab = session.memory.reserve_shared(Placement::Near, stripes);
         symbols.extend(slab.ok().map(|start| (NEAR_SLAB.to_owned(), start)));
         let setup: Setup = (process_info::triple(), PAGE_BYTES, symbols, numbers);
-        let ended = end
-            .send_setup(&sps::to_bytes(&setup))
-            .and_then(|()| Door::attend(Arc::clone(&session)))
-            .and_then(|()| session.serve(end));
-        let door = session.door()?;
+        door.leave(socket).map_err(|(error, socket)| {
+            child::last_words(socket.as_fd(), &error);
+            error
+        })?;
+        let ended = end.send_setup(&sps::to_bytes(&setup)).and_then(|()| session.serve(end));
         if ended.is_ok() {
             // The controller needs this lane no more, perhaps others.
             door.wait_closed();
         }
         let failures = session.end();
         if !door.is_closed() {
-            ended?;
+            ended.inspect_err(|error| door.say_last(error))?;
         }
         failures
     }
@@ -125,11 +117,11 @@ impl Served {
         Ok((session, sps::to_bytes(&setup)))
     }
 
-    fn begin(shared: Option<Shared>) -> Arc<Self> {
+    fn begin(door: Option<Door>) -> Arc<Self> {
         let session = Arc::new(Served {
             memory: MemoryMap::default(),
             libraries: Libraries::default(),
-            shared,
+            door,
             lanes: Lanes::new(),
             host: Mutex::new(None),
         });
@@ -183,11 +175,7 @@ impl Served {
     ///
     /// When the session has one connection and nothing else.
     pub(super) fn door(&self) -> Result<&Door> {
-        Ok(&self.shared()?.door)
-    }
-
-    fn shared(&self) -> Result<&Shared> {
-        self.shared.as_ref().ok_or_else(|| {
+        self.door.as_ref().ok_or_else(|| {
             Error::invalid(
                 "a connection shares no memory and opens no lanes: content comes in messages, and \
                  only the thread that serves it can call the controller",
@@ -269,11 +257,6 @@ impl Served {
             symbols.extend(thread_entry::functions());
         }
         symbols
-    }
-
-    /// The descriptors of a slab's stripes, which were sent before the call that wants them.
-    pub(super) fn receive_stripes(&self) -> Result<Vec<OwnedFd>> {
-        socket::receive_fds(self.shared()?.socket.as_fd(), Prot::ALL.len())
     }
 }
 

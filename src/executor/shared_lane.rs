@@ -23,7 +23,9 @@ use super::simple_remote::setup;
 use crate::ExecutorAddr;
 use crate::call::contract::ATTEND;
 use crate::call::{Endpoint, Handler};
+use crate::deadline::Deadline;
 use crate::error::{Error, Result};
+use crate::limits::END_TIMEOUT;
 use crate::session::{Answer, BootstrapInfo, Completion, ControllerAccess, Link, PendingCalls};
 use crate::sps::{self, Status};
 use crate::sys::socket;
@@ -224,7 +226,7 @@ impl Serving<'_> {
     /// Makes a call of the session.
     fn call(&self, number: u64, tag: u64, args: &[u8]) {
         let mut result = Vec::new();
-        let outcome = self.end.call(self, None, tag, args, &mut result);
+        let outcome = self.end.call(self, Deadline::SESSION_END, tag, args, &mut result);
         if outcome.as_ref().is_err_and(Error::is_disconnected) {
             // However long the function runs on, nothing comes of it.
             self.inbox.lock().is_over = true;
@@ -236,7 +238,7 @@ impl Serving<'_> {
 
     /// Ends the lane instead of sending a result.
     fn end_inside(&self) -> Answer {
-        let _ = self.end.hang_up(Status(Ok(())));
+        let _ = self.end.hang_up(Status(Ok(())), Deadline::after(END_TIMEOUT));
         socket::shut_down(self.inbox.socket.as_fd());
         Err("disconnected".to_owned())
     }

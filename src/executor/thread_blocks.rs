@@ -29,9 +29,11 @@ use std::sync::{Once, OnceLock};
 use super::wrapper::{Serve, pointer};
 use super::{thread_entry, thread_locals};
 use crate::call::contract::{ThreadBlockDeregister, ThreadBlockRegister};
+use crate::deadline::Deadline;
 use crate::error::{Error, Result};
 use crate::limits::THREAD_MODULES_MAX;
 use crate::sync::{AtomicU64, Ordering};
+use crate::sys::futex::Seen;
 use crate::sys::thread::Undisturbed;
 use crate::sys::{futex, map, thread};
 use crate::{AddrRange, ExecutorAddr};
@@ -250,7 +252,9 @@ impl Turn {
         // [TURN] Acquire: pairs with the release of who had it before.
         if LOCK.compare_exchange(FREE, TAKEN, Ordering::Acquire, Ordering::Relaxed).is_err() {
             while LOCK.swap(AWAITED, Ordering::Acquire) != FREE {
-                futex::wait(&LOCK, AWAITED, None);
+                // Bounded by the thread that has the lock, which waits for nothing meanwhile.
+                let seen = Seen { word: &LOCK, value: AWAITED, is_private: true };
+                futex::wait(&[seen], Deadline::SESSION_END);
             }
         }
         Self(undisturbed)
@@ -261,7 +265,7 @@ impl Drop for Turn {
     fn drop(&mut self) {
         // [TURN] Release: pairs with the acquire of who gets it next.
         if LOCK.swap(FREE, Ordering::Release) == AWAITED {
-            futex::wake(&LOCK);
+            futex::wake_own(&LOCK);
         }
     }
 }

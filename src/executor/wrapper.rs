@@ -67,7 +67,7 @@ unsafe extern "C" fn shim<R: Serve>(data: *const c_char, size: usize) -> Wrapper
         let args = sps::from_bytes::<R::Args>(bytes)?;
         R::serve(args)
     }));
-    let result = served.unwrap_or_else(|panic| Err(Error::remote(panicked(&*panic))));
+    let result = served.unwrap_or_else(|panic| Err(Error::remote(panicked(panic))));
     match result {
         Ok(value) => WrapperFunctionBuffer::from_bytes(&sps::to_bytes(&value)),
         Err(error) => WrapperFunctionBuffer::out_of_band(&format!("{}: {error}", R::NAME)),

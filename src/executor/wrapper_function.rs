@@ -10,6 +10,7 @@ use super::buffer::WrapperFunctionBuffer;
 use super::enter;
 use super::wrapper::{self, pointer};
 use crate::ExecutorAddr;
+use crate::error::drop_panic;
 use crate::sps::{self, Decode, Encode};
 
 /// LLVM's `orc_rt_SessionRef`: stands for a session in C. Only who made it knows what it means.
@@ -186,9 +187,8 @@ impl WrapperCall {
             return;
         }
         // The reply is dropped, and so sent, if the handler panics while it has it. C cannot be told of a panic.
-        let _ = catch_unwind(AssertUnwindSafe(|| {
-            handler(WrapperReply(answer, PhantomData), args.as_bytes());
-        }));
+        let run = AssertUnwindSafe(|| handler(WrapperReply(answer, PhantomData), args.as_bytes()));
+        let _ = catch_unwind(run).map_err(drop_panic);
     }
 
     /// Gives the object whose address is the first argument to `method`, with the others, and the reply that it or somebody

@@ -37,6 +37,9 @@ const PART_BYTES_MAX: usize = 4096;
 const UNITS_MAX: usize = 1024;
 /// What is read of a unit's abbreviations, of which the first is wanted.
 const ABBREVIATION_BYTES_MAX: usize = 16 << 10;
+/// The paths of all lines together are at most this many times as long as the file; compilers need a few. A damaged table can
+/// name another long path every three bytes.
+const PATH_TIMES: usize = 64;
 
 /// The sections of an object that say where lines are, for the places that it has.
 struct Tables<'a> {
@@ -50,7 +53,8 @@ struct Tables<'a> {
 impl PlacedObject {
     /// Tells `visit` the lines of the code that is in the image, one table after the other, each in the order in which the compiler
     /// wrote it: for every sequence of code by address. None, when the object was compiled without, or its debug information
-    /// is compressed or damaged.
+    /// is compressed or damaged. What a visitor keeps, the path of each line included, is at most proportional to the file's size:
+    /// lines behind that are left out.
     pub fn lines(&self, mut visit: impl FnMut(SourceLine<'_>)) {
         let Some(tables) = Tables::read(self) else { return };
         let mut code: Vec<AddrRange> = self.code().collect();
@@ -60,10 +64,10 @@ impl PlacedObject {
             after.checked_sub(1).is_some_and(|at| code[at].contains(address))
         };
         let directories = tables.directories();
-        let mut next = 0;
+        let (mut next, mut left) = (0, PATH_TIMES.saturating_mul(self.object.bytes().len()));
         while let Some((program, end)) = tables.program(next, &directories) {
             // What is behind a damaged place is passed over.
-            let _ = tables.visit(program, &mut |line| {
+            let _ = tables.visit(program, &mut left, &mut |line| {
                 if is_there(line.address) {
                     visit(line);
                 }
@@ -133,6 +137,7 @@ impl<'a> Tables<'a> {
     fn visit(
         &self,
         program: IncompleteLineProgram<Text<'_>>,
+        left: &mut usize,
         visit: &mut impl FnMut(SourceLine<'_>),
     ) -> gimli::Result<()> {
         // The file of the last row, and its path.
@@ -145,6 +150,8 @@ impl<'a> Tables<'a> {
                 last = Some((index, row.file(header).and_then(|file| self.path(file, header))));
             }
             let Some((_, Some(file))) = &last else { continue };
+            let Some(rest) = left.checked_sub(file.len()) else { break };
+            *left = rest;
             let discriminator = u32::try_from(row.discriminator()).unwrap_or(0);
             let address = ExecutorAddr::new(row.address());
             visit(SourceLine { address, file, line, discriminator });

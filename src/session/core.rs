@@ -18,6 +18,8 @@ use super::{
     TaskGroup,
 };
 use crate::ExecutorAddr;
+#[cfg(not(model))]
+use crate::error::drop_panic;
 use crate::error::{Error, Result};
 use crate::sync::{Condvar, Mutex, MutexGuard, thread_local};
 use crate::task::Task;
@@ -137,7 +139,8 @@ impl Core {
         #[cfg(model)]
         work();
         #[cfg(not(model))]
-        if catch_unwind(AssertUnwindSafe(work)).is_err() {
+        if let Err(panic) = catch_unwind(AssertUnwindSafe(work)) {
+            drop_panic(panic);
             self.report(Error::invalid(format!("{what} panicked")));
         }
     }

@@ -8,6 +8,7 @@ use std::time::{Duration, Instant};
 
 use super::running::Running;
 use super::{Task, TaskDispatcher};
+use crate::error::drop_panic;
 use crate::limits::TASK_THREADS_MAX;
 use crate::sync::{Condvar, Mutex, MutexGuard};
 use crate::sys::thread as system;
@@ -182,7 +183,7 @@ impl Shared {
                 drop(state);
                 drop(stranded);
                 // The hook has told of the panic.
-                let _ = catch_unwind(AssertUnwindSafe(|| task.run()));
+                let _ = catch_unwind(AssertUnwindSafe(|| task.run())).map_err(drop_panic);
                 state = self.lock();
                 state.running.end(thread);
                 state.asleep = state.asleep.min(state.running.count());

@@ -31,8 +31,10 @@ pub(in crate::executor) fn functions() -> [(String, ExecutorAddr); 10] {
 impl Serve for MemoryReserve {
     fn serve((instance, placement): (ExecutorAddr, Placement)) -> Result<ExecutorAddr> {
         let session = Served::at(instance)?;
-        let files = session.receive_stripes()?;
-        session.memory.reserve_shared(placement, files)
+        session
+            .door()?
+            .next_slab()
+            .map_err(|error| error.during(format_args!("{placement:?} slab")))
     }
 }
 

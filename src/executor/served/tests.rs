@@ -5,11 +5,14 @@ use std::os::unix::net::UnixStream;
 use std::thread;
 
 use super::*;
+use crate::Prot;
 use crate::call::contract::{Action, Remote, Segment};
+use crate::deadline::Deadline;
 use crate::executor::wrapper::Serve;
 use crate::shm::Segment as Memory;
 use crate::sps::{AllocGroup, Bytes, Decode, Encode, Expected, Status};
-use crate::transport::Side;
+use crate::sync::Ordering;
+use crate::sys::futex;
 use crate::wire::layout;
 
 /// What actions have done, in all tests here.
@@ -54,7 +57,9 @@ impl Client {
     fn call<A: Encode, R: for<'a> Decode<'a>>(&mut self, name: &str, args: &A) -> R {
         let mut result = Vec::new();
         let target = self.names[name].get();
-        self.end.call(&NoCalls, None, target, &sps::to_bytes(args), &mut result).expect("a result");
+        self.end
+            .call(&NoCalls, Deadline::SESSION_END, target, &sps::to_bytes(args), &mut result)
+            .expect("a result");
         sps::from_bytes(&result).expect("decodes")
     }
 }
@@ -64,16 +69,18 @@ fn with_session(body: impl FnOnce(&mut Client)) -> Result<()> {
     let bytes = layout::SEGMENT_WORDS as u64 * 8;
     let segment = Arc::new(Memory::create(c"test", bytes, false).expect("memory"));
     let ours = Lane::new(&segment, Side::Controller);
-    let theirs = Lane::new(&segment, Side::Executor);
-    let (socket, _peer) = UnixStream::pair().expect("a socket");
-    let (door, our_door) = UnixStream::pair().expect("a socket");
-    let server = thread::spawn(move || Served::run(theirs, socket.into(), door.into(), vec![]));
+    let (socket, peer) = UnixStream::pair().expect("a socket");
+    let first = Arc::clone(&segment);
+    let server = thread::spawn(move || Served::run(&first, socket.into(), vec![]));
     let end = Lanes::new().add(ours).expect("a lane");
-    let setup = end.receive_setup().expect("a setup");
+    let setup = end.receive_setup(Deadline::SESSION_END).expect("a setup");
     let (_, _, names, _) = sps::from_bytes::<Setup>(&setup).expect("decodes");
     let mut client = Client { end, names: names.into_iter().collect() };
     body(&mut client);
-    drop(our_door);
+    drop(peer);
+    let doorbell = &segment.words()[layout::DOORBELL_WORD];
+    doorbell.fetch_add(1, Ordering::Release);
+    futex::wake(doorbell);
     server.join().expect("no panic")
 }
 

@@ -6,14 +6,14 @@ use crate::wire::frame::{HEADER_BYTES, Header};
 /// Takes bytes and gives frames. A frame is judged by its header before memory is taken for it, and memory is taken as its
 /// bytes arrive.
 #[derive(Debug, Default)]
-pub(super) struct Frames {
+pub(crate) struct Frames {
     bytes: Vec<u8>,
     /// How many of the bytes belong to frames that were given.
     given: usize,
 }
 
 impl Frames {
-    pub(super) fn push(&mut self, bytes: &[u8]) {
+    pub(crate) fn push(&mut self, bytes: &[u8]) {
         self.bytes.drain(..self.given);
         self.given = 0;
         self.bytes.extend_from_slice(bytes);
@@ -24,7 +24,7 @@ impl Frames {
     /// # Errors
     ///
     /// When its header is none.
-    pub(super) fn next(&mut self) -> Result<Option<(Header, Vec<u8>)>> {
+    pub(crate) fn next(&mut self) -> Result<Option<(Header, Vec<u8>)>> {
         let rest = &self.bytes[self.given..];
         let Some(header) = rest.first_chunk().map(Header::decode).transpose()? else {
             return Ok(None);
@@ -42,7 +42,7 @@ impl Frames {
     /// # Errors
     ///
     /// When that was inside of a frame.
-    pub(super) fn end(&self) -> Result<()> {
+    pub(crate) fn end(&self) -> Result<()> {
         let rest = &self.bytes[self.given..];
         match rest.first_chunk().map(Header::decode).transpose()? {
             None if rest.is_empty() => Ok(()),

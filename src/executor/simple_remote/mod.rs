@@ -10,7 +10,7 @@
 //! The end: what is queued is sent, then a hangup and nothing behind it, as far as the peer takes it in time ([`DRAIN`]). The
 //! reason that a peer gives counts more than that writing to it failed: what it sent is read to the end.
 
-mod frames;
+pub(crate) mod frames;
 mod outgoing;
 #[cfg(test)]
 mod tests;
@@ -19,12 +19,13 @@ use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixStream;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use self::frames::Frames;
 use self::outgoing::{Out, Stage};
 use crate::ExecutorAddr;
 use crate::call::contract::ConnectionSetup;
+use crate::deadline::Deadline;
 use crate::error::{Error, Result};
 use crate::limits::{ERROR_BYTES_MAX, PAYLOAD_BYTES_MAX, SEND_QUEUE_BYTES_MAX};
 use crate::session::{Answer, BootstrapInfo, Completion, ControllerAccess, Link, PendingCalls};
@@ -208,7 +209,7 @@ impl Shared {
             let payload_bytes = payload.len();
             let header = Header { opcode: Opcode::Hangup, sequence: 0, tag: 0, payload_bytes };
             self.put(&mut out, header, &payload);
-            out.stage = Stage::Draining { until: Instant::now().checked_add(DRAIN) };
+            out.stage = Stage::Draining { deadline: Deadline::after(DRAIN) };
             self.room.notify_all();
             self.wake();
         }
@@ -295,9 +296,9 @@ impl Shared {
 impl Reading {
     /// Reads, and writes what is queued, to the end; returns why it came. Closes the reader.
     fn run(mut self, shared: &Shared, link: &Link) -> Result<()> {
-        let mut failed_until = None;
+        let mut failed_by = None;
         loop {
-            let (writer, until) = {
+            let (writer, deadline) = {
                 let mut out = shared.lock();
                 if let Stage::Draining { .. } = out.stage
                     && out.queued() == 0
@@ -305,23 +306,23 @@ impl Reading {
                 {
                     return Ok(());
                 }
-                let until = match out.stage {
-                    Stage::Draining { until } => until,
+                let deadline = match out.stage {
+                    Stage::Draining { deadline } => deadline,
                     _ if out.failed.is_some() => {
-                        *failed_until.get_or_insert_with(|| Instant::now().checked_add(DRAIN))
+                        *failed_by.get_or_insert_with(|| Deadline::after(DRAIN))
                     }
-                    _ => None,
+                    _ => Deadline::SESSION_END,
                 };
-                if until.is_some_and(|until| until <= Instant::now()) {
+                if deadline.has_passed() {
                     return Err(out.failed.take().unwrap_or_else(|| {
                         Error::disconnected(format!("the hangup was not taken in {DRAIN:?}"))
                     }));
                 }
                 let wants_room = out.queued() > 0 && out.failed.is_none();
-                (wants_room.then(|| Arc::clone(&out.writer)), until)
+                (wants_room.then(|| Arc::clone(&out.writer)), deadline)
             };
             let Ready { reader, writer, wake } =
-                stream::wait_for_either(&self.reader, writer.as_deref(), &self.woken, until)?;
+                stream::wait_for_either(&self.reader, writer.as_deref(), &self.woken, deadline)?;
             if wake {
                 let _ = std::io::Read::read(&mut &self.woken, &mut [0; 64]);
             }
@@ -342,7 +343,7 @@ impl Reading {
     /// Reads what there is and handles it; returns how the connection has ended, if it has.
     fn read(&mut self, shared: &Shared, link: &Link) -> Option<Result<()>> {
         let mut bytes = vec![0; READ_BYTES];
-        let count = match self.reader.read(&mut bytes, Some(Instant::now())) {
+        let count = match self.reader.read(&mut bytes, Deadline::now()) {
             Ok(None) => return None,
             Ok(Some(count)) => count,
             Err(error) => return Some(Err(shared.lock().failed.take().unwrap_or(error))),

@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 use std::thread::ThreadId;
-use std::time::Instant;
 
+use crate::deadline::Deadline;
 use crate::error::Error;
 use crate::sys::stream::Writer;
 use crate::wire::frame::Header;
@@ -31,7 +31,7 @@ pub(super) enum Stage {
     Running,
     /// The hangup is queued.
     Draining {
-        until: Option<Instant>,
+        deadline: Deadline,
     },
     Closed,
 }

@@ -6,6 +6,8 @@ use std::net::Shutdown;
 use std::os::unix::net::UnixDatagram;
 use std::sync::mpsc::{self, Receiver};
 
+use std::time::Instant;
+
 use super::*;
 use crate::session::{Options, SUBTARGET_FEATURES, Session};
 use crate::task::{TaskDispatcher, ThreadPool};

@@ -254,6 +254,24 @@ fn who_gives_no_answer_gives_an_error() {
     }
 }
 
+/// What a panic carries that panics when it is dropped.
+struct Bomb;
+
+impl Drop for Bomb {
+    fn drop(&mut self) {
+        panic!("dropped");
+    }
+}
+
+#[test]
+fn what_the_panic_of_a_handler_carries_may_panic_too() {
+    wrapper_function!(panics = call => call.handle_sync(|()| -> () {
+        std::panic::panic_any(Bomb)
+    }));
+    let error = proxy::<(), ()>(panics).call_and_wait(&()).expect_err("an error");
+    assert!(error.is_remote() && error.to_string().contains("panicked"), "{error}");
+}
+
 #[test]
 fn arguments_that_cannot_be_decoded_reach_nobody() {
     wrapper_function!(never = call => call.handle_sync(|_: (u64, String)| -> u32 {

@@ -3,13 +3,13 @@
 //! Invariant: none of a file's bytes is trusted.
 
 use super::Program;
-use crate::addr::ExecutorAddr;
+use crate::addr::{ExecutorAddr, Prot};
 use crate::error::{Error, Result};
 use crate::link::addresses::Addresses;
 use crate::link::fixup::WRONG_IMAGE;
 use crate::link::link_map::LinkMap;
 use crate::link::verify::{Verified, verify};
-use crate::link::{Archive, Image, Layout, LinkGraph, ObjectFile};
+use crate::link::{Archive, Image, Layout, LinkGraph, ObjectFile, PlacedObject};
 
 /// A link that waits for its addresses.
 #[derive(Debug)]
@@ -79,6 +79,12 @@ impl Attempt {
         Ok(Attempt { layout, bases: program.bases.map(ExecutorAddr::new) })
     }
 
+    /// The objects, for debuggers and profilers.
+    #[must_use]
+    pub fn objects(&self) -> Vec<PlacedObject> {
+        self.layout.objects(self.bases)
+    }
+
     /// The size of the image, zero fill included.
     #[must_use]
     pub fn bytes(&self) -> u64 {
@@ -100,6 +106,18 @@ impl Attempt {
 }
 
 impl Made<'_> {
+    /// The image.
+    #[must_use]
+    pub fn image(&self) -> &Image {
+        &self.image
+    }
+
+    /// Where its code begins.
+    #[must_use]
+    pub fn code_start(&self) -> ExecutorAddr {
+        self.attempt.bases[Prot::Code.index()]
+    }
+
     /// Checks the image.
     ///
     /// # Errors

@@ -8,6 +8,7 @@
 
 mod attempt;
 mod damage;
+mod debug_file;
 mod elf_file;
 mod fields;
 mod program;
@@ -16,5 +17,6 @@ mod unwind;
 
 pub use attempt::{Attempt, Made, is_fault};
 pub use damage::damaged;
+pub use debug_file::debug_file;
 pub use program::Program;
 pub use random::Random;

@@ -104,6 +104,30 @@ fn a_function_that_panics_is_an_out_of_band_error() {
     assert!(error.to_string().contains("the function panicked"), "{error}");
 }
 
+/// What a panic carries that panics when it is dropped.
+struct Bomb;
+
+impl Drop for Bomb {
+    fn drop(&mut self) {
+        panic!("dropped");
+    }
+}
+
+#[test]
+fn what_the_panic_of_a_function_carries_may_panic_too() {
+    let options = on_threads().on_error(|_, error| assert!(error.is_invalid_argument()));
+    let options = options.function("panics", |_, _, _| std::panic::panic_any(Bomb));
+    let options = options.expect("a function");
+    let (session, controller) = attached(options);
+    let function = session.bootstrap_info().symbols().get("panics").expect("offered");
+    for _ in 0..3 {
+        let (done, receiver) = outcome();
+        controller.call(function, Vec::new(), done);
+        let error = receiver.recv_timeout(LONG).expect("answered").expect_err("it panicked");
+        assert!(error.to_string().contains("the function panicked"), "{error}");
+    }
+}
+
 #[test]
 fn a_function_may_answer_when_it_has_returned() {
     let replies: Arc<Mutex<Vec<Reply>>> = Arc::default();

@@ -189,6 +189,26 @@ fn a_panic_ends_its_task_only() {
     assert_eq!(taken(&log), [1]);
 }
 
+/// What a panic carries that panics when it is dropped.
+struct Bomb;
+
+impl Drop for Bomb {
+    fn drop(&mut self) {
+        panic!("dropped");
+    }
+}
+
+#[test]
+fn what_a_panic_carries_may_panic_too() {
+    let (pool, log) = (ThreadPool::new(1), Log::default());
+    for number in 1..=3 {
+        pool.dispatch(Task::new(|| std::panic::panic_any(Bomb)));
+        pool.dispatch(noting(&log, number));
+    }
+    pool.shutdown();
+    assert_eq!(taken(&log), [1, 2, 3]);
+}
+
 #[test]
 fn a_task_may_shut_the_pool_down() {
     let (pool, log) = (Arc::new(ThreadPool::new(1)), Log::default());

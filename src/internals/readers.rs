@@ -1,0 +1,140 @@
+//! Everything that reads bytes of others, as functions of bytes.
+//!
+//! Invariant: each returns for every input; a panic, or more memory than `tests/coverage_fuzz` allows, is a fault.
+
+use crate::deadline::Deadline;
+use std::io::Write;
+use std::os::fd::OwnedFd;
+use std::os::unix::net::UnixStream;
+
+use crate::AddrRange;
+use crate::controller::jit_records::{Records, closing};
+use crate::executor::simple_remote::frames::Frames;
+use crate::link::Image;
+use crate::link::fuzz::{Attempt, debug_file};
+use crate::sync::AtomicU64;
+use crate::transport::{Incoming, Stream, Transport};
+use crate::wire::Kind;
+
+/// Takes frames out of bytes that come in pieces of this size, as an embedded session does. Returns how many those are.
+///
+/// # Panics
+///
+/// When a frame has bytes that never came.
+#[must_use]
+pub fn frames(bytes: &[u8], piece_bytes: usize) -> usize {
+    let (mut frames, mut count, mut taken) = (Frames::default(), 0, 0);
+    for piece in bytes.chunks(piece_bytes.max(1)) {
+        frames.push(piece);
+        loop {
+            match frames.next() {
+                Ok(Some((header, payload))) => {
+                    taken += header.encode().len() + payload.len();
+                    count += 1;
+                }
+                Ok(None) => break,
+                Err(_) => return count,
+            }
+        }
+    }
+    assert!(taken <= bytes.len(), "{taken} of {} bytes", bytes.len());
+    let is_whole = frames.end().is_ok();
+    assert_eq!(is_whole, taken == bytes.len());
+    count
+}
+
+/// Receives what a peer sends that closes behind it, while this number of calls waits for answers. Returns how many messages came.
+///
+/// # Panics
+///
+/// When the system refuses a pair of sockets, or more messages come than the bytes can be.
+#[must_use]
+pub fn stream(bytes: &[u8], calls: u8) -> usize {
+    let pair = || UnixStream::pair().expect("sockets");
+    let (ours, mut theirs) = pair();
+    let (sent, _kept) = pair();
+    let mut stream = Stream::new(ours.into(), OwnedFd::from(sent)).expect("of use");
+    for _ in 0..calls {
+        stream.send(Kind::Call, 0, &[], Deadline::SESSION_END).expect("room for a header");
+    }
+    // What the socket has no room for is left out.
+    theirs.set_nonblocking(true).expect("a socket");
+    let mut message = Incoming::new();
+    let mut count = 0;
+    for piece in bytes.chunks(1 << 16) {
+        let written = theirs.write(piece).unwrap_or(0);
+        if written < piece.len() {
+            break;
+        }
+    }
+    drop(theirs);
+    while matches!(stream.receive(Deadline::SESSION_END, &mut message), Ok(true)) {
+        count += 1;
+        assert!(count <= bytes.len() / 32 + 1, "{count} messages");
+        if message.kind == Kind::Hangup {
+            break;
+        }
+    }
+    count
+}
+
+/// Links a file, and reads it as debuggers and profilers are given it. Returns how many lines of sources it has.
+///
+/// # Panics
+///
+/// When a record says another size than it has.
+#[must_use]
+pub fn linked(bytes: &[u8]) -> usize {
+    let Ok(attempt) = Attempt::file(bytes) else { return 0 };
+    let (objects, mut lines) = (attempt.objects(), 0);
+    for object in &objects {
+        assert!(object.debug_object().len() <= bytes.len());
+        object.lines(|_| lines += 1);
+    }
+    /// No controller has room for what a damaged file may ask for.
+    const IMAGE_BYTES_MAX: u64 = 1 << 20;
+    if attempt.bytes() > IMAGE_BYTES_MAX {
+        return lines;
+    }
+    if let Ok(made) = attempt.make() {
+        let (image, start) = (made.image(), made.code_start());
+        let code =
+            |range: AddrRange| code_of(image, range.start.get().wrapping_sub(start.get()), range);
+        let records = Records { pid: 1, time: 2, next: &AtomicU64::new(0) };
+        let dump = records.of_link(&objects, image.symbols.functions(), code);
+        check(&[dump, closing(3)].concat());
+    }
+    lines
+}
+
+/// The same of debug information alone; the first bytes say where its parts end.
+#[must_use]
+pub fn debug_information(bytes: &[u8]) -> usize {
+    let Some((head, mut rest)) = bytes.split_at_checked(10) else { return 0 };
+    let word = |at: usize| usize::from(u16::from_le_bytes([head[2 * at], head[2 * at + 1]]));
+    let mut part = |at| {
+        let (part, behind) = rest.split_at(word(at).min(rest.len()));
+        rest = behind;
+        part
+    };
+    let [info, abbreviations, strings, line_strings] = [1, 2, 3, 4].map(&mut part);
+    linked(&debug_file([rest, info, abbreviations, strings, line_strings], word(0) as u64))
+}
+
+fn code_of(image: &Image, offset: u64, range: AddrRange) -> &[u8] {
+    let start = usize::try_from(offset).unwrap_or(usize::MAX);
+    let end = start.saturating_add(usize::try_from(range.bytes()).unwrap_or(usize::MAX));
+    image.stripes[crate::Prot::Code.index()].get(start..end).unwrap_or_default()
+}
+
+/// Goes from record to record, as perf does.
+fn check(mut dump: &[u8]) {
+    let word = |bytes: &[u8], at: usize| {
+        u32::from_le_bytes(bytes[at..at + 4].try_into().expect("four bytes"))
+    };
+    while !dump.is_empty() {
+        let (kind, bytes) = (word(dump, 0), word(dump, 4));
+        assert!(bytes >= 16 && [0, 2, 3].contains(&kind), "record {kind} of {bytes} bytes");
+        dump = dump.get(bytes as usize..).expect("a whole record");
+    }
+}
