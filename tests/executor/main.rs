@@ -6,6 +6,8 @@
 mod deadlock;
 mod embedded;
 mod killed;
+mod listen;
+mod listening;
 mod polled;
 
 use std::collections::HashMap;

@@ -2,6 +2,8 @@
 //!
 //! Invariant: every test is black-box: it starts the built command, or uses the public library.
 
+#[path = "../../src/sys/alone.rs"]
+mod alone;
 mod backtrace;
 mod bench;
 mod churn;
@@ -12,7 +14,9 @@ mod crash;
 mod crates;
 mod debugger;
 mod demo;
+mod filtered;
 mod fresh;
+mod hosts;
 mod indirect;
 mod inspect;
 mod jit;
@@ -24,6 +28,7 @@ mod library;
 mod link_phases;
 mod link_time;
 mod memory;
+mod not_ready;
 mod pipelines;
 mod process;
 mod profilers;

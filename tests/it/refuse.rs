@@ -71,6 +71,34 @@ fn folder_in_place_of_a_file() {
 }
 
 #[test]
+fn what_is_no_regular_file_is_not_read() {
+    let folder = folder();
+    let pipe = folder.path().join("pipe.o");
+    nix::unistd::mkfifo(&pipe, nix::sys::stat::Mode::S_IRWXU).expect("a pipe with a name");
+    // Nobody will ever write to it.
+    refused(&[&pipe], 126, &["pipe.o", "not a regular file"]);
+    for device in ["/dev/zero", "/dev/full", "/dev/null", "/dev/tty"] {
+        refused(&[device], 126, &[device]);
+    }
+    refused(&["/dev/zero"], 126, &["not a regular file"]);
+    // Where -l looks, such a file is none.
+    let library = folder.path().join("libzero.so");
+    nix::unistd::mkfifo(&library, nix::sys::stat::Mode::S_IRWXU).expect("a pipe with a name");
+    let inputs = [hello(), "-L".into(), folder.path().into(), "-l".into(), "zero".into()];
+    refused(&inputs, 126, &["-lzero: no such library"]);
+}
+
+#[test]
+fn a_file_that_is_too_large_is_not_read() {
+    let folder = folder();
+    let path = folder.path().join("hole.a");
+    // It takes no room on the disk.
+    let file = fs::File::create(&path).expect("the folder of a test can be written");
+    file.set_len((4 << 30) + 1).expect("a file of nothing");
+    refused(&[path], 126, &["hole.a", "more than 4294967296 bytes"]);
+}
+
+#[test]
 fn files_that_are_no_objects() {
     let folder = folder();
     refused(&[file(folder.path(), "empty.o", b"")], 126, &["empty.o"]);

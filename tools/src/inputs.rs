@@ -1,6 +1,8 @@
 //! The files of a program, as given on the command line: objects, archives, libraries.
 
-use std::io::ErrorKind;
+use std::fs::File;
+use std::io::{self, Error, ErrorKind, Read};
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
 use farcall::controller::Dylib;
@@ -17,6 +19,9 @@ const LIBRARY_FOLDERS: [&str; 6] = [
     "/usr/lib64",
     "/usr/lib",
 ];
+
+/// Bytes of a file, at most: some times what the largest archives have.
+const INPUT_BYTES_MAX: u64 = 4 << 30;
 
 /// What a program is made of, read and checked.
 pub(crate) struct Inputs {
@@ -64,14 +69,14 @@ impl Inputs {
 
     fn add(&mut self, path: &Path) -> Result<(), Failure> {
         let name = path.display().to_string();
-        let bytes = std::fs::read(path).map_err(|error| {
+        let bytes = read(path).map_err(|error| {
             let missing = error.kind() == ErrorKind::NotFound;
             let status = if missing { NOT_FOUND } else { LINK };
             Failure::new(status, format_args!("{name}: {error}"))
         })?;
         if Archive::is_thin(&bytes) {
             let folder = path.parent().map(Path::to_owned).unwrap_or_default();
-            let read = move |member: &str| std::fs::read(folder.join(member));
+            let read = move |member: &str| read(&folder.join(member));
             self.archives.push(Archive::parse_thin(name, bytes, read)?);
         } else if bytes.starts_with(b"!<arch>\n") {
             self.archives.push(Archive::parse(name, bytes)?);
@@ -80,6 +85,26 @@ impl Inputs {
         }
         Ok(())
     }
+}
+
+/// Reads a regular file. Others may have no end, or wait for a writer.
+fn read(path: &Path) -> io::Result<Vec<u8>> {
+    // Opening a pipe with a name waits for its other end, unless this is said.
+    let file = File::options().read(true).custom_flags(nix::libc::O_NONBLOCK).open(path)?;
+    let about = file.metadata()?;
+    let refused = |why: String| Error::new(ErrorKind::InvalidInput, why);
+    if !about.is_file() {
+        return Err(refused("not a regular file, as objects and archives are".to_owned()));
+    }
+    let too_large = || refused(format!("a file of more than {INPUT_BYTES_MAX} bytes"));
+    if about.len() > INPUT_BYTES_MAX {
+        return Err(too_large());
+    }
+    let mut bytes = Vec::new();
+    bytes.try_reserve_exact(usize::try_from(about.len()).map_err(Error::other)?)?;
+    // It may grow meanwhile.
+    file.take(INPUT_BYTES_MAX + 1).read_to_end(&mut bytes)?;
+    if bytes.len() as u64 > INPUT_BYTES_MAX { Err(too_large()) } else { Ok(bytes) }
 }
 
 enum Library {
@@ -108,9 +133,9 @@ fn shared_library(folder: &Path, name: &str) -> Option<PathBuf> {
     let plain = folder.join(name);
     let is_elf = |path: &Path| {
         let mut magic = [0; 4];
-        let read = std::fs::File::open(path)
-            .and_then(|mut file| std::io::Read::read_exact(&mut file, &mut magic));
-        read.is_ok() && magic == *b"\x7fELF"
+        let mut read =
+            || File::open(path).is_ok_and(|mut file| file.read_exact(&mut magic).is_ok());
+        path.is_file() && read() && magic == *b"\x7fELF"
     };
     if is_elf(&plain) {
         return Some(plain);

@@ -52,7 +52,8 @@ pub(crate) struct Options {
 
 /// Runs the program and returns its exit status.
 pub(crate) fn run(options: &Options) -> Result<i32, Failure> {
-    let spawned = Launch::new().this_program().spawn()?;
+    // As natively: a shell may have opened files for the program.
+    let spawned = Launch::new().this_program().inherit_descriptors().spawn()?;
     leave_interrupts_to_the_program()?;
     let started = Instant::now();
     let inputs = Inputs::read(&options.files, &options.libraries, &options.folders)?;

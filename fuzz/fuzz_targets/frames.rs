@@ -1,0 +1,14 @@
+//! Frames of a session that is embedded, out of bytes that come in pieces. The first byte says of what size.
+#![no_main]
+
+mod bounded;
+
+use libfuzzer_sys::fuzz_target;
+
+fuzz_target!(|bytes: &[u8]| {
+    if let Some((size, bytes)) = bytes.split_first() {
+        let read = || farcall::internals::readers::frames(bytes, usize::from(*size));
+        // The bytes, twice while their memory grows, and a payload.
+        bounded::bounded(bytes, 4, 4 << 10, read);
+    }
+});

@@ -1,0 +1,88 @@
+//! An executor with linked code that attacks.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use farcall::controller::{Controller, Dylib, Launch};
+use farcall::link::ObjectFile;
+use farcall::{ExecutorAddr, Result};
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
+
+use crate::sources;
+
+/// A session, and the functions of one source.
+#[derive(Debug)]
+pub(crate) struct Session {
+    pub(crate) controller: Controller,
+    dylib: Dylib,
+}
+
+/// How executors are started.
+pub(crate) fn launch() -> Launch {
+    Launch::new().program(env!("CARGO_BIN_EXE_farcall"))
+}
+
+impl Session {
+    pub(crate) fn start(source: &str) -> Arc<Self> {
+        Arc::new(Self::try_start(&launch(), source).expect("an executor"))
+    }
+
+    /// # Errors
+    ///
+    /// When the executor cannot be started or the source not be linked.
+    pub(crate) fn try_start(launch: &Launch, source: &str) -> Result<Self> {
+        let controller = launch.start()?;
+        let dylib = controller.create_dylib(source);
+        let bytes = std::fs::read(sources::path(source)).expect("compiled");
+        dylib.add_object(&ObjectFile::parse(format!("{source}.o"), bytes)?)?;
+        dylib.link()?;
+        Ok(Self { controller, dylib })
+    }
+
+    pub(crate) fn function(&self, name: &str) -> ExecutorAddr {
+        self.dylib.lookup(name).expect("defined")
+    }
+
+    pub(crate) fn call(&self, name: &str, numbers: &[u64]) -> Result<u64> {
+        let result = self.controller.call(self.dylib.lookup(name)?, &bytes(numbers))?;
+        Ok(number(&result))
+    }
+
+    /// Calls with a deadline that must be held; returns by how much it was not.
+    ///
+    /// # Panics
+    ///
+    /// When the outcome is anything but a timeout.
+    pub(crate) fn overshoot(
+        &self,
+        function: ExecutorAddr,
+        args: &[u8],
+        patience: Duration,
+    ) -> Duration {
+        let start = Instant::now();
+        let outcome = self.controller.call_timeout(function, args, patience);
+        let took = start.elapsed();
+        let error = outcome.expect_err("it takes longer");
+        assert!(error.is_timeout(), "after {took:?}: {error}");
+        took.saturating_sub(patience)
+    }
+
+    pub(crate) fn signal(&self, signal: Signal) {
+        kill(self.pid(), signal).expect("an executor");
+    }
+
+    pub(crate) fn pid(&self) -> Pid {
+        Pid::from_raw(self.controller.pid())
+    }
+}
+
+/// Numbers as linked code reads them.
+pub(crate) fn bytes(numbers: &[u64]) -> Vec<u8> {
+    numbers.iter().flat_map(|number| number.to_le_bytes()).collect()
+}
+
+/// The number at the front.
+pub(crate) fn number(bytes: &[u8]) -> u64 {
+    u64::from_le_bytes(bytes[..8].try_into().expect("8 bytes"))
+}
