@@ -321,9 +321,12 @@ fn explain(
     }
     // A crash handler says so before the kernel does.
     let record = || trap::read(&segment.words()[layout::CRASH_WORD..layout::SETTLED_WORD]);
-    let holder = &segment.words()[layout::HOLDER_WORD];
+    let has_died = |word: usize| {
+        // [HOLDER] Acquire: the crash record is seen with it.
+        segment.words()[word].load(Ordering::Acquire) & futex::OWNER_DIED != 0
+    };
     let is_alone = error.is_thread_gone();
-    let news = || match holder.load(Ordering::Acquire) & futex::OWNER_DIED != 0 {
+    let news = || match has_died(layout::PROCESS_HOLDER_WORD) {
         true => News::ProcessEnds,
         false if is_alone => News::ThreadEnded,
         false => News::HungUp,
@@ -333,7 +336,7 @@ fn explain(
     {
         return Error::died(death(Ended::Killed(crash.signal), segment, code));
     }
-    match process.end(news, deadline) {
+    match process.end(news, || has_died(layout::HOLDER_WORD), deadline) {
         Some(ended) => Error::died(death(ended, segment, code)),
         None if news() == News::ThreadEnded => Error::remote(
             "the executor's thread that ran the call has ended without returning, as by the exit system call",

@@ -167,18 +167,28 @@ impl Process {
     /// How the process ends, or has ended: waits for the first news of it, up to the deadline and [`END_TIMEOUT`].
     ///
     /// `news` says what the peer's words tell. An executor that dies, or runs another program now, is waited for up to the
-    /// deadline alone. One that has hung up and goes on is killed.
-    pub(super) fn end(&self, news: impl Fn() -> News, deadline: Deadline) -> Option<Ended> {
+    /// deadline alone. One that has hung up and goes on is killed. `has_let_go` says whether its first thread has ended: then
+    /// the kernel is asked how a dying process ends. Before, the question would hold the memory of the process, and the last
+    /// one to hold it takes it apart.
+    pub(super) fn end(
+        &self,
+        news: impl Fn() -> News,
+        has_let_go: impl Fn() -> bool,
+        deadline: Deadline,
+    ) -> Option<Ended> {
         let (begun, bounded) = (Instant::now(), deadline.or_after(END_TIMEOUT));
         let mut pause = PAUSE_MIN;
         loop {
             if let Some(ended) = self.wait(Deadline::now()) {
                 return Some(ended);
             }
-            // A process that was collected meanwhile is seen above.
-            let early = dying::status(self.pid());
-            if early.is_some() && self.wait(Deadline::now()).is_none() {
-                return early;
+            let is_dying = news() == News::ProcessEnds;
+            if is_dying && (has_let_go() || begun.elapsed() > ALONE) {
+                let early = dying::status(self.pid());
+                // A process that was collected meanwhile may have given its number away.
+                if early.is_some() && self.wait(Deadline::now()).is_none() {
+                    return early;
+                }
             }
             match news() {
                 News::ThreadEnded if begun.elapsed() > ALONE => return None,

@@ -161,7 +161,10 @@ fn prepare(socket: BorrowedFd<'_>, parent: i32) -> Result<(&'static Arc<Segment>
     // The crash record is written until the process is gone.
     let segment: &'static Arc<Segment> = Box::leak(Box::new(segment));
     let words = segment.words();
-    trap::install(&words[layout::CRASH_WORD..layout::SETTLED_WORD], &words[layout::HOLDER_WORD])?;
+    trap::install(
+        &words[layout::CRASH_WORD..layout::SETTLED_WORD],
+        &words[layout::PROCESS_HOLDER_WORD],
+    )?;
     first_thread::outlive_others()?;
     Ok((segment, files.collect()))
 }

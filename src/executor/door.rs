@@ -9,7 +9,7 @@
 //! table of the one that starts it.
 //!
 //! Invariant: the thread maps, hands on and answers; it never waits for linked code. It lives as long as the process, and so
-//! holds the lock of the first lane, by which the controller sees the process die.
+//! holds the lock by which the controller sees the process die.
 #![allow(unsafe_code, reason = "owns a descriptor by its number")]
 
 use std::collections::VecDeque;
@@ -31,7 +31,7 @@ use crate::sync::Ordering;
 use crate::sys::futex::{self, Seen};
 use crate::sys::{descriptors, socket};
 use crate::transport::{Lane, Side, lane_segment};
-use crate::wire::layout::{DOORBELL_WORD, HOLDER_WORD, HOLDER_WORDS, VERSION};
+use crate::wire::layout::{DOORBELL_WORD, HOLDER_WORDS, PROCESS_HOLDER_WORD, VERSION};
 
 /// The stack of the door's thread.
 const STACK_BYTES: usize = 128 << 10;
@@ -95,7 +95,7 @@ impl Door {
         let session = Arc::clone(session);
         standby::start("farcall-door", STACK_BYTES, move || {
             let Ok(door) = session.door() else { return };
-            let words = door.first.view(HOLDER_WORD..HOLDER_WORD + HOLDER_WORDS);
+            let words = door.first.view(PROCESS_HOLDER_WORD..PROCESS_HOLDER_WORD + HOLDER_WORDS);
             // Without it the controller hears of the process's end later.
             let holder = Holder::take(words);
             // SAFETY: the socket is open, and this thread has no other descriptor.

@@ -3,10 +3,13 @@
 //! count.
 #![allow(unsafe_code, reason = "registers a destructor with the C library")]
 
+use std::cell::Cell;
 use std::ffi::c_void;
+use std::mem::ManuallyDrop;
 use std::time::Duration;
 
 use crate::error::{Error, Result};
+use crate::shm::{Holder, Words};
 use crate::sync::{AtomicU64, Ordering};
 
 /// Threads of the executor's own, the first one apart.
@@ -17,6 +20,22 @@ const LOOK: Duration = Duration::from_millis(1);
 
 /// The C library runs destructors again that were set again, so often; the last time all others are done.
 const ROUNDS: usize = 4;
+
+thread_local! {
+    /// Let go of by [`ended`] alone: a thread that leaves in any other way leaves it to the kernel.
+    static HOLDER: Cell<Option<ManuallyDrop<Holder>>> = const { Cell::new(None) };
+}
+
+/// Takes the lock in `words` for as long as the calling thread, the process's first, serves. `pthread_exit` lets go of it, since
+/// the process goes on then; a system call that ends the thread, and the end of the process, do not.
+///
+/// # Errors
+///
+/// When the system refuses.
+pub(super) fn hold(words: Words) -> Result<()> {
+    HOLDER.set(Some(ManuallyDrop::new(Holder::take(words)?)));
+    Ok(())
+}
 
 /// Ends the process with the program's last thread when the calling thread, the process's first, ends before.
 ///
@@ -68,6 +87,7 @@ unsafe extern "C" fn ended(round: *mut c_void) {
     if round.addr() < ROUNDS {
         return set(round.addr() + 1);
     }
+    drop(HOLDER.take().map(ManuallyDrop::into_inner));
     // Others may wait for this very thread, so another one waits for them.
     let counted = OwnThread::new();
     let last = std::thread::Builder::new().name("farcall-last".to_owned());

@@ -11,8 +11,8 @@ use super::dylib::Libraries;
 use super::memory::{self, MemoryMap};
 use super::wrapper::{self, offer};
 use super::{
-    child, connected, lazy, memory_access, process_info, standby, thread_entry, thread_locals,
-    typed,
+    child, connected, first_thread, lazy, memory_access, process_info, standby, thread_entry,
+    thread_locals, typed,
 };
 use crate::ExecutorAddr;
 use crate::call::contract::{
@@ -30,6 +30,7 @@ use crate::session::{SessionRef, SimpleSymbolTable};
 use crate::shm::Segment;
 use crate::sps;
 use crate::transport::{Connection, Lane, Payload, Side, Transport};
+use crate::wire::layout::{HOLDER_WORD, HOLDER_WORDS};
 
 /// What the functions of the contract know of a session: one that a spawned executor has, one over a connection, or that of a
 /// host.
@@ -61,6 +62,8 @@ impl Served {
         standby::begin(Arc::clone(&session), Some(socket.as_raw_fd()))
             .inspect_err(|error| child::last_words(socket.as_fd(), error))?;
         let end = session.lanes.add(Lane::new(first, Side::Executor))?;
+        // Without it the controller does not hear of this thread's end.
+        let _ = first_thread::hold(first.view(HOLDER_WORD..HOLDER_WORD + HOLDER_WORDS));
         let mut numbers = Vec::new();
         if let Some(arena) = thread_locals::arena() {
             numbers.push((THREAD_ARENA_OFFSET.to_owned(), arena.offset));

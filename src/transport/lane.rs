@@ -21,6 +21,8 @@ use super::bed::SharedBed;
 use super::cells::Cells;
 use super::closer::Closer;
 use super::inbox::Inbox;
+#[cfg(not(model))]
+use super::lifeline::process_holder;
 use super::lifeline::{End, Lifeline};
 use super::message::{Content, Incoming};
 use super::outbox::{self, Outbox};
@@ -92,13 +94,11 @@ impl Lane {
     }
 
     /// The controller's end of the lane in `segment`, whose waits also end with the executor's thread at the other end, and
-    /// with its process: the thread that holds the lock of the lane in `first`.
+    /// with its process, which holds a lock in `first`.
     #[cfg(not(model))]
     pub(crate) fn of_executor(segment: &Arc<Segment>, first: &Arc<Segment>) -> Self {
-        let holder =
-            |segment: &Arc<Segment>| segment.view(layout::HOLDER_WORD..layout::HOLDER_WORD + 1);
-        let process = (!Arc::ptr_eq(segment, first)).then(|| holder(first));
-        let lifeline = Lifeline::new(End::new()).with_holders(holder(segment), process);
+        let thread = segment.view(layout::HOLDER_WORD..layout::HOLDER_WORD + 1);
+        let lifeline = Lifeline::new(End::new()).with_holders(thread, process_holder(first));
         Self::starting_at(segment, Side::Controller, lifeline, 0, 0)
     }
 

@@ -15,9 +15,13 @@ use std::sync::{Arc, OnceLock};
 use super::origin::Origin;
 use crate::deadline::Deadline;
 use crate::error::Error;
+#[cfg(not(model))]
+use crate::shm::Segment;
 use crate::shm::Words;
 use crate::sync::{AtomicU64, Ordering};
 use crate::sys::futex::{self, OWNER_DIED, Seen, WORDS_MAX};
+#[cfg(not(model))]
+use crate::wire::layout::PROCESS_HOLDER_WORD;
 
 /// The bit of an end's word that says that it has come. The bits above count what else sleepers were told.
 const HAS_COME: u64 = 1;
@@ -86,6 +90,12 @@ impl End {
     }
 }
 
+/// The word that tells of the death of an executor, in the segment of its first lane.
+#[cfg(not(model))]
+pub(crate) fn process_holder(first: &Arc<Segment>) -> Words {
+    first.view(PROCESS_HOLDER_WORD..PROCESS_HOLDER_WORD + 1)
+}
+
 /// Everything that ends the waits of one side of a lane or a pipeline.
 #[derive(Debug, Clone)]
 pub(crate) struct Lifeline {
@@ -101,8 +111,8 @@ impl Lifeline {
     }
 
     /// The same, which also ends with the thread and the process that hold these words.
-    pub(crate) fn with_holders(self, thread: Words, process: Option<Words>) -> Self {
-        Self { end: self.end, holders: [Some(thread), process] }
+    pub(crate) fn with_holders(self, thread: Words, process: Words) -> Self {
+        Self { end: self.end, holders: [Some(thread), Some(process)] }
     }
 
     pub(crate) fn end(&self) -> &End {

@@ -21,10 +21,8 @@ use crate::sync::Ordering;
 use crate::sys::cpu;
 use crate::transport::Side;
 #[cfg(not(model))]
-use crate::transport::lifeline::End;
+use crate::transport::lifeline::{End, process_holder};
 use crate::transport::places::Places;
-#[cfg(not(model))]
-use crate::wire::layout;
 use crate::wire::pipe::{
     CALLS_WORD, CONTROLLER_BED_WORD, EXECUTOR_BED_WORD, HEADER, HOLDER_WORD, PLACE_WORDS,
     RESULTS_WORD, Record, SEGMENT_WORDS, SPIN_NS_WORD, WORD_BYTES,
@@ -102,11 +100,11 @@ pub(crate) fn is_pipe(segment: &Segment) -> bool {
 }
 
 /// What ends the controller's waits at a pipeline: `end`, and the death of the executor's thread at the other side or of its
-/// process, which is the thread that holds the lock of the lane in `first`.
+/// process, which holds a lock in `first`, the segment of the first lane.
 #[cfg(not(model))]
 pub(crate) fn lifeline(segment: &Arc<Segment>, end: End, first: &Arc<Segment>) -> Lifeline {
-    let process = first.view(layout::HOLDER_WORD..layout::HOLDER_WORD + 1);
-    Lifeline::new(end).with_holders(segment.view(HOLDER_WORD..HOLDER_WORD + 1), Some(process))
+    let thread = segment.view(HOLDER_WORD..HOLDER_WORD + 1);
+    Lifeline::new(end).with_holders(thread, process_holder(first))
 }
 
 /// Both halves of this process's end of a pipeline. The rings begin at `position`, on both sides the same.

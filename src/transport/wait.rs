@@ -356,7 +356,7 @@ mod tests {
             let (segment, mut waiter) = waiter(spin, false);
             let words = segment.words();
             let holder = segment.view(5..6);
-            waiter.lifeline = waiter.lifeline.clone().with_holders(holder, None);
+            waiter.lifeline = waiter.lifeline.clone().with_holders(holder, segment.view(6..7));
             waiter.bed = SharedBed::new(segment.view(1..2), waiter.lifeline.clone());
             let ended = std::thread::scope(|scope| {
                 scope.spawn(|| {

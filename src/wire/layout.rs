@@ -1,4 +1,4 @@
-//! Where things stand in a lane segment. Version 2.
+//! Where things stand in a lane segment. Version 3.
 //!
 //! ```text
 //! line 0         magic, version, segment bytes, ring lines, nanoseconds to poll
@@ -8,8 +8,9 @@
 //! line 6         number of the last posted call that ran; the lock that the executor's thread holds while it serves
 //! line 7         CPU of the controller, CPU of the executor, each plus one; the bed of the controller, that of the executor;
 //!                1 when the lane is closed
-//! lines 8..10    baton (one line, alone in its pair of lines)
-//! lines 10..     ring controller -> executor, then ring executor -> controller
+//! line 8         in the first lane of an executor: the lock that a thread of it holds as long as its process lives
+//! lines 10..12   baton (one line, alone in its pair of lines)
+//! lines 12..     ring controller -> executor, then ring executor -> controller
 //! then           area for payloads that the baton tells of, from a page on; backed as it is used
 //! ```
 
@@ -19,7 +20,7 @@ use crate::ring::{LINE_WORDS, ring_words};
 /// "farcall" and a zero byte.
 pub(crate) const MAGIC: u64 = u64::from_le_bytes(*b"farcall\0");
 /// Raised with every change of layout, frames or contract.
-pub(crate) const VERSION: u64 = 2;
+pub(crate) const VERSION: u64 = 3;
 
 /// How many nanoseconds each side polls before it sleeps; the controller writes it before there is an executor.
 pub(crate) const SPIN_NS_WORD: usize = 4;
@@ -42,10 +43,9 @@ pub(crate) const CRASH_WORD: usize = 2 * LINE_WORDS;
 /// The word that says which posted calls have run: the number of the last one, above the bit that says that a thread waits
 /// for it.
 pub(crate) const SETTLED_WORD: usize = 6 * LINE_WORDS;
-/// First word of the lock (a robust `pthread_mutex_t`) that a thread of the executor holds as long as it serves the lane. In
-/// the first lane it is the thread that opens lanes, which lives as long as the process.
+/// First word of the lock (a robust `pthread_mutex_t`) that a thread of the executor holds as long as it serves the lane.
 pub(crate) const HOLDER_WORD: usize = SETTLED_WORD + 1;
-/// Words of that lock.
+/// Words of such a lock.
 pub(crate) const HOLDER_WORDS: usize = 5;
 /// Where each side was when it last waited for long: first the controller, then the executor. The number of the CPU plus
 /// one; 0 when it has not waited yet.
@@ -54,10 +54,12 @@ pub(crate) const PLACE_WORDS: [usize; 2] = [7 * LINE_WORDS, 7 * LINE_WORDS + 1];
 pub(crate) const BED_WORDS: [usize; 2] = [7 * LINE_WORDS + 2, 7 * LINE_WORDS + 3];
 /// Not 0 when nothing more will come.
 pub(crate) const CLOSED_WORD: usize = 7 * LINE_WORDS + 4;
+/// First word of the lock that the executor's thread holds that opens lanes. It lives as long as the process.
+pub(crate) const PROCESS_HOLDER_WORD: usize = 8 * LINE_WORDS;
 /// First word of the baton.
-pub(crate) const BATON_WORD: usize = 8 * LINE_WORDS;
+pub(crate) const BATON_WORD: usize = 10 * LINE_WORDS;
 /// First word of the ring from the controller to the executor.
-pub(crate) const RING_TO_EXECUTOR_WORD: usize = 10 * LINE_WORDS;
+pub(crate) const RING_TO_EXECUTOR_WORD: usize = 12 * LINE_WORDS;
 /// First word of the ring from the executor to the controller.
 pub(crate) const RING_TO_CONTROLLER_WORD: usize = RING_TO_EXECUTOR_WORD + ring_words(RING_LINES);
 /// Words before the area, which are backed from the beginning.

@@ -21,8 +21,9 @@ enum Sign {
 fn behind_a_message(sign: Sign, planted: Planted) {
     explore(&format!("{sign:?} behind a message, {planted:?}"), 3, move |met| {
         let segment = segment();
-        let holder = segment.view(layout::HOLDER_WORD..layout::HOLDER_WORD + 1);
-        let lifeline = Lifeline::new(End::new()).with_holders(holder, None);
+        let word = |at| segment.view(at..at + 1);
+        let (thread, process) = (word(layout::HOLDER_WORD), word(layout::PROCESS_HOLDER_WORD));
+        let lifeline = Lifeline::new(End::new()).with_holders(thread, process);
         let (end, controller) =
             (lifeline.end().clone(), Lane::starting_at(&segment, Side::Controller, lifeline, 0, 0));
         // Not dropped when the model fails: the words are gone then.

@@ -142,5 +142,11 @@ fn d17_a_thread_that_leaves_ends_the_call_that_it_ran() {
         println!("attack: after {:?}: {outcome:?}", start.elapsed());
         outcome.expect_err("the thread is gone");
         assert_eq!(session.call("add", &[2, 3]).expect("the first lane goes on"), 5);
+        // The process goes on without its first thread, too.
+        let start = Instant::now();
+        let outcome = session.controller.call(leave, &[]);
+        println!("attack: after {:?}: {outcome:?}", start.elapsed());
+        outcome.expect_err("the first thread is gone");
+        assert_eq!(session.call("add", &[2, 3]).expect("another lane"), 5);
     });
 }
