@@ -167,6 +167,24 @@ fn what_the_process_inherits_and_may_do() {
 }
 
 #[test]
+fn signals_that_are_ignored_stay_ignored() {
+    let object = corpus::object("process.c", PLAIN);
+    let executable = corpus::executable(&[object.clone()], &[], PLAIN);
+    let [reference, ours] =
+        [native(&executable, &["describe"]), farcall_run(&[object], &["describe"])].map(
+            |command| {
+                let mut ignoring = Command::new("env");
+                ignoring.args(["--ignore-signal=INT,QUIT,USR1"]).arg(command.get_program());
+                ignoring.args(command.get_args());
+                run_to_end(ignoring, b"")
+            },
+        );
+    let stdout = String::from_utf8_lossy(&reference.stdout).into_owned();
+    assert!(stdout.contains("signal 2: default 0"), "{stdout}");
+    assert_same("ignored signals", &reference, &ours);
+}
+
+#[test]
 fn exit_in_a_constructor() {
     same_as_native(&Program { args: &["exit"], ..program(&["early.c"], &[]) }, &matrix());
 }

@@ -115,13 +115,22 @@ fn finish(controller: &Controller, main: farcall::Result<i32>) -> Result<i32, Fa
 }
 
 /// The terminal sends an interrupt to both processes, and what it means is the program's to say: this one waits for the
-/// program's end, whatever that is. A handler that does nothing is not inherited by the executor.
+/// program's end, whatever that is. A handler that does nothing is not inherited by the executor. An interrupt that this
+/// process ignores stays ignored in both, as a shell wants it for what runs in the background.
 fn leave_interrupts_to_the_program() -> Result<(), Failure> {
-    for signal in [SIGINT, SIGQUIT] {
+    let ignored = ignored_signals();
+    for signal in [SIGINT, SIGQUIT].into_iter().filter(|signal| ignored >> (signal - 1) & 1 == 0) {
         signal_hook::flag::register(signal, Arc::default())
             .map_err(|error| Failure::new(TOOL, format_args!("handling signals: {error}")))?;
     }
     Ok(())
+}
+
+/// The signals that this process ignores, one bit each, as `/proc/self/status` has them; none when it does not say.
+fn ignored_signals() -> u64 {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let mask = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
+    mask.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok()).unwrap_or(0)
 }
 
 /// The program's `argv`: the first file stands for its name.
