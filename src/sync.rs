@@ -5,6 +5,7 @@
 
 #[cfg(hostile)]
 pub(crate) mod hostile;
+mod lock;
 
 #[cfg(not(any(loom, shuttle, hostile)))]
 pub(crate) use std::sync::atomic::AtomicU64;
@@ -13,14 +14,13 @@ pub(crate) use std::sync::atomic::compiler_fence;
 #[cfg(not(any(loom, shuttle)))]
 pub(crate) use std::sync::atomic::{AtomicBool, Ordering, fence};
 #[cfg(not(any(loom, shuttle)))]
-pub(crate) use std::sync::{Condvar, Mutex, MutexGuard};
-#[cfg(not(any(loom, shuttle)))]
 pub(crate) use std::thread::yield_now;
 #[cfg(not(any(loom, shuttle)))]
 pub(crate) use std::thread_local;
 
 #[cfg(hostile)]
 pub(crate) use hostile::AtomicU64;
+pub(crate) use lock::{Condvar, Mutex, MutexGuard};
 
 /// A cell that one thread changes while no other looks into it. Loom's has that checked.
 #[cfg(not(loom))]
@@ -50,7 +50,6 @@ impl<T> UnsafeCell<T> {
 pub(crate) use loom::{
     cell::UnsafeCell,
     sync::atomic::{AtomicBool, AtomicU64, Ordering, fence},
-    sync::{Condvar, Mutex, MutexGuard},
     thread::yield_now,
 };
 /// Loom's, which knows no constant initializers.
@@ -69,7 +68,6 @@ pub(crate) use loom_thread_local as thread_local;
 #[cfg(shuttle)]
 pub(crate) use shuttle::{
     sync::atomic::{AtomicBool, AtomicU64, Ordering, fence},
-    sync::{Condvar, Mutex, MutexGuard},
     thread::yield_now,
     thread_local,
 };

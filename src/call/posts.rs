@@ -5,7 +5,6 @@
 //! run, before it is sent. Nobody waits while nothing is posted: that is one look at a flag.
 
 use std::collections::VecDeque;
-use std::sync::PoisonError;
 
 use super::lanes::LaneEnd;
 use crate::deadline::Deadline;
@@ -45,7 +44,7 @@ impl Posts {
     /// Sends a call ahead of whatever call of the session is made next. It runs before that one; if it fails,
     /// that one is not run and fails for the same reason.
     pub(crate) fn push(&self, target: u64, args: Vec<u8>) {
-        self.lock().waiting.push_back((target, args));
+        self.state.lock().waiting.push_back((target, args));
         // [POSTS] Release: who sees the flag sees, behind the lock, what waits. Whoever learns of what was posted here,
         // by whatever way, sees the flag.
         self.unsettled.store(true, Ordering::Release);
@@ -53,7 +52,7 @@ impl Posts {
 
     /// How many calls wait to be sent.
     pub(super) fn waiting(&self) -> usize {
-        self.lock().waiting.len()
+        self.state.lock().waiting.len()
     }
 
     /// True when everything that was posted is known to have run.
@@ -65,7 +64,7 @@ impl Posts {
 
     /// Looks whether everything that was posted has run.
     pub(crate) fn look(&self) {
-        self.look_at(&mut self.lock());
+        self.look_at(&mut self.state.lock());
     }
 
     fn look_at(&self, state: &mut State) {
@@ -89,7 +88,7 @@ impl Posts {
 
     #[cold]
     fn settle(&self, end: &LaneEnd, deadline: Deadline) -> Result<()> {
-        let mut state = self.lock();
+        let mut state = self.state.lock();
         self.look_at(&mut state);
         if self.are_settled() {
             return Ok(());
@@ -104,7 +103,7 @@ impl Posts {
                 Some(sent) if !sent.settled.is(&own) && !sent.settled.covers(sent.sequence) => {
                     drop(state);
                     sent.settled.wait(sent.sequence, deadline)?;
-                    state = self.lock();
+                    state = self.state.lock();
                 }
                 _ => break,
             }
@@ -119,7 +118,7 @@ impl Posts {
         while let (Ok(()), Some((target, args))) = (&outcome, state.waiting.pop_front()) {
             drop(state);
             let posted = end.post(target, &args, deadline);
-            state = self.lock();
+            state = self.state.lock();
             match posted {
                 Ok(sequence) => state.sent = Some(Sent { settled: own.clone(), sequence }),
                 Err(error) => {
@@ -151,16 +150,10 @@ impl Posts {
         }
         state.waiters += 1;
         let mut state = match left {
-            None => self.changed.wait(state).unwrap_or_else(PoisonError::into_inner),
-            Some(left) => {
-                self.changed.wait_timeout(state, left).unwrap_or_else(PoisonError::into_inner).0
-            }
+            None => self.changed.wait(state),
+            Some(left) => self.changed.wait_timeout(state, left).0,
         };
         state.waiters -= 1;
         Ok(state)
-    }
-
-    fn lock(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -67,7 +67,7 @@ impl World {
     }
 
     fn start(&self, work: impl FnOnce() + Send + 'static) {
-        self.others.lock().expect("no panic").push(thread::spawn(work));
+        self.others.lock().push(thread::spawn(work));
     }
 
     /// The executor's side of a lane. `None` is its end.
@@ -209,7 +209,7 @@ fn session(planted: Planted, dies: bool, tally: &Arc<Tally>) {
     world.is_dead.store(true, Ordering::Relaxed);
     world.lanes.close();
     loop {
-        let Some(other) = world.others.lock().expect("no panic").pop() else { break };
+        let Some(other) = world.others.lock().pop() else { break };
         other.join().expect("no panic");
     }
 }

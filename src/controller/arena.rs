@@ -8,11 +8,10 @@
 //! Invariant: what was taken is given back once: when a [`Taken`] is dropped, or by who has it
 //! [kept](Taken::keep).
 
-use std::sync::{Mutex, MutexGuard, PoisonError};
-
 use super::space::Space;
 use crate::error::{Error, Result};
 use crate::limits::{PAGE_BYTES, THREAD_ARENA_BYTES_MAX, THREAD_MODULES_MAX};
+use crate::sync::{Mutex, MutexGuard};
 
 /// The arena of one executor.
 #[derive(Debug)]
@@ -87,7 +86,7 @@ impl Drop for Taken<'_> {
 }
 
 fn lock(arena: &Mutex<Arena>) -> MutexGuard<'_, Arena> {
-    arena.lock().unwrap_or_else(PoisonError::into_inner)
+    arena.lock()
 }
 
 impl Arena {

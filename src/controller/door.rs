@@ -15,7 +15,7 @@
 
 use std::collections::HashMap;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use super::handlers::Handlers;
@@ -28,7 +28,7 @@ use crate::call::{Lanes, Opened};
 use crate::deadline::Deadline;
 use crate::error::{Error, Result};
 use crate::shm::Segment;
-use crate::sync::Ordering;
+use crate::sync::{Mutex, MutexGuard, Ordering};
 use crate::sys::socket::Heard;
 use crate::sys::{futex, socket};
 use crate::transport::{End, Lane, Side, lane_segment, pipe};
@@ -252,6 +252,6 @@ impl Door {
     }
 
     fn numbered(&self) -> MutexGuard<'_, Numbered> {
-        self.numbered.lock().unwrap_or_else(PoisonError::into_inner)
+        self.numbered.lock()
     }
 }

@@ -1,7 +1,7 @@
 //! A dylib: objects that are linked into the executor, looked up, run, and removed together.
 
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use super::finalizing::Additions;
@@ -14,6 +14,7 @@ use crate::call::contract::{Placement, ProgramInitialize, ProgramMain};
 use crate::error::{Error, Result};
 use crate::link::{Archive, Definition, Export, External, LinkGraph, ObjectFile};
 use crate::sps::Bytes;
+use crate::sync::{Mutex, MutexGuard};
 use crate::{ExecutorAddr, Prot};
 
 /// A set of objects in the executor. Objects added are linked at the next [`link`](Dylib::link), which looking up does by
@@ -350,7 +351,7 @@ impl Dylib {
     }
 
     pub(super) fn lock(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        self.state.lock()
     }
 }
 

@@ -9,7 +9,7 @@
 use std::collections::HashMap;
 use std::error::Error as StdError;
 use std::fmt;
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::{Arc, OnceLock};
 use std::thread::{self, ThreadId};
 
 use super::dylib::Dylib;
@@ -20,6 +20,7 @@ use crate::ExecutorAddr;
 use crate::call::contract::{LAZY_RESOLVER, LazyPrepare};
 use crate::error::Result;
 use crate::link::StubPage;
+use crate::sync::{Condvar, Mutex};
 
 /// Where a function is that was compiled, or why there is none.
 pub type Compiled = std::result::Result<ExecutorAddr, Box<dyn StdError + Send + Sync>>;
@@ -126,14 +127,14 @@ impl Shared {
             state: Mutex::default(),
             changed: Condvar::new(),
         };
-        self.lazy.lock().insert(stub.return_address().get(), Arc::new(lazy));
+        self.lazy.functions.lock().insert(stub.return_address().get(), Arc::new(lazy));
         stub.redirect(stub.trampoline())?;
         Ok(stub)
     }
 
     /// From the next call on the executor is prepared for calls that have to be given up.
     fn tell_of_lazy_functions(&self) -> Result<()> {
-        let mut is_told = self.lazy.is_told.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut is_told = self.lazy.is_told.lock();
         if !*is_told {
             self.post::<LazyPrepare>(&())?;
             *is_told = true;
@@ -160,17 +161,13 @@ impl Shared {
 impl LazyFunctions {
     /// Forgets the function whose stub is given back.
     pub(super) fn forget(&self, return_address: ExecutorAddr) {
-        self.lock().remove(&return_address.get());
+        self.functions.lock().remove(&return_address.get());
     }
 
     fn find(&self, args: &[u8]) -> std::result::Result<Arc<Lazy>, String> {
         let address = args.try_into().map(u64::from_le_bytes).unwrap_or_default();
-        let found = self.lock().get(&address).cloned();
+        let found = self.functions.lock().get(&address).cloned();
         found.ok_or_else(|| format!("no function is compiled on demand for {address:#x}"))
-    }
-
-    fn lock(&self) -> MutexGuard<'_, HashMap<u64, Arc<Lazy>>> {
-        self.functions.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -179,7 +176,7 @@ impl Lazy {
     fn address(&self, controller: &Controller) -> std::result::Result<ExecutorAddr, String> {
         let own = thread::current().id();
         let stub = Redirectable::at(&controller.shared, self.stub);
-        let mut state = self.lock();
+        let mut state = self.state.lock();
         loop {
             let target = stub.target();
             if target != stub.trampoline() {
@@ -194,8 +191,7 @@ impl Lazy {
             }
             let tries = state.tries;
             let is_tried = |state: &mut State| state.tries == tries;
-            let waited = self.changed.wait_while(state, is_tried);
-            state = waited.unwrap_or_else(PoisonError::into_inner);
+            state = self.changed.wait_while(state, is_tried);
             if !state.failure.is_empty() {
                 return Err(state.failure.clone());
             }
@@ -214,10 +210,6 @@ impl Lazy {
         compiling.failure = outcome.as_ref().err().cloned().unwrap_or_default();
         outcome
     }
-
-    fn lock(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
-    }
 }
 
 /// A function that is being compiled. Who waits for it is told when this is dropped.
@@ -229,7 +221,7 @@ struct Compiling<'a> {
 
 impl Drop for Compiling<'_> {
     fn drop(&mut self) {
-        let mut state = self.lazy.lock();
+        let mut state = self.lazy.state.lock();
         state.compiler = None;
         state.tries += 1;
         state.failure = std::mem::take(&mut self.failure);

@@ -3,7 +3,7 @@
 //!
 //! Invariant: what a link has taken is given back when it is dropped half way.
 
-use std::sync::{Arc, PoisonError};
+use std::sync::Arc;
 
 use super::allocation::InFlight;
 use super::arena::{Taken, ThreadPlace};
@@ -240,7 +240,7 @@ impl Shared {
         let outcome = self.deallocate(all.copied());
         for one in left {
             self.forget(&one.symbols);
-            let mut arena = self.arena.lock().unwrap_or_else(PoisonError::into_inner);
+            let mut arena = self.arena.lock();
             arena.give_back(one.threads);
         }
         outcome

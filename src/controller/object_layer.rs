@@ -5,7 +5,7 @@
 
 use std::collections::HashMap;
 use std::fmt;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 
 use super::Controller;
 use super::linking::Left;
@@ -21,6 +21,7 @@ use crate::jit::{
     ResourceTracker, SymbolFlags, SymbolLookupFlags, SymbolState,
 };
 use crate::link::{Export, LinkGraph, ObjectFile};
+use crate::sync::{Mutex, MutexGuard};
 
 /// Links objects for the dylibs of a session. Cheap to clone.
 ///
@@ -205,7 +206,7 @@ fn interface(graph: &LinkGraph) -> Interface {
 
 impl Layer {
     pub(super) fn records(&self) -> MutexGuard<'_, Records> {
-        self.records.lock().unwrap_or_else(PoisonError::into_inner)
+        self.records.lock()
     }
 }
 

@@ -1,12 +1,13 @@
 //! What looks at links, or changes them: plugins of object layers and of dylibs.
 
 use std::fmt;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
 use super::finalizing::Finalizing;
 use crate::error::{Error, Result};
 use crate::jit::{JITDylib, MaterializationResponsibility, ResourceKey};
 use crate::link::{Image, LinkGraph};
+use crate::sync::Mutex;
 
 /// Something that looks at every link of an [`ObjectLayer`](super::ObjectLayer), or changes it. A [`Dylib`](super::Dylib), whose
 /// links have no responsibility, tells of [`finalizing`](ObjectPlugin::finalizing) alone.
@@ -90,12 +91,12 @@ pub(super) struct Plugins(Mutex<Vec<Arc<dyn ObjectPlugin>>>);
 
 impl Plugins {
     pub(super) fn add(&self, plugin: Arc<dyn ObjectPlugin>) {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).push(plugin);
+        self.0.lock().push(plugin);
     }
 
     /// Those that there are now.
     pub(super) fn all(&self) -> Vec<Arc<dyn ObjectPlugin>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).clone()
+        self.0.lock().clone()
     }
 }
 

@@ -1,9 +1,10 @@
 //! The pipelines of a session, for who ends and counts them.
 
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::sync::{Arc, Weak};
 
 use crate::call::pipeline::Caller;
 use crate::error::Error;
+use crate::sync::Mutex;
 
 /// The open pipelines of a session.
 #[derive(Debug, Default)]
@@ -21,7 +22,7 @@ struct Open {
 impl Pipelines {
     /// Adds a pipeline, which ends at once when the others have ended.
     pub(super) fn add(&self, caller: &Arc<Caller>) {
-        let mut open = self.lock();
+        let mut open = self.0.lock();
         open.callers.retain(|caller| caller.strong_count() > 0);
         if open.is_closed {
             caller.end(&gone());
@@ -31,7 +32,7 @@ impl Pipelines {
 
     /// Ends all pipelines, those to come as well.
     pub(super) fn close(&self) {
-        let mut open = self.lock();
+        let mut open = self.0.lock();
         open.is_closed = true;
         let callers: Vec<_> = open.callers.iter().filter_map(Weak::upgrade).collect();
         drop(open);
@@ -42,12 +43,12 @@ impl Pipelines {
 
     /// Those that are open.
     pub(super) fn callers(&self) -> Vec<Arc<Caller>> {
-        self.lock().callers.iter().filter_map(Weak::upgrade).collect()
+        self.0.lock().callers.iter().filter_map(Weak::upgrade).collect()
     }
 
     /// Calls submitted so far, and results that came when nobody wanted them any more.
     pub(super) fn sums(&self) -> [u64; 2] {
-        let open = self.lock();
+        let open = self.0.lock();
         open.callers.iter().filter_map(Weak::upgrade).fold(open.gone, |[calls, late], caller| {
             [calls.wrapping_add(caller.calls()), late.wrapping_add(caller.late())]
         })
@@ -55,16 +56,12 @@ impl Pipelines {
 
     /// Takes a pipeline out that was closed.
     pub(super) fn forget(&self, caller: &Caller) {
-        let mut open = self.lock();
+        let mut open = self.0.lock();
         let gone = [caller.calls(), caller.late()];
         for (sum, more) in open.gone.iter_mut().zip(gone) {
             *sum = sum.wrapping_add(more);
         }
         open.callers.retain(|other| !std::ptr::eq(other.as_ptr(), caller));
-    }
-
-    fn lock(&self) -> MutexGuard<'_, Open> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

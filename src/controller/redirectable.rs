@@ -13,7 +13,7 @@
 //!
 //! Invariant: a stub is somebody's or free, and what is free nobody calls.
 
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use super::allocation::InFlight;
@@ -24,7 +24,7 @@ use crate::call::UnderWay;
 use crate::call::contract::{LAZY_RESOLVER, Placement};
 use crate::error::{Error, Result};
 use crate::link::{External, StubPage};
-use crate::sync::{Ordering, fence};
+use crate::sync::{Mutex, Ordering, fence};
 use crate::{ExecutorAddr, Prot};
 
 /// A function whose place can change. Its own address, that of a stub, stays.
@@ -151,7 +151,7 @@ impl Redirectable {
     /// Gives the stub back; there may be another function at its address at once. Nothing may call it any more.
     pub fn remove(self) {
         self.shared.lazy.forget(self.return_address());
-        self.shared.stubs.lock().free.push((self.page, self.number));
+        self.shared.stubs.0.lock().free.push((self.page, self.number));
     }
 }
 
@@ -216,7 +216,7 @@ impl Shared {
 
     /// A stub that nobody has.
     pub(super) fn take_stub(self: &Arc<Self>) -> Result<Redirectable> {
-        let mut pool = self.stubs.lock();
+        let mut pool = self.stubs.0.lock();
         let (page, number) = match pool.free.pop() {
             Some(free) => free,
             None => {
@@ -243,8 +243,4 @@ impl Shared {
     }
 }
 
-impl Stubs {
-    fn lock(&self) -> MutexGuard<'_, Pool> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
+impl Stubs {}

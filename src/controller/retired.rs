@@ -9,7 +9,7 @@
 
 use std::cell::Cell;
 use std::fmt;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::sync::{Arc, Weak};
 
 use super::allocation::Finalized;
 use super::dylib::Dylib;
@@ -20,7 +20,7 @@ use super::shared::Shared;
 use crate::ExecutorAddr;
 use crate::error::{Error, Result};
 use crate::jit::ResourceTracker;
-use crate::sync::{AtomicBool, Ordering};
+use crate::sync::{AtomicBool, Mutex, Ordering};
 
 /// Code that is not wanted any more: a [`Dylib`] with all that is linked into it, what a [`ResourceTracker`] has, or
 /// [`Finalized`] memory.
@@ -122,7 +122,7 @@ impl Redirectable {
         let calls = shared.calls_under_way();
         // What was replaced earlier, for hosts that call nothing.
         shared.remove_unused();
-        shared.retired.lock().waiting.push((calls, old));
+        shared.retired.state.lock().waiting.push((calls, old));
         shared.retired.waits.store(true, Ordering::Relaxed);
         Ok(before)
     }
@@ -137,7 +137,7 @@ impl Controller {
     /// Those of all that could not be removed, or not as it should, since this was called last.
     pub fn remove_unused(&self) -> Result<usize> {
         self.shared.remove_unused();
-        let mut state = self.shared.retired.lock();
+        let mut state = self.shared.retired.state.lock();
         match state.failure.take() {
             Some(failure) => Err(failure.during("removing what was replaced")),
             None => Ok(state.waiting.len() + state.taken),
@@ -171,7 +171,7 @@ impl Shared {
         IS_REMOVING.set(true);
         removing.outcome = self.remove_all(over);
         drop(removing);
-        std::mem::take(&mut self.retired.lock().again)
+        std::mem::take(&mut self.retired.state.lock().again)
     }
 
     /// One message at most for what was linked, and for each tracker what that takes.
@@ -199,7 +199,7 @@ impl Retired {
 
     /// Takes out what waits, unless somebody else has.
     fn begin(&self) -> Option<Looking<'_>> {
-        let mut state = self.lock();
+        let mut state = self.state.lock();
         state.again = state.is_busy;
         if std::mem::replace(&mut state.is_busy, true) {
             return None;
@@ -207,10 +207,6 @@ impl Retired {
         let waiting = std::mem::take(&mut state.waiting);
         state.taken += waiting.len();
         Some(Looking { retired: self, waiting })
-    }
-
-    fn lock(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -222,7 +218,7 @@ struct Looking<'a> {
 
 impl Drop for Looking<'_> {
     fn drop(&mut self) {
-        let mut state = self.retired.lock();
+        let mut state = self.retired.state.lock();
         state.taken -= self.waiting.len();
         state.waiting.append(&mut self.waiting);
         state.is_busy = false;
@@ -240,7 +236,7 @@ struct Removing<'a> {
 impl Drop for Removing<'_> {
     fn drop(&mut self) {
         IS_REMOVING.set(false);
-        let mut state = self.retired.lock();
+        let mut state = self.retired.state.lock();
         state.taken -= self.count;
         let (before, outcome) =
             (state.failure.take(), std::mem::replace(&mut self.outcome, Ok(())));

@@ -1,7 +1,7 @@
 //! What everything of a session in the controller shares: its lanes, its memory, and the process it is with.
 
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use super::arena::Arena;
@@ -28,7 +28,7 @@ use crate::limits::{END_TIMEOUT, LOW_SLAB_STRIPE_BYTES};
 use crate::link::SymbolTable;
 use crate::shm::Segment;
 use crate::sps;
-use crate::sync::Ordering;
+use crate::sync::{Mutex, Ordering};
 use crate::sys::process::Ended;
 use crate::sys::{futex, trap};
 use crate::wire::layout;
@@ -104,7 +104,7 @@ impl Shared {
     ///
     /// When memory or address space runs out, or the session is over.
     pub(super) fn reserve_low(&self) -> Result<()> {
-        let _turn = self.reserving.lock().unwrap_or_else(PoisonError::into_inner);
+        let _turn = self.reserving.lock();
         if self.slab(Placement::Low).get().is_some() {
             return Ok(());
         }
@@ -261,29 +261,25 @@ impl Shared {
 
     /// Makes code known to crash reports for as long as the table lives elsewhere.
     pub(super) fn remember(&self, symbols: &Arc<SymbolTable>) {
-        self.lock_code().push(Arc::clone(symbols));
+        self.code.lock().push(Arc::clone(symbols));
     }
 
     /// Takes removed code out of crash reports.
     pub(super) fn forget(&self, symbols: &Arc<SymbolTable>) {
-        self.lock_code().retain(|other| !Arc::ptr_eq(other, symbols));
+        self.code.lock().retain(|other| !Arc::ptr_eq(other, symbols));
     }
 
     /// Finds out why a call could not complete.
     #[cold]
     pub(super) fn explain(&self, error: Error, deadline: Deadline) -> Error {
         // The lock is not held while the end is waited for.
-        let code = self.lock_code().clone();
+        let code = self.code.lock().clone();
         let error = explain(error, &self.supervisor, &self.segment, &code, deadline);
         if error.death().is_some() {
             // Other callers need not wait for the kernel either.
             self.door.end_all();
         }
         last_words::add(error, &self.door)
-    }
-
-    fn lock_code(&self) -> MutexGuard<'_, Vec<Arc<SymbolTable>>> {
-        self.code.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

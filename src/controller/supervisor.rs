@@ -3,7 +3,7 @@
 use std::ffi::CString;
 use std::os::fd::{AsFd, OwnedFd};
 use std::path::PathBuf;
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
@@ -11,6 +11,7 @@ use super::door::Door;
 use crate::deadline::Deadline;
 use crate::error::{Error, Result};
 use crate::limits::END_TIMEOUT;
+use crate::sync::{Condvar, Mutex, MutexGuard};
 use crate::sys::dying;
 use crate::sys::process::{Child, Ended, Others};
 
@@ -148,15 +149,10 @@ impl Process {
     /// Waits for the process to end, up to the deadline.
     pub(super) fn wait(&self, deadline: Deadline) -> Option<Ended> {
         let goes_on = |stage: &mut Stage| matches!(stage, Stage::Starting | Stage::Running(_));
-        let stage = self.0.lock();
+        let stage = self.0.stage.lock();
         let stage = match deadline.left() {
-            None => {
-                self.0.changed.wait_while(stage, goes_on).unwrap_or_else(PoisonError::into_inner)
-            }
-            Some(left) => {
-                let waited = self.0.changed.wait_timeout_while(stage, left, goes_on);
-                waited.unwrap_or_else(PoisonError::into_inner).0
-            }
+            None => self.0.changed.wait_while(stage, goes_on),
+            Some(left) => self.0.changed.wait_timeout_while(stage, left, goes_on),
         };
         match *stage {
             Stage::Ended(how) => Some(how),
@@ -218,18 +214,13 @@ impl Process {
 
 impl Life {
     fn enter(&self, stage: Stage) {
-        *self.lock() = stage;
+        *self.stage.lock() = stage;
         self.changed.notify_all();
     }
 
     /// Waits until the process was started, or could not be. That takes no longer than the system takes.
     fn started(&self) -> MutexGuard<'_, Stage> {
         let starting = |stage: &mut Stage| matches!(stage, Stage::Starting);
-        let waited = self.changed.wait_while(self.lock(), starting);
-        waited.unwrap_or_else(PoisonError::into_inner)
-    }
-
-    fn lock(&self) -> MutexGuard<'_, Stage> {
-        self.stage.lock().unwrap_or_else(PoisonError::into_inner)
+        self.changed.wait_while(self.stage.lock(), starting)
     }
 }

@@ -9,11 +9,11 @@
 #![allow(unsafe_code, reason = "the list is made of pointers, in a form that debuggers define")]
 
 use std::collections::BTreeMap;
-use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use super::wrapper::{Serve, pointer};
 use crate::call::contract::{DebuggerDeregister, DebuggerRegister};
 use crate::error::{Error, Result};
+use crate::sync::Mutex;
 use crate::{AddrRange, ExecutorAddr};
 
 #[cfg(not(test))]
@@ -85,7 +85,7 @@ static ENTRIES: Mutex<BTreeMap<ExecutorAddr, Registered>> = Mutex::new(BTreeMap:
 /// Registering an object that is registered changes nothing.
 impl Serve for DebuggerRegister {
     fn serve((object,): (AddrRange,)) -> Result<()> {
-        let mut entries = lock();
+        let mut entries = ENTRIES.lock();
         match entries.get(&object.start) {
             Some(same) if same.object == object => Ok(()),
             Some(Registered { object: other, .. }) => Err(Error::invalid(format!(
@@ -115,7 +115,7 @@ impl Serve for DebuggerRegister {
 
 impl Serve for DebuggerDeregister {
     fn serve((object,): (AddrRange,)) -> Result<()> {
-        let mut entries = lock();
+        let mut entries = ENTRIES.lock();
         if entries.get(&object.start).is_none_or(|found| found.object != object) {
             return Err(Error::invalid(format!(
                 "object {}..{} is not registered",
@@ -131,10 +131,6 @@ impl Serve for DebuggerDeregister {
         drop(unsafe { Box::from_raw(entry) });
         Ok(())
     }
-}
-
-fn lock() -> MutexGuard<'static, BTreeMap<ExecutorAddr, Registered>> {
-    ENTRIES.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// Puts an entry in front of the list.
@@ -212,12 +208,12 @@ mod tests {
         let Descriptor { action, relevant, .. } = unsafe { DESCRIPTOR.read() };
         // SAFETY: the entry that is announced lives.
         let Entry { object, bytes, .. } = unsafe { relevant.read() };
-        SEEN.lock().expect("no panic").push((action, object.addr() as u64, bytes));
+        SEEN.lock().push((action, object.addr() as u64, bytes));
     }
 
     /// The objects in the list, the first first, after checking that it is the same backwards.
     fn listed() -> Vec<u64> {
-        let _lock = lock();
+        let _lock = ENTRIES.lock();
         let mut found = Vec::new();
         // SAFETY: under the lock.
         let mut entry = unsafe { DESCRIPTOR.read() }.first;
@@ -259,7 +255,7 @@ mod tests {
         }
         let registered = [0x1000, 0x2000, 0x3000, 0x4000].map(|start| (REGISTER, start, 0x100));
         let taken = [0x2000, 0x4000, 0x1000, 0x3000].map(|start| (UNREGISTER, start, 0x100));
-        assert_eq!(*SEEN.lock().expect("no panic"), [registered, taken].concat());
+        assert_eq!(*SEEN.lock(), [registered, taken].concat());
         // SAFETY: nobody changes the descriptor any more.
         let after = unsafe { DESCRIPTOR.read() };
         assert_eq!((after.version, after.action), (1, NO_ACTION));

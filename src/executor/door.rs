@@ -14,7 +14,7 @@
 
 use std::collections::VecDeque;
 use std::os::fd::{AsFd, FromRawFd, OwnedFd, RawFd};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use super::served::Served;
@@ -27,7 +27,7 @@ use crate::call::{LaneEnd, Opened};
 use crate::deadline::Deadline;
 use crate::error::{Error, Result};
 use crate::shm::{Holder, Segment};
-use crate::sync::Ordering;
+use crate::sync::{Condvar, Mutex, Ordering};
 use crate::sys::futex::{self, Seen};
 use crate::sys::{descriptors, socket};
 use crate::transport::{Lane, Side, lane_segment};
@@ -146,7 +146,7 @@ impl Door {
 
     /// Tells the controller what other threads have for it. False when the socket has no room for all of it.
     fn tell(&self, socket: &OwnedFd) -> bool {
-        let mut state = self.lock();
+        let mut state = self.state.lock();
         while state.asks > 0 {
             if socket::tell(socket.as_fd(), REVERSE_LANE, 0, "").is_err() {
                 return false;
@@ -210,29 +210,29 @@ impl Door {
     }
 
     fn change(&self, change: impl FnOnce(&mut State)) {
-        change(&mut self.lock());
+        change(&mut self.state.lock());
         self.changed.notify_all();
     }
 
     /// Tells the controller that what has this number is not served.
     pub(super) fn refuse(&self, number: u64, reason: &Error) {
-        self.lock().news.push_back((REFUSED, number, reason.to_string()));
+        self.state.lock().news.push_back((REFUSED, number, reason.to_string()));
         self.ring();
     }
 
     /// Tells the controller why this process is about to end, as long as that reads.
     pub(super) fn say_last(&self, why: &Error) {
-        self.lock().news.push_back((LAST_WORDS, VERSION, why.to_string()));
+        self.state.lock().news.push_back((LAST_WORDS, VERSION, why.to_string()));
         self.ring();
         let waits = |state: &mut State| !state.news.is_empty() && !state.is_closed;
-        drop(self.changed.wait_timeout_while(self.lock(), LAST_WORDS_TIMEOUT, waits));
+        drop(self.changed.wait_timeout_while(self.state.lock(), LAST_WORDS_TIMEOUT, waits));
     }
 
     /// The next lane or pipeline to serve; waits for it. `None` when none will come.
     pub(super) fn next_work(&self) -> Option<Work> {
         let waits = |state: &mut State| state.work.is_empty() && !state.is_closed;
-        let waited = self.changed.wait_while(self.lock(), waits);
-        waited.unwrap_or_else(PoisonError::into_inner).work.pop_front()
+        let mut state = self.changed.wait_while(self.state.lock(), waits);
+        state.work.pop_front()
     }
 
     /// Waits until the door's thread has its own table of descriptors, or was refused one, and takes the socket out of the
@@ -243,8 +243,7 @@ impl Door {
     /// When that thread could not be started; the socket is given back.
     pub(super) fn leave(&self, socket: OwnedFd) -> std::result::Result<(), (Error, OwnedFd)> {
         let waits = |state: &mut State| state.is_separate.is_none() && !state.is_closed;
-        let waited = self.changed.wait_while(self.lock(), waits);
-        let is_separate = waited.unwrap_or_else(PoisonError::into_inner).is_separate;
+        let is_separate = self.changed.wait_while(self.state.lock(), waits).is_separate;
         match is_separate {
             None => Err((
                 Error::exhausted("the executor cannot start the thread that opens lanes"),
@@ -270,11 +269,10 @@ impl Door {
     ///
     /// When the controller refuses, or the session is over.
     pub(super) fn ask(&self, session: &Served) -> Result<Opened> {
-        self.lock().asks += 1;
+        self.state.lock().asks += 1;
         self.ring();
         let waits = |state: &mut State| state.lanes.is_empty() && !state.is_closed;
-        let waited = self.changed.wait_while(self.lock(), waits);
-        let came = waited.unwrap_or_else(PoisonError::into_inner).lanes.pop_front();
+        let came = self.changed.wait_while(self.state.lock(), waits).lanes.pop_front();
         let segment = came.ok_or_else(|| Error::disconnected("the session is over"))?;
         let segment = segment.ok_or_else(|| {
             Error::exhausted("the controller refuses another lane for calls to it")
@@ -291,20 +289,18 @@ impl Door {
     /// Why it was not mapped, or that the session is over.
     pub(super) fn next_slab(&self) -> Result<ExecutorAddr> {
         let waits = |state: &mut State| state.slabs.is_empty() && !state.is_closed;
-        let waited = self.changed.wait_while(self.lock(), waits);
-        let slab = waited.unwrap_or_else(PoisonError::into_inner).slabs.pop_front();
+        let slab = self.changed.wait_while(self.state.lock(), waits).slabs.pop_front();
         slab.unwrap_or_else(|| Err(Error::disconnected("the session is over")))
     }
 
     /// Waits until the controller has closed its end of the socket.
     pub(super) fn wait_closed(&self) {
-        let waited = self.changed.wait_while(self.lock(), |state| !state.is_closed);
-        drop(waited);
+        drop(self.changed.wait_while(self.state.lock(), |state| !state.is_closed));
     }
 
     /// True when the controller has closed its end of the socket.
     pub(super) fn is_closed(&self) -> bool {
-        self.lock().is_closed
+        self.state.lock().is_closed
     }
 
     /// Has the door's thread look.
@@ -313,10 +309,6 @@ impl Door {
         // [DOORBELL] Release: pairs with the load of the door's thread.
         word.fetch_add(1, Ordering::AcqRel);
         futex::wake(word);
-    }
-
-    fn lock(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

@@ -2,7 +2,7 @@
 #![allow(unsafe_code, reason = "calls the dynamic linker")]
 
 use std::ffi::{CStr, CString, c_int, c_void};
-use std::sync::{Mutex, Once, PoisonError};
+use std::sync::Once;
 
 use super::loaded::{self, SymbolKind};
 use super::low_data::{LowData, low_data};
@@ -16,6 +16,7 @@ use crate::call::contract::{
 };
 use crate::error::{Error, Result};
 use crate::sps::Expected;
+use crate::sync::Mutex;
 
 /// Libraries that a compiler's driver links by itself or programs take for granted. They are opened, in this order, when
 /// a symbol is missing otherwise.
@@ -40,13 +41,13 @@ impl Libraries {
     fn open(&self, path: &str) -> Result<ExecutorAddr> {
         let handle = dlopen(path, libc::RTLD_LAZY | libc::RTLD_LOCAL)?;
         let handle = ExecutorAddr::new(handle.expose_provenance() as u64);
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).push(handle);
+        self.0.lock().push(handle);
         Ok(handle)
     }
 
     /// Closes each as often as it was opened, the last first. Nobody else may look into them any more.
     pub(super) fn close(&self) {
-        let handles = std::mem::take(&mut *self.0.lock().unwrap_or_else(PoisonError::into_inner));
+        let handles = std::mem::take(&mut *self.0.lock());
         // Another session may be looking at what is loaded.
         let _nobody_looks = (!handles.is_empty()).then(low_data);
         for handle in handles.into_iter().rev() {

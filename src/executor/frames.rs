@@ -9,7 +9,7 @@
 use std::collections::BTreeMap;
 use std::ffi::{CStr, c_void};
 use std::mem::MaybeUninit;
-use std::sync::{Mutex, OnceLock, PoisonError};
+use std::sync::OnceLock;
 
 use super::wrapper::{Serve, pointer};
 use crate::call::contract::{
@@ -17,6 +17,7 @@ use crate::call::contract::{
 };
 use crate::error::{Error, Result};
 use crate::sps::Status;
+use crate::sync::Mutex;
 use crate::sys::memory;
 use crate::{AddrRange, ExecutorAddr};
 
@@ -27,7 +28,7 @@ static SECTIONS: Mutex<BTreeMap<ExecutorAddr, AddrRange>> = Mutex::new(BTreeMap:
 impl Serve for FramesRegister {
     fn serve((section,): (AddrRange,)) -> Result<()> {
         check(section)?;
-        let mut sections = SECTIONS.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut sections = SECTIONS.lock();
         match sections.get(&section.start) {
             Some(same) if *same == section => Ok(()),
             Some(other) => Err(Error::invalid(format!(
@@ -45,7 +46,7 @@ impl Serve for FramesRegister {
 
 impl Serve for FramesDeregister {
     fn serve((section,): (AddrRange,)) -> Result<()> {
-        let mut sections = SECTIONS.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut sections = SECTIONS.lock();
         if sections.get(&section.start) != Some(&section) {
             return Err(Error::invalid(format!(
                 "call frame information {}..{} is not registered",

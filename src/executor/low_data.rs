@@ -13,11 +13,11 @@
 #![allow(unsafe_code, reason = "copies variables of other libraries")]
 
 use std::collections::BTreeMap;
-use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use super::loaded::{LoadedFile, pointer};
 use crate::error::{Error, Result};
 use crate::limits::{LOW_ADDRESS_END, PAGE_BYTES};
+use crate::sync::{Mutex, MutexGuard};
 use crate::sys::map::Reservation;
 use crate::{AddrRange, ExecutorAddr};
 
@@ -47,7 +47,7 @@ pub(super) fn low_data() -> MutexGuard<'static, LowData> {
         free: AddrRange { start: ExecutorAddr::NULL, end: ExecutorAddr::NULL },
         bound: 0,
     });
-    TABLE.lock().unwrap_or_else(PoisonError::into_inner)
+    TABLE.lock()
 }
 
 impl LowData {

@@ -10,7 +10,7 @@ use std::ffi::{CStr, CString, c_char, c_int, c_void};
 use std::fs::File;
 use std::os::fd::AsRawFd;
 use std::os::unix::fs::FileExt;
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::{Arc, OnceLock};
 
 use libc::{Dl_info, Elf64_Phdr, dl_phdr_info};
 use object::read::elf::ElfFile64;
@@ -21,6 +21,7 @@ use super::wrapper::{Serve, pointer};
 use crate::call::contract::{NamesDeregister, NamesRegister};
 use crate::error::Result;
 use crate::sps::Bytes;
+use crate::sync::Mutex;
 use crate::sys::memfd;
 use crate::{AddrRange, ExecutorAddr};
 
@@ -53,14 +54,14 @@ static NAMES: Mutex<Vec<Arc<Names>>> = Mutex::new(Vec::new());
 
 impl Serve for NamesRegister {
     fn serve((code, Bytes(file)): (AddrRange, Bytes)) -> Result<()> {
-        lock().push(Arc::new(Names { code, file, opened: OnceLock::new() }));
+        NAMES.lock().push(Arc::new(Names { code, file, opened: OnceLock::new() }));
         Ok(())
     }
 }
 
 impl Serve for NamesDeregister {
     fn serve((code,): (AddrRange,)) -> Result<()> {
-        lock().retain(|names| names.code != code);
+        NAMES.lock().retain(|names| names.code != code);
         Ok(())
     }
 }
@@ -69,7 +70,7 @@ impl Names {
     /// Those of the link that an address lies in.
     fn at(address: *const c_void) -> Option<Arc<Names>> {
         let address = ExecutorAddr::new(address as u64);
-        lock().iter().find(|names| names.code.contains(address)).cloned()
+        NAMES.lock().iter().find(|names| names.code.contains(address)).cloned()
     }
 
     fn function_at(&self, address: *const c_void) -> Option<Function<'_>> {
@@ -107,7 +108,7 @@ pub(super) unsafe extern "C-unwind" fn dl_iterate_phdr(visit: Visit, data: *mut 
     if status != 0 {
         return status;
     }
-    let all: Vec<Arc<Names>> = lock().clone();
+    let all: Vec<Arc<Names>> = NAMES.lock().clone();
     for names in &all {
         let Some(path) = names.path() else { continue };
         // SAFETY: all-zero bytes are a valid segment.
@@ -245,10 +246,6 @@ fn line_of_library(address: *const c_void) -> Vec<u8> {
     // SAFETY: it comes from malloc, and is not used any more.
     unsafe { libc::free(found.cast()) };
     line
-}
-
-fn lock() -> MutexGuard<'static, Vec<Arc<Names>>> {
-    NAMES.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 unsafe extern "C" {

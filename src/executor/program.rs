@@ -10,7 +10,7 @@
 
 use std::ffi::{CStr, CString, c_char, c_int, c_void};
 use std::mem::ManuallyDrop;
-use std::sync::{Mutex, MutexGuard, Once, PoisonError};
+use std::sync::Once;
 
 use super::enter;
 use super::thread_end;
@@ -21,6 +21,7 @@ use crate::call::contract::{
 };
 use crate::error::{Error, Result};
 use crate::sps::Bytes;
+use crate::sync::Mutex;
 use crate::{AddrRange, ExecutorAddr};
 
 #[derive(Debug)]
@@ -63,7 +64,7 @@ impl Serve for ProgramRegister {
             unsafe { libc_on_exit(exit_all, std::ptr::null_mut()) };
         });
         let program = Program { handle, code, initializers, finalizers, initialized: false };
-        lock().programs.push(program);
+        PROGRAMS.lock().programs.push(program);
         Ok(())
     }
 }
@@ -72,7 +73,7 @@ impl Serve for ProgramDeregister {
     fn serve((handle,): (ExecutorAddr,)) -> Result<()> {
         thread_end::finish(handle);
         finish(Some(handle), 0);
-        lock().programs.retain(|program| program.handle != handle);
+        PROGRAMS.lock().programs.retain(|program| program.handle != handle);
         Ok(())
     }
 }
@@ -156,7 +157,7 @@ fn initialize(handle: ExecutorAddr, arguments: &Arguments) -> Result<()> {
     }
     loop {
         let functions = {
-            let mut programs = lock();
+            let mut programs = PROGRAMS.lock();
             let mut known = false;
             let next = programs.programs.iter_mut().find(|program| {
                 known |= program.handle == handle;
@@ -185,7 +186,7 @@ fn finish(handle: Option<ExecutorAddr>, status: c_int) {
     let concerns = |program: ExecutorAddr| handle.is_none_or(|handle| handle == program);
     loop {
         let handler = {
-            let mut programs = lock();
+            let mut programs = PROGRAMS.lock();
             let last = programs.handlers.iter().rposition(|handler| concerns(handler.program));
             last.map(|at| programs.handlers.remove(at))
         };
@@ -199,7 +200,7 @@ fn finish(handle: Option<ExecutorAddr>, status: c_int) {
     }
     loop {
         let functions = {
-            let mut programs = lock();
+            let mut programs = PROGRAMS.lock();
             let mut newest_first = programs.programs.iter_mut().rev();
             let next = newest_first.find(|program| concerns(program.handle) && program.initialized);
             let Some(program) = next else { break };
@@ -219,7 +220,7 @@ fn abandon(handle: ExecutorAddr) {
         return;
     }
     thread_end::forget(handle);
-    let mut programs = lock();
+    let mut programs = PROGRAMS.lock();
     programs.handlers.retain(|handler| handler.program != handle);
     let all = programs.programs.iter_mut();
     all.filter(|program| program.handle == handle).for_each(|program| program.initialized = false);
@@ -257,7 +258,7 @@ fn register(
     let function = ExecutorAddr::new(function.expose_provenance() as u64);
     let program = owner(handle, function);
     let argument = argument.expose_provenance();
-    lock().handlers.push(Handler { program, function, argument, wants_status });
+    PROGRAMS.lock().handlers.push(Handler { program, function, argument, wants_status });
     0
 }
 
@@ -265,7 +266,7 @@ fn register(
 /// program for that, and Rust's standard library gives that of a variable which holds the handle: then the program is the
 /// one whose code the function is.
 pub(super) fn owner(handle: ExecutorAddr, function: ExecutorAddr) -> ExecutorAddr {
-    let programs = lock();
+    let programs = PROGRAMS.lock();
     let mut all = programs.programs.iter();
     if all.clone().any(|program| program.handle == handle) {
         return handle;
@@ -361,10 +362,6 @@ fn set_program_name(name: &CStr) {
 pub(super) fn name() -> *const c_char {
     // SAFETY: reads a pointer that programs seldom change, as the C library itself reads it.
     unsafe { program_invocation_name }
-}
-
-fn lock() -> MutexGuard<'static, Programs> {
-    PROGRAMS.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 unsafe extern "C" {

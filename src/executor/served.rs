@@ -3,7 +3,7 @@
 
 use std::collections::HashMap;
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 
 use super::buffer::WrapperFunctionBuffer;
 use super::door::Door;
@@ -29,6 +29,7 @@ use crate::limits::PAGE_BYTES;
 use crate::session::{SessionRef, SimpleSymbolTable};
 use crate::shm::Segment;
 use crate::sps;
+use crate::sync::{Mutex, MutexGuard};
 use crate::transport::{Connection, Lane, Payload, Side, Transport};
 use crate::wire::layout::{HOLDER_WORD, HOLDER_WORDS};
 
@@ -139,11 +140,11 @@ impl Served {
 
     /// The session of a host that this belongs to, while that lives.
     pub(super) fn host(&self) -> Option<SessionRef> {
-        self.host.lock().unwrap_or_else(PoisonError::into_inner).clone()
+        self.host.lock().clone()
     }
 
     pub(super) fn set_host(&self, host: Option<SessionRef>) {
-        *self.host.lock().unwrap_or_else(PoisonError::into_inner) = host;
+        *self.host.lock() = host;
     }
 
     /// Runs what dealloc actions are left, then closes libraries.
@@ -264,7 +265,7 @@ impl Served {
 }
 
 fn sessions() -> MutexGuard<'static, Option<HashMap<ExecutorAddr, Arc<Served>>>> {
-    SESSIONS.lock().unwrap_or_else(PoisonError::into_inner)
+    SESSIONS.lock()
 }
 
 /// Runs incoming calls.

@@ -15,7 +15,7 @@
 use std::collections::{HashMap, VecDeque};
 use std::fmt;
 use std::os::fd::{AsFd, OwnedFd};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::thread::{self, ThreadId};
 use std::time::{Duration, Instant};
 
@@ -28,6 +28,7 @@ use crate::error::{Error, Result};
 use crate::limits::END_TIMEOUT;
 use crate::session::{Answer, BootstrapInfo, Completion, ControllerAccess, Link, PendingCalls};
 use crate::sps::{self, Status};
+use crate::sync::{Condvar, Mutex};
 use crate::sys::socket;
 use crate::transport::{Connection, Payload};
 
@@ -111,13 +112,13 @@ impl SharedLane {
 
 impl ControllerAccess for SharedLane {
     fn connect(&self, link: Link, info: &BootstrapInfo) -> Result<()> {
-        let connection = self.connection.lock().unwrap_or_else(PoisonError::into_inner).take();
+        let connection = self.connection.lock().take();
         let connection =
             connection.ok_or_else(|| Error::invalid("this access was connected before"))?;
         let (inbox, setup) = (Arc::clone(&self.inbox), setup(info, &[(ATTEND, attended())]));
         let thread = thread::Builder::new().name("farcall-session".to_owned());
         let started = thread.spawn(move || {
-            inbox.lock().thread = Some(thread::current().id());
+            inbox.items.lock().thread = Some(thread::current().id());
             let ended = serve(&inbox, &link, connection, &setup);
             inbox.end(&link, ended);
         });
@@ -125,7 +126,7 @@ impl ControllerAccess for SharedLane {
     }
 
     fn disconnect(&self) {
-        let mut items = self.inbox.lock();
+        let mut items = self.inbox.items.lock();
         (items.is_over, items.is_asked) = (true, true);
         if items.has_turn {
             self.inbox.changed.notify_all();
@@ -136,7 +137,7 @@ impl ControllerAccess for SharedLane {
 
     fn call_controller(&self, tag: u64, args: Vec<u8>, completion: Completion) {
         let inbox = &*self.inbox;
-        if completion.is_waited_for() && inbox.lock().thread == Some(thread::current().id()) {
+        if completion.is_waited_for() && inbox.items.lock().thread == Some(thread::current().id()) {
             return completion.complete(Err(Error::invalid(
                 "a task that waits for the controller runs on the thread of its lane, which would wait for itself",
             )));
@@ -145,7 +146,7 @@ impl ControllerAccess for SharedLane {
             Ok(number) => number,
             Err(completion) => return completion.complete(Err(is_over())),
         };
-        let mut items = inbox.lock();
+        let mut items = inbox.items.lock();
         if !items.is_over {
             items.calls.push_back((number, tag, args));
             inbox.changed.notify_all();
@@ -159,7 +160,7 @@ impl ControllerAccess for SharedLane {
     }
 
     fn send_result(&self, call: u64, answer: Answer) {
-        if let Some(slot) = self.inbox.lock().running.get_mut(&call) {
+        if let Some(slot) = self.inbox.items.lock().running.get_mut(&call) {
             *slot = Some(answer);
             self.inbox.changed.notify_all();
         }
@@ -229,7 +230,7 @@ impl Serving<'_> {
         let outcome = self.end.call(self, Deadline::SESSION_END, tag, args, &mut result);
         if outcome.as_ref().is_err_and(Error::is_disconnected) {
             // However long the function runs on, nothing comes of it.
-            self.inbox.lock().is_over = true;
+            self.inbox.items.lock().is_over = true;
         }
         if let Some(completion) = self.inbox.pending.take(number) {
             self.link.complete(completion, outcome.map(|()| result));
@@ -245,13 +246,9 @@ impl Serving<'_> {
 }
 
 impl Inbox {
-    fn lock(&self) -> MutexGuard<'_, Items> {
-        self.items.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     /// Numbers a call of the controller.
     fn begin(&self) -> u64 {
-        let mut items = self.lock();
+        let mut items = self.items.lock();
         items.has_turn = true;
         items.last += 1;
         let call = items.last;
@@ -261,7 +258,7 @@ impl Inbox {
 
     /// Waits for what is due, for a call to make, or for the end.
     fn wait(&self, due: Due) -> Item {
-        let mut items = self.lock();
+        let mut items = self.items.lock();
         items.has_turn = true;
         loop {
             if items.is_over {
@@ -279,7 +276,7 @@ impl Inbox {
                 return Item::Call(number, tag, args);
             }
             let Due::Until(Some(until)) = due else {
-                items = self.changed.wait(items).unwrap_or_else(PoisonError::into_inner);
+                items = self.changed.wait(items);
                 continue;
             };
             let left = until.saturating_duration_since(Instant::now());
@@ -287,15 +284,14 @@ impl Inbox {
                 items.has_turn = false;
                 return Item::Late;
             }
-            let waited = self.changed.wait_timeout(items, left);
-            items = waited.unwrap_or_else(PoisonError::into_inner).0;
+            (items, _) = self.changed.wait_timeout(items, left);
         }
     }
 
     /// The lane has ended: fails what is under way, then tells the session.
     fn end(&self, link: &Link, ended: Result<()>) {
         let is_asked = {
-            let mut items = self.lock();
+            let mut items = self.items.lock();
             items.is_over = true;
             items.calls.clear();
             items.is_asked

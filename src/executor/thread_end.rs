@@ -12,10 +12,10 @@
 
 use std::cell::Cell;
 use std::ffi::{c_int, c_void};
-use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use super::{enter, program};
 use crate::ExecutorAddr;
+use crate::sync::Mutex;
 use crate::sys::thread;
 
 #[derive(Debug, Clone, Copy)]
@@ -47,7 +47,7 @@ pub(super) extern "C" fn cxa_thread_atexit(
     let function = ExecutorAddr::new(function.expose_provenance() as u64);
     let program = program::owner(ExecutorAddr::new(handle as u64), function);
     let count = {
-        let mut all = lock();
+        let mut all = DESTRUCTORS.lock();
         all.push(Destructor { thread, program, function, object: object.expose_provenance() });
         all.iter().filter(|destructor| destructor.thread == thread).count()
     };
@@ -69,7 +69,7 @@ pub(super) fn finish(program: ExecutorAddr) {
 
 /// Forgets the destructors of a program for all threads.
 pub(super) fn forget(program: ExecutorAddr) {
-    lock().retain(|destructor| destructor.program != program);
+    DESTRUCTORS.lock().retain(|destructor| destructor.program != program);
 }
 
 extern "C" fn run_newest(_: *mut c_void) {
@@ -81,7 +81,7 @@ extern "C" fn run_newest(_: *mut c_void) {
 /// Runs the newest of these destructors; says whether there was one.
 fn run(wanted: impl Fn(&Destructor) -> bool) -> bool {
     let newest = {
-        let mut all = lock();
+        let mut all = DESTRUCTORS.lock();
         all.iter().rposition(wanted).map(|at| all.remove(at))
     };
     if let Some(Destructor { function, object, .. }) = newest {
@@ -89,10 +89,6 @@ fn run(wanted: impl Fn(&Destructor) -> bool) -> bool {
         unsafe { enter::handler(function, object, 0) };
     }
     newest.is_some()
-}
-
-fn lock() -> MutexGuard<'static, Vec<Destructor>> {
-    DESTRUCTORS.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 unsafe extern "C" {
@@ -118,7 +114,7 @@ mod tests {
     }
 
     extern "C" fn note_at_end(object: *mut c_void) {
-        AT_END.lock().expect("no panic").push(object.addr());
+        AT_END.lock().push(object.addr());
     }
 
     fn register(function: extern "C" fn(*mut c_void), number: usize, program: usize) {
@@ -139,7 +135,7 @@ mod tests {
             })
             .join()
             .expect("no panic");
-            assert_eq!(AT_END.lock().expect("no panic").split_off(0), [5]);
+            assert_eq!(AT_END.lock().split_off(0), [5]);
             finish(ExecutorAddr::new(0x10));
             assert_eq!(LOG.with_borrow(Vec::clone), [0; 0], "another thread has forgotten them");
             finish(ExecutorAddr::new(0x20));
@@ -157,6 +153,6 @@ mod tests {
             register(note_at_end, 8, 0x40);
         });
         ours.join().expect("no panic");
-        assert_eq!(*AT_END.lock().expect("no panic"), [8, 7]);
+        assert_eq!(*AT_END.lock(), [8, 7]);
     }
 }

@@ -15,13 +15,13 @@ use std::ffi::{CStr, CString, c_void};
 use std::fs::File;
 use std::io::Write;
 use std::os::fd::AsRawFd;
-use std::sync::{Mutex, PoisonError};
 
 use super::dylib::{last_error, open_defaults};
 use super::wrapper::{Serve, pointer};
 use crate::ExecutorAddr;
 use crate::call::contract::ThreadLookup;
 use crate::error::{Error, Result};
+use crate::sync::Mutex;
 use crate::sys::{memfd, thread};
 
 /// What was found so far.
@@ -42,7 +42,7 @@ impl Serve for ThreadLookup {
 }
 
 fn look_up(name: &str) -> Result<Option<i64>> {
-    let mut found = FOUND.lock().unwrap_or_else(PoisonError::into_inner);
+    let mut found = FOUND.lock();
     if let Some(distance) = found.distances.get(name) {
         return Ok(Some(*distance));
     }

@@ -4,13 +4,14 @@
 
 use std::collections::{BTreeMap, HashSet};
 use std::ffi::c_void;
-use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::OnceLock;
 
 use super::served::Served;
 use super::{Convention, RawSession, WrapperFunction, WrapperFunctionBuffer, connected, embedded};
 use crate::ExecutorAddr;
 use crate::error::{Error, Result};
 use crate::session::{Options, Reply, SessionRef};
+use crate::sync::{Mutex, MutexGuard};
 
 impl Options {
     /// Offers a function under a name that is called with the session, or rather with the address that stands for it.
@@ -52,7 +53,7 @@ struct Calls {
 static CALLS: Mutex<Calls> = Mutex::new(Calls { next: 1, waiting: BTreeMap::new() });
 
 fn calls() -> MutexGuard<'static, Calls> {
-    CALLS.lock().unwrap_or_else(PoisonError::into_inner)
+    CALLS.lock()
 }
 
 /// Calls what the controller names.

@@ -7,7 +7,7 @@
 
 use std::collections::VecDeque;
 use std::fmt;
-use std::sync::{Arc, PoisonError};
+use std::sync::Arc;
 
 use super::dylib::JITDylib;
 use super::lookup::{self, Lookup};
@@ -71,7 +71,7 @@ impl GeneratorRequest {
     fn answer(&mut self, outcome: impl FnOnce(&Self) -> Result<()>) {
         let Some(turn) = self.turn.take() else { return };
         let outcome = outcome(self);
-        let mut stage = turn.stage.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut stage = turn.stage.lock();
         let Stage::Suspended(lookup) = std::mem::replace(&mut *stage, Stage::Over) else {
             *stage = Stage::Answered(outcome);
             return;
@@ -130,7 +130,7 @@ enum Stage {
 impl Turn {
     /// The answer, if there is one yet; otherwise the lookup is kept until it comes.
     pub(super) fn answered(&self, lookup: Box<Lookup>) -> Option<(Box<Lookup>, Result<()>)> {
-        let mut stage = self.stage.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut stage = self.stage.lock();
         match std::mem::replace(&mut *stage, Stage::Over) {
             Stage::Answered(outcome) => Some((lookup, outcome)),
             _ => {

@@ -3,7 +3,7 @@
 //! Invariant: one lock over all symbol state; code of others runs outside of it, except where a trait says so.
 
 use std::fmt;
-use std::sync::{Arc, PoisonError};
+use std::sync::Arc;
 
 use super::dispatch::Dispatch;
 use super::dylib::{DylibName, JITDylib};
@@ -16,7 +16,7 @@ use super::symbol::{
 };
 use super::tracker::ResourceManager;
 use crate::error::{Error, Result};
-use crate::sync::{Condvar, Mutex, MutexGuard};
+use crate::sync::{Condvar, Mutex};
 use crate::task::TaskDispatcher;
 
 /// Dylibs whose symbols are supplied when somebody looks for them. Cheap to clone.
@@ -61,7 +61,7 @@ impl ExecutionSession {
     /// Has `reporter` told of every error for which a unit [failed](MaterializationResponsibility::fail). Whoever
     /// looks for its symbols is told as well.
     pub fn set_error_reporter(&self, reporter: impl Fn(&Error) + Send + Sync + 'static) {
-        let mut place = self.0.reporter.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut place = self.0.reporter.lock();
         let old = std::mem::replace(&mut *place, Arc::new(reporter));
         drop(place);
         drop(old);
@@ -280,7 +280,7 @@ impl Inner {
     /// Runs `work` under the lock; what it puts into the outbox is delivered behind it.
     pub(super) fn with<R>(self: &Arc<Self>, work: impl FnOnce(&mut State, &mut Outbox) -> R) -> R {
         let mut outbox = Outbox::default();
-        let result = work(&mut self.lock(), &mut outbox);
+        let result = work(&mut self.state.lock(), &mut outbox);
         self.deliver(outbox);
         result
     }
@@ -310,7 +310,7 @@ impl Inner {
     }
 
     pub(super) fn report(&self, error: &Error) {
-        let reporter = Arc::clone(&self.reporter.lock().unwrap_or_else(PoisonError::into_inner));
+        let reporter = Arc::clone(&self.reporter.lock());
         reporter(error);
     }
 
@@ -320,10 +320,6 @@ impl Inner {
             return Ok(dylib.0.id);
         }
         Err(Error::invalid(format!("the dylib {} belongs to another session", dylib.name())))
-    }
-
-    fn lock(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -335,13 +331,13 @@ struct Waiter {
 
 impl Waiter {
     fn tell(&self, result: Result<SymbolMap>) {
-        *self.result.lock().unwrap_or_else(PoisonError::into_inner) = Some(result);
+        *self.result.lock() = Some(result);
         self.came.notify_all();
     }
 
     /// Waits for the result, unless `is_in_the_way` says that it cannot come meanwhile.
     fn wait(&self, is_in_the_way: impl FnOnce() -> bool) -> Result<SymbolMap> {
-        let mut result = self.result.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut result = self.result.lock();
         if result.is_none() && is_in_the_way() {
             return Err(Error::invalid(
                 "this thread is in a task of a session whose tasks run on the threads that cause \
@@ -352,7 +348,7 @@ impl Waiter {
         loop {
             match result.take() {
                 Some(result) => return result,
-                None => result = self.came.wait(result).unwrap_or_else(PoisonError::into_inner),
+                None => result = self.came.wait(result),
             }
         }
     }

@@ -40,13 +40,13 @@ struct Memory {
 
 impl ResourceManager for Memory {
     fn remove_resources(&self, _: &JITDylib, key: ResourceKey) -> error::Result<()> {
-        let held = self.by_key.lock().expect("no panic").remove(&key);
+        let held = self.by_key.lock().remove(&key);
         self.live.fetch_sub(held.unwrap_or(0), CountOrdering::Relaxed);
         Ok(())
     }
 
     fn transfer_resources(&self, _: &JITDylib, to: ResourceKey, from: ResourceKey) {
-        let mut by_key = self.by_key.lock().expect("no panic");
+        let mut by_key = self.by_key.lock();
         let held = by_key.remove(&from).unwrap_or(0);
         *by_key.entry(to).or_default() += held;
     }
@@ -54,7 +54,7 @@ impl ResourceManager for Memory {
 
 impl Memory {
     fn record(&self, key: ResourceKey) {
-        *self.by_key.lock().expect("no panic").entry(key).or_default() += 1;
+        *self.by_key.lock().entry(key).or_default() += 1;
     }
 }
 
@@ -71,12 +71,12 @@ struct Threads(Mutex<Vec<JoinHandle<()>>>);
 
 impl TaskDispatcher for Threads {
     fn dispatch(&self, task: Task) {
-        self.0.lock().expect("no panic").push(thread::spawn(move || task.run()));
+        self.0.lock().push(thread::spawn(move || task.run()));
     }
 
     fn shutdown(&self) {
         loop {
-            let Some(task) = self.0.lock().expect("no panic").pop() else { break };
+            let Some(task) = self.0.lock().pop() else { break };
             task.join().expect("no panic");
         }
     }
@@ -114,7 +114,7 @@ impl World {
             }
             if world.planted == Planted::Silent && number == 2 {
                 world.memory.live.fetch_sub(1, CountOrdering::Relaxed);
-                return world.kept.lock().expect("no panic").push(responsibility);
+                return world.kept.lock().push(responsibility);
             }
             let order = vec![(world.dylib.clone(), JITDylibLookupFlags::MatchAllSymbols)];
             let names = vec![(Arc::from(next), SymbolLookupFlags::WeaklyReferenced)];

@@ -5,10 +5,10 @@
 use std::collections::HashMap;
 use std::fmt;
 use std::hash::{DefaultHasher, Hash, Hasher};
-use std::sync::{Mutex, PoisonError};
 
 use super::ObjectFile;
 use crate::error::Result;
+use crate::sync::Mutex;
 
 /// Objects that were read, for programs that read and link the same files again and again: a file that did not
 /// change is compared and not parsed a second time, whatever its name.
@@ -78,7 +78,7 @@ impl ObjectCache {
     }
 
     fn with<T>(&self, work: impl FnOnce(&mut Held) -> T) -> T {
-        work(&mut self.held.lock().unwrap_or_else(PoisonError::into_inner))
+        work(&mut self.held.lock())
     }
 }
 

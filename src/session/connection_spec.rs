@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::fmt;
 use std::str::FromStr;
-use std::sync::{Arc, PoisonError};
+use std::sync::Arc;
 
 use super::SessionRef;
 use crate::error::{Error, Result};
@@ -97,7 +97,7 @@ impl ConnectorRegistry {
         transport: &str,
         connector: impl Fn(&ConnectionSpec, &SessionRef) -> Result<()> + Send + Sync + 'static,
     ) -> Result<()> {
-        let mut connectors = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut connectors = self.0.lock();
         if connectors.contains_key(transport) {
             return Err(Error::invalid(format!("transport {transport} has a connector already")));
         }
@@ -113,7 +113,7 @@ impl ConnectorRegistry {
     pub fn connect(&self, spec: &str, session: &SessionRef) -> Result<()> {
         let spec: ConnectionSpec = spec.parse()?;
         let connector = {
-            let connectors = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+            let connectors = self.0.lock();
             connectors.get(spec.transport()).cloned()
         };
         let connector = connector
@@ -124,7 +124,7 @@ impl ConnectorRegistry {
 
 impl fmt::Debug for ConnectorRegistry {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let connectors = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let connectors = self.0.lock();
         f.debug_tuple("ConnectorRegistry").field(&connectors.keys().collect::<Vec<_>>()).finish()
     }
 }

@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use std::fmt;
 #[cfg(not(model))]
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::{Arc, PoisonError, Weak};
+use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
 
 use super::bootstrap::SESSION_SYMBOL;
@@ -116,7 +116,7 @@ impl Core {
     }
 
     pub(super) fn lock(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        self.state.lock()
     }
 
     /// The address that stands for the session.

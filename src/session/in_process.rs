@@ -1,12 +1,12 @@
 //! Access to a controller in the same process: for hosts that are their own controller, and for tests.
 
 use std::fmt;
-use std::sync::{Arc, PoisonError};
+use std::sync::Arc;
 
 use super::{Answer, BootstrapInfo, Completion, ControllerAccess, Link, PendingCalls, Reply};
 use crate::ExecutorAddr;
 use crate::error::{Error, Result};
-use crate::sync::{Mutex, MutexGuard};
+use crate::sync::Mutex;
 
 /// A session's access to a controller that is an [`InProcessController`].
 #[derive(Debug)]
@@ -98,7 +98,7 @@ impl InProcessController {
 
 impl ControllerAccess for InProcess {
     fn connect(&self, link: Link, info: &BootstrapInfo) -> Result<()> {
-        *self.0.lock() = State::Connected(link);
+        *self.0.state.lock() = State::Connected(link);
         let connected = (self.0.on_connect)(info);
         if connected.is_err()
             && let Some((link, calls)) = self.0.close()
@@ -139,7 +139,7 @@ impl Ends {
     }
 
     fn link(&self) -> Option<Link> {
-        match &*self.lock() {
+        match &*self.state.lock() {
             State::Connected(link) => Some(link.clone()),
             State::Idle | State::Over => None,
         }
@@ -147,7 +147,7 @@ impl Ends {
 
     /// Lets no more calls pass; returns those under way, if this ended a connection.
     fn close(&self) -> Option<(Link, [Vec<Completion>; 2])> {
-        let mut state = self.lock();
+        let mut state = self.state.lock();
         let before = std::mem::replace(&mut *state, State::Over);
         // Under the lock: who finds the connection over finds the tables closed.
         let calls = [self.to_controller.close(), self.to_executor.close()];
@@ -162,10 +162,6 @@ impl Ends {
             fail(&link, calls);
             link.notify_disconnected(cause);
         }
-    }
-
-    fn lock(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -185,7 +181,7 @@ fn is_over() -> Error {
 
 impl fmt::Debug for Ends {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let state = match &*self.lock() {
+        let state = match &*self.state.lock() {
             State::Idle => "idle",
             State::Connected(_) => "connected",
             State::Over => "over",

@@ -2,10 +2,9 @@
 
 use std::collections::BTreeMap;
 use std::fmt;
-use std::sync::PoisonError;
 
 use super::Completion;
-use crate::sync::{Mutex, MutexGuard};
+use crate::sync::Mutex;
 
 /// The calls that one direction of a connection has under way: for whoever implements a
 /// [`ControllerAccess`](super::ControllerAccess).
@@ -47,7 +46,7 @@ impl PendingCalls {
     ///
     /// The completion, when the table was closed: the call has to fail on this thread.
     pub fn register(&self, completion: Completion) -> std::result::Result<u64, Completion> {
-        let mut calls = self.lock();
+        let mut calls = self.0.lock();
         if !calls.is_open {
             return Err(completion);
         }
@@ -66,13 +65,13 @@ impl PendingCalls {
     /// The completion of a call, exactly once; `None` when there is no such call under way.
     #[must_use]
     pub fn take(&self, number: u64) -> Option<Completion> {
-        self.lock().waiting.remove(&number)
+        self.0.lock().waiting.remove(&number)
     }
 
     /// Takes no more calls in, and returns those that are under way, in the order of their numbers.
     #[must_use]
     pub fn close(&self) -> Vec<Completion> {
-        let mut calls = self.lock();
+        let mut calls = self.0.lock();
         calls.is_open = false;
         #[cfg(shuttle)]
         if calls.stays_open {
@@ -84,11 +83,7 @@ impl PendingCalls {
     /// From now on the table is wrong: once it was closed it still takes calls in, which nobody fails.
     #[cfg(shuttle)]
     pub(super) fn stays_open(&self) {
-        self.lock().stays_open = true;
-    }
-
-    fn lock(&self) -> MutexGuard<'_, Calls> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.0.lock().stays_open = true;
     }
 }
 
@@ -100,7 +95,7 @@ impl Default for PendingCalls {
 
 impl fmt::Debug for PendingCalls {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let calls = self.lock();
+        let calls = self.0.lock();
         f.debug_struct("PendingCalls")
             .field("is_open", &calls.is_open)
             .field("waiting", &calls.waiting.len())

@@ -1,7 +1,7 @@
 //! The two ends of a call as objects that are used once: who answers, and who is told.
 
 use std::fmt;
-use std::sync::{Arc, PoisonError};
+use std::sync::Arc;
 
 use super::Token;
 use crate::error::{Error, Result};
@@ -90,7 +90,7 @@ impl Completion {
             None => {}
             Some(Finish::Callback(callback)) => callback(outcome),
             Some(Finish::Waiter(waiter)) => {
-                let mut slot = waiter.outcome.lock().unwrap_or_else(PoisonError::into_inner);
+                let mut slot = waiter.outcome.lock();
                 *slot = Some(outcome);
                 waiter.came.notify_all();
             }
@@ -109,12 +109,12 @@ impl Drop for Completion {
 impl Waiter {
     /// Waits for the end of the call.
     pub(super) fn wait(&self) -> Result<Vec<u8>> {
-        let mut slot = self.outcome.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut slot = self.outcome.lock();
         loop {
             if let Some(outcome) = slot.take() {
                 return outcome;
             }
-            slot = self.came.wait(slot).unwrap_or_else(PoisonError::into_inner);
+            slot = self.came.wait(slot);
         }
     }
 }

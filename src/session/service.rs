@@ -1,7 +1,7 @@
 //! Services: what a session owns for linked code, and how they are told of its end, one after the other.
 
 use std::fmt;
-use std::sync::{Arc, PoisonError};
+use std::sync::Arc;
 
 use super::core::Core;
 use crate::sync::Mutex;
@@ -92,7 +92,7 @@ impl Chain {
     /// The service that was told last is done, or there was none.
     fn go_on(self: &Arc<Self>) {
         {
-            let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+            let mut state = self.state.lock();
             state.is_done = true;
             if std::mem::replace(&mut state.is_driven, true) {
                 return;
@@ -103,7 +103,7 @@ impl Chain {
 
     /// Tells the next service; false when none is left, or the one before is not done yet.
     fn step(self: &Arc<Self>) -> bool {
-        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut state = self.state.lock();
         if !std::mem::replace(&mut state.is_done, false) {
             state.is_driven = false;
             return false;

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::fmt;
-use std::sync::{Arc, PoisonError};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use crate::sync::{Mutex, MutexGuard};
@@ -54,7 +54,7 @@ impl TaskGroup {
     }
 
     pub(crate) fn acquire_what(&self, what: What) -> Option<Token> {
-        let mut state = self.lock();
+        let mut state = self.0.lock();
         if state.is_closed {
             return None;
         }
@@ -67,7 +67,7 @@ impl TaskGroup {
 
     /// Gives out no more tokens. Once the last one is back, the callbacks run: here if there is none out.
     pub fn close(&self) {
-        let mut state = self.lock();
+        let mut state = self.0.lock();
         state.is_closed = true;
         Self::complete(state);
     }
@@ -75,7 +75,7 @@ impl TaskGroup {
     /// Runs `callback` once the group is closed and empty, on the thread that makes it so and in the order in which
     /// callbacks came; at once, on this thread, if it is.
     pub fn add_on_complete(&self, callback: impl FnOnce() + Send + 'static) {
-        let mut state = self.lock();
+        let mut state = self.0.lock();
         if !state.is_complete {
             state.on_complete.push(Box::new(callback));
             return;
@@ -87,7 +87,7 @@ impl TaskGroup {
     /// What runs, the oldest first, with how long it has.
     #[must_use]
     pub fn running(&self) -> Vec<String> {
-        let state = self.lock();
+        let state = self.0.lock();
         let mut list = Vec::with_capacity(state.held.len());
         for (what, since) in state.held.values() {
             // Rounded, for people.
@@ -98,7 +98,7 @@ impl TaskGroup {
     }
 
     fn release(&self, number: u64) {
-        let mut state = self.lock();
+        let mut state = self.0.lock();
         state.held.remove(&number);
         Self::complete(state);
     }
@@ -114,10 +114,6 @@ impl TaskGroup {
         for callback in callbacks {
             callback();
         }
-    }
-
-    fn lock(&self) -> MutexGuard<'_, State> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -146,7 +142,7 @@ impl fmt::Display for What {
 
 impl fmt::Debug for TaskGroup {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let state = self.lock();
+        let state = self.0.lock();
         f.debug_struct("TaskGroup")
             .field("is_closed", &state.is_closed)
             .field("running", &state.held.len())

@@ -214,14 +214,14 @@ impl Core {
                 _ => None,
             };
             let Some(deadline) = deadline else {
-                state = self.changed.wait(state).unwrap_or_else(|e| e.into_inner());
+                state = self.changed.wait(state);
                 continue;
             };
             let left = deadline.saturating_duration_since(Instant::now());
             if left.is_zero() {
                 return Err(self.still_runs(state));
             }
-            state = self.changed.wait_timeout(state, left).unwrap_or_else(|e| e.into_inner()).0;
+            state = self.changed.wait_timeout(state, left).0;
         }
         Ok(())
     }

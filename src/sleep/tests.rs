@@ -56,14 +56,14 @@ impl Bed for Model {
     }
 
     fn lie_down(&self, expected: u64, _seen: u64, _deadline: Deadline) {
-        let kernel = self.shared.kernel.lock().unwrap();
+        let kernel = self.shared.kernel.lock();
         if self.shared.word.load(Ordering::Acquire) == expected {
-            drop(self.shared.roused.wait(kernel).unwrap());
+            drop(self.shared.roused.wait(kernel));
         }
     }
 
     fn rouse(&self) {
-        drop(self.shared.kernel.lock().unwrap());
+        drop(self.shared.kernel.lock());
         self.shared.roused.notify_all();
     }
 
@@ -332,7 +332,7 @@ struct Done {
 
 impl Calls {
     fn is_done(&self, call: usize) -> bool {
-        self.done[call].lock().unwrap().is_done
+        self.done[call].lock().is_done
     }
 
     /// Receives until `call` is done, then gives the turn back; or earlier, when somebody wants it.
@@ -340,8 +340,7 @@ impl Calls {
         while !self.is_done(call) && !self.turn.is_wanted() {
             match tool.0.pop(&mut Vec::new()) {
                 Popped::Record(head) => {
-                    let mut done =
-                        self.done[usize::try_from(head.sequence).unwrap()].lock().unwrap();
+                    let mut done = self.done[usize::try_from(head.sequence).unwrap()].lock();
                     done.is_done = true;
                     if let Some(seat) = done.seat.take() {
                         seat.call();
@@ -360,7 +359,7 @@ impl Calls {
 
     fn wait(&self, call: usize, planted: Planted, sleeps: &Sleeps) {
         let seat = Arc::new(Seat::default());
-        self.done[call].lock().unwrap().seat = Some(Arc::clone(&seat));
+        self.done[call].lock().seat = Some(Arc::clone(&seat));
         while !self.is_done(call) {
             match self.turn.take_or_queue(&seat) {
                 Some(tool) => self.lead(tool, call, sleeps),

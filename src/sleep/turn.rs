@@ -1,7 +1,7 @@
 //! Turns: one thread at a time uses a thing, others stand by to take over.
 
 use std::collections::VecDeque;
-use std::sync::{Arc, PoisonError};
+use std::sync::Arc;
 
 use crate::deadline::Deadline;
 use crate::sync::{AtomicBool, Condvar, Mutex, Ordering};
@@ -103,7 +103,7 @@ impl<T> Turn<T> {
     }
 
     fn lock(&self) -> impl std::ops::DerefMut<Target = State<T>> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        self.state.lock()
     }
 }
 
@@ -128,21 +128,18 @@ impl<T> State<T> {
 impl Seat {
     /// Ends the wait of whoever sits here, or its next one.
     pub(crate) fn call(&self) {
-        *self.called.lock().unwrap_or_else(PoisonError::into_inner) = true;
+        *self.called.lock() = true;
         self.changed.notify_one();
     }
 
     /// Waits to be called, up to the deadline.
     pub(crate) fn wait(&self, deadline: Deadline) {
-        let mut called = self.called.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut called = self.called.lock();
         while !*called {
             called = match deadline.left() {
-                None => self.changed.wait(called).unwrap_or_else(PoisonError::into_inner),
+                None => self.changed.wait(called),
                 Some(left) if left.is_zero() => break,
-                Some(left) => {
-                    let waited = self.changed.wait_timeout(called, left);
-                    waited.unwrap_or_else(PoisonError::into_inner).0
-                }
+                Some(left) => self.changed.wait_timeout(called, left).0,
             };
         }
         *called = false;

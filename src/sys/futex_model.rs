@@ -36,12 +36,12 @@ mod imp {
     use std::sync::Arc;
 
     #[cfg(loom)]
-    use loom::{lazy_static, sync::Condvar};
+    use loom::lazy_static;
     #[cfg(shuttle)]
-    use shuttle::{lazy_static, sync::Condvar};
+    use shuttle::lazy_static;
 
     use super::{AtomicU64, Seen};
-    use crate::sync::{Mutex, Ordering};
+    use crate::sync::{Condvar, Mutex, Ordering};
 
     /// The sleepers of each word.
     type Sleepers = BTreeMap<usize, Vec<Arc<Condvar>>>;
@@ -55,7 +55,7 @@ mod imp {
     }
 
     pub(super) fn wait(seen: &[Seen<'_>]) {
-        let mut sleepers = KERNEL.lock().expect("nobody panics with the lock");
+        let mut sleepers = KERNEL.lock();
         // The kernel compares the low halves only.
         let is_same = |seen: &Seen<'_>| (seen.word.load(Ordering::SeqCst) ^ seen.value) << 32 == 0;
         if !seen.iter().all(is_same) {
@@ -65,7 +65,7 @@ mod imp {
         for seen in seen {
             sleepers.entry(address(seen.word)).or_default().push(Arc::clone(&own));
         }
-        sleepers = own.wait(sleepers).expect("nobody panics with the lock");
+        sleepers = own.wait(sleepers);
         for seen in seen {
             if let Some(others) = sleepers.get_mut(&address(seen.word)) {
                 others.retain(|other| !Arc::ptr_eq(other, &own));
@@ -75,7 +75,7 @@ mod imp {
     }
 
     pub(super) fn wake(word: &AtomicU64) {
-        let sleepers = KERNEL.lock().expect("nobody panics with the lock");
+        let sleepers = KERNEL.lock();
         for sleeper in sleepers.get(&address(word)).into_iter().flatten() {
             sleeper.notify_all();
         }

@@ -10,7 +10,7 @@
 
 use std::cell::{Cell, OnceCell};
 use std::fmt;
-use std::sync::{Arc, OnceLock, PoisonError};
+use std::sync::{Arc, OnceLock};
 
 use super::barrier::{self, Light};
 use crate::sync::{AtomicBool, AtomicU64, Mutex, MutexGuard, Ordering, UnsafeCell};
@@ -266,7 +266,7 @@ impl<T> fmt::Debug for Shelf<T> {
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+    mutex.lock()
 }
 
 #[cfg(test)]

@@ -1,11 +1,10 @@
 //! Tasks that run at once, on the thread that has them.
 
-use std::sync::PoisonError;
 use std::thread::{self, ThreadId};
 
 use super::running::Running;
 use super::{Task, TaskDispatcher};
-use crate::sync::{Condvar, Mutex, MutexGuard};
+use crate::sync::{Condvar, Mutex};
 
 /// Runs each task inside of [`dispatch`](TaskDispatcher::dispatch).
 ///
@@ -35,17 +34,13 @@ impl Inline {
     pub fn new() -> Self {
         Self::default()
     }
-
-    fn lock(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
-    }
 }
 
 impl TaskDispatcher for Inline {
     /// Runs `task`. A panic in it goes to the caller.
     fn dispatch(&self, task: Task) {
         let thread = thread::current().id();
-        let mut state = self.lock();
+        let mut state = self.state.lock();
         if state.is_shut {
             drop(state);
             return;
@@ -57,7 +52,7 @@ impl TaskDispatcher for Inline {
     }
 
     fn shutdown(&self) {
-        let mut state = self.lock();
+        let mut state = self.state.lock();
         state.is_shut = true;
         let inside = state.running.leave(thread::current().id());
         // Another one may have waited for this task only.
@@ -67,7 +62,7 @@ impl TaskDispatcher for Inline {
             false => state.running.count() == 0,
         };
         while !is_over(&state) {
-            state = self.ended.wait(state).unwrap_or_else(PoisonError::into_inner);
+            state = self.ended.wait(state);
         }
     }
 }
@@ -80,7 +75,7 @@ struct Ended<'a> {
 
 impl Drop for Ended<'_> {
     fn drop(&mut self) {
-        self.inline.lock().running.end(self.thread);
+        self.inline.state.lock().running.end(self.thread);
         self.inline.ended.notify_all();
     }
 }

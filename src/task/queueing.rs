@@ -1,10 +1,9 @@
 //! Tasks that wait until somebody takes them.
 
 use std::collections::VecDeque;
-use std::sync::PoisonError;
 
 use super::{Task, TaskDispatcher};
-use crate::sync::{Condvar, Mutex, MutexGuard};
+use crate::sync::{Condvar, Mutex};
 
 /// Keeps tasks, in the order in which they came, for whoever takes them: a test that goes step by step, or a loop of the
 /// host's own.
@@ -35,7 +34,7 @@ impl Queueing {
     /// How many tasks wait.
     #[must_use]
     pub fn len(&self) -> usize {
-        self.lock().tasks.len()
+        self.state.lock().tasks.len()
     }
 
     /// True when none waits.
@@ -47,13 +46,13 @@ impl Queueing {
     /// The oldest task, if there is one.
     #[must_use = "a task that is dropped is not done"]
     pub fn pop_front(&self) -> Option<Task> {
-        self.lock().tasks.pop_front()
+        self.state.lock().tasks.pop_front()
     }
 
     /// The newest task, if there is one.
     #[must_use = "a task that is dropped is not done"]
     pub fn pop_back(&self) -> Option<Task> {
-        self.lock().tasks.pop_back()
+        self.state.lock().tasks.pop_back()
     }
 
     /// Waits for a task and takes the oldest one. `None` when there is none and none will come.
@@ -80,12 +79,12 @@ impl Queueing {
 
     /// Accepts nothing from now on. What waits is still handed out; who waits for more learns that there is none.
     pub fn close(&self) {
-        self.lock().is_closed = true;
+        self.state.lock().is_closed = true;
         self.changed.notify_all();
     }
 
     fn take(&self, end: End) -> Option<Task> {
-        let mut state = self.lock();
+        let mut state = self.state.lock();
         loop {
             if let Some(task) = end(&mut state.tasks) {
                 return Some(task);
@@ -93,7 +92,7 @@ impl Queueing {
             if state.is_closed {
                 return None;
             }
-            state = self.changed.wait(state).unwrap_or_else(PoisonError::into_inner);
+            state = self.changed.wait(state);
         }
     }
 
@@ -101,21 +100,17 @@ impl Queueing {
         let mut count = 0;
         loop {
             // The lock is not held while a task runs.
-            let task = end(&mut self.lock().tasks);
+            let task = end(&mut self.state.lock().tasks);
             let Some(task) = task else { return count };
             task.run();
             count += 1;
         }
     }
-
-    fn lock(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
-    }
 }
 
 impl TaskDispatcher for Queueing {
     fn dispatch(&self, task: Task) {
-        let mut state = self.lock();
+        let mut state = self.state.lock();
         if state.is_closed {
             drop(state);
             return;
@@ -129,7 +124,7 @@ impl TaskDispatcher for Queueing {
     fn shutdown(&self) {
         self.close();
         // Bound first, so that the lock is free while they are dropped.
-        let waiting = std::mem::take(&mut self.lock().tasks);
+        let waiting = std::mem::take(&mut self.state.lock().tasks);
         drop(waiting);
     }
 }

@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::{Arc, PoisonError};
+use std::sync::Arc;
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
@@ -92,13 +92,13 @@ impl ThreadPool {
     /// How many threads there are.
     #[cfg(test)]
     pub(super) fn threads(&self) -> usize {
-        self.shared.lock().live
+        self.shared.state.lock().live
     }
 }
 
 impl TaskDispatcher for ThreadPool {
     fn dispatch(&self, task: Task) {
-        let mut state = self.shared.lock();
+        let mut state = self.shared.state.lock();
         if state.is_shut {
             drop(state);
             return;
@@ -111,7 +111,7 @@ impl TaskDispatcher for ThreadPool {
 
     /// Runs what is queued, and waits for the threads to end; a task waits for the other tasks only.
     fn shutdown(&self) {
-        let mut state = self.shared.lock();
+        let mut state = self.shared.state.lock();
         state.is_shut = true;
         self.shared.tasks_changed.notify_all();
         let inside = state.running.leave(system::number());
@@ -122,7 +122,7 @@ impl TaskDispatcher for ThreadPool {
             false => state.live == 0,
         };
         while !is_over(&state) {
-            state = self.shared.ended.wait(state).unwrap_or_else(PoisonError::into_inner);
+            state = self.shared.ended.wait(state);
         }
         if inside {
             return;
@@ -144,10 +144,6 @@ impl Drop for ThreadPool {
 }
 
 impl Shared {
-    fn lock(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     /// Sees to it that a thread looks after what is queued. Returns tasks that nobody will run, to be dropped without the lock.
     fn attend(self: &Arc<Self>, state: &mut State) -> VecDeque<Task> {
         if state.queue.is_empty() || state.live == TASK_THREADS_MAX {
@@ -175,7 +171,7 @@ impl Shared {
     /// What a thread of the pool does.
     fn work(self: &Arc<Self>) {
         let thread = system::number();
-        let mut state = self.lock();
+        let mut state = self.state.lock();
         loop {
             while let Some(task) = state.next(self.width) {
                 state.running.begin(thread);
@@ -184,7 +180,7 @@ impl Shared {
                 drop(stranded);
                 // The hook has told of the panic.
                 let _ = catch_unwind(AssertUnwindSafe(|| task.run())).map_err(drop_panic);
-                state = self.lock();
+                state = self.state.lock();
                 state.running.end(thread);
                 state.asleep = state.asleep.min(state.running.count());
                 self.ended.notify_all();
@@ -211,10 +207,9 @@ impl Shared {
     /// Waits for work; false when there was none for long.
     fn rest<'a>(&'a self, mut state: MutexGuard<'a, State>) -> (MutexGuard<'a, State>, bool) {
         state.idle += 1;
-        let waited = self.tasks_changed.wait_timeout(state, self.kept);
-        let (mut state, timeout) = waited.unwrap_or_else(PoisonError::into_inner);
+        let (mut state, is_late) = self.tasks_changed.wait_timeout(state, self.kept);
         state.idle -= 1;
-        (state, !timeout.timed_out())
+        (state, !is_late)
     }
 
     /// Waits a moment for one of the running tasks to end, then looks which of them are asleep. All the time it is there for
@@ -229,14 +224,13 @@ impl Shared {
             if left.is_zero() {
                 break;
             }
-            let waited = self.tasks_changed.wait_timeout(state, left);
-            (state, _) = waited.unwrap_or_else(PoisonError::into_inner);
+            (state, _) = self.tasks_changed.wait_timeout(state, left);
         }
         if waits(&state) {
             let threads = state.running.threads();
             drop(state);
             let asleep = threads.iter().filter(|thread| system::is_asleep(**thread)).count();
-            state = self.lock();
+            state = self.state.lock();
             state.asleep = asleep.min(state.running.count());
         }
         state.idle -= 1;

@@ -6,7 +6,7 @@
 //!
 //! Invariant: a message is owned by one side at a time; its bytes are moved, never shared.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::thread::{self, Thread};
 use std::time::{Duration, Instant};
 
@@ -17,7 +17,7 @@ use super::message::Incoming;
 use crate::deadline::Deadline;
 use crate::error::{Error, Result};
 use crate::limits::{LOCAL_MESSAGES, PAYLOAD_BYTES_MAX, SPIN_NS};
-use crate::sync::{AtomicBool, Ordering};
+use crate::sync::{AtomicBool, Mutex, Ordering};
 use crate::wire::Kind;
 
 /// Polls between two looks at the clock.
@@ -171,7 +171,7 @@ impl Bell {
 
     #[cold]
     fn sleep<T>(&self, deadline: Deadline, mut look: impl FnMut() -> Option<T>) -> Option<T> {
-        *self.sleeper.lock().unwrap_or_else(PoisonError::into_inner) = Some(thread::current());
+        *self.sleeper.lock() = Some(thread::current());
         loop {
             // [BELL] Acquire: pairs with the swap in `ring`; release, for the thread to wake.
             self.sleeps.swap(true, Ordering::AcqRel);
@@ -193,7 +193,7 @@ impl Bell {
     fn ring(&self) {
         // [BELL] Release: who swaps after this sees what changed; acquire, for the thread to wake.
         if self.sleeps.swap(false, Ordering::AcqRel) {
-            let sleeper = self.sleeper.lock().unwrap_or_else(PoisonError::into_inner);
+            let sleeper = self.sleeper.lock();
             sleeper.iter().for_each(Thread::unpark);
         }
     }

@@ -307,7 +307,7 @@ struct Rope {
 
 impl Rope {
     fn pull(&self, is_last: bool) {
-        let mut state = self.state.lock().unwrap();
+        let mut state = self.state.lock();
         *state = (true, state.1 || is_last);
         drop(state);
         self.changed.notify_all();
@@ -316,16 +316,16 @@ impl Rope {
 
 impl Bell for Chime {
     fn hush(&self) -> bool {
-        let mut state = self.own.state.lock().unwrap();
+        let mut state = self.own.state.lock();
         state.0 = false;
         !state.1
     }
 
     /// A time that is limited is over at once.
     fn listen(&self, deadline: Deadline) {
-        let mut state = self.own.state.lock().unwrap();
+        let mut state = self.own.state.lock();
         while deadline == Deadline::SESSION_END && *state == (false, false) {
-            state = self.own.changed.wait(state).unwrap();
+            state = self.own.changed.wait(state);
         }
     }
 
@@ -401,7 +401,7 @@ fn leave(planted: Planted) {
         let executor = thread::spawn(move || {
             executor.send(Kind::Setup, 0, &[], Deadline::SESSION_END).expect("sent");
             match planted {
-                Planted::NoWake => bell.other.state.lock().unwrap().1 = true,
+                Planted::NoWake => bell.other.state.lock().1 = true,
                 _ => bell.other.pull(true),
             }
             executor

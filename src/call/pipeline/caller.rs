@@ -1,6 +1,6 @@
 //! The controller's end of a pipeline, shared by all threads that submit calls and wait for results.
 
-use std::sync::{Arc, PoisonError};
+use std::sync::Arc;
 use std::task::{Context, Poll};
 
 use super::completion::Waiter;
@@ -12,7 +12,7 @@ use crate::deadline::Deadline;
 use crate::error::{Error, Result};
 use crate::limits::PAYLOAD_BYTES_MAX;
 use crate::sleep::{self, Seat, Turn};
-use crate::sync::{AtomicU64, Mutex, MutexGuard, Ordering};
+use crate::sync::{AtomicU64, Mutex, Ordering};
 use crate::transport::pipe::{Inbound, Outbound};
 use crate::transport::{Lifeline, SharedBed};
 
@@ -84,7 +84,7 @@ impl Caller {
             nothing.expect(0);
             return Ok(Arc::new(nothing));
         }
-        let mut sender = self.sender.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut sender = self.sender.lock();
         if self.has_ended() {
             return Err(self.reason().error());
         }
@@ -211,7 +211,7 @@ impl Caller {
         // The receiver has one whose results have not all come; and who submits just now may have to wait for room.
         if let Some(inner) = Arc::get_mut(&mut completion)
             && inner.renew(used)
-            && let Ok(mut sender) = self.sender.try_lock()
+            && let Some(mut sender) = self.sender.try_lock()
         {
             sender.keep(completion);
         }
@@ -233,7 +233,7 @@ impl Caller {
     /// Ends the pipeline, for the first reason given: every call under way and every later one fails. What was received
     /// before still counts.
     pub(crate) fn end(&self, error: &Error) {
-        self.lock_reason().get_or_insert_with(|| Reason::new(error));
+        self.reason.lock().get_or_insert_with(|| Reason::new(error));
         self.lifeline.end().announce();
         self.listener.call();
     }
@@ -241,7 +241,7 @@ impl Caller {
     /// Tells the executor that nothing more will come. Nobody may wait for results any more.
     pub(crate) fn close(&self) {
         self.end(&Error::disconnected("the pipeline was closed"));
-        self.sender.lock().unwrap_or_else(PoisonError::into_inner).outbound.close();
+        self.sender.lock().outbound.close();
     }
 
     #[inline]
@@ -272,7 +272,7 @@ impl Caller {
     }
 
     pub(super) fn reason(&self) -> Reason {
-        let reason = self.lock_reason().clone();
+        let reason = self.reason.lock().clone();
         reason.unwrap_or_else(|| Reason::new(&self.lifeline.why()))
     }
 
@@ -298,9 +298,5 @@ impl Caller {
         for waker in wakers {
             waker.wake();
         }
-    }
-
-    fn lock_reason(&self) -> MutexGuard<'_, Option<Reason>> {
-        self.reason.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -1,7 +1,7 @@
 //! Where the results of a submission arrive.
 
 use std::collections::VecDeque;
-use std::sync::{Arc, PoisonError};
+use std::sync::Arc;
 use std::task::Waker;
 
 use super::Reason;
@@ -83,7 +83,7 @@ enum Kind {
 impl Completion {
     /// Makes a new or emptied one that of a submission of so many calls.
     pub(super) fn expect(&mut self, calls: usize) {
-        let state = self.state.get_mut().unwrap_or_else(PoisonError::into_inner);
+        let state = self.state.get_mut();
         state.arrived.places.reserve_exact(calls);
         state.missing = calls;
         let there = state.there();
@@ -93,7 +93,7 @@ impl Completion {
 
     /// Makes it as good as new, with the room for results that `used` has; false when it is not worth keeping.
     pub(super) fn renew(&mut self, used: Arrived) -> bool {
-        let state = self.state.get_mut().unwrap_or_else(PoisonError::into_inner);
+        let state = self.state.get_mut();
         let emptied = used.emptied();
         let is_kept = emptied.is_some() && state.waiter.is_none();
         let arrived = emptied.unwrap_or_default();
@@ -117,7 +117,7 @@ impl Completion {
 
     #[inline]
     pub(super) fn lock(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        self.state.lock()
     }
 
     /// Takes what has arrived, in exchange for a buffer that was used up.

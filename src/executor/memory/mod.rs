@@ -31,7 +31,6 @@ mod state;
 mod tests;
 
 use std::os::fd::OwnedFd;
-use std::sync::{Mutex, MutexGuard, PoisonError};
 
 #[cfg(doc)]
 use self::kept::Kept;
@@ -42,6 +41,7 @@ use super::action;
 use crate::call::contract::{Action, Placement};
 use crate::error::{Error, Result};
 use crate::sps::{AllocGroup, Lifetime};
+use crate::sync::Mutex;
 use crate::{ExecutorAddr, Prot};
 
 /// The slabs of a session and what is initialized in them.
@@ -123,11 +123,11 @@ impl MemoryMap {
     pub(super) fn deinitialize(&self, bases: &[ExecutorAddr]) -> Result<()> {
         let (mut failures, mut order) = (Vec::new(), Vec::new());
         let mut leaving = Leaving::default();
-        self.lock().take_all(bases, &mut leaving, &mut order, &mut failures);
+        self.state.lock().take_all(bases, &mut leaving, &mut order, &mut failures);
         order.sort_unstable_by(|one, other| other.cmp(one));
         for (number, base) in order {
             // Actions run without the lock.
-            let taken = self.lock().take(base, number, &mut leaving);
+            let taken = self.state.lock().take(base, number, &mut leaving);
             match taken {
                 Ok(actions) => dealloc(base, actions, &mut failures),
                 Err(error) => failures.push(error.to_string()),
@@ -149,7 +149,7 @@ impl MemoryMap {
         let (mut failures, mut order) = (Vec::new(), Vec::new());
         let mut going = Vec::with_capacity(slabs.len());
         {
-            let mut state = self.lock();
+            let mut state = self.state.lock();
             for start in slabs {
                 match state.begin_release(*start, &mut order) {
                     Ok(()) => going.push(*start),
@@ -167,19 +167,19 @@ impl MemoryMap {
     pub(super) fn shut_down(&self) -> Vec<String> {
         let mut failures = Vec::new();
         let (all, order) = {
-            let mut state = self.lock();
+            let mut state = self.state.lock();
             state.shut_down = true;
             let all: Vec<ExecutorAddr> = state.slabs.keys().copied().collect();
             (all, state.all_sets())
         };
         self.clear(order, &mut failures);
-        let busy = self.lock().begin_release_all(&mut failures);
+        let busy = self.state.lock().begin_release_all(&mut failures);
         self.unmap(all.into_iter().filter(|start| !busy.contains(start)).collect(), &mut failures);
         failures
     }
 
     fn add(&self, slab: Slab) -> Result<ExecutorAddr> {
-        let mut state = self.lock();
+        let mut state = self.state.lock();
         if state.shut_down {
             return Err(is_shut_down());
         }
@@ -190,7 +190,7 @@ impl MemoryMap {
 
     /// Judges a request and records its regions as being initialized.
     fn claim(&self, segments: &[Segment]) -> Result<Claim> {
-        let mut state = self.lock();
+        let mut state = self.state.lock();
         if state.shut_down {
             return Err(is_shut_down());
         }
@@ -245,7 +245,7 @@ impl MemoryMap {
     fn complete(&self, claim: Claim, dealloc: Vec<Action>) -> Result<ExecutorAddr> {
         let emptied = claim.memory.discard(&claim.temporary);
         let refused = {
-            let mut state = self.lock();
+            let mut state = self.state.lock();
             match emptied {
                 Ok(()) if !state.shut_down => {
                     for pages in &claim.temporary {
@@ -269,7 +269,7 @@ impl MemoryMap {
         let Claim { memory, standard: mut pages, temporary, .. } = claim;
         pages.extend(temporary);
         let emptied = memory.discard(&pages);
-        let mut state = self.lock();
+        let mut state = self.state.lock();
         for Pages { range, .. } in pages {
             state.regions.remove(&range.start);
         }
@@ -285,7 +285,7 @@ impl MemoryMap {
             let failure = memory.reset(pages, &mut kept).err();
             failures.extend(failure.map(|error| error.to_string()));
         }
-        self.lock().free(&leaving, &kept);
+        self.state.lock().free(&leaving, &kept);
     }
 
     /// Deinitializes what is live of region sets whose slabs go away, the newest first. Their pages go with the slabs.
@@ -294,9 +294,9 @@ impl MemoryMap {
         for (number, base) in order {
             let mut leaving = Leaving::default();
             // An action may have deinitialized it meanwhile.
-            let Ok(actions) = self.lock().take(base, number, &mut leaving) else { continue };
+            let Ok(actions) = self.state.lock().take(base, number, &mut leaving) else { continue };
             dealloc(base, actions, failures);
-            self.lock().free(&leaving, &[]);
+            self.state.lock().free(&leaving, &[]);
         }
     }
 
@@ -304,19 +304,15 @@ impl MemoryMap {
     fn unmap(&self, starts: Vec<ExecutorAddr>, failures: &mut Vec<String>) {
         let mut gone = Vec::with_capacity(starts.len());
         {
-            let mut state = self.lock();
+            let mut state = self.state.lock();
             gone.extend(starts.iter().filter_map(|start| state.remove_slab(*start)));
         }
         let (kept, why) = slab::unmap_all(gone);
         failures.extend(why.map(|error| error.to_string()));
-        let mut state = self.lock();
+        let mut state = self.state.lock();
         for slab in kept {
             state.slabs.insert(slab.range().start, slab);
         }
-    }
-
-    fn lock(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

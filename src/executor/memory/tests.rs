@@ -128,7 +128,7 @@ fn protections(start: ExecutorAddr, pages: u64) -> String {
 fn sabotage(map: &MemoryMap, slab: ExecutorAddr, page: u64) {
     let file = memfd::create(c"sabotage", PAGE_BYTES, false).expect("memory");
     memfd::seal(&file, SealFlag::F_SEAL_FUTURE_WRITE).expect("sealed");
-    let memory = map.lock().slabs[&slab].memory();
+    let memory = map.state.lock().slabs[&slab].memory();
     let page = page * PAGE_BYTES;
     memory.reservation().map(page, PAGE_BYTES, Prot::Constants, file).expect("mapped");
 }
@@ -198,7 +198,7 @@ fn reserve_rejects_non_page_size_multiple() {
         let files = bytes.iter().map(file).collect();
         assert!(map.reserve_shared(Placement::Near, files).is_err(), "{bytes:?}");
     }
-    assert!(map.lock().slabs.is_empty());
+    assert!(map.state.lock().slabs.is_empty());
 }
 
 #[test]
@@ -231,7 +231,7 @@ fn release_multiple_reports_errors() {
         assert!(error.contains(&address.to_string()), "{address} in {error}");
     }
     assert!(!error.contains(&format!("{} ", slabs[2])), "{error}");
-    assert!(map.lock().slabs.is_empty(), "the good ones are gone");
+    assert!(map.state.lock().slabs.is_empty(), "the good ones are gone");
 }
 
 #[test]
@@ -263,7 +263,7 @@ fn more_than_1e5_addresses_in_one_release() {
     assert_eq!(error.matches("no slab starts at").count(), 120_000);
     assert!(error.contains(" 0x1d4c00"), "the last bad one is named");
     assert_eq!(map.deinitialize(&list).expect_err("all").to_string().matches(';').count(), 120_000);
-    assert!(map.lock().slabs.is_empty());
+    assert!(map.state.lock().slabs.is_empty());
 }
 
 // What a request may be
@@ -329,7 +329,7 @@ fn content_may_be_in_the_slab_already() {
     let (map, slab) = with_private(2);
     let write = filled(slab, Prot::Data, 0, 2, b"written before");
     let base = map.initialize(std::slice::from_ref(&write), vec![]).expect("initialized");
-    let memory = map.lock().slabs[&slab].memory();
+    let memory = map.state.lock().slabs[&slab].memory();
     map.deinitialize(&[base]).expect("deinitialized");
     memory.fill(&[write]).expect("as somebody else might write it");
     let mut there = filled(slab, Prot::Code, 0, 1, b"");
@@ -370,7 +370,7 @@ fn memory_is_filled_protected_and_taken_back() {
 #[test]
 fn what_is_known_to_be_stored_keeps_its_memory() {
     let (map, slab) = with_private(16);
-    let kept = || map.lock().kept.bytes() / PAGE_BYTES;
+    let kept = || map.state.lock().kept.bytes() / PAGE_BYTES;
     let segments = [
         filled(slab, Prot::Constants, 0, 3, &[1; 4097]),
         filled(slab, Prot::Data, 3, 1, &[2; 4096]),
@@ -409,12 +409,12 @@ fn memory_is_kept_up_to_a_limit() {
         map.initialize(&[segment], vec![]).expect("initialized")
     });
     map.deinitialize(&all[..3]).expect("deinitialized");
-    assert_eq!(map.lock().kept.bytes(), KEPT_BYTES_MAX);
+    assert_eq!(map.state.lock().kept.bytes(), KEPT_BYTES_MAX);
     map.deinitialize(&all[3..]).expect("deinitialized");
-    assert_eq!(map.lock().kept.bytes(), KEPT_BYTES_MAX);
+    assert_eq!(map.state.lock().kept.bytes(), KEPT_BYTES_MAX);
     assert!((0..4 * half.len() as u64).all(|at| read_byte(slab, at) == 0), "all of it is empty");
     map.release(&[slab]).expect("released");
-    assert_eq!(map.lock().kept.bytes(), 0);
+    assert_eq!(map.state.lock().kept.bytes(), 0);
 }
 
 // What goes wrong on the way
@@ -440,7 +440,7 @@ fn initialize_fails_at_each_step() {
             cases += 1;
         }
         assert_eq!(noted(), [0; 0], "no action ran");
-        assert!(map.lock().regions.is_empty());
+        assert!(map.state.lock().regions.is_empty());
     }
     assert_eq!(cases, 8);
 }
@@ -485,7 +485,7 @@ fn what_cannot_be_taken_back_is_undone_with_its_actions() {
     assert!(error.contains("needed to initialize only"), "{error}");
     assert_eq!(noted(), [1, 12, 11], "no dealloc action is lost");
     assert_eq!((protections(slab, 1).as_str(), read_byte(slab, 0)), ("w", 0));
-    assert!(map.lock().regions.is_empty());
+    assert!(map.state.lock().regions.is_empty());
 }
 
 #[test]
@@ -500,7 +500,7 @@ fn dealloc_failures_are_told_and_stop_nothing() {
     assert_eq!(error.matches("901 fails").count(), 2, "{error}");
     assert!(bases.iter().all(|base| error.contains(&base.to_string())), "{error}");
     assert_eq!(noted(), [12, 901, 12, 901]);
-    assert!(map.lock().regions.is_empty(), "the pages are free even so");
+    assert!(map.state.lock().regions.is_empty(), "the pages are free even so");
 }
 
 // Order
@@ -575,7 +575,7 @@ fn actions_may_use_the_memory_map() {
     map.initialize(&[page(5)], vec![(none, last)]).expect("initialized");
     map.release(&[slab]).expect("released");
     assert_eq!(noted(), [14]);
-    assert!(map.lock().slabs.is_empty() && map.lock().regions.is_empty());
+    assert!(map.state.lock().slabs.is_empty() && map.state.lock().regions.is_empty());
 }
 
 #[test]

@@ -17,7 +17,7 @@ mod tests;
 
 use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixStream;
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::thread;
 use std::time::Duration;
 
@@ -30,6 +30,7 @@ use crate::error::{Error, Result};
 use crate::limits::{ERROR_BYTES_MAX, PAYLOAD_BYTES_MAX, SEND_QUEUE_BYTES_MAX};
 use crate::session::{Answer, BootstrapInfo, Completion, ControllerAccess, Link, PendingCalls};
 use crate::sps::{self, Bytes, Status};
+use crate::sync::{Condvar, Mutex};
 use crate::sys::stream::{self, Reader, Ready, Writer};
 use crate::wire::frame::{Header, OWN_VERSION, Opcode};
 
@@ -106,11 +107,11 @@ impl SimpleRemote {
 
 impl ControllerAccess for SimpleRemote {
     fn connect(&self, link: Link, info: &BootstrapInfo) -> Result<()> {
-        let reading = self.reading.lock().unwrap_or_else(PoisonError::into_inner).take();
+        let reading = self.reading.lock().take();
         let reading = reading.ok_or_else(|| Error::invalid("this access was connected before"))?;
         {
             // Nothing goes out ahead of the setup.
-            let (mut out, setup) = (self.shared.lock(), setup(info, &[]));
+            let (mut out, setup) = (self.shared.out.lock(), setup(info, &[]));
             let (opcode, payload_bytes) = (Opcode::Setup, setup.len());
             let header = Header { opcode, sequence: 0, tag: 0, payload_bytes };
             self.shared.put(&mut out, header, &setup);
@@ -119,12 +120,12 @@ impl ControllerAccess for SimpleRemote {
         let shared = Arc::clone(&self.shared);
         let thread = thread::Builder::new().name("farcall-session".to_owned());
         let started = thread.spawn(move || {
-            shared.lock().thread = Some(thread::current().id());
+            shared.out.lock().thread = Some(thread::current().id());
             let cause = reading.run(&shared, &link);
             shared.end(&link, cause);
         });
         started.map(drop).map_err(|error| {
-            self.shared.lock().stage = Stage::Closed;
+            self.shared.out.lock().stage = Stage::Closed;
             Error::os("starting the thread of a session", error)
         })
     }
@@ -155,7 +156,7 @@ impl ControllerAccess for SimpleRemote {
             Err(message) => message,
         };
         let end = failure.floor_char_boundary(ERROR_BYTES_MAX);
-        let is_ours = self.shared.lock().is_ours;
+        let is_ours = self.shared.out.lock().is_ours;
         // LLVM has no word for it.
         let (opcode, text) =
             if is_ours { (Opcode::Failure, &failure[..end]) } else { (Opcode::Result, "") };
@@ -164,10 +165,6 @@ impl ControllerAccess for SimpleRemote {
 }
 
 impl Shared {
-    fn lock(&self) -> MutexGuard<'_, Out> {
-        self.out.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     /// Sends a frame, or queues it.
     ///
     /// # Errors
@@ -180,12 +177,12 @@ impl Shared {
                 payload.len()
             )));
         }
-        let mut out = self.lock();
+        let mut out = self.out.lock();
         while out.stage == Stage::Running
             && out.queued() > SEND_QUEUE_BYTES_MAX
             && out.thread != Some(thread::current().id())
         {
-            out = self.room.wait(out).unwrap_or_else(PoisonError::into_inner);
+            out = self.room.wait(out);
         }
         if out.stage != Stage::Running {
             return Err(is_over());
@@ -203,7 +200,7 @@ impl Shared {
 
     /// Queues the hangup, if nothing has ended yet.
     fn hang_up(&self) {
-        let mut out = self.lock();
+        let mut out = self.out.lock();
         if out.stage == Stage::Running {
             let payload = sps::to_bytes(&Status(Ok(())));
             let payload_bytes = payload.len();
@@ -222,7 +219,7 @@ impl Shared {
 
     /// What it means that the stream has ended between two frames.
     fn ended(&self) -> Result<()> {
-        let mut out = self.lock();
+        let mut out = self.out.lock();
         match out.failed.take() {
             Some(error) => Err(error),
             // As LLVM's controllers end a session; one of ours says so first.
@@ -267,8 +264,8 @@ impl Shared {
                 };
                 return Ok(Some(reason.map_err(Error::disconnected)));
             }
-            Opcode::Hello if tag == OWN_VERSION && !self.lock().is_ours => {
-                self.lock().is_ours = true;
+            Opcode::Hello if tag == OWN_VERSION && !self.out.lock().is_ours => {
+                self.out.lock().is_ours = true;
             }
             Opcode::Hello | Opcode::Setup | Opcode::Posted => {
                 return Err(Error::violation(format!(
@@ -282,7 +279,7 @@ impl Shared {
     /// The connection is over: fails what is under way, then tells the session.
     fn end(&self, link: &Link, cause: Result<()>) {
         {
-            let mut out = self.lock();
+            let mut out = self.out.lock();
             out.close();
             self.room.notify_all();
         }
@@ -299,7 +296,7 @@ impl Reading {
         let mut failed_by = None;
         loop {
             let (writer, deadline) = {
-                let mut out = shared.lock();
+                let mut out = shared.out.lock();
                 if let Stage::Draining { .. } = out.stage
                     && out.queued() == 0
                     && out.failed.is_none()
@@ -331,7 +328,7 @@ impl Reading {
                 return end;
             }
             if writer {
-                let mut out = shared.lock();
+                let mut out = shared.out.lock();
                 out.flush();
                 if out.queued() <= SEND_QUEUE_BYTES_MAX {
                     shared.room.notify_all();
@@ -346,7 +343,7 @@ impl Reading {
         let count = match self.reader.read(&mut bytes, Deadline::now()) {
             Ok(None) => return None,
             Ok(Some(count)) => count,
-            Err(error) => return Some(Err(shared.lock().failed.take().unwrap_or(error))),
+            Err(error) => return Some(Err(shared.out.lock().failed.take().unwrap_or(error))),
         };
         if count == 0 {
             return Some(self.frames.end().and_then(|()| shared.ended()));

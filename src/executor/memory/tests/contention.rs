@@ -119,7 +119,7 @@ fn a_slab_is_released_while_others_initialize() {
         for other in others {
             other.join().expect("an error at most");
         }
-        let state = map.lock();
+        let state = map.state.lock();
         assert!(state.slabs.is_empty() && state.regions.is_empty() && state.kept.bytes() == 0);
     }
     println!("release against initialize: {released} cases");

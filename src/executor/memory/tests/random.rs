@@ -55,7 +55,7 @@ fn random_sequences_of_8_threads_agree_with_their_models() {
     let count = counts.fold(Count::default(), Count::plus);
     println!("memory map from {THREADS} threads: {} cases, {count:?}", THREADS * EACH);
     count.is_varied();
-    let state = map.lock();
+    let state = map.state.lock();
     assert!(state.slabs.is_empty() && state.regions.is_empty() && state.kept.bytes() == 0);
 }
 

@@ -1,0 +1,144 @@
+//! Locks without poison: a thread that panics lets go of its lock, and the next one finds the value as it was left.
+//!
+//! Each critical section of this library leaves its value whole at every call that may panic, so poison would only turn one
+//! panic into many.
+
+use std::ops::{Deref, DerefMut};
+#[cfg(not(any(loom, shuttle)))]
+use std::sync as locks;
+use std::sync::TryLockError;
+use std::time::Duration;
+
+#[cfg(loom)]
+use loom::sync as locks;
+#[cfg(shuttle)]
+use shuttle::sync as locks;
+
+/// A lock around a value, as [`std::sync::Mutex`].
+#[derive(Debug, Default)]
+pub(crate) struct Mutex<T>(locks::Mutex<T>);
+
+/// The right to use the value of a [`Mutex`].
+#[derive(Debug)]
+pub(crate) struct MutexGuard<'a, T>(locks::MutexGuard<'a, T>);
+
+/// Threads that wait for a change of a value behind a [`Mutex`], as [`std::sync::Condvar`].
+#[derive(Debug, Default)]
+pub(crate) struct Condvar(locks::Condvar);
+
+impl<T> Mutex<T> {
+    #[cfg(not(loom))]
+    pub(crate) const fn new(value: T) -> Self {
+        Self(locks::Mutex::new(value))
+    }
+
+    #[cfg(loom)]
+    pub(crate) fn new(value: T) -> Self {
+        Self(locks::Mutex::new(value))
+    }
+
+    /// Waits for the lock.
+    #[inline]
+    pub(crate) fn lock(&self) -> MutexGuard<'_, T> {
+        MutexGuard(self.0.lock().unwrap_or_else(|poison| poison.into_inner()))
+    }
+
+    /// Takes the lock if no thread has it.
+    #[inline]
+    pub(crate) fn try_lock(&self) -> Option<MutexGuard<'_, T>> {
+        match self.0.try_lock() {
+            Ok(guard) => Some(MutexGuard(guard)),
+            Err(TryLockError::Poisoned(poison)) => Some(MutexGuard(poison.into_inner())),
+            Err(TryLockError::WouldBlock) => None,
+        }
+    }
+
+    pub(crate) fn get_mut(&mut self) -> &mut T {
+        self.0.get_mut().unwrap_or_else(|poison| poison.into_inner())
+    }
+
+    #[cfg(model)]
+    pub(crate) fn into_inner(self) -> T {
+        self.0.into_inner().unwrap_or_else(|poison| poison.into_inner())
+    }
+}
+
+impl<T> Deref for MutexGuard<'_, T> {
+    type Target = T;
+
+    #[inline]
+    fn deref(&self) -> &T {
+        &self.0
+    }
+}
+
+impl<T> DerefMut for MutexGuard<'_, T> {
+    #[inline]
+    fn deref_mut(&mut self) -> &mut T {
+        &mut self.0
+    }
+}
+
+impl Condvar {
+    #[cfg(not(loom))]
+    pub(crate) const fn new() -> Self {
+        Self(locks::Condvar::new())
+    }
+
+    #[cfg(loom)]
+    pub(crate) fn new() -> Self {
+        Self(locks::Condvar::new())
+    }
+
+    pub(crate) fn notify_one(&self) {
+        self.0.notify_one();
+    }
+
+    pub(crate) fn notify_all(&self) {
+        self.0.notify_all();
+    }
+
+    /// Lets go of the lock until it is notified, or for no reason.
+    pub(crate) fn wait<'a, T>(&self, guard: MutexGuard<'a, T>) -> MutexGuard<'a, T> {
+        MutexGuard(self.0.wait(guard.0).unwrap_or_else(|poison| poison.into_inner()))
+    }
+
+    /// The same, for this long at most; true when that has passed.
+    pub(crate) fn wait_timeout<'a, T>(
+        &self,
+        guard: MutexGuard<'a, T>,
+        timeout: Duration,
+    ) -> (MutexGuard<'a, T>, bool) {
+        let waited = self.0.wait_timeout(guard.0, timeout);
+        let (guard, result) = waited.unwrap_or_else(|poison| poison.into_inner());
+        (MutexGuard(guard), result.timed_out())
+    }
+
+    /// Waits as long as `goes_on` says so of the value.
+    pub(crate) fn wait_while<'a, T>(
+        &self,
+        mut guard: MutexGuard<'a, T>,
+        mut goes_on: impl FnMut(&mut T) -> bool,
+    ) -> MutexGuard<'a, T> {
+        while goes_on(&mut guard) {
+            guard = self.wait(guard);
+        }
+        guard
+    }
+
+    /// The same, for this long at most.
+    #[cfg(not(model))]
+    pub(crate) fn wait_timeout_while<'a, T>(
+        &self,
+        mut guard: MutexGuard<'a, T>,
+        timeout: Duration,
+        mut goes_on: impl FnMut(&mut T) -> bool,
+    ) -> MutexGuard<'a, T> {
+        let begun = std::time::Instant::now();
+        while goes_on(&mut guard) {
+            let Some(left) = timeout.checked_sub(begun.elapsed()) else { break };
+            guard = self.wait_timeout(guard, left).0;
+        }
+        guard
+    }
+}
