@@ -5,9 +5,8 @@
 use std::ops::Range;
 use std::sync::Arc;
 
-use super::allocation::InFlight;
-use super::session::Controller;
-use super::shared::Shared;
+use super::memory::allocation::InFlight;
+use super::session::{Controller, Session};
 use crate::call::contract::Placement;
 use crate::error::Result;
 use crate::{AddrRange, ExecutorAddr, Prot};
@@ -18,7 +17,7 @@ use crate::{AddrRange, ExecutorAddr, Prot};
 /// What the executor does to it meanwhile is seen byte by byte, in no order, unless a call returns in between.
 #[derive(Debug)]
 pub struct Buffer {
-    shared: Arc<Shared>,
+    session: Arc<Session>,
     range: AddrRange,
 }
 
@@ -44,11 +43,12 @@ impl Controller {
     /// # Ok::<(), farcall::Error>(())
     /// ```
     pub fn buffer(&self, bytes: u64) -> Result<Buffer> {
-        let mut memory = InFlight::new(&self.shared, Placement::Near, [0, 0, bytes.max(1)])?;
+        let mut memory =
+            InFlight::new(self.session.memory(), Placement::Near, [0, 0, bytes.max(1)])?;
         memory.write(Prot::Data, &[]);
         let range = memory.range(Prot::Data);
         memory.finalize().release();
-        Ok(Buffer { shared: Arc::clone(&self.shared), range })
+        Ok(Buffer { session: Arc::clone(&self.session), range })
     }
 }
 
@@ -72,7 +72,7 @@ impl Buffer {
     /// When they do not fit.
     pub fn write(&mut self, offset: usize, bytes: &[u8]) {
         let range = self.checked(offset, bytes.len());
-        self.shared.store(range.start, bytes);
+        self.session.memory().store(range.start, bytes);
     }
 
     /// The bytes as they are now.
@@ -83,7 +83,7 @@ impl Buffer {
     #[must_use]
     pub fn read(&self, range: Range<usize>) -> Vec<u8> {
         let mut bytes = Vec::new();
-        self.shared.load(self.checked(range.start, range.len()), &mut bytes);
+        self.session.memory().load(self.checked(range.start, range.len()), &mut bytes);
         bytes
     }
 
@@ -100,6 +100,6 @@ impl Buffer {
 impl Drop for Buffer {
     fn drop(&mut self) {
         // It is there, and without actions.
-        let _ = self.shared.deallocate([self.range.start]);
+        let _ = self.session.memory().deallocate([self.range.start]);
     }
 }

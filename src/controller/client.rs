@@ -8,7 +8,10 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::rc::Rc;
 use std::time::Duration;
 
-use super::command::Started;
+use super::inspect::{MemoryAccess, ProcessInfo};
+use super::memory::native_memory::NativeMemory;
+use super::memory::peer::Peer;
+use super::process::command::Started;
 use crate::ExecutorAddr;
 use crate::call::contract::{ATTEND, ConnectionSetup, SESSION_INSTANCE};
 use crate::call::{Endpoint, Handler, Paused};
@@ -205,6 +208,43 @@ impl Client {
         }
         outcome.map(|()| result)
     }
+}
+
+/// What executors of this library offer beside calls.
+impl Client {
+    /// The executor's native memory map, if the executor is of this library.
+    #[must_use]
+    pub fn native_memory(&self) -> NativeMemory<'_> {
+        NativeMemory::of(self)
+    }
+
+    /// The executor's memory by address, if the executor is of this library.
+    #[must_use]
+    pub fn memory_access(&self) -> MemoryAccess<'_> {
+        MemoryAccess::of(self)
+    }
+
+    /// Asks the executor what it is. One message.
+    ///
+    /// # Errors
+    ///
+    /// When it is not of this library, or the session is over.
+    pub fn process_info(&self) -> Result<ProcessInfo> {
+        ProcessInfo::ask(self)
+    }
+}
+
+impl Peer for Client {
+    fn named(&self, name: &str) -> Result<ExecutorAddr> {
+        let missing = || Error::invalid(format!("the executor does not offer {name}"));
+        self.symbol(name).ok_or_else(missing)
+    }
+
+    fn ask(&self, function: ExecutorAddr, args: &[u8]) -> Result<Vec<u8>> {
+        self.call(function, args)
+    }
+
+    fn code_written(&self) {}
 }
 
 impl Handler<Connection> for Client {

@@ -1,18 +1,12 @@
 //! An executor behind a command, such as `ssh`, whose standard streams are the connection.
 
-use std::process::{Child, Command, Stdio};
-use std::thread;
-use std::time::{Duration, Instant};
+use std::process::{Command, Stdio};
 
 use super::client::Client;
 use super::launch::Launch;
+use super::process::command::Started;
 use crate::error::{Error, Result};
 use crate::transport::Connection;
-
-/// How long a command may take to end once its streams are closed, before it is killed.
-const END_PATIENCE: Duration = Duration::from_secs(2);
-/// How often it is looked for meanwhile.
-const LOOK: Duration = Duration::from_millis(1);
 
 impl Launch {
     /// Starts a command whose standard input and output are a connection to an executor, and waits for that to say what it
@@ -52,45 +46,6 @@ impl Launch {
         match client {
             Ok(client) => Ok(client.behind(started)),
             Err(error) => Err(started.explain(error).during(name)),
-        }
-    }
-}
-
-/// A command that was started. Dropping it waits for its end, and kills it when that does not come.
-#[derive(Debug)]
-pub(super) struct Started(Child);
-
-impl Started {
-    /// True when it has ended within the time.
-    fn ends_within(&mut self, patience: Duration) -> bool {
-        let begun = Instant::now();
-        while let Ok(None) = self.0.try_wait() {
-            if begun.elapsed() > patience {
-                return false;
-            }
-            thread::sleep(LOOK);
-        }
-        true
-    }
-
-    /// The error with how the command has ended, when that is why.
-    fn explain(&mut self, error: Error) -> Error {
-        if !self.ends_within(END_PATIENCE) {
-            return error;
-        }
-        match self.0.try_wait() {
-            Ok(Some(status)) => error.and(&Error::disconnected(format!("it ended with {status}"))),
-            _ => error,
-        }
-    }
-}
-
-impl Drop for Started {
-    fn drop(&mut self) {
-        if !self.ends_within(END_PATIENCE) {
-            // It may end in this very moment.
-            let _ = self.0.kill();
-            let _ = self.0.wait();
         }
     }
 }

@@ -12,8 +12,7 @@ use std::fmt;
 use std::marker::PhantomData;
 use std::sync::Arc;
 
-use super::session::Controller;
-use super::shared::Shared;
+use super::session::{Controller, Session};
 use crate::ExecutorAddr;
 use crate::call::typed::{Shape, TYPED_CALL, TypedCall};
 use crate::error::{Error, Result};
@@ -35,7 +34,7 @@ use crate::error::{Error, Result};
 /// # Ok::<(), farcall::Error>(())
 /// ```
 pub struct Function<F> {
-    shared: Arc<Shared>,
+    session: Arc<Session>,
     address: ExecutorAddr,
     /// The executor's function that makes the call; null when it offers none.
     caller: ExecutorAddr,
@@ -73,8 +72,8 @@ impl Controller {
     /// The C function at this address. No message.
     #[must_use]
     pub fn function<F: Signature>(&self, address: ExecutorAddr) -> Function<F> {
-        let caller = self.shared.named(TYPED_CALL).unwrap_or_default();
-        Function { shared: Arc::clone(&self.shared), address, caller, signature: PhantomData }
+        let caller = self.session.remote().named(TYPED_CALL).unwrap_or_default();
+        Function { session: Arc::clone(&self.session), address, caller, signature: PhantomData }
     }
 }
 
@@ -99,7 +98,7 @@ impl<F> Function<F> {
             TypedCall::new(Shape { function: self.address, floats, returns_float }, arguments);
         let mut result = RESULT.try_with(Cell::take).unwrap_or_default();
         result.clear();
-        let outcome = self.shared.call_into(self.caller, call.bytes(), &mut result);
+        let outcome = self.session.call_into(self.caller, call.bytes(), &mut result);
         let word = outcome.and_then(|()| match result.as_slice().try_into() {
             Ok(word) => Ok(u64::from_le_bytes(word)),
             Err(_) => Err(Error::violation(format!("{} bytes for a number", result.len()))),
@@ -249,8 +248,8 @@ impl FromWord for () {
 
 impl<F> Clone for Function<F> {
     fn clone(&self) -> Self {
-        let shared = Arc::clone(&self.shared);
-        Self { shared, address: self.address, caller: self.caller, signature: PhantomData }
+        let session = Arc::clone(&self.session);
+        Self { session, address: self.address, caller: self.caller, signature: PhantomData }
     }
 }
 

@@ -1,7 +1,6 @@
 //! Looking at the executor: what the process is, and its memory by address.
 
-use super::client::Client;
-use super::peer::Peer;
+use super::memory::peer::Peer;
 use super::session::Controller;
 use crate::call::contract::{
     self, ReadBuffers, ReadPointers, ReadStrings, ReadU8s, ReadU16s, ReadU32s, ReadU64s, Remote,
@@ -60,7 +59,7 @@ impl Controller {
     /// The executor's memory by address.
     #[must_use]
     pub fn memory_access(&self) -> MemoryAccess<'_> {
-        MemoryAccess { peer: &*self.shared }
+        MemoryAccess::of(self.session.memory())
     }
 
     /// Asks the executor what it is. One message.
@@ -69,29 +68,12 @@ impl Controller {
     ///
     /// When the session is over.
     pub fn process_info(&self) -> Result<ProcessInfo> {
-        ProcessInfo::ask(&*self.shared)
-    }
-}
-
-impl Client {
-    /// The executor's memory by address, if the executor is of this library.
-    #[must_use]
-    pub fn memory_access(&self) -> MemoryAccess<'_> {
-        MemoryAccess { peer: self }
-    }
-
-    /// Asks the executor what it is. One message.
-    ///
-    /// # Errors
-    ///
-    /// When it is not of this library, or the session is over.
-    pub fn process_info(&self) -> Result<ProcessInfo> {
-        ProcessInfo::ask(self)
+        ProcessInfo::ask(self.session.memory())
     }
 }
 
 impl ProcessInfo {
-    fn ask(peer: &dyn Peer) -> Result<Self> {
+    pub(super) fn ask(peer: &dyn Peer) -> Result<Self> {
         let (triple, page_bytes, features) = peer.call::<contract::ProcessInfo>(&())?;
         let names = features.split(',').filter_map(|feature| feature.strip_prefix('+'));
         let cpu_features = names.map(str::to_owned).collect();
@@ -99,7 +81,11 @@ impl ProcessInfo {
     }
 }
 
-impl MemoryAccess<'_> {
+impl<'a> MemoryAccess<'a> {
+    pub(super) fn of(peer: &'a dyn Peer) -> Self {
+        Self { peer }
+    }
+
     /// Writes words, in order.
     ///
     /// # Errors

@@ -6,17 +6,15 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::door::Door;
-use super::handlers::Handlers;
+use super::memory::slab::Slab;
+use super::process::lane_opener::LaneOpener;
+use super::process::supervisor::Supervisor;
+use super::remote::Starting;
 use super::session::Controller;
-use super::slab::Slab;
-use super::supervisor::Supervisor;
 use crate::call::contract::{CLOSE_OTHERS, EXECUTOR_ARGUMENT, Placement};
-use crate::call::{LaneEnd, Lanes};
 use crate::deadline::Deadline;
 use crate::error::{Error, Result};
 use crate::limits::{SLAB_STRIPE_BYTES, SPIN_NS, START_TIMEOUT};
-use crate::shm::Segment;
 use crate::sys::process::{Others, SOCKET, c_string, can_close_others};
 use crate::sys::{barrier, fork, futex, socket};
 use crate::transport::{Lane, lane_segment};
@@ -131,7 +129,7 @@ impl Launch {
         let spin = self.spin.unwrap_or(Duration::from_nanos(SPIN_NS));
         let deadline = Deadline::after(self.start_timeout.unwrap_or(START_TIMEOUT));
         let (ours, theirs) = socket::pair()?;
-        let door = Arc::new(Door::new(ours, Handlers::new(Lanes::new()), spin));
+        let opener = Arc::new(LaneOpener::new(ours, spin));
         let (at, others, tail) = match self.inherits_descriptors {
             // The number is free in the child as well: it has this process's descriptors.
             true => (theirs.as_raw_fd(), Others::Inherited, ""),
@@ -142,18 +140,19 @@ impl Launch {
         let args = vec![c_string(program.as_os_str())?, c_string(OsStr::new(&argument))?];
         let env = self.environment()?;
         let supervisor =
-            Supervisor::start(program.clone(), args, env, theirs, at, others, Arc::clone(&door))?;
+            Supervisor::start(program.clone(), args, env, theirs, at, others, Arc::clone(&opener))?;
         // The executor is coming up meanwhile.
         let (segment, file) = lane_segment::create(spin)?;
-        let end = door.lanes().add(Lane::of_executor(&segment, &segment))?;
+        let end = opener.lanes().add(Lane::of_executor(&segment, &segment))?;
         let slab = Slab::new(Placement::Near, SLAB_STRIPE_BYTES)?;
         let [code, constants, data] = slab.files()?;
-        match door.begin(&segment, &[file.as_fd(), code, constants, data], deadline) {
+        match opener.begin(&segment, &[file.as_fd(), code, constants, data], deadline) {
             // It could not be started, or has ended: that is heard where its first word is due.
             Err(error) if error.is_disconnected() => {}
             sent => sent?,
         }
-        Ok(Spawned { supervisor, door, segment, end, slab, deadline, program })
+        let starting = Starting { supervisor, opener, segment, end, deadline, program };
+        Ok(Spawned { starting, slab })
     }
 
     fn find(&self) -> Result<PathBuf> {
@@ -189,13 +188,8 @@ impl Launch {
 /// An executor that was started and may not be ready yet. Dropping it ends the process.
 #[derive(Debug)]
 pub struct Spawned {
-    pub(super) supervisor: Supervisor,
-    pub(super) door: Arc<Door>,
-    pub(super) segment: Arc<Segment>,
-    pub(super) end: LaneEnd,
-    pub(super) slab: Slab,
-    pub(super) deadline: Deadline,
-    pub(super) program: PathBuf,
+    starting: Starting,
+    slab: Slab,
 }
 
 impl Spawned {
@@ -206,6 +200,6 @@ impl Spawned {
     /// When it could not be started, ended before, is of another build, has no room for the slab, or is not ready in time
     /// ([`Launch::start_timeout`]); the process is gone then.
     pub fn connect(self) -> Result<Controller> {
-        Controller::connect(self)
+        Controller::connect(self.starting, self.slab)
     }
 }

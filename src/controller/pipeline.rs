@@ -6,8 +6,7 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
-use super::session::Controller;
-use super::shared::Shared;
+use super::session::{Controller, Session};
 use crate::ExecutorAddr;
 use crate::call::pipeline::{Arrived, Caller, Completion};
 use crate::deadline::Deadline;
@@ -70,7 +69,7 @@ pub struct Batch {
 #[derive(Debug)]
 struct Handle {
     caller: Arc<Caller>,
-    session: Arc<Shared>,
+    session: Arc<Session>,
     /// A thread receives for tasks, or the host does.
     is_attended: AtomicBool,
 }
@@ -82,8 +81,8 @@ impl Controller {
     ///
     /// When memory runs out, or the session is over.
     pub fn pipeline(&self) -> Result<Pipeline> {
-        let session = Arc::clone(&self.shared);
-        let caller = session.open_pipeline()?;
+        let session = Arc::clone(&self.session);
+        let caller = session.remote().open_pipeline()?;
         let is_attended = AtomicBool::new(false);
         Ok(Pipeline { handle: Arc::new(Handle { caller, session, is_attended }) })
     }
@@ -157,7 +156,7 @@ impl Submitted {
         self.is_taken = true;
         let mut arrived = Arrived::default();
         let taken = self.completion.take(&mut arrived);
-        taken.map_err(|error| self.handle.session.explain(error, deadline))?;
+        taken.map_err(|error| self.handle.session.remote().explain(error, deadline))?;
         let result = arrived.into_only();
         result.unwrap_or_else(|| Err(Error::invalid("the result was taken before")))
     }
@@ -218,7 +217,11 @@ impl Batch {
             let completion = self.completion.as_ref()?;
             self.handle.caller.wait(completion, enough, Deadline::SESSION_END);
             if let Err(error) = completion.take(&mut self.arrived) {
-                return Some(Err(self.handle.session.explain(error, Deadline::SESSION_END)));
+                return Some(Err(self
+                    .handle
+                    .session
+                    .remote()
+                    .explain(error, Deadline::SESSION_END)));
             }
         }
         self.arrived.next()
@@ -241,9 +244,10 @@ impl Handle {
         &self,
         calls: impl ExactSizeIterator<Item = (u64, &'a [u8])> + Clone,
     ) -> Result<Arc<Completion>> {
-        let code_epoch = self.session.settle()?;
+        let code_epoch = self.session.remote().settle()?;
         let submitted = self.caller.submit(code_epoch, calls);
-        submitted.map_err(|error| self.session.explain(error, Deadline::after(POLL_TIMEOUT)))
+        submitted
+            .map_err(|error| self.session.remote().explain(error, Deadline::after(POLL_TIMEOUT)))
     }
 
     /// Makes sure that somebody receives for tasks.
@@ -264,6 +268,6 @@ impl Handle {
 impl Drop for Handle {
     fn drop(&mut self) {
         self.caller.close();
-        self.session.pipelines().forget(&self.caller);
+        self.session.remote().opener().pipelines().forget(&self.caller);
     }
 }

@@ -3,14 +3,22 @@
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
-use super::allocation::{Finalized, InFlight};
-use super::dylib::Dylib;
-use super::handlers::HandlerTag;
-use super::launch::Spawned;
-use super::shared::Shared;
-use super::supervisor::Process;
-use crate::call::contract::{Placement, ProcessExit};
+use super::linker::lazy_functions::LazyFunctions;
+use super::linker::linking::Linker;
+use super::linker::retired::Retired;
+use super::linker::stubs::{Stub, Stubs};
+use super::memory::allocation::{Finalized, InFlight};
+use super::memory::executor_memory::ExecutorMemory;
+use super::memory::native_memory::NativeMemory;
+use super::memory::slab::Slab;
+use super::process::handlers::{Function, HandlerTag};
+use super::process::supervisor::Process;
+use super::remote::{Remote, Starting};
+use crate::call::UnderWay;
+use crate::call::contract::{Placement, ProcessExit, Remote as Contract};
+use crate::deadline::Deadline;
 use crate::error::{Error, Result};
+use crate::sync::{Ordering, fence};
 use crate::{ExecutorAddr, Prot};
 
 /// A session with an executor process. Cheap to clone; the last clone that is dropped (dylibs count) ends the
@@ -24,12 +32,22 @@ use crate::{ExecutorAddr, Prot};
 /// which takes about as long as starting a thread; when it ends, its lane is kept for another.
 #[derive(Debug, Clone)]
 pub struct Controller {
-    pub(super) shared: Arc<Shared>,
+    pub(crate) session: Arc<Session>,
+}
+
+/// What all handles of a session share.
+#[derive(Debug)]
+pub(crate) struct Session {
+    /// The executor itself is in it. It comes first: what is dropped after it is of no use without.
+    pub(crate) linker: Linker,
+    pub(crate) retired: Retired,
+    pub(crate) lazy: LazyFunctions,
+    stubs: Stubs,
 }
 
 /// A session that may be over: for handlers, which belong to it.
 #[derive(Debug, Clone)]
-pub struct WeakController(Weak<Shared>);
+pub struct WeakController(Weak<Session>);
 
 /// Ends an executor from another thread.
 #[derive(Debug, Clone)]
@@ -47,14 +65,22 @@ pub struct Traffic {
 }
 
 impl Controller {
-    pub(super) fn connect(spawned: Spawned) -> Result<Self> {
-        Ok(Self { shared: Arc::new(Shared::connect(spawned)?) })
-    }
-
-    /// A new, empty dylib. Its name appears in errors.
-    #[must_use]
-    pub fn create_dylib(&self, name: impl Into<String>) -> Dylib {
-        Dylib::new(Arc::clone(&self.shared), name.into())
+    /// Waits until the executor is ready, whose first slab is this one.
+    ///
+    /// # Errors
+    ///
+    /// As [`Remote::connect`], and when the executor has no room for the slab.
+    pub(crate) fn connect(starting: Starting, slab: Slab) -> Result<Self> {
+        let deadline = starting.deadline;
+        let (remote, numbers) = Remote::connect(starting)?;
+        let memory = ExecutorMemory::new(remote, slab, deadline)?;
+        let session = Session {
+            linker: Linker::new(memory, &numbers)?,
+            retired: Retired::default(),
+            lazy: LazyFunctions::default(),
+            stubs: Stubs::default(),
+        };
+        Ok(Self { session: Arc::new(session) })
     }
 
     /// Takes at least so many bytes of each protection in the executor, in the order of [`Prot::ALL`], rounded up to
@@ -80,7 +106,7 @@ impl Controller {
     /// ```
     #[inline]
     pub fn allocate(&self, bytes: [u64; Prot::ALL.len()]) -> Result<InFlight<'_>> {
-        InFlight::new(&self.shared, Placement::Near, bytes)
+        InFlight::new(self.session.memory(), Placement::Near, bytes)
     }
 
     /// Gives memory back; it is free at once. Nothing of it may be running. One message at most, for what dealloc
@@ -91,7 +117,7 @@ impl Controller {
     /// When some of it is not of this session or an action fails (the rest is still done), or when the session is over.
     #[inline]
     pub fn deallocate(&self, memory: impl IntoIterator<Item = Finalized>) -> Result<()> {
-        self.shared.deallocate(memory.into_iter().map(Finalized::release))
+        self.session.memory().deallocate(memory.into_iter().map(Finalized::release))
     }
 
     /// Calls the wrapper function at `function` with `args` and returns its result.
@@ -120,7 +146,7 @@ impl Controller {
         args: &[u8],
         result: &mut Vec<u8>,
     ) -> Result<()> {
-        self.shared.call_into(function, args, result)
+        self.session.call_into(function, args, result)
     }
 
     /// As [`Controller::call`], for at most `timeout`.
@@ -141,7 +167,7 @@ impl Controller {
         args: &[u8],
         timeout: Duration,
     ) -> Result<Vec<u8>> {
-        self.shared.call_timeout(function, args, timeout)
+        self.session.call_by(function, args, Deadline::after(timeout))
     }
 
     /// Registers what linked code can call with `farcall_call_controller(tag, data, size)`: it gets the bytes of the
@@ -156,18 +182,18 @@ impl Controller {
         + Sync
         + 'static,
     ) -> HandlerTag {
-        self.shared.door.handlers().add(Box::new(function))
+        self.session.add_handler(Box::new(function))
     }
 
     /// Takes a handler back; calls that come later are refused. Those under way go on.
     pub fn remove_handler(&self, tag: HandlerTag) {
-        self.shared.door.handlers().remove(tag);
+        self.session.remote().opener().callbacks().handlers().remove(tag);
     }
 
     /// A handle that does not keep the session alive.
     #[must_use]
     pub fn downgrade(&self) -> WeakController {
-        WeakController(Arc::downgrade(&self.shared))
+        WeakController(Arc::downgrade(&self.session))
     }
 
     /// Ends the executor as `exit(status)` ends a program: exit handlers run, output is written. Returns the status
@@ -178,7 +204,7 @@ impl Controller {
     /// When the process died otherwise ([`Error::death`] says how), or does not end; when its status is unknown, since another
     /// part of this process has collected it ([`Death::status_unknown`](crate::error::Death::status_unknown)).
     pub fn exit(&self, status: i32) -> Result<i32> {
-        match self.shared.call::<ProcessExit>(&(status,)) {
+        match self.session.remote().call::<ProcessExit>(&(status,)) {
             Ok(()) => Err(Error::violation("the executor goes on after exit")),
             Err(error) => match error.death().and_then(|death| death.exit_status) {
                 Some(status) => Ok(status),
@@ -190,26 +216,33 @@ impl Controller {
     /// The executor's process number.
     #[must_use]
     pub fn pid(&self) -> i32 {
-        self.shared.supervisor.process().pid()
+        self.session.remote().supervisor().process().pid()
     }
 
     /// The executor's target triple.
     #[must_use]
     pub fn triple(&self) -> &str {
-        &self.shared.triple
+        self.session.remote().triple()
     }
 
     /// What ends the executor from another thread while this one waits for a call.
     #[must_use]
     pub fn killer(&self) -> Killer {
-        Killer(self.shared.supervisor.process().clone())
+        Killer(self.session.remote().supervisor().process().clone())
+    }
+
+    /// The executor's native memory map.
+    #[must_use]
+    pub fn native_memory(&self) -> NativeMemory<'_> {
+        NativeMemory::of(self.session.memory())
     }
 
     /// What was sent so far.
     #[must_use]
     pub fn traffic(&self) -> Traffic {
-        let sums = self.shared.door.lanes().sums();
-        let [pipelined, late] = self.shared.pipelines().sums();
+        let opener = self.session.remote().opener();
+        let sums = opener.lanes().sums();
+        let [pipelined, late] = opener.pipelines().sums();
         Traffic {
             calls: sums.calls.wrapping_add(pipelined),
             round_trips: sums.round_trips,
@@ -218,11 +251,89 @@ impl Controller {
     }
 }
 
+impl Session {
+    #[inline]
+    pub(crate) fn memory(&self) -> &ExecutorMemory {
+        &self.linker.memory
+    }
+
+    #[inline]
+    pub(crate) fn remote(&self) -> &Remote {
+        self.linker.memory.remote()
+    }
+
+    /// Calls a wrapper function and appends its result. Then removes what was replaced and is unused.
+    #[inline]
+    pub(crate) fn call_into(
+        &self,
+        function: ExecutorAddr,
+        args: &[u8],
+        result: &mut Vec<u8>,
+    ) -> Result<()> {
+        let outcome = self.remote().call_into(function, args, result);
+        if self.retired.waits() {
+            self.retired.remove_unused(&self.linker);
+        }
+        outcome
+    }
+
+    /// The same up to the deadline. What is unused is left to calls without one: removing may call, too.
+    fn call_by(&self, function: ExecutorAddr, args: &[u8], deadline: Deadline) -> Result<Vec<u8>> {
+        self.remote().call_wrapper_by(function, args, deadline)
+    }
+
+    /// Calls a function of the contract that runs code of the program.
+    pub(crate) fn run<C: Contract>(&self, args: &C::Args) -> Result<C::Ret> {
+        let outcome = self.remote().call::<C>(args);
+        if self.retired.waits() {
+            self.retired.remove_unused(&self.linker);
+        }
+        outcome
+    }
+
+    pub(crate) fn add_handler(&self, function: Box<Function>) -> HandlerTag {
+        self.remote().opener().callbacks().handlers().add(function)
+    }
+
+    /// The calls that have not returned yet.
+    pub(crate) fn under_way(&self) -> UnderWay {
+        // A swap before this is seen by every call that is not found to be under way.
+        fence(Ordering::SeqCst);
+        self.remote().under_way()
+    }
+
+    /// Takes a free stub.
+    ///
+    /// # Errors
+    ///
+    /// When memory runs out.
+    pub(crate) fn take_stub(self: &Arc<Self>) -> Result<Stub> {
+        self.stubs.take(self.memory(), || self.lazy.tag(|| self.register_lazy_handler()))
+    }
+
+    /// Makes a stub free.
+    pub(crate) fn give_back_stub(&self, stub: Stub) {
+        self.lazy.forget(stub.return_address());
+        self.stubs.give_back(stub);
+    }
+
+    /// Registers the handler that trampolines call.
+    fn register_lazy_handler(self: &Arc<Self>) -> u64 {
+        let session = Arc::downgrade(self);
+        let handler = move |args: &[u8], result: &mut Vec<u8>| {
+            let session = session.upgrade().ok_or("the session is over")?;
+            result.extend_from_slice(&session.lazy.resolve(args)?.get().to_le_bytes());
+            Ok(())
+        };
+        self.add_handler(Box::new(handler)).get()
+    }
+}
+
 impl WeakController {
     /// The session, unless it is over.
     #[must_use]
     pub fn upgrade(&self) -> Option<Controller> {
-        self.0.upgrade().map(|shared| Controller { shared })
+        self.0.upgrade().map(|session| Controller { session })
     }
 }
 

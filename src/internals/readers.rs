@@ -8,7 +8,7 @@ use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixStream;
 
 use crate::AddrRange;
-use crate::controller::jit_records::{Records, closing};
+use crate::controller::profile::jit_records::{Records, closing};
 use crate::executor::simple_remote::frames::Frames;
 use crate::link::Image;
 use crate::link::fuzz::{Attempt, debug_file};

@@ -298,7 +298,7 @@ fn planted_imports_are_found() {
     for (path, planted, line) in [
         ("src/wire/baton.rs", "\nuse crate::sys::cpu;\n", 2),
         ("src/ring/producer.rs", "fn f() { crate::shm::g() }", 1),
-        ("src/controller/slab.rs", "use crate::executor::Session;", 1),
+        ("src/controller/memory/slab.rs", "use crate::executor::Session;", 1),
         ("src/executor/session.rs", "use crate::controller::Controller;", 1),
         ("src/link/graph.rs", "use crate::{\n    error::Result,\n    sys::{map, cpu},\n};\n", 3),
         ("src/addr.rs", "use super::sys;", 1),

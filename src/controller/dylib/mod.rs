@@ -1,0 +1,6 @@
+//! Dylibs: objects that are linked, looked up, run and removed together.
+
+pub(crate) mod dylib;
+mod fresh_run;
+mod initial_data;
+mod variables;

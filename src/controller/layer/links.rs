@@ -1,0 +1,74 @@
+//! The links of an object layer, by the trackers to which they belong.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use crate::ExecutorAddr;
+use crate::call::contract::Placement;
+use crate::controller::linker::linking::Left;
+use crate::controller::linker::object_plugin::Plugins;
+use crate::controller::session::Session;
+use crate::error::Result;
+use crate::jit::{JITDylib, ResourceKey, ResourceManager};
+use crate::sync::{Mutex, MutexGuard};
+
+pub(super) struct Links {
+    pub(super) session: Arc<Session>,
+    /// Where all of its links go.
+    pub(super) placement: Placement,
+    pub(super) plugins: Plugins,
+    pub(super) records: Mutex<Records>,
+}
+
+#[derive(Default)]
+pub(super) struct Records {
+    pub(super) by_key: HashMap<ResourceKey, Vec<Linked>>,
+    /// The symbols that have objects with initializers linked, until somebody asks for that.
+    pub(super) initializers: Vec<(JITDylib, Arc<str>)>,
+    /// How many of those there were.
+    pub(super) numbered: u64,
+    /// Programs whose initializers have not run, in order.
+    pub(super) uninitialized: Vec<(JITDylib, ExecutorAddr)>,
+}
+
+/// One link.
+pub(super) struct Linked {
+    pub(super) left: Left,
+    pub(super) program: ExecutorAddr,
+}
+
+impl Links {
+    pub(super) fn records(&self) -> MutexGuard<'_, Records> {
+        self.records.lock()
+    }
+}
+
+impl ResourceManager for Links {
+    fn remove_resources(&self, dylib: &JITDylib, key: ResourceKey) -> Result<()> {
+        for plugin in self.plugins.all() {
+            plugin.notify_removing(dylib, key)?;
+        }
+        let linked = {
+            let mut records = self.records();
+            let linked = records.by_key.remove(&key).unwrap_or_default();
+            if !records.uninitialized.is_empty() {
+                let goes =
+                    |program: &ExecutorAddr| linked.iter().any(|one| one.program == *program);
+                records.uninitialized.retain(|(_, program)| !goes(program));
+            }
+            linked
+        };
+        self.session.linker.take_back(linked.iter().map(|one| &one.left))
+    }
+
+    fn transfer_resources(&self, dylib: &JITDylib, to: ResourceKey, from: ResourceKey) {
+        let mut records = self.records();
+        if let Some(moved) = records.by_key.remove(&from) {
+            records.by_key.entry(to).or_default().extend(moved);
+        }
+        drop(records);
+        for plugin in self.plugins.all() {
+            plugin.notify_transferring(dylib, to, from);
+        }
+    }
+}

@@ -1,0 +1,189 @@
+//! The object layer: objects as units of a [`jit`](crate::jit) session, linked when somebody looks for their symbols.
+//!
+//! Code that holds addresses in 32 bits (`-fno-pic`) has to lie below 2 GiB with all data that it names, and nobody knows
+//! beforehand what that will be: so a layer places all of its code there, or none.
+
+use std::fmt;
+use std::sync::Arc;
+
+use super::links::Links;
+use super::object_link::Link;
+use crate::call::contract::{Placement, ProgramInitialize};
+use crate::controller::linker::object_plugin::{ObjectPlugin, Plugins};
+use crate::controller::session::Controller;
+use crate::error::Result;
+use crate::jit::{
+    ExecutionSession, Interface, JITDylib, JITDylibLookupFlags, LookupKind,
+    MaterializationResponsibility, MaterializationUnit, ResourceManager, ResourceTracker,
+    SymbolFlags, SymbolLookupFlags, SymbolState,
+};
+use crate::link::{Export, LinkGraph, ObjectFile};
+use crate::sync::Mutex;
+
+/// Links objects for the dylibs of a session. Cheap to clone.
+///
+/// Objects are lent: the same one may be added to any number of dylibs, of any sessions.
+#[derive(Clone)]
+pub struct ObjectLayer(Arc<Links>);
+
+/// An object that nobody has asked for.
+struct ObjectUnit {
+    layer: ObjectLayer,
+    name: String,
+    graph: LinkGraph,
+    /// The symbol that has it linked for its initializers.
+    initializer: Option<Arc<str>>,
+}
+
+impl ObjectLayer {
+    /// A layer that links for the executor of `controller` what is added to dylibs of `session`.
+    #[must_use]
+    pub fn new(session: &ExecutionSession, controller: &Controller) -> Self {
+        Self::at(Placement::Near, session, controller)
+    }
+
+    /// A layer that places all that it links below 2 GiB: for code that holds addresses in 32 bits (`-fno-pic`), and what that
+    /// refers to by such. Variables of libraries come from [`ProcessSymbols::for_low_code`](crate::controller::ProcessSymbols::for_low_code).
+    /// One message the first time.
+    ///
+    /// # Errors
+    ///
+    /// When there is no room, or the session with the executor is over.
+    pub fn for_low_code(session: &ExecutionSession, controller: &Controller) -> Result<Self> {
+        controller.session.memory().reserve_low()?;
+        Ok(Self::at(Placement::Low, session, controller))
+    }
+
+    fn at(placement: Placement, session: &ExecutionSession, controller: &Controller) -> Self {
+        let (plugins, records) = (Plugins::default(), Mutex::default());
+        let layer = Arc::new(Links {
+            session: Arc::clone(&controller.session),
+            placement,
+            plugins,
+            records,
+        });
+        session.register_resource_manager(Arc::clone(&layer) as Arc<dyn ResourceManager>);
+        Self(layer)
+    }
+
+    /// Has `plugin` look at all links that begin later, after the plugins added before.
+    pub fn add_plugin(&self, plugin: Arc<dyn ObjectPlugin>) {
+        self.0.plugins.add(plugin);
+    }
+
+    /// Adds the definitions of an object to the dylib of `tracker`. It is linked when one of them is looked for.
+    ///
+    /// # Errors
+    ///
+    /// As [`JITDylib::define`].
+    pub fn add(&self, tracker: &ResourceTracker, object: &ObjectFile) -> Result<()> {
+        let mut graph = LinkGraph::new();
+        graph.add_object(object)?;
+        let name = object.name().to_owned();
+        let initializer = graph.has_initializers().then(|| {
+            let mut records = self.0.records();
+            records.numbered += 1;
+            Arc::from(format!("$.{name}.__inits.{}", records.numbered))
+        });
+        let unit =
+            ObjectUnit { layer: self.clone(), name, graph, initializer: initializer.clone() };
+        tracker.dylib().define_with(tracker, unit)?;
+        if let Some(initializer) = initializer {
+            let dylib = tracker.dylib().clone();
+            self.0.records().initializers.push((dylib, initializer));
+        }
+        Ok(())
+    }
+
+    /// Links an object for a responsibility for its definitions: for front ends that compile when somebody asks.
+    pub fn emit(&self, responsibility: MaterializationResponsibility, object: &ObjectFile) {
+        let mut graph = LinkGraph::new();
+        match graph.add_object(object) {
+            Ok(()) => self.start(responsibility, graph),
+            Err(error) => responsibility.fail(error),
+        }
+    }
+
+    /// What a unit that will be an object like this one defines.
+    ///
+    /// # Errors
+    ///
+    /// When it cannot be linked.
+    pub fn interface(object: &ObjectFile) -> Result<Interface> {
+        let mut graph = LinkGraph::new();
+        graph.add_object(object)?;
+        Ok(interface(&graph))
+    }
+
+    /// Runs the initializers (static constructors) of the objects that were added to a dylib, each once, in the order in which
+    /// the objects were linked; those that have any are linked now. It waits for that, so it has to be called on a thread that
+    /// [may](ExecutionSession::lookup).
+    ///
+    /// # Errors
+    ///
+    /// When one cannot be linked, when the executor dies of it, or the session is over.
+    pub fn initialize(&self, session: &ExecutionSession, dylib: &JITDylib) -> Result<()> {
+        let mut names = Vec::new();
+        self.0.records().initializers.retain(|(of, name)| {
+            let is_of_dylib = of == dylib;
+            if is_of_dylib {
+                names.push((Arc::clone(name), SymbolLookupFlags::WeaklyReferenced));
+            }
+            !is_of_dylib
+        });
+        let order = vec![(dylib.clone(), JITDylibLookupFlags::MatchAllSymbols)];
+        session.lookup(LookupKind::Static, order, names, SymbolState::Ready)?;
+        let mut programs = Vec::new();
+        self.0.records().uninitialized.retain(|(of, program)| {
+            let is_of_dylib = of == dylib;
+            programs.extend(is_of_dylib.then_some(*program));
+            !is_of_dylib
+        });
+        let initialize = |program| self.0.session.run::<ProgramInitialize>(&(program, Vec::new()));
+        programs.into_iter().try_for_each(initialize)
+    }
+
+    fn start(&self, responsibility: MaterializationResponsibility, graph: LinkGraph) {
+        Link::new(Arc::clone(&self.0), responsibility).begin(graph);
+    }
+}
+
+impl MaterializationUnit for ObjectUnit {
+    fn name(&self) -> &str {
+        &self.name
+    }
+
+    fn interface(&self) -> Interface {
+        let mut interface = interface(&self.graph);
+        if let Some(name) = &self.initializer {
+            interface.symbols.insert(Arc::clone(name), SymbolFlags::SIDE_EFFECTS_ONLY);
+            interface.initializer = Some(Arc::clone(name));
+        }
+        interface
+    }
+
+    fn materialize(self: Box<Self>, responsibility: MaterializationResponsibility) {
+        self.layer.start(responsibility, self.graph);
+    }
+}
+
+fn interface(graph: &LinkGraph) -> Interface {
+    let symbol = |export: Export| {
+        let flags = [
+            (!export.hidden, SymbolFlags::EXPORTED),
+            (export.weak, SymbolFlags::WEAK),
+            (export.callable, SymbolFlags::CALLABLE),
+        ];
+        let flags = flags.into_iter().filter(|(is_set, _)| *is_set);
+        (export.name, flags.fold(SymbolFlags::NONE, |all, (_, flag)| all | flag))
+    };
+    Interface { symbols: graph.exports().map(symbol).collect(), initializer: None }
+}
+
+impl fmt::Debug for ObjectLayer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let records = self.0.records();
+        let links: usize = records.by_key.values().map(Vec::len).sum();
+        f.debug_struct("ObjectLayer").field("links", &links).finish_non_exhaustive()
+    }
+}

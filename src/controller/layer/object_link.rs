@@ -1,0 +1,289 @@
+//! A link of an object layer, from when somebody looks for its symbols.
+//!
+//! A link goes through these phases, between which it belongs to nobody and whoever brings what it waits for goes on
+//! with it:
+//!
+//! 1. It is asked for: definitions that another unit has won become references to that one's. It asks which of its names
+//!    there are along the link order of its dylib; generators supply what they can. (Thread-locals of other links have to
+//!    be resolved here.)
+//! 2. Everything gets its place and the memory is taken. The addresses of its own symbols are told, so that links may refer to
+//!    each other in a circle; then it waits until the others' are.
+//! 3. The image is made, stored, and finalized: registering goes ahead of the next call. The memory is recorded under the
+//!    key of the tracker, and the symbols are emitted.
+//!
+//! If the tracker was removed meanwhile, all that was taken is given back, and the session's error reporter is told once.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use super::links::{Linked, Links};
+use crate::ExecutorAddr;
+use crate::call::contract::Placement;
+use crate::controller::linker::linking::{Aside, Wants};
+use crate::controller::linker::object_plugin::ObjectPlugin;
+use crate::error::{Error, Result};
+use crate::jit::{
+    DependencyGroup, JITDylib, LookupKind, MaterializationResponsibility, Symbol, SymbolFlags,
+    SymbolFlagsMap, SymbolLookupFlags, SymbolLookupSet, SymbolMap, SymbolState,
+};
+use crate::link::{Definition, Dependencies, Export, External, Image, LinkGraph};
+
+/// A link under way.
+pub(super) struct Link {
+    layer: Arc<Links>,
+    responsibility: MaterializationResponsibility,
+    wants: Wants,
+    /// What its symbols depend on.
+    dependencies: Vec<Dependencies>,
+    /// The names that it refers to, and that others of the session define.
+    referred: Vec<Arc<str>>,
+    /// What it has taken, from phase 2 on.
+    aside: Option<Aside>,
+}
+
+impl Link {
+    pub(super) fn new(layer: Arc<Links>, responsibility: MaterializationResponsibility) -> Self {
+        let (dependencies, referred) = (Vec::new(), Vec::new());
+        Self { layer, responsibility, wants: Wants::default(), dependencies, referred, aside: None }
+    }
+
+    /// Phase 1.
+    pub(super) fn begin(mut self, mut graph: LinkGraph) {
+        for plugin in self.plugins() {
+            if let Err(error) = plugin.prepare(&self.responsibility, &mut graph) {
+                return self.fail(error);
+            }
+        }
+        if graph.needs_low_addresses() && self.layer.placement != Placement::Low {
+            return self.fail(Error::link(
+                "code with addresses of 32 bits; compile with -fPIC or -fPIE, or use \
+                 ObjectLayer::for_low_code",
+            ));
+        }
+        let mut names = Vec::new();
+        let owed = self.responsibility.symbols();
+        let lost = graph.exports().filter(|export| !owed.contains_key(&export.name));
+        for Export { name, callable, .. } in lost.collect::<Vec<_>>() {
+            graph.define_external(&name, External { callable, ..ExecutorAddr::NULL.into() });
+            names.push((name, SymbolLookupFlags::Required));
+        }
+        let undefined = graph.undefined();
+        for one in &undefined {
+            self.wants.note(&one.name);
+            let flags = match one.weak || one.thread {
+                true => SymbolLookupFlags::WeaklyReferenced,
+                false => SymbolLookupFlags::Required,
+            };
+            names.push((Arc::clone(&one.name), flags));
+        }
+        if names.is_empty() {
+            return self.place(graph, Vec::new());
+        }
+        let order = match self.responsibility.dylib().link_order() {
+            Ok(order) => order,
+            Err(error) => return self.fail(error),
+        };
+        let threads: Vec<Arc<str>> =
+            undefined.into_iter().filter(|one| one.thread).map(|one| one.name).collect();
+        let session = self.responsibility.session();
+        let again = names.clone();
+        session.lookup_flags_async(LookupKind::Static, order, names, move |found| match found {
+            Ok(found) => self.know(graph, &again, &threads, &found),
+            Err(error) => self.fail(error),
+        });
+    }
+
+    /// Goes on with what is known about the names that the link refers to.
+    fn know(
+        mut self,
+        mut graph: LinkGraph,
+        names: &[(Arc<str>, SymbolLookupFlags)],
+        threads: &[Arc<str>],
+        found: &SymbolFlagsMap,
+    ) {
+        let (mut wanted, mut wanted_threads) = (Vec::new(), Vec::new());
+        let mut missing = Vec::new();
+        for (name, required) in names {
+            let is_thread = threads.contains(name);
+            match found.get(name) {
+                Some(_) if is_thread => {
+                    wanted_threads.push((Arc::clone(name), SymbolLookupFlags::Required));
+                }
+                Some(flags) => {
+                    let callable = flags.contains(SymbolFlags::CALLABLE);
+                    graph.define_external(name, External { callable, ..ExecutorAddr::NULL.into() });
+                    wanted.push((Arc::clone(name), SymbolLookupFlags::Required));
+                }
+                None if is_thread => self.wants.threads.push(name.to_string()),
+                None if *required == SymbolLookupFlags::Required => missing.push(name.to_string()),
+                None => {}
+            }
+        }
+        if !missing.is_empty() {
+            return self.fail(Error::symbols_not_found(missing));
+        }
+        let outside = std::mem::take(&mut self.wants.threads);
+        if let Err(error) = self.layer.session.linker.resolve_threads(&mut graph, outside) {
+            return self.fail(error);
+        }
+        let all = wanted.iter().chain(&wanted_threads);
+        self.referred = all.map(|(name, _)| Arc::clone(name)).collect();
+        if wanted_threads.is_empty() {
+            return self.place(graph, wanted);
+        }
+        self.look_up(wanted_threads, move |link, found| {
+            for (name, symbol) in found {
+                graph.define_external(name, thread_local(symbol));
+            }
+            link.place(graph, wanted);
+        });
+    }
+
+    /// Phase 2.
+    fn place(mut self, graph: LinkGraph, wanted: SymbolLookupSet) {
+        let layer = Arc::clone(&self.layer);
+        self.dependencies = graph.dependencies();
+        let placed = match layer.session.linker.place(graph, layer.placement) {
+            Ok(placed) => placed,
+            Err(error) => return self.fail(error),
+        };
+        let table = placed.symbols();
+        let definitions = table.iter().chain(table.hidden());
+        let own = definitions.filter_map(|(name, definition)| {
+            let flags = *self.responsibility.symbols().get(name)?;
+            Some((Arc::clone(name), symbol(definition, flags)))
+        });
+        let own: SymbolMap = own.collect();
+        self.aside = Some(placed.set_aside());
+        if let Err(error) = self.responsibility.notify_resolved(&own) {
+            return self.fail(error);
+        }
+        if wanted.is_empty() {
+            return self.finish(&SymbolMap::new());
+        }
+        self.look_up(wanted, |link, found| link.finish(found));
+    }
+
+    /// Phase 3.
+    fn finish(mut self, found: &SymbolMap) {
+        match self.store(found) {
+            Ok(()) => {
+                let groups = self.dependency_groups();
+                // The reporter is told if the tracker goes this very moment; what was recorded goes with it.
+                let _ = self.responsibility.notify_emitted(&groups);
+            }
+            Err(error) => self.fail(error),
+        }
+    }
+
+    fn store(&mut self, found: &SymbolMap) -> Result<()> {
+        let layer = Arc::clone(&self.layer);
+        let aside = self.aside.take().ok_or_else(|| Error::invalid("a link without a place"))?;
+        let mut placed = aside.go_on(&layer.session.linker)?;
+        for (name, symbol) in found {
+            placed.layout.locate_external(name, symbol.address);
+        }
+        let plugins = self.plugins();
+        let linker = &layer.session.linker;
+        let mut program = ExecutorAddr::NULL;
+        let fixed_up = |image: &mut Image| {
+            plugins.iter().try_for_each(|plugin| plugin.fixed_up(&self.responsibility, image))
+        };
+        let stored = linker.store(placed, &plugins, fixed_up, &self.wants, &mut program)?;
+        let has_program = stored.image.init.is_some();
+        let mut linked = Some(Linked { left: stored.left, program });
+        let told = plugins.iter().try_for_each(|one| one.notify_emitted(&self.responsibility));
+        let recorded = told.and_then(|()| {
+            self.responsibility.with_resource_key(|key| {
+                let mut records = layer.records();
+                records.by_key.entry(key).or_default().extend(linked.take());
+                if has_program {
+                    let dylib = self.responsibility.dylib().clone();
+                    records.uninitialized.push((dylib, program));
+                }
+            })
+        });
+        // The tracker has gone, or a plugin refused.
+        let given_back = linker.take_back(linked.iter().map(|one| &one.left));
+        recorded.and(given_back)
+    }
+
+    /// Looks names up along the link order, and goes on when they are resolved.
+    fn look_up(
+        self,
+        names: SymbolLookupSet,
+        go_on: impl FnOnce(Self, &SymbolMap) + Send + 'static,
+    ) {
+        let order = match self.responsibility.dylib().link_order() {
+            Ok(order) => order,
+            Err(error) => return self.fail(error),
+        };
+        let session = self.responsibility.session();
+        let callback = move |found: Result<SymbolMap>| match found {
+            Ok(found) => go_on(self, &found),
+            Err(error) => self.fail(error),
+        };
+        session.lookup_async(LookupKind::Static, order, names, SymbolState::Resolved, callback);
+    }
+
+    fn dependency_groups(&mut self) -> Vec<DependencyGroup> {
+        let responsibility = &self.responsibility;
+        let (owed, own) = (responsibility.symbols(), responsibility.dylib());
+        let order = own.link_order().unwrap_or_default();
+        let all = responsibility.session().definers(&order, std::mem::take(&mut self.referred));
+        let mut definers: HashMap<&str, &JITDylib> = HashMap::new();
+        for (dylib, names) in &all {
+            definers.extend(names.iter().map(|name| (&**name, dylib)));
+        }
+        let group = |Dependencies { mut symbols, on }: Dependencies| {
+            symbols.retain(|name| owed.contains_key(name));
+            let on = on.into_iter().filter_map(|name| {
+                let is_own = owed.contains_key(&name).then_some(own);
+                let dylib = is_own.or_else(|| definers.get(&*name).copied())?;
+                Some((dylib.clone(), vec![name]))
+            });
+            DependencyGroup { symbols, dependencies: on.collect() }
+        };
+        let dependencies = std::mem::take(&mut self.dependencies);
+        let mut groups: Vec<DependencyGroup> = dependencies.into_iter().map(group).collect();
+        if let Some(initializer) = responsibility.initializer() {
+            // Initializers have no names; they may reach anything.
+            let symbols = vec![Arc::clone(initializer)];
+            groups.push(DependencyGroup { symbols, dependencies: all.clone() });
+        }
+        groups
+    }
+
+    fn fail(self, error: Error) {
+        let plugins = self.plugins();
+        let Self { layer, responsibility, aside, .. } = self;
+        // What it has taken is given back.
+        let error = match aside.map(|aside| aside.go_on(&layer.session.linker)) {
+            Some(Err(other)) => error.and(&other),
+            Some(Ok(_)) | None => error,
+        };
+        for plugin in plugins {
+            plugin.notify_failed(&responsibility, &error);
+        }
+        responsibility.fail(error);
+    }
+
+    fn plugins(&self) -> Vec<Arc<dyn ObjectPlugin>> {
+        self.layer.plugins.all()
+    }
+}
+
+/// What [`Symbol::target`] says of a thread-local: this, and the number of its block after one.
+const THREAD: u32 = 1 << 31;
+
+fn symbol(definition: &Definition, flags: SymbolFlags) -> Symbol {
+    let block = definition.module.map_or(0, |module| module + 1);
+    let target = if definition.thread { THREAD | block } else { 0 };
+    Symbol { address: definition.address, flags, target }
+}
+
+fn thread_local(symbol: &Symbol) -> External {
+    let Symbol { address, target, .. } = *symbol;
+    let module = (target & !THREAD).checked_sub(1);
+    External { thread: target & THREAD != 0, module, ..address.into() }
+}

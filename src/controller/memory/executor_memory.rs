@@ -1,0 +1,168 @@
+//! Memory of the executor that the controller has mapped: slabs, and what is stored in them.
+
+use std::sync::OnceLock;
+
+use super::slab::Slab;
+use crate::call::contract::{MemoryDeinitialize, MemoryReserve, NEAR_SLAB, Placement};
+use crate::controller::remote::Remote;
+use crate::deadline::Deadline;
+use crate::error::{Error, Result};
+use crate::limits::LOW_SLAB_STRIPE_BYTES;
+use crate::sync::{AtomicU64, Mutex};
+use crate::{AddrRange, ExecutorAddr};
+
+/// The executor with its slabs.
+#[derive(Debug)]
+pub(crate) struct ExecutorMemory {
+    remote: Remote,
+    /// By placement, each from when it was first wanted.
+    slabs: [OnceLock<Slab>; 2],
+    /// Held while a slab is reserved.
+    reserving: Mutex<()>,
+}
+
+impl ExecutorMemory {
+    /// The memory of an executor whose first slab is this one, which was sent when it was started.
+    ///
+    /// # Errors
+    ///
+    /// When the executor has no room for the slab, or does not answer by the deadline.
+    pub(crate) fn new(remote: Remote, slab: Slab, deadline: Deadline) -> Result<Self> {
+        let slabs = [const { OnceLock::new() }; 2];
+        let memory = Self { remote, slabs, reserving: Mutex::default() };
+        match memory.remote.named(NEAR_SLAB) {
+            Ok(start) => memory.keep(slab, start)?,
+            // Asked again, it says why not.
+            Err(_) => memory.reserve(slab, deadline)?,
+        }
+        Ok(memory)
+    }
+
+    #[inline]
+    pub(crate) fn remote(&self) -> &Remote {
+        &self.remote
+    }
+
+    /// Makes sure that there is a slab below 2 GiB. One message the first time.
+    ///
+    /// # Errors
+    ///
+    /// When memory or address space runs out, or the session is over.
+    pub(crate) fn reserve_low(&self) -> Result<()> {
+        let _reserving = self.reserving.lock();
+        if self.slab(Placement::Low).is_ok() {
+            return Ok(());
+        }
+        // What is mapped there already may leave smaller holes only.
+        let reserve = |part| {
+            let bytes = LOW_SLAB_STRIPE_BYTES.map(|bytes| bytes / part);
+            self.reserve(Slab::new(Placement::Low, bytes)?, Deadline::SESSION_END)
+        };
+        let reserved = reserve(1).or_else(|_| reserve(4)).or_else(|_| reserve(16));
+        reserved.map_err(|error| error.during("making room for code with addresses of 32 bits"))
+    }
+
+    /// Has a slab mapped by the executor, with one message.
+    fn reserve(&self, slab: Slab, deadline: Deadline) -> Result<()> {
+        let remote = &self.remote;
+        let sent = remote.opener().send_stripes(slab.placement(), &slab.files()?, deadline);
+        sent.map_err(|error| remote.explain(error, deadline))?;
+        let args = (remote.instance()?, slab.placement());
+        self.keep(slab, remote.call_by::<MemoryReserve>(&args, deadline)?)
+    }
+
+    /// Keeps a slab that the executor has mapped at `start`.
+    fn keep(&self, mut slab: Slab, start: ExecutorAddr) -> Result<()> {
+        slab.reserved_at(start)?;
+        // There is none of its placement yet.
+        let _ = self.slabs[slab.placement() as usize].set(slab);
+        Ok(())
+    }
+
+    /// The slab of this placement.
+    ///
+    /// # Errors
+    ///
+    /// When it was not reserved.
+    #[inline]
+    pub(crate) fn slab(&self, placement: Placement) -> Result<&Slab> {
+        let slab = self.slabs[placement as usize].get();
+        slab.ok_or_else(|| Error::invalid("the slab was not reserved"))
+    }
+
+    /// Runs the dealloc actions of finalized memory, with one message if there are any, and makes the memory free.
+    ///
+    /// # Errors
+    ///
+    /// When an address is not that of finalized memory of this session, or an action fails: the rest is still done.
+    /// When the session is over.
+    pub(crate) fn deallocate(&self, bases: impl IntoIterator<Item = ExecutorAddr>) -> Result<()> {
+        let (mut waiting, mut outcome) = (Vec::new(), Ok(()));
+        for base in bases.into_iter().filter(|base| !base.is_null()) {
+            match self.give_back(base, false) {
+                Ok(true) => {}
+                Ok(false) => waiting.push(base),
+                Err(error) => outcome = Err(error),
+            }
+        }
+        if !waiting.is_empty() {
+            let request = (self.remote.instance()?, waiting);
+            let ran = self.remote.call::<MemoryDeinitialize>(&request);
+            outcome = ran.and(outcome);
+            for base in request.1 {
+                self.give_back(base, true)?;
+            }
+        }
+        outcome
+    }
+
+    fn give_back(&self, base: ExecutorAddr, actions_have_run: bool) -> Result<bool> {
+        match self.slab_of(base) {
+            Some(slab) => slab.give_back(base, actions_have_run),
+            None => Err(Error::invalid(format!("no memory of this session is at {base}"))),
+        }
+    }
+
+    /// Stores bytes in memory that was allocated.
+    ///
+    /// # Panics
+    ///
+    /// When there is no slab.
+    pub(crate) fn store(&self, address: ExecutorAddr, bytes: &[u8]) {
+        self.slab_of(address).expect("memory of a slab").store(address, bytes);
+    }
+
+    /// Zeroes memory that was allocated.
+    ///
+    /// # Panics
+    ///
+    /// When there is no slab.
+    pub(crate) fn zero(&self, range: AddrRange) {
+        self.slab_of(range.start).expect("memory of a slab").zero(range);
+    }
+
+    /// Appends the bytes that are in memory that was allocated.
+    ///
+    /// # Panics
+    ///
+    /// When there is no slab.
+    pub(crate) fn load(&self, range: AddrRange, out: &mut Vec<u8>) {
+        self.slab_of(range.start).expect("memory of a slab").load(range, out);
+    }
+
+    /// A word in memory that was allocated.
+    ///
+    /// # Panics
+    ///
+    /// When there is no slab.
+    #[inline]
+    pub(crate) fn word(&self, address: ExecutorAddr) -> &AtomicU64 {
+        self.slab_of(address).expect("memory of a slab").word(address)
+    }
+
+    /// The slab that has this address.
+    fn slab_of(&self, address: ExecutorAddr) -> Option<&Slab> {
+        let mut slabs = self.slabs.iter().filter_map(OnceLock::get);
+        slabs.find(|slab| slab.range().contains(address))
+    }
+}

@@ -1,0 +1,71 @@
+//! Who is asked for functions of the contract: the session with a launched executor, or a client's connection.
+
+use std::fmt;
+
+use super::executor_memory::ExecutorMemory;
+use super::slab::Slab;
+use crate::ExecutorAddr;
+use crate::call::contract::{Placement, Remote, SESSION_INSTANCE};
+use crate::error::Result;
+use crate::sps;
+
+/// An executor, however it is reached.
+pub(crate) trait Peer: fmt::Debug {
+    /// The address of something that it offers.
+    fn named(&self, name: &str) -> Result<ExecutorAddr>;
+
+    /// Calls a wrapper function.
+    fn ask(&self, function: ExecutorAddr, args: &[u8]) -> Result<Vec<u8>>;
+
+    /// The next message brings code.
+    fn code_written(&self);
+}
+
+impl dyn Peer + '_ {
+    /// Calls a function of the contract.
+    ///
+    /// # Errors
+    ///
+    /// When it is not offered, fails, or the session is over.
+    pub(crate) fn call<R: Remote>(&self, args: &R::Args) -> Result<R::Ret> {
+        let result = self.ask(self.function::<R>()?, &sps::to_bytes(args))?;
+        sps::from_bytes(&result)
+            .map_err(|error| error.during(format_args!("result of {}", R::NAME)))
+    }
+
+    /// The address of a function of the contract.
+    ///
+    /// # Errors
+    ///
+    /// When it is not offered.
+    pub(crate) fn function<R: Remote>(&self) -> Result<ExecutorAddr> {
+        self.named(R::NAME)
+    }
+
+    /// What the executor calls this session.
+    ///
+    /// # Errors
+    ///
+    /// When it is not of this library.
+    pub(crate) fn instance(&self) -> Result<ExecutorAddr> {
+        self.named(SESSION_INSTANCE)
+    }
+}
+
+impl Peer for ExecutorMemory {
+    fn named(&self, name: &str) -> Result<ExecutorAddr> {
+        self.remote().named(name)
+    }
+
+    fn ask(&self, function: ExecutorAddr, args: &[u8]) -> Result<Vec<u8>> {
+        let mut result = Vec::new();
+        self.remote().call_into(function, args, &mut result)?;
+        Ok(result)
+    }
+
+    fn code_written(&self) {
+        // There is none only before the session is there.
+        let number = self.slab(Placement::Near).map_or(1, Slab::draw);
+        self.remote().code_written(number);
+    }
+}

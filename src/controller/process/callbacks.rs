@@ -1,0 +1,58 @@
+//! What the controller does while it waits on a lane: it runs handlers that linked code calls.
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+
+use super::handlers::Handlers;
+use crate::call::{Handler, LaneEnd, Lanes};
+use crate::deadline::Deadline;
+use crate::error::{Result, panicked};
+use crate::transport::{Lane, Payload};
+
+/// The handlers of a session, and the lanes whose posted calls go ahead of an answer.
+#[derive(Debug)]
+pub(crate) struct Callbacks {
+    handlers: Handlers,
+    lanes: Arc<Lanes>,
+}
+
+impl Callbacks {
+    pub(crate) fn new(lanes: Arc<Lanes>) -> Arc<Self> {
+        Arc::new(Self { handlers: Handlers::default(), lanes })
+    }
+
+    pub(crate) fn handlers(&self) -> &Handlers {
+        &self.handlers
+    }
+}
+
+impl Handler<Lane> for Callbacks {
+    type Reply = Vec<u8>;
+
+    #[inline(always)]
+    fn handle(
+        &self,
+        target: u64,
+        args: Payload<'_>,
+        mut result: Vec<u8>,
+    ) -> std::result::Result<Vec<u8>, String> {
+        let args = args.bytes();
+        let run = || self.handlers.run(target, &args, &mut result);
+        // A panic that went through the lane's own frames would leave the executor without an answer.
+        match catch_unwind(AssertUnwindSafe(run)) {
+            Ok(Some(outcome)) => outcome.map(|()| result),
+            Ok(None) => Err(format!("no handler is registered for tag {target:#x}")),
+            Err(panic) => Err(format!("the handler {}", panicked(panic))),
+        }
+    }
+
+    #[inline]
+    fn spare(reply: Vec<u8>) -> Option<Vec<u8>> {
+        Some(reply)
+    }
+
+    #[inline]
+    fn ahead(&self, end: &LaneEnd, deadline: Deadline) -> Result<()> {
+        self.lanes.go_ahead(end, deadline)
+    }
+}

@@ -1,0 +1,124 @@
+//! Why an executor answers no more: how its process has died, and in which linked function.
+
+use std::sync::Arc;
+
+use super::supervisor::{News, Supervisor};
+use crate::ExecutorAddr;
+use crate::deadline::Deadline;
+use crate::error::{Death, Error};
+use crate::link::SymbolTable;
+use crate::shm::Segment;
+use crate::sync::{Mutex, Ordering};
+use crate::sys::process::Ended;
+use crate::sys::{futex, trap};
+use crate::wire::layout;
+
+/// What is known of an executor's end: the first lane's segment, into which its crash handler writes, and the symbols of
+/// live code.
+#[derive(Debug)]
+pub(crate) struct CrashReports {
+    first: Arc<Segment>,
+    code: Mutex<Vec<Arc<SymbolTable>>>,
+}
+
+impl CrashReports {
+    pub(crate) fn new(first: Arc<Segment>) -> Self {
+        Self { first, code: Mutex::default() }
+    }
+
+    /// Makes code known to crash reports until it is [forgotten](CrashReports::forget).
+    pub(crate) fn remember(&self, symbols: &Arc<SymbolTable>) {
+        self.code.lock().push(Arc::clone(symbols));
+    }
+
+    /// Takes removed code out of crash reports.
+    pub(crate) fn forget(&self, symbols: &Arc<SymbolTable>) {
+        self.code.lock().retain(|other| !Arc::ptr_eq(other, symbols));
+    }
+
+    /// The error to report in place of `error`: how the executor died, if it did. An executor that broke the protocol is
+    /// killed.
+    #[cold]
+    pub(crate) fn explain(
+        &self,
+        error: Error,
+        supervisor: &Supervisor,
+        deadline: Deadline,
+    ) -> Error {
+        if !error.is_disconnected() || error.death().is_some() {
+            return error;
+        }
+        let process = supervisor.process();
+        if error.is_violation() {
+            process.kill();
+            return error;
+        }
+        if let Some(failure) = process.failure() {
+            return failure;
+        }
+        let has_died = |word: usize| {
+            // [HOLDER] Acquire: the crash record is seen with it.
+            self.first.words()[word].load(Ordering::Acquire) & futex::OWNER_DIED != 0
+        };
+        let is_alone = error.is_thread_gone();
+        let news = || match has_died(layout::PROCESS_HOLDER_WORD) {
+            true => News::ProcessEnds,
+            false if is_alone => News::ThreadEnded,
+            false => News::HungUp,
+        };
+        // A crash handler says so before the kernel does.
+        if news() == News::ProcessEnds
+            && let Some(crash) = self.record()
+        {
+            return Error::died(self.death(Ended::Killed(crash.signal)));
+        }
+        match process.end(news, || has_died(layout::HOLDER_WORD), deadline) {
+            Some(ended) => Error::died(self.death(ended)),
+            None if news() == News::ThreadEnded => Error::remote(
+                "the executor's thread that ran the call has ended without returning, as by the exit system call",
+            ),
+            None => error,
+        }
+    }
+
+    fn record(&self) -> Option<trap::Crash> {
+        trap::read(&self.first.words()[layout::CRASH_WORD..layout::SETTLED_WORD])
+    }
+
+    fn death(&self, ended: Ended) -> Death {
+        let signal = match ended {
+            Ended::Exited(status) => {
+                return Death { exit_status: Some(status), ..Death::default() };
+            }
+            Ended::Killed(signal) => Some(signal),
+            Ended::Unknown => None,
+        };
+        let status_unknown = ended == Ended::Unknown;
+        let record = self.record();
+        let Some(crash) = record.filter(|crash| status_unknown || signal == Some(crash.signal))
+        else {
+            return Death { signal, status_unknown, ..Death::default() };
+        };
+        Death {
+            signal: Some(crash.signal),
+            exit_status: None,
+            status_unknown,
+            fault_address: crash.fault_address,
+            program_counter: Some(crash.program_counter),
+            location: self.locate(&crash),
+            stack_overflow: crash.stack_overflow,
+        }
+    }
+
+    /// The linked function in which it crashed, or the one from which that was called.
+    fn locate(&self, crash: &trap::Crash) -> Option<String> {
+        let code = self.code.lock();
+        let locate =
+            |address| code.iter().find_map(|table| table.locate(ExecutorAddr::new(address)));
+        locate(crash.program_counter).or_else(|| {
+            // A return address belongs to the call before it.
+            let caller = crash.frames.iter().find_map(|frame| locate(frame.saturating_sub(1)));
+            caller.map(|caller| format!("a function called from {caller}"))
+        })
+    }
+}

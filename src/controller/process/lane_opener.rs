@@ -1,0 +1,261 @@
+//! The controller's end of the socket over which lanes are opened.
+//!
+//! The controller makes every segment. It sends the descriptor and rings the doorbell: the executor's thread at the other end
+//! sleeps on a word of the first lane's segment, since no other thread of the executor has the socket.
+//!
+//! | letter | from | what it means |
+//! |---|---|---|
+//! | [`LANE`], [`PIPELINE`] | controller | serve this segment, which has a number |
+//! | [`REFUSED`] | executor | the segment with this number is not served; the text says why |
+//! | [`REVERSE_LANE`] | executor | a thread of the program's own wants to call |
+//! | [`REVERSE_LANE`], [`NO_LANE`] | controller | the lane for that thread, or none |
+//! | [`SLAB`] | controller | map these stripes |
+//!
+//! Invariant: the supervisor's thread, which reads here, never waits for the executor.
+
+use std::collections::HashMap;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::sync::{Arc, OnceLock};
+use std::time::Duration;
+
+use super::callbacks::Callbacks;
+use super::pipelines::Pipelines;
+use crate::call::contract::{
+    LANE, LAST_WORDS, NO_LANE, PIPELINE, Placement, REFUSED, REVERSE_LANE, SLAB,
+};
+use crate::call::pipeline::Caller;
+use crate::call::{Lanes, Opened};
+use crate::deadline::Deadline;
+use crate::error::{Error, Result};
+use crate::shm::Segment;
+use crate::sync::{Mutex, MutexGuard, Ordering};
+use crate::sys::socket::Heard;
+use crate::sys::{futex, socket};
+use crate::transport::{End, Lane, Side, lane_segment, pipe};
+use crate::wire::layout::{DOORBELL_WORD, VERSION};
+
+/// Messages of an executor that has ended that are looked through for its last words.
+const LAST_MESSAGES_MAX: usize = 64;
+
+/// What opens lanes of one session.
+#[derive(Debug)]
+pub(crate) struct LaneOpener {
+    socket: OwnedFd,
+    /// The segment of the first lane, from when it is made.
+    first: OnceLock<Arc<Segment>>,
+    lanes: Arc<Lanes>,
+    /// What threads run that serve lanes of the executor's own threads.
+    callbacks: Arc<Callbacks>,
+    /// How long both sides of a lane poll before they sleep.
+    spin: Duration,
+    pipelines: Pipelines,
+    numbered: Mutex<Numbered>,
+}
+
+/// What was sent with a number, and what came last.
+#[derive(Debug, Default)]
+struct Numbered {
+    last: u64,
+    ends: HashMap<u64, End>,
+    /// The version of an executor that ends by itself, and why it does.
+    last_words: Option<(u64, String)>,
+}
+
+impl LaneOpener {
+    pub(crate) fn new(socket: OwnedFd, spin: Duration) -> Self {
+        let lanes = Lanes::new();
+        let callbacks = Callbacks::new(Arc::clone(&lanes));
+        let (first, pipelines) = (OnceLock::new(), Pipelines::default());
+        Self { socket, first, lanes, callbacks, spin, pipelines, numbered: Mutex::default() }
+    }
+
+    pub(crate) fn callbacks(&self) -> &Arc<Callbacks> {
+        &self.callbacks
+    }
+
+    pub(crate) fn lanes(&self) -> &Arc<Lanes> {
+        &self.lanes
+    }
+
+    pub(crate) fn pipelines(&self) -> &Pipelines {
+        &self.pipelines
+    }
+
+    pub(crate) fn socket(&self) -> BorrowedFd<'_> {
+        self.socket.as_fd()
+    }
+
+    /// The segment of the first lane goes out with other descriptors; the doorbell is in it.
+    pub(crate) fn begin(
+        &self,
+        first: &Arc<Segment>,
+        files: &[BorrowedFd<'_>],
+        deadline: Deadline,
+    ) -> Result<()> {
+        // It is set once.
+        let _ = self.first.set(Arc::clone(first));
+        socket::send(self.socket(), LANE, VERSION, files, deadline)
+    }
+
+    /// Opens a lane for a thread that calls. The executor answers over the lane itself.
+    ///
+    /// # Errors
+    ///
+    /// When memory or lanes run out, the session is over, or the executor takes nothing by the deadline.
+    pub(crate) fn open(&self, deadline: Deadline) -> Result<Opened> {
+        let opened = || {
+            let first = self.first()?;
+            let (segment, file) = lane_segment::create(self.spin)?;
+            let lane = Lane::of_executor(&segment, first);
+            let number = self.expect(lane.end());
+            let end = self.lanes.add(lane)?;
+            self.send(LANE, number, &[file.as_fd()], deadline)?;
+            Ok(Opened::AwaitsSetup(end))
+        };
+        opened().map_err(|error: Error| error.during("opening a lane"))
+    }
+
+    /// Opens a pipeline. Nothing is waited for but room in the socket.
+    ///
+    /// # Errors
+    ///
+    /// As [`LaneOpener::open`].
+    pub(crate) fn open_pipeline(&self, deadline: Deadline) -> Result<Arc<Caller>> {
+        let opened = || {
+            let mut segment = pipe::create_segment(self.spin)?;
+            let file = segment.take_file();
+            let file = file.ok_or_else(|| Error::invalid("a segment without its descriptor"))?;
+            let segment = Arc::new(segment);
+            let lifeline = pipe::lifeline(&segment, End::new(), self.first()?);
+            let number = self.expect(lifeline.end());
+            let ends = pipe::end(&segment, Side::Controller, &lifeline, 0);
+            let caller = Arc::new(Caller::new(ends, 0));
+            self.pipelines.add(&caller);
+            self.send(PIPELINE, number, &[file.as_fd()], deadline)?;
+            Ok(caller)
+        };
+        opened().map_err(|error: Error| error.during("opening a pipeline"))
+    }
+
+    /// Has the executor map the stripes of a slab, when it is told so by a call.
+    ///
+    /// # Errors
+    ///
+    /// When the session is over, or the executor takes nothing by the deadline.
+    pub(crate) fn send_stripes(
+        &self,
+        placement: Placement,
+        files: &[BorrowedFd<'_>],
+        deadline: Deadline,
+    ) -> Result<()> {
+        self.send(SLAB, placement as u64, files, deadline)
+    }
+
+    /// Ends everything that was opened, or will be: the executor is gone.
+    pub(crate) fn end_all(&self) {
+        self.lanes.close();
+        self.pipelines.close();
+        // A thread that waits for room in it need not wait for those who have a copy of the other end.
+        socket::shut_down_writing(self.socket());
+    }
+
+    /// Takes one message of the executor, if there is one. False when nothing more will come, or what came makes no sense: an
+    /// executor that does not keep to the protocol opens no more lanes.
+    pub(crate) fn answer(&self) -> bool {
+        self.take().is_ok()
+    }
+
+    /// True when there was a message.
+    fn take(&self) -> Result<bool> {
+        let told = match socket::hear(self.socket())? {
+            Heard::Nothing => return Ok(false),
+            Heard::End => return Err(Error::disconnected("the executor has closed its socket")),
+            Heard::Message(told) => told,
+        };
+        match told.letter {
+            REVERSE_LANE => self.answer_reverse()?,
+            REFUSED => {
+                if let Some(end) = self.numbered().ends.remove(&told.number) {
+                    end.refuse(&told.text);
+                }
+            }
+            LAST_WORDS => self.numbered().last_words = Some((told.number, told.text)),
+            letter => return Err(Error::violation(format!("letter {letter:#x} over the socket"))),
+        }
+        Ok(true)
+    }
+
+    /// What the executor has said before it ended: the version of its segments, and why.
+    pub(crate) fn last_words(&self) -> Option<(u64, String)> {
+        // The supervisor reads nothing more of a process that has ended.
+        let came = (0..LAST_MESSAGES_MAX).take_while(|_| matches!(self.take(), Ok(true)));
+        came.for_each(drop);
+        self.numbered().last_words.clone()
+    }
+
+    /// Never waits: an executor that asks and reads no answer does not keep to the protocol.
+    fn answer_reverse(&self) -> Result<()> {
+        match self.open_reverse() {
+            Ok(file) => self.send(REVERSE_LANE, 0, &[file.as_fd()], Deadline::now()),
+            Err(_) => self.send(NO_LANE, 0, &[], Deadline::now()),
+        }
+    }
+
+    /// Has a thread of this process serve a new lane; returns the segment's descriptor.
+    fn open_reverse(&self) -> Result<OwnedFd> {
+        let (segment, file) = lane_segment::create(self.spin)?;
+        let end = self.lanes.add_reverse(Lane::of_executor(&segment, self.first()?))?;
+        let (lanes, callbacks) = (Arc::clone(&self.lanes), Arc::clone(&self.callbacks));
+        // The lane ends with the session or with the thread that calls on it; nothing else waits for it.
+        let body = move || drop(lanes.serve(end, &*callbacks));
+        let thread = std::thread::Builder::new().name("farcall-lane".to_owned()).spawn(body);
+        thread.map_err(|error| Error::os("starting a thread for a lane", error))?;
+        Ok(file)
+    }
+
+    /// Ends the session: the executor sees the end of the socket.
+    pub(crate) fn close(&self) {
+        socket::shut_down(self.socket());
+        self.ring();
+    }
+
+    fn first(&self) -> Result<&Arc<Segment>> {
+        self.first.get().ok_or_else(|| Error::disconnected("the session has not begun"))
+    }
+
+    /// A number for what is sent next: the executor may refuse it.
+    fn expect(&self, end: &End) -> u64 {
+        let mut numbered = self.numbered();
+        numbered.ends.retain(|_, end| end.is_shared());
+        numbered.last += 1;
+        let number = numbered.last;
+        numbered.ends.insert(number, end.clone());
+        number
+    }
+
+    fn send(
+        &self,
+        letter: u8,
+        number: u64,
+        files: &[BorrowedFd<'_>],
+        deadline: Deadline,
+    ) -> Result<()> {
+        socket::send(self.socket(), letter, number, files, deadline)?;
+        self.ring();
+        Ok(())
+    }
+
+    /// Has the executor look at its end of the socket.
+    fn ring(&self) {
+        if let Some(first) = self.first.get() {
+            let word = &first.words()[DOORBELL_WORD];
+            // [DOORBELL] Release: the message is in the socket before the executor sees the count.
+            word.fetch_add(1, Ordering::AcqRel);
+            futex::wake(word);
+        }
+    }
+
+    fn numbered(&self) -> MutexGuard<'_, Numbered> {
+        self.numbered.lock()
+    }
+}

@@ -1,0 +1,116 @@
+//! What an executor says before it ends by itself: it is on its standard error too, which may be seen by nobody.
+
+use std::path::Path;
+
+use super::lane_opener::LaneOpener;
+use crate::error::Error;
+use crate::wire::layout::VERSION;
+
+/// The same error with what the executor has said, when the error is its death and it has said anything.
+pub(crate) fn add(error: Error, opener: &LaneOpener) -> Error {
+    match last_words(&error, opener) {
+        Some(words) => error.and(&words),
+        None => error,
+    }
+}
+
+/// As [`add`] for an executor that was still to say that it is ready, whose program is `program`.
+pub(crate) fn add_before_ready(error: Error, opener: &LaneOpener, program: &Path) -> Error {
+    let program = program.display();
+    match last_words(&error, opener) {
+        Some(words) => {
+            error.and(&words).during(format_args!("{program} ended before it was ready"))
+        }
+        None if error.death().is_some() => error.during(format_args!(
+            "{program} ended before it spoke, and is perhaps no farcall executor of this version"
+        )),
+        None => error,
+    }
+}
+
+fn last_words(error: &Error, opener: &LaneOpener) -> Option<Error> {
+    error.death()?;
+    let (version, words) = opener.last_words()?;
+    let words = format!("it said: {words}");
+    Some(Error::remote(match version {
+        VERSION => words,
+        other => format!(
+            "it is of version {other}, and this controller of version {VERSION}: both must be of one build; {words}"
+        ),
+    }))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::Write;
+    use std::os::fd::{AsFd, OwnedFd};
+    use std::time::Duration;
+
+    use super::*;
+    use crate::call::contract::LAST_WORDS;
+    use crate::error::Death;
+    use crate::sys::socket;
+
+    fn death() -> Error {
+        Error::died(Death { exit_status: Some(125), ..Death::default() })
+    }
+
+    fn opener() -> (LaneOpener, OwnedFd) {
+        let (ours, theirs) = socket::pair().expect("sockets");
+        (LaneOpener::new(ours, Duration::ZERO), theirs)
+    }
+
+    /// What is added when the executor has sent these bytes.
+    fn added(sent: &[u8]) -> String {
+        let (opener, theirs) = opener();
+        std::fs::File::from(theirs).write_all(sent).expect("sent");
+        let text = add(death(), &opener).to_string();
+        assert_eq!(add(death(), &opener).to_string(), text, "said once more");
+        text
+    }
+
+    fn message(version: u64, text: &[u8]) -> Vec<u8> {
+        [&[LAST_WORDS][..], &version.to_le_bytes(), text].concat()
+    }
+
+    #[test]
+    fn words_of_this_version_stand_behind_the_status() {
+        let text = added(&message(VERSION, b"no memory"));
+        assert_eq!(text, "executor exited with status 125; it said: no memory");
+    }
+
+    #[test]
+    fn another_version_is_named_with_this_one() {
+        let text = added(&message(VERSION + 7, b"no"));
+        for words in
+            [format!("is of version {}", VERSION + 7), format!("controller of version {VERSION}")]
+        {
+            assert!(text.contains(&words), "{text}");
+        }
+    }
+
+    #[test]
+    fn what_is_no_words_or_too_many_does_no_harm() {
+        for sent in [&b""[..], b"y12345678no"] {
+            assert_eq!(added(sent), "executor exited with status 125");
+        }
+        let text = added(&message(VERSION, b"\x1b[2J\nfake: line\xff\x00"));
+        assert_eq!(text, "executor exited with status 125; it said:  [2J fake: line\u{fffd} ");
+        assert!(added(&message(VERSION, &[b'x'; 100_000])).len() < 3000);
+    }
+
+    #[test]
+    fn an_executor_that_has_said_nothing_is_not_waited_for() {
+        let (opener, theirs) = opener();
+        assert_eq!(add(death(), &opener).to_string(), death().to_string());
+        let error = add_before_ready(death(), &opener, Path::new("/bin/false"));
+        assert!(error.death().is_some(), "{error:?}");
+        for words in ["/bin/false", "status 125", "before it spoke", "perhaps no farcall executor"]
+        {
+            assert!(error.to_string().contains(words), "{error}");
+        }
+        socket::tell(theirs.as_fd(), b'r', 0, "").expect("sent");
+        socket::tell(theirs.as_fd(), LAST_WORDS, VERSION, "behind another").expect("sent");
+        assert!(add(death(), &opener).to_string().ends_with("behind another"));
+    }
+}

@@ -1,0 +1,70 @@
+//! The pipelines of a session, for who ends and counts them.
+
+use std::sync::{Arc, Weak};
+
+use crate::call::pipeline::Caller;
+use crate::error::Error;
+use crate::sync::Mutex;
+
+/// The open pipelines of a session.
+#[derive(Debug, Default)]
+pub(crate) struct Pipelines(Mutex<Open>);
+
+#[derive(Debug, Default)]
+struct Open {
+    callers: Vec<Weak<Caller>>,
+    /// Why there will be no more.
+    is_closed: bool,
+    /// Calls, and results that came late, of pipelines that are gone.
+    gone: [u64; 2],
+}
+
+impl Pipelines {
+    /// Adds a pipeline, which ends at once when the others have ended.
+    pub(crate) fn add(&self, caller: &Arc<Caller>) {
+        let mut open = self.0.lock();
+        open.callers.retain(|caller| caller.strong_count() > 0);
+        if open.is_closed {
+            caller.end(&gone());
+        }
+        open.callers.push(Arc::downgrade(caller));
+    }
+
+    /// Ends all pipelines, those to come as well.
+    pub(crate) fn close(&self) {
+        let mut open = self.0.lock();
+        open.is_closed = true;
+        let callers: Vec<_> = open.callers.iter().filter_map(Weak::upgrade).collect();
+        drop(open);
+        for caller in callers {
+            caller.end(&gone());
+        }
+    }
+
+    /// Those that are open.
+    pub(crate) fn callers(&self) -> Vec<Arc<Caller>> {
+        self.0.lock().callers.iter().filter_map(Weak::upgrade).collect()
+    }
+
+    /// Calls submitted so far, and results that came when nobody wanted them any more.
+    pub(crate) fn sums(&self) -> [u64; 2] {
+        let open = self.0.lock();
+        open.callers.iter().filter_map(Weak::upgrade).fold(open.gone, |[calls, late], caller| {
+            [calls.wrapping_add(caller.calls()), late.wrapping_add(caller.late())]
+        })
+    }
+
+    /// Takes a pipeline out that was closed.
+    pub(crate) fn forget(&self, caller: &Caller) {
+        let mut open = self.0.lock();
+        let gone = [caller.calls(), caller.late()];
+        for (sum, more) in open.gone.iter_mut().zip(gone) {
+            *sum = sum.wrapping_add(more);
+        }
+        open.callers.retain(|other| !std::ptr::eq(other.as_ptr(), caller));
+    }
+}
+
+fn gone() -> Error {
+    Error::disconnected("the peer is gone")
+}

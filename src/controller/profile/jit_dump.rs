@@ -1,0 +1,86 @@
+//! Linked code itself for profilers, with names, source lines and times: perf's jitdump.
+//!
+//! Invariant: the file is whole records at any moment, one link's after the other's.
+
+use std::path::Path;
+
+use super::jit_records::{Records, closing};
+use super::profile_file::ProfileFile;
+use crate::call::contract::ProfileMark;
+use crate::controller::linker::finalizing::Finalizing;
+use crate::controller::linker::object_plugin::ObjectPlugin;
+use crate::controller::session::Controller;
+use crate::error::{Error, Result};
+use crate::sps::Bytes;
+use crate::sync::AtomicU64;
+use crate::sys::clock;
+
+/// Writes the code of every link to `jit-PID.dump`, PID being the executor's, for
+/// `perf record -k mono`, `perf inject --jit` and then `perf report` or `perf annotate`.
+///
+/// It is this process that writes, so the file is complete even when the executor dies. The executor does one thing for it, when
+/// the dump is made: it maps the file's first page as code and leaves it there, which perf writes down and so finds
+/// the file.
+///
+/// perf reads the file when the process has ended, so it stays. Every record has its time, so what is removed need not
+/// be said, and there is no record for it: at any address the newest code counts. The last record is written
+/// when the last of what links with this plugin is dropped.
+#[derive(Debug)]
+pub struct JitDump {
+    file: ProfileFile,
+    pid: u32,
+    /// How many functions were written.
+    functions: AtomicU64,
+}
+
+/// The numbers that the format has for what it says: "JiTD", its version, x86-64.
+const MAGIC: u32 = 0x4a69_5444;
+const VERSION: u32 = 1;
+const ELF_MACHINE: u32 = 62;
+const HEADER_BYTES: u32 = 40;
+
+impl JitDump {
+    /// Makes the dump of an executor in a directory from which files may be mapped as code. One message.
+    ///
+    /// # Errors
+    ///
+    /// When the file cannot be made, the executor cannot map it, or the session is over.
+    pub fn create(controller: &Controller, directory: impl AsRef<Path>) -> Result<Self> {
+        let directory = std::path::absolute(directory.as_ref())
+            .map_err(|error| Error::os("finding the directory of a dump", error))?;
+        let name = |pid| format!("jit-{pid}.dump");
+        let (file, pid) = ProfileFile::create(controller, &directory, name)?;
+        let mut header = Vec::new();
+        for word in [MAGIC, VERSION, HEADER_BYTES, ELF_MACHINE, 0, pid] {
+            header.extend_from_slice(&word.to_le_bytes());
+        }
+        header.extend_from_slice(&clock::monotonic_ns().to_le_bytes());
+        header.extend_from_slice(&0_u64.to_le_bytes());
+        file.append(&header)?;
+        let path = file.path().as_os_str().as_encoded_bytes().to_vec();
+        controller.session.remote().call::<ProfileMark>(&(Bytes(path),))?;
+        Ok(Self { file, pid, functions: AtomicU64::new(0) })
+    }
+
+    /// Where the dump is.
+    #[must_use]
+    pub fn path(&self) -> &Path {
+        self.file.path()
+    }
+}
+
+impl ObjectPlugin for JitDump {
+    fn finalizing(&self, link: &mut Finalizing<'_>) -> Result<()> {
+        let functions = link.symbols().functions();
+        let dump = Records { pid: self.pid, time: clock::monotonic_ns(), next: &self.functions };
+        let records = dump.of_link(link.objects(), functions, |range| link.code(range));
+        if records.is_empty() { Ok(()) } else { self.file.append(&records) }
+    }
+}
+
+impl Drop for JitDump {
+    fn drop(&mut self) {
+        // A dump without an end is good as well.
+        let _ = self.file.append(&closing(clock::monotonic_ns()));
+    }
+}

@@ -1,0 +1,248 @@
+//! The executor as what can be called: functions of the contract by name, any wrapper function by address.
+
+use std::collections::HashMap;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use super::process::crash_reports::CrashReports;
+use super::process::lane_opener::LaneOpener;
+use super::process::last_words;
+use super::process::supervisor::Supervisor;
+use crate::ExecutorAddr;
+use crate::call::contract::{
+    ProcessInfo, Remote as Contract, SESSION_INSTANCE, Setup, THREAD_ADDRESS, THREAD_DESCRIPTOR,
+};
+use crate::call::pipeline::Caller;
+use crate::call::{LaneEnd, UnderWay};
+use crate::deadline::Deadline;
+use crate::error::{Error, Result};
+use crate::limits::{END_TIMEOUT, PAGE_BYTES};
+use crate::link::SymbolTable;
+use crate::shm::Segment;
+use crate::sps;
+
+/// An executor that was started and may not be ready yet. Dropping it ends the process.
+#[derive(Debug)]
+pub(crate) struct Starting {
+    pub(crate) supervisor: Supervisor,
+    pub(crate) opener: Arc<LaneOpener>,
+    pub(crate) segment: Arc<Segment>,
+    pub(crate) end: LaneEnd,
+    pub(crate) deadline: Deadline,
+    pub(crate) program: PathBuf,
+}
+
+/// A running executor. Dropping it ends the process.
+#[derive(Debug)]
+pub(crate) struct Remote {
+    opener: Arc<LaneOpener>,
+    functions: HashMap<String, ExecutorAddr>,
+    triple: String,
+    crashes: CrashReports,
+    supervisor: Supervisor,
+}
+
+impl Remote {
+    /// Waits until the executor is ready. Returns the numbers that it tells of itself, by name.
+    ///
+    /// # Errors
+    ///
+    /// When it could not be started, ended before, is of another build, or is not ready in time.
+    pub(crate) fn connect(starting: Starting) -> Result<(Self, HashMap<String, i64>)> {
+        let Starting { supervisor, opener, segment, end, deadline, program } = starting;
+        let crashes = CrashReports::new(segment);
+        let setup = end.receive_setup(deadline).map_err(|error| {
+            let error = crashes.explain(error, &supervisor, deadline);
+            last_words::add_before_ready(error, &opener, &program)
+        })?;
+        opener.lanes().give_back(end);
+        let setup = sps::from_bytes::<Setup>(&setup);
+        let (triple, page_bytes, symbols, numbers) =
+            setup.map_err(|error| error.during("reading the setup"))?;
+        if page_bytes != PAGE_BYTES {
+            return Err(Error::violation(format!("an executor with pages of {page_bytes} bytes")));
+        }
+        let functions = symbols.into_iter().collect();
+        let remote = Self { opener, functions, triple, crashes, supervisor };
+        Ok((remote, numbers.into_iter().collect()))
+    }
+
+    pub(crate) fn opener(&self) -> &LaneOpener {
+        &self.opener
+    }
+
+    pub(crate) fn supervisor(&self) -> &Supervisor {
+        &self.supervisor
+    }
+
+    pub(crate) fn triple(&self) -> &str {
+        &self.triple
+    }
+
+    /// Calls a function of the contract.
+    pub(crate) fn call<C: Contract>(&self, args: &C::Args) -> Result<C::Ret> {
+        let mut result = Vec::new();
+        self.call_into(self.function::<C>()?, &sps::to_bytes(args), &mut result)?;
+        decode::<C>(&result)
+    }
+
+    /// The same, up to the deadline.
+    pub(crate) fn call_by<C: Contract>(
+        &self,
+        args: &C::Args,
+        deadline: Deadline,
+    ) -> Result<C::Ret> {
+        let result = self.call_wrapper_by(self.function::<C>()?, &sps::to_bytes(args), deadline)?;
+        decode::<C>(&result)
+    }
+
+    /// Sends a call of a function of the contract ahead of the next call.
+    pub(crate) fn post<C: Contract>(&self, args: &C::Args) -> Result<()> {
+        let function = self.function::<C>()?;
+        self.opener.lanes().posts.push(function.get(), sps::to_bytes(args));
+        Ok(())
+    }
+
+    /// Calls a wrapper function and appends its result.
+    #[inline]
+    pub(crate) fn call_into(
+        &self,
+        function: ExecutorAddr,
+        args: &[u8],
+        result: &mut Vec<u8>,
+    ) -> Result<()> {
+        let callbacks = &**self.opener.callbacks();
+        let outcome = self.opener.lanes().with(
+            || self.opener.open(Deadline::SESSION_END),
+            |end| end.call(callbacks, Deadline::SESSION_END, function.get(), args, result),
+        );
+        outcome.map_err(|error| self.explain(error, Deadline::SESSION_END))
+    }
+
+    /// Calls a wrapper function and waits for its result up to the deadline.
+    pub(crate) fn call_wrapper_by(
+        &self,
+        function: ExecutorAddr,
+        args: &[u8],
+        deadline: Deadline,
+    ) -> Result<Vec<u8>> {
+        let callbacks = &**self.opener.callbacks();
+        let mut result = Vec::new();
+        let outcome = self.opener.lanes().with_idle(
+            deadline,
+            || self.opener.open(deadline),
+            |end| end.call(callbacks, deadline, function.get(), args, &mut result),
+            |end| finish_later(Arc::clone(&self.opener), end),
+        );
+        outcome.map_err(|error| self.explain(error, deadline))?;
+        Ok(result)
+    }
+
+    /// Opens a pipeline.
+    pub(crate) fn open_pipeline(&self) -> Result<Arc<Caller>> {
+        let opened = self.opener.open_pipeline(Deadline::after(END_TIMEOUT));
+        opened.map_err(|error| self.explain(error, Deadline::SESSION_END))
+    }
+
+    /// The calls that have not returned yet.
+    pub(crate) fn under_way(&self) -> UnderWay {
+        let mut calls = self.opener.lanes().under_way();
+        let callers = self.opener.pipelines().callers();
+        callers.into_iter().for_each(|caller| calls.add_pipeline(caller));
+        calls
+    }
+
+    /// Makes sure that everything posted has run, for calls that go over no lane; returns the number of the code written last.
+    ///
+    /// # Errors
+    ///
+    /// When something posted has failed, or the session is over.
+    #[inline]
+    pub(crate) fn settle(&self) -> Result<u64> {
+        let lanes = self.opener.lanes();
+        while !lanes.posts.are_settled() {
+            // It goes behind what was posted.
+            self.call::<ProcessInfo>(&())?;
+            lanes.posts.look();
+        }
+        Ok(lanes.code_epoch())
+    }
+
+    /// The next message of each lane tells the executor that code was written, which has this number and no other.
+    #[inline]
+    pub(crate) fn code_written(&self, number: u64) {
+        self.opener.lanes().code_written(number);
+    }
+
+    /// The address of a function of the contract.
+    pub(crate) fn function<C: Contract>(&self) -> Result<ExecutorAddr> {
+        self.named(C::NAME)
+    }
+
+    /// The executor's functions for dynamic thread-locals, if it has any: the one that code calls, and the one of
+    /// descriptors.
+    pub(crate) fn thread_functions(&self) -> Option<[ExecutorAddr; 2]> {
+        let [address, descriptor] =
+            [THREAD_ADDRESS, THREAD_DESCRIPTOR].map(|name| self.functions.get(name).copied());
+        Some([address?, descriptor?])
+    }
+
+    /// What the executor calls this session.
+    pub(crate) fn instance(&self) -> Result<ExecutorAddr> {
+        self.named(SESSION_INSTANCE)
+    }
+
+    /// The address of something that the executor offers.
+    pub(crate) fn named(&self, name: &str) -> Result<ExecutorAddr> {
+        let address = self.functions.get(name).copied();
+        address.ok_or_else(|| Error::violation(format!("the executor does not offer {name}")))
+    }
+
+    /// Makes code known to crash reports until it is [forgotten](Remote::forget).
+    pub(crate) fn remember(&self, symbols: &Arc<SymbolTable>) {
+        self.crashes.remember(symbols);
+    }
+
+    /// Takes removed code out of crash reports.
+    pub(crate) fn forget(&self, symbols: &Arc<SymbolTable>) {
+        self.crashes.forget(symbols);
+    }
+
+    /// Finds out why a call could not complete.
+    #[cold]
+    pub(crate) fn explain(&self, error: Error, deadline: Deadline) -> Error {
+        let error = self.crashes.explain(error, &self.supervisor, deadline);
+        if error.death().is_some() {
+            // Other callers need not wait for the kernel either.
+            self.opener.end_all();
+        }
+        last_words::add(error, &self.opener)
+    }
+}
+
+impl Drop for Remote {
+    fn drop(&mut self) {
+        if !self.supervisor.is_own() {
+            // A forked child closes its descriptors and mappings, and does nothing to the session.
+            return;
+        }
+        self.opener.close();
+        self.supervisor.process().wait(Deadline::after(END_TIMEOUT));
+        self.opener.lanes().end_own();
+    }
+}
+
+fn decode<C: Contract>(result: &[u8]) -> Result<C::Ret> {
+    sps::from_bytes(result).map_err(|error| error.during(format_args!("result of {}", C::NAME)))
+}
+
+/// Has a thread of its own wait for an answer that nobody wants any more.
+fn finish_later(opener: Arc<LaneOpener>, end: LaneEnd) {
+    let closer = end.with_transport(|lane| lane.closer());
+    let body = move || opener.lanes().finish(end, &**opener.callbacks());
+    let thread = std::thread::Builder::new().name("farcall-late".to_owned()).spawn(body);
+    if thread.is_err() {
+        // The executor's thread ends when the function returns.
+        closer.close();
+    }
+}
