@@ -38,7 +38,7 @@ pub(crate) const EXECUTOR_ARGUMENT: &str = "--farcall-executor=";
 /// What that argument ends with where the executor has to close every descriptor above its socket's.
 pub(crate) const CLOSE_OTHERS: &str = ",close";
 
-/// The first byte of what goes over the door, the socket that opens lanes: a lane that the controller calls on.
+/// The first byte of what goes over the socket that opens lanes: a lane that the controller calls on.
 pub(crate) const LANE: u8 = b'l';
 /// As [`LANE`]: one that the executor calls on. Without a descriptor: it wants one.
 pub(crate) const REVERSE_LANE: u8 = b'r';

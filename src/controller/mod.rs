@@ -3,6 +3,20 @@
 //! [`Launch`] starts an executor, [`Controller`] is the session with it, a [`Dylib`] is a set of linked objects in it that
 //! can be looked up, run and removed. An [`ObjectLayer`] links objects one by one for a session of [`jit`](crate::jit).
 //!
+//! | part | what it is |
+//! |---|---|
+//! | `process` | the executor's process: start, end, lanes to it, what it can call here |
+//! | `remote` | the executor as what can be called |
+//! | `memory` | slabs that both processes map, and allocations in them |
+//! | `linker` | the passes of every link; stubs; code that was replaced |
+//! | `session`, `launch` | the session, and how it begins |
+//! | `dylib`, `layer` | two ways to say what is linked: all at once, or by need |
+//! | `hotswap`, `profile` | functions that change while they run; debuggers and profilers |
+//! | `buffer`, `function`, `inspect`, `pipeline` | data, typed calls, memory by address, many calls at once |
+//! | `client`, `command` | an executor that shares no memory |
+//!
+//! A part imports from those above it.
+//!
 //! Threads: every type here may be shared between threads; each thread that calls has a lane of its own.
 //!
 //! Invariant: the controller trusts no byte that comes from the executor, and writes its memory only through its own

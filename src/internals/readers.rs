@@ -9,7 +9,7 @@ use std::os::unix::net::UnixStream;
 
 use crate::AddrRange;
 use crate::controller::profile::jit_records::{Records, closing};
-use crate::executor::simple_remote::frames::Frames;
+use crate::executor::remote::simple_remote::frames::Frames;
 use crate::link::Image;
 use crate::link::fuzz::{Attempt, debug_file};
 use crate::sync::AtomicU64;

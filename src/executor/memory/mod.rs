@@ -23,8 +23,8 @@
 //! Invariant: regions that are recorded do not overlap, and each lies in one slab, which is mapped as long as anything is
 //! recorded in it.
 
+mod action;
 mod kept;
-mod serve;
 mod slab;
 mod state;
 #[cfg(test)]
@@ -34,10 +34,8 @@ use std::os::fd::OwnedFd;
 
 #[cfg(doc)]
 use self::kept::Kept;
-pub(super) use self::serve::functions;
 use self::slab::{Memory, Pages, Slab};
 use self::state::{Leaving, Region, RegionSet, Stage, State};
-use super::action;
 use crate::call::contract::{Action, Placement};
 use crate::error::{Error, Result};
 use crate::sps::{AllocGroup, Lifetime};
@@ -46,18 +44,18 @@ use crate::{ExecutorAddr, Prot};
 
 /// The slabs of a session and what is initialized in them.
 #[derive(Debug, Default)]
-pub(super) struct MemoryMap {
+pub(crate) struct MemoryMap {
     state: Mutex<State>,
 }
 
 /// A part of a request.
 #[derive(Debug, Clone)]
-pub(super) struct Segment {
-    pub(super) group: AllocGroup,
-    pub(super) start: ExecutorAddr,
-    pub(super) bytes: u64,
+pub(crate) struct Segment {
+    pub(crate) group: AllocGroup,
+    pub(crate) start: ExecutorAddr,
+    pub(crate) bytes: u64,
     /// What to store, zeros after it; `None` when what is there already is the content.
-    pub(super) content: Option<Vec<u8>>,
+    pub(crate) content: Option<Vec<u8>>,
 }
 
 /// Regions on their way in: recorded, not live yet.
@@ -76,7 +74,7 @@ impl MemoryMap {
     ///
     /// When a file's size is not a positive multiple of the page size or not sealed, or address space runs out. Nothing
     /// stays reserved then.
-    pub(super) fn reserve_shared(
+    pub(crate) fn reserve_shared(
         &self,
         placement: Placement,
         files: Vec<OwnedFd>,
@@ -89,7 +87,7 @@ impl MemoryMap {
     /// # Errors
     ///
     /// When the size is not a positive multiple of the page size, or address space runs out.
-    pub(super) fn reserve_private(&self, bytes: u64) -> Result<ExecutorAddr> {
+    pub(crate) fn reserve_private(&self, bytes: u64) -> Result<ExecutorAddr> {
         self.add(Slab::private(bytes)?)
     }
 
@@ -101,7 +99,7 @@ impl MemoryMap {
     /// protection, shorter than its content, or overlaps another or a recorded one: then nothing has happened. When
     /// the system refuses a protection or an action fails: then all of it has been undone, and the regions are free
     /// again.
-    pub(super) fn initialize(
+    pub(crate) fn initialize(
         &self,
         segments: &[Segment],
         actions: Vec<(Action, Action)>,
@@ -120,7 +118,7 @@ impl MemoryMap {
     ///
     /// One error that names every address that was not initialized, in the order of the list, and every action that
     /// failed.
-    pub(super) fn deinitialize(&self, bases: &[ExecutorAddr]) -> Result<()> {
+    pub(crate) fn deinitialize(&self, bases: &[ExecutorAddr]) -> Result<()> {
         let (mut failures, mut order) = (Vec::new(), Vec::new());
         let mut leaving = Leaving::default();
         self.state.lock().take_all(bases, &mut leaving, &mut order, &mut failures);
@@ -145,7 +143,7 @@ impl MemoryMap {
     ///
     /// One error that names every address that is no slab, in the order of the list, every slab that stays and every
     /// action that failed.
-    pub(super) fn release(&self, slabs: &[ExecutorAddr]) -> Result<()> {
+    pub(crate) fn release(&self, slabs: &[ExecutorAddr]) -> Result<()> {
         let (mut failures, mut order) = (Vec::new(), Vec::new());
         let mut going = Vec::with_capacity(slabs.len());
         {
@@ -164,7 +162,7 @@ impl MemoryMap {
 
     /// Deinitializes whatever is live, the newest first, and gives every slab back; from now on every request for more
     /// is refused. Returns the failures. A slab in which something is still under way goes with the map itself.
-    pub(super) fn shut_down(&self) -> Vec<String> {
+    pub(crate) fn shut_down(&self) -> Vec<String> {
         let mut failures = Vec::new();
         let (all, order) = {
             let mut state = self.state.lock();

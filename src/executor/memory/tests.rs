@@ -16,7 +16,7 @@ use self::process_maps::{Maps, read_byte};
 use super::{MemoryMap, Segment};
 use crate::call::contract::{Action, Placement, Remote};
 use crate::error::{Error, Result};
-use crate::executor::wrapper::{Serve, offer};
+use crate::executor::entry::wrapper::{Serve, offer};
 use crate::limits::{KEPT_BYTES_MAX, PAGE_BYTES};
 use crate::sps::{self, AllocGroup, Bytes, Lifetime};
 use crate::sys::memfd;

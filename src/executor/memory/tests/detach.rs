@@ -4,7 +4,9 @@ use std::sync::{Mutex, mpsc};
 
 use super::*;
 use crate::call::contract::{NativeInitialize, NativeReserve, SESSION_INSTANCE};
-use crate::executor::{InProcess, Options, Session};
+use crate::executor::InProcess;
+use crate::executor::Options;
+use crate::executor::Session;
 use crate::sps::Expected;
 use crate::task::{TaskDispatcher, ThreadPool};
 

@@ -46,7 +46,8 @@ impl Maps {
 
 /// The byte at an offset from an address that is mapped.
 pub(super) fn read_byte(start: ExecutorAddr, offset: u64) -> u8 {
-    let at = crate::executor::wrapper::pointer::<u8>(ExecutorAddr::new(start.get() + offset));
+    let at =
+        crate::executor::entry::address::pointer::<u8>(ExecutorAddr::new(start.get() + offset));
     // SAFETY: tests ask for pages that they have seen mapped and readable.
     unsafe { at.read_volatile() }
 }

@@ -1,0 +1,44 @@
+//! The session whose call a thread runs: over a connection, or of a host's. What runs over a lane is known by that.
+
+use std::cell::RefCell;
+use std::rc::Rc;
+
+use crate::call::Endpoint;
+use crate::session::SessionRef;
+use crate::transport::Connection;
+
+/// One end of a connection.
+pub(crate) type ConnectionEnd = Endpoint<Connection>;
+
+thread_local! {
+    /// The connection that this thread serves.
+    static SERVED: RefCell<Option<Rc<ConnectionEnd>>> = const { RefCell::new(None) };
+    /// The host's session whose call this thread runs.
+    static HOSTED: RefCell<Option<SessionRef>> = const { RefCell::new(None) };
+}
+
+/// Runs `work`, in which linked code reaches the controller over this connection.
+pub(crate) fn while_serving<R>(end: &Rc<ConnectionEnd>, work: impl FnOnce() -> R) -> R {
+    let outer = SERVED.replace(Some(Rc::clone(end)));
+    let outcome = work();
+    SERVED.set(outer);
+    outcome
+}
+
+/// The connection that this thread serves, when it is called from a handler.
+pub(crate) fn served() -> Option<Rc<ConnectionEnd>> {
+    SERVED.try_with(|served| served.borrow().clone()).ok().flatten().filter(|end| end.is_busy())
+}
+
+/// Runs code of a call of this session, which may call back.
+pub(crate) fn within<R>(session: &SessionRef, code: impl FnOnce() -> R) -> R {
+    let outer = HOSTED.replace(Some(session.clone()));
+    let result = code();
+    HOSTED.replace(outer);
+    result
+}
+
+/// The host's session whose call the calling thread runs.
+pub(crate) fn hosted() -> Option<SessionRef> {
+    HOSTED.try_with(|hosted| hosted.borrow().clone()).ok().flatten()
+}

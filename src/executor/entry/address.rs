@@ -1,0 +1,9 @@
+//! Addresses of this process as pointers.
+
+use crate::ExecutorAddr;
+
+/// The pointer that an address of this process is.
+#[expect(clippy::cast_possible_truncation, reason = "an address of this process fits a pointer")]
+pub(crate) fn pointer<T>(addr: ExecutorAddr) -> *const T {
+    std::ptr::with_exposed_provenance(addr.get() as usize)
+}

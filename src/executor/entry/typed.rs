@@ -1,0 +1,129 @@
+//! C functions called by their types: the arguments come as words. The first of each kind, as many as there are registers for
+//! it, go there, and the others to the stack, in order; which registers these are is the ABI's business (`abi`).
+#![allow(unsafe_code, reason = "calls C functions by address")]
+
+use std::ffi::c_char;
+
+use crate::ExecutorAddr;
+use crate::call::typed::{self, Shape, TYPED_CALL};
+use crate::executor::entry::abi;
+use crate::executor::entry::buffer::WrapperFunctionBuffer;
+use crate::executor::entry::enter;
+use crate::limits::TYPED_ARGUMENTS_MAX;
+
+/// What `farcall_call_typed` loads before it calls, and stores afterwards.
+#[repr(C)]
+pub(crate) struct Frame {
+    /// The registers for integers and pointers; they come first.
+    integers: [u64; abi::INTEGERS],
+    pub(crate) floats: [u64; abi::FLOATS],
+    pub(crate) function: u64,
+    /// How many of the registers for floating-point numbers hold one.
+    pub(crate) floats_used: u64,
+    pub(crate) stack_words: u64,
+    pub(crate) integer_result: u64,
+    pub(crate) float_result: u64,
+    pub(crate) stack: [u64; TYPED_ARGUMENTS_MAX],
+}
+
+unsafe extern "C" {
+    /// Loads the registers from a frame, copies its stack, calls its function, and stores both registers of results.
+    fn farcall_call_typed(frame: *mut Frame);
+}
+
+/// Calls a function and returns its result, the low bytes of a word.
+///
+/// # Errors
+///
+/// Why the call was given up.
+///
+/// # Safety
+///
+/// There must be a function of this shape at the address, and the arguments must be what it takes.
+#[inline]
+unsafe fn call_shaped(shape: Shape, arguments: &[[u8; 8]]) -> std::result::Result<u64, String> {
+    let mut frame = Frame {
+        integers: [0; abi::INTEGERS],
+        floats: [0; abi::FLOATS],
+        function: shape.function.get(),
+        floats_used: 0,
+        stack_words: 0,
+        integer_result: 0,
+        float_result: 0,
+        stack: [0; TYPED_ARGUMENTS_MAX],
+    };
+    let (mut integers, mut floats, mut stack) = (0, 0, 0);
+    for (index, word) in arguments.iter().enumerate() {
+        let is_float = shape.floats >> index & 1 == 1;
+        let (used, places) = match is_float {
+            true => (&mut floats, &mut frame.floats[..]),
+            false => (&mut integers, &mut frame.integers[..]),
+        };
+        let (used, places) = match *used < places.len() {
+            true => (used, places),
+            false => (&mut stack, &mut frame.stack[..]),
+        };
+        places[*used] = u64::from_le_bytes(*word);
+        *used += 1;
+    }
+    (frame.floats_used, frame.stack_words) = (floats as u64, stack as u64);
+    // SAFETY: the caller vouches for the function and its arguments; the frame is alive, and as large as it says.
+    unsafe { enter::caller(farcall_call_typed, &raw mut frame) }?;
+    Ok(if shape.returns_float { frame.float_result } else { frame.integer_result })
+}
+
+/// The name and address under which such calls are offered.
+pub(crate) fn function() -> (String, ExecutorAddr) {
+    (TYPED_CALL.to_owned(), ExecutorAddr::new(call as *const () as u64))
+}
+
+/// The wrapper function that makes a call.
+unsafe extern "C" fn call(data: *const c_char, size: usize) -> WrapperFunctionBuffer {
+    let bytes = if size == 0 {
+        &[]
+    } else {
+        // SAFETY: wrapper functions are called with `size` readable bytes at `data`.
+        unsafe { std::slice::from_raw_parts(data.cast::<u8>(), size) }
+    };
+    match typed::read(bytes) {
+        Ok((shape, _)) if shape.function.is_null() => {
+            WrapperFunctionBuffer::out_of_band("call of address 0")
+        }
+        Ok((shape, arguments)) => {
+            // SAFETY: the controller's user says that there is a function of this type, and the executor obeys.
+            match unsafe { call_shaped(shape, arguments) } {
+                Ok(word) => WrapperFunctionBuffer::from_bytes(&word.to_le_bytes()),
+                Err(why) => WrapperFunctionBuffer::out_of_band(&why),
+            }
+        }
+        Err(error) => WrapperFunctionBuffer::out_of_band(&format!("{TYPED_CALL}: {error}")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::call::typed::TypedCall;
+
+    extern "C" fn mix(a: i64, b: f64, c: i64, d: f32) -> f64 {
+        a as f64 + 10.0 * b + 100.0 * c as f64 + 1000.0 * f64::from(d)
+    }
+
+    #[test]
+    fn a_function_gets_its_arguments_and_nonsense_is_refused() {
+        let function = ExecutorAddr::new(mix as *const () as u64);
+        let shape = Shape { function, floats: 0b1010, returns_float: true };
+        let arguments = [1, 2.0_f64.to_bits(), 3, u64::from(4.0_f32.to_bits())];
+        let bytes = TypedCall::new(shape, arguments);
+        let bytes = bytes.bytes();
+        // SAFETY: the bytes are those of a call of such a function.
+        let result = unsafe { call(bytes.as_ptr().cast(), bytes.len()) };
+        assert_eq!(result.as_ref(), 4321.0_f64.to_le_bytes());
+        for nothing in [0, 8, 47] {
+            // SAFETY: so many bytes are there.
+            let refused = unsafe { call(bytes.as_ptr().cast(), nothing) };
+            let why = refused.out_of_band_error().expect("an error").to_string_lossy().into_owned();
+            assert!(why.contains(TYPED_CALL), "{why}");
+        }
+    }
+}

@@ -1,0 +1,283 @@
+//! The files that the dynamic linker has loaded: what they define, and which of their words it has bound.
+//!
+//! A file's dynamic section, symbols and relocations stay mapped as long as the file is loaded. Everything here is read
+//! from there, as the dynamic linker itself reads it.
+//!
+//! Invariant: a [`LoadedFile`] is used at once, inside of a request; nobody unloads files meanwhile: who looks, and who unloads,
+//! holds `low_data`.
+#![allow(unsafe_code, reason = "reads what the dynamic linker has mapped")]
+
+use std::ffi::{CStr, c_int, c_void};
+
+use libc::{Elf64_Phdr, Elf64_Sym, dl_phdr_info};
+
+use crate::error::{Error, Result};
+use crate::executor::entry::address;
+use crate::limits::PAGE_BYTES;
+use crate::sync::{AtomicU64, Ordering};
+use crate::{AddrRange, ExecutorAddr};
+
+/// A file that is loaded.
+#[derive(Debug, Default)]
+pub(crate) struct LoadedFile {
+    /// What is added to the addresses in the file.
+    base: u64,
+    segments: Vec<Segment>,
+    /// What the dynamic linker has made read-only after it was done.
+    relro: AddrRange,
+    dynamic: Dynamic,
+}
+
+#[derive(Debug)]
+struct Segment {
+    range: AddrRange,
+    executable: bool,
+    writable: bool,
+}
+
+/// Addresses of what the dynamic section names; 0 for what it does not.
+#[derive(Debug, Default)]
+struct Dynamic {
+    symbols: u64,
+    names: u64,
+    hash_table: u64,
+    relocations: u64,
+    relocation_bytes: u64,
+}
+
+/// What a symbol is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum SymbolKind {
+    /// A function.
+    Function,
+    /// A variable of this size.
+    Variable(u64),
+    /// Nobody says.
+    Unknown,
+}
+
+/// An entry of a relocation section: offset, type and symbol, addend.
+type Rela = [u64; 3];
+/// An entry of a dynamic section: tag, value.
+type Dyn = [u64; 2];
+
+const DT_NULL: u64 = 0;
+const DT_STRTAB: u64 = 5;
+const DT_SYMTAB: u64 = 6;
+const DT_RELA: u64 = 7;
+const DT_RELASZ: u64 = 8;
+const DT_GNU_HASH: u64 = 0x6fff_fef5;
+const PT_GNU_RELRO: u32 = 0x6474_e552;
+const R_X86_64_64: u64 = 1;
+const R_X86_64_GLOB_DAT: u64 = 6;
+const STT_NOTYPE: u8 = 0;
+const STT_OBJECT: u8 = 1;
+const STT_FUNC: u8 = 2;
+const STT_GNU_IFUNC: u8 = 10;
+
+/// All files that are loaded, the program first, and how often a file has been loaded so far.
+pub(crate) fn files() -> (Vec<LoadedFile>, u64) {
+    type Files = (Vec<LoadedFile>, u64);
+
+    unsafe extern "C" fn visit(info: *mut dl_phdr_info, _: usize, files: *mut c_void) -> c_int {
+        // SAFETY: the dynamic linker calls this with its description of a file.
+        let info = unsafe { &*info };
+        // SAFETY: the pointer is the one given below.
+        let files = unsafe { &mut *files.cast::<Files>() };
+        files.0.push(LoadedFile::read(info));
+        files.1 = info.dlpi_adds;
+        0
+    }
+
+    let mut files: Files = (Vec::new(), 0);
+    // SAFETY: the function is called with this pointer before this call returns.
+    unsafe { libc::dl_iterate_phdr(Some(visit), (&raw mut files).cast()) };
+    files
+}
+
+/// What the symbol of this name is that the dynamic linker has found at `address`.
+pub(crate) fn kind_of(files: &[LoadedFile], name: &CStr, address: u64) -> SymbolKind {
+    let holder = files.iter().find_map(|file| Some((file, file.segment_at(address)?)));
+    let Some((file, &Segment { executable, .. })) = holder else { return SymbolKind::Unknown };
+    let of_symbol = |symbol: &Elf64_Sym| match symbol.st_info & 0xf {
+        STT_FUNC | STT_GNU_IFUNC => Some(SymbolKind::Function),
+        STT_OBJECT | STT_NOTYPE if file.base.wrapping_add(symbol.st_value) != address => None,
+        STT_NOTYPE if executable => Some(SymbolKind::Function),
+        STT_OBJECT | STT_NOTYPE if symbol.st_size > 0 => Some(SymbolKind::Variable(symbol.st_size)),
+        _ => None,
+    };
+    let unnamed = if executable { SymbolKind::Function } else { SymbolKind::Unknown };
+    file.symbols_named(name).iter().find_map(of_symbol).unwrap_or(unnamed)
+}
+
+impl LoadedFile {
+    fn read(info: &dl_phdr_info) -> Self {
+        let mut file = Self { base: info.dlpi_addr, ..Self::default() };
+        if info.dlpi_phdr.is_null() {
+            return file;
+        }
+        // SAFETY: the program headers of a loaded file are mapped.
+        let headers =
+            unsafe { std::slice::from_raw_parts(info.dlpi_phdr, usize::from(info.dlpi_phnum)) };
+        for header in headers {
+            let range = file.range(header);
+            match header.p_type {
+                libc::PT_LOAD => {
+                    let may = |flag| header.p_flags & flag != 0;
+                    let (executable, writable) = (may(libc::PF_X), may(libc::PF_W));
+                    file.segments.push(Segment { range, executable, writable });
+                }
+                libc::PT_DYNAMIC => file.dynamic = Dynamic::read(range, file.base),
+                PT_GNU_RELRO => file.relro = whole_pages(range),
+                _ => {}
+            }
+        }
+        file
+    }
+
+    fn range(&self, header: &Elf64_Phdr) -> AddrRange {
+        let start = ExecutorAddr::new(self.base.wrapping_add(header.p_vaddr));
+        AddrRange::sized(start, header.p_memsz).unwrap_or_default()
+    }
+
+    fn segment_at(&self, address: u64) -> Option<&Segment> {
+        let address = ExecutorAddr::new(address);
+        self.segments.iter().find(|segment| segment.range.contains(address))
+    }
+
+    /// The file's own symbols of this name; several when it has versions of it.
+    fn symbols_named(&self, name: &CStr) -> Vec<Elf64_Sym> {
+        let mut found = Vec::new();
+        let Dynamic { symbols, names, hash_table, .. } = self.dynamic;
+        if symbols == 0 || names == 0 || hash_table == 0 {
+            return found;
+        }
+        // SAFETY: the table starts with four numbers.
+        let [buckets, first, filter_words, _] = unsafe { *pointer::<[u32; 4]>(hash_table) };
+        let hash = hash_of(name);
+        let buckets_at = hash_table + 16 + 8 * u64::from(filter_words);
+        let chains_at = buckets_at + 4 * u64::from(buckets);
+        let Some(bucket) = hash.checked_rem(buckets) else { return found };
+        // SAFETY: the number is less than that of the buckets.
+        let mut index = unsafe { *pointer::<u32>(buckets_at + 4 * u64::from(bucket)) };
+        while index >= first && index != 0 {
+            // SAFETY: the chain of a bucket goes on until an entry ends it.
+            let chain = unsafe { *pointer::<u32>(chains_at + 4 * u64::from(index - first)) };
+            if chain | 1 == hash | 1 {
+                let at = symbols + size_of::<Elf64_Sym>() as u64 * u64::from(index);
+                // SAFETY: every entry of the chains has its symbol.
+                let symbol = unsafe { *pointer::<Elf64_Sym>(at) };
+                // SAFETY: the names are NUL-terminated.
+                let own = unsafe { CStr::from_ptr(pointer(names + u64::from(symbol.st_name))) };
+                if own == name {
+                    found.push(symbol);
+                }
+            }
+            if chain & 1 == 1 {
+                break;
+            }
+            index += 1;
+        }
+        found
+    }
+
+    /// Changes the words that the dynamic linker has bound to addresses of symbols: `change` gets an address and returns
+    /// the one that takes its place. Words bound to functions by calls are not among them.
+    ///
+    /// # Errors
+    ///
+    /// When memory cannot be made writable that was made read-only after binding.
+    pub(crate) fn rebind(&self, change: impl Fn(u64) -> Option<u64>) -> Result<()> {
+        let mut changes = Vec::new();
+        for [offset, info, addend] in self.relocations() {
+            let slot = self.base.wrapping_add(*offset);
+            let is_bound = matches!(info & 0xffff_ffff, R_X86_64_64 | R_X86_64_GLOB_DAT);
+            if !is_bound || info >> 32 == 0 || !slot.is_multiple_of(8) {
+                continue;
+            }
+            // SAFETY: the word is one that the dynamic linker has written.
+            let bound = unsafe { *pointer::<u64>(slot) };
+            // Some entries for addresses carry an addend that is not used.
+            let addend = if info & 0xffff_ffff == R_X86_64_64 { *addend } else { 0 };
+            let is_writable = || self.segment_at(slot).is_some_and(|segment| segment.writable);
+            if let Some(new) = change(bound.wrapping_sub(addend)).filter(|_| is_writable()) {
+                changes.push((slot, new.wrapping_add(addend)));
+            }
+        }
+        let is_protected = |(slot, _): &(u64, u64)| self.relro.contains(ExecutorAddr::new(*slot));
+        let protected = changes.iter().any(is_protected);
+        if protected {
+            self.protect_relro(libc::PROT_READ | libc::PROT_WRITE)?;
+        }
+        for (slot, new) in changes {
+            // SAFETY: the word is aligned, mapped and writable now.
+            let word = unsafe { AtomicU64::from_ptr(pointer::<u64>(slot).cast_mut()) };
+            // Threads that load the new address go on to load what was copied before.
+            word.store(new, Ordering::Release);
+        }
+        if protected { self.protect_relro(libc::PROT_READ) } else { Ok(()) }
+    }
+
+    fn relocations(&self) -> &[Rela] {
+        let Dynamic { relocations, relocation_bytes, .. } = self.dynamic;
+        let count = usize::try_from(relocation_bytes).unwrap_or(0) / size_of::<Rela>();
+        if relocations == 0 {
+            return &[];
+        }
+        // SAFETY: the dynamic section says that they are there.
+        unsafe { std::slice::from_raw_parts(pointer(relocations), count) }
+    }
+
+    fn protect_relro(&self, protection: c_int) -> Result<()> {
+        let start = pointer::<c_void>(self.relro.start.get()).cast_mut();
+        let bytes = usize::try_from(self.relro.bytes()).unwrap_or(0);
+        // SAFETY: the pages hold words of the dynamic linker that are read at most.
+        if unsafe { libc::mprotect(start, bytes, protection) } != 0 {
+            let error = std::io::Error::last_os_error();
+            return Err(Error::os("changing what a library is bound to", error));
+        }
+        Ok(())
+    }
+}
+
+impl Dynamic {
+    fn read(section: AddrRange, base: u64) -> Self {
+        let mut dynamic = Self::default();
+        let count = usize::try_from(section.bytes()).unwrap_or(0) / size_of::<Dyn>();
+        // SAFETY: the dynamic section of a loaded file is mapped.
+        let entries =
+            unsafe { std::slice::from_raw_parts(pointer::<Dyn>(section.start.get()), count) };
+        for [tag, value] in entries {
+            // The dynamic linker has added the base already, except where it could not write.
+            let address = if *value < base { base + value } else { *value };
+            match *tag {
+                DT_NULL => break,
+                DT_STRTAB => dynamic.names = address,
+                DT_SYMTAB => dynamic.symbols = address,
+                DT_GNU_HASH => dynamic.hash_table = address,
+                DT_RELA => dynamic.relocations = address,
+                DT_RELASZ => dynamic.relocation_bytes = *value,
+                _ => {}
+            }
+        }
+        dynamic
+    }
+}
+
+/// The pages that the dynamic linker protects: from the page where the range starts up to the last one it fills.
+fn whole_pages(range: AddrRange) -> AddrRange {
+    let floor = |address: ExecutorAddr| ExecutorAddr::new(address.get() & !(PAGE_BYTES - 1));
+    AddrRange { start: floor(range.start), end: floor(range.end) }
+}
+
+/// The hash function of the hash tables.
+fn hash_of(name: &CStr) -> u32 {
+    name.to_bytes()
+        .iter()
+        .fold(5381, |hash, byte| u32::wrapping_add(hash.wrapping_mul(33), u32::from(*byte)))
+}
+
+/// The pointer that an address is.
+pub(crate) fn pointer<T>(address: u64) -> *const T {
+    address::pointer(ExecutorAddr::new(address))
+}

@@ -1,0 +1,391 @@
+//! Programs: linked code with a `main`, initializers, finalizers and exit handlers.
+//!
+//! A program is known by its handle, the address of its `__dso_handle`. Its initializers run once, with the arguments
+//! given, before `main` or when asked for. Its exit handlers (`atexit`, `__cxa_atexit`) and finalizers run when it is removed
+//! or when the process exits, whichever comes first, as those of a shared library do: handlers last registered first,
+//! then finalizers. Before them run the destructors of the thread's thread-locals, as they do at a thread's end.
+//!
+//! Invariant: nothing of a program runs under the lock.
+#![allow(unsafe_code, reason = "calls the functions of programs by address")]
+
+use std::ffi::{CStr, CString, c_char, c_int, c_void};
+use std::mem::ManuallyDrop;
+use std::sync::Once;
+
+use crate::call::contract::{
+    CallVoidVoid, ProcessExit, ProgramDeregister, ProgramInitialize, ProgramMain, ProgramRegister,
+    ProgramRun, RunAsInt, RunAsMain, RunAsVoid,
+};
+use crate::error::{Error, Result};
+use crate::executor::entry::address::pointer;
+use crate::executor::entry::enter;
+use crate::executor::entry::wrapper::Serve;
+use crate::executor::process::thread_end;
+use crate::sps::Bytes;
+use crate::sync::Mutex;
+use crate::{AddrRange, ExecutorAddr};
+
+#[derive(Debug)]
+struct Program {
+    handle: ExecutorAddr,
+    code: AddrRange,
+    initializers: AddrRange,
+    finalizers: AddrRange,
+    initialized: bool,
+}
+
+#[derive(Debug, Clone, Copy)]
+struct Handler {
+    /// The handle of the program it belongs to; null for one of nobody.
+    program: ExecutorAddr,
+    function: ExecutorAddr,
+    argument: usize,
+    /// It takes the exit status in front of its argument (`on_exit`).
+    wants_status: bool,
+}
+
+#[derive(Debug)]
+struct Programs {
+    programs: Vec<Program>,
+    /// In the order of registration, over all programs.
+    handlers: Vec<Handler>,
+}
+
+/// The programs of the process. `atexit` has no session to ask for, so this is one table.
+static PROGRAMS: Mutex<Programs> =
+    Mutex::new(Programs { programs: Vec::new(), handlers: Vec::new() });
+
+impl Serve for ProgramRegister {
+    fn serve(
+        (handle, code, initializers, finalizers): (ExecutorAddr, AddrRange, AddrRange, AddrRange),
+    ) -> Result<()> {
+        static AT_EXIT: Once = Once::new();
+        AT_EXIT.call_once(|| {
+            // SAFETY: the function may run at any exit, and takes no argument.
+            unsafe { libc_on_exit(exit_all, std::ptr::null_mut()) };
+        });
+        let program = Program { handle, code, initializers, finalizers, initialized: false };
+        PROGRAMS.lock().programs.push(program);
+        Ok(())
+    }
+}
+
+impl Serve for ProgramDeregister {
+    fn serve((handle,): (ExecutorAddr,)) -> Result<()> {
+        thread_end::finish(handle);
+        finish(Some(handle), 0);
+        PROGRAMS.lock().programs.retain(|program| program.handle != handle);
+        Ok(())
+    }
+}
+
+impl Serve for ProgramInitialize {
+    fn serve((handle, args): (ExecutorAddr, Vec<Bytes>)) -> Result<()> {
+        let arguments = Arguments::for_good(&args)?;
+        initialize(handle, &arguments)
+    }
+}
+
+impl Serve for ProgramMain {
+    fn serve((handle, main, args): (ExecutorAddr, ExecutorAddr, Vec<Bytes>)) -> Result<i32> {
+        let arguments = Arguments::for_good(&args)?;
+        initialize(handle, &arguments)?;
+        // SAFETY: the controller looked this symbol up as `main`, and the executor obeys the controller.
+        unsafe { arguments.pass_to(main) }
+    }
+}
+
+impl Serve for ProgramRun {
+    fn serve((handle, main, args): (ExecutorAddr, ExecutorAddr, Vec<Bytes>)) -> Result<i32> {
+        let arguments = Arguments::new(&args)?;
+        // What is left of an earlier run would find data that it does not know.
+        abandon(handle);
+        // SAFETY: the controller looked this symbol up as `main`, and the executor obeys the controller.
+        let ran = initialize(handle, &arguments).and_then(|()| unsafe { arguments.pass_to(main) });
+        match &ran {
+            Ok(status) if !handle.is_null() => {
+                thread_end::finish(handle);
+                finish(Some(handle), *status);
+            }
+            Ok(_) => {}
+            Err(_) => abandon(handle),
+        }
+        ran
+    }
+}
+
+impl Serve for RunAsMain {
+    fn serve((main, args): (ExecutorAddr, Vec<Bytes>)) -> Result<i64> {
+        let arguments = Arguments::for_good(&args)?;
+        // SAFETY: the controller names a `main`, and the executor obeys the controller.
+        unsafe { arguments.pass_to(main) }.map(i64::from)
+    }
+}
+
+impl Serve for RunAsVoid {
+    fn serve((function,): (ExecutorAddr,)) -> Result<i32> {
+        RunAsInt::serve((function, 0))
+    }
+}
+
+impl Serve for RunAsInt {
+    fn serve((function, argument): (ExecutorAddr, i32)) -> Result<i32> {
+        // SAFETY: the controller names a function that takes an int or nothing and returns an int; it leaves
+        // further arguments alone.
+        unsafe { enter::main(function, argument, std::ptr::null(), std::ptr::null()) }
+    }
+}
+
+impl Serve for CallVoidVoid {
+    fn serve((function,): (ExecutorAddr,)) -> Result<()> {
+        // SAFETY: the controller names a function that takes and returns nothing.
+        unsafe { enter::function(function, 0, 0) }
+    }
+}
+
+impl Serve for ProcessExit {
+    fn serve((status,): (i32,)) -> Result<()> {
+        // SAFETY: ends the process as the program's own call would.
+        unsafe { libc::exit(status) }
+    }
+}
+
+/// `__cxa_thread_atexit` for linked code: the destructor belongs to the calling thread, and to the program whose
+/// `__dso_handle` is given.
+pub(crate) extern "C" fn cxa_thread_atexit(
+    function: *const c_void,
+    object: *mut c_void,
+    handle: *const c_void,
+) -> c_int {
+    let function = ExecutorAddr::new(function.expose_provenance() as u64);
+    let program = owner(ExecutorAddr::new(handle as u64), function);
+    thread_end::register(program, function, object);
+    0
+}
+
+/// Runs the initializers of every registration of `handle` that have not run, in order of registration. A program without
+/// initializers, finalizers and exit handlers is not registered and has the null handle.
+fn initialize(handle: ExecutorAddr, arguments: &Arguments) -> Result<()> {
+    if handle.is_null() {
+        return Ok(());
+    }
+    loop {
+        let functions = {
+            let mut programs = PROGRAMS.lock();
+            let mut known = false;
+            let next = programs.programs.iter_mut().find(|program| {
+                known |= program.handle == handle;
+                program.handle == handle && !program.initialized
+            });
+            match next {
+                Some(program) => {
+                    program.initialized = true;
+                    functions(program.initializers)
+                }
+                None if known => return Ok(()),
+                None => {
+                    return Err(Error::invalid(format!("no program is registered at {handle}")));
+                }
+            }
+        };
+        for function in functions {
+            // SAFETY: the controller made the array from the objects' sections of initializers.
+            unsafe { arguments.pass_to(function) }?;
+        }
+    }
+}
+
+/// Runs the exit handlers and finalizers of one program, or of all.
+fn finish(handle: Option<ExecutorAddr>, status: c_int) {
+    let concerns = |program: ExecutorAddr| handle.is_none_or(|handle| handle == program);
+    loop {
+        let handler = {
+            let mut programs = PROGRAMS.lock();
+            let last = programs.handlers.iter().rposition(|handler| concerns(handler.program));
+            last.map(|at| programs.handlers.remove(at))
+        };
+        let Some(handler) = handler else { break };
+        let (first, second) = match handler.wants_status {
+            true => (status.cast_unsigned() as usize, handler.argument),
+            false => (handler.argument, 0),
+        };
+        // SAFETY: the program registered this function as an exit handler of this form.
+        unsafe { enter::handler(handler.function, first, second) };
+    }
+    loop {
+        let functions = {
+            let mut programs = PROGRAMS.lock();
+            let mut newest_first = programs.programs.iter_mut().rev();
+            let next = newest_first.find(|program| concerns(program.handle) && program.initialized);
+            let Some(program) = next else { break };
+            program.initialized = false;
+            functions(program.finalizers)
+        };
+        for function in functions.into_iter().rev() {
+            // SAFETY: the controller made the array from the objects' sections of finalizers.
+            unsafe { enter::handler(function, 0, 0) };
+        }
+    }
+}
+
+/// Forgets what a run of a program has left to do at its end.
+fn abandon(handle: ExecutorAddr) {
+    if handle.is_null() {
+        return;
+    }
+    thread_end::forget(handle);
+    let mut programs = PROGRAMS.lock();
+    programs.handlers.retain(|handler| handler.program != handle);
+    let all = programs.programs.iter_mut();
+    all.filter(|program| program.handle == handle).for_each(|program| program.initialized = false);
+}
+
+extern "C" fn exit_all(status: c_int, _argument: *mut c_void) {
+    finish(None, status);
+}
+
+/// `__cxa_atexit` for linked code: the handler belongs to the program whose `__dso_handle` is given.
+pub(crate) extern "C" fn cxa_atexit(
+    function: *const c_void,
+    argument: *mut c_void,
+    handle: *const c_void,
+) -> c_int {
+    register(ExecutorAddr::new(handle as u64), function, argument, false)
+}
+
+/// `atexit` for linked code: the handler belongs to the program whose code it is.
+pub(crate) extern "C" fn atexit(function: *const c_void) -> c_int {
+    register(ExecutorAddr::NULL, function, std::ptr::null_mut(), false)
+}
+
+/// `on_exit` for linked code: as `atexit`, and the handler is told the exit status.
+pub(crate) extern "C" fn on_exit(function: *const c_void, argument: *mut c_void) -> c_int {
+    register(ExecutorAddr::NULL, function, argument, true)
+}
+
+fn register(
+    handle: ExecutorAddr,
+    function: *const c_void,
+    argument: *mut c_void,
+    wants_status: bool,
+) -> c_int {
+    let function = ExecutorAddr::new(function.expose_provenance() as u64);
+    let program = owner(handle, function);
+    let argument = argument.expose_provenance();
+    PROGRAMS.lock().handlers.push(Handler { program, function, argument, wants_status });
+    0
+}
+
+/// The handle of the program that registers `function` and calls itself `handle`. The C library takes any address in a
+/// program for that, and Rust's standard library gives that of a variable which holds the handle: then the program is the
+/// one whose code the function is.
+pub(crate) fn owner(handle: ExecutorAddr, function: ExecutorAddr) -> ExecutorAddr {
+    let programs = PROGRAMS.lock();
+    let mut all = programs.programs.iter();
+    if all.clone().any(|program| program.handle == handle) {
+        return handle;
+    }
+    all.find(|program| program.code.contains(function)).map_or(handle, |program| program.handle)
+}
+
+/// The function addresses in an array of the controller's making.
+fn functions(array: AddrRange) -> Vec<ExecutorAddr> {
+    let count = usize::try_from(array.bytes()).unwrap_or(0) / size_of::<u64>();
+    if count == 0 {
+        return Vec::new();
+    }
+    // SAFETY: the controller names an aligned array in its slab, which is mapped as long as the program is registered.
+    let all: &[u64] = unsafe { std::slice::from_raw_parts(pointer(array.start), count) };
+    // Old sections of constructors mark their ends with 0 and -1.
+    let real = all.iter().copied().filter(|function| !matches!(*function, 0 | u64::MAX));
+    real.map(ExecutorAddr::new).collect()
+}
+
+/// An `argv`.
+struct Arguments {
+    /// Its strings, a null at the end. Programs may change their order.
+    pointers: Vec<*const c_char>,
+    /// What they point to, which programs may write to.
+    _strings: Vec<Vec<u8>>,
+}
+
+impl Arguments {
+    /// For a program that is over before they are dropped.
+    fn new(args: &[Bytes]) -> Result<Self> {
+        let mut strings = Vec::with_capacity(args.len());
+        for Bytes(arg) in args {
+            let arg = CString::new(arg.as_slice())
+                .map_err(|_| Error::invalid("a program argument with a NUL byte"))?;
+            if strings.is_empty() {
+                set_program_name(&arg);
+            }
+            strings.push(arg.into_bytes_with_nul());
+        }
+        let null = std::iter::once(std::ptr::null());
+        let pointers = strings.iter_mut().map(|string| string.as_mut_ptr().cast_const().cast());
+        let pointers = pointers.chain(null).collect();
+        Ok(Self { pointers, _strings: strings })
+    }
+
+    /// Such that they live as long as the process: programs keep pointers into theirs.
+    fn for_good(args: &[Bytes]) -> Result<ManuallyDrop<Self>> {
+        Self::new(args).map(ManuallyDrop::new)
+    }
+
+    #[expect(
+        clippy::cast_possible_truncation,
+        clippy::cast_possible_wrap,
+        reason = "argc is an int"
+    )]
+    /// Calls a `main`, or an initializer, with these arguments.
+    ///
+    /// # Safety
+    ///
+    /// `function` must be the address of one.
+    unsafe fn pass_to(&self, function: ExecutorAddr) -> Result<c_int> {
+        // SAFETY: reads a pointer that the C library owns.
+        let environment = unsafe { environ };
+        let argc = self.pointers.len() as c_int - 1;
+        // SAFETY: the caller vouches for the function.
+        unsafe { enter::main(function, argc, self.pointers.as_ptr(), environment) }
+    }
+}
+
+/// Tells the C library the program's name, which `assert`, `error` and `warn` print. A name that is new lives as long as the
+/// process.
+fn set_program_name(name: &CStr) {
+    // SAFETY: the C library's name is a C string, or null.
+    let is_same = unsafe { self::name().as_ref() }.is_some_and(|first| {
+        // SAFETY: as above.
+        unsafe { CStr::from_ptr(first) == name }
+    });
+    if is_same {
+        return;
+    }
+    let name = name.to_owned().into_raw().cast_const();
+    // SAFETY: the name is a C string.
+    let slash = unsafe { libc::strrchr(name, c_int::from(b'/')) };
+    let short = if slash.is_null() { name } else { slash.wrapping_add(1) };
+    // SAFETY: the variables are the C library's, meant to be set; programs do not run yet.
+    unsafe { program_invocation_name = name };
+    // SAFETY: as above.
+    unsafe { program_invocation_short_name = short };
+}
+
+/// The name of the program that ran last, or of the process: a C string that lives as long as the process.
+pub(crate) fn name() -> *const c_char {
+    // SAFETY: reads a pointer that programs seldom change, as the C library itself reads it.
+    unsafe { program_invocation_name }
+}
+
+unsafe extern "C" {
+    /// The C library's `on_exit`: as `atexit`, and the function is told the status.
+    #[link_name = "on_exit"]
+    fn libc_on_exit(function: extern "C" fn(c_int, *mut c_void), argument: *mut c_void) -> c_int;
+    static environ: *const *const c_char;
+    static mut program_invocation_name: *const c_char;
+    static mut program_invocation_short_name: *const c_char;
+}
+
+#[cfg(test)]
+mod tests;

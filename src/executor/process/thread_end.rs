@@ -1,0 +1,153 @@
+//! Destructors of thread-locals of linked code.
+//!
+//! They run when their thread ends, the last registered first, and in the right order with those that shared
+//! libraries have registered: for each of ours the C library is asked for one call, and each call runs the newest
+//! that is left. When a program is removed, its destructors for the calling thread run at once, and those for
+//! other threads are forgotten, because only a thread itself can run its own and their code is about to go.
+//! Calls that the C library still owes the thread then serve those that are registered later, so that loading and
+//! removing a program any number of times takes no memory.
+//!
+//! Invariant: no destructor runs under the lock.
+#![allow(unsafe_code, reason = "calls destructors by address")]
+
+use std::cell::Cell;
+use std::ffi::{c_int, c_void};
+
+use crate::ExecutorAddr;
+use crate::executor::entry::enter;
+use crate::sync::Mutex;
+use crate::sys::thread;
+
+#[derive(Debug, Clone, Copy)]
+struct Destructor {
+    /// The thread pointer of the thread that it is for.
+    thread: u64,
+    /// The handle of the program it belongs to.
+    program: ExecutorAddr,
+    function: ExecutorAddr,
+    object: usize,
+}
+
+/// In the order of registration, over all threads.
+static DESTRUCTORS: Mutex<Vec<Destructor>> = Mutex::new(Vec::new());
+
+thread_local! {
+    /// How many calls of [`run_newest`] the C library owes this thread.
+    static OWED: Cell<usize> = const { Cell::new(0) };
+}
+
+/// Has a destructor of a program run when the calling thread ends.
+pub(crate) fn register(program: ExecutorAddr, function: ExecutorAddr, object: *mut c_void) {
+    let thread = thread::pointer();
+    let count = {
+        let mut all = DESTRUCTORS.lock();
+        all.push(Destructor { thread, program, function, object: object.expose_provenance() });
+        all.iter().filter(|destructor| destructor.thread == thread).count()
+    };
+    if count > OWED.get() {
+        OWED.set(OWED.get() + 1);
+        let here = (&raw const DESTRUCTORS).cast_mut().cast();
+        // SAFETY: the function may run at the end of any thread; it is in the module of the address given.
+        unsafe { __cxa_thread_atexit_impl(run_newest, std::ptr::null_mut(), here) };
+    }
+}
+
+/// Runs the destructors of a program for the calling thread, and forgets those for other threads.
+pub(crate) fn finish(program: ExecutorAddr) {
+    let thread = thread::pointer();
+    while run(|destructor| destructor.thread == thread && destructor.program == program) {}
+    forget(program);
+}
+
+/// Forgets the destructors of a program for all threads.
+pub(crate) fn forget(program: ExecutorAddr) {
+    DESTRUCTORS.lock().retain(|destructor| destructor.program != program);
+}
+
+extern "C" fn run_newest(_: *mut c_void) {
+    OWED.set(OWED.get().saturating_sub(1));
+    let thread = thread::pointer();
+    run(|destructor| destructor.thread == thread);
+}
+
+/// Runs the newest of these destructors; says whether there was one.
+fn run(wanted: impl Fn(&Destructor) -> bool) -> bool {
+    let newest = {
+        let mut all = DESTRUCTORS.lock();
+        all.iter().rposition(wanted).map(|at| all.remove(at))
+    };
+    if let Some(Destructor { function, object, .. }) = newest {
+        // SAFETY: linked code registered this function as a destructor for this object.
+        unsafe { enter::handler(function, object, 0) };
+    }
+    newest.is_some()
+}
+
+unsafe extern "C" {
+    fn __cxa_thread_atexit_impl(
+        function: extern "C" fn(*mut c_void),
+        object: *mut c_void,
+        module: *mut c_void,
+    ) -> c_int;
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    thread_local! {
+        static LOG: std::cell::RefCell<Vec<usize>> = const { std::cell::RefCell::new(Vec::new()) };
+    }
+
+    static AT_END: Mutex<Vec<usize>> = Mutex::new(Vec::new());
+
+    extern "C" fn note(object: *mut c_void) {
+        LOG.with_borrow_mut(|log| log.push(object.addr()));
+    }
+
+    extern "C" fn note_at_end(object: *mut c_void) {
+        AT_END.lock().push(object.addr());
+    }
+
+    fn register(function: extern "C" fn(*mut c_void), number: usize, program: u64) {
+        let function = ExecutorAddr::new((function as *const c_void).expose_provenance() as u64);
+        super::register(
+            ExecutorAddr::new(program),
+            function,
+            std::ptr::without_provenance_mut(number),
+        );
+    }
+
+    #[test]
+    fn removal_runs_the_callers_own_and_forgets_the_others() {
+        let ours = std::thread::spawn(|| {
+            for (number, program) in [(1, 0x10), (2, 0x20), (3, 0x10), (4, 0x10)] {
+                register(note, number, program);
+            }
+            std::thread::spawn(|| {
+                register(note_at_end, 5, 0x10);
+                finish(ExecutorAddr::new(0x10));
+            })
+            .join()
+            .expect("no panic");
+            assert_eq!(AT_END.lock().split_off(0), [5]);
+            finish(ExecutorAddr::new(0x10));
+            assert_eq!(LOG.with_borrow(Vec::clone), [0; 0], "another thread has forgotten them");
+            finish(ExecutorAddr::new(0x20));
+            assert_eq!(LOG.with_borrow_mut(std::mem::take), [2]);
+            for round in 0..3 {
+                register(note, 10 * round, 0x30);
+                register(note, 10 * round + 1, 0x30);
+                finish(ExecutorAddr::new(0x30));
+                let expected = [10 * round + 1, 10 * round];
+                assert_eq!(LOG.with_borrow_mut(std::mem::take), expected);
+            }
+            assert_eq!(OWED.get(), 4, "no more calls than there were destructors at once");
+            // What is left runs at the end of the thread, the newest first, although calls are left over.
+            register(note_at_end, 7, 0x40);
+            register(note_at_end, 8, 0x40);
+        });
+        ours.join().expect("no panic");
+        assert_eq!(*AT_END.lock(), [8, 7]);
+    }
+}

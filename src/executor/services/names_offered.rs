@@ -1,0 +1,56 @@
+//! What an executor offers a controller, by all names.
+
+use super::{lazy, memory, memory_access};
+use crate::ExecutorAddr;
+use crate::call::OTHER_NAMES;
+use crate::call::contract::{
+    DebuggerDeregister, DebuggerRegister, DylibLookup, FramesDeregister, FramesRegister,
+    IndirectResolve, LazyPrepare, NamesDeregister, NamesRegister, ProcessExit, ProcessInfo,
+    ProfileMark, ProgramDeregister, ProgramInitialize, ProgramMain, ProgramRegister, ProgramRun,
+    SESSION_INSTANCE, ThreadBlockDeregister, ThreadBlockRegister, ThreadInitialize, ThreadLookup,
+};
+use crate::executor::context::instance::Instance;
+use crate::executor::entry::typed;
+use crate::executor::entry::wrapper::offer;
+use crate::executor::tls::{thread_entry, thread_locals};
+
+/// What this process offers, by all its names.
+pub(crate) fn symbols(instance: &Instance) -> Vec<(String, ExecutorAddr)> {
+    let mut symbols = vec![
+        (SESSION_INSTANCE.to_owned(), instance.instance()),
+        ("orc_rt_ci_NativeDylibManager_Instance".to_owned(), instance.instance()),
+        offer::<ProcessInfo>(),
+        offer::<DylibLookup>(),
+        offer::<DebuggerRegister>(),
+        offer::<DebuggerDeregister>(),
+        offer::<FramesRegister>(),
+        offer::<FramesDeregister>(),
+        offer::<NamesRegister>(),
+        offer::<NamesDeregister>(),
+        offer::<ProfileMark>(),
+        offer::<ThreadLookup>(),
+        offer::<ThreadInitialize>(),
+        offer::<ThreadBlockRegister>(),
+        offer::<ThreadBlockDeregister>(),
+        offer::<IndirectResolve>(),
+        offer::<ProgramRegister>(),
+        offer::<ProgramDeregister>(),
+        offer::<ProgramInitialize>(),
+        offer::<ProgramMain>(),
+        offer::<ProgramRun>(),
+        offer::<ProcessExit>(),
+        typed::function(),
+        offer::<LazyPrepare>(),
+    ];
+    symbols.extend(lazy::resolver());
+    symbols.extend(memory::functions());
+    symbols.extend(memory_access::functions());
+    for (name, others) in OTHER_NAMES {
+        let address = symbols.iter().find(|(offered, _)| offered == name).map(|(_, at)| *at);
+        symbols.extend(others.iter().filter_map(|other| Some(((*other).to_owned(), address?))));
+    }
+    if thread_locals::arena().is_some() {
+        symbols.extend(thread_entry::functions());
+    }
+    symbols
+}

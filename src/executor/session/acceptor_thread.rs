@@ -1,0 +1,163 @@
+//! The thread that alone has the executor's end of the socket over which lanes are opened.
+//!
+//! That thread has a table of descriptors of its own, with the socket in it and nothing else. So the program never meets the
+//! socket: it cannot close it, its forked children do not hold it, its limit of open files does not matter here, and the
+//! first file that it opens has the number that it has natively.
+//!
+//! The thread sleeps on a word of the first lane's segment, the doorbell, at which the controller and the other threads of
+//! the executor ring. Threads that serve are started by a [`standby`](super::standby) thread, since a new thread shares the
+//! table of the one that starts it.
+//!
+//! Invariant: the thread maps, hands on and answers; it never waits for linked code. It lives as long as the process, and so
+//! holds the lock by which the controller sees the process die.
+#![allow(unsafe_code, reason = "owns a descriptor by its number")]
+
+use std::os::fd::{AsFd, FromRawFd, OwnedFd, RawFd};
+use std::sync::Arc;
+use std::time::Duration;
+
+use crate::call::contract::{LANE, NO_LANE, PIPELINE, Placement, REVERSE_LANE, SLAB};
+use crate::deadline::Deadline;
+use crate::error::{Error, Result};
+use crate::executor::context::acceptor::{Acceptor, Kind};
+use crate::executor::context::instance::Instance;
+use crate::executor::tls::own_thread;
+use crate::shm::{Holder, Segment};
+use crate::sync::Ordering;
+use crate::sys::futex::{self, Seen};
+use crate::sys::{descriptors, socket};
+use crate::transport::lane_segment;
+use crate::wire::layout::{DOORBELL_WORD, HOLDER_WORDS, PROCESS_HOLDER_WORD};
+
+/// The stack of the acceptor's thread.
+const STACK_BYTES: usize = 128 << 10;
+
+impl Acceptor {
+    /// Starts the thread that opens lanes for `session` until the controller closes its end of the socket, and then closes
+    /// all of them. `socket` stays open until [`Acceptor::leave`] has returned.
+    ///
+    /// # Errors
+    ///
+    /// When no thread can be started.
+    pub(crate) fn attend(session: &Arc<Instance>, socket: RawFd) -> Result<()> {
+        let session = Arc::clone(session);
+        own_thread::start("farcall-acceptor", STACK_BYTES, move || {
+            let Ok(acceptor) = session.acceptor() else { return };
+            let words =
+                acceptor.first.view(PROCESS_HOLDER_WORD..PROCESS_HOLDER_WORD + HOLDER_WORDS);
+            // Without it the controller hears of the process's end later.
+            let holder = Holder::take(words);
+            // SAFETY: the socket is open, and this thread has no other descriptor.
+            let separate = unsafe { descriptors::keep_only(socket) };
+            let is_separate = separate.is_some();
+            // SAFETY: it is open, and left to this thread where that has no table of its own.
+            let socket = separate.unwrap_or_else(|| unsafe { OwnedFd::from_raw_fd(socket) });
+            acceptor.change(|state| state.is_separate = Some(is_separate));
+            let is_lost = acceptor.run(&session, &socket);
+            acceptor.give_up();
+            if !is_lost {
+                session.lanes().close();
+                drop(holder);
+                // What the session owns by descriptor is not in this thread's table, so it is not dropped here.
+                std::mem::forget(session);
+                return;
+            }
+            // The program has closed every descriptor that it found. What calls there are goes on, over memory; and the number
+            // of the socket may soon be that of a file of the program's, so nobody must close it.
+            std::mem::forget(socket);
+            loop {
+                std::thread::park();
+            }
+        })
+    }
+
+    /// True when the socket is gone though the controller did not close it.
+    fn run(&self, session: &Instance, socket: &OwnedFd) -> bool {
+        let doorbell = &self.first.words()[DOORBELL_WORD];
+        loop {
+            // [DOORBELL] Acquire: what was rung for is there.
+            let value = doorbell.load(Ordering::Acquire);
+            let told = self.tell(socket);
+            match self.take(session, socket) {
+                Ok(true) if told => {}
+                Ok(true) => {
+                    // There is no room in the socket for now, and nobody rings when there is.
+                    std::thread::sleep(Duration::from_millis(1));
+                    continue;
+                }
+                Ok(false) => return false,
+                Err(error) => return socket::is_none(&error),
+            }
+            let seen = Seen { word: doorbell, value, is_private: false };
+            futex::wait(&[seen], Deadline::SESSION_END);
+        }
+    }
+
+    /// Tells the controller what other threads have for it. False when the socket has no room for all of it.
+    fn tell(&self, socket: &OwnedFd) -> bool {
+        let mut state = self.state.lock();
+        while state.asks > 0 {
+            if socket::tell(socket.as_fd(), REVERSE_LANE, 0, "").is_err() {
+                return false;
+            }
+            state.asks -= 1;
+        }
+        while let Some((letter, number, text)) = state.news.front() {
+            if socket::tell(socket.as_fd(), *letter, *number, text).is_err() {
+                return false;
+            }
+            state.news.pop_front();
+            self.changed.notify_all();
+        }
+        true
+    }
+
+    /// Takes what has come over the socket. False when nothing more will come.
+    fn take(&self, session: &Instance, socket: &OwnedFd) -> Result<bool> {
+        loop {
+            let message = match socket::receive(socket.as_fd(), Deadline::now()) {
+                Ok(Some(message)) => message,
+                Ok(None) => return Ok(false),
+                Err(error) if error.is_timeout() => return Ok(true),
+                Err(error) => return Err(error),
+            };
+            let (number, mut files) = (message.number, message.files);
+            let file = |file: Option<OwnedFd>| {
+                file.ok_or_else(|| {
+                    Error::exhausted("the executor has no descriptor for it (ulimit -n)")
+                })
+            };
+            match message.letter {
+                LANE => {
+                    let kind = file(files.pop()).and_then(lane_segment::open).map(Kind::Lane);
+                    self.hand_on(number, kind);
+                }
+                PIPELINE => {
+                    let kind = file(files.pop()).and_then(pipeline);
+                    self.hand_on(number, kind);
+                }
+                REVERSE_LANE => {
+                    let segment = file(files.pop()).and_then(lane_segment::open).ok();
+                    self.change(|state| state.lanes.push_back(segment));
+                }
+                NO_LANE => self.change(|state| state.lanes.push_back(None)),
+                SLAB => {
+                    let placement = Placement::from_number(number);
+                    let slab = session.memory.reserve_shared(placement, files);
+                    self.change(|state| state.slabs.push_back(slab));
+                }
+                _ => return Ok(false),
+            }
+        }
+    }
+}
+
+/// The segment of a pipeline of this version.
+fn pipeline(file: OwnedFd) -> Result<Kind> {
+    let mut segment = Segment::open(file)?;
+    drop(segment.take_file());
+    match crate::transport::pipe::is_pipe(&segment) {
+        true => Ok(Kind::Pipeline(Arc::new(segment))),
+        false => Err(Error::violation("the segment of a pipeline is not of this version")),
+    }
+}

@@ -1,0 +1,90 @@
+//! A session that a host embeds: what it offers of this process, how its calls run, and how linked code calls back.
+#![allow(unsafe_code, reason = "calls wrapper functions by address")]
+
+use std::sync::Arc;
+
+use super::connected;
+use crate::ExecutorAddr;
+use crate::error::Result;
+use crate::executor::context::current::within;
+use crate::executor::context::instance::Instance;
+use crate::executor::entry::wrapper;
+use crate::executor::services::{names_offered, process_info};
+use crate::limits::PAGE_BYTES;
+use crate::session::{
+    BootstrapInfo, Done, Options, Reply, SUBTARGET_FEATURES, Service, SessionRef,
+};
+use crate::task::Task;
+
+impl Options {
+    /// A session that offers what every executor of this library does: memory, symbols, access to memory, programs, and
+    /// unwind and debugger registration, by all their names.
+    ///
+    /// `dispatch` is called with each task, on any thread, and has to run it soon, on another thread unless it is sure that
+    /// tasks never wait: `move |task| pool.dispatch(task)` with a [`ThreadPool`](crate::task::ThreadPool) for example.
+    #[must_use]
+    pub fn new(dispatch: impl Fn(Task) + Send + Sync + 'static) -> Self {
+        let memory = Memory(Instance::begin(None));
+        let mut info = BootstrapInfo {
+            triple: process_info::triple(),
+            page_bytes: PAGE_BYTES,
+            ..BootstrapInfo::default()
+        };
+        let symbols = names_offered::symbols(&memory.0).into_iter().chain(connected::functions());
+        for (name, address) in symbols {
+            // A name that is there twice has one address.
+            let _ = info.symbols.add_unique([(name, address)]);
+        }
+        info.values.insert(SUBTARGET_FEATURES.to_owned(), process_info::features().into_bytes());
+        let served = Arc::clone(&memory.0);
+        Self::bare(dispatch, info, run)
+            .service(memory)
+            .on_start(move |session| served.set_host(Some(session.clone())))
+    }
+}
+
+/// Runs the wrapper function at an address.
+pub(crate) fn run(session: &SessionRef, function: ExecutorAddr, args: Vec<u8>, reply: Reply) {
+    let result = within(session, || {
+        // SAFETY: the controller names wrapper functions only: the executor obeys the controller. The arguments stay until
+        // this returns.
+        unsafe { wrapper::call(function.get(), args.as_ptr(), args.len()) }
+    });
+    reply.send(result.map(|buffer| buffer.as_ref().to_vec()));
+}
+
+/// What the functions of the contract know of a session: the memory map first of all. Added first, so it is the last one
+/// to be told, and dealloc actions run when every other service is shut down.
+struct Memory(Arc<Instance>);
+
+impl Service for Memory {
+    fn name(&self) -> &'static str {
+        "the native memory map"
+    }
+
+    fn on_shutdown(&self, done: Done) {
+        let host = self.0.host();
+        if let (Err(error), Some(session)) = (self.end(), host) {
+            session.report_error(error);
+        }
+        done.complete();
+    }
+}
+
+impl Memory {
+    fn end(&self) -> Result<()> {
+        self.0.set_host(None);
+        self.0.end()
+    }
+}
+
+impl Drop for Memory {
+    /// For options of which no session was made.
+    fn drop(&mut self) {
+        // A second end finds nothing.
+        let _ = self.end();
+    }
+}
+
+#[cfg(test)]
+mod tests;

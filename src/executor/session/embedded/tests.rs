@@ -1,0 +1,117 @@
+//! What a session of a host's has of this process, and linked code that calls back.
+#![allow(unsafe_code, reason = "provides a wrapper function")]
+
+use std::ffi::c_char;
+use std::sync::mpsc;
+use std::thread;
+use std::time::Duration;
+
+use super::*;
+use crate::call::contract::{NativeReserve, SESSION_INSTANCE};
+use crate::executor::context::controller_access::call_controller;
+use crate::executor::entry::buffer::WrapperFunctionBuffer;
+use crate::executor::entry::wrapper::offer;
+use crate::session::{InProcess, SESSION_SYMBOL, Session};
+
+fn options() -> Options {
+    Options::new(|task| drop(thread::spawn(|| task.run()))).on_error(|_, error| panic!("{error}"))
+}
+
+#[test]
+fn a_session_that_is_over_is_found_by_nobody() {
+    let session = Session::new(options()).expect("a session");
+    let instance = session.bootstrap_info().symbols().get(SESSION_INSTANCE).expect("offered");
+    assert!(Instance::at(instance).is_ok());
+    session.shutdown(|| {});
+    session.wait().expect("it is over");
+    assert!(Instance::at(instance).is_err(), "nobody finds it any more");
+}
+
+// BootstrapInfoTest
+
+#[test]
+fn create_default_succeeds() {
+    let session = Session::new(options()).expect("a session");
+    let info = session.bootstrap_info();
+    assert!(info.symbols().len() > 60 && info.symbols().iter().all(|(_, at)| !at.is_null()));
+}
+
+#[test]
+fn process_info_delegates() {
+    let session = Session::new(options()).expect("a session");
+    let info = session.bootstrap_info();
+    assert_eq!((info.triple(), info.page_bytes()), (&*process_info::triple(), PAGE_BYTES));
+}
+
+#[test]
+fn create_default_contains_session_symbol() {
+    let session = Session::new(options()).expect("a session");
+    let symbols = session.bootstrap_info().symbols();
+    assert_eq!(symbols.get(SESSION_SYMBOL), Some(session.address()));
+}
+
+#[test]
+fn create_default_contains_sps_ci_symbols() {
+    let session = Session::new(options()).expect("a session");
+    let symbols = session.bootstrap_info().symbols();
+    let (name, address) = offer::<NativeReserve>();
+    assert_eq!(name, "orc_rt_ci_sps_SimpleNativeMemoryMap_reserve");
+    assert_eq!(symbols.get(&name), Some(address));
+}
+
+#[test]
+fn create_default_with_custom_values_builder() {
+    let options = options().value("test_key", *b"test_value").expect("a value");
+    let session = Session::new(options).expect("a session");
+    let info = session.bootstrap_info();
+    assert_eq!(info.value("test_key"), Some(&b"test_value"[..]));
+    assert_eq!(info.values().count(), 2, "beside that which is always there");
+}
+
+#[test]
+fn create_default_contains_subtarget_features() {
+    let session = Session::new(options()).expect("a session");
+    let features = session.bootstrap_info().value(SUBTARGET_FEATURES);
+    assert_eq!(features, Some(process_info::features().as_bytes()));
+}
+
+#[test]
+fn options_of_which_no_session_is_made_leave_nothing() {
+    let memory = Memory(Instance::begin(None));
+    let instance = memory.0.instance();
+    assert!(Instance::at(instance).is_ok());
+    drop(options().service(memory));
+    assert!(Instance::at(instance).is_err());
+}
+
+/// Linked code: calls handler 5 with its arguments, and returns what that does.
+unsafe extern "C" fn calls_back(data: *const c_char, size: usize) -> WrapperFunctionBuffer {
+    // SAFETY: the arguments of a wrapper function are readable.
+    unsafe { call_controller(5, data, size) }
+}
+
+#[test]
+fn linked_code_calls_the_controller_of_the_session_that_it_runs_in() {
+    let address = ExecutorAddr::new(calls_back as *const () as u64);
+    // Two sessions, so that the only one is not meant.
+    let sessions = [1_u8, 2].map(|number| {
+        let (access, controller) = InProcess::new(move |tag, mut args, reply| {
+            assert_eq!(tag, 5);
+            args.push(number);
+            reply.send(if args[0] == 0 { Err("a zero".to_owned()) } else { Ok(args) });
+        });
+        let session = Session::new(options()).expect("a session");
+        session.attach(access).expect("attached");
+        (session, controller, number)
+    });
+    for (_session, controller, number) in &sessions {
+        let call = |args: Vec<u8>| {
+            let (sender, receiver) = mpsc::channel();
+            controller.call(address, args, move |outcome| drop(sender.send(outcome)));
+            receiver.recv_timeout(Duration::from_secs(30)).expect("completed")
+        };
+        assert_eq!(call(vec![9; 20]).expect("a result"), [&[9; 20][..], &[*number]].concat());
+        let error = call(vec![0]).expect_err("out of band");
+        assert!(error.is_remote() && error.to_string() == "a zero", "{error:?}");
+    }
+}

@@ -1,0 +1,9 @@
+//! The ways in which a controller is served: over lanes, over one connection, in a host's loop, in a host's session.
+
+mod acceptor_thread;
+pub(crate) mod child;
+pub(crate) mod connected;
+pub(crate) mod embedded;
+pub(crate) mod polled;
+mod standby;
+pub(crate) mod with_session;

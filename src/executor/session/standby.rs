@@ -1,0 +1,78 @@
+//! The threads that serve lanes and pipelines.
+//!
+//! One thread always stands by. When there is something to serve it first starts its successor: if that fails, the lane is
+//! refused, and this thread stands by as before. So a program that uses up all threads costs itself lanes, and no more.
+
+use std::os::fd::RawFd;
+use std::sync::Arc;
+
+use crate::call::pipeline::Server;
+use crate::call::{Handler, Lanes};
+use crate::error::Result;
+use crate::executor::context::acceptor::{Acceptor, Kind, Work};
+use crate::executor::context::calls::Calls;
+use crate::executor::context::instance::Instance;
+use crate::executor::tls::own_thread;
+use crate::shm::{Holder, Segment};
+use crate::sys::trap;
+use crate::transport::{End, Lane, Lifeline, Payload, Side, pipe};
+use crate::wire::layout::{HOLDER_WORD, HOLDER_WORDS};
+use crate::wire::pipe::HOLDER_WORD as PIPE_HOLDER_WORD;
+
+/// The stack of a thread that serves a lane: what the system gives a main thread by default.
+const STACK_BYTES: usize = 8 << 20;
+
+/// Starts a thread that stands by. The first one of a process starts the thread that opens lanes, which gets the socket.
+///
+/// # Errors
+///
+/// When the system refuses.
+pub(crate) fn begin(session: Arc<Instance>, socket: Option<RawFd>) -> Result<()> {
+    own_thread::start("farcall-lane", STACK_BYTES, move || {
+        if let Some(socket) = socket
+            && Acceptor::attend(&session, socket).is_err()
+            && let Ok(acceptor) = session.acceptor()
+        {
+            acceptor.give_up();
+        }
+        // Whatever registers a destructor for this thread is done now: a library that hangs in its constructor has the
+        // loader's lock, which that takes.
+        trap::protect_thread();
+        Lanes::prepare_thread();
+        let Ok(acceptor) = session.acceptor() else { return };
+        while let Some(work) = acceptor.next_work() {
+            match begin(Arc::clone(&session), None) {
+                Ok(()) => return serve(&session, acceptor, work),
+                Err(error) => acceptor.refuse(work.number, &error),
+            }
+        }
+    })
+}
+
+/// Serves a lane or a pipeline to its end, which is the controller's to explain.
+fn serve(session: &Arc<Instance>, acceptor: &Acceptor, work: Work) {
+    match work.kind {
+        Kind::Lane(segment) => match session.lanes().add(Lane::new(&segment, Side::Executor)) {
+            Ok(end) => {
+                let _holder = hold(&segment, HOLDER_WORD);
+                if end.send_setup(&[]).is_ok() {
+                    let _ = session.serve(end);
+                }
+            }
+            Err(error) => acceptor.refuse(work.number, &error),
+        },
+        Kind::Pipeline(segment) => {
+            let _holder = hold(&segment, PIPE_HOLDER_WORD);
+            let lifeline = Lifeline::new(End::new());
+            let server = Server::new(pipe::end(&segment, Side::Executor, &lifeline, 0));
+            let _ = server.serve(|target, args| {
+                Handler::<Lane>::handle(&Calls, target, Payload::Own(args), Vec::new())
+            });
+        }
+    }
+}
+
+/// Lets the controller hear of this thread's end. Where that is refused it hears of the process's end alone.
+fn hold(segment: &Arc<Segment>, word: usize) -> Option<Holder> {
+    Holder::take(segment.view(word..word + HOLDER_WORDS)).ok()
+}

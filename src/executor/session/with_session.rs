@@ -1,0 +1,122 @@
+//! Functions in the form of LLVM's runtime, in a session that a host embeds: they are called with the session, answer when
+//! they like, and call the controller through it.
+#![allow(unsafe_code, reason = "calls wrapper functions, and provides a C function")]
+
+use std::collections::{BTreeMap, HashSet};
+use std::sync::OnceLock;
+
+use super::{connected, embedded};
+use crate::ExecutorAddr;
+use crate::error::{Error, Result};
+use crate::executor::context::current::within;
+use crate::executor::context::instance::Instance;
+use crate::executor::entry::buffer::WrapperFunctionBuffer;
+use crate::executor::entry::raw_session::{RawSession, WrapperFunction};
+use crate::executor::entry::wrapper_function::Convention;
+use crate::executor::services::names_offered;
+use crate::session::{Options, Reply, SessionRef};
+use crate::sync::{Mutex, MutexGuard};
+
+impl Options {
+    /// Offers a function under a name that is called with the session, or rather with the address that stands for it.
+    ///
+    /// # Errors
+    ///
+    /// When the name is taken.
+    ///
+    /// # Safety
+    ///
+    /// The function must do what [`WrapperFunction`] says.
+    pub unsafe fn wrapper_function(
+        self,
+        name: impl Into<String>,
+        function: WrapperFunction,
+    ) -> Result<Self> {
+        let function = ExecutorAddr::new((function as *const ()).expose_provenance() as u64);
+        self.function(name, move |session, args, reply| call(session, function, &args, reply))
+    }
+
+    /// How code is called that the controller has brought, or names by its address: in LLVM 22's form, unless this says
+    /// otherwise. What the executor itself offers is called as before.
+    #[must_use]
+    pub fn linked_code(self, convention: Convention) -> Self {
+        self.run_addresses(match convention {
+            Convention::Llvm22 => embedded::run,
+            Convention::WithSession => run,
+        })
+    }
+}
+
+/// Who waits for an answer, by the number of the call.
+#[derive(Debug)]
+struct Calls {
+    next: u64,
+    waiting: BTreeMap<u64, (RawSession, Reply)>,
+}
+
+static CALLS: Mutex<Calls> = Mutex::new(Calls { next: 1, waiting: BTreeMap::new() });
+
+fn calls() -> MutexGuard<'static, Calls> {
+    CALLS.lock()
+}
+
+/// Calls what the controller names.
+fn run(session: &SessionRef, function: ExecutorAddr, args: Vec<u8>, reply: Reply) {
+    if is_own(session, function) {
+        embedded::run(session, function, args, reply);
+    } else {
+        call(session, function, &args, reply);
+    }
+}
+
+/// True for a function of this library, which has LLVM 22's form.
+fn is_own(session: &SessionRef, function: ExecutorAddr) -> bool {
+    /// They are the same in all sessions.
+    static OWN: OnceLock<HashSet<ExecutorAddr>> = OnceLock::new();
+    let Some((served, _)) = Instance::hosted(session.address()) else { return false };
+    let own = OWN.get_or_init(|| {
+        let own = names_offered::symbols(&served).into_iter().chain(connected::functions());
+        own.map(|(_, address)| address).collect()
+    });
+    own.contains(&function)
+}
+
+fn call(session: &SessionRef, function: ExecutorAddr, args: &[u8], reply: Reply) {
+    let raw = RawSession::new(session.address());
+    let number = {
+        let mut calls = calls();
+        let number = calls.next;
+        calls.next += 1;
+        calls.waiting.insert(number, (raw, reply));
+        number
+    };
+    let args = WrapperFunctionBuffer::from_bytes(args);
+    within(session, || {
+        // SAFETY: the controller, or the host, names functions of this form only.
+        unsafe { Convention::WithSession.call(function, raw, args, answer, number) };
+    });
+}
+
+/// Takes the answer of a function. A second one, or one with another session, goes nowhere.
+unsafe extern "C" fn answer(session: RawSession, result: WrapperFunctionBuffer, number: u64) {
+    let reply = {
+        let mut calls = calls();
+        match calls.waiting.get(&number) {
+            Some((own, _)) if *own == session => calls.waiting.remove(&number),
+            _ => None,
+        }
+    };
+    match reply {
+        Some((_, reply)) => reply.send(result.into_result().map(|bytes| bytes.as_bytes().to_vec())),
+        None => {
+            if let Some((_, session)) = Instance::hosted(session.address()) {
+                session.report_error(Error::invalid(format!(
+                    "an answer to call {number}, which has one or never was"
+                )));
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

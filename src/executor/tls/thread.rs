@@ -1,0 +1,86 @@
+//! Threads that linked code starts: they have room for thread-locals, and can say that their stack overflowed.
+//!
+//! A thread's block of thread-locals lies in its stack, so the arena for those of linked code makes it larger than in
+//! a native program. Stacks of a size that the program chose, perhaps the smallest that the system allows, get that
+//! much more, and the program has of them what it asked for. A stack that the program made itself stays as it is.
+#![allow(unsafe_code, reason = "provides and calls C functions")]
+
+use std::ffi::{c_int, c_void};
+
+use crate::ExecutorAddr;
+use crate::executor::entry::enter;
+use crate::executor::tls::thread_locals;
+use crate::limits::PAGE_BYTES;
+use crate::sys::trap;
+
+/// Stacks from here on have room for the arena.
+const SPACIOUS_BYTES: usize = 1 << 20;
+
+/// What a new thread is to run.
+struct Start {
+    function: *const c_void,
+    argument: *mut c_void,
+}
+
+/// `pthread_create` for linked code: the thread gets a stack of its own for the crash handlers.
+///
+/// # Safety
+///
+/// As `pthread_create`.
+pub(crate) unsafe extern "C" fn create(
+    thread: *mut libc::pthread_t,
+    attributes: *const libc::pthread_attr_t,
+    function: *const c_void,
+    argument: *mut c_void,
+) -> c_int {
+    let start = Box::into_raw(Box::new(Start { function, argument }));
+    let _turn = thread_locals::while_starting();
+    // SAFETY: the caller vouches for the attributes.
+    let enlarged = unsafe { enlarged(attributes) };
+    let attributes = enlarged.as_ref().map_or(attributes, std::ptr::from_ref);
+    // SAFETY: the caller vouches for the first two, or the second is a copy; the last two belong together.
+    let status = unsafe { libc::pthread_create(thread, attributes, begin, start.cast()) };
+    if status != 0 {
+        // SAFETY: no thread was started, so the box is still ours.
+        drop(unsafe { Box::from_raw(start) });
+    }
+    status
+}
+
+extern "C" fn begin(start: *mut c_void) -> *mut c_void {
+    // SAFETY: `create` passes its box to this thread alone.
+    let start = unsafe { Box::from_raw(start.cast::<Start>()) };
+    let Start { function, argument } = *start;
+    trap::protect_thread();
+    let function = ExecutorAddr::new(function.expose_provenance() as u64);
+    // Nothing of this frame needs dropping: the thread may also end by `pthread_exit`.
+    // SAFETY: `pthread_create` was called with a function of this form.
+    unsafe { enter::thread(function, argument) }
+}
+
+/// The attributes with more room, where the stack is the C library's to make, and small.
+///
+/// # Safety
+///
+/// The pointer must be null or point to attributes that were initialised.
+unsafe fn enlarged(attributes: *const libc::pthread_attr_t) -> Option<libc::pthread_attr_t> {
+    if attributes.is_null() {
+        return None;
+    }
+    // For its sake the start, the end and the thread pointer of the block are aligned to a page.
+    let room = usize::try_from(thread_locals::arena()?.bytes + 3 * PAGE_BYTES).ok()?;
+    let (mut address, mut bytes) = (std::ptr::null_mut::<c_void>(), 0);
+    // SAFETY: the attributes were initialised, and the two variables are alive.
+    let status =
+        unsafe { libc::pthread_attr_getstack(attributes, &raw mut address, &raw mut bytes) };
+    // Without a stack of its own the address is the end of one at null.
+    let is_own = address.addr().wrapping_add(bytes) != 0;
+    if status != 0 || is_own || bytes == 0 || bytes >= SPACIOUS_BYTES {
+        return None;
+    }
+    // SAFETY: the attributes are plain values and pointers, which the C library only reads of a copy.
+    let mut copy = unsafe { *attributes };
+    // SAFETY: the copy is as good as what it was made of.
+    let status = unsafe { libc::pthread_attr_setstacksize(&raw mut copy, bytes + room) };
+    (status == 0).then_some(copy)
+}

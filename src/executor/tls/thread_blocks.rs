@@ -1,0 +1,409 @@
+//! Dynamic thread-locals: blocks that threads get when they ask first.
+//!
+//! Thread-locals for which the arena has no room (see `thread_locals`) lie in blocks of their own. Linked code asks for
+//! the address of one (see `thread_entry`), by the number of a *module*, which is the block of one link, and a distance
+//! in it. A thread's *record* holds the addresses of its blocks by these numbers. A thread without a block of a module
+//! gets one when it asks: memory of zeroes, to the start of which the initial values are copied. With its first block
+//! it gets its record.
+//!
+//! All records are in a list, so that a link that is removed takes its blocks from all threads at once, whatever
+//! they do: nothing of the link may be running any more, so nobody looks at the words of its number, and the number can
+//! be used again. A thread's blocks go at its very end, in the last round of the destructors of its keys: after the
+//! destructors of thread-locals, and after those of the program's own keys, which may use thread-locals as well.
+//!
+//! Code may ask in a signal handler, even one that has interrupted the allocator, and in a child after `fork`. So a thread
+//! that asks is left alone by signals, takes memory from the kernel only, and holds the lock for a few steps that never
+//! wait. They leave the list whole after each step, so that a child, in which the thread with the lock is gone, just
+//! takes the lock away from it. (A lock that is held while a process forks would not do: the C library takes its
+//! allocator's locks then, one of which may belong to a thread whose handler asks.)
+//!
+//! Invariant: a record's word for a module is 0 or the address of a block that nobody else has.
+#![allow(unsafe_code, reason = "hands out memory to linked code, by address")]
+
+use std::cell::Cell;
+use std::ffi::c_void;
+use std::mem::offset_of;
+use std::process::abort;
+use std::sync::{Once, OnceLock};
+
+use crate::call::contract::{ThreadBlockDeregister, ThreadBlockRegister};
+use crate::deadline::Deadline;
+use crate::error::{Error, Result};
+use crate::executor::entry::address::pointer;
+use crate::executor::entry::wrapper::Serve;
+#[cfg(target_arch = "x86_64")]
+use crate::executor::tls::processor_state;
+use crate::executor::tls::thread_locals;
+use crate::limits::THREAD_MODULES_MAX;
+use crate::sync::{AtomicU64, Ordering};
+use crate::sys::futex::Seen;
+use crate::sys::thread::Undisturbed;
+use crate::sys::{futex, map, thread};
+use crate::{AddrRange, ExecutorAddr};
+
+/// What a link has said of its block.
+struct Module {
+    /// Where the initial values are, and how many bytes.
+    initial_start: AtomicU64,
+    initial_bytes: AtomicU64,
+    /// The size of the block; 0 for a number that no link has.
+    bytes: AtomicU64,
+}
+
+/// What a thread has.
+#[repr(C)]
+struct Record {
+    /// The address of the next one in the list, or 0.
+    next: AtomicU64,
+    /// How many rounds of destructors the thread has had.
+    rounds: AtomicU64,
+    /// The addresses of its blocks, or 0.
+    blocks: [AtomicU64; THREAD_MODULES_MAX],
+}
+
+/// Where in a record the blocks are.
+pub(crate) const BLOCKS_OFFSET: usize = offset_of!(Record, blocks);
+
+static MODULES: [Module; THREAD_MODULES_MAX] = [const {
+    Module {
+        initial_start: AtomicU64::new(0),
+        initial_bytes: AtomicU64::new(0),
+        bytes: AtomicU64::new(0),
+    }
+}; THREAD_MODULES_MAX];
+/// No link ever had this number, or a greater one.
+static MODULES_END: AtomicU64 = AtomicU64::new(0);
+/// The address of the first record, or 0.
+static FIRST: AtomicU64 = AtomicU64::new(0);
+/// Whether somebody has the lock of the list and of what modules there are, and whether others wait for it.
+static LOCK: AtomicU64 = AtomicU64::new(FREE);
+const FREE: u64 = 0;
+const TAKEN: u64 = 1;
+const AWAITED: u64 = 2;
+
+/// The lock, which nothing disturbs who has it.
+struct Turn(#[expect(dead_code, reason = "its end matters")] Undisturbed);
+
+/// The record of threads that have none.
+static NO_RECORD: Record = Record {
+    next: AtomicU64::new(0),
+    rounds: AtomicU64::new(0),
+    blocks: [const { AtomicU64::new(0) }; THREAD_MODULES_MAX],
+};
+
+thread_local! {
+    /// The thread's record. As it needs no code to start and none to end, it is a plain word at the same distance from
+    /// the thread pointer in all threads, if this library is a part of the program.
+    static RECORD: Cell<*const Record> = const { Cell::new(&raw const NO_RECORD) };
+}
+
+/// The key whose destructor ends a thread.
+static AT_END: OnceLock<libc::pthread_key_t> = OnceLock::new();
+
+/// How often the C library runs the destructors of a thread's keys while they set them again.
+const DESTRUCTOR_ROUNDS: u64 = 4;
+
+impl Serve for ThreadBlockRegister {
+    fn serve((number, initial, bytes): (u32, AddrRange, u64)) -> Result<()> {
+        prepare()?;
+        if (number as usize) < THREAD_MODULES_MAX && (1..=bytes).contains(&initial.bytes().max(1)) {
+            let _turn = Turn::new();
+            let module = &MODULES[number as usize];
+            if module.bytes.load(Ordering::Relaxed) == 0 {
+                module.initial_start.store(initial.start.get(), Ordering::Relaxed);
+                module.initial_bytes.store(initial.bytes(), Ordering::Relaxed);
+                MODULES_END.fetch_max(u64::from(number) + 1, Ordering::Relaxed);
+                // [BLOCK] Release: who sees the size has the values.
+                module.bytes.store(bytes, Ordering::Release);
+                return Ok(());
+            }
+        }
+        Err(Error::invalid(format!(
+            "block {number} of {bytes} bytes of thread-locals, {} of them with values: the number is taken, or not \
+             below {THREAD_MODULES_MAX}, or the values are too many",
+            initial.bytes()
+        )))
+    }
+}
+
+impl Serve for ThreadBlockDeregister {
+    fn serve((number,): (u32,)) -> Result<()> {
+        let Some(module) = MODULES.get(number as usize) else { return Ok(()) };
+        let _turn = Turn::new();
+        let bytes = module.bytes.swap(0, Ordering::Relaxed);
+        for record in records() {
+            record.remove(number as usize, bytes);
+        }
+        Ok(())
+    }
+}
+
+/// Finds the address of a thread-local for the calling thread, which gets its block if it has none: of the one in the
+/// module whose number is the first of two words, as far from the start of the block as the second one says. Ends the
+/// process when there is no memory for the block.
+///
+/// # Safety
+///
+/// There must be two words at `words`.
+pub(crate) unsafe extern "C" fn find(words: *const [u64; 2]) -> u64 {
+    // SAFETY: the caller vouches for the words.
+    let [number, distance] = unsafe { *words };
+    let undisturbed = Undisturbed::new();
+    let block = own_block(number);
+    drop(undisturbed);
+    match block {
+        Ok(block) => block.wrapping_add(distance),
+        Err(error) => {
+            eprintln!("farcall executor: thread-locals of block {number}: {error}");
+            abort()
+        }
+    }
+}
+
+/// The calling thread's block of a module.
+fn own_block(number: u64) -> Result<u64> {
+    let number = usize::try_from(number).unwrap_or(usize::MAX);
+    let module = MODULES.get(number);
+    // [BLOCK] Acquire: pairs with the store of the size.
+    let size = module.map(|module| (module, module.bytes.load(Ordering::Acquire)));
+    let Some((module, bytes @ 1..)) = size else {
+        return Err(Error::invalid("the code that they belong to was removed"));
+    };
+    let record = own_record()?;
+    // Since the thread has looked, a signal handler may have made it.
+    let block = record.blocks[number].load(Ordering::Relaxed);
+    if block != 0 {
+        return Ok(block);
+    }
+    let block = map::zeroes(bytes)?;
+    let initial = usize::try_from(module.initial_bytes.load(Ordering::Relaxed)).unwrap_or(0);
+    if initial > 0 {
+        let from = at::<u8>(module.initial_start.load(Ordering::Relaxed));
+        // SAFETY: the values are constants of a link that was not removed, and not more than the block has room for.
+        unsafe { std::ptr::copy_nonoverlapping(from, at::<u8>(block).cast_mut(), initial) };
+    }
+    record.blocks[number].store(block, Ordering::Relaxed);
+    Ok(block)
+}
+
+/// The calling thread's record.
+fn own_record() -> Result<&'static Record> {
+    let own = RECORD.get();
+    if !std::ptr::eq(own, &raw const NO_RECORD) {
+        // SAFETY: a thread's record is there as long as the thread says so itself.
+        return Ok(unsafe { &*own });
+    }
+    let address = map::zeroes(size_of::<Record>() as u64)?;
+    // SAFETY: zeroes are a record, and nobody else knows it.
+    let record: &Record = unsafe { &*at(address) };
+    let key = AT_END.get().copied().unwrap_or(libc::pthread_key_t::MAX);
+    // SAFETY: the record is there until the key's destructor takes it away.
+    let status = unsafe { libc::pthread_setspecific(key, at::<c_void>(address)) };
+    if status != 0 {
+        return Err(Error::exhausted(format!("no room for a thread's key: error {status}")));
+    }
+    RECORD.set(record);
+    let _turn = Turn::new();
+    record.next.store(FIRST.load(Ordering::Relaxed), Ordering::Relaxed);
+    // [RECORD] Release: a forked child that finds the record finds the rest of the list behind it.
+    FIRST.store(address, Ordering::Release);
+    Ok(record)
+}
+
+/// All records; for who has the lock.
+fn records() -> impl Iterator<Item = &'static Record> {
+    let first = Record::at(FIRST.load(Ordering::Acquire));
+    std::iter::successors(first, |record| Record::at(record.next.load(Ordering::Relaxed)))
+}
+
+/// Gives back the record at an address, which its thread does not know any more, and its blocks.
+fn remove(address: u64) {
+    let _turn = Turn::new();
+    let Some(record) = Record::at(address) else { return };
+    let next = record.next.load(Ordering::Relaxed);
+    let before = records().find(|other| other.next.load(Ordering::Relaxed) == address);
+    before.map_or(&FIRST, |before| &before.next).store(next, Ordering::Relaxed);
+    let end = usize::try_from(MODULES_END.load(Ordering::Relaxed)).unwrap_or(0);
+    for (number, module) in MODULES[..end].iter().enumerate() {
+        record.remove(number, module.bytes.load(Ordering::Relaxed));
+    }
+    // SAFETY: the record is in no list any more, and its thread does not know it either.
+    unsafe { map::unmap(address, size_of::<Record>() as u64) };
+}
+
+impl Record {
+    /// The record at an address from the list; `None` at its end. Good while the lock is held.
+    fn at<'a>(address: u64) -> Option<&'a Self> {
+        // SAFETY: records are taken out of the list before they go.
+        (address != 0).then(|| unsafe { &*at(address) })
+    }
+
+    /// Gives back a block of so many bytes, if there is one.
+    fn remove(&self, number: usize, bytes: u64) {
+        let block = self.blocks[number].load(Ordering::Relaxed);
+        if block != 0 {
+            self.blocks[number].store(0, Ordering::Relaxed);
+            // SAFETY: the block was made with this size, and neither its thread nor code of the module uses it again.
+            unsafe { map::unmap(block, bytes) };
+        }
+    }
+}
+
+impl Turn {
+    fn new() -> Self {
+        let undisturbed = Undisturbed::new();
+        // [TURN] Acquire: pairs with the release of who had it before.
+        if LOCK.compare_exchange(FREE, TAKEN, Ordering::Acquire, Ordering::Relaxed).is_err() {
+            while LOCK.swap(AWAITED, Ordering::Acquire) != FREE {
+                // Bounded by the thread that has the lock, which waits for nothing meanwhile.
+                let seen = Seen { word: &LOCK, value: AWAITED, is_private: true };
+                futex::wait(&[seen], Deadline::SESSION_END);
+            }
+        }
+        Self(undisturbed)
+    }
+}
+
+impl Drop for Turn {
+    fn drop(&mut self) {
+        // [TURN] Release: pairs with the acquire of who gets it next.
+        if LOCK.swap(FREE, Ordering::Release) == AWAITED {
+            futex::wake_own(&LOCK);
+        }
+    }
+}
+
+/// Runs when a thread ends that has a record, and as often as it says.
+extern "C" fn at_thread_end(record: *mut c_void) {
+    let address = record.expose_provenance() as u64;
+    let rounds =
+        Record::at(address).map_or(0, |own| own.rounds.fetch_add(1, Ordering::Relaxed) + 1);
+    if let (Some(key), true) = (AT_END.get(), rounds < DESTRUCTOR_ROUNDS) {
+        // SAFETY: the record is still there.
+        unsafe { libc::pthread_setspecific(*key, record) };
+        return;
+    }
+    let _undisturbed = Undisturbed::new();
+    RECORD.set(&raw const NO_RECORD);
+    remove(address);
+}
+
+/// In the child, where the forking thread, which has not got the lock, is the only one.
+extern "C" fn after_fork() {
+    LOCK.store(FREE, Ordering::Relaxed);
+}
+
+/// How far from the thread pointer the word is that holds the address of the thread's record.
+pub(crate) static RECORD_DISTANCE: AtomicU64 = AtomicU64::new(0);
+
+/// Makes ready for the first block of the process.
+fn prepare() -> Result<()> {
+    static PREPARED: Once = Once::new();
+    if thread_locals::arena().is_none() {
+        return Err(Error::invalid(
+            "dynamic thread-locals, in a library that was loaded by dlopen: start it as a program of its own",
+        ));
+    }
+    let mut status = 0;
+    PREPARED.call_once(|| {
+        let word = RECORD.with(|record| &raw const *record) as u64;
+        #[cfg(target_arch = "x86_64")]
+        processor_state::prepare();
+        RECORD_DISTANCE.store(word.wrapping_sub(thread::pointer()), Ordering::Release);
+        let mut key = 0;
+        // SAFETY: the key is written, and the destructor is a function of the expected form.
+        status = unsafe { libc::pthread_key_create(&raw mut key, Some(at_thread_end)) };
+        if status == 0 {
+            AT_END.get_or_init(|| key);
+        }
+        // SAFETY: the function may run at any fork.
+        unsafe { libc::pthread_atfork(None, None, Some(after_fork)) };
+    });
+    match AT_END.get() {
+        Some(_) => Ok(()),
+        None => Err(Error::exhausted(format!("the process has no key left: error {status}"))),
+    }
+}
+
+/// The pointer that an address is.
+fn at<T>(address: u64) -> *const T {
+    pointer(ExecutorAddr::new(address))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::mpsc;
+
+    use super::*;
+
+    /// The block of the calling thread, in which something is written to the first word.
+    fn touch(number: u64) -> (u64, [u64; 2]) {
+        // SAFETY: there are two words.
+        let block = unsafe { find(&[number, 0]) };
+        // SAFETY: the test's blocks have at least two words.
+        let words = unsafe { at::<[u64; 2]>(block).read() };
+        // SAFETY: as above, and this thread's own.
+        unsafe { at::<u64>(block).cast_mut().write(words[0] + 1) };
+        (block, words)
+    }
+
+    fn register(number: u32, initial: &[u64], bytes: u64) -> Result<()> {
+        let start = ExecutorAddr::new(initial.as_ptr() as u64);
+        let initial = AddrRange::sized(start, size_of_val(initial) as u64).expect("short");
+        ThreadBlockRegister::serve((number, initial, bytes))
+    }
+
+    #[test]
+    fn threads_have_blocks_of_their_own_until_one_of_the_two_goes() {
+        register(100, &[40], 8192).expect("free");
+        register(101, &[], 100).expect("free");
+        let error = register(101, &[], 8).expect_err("taken").to_string();
+        assert!(error.contains("101") && error.contains("8 bytes"), "{error}");
+        let (own, words) = touch(100);
+        assert_eq!((own % 4096, words), (0, [40, 0]));
+        let (go, wait) = mpsc::channel::<()>();
+        let (say, said) = mpsc::channel();
+        let other = std::thread::spawn(move || {
+            let first = touch(100);
+            say.send((first, touch(101).1)).expect("somebody listens");
+            wait.recv().expect("told to go on");
+            (touch(100).1, touch(101).1)
+        });
+        let ((block, words), zeroes) = said.recv().expect("it says so");
+        assert_ne!(block, own);
+        assert_eq!((words, zeroes, touch(100).1), ([40, 0], [0, 0], [41, 0]));
+        // The number is used again while the other thread has a block of the old one.
+        ThreadBlockDeregister::serve((100,)).expect("forgotten");
+        register(100, &[70, 71], 16).expect("free again");
+        go.send(()).expect("it waits");
+        assert_eq!(other.join().expect("no panic"), ([70, 71], [1, 0]));
+        assert_eq!(touch(100).1, [70, 71]);
+        for number in [100, 101] {
+            ThreadBlockDeregister::serve((number,)).expect("forgotten");
+            ThreadBlockDeregister::serve((number,)).expect("nothing to forget");
+        }
+    }
+
+    #[test]
+    fn impossible_blocks_are_refused() {
+        let too_many = u32::try_from(THREAD_MODULES_MAX).expect("few");
+        for (number, initial, bytes) in [(too_many, 0, 8), (200, 0, 0), (200, 2, 8)] {
+            assert!(register(number, &[0, 0][..initial], bytes).is_err());
+        }
+        assert_eq!(MODULES[200].bytes.load(Ordering::Relaxed), 0);
+    }
+
+    #[test]
+    fn threads_that_come_and_go_leave_nothing() {
+        register(102, &[5], 1 << 20).expect("free");
+        let mut addresses = std::collections::HashSet::new();
+        for _ in 0..200 {
+            let thread = std::thread::spawn(|| touch(102));
+            let (block, words) = thread.join().expect("no panic");
+            assert_eq!(words, [5, 0]);
+            addresses.insert(block);
+        }
+        assert!(addresses.len() < 150, "{} places in a row", addresses.len());
+        ThreadBlockDeregister::serve((102,)).expect("forgotten");
+    }
+}

@@ -1,0 +1,303 @@
+//! Thread-locals of linked code: an arena of which every thread has a copy.
+//!
+//! The arena is itself a thread-local, of a kind that needs no code to start and none to end, so that it is part of
+//! the program's block of thread-locals, which the C library gives every thread at the same distance from its
+//! thread pointer. The controller hands ranges of it out to links; linked code reaches its thread-locals by constant
+//! distances from the thread pointer, faster than code of a shared library does. Where it has no room is another place
+//! (see `thread_blocks`).
+//!
+//! Initial values go to three places. Threads to come copy the program's *template*, its segment of initial
+//! values: its pages are made writable once (the arena starts as ones, because a block of zeroes would not be in the
+//! template). The calling thread's copy is at hand. The copies of all other threads are found by their thread
+//! pointers: each thread has told the kernel an address inside its C library's record of it (for robust locks), which
+//! anybody in the process may ask for, and which is as far from the thread pointer in every thread as in this one.
+//! That needs no signal, which would interrupt system calls of the program. Before it is believed, the first word
+//! there has to be its own address, as the ABI has it; the kernel does the reading and the writing, so that a
+//! thread that ends meanwhile costs nothing.
+//!
+//! A thread that is being started has its copy made before it is listed. So nobody starts one meanwhile, as far as
+//! linked code does it (see `thread`), and the list is read again until nobody is new.
+//!
+//! Invariant: only ranges of the arena are written, in which no code has an interest yet.
+#![allow(unsafe_code, reason = "copies into thread-locals by address")]
+
+use std::cell::UnsafeCell;
+use std::collections::HashSet;
+use std::ffi::{c_int, c_void};
+use std::sync::{OnceLock, PoisonError, RwLock, RwLockReadGuard};
+use std::thread::sleep;
+use std::time::Duration;
+
+use crate::AddrRange;
+use crate::call::contract::ThreadInitialize;
+use crate::error::{Error, Result};
+use crate::executor::entry::address::pointer;
+use crate::executor::entry::wrapper::Serve;
+use crate::limits::THREAD_ARENA_BYTES;
+use crate::sys::{map, thread};
+
+/// Where the arena is.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Arena {
+    /// How far from the thread pointer every thread has its copy.
+    pub(crate) offset: i64,
+    pub(crate) bytes: u64,
+    /// The address of the initial values that new threads copy.
+    template: u64,
+}
+
+/// The thread-local itself: whole pages, so that its part of the template is.
+#[repr(C, align(4096))]
+struct Copied(UnsafeCell<[u8; THREAD_ARENA_BYTES]>);
+
+thread_local! {
+    static COPY: Copied = const { Copied(UnsafeCell::new([1; THREAD_ARENA_BYTES])) };
+}
+
+/// How long a thread may take to say where its record is, which is the first thing that it does.
+const PATIENCE: Duration = Duration::from_millis(100);
+const PAUSE: Duration = Duration::from_micros(100);
+
+/// Written to by whoever initialises thread-locals, read by whoever starts a thread.
+static STARTING: RwLock<()> = RwLock::new(());
+
+/// The arena of this process; `None` when this library is not a part of the program itself, but was loaded later, so
+/// that threads have their copies anywhere.
+pub(crate) fn arena() -> Option<Arena> {
+    static ARENA: OnceLock<Option<Arena>> = OnceLock::new();
+    *ARENA.get_or_init(|| {
+        let own = COPY.with(|copy| copy.0.get()) as u64;
+        let mut search = Search { own, template: None };
+        // SAFETY: the callback has the expected form, and `search` outlives the call.
+        unsafe { libc::dl_iterate_phdr(Some(on_module), (&raw mut search).cast()) };
+        let offset = own.wrapping_sub(thread::pointer()).cast_signed();
+        let bytes = THREAD_ARENA_BYTES as u64;
+        search.template.map(|template| Arena { offset, bytes, template })
+    })
+}
+
+/// Keeps thread-locals from being initialised as long as it lives, for whoever starts a thread.
+pub(crate) fn while_starting() -> RwLockReadGuard<'static, ()> {
+    STARTING.read().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl Serve for ThreadInitialize {
+    fn serve((offset, initial, bytes): (i64, AddrRange, u64)) -> Result<()> {
+        let refuse = || {
+            Error::invalid(format!(
+                "{bytes} bytes of thread-locals, {} of them with values, at {offset} from the thread \
+                 pointer: not in the arena",
+                initial.bytes()
+            ))
+        };
+        let arena = arena().ok_or_else(refuse)?;
+        let start = offset.checked_sub(arena.offset).and_then(|start| u64::try_from(start).ok());
+        let end =
+            start.and_then(|start| start.checked_add(bytes)).filter(|end| *end <= arena.bytes);
+        let (Some(start), Some(_), true) = (start, end, initial.bytes() <= bytes) else {
+            return Err(refuse());
+        };
+        let mut values = stored(initial).to_vec();
+        values.resize(usize::try_from(bytes).unwrap_or(0), 0);
+        let _turn = STARTING.write().unwrap_or_else(PoisonError::into_inner);
+        arena.write_template(start, &values)?;
+        let own = thread::pointer().wrapping_add_signed(offset);
+        // SAFETY: the range is a part of this thread's arena, and no code uses it yet.
+        unsafe { copy(&values, own) };
+        write_to_others(offset, &values)
+    }
+}
+
+impl Arena {
+    fn write_template(&self, start: u64, values: &[u8]) -> Result<()> {
+        static WRITABLE: OnceLock<Result<()>> = OnceLock::new();
+        // SAFETY: the arena's part of the template is written here only, and read by the C library only.
+        let writable =
+            WRITABLE.get_or_init(|| unsafe { map::make_writable(self.template, self.bytes) });
+        if let Err(error) = writable {
+            return Err(Error::remote(error.to_string()));
+        }
+        // SAFETY: the range is a part of the template, which is writable now; who starts a thread and so reads
+        // it has no interest in these bytes yet.
+        unsafe { copy(values, self.template + start) };
+        Ok(())
+    }
+}
+
+/// Gives the values to all threads but the calling one.
+fn write_to_others(offset: i64, values: &[u8]) -> Result<()> {
+    let own = thread::number();
+    let mut done = HashSet::from([own]);
+    loop {
+        let threads = thread::numbers()?;
+        if !threads.contains(&own) {
+            return Err(Error::invalid(format!(
+                "thread {own} is not in /proc/self/task, which belongs to another namespace"
+            )));
+        }
+        let new: Vec<i32> = threads.into_iter().filter(|thread| done.insert(*thread)).collect();
+        if new.is_empty() {
+            return Ok(());
+        }
+        for thread in new {
+            write_to(thread, offset, values)?;
+        }
+    }
+}
+
+fn write_to(number: i32, offset: i64, values: &[u8]) -> Result<()> {
+    let own_list = thread::robust_list(0)?.unwrap_or(0);
+    let distance = own_list.wrapping_sub(thread::pointer());
+    let mut left = PATIENCE;
+    loop {
+        let Some(list) = thread::robust_list(number)? else { return Ok(()) };
+        let pointer = list.wrapping_sub(distance);
+        if own_list != 0 && list != 0 && thread::word_at(pointer) == Some(pointer) {
+            let at = pointer.wrapping_add_signed(offset);
+            // SAFETY: the range is a part of that thread's arena, and no code uses it yet.
+            if unsafe { thread::write(at, values) }? {
+                return Ok(());
+            }
+        }
+        if thread::is_zombie(number) {
+            return Ok(());
+        }
+        if left.is_zero() {
+            return Err(Error::invalid(format!(
+                "thread {number} has not said within {PATIENCE:?} where its thread-locals are; it was not \
+                 started by the C library"
+            )));
+        }
+        sleep(PAUSE);
+        left = left.saturating_sub(PAUSE);
+    }
+}
+
+/// The stored initial values of a link.
+fn stored<'a>(initial: AddrRange) -> &'a [u8] {
+    let bytes = usize::try_from(initial.bytes()).unwrap_or(0);
+    if bytes == 0 {
+        return &[];
+    }
+    // SAFETY: the controller names a range of constants in its slab.
+    unsafe { std::slice::from_raw_parts(pointer(initial.start), bytes) }
+}
+
+/// # Safety
+///
+/// As many bytes at the address as there are values must be writable and of interest to nobody.
+unsafe fn copy(values: &[u8], address: u64) {
+    let to = pointer::<u8>(crate::ExecutorAddr::new(address)).cast_mut();
+    // SAFETY: the caller vouches for the bytes.
+    unsafe { std::ptr::copy_nonoverlapping(values.as_ptr(), to, values.len()) };
+}
+
+struct Search {
+    /// The calling thread's copy of the arena.
+    own: u64,
+    template: Option<u64>,
+}
+
+/// Looks at the first module only, which is the program.
+unsafe extern "C" fn on_module(
+    info: *mut libc::dl_phdr_info,
+    _size: usize,
+    search: *mut c_void,
+) -> c_int {
+    // SAFETY: the C library passes valid information to the callback.
+    let info = unsafe { &*info };
+    // SAFETY: the pointer is the one given to `dl_iterate_phdr`, to a live `Search`.
+    let search = unsafe { &mut *search.cast::<Search>() };
+    // SAFETY: the module's program headers, as many as it says.
+    let headers = unsafe { std::slice::from_raw_parts(info.dlpi_phdr, info.dlpi_phnum.into()) };
+    let segment = headers.iter().find(|header| header.p_type == libc::PT_TLS);
+    if let Some(segment) = segment {
+        let distance = search.own.wrapping_sub(info.dlpi_tls_data as u64);
+        let end = distance.checked_add(THREAD_ARENA_BYTES as u64);
+        if end.is_some_and(|end| end <= segment.p_filesz) {
+            search.template = Some(info.dlpi_addr + segment.p_vaddr + distance);
+        }
+    }
+    1
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::mpsc;
+    use std::thread::{self as std_thread, JoinHandle};
+
+    use super::*;
+    use crate::ExecutorAddr;
+
+    /// A thread that says what its arena holds at an offset whenever it is asked.
+    fn reader(offset: i64) -> (mpsc::Sender<()>, mpsc::Receiver<[u8; 8]>, JoinHandle<()>) {
+        let (ask, asked) = mpsc::channel();
+        let (answer, answers) = mpsc::channel();
+        let thread = std_thread::spawn(move || {
+            for () in asked {
+                let at = thread::pointer().wrapping_add_signed(offset);
+                answer.send(thread::word_at(at).expect("mapped").to_ne_bytes()).expect("listening");
+            }
+        });
+        (ask, answers, thread)
+    }
+
+    #[test]
+    fn all_threads_get_the_values_and_zeroes() {
+        let arena = arena().expect("a test is a program of its own");
+        assert_eq!(arena.offset % 4096, 0);
+        let offset = arena.offset + 40;
+        let old: Vec<_> = (0..5).map(|_| reader(offset)).collect();
+        for (round, length) in [(1_u8, 5_usize), (2, 8), (3, 0)] {
+            let values = [round; 8];
+            let start = ExecutorAddr::new(values.as_ptr() as u64);
+            let initial = AddrRange::sized(start, length as u64).expect("short");
+            ThreadInitialize::serve((offset, initial, 8)).expect("written");
+            let mut expected = [0; 8];
+            expected[..length].fill(round);
+            let new = [reader(offset)];
+            for (ask, answers, _) in old.iter().chain(&new) {
+                ask.send(()).expect("running");
+                assert_eq!(answers.recv().expect("an answer"), expected, "round {round}");
+            }
+            let own = thread::word_at(thread::pointer().wrapping_add_signed(offset));
+            assert_eq!(own.expect("mapped").to_ne_bytes(), expected);
+        }
+        for (ask, _, thread) in old {
+            drop(ask);
+            thread.join().expect("no panic");
+        }
+    }
+
+    #[test]
+    fn threads_that_come_and_go_do_no_harm() {
+        let arena = arena().expect("a test is a program of its own");
+        let offset = arena.offset + 4096;
+        std_thread::scope(|scope| {
+            for _ in 0..2 {
+                scope.spawn(|| {
+                    for _ in 0..300 {
+                        std_thread::spawn(|| ()).join().expect("no panic");
+                    }
+                });
+            }
+            for _ in 0..100 {
+                ThreadInitialize::serve((offset, AddrRange::default(), 64)).expect("written");
+            }
+        });
+    }
+
+    #[test]
+    fn ranges_outside_of_the_arena_are_refused() {
+        let arena = arena().expect("a test is a program of its own");
+        let size = arena.bytes;
+        let outside =
+            [(arena.offset - 1, 1), (arena.offset, size + 1), (arena.offset + 8, u64::MAX)];
+        for (offset, bytes) in outside {
+            let error = ThreadInitialize::serve((offset, AddrRange::default(), bytes));
+            assert!(error.expect_err("refused").is_invalid_argument());
+        }
+        let long = AddrRange::sized(ExecutorAddr::new(4096), 9).expect("short");
+        assert!(ThreadInitialize::serve((arena.offset, long, 8)).is_err());
+    }
+}
