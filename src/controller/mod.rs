@@ -10,7 +10,7 @@
 //! | `memory` | slabs that both processes map, and allocations in them |
 //! | `linker` | the passes of every link; stubs; code that was replaced |
 //! | `session`, `launch` | the session, and how it begins |
-//! | `dylib`, `layer` | two ways to say what is linked: all at once, or by need |
+//! | `dylibs`, `layer` | two ways to say what is linked: all at once, or by need |
 //! | `hotswap`, `profile` | functions that change while they run; debuggers and profilers |
 //! | `buffer`, `function`, `inspect`, `pipeline` | data, typed calls, memory by address, many calls at once |
 //! | `client`, `command` | an executor that shares no memory |
@@ -26,7 +26,7 @@
 mod buffer;
 mod client;
 mod command;
-mod dylib;
+mod dylibs;
 mod function;
 mod hotswap;
 mod inspect;
@@ -42,7 +42,7 @@ mod session;
 
 pub use buffer::Buffer;
 pub use client::Client;
-pub use dylib::dylib::{Dylib, LinkReport};
+pub use dylibs::dylib::{Dylib, LinkReport};
 pub use function::{Function, Return, Scalar, Signature};
 pub use hotswap::lazy::Compiled;
 pub use hotswap::old_code::OldCode;

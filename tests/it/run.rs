@@ -169,7 +169,7 @@ fn what_the_process_inherits_and_may_do() {
 #[test]
 fn signals_that_are_ignored_stay_ignored() {
     let object = corpus::object("process.c", PLAIN);
-    let executable = corpus::executable(&[object.clone()], &[], PLAIN);
+    let executable = corpus::executable(std::slice::from_ref(&object), &[], PLAIN);
     let [reference, ours] =
         [native(&executable, &["describe"]), farcall_run(&[object], &["describe"])].map(
             |command| {

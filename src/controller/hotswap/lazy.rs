@@ -14,7 +14,7 @@ use std::thread::{self, ThreadId};
 use super::redirectable::Redirectable;
 use crate::ExecutorAddr;
 use crate::call::contract::LAZY_RESOLVER;
-use crate::controller::dylib::dylib::Dylib;
+use crate::controller::dylibs::dylib::Dylib;
 use crate::controller::linker::stubs::Stub;
 use crate::controller::session::{Controller, Session};
 use crate::error::Result;

@@ -5,7 +5,7 @@ use std::sync::{Arc, Weak};
 
 use super::redirectable::Redirectable;
 use crate::ExecutorAddr;
-use crate::controller::dylib::dylib::Dylib;
+use crate::controller::dylibs::dylib::Dylib;
 use crate::controller::linker::retired::Removal;
 use crate::controller::memory::allocation::Finalized;
 use crate::controller::session::{Controller, Session};

@@ -18,7 +18,7 @@ use std::time::{Duration, Instant};
 
 use crate::ExecutorAddr;
 use crate::call::UnderWay;
-use crate::controller::dylib::dylib::Dylib;
+use crate::controller::dylibs::dylib::Dylib;
 use crate::controller::linker::stubs::Stub;
 use crate::controller::session::{Controller, Session};
 use crate::error::Result;
