@@ -144,7 +144,7 @@ impl Launch {
         // The executor is coming up meanwhile.
         let (segment, file) = lane_segment::create(spin)?;
         let end = opener.lanes().add(Lane::of_executor(&segment, &segment))?;
-        let slab = Slab::new(Placement::Near, SLAB_STRIPE_BYTES)?;
+        let slab = Slab::new(Placement::Near, SLAB_STRIPE_BYTES, &segment)?;
         let [code, constants, data] = slab.files()?;
         match opener.begin(&segment, &[file.as_fd(), code, constants, data], deadline) {
             // It could not be started, or has ended: that is heard where its first word is due.

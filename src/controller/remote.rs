@@ -75,6 +75,11 @@ impl Remote {
         &self.supervisor
     }
 
+    /// The segment of the first lane.
+    pub(crate) fn first_segment(&self) -> &Arc<Segment> {
+        self.crashes.first_segment()
+    }
+
     pub(crate) fn triple(&self) -> &str {
         &self.triple
     }

@@ -3,7 +3,7 @@
 //! ```text
 //! line 0         magic, version, segment bytes, ring lines, nanoseconds to poll
 //! line 1         in a segment with a name: the creator's process and its start time, the attached one's and its start time;
-//!                the word that the thread sleeps on that opens lanes
+//!                the word that the thread sleeps on that opens lanes; how far each slab's data has memory behind it
 //! lines 2..6     crash record
 //! line 6         number of the last posted call that ran; the lock that the executor's thread holds while it serves
 //! line 7         CPU of the controller, CPU of the executor, each plus one; the bed of the controller, that of the executor;
@@ -32,6 +32,9 @@ pub(crate) const CREATOR_WORD: usize = LINE_WORDS;
 pub(crate) const CREATOR_STARTED_WORD: usize = LINE_WORDS + 1;
 /// Changes whenever the thread of the executor that opens lanes has something to look at; it sleeps on this word.
 pub(crate) const DOORBELL_WORD: usize = LINE_WORDS + 4;
+/// How many bytes of the data stripe have memory behind them, of the slab near the executor and of the one below 2 GiB. The
+/// controller writes it before it writes there.
+pub(crate) const DATA_END_WORDS: [usize; 2] = [LINE_WORDS + 5, LINE_WORDS + 6];
 /// The number of the process that has attached to it.
 #[cfg(feature = "named-segment")]
 pub(crate) const ATTACHED_WORD: usize = LINE_WORDS + 2;

@@ -159,6 +159,11 @@ fn forked_children() {
 }
 
 #[test]
+fn parents_and_forked_children_have_their_own_data() {
+    same_as_native(&program(&["forked_data.c"], &[]), &SHORT);
+}
+
+#[test]
 fn what_the_process_inherits_and_may_do() {
     for what in ["describe", "execute", "wait", "close", "threads-left", "quick"] {
         let args = &[what];

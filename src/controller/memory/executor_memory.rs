@@ -56,7 +56,10 @@ impl ExecutorMemory {
         // What is mapped there already may leave smaller holes only.
         let reserve = |part| {
             let bytes = LOW_SLAB_STRIPE_BYTES.map(|bytes| bytes / part);
-            self.reserve(Slab::new(Placement::Low, bytes)?, Deadline::SESSION_END)
+            self.reserve(
+                Slab::new(Placement::Low, bytes, self.remote.first_segment())?,
+                Deadline::SESSION_END,
+            )
         };
         let reserved = reserve(1).or_else(|_| reserve(4)).or_else(|_| reserve(16));
         reserved.map_err(|error| error.during("making room for code with addresses of 32 bits"))

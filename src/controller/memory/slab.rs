@@ -7,15 +7,17 @@
 //! Invariant: an allocation's pages are its owner's alone, so writing does not even lock.
 
 use std::os::fd::BorrowedFd;
+use std::sync::Arc;
 
 use super::books::{Books, Ledger, Taken};
 use super::pages::{Pages, Part};
 use crate::call::contract::Placement;
 use crate::error::{Error, Result};
 use crate::limits::PAGE_BYTES;
-use crate::shm::Segment;
-use crate::sync::AtomicU64;
+use crate::shm::{Segment, Words};
+use crate::sync::{AtomicU64, Ordering};
 use crate::sys::biased::BiasedMutex;
+use crate::wire::layout::DATA_END_WORDS;
 use crate::{AddrRange, ExecutorAddr, Prot};
 
 /// Memory is put behind this many pages at a time.
@@ -27,6 +29,8 @@ pub(crate) struct Slab {
     placement: Placement,
     stripes: [Stripe; Prot::ALL.len()],
     books: BiasedMutex<Books>,
+    /// One word, which tells the executor how far the data stripe has memory behind it.
+    data_end: Words,
 }
 
 #[derive(Debug)]
@@ -38,12 +42,17 @@ struct Stripe {
 }
 
 impl Slab {
-    /// Creates the stripes' memory, of these sizes, and seals it. Where it will be in the executor, the executor says.
+    /// Creates the stripes' memory, of these sizes, and seals it. Where it will be in the executor, the executor says. `first` is
+    /// the segment of the first lane.
     ///
     /// # Errors
     ///
     /// When the system refuses.
-    pub(crate) fn new(placement: Placement, bytes: [u64; Prot::ALL.len()]) -> Result<Self> {
+    pub(crate) fn new(
+        placement: Placement,
+        bytes: [u64; Prot::ALL.len()],
+        first: &Arc<Segment>,
+    ) -> Result<Self> {
         let stripe = |name, bytes, executable| {
             if bytes / PAGE_BYTES > Part::PAGES_MAX {
                 return Err(Error::invalid(format!("a stripe of {bytes} bytes")));
@@ -57,7 +66,9 @@ impl Slab {
         code.segment.seal_against_writers()?;
         constants.segment.seal_against_writers()?;
         let books = BiasedMutex::new(Books::new(placement, bytes));
-        Ok(Self { placement, stripes: [code, constants, data], books })
+        let word = DATA_END_WORDS[placement as usize];
+        let data_end = first.view(word..word + 1);
+        Ok(Self { placement, stripes: [code, constants, data], books, data_end })
     }
 
     pub(crate) fn placement(&self) -> Placement {
@@ -101,7 +112,12 @@ impl Slab {
         for (at, bytes) in bytes.into_iter().enumerate() {
             if bytes > 0 {
                 match self.stripes[at].take(&mut books.ledgers[at], bytes) {
-                    Ok(part) => pages.parts[at] = part,
+                    Ok(part) => {
+                        pages.parts[at] = part;
+                        if at == Prot::Data.index() {
+                            self.tell_data_end(books.ledgers[at].backed);
+                        }
+                    }
                     Err(error) => return Err(books.refuse(pages, Prot::ALL[at], error)),
                 }
             }
@@ -110,6 +126,15 @@ impl Slab {
             *books.ledgers[at].entry(part) = Taken { pages, has_actions: false };
         }
         Ok(pages)
+    }
+
+    /// Tells the executor how many pages of data have memory behind them: a process that it forks gets a copy of those.
+    fn tell_data_end(&self, pages: u64) {
+        let (word, bytes) = (&self.data_end[0], pages * PAGE_BYTES);
+        // Relaxed: the code that uses the pages comes by a later message. Read first, since a store would take the line away.
+        if word.load(Ordering::Relaxed) != bytes {
+            word.store(bytes, Ordering::Relaxed);
+        }
     }
 
     /// A number as [`Pages::number`] says, for what is no allocation.
@@ -294,8 +319,13 @@ fn in_bytes(pages: u64) -> usize {
 mod tests {
     use super::*;
 
+    /// A segment that stands for that of the first lane.
+    fn first() -> Arc<Segment> {
+        Arc::new(Segment::create(c"test", 4096, false).expect("memory"))
+    }
+
     fn slab() -> Slab {
-        let mut slab = Slab::new(Placement::Near, [1 << 20; 3]).expect("memory");
+        let mut slab = Slab::new(Placement::Near, [1 << 20; 3], &first()).expect("memory");
         slab.reserved_at(ExecutorAddr::new(0x7000_0000_0000)).expect("an address");
         slab
     }
@@ -325,7 +355,7 @@ mod tests {
 
     #[test]
     fn no_number_comes_twice_in_a_session() {
-        let mut low = Slab::new(Placement::Low, [1 << 20; 3]).expect("memory");
+        let mut low = Slab::new(Placement::Low, [1 << 20; 3], &first()).expect("memory");
         low.reserved_at(ExecutorAddr::new(0x1000_0000)).expect("an address");
         let mut numbers = Vec::new();
         for slab in [slab(), low] {

@@ -26,6 +26,10 @@ impl CrashReports {
         Self { first, code: Mutex::default() }
     }
 
+    pub(crate) fn first_segment(&self) -> &Arc<Segment> {
+        &self.first
+    }
+
     /// Makes code known to crash reports until it is [forgotten](CrashReports::forget).
     pub(crate) fn remember(&self, symbols: &Arc<SymbolTable>) {
         self.code.lock().push(Arc::clone(symbols));

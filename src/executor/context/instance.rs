@@ -1,17 +1,20 @@
 //! What an executor has for one controller: memory, libraries and lanes. The functions of the contract find it by a number.
 
 use std::collections::HashMap;
+use std::os::fd::OwnedFd;
 use std::sync::Arc;
 
 use super::acceptor::Acceptor;
 use super::calls::Calls;
 use crate::ExecutorAddr;
+use crate::call::contract::Placement;
 use crate::call::{LaneEnd, Lanes};
 use crate::error::{Error, Result};
-use crate::executor::memory::MemoryMap;
+use crate::executor::memory::{MemoryMap, forked};
 use crate::executor::process::libraries::Libraries;
 use crate::session::SessionRef;
 use crate::sync::{Mutex, MutexGuard};
+use crate::wire::layout::DATA_END_WORDS;
 
 /// What the functions of the contract know of a session: one that a spawned executor has, one over a connection, or that of a
 /// host.
@@ -59,9 +62,28 @@ impl Instance {
     /// Which of the actions failed.
     pub(crate) fn end(&self) -> Result<()> {
         sessions().get_or_insert_default().remove(&self.instance());
+        if self.acceptor.is_some() {
+            forked::forget();
+        }
         let failures = self.memory.shut_down();
         self.libraries.close();
         if failures.is_empty() { Ok(()) } else { Err(Error::remote(failures.join("; "))) }
+    }
+
+    /// Maps a slab that the controller has sent; its data stays apart in forked children.
+    ///
+    /// # Errors
+    ///
+    /// As [`MemoryMap::reserve_shared`].
+    pub(crate) fn reserve_shared(
+        &self,
+        placement: Placement,
+        files: Vec<OwnedFd>,
+    ) -> Result<ExecutorAddr> {
+        let (start, data) = self.memory.reserve_shared(placement, files)?;
+        let word = DATA_END_WORDS[placement as usize];
+        forked::keep_apart(placement, data, self.acceptor()?.first.view(word..word + 1));
+        Ok(start)
     }
 
     /// The number that stands for the session's address.

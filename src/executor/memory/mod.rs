@@ -24,6 +24,7 @@
 //! recorded in it.
 
 mod action;
+pub(crate) mod forked;
 mod kept;
 mod slab;
 mod state;
@@ -40,7 +41,7 @@ use crate::call::contract::{Action, Placement};
 use crate::error::{Error, Result};
 use crate::sps::{AllocGroup, Lifetime};
 use crate::sync::Mutex;
-use crate::{ExecutorAddr, Prot};
+use crate::{AddrRange, ExecutorAddr, Prot};
 
 /// The slabs of a session and what is initialized in them.
 #[derive(Debug, Default)]
@@ -68,7 +69,8 @@ struct Claim {
 }
 
 impl MemoryMap {
-    /// Reserves a shared slab of one stripe for each protection, each the whole of its file, where it is wanted.
+    /// Reserves a shared slab of one stripe for each protection, each the whole of its file, where it is wanted. Returns where it
+    /// starts, and where its data is.
     ///
     /// # Errors
     ///
@@ -78,8 +80,9 @@ impl MemoryMap {
         &self,
         placement: Placement,
         files: Vec<OwnedFd>,
-    ) -> Result<ExecutorAddr> {
-        self.add(Slab::shared(placement, files)?)
+    ) -> Result<(ExecutorAddr, AddrRange)> {
+        let (slab, data) = Slab::shared(placement, files)?;
+        Ok((self.add(slab)?, data))
     }
 
     /// Reserves a private slab of `bytes` bytes, readable, writable and zero.

@@ -177,7 +177,7 @@ impl Slab {
     /// # Errors
     ///
     /// When a file's size is not a positive multiple of the page size or not sealed, or address space runs out.
-    pub(super) fn shared(placement: Placement, files: Vec<OwnedFd>) -> Result<Self> {
+    pub(super) fn shared(placement: Placement, files: Vec<OwnedFd>) -> Result<(Self, AddrRange)> {
         if files.len() != Prot::ALL.len() {
             return Err(Error::invalid(format!(
                 "{} files, a slab has {} stripes",
@@ -211,7 +211,8 @@ impl Slab {
             let end = ExecutorAddr::new(reservation.start() + offset);
             stripes[prot.index()] = AddrRange { start, end };
         }
-        Ok(Self::new(reservation, Kind::Shared(Box::new(stripes))))
+        let data = stripes[Prot::Data.index()];
+        Ok((Self::new(reservation, Kind::Shared(Box::new(stripes))), data))
     }
 
     /// Reserves plain memory, readable, writable and zero.

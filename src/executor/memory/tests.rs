@@ -92,7 +92,7 @@ fn noted() -> Vec<u32> {
 fn shared(map: &MemoryMap) -> ExecutorAddr {
     let file = |prot| memfd::create(c"test", STRIPE, prot == Prot::Code).expect("memory");
     let files = Prot::ALL.map(file).into();
-    map.reserve_shared(Placement::Near, files).expect("a slab")
+    map.reserve_shared(Placement::Near, files).expect("a slab").0
 }
 
 fn with_private(pages: u64) -> (MemoryMap, ExecutorAddr) {

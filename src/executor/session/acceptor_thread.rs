@@ -143,7 +143,7 @@ impl Acceptor {
                 NO_LANE => self.change(|state| state.lanes.push_back(None)),
                 SLAB => {
                     let placement = Placement::from_number(number);
-                    let slab = session.memory.reserve_shared(placement, files);
+                    let slab = session.reserve_shared(placement, files);
                     self.change(|state| state.slabs.push_back(slab));
                 }
                 _ => return Ok(false),

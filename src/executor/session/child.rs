@@ -171,7 +171,7 @@ fn run(first: &Arc<Segment>, socket: OwnedFd, stripes: Vec<OwnedFd>) -> Result<(
         numbers.push((THREAD_ARENA_BYTES.to_owned(), arena.bytes.cast_signed()));
     }
     let mut symbols = names_offered::symbols(&session);
-    let slab = session.memory.reserve_shared(Placement::Near, stripes);
+    let slab = session.reserve_shared(Placement::Near, stripes);
     symbols.extend(slab.ok().map(|start| (NEAR_SLAB.to_owned(), start)));
     let setup: Setup = (process_info::triple(), PAGE_BYTES, symbols, numbers);
     acceptor.leave(socket).map_err(|(error, socket)| {
