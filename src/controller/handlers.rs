@@ -6,7 +6,7 @@ use std::sync::Arc;
 use crate::call::{Handler, LaneEnd, Lanes};
 use crate::deadline::Deadline;
 use crate::error::{Result, panicked};
-use crate::sys::shelf::Shelf;
+use crate::sys::hazard::HazardTable;
 use crate::transport::{Lane, Payload};
 
 /// The name of a handler in calls from the executor: a number that means nothing anywhere else, never 0.
@@ -27,13 +27,13 @@ type Function =
 /// The registered handlers of a session.
 #[derive(Debug)]
 pub(super) struct Handlers {
-    functions: Shelf<Box<Function>>,
+    functions: HazardTable<Box<Function>>,
     lanes: Arc<Lanes>,
 }
 
 impl Handlers {
     pub(super) fn new(lanes: Arc<Lanes>) -> Arc<Self> {
-        Arc::new(Self { functions: Shelf::new(), lanes })
+        Arc::new(Self { functions: HazardTable::new(), lanes })
     }
 
     pub(super) fn lanes(&self) -> &Arc<Lanes> {
