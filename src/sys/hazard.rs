@@ -3,11 +3,11 @@
 //! | user | remover |
 //! |---|---|
 //! | publishes the slot's address in its hazards | clears the slot's tag |
-//! | passes the light half of a [barrier] | passes the heavy half |
+//! | issues the [light fence](super::asymmetric_fence) | issues the heavy fence |
 //! | loads the tag | scans the hazards of all users |
 //!
 //! So the user sees that the tag is cleared, or the remover sees the hazard. A value that is removed while in use is *retired*: its
-//! last user drops it. For that, a user that has cleared its hazard passes the light half again and loads `has_retired`.
+//! last user drops it. For that, a user that has cleared its hazard issues the light fence again and loads `has_retired`.
 //!
 //! Invariants: a value changes only under the lock of its table, while its slot has no tag and no hazard of a thread that
 //! may have seen the tag; a slot never moves.
@@ -16,7 +16,7 @@ use std::cell::{Cell, OnceCell};
 use std::fmt;
 use std::sync::{Arc, OnceLock};
 
-use super::barrier::{self, Light};
+use super::asymmetric_fence::{LightFence, heavy_fence};
 use crate::sync::{AtomicBool, AtomicU64, Mutex, MutexGuard, Ordering, UnsafeCell};
 
 /// Nested uses whose hazards fit one block of a thread.
@@ -66,7 +66,7 @@ struct Hazards([AtomicU64; DEPTH]);
 struct User {
     hazards: Arc<Hazards>,
     depth: Cell<usize>,
-    light: Light,
+    light: LightFence,
     /// The next block of hazards, used while this one is full.
     deeper: OnceCell<Box<User>>,
 }
@@ -81,7 +81,7 @@ crate::sync::lazy_static! {
 
 #[cfg(not(model))]
 thread_local! {
-    static USER: User = User::new(Light::of_process());
+    static USER: User = User::new(LightFence::of_process());
 }
 
 impl<T> HazardTable<T> {
@@ -100,7 +100,7 @@ impl<T> HazardTable<T> {
     /// When the table has 2^32 - 1 slots and all have values.
     pub(crate) fn add(&self, value: T) -> u64 {
         // Registering with the system takes up to 10 ms: here, not at the first use.
-        Light::of_process();
+        LightFence::of_process();
         let mut state = lock(&self.state);
         let tag = state.free.pop().unwrap_or_else(|| {
             assert!(state.slots < SLOT_BITS, "all slots are taken");
@@ -127,8 +127,8 @@ impl<T> HazardTable<T> {
         let Some(slot) = slot else { return };
         slot.tag.store(0, Ordering::Relaxed);
         self.has_retired.store(true, Ordering::Relaxed);
-        // If the heavy half fails, the hazards cannot be trusted: the value stays until the table is dropped.
-        if barrier::heavy() {
+        // If the heavy fence fails, the hazards cannot be trusted: the value stays until the table is dropped.
+        if heavy_fence() {
             state.retired.push(tag);
         }
         let unused = self.reclaim(&mut state);
@@ -143,7 +143,7 @@ impl<T> HazardTable<T> {
         let mut work = Some(work);
         let mut lend = |user: &User| self.lend(user, tag, work.take()?);
         // A thread that is about to end has already dropped its own user.
-        USER.try_with(&mut lend).unwrap_or_else(|_| lend(&User::new(Light::of_process())))
+        USER.try_with(&mut lend).unwrap_or_else(|_| lend(&User::new(LightFence::of_process())))
     }
 
     #[inline(always)]
@@ -151,7 +151,7 @@ impl<T> HazardTable<T> {
         let user = if user.depth.get() < DEPTH { user } else { user.deepest() };
         let slot = self.slot(tag)?;
         let _cleared_at_the_end = Hazard::new(self, user, slot);
-        user.light.pass();
+        user.light.issue();
         // [HAZARD] Acquire: pairs with the store of the tag in `add`.
         if slot.tag.load(Ordering::Acquire) != tag {
             return None;
@@ -179,7 +179,7 @@ impl<T> HazardTable<T> {
                 state.retired.push(tag);
                 continue;
             }
-            // SAFETY: the slot has had no tag since before a heavy half, behind which no hazard named it, and this thread has
+            // SAFETY: the slot has had no tag since before a heavy fence, behind which no hazard named it, and this thread has
             // the lock.
             unused.extend(slot.value.with_mut(|value| unsafe { &mut *value }.take()));
             state.free.push(tag.wrapping_add(SLOT_BITS + 1));
@@ -226,7 +226,7 @@ impl<T> Drop for Hazard<'_, T> {
         self.user.depth.set(depth);
         // [HAZARD] Release: a remover that loads 0 sees that the use is over, and may drop the value.
         self.user.hazards.0[depth].store(0, Ordering::Release);
-        self.user.light.pass();
+        self.user.light.issue();
         if self.table.has_retired.load(Ordering::Relaxed) {
             self.table.drop_unused();
         }
@@ -234,7 +234,7 @@ impl<T> Drop for Hazard<'_, T> {
 }
 
 impl User {
-    fn new(light: Light) -> Self {
+    fn new(light: LightFence) -> Self {
         let hazards = Arc::default();
         lock(&USERS).push(Arc::clone(&hazards));
         Self { hazards, depth: Cell::new(0), light, deeper: OnceCell::new() }

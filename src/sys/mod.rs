@@ -7,7 +7,7 @@
 #[cfg(all(test, not(model)))]
 pub(crate) mod alone;
 #[cfg(any(not(model), loom))]
-pub(crate) mod barrier;
+pub(crate) mod asymmetric_fence;
 #[cfg(any(not(model), loom))]
 pub(crate) mod biased;
 #[cfg(not(model))]

@@ -1,6 +1,6 @@
 //! Values that are used while another thread removes them, in every order of loom.
 //!
-//! Invariant: each model of the light half is also run with a fence of the compiler alone, and must fail then.
+//! Invariant: each model of the light fence is also run with a fence of the compiler alone, and must fail then.
 
 use std::sync::atomic::{AtomicU64 as Count, Ordering as CountOrdering};
 
@@ -19,7 +19,7 @@ impl Drop for Thing {
 
 /// A thread uses a value twice, and once more inside of each use, while another thread removes it and adds one of its own.
 /// The value is not dropped during a use, and is dropped at the end although no thread uses the table any more.
-fn remove_in_use(light: Light) {
+fn remove_in_use(light: LightFence) {
     let (executions, met) = (Arc::new(Count::new(0)), Arc::new(Count::new(0)));
     let counts = (Arc::clone(&executions), Arc::clone(&met));
     let mut builder = loom::model::Builder::new();
@@ -57,17 +57,17 @@ fn remove_in_use(light: Light) {
 
 #[test]
 fn a_thing_is_dropped_when_nobody_uses_it_and_not_before() {
-    remove_in_use(Light::of_process());
+    remove_in_use(LightFence::of_process());
 }
 
 #[test]
 #[should_panic(expected = "Causality violation")]
 fn a_use_that_is_not_seen_is_found() {
-    remove_in_use(Light::Free);
+    remove_in_use(LightFence::Compiler);
 }
 
 /// A thread uses a value, and another thread that knows of the use removes it. The later of the two drops it.
-fn leave(light: Light) {
+fn leave(light: LightFence) {
     loom::model(move || {
         let (table, is_gone) = (Arc::new(HazardTable::new()), Arc::new(AtomicBool::new(false)));
         let tag = table.add(Thing(Arc::clone(&is_gone)));
@@ -83,13 +83,13 @@ fn leave(light: Light) {
 
 #[test]
 fn the_last_user_of_a_thing_drops_it() {
-    leave(Light::of_process());
+    leave(LightFence::of_process());
 }
 
 #[test]
 #[should_panic(expected = "kept")]
 fn a_removal_that_is_not_seen_is_found() {
-    leave(Light::Free);
+    leave(LightFence::Compiler);
 }
 
 /// A thread learns a tag by a relaxed load and uses the value that another thread has just added.
@@ -105,7 +105,7 @@ fn a_thing_is_seen_with_its_tag() {
             let (table, told) = (Arc::clone(&table), Arc::clone(&told));
             move || told.store(table.add(7), Ordering::Relaxed)
         });
-        let user = User::new(Light::of_process());
+        let user = User::new(LightFence::of_process());
         let found = table.lend(&user, told.load(Ordering::Relaxed), |thing| *thing);
         assert!(found.is_none_or(|thing| thing == 7));
         counted.fetch_add(u64::from(found.is_some()), CountOrdering::Relaxed);
@@ -117,7 +117,7 @@ fn a_thing_is_seen_with_its_tag() {
 }
 
 /// A thread goes from one value to the next while a remover that knew of the first use scans its hazards. The next hazard tells
-/// the remover that the first use is over. The light half orders nothing here, so it is a fence of the compiler.
+/// the remover that the first use is over. The light fence orders nothing here, so it is one of the compiler.
 #[test]
 fn the_next_use_tells_that_the_one_before_is_over() {
     let met = Arc::new(Count::new(0));
@@ -128,7 +128,7 @@ fn the_next_use_tells_that_the_one_before_is_over() {
         let (table, is_gone) = (Arc::new(HazardTable::new()), Arc::new(AtomicBool::new(false)));
         let thing = || Thing(Arc::default());
         let tags = [table.add(Thing(Arc::clone(&is_gone))), table.add(thing()), table.add(thing())];
-        let user = User::new(Light::Free);
+        let user = User::new(LightFence::Compiler);
         let remover = table.lend(&user, tags[0], |_| {
             let (table, is_gone) = (Arc::clone(&table), Arc::clone(&is_gone));
             thread::spawn(move || {
