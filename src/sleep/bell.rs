@@ -6,12 +6,12 @@ use crate::deadline::Deadline;
 
 /// Wakes the other side of something, and is waited for by this one.
 ///
-/// No wake is lost. Who is about to sleep first [hushes](Bell::hush) the bell, then [marks](super::mark) its bed, looks
-/// once more, and then listens, or has the host's own loop listen. The other side publishes and rings if the bed is
-/// marked. So what is rung behind the mark is never hushed: the sleeper hears it, now or as soon as it listens.
+/// No wake is lost. Who is about to sleep first [drains](Bell::drain) the bell, then [marks](super::mark) its parker, looks
+/// once more, and then listens, or has the host's own loop listen. The other side publishes and rings if the parker is
+/// marked. So what is rung behind the mark is never drained: the sleeper hears it, now or as soon as it listens.
 pub(crate) trait Bell: fmt::Debug + Send + Sync {
     /// Takes what was rung so far, or part of it. False when nobody is left at the other side.
-    fn hush(&self) -> bool;
+    fn drain(&self) -> bool;
 
     /// Waits until the bell is rung, nobody is left, or the deadline passes. Returns early for any reason.
     fn listen(&self, deadline: Deadline);

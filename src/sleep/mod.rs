@@ -1,9 +1,9 @@
 //! Handshakes: between a thread that sleeps and who wakes it, and between threads that take turns.
 //!
-//! A [`Bed`] is a word that a thread sleeps on. Whoever may have something for the sleeper publishes it with a plain
+//! A [`Parker`] is a word that a thread sleeps on. Whoever may have something for the sleeper publishes it with a plain
 //! store, as often as it likes, and [`wake`]s once behind that. No wake is lost: the sleeper sets the word and then looks
 //! for something, the other side publishes and then looks at the word, each with a fence between the two, so one of them
-//! sees what the other has done `[BED]`. The kernel compares the word once more before it puts the thread to sleep.
+//! sees what the other has done `[PARK]`. The kernel compares the word once more before it puts the thread to sleep.
 //!
 //! The word has a line of its own. It is not part of what is published: an exchange for each record, in place of a store,
 //! would make the processor finish one before it begins the next.
@@ -28,11 +28,11 @@ pub(crate) use bell::Bell;
 pub(crate) use turn::{Seat, Turn};
 
 const AWAKE: u64 = 0;
-/// What the word of a bed holds while somebody sleeps or is about to.
+/// What the word of a parker holds while somebody sleeps or is about to.
 pub(crate) const ASLEEP: u64 = 1;
 
 /// A word that one thread at a time sleeps on.
-pub(crate) trait Bed {
+pub(crate) trait Parker {
     fn word(&self) -> &AtomicU64;
 
     /// What the sleeper has seen of news that come beside the word. Taken before it looks for a cause to stay awake.
@@ -41,11 +41,11 @@ pub(crate) trait Bed {
     }
 
     /// Sleeps as long as the low half of the word equals that of `expected` and there is no other news than what was
-    /// `seen`, until [`Bed::rouse`] or the deadline. Returns early for any reason.
-    fn lie_down(&self, expected: u64, seen: u64, deadline: Deadline);
+    /// `seen`, until [`Parker::unpark`] or the deadline. Returns early for any reason.
+    fn park(&self, expected: u64, seen: u64, deadline: Deadline);
 
-    /// Ends [`Bed::lie_down`].
-    fn rouse(&self);
+    /// Ends [`Parker::park`].
+    fn unpark(&self);
 
     /// Stands between what this thread stored last and what it loads next.
     #[inline]
@@ -55,53 +55,57 @@ pub(crate) trait Bed {
 }
 
 /// Sleeps until it is woken, unless `has_cause` to stay awake. Returns early for any reason, so look again.
-pub(crate) fn sleep_unless(bed: &impl Bed, deadline: Deadline, has_cause: impl FnOnce() -> bool) {
-    let seen = bed.look();
-    mark(bed);
+pub(crate) fn sleep_unless(
+    parker: &impl Parker,
+    deadline: Deadline,
+    has_cause: impl FnOnce() -> bool,
+) {
+    let seen = parker.look();
+    mark(parker);
     if !has_cause() {
-        bed.lie_down(ASLEEP, seen, deadline);
+        parker.park(ASLEEP, seen, deadline);
     }
-    unmark(bed);
+    unmark(parker);
 }
 
-/// From now on whoever wakes rouses, once: what it published before is seen behind this.
-pub(crate) fn mark(bed: &impl Bed) {
-    bed.word().store(ASLEEP, Ordering::Relaxed);
-    // [BED] SeqCst: the word is set before the sleeper looks.
-    bed.fence();
+/// From now on whoever wakes unparks, once: what it published before is seen behind this.
+pub(crate) fn mark(parker: &impl Parker) {
+    parker.word().store(ASLEEP, Ordering::Relaxed);
+    // [PARK] SeqCst: the word is set before the sleeper looks.
+    parker.fence();
 }
 
-/// Nobody needs to be roused any more.
-pub(crate) fn unmark(bed: &impl Bed) {
-    bed.word().store(AWAKE, Ordering::Relaxed);
+/// Nobody needs to be unparked any more.
+pub(crate) fn unmark(parker: &impl Parker) {
+    parker.word().store(AWAKE, Ordering::Relaxed);
 }
 
 /// Wakes the sleeper, if there is one, to what was published before; true when there was one.
 #[inline(always)]
-pub(crate) fn wake(bed: &impl Bed) -> bool {
-    // [BED] SeqCst: what is there for the sleeper is published before the word is looked at.
-    bed.fence();
-    wake_seen(bed)
+pub(crate) fn wake(parker: &impl Parker) -> bool {
+    // [PARK] SeqCst: what is there for the sleeper is published before the word is looked at.
+    parker.fence();
+    wake_seen(parker)
 }
 
-/// Wakes the sleeper if it is seen at once. One that lies down at this very moment may be missed, so a [`wake`] must
+/// Wakes the sleeper if it is seen at once. One that parks at this very moment may be missed, so a [`wake`] must
 /// follow sooner or later. Costs next to nothing.
 #[inline(always)]
-pub(crate) fn wake_seen(bed: &impl Bed) -> bool {
-    let is_asleep = bed.word().load(Ordering::Relaxed) != AWAKE;
+pub(crate) fn wake_seen(parker: &impl Parker) -> bool {
+    let is_asleep = parker.word().load(Ordering::Relaxed) != AWAKE;
     if is_asleep {
-        rouse(bed);
+        wake_anyway(parker);
     }
     is_asleep
 }
 
 /// Wakes the sleeper whatever the word says: its owner may have been told a lie.
 #[cold]
-pub(crate) fn rouse(bed: &impl Bed) {
-    // [BED] SeqCst: as in `wake`, for a caller that has not looked. A sleeper that sets the word anew behind the store
+pub(crate) fn wake_anyway(parker: &impl Parker) {
+    // [PARK] SeqCst: as in `wake`, for a caller that has not looked. A sleeper that sets the word anew behind the store
     // sees what was published.
-    bed.fence();
+    parker.fence();
     // Relaxed: a sleeper that set the word before finds it changed, or is woken.
-    bed.word().store(AWAKE, Ordering::Relaxed);
-    bed.rouse();
+    parker.word().store(AWAKE, Ordering::Relaxed);
+    parker.unpark();
 }

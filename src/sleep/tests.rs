@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicU64 as Count, Ordering as CountOrdering};
 
 use loom::thread;
 
-use super::{Bed, Seat, Turn, sleep_unless, wake};
+use super::{Parker, Seat, Turn, sleep_unless, wake};
 use crate::deadline::Deadline;
 use crate::ring::{Consumer, Head, Heap, Popped, Producer};
 use crate::sync::{AtomicBool, AtomicU64, Condvar, Mutex, Ordering, fence};
@@ -27,7 +27,7 @@ enum Planted {
     NoNudge,
 }
 
-/// A bed as one of its two sides sees it.
+/// A parker as one of its two sides sees it.
 #[derive(Clone)]
 struct Model {
     shared: Arc<Shared>,
@@ -38,11 +38,11 @@ struct Model {
 struct Shared {
     word: AtomicU64,
     kernel: Mutex<()>,
-    roused: Condvar,
+    unparked: Condvar,
 }
 
 impl Model {
-    /// The same bed for its sleeper and for who wakes it.
+    /// The same parker for its sleeper and for who wakes it.
     fn pair(planted: Planted) -> (Self, Self) {
         let shared = Arc::<Shared>::default();
         let side = |without| Self { shared: Arc::clone(&shared), is_fenced: planted != without };
@@ -50,21 +50,21 @@ impl Model {
     }
 }
 
-impl Bed for Model {
+impl Parker for Model {
     fn word(&self) -> &AtomicU64 {
         &self.shared.word
     }
 
-    fn lie_down(&self, expected: u64, _seen: u64, _deadline: Deadline) {
+    fn park(&self, expected: u64, _seen: u64, _deadline: Deadline) {
         let kernel = self.shared.kernel.lock();
         if self.shared.word.load(Ordering::Acquire) == expected {
-            drop(self.shared.roused.wait(kernel));
+            drop(self.shared.unparked.wait(kernel));
         }
     }
 
-    fn rouse(&self) {
+    fn unpark(&self) {
         drop(self.shared.kernel.lock());
-        self.shared.roused.notify_all();
+        self.shared.unparked.notify_all();
     }
 
     fn fence(&self) {
@@ -74,7 +74,7 @@ impl Bed for Model {
     }
 }
 
-/// How often somebody lay down in all executions of a model together.
+/// How often somebody parked in all executions of a model together.
 type Sleeps = Arc<Count>;
 
 /// Runs `model` in every order, or in every order with at most so many preemptions; prints how many those were.
@@ -98,8 +98,8 @@ fn explore(
     assert!(executions > 1 && sleeps > 0, "{name}: nobody slept");
 }
 
-fn sleep_counted(bed: &Model, sleeps: &Sleeps, has_cause: impl FnOnce() -> bool) {
-    sleep_unless(bed, Deadline::SESSION_END, || {
+fn sleep_counted(parker: &Model, sleeps: &Sleeps, has_cause: impl FnOnce() -> bool) {
+    sleep_unless(parker, Deadline::SESSION_END, || {
         let has_cause = has_cause();
         sleeps.fetch_add(u64::from(!has_cause), CountOrdering::Relaxed);
         has_cause
@@ -108,7 +108,7 @@ fn sleep_counted(bed: &Model, sleeps: &Sleeps, has_cause: impl FnOnce() -> bool)
 
 const LINES: usize = 2;
 
-/// One way of a pipeline: a ring, and a bed for who reads it.
+/// One way of a pipeline: a ring, and a parker for who reads it.
 fn way(planted: Planted) -> ((Producer<Heap>, Model), (Consumer<Heap>, Model)) {
     let cells = Heap::new(LINES);
     let (sleeper, waker) = Model::pair(planted);
@@ -116,16 +116,16 @@ fn way(planted: Planted) -> ((Producer<Heap>, Model), (Consumer<Heap>, Model)) {
     ((Producer::new(cells, LINES, 0), waker), (consumer, sleeper))
 }
 
-fn send((producer, bed): &mut (Producer<Heap>, Model), sequence: u64, planted: Planted) {
+fn send((producer, parker): &mut (Producer<Heap>, Model), sequence: u64, planted: Planted) {
     producer.push(Head { kind: 1, sequence, target: 0 }, &[]).unwrap();
     if planted != Planted::NoWake {
-        wake(bed);
+        wake(parker);
     }
 }
 
 /// Pops the next record, asleep until it comes, or the end or the death of the peer.
 fn receive(
-    (consumer, bed): &mut (Consumer<Heap>, Model),
+    (consumer, parker): &mut (Consumer<Heap>, Model),
     sleeps: &Sleeps,
     is_dead: impl Fn() -> bool,
 ) -> Option<u64> {
@@ -135,7 +135,7 @@ fn receive(
             Popped::Closed => return None,
             Popped::Empty if is_dead() => return None,
             Popped::Empty => {
-                sleep_counted(bed, sleeps, || !consumer.is_empty() || is_dead());
+                sleep_counted(parker, sleeps, || !consumer.is_empty() || is_dead());
             }
             corrupt => panic!("{corrupt:?}"),
         }
@@ -262,14 +262,14 @@ fn closing_without_a_fence_is_found() {
 fn death(name: &str, planted: Planted) {
     explore(name, Some(3), move |sleeps| {
         let (mut results, mut resulted) = way(planted);
-        let bed = results.1.clone();
+        let parker = results.1.clone();
         let is_dead = Arc::new(AtomicBool::new(false));
         let flag = Arc::clone(&is_dead);
         let executor = thread::spawn(move || {
             send(&mut results, 7, Planted::Nothing);
             // The supervisor, which has seen the executor end.
             flag.store(true, Ordering::Release);
-            wake(&bed);
+            wake(&parker);
         });
         let is_dead = || is_dead.load(Ordering::Acquire);
         assert_eq!(receive_of_mortal(&mut resulted, sleeps, is_dead, planted), Some(7));
@@ -280,7 +280,7 @@ fn death(name: &str, planted: Planted) {
 
 /// As [`receive`], or without asking for the death before it sleeps.
 fn receive_of_mortal(
-    (consumer, bed): &mut (Consumer<Heap>, Model),
+    (consumer, parker): &mut (Consumer<Heap>, Model),
     sleeps: &Sleeps,
     is_dead: impl Fn() -> bool,
     planted: Planted,
@@ -291,7 +291,7 @@ fn receive_of_mortal(
         match consumer.pop(&mut Vec::new()) {
             Popped::Record(head) => return Some(head.sequence),
             Popped::Empty if was_dead => return None,
-            Popped::Empty => sleep_counted(bed, sleeps, || {
+            Popped::Empty => sleep_counted(parker, sleeps, || {
                 !consumer.is_empty() || planted != Planted::NoCause && is_dead()
             }),
             corrupt => panic!("{corrupt:?}"),
@@ -321,7 +321,7 @@ struct Calls {
     turn: Turn<(Consumer<Heap>, Model)>,
     done: [Mutex<Done>; 3],
     /// For who demands the turn.
-    bed: Model,
+    parker: Model,
 }
 
 #[derive(Default)]
@@ -347,9 +347,9 @@ impl Calls {
                     }
                 }
                 Popped::Empty => {
-                    let (consumer, bed) = &*tool;
+                    let (consumer, parker) = &*tool;
                     let has_cause = || !consumer.is_empty() || self.turn.is_wanted();
-                    sleep_counted(bed, sleeps, has_cause);
+                    sleep_counted(parker, sleeps, has_cause);
                 }
                 other => panic!("{other:?}"),
             }
@@ -379,7 +379,7 @@ fn calls() -> (Arc<Calls>, (Producer<Heap>, Model)) {
     let cells = Heap::new(8);
     let (sleeper, waker) = Model::pair(Planted::Nothing);
     let tool = (Consumer::new(cells.clone(), 8, 0), sleeper);
-    let calls = Calls { turn: Turn::new(tool), done: Default::default(), bed: waker.clone() };
+    let calls = Calls { turn: Turn::new(tool), done: Default::default(), parker: waker.clone() };
     (Arc::new(calls), (Producer::new(cells, 8, 0), waker))
 }
 
@@ -442,7 +442,7 @@ fn demand(name: &str, planted: Planted) {
         let waiter = thread::spawn(move || theirs.wait(0, planted, &slept));
         let tool = calls.turn.demand(|| {
             if planted != Planted::NoNudge {
-                wake(&calls.bed);
+                wake(&calls.parker);
             }
         });
         send(&mut results, 0, Planted::Nothing);

@@ -17,7 +17,6 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::Transport;
-use super::bed::SharedBed;
 use super::cells::Cells;
 use super::closer::Closer;
 use super::inbox::Inbox;
@@ -26,6 +25,7 @@ use super::lifeline::process_holder;
 use super::lifeline::{End, Lifeline};
 use super::message::{Content, Incoming};
 use super::outbox::{self, Outbox};
+use super::parker::SharedParker;
 use super::places::Places;
 use super::settled::Settled;
 use super::wait::Waiter;
@@ -80,7 +80,7 @@ pub(crate) struct Lane {
     /// What this side waits with.
     waiter: Waiter,
     /// What the sides sleep on, this one first.
-    beds: [SharedBed; 2],
+    parkers: [SharedParker; 2],
 }
 
 impl Lane {
@@ -115,8 +115,8 @@ impl Lane {
         let to_controller = cells(layout::RING_TO_CONTROLLER_WORD);
         let word = |word| segment.view(word..word + 1);
         let [controller, executor] =
-            layout::BED_WORDS.map(|bed| SharedBed::new(word(bed), lifeline.clone()));
-        let (outbound, inbound, beds) = match side {
+            layout::PARKER_WORDS.map(|parker| SharedParker::new(word(parker), lifeline.clone()));
+        let (outbound, inbound, parkers) = match side {
             Side::Controller => (to_executor, to_controller, [controller, executor]),
             Side::Executor => (to_controller, to_executor, [executor, controller]),
         };
@@ -134,23 +134,23 @@ impl Lane {
             outbox: Outbox::new(outbound, start),
             inbox: Inbox::new(inbound, start),
             fresh: false,
-            waiter: Waiter::new(beds[0].clone(), closed.clone(), lifeline.clone(), spin, places),
+            waiter: Waiter::new(parkers[0].clone(), closed.clone(), lifeline.clone(), spin, places),
             closed,
             lifeline,
-            beds,
+            parkers,
         }
     }
 
     /// From now on both sides sleep by a bell.
     #[cfg(any(not(model), loom))]
     pub(super) fn sleep_by(&mut self, bell: Arc<dyn Bell>) {
-        self.beds = self.beds.each_ref().map(|bed| bed.with_bell(Arc::clone(&bell)));
-        self.waiter.sleep_on(self.beds[0].clone());
+        self.parkers = self.parkers.each_ref().map(|parker| parker.with_bell(Arc::clone(&bell)));
+        self.waiter.sleep_on(self.parkers[0].clone());
     }
 
     /// What ends the waiting of [`Transport::receive`] for good.
     pub(crate) fn closer(&self) -> Closer {
-        Closer::new(self.lifeline.end().clone(), self.closed.clone(), self.beds[1].clone())
+        Closer::new(self.lifeline.end().clone(), self.closed.clone(), self.parkers[1].clone())
     }
 
     /// What ends this side's waits from another thread, as the lane's closer does, without telling the peer.
@@ -436,9 +436,9 @@ impl Lane {
         self.word = word.encode();
         // [HOP] Release: the peer that acquires this word sees the line and the ring up to the position told.
         line[0].store(self.word, Ordering::Release);
-        // [BED] SeqCst: as in `sleep::wake`. The fence waits for the store to leave, so that the first poll counts from there.
+        // [PARK] SeqCst: as in `sleep::wake`. The fence waits for the store to leave, so that the first poll counts from there.
         cpu::fence();
-        if sleep::wake_seen(&self.beds[1]) {
+        if sleep::wake_seen(&self.parkers[1]) {
             self.waiter.woke();
         }
         if fresh {

@@ -9,7 +9,6 @@
 //! peer is judged by `wire` or `ring` before it is used.
 #![forbid(unsafe_code)]
 
-mod bed;
 mod cells;
 mod closer;
 #[cfg(not(model))]
@@ -30,6 +29,7 @@ mod named;
 mod origin;
 mod outbox;
 mod pace;
+mod parker;
 pub(crate) mod pipe;
 mod places;
 mod settled;
@@ -50,7 +50,6 @@ mod wait;
 use crate::deadline::Deadline;
 use crate::error::Result;
 use crate::wire::Kind;
-pub(crate) use bed::SharedBed;
 pub(crate) use closer::Closer;
 #[cfg(not(model))]
 pub use connection::Connection;
@@ -60,6 +59,7 @@ pub(crate) use lifeline::{End, Lifeline};
 use local::Local;
 pub(crate) use message::{Incoming, Payload};
 pub(crate) use origin::Origin;
+pub(crate) use parker::SharedParker;
 pub(crate) use settled::Settled;
 #[cfg(not(model))]
 use shared::Shared;

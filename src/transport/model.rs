@@ -14,9 +14,9 @@ use std::sync::atomic::{AtomicU64 as Count, Ordering as CountOrdering};
 use crate::deadline::Deadline;
 use loom::thread;
 
-use super::{End, Incoming, Lane, Lifeline, SharedBed, Side, Transport};
+use super::{End, Incoming, Lane, Lifeline, SharedParker, Side, Transport};
 use crate::shm::Segment;
-use crate::sleep::{self, Bed, Bell};
+use crate::sleep::{self, Bell, Parker};
 use crate::sync::{AtomicU64, Condvar, Mutex, Ordering};
 use crate::wire::baton::Word;
 use crate::wire::{Kind, layout};
@@ -33,8 +33,8 @@ pub(crate) enum Planted {
     NoSwap,
     /// It is said before it is so.
     TooEarly,
-    /// A bell is hushed behind the look at the word.
-    LateHush,
+    /// A bell is drained behind the look at the word.
+    LateDrain,
 }
 
 /// Runs `model` in every order with at most so many preemptions; prints how many those were. `met` counts what the
@@ -82,9 +82,9 @@ fn count(met: &Count, is_met: bool) {
 }
 
 /// What the controller sleeps on.
-fn bed(segment: &Arc<Segment>) -> SharedBed {
-    let [word, _] = layout::BED_WORDS;
-    SharedBed::new(segment.view(word..word + 1), Lifeline::new(End::new()))
+fn parker(segment: &Arc<Segment>) -> SharedParker {
+    let [word, _] = layout::PARKER_WORDS;
+    SharedParker::new(segment.view(word..word + 1), Lifeline::new(End::new()))
 }
 
 /// A message there and one back, each of so many bytes; both sides sleep while there is nothing for them.
@@ -96,7 +96,7 @@ fn round_trip(name: &str, preemptions: usize, bytes: usize) {
         let executor = thread::spawn(move || {
             executor.send(Kind::Setup, 0, &[], Deadline::SESSION_END).expect("sent");
             assert_eq!(receive(&mut executor).expect("a call"), (Kind::Call, sent.clone()));
-            count(&slept, bed(&segment).word().load(Ordering::Relaxed) != 0);
+            count(&slept, parker(&segment).word().load(Ordering::Relaxed) != 0);
             executor.send(Kind::Result, 0, &sent, Deadline::SESSION_END).expect("sent");
             executor
         });
@@ -141,10 +141,10 @@ fn by_hand(planted: Planted) {
             match planted {
                 Planted::NoWake => {}
                 Planted::NoFence => {
-                    sleep::wake_seen(&bed(&other));
+                    sleep::wake_seen(&parker(&other));
                 }
                 _ => {
-                    sleep::wake(&bed(&other));
+                    sleep::wake(&parker(&other));
                 }
             }
         });
@@ -315,7 +315,7 @@ impl Rope {
 }
 
 impl Bell for Chime {
-    fn hush(&self) -> bool {
+    fn drain(&self) -> bool {
         let mut state = self.own.state.lock();
         state.0 = false;
         !state.1
@@ -365,8 +365,8 @@ fn poll(planted: Planted) {
         executor.send(Kind::Setup, 0, &[], Deadline::SESSION_END).expect("sent");
         let mut message = Incoming::new();
         while !executor.receive(Deadline::now(), &mut message).expect("open") {
-            if planted == Planted::LateHush {
-                bell.hush();
+            if planted == Planted::LateDrain {
+                bell.drain();
             }
             bell.listen(Deadline::SESSION_END);
             count(met, true);
@@ -390,8 +390,8 @@ fn a_call_that_rings_no_bell_is_found() {
 
 #[test]
 #[should_panic(expected = "deadlock")]
-fn a_bell_that_is_hushed_too_late_is_found() {
-    poll(Planted::LateHush);
+fn a_bell_that_is_drained_too_late_is_found() {
+    poll(Planted::LateDrain);
 }
 
 /// A side that is gone says so by its bell: what it has sent before is received, then the end.

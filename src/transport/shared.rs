@@ -80,8 +80,8 @@ impl Shared {
 struct Doorbell(OwnedFd);
 
 impl Bell for Doorbell {
-    fn hush(&self) -> bool {
-        socket::hush(self.0.as_fd())
+    fn drain(&self) -> bool {
+        socket::drain(self.0.as_fd())
     }
 
     fn listen(&self, deadline: Deadline) {

@@ -6,7 +6,7 @@
 //!                the word that the thread sleeps on that opens lanes
 //! lines 2..6     crash record
 //! line 6         number of the last posted call that ran; the lock that the executor's thread holds while it serves
-//! line 7         CPU of the controller, CPU of the executor, each plus one; the bed of the controller, that of the executor;
+//! line 7         CPU of the controller, CPU of the executor, each plus one; the parker of the controller, that of the executor;
 //!                1 when the lane is closed
 //! line 8         in the first lane of an executor: the lock that a thread of it holds as long as its process lives
 //! lines 10..12   baton (one line, alone in its pair of lines)
@@ -51,7 +51,7 @@ pub(crate) const HOLDER_WORDS: usize = 5;
 /// one; 0 when it has not waited yet.
 pub(crate) const PLACE_WORDS: [usize; 2] = [7 * LINE_WORDS, 7 * LINE_WORDS + 1];
 /// What each side sleeps on: first the controller, then the executor.
-pub(crate) const BED_WORDS: [usize; 2] = [7 * LINE_WORDS + 2, 7 * LINE_WORDS + 3];
+pub(crate) const PARKER_WORDS: [usize; 2] = [7 * LINE_WORDS + 2, 7 * LINE_WORDS + 3];
 /// Not 0 when nothing more will come.
 pub(crate) const CLOSED_WORD: usize = 7 * LINE_WORDS + 4;
 /// First word of the lock that the executor's thread holds that opens lanes. It lives as long as the process.

@@ -14,7 +14,7 @@ use crate::limits::PAYLOAD_BYTES_MAX;
 use crate::sleep::{self, Seat, Turn};
 use crate::sync::{AtomicU64, Mutex, Ordering};
 use crate::transport::pipe::{Inbound, Outbound};
-use crate::transport::{Lifeline, SharedBed};
+use crate::transport::{Lifeline, SharedParker};
 
 /// The controller's end of a pipeline.
 #[derive(Debug)]
@@ -32,7 +32,7 @@ pub(crate) struct Caller {
     /// What ends the receiver's waits, and has it look.
     lifeline: Lifeline,
     /// What the executor sleeps on.
-    executor: SharedBed,
+    executor: SharedParker,
     reason: Mutex<Option<Reason>>,
     /// Where a listener sits while no task waits.
     listener: Arc<Seat>,
@@ -41,7 +41,7 @@ pub(crate) struct Caller {
 impl Caller {
     /// The controller's end, whose first call has the number after `last_sequence`.
     pub(crate) fn new((outbound, inbound): (Outbound, Inbound), last_sequence: u64) -> Self {
-        let (lifeline, executor) = (inbound.lifeline().clone(), outbound.peer_bed());
+        let (lifeline, executor) = (inbound.lifeline().clone(), outbound.peer_parker());
         let (sender, runs) = Sender::new(outbound, last_sequence);
         Self {
             sender: Mutex::new(sender),
@@ -279,7 +279,7 @@ impl Caller {
     /// The executor may be waiting for room in the ring of results.
     #[cold]
     pub(super) fn wake_executor(&self) {
-        sleep::rouse(&self.executor);
+        sleep::wake_anyway(&self.executor);
     }
 
     /// One task more, or less, waits.

@@ -20,8 +20,8 @@ const PAUSES: u32 = 4;
 const POLLS_QUICK: u32 = if cfg!(model) { 1 } else { 16 };
 /// How often the CPU is given away to an executor that shares it, before this side sleeps.
 const YIELDS_MAX: u32 = 4;
-/// Polls after the bed was made and before the kernel is asked. An executor that goes on with the next call at this very
-/// moment may have missed that somebody lies down; by then what it has sent before is here.
+/// Polls after the parker was made and before the kernel is asked. An executor that goes on with the next call at this very
+/// moment may have missed that somebody parks; by then what it has sent before is here.
 const LAST_POLLS: u32 = if cfg!(model) { 1 } else { 100 };
 
 /// How far behind the next one the line is that begins to be fetched when results of a batch have come.

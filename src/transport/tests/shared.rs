@@ -74,7 +74,7 @@ fn each_end_is_for_its_side() {
 struct Counting(AtomicU64);
 
 impl Bell for Counting {
-    fn hush(&self) -> bool {
+    fn drain(&self) -> bool {
         true
     }
 

@@ -5,21 +5,21 @@ use std::sync::Arc;
 use super::lifeline::Lifeline;
 use crate::deadline::Deadline;
 use crate::shm::Words;
-use crate::sleep::{Bed, Bell};
+use crate::sleep::{Bell, Parker};
 use crate::sync::AtomicU64;
 use crate::sys::futex;
 
-/// A bed in a segment.
+/// A parker in a segment.
 #[derive(Debug, Clone)]
-pub(crate) struct SharedBed {
+pub(crate) struct SharedParker {
     word: Words,
     /// What is listened for and rung where the side that sleeps waits for other things as well.
     bell: Option<Arc<dyn Bell>>,
     lifeline: Lifeline,
 }
 
-impl SharedBed {
-    /// A bed whose sleeper is woken when the lifeline is cut.
+impl SharedParker {
+    /// A parker whose sleeper is woken when the lifeline is cut.
     pub(crate) fn new(word: Words, lifeline: Lifeline) -> Self {
         Self { word, bell: None, lifeline }
     }
@@ -35,12 +35,12 @@ impl SharedBed {
     }
 
     /// Takes what the bell was rung so far. False when nobody is left to ring it.
-    pub(super) fn hush(&self) -> bool {
-        self.bell.as_ref().is_none_or(|bell| bell.hush())
+    pub(super) fn drain(&self) -> bool {
+        self.bell.as_ref().is_none_or(|bell| bell.drain())
     }
 }
 
-impl Bed for SharedBed {
+impl Parker for SharedParker {
     fn word(&self) -> &AtomicU64 {
         &self.word[0]
     }
@@ -49,14 +49,14 @@ impl Bed for SharedBed {
         self.lifeline.end().look()
     }
 
-    fn lie_down(&self, expected: u64, seen: u64, deadline: Deadline) {
+    fn park(&self, expected: u64, seen: u64, deadline: Deadline) {
         match &self.bell {
             None => self.lifeline.sleep(self.word(), expected, seen, deadline),
             Some(bell) => bell.listen(deadline),
         }
     }
 
-    fn rouse(&self) {
+    fn unpark(&self) {
         match &self.bell {
             None => futex::wake(self.word()),
             Some(bell) => bell.ring(),
