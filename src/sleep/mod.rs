@@ -8,14 +8,14 @@
 //! The word has a line of its own. It is not part of what is published: an exchange for each record, in place of a store,
 //! would make the processor finish one before it begins the next.
 //!
-//! A [`Bell`] stands in for the word where the sleeper waits for other things as well, in an event loop.
+//! A [`Doorbell`] stands in for the word where the sleeper waits for other things as well, in an event loop.
 //!
 //! A [`Turn`] is the right to use something that one thread at a time can use, with a queue of stand-bys that take over.
 //!
 //! Invariant: nothing here knows what is waited for or which memory the word is in, so all of it is model-checked.
 #![forbid(unsafe_code)]
 
-mod bell;
+mod doorbell;
 #[cfg(test)]
 #[cfg(loom)]
 mod tests;
@@ -24,7 +24,7 @@ mod turn;
 use crate::deadline::Deadline;
 use crate::sync::{AtomicU64, Ordering, fence};
 
-pub(crate) use bell::Bell;
+pub(crate) use doorbell::Doorbell;
 pub(crate) use turn::{Seat, Turn};
 
 const AWAKE: u64 = 0;

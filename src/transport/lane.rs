@@ -36,7 +36,7 @@ use crate::ring::{Head, LINE_WORDS, ring_words};
 use crate::shm::{Area, Segment, Words};
 use crate::sleep;
 #[cfg(any(not(model), loom))]
-use crate::sleep::Bell;
+use crate::sleep::Doorbell;
 use crate::sync::Ordering;
 use crate::sys::cpu;
 use crate::wire::baton::{
@@ -141,10 +141,11 @@ impl Lane {
         }
     }
 
-    /// From now on both sides sleep by a bell.
+    /// From now on both sides sleep by a doorbell.
     #[cfg(any(not(model), loom))]
-    pub(super) fn sleep_by(&mut self, bell: Arc<dyn Bell>) {
-        self.parkers = self.parkers.each_ref().map(|parker| parker.with_bell(Arc::clone(&bell)));
+    pub(super) fn sleep_by(&mut self, doorbell: Arc<dyn Doorbell>) {
+        self.parkers =
+            self.parkers.each_ref().map(|parker| parker.with_doorbell(Arc::clone(&doorbell)));
         self.waiter.sleep_on(self.parkers[0].clone());
     }
 

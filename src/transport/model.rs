@@ -16,7 +16,7 @@ use loom::thread;
 
 use super::{End, Incoming, Lane, Lifeline, SharedParker, Side, Transport};
 use crate::shm::Segment;
-use crate::sleep::{self, Bell, Parker};
+use crate::sleep::{self, Doorbell, Parker};
 use crate::sync::{AtomicU64, Condvar, Mutex, Ordering};
 use crate::wire::baton::Word;
 use crate::wire::{Kind, layout};
@@ -33,7 +33,7 @@ pub(crate) enum Planted {
     NoSwap,
     /// It is said before it is so.
     TooEarly,
-    /// A bell is drained behind the look at the word.
+    /// A doorbell is drained behind the look at the word.
     LateDrain,
 }
 
@@ -290,7 +290,7 @@ fn closing_ends_the_wait_for_a_posted_call() {
     });
 }
 
-/// The bell of one side, and that of the other.
+/// The doorbell of one side, and that of the other.
 #[derive(Debug)]
 struct Chime {
     own: Arc<Rope>,
@@ -314,7 +314,7 @@ impl Rope {
     }
 }
 
-impl Bell for Chime {
+impl Doorbell for Chime {
     fn drain(&self) -> bool {
         let mut state = self.own.state.lock();
         state.0 = false;
@@ -336,8 +336,8 @@ impl Bell for Chime {
     }
 }
 
-/// Both ends of a lane whose sides sleep by bells, the controller's first; it may forget to ring.
-fn lanes_with_bells(planted: Planted) -> ([ManuallyDrop<Lane>; 2], [Arc<Chime>; 2]) {
+/// Both ends of a lane whose sides sleep by doorbells, the controller's first; it may forget to ring.
+fn lanes_with_doorbells(planted: Planted) -> ([ManuallyDrop<Lane>; 2], [Arc<Chime>; 2]) {
     let (controller, executor, _) = lanes();
     // Not dropped when the model fails: the words are gone then.
     let (mut controller, mut executor) =
@@ -355,7 +355,7 @@ fn lanes_with_bells(planted: Planted) -> ([ManuallyDrop<Lane>; 2], [Arc<Chime>; 
 /// An executor polls, and its host's loop listens when nothing is there.
 fn poll(planted: Planted) {
     explore(&format!("poll mode, {planted:?}"), 3, move |met| {
-        let ([mut controller, mut executor], [_, bell]) = lanes_with_bells(planted);
+        let ([mut controller, mut executor], [_, doorbell]) = lanes_with_doorbells(planted);
         let caller = thread::spawn(move || {
             assert_eq!(receive(&mut controller).expect("setup").0, Kind::Setup);
             controller.send(Kind::Call, 7, b"polled", Deadline::SESSION_END).expect("sent");
@@ -366,9 +366,9 @@ fn poll(planted: Planted) {
         let mut message = Incoming::new();
         while !executor.receive(Deadline::now(), &mut message).expect("open") {
             if planted == Planted::LateDrain {
-                bell.drain();
+                doorbell.drain();
             }
-            bell.listen(Deadline::SESSION_END);
+            doorbell.listen(Deadline::SESSION_END);
             count(met, true);
         }
         assert_eq!((message.kind, &*message.payload().bytes()), (Kind::Call, &b"polled"[..]));
@@ -384,25 +384,26 @@ fn who_polls_and_then_listens_hears_the_next_call() {
 
 #[test]
 #[should_panic(expected = "deadlock")]
-fn a_call_that_rings_no_bell_is_found() {
+fn a_call_that_rings_no_doorbell_is_found() {
     poll(Planted::NoWake);
 }
 
 #[test]
 #[should_panic(expected = "deadlock")]
-fn a_bell_that_is_drained_too_late_is_found() {
+fn a_doorbell_that_is_drained_too_late_is_found() {
     poll(Planted::LateDrain);
 }
 
-/// A side that is gone says so by its bell: what it has sent before is received, then the end.
+/// A side that is gone says so by its doorbell: what it has sent before is received, then the end.
 fn leave(planted: Planted) {
-    explore(&format!("bell of one who is gone, {planted:?}"), 3, move |met| {
-        let ([mut controller, mut executor], [_, bell]) = lanes_with_bells(Planted::Nothing);
+    explore(&format!("doorbell of one who is gone, {planted:?}"), 3, move |met| {
+        let ([mut controller, mut executor], [_, doorbell]) =
+            lanes_with_doorbells(Planted::Nothing);
         let executor = thread::spawn(move || {
             executor.send(Kind::Setup, 0, &[], Deadline::SESSION_END).expect("sent");
             match planted {
-                Planted::NoWake => bell.other.state.lock().1 = true,
-                _ => bell.other.pull(true),
+                Planted::NoWake => doorbell.other.state.lock().1 = true,
+                _ => doorbell.other.pull(true),
             }
             executor
         });
@@ -416,12 +417,12 @@ fn leave(planted: Planted) {
 }
 
 #[test]
-fn the_bell_of_one_who_is_gone_ends_the_wait() {
+fn the_doorbell_of_one_who_is_gone_ends_the_wait() {
     leave(Planted::Nothing);
 }
 
 #[test]
 #[should_panic(expected = "deadlock")]
-fn an_end_that_rings_no_bell_is_found() {
+fn an_end_that_rings_no_doorbell_is_found() {
     leave(Planted::NoWake);
 }

@@ -1,11 +1,11 @@
-//! What one side of a lane or a pipeline sleeps on: a word in their segment, or a bell in its place.
+//! What one side of a lane or a pipeline sleeps on: a word in their segment, or a doorbell in its place.
 
 use std::sync::Arc;
 
 use super::lifeline::Lifeline;
 use crate::deadline::Deadline;
 use crate::shm::Words;
-use crate::sleep::{Bell, Parker};
+use crate::sleep::{Doorbell, Parker};
 use crate::sync::AtomicU64;
 use crate::sys::futex;
 
@@ -14,29 +14,29 @@ use crate::sys::futex;
 pub(crate) struct SharedParker {
     word: Words,
     /// What is listened for and rung where the side that sleeps waits for other things as well.
-    bell: Option<Arc<dyn Bell>>,
+    doorbell: Option<Arc<dyn Doorbell>>,
     lifeline: Lifeline,
 }
 
 impl SharedParker {
     /// A parker whose sleeper is woken when the lifeline is cut.
     pub(crate) fn new(word: Words, lifeline: Lifeline) -> Self {
-        Self { word, bell: None, lifeline }
+        Self { word, doorbell: None, lifeline }
     }
 
     pub(super) fn lifeline(&self) -> &Lifeline {
         &self.lifeline
     }
 
-    /// The same with a bell.
+    /// The same with a doorbell.
     #[cfg(any(not(model), loom))]
-    pub(super) fn with_bell(&self, bell: Arc<dyn Bell>) -> Self {
-        Self { bell: Some(bell), ..self.clone() }
+    pub(super) fn with_doorbell(&self, doorbell: Arc<dyn Doorbell>) -> Self {
+        Self { doorbell: Some(doorbell), ..self.clone() }
     }
 
-    /// Takes what the bell was rung so far. False when nobody is left to ring it.
+    /// Takes what the doorbell was rung so far. False when nobody is left to ring it.
     pub(super) fn drain(&self) -> bool {
-        self.bell.as_ref().is_none_or(|bell| bell.drain())
+        self.doorbell.as_ref().is_none_or(|doorbell| doorbell.drain())
     }
 }
 
@@ -50,16 +50,16 @@ impl Parker for SharedParker {
     }
 
     fn park(&self, expected: u64, seen: u64, deadline: Deadline) {
-        match &self.bell {
+        match &self.doorbell {
             None => self.lifeline.sleep(self.word(), expected, seen, deadline),
-            Some(bell) => bell.listen(deadline),
+            Some(doorbell) => doorbell.listen(deadline),
         }
     }
 
     fn unpark(&self) {
-        match &self.bell {
+        match &self.doorbell {
             None => futex::wake(self.word()),
-            Some(bell) => bell.ring(),
+            Some(doorbell) => doorbell.ring(),
         }
     }
 }

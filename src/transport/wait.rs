@@ -73,7 +73,7 @@ impl Waiter {
     }
 
     /// Waits until `word` holds anything but `current`, and returns what it holds; `None` when it has not changed by the
-    /// deadline: then, with a bell, that is rung when it changes.
+    /// deadline: then, with a doorbell, that is rung when it changes.
     ///
     /// Polls, then sleeps. When there is no quick answer, it is asked whether the other side was last seen on the CPU of this
     /// one, so that it can only answer when it is given that.
