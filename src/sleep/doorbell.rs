@@ -1,19 +1,26 @@
-//! A doorbell: what wakes who does not sleep on a word, but waits for many things at once.
+//! A doorbell: wakes a side that does not sleep on a word, because it waits for many things at once.
 
 use std::fmt;
 
 use crate::deadline::Deadline;
 
-/// Wakes the other side of something, and is waited for by this one.
+/// Wakes the other side, and is waited for by this one.
 ///
-/// No wake is lost. Who is about to sleep first [drains](Doorbell::drain) the doorbell, then [marks](super::mark) its parker, looks
-/// once more, and then listens, or has the host's own loop listen. The other side publishes and rings if the parker is
-/// marked. So what is rung behind the mark is never drained: the sleeper hears it, now or as soon as it listens.
+/// No wake is lost:
+///
+/// | the sleeper | the waker |
+/// |---|---|
+/// | [drains](Doorbell::drain) the doorbell | publishes |
+/// | [marks](super::mark) its parker | looks at the mark, behind a fence |
+/// | looks for a cause to stay awake | rings if the parker is marked |
+/// | [listens](Doorbell::listen), or lets the host's loop listen | |
+///
+/// A ring behind the mark is never drained before the sleeper looks: it hears the ring, now or as soon as it listens.
 pub(crate) trait Doorbell: fmt::Debug + Send + Sync {
-    /// Takes what was rung so far, or part of it. False when nobody is left at the other side.
+    /// Takes all or some of the rings so far. Never waits. False when the other side is gone.
     fn drain(&self) -> bool;
 
-    /// Waits until the doorbell is rung, nobody is left, or the deadline passes. Returns early for any reason.
+    /// Waits until the doorbell is rung, the other side is gone, or the deadline passes. May return early for any reason.
     fn listen(&self, deadline: Deadline);
 
     /// Rings at the other side. Never waits.

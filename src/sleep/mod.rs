@@ -1,60 +1,56 @@
-//! Handshakes: between a thread that sleeps and who wakes it, and between threads that take turns.
+//! Handshakes: between a sleeper and its waker, and between a leader and its followers.
 //!
-//! A [`Parker`] is a word that a thread sleeps on. Whoever may have something for the sleeper publishes it with a plain
-//! store, as often as it likes, and [`wake`]s once behind that. No wake is lost: the sleeper sets the word and then looks
-//! for something, the other side publishes and then looks at the word, each with a fence between the two, so one of them
-//! sees what the other has done `[PARK]`. The kernel compares the word once more before it puts the thread to sleep.
+//! A [`Parker`] is a word that a thread sleeps on. A waker publishes with plain stores and calls [`wake`] once behind them.
+//! No wake is lost: the sleeper stores the word and then looks for a cause to stay awake; the waker publishes and then looks at
+//! the word. Both fence in between, so one of them sees the other's store `[PARK]`. The kernel compares the word once
+//! more before it puts the thread to sleep.
 //!
-//! The word has a line of its own. It is not part of what is published: an exchange for each record, in place of a store,
-//! would make the processor finish one before it begins the next.
+//! The word has its own cache line, apart from what is published. An exchange per record, in place of a store, would make the
+//! processor finish one record before it begins the next. A [`Doorbell`] replaces the word in an event loop.
 //!
-//! A [`Doorbell`] stands in for the word where the sleeper waits for other things as well, in an event loop.
-//!
-//! A [`Turn`] is the right to use something that one thread at a time can use, with a queue of stand-bys that take over.
-//!
-//! Invariant: nothing here knows what is waited for or which memory the word is in, so all of it is model-checked.
+//! Invariant: nothing here knows what is waited for or where the word is, so all of it is model-checked.
 #![forbid(unsafe_code)]
 
 mod doorbell;
+mod leader;
 #[cfg(test)]
 #[cfg(loom)]
 mod tests;
-mod turn;
 
 use crate::deadline::Deadline;
 use crate::sync::{AtomicU64, Ordering, fence};
 
 pub(crate) use doorbell::Doorbell;
-pub(crate) use turn::{Seat, Turn};
+pub(crate) use leader::{Follower, Leadership};
 
 const AWAKE: u64 = 0;
-/// What the word of a parker holds while somebody sleeps or is about to.
+/// The word of a parker while its thread sleeps or is about to.
 pub(crate) const ASLEEP: u64 = 1;
 
 /// A word that one thread at a time sleeps on.
 pub(crate) trait Parker {
     fn word(&self) -> &AtomicU64;
 
-    /// What the sleeper has seen of news that come beside the word. Taken before it looks for a cause to stay awake.
+    /// A number that changes with news that come beside the word. Read before the sleeper looks for a cause to stay awake.
     fn look(&self) -> u64 {
         0
     }
 
-    /// Sleeps as long as the low half of the word equals that of `expected` and there is no other news than what was
-    /// `seen`, until [`Parker::unpark`] or the deadline. Returns early for any reason.
+    /// Sleeps while the low half of the word equals that of `expected` and [`Parker::look`] equals `seen`, until
+    /// [`Parker::unpark`] or the deadline. May return early for any reason.
     fn park(&self, expected: u64, seen: u64, deadline: Deadline);
 
     /// Ends [`Parker::park`].
     fn unpark(&self);
 
-    /// Stands between what this thread stored last and what it loads next.
+    /// Orders this thread's stores before its later loads.
     #[inline]
     fn fence(&self) {
         fence(Ordering::SeqCst);
     }
 }
 
-/// Sleeps until it is woken, unless `has_cause` to stay awake. Returns early for any reason, so look again.
+/// Sleeps until woken, unless `has_cause` to stay awake. May return early for any reason, so the caller looks again.
 pub(crate) fn sleep_unless(
     parker: &impl Parker,
     deadline: Deadline,
@@ -68,28 +64,28 @@ pub(crate) fn sleep_unless(
     unmark(parker);
 }
 
-/// From now on whoever wakes unparks, once: what it published before is seen behind this.
+/// From now on a waker unparks this thread, once. What a waker published before it saw no mark is seen behind this.
 pub(crate) fn mark(parker: &impl Parker) {
     parker.word().store(ASLEEP, Ordering::Relaxed);
-    // [PARK] SeqCst: the word is set before the sleeper looks.
+    // [PARK] SeqCst: the sleeper stores the word before it looks for a cause.
     parker.fence();
 }
 
-/// Nobody needs to be unparked any more.
+/// From now on a waker need not unpark this thread.
 pub(crate) fn unmark(parker: &impl Parker) {
     parker.word().store(AWAKE, Ordering::Relaxed);
 }
 
-/// Wakes the sleeper, if there is one, to what was published before; true when there was one.
+/// Wakes the sleeper, if there is one, behind what this thread has published. True when there was one.
 #[inline(always)]
 pub(crate) fn wake(parker: &impl Parker) -> bool {
-    // [PARK] SeqCst: what is there for the sleeper is published before the word is looked at.
+    // [PARK] SeqCst: the waker publishes before it loads the word.
     parker.fence();
     wake_seen(parker)
 }
 
-/// Wakes the sleeper if it is seen at once. One that parks at this very moment may be missed, so a [`wake`] must
-/// follow sooner or later. Costs next to nothing.
+/// Wakes the sleeper if its mark is visible already. Without a fence this may miss a thread that is just parking, so a
+/// [`wake`] must follow. Costs one load.
 #[inline(always)]
 pub(crate) fn wake_seen(parker: &impl Parker) -> bool {
     let is_asleep = parker.word().load(Ordering::Relaxed) != AWAKE;
@@ -99,13 +95,12 @@ pub(crate) fn wake_seen(parker: &impl Parker) -> bool {
     is_asleep
 }
 
-/// Wakes the sleeper whatever the word says: its owner may have been told a lie.
+/// Wakes the sleeper whatever the word says: the peer may have written there.
 #[cold]
 pub(crate) fn wake_anyway(parker: &impl Parker) {
-    // [PARK] SeqCst: as in `wake`, for a caller that has not looked. A sleeper that sets the word anew behind the store
-    // sees what was published.
+    // [PARK] SeqCst: as in `wake`. A sleeper that stores the word anew behind the store below sees what was published.
     parker.fence();
-    // Relaxed: a sleeper that set the word before finds it changed, or is woken.
+    // Relaxed: a sleeper that stored the word before finds it changed, or is woken by `unpark`.
     parker.word().store(AWAKE, Ordering::Relaxed);
     parker.unpark();
 }
