@@ -12,9 +12,9 @@ pub const RING_LINES: usize = if cfg!(model) { 8 } else { 1024 };
 /// The largest part of a payload that travels as one ring record; longer payloads take several.
 pub const CHUNK_BYTES_MAX: usize = RING_LINES * 64 / 2;
 
-/// The area of a lane for payloads that do not fit a line. It takes memory as far as it was used; what does not fit it
+/// The bulk buffer of a lane for payloads that do not fit a line. It takes memory as far as it was used; what does not fit it
 /// travels in parts.
-pub const AREA_BYTES: usize = if cfg!(model) { 256 } else { 64 << 20 };
+pub const BULK_BYTES: usize = if cfg!(model) { 256 } else { 64 << 20 };
 
 /// The longest argument or result of one call.
 pub const PAYLOAD_BYTES_MAX: u64 = if cfg!(model) { 16 << 10 } else { 1 << 30 };

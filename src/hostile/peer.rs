@@ -373,7 +373,7 @@ impl State {
         let hop = next_hop(hop_of(self.baton[0].load(Ordering::Relaxed)));
         let fresh = self.random.one_in(8);
         let mut word =
-            Word { hop, kind, inline_bytes: inline.len(), area: false, ring, fresh }.encode();
+            Word { hop, kind, inline_bytes: inline.len(), bulk: false, ring, fresh }.encode();
         if self.is_rude() {
             for _ in 0..1 + self.random.below(3) {
                 self.damage();

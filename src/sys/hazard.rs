@@ -6,8 +6,8 @@
 //! | issues the [light fence](super::asymmetric_fence) | issues the heavy fence |
 //! | loads the tag | scans the hazards of all users |
 //!
-//! So the user sees that the tag is cleared, or the remover sees the hazard. A value that is removed while in use is *retired*: its
-//! last user drops it. For that, a user that has cleared its hazard issues the light fence again and loads `has_retired`.
+//! So the user sees that the tag is cleared, or the remover sees the hazard. A value that is removed while in use is
+//! *retired*: its last user drops it. For that, a user that has cleared its hazard issues the light fence again and loads `has_retired`.
 //!
 //! Invariants: a value changes only under the lock of its table, while its slot has no tag and no hazard of a thread that
 //! may have seen the tag; a slot never moves.

@@ -1,12 +1,12 @@
-//! One lane: a baton, an area and two rings in a shared segment, and one order over all of them.
+//! One lane: a baton, a bulk buffer and two rings in a shared segment, and one order over all of them.
 //!
 //! The holder of the baton sends: it fills the line and stores the baton's first word, which hands the baton over. The
-//! other side polls that word. A payload that does not fit the line is copied to the area, and the line says where.
+//! other side polls that word. A payload that does not fit the line is copied to the bulk buffer, and the line says where.
 //! What was *posted*, that is, sent without waiting for the answer, goes through the sender's ring, and so does what does not
-//! fit the area; the baton then carries the ring position up to which the receiver drains before it acts. So posted messages and calls
+//! fit it; the baton then carries the ring position up to which the receiver drains before it acts. So posted messages and calls
 //! of a lane have one order.
 //!
-//! Arguments stay in the area, untouched, until their call is answered; those of nested calls lie behind them. Each side
+//! Arguments stay in the bulk buffer, untouched, until their call is answered; those of nested calls lie behind them. Each side
 //! knows where free memory begins, because it has sent or received every call under way.
 //!
 //! A ring is drained only when a baton says so, by a side that is waiting for the baton anyway. When it is full, its
@@ -33,7 +33,7 @@ use crate::deadline::Deadline;
 use crate::error::{Error, Result};
 use crate::limits::RING_LINES;
 use crate::ring::{Head, LINE_WORDS, ring_words};
-use crate::shm::{Area, Segment, Words};
+use crate::shm::{BulkBuffer, Segment, Words};
 use crate::sleep;
 #[cfg(any(not(model), loom))]
 use crate::sleep::Doorbell;
@@ -45,7 +45,7 @@ use crate::wire::baton::{
 };
 use crate::wire::{Kind, layout};
 
-/// Payloads in the area begin at lines.
+/// Payloads in the bulk buffer begin at lines.
 const LINE_BYTES: usize = LINE_WORDS * 8;
 
 /// Turns ([`cpu::spin`]) that the other side is given besides, when it will run new code: that has to be fetched.
@@ -70,8 +70,8 @@ pub(crate) struct Lane {
     /// The first word of the baton as this side last wrote or saw it.
     word: u64,
     hop: u64,
-    area: Area,
-    /// Where in the area no arguments of a call under way lie any more.
+    bulk: BulkBuffer,
+    /// Where in the bulk buffer no arguments of a call under way lie any more.
     free: usize,
     outbox: Outbox,
     inbox: Inbox,
@@ -129,7 +129,7 @@ impl Lane {
             settled: Settled::new(word(layout::SETTLED_WORD), lifeline.clone()),
             word: 0,
             hop,
-            area: Area::new(segment, layout::FIXED_WORDS * 8..layout::SEGMENT_WORDS * 8),
+            bulk: BulkBuffer::new(segment, layout::FIXED_WORDS * 8..layout::SEGMENT_WORDS * 8),
             free: 0,
             outbox: Outbox::new(outbound, start),
             inbox: Inbox::new(inbound, start),
@@ -203,8 +203,8 @@ impl Transport for Lane {
             return self.receive_ring(word, deadline, message);
         }
         self.read_baton(word, message);
-        if word.area {
-            self.read_area(message)?;
+        if word.bulk {
+            self.read_bulk(message)?;
         }
         Ok(true)
     }
@@ -235,13 +235,13 @@ impl Lane {
         deadline: Deadline,
     ) -> Result<()> {
         let start = self.free;
-        if payload.len() > self.area.bytes() - start {
+        if payload.len() > self.bulk.bytes() - start {
             let last = self.send_parts(payload, deadline)?;
             self.push(Head { kind: Kind::Part as u8, sequence: 0, target: 0 }, last, deadline)?;
             self.hand_over(kind, target, &[], true, false);
             return Ok(());
         }
-        self.area.write(start, payload)?;
+        self.bulk.write(start, payload)?;
         if kind == Kind::Call {
             self.free = (start + payload.len()).next_multiple_of(LINE_BYTES);
         }
@@ -250,15 +250,15 @@ impl Lane {
         Ok(())
     }
 
-    /// Finds the payload that a baton says is in the area.
-    fn read_area(&mut self, message: &mut Incoming) -> Result<()> {
+    /// Finds the payload that a baton says is in the bulk buffer.
+    fn read_bulk(&mut self, message: &mut Incoming) -> Result<()> {
         let (line, bytes) =
             decode_place(u64::from_le_bytes(message.inline[..8].try_into().unwrap_or_default()));
         let start = line.saturating_mul(LINE_BYTES as u64);
-        let place = self.area.at(start, bytes).ok_or_else(|| {
+        let place = self.bulk.at(start, bytes).ok_or_else(|| {
             Error::violation(format!(
-                "{bytes} bytes at {start:#x} of an area of {:#x}",
-                self.area.bytes()
+                "{bytes} bytes at {start:#x} of a bulk buffer of {:#x}",
+                self.bulk.bytes()
             ))
         })?;
         if message.kind == Kind::Call {
@@ -308,8 +308,8 @@ impl Lane {
             return self.read_ring(word, message).map(Some);
         }
         self.read_baton(word, message);
-        if word.area {
-            self.read_area(message)?;
+        if word.bulk {
+            self.read_bulk(message)?;
         }
         Ok(Some(true))
     }
@@ -362,8 +362,8 @@ impl Lane {
             self.hand_over(Kind::Continue, 0, &[], self.outbox.is_untold(), false);
             return Ok(false);
         }
-        if word.area {
-            self.read_area(message)?;
+        if word.bulk {
+            self.read_bulk(message)?;
         } else if let Some(payload) = self.inbox.take_parts() {
             message.content = Content::Heap(payload);
         }
@@ -414,7 +414,7 @@ impl Lane {
     }
 
     #[inline(always)]
-    fn hand_over(&mut self, kind: Kind, target: u64, inline: &[u8], ring: bool, area: bool) {
+    fn hand_over(&mut self, kind: Kind, target: u64, inline: &[u8], ring: bool, bulk: bool) {
         let line = &*self.baton;
         line[1].store(target, Ordering::Relaxed);
         let mut first = 2;
@@ -433,7 +433,7 @@ impl Lane {
         }
         self.hop = next_hop(self.hop);
         let fresh = std::mem::take(&mut self.fresh);
-        let word = Word { hop: self.hop, kind, inline_bytes: inline.len(), area, ring, fresh };
+        let word = Word { hop: self.hop, kind, inline_bytes: inline.len(), bulk, ring, fresh };
         self.word = word.encode();
         // [HOP] Release: the peer that acquires this word sees the line and the ring up to the position told.
         line[0].store(self.word, Ordering::Release);

@@ -1,7 +1,7 @@
 //! How messages move between the two processes.
 //!
-//! A [`Lane`] is one logical thread that spans two processes: a baton for synchronous calls, an area for payloads that do not
-//! fit its line, and a ring each way for what goes ahead or does not fit the area. Exactly one side holds the baton at any
+//! A [`Lane`] is one logical thread that spans two processes: a baton for synchronous calls, a bulk buffer for payloads that
+//! do not fit its line, and a ring each way for what goes ahead or does not fit the buffer. Exactly one side holds the baton at any
 //! moment; only the holder sends. A [`Stream`] carries the same messages over pipes and sockets, [`Local`] inside one
 //! process; a [`Connection`] is any of them. One whose lane came over a socket ([`Shared`]) sleeps by that socket.
 //!

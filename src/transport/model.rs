@@ -133,7 +133,7 @@ fn by_hand(planted: Planted) {
                 hop: 1,
                 kind: Kind::Setup,
                 inline_bytes: 0,
-                area: false,
+                bulk: false,
                 ring: false,
                 fresh: false,
             };

@@ -11,10 +11,10 @@
 //! line 8         in the first lane of an executor: the lock that a thread of it holds as long as its process lives
 //! lines 10..12   baton (one line, alone in its pair of lines)
 //! lines 12..     ring controller -> executor, then ring executor -> controller
-//! then           area for payloads that the baton tells of, from a page on; backed as it is used
+//! then           bulk buffer for payloads that the baton tells of, from a page on; backed as it is used
 //! ```
 
-use crate::limits::{AREA_BYTES, RING_LINES};
+use crate::limits::{BULK_BYTES, RING_LINES};
 use crate::ring::{LINE_WORDS, ring_words};
 
 /// "farcall" and a zero byte.
@@ -62,13 +62,13 @@ pub(crate) const BATON_WORD: usize = 10 * LINE_WORDS;
 pub(crate) const RING_TO_EXECUTOR_WORD: usize = 12 * LINE_WORDS;
 /// First word of the ring from the executor to the controller.
 pub(crate) const RING_TO_CONTROLLER_WORD: usize = RING_TO_EXECUTOR_WORD + ring_words(RING_LINES);
-/// Words before the area, which are backed from the beginning.
+/// Words before the bulk buffer, which are backed from the beginning.
 pub(crate) const FIXED_WORDS: usize =
     (RING_TO_CONTROLLER_WORD + ring_words(RING_LINES)).next_multiple_of(PAGE_WORDS);
-/// The area begins at a page.
+/// The bulk buffer begins at a page.
 const PAGE_WORDS: usize = if cfg!(model) { LINE_WORDS } else { 512 };
 /// Words of the whole segment.
-pub(crate) const SEGMENT_WORDS: usize = FIXED_WORDS + AREA_BYTES / 8;
+pub(crate) const SEGMENT_WORDS: usize = FIXED_WORDS + BULK_BYTES / 8;
 
 /// The first words of every segment of this version.
 pub(crate) const HEADER: [u64; 4] = [MAGIC, VERSION, SEGMENT_WORDS as u64 * 8, RING_LINES as u64];
