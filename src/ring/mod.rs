@@ -30,17 +30,17 @@
 #![forbid(unsafe_code)]
 
 mod consumer;
-#[cfg(test)]
-mod model;
 mod producer;
+#[cfg(test)]
+mod tests;
 
 use crate::sync::Ordering;
 
 pub(crate) use consumer::{Consumer, LineHead, Piece, Popped};
+pub(crate) use producer::{Producer, PushError};
 #[cfg(test)]
 #[cfg(loom)]
-pub(crate) use model::Heap;
-pub(crate) use producer::{Producer, PushError};
+pub(crate) use tests::Heap;
 
 /// Bytes in a line.
 pub(crate) const LINE_BYTES: usize = 64;

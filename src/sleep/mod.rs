@@ -15,7 +15,7 @@ mod doorbell;
 mod leader;
 #[cfg(test)]
 #[cfg(loom)]
-mod tests;
+mod loom;
 
 use crate::deadline::Deadline;
 use crate::sync::{AtomicU64, Ordering, fence};

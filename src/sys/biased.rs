@@ -331,12 +331,12 @@ mod tests {
 }
 
 #[cfg(all(test, loom))]
-mod model {
+mod loom {
     //! Two threads lock a mutex that is biased towards one of them, in every order of loom.
 
     use std::sync::Arc;
 
-    use loom::cell::UnsafeCell as Watched;
+    use ::loom::cell::UnsafeCell as Watched;
 
     use super::*;
 
@@ -345,7 +345,7 @@ mod model {
         // A lock of the standard library: loom does not model it, and no thread of the model waits inside it.
         let met = Arc::new(std::sync::Mutex::new(Vec::new()));
         let met_now = Arc::clone(&met);
-        let mut builder = loom::model::Builder::new();
+        let mut builder = ::loom::model::Builder::new();
         builder.preemption_bound = Some(4);
         builder.check(move || {
             let mutex = Arc::new(BiasedMutex::new(Watched::new(0)));
@@ -354,7 +354,7 @@ mod model {
                 mutex.lock_as(thread, light).with_mut(|number| unsafe { *number += 1 });
             };
             add_one(&mutex, 1);
-            let other = loom::thread::spawn({
+            let other = ::loom::thread::spawn({
                 let mutex = Arc::clone(&mutex);
                 move || (0..2).for_each(|_| add_one(&mutex, 2))
             });

@@ -275,7 +275,7 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 
 #[cfg(test)]
 #[cfg(loom)]
-mod model;
+mod loom;
 
 #[cfg(test)]
 #[cfg(not(model))]

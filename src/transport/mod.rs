@@ -20,10 +20,10 @@ pub(crate) mod lane_segment;
 mod lifeline;
 #[cfg(not(model))]
 mod local;
-mod message;
 #[cfg(test)]
 #[cfg(loom)]
-pub(crate) mod model;
+pub(crate) mod loom;
+mod message;
 #[cfg(feature = "named-segment")]
 mod named;
 mod origin;

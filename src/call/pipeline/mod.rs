@@ -28,13 +28,13 @@ mod caller;
 mod completion;
 #[cfg(test)]
 #[cfg(loom)]
-mod model;
+mod loom;
 mod receiver;
 mod sender;
 mod server;
 #[cfg(test)]
 #[cfg(shuttle)]
-mod sessions;
+mod shuttle;
 #[cfg(test)]
 #[cfg(not(model))]
 mod tests;

@@ -4,7 +4,7 @@
 
 use std::sync::atomic::{AtomicU64 as Count, Ordering as CountOrdering};
 
-use loom::thread;
+use ::loom::thread;
 
 use super::*;
 
@@ -22,7 +22,7 @@ impl Drop for Thing {
 fn remove_in_use(light: LightFence) {
     let (executions, met) = (Arc::new(Count::new(0)), Arc::new(Count::new(0)));
     let counts = (Arc::clone(&executions), Arc::clone(&met));
-    let mut builder = loom::model::Builder::new();
+    let mut builder = ::loom::model::Builder::new();
     builder.preemption_bound = Some(4);
     builder.check(move || {
         counts.0.fetch_add(1, CountOrdering::Relaxed);
@@ -68,7 +68,7 @@ fn a_use_that_is_not_seen_is_found() {
 
 /// A thread uses a value, and another thread that knows of the use removes it. The later of the two drops it.
 fn leave(light: LightFence) {
-    loom::model(move || {
+    ::loom::model(move || {
         let (table, is_gone) = (Arc::new(HazardTable::new()), Arc::new(AtomicBool::new(false)));
         let tag = table.add(Thing(Arc::clone(&is_gone)));
         let user = User::new(light);
@@ -97,7 +97,7 @@ fn a_removal_that_is_not_seen_is_found() {
 fn a_thing_is_seen_with_its_tag() {
     let met = Arc::new(Count::new(0));
     let counted = Arc::clone(&met);
-    loom::model(move || {
+    ::loom::model(move || {
         let (table, told) = (Arc::new(HazardTable::new()), Arc::new(AtomicU64::new(0)));
         // Made here, since loom does not see how `OnceLock` publishes a block of slots.
         table.add(0);
@@ -122,7 +122,7 @@ fn a_thing_is_seen_with_its_tag() {
 fn the_next_use_tells_that_the_one_before_is_over() {
     let met = Arc::new(Count::new(0));
     let counted = Arc::clone(&met);
-    let mut builder = loom::model::Builder::new();
+    let mut builder = ::loom::model::Builder::new();
     builder.preemption_bound = Some(3);
     builder.check(move || {
         let (table, is_gone) = (Arc::new(HazardTable::new()), Arc::new(AtomicBool::new(false)));

@@ -11,8 +11,8 @@
 use std::rc::Rc;
 use std::sync::Mutex;
 
-use loom::cell::UnsafeCell;
-use loom::thread;
+use ::loom::cell::UnsafeCell;
+use ::loom::thread;
 
 use super::*;
 use crate::ring::{CLOSED_WORD, CONSUMED_WORD, CONTROL_LINES, LINE_PAYLOAD_BYTES, LINE_WORDS};
@@ -120,7 +120,7 @@ fn explore(
 ) -> Tally {
     let tallied = Tallied::default();
     let inner = Arc::clone(&tallied);
-    let mut builder = loom::model::Builder::new();
+    let mut builder = ::loom::model::Builder::new();
     builder.preemption_bound = preemptions;
     builder.max_branches = 10_000;
     builder.check(move || {

@@ -12,7 +12,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64 as Count, Ordering as CountOrdering};
 
 use crate::deadline::Deadline;
-use loom::thread;
+use ::loom::thread;
 
 use super::{End, Incoming, Lane, Lifeline, SharedParker, Side, Transport};
 use crate::shm::Segment;
@@ -46,7 +46,7 @@ pub(crate) fn explore(
 ) {
     let (executions, met) = (Arc::new(Count::new(0)), Arc::new(Count::new(0)));
     let (inner, counted) = (Arc::clone(&executions), Arc::clone(&met));
-    let mut builder = loom::model::Builder::new();
+    let mut builder = ::loom::model::Builder::new();
     builder.preemption_bound = Some(preemptions);
     builder.max_branches = 20_000;
     builder.check(move || {

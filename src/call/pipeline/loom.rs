@@ -8,13 +8,13 @@ use std::time::Duration;
 
 use crate::deadline::Deadline;
 use crate::transport::{End, Lifeline};
-use loom::thread;
+use ::loom::thread;
 
 use super::{Arrived, Caller};
 use crate::error::Error;
 use crate::sync::Ordering;
 use crate::transport::Side;
-use crate::transport::model::explore;
+use crate::transport::loom::explore;
 use crate::transport::pipe::{self, EMPTY_LINE, Received};
 use crate::wire::pipe::{CONTROLLER_PARKER_WORD, Record};
 

@@ -1,5 +1,5 @@
 //! Checks of the ring: against a [`queue`], with a [`liar`] at the other end, and, under loom, in every
-//! order of two threads ([`exhaustive`]).
+//! order of two threads ([`loom`](self::loom)).
 //!
 //! Invariant: everything here goes through [`Producer`], [`Consumer`] and [`Backing`]; each check asserts
 //! that it met the cases it is about, so that none passes by doing nothing.
@@ -9,10 +9,10 @@ use std::sync::Arc;
 use super::{Backing, Consumer, Head, Popped, Producer, PushError, ring_words};
 use crate::sync::{AtomicU64, Ordering};
 
-#[cfg(loom)]
-mod exhaustive;
 #[cfg(not(any(loom, shuttle)))]
 mod liar;
+#[cfg(loom)]
+mod loom;
 #[cfg(not(any(loom, shuttle)))]
 mod queue;
 #[cfg(not(model))]

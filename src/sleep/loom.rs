@@ -8,7 +8,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64 as Count, Ordering as CountOrdering};
 
-use loom::thread;
+use ::loom::thread;
 
 use super::{Follower, Leadership, Parker, sleep_unless, wake};
 use crate::deadline::Deadline;
@@ -85,7 +85,7 @@ fn explore(
 ) {
     let (executions, sleeps) = (Arc::new(Count::new(0)), Sleeps::default());
     let (inner, slept) = (Arc::clone(&executions), Arc::clone(&sleeps));
-    let mut builder = loom::model::Builder::new();
+    let mut builder = ::loom::model::Builder::new();
     builder.preemption_bound = preemptions;
     builder.max_branches = 10_000;
     builder.check(move || {
