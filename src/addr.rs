@@ -1,4 +1,4 @@
-//! Typed addresses: a number that means something in the executor process only.
+//! Typed addresses: numbers that have a meaning only in the executor process.
 //!
 //! Invariant: nothing here can be dereferenced; only `executor` turns an address into a pointer.
 
@@ -108,7 +108,7 @@ impl Prot {
     /// Every protection, in the order in which a slab is striped.
     pub const ALL: [Prot; 3] = [Prot::Code, Prot::Constants, Prot::Data];
 
-    /// The place of this protection in [`Prot::ALL`].
+    /// The index of this protection in [`Prot::ALL`].
     #[must_use]
     pub const fn index(self) -> usize {
         self as usize
@@ -117,7 +117,7 @@ impl Prot {
 
 #[cfg(test)]
 mod tests {
-    //! `ExecutorAddressTest` of LLVM's runtime, without what makes pointers: only the executor does.
+    //! `ExecutorAddressTest` of LLVM's runtime, without its pointer conversions, which only the executor has.
 
     use super::*;
 

@@ -1,11 +1,11 @@
 //! The moment at which a wait gives up.
 //!
-//! Every wait for another process takes a [`Deadline`], so that a wait without a bound does not compile. The end of the
-//! session ends a wait as well; that bound belongs to what is waited with.
+//! Every wait for another process takes a [`Deadline`], so a wait without a bound does not compile. The end of the session ends
+//! such a wait too; the object that waits knows that bound.
 
 use std::time::{Duration, Instant};
 
-/// When a wait gives up. Cheap to copy.
+/// The moment at which a wait gives up.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Deadline(Option<Instant>);
 
@@ -13,35 +13,35 @@ impl Deadline {
     /// The wait lasts until it succeeds or the session ends.
     pub(crate) const SESSION_END: Self = Self(None);
 
-    /// The wait gives up after `timeout`, counted from now. A time that the clock cannot hold is no limit.
+    /// The wait gives up `timeout` from now. A `timeout` that the clock cannot represent is no limit.
     pub(crate) fn after(timeout: Duration) -> Self {
         Self(Instant::now().checked_add(timeout))
     }
 
-    /// The wait never waits: it finds what is there already.
+    /// The wait gives up at once, unless it finds what it wants already there.
     pub(crate) fn now() -> Self {
         Self(Some(Instant::now()))
     }
 
-    /// The time that is left; `None` without a limit.
+    /// The time left; `None` without a limit.
     #[inline]
     pub(crate) fn left(self) -> Option<Duration> {
         self.0.map(|instant| instant.saturating_duration_since(Instant::now()))
     }
 
-    /// The time that is left at `now`; `None` without a limit.
+    /// The time left at `now`; `None` without a limit.
     #[inline]
     pub(crate) fn left_at(self, now: Instant) -> Option<Duration> {
         self.0.map(|instant| instant.saturating_duration_since(now))
     }
 
-    /// True when the time is over.
+    /// True when the deadline has passed.
     #[inline]
     pub(crate) fn has_passed(self) -> bool {
         self.0.is_some_and(|instant| Instant::now() >= instant)
     }
 
-    /// The earlier of both.
+    /// The earlier of this deadline and `timeout` from now.
     pub(crate) fn or_after(self, timeout: Duration) -> Self {
         let other = Self::after(timeout);
         match (self.0, other.0) {

@@ -26,7 +26,7 @@ struct Repr {
     source: Option<Box<dyn std::error::Error + Send + Sync>>,
 }
 
-/// What a panic that was caught has said, to stand behind the name of what panicked.
+/// The message of a caught panic, as "panicked: ...", to follow the name of the code that panicked.
 pub(crate) fn panicked(panic: Box<dyn Any + Send>) -> String {
     let text = panic.downcast_ref::<String>().map(String::as_str);
     let text = text.or_else(|| panic.downcast_ref::<&str>().copied());
@@ -35,22 +35,22 @@ pub(crate) fn panicked(panic: Box<dyn Any + Send>) -> String {
     text
 }
 
-/// Drops what a panic that was caught carries. That is of any type, so its destructor may panic too, and goes no further.
+/// Drops the payload of a caught panic. Its type is unknown, so its destructor may panic too; that panic goes no further.
 pub(crate) fn drop_panic(panic: Box<dyn Any + Send>) {
     if let Err(another) = catch_unwind(AssertUnwindSafe(|| drop(panic))) {
-        // There is no end to it: what a destructor panics with may have a destructor that panics.
+        // Leaked, since its destructor may panic again, without end.
         std::mem::forget(another);
     }
 }
 
-/// The kinds an error can have, for the rooms that make errors.
+/// The kinds of errors, for the rooms that make them.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Kind {
     /// An object cannot be linked: its bytes, a feature, a relocation, a duplicate.
     Link,
-    /// Symbols that nobody defines, all of them.
+    /// All symbols that are not defined.
     SymbolsNotFound(Vec<String>),
-    /// What is wrong with symbols of a dylib, and which ones.
+    /// Symbols of a dylib, and what is wrong with them.
     Symbols(SymbolsError, Vec<String>),
     /// A resource tracker was removed or emptied into another one.
     TrackerDefunct,
@@ -64,7 +64,7 @@ pub(crate) enum Kind {
     ThreadGone,
     /// The executor process ended.
     Died(Death),
-    /// The call did not return in time; it still runs.
+    /// The call did not return in time. It still runs.
     Timeout,
     /// A bounded resource is used up.
     Exhausted,
@@ -78,20 +78,20 @@ pub(crate) enum Kind {
     Other,
 }
 
-/// What can be wrong with symbols of a dylib.
+/// What is wrong with symbols of a dylib.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum SymbolsError {
     /// Defined twice.
     Duplicate,
-    /// What should have supplied them failed.
+    /// The unit that should have supplied them failed.
     FailedToMaterialize,
     /// Promised, and not supplied.
     Missing,
     /// Supplied, and never promised.
     Unexpected,
-    /// On their way, so that they cannot be taken out.
+    /// Being supplied at the moment, so they cannot be removed.
     CouldNotBeRemoved,
-    /// Supplied, but what they depend on has failed or is gone.
+    /// Supplied, but a symbol that they depend on failed or was removed.
     Unsatisfied,
 }
 
@@ -99,7 +99,7 @@ impl Error {
     /// An error of the caller's own, with its message: for hosts that implement traits of this library.
     /// [`Error::downcast_ref`] gives it back.
     ///
-    /// Over the border of a process, and of the C ABI, only the message goes.
+    /// Only the message crosses the border of a process or of the C ABI.
     #[must_use]
     pub fn other(source: impl Into<Box<dyn std::error::Error + Send + Sync>>) -> Self {
         let source = source.into();
@@ -167,7 +167,7 @@ impl Error {
         Self::new(Kind::Symbols(kind, symbols), message)
     }
 
-    /// Each dylib's symbols that have failed, for one reason.
+    /// The symbols that failed for one `reason`, as pairs of a dylib's name and a symbol.
     pub(crate) fn failed_to_materialize<'a>(
         reason: &str,
         symbols: impl Iterator<Item = (&'a str, &'a str)>,
@@ -205,7 +205,7 @@ impl Error {
         error
     }
 
-    /// The same error with `what` (the operation under way) in front of its message.
+    /// The same error with `what`, the operation under way, in front of its message.
     pub(crate) fn during(mut self, what: impl fmt::Display) -> Self {
         self.0.message = format!("{what}: {}", self.0.message);
         self
@@ -231,8 +231,8 @@ impl Error {
         matches!(self.0.kind, Kind::Link | Kind::SymbolsNotFound(_))
     }
 
-    /// The symbols that the error is about, sorted and without repeats: those nobody defines, or those of one of the
-    /// errors below. Empty for every other error.
+    /// The symbols that the error is about, sorted and without repeats: the undefined ones, or those of one of the errors
+    /// below. Empty for every other error.
     #[must_use]
     pub fn symbols(&self) -> &[String] {
         match &self.0.kind {
@@ -241,7 +241,7 @@ impl Error {
         }
     }
 
-    /// True when nobody defines the [symbols](Self::symbols).
+    /// True when the [symbols](Self::symbols) are not defined.
     #[must_use]
     pub fn is_symbols_not_found(&self) -> bool {
         matches!(self.0.kind, Kind::SymbolsNotFound(_))
@@ -253,31 +253,31 @@ impl Error {
         self.is_symbols(SymbolsError::Duplicate)
     }
 
-    /// True when what should have supplied the [symbols](Self::symbols) failed, or something that they depend on.
+    /// True when the unit that should have supplied the [symbols](Self::symbols) failed, or a symbol that they depend on.
     #[must_use]
     pub fn is_failed_to_materialize(&self) -> bool {
         self.is_symbols(SymbolsError::FailedToMaterialize)
     }
 
-    /// True when a unit has not supplied [symbols](Self::symbols) that it promised.
+    /// True when a unit did not supply [symbols](Self::symbols) that it had promised.
     #[must_use]
     pub fn is_missing_symbol_definitions(&self) -> bool {
         self.is_symbols(SymbolsError::Missing)
     }
 
-    /// True when a unit supplied [symbols](Self::symbols) that it has not promised.
+    /// True when a unit supplied [symbols](Self::symbols) that it had not promised.
     #[must_use]
     pub fn is_unexpected_symbol_definitions(&self) -> bool {
         self.is_symbols(SymbolsError::Unexpected)
     }
 
-    /// True when the [symbols](Self::symbols) are on their way and so cannot be taken out of their dylib.
+    /// True when the [symbols](Self::symbols) are being supplied and so cannot be removed from their dylib.
     #[must_use]
     pub fn is_symbols_could_not_be_removed(&self) -> bool {
         self.is_symbols(SymbolsError::CouldNotBeRemoved)
     }
 
-    /// True when a unit supplied [symbols](Self::symbols) that depend on something which has failed or is gone.
+    /// True when a unit supplied [symbols](Self::symbols) that depend on a symbol that failed or was removed.
     #[must_use]
     pub fn is_unsatisfied_symbol_dependencies(&self) -> bool {
         self.is_symbols(SymbolsError::Unsatisfied)
@@ -319,13 +319,13 @@ impl Error {
         )
     }
 
-    /// True when a call did not return in the time given. It still runs; its result will be dropped.
+    /// True when a call did not return before its deadline. It still runs; its result will be dropped.
     #[must_use]
     pub fn is_timeout(&self) -> bool {
         self.0.kind == Kind::Timeout
     }
 
-    /// How the executor process ended, when that is why the operation failed.
+    /// How the executor process ended, if the operation failed for that.
     #[must_use]
     pub fn death(&self) -> Option<&Death> {
         match &self.0.kind {
@@ -352,7 +352,7 @@ impl Error {
         self.0.kind == Kind::Remote
     }
 
-    /// True for what [`Error::other`] made.
+    /// True when [`Error::other`] made this error.
     #[must_use]
     pub fn is_other(&self) -> bool {
         self.0.kind == Kind::Other
@@ -393,7 +393,7 @@ impl std::error::Error for Error {
 mod tests {
     use super::*;
 
-    /// An error of a host's.
+    /// An error type of a host.
     #[derive(Debug, PartialEq)]
     struct Busy(u32);
 
@@ -414,7 +414,7 @@ mod tests {
         assert!(error.downcast_ref::<std::io::Error>().is_none());
     }
 
-    /// Panics when it is dropped, with another one that does.
+    /// Panics when it is dropped, with another `Bomb`.
     struct Bomb(u32);
 
     impl Drop for Bomb {

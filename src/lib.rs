@@ -2,7 +2,7 @@
 #![doc = include_str!("README.md")]
 #![cfg_attr(model, allow(unused, unreachable_pub, reason = "the sides of a session are not built"))]
 
-// Under a model checker, and with a lying peer, only what moves messages is built: neither knows system calls.
+// Under a model checker, and with a lying peer, only the rooms that move messages are built: neither has system calls.
 
 pub mod addr;
 mod call;

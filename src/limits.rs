@@ -1,66 +1,66 @@
-//! Every maximum of the library, in one place, with the assertions that tie them together. Models, which try
-//! everything, have less of some.
+//! Every maximum of the library, in one place, with the assertions that tie them together. Some are smaller under model
+//! checkers, which try every order.
 
 use std::time::Duration;
 
-/// The size of a page, and the unit in which stripes are handed out.
+/// The size of a page, and the unit in which stripes are allocated.
 pub const PAGE_BYTES: u64 = 4096;
 
 /// Lines in each ring of a lane; a power of two.
 pub const RING_LINES: usize = if cfg!(model) { 8 } else { 1024 };
 
-/// The largest part of a payload that travels as one ring record; longer payloads take several.
+/// The largest part of a payload that one ring record carries; longer payloads take several records.
 pub const CHUNK_BYTES_MAX: usize = RING_LINES * 64 / 2;
 
-/// The area of a lane for payloads that do not fit a line. It takes memory as far as it was used; what does not fit it
-/// travels in parts.
-pub const AREA_BYTES: usize = if cfg!(model) { 256 } else { 64 << 20 };
+/// The bulk buffer of a lane, for payloads that do not fit a line. It takes memory only as far as it was used. A payload that does
+/// not fit it is sent in parts.
+pub const BULK_BYTES: usize = if cfg!(model) { 256 } else { 64 << 20 };
 
 /// The longest argument or result of one call.
 pub const PAYLOAD_BYTES_MAX: u64 = if cfg!(model) { 16 << 10 } else { 1 << 30 };
 
-/// Calls that are nested in each other on one lane or connection, in both directions together. Each takes room on the stacks of
-/// both processes.
+/// Calls nested in each other on one lane or connection, both directions together. Each takes room on the stacks of both
+/// processes.
 pub const CALL_DEPTH_MAX: u64 = 256;
 
-/// Calls that one [`Polled::poll`](crate::executor::Polled::poll) serves at most, before the host's other work has its turn.
+/// Calls that one [`Polled::poll`](crate::executor::Polled::poll) serves before it returns to the host's other work.
 pub const POLLED_CALLS_MAX: usize = 64;
 
-/// Messages that wait in each direction between two ends in one process.
+/// Messages that wait in each direction between the two ends of a connection inside one process.
 pub const LOCAL_MESSAGES: usize = 64;
 
-/// Lanes that one side of a session has open: threads that call at the same time, and calls that were given up and still
-/// run.
+/// Lanes that one side of a session has open: one for each thread that calls, and one for each call that timed out and still
+/// runs.
 pub const LANES_MAX: usize = 1024;
 
-/// How long a socket may have no room for the descriptor of a lane that is made for its other end.
+/// How long a socket may be full while a lane's descriptor is to be sent over it.
 pub const ATTACH_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// How long an executor may take to come up, unless [`Launch::start_timeout`](crate::controller::Launch::start_timeout) says
-/// otherwise.
+/// The time in which an executor must start, unless [`Launch::start_timeout`](crate::controller::Launch::start_timeout) sets
+/// another.
 pub const START_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// How long an executor may take to end when its session is over, before it is killed.
+/// The time in which an executor must end after its session, before it is killed.
 pub const END_TIMEOUT: Duration = Duration::from_secs(2);
 
-/// Lanes that threads of the executed program have for calls of the controller. Each has a thread in the controller.
+/// Lanes on which threads of the executed program call the controller. Each has a thread in the controller.
 pub const REVERSE_LANES_MAX: usize = 64;
 
-/// Lanes that are kept for threads to come.
+/// Idle lanes that are kept for later threads.
 pub const IDLE_LANES_MAX: usize = if cfg!(model) { 1 } else { 16 };
 
-/// Calls of one pipeline that are under way at a time, at most; who submits more waits for results. The results of so many
-/// small calls and one large part always fit the ring, so only large results ever wait for room in the executor.
+/// Calls of one pipeline that are under way at a time; a thread that submits more waits for results. The small results of this
+/// many calls and one large part always fit the ring, so only large results wait for room in the executor.
 pub const PIPELINE_CALLS_MAX: usize = if cfg!(model) { 2 } else { 256 };
 
-/// Threads of one pool of tasks: those that run, and one that looks after what is queued.
+/// Threads of one pool of tasks: those that run tasks, and one that watches the queue.
 pub const TASK_THREADS_MAX: usize = 4096;
 
-/// Bytes that a session has queued for its controller before those who send wait.
+/// Bytes that a session queues for its controller before a sending thread waits.
 pub const SEND_QUEUE_BYTES_MAX: usize = 4 << 20;
 
-/// How long a waiter polls before it sleeps in the kernel, unless [`Launch::spin`](crate::controller::Launch::spin) says
-/// otherwise. About as long as a wake takes.
+/// How long a waiter polls before it sleeps in the kernel, unless [`Launch::spin`](crate::controller::Launch::spin) sets another
+/// time. About the time of a wake.
 pub const SPIN_NS: u64 = if cfg!(model) { 0 } else { 50_000 };
 
 /// The largest alignment of a section or a common symbol. Thread-locals have at most that of a page.
@@ -70,7 +70,7 @@ pub const ALIGNMENT_MAX: u64 = 64 << 10;
 /// reaches its own constants and data, and the libraries next to the slab, by 32-bit displacements.
 pub const SLAB_STRIPE_BYTES: [u64; 3] = [256 << 20, 256 << 20, 512 << 20];
 
-/// Free pages of a session's private slabs that keep the memory behind them for whoever is next.
+/// Bytes of free pages of a session's private slabs that keep their memory for the next allocation.
 pub const KEPT_BYTES_MAX: u64 = 8 << 20;
 
 /// The arena of thread-locals in the executor's program. Every thread has a copy of it, in its stack's
@@ -93,13 +93,13 @@ pub const LOW_ADDRESS_END: u64 = 1 << 31;
 /// Sizes of the stripes of a slab below 2 GiB, where there is a hole for it; otherwise it is smaller.
 pub const LOW_SLAB_STRIPE_BYTES: [u64; 3] = [64 << 20, 64 << 20, 256 << 20];
 
-/// Frames of a crash that are kept.
+/// Stack frames that are recorded of a crash.
 pub const CRASH_FRAMES_MAX: usize = 16;
 
-/// Bytes of an out-of-band error message that travel; longer ones are cut.
+/// Bytes of an out-of-band error message; a longer one is cut.
 pub const ERROR_BYTES_MAX: usize = 64 << 10;
 
-/// Zero-filled sections of one link that hold relocations, and so have to be stored, all together.
+/// Bytes of all zero-filled sections of one link that hold relocations, and so have to be stored.
 pub const RELOCATED_ZERO_FILL_BYTES_MAX: u64 = 64 << 20;
 
 const _: () = assert!(RING_LINES.is_power_of_two());

@@ -1,5 +1,5 @@
-//! The only door to atomics, locks and thread-locals that are model-checked: the standard library's, those of loom or
-//! shuttle, or words that lie.
+//! The only source of atomics, locks and thread-locals that are model-checked: those of the standard library, of loom, of
+//! shuttle, or, under `--cfg hostile`, words whose loads a liar answers.
 //!
 //! Invariant: no other room names an atomic type by its original path.
 
@@ -22,7 +22,7 @@ pub(crate) use std::thread_local;
 pub(crate) use hostile::AtomicU64;
 pub(crate) use lock::{Condvar, Mutex, MutexGuard};
 
-/// A cell that one thread changes while no other looks into it. Loom's has that checked.
+/// A cell that one thread changes while no other looks into it. Loom's version checks that.
 #[cfg(not(loom))]
 #[derive(Debug)]
 pub(crate) struct UnsafeCell<T>(std::cell::UnsafeCell<T>);
@@ -52,14 +52,14 @@ pub(crate) use loom::{
     sync::atomic::{AtomicBool, AtomicU64, Ordering, fence},
     thread::yield_now,
 };
-/// Loom's, which knows no constant initializers.
+/// Loom's macro takes no constant initializers; this one drops the `const`.
 #[cfg(loom)]
 macro_rules! loom_thread_local {
     ($(#[$attribute:meta])* static $name:ident: $type:ty = const $initial:block;) => {
         loom::thread_local! { $(#[$attribute])* static $name: $type = $initial; }
     };
 }
-/// A static of one run of a model.
+/// A static that each execution of a model initializes anew.
 #[cfg(loom)]
 pub(crate) use loom::lazy_static;
 #[cfg(loom)]

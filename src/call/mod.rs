@@ -15,14 +15,14 @@ mod endpoint;
 mod lanes;
 #[cfg(test)]
 #[cfg(loom)]
-mod model;
+mod loom;
 mod other_names;
 pub(crate) mod pipeline;
 mod posts;
 mod serving;
 #[cfg(test)]
 #[cfg(shuttle)]
-mod sessions;
+mod shuttle;
 #[cfg(test)]
 #[cfg(shuttle)]
 mod tally;

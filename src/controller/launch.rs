@@ -16,7 +16,7 @@ use crate::deadline::Deadline;
 use crate::error::{Error, Result};
 use crate::limits::{SLAB_STRIPE_BYTES, SPIN_NS, START_TIMEOUT};
 use crate::sys::process::{Others, SOCKET, c_string, can_close_others};
-use crate::sys::{barrier, fork, futex, socket};
+use crate::sys::{asymmetric_fence, fork, futex, socket};
 use crate::transport::{Lane, lane_segment};
 
 /// The environment variable that names the executor's program.
@@ -124,7 +124,7 @@ impl Launch {
         let program = self.find()?;
         // There may be no other thread yet; the supervisor is one.
         futex::check()?;
-        barrier::prepare();
+        asymmetric_fence::prepare();
         fork::watch();
         let spin = self.spin.unwrap_or(Duration::from_nanos(SPIN_NS));
         let deadline = Deadline::after(self.start_timeout.unwrap_or(START_TIMEOUT));

@@ -1,26 +1,28 @@
-//! What is known of the end of an executor process.
+//! What the controller knows of the end of an executor process.
 
 use std::fmt;
 
 /// How an executor process ended, as far as the controller knows.
 ///
-/// `exit_status` comes from the kernel. So does `signal`, unless the crash handler of the dying process told it first: that saves
-/// the wait for the kernel, which takes the process's memory apart before it reports. Everything else was written by that process
-/// itself and is a hint. Hostile code in the executor can write what the crash handler writes.
+/// `exit_status` comes from the kernel. So does `signal`, unless the crash handler of the dying process told it first. That saves
+/// the wait for the kernel, which frees the process's memory before it reports.
+///
+/// The dying process itself wrote everything else. Take it as a hint: hostile code in the executor can write all that its crash
+/// handler writes.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Death {
     /// The status given to `exit`, when the process ended by itself.
     pub exit_status: Option<i32>,
     /// The signal that ended the process, as the kernel or the process's own crash handler tells it.
     pub signal: Option<i32>,
-    /// True when the kernel could not say how the process ended, since another part of the controller's process collected it:
-    /// that ignores SIGCHLD, or waits for whatever child ends. Then `signal` too was written by the dying process.
+    /// True when the kernel could not say how the process ended, because another part of the controller's process collected it:
+    /// it ignores SIGCHLD, or waits for any child. Then `signal` too was written by the dying process.
     pub status_unknown: bool,
     /// The address whose access faulted.
     pub fault_address: Option<u64>,
     /// The instruction that was executing.
     pub program_counter: Option<u64>,
-    /// Where that instruction is: "function+0x12 (object.o)", the innermost linked function first.
+    /// The place of that instruction, as "function+0x12 (object.o)"; the innermost linked function first.
     pub location: Option<String>,
     /// True when the fault lies at the end of the thread's stack.
     pub stack_overflow: bool,

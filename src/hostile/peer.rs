@@ -21,7 +21,7 @@ use crate::wire::baton::{
     HOP_SHIFT, INLINE_BYTES_MAX, INLINE_BYTES_MAX_WITH_RING, Word, hop_of, next_hop,
 };
 use crate::wire::layout::{
-    BATON_WORD, BED_WORDS, CLOSED_WORD, RING_TO_CONTROLLER_WORD, RING_TO_EXECUTOR_WORD,
+    BATON_WORD, CLOSED_WORD, PARKER_WORDS, RING_TO_CONTROLLER_WORD, RING_TO_EXECUTOR_WORD,
     SEGMENT_WORDS, SETTLED_WORD,
 };
 
@@ -202,7 +202,7 @@ impl State {
     }
 
     fn asleep(&mut self, number: usize) {
-        if number == BED_WORDS[0] && self.has_turn() {
+        if number == PARKER_WORDS[0] && self.has_turn() {
             self.act();
         } else if number == SETTLED_WORD && !self.is_dead && !self.random.one_in(16) {
             self.drain();
@@ -373,7 +373,7 @@ impl State {
         let hop = next_hop(hop_of(self.baton[0].load(Ordering::Relaxed)));
         let fresh = self.random.one_in(8);
         let mut word =
-            Word { hop, kind, inline_bytes: inline.len(), area: false, ring, fresh }.encode();
+            Word { hop, kind, inline_bytes: inline.len(), bulk: false, ring, fresh }.encode();
         if self.is_rude() {
             for _ in 0..1 + self.random.below(3) {
                 self.damage();

@@ -18,7 +18,7 @@ use crate::shm::Segment;
 use crate::sync::hostile::{Liar, aside};
 use crate::sync::{AtomicU64, Ordering};
 use crate::wire::pipe::{
-    CALLS_WORD, CONTROLLER_BED_WORD, RESULTS_WORD, Record, SEGMENT_WORDS, WORD_BYTES,
+    CALLS_WORD, CONTROLLER_PARKER_WORD, RESULTS_WORD, Record, SEGMENT_WORDS, WORD_BYTES,
     sequence_after,
 };
 
@@ -122,7 +122,7 @@ impl Liar for PipePeer {
         let death = aside(|| {
             let mut state = self.0.borrow_mut();
             let before = state.to.position();
-            if number == CONTROLLER_BED_WORD {
+            if number == CONTROLLER_PARKER_WORD {
                 state.act();
             }
             if state.to.position() == before {

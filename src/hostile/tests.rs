@@ -14,7 +14,7 @@ use crate::transport::{Incoming, Lane, Transport};
 use crate::wire::Kind;
 use crate::wire::baton::Word;
 use crate::wire::layout::BATON_WORD;
-use crate::wire::pipe::{EXECUTOR_BED_WORD, RESULTS_WORD};
+use crate::wire::pipe::{EXECUTOR_PARKER_WORD, RESULTS_WORD};
 
 /// What a lane does that it must not.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -101,7 +101,7 @@ fn first_failure_of_a_pipeline(planted: Planted, cases: u64) -> Option<(u64, Str
                 look(word);
                 look(word);
             }
-            Planted::Patience => while look(EXECUTOR_BED_WORD) != 77 {},
+            Planted::Patience => while look(EXECUTOR_PARKER_WORD) != 77 {},
         }
     };
     first_that_fails(cases, |number, totals| pipe_script::run(number, totals, fault))

@@ -28,7 +28,7 @@ mod responsibility;
 mod session;
 #[cfg(test)]
 #[cfg(shuttle)]
-mod sessions;
+mod shuttle;
 mod state;
 mod symbol;
 #[cfg(test)]

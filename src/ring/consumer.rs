@@ -15,7 +15,7 @@ pub(crate) struct Consumer<B> {
     position: u64,
     /// Records may grow.
     grows: bool,
-    /// The publication word and the sequence of the record at the position of which a piece was taken; zero otherwise.
+    /// The publication word and the sequence of the record at the position, once a piece of it was taken; zero before.
     open: u64,
     open_sequence: u64,
 }
@@ -27,14 +27,14 @@ pub(crate) enum Popped {
     Record(Head),
     /// Nothing is published at this position yet.
     Empty,
-    /// The producer closed the ring and everything before was popped.
+    /// The producer closed the ring, and every record was popped.
     Closed,
-    /// The publication word, the number given, is none that the producer can have written.
+    /// An honest producer cannot have written this publication word.
     Corrupt(u64),
 }
 
-/// What stands in front of the payload of a record of one line, in words as they are in the line: a processor that stores
-/// part of a word and then loads all of it waits until all stores before are done.
+/// The head of a record of one line, in words as they are in the line: a processor that stores part of a word and then loads
+/// all of it waits until all its earlier stores are done.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct LineHead {
     publication: u64,
@@ -57,7 +57,7 @@ impl LineHead {
 /// Some words of a record of one line, or all of it.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Piece {
-    /// That of the record; its payload is what was published so far.
+    /// The head of the record; its payload is the part published so far.
     head: LineHead,
     /// Bytes of the payload that were taken before.
     pub(crate) taken: usize,
@@ -80,7 +80,7 @@ impl Piece {
         self.head.payload_bytes() - self.taken
     }
 
-    /// The record, when this is all of it.
+    /// The head of the record, when this piece is all of it.
     #[inline(always)]
     pub(crate) fn whole(self) -> Option<LineHead> {
         let is_whole = self.taken == 0 && self.head.publication & OPEN == 0;
@@ -100,25 +100,25 @@ impl<B: Backing> Consumer<B> {
         Self { cells, shape, position, grows: false, open: 0, open_sequence: 0 }
     }
 
-    /// The same for a ring whose records may grow, taken by [`Consumer::pop_piece`].
+    /// The same consumer for a ring whose records may grow; [`Consumer::pop_piece`] takes them.
     pub(crate) fn of_growing(mut self) -> Self {
         self.grows = true;
         self
     }
 
-    /// Where the next record is expected: everything before was popped.
+    /// Where the next record is expected; all before it were popped.
     pub(crate) fn position(&self) -> u64 {
         self.position
     }
 
-    /// Begins to fetch the line that is so many lines behind the next one. Of use when it is published already.
+    /// Begins to fetch the line `lines` lines behind the next one. Helps if that is published already.
     #[inline(always)]
     pub(crate) fn prefetch(&self, lines: u64) {
         self.cells.prefetch(self.shape.word(self.position.wrapping_add(lines)), false);
     }
 
-    /// Takes the next record if it is there and one line long; the first bytes of `line` are its payload then, the others
-    /// mean nothing. `None` is for everything else; [`Consumer::pop`] says what it is.
+    /// Takes the next record if it is published and one line long. Its payload is then in the first bytes of `line`; the other
+    /// bytes mean nothing. Otherwise `None`; [`Consumer::pop`] tells why.
     #[inline(always)]
     pub(crate) fn pop_line(&mut self, line: &mut [u8; LINE_PAYLOAD_BYTES]) -> Option<LineHead> {
         let first = self.shape.word(self.position);
@@ -127,8 +127,8 @@ impl<B: Backing> Consumer<B> {
         self.take_line(first, publication, line)
     }
 
-    /// As [`Consumer::pop_line`]; of a record that grows it takes what was added. [`Consumer::pop`] leaves to it what it can
-    /// take, unless there is something in front of a record already, and says `Empty`.
+    /// As [`Consumer::pop_line`]; of a growing record it takes the words that were added. [`Consumer::pop`] leaves such records to
+    /// this and returns `Empty`, and also records of one line, unless `out` holds bytes already.
     #[inline(always)]
     pub(crate) fn pop_piece(&mut self, line: &mut [u8; LINE_PAYLOAD_BYTES]) -> Option<Piece> {
         let first = self.shape.word(self.position);
@@ -168,7 +168,7 @@ impl<B: Backing> Consumer<B> {
         }
         let sequence = self.cells.load(first + 1, Ordering::Relaxed);
         let target = self.cells.load(first + 2, Ordering::Relaxed);
-        // All words, whatever their number: that is quicker than to count.
+        // Always all words: faster than counting them.
         self.cells.read(first + HEAD_BYTES / 8, line);
         self.give_back(1);
         Some(LineHead { publication, sequence, target })
@@ -184,7 +184,7 @@ impl<B: Backing> Consumer<B> {
             if self.cells.load(CLOSED_WORD, Ordering::Acquire) == 0 {
                 return Popped::Empty;
             }
-            // The flag is set after the last record was published: one more look decides.
+            // The flag is set behind the last record, so one more load decides.
             word = self.cells.load(first, Ordering::Acquire);
             if self.is_nothing(word) {
                 return Popped::Closed;
@@ -197,7 +197,7 @@ impl<B: Backing> Consumer<B> {
             if word != self.open & !OPEN {
                 return Popped::Corrupt(word);
             }
-            // It is complete as it is.
+            // The record was completed without another word.
             self.open = 0;
             self.give_back(1);
             return self.pop(out);
@@ -236,7 +236,7 @@ impl<B: Backing> Consumer<B> {
         self.has_grown(self.cells.load(self.shape.word(self.position), Ordering::Acquire))
     }
 
-    /// Tells the producer that nobody reads any more.
+    /// Tells the producer that no record will be read any more.
     pub(crate) fn close(&mut self) {
         self.cells.store(CLOSED_WORD, 1, Ordering::Release);
     }
@@ -244,25 +244,25 @@ impl<B: Backing> Consumer<B> {
     #[inline(always)]
     fn give_back(&mut self, lines: u64) {
         self.position = self.position.wrapping_add(lines);
-        // [POS] Release: what stood in the lines was copied before the producer may use them again.
+        // [POS] Release: the lines were copied out before the producer may use them again.
         self.cells.store(CONSUMED_WORD, self.position, Ordering::Release);
     }
 
-    /// True for what stands in the next record's place before it is published, nothing or the record of a lap ago, and for
-    /// a record to which nothing was added.
+    /// True for a word in the next record's place before that is published (zero, or from the record a lap ago), and for the
+    /// word of a record that has not grown.
     #[inline]
     fn is_nothing(&self, word: u64) -> bool {
         let lap_ago = self.position.wrapping_sub(self.shape.lines) & POSITION_BITS;
         word == self.open || word >> 36 == lap_ago && word & OPEN == 0
     }
 
-    /// True for the publication word of a record of one line that [`Consumer::pop_piece`] takes as a whole.
+    /// True for the publication word of a record of one line that [`Consumer::pop_piece`] takes whole.
     fn is_line(&self, word: u64) -> bool {
         let fits = payload_bytes_of(word) <= LINE_PAYLOAD_BYTES;
         self.grows && self.open == 0 && fits && self.is_due(word)
     }
 
-    /// True for the publication word of a record with a piece that was not taken, unless it is a record that never grew.
+    /// True for the publication word of a growing record, or one that grew, with a piece that was not taken yet.
     #[inline(always)]
     fn has_grown(&self, word: u64) -> bool {
         let (bytes, taken) = (payload_bytes_of(word), payload_bytes_of(self.open));
@@ -275,7 +275,7 @@ impl<B: Backing> Consumer<B> {
             && bytes.is_multiple_of(8)
     }
 
-    /// True when the producer can have written this publication word here, the length apart.
+    /// True when an honest producer can have written this publication word here; the length is not checked.
     #[inline(always)]
     fn is_due(&self, word: u64) -> bool {
         kind_of(word) != 0 && word & OPEN == 0 && word >> 36 == self.position & POSITION_BITS

@@ -1,9 +1,8 @@
 //! The record ring: one producer, one consumer, lines of 64 bytes, no index on the hot path.
 //!
-//! A record is one or more whole lines. Its first word is the *publication word*: zero until the producer
-//! stores it as the last act of [`Producer::push`], so the consumer polls the very line that carries the
-//! message. Positions are u64, count lines, only grow and are never reset; a line's place is its position
-//! modulo the ring's size.
+//! A record is one or more whole lines. Its first word is the *publication word*: zero until the producer stores it as the last
+//! act of [`Producer::push`]. So the consumer polls the line that carries the message. Positions are u64, count lines, only
+//! grow and are never reset; a line's index is its position modulo the ring's size.
 //!
 //! ```text
 //! publication word   63..36 position (low 28 bits)   35..4 payload bytes   3..1 kind   0 more will be added
@@ -11,36 +10,39 @@
 //! ring               line 0 consumer's position | line 1 closed flag | lines 2.. records
 //! ```
 //!
-//! What an earlier lap has left never looks like a record. Where a record began a lap ago its publication word says so
-//! by its position. Where there may be payload instead, after a record of several lines and in the first lap, the
-//! producer clears the publication word of the *next* record before it publishes this one. It does so only there: the
-//! consumer polls that very line, and a store to it costs both sides a transfer.
+//! What an earlier lap left never looks like a record. Where a record began a lap ago, the position in its publication word
+//! tells. Payload may lie there instead, after a record of several lines and in the first lap. Only then the producer clears
+//! the publication word of the *next* record before it publishes this one: the consumer polls that line, so each store to it
+//! costs both sides a transfer.
 //!
-//! A record of one line may *grow*: the producer publishes it with its first words, and again with each word that it adds, so
-//! that what belongs together shares a line and yet none of it waits for the next. The consumer takes what is there
+//! A record of one line may *grow*: the producer publishes it with its first word, and again with each word that it adds. So
+//! words share a line and none of them waits for the next. The consumer takes the words that are there
 //! ([`Consumer::pop_piece`]) and stays with the line until the record is complete.
 //!
-//! Order: the store of the publication word is the Release that the consumer's load of it acquires `[PUB]`;
-//! the consumer's store of its position is the Release that the producer's refresh acquires `[POS]`.
+//! | label | Release | Acquire |
+//! |---|---|---|
+//! | `[PUB]` | the producer stores a publication word | the consumer loads it |
+//! | `[POS]` | the consumer stores its position | the producer refreshes its copy |
+//! | `[END]` | the producer sets the closed flag | the consumer loads it, and then the publication word once more |
 //!
-//! Sleeping is not in this room: who waits for a record learns of it by other means.
+//! The ring never sleeps; [`crate::sleep`] does that for its users.
 //!
 //! Invariant: the ring does not know where its lines live (heap, segment, model checker), trusts no word it
 //! loads, loads each word of a record once, and never blocks.
 #![forbid(unsafe_code)]
 
 mod consumer;
-#[cfg(test)]
-mod model;
 mod producer;
+#[cfg(test)]
+mod tests;
 
 use crate::sync::Ordering;
 
 pub(crate) use consumer::{Consumer, LineHead, Piece, Popped};
+pub(crate) use producer::{Producer, PushError};
 #[cfg(test)]
 #[cfg(loom)]
-pub(crate) use model::Heap;
-pub(crate) use producer::{Producer, PushError};
+pub(crate) use tests::Heap;
 
 /// Bytes in a line.
 pub(crate) const LINE_BYTES: usize = 64;
@@ -55,26 +57,25 @@ pub(crate) const LINE_PAYLOAD_BYTES: usize = LINE_BYTES - HEAD_BYTES;
 
 const CONSUMED_WORD: usize = 0;
 const CLOSED_WORD: usize = LINE_WORDS;
-/// The bit of a publication word that says that more will be added to the record.
+/// The bit of a publication word that says that the record will grow.
 const OPEN: u64 = 1;
 const POSITION_BITS: u64 = (1 << 28) - 1;
 
-/// The words a ring lives in, as the ring needs them.
+/// The words of a ring.
 ///
-/// Word indices count from the start of the ring. Implementations panic on an index past their end: indices
-/// come from the ring's own arithmetic, never from the peer.
+/// Word indices count from the start of the ring. Implementations panic on an index past their end: indices come from the
+/// ring's own arithmetic, never from the peer.
 pub(crate) trait Backing {
     /// One atomic load.
     fn load(&self, word: usize, order: Ordering) -> u64;
     /// One atomic store.
     fn store(&self, word: usize, value: u64, order: Ordering);
 
-    /// A hint that the line of this word is soon looked at, or stored to.
+    /// A hint that the line of this word will soon be loaded, or stored to.
     #[inline(always)]
     fn prefetch(&self, _word: usize, _to_write: bool) {}
 
-    /// Copies `bytes` to the words from `word` on, each word stored once, relaxed; the last word is
-    /// filled up with zeros.
+    /// Copies `bytes` to the words from `word` on. Each word is stored once, relaxed; zeros fill the last one.
     #[inline]
     fn write(&self, word: usize, bytes: &[u8]) {
         let (whole, rest) = bytes.as_chunks();
@@ -102,10 +103,10 @@ pub(crate) trait Backing {
     }
 }
 
-/// What stands in front of a record's payload.
+/// The head of a record, in front of its payload.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Head {
-    /// 1 to 7; what it means is the caller's business.
+    /// 1 to 7; the caller gives it a meaning.
     pub(crate) kind: u8,
     pub(crate) sequence: u64,
     pub(crate) target: u64,
@@ -121,7 +122,7 @@ const fn record_lines(payload_bytes: usize) -> u64 {
     (HEAD_BYTES + payload_bytes).div_ceil(LINE_BYTES) as u64
 }
 
-/// The shape of a ring: how many lines, and where each stands.
+/// The shape of a ring: the number of its lines, and the words of each.
 #[derive(Debug, Clone, Copy)]
 struct Shape {
     lines: u64,

@@ -13,23 +13,23 @@ pub(crate) struct Producer<B> {
     shape: Shape,
     /// Where the next record goes.
     position: u64,
-    /// The consumer's position as last seen; refreshed only when it says "full".
+    /// The consumer's position as last loaded; refreshed only when the ring looks full.
     consumed: u64,
-    /// Lines before this position may hold payload where a publication word is due: in the first lap whatever was
-    /// there before, later what records of several lines have left.
+    /// Lines before this position may hold other bytes in the place of a publication word: anything in the first lap, later
+    /// the payload of records of several lines.
     stale_until: u64,
-    /// Bytes of the payload so far of the record at the position, which grows.
+    /// Payload bytes so far of the growing record at the position; 0 when none grows.
     open_bytes: usize,
 }
 
-/// Why a record was not written. Nothing has changed then.
+/// Why a record was not written. The ring is as before.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum PushError {
     /// The consumer has not made room yet.
     Full,
     /// The consumer closed the ring.
     Closed,
-    /// The consumer's position, the number given, is none that it can be at.
+    /// An honest consumer cannot be at this position.
     Corrupt(u64),
 }
 
@@ -45,13 +45,13 @@ impl<B: Backing> Producer<B> {
         Self { cells, shape, position, consumed: position, stale_until, open_bytes: 0 }
     }
 
-    /// Where the next record goes: everything before is published.
+    /// Where the next record goes; all before it are published.
     pub(crate) fn position(&self) -> u64 {
         self.position
     }
 
-    /// Begins to fetch the line that is so many lines behind the next one, which will be written soon. A line that the
-    /// consumer polls must not be among them.
+    /// Begins to fetch the line `lines` lines behind the next one, which will be written soon. The consumer must not be polling
+    /// that line.
     #[inline(always)]
     pub(crate) fn prefetch(&self, lines: u64) {
         self.cells.prefetch(self.shape.word(self.position.wrapping_add(lines)), true);
@@ -65,7 +65,7 @@ impl<B: Backing> Producer<B> {
     ///
     /// # Panics
     ///
-    /// When the payload could never fit. `head.kind` must be in 1..=7, and no record may be growing.
+    /// When the payload is too long for the ring; in debug builds also when `head.kind` is not in 1..=7 or a record is growing.
     #[inline(always)]
     pub(crate) fn push(&mut self, head: Head, payload: &[u8]) -> Result<(), PushError> {
         debug_assert!((1..=7).contains(&head.kind), "record kind {}", head.kind);
@@ -79,8 +79,8 @@ impl<B: Backing> Producer<B> {
         Ok(())
     }
 
-    /// Adds a word to the record that grows, or begins one with this head, and publishes it at once. The record is complete
-    /// when its line is full, when this is the `last` word, or when it is [completed](Producer::complete).
+    /// Adds a word to the growing record, or begins one with this head, and publishes it at once. The record is complete when its
+    /// line is full, with a word that `is_last`, or when it is [completed](Producer::complete).
     ///
     /// # Errors
     ///
@@ -108,7 +108,7 @@ impl<B: Backing> Producer<B> {
         Ok(())
     }
 
-    /// Nothing more is added to the record that grows, of this kind, if there is one.
+    /// Completes the growing record, which has this kind, if there is one.
     #[inline]
     pub(crate) fn complete(&mut self, kind: u8) {
         if self.open_bytes > 0 {
@@ -130,7 +130,7 @@ impl<B: Backing> Producer<B> {
 
     fn push_long(&mut self, head: Head, payload: &[u8]) -> Result<(), PushError> {
         let needed = record_lines(payload.len());
-        // One line more: the publication word of the next record may have to be cleared.
+        // Room for one more line: the publication word of the next record may have to be cleared.
         assert!(needed < self.shape.lines, "{} bytes never fit the ring", payload.len());
         let first = self.begin(needed)?;
         let (word, before_wrap) = self.shape.payload(self.position, payload.len());
@@ -141,7 +141,7 @@ impl<B: Backing> Producer<B> {
         Ok(())
     }
 
-    /// Makes sure that there is room for a record of so many lines, and returns its first word.
+    /// Makes sure that there is room for a record of `needed` lines, and returns the index of its first word.
     #[inline(always)]
     fn begin(&mut self, needed: u64) -> Result<usize, PushError> {
         self.make_room(needed + 1)?;
@@ -162,22 +162,21 @@ impl<B: Backing> Producer<B> {
         self.position = self.position.wrapping_add(lines);
     }
 
-    /// True when the word at `position` may be payload that looks like a publication word. What the producer has
-    /// published itself there, a lap ago, the consumer knows by its position.
+    /// True when the word at `position` may be payload that looks like a publication word. A publication word of a lap ago is
+    /// not stale: the consumer knows it by its position.
     #[inline(always)]
     fn is_stale(&self, position: u64) -> bool {
         let ahead = self.stale_until.wrapping_sub(position);
         ahead != 0 && ahead <= 2 * self.shape.lines
     }
 
-    /// Ends the stream: the consumer sees what was pushed, then the end.
+    /// Ends the stream: the consumer pops every record, then finds the end.
     pub(crate) fn close(&mut self) {
         // [END] Release: a consumer that sees the flag sees every record published before.
         self.cells.store(CLOSED_WORD, 1, Ordering::Release);
     }
 
-    /// True when the ring is closed or has room for a record with `payload_bytes` of payload: a push now does not find
-    /// it full.
+    /// True when a push of `payload_bytes` of payload would not fail with [`PushError::Full`].
     pub(crate) fn is_ready(&mut self, payload_bytes: usize) -> bool {
         self.make_room(record_lines(payload_bytes) + 1) != Err(PushError::Full)
     }
@@ -193,7 +192,7 @@ impl<B: Backing> Producer<B> {
 
     #[cold]
     fn refresh(&mut self, used: u64, lines: u64) -> Result<(), PushError> {
-        // [POS] Acquire: the consumer has copied what stood in the lines it gives back.
+        // [POS] Acquire: the consumer has copied out the lines that it gives back.
         let consumed = self.cells.load(CONSUMED_WORD, Ordering::Acquire);
         let given_back = consumed.wrapping_sub(self.consumed);
         if given_back > used {

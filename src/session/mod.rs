@@ -25,7 +25,7 @@ mod reply;
 mod service;
 #[cfg(test)]
 #[cfg(shuttle)]
-mod sessions;
+mod shuttle;
 mod symbol_table;
 mod task_group;
 mod teardown;

@@ -1,4 +1,4 @@
-//! What tells the peer that a thread of this process lives: a robust lock in shared memory that it holds.
+//! A thread's sign of life for the peer: a robust lock in shared memory that the thread holds.
 
 use std::marker::PhantomData;
 
@@ -7,10 +7,10 @@ use crate::error::Result;
 use crate::sync::Ordering;
 use crate::sys::robust;
 
-/// Tells the kernel that a thread sleeps on the lock's word, so that it wakes one when the holder dies (`FUTEX_WAITERS`).
+/// `FUTEX_WAITERS`: tells the kernel that a thread sleeps on the lock's word, so that it wakes one when the holder dies.
 const WAITERS: u64 = 0x8000_0000;
 
-/// A lock that the thread which made it holds, until this is dropped or the thread ends.
+/// A lock that its creating thread holds until this is dropped or the thread ends.
 #[derive(Debug)]
 pub(crate) struct Holder {
     words: Words,
@@ -19,7 +19,7 @@ pub(crate) struct Holder {
 }
 
 impl Holder {
-    /// Takes the lock in these words, which nobody else takes.
+    /// Takes the lock in these words. No other thread may take it.
     ///
     /// # Errors
     ///
@@ -27,11 +27,11 @@ impl Holder {
     ///
     /// # Panics
     ///
-    /// When the words are too few.
+    /// When the words have less room than a `pthread_mutex_t`.
     pub(crate) fn take(words: Words) -> Result<Self> {
         assert!(size_of::<libc::pthread_mutex_t>() <= words.len() * 8);
         let lock = words[0].as_ptr().cast();
-        // SAFETY: the words are writable, aligned and mapped as long as they are held, and this process's alone to lock.
+        // SAFETY: the words are writable and aligned, `self` keeps them mapped, and only this process locks them.
         unsafe { robust::lock(lock) }?;
         words[0].fetch_or(WAITERS, Ordering::Relaxed);
         Ok(Self { words, _thread: PhantomData })
@@ -40,7 +40,7 @@ impl Holder {
 
 impl Drop for Holder {
     fn drop(&mut self) {
-        // SAFETY: this thread has taken the lock when it made this value, which cannot leave it.
+        // SAFETY: this thread took the lock when it made this value, which is not `Send`.
         unsafe { robust::unlock(self.words[0].as_ptr().cast()) };
     }
 }
@@ -53,9 +53,9 @@ mod tests {
     use crate::shm::Segment;
     use crate::sys::futex::OWNER_DIED as DIED;
 
-    /// Leaves the thread as linked code may, past every destructor.
+    /// Ends the thread as linked code may, without running destructors.
     fn exit_thread() {
-        // SAFETY: nothing of this thread is used again.
+        // SAFETY: no value of this thread is used again.
         unsafe { libc::syscall(libc::SYS_exit, 0) };
     }
 
@@ -69,7 +69,7 @@ mod tests {
             .expect("ends");
         assert_eq!(word() & DIED, 0);
         let words = segment.view(8..13);
-        // Never joined: such a thread tells nobody.
+        // Never joined: such a thread does not tell its joiner that it ends.
         drop(std::thread::spawn(move || {
             let _holder = Holder::take(words).expect("a lock");
             exit_thread();

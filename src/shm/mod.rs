@@ -1,13 +1,13 @@
 //! Memory shared with the peer: sealed anonymous segments and bounds-checked views of their words.
 //!
-//! The peer may write any byte at any time. So nobody gets a reference to ordinary data in a segment: what
-//! there is are atomic words. Numbers are loaded once and then judged; bytes are copied in or out, and judged as copies.
+//! The peer may write any byte at any time. So this room gives out atomic words, and no reference to ordinary data in a segment.
+//! Numbers are loaded once and then judged; bytes are copied in or out, and the copy is judged.
 //!
-//! Invariant: a mapping never outlives its size (SHRINK and GROW are sealed before it is made or accepted; only segments
-//! with a name, which cannot be sealed, rely on the peer for that), and no view reaches outside its segment.
+//! Invariant: a mapping never outlives its size, and no view reaches outside its segment. SHRINK and GROW are sealed before a
+//! mapping is made or accepted. Segments with a name cannot be sealed; there the peer is trusted.
 #![allow(unsafe_code, reason = "turns mapped memory into references to atomic words")]
 
-mod area;
+mod bulk;
 #[cfg(not(model))]
 mod holder;
 #[cfg(model)]
@@ -17,7 +17,7 @@ mod named;
 #[cfg(not(model))]
 mod segment;
 
-pub(crate) use area::{Area, Place};
+pub(crate) use bulk::{BulkBuffer, BulkSlice};
 #[cfg(not(model))]
 pub(crate) use holder::Holder;
 #[cfg(model)]

@@ -1,6 +1,6 @@
-//! Segments for model checkers and liars: words on the heap of one process.
+//! Segments for model checkers and for lying peers: words on the heap of one process.
 //!
-//! Invariant: offers what lanes use of the real ones, and means the same.
+//! Invariant: has the functions of real segments that lanes use, with the same meaning.
 
 use std::ffi::CStr;
 use std::ops::{Deref, Range};
@@ -18,7 +18,7 @@ impl Segment {
     ///
     /// # Errors
     ///
-    /// None; real ones have some.
+    /// Never; a real segment may fail.
     pub(crate) fn create(_name: &CStr, bytes: u64, _executable: bool) -> Result<Self> {
         Ok(Self((0..bytes / 8).map(|_| AtomicU64::new(0)).collect()))
     }
@@ -27,8 +27,8 @@ impl Segment {
     ///
     /// # Errors
     ///
-    /// None; real ones have some.
-    #[expect(clippy::unused_self, clippy::unnecessary_wraps, reason = "real ones use them")]
+    /// Never; a real segment may fail.
+    #[expect(clippy::unused_self, clippy::unnecessary_wraps, reason = "real segments use them")]
     pub(crate) fn back(&self, _offset: u64, _bytes: u64) -> Result<()> {
         Ok(())
     }
@@ -50,7 +50,7 @@ impl Segment {
         }
     }
 
-    /// Nobody runs code of a model.
+    /// Null: no code runs on the memory of a model.
     pub(crate) fn at(&self, _range: &Range<usize>) -> *const u8 {
         std::ptr::null()
     }

@@ -1,8 +1,8 @@
 //! Segments that have a name, for processes that have no socket over which to pass a descriptor.
 //!
-//! A name lies in the system's shared-memory file system until somebody removes it, and whoever may open it may also make
-//! it smaller: touching the segment then kills this process. So a name is for peers of the same user that are trusted that
-//! far, and it is removed as soon as both are there ([`crate::transport`] decides that).
+//! A name stays in the system's shared-memory file system until a process removes it. A process that may open it may also shrink
+//! it, and the next access to the segment then kills this process. So a name is for trusted peers of the same user, and it is
+//! removed as soon as both sides have the segment ([`crate::transport`] decides when).
 //!
 //! Invariant: names are made, opened and removed only under the [`Names`] lock, which ends with its holder.
 
@@ -17,10 +17,10 @@ use shared_memory::{Shmem, ShmemConf, ShmemError};
 use super::segment::{Map, Segment};
 use crate::error::{Error, Result};
 
-/// Where the names are.
+/// The directory of all names.
 const DIRECTORY: &str = "/dev/shm";
 
-/// What every name begins with.
+/// The prefix of every name.
 const PREFIX: &str = "farcall-";
 
 /// How long another process may hold the lock.
@@ -29,9 +29,9 @@ const LOCK_MAX: Duration = Duration::from_secs(2);
 /// The mapping of a named segment.
 pub(super) struct Mapping(Shmem);
 
-// SAFETY: what it holds is the address, the size and the descriptor of a mapping, none of which belongs to a thread.
+// SAFETY: it holds the address, the size and the descriptor of a mapping, none of which belongs to a thread.
 unsafe impl Send for Mapping {}
-// SAFETY: as above; nothing of it changes after it was made.
+// SAFETY: as above; it does not change after it was made.
 unsafe impl Sync for Mapping {}
 
 impl Mapping {
@@ -50,11 +50,11 @@ impl fmt::Debug for Mapping {
     }
 }
 
-/// What is found under a name.
+/// The state of a name.
 #[derive(Debug)]
 pub(crate) enum Found {
     Nothing,
-    /// What a creator left that ended before it was done.
+    /// An empty file: its creator ended before it had set the size.
     Unfinished,
     Segment(Segment),
 }
@@ -62,16 +62,16 @@ pub(crate) enum Found {
 /// The right to make, open and remove names.
 #[derive(Debug)]
 pub(crate) struct Names {
-    /// Locked as long as it is open.
+    /// Locked while it is open.
     _directory: File,
 }
 
 impl Names {
-    /// Waits for the right.
+    /// Takes the lock; waits up to [`LOCK_MAX`].
     ///
     /// # Errors
     ///
-    /// When another process does not give it up, or there is no such file system.
+    /// When another process keeps it longer, or there is no such file system.
     pub(crate) fn lock() -> Result<Self> {
         let failed = |error| Error::os(format!("locking {DIRECTORY}"), error);
         let directory = File::open(DIRECTORY).map_err(failed)?;
@@ -92,11 +92,11 @@ impl Names {
         }
     }
 
-    /// Makes a segment of `bytes` bytes, all zero, under a name.
+    /// Makes a segment of `bytes` zero bytes under a name.
     ///
     /// # Errors
     ///
-    /// When there is one already, or the name or the size cannot be.
+    /// When the name is taken or malformed, or the system refuses the size.
     pub(crate) fn create(&self, name: &str, bytes: usize) -> Result<Segment> {
         let id = id(name)?;
         let made = ShmemConf::new().os_id(&id).size(bytes).create();
@@ -104,7 +104,7 @@ impl Names {
         self.segment(made, name)
     }
 
-    /// Opens the segment that a name stands for.
+    /// Opens the segment with a name.
     ///
     /// # Errors
     ///
@@ -113,15 +113,15 @@ impl Names {
         match ShmemConf::new().os_id(id(name)?).open() {
             Ok(found) => Ok(Found::Segment(self.segment(found, name)?)),
             Err(error) if errno(&error) == Some(Errno::ENOENT) => Ok(Found::Nothing),
-            // Nothing can be mapped of an empty one.
+            // The error of mapping an empty file.
             Err(error) if errno(&error) == Some(Errno::EINVAL) => Ok(Found::Unfinished),
             Err(error) => Err(failed("opening", name, &error)),
         }
     }
 
-    /// Removes a name; the segment stays for those who have it.
+    /// Removes a name. Processes that have the segment keep it.
     pub(crate) fn remove(&self, name: &str) {
-        // It may be gone already.
+        // Another process may have removed it already.
         let _ = std::fs::remove_file(format!("{DIRECTORY}/{PREFIX}{name}"));
     }
 
@@ -133,7 +133,7 @@ impl Names {
     }
 
     fn segment(&self, mut mapped: Shmem, name: &str) -> Result<Segment> {
-        // Names are removed here, not by the crate: it would remove what has the name at that time.
+        // The crate would remove the name on drop, whatever segment then has it; `remove` does that instead.
         mapped.set_owner(false);
         let path = format!("{DIRECTORY}/{PREFIX}{name}");
         let file = File::options().read(true).write(true).open(&path);
@@ -142,7 +142,7 @@ impl Names {
     }
 }
 
-/// The system's name for a name of ours.
+/// The system's form of a name.
 fn id(name: &str) -> Result<String> {
     let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-_.".contains(&byte);
     if name.is_empty() || name.len() > 200 || !name.bytes().all(is_plain) {

@@ -13,19 +13,19 @@ use crate::error::{Error, Result};
 use crate::sync::AtomicU64;
 use crate::sys::{cpu, map, memfd};
 
-/// What the C library copies at a time. Larger pieces it copies with one instruction, which takes up to 27 times as long
-/// where the source lies a few bytes before a multiple of a page from the destination.
+/// Bytes per copy by the C library. It copies larger pieces with one instruction, which takes up to 27 times as long where the
+/// distance from destination to source is a few bytes short of a multiple of a page.
 const PIECE_BYTES: usize = 512;
 
-/// Shared memory of a fixed size. Unmapped and closed when dropped.
+/// Shared memory of a fixed size. Dropping it unmaps the memory and closes the descriptor.
 #[derive(Debug)]
 pub(crate) struct Segment {
-    /// None where the descriptor is of no more use.
+    /// `None` after [`Segment::take_file`].
     file: Option<OwnedFd>,
     map: Map,
 }
 
-/// Who maps a segment.
+/// The owner of a segment's mapping.
 #[derive(Debug)]
 pub(super) enum Map {
     Own(MmapRaw),
@@ -54,7 +54,7 @@ impl Map {
 }
 
 impl Segment {
-    /// Creates a segment of `bytes` bytes; its pages are made as they are [backed](Segment::back).
+    /// Creates a segment of `bytes` bytes. It takes memory as it is [backed](Segment::back) or touched.
     ///
     /// # Errors
     ///
@@ -63,7 +63,7 @@ impl Segment {
         Self::map(memfd::create(name, bytes, executable)?, bytes)
     }
 
-    /// Maps a segment that the peer created, after checking that its size is sealed.
+    /// Maps a segment that the peer created, after it has checked that the size is sealed.
     ///
     /// # Errors
     ///
@@ -82,13 +82,13 @@ impl Segment {
         Ok(Self { file: Some(file), map: Map::Own(map) })
     }
 
-    /// A segment that is mapped already.
+    /// A segment with a mapping that was already made.
     #[cfg(feature = "named-segment")]
     pub(super) fn new(file: OwnedFd, map: Map) -> Self {
         Self { file: Some(file), map }
     }
 
-    /// Makes sure that touching `bytes` bytes from `offset` on cannot fail for want of memory.
+    /// Allocates the memory of `bytes` bytes from `offset` on, so that no access to them fails later.
     ///
     /// # Errors
     ///
@@ -107,7 +107,7 @@ impl Segment {
         self.file.take()
     }
 
-    /// From now on nobody can make another writable mapping of this memory; this one stays.
+    /// From now on no process can make another writable mapping of this memory. This mapping stays writable.
     ///
     /// # Errors
     ///
@@ -129,8 +129,8 @@ impl Segment {
     /// All words of the segment.
     pub(crate) fn words(&self) -> &[AtomicU64] {
         let start = self.map.start().cast::<AtomicU64>();
-        // SAFETY: the mapping is page-aligned, readable, writable and this long for as long as `self` lives, and atomic
-        // words may be shared with whoever else writes them.
+        // SAFETY: the mapping is page-aligned, readable, writable and this long while `self` lives; atomic words may be
+        // shared with other writers.
         unsafe { std::slice::from_raw_parts(start, self.map.bytes() / 8) }
     }
 
@@ -143,34 +143,34 @@ impl Segment {
         Words { words: NonNull::from(&self.words()[range]), _segment: Arc::clone(self) }
     }
 
-    /// Copies `bytes` into the segment at `offset`. The bytes must be the caller's own: no thread of this process may
-    /// access them meanwhile.
+    /// Copies `bytes` into the segment at `offset`. The caller owns that range: no other thread of this process accesses it
+    /// meanwhile.
     ///
     /// # Panics
     ///
     /// When the bytes do not fit.
     pub(crate) fn write(&self, offset: usize, bytes: &[u8]) {
         let to = self.place(offset, bytes.len());
-        // The first line of code is the one that an executor may have, and takes long to come back. Meanwhile the others are
-        // written, from the end.
+        // An executor may have the first cache line of code, which then takes long to come back. Meanwhile the other lines
+        // are written, from the end.
         cpu::prefetch_to_write(to.expose_provenance() as u64);
         for (at, piece) in
             (0..bytes.len()).step_by(PIECE_BYTES).zip(bytes.chunks(PIECE_BYTES)).rev()
         {
-            // SAFETY: the place lies inside the mapping, which nobody can shrink; the source is this process's own
-            // memory. A plain copy, because a loop of atomic words takes three times as long.
+            // SAFETY: the range lies inside the mapping, whose size is fixed; the source is memory of this process. A plain
+            // copy, because a loop of atomic words takes three times as long.
             unsafe {
                 std::ptr::copy_nonoverlapping(piece.as_ptr(), to.wrapping_add(at), piece.len())
             };
         }
     }
 
-    /// Bytes from `offset` on will be written soon: begins to fetch their first line from whoever has it. A hint.
+    /// A hint that bytes from `offset` on will be written soon: begins to fetch their first cache line.
     pub(crate) fn will_write(&self, offset: usize) {
         cpu::prefetch_to_write(self.place(offset, 0).expose_provenance() as u64);
     }
 
-    /// Where bytes are mapped.
+    /// The address of a range of bytes.
     ///
     /// # Panics
     ///
@@ -179,7 +179,7 @@ impl Segment {
         self.place(range.start, range.len())
     }
 
-    /// Appends a copy of the bytes as they are now; the peer may be changing them.
+    /// Appends a copy of the bytes as they are now. The peer may change them meanwhile.
     ///
     /// # Panics
     ///
@@ -188,14 +188,14 @@ impl Segment {
         let from = self.place(range.start, range.len());
         out.reserve(range.len());
         let to = out.spare_capacity_mut().as_mut_ptr().cast::<u8>();
-        // SAFETY: the source lies inside the mapping, which nobody can shrink; room for the copy was made; any bytes
-        // are fine, even those that the peer writes meanwhile.
+        // SAFETY: the source lies inside the mapping, whose size is fixed; the copy has room; every byte value is valid,
+        // also one that the peer writes meanwhile.
         unsafe { std::ptr::copy_nonoverlapping(from, to, range.len()) };
-        // SAFETY: so many bytes were just written.
+        // SAFETY: that number of bytes was just written.
         unsafe { out.set_len(out.len() + range.len()) };
     }
 
-    /// Zeroes `bytes` bytes from `offset` on, which must be the caller's own as for [`Segment::write`].
+    /// Zeroes `bytes` bytes from `offset` on, which the caller owns as for [`Segment::write`].
     ///
     /// # Panics
     ///
@@ -203,14 +203,14 @@ impl Segment {
     pub(crate) fn zero(&self, offset: usize, bytes: usize) {
         let to = self.place(offset, bytes);
         if bytes == 0 {
-            // The C library stores no byte with a masked store, which costs 150 ns where the next page was never touched.
+            // For 0 bytes the C library makes a masked store, which costs 150 ns where the next page was never touched.
             return;
         }
-        // SAFETY: the place lies inside the mapping, which nobody can shrink.
+        // SAFETY: the range lies inside the mapping, whose size is fixed.
         unsafe { std::ptr::write_bytes(to, 0, bytes) };
     }
 
-    /// Where `bytes` bytes at `offset` are mapped.
+    /// The address of `bytes` bytes at `offset`; panics when they do not lie inside.
     fn place(&self, offset: usize, bytes: usize) -> *mut u8 {
         let inside = offset.checked_add(bytes).is_some_and(|end| end <= self.map.bytes());
         assert!(inside, "{bytes} bytes at {offset} of {}", self.map.bytes());
@@ -218,11 +218,11 @@ impl Segment {
     }
 }
 
-/// A part of a segment, as words.
+/// A part of a segment, as words. Keeps the segment mapped.
 #[derive(Debug, Clone)]
 pub(crate) struct Words {
     words: NonNull<[AtomicU64]>,
-    /// Keeps the words mapped.
+    /// Keeps `words` mapped.
     _segment: Arc<Segment>,
 }
 
@@ -236,7 +236,7 @@ impl Deref for Words {
 
     #[inline]
     fn deref(&self) -> &[AtomicU64] {
-        // SAFETY: the words lie in the mapping of the segment, which lives as long as `self`.
+        // SAFETY: the words lie in the mapping of the segment, which `self` keeps.
         unsafe { self.words.as_ref() }
     }
 }

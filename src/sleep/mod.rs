@@ -1,107 +1,106 @@
-//! Handshakes: between a thread that sleeps and who wakes it, and between threads that take turns.
+//! Handshakes: between a sleeper and its waker, and between a leader and its followers.
 //!
-//! A [`Bed`] is a word that a thread sleeps on. Whoever may have something for the sleeper publishes it with a plain
-//! store, as often as it likes, and [`wake`]s once behind that. No wake is lost: the sleeper sets the word and then looks
-//! for something, the other side publishes and then looks at the word, each with a fence between the two, so one of them
-//! sees what the other has done `[BED]`. The kernel compares the word once more before it puts the thread to sleep.
+//! A [`Parker`] is a word that a thread sleeps on. A waker publishes with plain stores and calls [`wake`] once behind them.
+//! No wake is lost: the sleeper stores the word and then looks for a cause to stay awake; the waker publishes and then looks at
+//! the word. Both fence in between, so one of them sees the other's store `[PARK]`. The kernel compares the word once
+//! more before it puts the thread to sleep.
 //!
-//! The word has a line of its own. It is not part of what is published: an exchange for each record, in place of a store,
-//! would make the processor finish one before it begins the next.
+//! The word has its own cache line, apart from what is published. An exchange per record, in place of a store, would make the
+//! processor finish one record before it begins the next. A [`Doorbell`] replaces the word in an event loop.
 //!
-//! A [`Bell`] stands in for the word where the sleeper waits for other things as well, in an event loop.
-//!
-//! A [`Turn`] is the right to use something that one thread at a time can use, with a queue of stand-bys that take over.
-//!
-//! Invariant: nothing here knows what is waited for or which memory the word is in, so all of it is model-checked.
+//! Invariant: nothing here knows what is waited for or where the word is, so all of it is model-checked.
 #![forbid(unsafe_code)]
 
-mod bell;
+mod doorbell;
+mod leader;
 #[cfg(test)]
 #[cfg(loom)]
-mod tests;
-mod turn;
+mod loom;
 
 use crate::deadline::Deadline;
 use crate::sync::{AtomicU64, Ordering, fence};
 
-pub(crate) use bell::Bell;
-pub(crate) use turn::{Seat, Turn};
+pub(crate) use doorbell::Doorbell;
+pub(crate) use leader::{Follower, Leadership};
 
 const AWAKE: u64 = 0;
-/// What the word of a bed holds while somebody sleeps or is about to.
+/// The word of a parker while its thread sleeps or is about to.
 pub(crate) const ASLEEP: u64 = 1;
 
 /// A word that one thread at a time sleeps on.
-pub(crate) trait Bed {
+pub(crate) trait Parker {
     fn word(&self) -> &AtomicU64;
 
-    /// What the sleeper has seen of news that come beside the word. Taken before it looks for a cause to stay awake.
+    /// A number that changes with news that come beside the word. Read before the sleeper looks for a cause to stay awake.
     fn look(&self) -> u64 {
         0
     }
 
-    /// Sleeps as long as the low half of the word equals that of `expected` and there is no other news than what was
-    /// `seen`, until [`Bed::rouse`] or the deadline. Returns early for any reason.
-    fn lie_down(&self, expected: u64, seen: u64, deadline: Deadline);
+    /// Sleeps while the low half of the word equals that of `expected` and [`Parker::look`] equals `seen`, until
+    /// [`Parker::unpark`] or the deadline. May return early for any reason.
+    fn park(&self, expected: u64, seen: u64, deadline: Deadline);
 
-    /// Ends [`Bed::lie_down`].
-    fn rouse(&self);
+    /// Ends [`Parker::park`].
+    fn unpark(&self);
 
-    /// Stands between what this thread stored last and what it loads next.
+    /// Orders this thread's stores before its later loads.
     #[inline]
     fn fence(&self) {
         fence(Ordering::SeqCst);
     }
 }
 
-/// Sleeps until it is woken, unless `has_cause` to stay awake. Returns early for any reason, so look again.
-pub(crate) fn sleep_unless(bed: &impl Bed, deadline: Deadline, has_cause: impl FnOnce() -> bool) {
-    let seen = bed.look();
-    mark(bed);
+/// Sleeps until woken, unless `has_cause` to stay awake. May return early for any reason, so the caller looks again.
+pub(crate) fn sleep_unless(
+    parker: &impl Parker,
+    deadline: Deadline,
+    has_cause: impl FnOnce() -> bool,
+) {
+    let seen = parker.look();
+    mark(parker);
     if !has_cause() {
-        bed.lie_down(ASLEEP, seen, deadline);
+        parker.park(ASLEEP, seen, deadline);
     }
-    unmark(bed);
+    unmark(parker);
 }
 
-/// From now on whoever wakes rouses, once: what it published before is seen behind this.
-pub(crate) fn mark(bed: &impl Bed) {
-    bed.word().store(ASLEEP, Ordering::Relaxed);
-    // [BED] SeqCst: the word is set before the sleeper looks.
-    bed.fence();
+/// From now on a waker unparks this thread, once. What a waker published before it saw no mark is seen behind this.
+pub(crate) fn mark(parker: &impl Parker) {
+    parker.word().store(ASLEEP, Ordering::Relaxed);
+    // [PARK] SeqCst: the sleeper stores the word before it looks for a cause.
+    parker.fence();
 }
 
-/// Nobody needs to be roused any more.
-pub(crate) fn unmark(bed: &impl Bed) {
-    bed.word().store(AWAKE, Ordering::Relaxed);
+/// From now on a waker need not unpark this thread.
+pub(crate) fn unmark(parker: &impl Parker) {
+    parker.word().store(AWAKE, Ordering::Relaxed);
 }
 
-/// Wakes the sleeper, if there is one, to what was published before; true when there was one.
+/// Wakes the sleeper, if there is one, behind what this thread has published. True when there was one.
 #[inline(always)]
-pub(crate) fn wake(bed: &impl Bed) -> bool {
-    // [BED] SeqCst: what is there for the sleeper is published before the word is looked at.
-    bed.fence();
-    wake_seen(bed)
+pub(crate) fn wake(parker: &impl Parker) -> bool {
+    // [PARK] SeqCst: the waker publishes before it loads the word.
+    parker.fence();
+    wake_seen(parker)
 }
 
-/// Wakes the sleeper if it is seen at once. One that lies down at this very moment may be missed, so a [`wake`] must
-/// follow sooner or later. Costs next to nothing.
+/// Wakes the sleeper if its mark is visible already. Without a fence this may miss a thread that is just parking, so a
+/// [`wake`] must follow. Costs one load.
 #[inline(always)]
-pub(crate) fn wake_seen(bed: &impl Bed) -> bool {
-    let is_asleep = bed.word().load(Ordering::Relaxed) != AWAKE;
+pub(crate) fn wake_seen(parker: &impl Parker) -> bool {
+    let is_asleep = parker.word().load(Ordering::Relaxed) != AWAKE;
     if is_asleep {
-        rouse(bed);
+        wake_anyway(parker);
     }
     is_asleep
 }
 
-/// Wakes the sleeper whatever the word says: its owner may have been told a lie.
+/// Wakes the sleeper whatever the word says: the peer may have written there.
 #[cold]
-pub(crate) fn rouse(bed: &impl Bed) {
-    // [BED] SeqCst: as in `wake`, for a caller that has not looked. A sleeper that sets the word anew behind the store
-    // sees what was published.
-    bed.fence();
-    // Relaxed: a sleeper that set the word before finds it changed, or is woken.
-    bed.word().store(AWAKE, Ordering::Relaxed);
-    bed.rouse();
+pub(crate) fn wake_anyway(parker: &impl Parker) {
+    // [PARK] SeqCst: as in `wake`. A sleeper that stores the word anew behind the store below sees what was published.
+    parker.fence();
+    // Relaxed: a sleeper that stored the word before finds it changed, or is woken by `unpark`.
+    parker.word().store(AWAKE, Ordering::Relaxed);
+    parker.unpark();
 }

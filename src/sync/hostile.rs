@@ -1,6 +1,6 @@
-//! Words that a liar answers for, in a segment of a thread that tries one out.
+//! Words of a segment whose loads a liar answers, on one thread.
 //!
-//! Invariant: words outside the segment, and those that the liar itself looks at, are ordinary ones.
+//! Invariant: words outside that segment are ordinary, and so is every word while the liar works [`aside`].
 
 use std::cell::{Cell, RefCell};
 use std::ops::Range;
@@ -8,33 +8,32 @@ use std::rc::Rc;
 
 use super::Ordering;
 
-/// Who answers for the words of a segment. Called again for what it does to them itself, unless that is
-/// [`aside`].
+/// Answers for the words of a segment. Its own accesses to them call it again, unless it makes them [`aside`].
 pub(crate) trait Liar {
-    /// What a thread sees that looks at the word with this number; it holds `word` then.
+    /// The value that a load of `word`, which has this number, returns.
     fn look(&self, number: usize, word: &AtomicU64) -> u64;
 
     /// The word with this number was written.
     fn written(&self, number: usize);
 
-    /// Somebody sleeps on the word with this number.
+    /// A thread is about to sleep on the word with this number.
     fn asleep(&self, number: usize);
 }
 
 thread_local! {
     static LIAR: RefCell<Option<Rc<dyn Liar>>> = const { RefCell::new(None) };
-    /// The addresses of the words that it answers for; none while it looks itself.
+    /// The addresses of the words that the liar answers for; an empty range while it works [`aside`].
     static WORDS: Cell<(usize, usize)> = const { Cell::new((0, 0)) };
 }
 
-/// Has `liar` answer for `words` on this thread, instead of whoever did before.
+/// From now on `liar` answers for `words` on this thread, in place of the liar before.
 pub(crate) fn answer_for(words: &[AtomicU64], liar: Rc<dyn Liar>) {
     let Range { start, end } = words.as_ptr_range();
     WORDS.set((start.addr(), end.addr()));
     LIAR.set(Some(liar));
 }
 
-/// Nobody lies on this thread any more.
+/// From now on all words of this thread are ordinary.
 pub(crate) fn be_honest() {
     WORDS.set((0, 0));
     drop(LIAR.take());
@@ -48,7 +47,7 @@ pub(crate) fn aside<R>(work: impl FnOnce() -> R) -> R {
     result
 }
 
-/// A word of 64 bits. What others have of it in the standard library is here as far as it is used.
+/// A 64-bit atomic word, with the functions of the standard library's that are used.
 #[derive(Debug, Default)]
 #[repr(transparent)]
 pub(crate) struct AtomicU64(std::sync::atomic::AtomicU64);
@@ -121,7 +120,7 @@ impl AtomicU64 {
         Ok(found)
     }
 
-    /// Tells the liar, if there is one, that somebody sleeps on this word.
+    /// Tells the liar, if there is one, that a thread is about to sleep on this word.
     pub(crate) fn sleep(&self) {
         if let Some((number, liar)) = self.liar() {
             liar.asleep(number);

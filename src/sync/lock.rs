@@ -1,6 +1,6 @@
-//! Locks without poison: a thread that panics lets go of its lock, and the next one finds the value as it was left.
+//! Locks without poison: a thread that panics releases its lock, and the next thread finds the value as it was then.
 //!
-//! Each critical section of this library leaves its value whole at every call that may panic, so poison would only turn one
+//! Each critical section of this library leaves its value consistent at every call that may panic. So poison would only turn one
 //! panic into many.
 
 use std::ops::{Deref, DerefMut};
@@ -98,12 +98,12 @@ impl Condvar {
         self.0.notify_all();
     }
 
-    /// Lets go of the lock until it is notified, or for no reason.
+    /// Releases the lock, waits until notified, and takes the lock again. May return early for any reason.
     pub(crate) fn wait<'a, T>(&self, guard: MutexGuard<'a, T>) -> MutexGuard<'a, T> {
         MutexGuard(self.0.wait(guard.0).unwrap_or_else(|poison| poison.into_inner()))
     }
 
-    /// The same, for this long at most; true when that has passed.
+    /// As [`Condvar::wait`], for at most `timeout`; true when that has passed.
     pub(crate) fn wait_timeout<'a, T>(
         &self,
         guard: MutexGuard<'a, T>,
@@ -114,7 +114,7 @@ impl Condvar {
         (MutexGuard(guard), result.timed_out())
     }
 
-    /// Waits as long as `goes_on` says so of the value.
+    /// Waits while `goes_on` is true of the value.
     pub(crate) fn wait_while<'a, T>(
         &self,
         mut guard: MutexGuard<'a, T>,
@@ -126,7 +126,7 @@ impl Condvar {
         guard
     }
 
-    /// The same, for this long at most.
+    /// As [`Condvar::wait_while`], for at most `timeout`.
     #[cfg(not(model))]
     pub(crate) fn wait_timeout_while<'a, T>(
         &self,

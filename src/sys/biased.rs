@@ -1,56 +1,61 @@
 //! A mutex that costs its usual thread no locked instruction.
 //!
-//! It is locked as any other, until one thread has locked it often with no other between. From then on it is *biased*
-//! towards that thread, which writes down that it is inside, passes the light half of a [barrier], and looks whether the
-//! mutex is still biased. Another thread that wants it ends that first: it says so, passes the heavy half, and waits until the
-//! usual one is outside. So either the one sees that it has to lock, or the other sees that it is inside.
+//! It is an ordinary mutex until one thread has locked it [`STREAK`] times in a row. Then it is *biased* towards that thread.
 //!
-//! A mutex is biased once, and only where the light half is free. Threads that take turns pay for it with a look at a word.
+//! | the usual thread, to enter | another thread, to end the bias |
+//! |---|---|
+//! | stores that it is inside | stores that the mutex is not biased |
+//! | issues the light fence | issues the heavy fence |
+//! | loads whether the mutex is biased | waits until the usual thread is outside |
 //!
-//! Invariant: whether the usual thread is inside is written by that thread alone.
+//! So the usual thread sees that it has to lock, or the other thread sees that it is inside ([`super::asymmetric_fence`]).
+//!
+//! A mutex is biased at most once, and only if the light fence is free. Threads that alternate pay one load for it.
+//!
+//! Invariant: only the usual thread writes whether it is inside.
 
 use std::cell::UnsafeCell;
 use std::fmt;
 use std::ops::{Deref, DerefMut};
 use std::time::Duration;
 
-use super::barrier::{self, Light};
+use super::asymmetric_fence::{LightFence, heavy_fence};
 use crate::sync::{AtomicBool, AtomicU64, Mutex, MutexGuard, Ordering, yield_now};
 
-/// So often in a row one thread locks a mutex before it is biased.
+/// Locks in a row by one thread before a mutex is biased towards it.
 const STREAK: u32 = if cfg!(model) { 1 } else { 256 };
 /// The number of no thread.
 const NOBODY: u64 = 0;
-/// Longer than any store takes to leave its processor.
+/// Longer than any store stays in its processor's buffer.
 const STORES_LEAVE: Duration = Duration::from_millis(10);
 
-/// A mutex, as [`std::sync::Mutex`] but without poison: who panics inside leaves what there is then.
+/// A mutex as [`std::sync::Mutex`], but without poison: after a panic inside, the next thread finds the value as it was then.
 pub(crate) struct BiasedMutex<T> {
-    /// The thread that need not lock it.
+    /// The thread that the mutex is biased towards, or [`NOBODY`].
     usual: AtomicU64,
-    /// That thread is inside and has not locked it.
+    /// The usual thread is inside without the lock.
     is_inside: AtomicBool,
     lock: Mutex<History>,
     value: UnsafeCell<T>,
 }
 
-/// Who has locked a mutex.
+/// Which thread locked a mutex last, and how often.
 #[derive(Debug)]
 struct History {
     last: u64,
-    /// So often in a row.
+    /// Locks in a row by that thread.
     streak: u32,
     was_biased: bool,
 }
 
-/// The way inside, until it is dropped.
+/// Access to the value, until this is dropped.
 pub(crate) struct BiasedGuard<'a, T> {
     mutex: &'a BiasedMutex<T>,
-    /// `None` when the usual thread has it.
+    /// `None` when the usual thread is inside without the lock.
     _locked: Option<MutexGuard<'a, History>>,
 }
 
-// SAFETY: one thread at a time is inside, which may be any.
+// SAFETY: one thread at a time reaches the value, and any thread may (`Send`).
 unsafe impl<T: Send> Sync for BiasedMutex<T> {}
 
 impl<T> BiasedMutex<T> {
@@ -63,20 +68,20 @@ impl<T> BiasedMutex<T> {
         }
     }
 
-    /// Waits until nobody else is inside.
+    /// Waits until no other thread is inside.
     ///
     /// # Panics
     ///
-    /// Or waits for ever, as with any mutex, when this thread is inside.
+    /// When this thread is inside already; where the mutex is not biased, it may wait for ever instead, as with any mutex.
     #[cfg(not(model))]
     #[inline(always)]
     pub(crate) fn lock(&self) -> BiasedGuard<'_, T> {
-        self.lock_as(number(), Light::Free)
+        self.lock_as(number(), LightFence::Compiler)
     }
 
-    /// As the thread with this number, which passes this for the light half.
+    /// [`BiasedMutex::lock`] for the thread with this number and this light fence.
     #[inline(always)]
-    fn lock_as(&self, thread: u64, light: Light) -> BiasedGuard<'_, T> {
+    fn lock_as(&self, thread: u64, light: LightFence) -> BiasedGuard<'_, T> {
         if self.usual.load(Ordering::Relaxed) == thread && self.enter(thread, light) {
             return BiasedGuard { mutex: self, _locked: None };
         }
@@ -84,30 +89,30 @@ impl<T> BiasedMutex<T> {
     }
 
     #[cold]
-    fn lock_slowly(&self, thread: u64, light: Light) -> BiasedGuard<'_, T> {
+    fn lock_slowly(&self, thread: u64, light: LightFence) -> BiasedGuard<'_, T> {
         let mut history = lock(&self.lock);
         self.end_bias();
         if history.is_usual(thread) {
             history.was_biased = true;
-            // Read by this thread alone, and by others under the lock.
+            // Relaxed: this thread reads it, and other threads under the lock.
             self.usual.store(thread, Ordering::Relaxed);
             drop(history);
             if self.enter(thread, light) {
                 return BiasedGuard { mutex: self, _locked: None };
             }
-            // Another thread has ended it already, for good.
+            // Another thread has already ended the bias, for good.
             history = lock(&self.lock);
         }
         BiasedGuard { mutex: self, _locked: Some(history) }
     }
 
-    /// Goes inside as the usual thread; false when there is none any more.
+    /// Enters as the usual thread; false when the bias has ended.
     #[inline(always)]
-    fn enter(&self, thread: u64, light: Light) -> bool {
+    fn enter(&self, thread: u64, light: LightFence) -> bool {
         assert!(!self.is_inside.load(Ordering::Relaxed), "a mutex is locked by who has locked it");
         self.is_inside.store(true, Ordering::Relaxed);
-        // Between the store and the load; `end_bias` has the other half.
-        light.pass();
+        // Between the store and the load; `end_bias` has the heavy fence.
+        light.issue();
         let is_biased = self.usual.load(Ordering::Relaxed) == thread;
         if !is_biased {
             self.leave();
@@ -117,21 +122,21 @@ impl<T> BiasedMutex<T> {
 
     #[inline(always)]
     fn leave(&self) {
-        // [OUTSIDE] Release: who acquires this sees what was done inside.
+        // [OUTSIDE] Release: the thread that acquires this in `end_bias` sees what was done inside.
         self.is_inside.store(false, Ordering::Release);
     }
 
-    /// From now on all threads lock. The caller has done so.
+    /// From now on all threads lock. The caller holds the lock.
     fn end_bias(&self) {
         if self.usual.load(Ordering::Relaxed) == NOBODY {
             return;
         }
         self.usual.store(NOBODY, Ordering::Relaxed);
-        if !barrier::heavy() {
-            // The system refuses what it granted. Then time has to do.
+        if !heavy_fence() {
+            // The system refuses what it granted before: wait until the usual thread's store is visible.
             std::thread::sleep(STORES_LEAVE);
         }
-        // [OUTSIDE] Acquire: pairs with the store of the usual thread when it left.
+        // [OUTSIDE] Acquire: pairs with the store in `leave`.
         while self.is_inside.load(Ordering::Acquire) {
             yield_now();
         }
@@ -139,11 +144,11 @@ impl<T> BiasedMutex<T> {
 }
 
 impl History {
-    /// A thread has locked the mutex. True when it is to be biased towards it.
+    /// Counts a lock by `thread`. True when the mutex is to be biased towards it.
     fn is_usual(&mut self, thread: u64) -> bool {
         self.streak = if self.last == thread { self.streak.saturating_add(1) } else { 1 };
         self.last = thread;
-        let is_free = cfg!(model) || Light::known() == Some(Light::Free);
+        let is_free = cfg!(model) || LightFence::known() == Some(LightFence::Compiler);
         self.streak >= STREAK && !self.was_biased && is_free
     }
 }
@@ -153,8 +158,8 @@ impl<T> Deref for BiasedGuard<'_, T> {
 
     #[inline(always)]
     fn deref(&self) -> &T {
-        // SAFETY: nobody else is inside: this thread has the lock, behind the end of the bias, or is the usual one, which the
-        // others wait for behind the heavy half of the barrier.
+        // SAFETY: no other thread is inside. This thread has the lock and has ended the bias, or it is the usual thread, for
+        // which `end_bias` waits behind the heavy fence.
         unsafe { &*self.mutex.value.get() }
     }
 }
@@ -162,7 +167,7 @@ impl<T> Deref for BiasedGuard<'_, T> {
 impl<T> DerefMut for BiasedGuard<'_, T> {
     #[inline(always)]
     fn deref_mut(&mut self) -> &mut T {
-        // SAFETY: as above, and this thread has one guard only.
+        // SAFETY: as above, and this thread has only one guard.
         unsafe { &mut *self.mutex.value.get() }
     }
 }
@@ -186,7 +191,7 @@ fn lock(history: &Mutex<History>) -> MutexGuard<'_, History> {
     history.lock()
 }
 
-/// The number of this thread, which no other ever has.
+/// The number of this thread, unique in the process.
 #[cfg(not(model))]
 #[inline(always)]
 fn number() -> u64 {
@@ -211,9 +216,13 @@ mod tests {
 
     use super::*;
 
-    /// A mutex around two numbers that are the same, biased towards this thread.
+    /// A mutex around two equal numbers, biased towards this thread.
     fn biased() -> BiasedMutex<[u64; 2]> {
-        assert_eq!(Light::of_process(), Light::Free, "the system has no barrier in two halves");
+        assert_eq!(
+            LightFence::of_process(),
+            LightFence::Compiler,
+            "the system has no asymmetric fence"
+        );
         let mutex = BiasedMutex::new([0; 2]);
         for _ in 0..STREAK {
             assert!(!is_biased(&mutex));
@@ -252,7 +261,7 @@ mod tests {
 
     #[test]
     fn threads_that_take_turns_lock() {
-        Light::of_process();
+        LightFence::of_process();
         let mutex = BiasedMutex::new([0; 2]);
         for _ in 0..STREAK {
             add_one(&mutex);
@@ -322,30 +331,30 @@ mod tests {
 }
 
 #[cfg(all(test, loom))]
-mod model {
-    //! Two threads that lock at the same time, the mutex biased towards one of them, in every order that loom can give them.
+mod loom {
+    //! Two threads lock a mutex that is biased towards one of them, in every order of loom.
 
     use std::sync::Arc;
 
-    use loom::cell::UnsafeCell as Watched;
+    use ::loom::cell::UnsafeCell as Watched;
 
     use super::*;
 
-    /// Loom sees it when two threads are inside.
-    fn lock_often(light: Light) {
-        // Loom does not look at the standard library's locks, and has no thread wait inside one.
+    /// Two threads add to a number that loom watches; loom fails when both are inside.
+    fn lock_often(light: LightFence) {
+        // A lock of the standard library: loom does not model it, and no thread of the model waits inside it.
         let met = Arc::new(std::sync::Mutex::new(Vec::new()));
         let met_now = Arc::clone(&met);
-        let mut builder = loom::model::Builder::new();
+        let mut builder = ::loom::model::Builder::new();
         builder.preemption_bound = Some(4);
         builder.check(move || {
             let mutex = Arc::new(BiasedMutex::new(Watched::new(0)));
             let add_one = move |mutex: &BiasedMutex<Watched<u64>>, thread| {
-                // SAFETY: that is what the model is to show.
+                // SAFETY: one thread at a time is inside; the model checks that.
                 mutex.lock_as(thread, light).with_mut(|number| unsafe { *number += 1 });
             };
             add_one(&mutex, 1);
-            let other = loom::thread::spawn({
+            let other = ::loom::thread::spawn({
                 let mutex = Arc::clone(&mutex);
                 move || (0..2).for_each(|_| add_one(&mutex, 2))
             });
@@ -365,12 +374,12 @@ mod model {
 
     #[test]
     fn nobody_is_inside_with_another() {
-        lock_often(Light::of_process());
+        lock_often(LightFence::of_process());
     }
 
     #[test]
     #[should_panic(expected = "Causality violation")]
     fn a_thread_inside_that_is_not_seen_is_found() {
-        lock_often(Light::Free);
+        lock_often(LightFence::Compiler);
     }
 }

@@ -7,7 +7,7 @@
 #[cfg(all(test, not(model)))]
 pub(crate) mod alone;
 #[cfg(any(not(model), loom))]
-pub(crate) mod barrier;
+pub(crate) mod asymmetric_fence;
 #[cfg(any(not(model), loom))]
 pub(crate) mod biased;
 #[cfg(not(model))]
@@ -24,6 +24,8 @@ pub(crate) mod futex;
 #[cfg(model)]
 #[path = "futex_model.rs"]
 pub(crate) mod futex;
+#[cfg(any(not(model), loom))]
+pub(crate) mod hazard;
 #[cfg(not(model))]
 pub(crate) mod map;
 #[cfg(not(model))]
@@ -36,8 +38,6 @@ pub(crate) mod process;
 pub(crate) mod ready;
 #[cfg(not(model))]
 pub(crate) mod robust;
-#[cfg(any(not(model), loom))]
-pub(crate) mod shelf;
 #[cfg(not(model))]
 pub(crate) mod socket;
 #[cfg(not(model))]

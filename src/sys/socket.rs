@@ -284,7 +284,7 @@ pub(crate) fn ring(socket: BorrowedFd<'_>) {
 }
 
 /// Takes bytes that [`ring`] has sent, if there are any. Never waits. False when the peer is gone.
-pub(crate) fn hush(socket: BorrowedFd<'_>) -> bool {
+pub(crate) fn drain(socket: BorrowedFd<'_>) -> bool {
     match recv(socket.as_raw_fd(), &mut [0; RUNG_BYTES], MsgFlags::MSG_DONTWAIT) {
         Ok(bytes) => bytes > 0,
         Err(errno) => matches!(errno, Errno::EAGAIN | Errno::EINTR),

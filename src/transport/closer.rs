@@ -1,7 +1,7 @@
 //! The end of a lane, as other threads bring it about.
 
-use super::bed::SharedBed;
 use super::lifeline::End;
+use super::parker::SharedParker;
 use crate::shm::Words;
 use crate::sleep;
 use crate::sync::Ordering;
@@ -13,11 +13,11 @@ pub(crate) struct Closer {
     /// The word that tells the peer.
     closed: Words,
     /// What the peer sleeps on.
-    peer: SharedBed,
+    peer: SharedParker,
 }
 
 impl Closer {
-    pub(super) fn new(end: End, closed: Words, peer: SharedBed) -> Self {
+    pub(super) fn new(end: End, closed: Words, peer: SharedParker) -> Self {
         Self { end, closed, peer }
     }
 
@@ -27,7 +27,7 @@ impl Closer {
         self.end.announce();
         // [CLOSE] Release: a peer that sees it sees what was handed over before.
         self.closed[0].store(1, Ordering::Release);
-        // Whatever the word of the peer's bed says: its owner may have written there.
-        sleep::rouse(&self.peer);
+        // Whatever the word of the peer's parker says: its owner may have written there.
+        sleep::wake_anyway(&self.peer);
     }
 }

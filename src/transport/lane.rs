@@ -1,12 +1,12 @@
-//! One lane: a baton, an area and two rings in a shared segment, and one order over all of them.
+//! One lane: a baton, a bulk buffer and two rings in a shared segment, and one order over all of them.
 //!
 //! The holder of the baton sends: it fills the line and stores the baton's first word, which hands the baton over. The
-//! other side polls that word. A payload that does not fit the line is copied to the area, and the line says where.
+//! other side polls that word. A payload that does not fit the line is copied to the bulk buffer, and the line says where.
 //! What was *posted*, that is, sent without waiting for the answer, goes through the sender's ring, and so does what does not
-//! fit the area; the baton then carries the ring position up to which the receiver drains before it acts. So posted messages and calls
+//! fit it; the baton then carries the ring position up to which the receiver drains before it acts. So posted messages and calls
 //! of a lane have one order.
 //!
-//! Arguments stay in the area, untouched, until their call is answered; those of nested calls lie behind them. Each side
+//! Arguments stay in the bulk buffer, untouched, until their call is answered; those of nested calls lie behind them. Each side
 //! knows where free memory begins, because it has sent or received every call under way.
 //!
 //! A ring is drained only when a baton says so, by a side that is waiting for the baton anyway. When it is full, its
@@ -17,7 +17,6 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::Transport;
-use super::bed::SharedBed;
 use super::cells::Cells;
 use super::closer::Closer;
 use super::inbox::Inbox;
@@ -26,6 +25,7 @@ use super::lifeline::process_holder;
 use super::lifeline::{End, Lifeline};
 use super::message::{Content, Incoming};
 use super::outbox::{self, Outbox};
+use super::parker::SharedParker;
 use super::places::Places;
 use super::settled::Settled;
 use super::wait::Waiter;
@@ -33,10 +33,10 @@ use crate::deadline::Deadline;
 use crate::error::{Error, Result};
 use crate::limits::RING_LINES;
 use crate::ring::{Head, LINE_WORDS, ring_words};
-use crate::shm::{Area, Segment, Words};
+use crate::shm::{BulkBuffer, Segment, Words};
 use crate::sleep;
 #[cfg(any(not(model), loom))]
-use crate::sleep::Bell;
+use crate::sleep::Doorbell;
 use crate::sync::Ordering;
 use crate::sys::cpu;
 use crate::wire::baton::{
@@ -45,7 +45,7 @@ use crate::wire::baton::{
 };
 use crate::wire::{Kind, layout};
 
-/// Payloads in the area begin at lines.
+/// Payloads in the bulk buffer begin at lines.
 const LINE_BYTES: usize = LINE_WORDS * 8;
 
 /// Turns ([`cpu::spin`]) that the other side is given besides, when it will run new code: that has to be fetched.
@@ -70,8 +70,8 @@ pub(crate) struct Lane {
     /// The first word of the baton as this side last wrote or saw it.
     word: u64,
     hop: u64,
-    area: Area,
-    /// Where in the area no arguments of a call under way lie any more.
+    bulk: BulkBuffer,
+    /// Where in the bulk buffer no arguments of a call under way lie any more.
     free: usize,
     outbox: Outbox,
     inbox: Inbox,
@@ -80,7 +80,7 @@ pub(crate) struct Lane {
     /// What this side waits with.
     waiter: Waiter,
     /// What the sides sleep on, this one first.
-    beds: [SharedBed; 2],
+    parkers: [SharedParker; 2],
 }
 
 impl Lane {
@@ -115,8 +115,8 @@ impl Lane {
         let to_controller = cells(layout::RING_TO_CONTROLLER_WORD);
         let word = |word| segment.view(word..word + 1);
         let [controller, executor] =
-            layout::BED_WORDS.map(|bed| SharedBed::new(word(bed), lifeline.clone()));
-        let (outbound, inbound, beds) = match side {
+            layout::PARKER_WORDS.map(|parker| SharedParker::new(word(parker), lifeline.clone()));
+        let (outbound, inbound, parkers) = match side {
             Side::Controller => (to_executor, to_controller, [controller, executor]),
             Side::Executor => (to_controller, to_executor, [executor, controller]),
         };
@@ -129,28 +129,29 @@ impl Lane {
             settled: Settled::new(word(layout::SETTLED_WORD), lifeline.clone()),
             word: 0,
             hop,
-            area: Area::new(segment, layout::FIXED_WORDS * 8..layout::SEGMENT_WORDS * 8),
+            bulk: BulkBuffer::new(segment, layout::FIXED_WORDS * 8..layout::SEGMENT_WORDS * 8),
             free: 0,
             outbox: Outbox::new(outbound, start),
             inbox: Inbox::new(inbound, start),
             fresh: false,
-            waiter: Waiter::new(beds[0].clone(), closed.clone(), lifeline.clone(), spin, places),
+            waiter: Waiter::new(parkers[0].clone(), closed.clone(), lifeline.clone(), spin, places),
             closed,
             lifeline,
-            beds,
+            parkers,
         }
     }
 
-    /// From now on both sides sleep by a bell.
+    /// From now on both sides sleep by a doorbell.
     #[cfg(any(not(model), loom))]
-    pub(super) fn sleep_by(&mut self, bell: Arc<dyn Bell>) {
-        self.beds = self.beds.each_ref().map(|bed| bed.with_bell(Arc::clone(&bell)));
-        self.waiter.sleep_on(self.beds[0].clone());
+    pub(super) fn sleep_by(&mut self, doorbell: Arc<dyn Doorbell>) {
+        self.parkers =
+            self.parkers.each_ref().map(|parker| parker.with_doorbell(Arc::clone(&doorbell)));
+        self.waiter.sleep_on(self.parkers[0].clone());
     }
 
     /// What ends the waiting of [`Transport::receive`] for good.
     pub(crate) fn closer(&self) -> Closer {
-        Closer::new(self.lifeline.end().clone(), self.closed.clone(), self.beds[1].clone())
+        Closer::new(self.lifeline.end().clone(), self.closed.clone(), self.parkers[1].clone())
     }
 
     /// What ends this side's waits from another thread, as the lane's closer does, without telling the peer.
@@ -202,8 +203,8 @@ impl Transport for Lane {
             return self.receive_ring(word, deadline, message);
         }
         self.read_baton(word, message);
-        if word.area {
-            self.read_area(message)?;
+        if word.bulk {
+            self.read_bulk(message)?;
         }
         Ok(true)
     }
@@ -234,13 +235,13 @@ impl Lane {
         deadline: Deadline,
     ) -> Result<()> {
         let start = self.free;
-        if payload.len() > self.area.bytes() - start {
+        if payload.len() > self.bulk.bytes() - start {
             let last = self.send_parts(payload, deadline)?;
             self.push(Head { kind: Kind::Part as u8, sequence: 0, target: 0 }, last, deadline)?;
             self.hand_over(kind, target, &[], true, false);
             return Ok(());
         }
-        self.area.write(start, payload)?;
+        self.bulk.write(start, payload)?;
         if kind == Kind::Call {
             self.free = (start + payload.len()).next_multiple_of(LINE_BYTES);
         }
@@ -249,15 +250,15 @@ impl Lane {
         Ok(())
     }
 
-    /// Finds the payload that a baton says is in the area.
-    fn read_area(&mut self, message: &mut Incoming) -> Result<()> {
+    /// Finds the payload that a baton says is in the bulk buffer.
+    fn read_bulk(&mut self, message: &mut Incoming) -> Result<()> {
         let (line, bytes) =
             decode_place(u64::from_le_bytes(message.inline[..8].try_into().unwrap_or_default()));
         let start = line.saturating_mul(LINE_BYTES as u64);
-        let place = self.area.at(start, bytes).ok_or_else(|| {
+        let place = self.bulk.at(start, bytes).ok_or_else(|| {
             Error::violation(format!(
-                "{bytes} bytes at {start:#x} of an area of {:#x}",
-                self.area.bytes()
+                "{bytes} bytes at {start:#x} of a bulk buffer of {:#x}",
+                self.bulk.bytes()
             ))
         })?;
         if message.kind == Kind::Call {
@@ -307,8 +308,8 @@ impl Lane {
             return self.read_ring(word, message).map(Some);
         }
         self.read_baton(word, message);
-        if word.area {
-            self.read_area(message)?;
+        if word.bulk {
+            self.read_bulk(message)?;
         }
         Ok(Some(true))
     }
@@ -361,8 +362,8 @@ impl Lane {
             self.hand_over(Kind::Continue, 0, &[], self.outbox.is_untold(), false);
             return Ok(false);
         }
-        if word.area {
-            self.read_area(message)?;
+        if word.bulk {
+            self.read_bulk(message)?;
         } else if let Some(payload) = self.inbox.take_parts() {
             message.content = Content::Heap(payload);
         }
@@ -413,7 +414,7 @@ impl Lane {
     }
 
     #[inline(always)]
-    fn hand_over(&mut self, kind: Kind, target: u64, inline: &[u8], ring: bool, area: bool) {
+    fn hand_over(&mut self, kind: Kind, target: u64, inline: &[u8], ring: bool, bulk: bool) {
         let line = &*self.baton;
         line[1].store(target, Ordering::Relaxed);
         let mut first = 2;
@@ -432,13 +433,13 @@ impl Lane {
         }
         self.hop = next_hop(self.hop);
         let fresh = std::mem::take(&mut self.fresh);
-        let word = Word { hop: self.hop, kind, inline_bytes: inline.len(), area, ring, fresh };
+        let word = Word { hop: self.hop, kind, inline_bytes: inline.len(), bulk, ring, fresh };
         self.word = word.encode();
         // [HOP] Release: the peer that acquires this word sees the line and the ring up to the position told.
         line[0].store(self.word, Ordering::Release);
-        // [BED] SeqCst: as in `sleep::wake`. The fence waits for the store to leave, so that the first poll counts from there.
+        // [PARK] SeqCst: as in `sleep::wake`. The fence waits for the store to leave, so that the first poll counts from there.
         cpu::fence();
-        if sleep::wake_seen(&self.beds[1]) {
+        if sleep::wake_seen(&self.parkers[1]) {
             self.waiter.woke();
         }
         if fresh {

@@ -1,6 +1,6 @@
 //! Two ends in one process: a ring of messages each way.
 //!
-//! Whoever waits polls first and then parks its thread. No wake is lost: the sleeper swaps its bell's word to say that it
+//! Whoever waits polls first and then parks its thread. No wake is lost: the sleeper swaps its parker's word to say that it
 //! sleeps and looks at the ring once more; the other side changes the ring and then swaps the word back. One of
 //! the two swaps comes second, and who makes it sees what the first one did before its own.
 //!
@@ -29,8 +29,8 @@ pub(crate) struct Local {
     outbound: Producer<Message>,
     inbound: Consumer<Message>,
     /// What wakes this end, and the other one.
-    own: Arc<Bell>,
-    peer: Arc<Bell>,
+    own: Arc<Parker>,
+    peer: Arc<Parker>,
 }
 
 #[derive(Debug)]
@@ -43,7 +43,7 @@ struct Message {
 
 /// Where an end sleeps.
 #[derive(Debug, Default)]
-struct Bell {
+struct Parker {
     sleeps: AtomicBool,
     sleeper: Mutex<Option<Thread>>,
     /// The end is gone.
@@ -55,8 +55,8 @@ impl Local {
     pub(crate) fn pair() -> (Self, Self) {
         let (to_left, from_right) = RingBuffer::new(LOCAL_MESSAGES);
         let (to_right, from_left) = RingBuffer::new(LOCAL_MESSAGES);
-        let [left, right] = [(); 2].map(|()| Arc::new(Bell::default()));
-        let end = |outbound, inbound, own: &Arc<Bell>, peer: &Arc<Bell>| Self {
+        let [left, right] = [(); 2].map(|()| Arc::new(Parker::default()));
+        let end = |outbound, inbound, own: &Arc<Parker>, peer: &Arc<Parker>| Self {
             outbound,
             inbound,
             own: Arc::clone(own),
@@ -94,7 +94,7 @@ impl Local {
         }
         // There is room, and nobody else fills it.
         outbound.push(message).map_err(|_| Error::exhausted("a ring without room"))?;
-        peer.ring();
+        peer.unpark();
         Ok(())
     }
 }
@@ -130,7 +130,7 @@ impl Transport for Local {
             Some(None) => Err(gone()),
             Some(Some(Message { kind, target, posted, payload })) => {
                 // The peer may wait for room.
-                self.peer.ring();
+                self.peer.unpark();
                 into.set(kind, target, posted, payload);
                 Ok(true)
             }
@@ -147,11 +147,11 @@ impl Transport for Local {
 impl Drop for Local {
     fn drop(&mut self) {
         self.own.is_gone.store(true, Ordering::Release);
-        self.peer.ring();
+        self.peer.unpark();
     }
 }
 
-impl Bell {
+impl Parker {
     /// Polls `look` until it finds something, then sleeps between looks; `None` when it has found nothing by the deadline.
     fn wait<T>(&self, deadline: Deadline, mut look: impl FnMut() -> Option<T>) -> Option<T> {
         let mut polled_until = None;
@@ -173,7 +173,7 @@ impl Bell {
     fn sleep<T>(&self, deadline: Deadline, mut look: impl FnMut() -> Option<T>) -> Option<T> {
         *self.sleeper.lock() = Some(thread::current());
         loop {
-            // [BELL] Acquire: pairs with the swap in `ring`; release, for the thread to wake.
+            // [LOCAL] Acquire: pairs with the swap in `unpark`; release, for the thread to wake.
             self.sleeps.swap(true, Ordering::AcqRel);
             let found = look();
             let left = deadline.left();
@@ -190,8 +190,8 @@ impl Bell {
 
     /// Wakes the end that sleeps here, if it does.
     #[inline]
-    fn ring(&self) {
-        // [BELL] Release: who swaps after this sees what changed; acquire, for the thread to wake.
+    fn unpark(&self) {
+        // [LOCAL] Release: who swaps after this sees what changed; acquire, for the thread to wake.
         if self.sleeps.swap(false, Ordering::AcqRel) {
             let sleeper = self.sleeper.lock();
             sleeper.iter().for_each(Thread::unpark);

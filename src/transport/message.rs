@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 
-use crate::shm::Place;
+use crate::shm::BulkSlice;
 use crate::wire::Kind;
 use crate::wire::baton::INLINE_BYTES_MAX;
 
@@ -30,7 +30,7 @@ pub(super) enum Content {
     /// All of these.
     Heap(Vec<u8>),
     /// In memory that the peer can change.
-    Shared(Place),
+    Shared(BulkSlice),
 }
 
 /// The bytes of a message.
@@ -39,7 +39,7 @@ pub(crate) enum Payload<'a> {
     /// In memory of this process.
     Own(&'a [u8]),
     /// In memory that the peer can change.
-    Shared(&'a Place),
+    Shared(&'a BulkSlice),
 }
 
 impl Incoming {

@@ -1,7 +1,7 @@
 //! How messages move between the two processes.
 //!
-//! A [`Lane`] is one logical thread that spans two processes: a baton for synchronous calls, an area for payloads that do not
-//! fit its line, and a ring each way for what goes ahead or does not fit the area. Exactly one side holds the baton at any
+//! A [`Lane`] is one logical thread that spans two processes: a baton for synchronous calls, a bulk buffer for payloads that
+//! do not fit its line, and a ring each way for what goes ahead or does not fit the buffer. Exactly one side holds the baton at any
 //! moment; only the holder sends. A [`Stream`] carries the same messages over pipes and sockets, [`Local`] inside one
 //! process; a [`Connection`] is any of them. One whose lane came over a socket ([`Shared`]) sleeps by that socket.
 //!
@@ -9,7 +9,6 @@
 //! peer is judged by `wire` or `ring` before it is used.
 #![forbid(unsafe_code)]
 
-mod bed;
 mod cells;
 mod closer;
 #[cfg(not(model))]
@@ -21,15 +20,16 @@ pub(crate) mod lane_segment;
 mod lifeline;
 #[cfg(not(model))]
 mod local;
-mod message;
 #[cfg(test)]
 #[cfg(loom)]
-pub(crate) mod model;
+pub(crate) mod loom;
+mod message;
 #[cfg(feature = "named-segment")]
 mod named;
 mod origin;
 mod outbox;
 mod pace;
+mod parker;
 pub(crate) mod pipe;
 mod places;
 mod settled;
@@ -50,7 +50,6 @@ mod wait;
 use crate::deadline::Deadline;
 use crate::error::Result;
 use crate::wire::Kind;
-pub(crate) use bed::SharedBed;
 pub(crate) use closer::Closer;
 #[cfg(not(model))]
 pub use connection::Connection;
@@ -60,6 +59,7 @@ pub(crate) use lifeline::{End, Lifeline};
 use local::Local;
 pub(crate) use message::{Incoming, Payload};
 pub(crate) use origin::Origin;
+pub(crate) use parker::SharedParker;
 pub(crate) use settled::Settled;
 #[cfg(not(model))]
 use shared::Shared;

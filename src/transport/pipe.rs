@@ -1,4 +1,4 @@
-//! One end of a pipeline: a ring each way, used at the same time, and a bed for each side to sleep on.
+//! One end of a pipeline: a ring each way, used at the same time, and a parker for each side to sleep on.
 //!
 //! Nothing is taken turns for: what is pushed is published at once and seen by who polls. Who may sleep has to be woken
 //! ([`Outbound::wake`]) behind the last record of a batch, which costs a fence; records themselves need none.
@@ -6,9 +6,9 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::bed::SharedBed;
 use super::cells::Cells;
 use super::lifeline::Lifeline;
+use super::parker::SharedParker;
 use crate::deadline::Deadline;
 use crate::error::{Error, Result};
 use crate::limits::{CHUNK_BYTES_MAX, PAYLOAD_BYTES_MAX, RING_LINES};
@@ -24,7 +24,7 @@ use crate::transport::Side;
 use crate::transport::lifeline::{End, process_holder};
 use crate::transport::places::Places;
 use crate::wire::pipe::{
-    CALLS_WORD, CONTROLLER_BED_WORD, EXECUTOR_BED_WORD, HEADER, HOLDER_WORD, PLACE_WORDS,
+    CALLS_WORD, CONTROLLER_PARKER_WORD, EXECUTOR_PARKER_WORD, HEADER, HOLDER_WORD, PLACE_WORDS,
     RESULTS_WORD, Record, SEGMENT_WORDS, SPIN_NS_WORD, WORD_BYTES,
 };
 
@@ -41,7 +41,7 @@ const PREFETCH_LINES: u64 = 8;
 #[derive(Debug)]
 pub(crate) struct Outbound {
     ring: Producer<Cells>,
-    peer: SharedBed,
+    peer: SharedParker,
 }
 
 /// The reading half of an end. Owned by one thread at a time.
@@ -49,7 +49,7 @@ pub(crate) struct Outbound {
 pub(crate) struct Inbound {
     side: Side,
     ring: Consumer<Cells>,
-    own: SharedBed,
+    own: SharedParker,
     /// Payload parts that came ahead of their record.
     parts: Vec<u8>,
     /// Records of several lines were taken: the writer may have been waiting for their room.
@@ -119,9 +119,9 @@ pub(crate) fn end(
     position: u64,
 ) -> (Outbound, Inbound) {
     let cells = |start| Cells(segment.view(start..start + ring_words(RING_LINES)));
-    let bed = |word| SharedBed::new(segment.view(word..word + 1), lifeline.clone());
+    let parker = |word| SharedParker::new(segment.view(word..word + 1), lifeline.clone());
     let (calls, results) = (cells(CALLS_WORD), cells(RESULTS_WORD));
-    let (executor, controller) = (bed(EXECUTOR_BED_WORD), bed(CONTROLLER_BED_WORD));
+    let (executor, controller) = (parker(EXECUTOR_PARKER_WORD), parker(CONTROLLER_PARKER_WORD));
     let (from, to, own, peer) = match side {
         Side::Controller => (results, calls, controller, executor),
         Side::Executor => (calls, results, executor, controller),
@@ -210,7 +210,7 @@ impl Outbound {
     }
 
     /// What the peer sleeps on, for others to wake it.
-    pub(crate) fn peer_bed(&self) -> SharedBed {
+    pub(crate) fn peer_parker(&self) -> SharedParker {
         self.peer.clone()
     }
 
@@ -363,7 +363,7 @@ impl Inbound {
         self.places.are_one()
     }
 
-    /// Sleeps until the peer, or somebody else, rouses this side, unless `has_cause` to stay awake. Returns early for any
+    /// Sleeps until the peer, or somebody else, unparks this side, unless `has_cause` to stay awake. Returns early for any
     /// reason.
     pub(crate) fn sleep_unless(&self, deadline: Deadline, has_cause: impl FnOnce() -> bool) {
         sleep::sleep_unless(&self.own, deadline, has_cause);

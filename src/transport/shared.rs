@@ -2,7 +2,7 @@
 //! them.
 //!
 //! The controller makes the segment, sealed and without a name, and sends its descriptor. From then on the socket is the
-//! lane's bell: a byte says that the baton has come to a side that sleeps, and the end of the socket that the other process
+//! lane's doorbell: a byte says that the baton has come to a side that sleeps, and the end of the socket that the other process
 //! is gone. So neither side needs a thread that watches the other, and an event loop waits for one descriptor. An eventfd
 //! would not do for peers that do not trust each other: who has one can make a write to it wait for ever.
 
@@ -14,7 +14,7 @@ use super::{Lane, Side, lane_segment};
 use crate::deadline::Deadline;
 use crate::error::{Error, Result};
 use crate::limits::{ATTACH_TIMEOUT, SPIN_NS};
-use crate::sleep::Bell;
+use crate::sleep::Doorbell;
 use crate::sys::socket::{self, Received};
 
 /// What comes with the segment's descriptor.
@@ -25,7 +25,7 @@ const LANE: u8 = b'L';
 pub(super) struct Shared {
     pub(super) lane: Lane,
     pub(super) side: Side,
-    doorbell: Arc<Doorbell>,
+    doorbell: Arc<SocketDoorbell>,
 }
 
 impl Shared {
@@ -64,8 +64,8 @@ impl Shared {
     }
 
     fn new(mut lane: Lane, side: Side, socket: OwnedFd) -> Self {
-        let doorbell = Arc::new(Doorbell(socket));
-        lane.sleep_by(Arc::<Doorbell>::clone(&doorbell));
+        let doorbell = Arc::new(SocketDoorbell(socket));
+        lane.sleep_by(Arc::<SocketDoorbell>::clone(&doorbell));
         Self { lane, side, doorbell }
     }
 
@@ -77,11 +77,11 @@ impl Shared {
 
 /// A socket by which two sides wake each other.
 #[derive(Debug)]
-struct Doorbell(OwnedFd);
+struct SocketDoorbell(OwnedFd);
 
-impl Bell for Doorbell {
-    fn hush(&self) -> bool {
-        socket::hush(self.0.as_fd())
+impl Doorbell for SocketDoorbell {
+    fn drain(&self) -> bool {
+        socket::drain(self.0.as_fd())
     }
 
     fn listen(&self, deadline: Deadline) {

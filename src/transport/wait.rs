@@ -8,14 +8,14 @@
 
 use std::time::{Duration, Instant};
 
-use super::bed::SharedBed;
 use super::lifeline::Lifeline;
 use super::pace::Pace;
+use super::parker::SharedParker;
 use super::places::Places;
 use crate::deadline::Deadline;
 use crate::error::Result;
 use crate::shm::Words;
-use crate::sleep::{self, Bed};
+use crate::sleep::{self, Parker};
 use crate::sync::{AtomicU64, Ordering};
 use crate::sys::cpu;
 
@@ -39,7 +39,7 @@ const SLOW_FACTOR_MAX: u32 = 8;
 #[derive(Debug)]
 pub(super) struct Waiter {
     /// What it sleeps on.
-    bed: SharedBed,
+    parker: SharedParker,
     /// Not 0 when the peer has closed its end.
     closed: Words,
     lifeline: Lifeline,
@@ -52,19 +52,19 @@ pub(super) struct Waiter {
 impl Waiter {
     /// Polls for `spin` before it sleeps.
     pub(super) fn new(
-        bed: SharedBed,
+        parker: SharedParker,
         closed: Words,
         lifeline: Lifeline,
         spin: Duration,
         places: Places,
     ) -> Self {
-        Self { bed, closed, lifeline, pace: Pace::new(), patience: Patience::new(spin), places }
+        Self { parker, closed, lifeline, pace: Pace::new(), patience: Patience::new(spin), places }
     }
 
     /// From now on it sleeps on this.
     #[cfg(any(not(model), loom))]
-    pub(super) fn sleep_on(&mut self, bed: SharedBed) {
-        self.bed = bed;
+    pub(super) fn sleep_on(&mut self, parker: SharedParker) {
+        self.parker = parker;
     }
 
     /// The other side was woken: it takes longer this time.
@@ -73,7 +73,7 @@ impl Waiter {
     }
 
     /// Waits until `word` holds anything but `current`, and returns what it holds; `None` when it has not changed by the
-    /// deadline: then, with a bell, that is rung when it changes.
+    /// deadline: then, with a doorbell, that is rung when it changes.
     ///
     /// Polls, then sleeps. When there is no quick answer, it is asked whether the other side was last seen on the CPU of this
     /// one, so that it can only answer when it is given that.
@@ -159,23 +159,23 @@ impl Waiter {
     #[cold]
     fn asleep(&self, word: &AtomicU64, current: u64, deadline: Deadline) -> Result<Option<u64>> {
         loop {
-            let is_alone = !self.bed.hush();
-            let seen = self.bed.look();
-            sleep::mark(&self.bed);
+            let is_alone = !self.parker.drain();
+            let seen = self.parker.look();
+            sleep::mark(&self.parker);
             // What was handed over before the end is still found.
             let is_closed = is_alone || self.is_closed();
             if let Some(found) = poll(word, current) {
-                sleep::unmark(&self.bed);
+                sleep::unmark(&self.parker);
                 return Ok(Some(found));
             }
             if is_closed {
-                sleep::unmark(&self.bed);
+                sleep::unmark(&self.parker);
                 return Err(self.lifeline.why());
             }
             if deadline.has_passed() {
                 return Ok(None);
             }
-            self.bed.lie_down(sleep::ASLEEP, seen, deadline);
+            self.parker.park(sleep::ASLEEP, seen, deadline);
         }
     }
 
@@ -245,8 +245,8 @@ mod tests {
 
     const SPIN: Duration = Duration::from_micros(50);
 
-    fn bed(segment: &Arc<Segment>) -> SharedBed {
-        SharedBed::new(segment.view(1..2), Lifeline::new(End::new()))
+    fn parker(segment: &Arc<Segment>) -> SharedParker {
+        SharedParker::new(segment.view(1..2), Lifeline::new(End::new()))
     }
 
     #[test]
@@ -285,8 +285,8 @@ mod tests {
         let places = Places::new(&segment, [3, 4], Side::Controller);
         let lifeline = Lifeline::new(End::new());
         segment.words()[4].store(if shares_cpu { cpu::place() } else { 0 }, Ordering::Relaxed);
-        let bed = SharedBed::new(view(1), lifeline.clone());
-        let waiter = Waiter::new(bed, view(2), lifeline, spin, places);
+        let parker = SharedParker::new(view(1), lifeline.clone());
+        let waiter = Waiter::new(parker, view(2), lifeline, spin, places);
         (segment, waiter)
     }
 
@@ -296,16 +296,16 @@ mod tests {
             [(SPIN, false), (Duration::MAX, false), (Duration::ZERO, false), (SPIN, true)]
         {
             let (segment, mut waiter) = waiter(spin, shares_cpu);
-            let (word, bed) = (&segment.words()[0], bed(&segment));
+            let (word, parker) = (&segment.words()[0], parker(&segment));
             let found = std::thread::scope(|scope| {
                 scope.spawn(|| {
                     std::thread::sleep(Duration::from_millis(2));
                     // With no limit to polling nobody sleeps; otherwise the other side does at last.
-                    while spin != Duration::MAX && bed.word().load(Ordering::Relaxed) == 0 {
+                    while spin != Duration::MAX && parker.word().load(Ordering::Relaxed) == 0 {
                         std::thread::yield_now();
                     }
                     word.store(16, Ordering::Release);
-                    assert_eq!(sleep::wake(&bed), spin != Duration::MAX, "{spin:?}");
+                    assert_eq!(sleep::wake(&parker), spin != Duration::MAX, "{spin:?}");
                 });
                 waiter.for_change(word, 0, Deadline::SESSION_END)
             });
@@ -357,7 +357,7 @@ mod tests {
             let words = segment.words();
             let holder = segment.view(5..6);
             waiter.lifeline = waiter.lifeline.clone().with_holders(holder, segment.view(6..7));
-            waiter.bed = SharedBed::new(segment.view(1..2), waiter.lifeline.clone());
+            waiter.parker = SharedParker::new(segment.view(1..2), waiter.lifeline.clone());
             let ended = std::thread::scope(|scope| {
                 scope.spawn(|| {
                     std::thread::sleep(Duration::from_millis(2));
@@ -365,7 +365,7 @@ mod tests {
                     words[at].store(value, Ordering::Release);
                     // As the kernel does for a thread that ends, and a peer for its own end.
                     futex::wake(&words[5]);
-                    sleep::wake(&bed(&segment));
+                    sleep::wake(&parker(&segment));
                 });
                 waiter.for_change(&words[0], 0, Deadline::SESSION_END)
             });

@@ -6,7 +6,7 @@
 //! words 2..7   inline bytes, up to 48; with the ring bit word 2 is the sender's ring position and 40 remain
 //! ```
 //!
-//! 63 for the inline bytes says that the payload lies in the lane's area; the first inline word says where: the low half has the
+//! 63 for the inline bytes says that the payload is in the lane's bulk buffer; the first inline word says where: the low half has the
 //! bytes, the high half the offset in lines.
 //!
 //! The hop number grows by one each time the line changes hands, so a word is never mistaken for an earlier one.
@@ -27,8 +27,8 @@ pub(crate) const INLINE_BYTES_MAX: usize = 48;
 /// Inline bytes of a message with one.
 pub(crate) const INLINE_BYTES_MAX_WITH_RING: usize = 40;
 
-/// The number of inline bytes that stands for a payload in the area.
-const IN_AREA: usize = 63;
+/// The number of inline bytes that stands for a payload in the bulk buffer.
+const IN_BULK: usize = 63;
 
 /// What the first word of a baton says.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -36,8 +36,8 @@ pub(crate) struct Word {
     pub(crate) hop: u64,
     pub(crate) kind: Kind,
     pub(crate) inline_bytes: usize,
-    /// The payload lies in the lane's area; the inline bytes are 8 and say where.
-    pub(crate) area: bool,
+    /// The payload lies in the lane's bulk buffer; the inline bytes are 8 and say where.
+    pub(crate) bulk: bool,
     /// The message carries the sender's ring position: drain the ring up to it first.
     pub(crate) ring: bool,
     /// Code was written since the sender's last message.
@@ -49,7 +49,7 @@ impl Word {
     #[inline]
     pub(crate) fn encode(self) -> u64 {
         debug_assert!(self.inline_bytes <= INLINE_BYTES_MAX);
-        let bytes = if self.area { IN_AREA } else { self.inline_bytes };
+        let bytes = if self.bulk { IN_BULK } else { self.inline_bytes };
         self.hop << HOP_SHIFT
             | (bytes as u64) << BYTES_SHIFT
             | (self.kind as u64) << KIND_SHIFT
@@ -62,8 +62,8 @@ impl Word {
     pub(crate) fn decode(word: u64) -> Option<Self> {
         let kind = Kind::from_bits((word >> KIND_SHIFT & 7) as u8)?;
         let bytes = (word >> BYTES_SHIFT & 63) as usize;
-        let area = bytes == IN_AREA;
-        let inline_bytes = if area { 8 } else { bytes };
+        let bulk = bytes == IN_BULK;
+        let inline_bytes = if bulk { 8 } else { bytes };
         let ring = word & RING != 0;
         let most = if ring { INLINE_BYTES_MAX_WITH_RING } else { INLINE_BYTES_MAX };
         let fresh = word & FRESH != 0;
@@ -71,20 +71,20 @@ impl Word {
             hop: hop_of(word),
             kind,
             inline_bytes,
-            area,
+            bulk,
             ring,
             fresh,
         })
     }
 }
 
-/// The inline word of a payload in the area.
+/// The inline word of a payload in the bulk buffer.
 #[inline]
 pub(crate) fn encode_place(line: usize, bytes: usize) -> u64 {
     (line as u64) << 32 | bytes as u64
 }
 
-/// Offset in lines and bytes of a payload in the area.
+/// Offset in lines and bytes of a payload in the bulk buffer.
 #[inline]
 pub(crate) fn decode_place(word: u64) -> (u64, u64) {
     (word >> 32, word & 0xffff_ffff)
@@ -117,7 +117,7 @@ mod tests {
                 accepted += 1;
             }
         }
-        // 7 kinds, lengths 0..=48 and with the ring bit 0..=40, or in the area; fresh bit free.
+        // 7 kinds, lengths 0..=48 and with the ring bit 0..=40, or in the bulk buffer; fresh bit free.
         assert_eq!(accepted, 7 * (50 + 42) * 2);
     }
 

@@ -6,15 +6,15 @@
 //!                the word that the thread sleeps on that opens lanes; how far each slab's data has memory behind it
 //! lines 2..6     crash record
 //! line 6         number of the last posted call that ran; the lock that the executor's thread holds while it serves
-//! line 7         CPU of the controller, CPU of the executor, each plus one; the bed of the controller, that of the executor;
+//! line 7         CPU of the controller, CPU of the executor, each plus one; the parker of the controller, that of the executor;
 //!                1 when the lane is closed
 //! line 8         in the first lane of an executor: the lock that a thread of it holds as long as its process lives
 //! lines 10..12   baton (one line, alone in its pair of lines)
 //! lines 12..     ring controller -> executor, then ring executor -> controller
-//! then           area for payloads that the baton tells of, from a page on; backed as it is used
+//! then           bulk buffer for payloads that the baton tells of, from a page on; backed as it is used
 //! ```
 
-use crate::limits::{AREA_BYTES, RING_LINES};
+use crate::limits::{BULK_BYTES, RING_LINES};
 use crate::ring::{LINE_WORDS, ring_words};
 
 /// "farcall" and a zero byte.
@@ -54,7 +54,7 @@ pub(crate) const HOLDER_WORDS: usize = 5;
 /// one; 0 when it has not waited yet.
 pub(crate) const PLACE_WORDS: [usize; 2] = [7 * LINE_WORDS, 7 * LINE_WORDS + 1];
 /// What each side sleeps on: first the controller, then the executor.
-pub(crate) const BED_WORDS: [usize; 2] = [7 * LINE_WORDS + 2, 7 * LINE_WORDS + 3];
+pub(crate) const PARKER_WORDS: [usize; 2] = [7 * LINE_WORDS + 2, 7 * LINE_WORDS + 3];
 /// Not 0 when nothing more will come.
 pub(crate) const CLOSED_WORD: usize = 7 * LINE_WORDS + 4;
 /// First word of the lock that the executor's thread holds that opens lanes. It lives as long as the process.
@@ -65,13 +65,13 @@ pub(crate) const BATON_WORD: usize = 10 * LINE_WORDS;
 pub(crate) const RING_TO_EXECUTOR_WORD: usize = 12 * LINE_WORDS;
 /// First word of the ring from the executor to the controller.
 pub(crate) const RING_TO_CONTROLLER_WORD: usize = RING_TO_EXECUTOR_WORD + ring_words(RING_LINES);
-/// Words before the area, which are backed from the beginning.
+/// Words before the bulk buffer, which are backed from the beginning.
 pub(crate) const FIXED_WORDS: usize =
     (RING_TO_CONTROLLER_WORD + ring_words(RING_LINES)).next_multiple_of(PAGE_WORDS);
-/// The area begins at a page.
+/// The bulk buffer begins at a page.
 const PAGE_WORDS: usize = if cfg!(model) { LINE_WORDS } else { 512 };
 /// Words of the whole segment.
-pub(crate) const SEGMENT_WORDS: usize = FIXED_WORDS + AREA_BYTES / 8;
+pub(crate) const SEGMENT_WORDS: usize = FIXED_WORDS + BULK_BYTES / 8;
 
 /// The first words of every segment of this version.
 pub(crate) const HEADER: [u64; 4] = [MAGIC, VERSION, SEGMENT_WORDS as u64 * 8, RING_LINES as u64];

@@ -3,7 +3,7 @@
 //! ```text
 //! line 0        magic, version, segment bytes, ring lines, nanoseconds to poll
 //! line 1        CPU of the controller, CPU of the executor, each plus one
-//! line 2        the executor's bed      line 4        the controller's bed
+//! line 2        the executor's parker      line 4        the controller's parker
 //! line 3        the lock that the executor's thread holds while it serves, as in a lane
 //! lines 6..     ring of calls, then ring of results
 //!
@@ -30,11 +30,11 @@ pub(crate) const SPIN_NS_WORD: usize = 4;
 /// Where each side was when it last waited for long, as in a lane.
 pub(crate) const PLACE_WORDS: [usize; 2] = [LINE_WORDS, LINE_WORDS + 1];
 /// The word that the executor sleeps on.
-pub(crate) const EXECUTOR_BED_WORD: usize = 2 * LINE_WORDS;
+pub(crate) const EXECUTOR_PARKER_WORD: usize = 2 * LINE_WORDS;
 /// First word of the lock that the executor's thread holds as long as it serves the pipeline.
 pub(crate) const HOLDER_WORD: usize = 3 * LINE_WORDS;
 /// The word that the controller sleeps on.
-pub(crate) const CONTROLLER_BED_WORD: usize = 4 * LINE_WORDS;
+pub(crate) const CONTROLLER_PARKER_WORD: usize = 4 * LINE_WORDS;
 /// First word of the ring of calls.
 pub(crate) const CALLS_WORD: usize = 6 * LINE_WORDS;
 /// First word of the ring of results.

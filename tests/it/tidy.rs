@@ -181,7 +181,7 @@ fn room_of(path: &str) -> Option<&str> {
 }
 
 fn is_test(path: &str) -> bool {
-    let names = ["/tests.rs", "/model.rs", "/sessions.rs", "/soak.rs", "/tally.rs"];
+    let names = ["/tests.rs", "/model.rs", "/loom.rs", "/shuttle.rs", "/soak.rs", "/tally.rs"];
     path.contains("/tests/") || names.iter().any(|name| path.ends_with(name))
 }
 
@@ -322,7 +322,7 @@ fn planted_imports_are_found() {
             "/// See [`launch`](crate::controller::launch).\nconst S: &str = \"crate::link\";",
         ),
         ("src/call/tests.rs", "use crate::shm::Segment;"),
-        ("src/ring/model/queue.rs", "use super::*;\nuse crate::ring::publication;"),
+        ("src/ring/tests/queue.rs", "use super::*;\nuse crate::ring::publication;"),
         ("src/executor/mod.rs", "mod child;\npub(crate) fn f() {}"),
         ("src/lib.rs", "pub use crate::controller::Controller;"),
         ("tools/src/run.rs", "use crate::inputs::Inputs;"),

@@ -11,16 +11,16 @@ use crate::call::lanes::forked;
 use crate::deadline::Deadline;
 use crate::error::{Error, Result};
 use crate::limits::PAYLOAD_BYTES_MAX;
-use crate::sleep::{self, Seat, Turn};
+use crate::sleep::{self, Follower, Leadership};
 use crate::sync::{AtomicU64, Mutex, Ordering};
 use crate::transport::pipe::{Inbound, Outbound};
-use crate::transport::{Lifeline, SharedBed};
+use crate::transport::{Lifeline, SharedParker};
 
 /// The controller's end of a pipeline.
 #[derive(Debug)]
 pub(crate) struct Caller {
     sender: Mutex<Sender>,
-    pub(super) turn: Turn<Receiver>,
+    pub(super) leadership: Leadership<Receiver>,
     /// Calls whose sending has begun.
     pub(super) submitted: AtomicU64,
     /// Results that came.
@@ -32,20 +32,20 @@ pub(crate) struct Caller {
     /// What ends the receiver's waits, and has it look.
     lifeline: Lifeline,
     /// What the executor sleeps on.
-    executor: SharedBed,
+    executor: SharedParker,
     reason: Mutex<Option<Reason>>,
-    /// Where a listener sits while no task waits.
-    listener: Arc<Seat>,
+    /// Where a listener waits while no task waits.
+    listener: Arc<Follower>,
 }
 
 impl Caller {
     /// The controller's end, whose first call has the number after `last_sequence`.
     pub(crate) fn new((outbound, inbound): (Outbound, Inbound), last_sequence: u64) -> Self {
-        let (lifeline, executor) = (inbound.lifeline().clone(), outbound.peer_bed());
+        let (lifeline, executor) = (inbound.lifeline().clone(), outbound.peer_parker());
         let (sender, runs) = Sender::new(outbound, last_sequence);
         Self {
             sender: Mutex::new(sender),
-            turn: Turn::new(Receiver::new(inbound, runs, last_sequence)),
+            leadership: Leadership::new(Receiver::new(inbound, runs, last_sequence)),
             submitted: AtomicU64::new(0),
             received: AtomicU64::new(0),
             late: AtomicU64::new(0),
@@ -112,9 +112,9 @@ impl Caller {
             if self.has_ended() {
                 return Err(self.reason().error());
             }
-            let mut receiver = self.turn.demand(|| self.lifeline.end().nudge());
+            let mut receiver = self.leadership.demand(|| self.lifeline.end().nudge());
             receiver.lead(self, Deadline::SESSION_END, |_| has_room(sender));
-            self.end_turn(receiver);
+            self.stop_leading(receiver);
         }
         Ok(())
     }
@@ -122,35 +122,35 @@ impl Caller {
     /// Waits until so many results have arrived at a completion, or all, or until nothing more will come. False when the
     /// time is over first.
     pub(crate) fn wait(&self, completion: &Completion, enough: usize, deadline: Deadline) -> bool {
-        let mut seat = None;
+        let mut follower = None;
         let has_enough = loop {
             if completion.has(enough) {
                 break true;
             }
-            let receiver = match &seat {
-                None => self.turn.try_take(),
-                Some(seat) => self.turn.take_or_queue(seat),
+            let receiver = match &follower {
+                None => self.leadership.try_take(),
+                Some(follower) => self.leadership.take_or_follow(follower),
             };
-            match (receiver, &seat) {
+            match (receiver, &follower) {
                 (Some(mut receiver), _) => {
                     receiver.lead(self, deadline, |came| came && completion.has(enough));
-                    self.end_turn(receiver);
+                    self.stop_leading(receiver);
                 }
-                (None, Some(seat)) => seat.wait(deadline),
+                (None, Some(follower)) => follower.wait(deadline),
                 (None, None) => {
-                    let stand_by = Arc::new(Seat::default());
-                    let waiter = Waiter::Thread(Arc::clone(&stand_by), enough);
+                    let queued = Arc::new(Follower::default());
+                    let waiter = Waiter::Thread(Arc::clone(&queued), enough);
                     self.set_waiter(completion, Some(waiter));
-                    seat = Some(stand_by);
+                    follower = Some(queued);
                 }
             }
             if deadline.has_passed() {
                 break completion.has(enough);
             }
         };
-        if let Some(seat) = seat {
+        if let Some(follower) = follower {
             self.set_waiter(completion, None);
-            self.turn.withdraw(&seat);
+            self.leadership.withdraw(&follower);
         }
         has_enough
     }
@@ -180,9 +180,9 @@ impl Caller {
 
     /// Receives what is there, unless somebody else does. Does not wait. Returns how many results came.
     pub(crate) fn poll(&self) -> usize {
-        let Some(mut receiver) = self.turn.try_take() else { return 0 };
+        let Some(mut receiver) = self.leadership.try_take() else { return 0 };
         let came = receiver.receive(self);
-        self.end_turn(receiver);
+        self.stop_leading(receiver);
         came
     }
 
@@ -193,16 +193,16 @@ impl Caller {
                 self.listener.wait(Deadline::SESSION_END);
                 continue;
             }
-            match self.turn.take_or_queue(&self.listener) {
+            match self.leadership.take_or_follow(&self.listener) {
                 Some(mut receiver) => {
                     let is_idle = |_| self.tasks.load(Ordering::Acquire) == 0;
                     receiver.lead(self, Deadline::SESSION_END, is_idle);
-                    self.end_turn(receiver);
+                    self.stop_leading(receiver);
                 }
                 None => self.listener.wait(Deadline::SESSION_END),
             }
         }
-        self.turn.withdraw(&self.listener);
+        self.leadership.withdraw(&self.listener);
         self.poll();
     }
 
@@ -279,7 +279,7 @@ impl Caller {
     /// The executor may be waiting for room in the ring of results.
     #[cold]
     pub(super) fn wake_executor(&self) {
-        sleep::rouse(&self.executor);
+        sleep::wake_anyway(&self.executor);
     }
 
     /// One task more, or less, waits.
@@ -291,10 +291,10 @@ impl Caller {
         }
     }
 
-    /// Gives the turn back and wakes the tasks whose results came: their wakers may do anything, even submit calls.
-    fn end_turn(&self, mut receiver: Box<Receiver>) {
+    /// Gives the lead back and wakes the tasks whose results came: their wakers may do anything, even submit calls.
+    fn stop_leading(&self, mut receiver: Box<Receiver>) {
         let wakers = std::mem::take(&mut receiver.wakers);
-        self.turn.give_back(receiver);
+        self.leadership.give_back(receiver);
         for waker in wakers {
             waker.wake();
         }

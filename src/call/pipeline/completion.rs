@@ -7,7 +7,7 @@ use std::task::Waker;
 use super::Reason;
 use crate::error::{Error, Result};
 use crate::limits::{ERROR_BYTES_MAX, PIPELINE_CALLS_MAX};
-use crate::sleep::Seat;
+use crate::sleep::Follower;
 use crate::sync::{AtomicU64, Mutex, MutexGuard, Ordering};
 use crate::transport::pipe::{EMPTY_LINE, Line};
 use crate::wire::pipe::WORD_BYTES;
@@ -40,7 +40,7 @@ pub(super) struct State {
 #[derive(Debug)]
 pub(super) enum Waiter {
     /// A thread that waits until so many results are there.
-    Thread(Arc<Seat>, usize),
+    Thread(Arc<Follower>, usize),
     /// A task that waits for all of them.
     Task(Waker),
 }

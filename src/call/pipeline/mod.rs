@@ -2,12 +2,12 @@
 //!
 //! The executor runs the calls of a pipeline one after the other, on one thread ([`Server`]); a call that takes its time
 //! holds up those behind it, and nobody else's. In the controller any number of threads submit calls ([`Caller`]) and wait
-//! for results. There is no thread that receives: whoever waits takes the turn, receives for everybody, and gives it
+//! for results. There is no thread that receives: whoever waits takes the lead, receives for everybody, and gives it
 //! to the next when it has what it waited for. Each submission has a [`Completion`], where its results arrive.
 //!
 //! ```text
 //! submit:  run noted -> records pushed -> executor woken if it sleeps
-//! wait:    turn taken -> records popped -> results to the completions of the runs, in order -> turn given back
+//! wait:    lead taken -> records popped -> results to the completions of the runs, in order -> lead given back
 //! ```
 //!
 //! Calls of a batch that go to one function with a word of arguments each share a record ([`Bundle`](bundle)). Their results,
@@ -18,9 +18,9 @@
 //! number of the next call. A result of any other number is none that an honest executor sends.
 //!
 //! Nothing waits for ever for room. The executor keeps results that do not fit the ring and goes on taking calls. A
-//! submitter that finds no room, or too many calls under way, takes the turn from whoever has it and receives.
+//! submitter that finds no room, or too many calls under way, takes the lead from whoever has it and receives.
 //!
-//! Invariant: a call completes exactly once; a thread that holds the turn never waits for another thread of this process,
+//! Invariant: a call completes exactly once; a thread that holds the lead never waits for another thread of this process,
 //! and calls no waker.
 
 mod bundle;
@@ -28,13 +28,13 @@ mod caller;
 mod completion;
 #[cfg(test)]
 #[cfg(loom)]
-mod model;
+mod loom;
 mod receiver;
 mod sender;
 mod server;
 #[cfg(test)]
 #[cfg(shuttle)]
-mod sessions;
+mod shuttle;
 #[cfg(test)]
 #[cfg(not(model))]
 mod tests;

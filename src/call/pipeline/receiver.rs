@@ -1,4 +1,4 @@
-//! Receiving for everybody: what the thread that has the turn does.
+//! Receiving for everybody: what the thread that has the lead does.
 
 use std::sync::Arc;
 use std::task::Waker;
@@ -20,8 +20,8 @@ const PAUSES: u32 = 4;
 const POLLS_QUICK: u32 = if cfg!(model) { 1 } else { 16 };
 /// How often the CPU is given away to an executor that shares it, before this side sleeps.
 const YIELDS_MAX: u32 = 4;
-/// Polls after the bed was made and before the kernel is asked. An executor that goes on with the next call at this very
-/// moment may have missed that somebody lies down; by then what it has sent before is here.
+/// Polls after the parker was made and before the kernel is asked. An executor that goes on with the next call at this very
+/// moment may have missed that somebody parks; by then what it has sent before is here.
 const LAST_POLLS: u32 = if cfg!(model) { 1 } else { 100 };
 
 /// How far behind the next one the line is that begins to be fetched when results of a batch have come.
@@ -40,7 +40,7 @@ pub(super) struct Receiver {
     run: Option<Run>,
     runs: rtrb::Consumer<Run>,
     long: Vec<u8>,
-    /// Tasks that have their results, to be woken when the turn is over.
+    /// Tasks that have their results, to be woken when the lead is over.
     pub(super) wakers: Vec<Waker>,
 }
 
@@ -65,7 +65,7 @@ impl Receiver {
         }
     }
 
-    /// Receives until `is_enough`, which is told whether something came, or until the deadline passes, a thread wants the turn,
+    /// Receives until `is_enough`, which is told whether something came, or until the deadline passes, a thread wants the lead,
     /// tasks are to be woken, or nothing will ever come. Polls for a while, then sleeps between results.
     pub(super) fn lead(
         &mut self,
@@ -89,7 +89,7 @@ impl Receiver {
             if came {
                 (idle_since, empty) = (None, 0);
             } else {
-                if caller.turn.is_wanted() {
+                if caller.leadership.is_wanted() {
                     return;
                 }
                 empty += 1;
@@ -128,7 +128,7 @@ impl Receiver {
             is_enough()
                 || (0..LAST_POLLS).any(|_| {
                     std::hint::spin_loop();
-                    !self.inbound.is_empty() || caller.has_ended() || caller.turn.is_wanted()
+                    !self.inbound.is_empty() || caller.has_ended() || caller.leadership.is_wanted()
                 })
                 || is_enough()
         };
@@ -337,7 +337,7 @@ impl Receiver {
             return;
         }
         match state.waiter.take() {
-            Some(Waiter::Thread(seat, _)) => seat.call(),
+            Some(Waiter::Thread(follower, _)) => follower.call(),
             Some(Waiter::Task(waker)) => {
                 caller.count_task(false);
                 self.wakers.push(waker);

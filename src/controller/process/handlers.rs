@@ -1,6 +1,6 @@
 //! What linked code can call in the controller.
 
-use crate::sys::shelf::Shelf;
+use crate::sys::hazard::HazardTable;
 
 /// The name of a handler in calls from the executor: a number that means nothing anywhere else, never 0.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -19,11 +19,11 @@ pub(crate) type Function =
 
 /// The registered handlers of a session.
 #[derive(Debug)]
-pub(crate) struct Handlers(Shelf<Box<Function>>);
+pub(crate) struct Handlers(HazardTable<Box<Function>>);
 
 impl Default for Handlers {
     fn default() -> Self {
-        Self(Shelf::new())
+        Self(HazardTable::new())
     }
 }
 

@@ -1,4 +1,4 @@
-//! Lanes that come over a socket: what is refused, when the bell is rung, and messages that stop in the middle.
+//! Lanes that come over a socket: what is refused, when the doorbell is rung, and messages that stop in the middle.
 
 use std::io::Write;
 use std::os::fd::{AsFd, OwnedFd};
@@ -8,7 +8,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use super::*;
-use crate::sleep::Bell;
+use crate::sleep::Doorbell;
 use crate::sys::{memfd, socket};
 use crate::transport::{Connection, lane_segment};
 
@@ -73,8 +73,8 @@ fn each_end_is_for_its_side() {
 #[derive(Debug, Default)]
 struct Counting(AtomicU64);
 
-impl Bell for Counting {
-    fn hush(&self) -> bool {
+impl Doorbell for Counting {
+    fn drain(&self) -> bool {
         true
     }
 
@@ -88,7 +88,7 @@ impl Bell for Counting {
 }
 
 #[test]
-fn the_bell_is_rung_only_for_who_found_nothing() {
+fn the_doorbell_is_rung_only_for_who_found_nothing() {
     let (mut controller, mut executor, _segment) = lanes();
     let rung = Arc::new(Counting::default());
     controller.sleep_by(Arc::<Counting>::clone(&rung));

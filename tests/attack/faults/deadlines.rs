@@ -78,7 +78,7 @@ fn d02_a_deadline_holds_while_a_posted_resolver_hangs() {
 }
 
 #[test]
-fn d02_a_deadline_holds_for_arguments_larger_than_the_area_of_a_lane() {
+fn d02_a_deadline_holds_for_arguments_larger_than_the_bulk_buffer_of_a_lane() {
     Apart::within(30).run(|| {
         let session = Session::start("ends");
         let add = session.function("add");

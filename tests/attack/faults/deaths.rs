@@ -55,12 +55,12 @@ fn d01_a_wild_store_over_the_pipeline_does_not_hide_the_crash_behind_it() {
 
 #[test]
 fn d01_one_store_to_the_word_that_a_caller_sleeps_on_does_not_hide_a_death() {
-    Apart::within(30).run(|| dies_on_a_lane("shared", "zero_beds_and_die"));
+    Apart::within(30).run(|| dies_on_a_lane("shared", "zero_parkers_and_die"));
 }
 
 #[test]
 fn d01_one_store_to_the_word_that_a_pipeline_sleeps_on_does_not_hide_a_death() {
-    Apart::within(30).run(|| dies_in_a_pipeline("zero_beds_and_die"));
+    Apart::within(30).run(|| dies_in_a_pipeline("zero_parkers_and_die"));
 }
 
 #[test]

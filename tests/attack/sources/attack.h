@@ -90,11 +90,11 @@ static inline int find_sockets(int *found, int most) {
 
 // Where things stand in the segments, as src/wire/layout.rs and src/wire/pipe.rs say.
 enum {
-  LANE_BED_CONTROLLER = 58,
-  LANE_BED_EXECUTOR = 59,
+  LANE_PARKER_CONTROLLER = 58,
+  LANE_PARKER_EXECUTOR = 59,
   LANE_CLOSED = 60,
-  PIPE_BED_EXECUTOR = 16,
-  PIPE_BED_CONTROLLER = 32,
+  PIPE_PARKER_EXECUTOR = 16,
+  PIPE_PARKER_CONTROLLER = 32,
 };
 
 enum { MAPPINGS = 64, SOCKETS = 64 };

@@ -23,10 +23,10 @@ static void store(const char *name, int word, uint64_t value) {
 }
 
 // One store for each side: nobody is asleep, it says.
-struct buffer zero_beds_and_die(const char *data, size_t size) {
+struct buffer zero_parkers_and_die(const char *data, size_t size) {
   sleep_ms(30);
-  store("farcall-lane", LANE_BED_CONTROLLER, 0);
-  store("farcall-pipeline", PIPE_BED_CONTROLLER, 0);
+  store("farcall-lane", LANE_PARKER_CONTROLLER, 0);
+  store("farcall-pipeline", PIPE_PARKER_CONTROLLER, 0);
   kill(getpid(), SIGKILL);
   return answer(0);
 }
@@ -40,13 +40,13 @@ struct buffer leave_scribbler_and_die(const char *data, size_t size) {
   if (fork() == 0) {
     for (uint64_t now = now_ms(); now < end; now = now_ms()) {
       for (int at = 0; at < lane_count; at++) {
-        lanes[at].words[LANE_BED_CONTROLLER] = 1;
-        lanes[at].words[LANE_BED_EXECUTOR] = 1;
+        lanes[at].words[LANE_PARKER_CONTROLLER] = 1;
+        lanes[at].words[LANE_PARKER_EXECUTOR] = 1;
         for (int turn = 0; turn < 1000; turn++) lanes[at].words[LANE_CLOSED] = 0;
       }
       for (int at = 0; now > asleep && at < pipe_count; at++) {
-        pipes[at].words[PIPE_BED_CONTROLLER] = 0;
-        pipes[at].words[PIPE_BED_EXECUTOR] = 0;
+        pipes[at].words[PIPE_PARKER_CONTROLLER] = 0;
+        pipes[at].words[PIPE_PARKER_EXECUTOR] = 0;
       }
     }
     _exit(0);

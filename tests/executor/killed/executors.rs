@@ -19,7 +19,7 @@ use super::{Points, Victim, Way, again, own_socket, point};
 const HANDLER: u64 = 0x77;
 /// Larger than what the address space of the survivor may grow by.
 const SLAB_BYTES: u64 = 1 << 30;
-/// More than fits a lane's area, so that it comes in parts.
+/// More than fits a lane's bulk buffer, so that it comes in parts.
 const LARGE_BYTES: u64 = 65 << 20;
 /// Moments that are tried while calls go to and fro.
 const MOMENTS: u32 = 24;

@@ -12,11 +12,11 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64 as Count, Ordering as CountOrdering};
 
 use crate::deadline::Deadline;
-use loom::thread;
+use ::loom::thread;
 
-use super::{End, Incoming, Lane, Lifeline, SharedBed, Side, Transport};
+use super::{End, Incoming, Lane, Lifeline, SharedParker, Side, Transport};
 use crate::shm::Segment;
-use crate::sleep::{self, Bed, Bell};
+use crate::sleep::{self, Doorbell, Parker};
 use crate::sync::{AtomicU64, Condvar, Mutex, Ordering};
 use crate::wire::baton::Word;
 use crate::wire::{Kind, layout};
@@ -33,8 +33,8 @@ pub(crate) enum Planted {
     NoSwap,
     /// It is said before it is so.
     TooEarly,
-    /// A bell is hushed behind the look at the word.
-    LateHush,
+    /// A doorbell is drained behind the look at the word.
+    LateDrain,
 }
 
 /// Runs `model` in every order with at most so many preemptions; prints how many those were. `met` counts what the
@@ -46,7 +46,7 @@ pub(crate) fn explore(
 ) {
     let (executions, met) = (Arc::new(Count::new(0)), Arc::new(Count::new(0)));
     let (inner, counted) = (Arc::clone(&executions), Arc::clone(&met));
-    let mut builder = loom::model::Builder::new();
+    let mut builder = ::loom::model::Builder::new();
     builder.preemption_bound = Some(preemptions);
     builder.max_branches = 20_000;
     builder.check(move || {
@@ -82,9 +82,9 @@ fn count(met: &Count, is_met: bool) {
 }
 
 /// What the controller sleeps on.
-fn bed(segment: &Arc<Segment>) -> SharedBed {
-    let [word, _] = layout::BED_WORDS;
-    SharedBed::new(segment.view(word..word + 1), Lifeline::new(End::new()))
+fn parker(segment: &Arc<Segment>) -> SharedParker {
+    let [word, _] = layout::PARKER_WORDS;
+    SharedParker::new(segment.view(word..word + 1), Lifeline::new(End::new()))
 }
 
 /// A message there and one back, each of so many bytes; both sides sleep while there is nothing for them.
@@ -96,7 +96,7 @@ fn round_trip(name: &str, preemptions: usize, bytes: usize) {
         let executor = thread::spawn(move || {
             executor.send(Kind::Setup, 0, &[], Deadline::SESSION_END).expect("sent");
             assert_eq!(receive(&mut executor).expect("a call"), (Kind::Call, sent.clone()));
-            count(&slept, bed(&segment).word().load(Ordering::Relaxed) != 0);
+            count(&slept, parker(&segment).word().load(Ordering::Relaxed) != 0);
             executor.send(Kind::Result, 0, &sent, Deadline::SESSION_END).expect("sent");
             executor
         });
@@ -133,7 +133,7 @@ fn by_hand(planted: Planted) {
                 hop: 1,
                 kind: Kind::Setup,
                 inline_bytes: 0,
-                area: false,
+                bulk: false,
                 ring: false,
                 fresh: false,
             };
@@ -141,10 +141,10 @@ fn by_hand(planted: Planted) {
             match planted {
                 Planted::NoWake => {}
                 Planted::NoFence => {
-                    sleep::wake_seen(&bed(&other));
+                    sleep::wake_seen(&parker(&other));
                 }
                 _ => {
-                    sleep::wake(&bed(&other));
+                    sleep::wake(&parker(&other));
                 }
             }
         });
@@ -290,7 +290,7 @@ fn closing_ends_the_wait_for_a_posted_call() {
     });
 }
 
-/// The bell of one side, and that of the other.
+/// The doorbell of one side, and that of the other.
 #[derive(Debug)]
 struct Chime {
     own: Arc<Rope>,
@@ -314,8 +314,8 @@ impl Rope {
     }
 }
 
-impl Bell for Chime {
-    fn hush(&self) -> bool {
+impl Doorbell for Chime {
+    fn drain(&self) -> bool {
         let mut state = self.own.state.lock();
         state.0 = false;
         !state.1
@@ -336,8 +336,8 @@ impl Bell for Chime {
     }
 }
 
-/// Both ends of a lane whose sides sleep by bells, the controller's first; it may forget to ring.
-fn lanes_with_bells(planted: Planted) -> ([ManuallyDrop<Lane>; 2], [Arc<Chime>; 2]) {
+/// Both ends of a lane whose sides sleep by doorbells, the controller's first; it may forget to ring.
+fn lanes_with_doorbells(planted: Planted) -> ([ManuallyDrop<Lane>; 2], [Arc<Chime>; 2]) {
     let (controller, executor, _) = lanes();
     // Not dropped when the model fails: the words are gone then.
     let (mut controller, mut executor) =
@@ -355,7 +355,7 @@ fn lanes_with_bells(planted: Planted) -> ([ManuallyDrop<Lane>; 2], [Arc<Chime>; 
 /// An executor polls, and its host's loop listens when nothing is there.
 fn poll(planted: Planted) {
     explore(&format!("poll mode, {planted:?}"), 3, move |met| {
-        let ([mut controller, mut executor], [_, bell]) = lanes_with_bells(planted);
+        let ([mut controller, mut executor], [_, doorbell]) = lanes_with_doorbells(planted);
         let caller = thread::spawn(move || {
             assert_eq!(receive(&mut controller).expect("setup").0, Kind::Setup);
             controller.send(Kind::Call, 7, b"polled", Deadline::SESSION_END).expect("sent");
@@ -365,10 +365,10 @@ fn poll(planted: Planted) {
         executor.send(Kind::Setup, 0, &[], Deadline::SESSION_END).expect("sent");
         let mut message = Incoming::new();
         while !executor.receive(Deadline::now(), &mut message).expect("open") {
-            if planted == Planted::LateHush {
-                bell.hush();
+            if planted == Planted::LateDrain {
+                doorbell.drain();
             }
-            bell.listen(Deadline::SESSION_END);
+            doorbell.listen(Deadline::SESSION_END);
             count(met, true);
         }
         assert_eq!((message.kind, &*message.payload().bytes()), (Kind::Call, &b"polled"[..]));
@@ -384,25 +384,26 @@ fn who_polls_and_then_listens_hears_the_next_call() {
 
 #[test]
 #[should_panic(expected = "deadlock")]
-fn a_call_that_rings_no_bell_is_found() {
+fn a_call_that_rings_no_doorbell_is_found() {
     poll(Planted::NoWake);
 }
 
 #[test]
 #[should_panic(expected = "deadlock")]
-fn a_bell_that_is_hushed_too_late_is_found() {
-    poll(Planted::LateHush);
+fn a_doorbell_that_is_drained_too_late_is_found() {
+    poll(Planted::LateDrain);
 }
 
-/// A side that is gone says so by its bell: what it has sent before is received, then the end.
+/// A side that is gone says so by its doorbell: what it has sent before is received, then the end.
 fn leave(planted: Planted) {
-    explore(&format!("bell of one who is gone, {planted:?}"), 3, move |met| {
-        let ([mut controller, mut executor], [_, bell]) = lanes_with_bells(Planted::Nothing);
+    explore(&format!("doorbell of one who is gone, {planted:?}"), 3, move |met| {
+        let ([mut controller, mut executor], [_, doorbell]) =
+            lanes_with_doorbells(Planted::Nothing);
         let executor = thread::spawn(move || {
             executor.send(Kind::Setup, 0, &[], Deadline::SESSION_END).expect("sent");
             match planted {
-                Planted::NoWake => bell.other.state.lock().1 = true,
-                _ => bell.other.pull(true),
+                Planted::NoWake => doorbell.other.state.lock().1 = true,
+                _ => doorbell.other.pull(true),
             }
             executor
         });
@@ -416,12 +417,12 @@ fn leave(planted: Planted) {
 }
 
 #[test]
-fn the_bell_of_one_who_is_gone_ends_the_wait() {
+fn the_doorbell_of_one_who_is_gone_ends_the_wait() {
     leave(Planted::Nothing);
 }
 
 #[test]
 #[should_panic(expected = "deadlock")]
-fn an_end_that_rings_no_bell_is_found() {
+fn an_end_that_rings_no_doorbell_is_found() {
     leave(Planted::NoWake);
 }

@@ -9,9 +9,9 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64 as Count, Ordering as CountOrdering};
 
-use shuttle::rand::{Rng, thread_rng};
-use shuttle::scheduler::RandomScheduler;
-use shuttle::thread::{self, JoinHandle};
+use ::shuttle::rand::{Rng, thread_rng};
+use ::shuttle::scheduler::RandomScheduler;
+use ::shuttle::thread::{self, JoinHandle};
 
 use super::core::Fault;
 use super::{
@@ -264,11 +264,11 @@ fn life(planted: Planted, tally: &Arc<Tally>) {
 fn explore(name: &str, planted: Planted) {
     let tally = Arc::new(Tally::default());
     let inner = Arc::clone(&tally);
-    let mut config = shuttle::Config::new();
+    let mut config = ::shuttle::Config::new();
     config.stack_size = 256 << 10;
-    config.failure_persistence = shuttle::FailurePersistence::None;
+    config.failure_persistence = ::shuttle::FailurePersistence::None;
     let scheduler = RandomScheduler::new_from_seed(11, SCHEDULES);
-    shuttle::Runner::new(scheduler, config).run(move || life(planted, &inner));
+    ::shuttle::Runner::new(scheduler, config).run(move || life(planted, &inner));
     let [schedules, results, ends, late] =
         [&tally.schedules, &tally.results, &tally.ends, &tally.late]
             .map(|count| count.load(CountOrdering::Relaxed));

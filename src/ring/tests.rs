@@ -1,18 +1,17 @@
-//! Checks of the ring: against a [`queue`], with a [`liar`] at the other end, and, under loom, in every
-//! order of two threads ([`exhaustive`]).
+//! Checks of the ring: against a [`queue`], with a [`liar`] at the other end, and in every order of two threads (`loom`).
 //!
-//! Invariant: everything here goes through [`Producer`], [`Consumer`] and [`Backing`]; each check asserts
-//! that it met the cases it is about, so that none passes by doing nothing.
+//! Invariant: all checks use [`Producer`], [`Consumer`] and [`Backing`] only. Each asserts that it met the cases it is about, so
+//! none passes by doing nothing.
 
 use std::sync::Arc;
 
 use super::{Backing, Consumer, Head, Popped, Producer, PushError, ring_words};
 use crate::sync::{AtomicU64, Ordering};
 
-#[cfg(loom)]
-mod exhaustive;
 #[cfg(not(any(loom, shuttle)))]
 mod liar;
+#[cfg(loom)]
+mod loom;
 #[cfg(not(any(loom, shuttle)))]
 mod queue;
 #[cfg(not(model))]
@@ -38,7 +37,7 @@ impl Backing for Heap {
     }
 }
 
-/// The record with this number; no two words of its payload, and of its neighbours', are the same.
+/// The record with this number. All words of its payload differ from each other and from those of its neighbours.
 fn record(sequence: u64, payload_bytes: usize) -> (Head, Vec<u8>) {
     let target = (sequence + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15);
     let kind = 1 + target.to_le_bytes()[7] % 7;

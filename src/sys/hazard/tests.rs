@@ -1,4 +1,4 @@
-//! Things that are used, taken away, and both at the same time, by real threads.
+//! Values that real threads use, remove, and do both with at the same time.
 
 use std::sync::atomic::{AtomicUsize, Ordering as CountOrdering};
 use std::sync::mpsc;
@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use super::*;
 
-/// Counts what is dropped, and is not what it was afterwards.
+/// Counts drops, and changes its value when it is dropped.
 struct Thing {
     value: Box<u64>,
     dropped: Arc<AtomicUsize>,
@@ -26,8 +26,8 @@ impl Drop for Thing {
     }
 }
 
-fn shelf() -> (Shelf<Thing>, Arc<AtomicUsize>) {
-    (Shelf::new(), Arc::default())
+fn table() -> (HazardTable<Thing>, Arc<AtomicUsize>) {
+    (HazardTable::new(), Arc::default())
 }
 
 fn count(dropped: &AtomicUsize) -> usize {
@@ -36,52 +36,52 @@ fn count(dropped: &AtomicUsize) -> usize {
 
 #[test]
 fn things_are_found_by_their_tags_in_every_block() {
-    let (shelf, dropped) = shelf();
-    let tags: Vec<u64> = (1..=1000).map(|value| shelf.add(Thing::new(value, &dropped))).collect();
+    let (table, dropped) = table();
+    let tags: Vec<u64> = (1..=1000).map(|value| table.add(Thing::new(value, &dropped))).collect();
     for (value, tag) in (1..).zip(&tags) {
-        assert_eq!(shelf.with(*tag, |thing| *thing.value), Some(value));
+        assert_eq!(table.with(*tag, |thing| *thing.value), Some(value));
     }
-    for tag in [0, 1001, PLACE, PLACE + 1, u64::MAX, tags[3] | 1 << 32, tags[3] | 1 << 63] {
-        assert!(!tags.contains(&tag) && shelf.with(tag, |_| ()).is_none(), "{tag:#x}");
-        shelf.remove(tag);
+    for tag in [0, 1001, SLOT_BITS, SLOT_BITS + 1, u64::MAX, tags[3] | 1 << 32, tags[3] | 1 << 63] {
+        assert!(!tags.contains(&tag) && table.with(tag, |_| ()).is_none(), "{tag:#x}");
+        table.remove(tag);
     }
     assert_eq!(count(&dropped), 0);
-    drop(shelf);
+    drop(table);
     assert_eq!(count(&dropped), 1000);
 }
 
 #[test]
-fn a_tag_is_not_used_again_though_its_place_is() {
-    let (shelf, dropped) = shelf();
+fn a_tag_is_not_used_again_though_its_slot_is() {
+    let (table, dropped) = table();
     let mut before = Vec::new();
     for value in 1..=100 {
-        let tag = shelf.add(Thing::new(value, &dropped));
+        let tag = table.add(Thing::new(value, &dropped));
         assert!(tag != 0 && !before.contains(&tag));
-        assert_eq!(shelf.with(tag, |thing| *thing.value), Some(value));
+        assert_eq!(table.with(tag, |thing| *thing.value), Some(value));
         for old in &before {
-            assert!(shelf.with(*old, |_| ()).is_none());
-            shelf.remove(*old);
+            assert!(table.with(*old, |_| ()).is_none());
+            table.remove(*old);
         }
-        shelf.remove(tag);
+        table.remove(tag);
         before.push(tag);
     }
-    assert_eq!((count(&dropped), lock(&shelf.state).places), (100, 1));
+    assert_eq!((count(&dropped), lock(&table.state).slots), (100, 1));
 }
 
 #[test]
 fn what_a_thread_has_used_goes_at_once_though_the_thread_stays() {
-    let (shelf, dropped) = shelf();
-    let tag = shelf.add(Thing::new(1, &dropped));
+    let (table, dropped) = table();
+    let tag = table.add(Thing::new(1, &dropped));
     let (used, is_used) = mpsc::channel();
     let (done, is_done) = mpsc::channel::<()>();
     thread::scope(|scope| {
-        let shelf = &shelf;
+        let table = &table;
         scope.spawn(move || {
-            used.send(shelf.with(tag, |thing| *thing.value)).expect("somebody waits");
+            used.send(table.with(tag, |thing| *thing.value)).expect("the test waits");
             let _ = is_done.recv();
         });
         assert_eq!(is_used.recv(), Ok(Some(1)));
-        shelf.remove(tag);
+        table.remove(tag);
         assert_eq!(count(&dropped), 1);
         drop(done);
     });
@@ -89,27 +89,27 @@ fn what_a_thread_has_used_goes_at_once_though_the_thread_stays() {
 
 #[test]
 fn what_is_in_use_is_dropped_by_its_last_user() {
-    let (shelf, dropped) = shelf();
-    let tag = shelf.add(Thing::new(7, &dropped));
-    let other = shelf.add(Thing::new(8, &dropped));
+    let (table, dropped) = table();
+    let tag = table.add(Thing::new(7, &dropped));
+    let other = table.add(Thing::new(8, &dropped));
     let (enter, entered) = mpsc::channel();
     let (leave, may_leave) = mpsc::channel::<()>();
     thread::scope(|scope| {
-        let (shelf, dropped) = (&shelf, &dropped);
+        let (table, dropped) = (&table, &dropped);
         let user = scope.spawn(move || {
-            let value = shelf.with(tag, |thing| {
-                enter.send(()).expect("somebody waits");
+            let value = table.with(tag, |thing| {
+                enter.send(()).expect("the test waits");
                 let _ = may_leave.recv();
                 assert_eq!(count(dropped), 1, "this one is there, the other is gone");
-                assert!(shelf.with(tag, |_| ()).is_none(), "not for who comes now");
+                assert!(table.with(tag, |_| ()).is_none(), "not for who comes now");
                 *thing.value
             });
             (value, count(dropped))
         });
         entered.recv().expect("it is used");
-        shelf.remove(tag);
-        // What nobody uses does not wait for what is used.
-        shelf.remove(other);
+        table.remove(tag);
+        // An unused value does not wait for one that is in use.
+        table.remove(other);
         assert_eq!(count(dropped), 1);
         drop(leave);
         assert_eq!(user.join().expect("no panic"), (Some(7), 2));
@@ -119,41 +119,41 @@ fn what_is_in_use_is_dropped_by_its_last_user() {
 
 #[test]
 fn uses_may_lie_inside_of_each_other_as_deep_as_they_like() {
-    fn inside(shelf: &Shelf<Thing>, tags: &[u64], dropped: &AtomicUsize) {
+    fn inside(table: &HazardTable<Thing>, tags: &[u64], dropped: &AtomicUsize) {
         let Some((tag, deeper)) = tags.split_first() else { return };
         let before = count(dropped);
-        let value = shelf.with(*tag, |thing| {
-            shelf.remove(*tag);
+        let value = table.with(*tag, |thing| {
+            table.remove(*tag);
             assert_eq!(count(dropped), before, "taken away by its user");
-            inside(shelf, deeper, dropped);
+            inside(table, deeper, dropped);
             assert_eq!(count(dropped), before + deeper.len());
             *thing.value
         });
         assert_eq!((value, count(dropped)), (Some(*tag), before + tags.len()));
     }
-    let (shelf, dropped) = shelf();
+    let (table, dropped) = table();
     for _ in 0..2 {
         let before = count(&dropped);
         let add = |_| {
-            let tag = shelf.add(Thing::new(0, &dropped));
-            shelf.remove(tag);
-            // That is what the next in this place gets.
-            assert_eq!(shelf.add(Thing::new(tag + PLACE + 1, &dropped)), tag + PLACE + 1);
-            tag + PLACE + 1
+            let tag = table.add(Thing::new(0, &dropped));
+            table.remove(tag);
+            // The tag of the next value in this slot.
+            assert_eq!(table.add(Thing::new(tag + SLOT_BITS + 1, &dropped)), tag + SLOT_BITS + 1);
+            tag + SLOT_BITS + 1
         };
         let tags: Vec<u64> = (0..5 * DEPTH).map(add).collect();
         assert_eq!(count(&dropped), before + tags.len());
-        inside(&shelf, &tags, &dropped);
+        inside(&table, &tags, &dropped);
     }
 }
 
 #[test]
 fn a_use_ends_with_a_panic() {
-    let (shelf, dropped) = shelf();
-    let tag = shelf.add(Thing::new(1, &dropped));
+    let (table, dropped) = table();
+    let tag = table.add(Thing::new(1, &dropped));
     let panics = || {
-        shelf.with(tag, |_| -> () {
-            shelf.remove(tag);
+        table.with(tag, |_| -> () {
+            table.remove(tag);
             std::panic::resume_unwind(Box::new("on purpose"))
         })
     };
@@ -163,45 +163,45 @@ fn a_use_ends_with_a_panic() {
 
 #[test]
 fn a_thread_that_is_about_to_end_may_still_use_things() {
-    /// Uses a thing when its thread ends.
+    /// Uses a value of the table when its thread ends.
     struct Late {
-        shelf: Arc<Shelf<Thing>>,
+        table: Arc<HazardTable<Thing>>,
         tag: u64,
         found: mpsc::Sender<Option<u64>>,
     }
     impl Drop for Late {
         fn drop(&mut self) {
-            let found = self.shelf.with(self.tag, |thing| *thing.value);
-            self.found.send(found).expect("somebody waits");
+            let found = self.table.with(self.tag, |thing| *thing.value);
+            self.found.send(found).expect("the test waits");
         }
     }
     std::thread_local! { static LATE: Cell<Option<Late>> = const { Cell::new(None) }; }
-    let (shelf, dropped) = shelf();
-    let shelf = Arc::new(shelf);
-    let tag = shelf.add(Thing::new(3, &dropped));
-    // Thread-locals are dropped in some order: once the thread's own is older, once it is not.
+    let (table, dropped) = table();
+    let table = Arc::new(table);
+    let tag = table.add(Thing::new(3, &dropped));
+    // The order in which thread-locals are dropped is open: once the thread's user is older than this one, once it is not.
     for is_used_first in [false, true] {
         let (found, is_found) = mpsc::channel();
-        let shelf = Arc::clone(&shelf);
+        let table = Arc::clone(&table);
         let body = move || {
             if is_used_first {
-                shelf.with(tag, |_| ());
+                table.with(tag, |_| ());
             }
-            LATE.set(Some(Late { shelf: Arc::clone(&shelf), tag, found }));
-            shelf.with(tag, |_| ());
+            LATE.set(Some(Late { table: Arc::clone(&table), tag, found }));
+            table.with(tag, |_| ());
         };
         thread::spawn(body).join().expect("no panic");
         assert_eq!(is_found.recv(), Ok(Some(3)));
     }
-    shelf.remove(tag);
+    table.remove(tag);
     assert_eq!(count(&dropped), 1);
 }
 
-/// What is in use keeps its value; what was added is dropped once, whoever was the last.
+/// A value in use does not change. Each value is dropped once, whichever thread is the last user.
 #[test]
 fn threads_use_and_take_away_what_they_like() {
     const TIME: Duration = Duration::from_millis(300);
-    let (shelf, dropped) = shelf();
+    let (table, dropped) = table();
     let added = AtomicUsize::new(0);
     let slots: [AtomicU64; 3] = std::array::from_fn(|_| AtomicU64::new(0));
     let is_over = AtomicBool::new(false);
@@ -213,9 +213,9 @@ fn threads_use_and_take_away_what_they_like() {
                     while !is_over.load(Ordering::Relaxed) {
                         for slot in &slots {
                             let tag = slot.load(Ordering::Relaxed);
-                            let value = shelf.with(tag, |thing| {
+                            let value = table.with(tag, |thing| {
                                 let before = *thing.value;
-                                shelf.with(slots[0].load(Ordering::Relaxed), |other| *other.value);
+                                table.with(slots[0].load(Ordering::Relaxed), |other| *other.value);
                                 (before, *thing.value)
                             });
                             assert!(
@@ -233,8 +233,8 @@ fn threads_use_and_take_away_what_they_like() {
         while start.elapsed() < TIME {
             for slot in &slots {
                 let value = added.fetch_add(1, CountOrdering::Relaxed) as u64 + 1;
-                let tag = shelf.add(Thing::new(value, &dropped));
-                shelf.remove(slot.swap(tag, Ordering::Relaxed));
+                let tag = table.add(Thing::new(value, &dropped));
+                table.remove(slot.swap(tag, Ordering::Relaxed));
             }
         }
         is_over.store(true, Ordering::Relaxed);
@@ -244,5 +244,5 @@ fn threads_use_and_take_away_what_they_like() {
     let added = added.load(CountOrdering::Relaxed);
     assert_eq!(count(&dropped), added - slots.len(), "all but those that are still there");
     assert!(used > 0, "{used} used, {refused} refused");
-    println!("shelf: {added} things, {used} used, {refused} refused");
+    println!("hazard table: {added} things, {used} used, {refused} refused");
 }

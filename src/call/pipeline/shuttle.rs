@@ -10,8 +10,8 @@ use std::time::{Duration, Instant};
 
 use crate::deadline::Deadline;
 use crate::transport::{End, Lifeline};
-use shuttle::rand::{Rng, thread_rng};
-use shuttle::thread;
+use ::shuttle::rand::{Rng, thread_rng};
+use ::shuttle::thread;
 
 use super::{Arrived, Caller, Server};
 use crate::call::tally::{self, Tally, count};

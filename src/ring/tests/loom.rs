@@ -1,18 +1,16 @@
-//! A tiny ring between two threads in every order that loom can give them.
+//! A tiny ring between two threads, in every order of loom.
 //!
-//! The words are loom's, and watched besides: a relaxed store to a word of a record and any other access to
-//! it fail the model when no Release and Acquire have put them in order. That is stricter than the values
-//! alone: loom runs the loads of a thread in order, so that by the values a consumer that gives lines back
-//! with a relaxed store looks right.
+//! Loom's words are watched besides. A relaxed store to a word of a record fails the model, if no Release and Acquire order it
+//! with every other access to that word. That is stricter than comparing values: loom runs the loads of a thread in order, so by
+//! its values a consumer that gives lines back with a relaxed store looks right.
 //!
-//! Invariant: every ordering of the ring that has a label is also made relaxed, each end by itself, and its
-//! model fails then.
+//! Invariant: each labelled ordering of the ring is also made relaxed, each end by itself, and its model must fail then.
 
 use std::rc::Rc;
 use std::sync::Mutex;
 
-use loom::cell::UnsafeCell;
-use loom::thread;
+use ::loom::cell::UnsafeCell;
+use ::loom::thread;
 
 use super::*;
 use crate::ring::{CLOSED_WORD, CONSUMED_WORD, CONTROL_LINES, LINE_PAYLOAD_BYTES, LINE_WORDS};
@@ -27,7 +25,7 @@ fn ring(lines: usize, position: u64, weak: Weak) -> (Producer<Cells>, Consumer<C
     (Producer::new(cells, lines, position), consumer)
 }
 
-/// Fails on a relaxed store to a word of a record and another access to it that nothing puts in order.
+/// Fails on a relaxed store to a word of a record that is not ordered with another access to that word.
 #[derive(Clone)]
 struct Watched<B> {
     cells: B,
@@ -49,7 +47,7 @@ impl<B: Backing> Backing for Watched<B> {
     }
 
     fn store(&self, word: usize, value: u64, order: Ordering) {
-        // The store that publishes is the one that the consumer's polls may meet at any time.
+        // Not watched: a store that publishes may meet the consumer's polls at any time.
         if let Some(access) = self.access(word).filter(|_| order == Ordering::Relaxed) {
             access.with_mut(|_| ());
         }
@@ -57,7 +55,7 @@ impl<B: Backing> Backing for Watched<B> {
     }
 }
 
-/// Which end of which pair of orderings is made relaxed, if any.
+/// The end of a pair of orderings that is made relaxed, if any.
 type Weak = Option<(Pair, End)>;
 
 /// The pairs of orderings, as the comments of the ring label them.
@@ -101,7 +99,7 @@ impl<B: Backing> Backing for Weakened<B> {
     }
 }
 
-/// What the ends of a ring met in all executions of a model together.
+/// The cases that the ends of a ring met, over all executions of a model.
 #[derive(Default)]
 struct Tally {
     executions: u64,
@@ -112,7 +110,7 @@ struct Tally {
 
 type Tallied = Arc<Mutex<Tally>>;
 
-/// Runs `model` in every order, or in every order with at most so many preemptions.
+/// Runs `model` in every order, or in those with at most this number of preemptions.
 fn explore(
     name: &str,
     preemptions: Option<usize>,
@@ -120,7 +118,7 @@ fn explore(
 ) -> Tally {
     let tallied = Tallied::default();
     let inner = Arc::clone(&tallied);
-    let mut builder = loom::model::Builder::new();
+    let mut builder = ::loom::model::Builder::new();
     builder.preemption_bound = preemptions;
     builder.max_branches = 10_000;
     builder.check(move || {
@@ -136,7 +134,7 @@ fn explore(
     tally
 }
 
-/// Pushes a record, waiting while the ring is full. False when the consumer has closed it.
+/// Pushes a record; waits while the ring is full. False when the consumer has closed it.
 fn push(producer: &mut Producer<Cells>, record: (Head, Vec<u8>), tallied: &Tallied) -> bool {
     loop {
         match producer.push(record.0, &record.1) {
@@ -152,7 +150,7 @@ fn push(producer: &mut Producer<Cells>, record: (Head, Vec<u8>), tallied: &Talli
     }
 }
 
-/// Pops a record, waiting while the ring is empty. None when the producer has closed it.
+/// Pops a record; waits while the ring is empty. `None` when the producer has closed it.
 fn pop(consumer: &mut Consumer<Cells>, tallied: &Tallied) -> Option<(Head, Vec<u8>)> {
     let mut payload = Vec::new();
     loop {
@@ -169,8 +167,8 @@ fn pop(consumer: &mut Consumer<Cells>, tallied: &Tallied) -> Option<(Head, Vec<u
     }
 }
 
-/// Records of these sizes go from one thread to another, whole and in order. Up to three of them in every
-/// order of the two threads; more, with at most three preemptions.
+/// Records of these sizes go from one thread to another, whole and in order. Up to three records run in every order of the two
+/// threads, more with at most three preemptions.
 fn stream(
     name: &str,
     (lines, position): (usize, u64),
@@ -224,7 +222,8 @@ fn close(weak: Weak) -> Tally {
     })
 }
 
-/// A record grows by two words, and is completed without a third in front of another; each word is taken as soon as it is seen.
+/// A record grows by two words and is completed without a third, in front of another record. Each word is taken as soon as it is
+/// seen.
 fn grow(weak: Weak) -> Tally {
     let head = Head { kind: 7, sequence: 5, target: 0 };
     explore("grow", None, move |tallied| {
@@ -282,7 +281,7 @@ fn a_full_ring_overwrites_nothing() {
     assert!(full(None).full > 0);
 }
 
-/// Over the end of the ring twice, and over the largest position.
+/// The ring wraps twice, and positions pass the largest one.
 #[test]
 fn records_survive_wrapping() {
     let tally = stream("wrap", (4, u64::MAX), &[104, 8, 168], None);
@@ -341,7 +340,7 @@ fn lines_taken_back_relaxed_are_found() {
     full(Some((Pair::Pos, End::Load)));
 }
 
-/// The consumer sees the flag and not the last record: one is missing.
+/// The consumer sees the flag but not the last record, so one is missing.
 #[test]
 #[should_panic(expected = "left == right")]
 fn a_relaxed_closed_flag_is_found() {

@@ -1,4 +1,4 @@
-//! A hundred million records of mixed sizes between two threads, over every place where a ring can wrap.
+//! A hundred million records of mixed sizes between two threads; the ring wraps at every line.
 //!
 //! Invariant: each record is compared by number, length and checksum with what was pushed.
 
@@ -9,15 +9,15 @@ use super::*;
 
 const RECORDS: u64 = 100_000_000;
 const LINES: usize = 64;
-/// Rings, each used for a part of the records: positions and numbers pass the largest there is, from each line.
+/// Rings, each for a part of the records: positions and numbers pass their largest value from each line.
 const RINGS: u64 = 4 * LINES as u64;
 
-/// How many times as much as usual.
+/// The number of records, as a multiple of [`RECORDS`].
 fn factor() -> u64 {
     std::env::var("FARCALL_SOAK").map_or(1, |factor| factor.parse().expect("a number"))
 }
 
-/// How many bytes the record with this number has: mostly few.
+/// The payload bytes of the record with this number: mostly few.
 fn bytes_of(sequence: u64) -> usize {
     let random = usize::from((sequence.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 48) as u16);
     match random % 64 {
@@ -27,7 +27,7 @@ fn bytes_of(sequence: u64) -> usize {
     }
 }
 
-/// What a payload comes to; another byte, or the same elsewhere, is another sum.
+/// A checksum that depends on every byte and its index.
 fn sum(payload: &[u8]) -> u64 {
     let (words, rest) = payload.as_chunks();
     let fold =

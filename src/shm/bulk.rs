@@ -1,4 +1,4 @@
-//! A part of a segment for bytes of any number, of which the two sides take turns.
+//! The bulk buffer: a part of a segment for long payloads, which the two sides write in turn.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -6,27 +6,27 @@ use std::sync::Arc;
 use super::Segment;
 use crate::error::Result;
 
-/// The smallest piece that is backed at once, in bytes.
+/// The smallest number of bytes that is backed at once.
 const BACKED_BYTES_MIN: usize = if cfg!(model) { 64 } else { 16 << 10 };
 
-/// A part of a segment for payloads. Bytes are copied in and out whole; nobody gets a reference to them, since the peer may
+/// A part of a segment for payloads. Bytes are copied in and out whole. It gives out no reference to them, since the peer may
 /// change them at any time.
 #[derive(Debug)]
-pub(crate) struct Area {
+pub(crate) struct BulkBuffer {
     segment: Arc<Segment>,
     range: Range<usize>,
-    /// So many bytes from the start have memory behind them.
+    /// Bytes from the start that have memory behind them.
     backed: usize,
 }
 
-/// Bytes in an area, which stays mapped.
+/// A range of a bulk buffer. Keeps the segment mapped.
 #[derive(Debug, Clone)]
-pub(crate) struct Place {
+pub(crate) struct BulkSlice {
     segment: Arc<Segment>,
     range: Range<usize>,
 }
 
-impl Area {
+impl BulkBuffer {
     /// The bytes `range` of `segment`.
     ///
     /// # Panics
@@ -37,7 +37,7 @@ impl Area {
         Self { segment: Arc::clone(segment), range, backed: 0 }
     }
 
-    /// How many bytes fit.
+    /// Its size in bytes.
     pub(crate) fn bytes(&self) -> usize {
         self.range.len()
     }
@@ -61,12 +61,12 @@ impl Area {
         Ok(())
     }
 
-    /// What lies at `offset`; `None` when that is outside.
-    pub(crate) fn at(&self, offset: u64, bytes: u64) -> Option<Place> {
+    /// The range of `bytes` bytes from `offset`; `None` when it does not lie inside.
+    pub(crate) fn at(&self, offset: u64, bytes: u64) -> Option<BulkSlice> {
         let end = usize::try_from(offset.checked_add(bytes)?).ok()?;
         let start = usize::try_from(offset).ok()?;
         let range = self.range.start + start..self.range.start + end;
-        (end <= self.range.len()).then(|| Place { segment: Arc::clone(&self.segment), range })
+        (end <= self.range.len()).then(|| BulkSlice { segment: Arc::clone(&self.segment), range })
     }
 
     #[cold]
@@ -79,13 +79,13 @@ impl Area {
     }
 }
 
-impl Place {
+impl BulkSlice {
     /// Where the first byte is mapped, for code that trusts the peer not to change what it passes.
     pub(crate) fn as_ptr(&self) -> *const u8 {
         self.segment.at(&self.range)
     }
 
-    /// How many bytes there are.
+    /// Its size in bytes.
     pub(crate) fn len(&self) -> usize {
         self.range.len()
     }

@@ -8,15 +8,15 @@ use std::time::Duration;
 
 use crate::deadline::Deadline;
 use crate::transport::{End, Lifeline};
-use loom::thread;
+use ::loom::thread;
 
 use super::{Arrived, Caller};
 use crate::error::Error;
 use crate::sync::Ordering;
 use crate::transport::Side;
-use crate::transport::model::explore;
+use crate::transport::loom::explore;
 use crate::transport::pipe::{self, EMPTY_LINE, Received};
-use crate::wire::pipe::{CONTROLLER_BED_WORD, Record};
+use crate::wire::pipe::{CONTROLLER_PARKER_WORD, Record};
 
 /// An executor that finds the record of a call finds all of the call.
 #[test]
@@ -74,11 +74,11 @@ fn a_result_from_before_the_end_is_received() {
     });
 }
 
-/// An executor that never answers says in the bed of the controller that no thread sleeps there, at any moment
-/// while one lies down, and the pipeline ends.
+/// An executor that never answers says in the parker of the controller that no thread sleeps there, at any moment
+/// while one parks, and the pipeline ends.
 #[test]
 fn the_end_wakes_a_caller_whose_executor_scribbles() {
-    explore("scribbled bed of a pipeline", 3, |met| {
+    explore("scribbled parker of a pipeline", 3, |met| {
         let segment = Arc::new(pipe::create_segment(Duration::ZERO).expect("memory"));
         let caller = Arc::new(Caller::new(
             pipe::end(&segment, Side::Controller, &Lifeline::new(End::new()), 0),
@@ -86,7 +86,7 @@ fn the_end_wakes_a_caller_whose_executor_scribbles() {
         ));
         let completion = caller.submit(0, [(1, &[][..])].into_iter()).expect("submitted");
         let peer = thread::spawn(move || {
-            segment.words()[CONTROLLER_BED_WORD].store(0, Ordering::Relaxed);
+            segment.words()[CONTROLLER_PARKER_WORD].store(0, Ordering::Relaxed);
         });
         let supervisor = thread::spawn({
             let caller = Arc::clone(&caller);

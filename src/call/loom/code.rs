@@ -4,7 +4,7 @@
 //! other thread learns of it in no other way.
 
 use crate::transport::{End, Lifeline};
-use loom::thread;
+use ::loom::thread;
 
 use super::*;
 use crate::call::Lanes;

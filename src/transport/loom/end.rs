@@ -35,7 +35,7 @@ fn behind_a_message(sign: Sign, planted: Planted) {
                 hop: 1,
                 kind: Kind::Setup,
                 inline_bytes: 0,
-                area: false,
+                bulk: false,
                 ring: false,
                 fresh: false,
             };

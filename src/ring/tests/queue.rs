@@ -1,6 +1,6 @@
 //! A ring on the heap against a queue: every offset and size, random operations, two threads.
 //!
-//! Invariant: the words of each ring are at first what an earlier lap could have left, at its worst.
+//! Invariant: the words of each ring begin as the worst that an earlier lap could have left.
 
 use std::collections::VecDeque;
 use std::thread;
@@ -13,8 +13,8 @@ use crate::ring::{
     CONTROL_LINES, LINE_PAYLOAD_BYTES, LINE_WORDS, POSITION_BITS, Piece, publication, record_lines,
 };
 
-/// Both ends of a ring whose words are as an earlier lap may have left them: every line but the next looks
-/// like a record at the very position that it will have.
+/// Both ends of a ring whose words are the worst that an earlier lap could have left: every line but the next looks like a
+/// record at the position that it will have.
 fn ring(lines: usize, position: u64) -> (Producer<Heap>, Consumer<Heap>) {
     let heap = Heap::new(lines);
     for ahead in 1..lines as u64 {
@@ -132,7 +132,7 @@ proptest! {
     }
 }
 
-/// Every word of a long record looks like a record at the place where it will be a lap later.
+/// Every word of a long record looks like the publication word of that line one lap later.
 #[test]
 fn payload_of_an_earlier_lap_never_looks_like_a_record() {
     let lines = 8_u64;
@@ -184,7 +184,7 @@ fn a_line_is_popped_by_itself_and_nothing_else_is() {
     }
 }
 
-/// What has come so far of records that grow, between records that do not.
+/// The pieces that came so far of growing records, between records that do not grow.
 #[test]
 fn a_record_that_grows_is_popped_piece_by_piece() {
     let head = Head { kind: 7, sequence: 3, target: 0 };
@@ -193,7 +193,7 @@ fn a_record_that_grows_is_popped_piece_by_piece() {
         let mut consumer = consumer.of_growing();
         let mut line = [0; LINE_PAYLOAD_BYTES];
         for at in 0..200_u64 {
-            // How many words, and behind which of them somebody looks.
+            // The number of words, and the words behind which the consumer looks.
             let (words, looks) = (1 + at % 5, at / 5 % 32);
             let ends_late = at % 3 == 0;
             let mut taken = 0;
@@ -225,7 +225,7 @@ fn a_record_that_grows_is_popped_piece_by_piece() {
                         assert_eq!(popped, (other, payload));
                         continue;
                     }
-                    // The record that grew is done with.
+                    // The growing record is complete.
                     nothing => assert_eq!(nothing, Err(Popped::Empty)),
                 }
                 piece = consumer.pop_piece(&mut line);
@@ -263,7 +263,7 @@ fn two_threads_lose_nothing() {
         assert!(started.elapsed() < Duration::from_secs(60), "the other thread does nothing");
         thread::yield_now();
     };
-    // Mostly small ones, as most calls are.
+    // Mostly small payloads, as in most calls.
     let bytes = |sequence: u64| match sequence % 16 {
         0 => usize::try_from(sequence / 16 % 512).unwrap(),
         small => usize::try_from(small).unwrap() * 3,

@@ -9,8 +9,8 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64 as Count, Ordering as CountOrdering};
 
-use shuttle::scheduler::RandomScheduler;
-use shuttle::thread::{self, JoinHandle};
+use ::shuttle::scheduler::RandomScheduler;
+use ::shuttle::thread::{self, JoinHandle};
 
 use super::*;
 use crate::error::{Error, Result};
@@ -250,11 +250,11 @@ fn session(planted: Planted, tally: &Arc<Tally>) {
 fn explore(name: &str, planted: Planted) {
     let tally = Arc::new(Tally::default());
     let inner = Arc::clone(&tally);
-    let mut config = shuttle::Config::new();
+    let mut config = ::shuttle::Config::new();
     config.stack_size = 256 << 10;
-    config.failure_persistence = shuttle::FailurePersistence::None;
+    config.failure_persistence = ::shuttle::FailurePersistence::None;
     let scheduler = RandomScheduler::new_from_seed(11, SCHEDULES);
-    shuttle::Runner::new(scheduler, config).run(move || session(planted, &inner));
+    ::shuttle::Runner::new(scheduler, config).run(move || session(planted, &inner));
     let [schedules, found, missing, failed, defunct] =
         [&tally.schedules, &tally.found, &tally.missing, &tally.failed, &tally.defunct]
             .map(|count| count.load(CountOrdering::Relaxed));

@@ -28,18 +28,18 @@ fn scribble(name: &str, word: usize, values: &'static [u64]) {
 }
 
 #[test]
-fn the_end_wakes_a_waiter_whose_bed_says_that_it_is_awake() {
-    scribble("bed", layout::BED_WORDS[0], &[0]);
+fn the_end_wakes_a_waiter_whose_parker_says_that_it_is_awake() {
+    scribble("parker", layout::PARKER_WORDS[0], &[0]);
 }
 
 #[test]
-fn the_end_wakes_a_waiter_whose_bed_changes_all_the_time() {
-    scribble("bed", layout::BED_WORDS[0], &[0, sleep::ASLEEP, 0]);
+fn the_end_wakes_a_waiter_whose_parker_changes_all_the_time() {
+    scribble("parker", layout::PARKER_WORDS[0], &[0, sleep::ASLEEP, 0]);
 }
 
 #[test]
-fn the_end_wakes_a_waiter_whose_bed_holds_something_else() {
-    scribble("bed", layout::BED_WORDS[0], &[u64::MAX]);
+fn the_end_wakes_a_waiter_whose_parker_holds_something_else() {
+    scribble("parker", layout::PARKER_WORDS[0], &[u64::MAX]);
 }
 
 #[test]

@@ -1,4 +1,4 @@
-//! A ring whose other end lies: in every word, at every load anew.
+//! A ring whose other end lies, in every word and at every load anew.
 //!
 //! Invariant: a lie costs the honest end an error; never a panic, a loop, or more memory than the ring has.
 
@@ -10,11 +10,11 @@ use crate::ring::{
     record_lines,
 };
 
-/// Words that say something else at every load, often something that could almost be true.
+/// Words that have another value at every load, often one that is almost right.
 struct Liar {
     lines: usize,
     state: Cell<u64>,
-    /// Where the end under test is; lies are about places near it.
+    /// The position of the end under test; lies are about positions near it.
     position: Cell<u64>,
     /// Accesses since the operation began, and how often each word was loaded.
     steps: Cell<usize>,
@@ -104,7 +104,7 @@ fn a_consumer_survives_a_lying_producer() {
                 }
             }
             assert!(out.capacity() <= lines * LINE_BYTES, "{} bytes", out.capacity());
-            // Only a publication word that said "nothing" may be looked at again, behind the closed flag.
+            // Only an empty publication word may be loaded again, behind the closed flag.
             let loads = liar.loads.borrow();
             let line = usize::try_from(before % lines as u64).unwrap();
             let publication = (CONTROL_LINES + line) * LINE_WORDS;
@@ -199,7 +199,7 @@ fn a_position_the_consumer_cannot_be_at_is_corrupt() {
         for end in 8..=9 {
             assert_eq!(push(), (Ok(()), end));
         }
-        // Ahead of the producer, behind where the consumer was, anywhere.
+        // Ahead of the producer, behind the consumer's last position, anywhere.
         for lie in [10, 1, 0, 1 << 63, u64::MAX] {
             let lie = start.wrapping_add(lie);
             consumed(lie);

@@ -1,21 +1,21 @@
-//! Sleepers, wakers and stand-bys in every order that loom can give them.
+//! Sleepers, wakers, leaders and followers in every order of loom.
 //!
-//! The kernel is a lock, a condition variable and the comparison under the lock. Whoever sleeps for ever is what loom calls
+//! The kernel is a lock, a condition variable and the comparison under the lock. Loom reports a thread that sleeps for ever as
 //! a deadlock.
 //!
-//! Invariant: every handshake is also modelled with a part of it left out, and its model fails then.
+//! Invariant: each handshake is also modelled with a part left out, and its model must fail then.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64 as Count, Ordering as CountOrdering};
 
-use loom::thread;
+use ::loom::thread;
 
-use super::{Bed, Seat, Turn, sleep_unless, wake};
+use super::{Follower, Leadership, Parker, sleep_unless, wake};
 use crate::deadline::Deadline;
 use crate::ring::{Consumer, Head, Heap, Popped, Producer};
 use crate::sync::{AtomicBool, AtomicU64, Condvar, Mutex, Ordering, fence};
 
-/// What is left out of a handshake.
+/// The part that is left out of a handshake.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Planted {
     Nothing,
@@ -27,7 +27,7 @@ enum Planted {
     NoNudge,
 }
 
-/// A bed as one of its two sides sees it.
+/// A parker, as one of its two sides holds it.
 #[derive(Clone)]
 struct Model {
     shared: Arc<Shared>,
@@ -38,11 +38,11 @@ struct Model {
 struct Shared {
     word: AtomicU64,
     kernel: Mutex<()>,
-    roused: Condvar,
+    unparked: Condvar,
 }
 
 impl Model {
-    /// The same bed for its sleeper and for who wakes it.
+    /// The same parker for its sleeper and for its waker.
     fn pair(planted: Planted) -> (Self, Self) {
         let shared = Arc::<Shared>::default();
         let side = |without| Self { shared: Arc::clone(&shared), is_fenced: planted != without };
@@ -50,21 +50,21 @@ impl Model {
     }
 }
 
-impl Bed for Model {
+impl Parker for Model {
     fn word(&self) -> &AtomicU64 {
         &self.shared.word
     }
 
-    fn lie_down(&self, expected: u64, _seen: u64, _deadline: Deadline) {
+    fn park(&self, expected: u64, _seen: u64, _deadline: Deadline) {
         let kernel = self.shared.kernel.lock();
         if self.shared.word.load(Ordering::Acquire) == expected {
-            drop(self.shared.roused.wait(kernel));
+            drop(self.shared.unparked.wait(kernel));
         }
     }
 
-    fn rouse(&self) {
+    fn unpark(&self) {
         drop(self.shared.kernel.lock());
-        self.shared.roused.notify_all();
+        self.shared.unparked.notify_all();
     }
 
     fn fence(&self) {
@@ -74,10 +74,10 @@ impl Bed for Model {
     }
 }
 
-/// How often somebody lay down in all executions of a model together.
+/// How often a thread parked, over all executions of a model.
 type Sleeps = Arc<Count>;
 
-/// Runs `model` in every order, or in every order with at most so many preemptions; prints how many those were.
+/// Runs `model` in every order, or in those with at most this number of preemptions; prints the number of executions.
 fn explore(
     name: &str,
     preemptions: Option<usize>,
@@ -85,7 +85,7 @@ fn explore(
 ) {
     let (executions, sleeps) = (Arc::new(Count::new(0)), Sleeps::default());
     let (inner, slept) = (Arc::clone(&executions), Arc::clone(&sleeps));
-    let mut builder = loom::model::Builder::new();
+    let mut builder = ::loom::model::Builder::new();
     builder.preemption_bound = preemptions;
     builder.max_branches = 10_000;
     builder.check(move || {
@@ -98,8 +98,8 @@ fn explore(
     assert!(executions > 1 && sleeps > 0, "{name}: nobody slept");
 }
 
-fn sleep_counted(bed: &Model, sleeps: &Sleeps, has_cause: impl FnOnce() -> bool) {
-    sleep_unless(bed, Deadline::SESSION_END, || {
+fn sleep_counted(parker: &Model, sleeps: &Sleeps, has_cause: impl FnOnce() -> bool) {
+    sleep_unless(parker, Deadline::SESSION_END, || {
         let has_cause = has_cause();
         sleeps.fetch_add(u64::from(!has_cause), CountOrdering::Relaxed);
         has_cause
@@ -108,7 +108,7 @@ fn sleep_counted(bed: &Model, sleeps: &Sleeps, has_cause: impl FnOnce() -> bool)
 
 const LINES: usize = 2;
 
-/// One way of a pipeline: a ring, and a bed for who reads it.
+/// One direction of a pipeline: a ring, and a parker for its reader.
 fn way(planted: Planted) -> ((Producer<Heap>, Model), (Consumer<Heap>, Model)) {
     let cells = Heap::new(LINES);
     let (sleeper, waker) = Model::pair(planted);
@@ -116,16 +116,16 @@ fn way(planted: Planted) -> ((Producer<Heap>, Model), (Consumer<Heap>, Model)) {
     ((Producer::new(cells, LINES, 0), waker), (consumer, sleeper))
 }
 
-fn send((producer, bed): &mut (Producer<Heap>, Model), sequence: u64, planted: Planted) {
+fn send((producer, parker): &mut (Producer<Heap>, Model), sequence: u64, planted: Planted) {
     producer.push(Head { kind: 1, sequence, target: 0 }, &[]).unwrap();
     if planted != Planted::NoWake {
-        wake(bed);
+        wake(parker);
     }
 }
 
-/// Pops the next record, asleep until it comes, or the end or the death of the peer.
+/// Pops the next record. Sleeps until it comes, the ring is closed, or the peer is dead.
 fn receive(
-    (consumer, bed): &mut (Consumer<Heap>, Model),
+    (consumer, parker): &mut (Consumer<Heap>, Model),
     sleeps: &Sleeps,
     is_dead: impl Fn() -> bool,
 ) -> Option<u64> {
@@ -135,14 +135,14 @@ fn receive(
             Popped::Closed => return None,
             Popped::Empty if is_dead() => return None,
             Popped::Empty => {
-                sleep_counted(bed, sleeps, || !consumer.is_empty() || is_dead());
+                sleep_counted(parker, sleeps, || !consumer.is_empty() || is_dead());
             }
             corrupt => panic!("{corrupt:?}"),
         }
     }
 }
 
-/// A call goes out and its result comes back; both sides sleep while there is nothing for them.
+/// A call goes out and its result comes back; each side sleeps while its ring is empty.
 fn round_trip(name: &str, there: Planted, back: Planted) {
     explore(name, None, move |sleeps| {
         let (mut calls, mut called) = way(there);
@@ -193,7 +193,7 @@ fn a_call_that_wakes_nobody_is_found() {
     round_trip("", Planted::NoWake, Planted::Nothing);
 }
 
-/// Two calls with one wake behind both, as a batch is sent.
+/// Two calls with one wake behind both, as in a batch.
 fn batch(name: &str, planted: Planted) {
     explore(name, Some(3), move |sleeps| {
         let cells = Heap::new(4);
@@ -258,18 +258,18 @@ fn closing_without_a_fence_is_found() {
     close("", Planted::NoFenceOfWaker);
 }
 
-/// A supervisor marks the executor dead, perhaps while the caller sleeps. A result that came before is still received.
+/// A supervisor marks the executor dead, perhaps while the caller sleeps. The caller still receives an earlier result.
 fn death(name: &str, planted: Planted) {
     explore(name, Some(3), move |sleeps| {
         let (mut results, mut resulted) = way(planted);
-        let bed = results.1.clone();
+        let parker = results.1.clone();
         let is_dead = Arc::new(AtomicBool::new(false));
         let flag = Arc::clone(&is_dead);
         let executor = thread::spawn(move || {
             send(&mut results, 7, Planted::Nothing);
-            // The supervisor, which has seen the executor end.
+            // In the place of the supervisor, which has seen the executor end.
             flag.store(true, Ordering::Release);
-            wake(&bed);
+            wake(&parker);
         });
         let is_dead = || is_dead.load(Ordering::Acquire);
         assert_eq!(receive_of_mortal(&mut resulted, sleeps, is_dead, planted), Some(7));
@@ -278,20 +278,20 @@ fn death(name: &str, planted: Planted) {
     });
 }
 
-/// As [`receive`], or without asking for the death before it sleeps.
+/// As [`receive`]; with `Planted::NoCause` it does not ask for the death before it sleeps.
 fn receive_of_mortal(
-    (consumer, bed): &mut (Consumer<Heap>, Model),
+    (consumer, parker): &mut (Consumer<Heap>, Model),
     sleeps: &Sleeps,
     is_dead: impl Fn() -> bool,
     planted: Planted,
 ) -> Option<u64> {
     loop {
-        // Who is seen dead has published everything before.
+        // Asked before the pop: a dead peer has published everything before.
         let was_dead = is_dead();
         match consumer.pop(&mut Vec::new()) {
             Popped::Record(head) => return Some(head.sequence),
             Popped::Empty if was_dead => return None,
-            Popped::Empty => sleep_counted(bed, sleeps, || {
+            Popped::Empty => sleep_counted(parker, sleeps, || {
                 !consumer.is_empty() || planted != Planted::NoCause && is_dead()
             }),
             corrupt => panic!("{corrupt:?}"),
@@ -316,18 +316,18 @@ fn death_without_a_fence_is_found() {
     death("", Planted::NoFenceOfWaker);
 }
 
-/// What two callers wait for: results that come in order, received by whoever has the turn.
+/// Calls whose results come in order; the leader receives for all callers.
 struct Calls {
-    turn: Turn<(Consumer<Heap>, Model)>,
+    leadership: Leadership<(Consumer<Heap>, Model)>,
     done: [Mutex<Done>; 3],
-    /// For who demands the turn.
-    bed: Model,
+    /// Wakes the leader when the lead is demanded.
+    parker: Model,
 }
 
 #[derive(Default)]
 struct Done {
     is_done: bool,
-    seat: Option<Arc<Seat>>,
+    follower: Option<Arc<Follower>>,
 }
 
 impl Calls {
@@ -335,42 +335,42 @@ impl Calls {
         self.done[call].lock().is_done
     }
 
-    /// Receives until `call` is done, then gives the turn back; or earlier, when somebody wants it.
+    /// Receives until `call` is done or the lead is demanded, then gives it back.
     fn lead(&self, mut tool: Box<(Consumer<Heap>, Model)>, call: usize, sleeps: &Sleeps) {
-        while !self.is_done(call) && !self.turn.is_wanted() {
+        while !self.is_done(call) && !self.leadership.is_wanted() {
             match tool.0.pop(&mut Vec::new()) {
                 Popped::Record(head) => {
                     let mut done = self.done[usize::try_from(head.sequence).unwrap()].lock();
                     done.is_done = true;
-                    if let Some(seat) = done.seat.take() {
-                        seat.call();
+                    if let Some(follower) = done.follower.take() {
+                        follower.call();
                     }
                 }
                 Popped::Empty => {
-                    let (consumer, bed) = &*tool;
-                    let has_cause = || !consumer.is_empty() || self.turn.is_wanted();
-                    sleep_counted(bed, sleeps, has_cause);
+                    let (consumer, parker) = &*tool;
+                    let has_cause = || !consumer.is_empty() || self.leadership.is_wanted();
+                    sleep_counted(parker, sleeps, has_cause);
                 }
                 other => panic!("{other:?}"),
             }
         }
-        self.turn.give_back(tool);
+        self.leadership.give_back(tool);
     }
 
     fn wait(&self, call: usize, planted: Planted, sleeps: &Sleeps) {
-        let seat = Arc::new(Seat::default());
-        self.done[call].lock().seat = Some(Arc::clone(&seat));
+        let follower = Arc::new(Follower::default());
+        self.done[call].lock().follower = Some(Arc::clone(&follower));
         while !self.is_done(call) {
-            match self.turn.take_or_queue(&seat) {
+            match self.leadership.take_or_follow(&follower) {
                 Some(tool) => self.lead(tool, call, sleeps),
                 None => {
                     sleeps.fetch_add(1, CountOrdering::Relaxed);
-                    seat.wait(Deadline::SESSION_END);
+                    follower.wait(Deadline::SESSION_END);
                 }
             }
         }
         if planted != Planted::NoWithdrawal {
-            self.turn.withdraw(&seat);
+            self.leadership.withdraw(&follower);
         }
     }
 }
@@ -379,11 +379,15 @@ fn calls() -> (Arc<Calls>, (Producer<Heap>, Model)) {
     let cells = Heap::new(8);
     let (sleeper, waker) = Model::pair(Planted::Nothing);
     let tool = (Consumer::new(cells.clone(), 8, 0), sleeper);
-    let calls = Calls { turn: Turn::new(tool), done: Default::default(), bed: waker.clone() };
+    let calls = Calls {
+        leadership: Leadership::new(tool),
+        done: Default::default(),
+        parker: waker.clone(),
+    };
     (Arc::new(calls), (Producer::new(cells, 8, 0), waker))
 }
 
-/// Two threads wait for a result each; one of them receives, the other stands by and takes over.
+/// Two threads wait for a result each: one leads, the other follows and takes over.
 fn take_over(name: &str) {
     explore(name, Some(2), move |sleeps| {
         let (calls, mut results) = calls();
@@ -400,12 +404,12 @@ fn take_over(name: &str) {
 }
 
 #[test]
-fn who_stands_by_takes_over() {
+fn a_follower_takes_over() {
     take_over("take over");
 }
 
-/// Three threads wait. The first to receive gets the result of the second as well, which is called when it has no need to
-/// take over any more: the third must not wait for ever.
+/// Three threads wait. The first leader gets the second one's result too, and calls that thread, which no longer needs the
+/// lead: the third must not wait for ever.
 fn pass_on(name: &str, planted: Planted) {
     explore(name, Some(2), move |sleeps| {
         let (calls, mut results) = calls();
@@ -434,25 +438,25 @@ fn who_is_called_in_vain_and_keeps_it_is_found() {
     pass_on("", Planted::NoWithdrawal);
 }
 
-/// A thread waits for a result that comes only after another has had the turn, and the first may be asleep with it.
+/// A thread waits for a result that comes only after another thread has led, and may sleep while it leads.
 fn demand(name: &str, planted: Planted) {
     explore(name, Some(2), move |sleeps| {
         let (calls, mut results) = calls();
         let (theirs, slept) = (Arc::clone(&calls), Arc::clone(sleeps));
         let waiter = thread::spawn(move || theirs.wait(0, planted, &slept));
-        let tool = calls.turn.demand(|| {
+        let tool = calls.leadership.demand(|| {
             if planted != Planted::NoNudge {
-                wake(&calls.bed);
+                wake(&calls.parker);
             }
         });
         send(&mut results, 0, Planted::Nothing);
-        calls.turn.give_back(tool);
+        calls.leadership.give_back(tool);
         waiter.join().unwrap();
     });
 }
 
 #[test]
-fn a_turn_can_be_demanded_of_who_sleeps() {
+fn the_lead_can_be_demanded_of_who_sleeps() {
     demand("demand", Planted::Nothing);
 }
 

@@ -10,8 +10,8 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use crate::deadline::Deadline;
-use shuttle::rand::{Rng, thread_rng};
-use shuttle::thread::{self, JoinHandle};
+use ::shuttle::rand::{Rng, thread_rng};
+use ::shuttle::thread::{self, JoinHandle};
 
 use super::lanes::{LaneEnd, Lanes, Opened};
 use super::tally::{self, Tally, count};

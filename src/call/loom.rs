@@ -8,13 +8,13 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering as CountOrdering;
 
 use crate::deadline::Deadline;
-use loom::thread;
+use ::loom::thread;
 
 use super::endpoint::Endpoint;
 use super::lanes::LaneEnd;
 use super::posts::Posts;
 use crate::sync::{AtomicBool, AtomicU64, Ordering};
-use crate::transport::model::{Planted, explore, segment};
+use crate::transport::loom::{Planted, explore, segment};
 use crate::transport::{Incoming, Lane, Side, Transport};
 use crate::wire::Kind;
 
