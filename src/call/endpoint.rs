@@ -9,7 +9,7 @@ use crate::deadline::Deadline;
 use crate::error::{Error, Result};
 use crate::limits::{CALL_DEPTH_MAX, ERROR_BYTES_MAX};
 use crate::sps::{self, Status};
-use crate::transport::{Incoming, Payload, Transport};
+use crate::transport::{Incoming, Lane, Payload, Transport};
 use crate::wire::Kind;
 
 /// What a side of a session does at its endpoints.
@@ -58,6 +58,9 @@ pub(crate) struct Endpoint<T> {
     /// Room for the next result.
     pub(super) spare: Cell<Vec<u8>>,
 }
+
+/// One end of a lane between two processes.
+pub(crate) type LaneEnd = Endpoint<Lane>;
 
 impl<T: Transport> Endpoint<T> {
     pub(crate) fn new(transport: T) -> Self {

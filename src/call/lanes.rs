@@ -9,7 +9,7 @@ use std::rc::Rc;
 use std::sync::{Arc, Weak};
 
 use super::counts::Counts;
-use super::endpoint::{Endpoint, Handler};
+use super::endpoint::{Endpoint, Handler, LaneEnd};
 use super::posts::Posts;
 #[cfg(not(model))]
 use super::under_way::UnderWay;
@@ -17,11 +17,8 @@ use crate::deadline::Deadline;
 use crate::error::{Error, Result};
 use crate::limits::{IDLE_LANES_MAX, LANES_MAX, REVERSE_LANES_MAX};
 use crate::sps::Status;
-use crate::sync::{AtomicU64, Mutex, MutexGuard, Ordering, thread_local};
-use crate::transport::{Closer, Lane, Origin};
-
-/// One end of a lane between two processes.
-pub(crate) type LaneEnd = Endpoint<Lane>;
+use crate::sync::{AtomicU64, Mutex, Ordering, thread_local};
+use crate::transport::{Closer, Lane, Origin, forked};
 
 /// The lanes of one side of a session.
 #[derive(Debug)]
@@ -128,7 +125,7 @@ impl Lanes {
     }
 
     fn add_as(&self, lane: Lane, is_for: Use) -> Result<LaneEnd> {
-        let mut open = lock(&self.open);
+        let mut open = self.open.lock();
         open.forget_gone();
         let reverse = open.lanes.iter().filter(|lane| lane.is_for == Use::CallsBack).count();
         if is_for == Use::CallsBack && reverse >= REVERSE_LANES_MAX {
@@ -152,7 +149,7 @@ impl Lanes {
 
     /// Ends all lanes, those still to come as well: whoever waits on one learns that the peer is gone.
     pub(crate) fn close(&self) {
-        let mut open = lock(&self.open);
+        let mut open = self.open.lock();
         open.is_closed = true;
         for lane in &open.lanes {
             lane.closer.close();
@@ -319,7 +316,7 @@ impl Lanes {
     /// The calls over lanes that have not returned yet.
     #[cfg(not(model))]
     pub(crate) fn under_way(&self) -> UnderWay {
-        let open = lock(&self.open);
+        let open = self.open.lock();
         let inside = open.lanes.iter().filter_map(|Known { counts, .. }| {
             let outside = counts.inside()?;
             Some((Arc::clone(counts), outside))
@@ -329,7 +326,7 @@ impl Lanes {
 
     /// What was sent so far.
     pub(crate) fn sums(&self) -> Sums {
-        let open = lock(&self.open);
+        let open = self.open.lock();
         let (calls, round_trips) =
             open.lanes.iter().fold(open.gone, |sums, Known { counts, .. }| {
                 (sums.0.wrapping_add(counts.calls()), sums.1.wrapping_add(counts.round_trips()))
@@ -393,10 +390,10 @@ impl Lanes {
 
     /// A lane that no thread owns, or a new one, which the executor has answered on.
     fn take(&self, open: impl FnOnce() -> Result<Opened>, deadline: Deadline) -> Result<LaneEnd> {
-        if let Some(idle) = lock(&self.idle).pop() {
+        if let Some(idle) = self.idle.lock().pop() {
             return Ok(idle);
         }
-        let opened = lock(&self.opening).pop();
+        let opened = self.opening.lock().pop();
         let end = match opened.map_or_else(open, |end| Ok(Opened::AwaitsSetup(end)))? {
             Opened::Ready(end) => return Ok(end),
             Opened::AwaitsSetup(end) => end,
@@ -405,7 +402,7 @@ impl Lanes {
             Ok(_) => Ok(end),
             Err(error) => {
                 if error.is_timeout() {
-                    lock(&self.opening).push(end);
+                    self.opening.lock().push(end);
                 }
                 Err(error.during("opening a lane"))
             }
@@ -417,7 +414,7 @@ impl Lanes {
         if !self.origin.is_here() {
             return;
         }
-        let mut idle = lock(&self.idle);
+        let mut idle = self.idle.lock();
         if idle.len() < IDLE_LANES_MAX {
             idle.push(end);
         } else {
@@ -452,15 +449,4 @@ impl Open {
             is_alive
         });
     }
-}
-
-#[cold]
-pub(crate) fn forked() -> Error {
-    Error::invalid(
-        "this process was forked from the one that has the session, and cannot call: start an executor of its own",
-    )
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock()
 }

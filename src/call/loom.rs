@@ -11,7 +11,7 @@ use crate::deadline::Deadline;
 use ::loom::thread;
 
 use super::endpoint::Endpoint;
-use super::lanes::LaneEnd;
+use super::endpoint::LaneEnd;
 use super::posts::Posts;
 use crate::sync::{AtomicBool, AtomicU64, Ordering};
 use crate::transport::loom::{Planted, explore, segment};

@@ -33,8 +33,8 @@ pub(crate) mod typed;
 #[cfg(not(model))]
 mod under_way;
 
-pub(crate) use endpoint::{Endpoint, Handler};
-pub(crate) use lanes::{LaneEnd, Lanes, Opened};
+pub(crate) use endpoint::{Endpoint, Handler, LaneEnd};
+pub(crate) use lanes::{Lanes, Opened};
 pub(crate) use other_names::OTHER_NAMES;
 pub(crate) use serving::Paused;
 #[cfg(not(model))]

@@ -6,7 +6,7 @@
 
 use std::collections::VecDeque;
 
-use super::lanes::LaneEnd;
+use super::endpoint::LaneEnd;
 use crate::deadline::Deadline;
 use crate::error::{Error, Result};
 use crate::sync::{AtomicBool, Condvar, Mutex, MutexGuard, Ordering};

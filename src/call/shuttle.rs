@@ -13,7 +13,8 @@ use crate::deadline::Deadline;
 use ::shuttle::rand::{Rng, thread_rng};
 use ::shuttle::thread::{self, JoinHandle};
 
-use super::lanes::{LaneEnd, Lanes, Opened};
+use super::endpoint::LaneEnd;
+use super::lanes::{Lanes, Opened};
 use super::tally::{self, Tally, count};
 use super::{Endpoint, Handler};
 use crate::error::Result;

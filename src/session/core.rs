@@ -10,6 +10,8 @@ use std::time::{Duration, Instant};
 
 use super::bootstrap::SESSION_SYMBOL;
 use super::life::Life;
+#[cfg(shuttle)]
+use super::options::Fault;
 use super::options::{Dispatch, HostFunction, OnDisconnect, Reporter, RunAddress};
 use super::service::Told;
 use super::task_group::What;
@@ -69,16 +71,6 @@ pub(super) struct Callbacks {
     pub(super) list: Vec<Callback>,
     /// Those in the list were taken: whoever comes now is told at once.
     pub(super) told: bool,
-}
-
-/// What a test has the session do wrong.
-#[cfg(shuttle)]
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Fault {
-    /// A callback that comes late waits for a moment that has passed.
-    LateCallbackWaits,
-    /// Services are shut down while managed code runs.
-    DoesNotDrain,
 }
 
 impl Core {

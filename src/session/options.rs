@@ -5,8 +5,6 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-#[cfg(shuttle)]
-use super::core::Fault;
 use super::{BootstrapInfo, Reply, Service, SessionRef};
 use crate::ExecutorAddr;
 use crate::error::{Error, Result};
@@ -23,6 +21,16 @@ pub(crate) type RunAddress = fn(&SessionRef, ExecutorAddr, Vec<u8>, Reply);
 pub(super) struct HostFunction(pub(super) Box<Function>);
 
 type Function = dyn Fn(&SessionRef, Vec<u8>, Reply) + Send + Sync;
+
+/// What a test has the session do wrong.
+#[cfg(shuttle)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Fault {
+    /// A callback that comes late waits for a moment that has passed.
+    LateCallbackWaits,
+    /// Services are shut down while managed code runs.
+    DoesNotDrain,
+}
 
 /// What a [`Session`](super::Session) is made with.
 pub struct Options {

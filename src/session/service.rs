@@ -1,10 +1,6 @@
 //! Services: what a session owns for linked code, and how they are told of its end, one after the other.
 
 use std::fmt;
-use std::sync::Arc;
-
-use super::core::Core;
-use crate::sync::Mutex;
 
 /// Something that a session owns on behalf of linked code: memory, libraries, registrations.
 ///
@@ -55,82 +51,6 @@ impl Drop for Done {
 pub(super) enum Told {
     Detached { shutdown_requested: bool },
     ShutDown,
-}
-
-/// Tells services, last first, each when the one before is done, and then goes on.
-///
-/// Whoever gets done goes on with the next one, unless a thread is at it already: so one that gets done at once makes
-/// no deeper stack, however many there are.
-pub(super) struct Chain {
-    core: Arc<Core>,
-    told: Told,
-    state: Mutex<State>,
-}
-
-struct State {
-    services: Vec<Arc<dyn Service>>,
-    then: Option<Box<dyn FnOnce() + Send>>,
-    /// A thread goes on.
-    is_driven: bool,
-    /// The service that was told last is done.
-    is_done: bool,
-}
-
-impl Chain {
-    /// Tells all of `services`, then runs `then`: on this thread, or on the one that the last service gets done on.
-    pub(super) fn run(
-        core: Arc<Core>,
-        told: Told,
-        services: Vec<Arc<dyn Service>>,
-        then: impl FnOnce() + Send + 'static,
-    ) {
-        let then: Box<dyn FnOnce() + Send> = Box::new(then);
-        let state = State { services, then: Some(then), is_driven: false, is_done: false };
-        Arc::new(Self { core, told, state: Mutex::new(state) }).go_on();
-    }
-
-    /// The service that was told last is done, or there was none.
-    fn go_on(self: &Arc<Self>) {
-        {
-            let mut state = self.state.lock();
-            state.is_done = true;
-            if std::mem::replace(&mut state.is_driven, true) {
-                return;
-            }
-        }
-        self.core.inside(|| while self.step() {});
-    }
-
-    /// Tells the next service; false when none is left, or the one before is not done yet.
-    fn step(self: &Arc<Self>) -> bool {
-        let mut state = self.state.lock();
-        if !std::mem::replace(&mut state.is_done, false) {
-            state.is_driven = false;
-            return false;
-        }
-        let Some(service) = state.services.pop() else {
-            let then = state.then.take();
-            drop(state);
-            self.core.set_waits_for(None);
-            if let Some(then) = then {
-                then();
-            }
-            return false;
-        };
-        drop(state);
-        self.core.set_waits_for(Some((Arc::clone(&service), self.told)));
-        let chain = Arc::clone(self);
-        tell(&self.core, &*service, self.told, Done::new(move || chain.go_on()));
-        true
-    }
-}
-
-/// Tells one service. If it panics it is done.
-pub(super) fn tell(core: &Core, service: &dyn Service, told: Told, done: Done) {
-    core.guarded(service.name(), || match told {
-        Told::Detached { shutdown_requested } => service.on_detach(done, shutdown_requested),
-        Told::ShutDown => service.on_shutdown(done),
-    });
 }
 
 impl fmt::Display for Told {

@@ -13,7 +13,7 @@ use ::shuttle::rand::{Rng, thread_rng};
 use ::shuttle::scheduler::RandomScheduler;
 use ::shuttle::thread::{self, JoinHandle};
 
-use super::core::Fault;
+use super::options::Fault;
 use super::{
     Answer, BootstrapInfo, Done, InProcess, InProcessController, Options, Reply, Service, Session,
     SessionRef,

@@ -15,14 +15,14 @@
 use std::sync::Arc;
 use std::time::Instant;
 
-#[cfg(shuttle)]
-use super::core::Fault;
 use super::core::{Callback, Core, State};
 use super::life::{Next, Stage};
-use super::service::{Chain, Done, Told, tell};
+#[cfg(shuttle)]
+use super::options::Fault;
+use super::service::{Done, Told};
 use super::{ControllerAccess, Link, Service, SessionRef};
 use crate::error::{Error, Result};
-use crate::sync::MutexGuard;
+use crate::sync::{Mutex, MutexGuard};
 
 impl Core {
     /// Attaches a controller.
@@ -241,4 +241,80 @@ impl Core {
             why.join("; ")
         ))
     }
+}
+
+/// Tells services, last first, each when the one before is done, and then goes on.
+///
+/// Whoever gets done goes on with the next one, unless a thread is at it already: so one that gets done at once makes
+/// no deeper stack, however many there are.
+struct Chain {
+    core: Arc<Core>,
+    told: Told,
+    state: Mutex<ChainState>,
+}
+
+struct ChainState {
+    services: Vec<Arc<dyn Service>>,
+    then: Option<Box<dyn FnOnce() + Send>>,
+    /// A thread goes on.
+    is_driven: bool,
+    /// The service that was told last is done.
+    is_done: bool,
+}
+
+impl Chain {
+    /// Tells all of `services`, then runs `then`: on this thread, or on the one that the last service gets done on.
+    fn run(
+        core: Arc<Core>,
+        told: Told,
+        services: Vec<Arc<dyn Service>>,
+        then: impl FnOnce() + Send + 'static,
+    ) {
+        let then: Box<dyn FnOnce() + Send> = Box::new(then);
+        let state = ChainState { services, then: Some(then), is_driven: false, is_done: false };
+        Arc::new(Self { core, told, state: Mutex::new(state) }).go_on();
+    }
+
+    /// The service that was told last is done, or there was none.
+    fn go_on(self: &Arc<Self>) {
+        {
+            let mut state = self.state.lock();
+            state.is_done = true;
+            if std::mem::replace(&mut state.is_driven, true) {
+                return;
+            }
+        }
+        self.core.inside(|| while self.step() {});
+    }
+
+    /// Tells the next service; false when none is left, or the one before is not done yet.
+    fn step(self: &Arc<Self>) -> bool {
+        let mut state = self.state.lock();
+        if !std::mem::replace(&mut state.is_done, false) {
+            state.is_driven = false;
+            return false;
+        }
+        let Some(service) = state.services.pop() else {
+            let then = state.then.take();
+            drop(state);
+            self.core.set_waits_for(None);
+            if let Some(then) = then {
+                then();
+            }
+            return false;
+        };
+        drop(state);
+        self.core.set_waits_for(Some((Arc::clone(&service), self.told)));
+        let chain = Arc::clone(self);
+        tell(&self.core, &*service, self.told, Done::new(move || chain.go_on()));
+        true
+    }
+}
+
+/// Tells one service. If it panics it is done.
+fn tell(core: &Core, service: &dyn Service, told: Told, done: Done) {
+    core.guarded(service.name(), || match told {
+        Told::Detached { shutdown_requested } => service.on_detach(done, shutdown_requested),
+        Told::ShutDown => service.on_shutdown(done),
+    });
 }

@@ -28,6 +28,7 @@ use super::outbox::{self, Outbox};
 use super::parker::SharedParker;
 use super::places::Places;
 use super::settled::Settled;
+use super::side::Side;
 use super::wait::Waiter;
 use crate::deadline::Deadline;
 use crate::error::{Error, Result};
@@ -50,13 +51,6 @@ const LINE_BYTES: usize = LINE_WORDS * 8;
 
 /// Turns ([`cpu::spin`]) that the other side is given besides, when it will run new code: that has to be fetched.
 const TURNS_FRESH: usize = 40;
-
-/// Which end of a lane this process is. The executor holds the baton first.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Side {
-    Controller,
-    Executor,
-}
 
 /// One end of a lane. Owned by one thread at a time.
 #[derive(Debug)]

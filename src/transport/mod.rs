@@ -35,6 +35,7 @@ mod places;
 mod settled;
 #[cfg(not(model))]
 mod shared;
+mod side;
 #[cfg(test)]
 #[cfg(not(model))]
 mod soak;
@@ -53,16 +54,17 @@ use crate::wire::Kind;
 pub(crate) use closer::Closer;
 #[cfg(not(model))]
 pub use connection::Connection;
-pub(crate) use lane::{Lane, Side};
+pub(crate) use lane::Lane;
 pub(crate) use lifeline::{End, Lifeline};
 #[cfg(not(model))]
 use local::Local;
 pub(crate) use message::{Incoming, Payload};
-pub(crate) use origin::Origin;
+pub(crate) use origin::{Origin, forked};
 pub(crate) use parker::SharedParker;
 pub(crate) use settled::Settled;
 #[cfg(not(model))]
 use shared::Shared;
+pub(crate) use side::Side;
 #[cfg(not(model))]
 pub(crate) use stream::Stream;
 #[cfg(not(model))]

@@ -1,5 +1,7 @@
 //! Which process made something that is shared with a peer: a forked child has a copy, and must not touch it.
 
+use crate::error::Error;
+
 /// The process that made something.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Origin {
@@ -30,4 +32,12 @@ use crate::sys::fork::generation;
 #[cfg(model)]
 fn generation() -> u64 {
     0
+}
+
+/// What a call in a forked child fails with.
+#[cold]
+pub(crate) fn forked() -> Error {
+    Error::invalid(
+        "this process was forked from the one that has the session, and cannot call: start an executor of its own",
+    )
 }

@@ -5,7 +5,7 @@
 
 use std::sync::Arc;
 
-use super::lane::Side;
+use super::side::Side;
 use crate::shm::{Segment, Words};
 use crate::sync::Ordering;
 use crate::sys::cpu;

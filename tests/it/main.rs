@@ -18,6 +18,7 @@ mod filtered;
 mod fresh;
 mod hosts;
 mod indirect;
+mod inside;
 mod inspect;
 mod jit;
 mod killed;

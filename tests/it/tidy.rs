@@ -180,7 +180,7 @@ fn room_of(path: &str) -> Option<&str> {
     (room != "lib").then_some(room)
 }
 
-fn is_test(path: &str) -> bool {
+pub(crate) fn is_test(path: &str) -> bool {
     let names = ["/tests.rs", "/model.rs", "/loom.rs", "/shuttle.rs", "/soak.rs", "/tally.rs"];
     path.contains("/tests/") || names.iter().any(|name| path.ends_with(name))
 }
@@ -198,7 +198,7 @@ fn allows_unsafe(code: &str) -> bool {
 }
 
 /// The names that follow `prefix`, those of a group in braces one by one, and the lines they are on.
-fn names_behind<'a>(prefix: &str, code: &'a str) -> Vec<(usize, &'a str)> {
+pub(crate) fn names_behind<'a>(prefix: &str, code: &'a str) -> Vec<(usize, &'a str)> {
     let is_word = |c: char| c.is_alphanumeric() || c == '_';
     let mut names = Vec::new();
     for (at, _) in code.match_indices(prefix) {
@@ -229,7 +229,7 @@ fn names_behind<'a>(prefix: &str, code: &'a str) -> Vec<(usize, &'a str)> {
 }
 
 /// The text with spaces for its comments and literals; lines stay where they are.
-fn code_of(text: &str) -> String {
+pub(crate) fn code_of(text: &str) -> String {
     let chars: Vec<char> = text.chars().collect();
     let mut code = String::with_capacity(text.len());
     let mut at = 0;

@@ -7,14 +7,13 @@ use super::completion::Waiter;
 use super::receiver::Receiver;
 use super::sender::Sender;
 use super::{Arrived, Completion, Reason};
-use crate::call::lanes::forked;
 use crate::deadline::Deadline;
 use crate::error::{Error, Result};
 use crate::limits::PAYLOAD_BYTES_MAX;
 use crate::sleep::{self, Follower, Leadership};
 use crate::sync::{AtomicU64, Mutex, Ordering};
 use crate::transport::pipe::{Inbound, Outbound};
-use crate::transport::{Lifeline, SharedParker};
+use crate::transport::{Lifeline, SharedParker, forked};
 
 /// The controller's end of a pipeline.
 #[derive(Debug)]
