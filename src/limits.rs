@@ -12,8 +12,8 @@ pub const RING_LINES: usize = if cfg!(model) { 8 } else { 1024 };
 /// The largest part of a payload that one ring record carries; longer payloads take several records.
 pub const CHUNK_BYTES_MAX: usize = RING_LINES * 64 / 2;
 
-/// The bulk buffer of a lane, for payloads that do not fit a line. It takes memory only as far as it was used. A payload that does
-/// not fit it is sent in parts.
+/// The bulk buffer of a lane, for payloads that do not fit a line. It takes memory only as far as it was used. A payload that
+/// does not fit it is sent in parts.
 pub const BULK_BYTES: usize = if cfg!(model) { 256 } else { 64 << 20 };
 
 /// The longest argument or result of one call.

@@ -127,8 +127,8 @@ impl<B: Backing> Consumer<B> {
         self.take_line(first, publication, line)
     }
 
-    /// As [`Consumer::pop_line`]; of a growing record it takes the words that were added. [`Consumer::pop`] leaves such records to
-    /// this and returns `Empty`, and also records of one line, unless `out` holds bytes already.
+    /// As [`Consumer::pop_line`]; of a growing record it takes the words that were added. [`Consumer::pop`] leaves such records
+    /// to this and returns `Empty`, and also records of one line, unless `out` holds bytes already.
     #[inline(always)]
     pub(crate) fn pop_piece(&mut self, line: &mut [u8; LINE_PAYLOAD_BYTES]) -> Option<Piece> {
         let first = self.shape.word(self.position);

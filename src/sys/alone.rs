@@ -1,13 +1,13 @@
-//! Tests that change what belongs to the whole process: each runs once more, alone in a process of its own.
+//! Tests that change the state of the whole process: each runs once more, alone in its own process.
 
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
-/// Set in the process of one test.
+/// Set in the process that runs one test alone.
 const VARIABLE: &str = "FARCALL_TEST_ALONE";
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// Runs `body` in a process that runs nothing but the test with this name, which must call this function.
+/// Runs `body` in a new process that runs only the test with this name, which must call this function.
 pub(crate) fn run(name: &str, body: impl FnOnce()) {
     if std::env::var(VARIABLE).is_ok_and(|chosen| chosen == name) {
         return body();
@@ -20,7 +20,7 @@ pub(crate) fn run(name: &str, body: impl FnOnce()) {
         match child.try_wait().expect("our own child") {
             Some(status) => break status,
             None if begun.elapsed() > PATIENCE => {
-                // It may end in this very moment.
+                // It may end just now.
                 let _ = child.kill();
                 panic!("{name}: not ended after {PATIENCE:?}");
             }
@@ -30,8 +30,8 @@ pub(crate) fn run(name: &str, body: impl FnOnce()) {
     assert!(status.success(), "{name}: {status}");
 }
 
-/// From now on the kernel refuses one system call of this thread, and of the threads and processes that it starts: where all of
-/// `rules` hold for the call, each the number of an argument and the value of its lower half.
+/// From now on the kernel refuses one system call of this thread, and of the threads and processes that it starts, where all
+/// `rules` hold. A rule is the number of an argument and the value of its lower half.
 pub(crate) fn refuse(call: i64, rules: &[(u8, u64)], errno: i32) {
     use seccompiler::{SeccompAction, SeccompCmpArgLen, SeccompCmpOp, SeccompCondition};
 

@@ -24,14 +24,14 @@ use crate::sync::{AtomicBool, AtomicU64, Mutex, MutexGuard, Ordering, yield_now}
 
 /// Locks in a row by one thread before a mutex is biased towards it.
 const STREAK: u32 = if cfg!(model) { 1 } else { 256 };
-/// The number of no thread.
-const NOBODY: u64 = 0;
+/// The number that stands for no thread.
+const NO_THREAD: u64 = 0;
 /// Longer than any store stays in its processor's buffer.
 const STORES_LEAVE: Duration = Duration::from_millis(10);
 
 /// A mutex as [`std::sync::Mutex`], but without poison: after a panic inside, the next thread finds the value as it was then.
 pub(crate) struct BiasedMutex<T> {
-    /// The thread that the mutex is biased towards, or [`NOBODY`].
+    /// The thread that the mutex is biased towards, or [`NO_THREAD`].
     usual: AtomicU64,
     /// The usual thread is inside without the lock.
     is_inside: AtomicBool,
@@ -61,9 +61,9 @@ unsafe impl<T: Send> Sync for BiasedMutex<T> {}
 impl<T> BiasedMutex<T> {
     pub(crate) fn new(value: T) -> Self {
         Self {
-            usual: AtomicU64::new(NOBODY),
+            usual: AtomicU64::new(NO_THREAD),
             is_inside: AtomicBool::new(false),
-            lock: Mutex::new(History { last: NOBODY, streak: 0, was_biased: false }),
+            lock: Mutex::new(History { last: NO_THREAD, streak: 0, was_biased: false }),
             value: UnsafeCell::new(value),
         }
     }
@@ -128,10 +128,10 @@ impl<T> BiasedMutex<T> {
 
     /// From now on all threads lock. The caller holds the lock.
     fn end_bias(&self) {
-        if self.usual.load(Ordering::Relaxed) == NOBODY {
+        if self.usual.load(Ordering::Relaxed) == NO_THREAD {
             return;
         }
-        self.usual.store(NOBODY, Ordering::Relaxed);
+        self.usual.store(NO_THREAD, Ordering::Relaxed);
         if !heavy_fence() {
             // The system refuses what it granted before: wait until the usual thread's store is visible.
             std::thread::sleep(STORES_LEAVE);
@@ -196,12 +196,12 @@ fn lock(history: &Mutex<History>) -> MutexGuard<'_, History> {
 #[inline(always)]
 fn number() -> u64 {
     use std::cell::Cell;
-    static LAST: AtomicU64 = AtomicU64::new(NOBODY);
+    static LAST: AtomicU64 = AtomicU64::new(NO_THREAD);
     thread_local! {
-        static NUMBER: Cell<u64> = const { Cell::new(NOBODY) };
+        static NUMBER: Cell<u64> = const { Cell::new(NO_THREAD) };
     }
     NUMBER.with(|number| {
-        if number.get() == NOBODY {
+        if number.get() == NO_THREAD {
             number.set(LAST.fetch_add(1, Ordering::Relaxed) + 1);
         }
         number.get()
@@ -233,7 +233,7 @@ mod tests {
     }
 
     fn is_biased<T>(mutex: &BiasedMutex<T>) -> bool {
-        mutex.usual.load(Ordering::Relaxed) != NOBODY
+        mutex.usual.load(Ordering::Relaxed) != NO_THREAD
     }
 
     fn add_one(mutex: &BiasedMutex<[u64; 2]>) {
@@ -359,7 +359,7 @@ mod loom {
                 move || (0..2).for_each(|_| add_one(&mutex, 2))
             });
             (0..2).for_each(|_| add_one(&mutex, 1));
-            let was_ended = mutex.usual.load(Ordering::Relaxed) == NOBODY;
+            let was_ended = mutex.usual.load(Ordering::Relaxed) == NO_THREAD;
             met_now.lock().expect("no panic").push(was_ended);
             other.join().unwrap();
             // SAFETY: the other thread has ended.

@@ -1,4 +1,4 @@
-//! The clock that records of different processes are put in order by.
+//! The clock that orders records of different processes.
 
 use nix::time::{ClockId, clock_gettime};
 

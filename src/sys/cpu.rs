@@ -1,22 +1,21 @@
-//! What the processor itself must be told.
+//! Instructions for the processor: serialization, fences, prefetches, pauses; and what it can do.
 
 #[cfg(not(all(target_arch = "x86_64", not(model))))]
 use crate::sync::{Ordering, fence as fence_of_the_language};
 
-/// Makes sure that instructions written by another processor before the last acquired message are what this thread
-/// executes from here on.
+/// From here on this thread executes the instructions that another processor wrote before the last acquired message.
 ///
-/// The x86-64 manuals ask for a serialising instruction before code that another processor wrote is run. Those that user
-/// code may execute are not the same everywhere, and which is cheapest is found out once.
+/// The x86-64 manuals ask for a serializing instruction before a processor runs code that another one wrote. Which of these
+/// user code may execute, and which is cheapest, differs; it is found out once.
 #[inline]
 pub(crate) fn serialize() {
     #[cfg(target_arch = "x86_64")]
     match *SERIALIZER.get_or_init(Serializer::of_this_processor) {
-        // SAFETY: the processor has said that it has this instruction, which touches nothing.
+        // SAFETY: the processor reports this instruction, which touches no memory.
         Serializer::Serialize => unsafe {
             std::arch::asm!("serialize", options(nostack, preserves_flags));
         },
-        // SAFETY: waits, and touches nothing.
+        // SAFETY: waits, and touches no memory.
         Serializer::MemoryFence => unsafe {
             std::arch::asm!("mfence", options(nostack, preserves_flags));
         },
@@ -31,8 +30,8 @@ pub(crate) fn serialize() {
 
 /// As [`serialize`], ahead of code at this address.
 ///
-/// It is fetched meanwhile, but not where `serialize` is: a line that is fetched as data first takes 10 % of a call longer
-/// to come as code, and to be written again.
+/// Prefetches the code meanwhile, except where the processor has the instruction `serialize`. There a line that was fetched as
+/// data first comes later as code, and is written later the next time, by 10 % of a call.
 #[inline]
 pub(crate) fn serialize_for(code: u64) {
     #[cfg(target_arch = "x86_64")]
@@ -46,17 +45,16 @@ pub(crate) fn serialize_for(code: u64) {
     serialize();
 }
 
-/// What user code serialises this processor with.
+/// The means of serializing this processor.
 #[cfg(target_arch = "x86_64")]
 static SERIALIZER: std::sync::OnceLock<Serializer> = std::sync::OnceLock::new();
 
 #[cfg(target_arch = "x86_64")]
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Serializer {
-    /// The instruction made for it.
+    /// The instruction `serialize`.
     Serialize,
-    /// `mfence`, 19 ns: AMD's manual (volume 2, serializing instructions) has it among those that serialise, Intel's
-    /// does not.
+    /// `mfence`, 19 ns. AMD's manual (volume 2, serializing instructions) lists it, Intel's does not.
     MemoryFence,
     /// `iretq`, 36 ns, on every processor (`cpuid` traps to the hypervisor of a virtual machine).
     Return,
@@ -71,8 +69,7 @@ impl Serializer {
         Self::of([vendor.ebx, vendor.edx, vendor.ecx], __cpuid(1).eax, features)
     }
 
-    /// For a processor that says so of itself: the words of its maker's name, its signature, and the features in EDX of
-    /// leaf 7.
+    /// The choice for a processor by its `cpuid`: the words of the vendor's name, the signature, and EDX of leaf 7.
     fn of(vendor: [u32; 3], signature: u32, features: u32) -> Self {
         const HAS_SERIALIZE: u32 = 1 << 14;
         const AMD: [u32; 3] = [
@@ -80,7 +77,7 @@ impl Serializer {
             u32::from_le_bytes(*b"enti"),
             u32::from_le_bytes(*b"cAMD"),
         ];
-        /// Zen. Manuals of older times do not say it.
+        /// Zen. Older manuals do not list `mfence`.
         const FAMILY_MIN: u32 = 0x17;
         let base = signature >> 8 & 0xf;
         let family = if base == 0xf { base + (signature >> 20 & 0xff) } else { base };
@@ -94,7 +91,7 @@ impl Serializer {
     }
 }
 
-/// Serialises on every x86-64 processor.
+/// Serializes every x86-64 processor.
 #[cfg(target_arch = "x86_64")]
 fn serialize_by_return() {
     // SAFETY: returns to the next instruction with flags, stack and segments as they are; the assembler block may use
@@ -118,15 +115,15 @@ fn serialize_by_return() {
     }
 }
 
-/// Stands between what this thread stored last and what it loads next, and ends when the stores have left the processor:
-/// nothing behind it begins before.
+/// Orders this thread's stores before its later loads, and waits until the stores have left the processor: no later instruction
+/// begins before.
 ///
-/// The standard library's fence is a locked instruction on x86-64, which only keeps loads back: whoever counts time
-/// behind it begins to count before the store is seen by others.
+/// The standard library's fence is a locked instruction on x86-64, which holds back loads only. A thread that measures time
+/// behind that one starts its clock before other processors see the store.
 #[inline(always)]
 pub(crate) fn fence() {
     #[cfg(all(target_arch = "x86_64", not(model)))]
-    // SAFETY: waits, and touches nothing.
+    // SAFETY: waits, and touches no memory.
     unsafe {
         std::arch::asm!("mfence", options(nostack, preserves_flags));
     }
@@ -134,16 +131,16 @@ pub(crate) fn fence() {
     fence_of_the_language(Ordering::SeqCst);
 }
 
-/// Passes the time of so many multiplications, at least one, each after the one before, of three cycles each; nothing behind it
+/// Waits for `turns` multiplications, at least one, each dependent on the one before, of three cycles each. No later instruction
 /// begins before.
 ///
-/// A processor that foretells the end of the loop waits at the fence behind it for what was multiplied. There is no `pause`, whose
-/// length differs a lot between processors, and no jump into a row of multiplications, which have to be fetched again
-/// after the processor was serialised.
+/// A processor that predicts the end of the loop waits at the fence behind it until the multiplications are done. `pause` is not
+/// used, since its length differs a lot between processors. Nor is a jump into a row of multiplications, which would have to be
+/// fetched again after the processor was serialized.
 #[inline(always)]
 pub(crate) fn spin(turns: usize) {
     #[cfg(target_arch = "x86_64")]
-    // SAFETY: multiplies a register by itself as often as another one says, and waits for it.
+    // SAFETY: multiplies a register by itself in a loop and waits for it; touches no memory.
     unsafe {
         std::arch::asm!(
             "2:",
@@ -162,22 +159,22 @@ pub(crate) fn spin(turns: usize) {
     }
 }
 
-/// Which components of its extended state the processor has to save so that compiled code may run in between, as a
-/// bit mask for `xsave`, and how many bytes that takes. The mask is 0 where there is `fxsave` only.
+/// The components of the extended state that the processor must save so that compiled code may run in between, as a bit mask for
+/// `xsave`, and the size of that state in bytes. The mask is 0 where there is only `fxsave`.
 #[cfg(target_arch = "x86_64")]
 pub(crate) fn extended_state() -> (u64, u64) {
     use std::arch::x86_64::{__cpuid, __cpuid_count};
     const HAS_XSAVE: u32 = 1 << 27;
-    /// x87, SSE, AVX, AVX-512, APX. What else there is (tiles, protection keys) no function uses unasked.
+    /// x87, SSE, AVX, AVX-512, APX. A function uses the other components (tiles, protection keys) only on request.
     const COMPONENTS: u64 = 0b111 | 0b111 << 5 | 1 << 19;
-    /// The part that is the same everywhere: x87 and SSE, and the header of `xsave`.
+    /// The part that every processor has: x87 and SSE, and the header of `xsave`.
     const LEGACY_BYTES: u64 = 512;
     const HEADER_BYTES: u64 = 64;
     if __cpuid(1).ecx & HAS_XSAVE == 0 {
         return (0, LEGACY_BYTES);
     }
     let (low, high): (u32, u32);
-    // SAFETY: the system has switched on `xsave`, and with it this instruction, which reads a register.
+    // SAFETY: the system has enabled `xsave`, and with it this instruction, which reads a register.
     unsafe {
         std::arch::asm!(
             "xgetbv",
@@ -195,7 +192,7 @@ pub(crate) fn extended_state() -> (u64, u64) {
     (mask, others.max().unwrap_or(0).max(LEGACY_BYTES + HEADER_BYTES))
 }
 
-/// The names, as LLVM has them, of what this processor can do and the system lets programs use.
+/// LLVM's names of the features that this processor has and the system lets programs use.
 pub(crate) fn features() -> impl Iterator<Item = &'static str> {
     macro_rules! known {
         ($detected:ident: $($feature:tt $name:literal),* $(,)?) => {
@@ -226,7 +223,7 @@ pub(crate) fn features() -> impl Iterator<Item = &'static str> {
     known.into_iter().filter(|(is_there, _)| *is_there).map(|(_, name)| name)
 }
 
-/// The number of the CPU that this thread runs on, plus one; 0 when the system does not tell. A few nanoseconds.
+/// The number of the CPU that this thread runs on, plus one; 0 when the system does not tell. Takes a few nanoseconds.
 pub(crate) fn place() -> u64 {
     if cfg!(model) {
         return 0;
@@ -236,16 +233,16 @@ pub(crate) fn place() -> u64 {
     u64::try_from(i64::from(number) + 1).unwrap_or(0)
 }
 
-/// Begins to fetch what is at `address` of this process, code or data. A hint: an address that is not mapped is ignored.
+/// Begins to fetch the line at `address` of this process, code or data. A hint: an unmapped address is ignored.
 #[inline]
 pub(crate) fn prefetch(address: u64) {
     #[cfg(target_arch = "x86_64")]
-    // SAFETY: a prefetch neither faults nor changes anything but what is cached.
+    // SAFETY: a prefetch does not fault, and changes only the caches.
     unsafe {
         std::arch::asm!("prefetcht0 [{}]", in(reg) address, options(nostack, preserves_flags));
     }
     #[cfg(target_arch = "aarch64")]
-    // SAFETY: a prefetch neither faults nor changes anything but what is cached.
+    // SAFETY: a prefetch does not fault, and changes only the caches.
     unsafe {
         std::arch::asm!("prfm pldl1keep, [{}]", in(reg) address, options(nostack, preserves_flags));
     }
@@ -255,12 +252,12 @@ pub(crate) fn prefetch(address: u64) {
 #[inline]
 pub(crate) fn prefetch_to_write(address: u64) {
     #[cfg(target_arch = "x86_64")]
-    // SAFETY: a prefetch neither faults nor changes anything but what is cached.
+    // SAFETY: a prefetch does not fault, and changes only the caches.
     unsafe {
         std::arch::asm!("prefetchw [{}]", in(reg) address, options(nostack, preserves_flags));
     }
     #[cfg(target_arch = "aarch64")]
-    // SAFETY: a prefetch neither faults nor changes anything but what is cached.
+    // SAFETY: a prefetch does not fault, and changes only the caches.
     unsafe {
         std::arch::asm!("prfm pstl1keep, [{}]", in(reg) address, options(nostack, preserves_flags));
     }

@@ -4,13 +4,13 @@ use std::os::fd::{FromRawFd, OwnedFd, RawFd};
 
 use nix::errno::Errno;
 
-/// Gives the calling thread a table of descriptors of its own before anything is closed.
+/// `CLOSE_RANGE_UNSHARE`: gives the calling thread its own table of descriptors before any is closed.
 const UNSHARE: libc::c_uint = 1 << 1;
 
-/// Gives the calling thread, and those that it starts from now on, a table of descriptors of its own in which `kept` alone is
-/// open; it is returned. The tables of all other threads stay as they are, and their owner of `kept` still owns that.
+/// Gives the calling thread, and the threads that it starts from now on, their own table of descriptors with `kept` alone in it,
+/// and returns that one. The tables of all other threads stay, and the owner of `kept` there still owns it.
 ///
-/// `None` when the kernel refuses, as those before 5.9 do: then the table is still that of all threads.
+/// `None` when the kernel refuses, as kernels before 5.9 do: then the thread still shares the table of all threads.
 ///
 /// # Safety
 ///
@@ -19,15 +19,15 @@ pub(crate) unsafe fn keep_only(kept: RawFd) -> Option<OwnedFd> {
     let number = kept.cast_unsigned();
     close_range(number.saturating_add(1), u32::MAX).ok()?;
     if let Some(last) = number.checked_sub(1) {
-        // The table is this thread's own already, so the kernel refuses nothing any more.
+        // The table is already this thread's own, so the kernel cannot refuse this.
         let _ = close_range(0, last);
     }
-    // SAFETY: the number is open in the new table, which nothing else knows.
+    // SAFETY: the number is open in the new table, and no other value owns a number in that.
     Some(unsafe { OwnedFd::from_raw_fd(kept) })
 }
 
 fn close_range(first: u32, last: u32) -> nix::Result<()> {
-    // SAFETY: it closes nothing in the table of other threads; the caller of `keep_only` vouches for this one.
+    // SAFETY: it closes nothing in the table of other threads; for this thread's table the caller of `keep_only` vouches.
     let closed = unsafe { libc::syscall(libc::SYS_close_range, first, last, UNSHARE) };
     Errno::result(closed).map(drop)
 }
@@ -44,9 +44,9 @@ mod tests {
         let (mut reader, writer) = pipe().expect("a pipe");
         let (number, other) = (writer.as_raw_fd(), reader.as_raw_fd());
         let kept = std::thread::spawn(move || {
-            // SAFETY: the pipe is open, and this thread uses nothing else.
+            // SAFETY: the pipe is open, and this thread uses no other descriptor.
             let Some(kept) = (unsafe { keep_only(number) }) else { return false };
-            // SAFETY: asks about a number.
+            // SAFETY: only asks about a number.
             let is_open = |fd| unsafe { libc::fcntl(fd, libc::F_GETFD) } >= 0;
             let alone = !is_open(other) && is_open(number);
             std::fs::File::from(kept).write_all(b"x").expect("written");

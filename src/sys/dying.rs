@@ -1,17 +1,17 @@
-//! How a process is ending, before the kernel has taken its memory apart.
+//! How a process is ending, before the kernel has freed its memory.
 
 use super::process::Ended;
 
-/// The flag of a task that is on its way out (`PF_EXITING`).
+/// `PF_EXITING`: the flag of a task that is ending.
 const EXITING: u64 = 4;
 
-/// How the process with this number ends, if it is ending; `None` when it goes on, or the system does not say.
+/// How the process with this number ends, if it is ending; `None` when it runs on, or the system does not say.
 ///
-/// The kernel knows the status as soon as the end begins. A process descriptor tells it after the memory was taken apart,
-/// which takes 100 ms for half a gigabyte. Source: `/proc/PID/stat`, fields 9 and 52 (proc(5)).
+/// The kernel knows the status as soon as the end begins. A process descriptor tells it only after the memory was freed, which
+/// takes 100 ms for half a gigabyte. Source: `/proc/PID/stat`, fields 9 and 52 (proc(5)).
 pub(crate) fn status(pid: i32) -> Option<Ended> {
     let line = std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
-    // The name in parentheses may hold anything.
+    // The name in parentheses may hold any bytes.
     let (_, fields) = line.rsplit_once(") ")?;
     let fields: Vec<&str> = fields.split_whitespace().collect();
     let flags = fields.get(6)?.parse::<u64>().ok()?;
@@ -43,7 +43,7 @@ mod tests {
             let mut command = Command::new("sh");
             let mut child = command.args(["-c", script]).stdin(Stdio::null()).spawn().expect("sh");
             let pid = child.id().cast_signed();
-            // Not collected yet, it stays.
+            // A process that was not collected stays.
             let start = std::time::Instant::now();
             let found = loop {
                 match status(pid) {

@@ -1,18 +1,18 @@
-//! Whether this process is a copy of one that had threads and sessions of its own.
+//! Tells a forked child from the process that had the threads and sessions.
 
 use std::sync::Once;
 
 use crate::sync::{AtomicU64, Ordering};
 
-/// How often this process or one before it was copied since the handler was registered.
+/// Forks on the way from the process that registered the handler to this one.
 static FORKS: AtomicU64 = AtomicU64::new(0);
 
 /// Makes [`generation`] count, for the rest of the process's life.
 pub(crate) fn watch() {
     static WATCHED: Once = Once::new();
     WATCHED.call_once(|| {
-        // SAFETY: the handler stores to a static alone, which a forked child may do. A C library without memory for it
-        // watches nothing.
+        // SAFETY: the handler only stores to a static, which a forked child may do. A C library without memory registers no
+        // handler.
         unsafe { libc::pthread_atfork(None, None, Some(in_child)) };
     });
 }
@@ -21,7 +21,7 @@ extern "C" fn in_child() {
     FORKS.fetch_add(1, Ordering::Relaxed);
 }
 
-/// A number that is another one in a child that this process forks. Costs a load.
+/// A number that differs in a child that this process forks. Costs a load.
 #[inline]
 pub(crate) fn generation() -> u64 {
     FORKS.load(Ordering::Relaxed)
@@ -39,7 +39,7 @@ mod tests {
         let child = unsafe { libc::fork() };
         if child == 0 {
             let differs = i32::from(generation() == before);
-            // SAFETY: nothing of the process's is run.
+            // SAFETY: no code of the process runs behind this.
             unsafe { libc::_exit(differs) };
         }
         let mut status = 0;

@@ -1,8 +1,8 @@
 //! Sleeping on words that other threads or another process change.
 //!
-//! A sleeper names up to [`WORDS_MAX`] words at once (`futex_waitv`, Linux 5.16): the one that the peer changes, and words that
-//! tell of the end. The kernel compares all of them in one step before it puts the thread to sleep, so a peer that writes
-//! the shared word cannot hide the end. Where the call is refused, the sleeper looks at all words every [`SLICE`].
+//! A sleeper names up to [`WORDS_MAX`] words at once (`futex_waitv`, Linux 5.16): the word that the peer changes, and words that
+//! tell of the end. The kernel compares all of them in one step before it puts the thread to sleep. So a peer that writes the
+//! shared word cannot hide the end. Where the kernel refuses the call, the sleeper looks at all words every [`SLICE`].
 
 use std::time::Duration;
 
@@ -10,25 +10,25 @@ use crate::deadline::Deadline;
 use crate::error::{Error, Result};
 use crate::sync::{AtomicBool, AtomicU64, Ordering};
 
-/// The bit of a robust lock's word that the kernel sets when the thread ends that holds it (`FUTEX_OWNER_DIED`).
+/// `FUTEX_OWNER_DIED`: the bit of a robust lock's word that the kernel sets when the holding thread ends.
 pub(crate) const OWNER_DIED: u64 = 0x4000_0000;
 
-/// Words that one sleeper names.
+/// Words that one sleeper can name.
 pub(crate) const WORDS_MAX: usize = 4;
 
-/// How long a sleeper sleeps at a time where the kernel takes one word only.
+/// How long a sleeper sleeps at a time where the kernel takes only one word.
 const SLICE: Duration = Duration::from_millis(5);
 
-/// The kernel refuses to wait for several words.
+/// True once the kernel has refused to wait for several words.
 static ONE_WORD_ONLY: AtomicBool = AtomicBool::new(false);
 
-/// A word, and what it held when the sleeper last looked.
+/// A word, and its value when the sleeper last looked.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Seen<'a> {
     pub(crate) word: &'a AtomicU64,
-    /// The kernel compares the low half.
+    /// The kernel compares the low half only.
     pub(crate) value: u64,
-    /// The word lies in this process's own memory; otherwise it is shared with the peer.
+    /// The word is in this process's own memory; otherwise it is shared with the peer.
     pub(crate) is_private: bool,
 }
 
@@ -50,10 +50,10 @@ fn low_half(word: &AtomicU64) -> *const u32 {
     word.as_ptr().cast_const().cast()
 }
 
-/// Sleeps until [`wake`] or [`wake_own`] is called on one of the words, as long as each still holds what was seen, up to
-/// the deadline.
+/// Sleeps until [`wake`] or [`wake_own`] is called on one of the words, while each still has the value that was seen, up to the
+/// deadline.
 ///
-/// Returns early for any reason (a signal, a changed word, the deadline): look again.
+/// May return early for any reason (a signal, a changed word, the deadline), so the caller looks again.
 ///
 /// # Panics
 ///
@@ -64,7 +64,7 @@ pub(crate) fn wait(seen: &[Seen<'_>], deadline: Deadline) {
     if left.is_some_and(|left| left.is_zero()) {
         return;
     }
-    // Relaxed: a thread that has not heard of it yet learns it by itself.
+    // Relaxed: a thread that does not see it yet is refused too.
     if !ONE_WORD_ONLY.load(Ordering::Relaxed) && wait_for_any(seen, left) {
         return;
     }
@@ -82,7 +82,7 @@ fn wait_for_any(seen: &[Seen<'_>], left: Option<Duration>) -> bool {
         entry.address = low_half(seen.word).expose_provenance() as u64;
         entry.flags = SIZE_U32 | if seen.is_private { PRIVATE } else { 0 };
     }
-    // The kernel takes the moment, by the clock that `Instant` reads.
+    // The kernel takes an absolute time of the clock that `Instant` reads.
     let moment = left.map(|left| {
         let mut now = timespec(Duration::ZERO);
         // SAFETY: writes to a live variable.
@@ -133,7 +133,7 @@ fn wait_for_one(seen: Seen<'_>, timeout: Duration) {
     };
     let errno = nix::errno::Errno::last();
     if result < 0 && matches!(errno, nix::errno::Errno::ENOSYS | nix::errno::Errno::EPERM) {
-        // Nothing wakes this thread then.
+        // No wake reaches this thread meanwhile.
         std::thread::sleep(timeout.min(Duration::from_millis(1)));
     }
 }
@@ -145,7 +145,7 @@ fn timespec(time: Duration) -> libc::timespec {
     }
 }
 
-/// Checks that sleepers can be woken: without that, calls would last as long as their deadlines.
+/// Checks that sleepers can be woken: otherwise each call that sleeps would last until its deadline.
 ///
 /// # Errors
 ///
@@ -185,7 +185,7 @@ mod tests {
 
     use super::*;
 
-    /// Two words of this process, of which another thread changes and wakes the second.
+    /// Two words of this process; another thread changes the second and wakes it.
     fn wakes_by_the_second() -> Duration {
         let (first, second) = (AtomicU64::new(0), AtomicU64::new(7));
         let start = Instant::now();

@@ -1,17 +1,17 @@
-//! The futex of model checkers and liars.
+//! The futex of model checkers and of lying peers.
 //!
-//! Invariant: a sleeper is woken for the words that it named only, so that a wake that is missing is missed.
+//! Invariant: a sleeper is woken only for the words that it named, so a missing wake is noticed.
 
 use crate::deadline::Deadline;
 use crate::sync::AtomicU64;
 
-/// The bit of a robust lock's word that the kernel sets when the thread ends that holds it (`FUTEX_OWNER_DIED`).
+/// `FUTEX_OWNER_DIED`: the bit of a robust lock's word that the kernel sets when the holding thread ends.
 pub(crate) const OWNER_DIED: u64 = 0x4000_0000;
 
-/// Words that one sleeper names.
+/// Words that one sleeper can name.
 pub(crate) const WORDS_MAX: usize = 4;
 
-/// A word, and what it held when the sleeper last looked.
+/// A word, and its value when the sleeper last looked.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Seen<'a> {
     pub(crate) word: &'a AtomicU64,
@@ -82,8 +82,8 @@ mod imp {
     }
 }
 
-/// Sleeps until [`wake`] or [`wake_own`] is called on one of the words, as long as the low half of each is what was seen.
-/// A time that is limited is over at once.
+/// Sleeps until [`wake`] or [`wake_own`] is called on one of the words, while the low half of each is as it was seen. A wait with
+/// a time limit returns at once.
 pub(crate) fn wait(seen: &[Seen<'_>], deadline: Deadline) {
     if deadline == Deadline::SESSION_END || cfg!(hostile) {
         imp::wait(seen);

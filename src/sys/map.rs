@@ -1,4 +1,4 @@
-//! Address space: reserved first, mapped into place or made private memory later, given back whole.
+//! Address space: first reserved, then mapped into or made private memory, and released as a whole.
 
 use std::num::NonZeroUsize;
 use std::os::fd::{AsFd, BorrowedFd};
@@ -13,16 +13,16 @@ use crate::addr::{AddrRange, Prot};
 use crate::error::{Error, Result};
 use crate::limits::{LOW_ADDRESS_END, PAGE_BYTES};
 
-/// Low ranges lie between these addresses: above what null pointers with an offset meet, and with room at the end, for
-/// compilers may add up to 16 MiB to an address and still take it for a low one.
+/// Low ranges lie between these addresses: above null pointers with an offset, and with room at the end, because compilers may
+/// add up to 16 MiB to an address and still take it for a low one.
 const LOW_START: usize = 1 << 20;
 const LOW_END: usize = (2 << 30) - (16 << 20);
 const _: () = assert!(LOW_END as u64 + (16 << 20) == LOW_ADDRESS_END);
-/// Low ranges start at multiples of this.
+/// Low ranges start at multiples of this address.
 const LOW_STEP: usize = 1 << 20;
 
-/// Maps the first page of `file` readable and executable for the rest of the process's life. Nothing runs or reads it; it is a sign
-/// for who writes down what a process maps.
+/// Maps the first page of `file` readable and executable for the rest of the process's life. No code runs or reads it: it is a
+/// sign for profilers, which record mappings.
 ///
 /// # Errors
 ///
@@ -36,7 +36,7 @@ pub(crate) fn mark(file: impl AsFd) -> Result<()> {
     Ok(())
 }
 
-/// A range of this process's address space that belongs to its holder. Unmapped when dropped.
+/// A range of this process's address space that this value owns. Dropping it unmaps the range.
 #[derive(Debug)]
 pub(crate) struct Reservation {
     start: NonNull<std::ffi::c_void>,
@@ -45,11 +45,11 @@ pub(crate) struct Reservation {
 
 // SAFETY: the range is plain address space; it may be used and unmapped from any thread.
 unsafe impl Send for Reservation {}
-// SAFETY: through a shared reference only the numbers can be read.
+// SAFETY: a shared reference reads only the numbers.
 unsafe impl Sync for Reservation {}
 
 impl Reservation {
-    /// Reserves `bytes` bytes, not accessible yet, where the kernel likes: next to the shared libraries.
+    /// Reserves `bytes` inaccessible bytes at an address that the kernel chooses, next to the shared libraries.
     ///
     /// # Errors
     ///
@@ -63,8 +63,7 @@ impl Reservation {
         Ok(Self { start: start.map_err(during)?, bytes: size })
     }
 
-    /// Reserves `bytes` bytes, not accessible yet, in the highest hole below 2 GiB. Nothing that is mapped there is
-    /// replaced.
+    /// Reserves `bytes` inaccessible bytes in the highest hole below 2 GiB. Replaces no mapping.
     ///
     /// # Errors
     ///
@@ -82,7 +81,7 @@ impl Reservation {
             match unsafe { mmap_anonymous(Some(hint), size, ProtFlags::PROT_NONE, flags) } {
                 Ok(start) => {
                     let reservation = Self { start, bytes: size };
-                    // Kernels before 4.17 take the address for a mere wish.
+                    // Kernels before 4.17 ignore the flag and take the address as a hint.
                     if reservation.start() == at as u64 {
                         return Ok(reservation);
                     }
@@ -135,14 +134,14 @@ impl Reservation {
         Ok(())
     }
 
-    /// Maps a file as code to a part of the range so that perf takes it for anonymous memory. It looks for the names of functions
-    /// in a file of the program's, but in `/tmp/perf-PID.map` for memory that has none. The kernel tells it of what is mapped
-    /// as code or becomes code, and not of what is moved: so the part becomes code while it is anonymous, and the
-    /// file's mapping is moved there.
+    /// Maps a file as code to a part of the range so that perf takes it for anonymous memory. For a mapped file perf looks up
+    /// function names in that file, for anonymous memory in `/tmp/perf-PID.map`. The kernel tells perf of memory that is mapped
+    /// as code or becomes code, not of memory that is moved. So the part becomes code while it is anonymous, and then the file's
+    /// mapping is moved there.
     ///
     /// # Errors
     ///
-    /// When the kernel, or a policy, refuses any of it; the part can be mapped in the usual way then.
+    /// When the kernel or a policy refuses a step. The part can then be mapped in the usual way.
     fn move_code_in(
         &self,
         at: NonZeroUsize,
@@ -153,21 +152,21 @@ impl Reservation {
         let offset = at.get() as u64 - self.start();
         // SAFETY: the part lies inside the range.
         let part = unsafe { self.start.byte_add(usize::try_from(offset).unwrap_or(0)) };
-        // SAFETY: the part belongs to this reservation, and nothing is in it yet.
+        // SAFETY: the part belongs to this reservation and is empty.
         unsafe { mprotect(part, bytes.get(), code) }?;
         // SAFETY: a mapping at an address of the kernel's choice replaces nothing.
         let mapped = unsafe { mmap(None, bytes, code, MapFlags::MAP_SHARED, file, 0) }?;
         let flags = MRemapFlags::MREMAP_MAYMOVE | MRemapFlags::MREMAP_FIXED;
-        // SAFETY: the mapping is ours and nobody knows it yet; it replaces the part, which this reservation owns.
+        // SAFETY: only this function knows the mapping; it replaces the part, which this reservation owns.
         let moved = unsafe { mremap(mapped, bytes.get(), bytes.get(), flags, Some(part)) };
         if moved.is_err() {
-            // SAFETY: it has not moved, and nobody knows it.
+            // SAFETY: it has not moved, and only this function knows it.
             unsafe { munmap(mapped, bytes.get()) }?;
         }
         moved.map(drop)
     }
 
-    /// Fills whole pages of a [private](Reservation::make_private) range: `content` first, zeros up to the end. They are
+    /// Fills whole pages of a [private](Reservation::make_private) range with `content` and zeros behind it. The pages are
     /// readable and writable then.
     ///
     /// # Errors
@@ -188,7 +187,7 @@ impl Reservation {
         // SAFETY: the pages are writable, hold the content, and belong to this reservation alone.
         unsafe { std::ptr::copy_nonoverlapping(content.as_ptr(), to.as_ptr(), content.len()) };
         let rest = usize::try_from(next_page - end).unwrap_or(0);
-        // SAFETY: the content does not reach the end of the pages.
+        // SAFETY: the content ends inside the pages.
         let tail = unsafe { to.add(content.len()) };
         // SAFETY: the rest of the last page with content is writable as well.
         unsafe { std::ptr::write_bytes(tail.as_ptr(), 0, rest) };
@@ -200,8 +199,8 @@ impl Reservation {
     ///
     /// # Errors
     ///
-    /// When they are not whole pages of the range, or the kernel refuses: every border between protections takes one of
-    /// the mappings that a process may have (`vm.max_map_count`).
+    /// When they are not whole pages of the range, or the kernel refuses: each border between protections takes one of the
+    /// mappings that a process may have (`vm.max_map_count`).
     pub(crate) fn protect(&self, pages: AddrRange, prot: Prot) -> Result<()> {
         let at = self.inside(pages, "protecting")?;
         // SAFETY: the pages belong to this reservation alone.
@@ -211,23 +210,22 @@ impl Reservation {
         })
     }
 
-    /// Makes whole pages of a private range as they were at first: readable, writable, zero, and without memory behind
-    /// them.
+    /// Resets whole pages of a private range: readable, writable, zero, and without memory behind them.
     ///
     /// # Errors
     ///
-    /// As [`Reservation::protect`]; they have been emptied even so.
+    /// As [`Reservation::protect`]; the pages are emptied all the same.
     pub(crate) fn reset(&self, pages: AddrRange) -> Result<()> {
         self.discard(pages)?;
         self.protect(pages, Prot::Data)
     }
 
-    /// Makes whole pages of a private range as they were at first, readable and writable, where these parts of them are all
-    /// that may hold anything but zeros. The memory behind them stays.
+    /// Resets whole pages of a private range: readable, writable, zero. Only these parts of them may hold other bytes than zeros.
+    /// The memory behind the pages stays.
     ///
     /// # Errors
     ///
-    /// As [`Reservation::protect`]; nothing has been emptied then. When a part does not lie inside the pages.
+    /// As [`Reservation::protect`], and when a part does not lie inside the pages. Nothing is emptied then.
     pub(crate) fn wipe(
         &self,
         pages: AddrRange,
@@ -251,20 +249,20 @@ impl Reservation {
         Ok(())
     }
 
-    /// Takes back the memory behind whole pages of a private range, which are zero then, whatever their protection.
+    /// Frees the memory behind whole pages of a private range, of any protection. They are zero then.
     ///
     /// # Errors
     ///
     /// When they are not whole pages of the range, or the kernel refuses.
     pub(crate) fn discard(&self, pages: AddrRange) -> Result<()> {
         let at = self.inside(pages, "emptying")?;
-        // SAFETY: the pages belong to this reservation, and nobody relies on what they hold.
+        // SAFETY: the pages belong to this reservation, whose user gives up their content.
         unsafe { madvise(at, size_of_range(pages), MmapAdvise::MADV_DONTNEED) }.map_err(|errno| {
             Error::os(format!("emptying {} bytes at {}", pages.bytes(), pages.start), errno)
         })
     }
 
-    /// The first of these pages, which must be whole ones inside the range.
+    /// The address of the first of these pages, which must be whole ones inside the range.
     fn inside(&self, pages: AddrRange, what: &str) -> Result<NonNull<std::ffi::c_void>> {
         let offset = pages.start.get().wrapping_sub(self.start());
         let whole = (pages.start.get() | pages.end.get()).is_multiple_of(PAGE_BYTES);
@@ -283,15 +281,15 @@ impl Reservation {
         }
     }
 
-    /// All of it.
+    /// The whole range.
     pub(crate) fn range(&self) -> AddrRange {
         let start = ExecutorAddr::new(self.start());
         let end = ExecutorAddr::new(self.start() + self.bytes.get() as u64);
         AddrRange { start, end }
     }
 
-    /// Unmaps ranges, neighbours with one system call. Returns those that the kernel refuses to unmap, and why: one in
-    /// the middle of a larger mapping takes one of the mappings that a process may have.
+    /// Unmaps ranges, neighbours with one system call. Returns the ranges that the kernel refuses to unmap, and why: a hole in a
+    /// larger mapping takes one more of the mappings that a process may have.
     pub(crate) fn unmap_all(mut ranges: Vec<Reservation>) -> (Vec<Reservation>, Option<Error>) {
         ranges.sort_unstable_by_key(Reservation::start);
         let (mut kept, mut why) = (Vec::new(), None);
@@ -330,7 +328,7 @@ fn size_of_range(range: AddrRange) -> usize {
     usize::try_from(range.bytes()).unwrap_or(usize::MAX)
 }
 
-/// Makes whole pages of this process readable and writable, and nothing else.
+/// Makes whole pages of this process readable and writable, and not executable.
 ///
 /// # Errors
 ///
@@ -338,7 +336,7 @@ fn size_of_range(range: AddrRange) -> usize {
 ///
 /// # Safety
 ///
-/// Nobody may rely on the bytes to stay as they are.
+/// No code may rely on the bytes to stay as they are.
 pub(crate) unsafe fn make_writable(start: u64, bytes: u64) -> Result<()> {
     let during = |errno| Error::os(format!("making {bytes} bytes at {start:#x} writable"), errno);
     let at = usize::try_from(start).ok().and_then(NonZeroUsize::new);
@@ -350,8 +348,8 @@ pub(crate) unsafe fn make_writable(start: u64, bytes: u64) -> Result<()> {
     unsafe { mprotect(at, size, ProtFlags::PROT_READ | ProtFlags::PROT_WRITE) }.map_err(during)
 }
 
-/// Maps whole pages of zeroes, at least `bytes` bytes, that are this process's own; a forked child has a copy. Returns
-/// their address. Allocates nothing unless it fails, and may be called in a signal handler.
+/// Maps private pages of zeros, at least `bytes` bytes, and returns their address; a forked child has a copy. Allocates only if
+/// it fails, and may be called in a signal handler.
 ///
 /// # Errors
 ///
@@ -365,8 +363,8 @@ pub(crate) fn zeroes(bytes: u64) -> Result<u64> {
     Ok(start.map_err(during)?.as_ptr() as u64)
 }
 
-/// Puts memory behind whole pages that are mapped writable, so that touching them cannot fail. Kernels before 5.14 leave that
-/// to the first touch.
+/// Allocates the memory of whole writable pages, so that no access to them fails. Kernels before 5.14 leave that to the first
+/// access.
 ///
 /// # Errors
 ///
@@ -389,11 +387,11 @@ pub(crate) fn populate(start: u64, bytes: u64) -> Result<()> {
     }
 }
 
-/// Gives back what [`zeroes`] has mapped.
+/// Unmaps pages of [`zeroes`].
 ///
 /// # Safety
 ///
-/// The address and the size must be those of one such mapping, which nobody uses any more.
+/// The address and the size must be those of one such mapping, and no code may use it any more.
 pub(crate) unsafe fn unmap(start: u64, bytes: u64) {
     let start = usize::try_from(start).ok().and_then(NonZeroUsize::new);
     if let (Some(start), Ok(size)) = (start, size_of_map(bytes)) {
@@ -410,7 +408,7 @@ fn size_of_map(bytes: u64) -> std::result::Result<NonZeroUsize, Errno> {
 
 impl Drop for Reservation {
     fn drop(&mut self) {
-        // SAFETY: the range belongs to this reservation alone, and nobody can use it any more.
+        // SAFETY: the range belongs to this reservation alone, which ends here.
         let _ = unsafe { munmap(self.start, self.bytes.get()) };
     }
 }

@@ -11,13 +11,13 @@ use nix::unistd::ftruncate;
 
 use crate::error::{Error, Result};
 
-/// Creates a memory file of `bytes` bytes whose size nobody can change any more.
+/// Creates a memory file of `bytes` bytes with a sealed size.
 ///
-/// Its pages are not backed yet: see [`back`]. `executable` files may be mapped R-X.
+/// Its pages have no memory yet: see [`back`]. `executable` files may be mapped R-X.
 ///
 /// # Errors
 ///
-/// When the system refuses, or this process's limit on the size of files does (then `is_exhausted`); the message carries the
+/// When the system refuses, or `bytes` is over this process's limit on file sizes (then `is_exhausted`). The message carries the
 /// size.
 pub(crate) fn create(name: &CStr, bytes: u64, executable: bool) -> Result<OwnedFd> {
     let during =
@@ -32,7 +32,7 @@ pub(crate) fn create(name: &CStr, bytes: u64, executable: bool) -> Result<OwnedF
     }
     .map_err(during)?;
     let size = i64::try_from(bytes).map_err(|_| during(Errno::EFBIG))?;
-    // Beyond the limit the kernel would end this process by SIGXFSZ. Nothing else here makes a file larger.
+    // Above the limit the kernel would end this process by SIGXFSZ. No other function here makes a file larger.
     let (limit, _) = getrlimit(Resource::RLIMIT_FSIZE).map_err(during)?;
     if bytes > limit {
         return Err(Error::exhausted(format!(
@@ -49,14 +49,14 @@ pub(crate) fn create(name: &CStr, bytes: u64, executable: bool) -> Result<OwnedF
 ///
 /// # Errors
 ///
-/// When the system refuses, for one because the file is sealed against sealing.
+/// When the system refuses, for example because the file is sealed against further seals.
 pub(crate) fn seal(file: impl AsFd, seals: SealFlag) -> Result<()> {
     fcntl(file, FcntlArg::F_ADD_SEALS(seals))
         .map(drop)
         .map_err(|errno| Error::os(format!("sealing shared memory with {seals:?}"), errno))
 }
 
-/// Makes sure that `bytes` bytes from `offset` on have pages behind them, so that touching them cannot fail.
+/// Allocates the memory of `bytes` bytes from `offset` on, so that no access to them fails.
 ///
 /// # Errors
 ///
@@ -73,11 +73,11 @@ pub(crate) fn back(file: impl AsFd, offset: u64, bytes: u64) -> Result<()> {
     }
 }
 
-/// The size of a memory file that was received, after checking that it can neither shrink nor grow.
+/// The size of a received memory file, after a check that it can neither shrink nor grow.
 ///
 /// # Errors
 ///
-/// When it is no memory file, or its size is not sealed: touching its mapping could then kill this process.
+/// When it is no memory file, or its size is not sealed: an access to its mapping could then kill this process.
 pub(crate) fn sealed_bytes(file: impl AsFd) -> Result<u64> {
     let seals = fcntl(file.as_fd(), FcntlArg::F_GET_SEALS)
         .map_err(|errno| Error::os("reading the seals of a received descriptor", errno))?;

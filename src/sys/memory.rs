@@ -1,7 +1,7 @@
-//! Memory of this process by address, whatever lies there: what cannot be read or written is an error, not a fault.
+//! Memory of this process by address, mapped or not: an address that cannot be read or written is an error, not a fault.
 //!
-//! The kernel copies, so that it finds out, as one process may read another. Where a policy refuses that, bytes go through a
-//! pipe, page by page.
+//! The kernel copies and checks, as when one process reads another. Where a policy refuses that, bytes go through a pipe, page
+//! by page.
 
 use std::io::{IoSlice, IoSliceMut};
 use std::os::fd::{AsRawFd, OwnedFd};
@@ -14,15 +14,15 @@ use nix::unistd::{Pid, pipe2};
 use crate::error::{Error, Result};
 use crate::limits::PAGE_BYTES;
 
-/// Parts that the kernel takes at once (`UIO_MAXIOV`).
+/// `UIO_MAXIOV`: parts that the kernel takes in one call.
 const PARTS_MAX: usize = 1024;
 
-/// Reads parts of this process's memory, each an address and its bytes, one after the other into `out`, which is as long as
-/// all of them.
+/// Reads parts of this process's memory, each an address and a size, one after the other into `out`, which is as long as all
+/// parts together.
 ///
 /// # Errors
 ///
-/// When a part cannot be read: the message has its number and address. When descriptors run out, where a pipe is needed.
+/// When a part cannot be read; the message has its number and address. When descriptors run out and a pipe is needed.
 pub(crate) fn read(parts: &[(u64, usize)], out: &mut [u8]) -> Result<()> {
     let mut pipe = None;
     walk("reading", parts, |done, remote| {
@@ -42,16 +42,16 @@ pub(crate) fn read(parts: &[(u64, usize)], out: &mut [u8]) -> Result<()> {
     })
 }
 
-/// Writes `bytes` into parts of this process's memory, each an address and its bytes, one after the other, in order.
+/// Writes `bytes` into parts of this process's memory, each an address and a size, in order.
 ///
 /// # Errors
 ///
-/// When a part cannot be written: the message has its number and address; those before it have been written. When
-/// descriptors run out, where a pipe is needed.
+/// When a part cannot be written; the message has its number and address, and the parts before it are written. When descriptors
+/// run out and a pipe is needed.
 ///
 /// # Safety
 ///
-/// Nobody may rely on the memory to stay as it is.
+/// No code may rely on the memory to stay as it is.
 pub(crate) unsafe fn write(parts: &[(u64, usize)], bytes: &[u8]) -> Result<()> {
     let mut pipe = None;
     walk("writing", parts, |done, remote| {
@@ -67,7 +67,7 @@ pub(crate) unsafe fn write(parts: &[(u64, usize)], bytes: &[u8]) -> Result<()> {
             none => none.insert(Pipe::new()?),
         };
         let (address, count) = first_of(remote);
-        // SAFETY: the caller vouches for what is there.
+        // SAFETY: the caller vouches for the memory there.
         unsafe { pipe.write(address, &bytes[..count]) }
     })
 }
@@ -77,14 +77,15 @@ fn is_refused(copied: nix::Result<usize>) -> bool {
     matches!(copied, Err(Errno::EPERM | Errno::ENOSYS))
 }
 
-/// The first part that is not done, up to the end of its page.
+/// The next part to transfer, up to the end of its page.
 #[expect(clippy::cast_possible_truncation, reason = "a page is smaller than memory")]
 fn first_of(remote: &[RemoteIoVec]) -> (usize, usize) {
     let page = PAGE_BYTES as usize;
     remote.first().map_or((0, 0), |part| (part.base, part.len.min(page - part.base % page)))
 }
 
-/// A pipe of this process's own, empty between two uses: the kernel copies into it and out of it, and says so when it cannot.
+/// A pipe of this process, empty between two uses. The kernel copies into it and out of it, and reports an address that it cannot
+/// use.
 struct Pipe {
     reader: OwnedFd,
     writer: OwnedFd,
@@ -92,42 +93,43 @@ struct Pipe {
 
 impl Pipe {
     fn new() -> nix::Result<Self> {
-        // A copy that fails in the middle must not wait.
+        // Not blocking: after a copy that failed in the middle no read may wait.
         let (reader, writer) = pipe2(OFlag::O_CLOEXEC | OFlag::O_NONBLOCK)?;
         Ok(Self { reader, writer })
     }
 
-    /// Reads a page at most, all of it or nothing.
+    /// Reads at most a page, all of it or nothing.
     fn read(&self, address: usize, out: &mut [u8]) -> nix::Result<usize> {
         let from = std::ptr::with_exposed_provenance(address);
-        // SAFETY: the kernel only reads there, and finds out whether it can.
+        // SAFETY: the kernel only reads there, and checks the address.
         let put = unsafe { libc::write(self.writer.as_raw_fd(), from, out.len()) };
         let put = Errno::result(put)?.unsigned_abs();
         nix::unistd::read(&self.reader, &mut out[..put])
     }
 
-    /// Writes to a page at most, all of it or nothing.
+    /// Writes at most a page, all of it or nothing.
     ///
     /// # Safety
     ///
-    /// Nobody may rely on the memory to stay as it is.
+    /// No code may rely on the memory to stay as it is.
     unsafe fn write(&self, address: usize, bytes: &[u8]) -> nix::Result<usize> {
         let put = nix::unistd::write(&self.writer, bytes)?;
         let to = std::ptr::with_exposed_provenance_mut(address);
-        // SAFETY: the kernel finds out whether it can write there; the caller vouches for what is there.
+        // SAFETY: the kernel checks the address; the caller vouches for the memory there.
         let taken = unsafe { libc::read(self.reader.as_raw_fd(), to, put) };
         Errno::result(taken).map(isize::unsigned_abs)
     }
 }
 
-/// Hands parts to `transfer` until all are done. It is told the bytes done so far, and says how many more there are now.
+/// Calls `transfer` with the bytes done so far and the rest of the parts, until all are done. It returns how many more bytes it
+/// has done.
 fn walk(
     what: &str,
     parts: &[(u64, usize)],
     mut transfer: impl FnMut(usize, &[RemoteIoVec]) -> nix::Result<usize>,
 ) -> Result<()> {
     let mut done = 0;
-    // The first part that is not done, and how much of it is.
+    // The first part that is not done, and the bytes of it that are.
     let (mut part, mut inside) = (0, 0);
     loop {
         while parts.get(part).is_some_and(|(_, bytes)| *bytes == inside) {
@@ -216,13 +218,13 @@ mod tests {
             // SAFETY: the numbers are written through a pointer to them.
             unsafe { write(&[(at, 7), (at + 7, 199_993)], &expected) }.expect("writable");
             assert_eq!(copy, numbers);
-            // What lies in constants can be read, and is not writable.
+            // Constants can be read, and not written.
             static CONSTANT: [u64; 4] = [1, 2, 3, 4];
             let at = address(&CONSTANT);
             let mut found = [0; 32];
             read(&[(at, 32)], &mut found).expect("readable");
             assert_eq!(found[8], 2);
-            // SAFETY: the kernel refuses.
+            // SAFETY: the kernel refuses, so nothing is written.
             unsafe { write(&[(at, 8)], &[0; 8]) }.expect_err("a constant");
             assert_eq!(CONSTANT[0], 1);
         });
@@ -234,7 +236,7 @@ mod tests {
 
         let bytes = std::num::NonZeroUsize::new(8192).expect("two pages");
         let readable = ProtFlags::PROT_READ | ProtFlags::PROT_WRITE;
-        // SAFETY: it replaces nothing.
+        // SAFETY: it replaces no mapping.
         let start = unsafe { mmap_anonymous(None, bytes, readable, MapFlags::MAP_PRIVATE) };
         let start = start.expect("memory");
         // SAFETY: two pages are mapped there.

@@ -1,7 +1,7 @@
-//! System calls behind safe wrappers, in our words.
+//! System calls behind safe wrappers.
 //!
-//! Invariant: every function here that is not marked `unsafe` is sound for all arguments; nothing above this
-//! room names a system call.
+//! Invariant: every function here that is not marked `unsafe` is sound for all arguments; no room above this one names a system
+//! call.
 #![allow(unsafe_code, reason = "this room is the door to the kernel")]
 
 #[cfg(all(test, not(model)))]

@@ -1,4 +1,4 @@
-//! A child process: started without copying this one, ended for certain, its end observed without races.
+//! Child processes: started without a copy of this one, surely ended, and their end observed without races.
 
 use std::ffi::{CStr, CString, OsStr};
 use std::mem::MaybeUninit;
@@ -16,19 +16,19 @@ use nix::unistd::Pid;
 
 use crate::error::{Error, Result};
 
-/// Which descriptors a child has beside the standard streams and its socket.
+/// The descriptors of a child beside the standard streams and its socket.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Others {
-    /// Those of this process that do not close on exec.
+    /// The descriptors of this process that do not close on exec.
     Inherited,
-    /// None. Not everywhere: see [`can_close_others`].
+    /// None. Not available everywhere: see [`can_close_others`].
     Closed,
 }
 
 /// The number of the socket of a child that has no other descriptor but the standard streams.
 pub(crate) const SOCKET: i32 = 3;
 
-/// A child process and the descriptor that names it as long as it is held.
+/// A child process, and a descriptor that names it for sure while it is open.
 #[derive(Debug)]
 pub(crate) struct Child {
     pid: i32,
@@ -40,13 +40,13 @@ pub(crate) struct Child {
 pub(crate) enum Ended {
     Exited(i32),
     Killed(i32),
-    /// Another part of this process has collected the child, and the kernel does not know any more.
+    /// Another part of this process has collected the child, and the kernel no longer knows how it ended.
     Unknown,
 }
 
 impl Child {
-    /// Starts `program`, whose descriptor `at` will be `socket`. With [`Others::Closed`] it has the standard streams beside
-    /// it and no other.
+    /// Starts `program`, which gets `socket` as its descriptor `at`. With [`Others::Closed`] its only other descriptors are the
+    /// standard streams.
     ///
     /// # Errors
     ///
@@ -62,7 +62,7 @@ impl Child {
         let during = |errno: Errno| Error::os(format!("starting {}", program.display()), errno);
         let path = c_string(program.as_os_str())?;
         let mut actions = FileActions::new().map_err(during)?;
-        // Also clears close-on-exec, even when the number stays the same.
+        // This also clears close-on-exec, even if the number stays the same.
         actions.duplicate(socket, at).map_err(during)?;
         if others == Others::Closed {
             actions.close_from(at + 1).map_err(during)?;
@@ -85,18 +85,18 @@ impl Child {
         self.pid
     }
 
-    /// Ends the child at once. Does nothing when it has ended already.
+    /// Kills the child. Does nothing when it has ended already.
     pub(crate) fn kill(&self) {
         end(self.pidfd.as_fd());
     }
 
-    /// What waits for the child's end, apart from what may end it.
+    /// A waiter for the child's end, which another thread can use while this value kills the child.
     pub(crate) fn awaiter(&self) -> Awaiter {
         Awaiter(Arc::clone(&self.pidfd))
     }
 }
 
-/// True where the C library can start a program without this process's descriptors: glibc since 2.34. Elsewhere the child has to
+/// True where the C library can start a program without this process's descriptors: glibc since 2.34. Elsewhere the child must
 /// [close them itself](close_from).
 pub(crate) fn can_close_others() -> bool {
     add_close_from().is_some()
@@ -105,22 +105,22 @@ pub(crate) fn can_close_others() -> bool {
 type AddCloseFrom =
     unsafe extern "C" fn(*mut libc::posix_spawn_file_actions_t, libc::c_int) -> libc::c_int;
 
-/// Looked for when the program runs: a program that needs it would not start with an older C library.
+/// Looked up at run time: linked directly, it would keep the program from starting with an older C library.
 fn add_close_from() -> Option<AddCloseFrom> {
     let name = c"posix_spawn_file_actions_addclosefrom_np";
     // SAFETY: the name ends with a NUL byte.
     let found = unsafe { libc::dlsym(libc::RTLD_DEFAULT, name.as_ptr()) };
-    // SAFETY: null is no function, and the C library declares the function of this name so.
+    // SAFETY: null becomes `None`, and the C library declares the function with this type.
     unsafe { std::mem::transmute::<*mut libc::c_void, Option<AddCloseFrom>>(found) }
 }
 
-/// What a child does with descriptors before it is the program.
+/// The changes that a child makes to its descriptors before it runs the program.
 struct FileActions(libc::posix_spawn_file_actions_t);
 
 impl FileActions {
     fn new() -> nix::Result<Self> {
         let mut actions = MaybeUninit::uninit();
-        // SAFETY: initializes the record when it succeeds.
+        // SAFETY: initializes the record if it succeeds.
         status(unsafe { libc::posix_spawn_file_actions_init(actions.as_mut_ptr()) })?;
         // SAFETY: it has succeeded.
         Ok(Self(unsafe { actions.assume_init() }))
@@ -141,7 +141,7 @@ impl FileActions {
 
 impl Drop for FileActions {
     fn drop(&mut self) {
-        // SAFETY: the record is initialized, and not used any more.
+        // SAFETY: the record is initialized, and this is its last use.
         unsafe { libc::posix_spawn_file_actions_destroy(&raw mut self.0) };
     }
 }
@@ -158,8 +158,8 @@ fn spawn(
     };
     let (args, env) = (list(args), list(env));
     let mut pid = 0;
-    // SAFETY: path, lists and actions live until it returns, both lists end with a null pointer, and nothing is stored to
-    // their strings.
+    // SAFETY: path, lists and actions live until it returns, both lists end with a null pointer, and the function does not
+    // store to their strings.
     status(unsafe {
         libc::posix_spawn(
             &raw mut pid,
@@ -173,7 +173,7 @@ fn spawn(
     Ok(Pid::from_raw(pid))
 }
 
-/// What a function says that returns its error.
+/// The result of a C function that returns its error.
 fn status(returned: libc::c_int) -> nix::Result<()> {
     if returned == 0 { Ok(()) } else { Err(Errno::from_raw(returned)) }
 }
@@ -186,7 +186,7 @@ fn status(returned: libc::c_int) -> nix::Result<()> {
 ///
 /// # Safety
 ///
-/// Nothing may own any of them.
+/// No value may own any of them.
 pub(crate) unsafe fn close_from(first: i32) -> Result<()> {
     // SAFETY: the call takes three numbers; the caller vouches for what they name.
     let closed = unsafe { libc::syscall(libc::SYS_close_range, first, u32::MAX, 0) };
@@ -194,7 +194,8 @@ pub(crate) unsafe fn close_from(first: i32) -> Result<()> {
     Errno::result(closed).map(drop).map_err(during)
 }
 
-/// A descriptor that names a child that was just started. None has its number again so soon, should it be collected already.
+/// A descriptor that names a child that was just started. Even if the child was collected already, its number is not used again
+/// so soon.
 fn pidfd(child: Pid) -> nix::Result<OwnedFd> {
     // SAFETY: pidfd_open takes two integers.
     let fd = unsafe { libc::syscall(libc::SYS_pidfd_open, child.as_raw(), 0) };
@@ -203,7 +204,7 @@ fn pidfd(child: Pid) -> nix::Result<OwnedFd> {
     Ok(unsafe { OwnedFd::from_raw_fd(fd) })
 }
 
-/// Ends the process that a descriptor names. Does nothing when it has ended already.
+/// Kills the process that a descriptor names. Does nothing when it has ended already.
 fn end(pidfd: BorrowedFd<'_>) {
     let no_information = std::ptr::null::<libc::siginfo_t>();
     let (call, fd) = (libc::SYS_pidfd_send_signal, pidfd.as_raw_fd());
@@ -211,9 +212,9 @@ fn end(pidfd: BorrowedFd<'_>) {
     unsafe { libc::syscall(call, fd, libc::SIGKILL, no_information, 0) };
 }
 
-/// Ends and collects a child that no descriptor names.
+/// Kills and collects a child that no descriptor names.
 fn end_unnamed(child: Pid) {
-    // Not a child any more when another part of this process has collected it; the number may be another process's then.
+    // If another part of this process has collected the child, the number may be another process's.
     let flags = WaitPidFlag::WEXITED | WaitPidFlag::WNOHANG | WaitPidFlag::WNOWAIT;
     if waitid(Id::Pid(child), flags).is_err() {
         return;
@@ -222,17 +223,17 @@ fn end_unnamed(child: Pid) {
     while let Err(Errno::EINTR) = waitid(Id::Pid(child), WaitPidFlag::WEXITED) {}
 }
 
-/// Waits for a child.
+/// Waits for the end of a child.
 #[derive(Debug)]
 pub(crate) struct Awaiter(Arc<OwnedFd>);
 
 impl Awaiter {
-    /// Waits until the child has ended, and collects it. Call once. Meanwhile `asked` is called each time that there is
-    /// something to read from `socket`, until it returns false.
+    /// Waits until the child has ended, and collects it. Call once. Meanwhile it calls `asked` whenever `socket` is ready to be
+    /// read, until that returns false.
     ///
     /// # Errors
     ///
-    /// When the system refuses; the child is ended then.
+    /// When the system refuses; the child is killed then.
     pub(crate) fn wait(
         &self,
         socket: BorrowedFd<'_>,
@@ -246,7 +247,7 @@ impl Awaiter {
             match poll(&mut fds[..count], PollTimeout::NONE) {
                 Err(Errno::EINTR) => continue,
                 Err(errno) => {
-                    // A child whose end nobody would see.
+                    // The end of this child would not be seen.
                     end(self.0.as_fd());
                     let _ = self.collect();
                     return Err(during(errno));
@@ -264,7 +265,7 @@ impl Awaiter {
         loop {
             match waitid(Id::PIDFd(self.0.as_fd()), WaitPidFlag::WEXITED) {
                 Err(Errno::EINTR) => {}
-                // This process ignores SIGCHLD, or collects whatever child ends.
+                // This process ignores SIGCHLD, or collects any child.
                 Err(Errno::ECHILD) => return Ok(status_kept(self.0.as_fd())),
                 Err(errno) => return Err(errno),
                 Ok(WaitStatus::Exited(_, status)) => return Ok(Ended::Exited(status)),
@@ -275,13 +276,13 @@ impl Awaiter {
     }
 }
 
-/// What the kernel keeps with the descriptor of a process that was collected: since Linux 6.15, how it ended.
+/// How a collected process ended, as the kernel keeps it with the process's descriptor since Linux 6.15.
 fn status_kept(pidfd: BorrowedFd<'_>) -> Ended {
     let begun = Instant::now();
     let mut was_gone = false;
     loop {
         let mut info = PidfdInfo { mask: PIDFD_INFO_EXIT, ..PidfdInfo::default() };
-        // SAFETY: the request's number has the size of the record, which the kernel reads and fills.
+        // SAFETY: the kernel reads and fills the record, whose size is part of the request's number.
         let asked = unsafe { libc::ioctl(pidfd.as_raw_fd(), PIDFD_GET_INFO, &raw mut info) };
         match Errno::result(asked) {
             Ok(_) if info.mask & PIDFD_INFO_EXIT != 0 => {
@@ -291,25 +292,25 @@ fn status_kept(pidfd: BorrowedFd<'_>) -> Ended {
                     false => Ended::Exited(libc::WEXITSTATUS(info.exit_code)),
                 };
             }
-            // A process that nobody waits for is for a moment past its end and not collected yet.
+            // Without a waiter, a process that has ended stays uncollected for a moment.
             Ok(_) if begun.elapsed() < COLLECTED_SOON => {
                 std::thread::sleep(Duration::from_micros(100));
             }
-            // It may have gone behind the kernel's look at what is kept.
+            // It may have been collected just behind the kernel's check.
             Err(Errno::ESRCH) if !was_gone => was_gone = true,
             _ => return Ended::Unknown,
         }
     }
 }
 
-/// How long the kernel may take to collect a process that nobody waits for.
+/// How long the kernel may take to collect a process without a waiter.
 const COLLECTED_SOON: Duration = Duration::from_secs(1);
 
 /// The first version of the kernel's `struct pidfd_info`, whose size is part of the request's number.
 #[repr(C)]
 #[derive(Debug, Default)]
 struct PidfdInfo {
-    /// What is asked for, then what is known.
+    /// The fields asked for; on return, the fields filled in.
     mask: u64,
     cgroup: u64,
     /// Process, thread group, parent, and four users and groups each.
@@ -325,14 +326,14 @@ const PIDFD_GET_INFO: libc::Ioctl =
 
 const _: () = assert!(size_of::<PidfdInfo>() == 64);
 
-/// A process that is watched and was not started here.
+/// A watched process that this one did not start.
 #[cfg(feature = "named-segment")]
 #[derive(Debug)]
 pub(crate) struct Watched(OwnedFd);
 
 #[cfg(feature = "named-segment")]
 impl Watched {
-    /// The process with this number that started then; `None` when it has ended.
+    /// The process with this number and this start time; `None` when it has ended.
     ///
     /// # Errors
     ///
@@ -347,11 +348,11 @@ impl Watched {
         };
         // SAFETY: the kernel has just returned this descriptor.
         let watched = Self(unsafe { OwnedFd::from_raw_fd(fd) });
-        // After the number was bound to a process: it is that one, or another which started later.
+        // Checked after the descriptor was bound: a process that took over the number has started later.
         Ok((Self::started(pid) == Some(started)).then_some(watched))
     }
 
-    /// Waits for the end of the process; false when `stop` was closed before.
+    /// Waits for the end of the process; false when the other end of `stop` closes first.
     pub(crate) fn wait(&self, stop: BorrowedFd<'_>) -> bool {
         loop {
             let mut fds = [self.0.as_fd(), stop].map(|fd| PollFd::new(fd, PollFlags::POLLIN));
@@ -363,10 +364,10 @@ impl Watched {
         }
     }
 
-    /// When a process started, in ticks since the system did; `None` when there is none with this number, or it has ended.
+    /// The start time of a process, in ticks since the start of the system; `None` when it has ended or never was.
     pub(crate) fn started(pid: u64) -> Option<u64> {
         let line = std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
-        // The name in parentheses may hold anything.
+        // The name in parentheses may hold any bytes.
         let (_, fields) = line.rsplit_once(") ")?;
         let mut fields = fields.split(' ');
         let state = fields.next()?;
@@ -375,7 +376,7 @@ impl Watched {
     }
 }
 
-/// `text` as the kernel takes it.
+/// `text` with a NUL byte at its end.
 ///
 /// # Errors
 ///
@@ -385,7 +386,7 @@ pub(crate) fn c_string(text: &OsStr) -> Result<CString> {
         .map_err(|_| Error::invalid(format!("{} contains a NUL byte", text.display())))
 }
 
-/// Takes a descriptor that this process was started with, and keeps it from programs started later.
+/// Takes a descriptor that this process was started with. Programs that this process starts do not inherit it.
 ///
 /// # Errors
 ///
@@ -397,11 +398,12 @@ pub(crate) fn adopt(fd: i32) -> Result<OwnedFd> {
     }
     // SAFETY: setting a flag of a descriptor by number has no other effect.
     Errno::result(unsafe { libc::fcntl(fd, libc::F_SETFD, libc::FD_CLOEXEC) }).map_err(during)?;
-    // SAFETY: it is open, and was passed to this process for this purpose: nobody else owns it.
+    // SAFETY: it is open, and was passed to this process for this purpose: no other value owns it.
     Ok(unsafe { OwnedFd::from_raw_fd(fd) })
 }
 
-/// Takes standard input and standard output of this process, which reads nothing from then on, and prints on standard error.
+/// Takes standard input and standard output of this process. From then on its input is empty, and its output goes to standard
+/// error.
 ///
 /// # Errors
 ///
@@ -416,12 +418,12 @@ pub(crate) fn take_streams() -> Result<(OwnedFd, OwnedFd)> {
     Ok((input, output))
 }
 
-/// Asks the kernel to kill this process as soon as its parent is gone, and checks that the parent, whose number is
-/// `parent`, is not gone yet.
+/// Asks the kernel to kill this process when its parent ends, and checks that the parent, whose number is `parent`, has not ended
+/// yet.
 ///
 /// # Errors
 ///
-/// When the parent is gone.
+/// When the parent has ended.
 pub(crate) fn die_with_parent(parent: i32) -> Result<()> {
     nix::sys::prctl::set_pdeathsig(Signal::SIGKILL)
         .map_err(|errno| Error::os("tying the executor to its controller", errno))?;

@@ -1,4 +1,4 @@
-//! A descriptor that is ready to be read while another one is, or while this process says so.
+//! A descriptor that is ready to be read while another one is, or when this process makes it ready.
 
 use std::os::fd::{AsFd, BorrowedFd};
 
@@ -7,7 +7,7 @@ use nix::sys::eventfd::{EfdFlags, EventFd};
 
 use crate::error::{Error, Result};
 
-/// Something for an event loop to wait for. Nobody outside this process has its descriptors.
+/// A descriptor for an event loop to wait for. No other process has it.
 #[derive(Debug)]
 pub(crate) struct Ready {
     either: Epoll,
@@ -16,7 +16,7 @@ pub(crate) struct Ready {
 }
 
 impl Ready {
-    /// Ready while `watched` is, which has to stay open.
+    /// Ready while `watched` is ready, which must stay open.
     ///
     /// # Errors
     ///
@@ -31,13 +31,13 @@ impl Ready {
         Ok(Self { either, flag, is_up: false })
     }
 
-    /// Makes it ready whatever becomes of what is watched, or no longer.
+    /// Makes it ready whatever `watched` is, or ends that.
     pub(crate) fn set(&mut self, is_up: bool) {
         if self.is_up == is_up {
             return;
         }
         self.is_up = is_up;
-        // Neither waits: the count is 0 or 1.
+        // Neither call waits, since the count is 0 or 1.
         let _ = if is_up { self.flag.write(1).map(drop) } else { self.flag.read().map(drop) };
     }
 }

@@ -1,7 +1,7 @@
-//! Robust locks: the kernel marks those of a thread that ends, by whatever way.
+//! Robust locks: when a thread ends, in any way, the kernel marks the locks that it holds.
 //!
-//! It does so at the very beginning of the thread's end, before the memory of its process is taken apart, and wakes a
-//! sleeper. So another process hears of a death sooner than from a process descriptor, and of a thread that ends alone.
+//! The kernel does so first, before it frees the memory of the process, and wakes a sleeper. So another process hears of a death
+//! sooner than from a process descriptor, and also of the end of a single thread.
 
 use std::mem::MaybeUninit;
 
@@ -9,7 +9,7 @@ use nix::errno::Errno;
 
 use crate::error::{Error, Result};
 
-/// Makes the lock and takes it for the calling thread.
+/// Initializes the lock and takes it for the calling thread.
 ///
 /// # Errors
 ///
@@ -17,7 +17,7 @@ use crate::error::{Error, Result};
 ///
 /// # Safety
 ///
-/// The lock must lie in writable memory, aligned to 8 bytes, that stays mapped until it is [unlocked](unlock); nobody may be
+/// The lock must be in writable memory, aligned to 8 bytes, that stays mapped until it is [unlocked](unlock). No thread may be
 /// using it.
 pub(crate) unsafe fn lock(lock: *mut libc::pthread_mutex_t) -> Result<()> {
     let during = |status| match status {
@@ -36,16 +36,16 @@ pub(crate) unsafe fn lock(lock: *mut libc::pthread_mutex_t) -> Result<()> {
     during(unsafe { libc::pthread_mutexattr_setrobust(attributes, libc::PTHREAD_MUTEX_ROBUST) })?;
     // SAFETY: the attributes are initialized; the caller vouches for the lock.
     during(unsafe { libc::pthread_mutex_init(lock, attributes) })?;
-    // SAFETY: the lock was initialized just now, so it is free and this does not wait.
+    // SAFETY: the lock was just initialized, so it is free and this does not wait.
     during(unsafe { libc::pthread_mutex_lock(lock) })
 }
 
-/// Gives the lock back.
+/// Releases the lock.
 ///
 /// # Safety
 ///
 /// The calling thread must have [taken](lock) it.
 pub(crate) unsafe fn unlock(lock: *mut libc::pthread_mutex_t) {
-    // SAFETY: the caller vouches for it. A lock that was written over meanwhile is refused.
+    // SAFETY: the caller vouches for the lock. The C library refuses one that was overwritten meanwhile.
     unsafe { libc::pthread_mutex_unlock(lock) };
 }

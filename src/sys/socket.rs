@@ -1,4 +1,4 @@
-//! Sockets between the two processes: they carry descriptors, a byte that wakes, and their end marks the end of a peer.
+//! Sockets between the two processes: they carry descriptors and wakes, and their end marks the end of the peer.
 
 use std::io::IoSlice;
 use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
@@ -13,18 +13,18 @@ use nix::sys::time::TimeSpec;
 use crate::deadline::Deadline;
 use crate::error::{Error, Result};
 
-/// Descriptors that travel in one message.
+/// Descriptors that one message may carry.
 const FDS_MAX: usize = 8;
 /// Bytes of a message: a letter and a number.
 const MESSAGE_BYTES: usize = 1 + size_of::<u64>();
 /// Bytes of the text of a message.
 const TEXT_BYTES_MAX: usize = 1024;
-/// Words for [`FDS_MAX`] descriptors and what goes in front of them.
+/// Words for [`FDS_MAX`] descriptors and the header in front of them.
 const CONTROL_WORDS: usize = (size_of::<libc::cmsghdr>() + FDS_MAX * size_of::<i32>()) / 8;
-/// Bytes of [`ring`] that are taken at once. One is what a peer sends that keeps to the protocol, or two.
+/// Bytes of [`ring`] that are taken at once. A peer that keeps to the protocol sends one or two.
 const RUNG_BYTES: usize = 64;
 
-/// A connected pair, kept from other processes: messages stay whole and in order.
+/// A connected pair, which programs started later do not inherit. Messages stay whole and in order.
 ///
 /// # Errors
 ///
@@ -34,22 +34,22 @@ pub(crate) fn pair() -> Result<(OwnedFd, OwnedFd)> {
         .map_err(|errno| Error::os("creating the control socket", errno))
 }
 
-/// A message of [`send`] that has come.
+/// A received message of [`send`].
 #[derive(Debug)]
 pub(crate) struct Received {
     pub(crate) letter: u8,
     pub(crate) number: u64,
     /// They close on exec.
     pub(crate) files: Vec<OwnedFd>,
-    /// The message had more descriptors: this process has no number for them, or they are more than [`FDS_MAX`].
+    /// The message had more descriptors: more than [`FDS_MAX`], or more than this process has free numbers for.
     pub(crate) truncated: bool,
 }
 
-/// Sends a letter and a number, and `fds` with them. Waits for room up to the deadline.
+/// Sends a letter, a number and `fds`. Waits for room up to the deadline.
 ///
 /// # Errors
 ///
-/// When the peer is gone, or there was no room in time (then `is_timeout`).
+/// When the peer is gone, or there was no room by the deadline (then `is_timeout`).
 pub(crate) fn send(
     socket: BorrowedFd<'_>,
     letter: u8,
@@ -82,14 +82,14 @@ pub(crate) fn send(
     }
 }
 
-/// Waits for a message of [`send`]. `None` when the peer closed its end. Bytes that a message lacks count as 0.
+/// Waits for a message of [`send`]. `None` when the peer closed its end. Missing bytes of a message count as 0.
 ///
 /// # Errors
 ///
 /// When the system refuses, or nothing has come by the deadline (then `is_timeout`).
 pub(crate) fn receive(socket: BorrowedFd<'_>, deadline: Deadline) -> Result<Option<Received>> {
     let mut bytes = [0; MESSAGE_BYTES];
-    // Words, since the headers in it are aligned to words.
+    // An array of words, since the headers in it are aligned to words.
     let mut space = [0_u64; CONTROL_WORDS];
     let mut part = libc::iovec { iov_base: bytes.as_mut_ptr().cast(), iov_len: MESSAGE_BYTES };
     // SAFETY: all-zero bytes are a valid header of a message without any part.
@@ -108,30 +108,30 @@ pub(crate) fn receive(socket: BorrowedFd<'_>, deadline: Deadline) -> Result<Opti
                 return Err(Error::timeout("nothing has come over the socket"));
             }
             Err(Errno::EAGAIN) => listen(socket, deadline),
-            // What was not read when the peer closed its end.
+            // The peer closed its end before it had read all that was sent to it.
             Err(Errno::ECONNRESET) => return Ok(None),
             Err(errno) => return Err(Error::os("receiving descriptors", errno)),
             Ok(count) => break count,
         }
     };
-    // First of all: until they are owned, an error would leave them open for ever.
-    // SAFETY: the kernel has just filled in the header, and nothing was taken from it yet.
+    // Before all else: until they are owned, an error would leave them open for ever.
+    // SAFETY: the kernel has just filled in the header, and no descriptor was taken from it yet.
     let files = unsafe { owned(&message) };
     let truncated = message.msg_flags & libc::MSG_CTRUNC != 0;
     let (letter, number) = letter_and_number(bytes);
     Ok((count > 0).then_some(Received { letter, number, files, truncated }))
 }
 
-/// The descriptors that came with a message, all that the kernel has installed.
+/// All descriptors of a message that the kernel has installed.
 ///
 /// # Safety
 ///
-/// The header must be as `recvmsg` left it, its control buffer must live, and nobody else may own the descriptors.
+/// The header must be as `recvmsg` left it, its control buffer must live, and no other value may own the descriptors.
 unsafe fn owned(message: &libc::msghdr) -> Vec<OwnedFd> {
     let mut files = Vec::new();
     // SAFETY: the control buffer is as long as the header says.
     let mut part = unsafe { libc::CMSG_FIRSTHDR(message) };
-    // SAFETY: a header that was found lies inside of the control buffer, whole.
+    // SAFETY: a header that was found lies whole inside the control buffer.
     while let Some(header) = unsafe { part.as_ref() } {
         if (header.cmsg_level, header.cmsg_type) == (libc::SOL_SOCKET, libc::SCM_RIGHTS) {
             // SAFETY: computes a length.
@@ -139,9 +139,9 @@ unsafe fn owned(message: &libc::msghdr) -> Vec<OwnedFd> {
             // SAFETY: the header lies in the control buffer, its data behind it.
             let data = unsafe { libc::CMSG_DATA(part) }.cast::<i32>();
             for at in 0..header.cmsg_len.saturating_sub(header_bytes) / size_of::<i32>() {
-                // SAFETY: the kernel stores no more than fits the buffer, also of a message that it truncates.
+                // SAFETY: the kernel stores no more than fits the buffer, also when it truncates a message.
                 let slot = unsafe { data.add(at) };
-                // SAFETY: the slot holds a number that the kernel stored there, aligned or not.
+                // SAFETY: the slot holds a number of the kernel; the read needs no alignment.
                 let fd = unsafe { slot.read_unaligned() };
                 // SAFETY: the kernel has just installed the descriptor for this process.
                 files.push(unsafe { OwnedFd::from_raw_fd(fd) });
@@ -153,13 +153,13 @@ unsafe fn owned(message: &libc::msghdr) -> Vec<OwnedFd> {
     files
 }
 
-/// Waits until the socket takes more, or its peer is gone. Returns early for any reason.
+/// Waits until the socket has room, or its peer is gone. May return early for any reason.
 fn wait_for_room(socket: BorrowedFd<'_>, deadline: Deadline) {
     let mut fds = [PollFd::new(socket, PollFlags::POLLOUT)];
     let _ = ppoll(&mut fds, deadline.left().map(TimeSpec::from), None);
 }
 
-/// A message of [`tell`] that has come.
+/// A received message of [`tell`].
 #[derive(Debug)]
 pub(crate) struct Told {
     pub(crate) letter: u8,
@@ -167,11 +167,11 @@ pub(crate) struct Told {
     pub(crate) text: String,
 }
 
-/// Sends a letter, a number and the beginning of a text. Never waits: what there is no room for is lost.
+/// Sends a letter, a number and the beginning of a text. Never waits: without room the message is lost.
 ///
 /// # Errors
 ///
-/// When it is lost, or the peer is gone.
+/// When the message is lost, or the peer is gone.
 pub(crate) fn tell(socket: BorrowedFd<'_>, letter: u8, number: u64, text: &str) -> Result<()> {
     let text = &text[..text.floor_char_boundary(TEXT_BYTES_MAX)];
     let mut bytes = vec![letter];
@@ -196,11 +196,11 @@ pub(crate) enum Heard {
     Message(Told),
     /// Nothing yet.
     Nothing,
-    /// Nothing more will come.
+    /// No more messages will come.
     End,
 }
 
-/// Takes a message of [`tell`], if there is one. Never waits. The kernel throws away descriptors that come with it.
+/// Takes a message of [`tell`], if there is one. Never waits. The kernel discards descriptors that come with it.
 ///
 /// # Errors
 ///
@@ -231,17 +231,17 @@ fn letter_and_number(bytes: [u8; MESSAGE_BYTES]) -> (u8, u64) {
     (letter, u64::from_le_bytes(number))
 }
 
-/// True when the error says that there was no socket: somebody closed its number, or made it that of another file.
+/// True when the error says that there was no socket: other code closed its number, or opened another file with it.
 pub(crate) fn is_none(error: &Error) -> bool {
     let code = error.raw_os_error();
     [Errno::EBADF, Errno::ENOTSOCK].iter().any(|errno| code == Some(*errno as i32))
 }
 
-/// Receives exactly `count` descriptors, waiting for them; they close on exec.
+/// Waits for exactly `count` descriptors, which close on exec.
 ///
 /// # Errors
 ///
-/// When the peer is gone, or sent another number of descriptors (which are closed then), or this process has no number for
+/// When the peer is gone, or sent another number of descriptors, which are then closed. When this process has no free numbers for
 /// them (then `is_exhausted`).
 pub(crate) fn receive_fds(
     socket: BorrowedFd<'_>,
@@ -264,26 +264,26 @@ pub(crate) fn receive_fds(
     }
 }
 
-/// Tells the peer that nothing more will come, and reads nothing more.
+/// Ends both directions: the peer sees the end, and no more is read here.
 pub(crate) fn shut_down(socket: BorrowedFd<'_>) {
-    // It may be closed at the other end already.
+    // The other end may be closed already.
     let _ = nix::sys::socket::shutdown(socket.as_raw_fd(), nix::sys::socket::Shutdown::Both);
 }
 
-/// Ends the waits of those who send, and reads on.
+/// Ends the waits of sending threads. The socket can still be read.
 pub(crate) fn shut_down_writing(socket: BorrowedFd<'_>) {
-    // It may be closed at the other end already.
+    // The other end may be closed already.
     let _ = nix::sys::socket::shutdown(socket.as_raw_fd(), nix::sys::socket::Shutdown::Write);
 }
 
-/// Makes the peer's [`listen`] return. Never waits: a socket that takes no more has something to be read.
+/// Makes the peer's [`listen`] return. Never waits: a full socket has bytes to be read.
 pub(crate) fn ring(socket: BorrowedFd<'_>) {
     let flags = MsgFlags::MSG_DONTWAIT | MsgFlags::MSG_NOSIGNAL;
-    // A peer that is gone is seen where something is due from it.
+    // An error is ignored: a peer that is gone is noticed where a message is expected from it.
     let _ = nix::sys::socket::send(socket.as_raw_fd(), &[0], flags);
 }
 
-/// Takes bytes that [`ring`] has sent, if there are any. Never waits. False when the peer is gone.
+/// Takes bytes of [`ring`], if there are any. Never waits. False when the peer is gone.
 pub(crate) fn drain(socket: BorrowedFd<'_>) -> bool {
     match recv(socket.as_raw_fd(), &mut [0; RUNG_BYTES], MsgFlags::MSG_DONTWAIT) {
         Ok(bytes) => bytes > 0,
@@ -291,10 +291,10 @@ pub(crate) fn drain(socket: BorrowedFd<'_>) -> bool {
     }
 }
 
-/// Waits until there is something to be read, or the peer is gone, or the deadline passes. Returns early for any reason.
+/// Waits until the socket is ready to be read, the peer is gone, or the deadline passes. May return early for any reason.
 pub(crate) fn listen(socket: BorrowedFd<'_>, deadline: Deadline) {
     let mut fds = [PollFd::new(socket, PollFlags::POLLIN)];
-    // Who listens looks again.
+    // An error is ignored: the caller looks again.
     let _ = ppoll(&mut fds, deadline.left().map(TimeSpec::from), None);
 }
 

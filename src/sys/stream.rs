@@ -1,4 +1,4 @@
-//! Byte streams: pipes, sockets and whatever else can be read and written in order.
+//! Byte streams: pipes, sockets and other files that are read and written in order.
 //!
 //! Invariant: a peer that is gone is an error, never a signal.
 
@@ -29,13 +29,13 @@ impl Reader {
         Self(file.into())
     }
 
-    /// What becomes ready to be read.
+    /// The descriptor that becomes ready to be read.
     pub(crate) fn descriptor(&self) -> BorrowedFd<'_> {
         self.0.as_fd()
     }
 
-    /// Waits for bytes and reads what there is, as much as fits; 0 when nothing more will come, `None` when nothing has
-    /// come by the deadline.
+    /// Waits for bytes and reads those that are there, as many as fit. 0 at the end of the stream, `None` when no byte came by
+    /// the deadline.
     ///
     /// # Errors
     ///
@@ -59,15 +59,14 @@ impl Reader {
 impl Writer {
     /// # Errors
     ///
-    /// When the descriptor cannot be looked at.
+    /// When the system refuses to tell what the descriptor is.
     pub(crate) fn new(file: OwnedFd) -> Result<Self> {
         let status = fstat(&file).map_err(|errno| Error::os("looking at a stream", errno))?;
         let kind = SFlag::from_bits_truncate(status.st_mode) & SFlag::S_IFMT;
         Ok(Self { file: file.into(), is_socket: kind == SFlag::S_IFSOCK })
     }
 
-    /// Writes as much of the parts, one after the other, as there is room for, and returns how much that was. Does not
-    /// wait.
+    /// Writes the parts one after the other, as far as there is room, and returns the bytes written. Does not wait.
     ///
     /// # Errors
     ///
@@ -82,7 +81,7 @@ impl Writer {
                 let flags = MsgFlags::MSG_NOSIGNAL | MsgFlags::MSG_DONTWAIT;
                 sendmsg::<()>(self.file.as_raw_fd(), rest, &[], flags, None)
             } else if wait(&self.file, PollFlags::POLLOUT, Deadline::now())? {
-                // A pipe that is ready has room for so much.
+                // A pipe that is ready has room for this many bytes.
                 let part = &rest[0][..rest[0].len().min(libc::PIPE_BUF)];
                 without_sigpipe(|| nix::unistd::write(&self.file, part))
             } else {
@@ -101,14 +100,14 @@ impl Writer {
         Ok(total)
     }
 
-    /// Ends a socket, so that whoever reads or writes at either end learns it; nothing else can be ended so.
+    /// Ends a socket, so that every reader and writer at either end sees the end. Does nothing for other files.
     pub(crate) fn shut_down(&self) {
         if self.is_socket {
             super::socket::shut_down(self.file.as_fd());
         }
     }
 
-    /// Writes the parts one after the other, all of them, waiting for room.
+    /// Writes all parts one after the other; waits for room.
     ///
     /// # Errors
     ///
@@ -174,11 +173,11 @@ pub(crate) fn is_socket(file: &OwnedFd) -> bool {
     getsockopt(file, sockopt::SockType).is_ok()
 }
 
-/// Refuses what is no stream socket.
+/// Refuses a descriptor that is no stream socket.
 ///
 /// # Errors
 ///
-/// What it is instead.
+/// When it is something else; the message says what.
 pub(crate) fn expect_stream_socket(socket: &OwnedFd) -> Result<()> {
     match getsockopt(socket, sockopt::SockType) {
         Ok(SockType::Stream) => Ok(()),
@@ -187,7 +186,7 @@ pub(crate) fn expect_stream_socket(socket: &OwnedFd) -> Result<()> {
     }
 }
 
-/// What [`wait_for_either`] found ready, or broken.
+/// The descriptors that [`wait_for_either`] found ready or broken.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Ready {
     pub(crate) reader: bool,
@@ -195,7 +194,7 @@ pub(crate) struct Ready {
     pub(crate) wake: bool,
 }
 
-/// Waits until one of them is ready, or broken, or the deadline passes.
+/// Waits until one of both is ready or broken, or the deadline passes.
 ///
 /// # Errors
 ///
@@ -219,7 +218,7 @@ pub(crate) fn wait_for_either(
     Ok(Ready { reader: is_ready(0), wake: is_ready(1), writer: is_ready(2) })
 }
 
-/// The time until then, for the kernel.
+/// The time until the deadline, for the kernel.
 fn timeout(deadline: Deadline) -> PollTimeout {
     // Rounded up: a wait that ends early would only be repeated.
     deadline.left().map_or(PollTimeout::NONE, |left| {
@@ -228,7 +227,7 @@ fn timeout(deadline: Deadline) -> PollTimeout {
     })
 }
 
-/// Waits until a file is ready, or broken; false when it is not by the deadline.
+/// Waits until a file is ready or broken; false when the deadline passes first.
 fn wait(file: impl AsFd, what: PollFlags, deadline: Deadline) -> Result<bool> {
     loop {
         let mut fds = [PollFd::new(file.as_fd(), what)];
@@ -241,8 +240,8 @@ fn wait(file: impl AsFd, what: PollFlags, deadline: Deadline) -> Result<bool> {
     }
 }
 
-/// Runs a write to what may be a pipe that nobody reads, and takes back the signal that comes of it. Other signals of this kind
-/// that wait already stay.
+/// Runs a write that may go to a pipe without a reader, and takes back the SIGPIPE that this raises. A SIGPIPE that was pending
+/// before stays.
 fn without_sigpipe<R>(write: impl FnOnce() -> nix::Result<R>) -> nix::Result<R> {
     use nix::sys::signal::{SigSet, SigmaskHow, Signal};
     let pipe = SigSet::from(Signal::SIGPIPE);

@@ -1,13 +1,13 @@
 //! The threads of this process, seen from one of them.
 //!
-//! Invariant: a thread that ends meanwhile costs an answer of "gone", never a fault.
+//! Invariant: a thread that ends meanwhile gives the answer "gone", never a fault.
 
 use nix::errno::Errno;
 
 use super::memory;
 use crate::error::{Error, Result};
 
-/// The calling thread's thread pointer, from which its thread-locals are reached.
+/// The calling thread's thread pointer, the base of its thread-locals.
 pub(crate) fn pointer() -> u64 {
     let pointer: u64;
     #[cfg(target_arch = "x86_64")]
@@ -46,13 +46,13 @@ pub(crate) fn numbers() -> Result<Vec<i32>> {
     Ok(numbers)
 }
 
-/// Keeps signals from the calling thread as long as it lives, and leaves `errno` as it was.
+/// Blocks all signals of the calling thread while this value lives, and restores `errno`.
 #[derive(Debug)]
 pub(crate) struct Undisturbed {
-    /// The signals that were blocked before.
+    /// The signals that the thread blocked before.
     old: libc::sigset_t,
     errno: i32,
-    /// It belongs to the thread that made it.
+    /// The signal mask belongs to the thread that made this.
     _not_send: std::marker::PhantomData<*const ()>,
 }
 
@@ -81,9 +81,9 @@ impl Drop for Undisturbed {
     }
 }
 
-/// Where a thread of this process has told the kernel that its list of robust locks is: in its C library's record
-/// of it, at the same distance from the thread pointer in all threads. 0 when it has not told, or is about to end;
-/// `None` when it has ended.
+/// The address that a thread of this process has given the kernel for its list of robust locks. It is in the C library's record
+/// of the thread, at the same distance from the thread pointer in all threads. 0 when the thread has given none or is about to
+/// end; `None` when it has ended.
 ///
 /// # Errors
 ///
@@ -100,24 +100,24 @@ pub(crate) fn robust_list(thread: i32) -> Result<Option<u64>> {
     }
 }
 
-/// True for a thread that has ended and is still listed, as a main thread is that ended before the others.
+/// True for a thread that has ended and is still listed, as a main thread that ended before the others.
 pub(crate) fn is_zombie(thread: i32) -> bool {
     matches!(state(thread), None | Some('Z' | 'X'))
 }
 
-/// True for a thread that neither runs nor is about to: it waits, or is gone.
+/// True for a thread that is not running or ready to run: it waits, or is gone.
 pub(crate) fn is_asleep(thread: i32) -> bool {
     state(thread) != Some('R')
 }
 
-/// The kernel's letter for what a thread does; `None` for one that is gone.
+/// The kernel's letter for a thread's state; `None` when the thread is gone.
 fn state(thread: i32) -> Option<char> {
     let status = std::fs::read_to_string(format!("/proc/self/task/{thread}/stat")).ok()?;
-    // The state comes after the name, which is in parentheses and may hold any of its own.
+    // The state follows the name, which stands in parentheses and may contain some.
     status.rsplit_once(')')?.1.trim_start().chars().next()
 }
 
-/// The word at an address of this process; `None` when nothing can be read there.
+/// The word at an address of this process; `None` when it cannot be read.
 pub(crate) fn word_at(address: u64) -> Option<u64> {
     let mut bytes = [0; 8];
     memory::read(&[(address, bytes.len())], &mut bytes).ok()?;
@@ -132,9 +132,9 @@ pub(crate) fn word_at(address: u64) -> Option<u64> {
 ///
 /// # Safety
 ///
-/// Nobody may use the bytes there meanwhile.
+/// No thread may use the bytes there meanwhile.
 pub(crate) unsafe fn write(address: u64, bytes: &[u8]) -> Result<bool> {
-    // SAFETY: the caller vouches for what is there.
+    // SAFETY: the caller vouches for the memory there.
     match unsafe { memory::write(&[(address, bytes.len())], bytes) } {
         Ok(()) => Ok(true),
         Err(error) if error.raw_os_error() == Some(libc::EFAULT) => Ok(false),

@@ -1,8 +1,8 @@
-//! What a dying process still writes down: signal, address, registers and callers, into shared words.
+//! A dying process's last record: it writes signal, address, registers and callers into shared words.
 //!
-//! The handlers run on a stack of their own, store to one record and let the signal take its course: the default
-//! action is restored before they run, so the process still dies by the signal, a fault inside the handler
-//! included. What the record holds is a hint for the controller; the wait status is the truth.
+//! The handlers run on their own stack and store to one record. The default action is restored before they run, so the process
+//! still dies by the signal, also after a fault inside a handler. The record is a hint for the controller; the wait status
+//! is the truth.
 
 use std::cell::Cell;
 use std::mem::MaybeUninit;
@@ -19,12 +19,12 @@ use crate::sys::futex;
 /// Words of a crash record: state, signal, fault address, pc, stack overflow, number of frames, frames.
 pub(crate) const RECORD_WORDS: usize = 6 + CRASH_FRAMES_MAX;
 
-/// Bytes of the stack that the handlers run on. The unwinder alone wants about 10 KiB.
+/// Bytes of the stack that the handlers run on. The unwinder alone needs about 10 KiB.
 const HANDLER_STACK_BYTES: usize = 128 << 10;
-/// How far from the end of the stack a fault counts as overflow: frames can be large.
+/// The distance from the end of the stack within which a fault counts as overflow: frames can be large.
 const OVERFLOW_SLACK_BYTES: u64 = 1 << 20;
 
-/// The signals that end a process because of what its code did.
+/// The signals that end a process for an error of its code.
 const FATAL: [c_int; 7] = [
     libc::SIGSEGV,
     libc::SIGBUS,
@@ -38,36 +38,36 @@ const FATAL: [c_int; 7] = [
 /// The record of this process.
 static RECORD: OnceLock<Record> = OnceLock::new();
 
-/// Where a crash is told.
+/// The words that a crash is reported to.
 #[derive(Debug)]
 struct Record {
     words: &'static [AtomicU64],
-    /// The word that says that this process dies.
+    /// The word that tells that this process is dying.
     holder: &'static AtomicU64,
-    /// This process's number: a forked child has the same memory, and its crash is its own.
+    /// This process's number. A forked child has the same memory, but must not report its crash here.
     process: u32,
 }
 
 thread_local! {
-    /// The lowest address of the thread's stack; 0 when it is not known or has no limit.
+    /// The lowest address of the thread's stack; 0 when it is unknown or has no limit.
     static STACK_LOW: Cell<u64> = const { Cell::new(0) };
-    /// The stack that the handlers run on in this thread.
+    /// The stack of this thread for the handlers.
     static HANDLER_STACK: HandlerStack = HandlerStack::new();
 }
 
-/// What a record says.
+/// The content of a record.
 #[derive(Debug, Default, Clone, PartialEq, Eq)]
 pub(crate) struct Crash {
     pub(crate) signal: i32,
     pub(crate) fault_address: Option<u64>,
     pub(crate) program_counter: u64,
     pub(crate) stack_overflow: bool,
-    /// The program counter's callers, innermost first, as far as the unwinder came.
+    /// The callers of the program counter, innermost first, as far as the unwinder came.
     pub(crate) frames: Vec<u64>,
 }
 
-/// Installs the handlers for this process, with `record` to write to, and the word whose sleepers hear of a crash; the calling
-/// thread gets a stack for them. Only the first call of a process has an effect. Call on the main thread.
+/// Installs the handlers for this process. They write to `record` and wake the sleepers of the given word. The calling thread
+/// gets a stack for them. Only the first call in a process has an effect. Call on the main thread.
 ///
 /// # Errors
 ///
@@ -98,8 +98,8 @@ pub(crate) fn install(record: &'static [AtomicU64], holder: &'static AtomicU64) 
     Ok(())
 }
 
-/// Gives the calling thread, which is not the main one, a stack for the handlers until it ends, so that they can say
-/// that its own overflowed.
+/// Gives the calling thread, which is not the main one, a stack for the handlers until it ends, so that they can report an
+/// overflow of its own stack.
 pub(crate) fn protect_thread() {
     let mut attributes = MaybeUninit::<libc::pthread_attr_t>::uninit();
     // SAFETY: pthread_self has no preconditions.
@@ -117,12 +117,12 @@ pub(crate) fn protect_thread() {
     HANDLER_STACK.with(|_| ());
 }
 
-/// Memory that the handlers of one thread run on, in use as long as the value lives.
+/// The stack of one thread for the handlers, in use while this value lives.
 struct HandlerStack(Box<[MaybeUninit<u8>]>);
 
 impl HandlerStack {
     fn new() -> Self {
-        // Not zeroed: most of it is never touched.
+        // Not zeroed, since most of it is never touched.
         let mut memory = Box::new_uninit_slice(HANDLER_STACK_BYTES);
         set_handler_stack(memory.as_mut_ptr().cast(), 0);
         Self(memory)
@@ -141,13 +141,13 @@ fn set_handler_stack(start: *mut c_void, flags: c_int) {
     unsafe { libc::sigaltstack(&raw const stack, std::ptr::null_mut()) };
 }
 
-/// Gives a signal that Rust's runtime ignores its ordinary meaning back: writing to a closed pipe ends the process.
+/// Restores the default action of SIGPIPE, which Rust's runtime ignores: a write to a closed pipe ends the process.
 pub(crate) fn restore_sigpipe() {
     // SAFETY: the default action is a valid handler.
     unsafe { libc::signal(libc::SIGPIPE, libc::SIG_DFL) };
 }
 
-/// Reads a record; `None` when no handler ran to the point of writing one. Every number in it is a hint.
+/// Reads a record; `None` when no handler came as far as writing one. Every number in it is a hint.
 pub(crate) fn read(record: &[AtomicU64]) -> Option<Crash> {
     let word = |at: usize| record.get(at).map_or(0, |word| word.load(Ordering::Relaxed));
     // [CRASH] Acquire: pairs with the Release of the handler. A dying peer may also have scribbled here.
@@ -174,16 +174,16 @@ extern "C" fn on_signal(signal: c_int, info: *mut libc::siginfo_t, context: *mut
         && record.process == std::process::id()
         && record.words[0].compare_exchange(0, 1, Ordering::Relaxed, Ordering::Relaxed).is_ok()
     {
-        // SAFETY: every siginfo has these bytes; they mean an address for faults and are a number for the others.
+        // SAFETY: every siginfo has these bytes: an address for faults, some number for other signals.
         let address = unsafe { info.si_addr() } as u64;
         let (pc, sp) = registers(context.cast());
         write(record.words, signal, code, address, pc, sp);
-        // [HOLDER] Release: the controller that sees it sees the record.
+        // [HOLDER] Release: a controller that sees this word sees the record.
         record.holder.fetch_or(futex::OWNER_DIED, Ordering::Release);
         futex::wake(record.holder);
     }
     if code <= 0 {
-        // Somebody sent the signal: returning would let the program go on. The default action is in place.
+        // A process sent the signal, so the program would run on after this. The default action is in place: raise it again.
         // SAFETY: raise has no preconditions.
         unsafe { libc::raise(signal) };
     }
@@ -199,13 +199,13 @@ fn write(record: &'static [AtomicU64], signal: c_int, code: c_int, address: u64,
     set(2, address);
     set(3, pc);
     set(4, u64::from(fault && stack_low != 0 && near_end));
-    // [CRASH] Release: what is written so far stands even if the walk below faults.
+    // [CRASH] Release: publishes what is written so far, even if the walk below faults.
     record[0].store(2, Ordering::Release);
     let mut walk = Walk { record, frames: 0 };
     if pc < 4096 && sp.is_multiple_of(8) {
         // A jump to nowhere has no unwind information; the return address is still on the stack.
-        // SAFETY: `sp` was the stack pointer of the faulting thread; if it is bad, the fault ends the process as the
-        // first one does, with the record already published.
+        // SAFETY: `sp` was the stack pointer of the faulting thread. If it is bad, the fault ends the process as the first one
+        // does, with the record already published.
         walk.push(unsafe { *(sp as *const u64) });
     }
     // SAFETY: the callback has the expected form and `walk` outlives the call.

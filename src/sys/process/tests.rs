@@ -1,4 +1,4 @@
-//! Children that cannot be named, and children whose end another part of the process takes.
+//! Children that no descriptor can name, and children that another part of the process collects.
 
 use std::fs::File;
 use std::os::fd::{IntoRawFd, OwnedFd};
@@ -16,13 +16,13 @@ fn spawn(program: &str, args: &[&str]) -> Result<(Child, OwnedFd)> {
         .map(|child| (child, ours))
 }
 
-/// How a shell ends that runs `script`.
+/// How a shell that runs `script` ends.
 fn ended(script: &str) -> Ended {
     let (child, socket) = spawn("/bin/sh", &["-c", script]).expect("a shell");
     child.awaiter().wait(socket.as_fd(), || false).expect("the end of the shell")
 }
 
-/// True where the kernel keeps the status of a process that was collected.
+/// True where the kernel keeps the status of a collected process.
 fn keeps_status() -> bool {
     let release = nix::sys::utsname::uname().expect("the kernel's version");
     let release = release.release().to_str().expect("a version");
@@ -48,7 +48,7 @@ fn a_child_that_cannot_be_named_is_ended_and_collected() {
             let error = spawn("/bin/sleep", &["60"]).expect_err("refused");
             assert_eq!(error.raw_os_error(), Some(libc::EMFILE), "{error}");
         }
-        // The test's own thread is the only one that has children.
+        // Only the test's own thread has children.
         let left = waitid(Id::All, WaitPidFlag::WEXITED | WaitPidFlag::WNOHANG);
         assert_eq!(left, Err(Errno::ECHILD), "a child is left");
     });
@@ -66,7 +66,7 @@ fn the_end_of_a_child_is_known_where_ends_are_ignored() {
         ignore_ends();
         for _ in 0..50 {
             let wanted = |ended| if keeps_status() { ended } else { Ended::Unknown };
-            // Long enough to be named.
+            // Lives until a descriptor names it.
             assert_eq!(ended("sleep 0.01; exit 9"), wanted(Ended::Exited(9)));
             let killed = wanted(Ended::Killed(libc::SIGTERM));
             assert_eq!(ended("sleep 0.01; kill -TERM $$"), killed);
@@ -115,7 +115,7 @@ fn a_child_that_is_gone_before_it_is_named_is_told_of() {
 
 #[test]
 fn a_child_has_its_streams_and_its_socket() {
-    // None closes on exec.
+    // None of these closes on exec.
     let [one, other] = ["/dev/null", "/"].map(|path| File::open(path).expect("a file"));
     for fd in [one.as_fd(), other.as_fd()] {
         fcntl(fd, FcntlArg::F_SETFD(FdFlag::empty())).expect("a flag");
@@ -128,7 +128,7 @@ fn a_child_has_its_streams_and_its_socket() {
         let child = Child::spawn(path, &args, &[], fd, SOCKET, others).expect("a shell");
         assert_eq!(child.awaiter().wait(ours.as_fd(), || false).expect("ended"), Ended::Exited(0));
     };
-    // The shell itself may open one while it lists them.
+    // The shell itself may open one descriptor while it lists them.
     count(Others::Closed, "-le 5");
     count(Others::Inherited, "-ge 6");
 }

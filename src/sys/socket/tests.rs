@@ -1,4 +1,4 @@
-//! Messages with more descriptors than belong there, and with more than there are numbers for.
+//! Messages with more descriptors than allowed, and with more than the process has free numbers for.
 
 use std::io::{PipeReader, Read, pipe};
 use std::os::fd::AsFd;
@@ -18,7 +18,7 @@ fn send_writers(socket: &OwnedFd, count: usize) -> PipeReader {
     reader
 }
 
-/// Fails unless nobody has a writer any more.
+/// Fails unless every writer of the pipe is closed.
 fn has_ended(mut reader: PipeReader) {
     let mut fds = [PollFd::new(reader.as_fd(), PollFlags::POLLIN)];
     let ended = nix::poll::poll(&mut fds, 0_u8).expect("polled");
@@ -103,7 +103,7 @@ fn descriptors_that_find_no_number_are_told_from_a_violation() {
             let (ours, theirs) = pair().expect("sockets");
             let readers: Vec<_> = (0..2).map(|_| send_writers(&ours, 5)).collect();
             let (_, hard) = getrlimit(Resource::RLIMIT_NOFILE).expect("the limit");
-            // The lowest number that is free, and two more.
+            // The lowest free number, and two more.
             let free = std::fs::File::open("/dev/null").expect("a file").as_raw_fd();
             let limit = u64::try_from(free).expect("a number") + 2;
             setrlimit(Resource::RLIMIT_NOFILE, limit, hard).expect("a lower limit");
