@@ -29,9 +29,9 @@ pub(crate) mod model;
 mod named;
 mod origin;
 mod outbox;
-mod pace;
 pub(crate) mod pipe;
 mod places;
+mod poll_delay;
 mod settled;
 #[cfg(not(model))]
 mod shared;

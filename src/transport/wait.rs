@@ -10,8 +10,8 @@ use std::time::{Duration, Instant};
 
 use super::bed::SharedBed;
 use super::lifeline::Lifeline;
-use super::pace::Pace;
 use super::places::Places;
+use super::poll_delay::PollDelay;
 use crate::deadline::Deadline;
 use crate::error::Result;
 use crate::shm::Words;
@@ -43,7 +43,7 @@ pub(super) struct Waiter {
     /// Not 0 when the peer has closed its end.
     closed: Words,
     lifeline: Lifeline,
-    pace: Pace,
+    poll_delay: PollDelay,
     patience: Patience,
     /// Where both sides run.
     places: Places,
@@ -58,7 +58,14 @@ impl Waiter {
         spin: Duration,
         places: Places,
     ) -> Self {
-        Self { bed, closed, lifeline, pace: Pace::new(), patience: Patience::new(spin), places }
+        Self {
+            bed,
+            closed,
+            lifeline,
+            poll_delay: PollDelay::new(),
+            patience: Patience::new(spin),
+            places,
+        }
     }
 
     /// From now on it sleeps on this.
@@ -97,14 +104,14 @@ impl Waiter {
     /// Polls where an answer is due at any moment.
     #[inline(always)]
     fn quickly(&mut self, word: &AtomicU64, current: u64) -> Option<u64> {
-        self.pace.pause();
+        self.poll_delay.pause();
         if let Some(found) = poll(word, current) {
             return Some(found);
         }
         for _ in 1..POLLS_QUICK {
             cpu::spin(TURNS_BETWEEN);
             if let Some(found) = poll(word, current) {
-                self.pace.was_too_short();
+                self.poll_delay.was_too_short();
                 return Some(found);
             }
         }

@@ -25,13 +25,13 @@ const TURNS_PER_STEP: usize = 64;
 
 /// The pause before the first poll of a wait.
 #[derive(Debug)]
-pub(super) struct Pace {
+pub(super) struct PollDelay {
     turns: usize,
     /// So many waits were there.
     waits: u32,
 }
 
-impl Pace {
+impl PollDelay {
     pub(super) fn new() -> Self {
         Self { turns: TURNS_MIN, waits: 0 }
     }
@@ -66,12 +66,12 @@ mod tests {
     use super::*;
 
     /// Waits for answers that come after so many turns, and counts the first polls that were too soon.
-    fn waits(pace: &mut Pace, answer: usize, waits: u32) -> u32 {
+    fn waits(poll_delay: &mut PollDelay, answer: usize, waits: u32) -> u32 {
         let mut misses = 0;
         for _ in 0..waits {
-            pace.pause();
-            if pace.turns < answer {
-                pace.was_too_short();
+            poll_delay.pause();
+            if poll_delay.turns < answer {
+                poll_delay.was_too_short();
                 misses += 1;
             }
         }
@@ -80,23 +80,23 @@ mod tests {
 
     #[test]
     fn the_first_poll_comes_when_answers_do_and_seldom_sooner() {
-        let mut pace = Pace::new();
+        let mut poll_delay = PollDelay::new();
         for answer in [100, 40, TURNS_MAX - 10, 20] {
-            waits(&mut pace, answer, 2000);
-            assert!(pace.turns.abs_diff(answer) < 10, "{} for {answer}", pace.turns);
-            let misses = waits(&mut pace, answer, 8000);
+            waits(&mut poll_delay, answer, 2000);
+            assert!(poll_delay.turns.abs_diff(answer) < 10, "{} for {answer}", poll_delay.turns);
+            let misses = waits(&mut poll_delay, answer, 8000);
             assert!((900..=1100).contains(&misses), "{misses} of 8000 for {answer}");
         }
     }
 
     #[test]
     fn a_pause_has_bounds() {
-        let mut pace = Pace::new();
-        assert_eq!(waits(&mut pace, 0, 1000), 0);
-        assert_eq!(pace.turns, TURNS_MIN);
-        assert_eq!(waits(&mut pace, usize::MAX, 1000), 1000);
-        assert!(pace.turns.abs_diff(TURNS_MAX) < 10, "{}", pace.turns);
-        waits(&mut pace, 0, 2000);
-        assert_eq!(pace.turns, TURNS_MIN);
+        let mut poll_delay = PollDelay::new();
+        assert_eq!(waits(&mut poll_delay, 0, 1000), 0);
+        assert_eq!(poll_delay.turns, TURNS_MIN);
+        assert_eq!(waits(&mut poll_delay, usize::MAX, 1000), 1000);
+        assert!(poll_delay.turns.abs_diff(TURNS_MAX) < 10, "{}", poll_delay.turns);
+        waits(&mut poll_delay, 0, 2000);
+        assert_eq!(poll_delay.turns, TURNS_MIN);
     }
 }
