@@ -20,13 +20,13 @@ use super::Transport;
 use super::bed::SharedBed;
 use super::cells::Cells;
 use super::closer::Closer;
+use super::cpu_hints::CpuHints;
 use super::inbox::Inbox;
 #[cfg(not(model))]
 use super::lifeline::process_holder;
 use super::lifeline::{End, Lifeline};
 use super::message::{Content, Incoming};
 use super::outbox::{self, Outbox};
-use super::places::Places;
 use super::settled::Settled;
 use super::wait::Waiter;
 use crate::deadline::Deadline;
@@ -121,7 +121,7 @@ impl Lane {
             Side::Executor => (to_controller, to_executor, [executor, controller]),
         };
         let closed = word(layout::CLOSED_WORD);
-        let places = Places::new(segment, layout::PLACE_WORDS, side);
+        let cpu_hints = CpuHints::new(segment, layout::CPU_HINT_WORDS, side);
         let spin =
             Duration::from_nanos(segment.words()[layout::SPIN_NS_WORD].load(Ordering::Relaxed));
         Self {
@@ -134,7 +134,7 @@ impl Lane {
             outbox: Outbox::new(outbound, start),
             inbox: Inbox::new(inbound, start),
             fresh: false,
-            waiter: Waiter::new(beds[0].clone(), closed.clone(), lifeline.clone(), spin, places),
+            waiter: Waiter::new(beds[0].clone(), closed.clone(), lifeline.clone(), spin, cpu_hints),
             closed,
             lifeline,
             beds,

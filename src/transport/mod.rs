@@ -14,6 +14,7 @@ mod cells;
 mod closer;
 #[cfg(not(model))]
 mod connection;
+mod cpu_hints;
 mod inbox;
 pub(crate) mod lane;
 #[cfg(not(model))]
@@ -30,7 +31,6 @@ mod named;
 mod origin;
 mod outbox;
 pub(crate) mod pipe;
-mod places;
 mod poll_delay;
 mod settled;
 #[cfg(not(model))]

@@ -20,11 +20,11 @@ use crate::sleep;
 use crate::sync::Ordering;
 use crate::sys::cpu;
 use crate::transport::Side;
+use crate::transport::cpu_hints::CpuHints;
 #[cfg(not(model))]
 use crate::transport::lifeline::{End, process_holder};
-use crate::transport::places::Places;
 use crate::wire::pipe::{
-    CALLS_WORD, CONTROLLER_BED_WORD, EXECUTOR_BED_WORD, HEADER, HOLDER_WORD, PLACE_WORDS,
+    CALLS_WORD, CONTROLLER_BED_WORD, CPU_HINT_WORDS, EXECUTOR_BED_WORD, HEADER, HOLDER_WORD,
     RESULTS_WORD, Record, SEGMENT_WORDS, SPIN_NS_WORD, WORD_BYTES,
 };
 
@@ -57,7 +57,7 @@ pub(crate) struct Inbound {
     /// How long to poll before sleeping.
     spin: Duration,
     /// Where both sides run.
-    places: Places,
+    cpu_hints: CpuHints,
 }
 
 /// What [`Inbound::receive`] found.
@@ -130,8 +130,9 @@ pub(crate) fn end(
     let ring = Consumer::new(from, RING_LINES, position);
     let ring = if side == Side::Controller { ring.of_growing() } else { ring };
     let spin = Duration::from_nanos(segment.words()[SPIN_NS_WORD].load(Ordering::Relaxed));
-    let places = Places::new(segment, PLACE_WORDS, side);
-    let inbound = Inbound { side, ring, own, parts: Vec::new(), is_room_news: false, spin, places };
+    let cpu_hints = CpuHints::new(segment, CPU_HINT_WORDS, side);
+    let inbound =
+        Inbound { side, ring, own, parts: Vec::new(), is_room_news: false, spin, cpu_hints };
     (outbound, inbound)
 }
 
@@ -360,7 +361,7 @@ impl Inbound {
 
     /// Writes down where this side is, and says whether the peer was last seen there, so that it needs this very CPU.
     pub(crate) fn shares_cpu(&mut self) -> bool {
-        self.places.are_one()
+        self.cpu_hints.share_cpu()
     }
 
     /// Sleeps until the peer, or somebody else, rouses this side, unless `has_cause` to stay awake. Returns early for any

@@ -9,8 +9,8 @@
 use std::time::{Duration, Instant};
 
 use super::bed::SharedBed;
+use super::cpu_hints::CpuHints;
 use super::lifeline::Lifeline;
-use super::places::Places;
 use super::poll_delay::PollDelay;
 use crate::deadline::Deadline;
 use crate::error::Result;
@@ -46,7 +46,7 @@ pub(super) struct Waiter {
     poll_delay: PollDelay,
     patience: Patience,
     /// Where both sides run.
-    places: Places,
+    cpu_hints: CpuHints,
 }
 
 impl Waiter {
@@ -56,7 +56,7 @@ impl Waiter {
         closed: Words,
         lifeline: Lifeline,
         spin: Duration,
-        places: Places,
+        cpu_hints: CpuHints,
     ) -> Self {
         Self {
             bed,
@@ -64,7 +64,7 @@ impl Waiter {
             lifeline,
             poll_delay: PollDelay::new(),
             patience: Patience::new(spin),
-            places,
+            cpu_hints,
         }
     }
 
@@ -126,7 +126,7 @@ impl Waiter {
         deadline: Deadline,
     ) -> Result<Option<u64>> {
         let spin = self.patience.take_spin();
-        if self.places.are_one() {
+        if self.cpu_hints.share_cpu() {
             let has_time = !deadline.has_passed();
             for _ in 0..if has_time { YIELDS_MAX } else { 0 } {
                 std::thread::yield_now();
@@ -289,11 +289,11 @@ mod tests {
     fn waiter(spin: Duration, shares_cpu: bool) -> (Arc<Segment>, Waiter) {
         let segment = Arc::new(Segment::create(c"test", 4096, false).expect("memory"));
         let view = |word| segment.view(word..word + 1);
-        let places = Places::new(&segment, [3, 4], Side::Controller);
+        let cpu_hints = CpuHints::new(&segment, [3, 4], Side::Controller);
         let lifeline = Lifeline::new(End::new());
-        segment.words()[4].store(if shares_cpu { cpu::place() } else { 0 }, Ordering::Relaxed);
+        segment.words()[4].store(if shares_cpu { cpu::current() } else { 0 }, Ordering::Relaxed);
         let bed = SharedBed::new(view(1), lifeline.clone());
-        let waiter = Waiter::new(bed, view(2), lifeline, spin, places);
+        let waiter = Waiter::new(bed, view(2), lifeline, spin, cpu_hints);
         (segment, waiter)
     }
 

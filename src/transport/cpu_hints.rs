@@ -12,14 +12,14 @@ use crate::sys::cpu;
 
 /// One side's view of where both are.
 #[derive(Debug)]
-pub(super) struct Places {
+pub(super) struct CpuHints {
     ours: Words,
     theirs: Words,
     /// What is written down of this side.
     told: u64,
 }
 
-impl Places {
+impl CpuHints {
     /// In the words with these numbers, the controller's first.
     pub(super) fn new(segment: &Arc<Segment>, words: [usize; 2], side: Side) -> Self {
         let [controller, executor] = words.map(|word| segment.view(word..word + 1));
@@ -31,12 +31,12 @@ impl Places {
     }
 
     /// Writes down where this side is, and says whether the other was last seen there.
-    pub(super) fn are_one(&mut self) -> bool {
-        let place = cpu::place();
-        if place != self.told {
-            self.told = place;
-            self.ours[0].store(place, Ordering::Relaxed);
+    pub(super) fn share_cpu(&mut self) -> bool {
+        let current = cpu::current();
+        if current != self.told {
+            self.told = current;
+            self.ours[0].store(current, Ordering::Relaxed);
         }
-        place != 0 && self.theirs[0].load(Ordering::Relaxed) == place
+        current != 0 && self.theirs[0].load(Ordering::Relaxed) == current
     }
 }
