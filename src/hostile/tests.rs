@@ -25,7 +25,7 @@ enum Planted {
     /// Looks at the target again.
     Argument,
     /// Waits for a message as often as it takes.
-    Patience,
+    EndlessWait,
 }
 
 /// A lane with a fault: after each message it looks into the segment once more.
@@ -68,7 +68,7 @@ impl Transport for Faulty {
                 assert!(message.payload().len() > 48 || bytes <= 48, "out of the line");
             }
             Planted::Argument => drop((look(3), look(3))),
-            Planted::Patience => while Word::decode(look(0)).is_none() {},
+            Planted::EndlessWait => while Word::decode(look(0)).is_none() {},
         }
         Ok(true)
     }
@@ -101,7 +101,7 @@ fn first_failure_of_a_pipeline(planted: Planted, cases: u64) -> Option<(u64, Str
                 look(word);
                 look(word);
             }
-            Planted::Patience => while look(EXECUTOR_BED_WORD) != 77 {},
+            Planted::EndlessWait => while look(EXECUTOR_BED_WORD) != 77 {},
         }
     };
     first_that_fails(cases, |number, totals| pipe_script::run(number, totals, fault))
@@ -133,14 +133,15 @@ fn planted_faults_are_found() {
     };
     found(Planted::Length, "out of the line");
     found(Planted::Argument, "looked at twice");
-    found(Planted::Patience, "no end");
+    found(Planted::EndlessWait, "no end");
 }
 
 #[test]
 fn planted_faults_of_pipelines_are_found() {
     const CASES: u64 = 20_000;
     assert_eq!(first_failure_of_a_pipeline(Planted::Nothing, CASES), None);
-    for (planted, words) in [(Planted::Argument, "looked at twice"), (Planted::Patience, "no end")]
+    for (planted, words) in
+        [(Planted::Argument, "looked at twice"), (Planted::EndlessWait, "no end")]
     {
         let found = first_failure_of_a_pipeline(planted, CASES);
         let (number, text) = found.expect("a planted fault");

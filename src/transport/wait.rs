@@ -44,7 +44,7 @@ pub(super) struct Waiter {
     closed: Words,
     lifeline: Lifeline,
     poll_delay: PollDelay,
-    patience: Patience,
+    poll_budget: PollBudget,
     /// Where both sides run.
     cpu_hints: CpuHints,
 }
@@ -63,7 +63,7 @@ impl Waiter {
             closed,
             lifeline,
             poll_delay: PollDelay::new(),
-            patience: Patience::new(spin),
+            poll_budget: PollBudget::new(spin),
             cpu_hints,
         }
     }
@@ -76,7 +76,7 @@ impl Waiter {
 
     /// The other side was woken: it takes longer this time.
     pub(super) fn woke(&mut self) {
-        self.patience.woke = true;
+        self.poll_budget.woke = true;
     }
 
     /// Waits until `word` holds anything but `current`, and returns what it holds; `None` when it has not changed by the
@@ -125,7 +125,7 @@ impl Waiter {
         current: u64,
         deadline: Deadline,
     ) -> Result<Option<u64>> {
-        let spin = self.patience.take_spin();
+        let spin = self.poll_budget.take_spin();
         if self.cpu_hints.share_cpu() {
             let has_time = !deadline.has_passed();
             for _ in 0..if has_time { YIELDS_MAX } else { 0 } {
@@ -143,7 +143,7 @@ impl Waiter {
         while start.elapsed().saturating_sub(lost) < spin && !self.is_closed() {
             for _ in 0..POLLS_PER_LOOK {
                 if let Some(found) = poll(word, current) {
-                    self.patience.took(start.elapsed());
+                    self.poll_budget.took(start.elapsed());
                     return Ok(Some(found));
                 }
                 std::hint::spin_loop();
@@ -159,7 +159,7 @@ impl Waiter {
             }
         }
         let found = self.asleep(word, current, deadline);
-        self.patience.took(start.elapsed());
+        self.poll_budget.took(start.elapsed());
         found
     }
 
@@ -208,7 +208,7 @@ fn poll(word: &AtomicU64, current: u64) -> Option<u64> {
 
 /// How long to poll.
 #[derive(Debug)]
-struct Patience {
+struct PollBudget {
     /// How long to poll before sleeping.
     spin: Duration,
     /// The other side was asleep and had to be woken.
@@ -217,7 +217,7 @@ struct Patience {
     slow_factor: u32,
 }
 
-impl Patience {
+impl PollBudget {
     fn new(spin: Duration) -> Self {
         Self { spin, woke: false, slow_factor: 1 }
     }
@@ -258,31 +258,31 @@ mod tests {
 
     #[test]
     fn polling_lasts_as_long_as_answers_take_within_reason() {
-        let mut patience = Patience::new(SPIN);
-        patience.took(SPIN * 2);
-        patience.took(SPIN * 2);
-        assert_eq!(patience.take_spin(), SPIN * 4);
-        patience.took(SPIN * 2);
-        patience.took(SPIN);
-        assert_eq!(patience.take_spin(), SPIN * 4);
-        patience.took(SPIN * 8);
-        patience.took(SPIN * 8);
-        assert_eq!(patience.take_spin(), SPIN * SLOW_FACTOR_MAX);
-        patience.took(Duration::from_secs(1));
-        assert_eq!(patience.take_spin(), SPIN);
-        let mut tireless = Patience::new(Duration::MAX);
-        tireless.took(Duration::from_secs(1));
-        assert_eq!(tireless.take_spin(), Duration::MAX);
+        let mut poll_budget = PollBudget::new(SPIN);
+        poll_budget.took(SPIN * 2);
+        poll_budget.took(SPIN * 2);
+        assert_eq!(poll_budget.take_spin(), SPIN * 4);
+        poll_budget.took(SPIN * 2);
+        poll_budget.took(SPIN);
+        assert_eq!(poll_budget.take_spin(), SPIN * 4);
+        poll_budget.took(SPIN * 8);
+        poll_budget.took(SPIN * 8);
+        assert_eq!(poll_budget.take_spin(), SPIN * SLOW_FACTOR_MAX);
+        poll_budget.took(Duration::from_secs(1));
+        assert_eq!(poll_budget.take_spin(), SPIN);
+        let mut unlimited = PollBudget::new(Duration::MAX);
+        unlimited.took(Duration::from_secs(1));
+        assert_eq!(unlimited.take_spin(), Duration::MAX);
     }
 
     #[test]
-    fn who_woke_the_other_side_is_patient_once() {
-        let mut patience = Patience::new(SPIN);
-        patience.woke = true;
-        assert_eq!((patience.take_spin(), patience.take_spin()), (SPIN * WOKEN_FACTOR, SPIN));
-        let mut patience = Patience::new(Duration::MAX);
-        patience.woke = true;
-        assert_eq!(patience.take_spin(), Duration::MAX);
+    fn a_side_that_woke_the_other_polls_longer_once() {
+        let mut poll_budget = PollBudget::new(SPIN);
+        poll_budget.woke = true;
+        assert_eq!((poll_budget.take_spin(), poll_budget.take_spin()), (SPIN * WOKEN_FACTOR, SPIN));
+        let mut poll_budget = PollBudget::new(Duration::MAX);
+        poll_budget.woke = true;
+        assert_eq!(poll_budget.take_spin(), Duration::MAX);
     }
 
     /// What waits for the first word of memory, in which the last one says where the other side is.
