@@ -55,7 +55,7 @@ impl Counts {
     }
 
     /// A call begins; false when it would be nested too deep. Relaxed: the side that hands a call over has stored this before
-    /// (`under_way`).
+    /// (`grace_period`).
     #[inline(always)]
     pub(super) fn enter(&self) -> bool {
         let depth = self.depth.load(Ordering::Relaxed);

@@ -10,9 +10,9 @@ use std::sync::{Arc, Weak};
 
 use super::counts::Counts;
 use super::endpoint::{Endpoint, Handler};
-use super::posts::Posts;
 #[cfg(not(model))]
-use super::under_way::UnderWay;
+use super::grace_period::GracePeriod;
+use super::posts::Posts;
 use crate::deadline::Deadline;
 use crate::error::{Error, Result};
 use crate::limits::{IDLE_LANES_MAX, LANES_MAX, REVERSE_LANES_MAX};
@@ -316,15 +316,15 @@ impl Lanes {
         self.posts.go_ahead(end, deadline)
     }
 
-    /// The calls over lanes that have not returned yet.
+    /// Begins a grace period for the calls over lanes that have not returned yet. A full fence comes before it.
     #[cfg(not(model))]
-    pub(crate) fn under_way(&self) -> UnderWay {
+    pub(crate) fn grace_period(&self) -> GracePeriod {
         let open = lock(&self.open);
         let inside = open.lanes.iter().filter_map(|Known { counts, .. }| {
             let outside = counts.inside()?;
             Some((Arc::clone(counts), outside))
         });
-        UnderWay { lanes: inside.collect(), ..UnderWay::default() }
+        GracePeriod { lanes: inside.collect(), ..GracePeriod::default() }
     }
 
     /// What was sent so far.

@@ -12,6 +12,8 @@
 pub(crate) mod contract;
 mod counts;
 mod endpoint;
+#[cfg(not(model))]
+mod grace_period;
 mod lanes;
 #[cfg(test)]
 #[cfg(loom)]
@@ -30,12 +32,10 @@ mod tally;
 #[cfg(not(model))]
 mod tests;
 pub(crate) mod typed;
-#[cfg(not(model))]
-mod under_way;
 
 pub(crate) use endpoint::{Endpoint, Handler};
+#[cfg(not(model))]
+pub(crate) use grace_period::GracePeriod;
 pub(crate) use lanes::{LaneEnd, Lanes, Opened};
 pub(crate) use other_names::OTHER_NAMES;
 pub(crate) use serving::Paused;
-#[cfg(not(model))]
-pub(crate) use under_way::UnderWay;

@@ -67,6 +67,6 @@ pub use object_plugin::ObjectPlugin;
 pub use object_sources::{ArchiveMembers, ProcessSymbols};
 pub use perf_map::PerfMap;
 pub use pipeline::{Batch, Pipeline, Submitted};
-pub use redirectable::{CallsUnderWay, Redirectable};
+pub use redirectable::{GracePeriod, Redirectable};
 pub use retired::OldCode;
 pub use session::{Controller, Killer, Traffic, WeakController};

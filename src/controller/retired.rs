@@ -14,7 +14,7 @@ use std::sync::{Arc, Weak};
 use super::allocation::Finalized;
 use super::dylib::Dylib;
 use super::linking::Left;
-use super::redirectable::{CallsUnderWay, Redirectable};
+use super::redirectable::{GracePeriod, Redirectable};
 use super::session::Controller;
 use super::shared::Shared;
 use crate::ExecutorAddr;
@@ -44,7 +44,7 @@ pub(super) struct Retired {
 #[derive(Debug, Default)]
 struct State {
     /// Each with the calls that were under way when it was replaced.
-    waiting: Vec<(CallsUnderWay, OldCode)>,
+    waiting: Vec<(GracePeriod, OldCode)>,
     /// Somebody looks through it.
     is_busy: bool,
     /// Somebody else wanted to meanwhile.
@@ -119,7 +119,7 @@ impl Redirectable {
             return Err(Error::invalid("the old code is in the executor of another session"));
         }
         let before = self.redirect(target)?;
-        let calls = shared.calls_under_way();
+        let calls = shared.grace_period();
         // What was replaced earlier, for hosts that call nothing.
         shared.remove_unused();
         shared.retired.state.lock().waiting.push((calls, old));
@@ -162,7 +162,7 @@ impl Shared {
             return false;
         }
         let Some(mut looking) = self.retired.begin() else { return false };
-        let over = looking.waiting.extract_if(.., |(calls, _)| calls.are_over());
+        let over = looking.waiting.extract_if(.., |(calls, _)| calls.is_over());
         let over: Vec<_> = over.map(|(_, code)| code).collect();
         let mut removing = Removing { retired: &self.retired, count: over.len(), outcome: Ok(()) };
         // Others may look meanwhile and remove what they find: so whoever replaces takes as much back as it brings, and
@@ -213,7 +213,7 @@ impl Retired {
 /// What one thread looks through. What is still in use goes back when it is dropped.
 struct Looking<'a> {
     retired: &'a Retired,
-    waiting: Vec<(CallsUnderWay, OldCode)>,
+    waiting: Vec<(GracePeriod, OldCode)>,
 }
 
 impl Drop for Looking<'_> {

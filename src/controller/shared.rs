@@ -21,7 +21,7 @@ use crate::call::contract::{
     THREAD_ADDRESS, THREAD_ARENA_BYTES, THREAD_ARENA_OFFSET, THREAD_DESCRIPTOR,
 };
 use crate::call::pipeline::Caller;
-use crate::call::{LaneEnd, UnderWay};
+use crate::call::{GracePeriod, LaneEnd};
 use crate::deadline::Deadline;
 use crate::error::{Death, Error, Result};
 use crate::limits::{END_TIMEOUT, LOW_SLAB_STRIPE_BYTES};
@@ -202,9 +202,9 @@ impl Shared {
         opened.map_err(|error| self.explain(error, Deadline::SESSION_END))
     }
 
-    /// The calls that have not returned yet.
-    pub(super) fn under_way(&self) -> UnderWay {
-        let mut calls = self.door.lanes().under_way();
+    /// Begins a grace period for all calls that have not returned yet. A full fence comes before it.
+    pub(super) fn begin_grace_period(&self) -> GracePeriod {
+        let mut calls = self.door.lanes().grace_period();
         self.pipelines().callers().into_iter().for_each(|caller| calls.add_pipeline(caller));
         calls
     }
