@@ -7,8 +7,8 @@
 //! Invariant: a case fails by a panic: of the code under test, or of the peer that saw it look twice at what it
 //! received, or look without end.
 
+mod behaviour;
 mod cells;
-mod manners;
 mod peer;
 mod pipe_peer;
 mod pipe_script;

@@ -1,4 +1,4 @@
-//! The executor at the other end: it follows the protocol as far as its manners go.
+//! The executor at the other end: it follows the protocol as far as its [`Behaviour`] lets it.
 //!
 //! Invariant: it acts only when the controller looks at a word or sleeps on one, so that a case is the same every time; it
 //! dies after a while, as the kernel would tell, so that every wait ends.
@@ -7,8 +7,8 @@ use std::cell::RefCell;
 use std::sync::Arc;
 
 use super::Totals;
+use super::behaviour::Behaviour;
 use super::cells::Cells;
-use super::manners::Manners;
 use super::random::Random;
 use crate::limits::{CHUNK_BYTES_MAX, PAYLOAD_BYTES_MAX, RING_LINES};
 use crate::ring::{Consumer, Head, LINE_WORDS, Popped, Producer, ring_words};
@@ -38,7 +38,7 @@ pub(super) struct Peer(RefCell<State>);
 #[derive(Debug)]
 struct State {
     random: Random,
-    manners: Manners,
+    behaviour: Behaviour,
     segment: Arc<Segment>,
     baton: Words,
     settled: Words,
@@ -73,11 +73,11 @@ struct State {
 }
 
 impl Peer {
-    pub(super) fn new(segment: &Arc<Segment>, random: Random, manners: Manners) -> Self {
+    pub(super) fn new(segment: &Arc<Segment>, random: Random, behaviour: Behaviour) -> Self {
         let cells = |start| Cells(segment.view(start..start + ring_words(RING_LINES)));
         Self(RefCell::new(State {
             random,
-            manners,
+            behaviour,
             segment: Arc::clone(segment),
             baton: segment.view(BATON_WORD..BATON_WORD + LINE_WORDS),
             settled: segment.view(SETTLED_WORD..SETTLED_WORD + 1),
@@ -110,13 +110,13 @@ impl Peer {
     /// A result that came out; an honest peer has sent it.
     pub(super) fn check(&self, result: &[u8]) {
         let state = self.0.borrow();
-        assert!(state.manners.may_break() || *state.result == *result, "another result");
+        assert!(state.behaviour.may_break() || *state.result == *result, "another result");
     }
 
     /// The arguments of a call that was served.
     pub(super) fn check_call(&self, args: &[u8]) {
         let state = self.0.borrow();
-        assert!(state.manners.may_break() || *state.call == *args, "another call");
+        assert!(state.behaviour.may_break() || *state.call == *args, "another call");
     }
 
     pub(super) fn count(&self, totals: &mut Totals) {
@@ -168,7 +168,7 @@ impl State {
             self.settle();
         }
         let mut value = word.load(Ordering::Relaxed);
-        if !self.is_dead && self.manners.lies(&mut self.random) {
+        if !self.is_dead && self.behaviour.lies(&mut self.random) {
             self.lies += 1;
             value = self.nonsense(value);
         }
@@ -239,20 +239,20 @@ impl State {
             return;
         }
         let mut word = self.posted << 1;
-        if self.is_rude() {
+        if self.breaks_rules() {
             word = self.nonsense(word);
         }
         self.settled[0].store(word, Ordering::Release);
     }
 
-    fn is_rude(&mut self) -> bool {
-        self.manners.is_rude(&mut self.random)
+    fn breaks_rules(&mut self) -> bool {
+        self.behaviour.breaks_rules(&mut self.random)
     }
 
     /// Reads what the controller has handed over, and answers.
     fn act(&mut self) {
         self.acts += 1;
-        if self.acts > ACTS_MAX || self.manners.may_break() && self.random.one_in(100) {
+        if self.acts > ACTS_MAX || self.behaviour.may_break() && self.random.one_in(100) {
             return self.die();
         }
         let word = self.baton[0].load(Ordering::Acquire);
@@ -266,8 +266,10 @@ impl State {
         }
         match kind {
             Some(Kind::Part | Kind::Continue) if self.floods => self.flood(),
-            Some(Kind::Part) if self.is_rude() && self.random.one_in(2) => self.flood(),
-            Some(Kind::Part) if !self.is_rude() => self.hand_over(Kind::Continue, 0, &[], false),
+            Some(Kind::Part) if self.breaks_rules() && self.random.one_in(2) => self.flood(),
+            Some(Kind::Part) if !self.breaks_rules() => {
+                self.hand_over(Kind::Continue, 0, &[], false)
+            }
             Some(Kind::Continue) if self.rest.is_some() => self.go_on(),
             Some(Kind::Hangup) => self.die(),
             _ => {
@@ -280,7 +282,7 @@ impl State {
     fn answer(&mut self) {
         let length = self.random.length();
         let mut payload = self.random.bytes(length);
-        if self.is_rude() && self.random.one_in(8) {
+        if self.breaks_rules() && self.random.one_in(8) {
             // More than may come.
             payload.resize(usize::try_from(PAYLOAD_BYTES_MAX).unwrap_or(0) + 500, 1);
         }
@@ -295,8 +297,8 @@ impl State {
                 let target = self.random.next() % 16;
                 self.send(Kind::Call, target, payload);
             }
-            6 if self.is_rude() => self.flood(),
-            7 if self.is_rude() => {
+            6 if self.breaks_rules() => self.flood(),
+            7 if self.breaks_rules() => {
                 let kind = Kind::from_bits(1 + self.random.next().to_le_bytes()[0] % 7);
                 self.send(kind.unwrap_or(Kind::Part), 1, payload);
             }
@@ -374,7 +376,7 @@ impl State {
         let fresh = self.random.one_in(8);
         let mut word =
             Word { hop, kind, inline_bytes: inline.len(), area: false, ring, fresh }.encode();
-        if self.is_rude() {
+        if self.breaks_rules() {
             for _ in 0..1 + self.random.below(3) {
                 self.damage();
             }

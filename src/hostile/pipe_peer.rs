@@ -1,4 +1,4 @@
-//! The executor at the other end of a pipeline: it answers calls in order, as far as its manners go.
+//! The executor at the other end of a pipeline: it answers calls in order, as far as its [`Behaviour`] lets it.
 //!
 //! Invariant: as for a lane's peer, it acts only when the controller looks at a word or sleeps on one, and it dies after a while.
 
@@ -7,8 +7,8 @@ use std::collections::VecDeque;
 use std::sync::{Arc, Weak};
 
 use super::Totals;
+use super::behaviour::Behaviour;
 use super::cells::Cells;
-use super::manners::Manners;
 use super::random::Random;
 use crate::call::pipeline::Caller;
 use crate::error::Error;
@@ -33,7 +33,7 @@ pub(super) struct PipePeer(RefCell<State>);
 
 struct State {
     random: Random,
-    manners: Manners,
+    behaviour: Behaviour,
     segment: Arc<Segment>,
     caller: Weak<Caller>,
     from: Consumer<Cells>,
@@ -58,12 +58,12 @@ impl PipePeer {
         segment: &Arc<Segment>,
         position: u64,
         random: Random,
-        manners: Manners,
+        behaviour: Behaviour,
     ) -> Self {
         let cells = |start| Cells(segment.view(start..start + ring_words(RING_LINES)));
         Self(RefCell::new(State {
             random,
-            manners,
+            behaviour,
             segment: Arc::clone(segment),
             caller: Weak::new(),
             from: Consumer::new(cells(CALLS_WORD), RING_LINES, position),
@@ -90,7 +90,7 @@ impl PipePeer {
         let mut state = self.0.borrow_mut();
         let sent = state.sent.pop_front();
         let is_it = sent.as_ref().is_some_and(|sent| sent.as_deref() == result);
-        assert!(state.manners.may_break() || is_it, "another result");
+        assert!(state.behaviour.may_break() || is_it, "another result");
     }
 
     pub(super) fn count(&self, totals: &mut Totals) {
@@ -162,7 +162,7 @@ impl State {
             self.act();
         }
         let mut value = word.load(Ordering::Relaxed);
-        if !self.is_dead && self.manners.lies(&mut self.random) {
+        if !self.is_dead && self.behaviour.lies(&mut self.random) {
             self.lies += 1;
             value = self.random.nonsense(value, self.to.position());
         }
@@ -182,8 +182,8 @@ impl State {
         }
     }
 
-    fn is_rude(&mut self) -> bool {
-        self.manners.is_rude(&mut self.random)
+    fn breaks_rules(&mut self) -> bool {
+        self.behaviour.breaks_rules(&mut self.random)
     }
 
     /// Takes calls and answers one.
@@ -192,7 +192,7 @@ impl State {
             return;
         }
         self.acts += 1;
-        let may_die = self.manners.may_break() && self.random.one_in(100);
+        let may_die = self.behaviour.may_break() && self.random.one_in(100);
         if self.acts > ACTS_MAX || may_die {
             self.is_dead = true;
             return;
@@ -211,7 +211,7 @@ impl State {
         if self.rest.is_some() {
             return self.go_on();
         }
-        if self.is_rude() {
+        if self.breaks_rules() {
             return self.misbehave();
         }
         let Some((sequence, behind)) = self.owed.pop_front() else { return };

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::Totals;
-use super::manners::Manners;
+use super::behaviour::Behaviour;
 use super::pipe_peer::PipePeer;
 use super::random::Random;
 use crate::call::pipeline::{Arrived, Caller, Completion};
@@ -23,7 +23,7 @@ use crate::wire::pipe::WORD_BYTES;
 /// Runs the case with this number; `after` is called after each result.
 pub(super) fn run(number: u64, totals: &mut Totals, after: impl Fn(&Segment)) {
     let mut random = Random::new(number);
-    let manners = Manners::new(number, &mut random);
+    let behaviour = Behaviour::new(number, &mut random);
     let Ok(segment) = pipe::create_segment(Duration::ZERO) else { return };
     let segment = Arc::new(segment);
     // Counters go round while the case lasts, most times.
@@ -31,7 +31,7 @@ pub(super) fn run(number: u64, totals: &mut Totals, after: impl Fn(&Segment)) {
     let (position, last) = (near_the_end(&mut random), near_the_end(&mut random));
     // No executor is there yet.
     let end = pipe::end(&segment, Side::Controller, &Lifeline::new(End::new()), position);
-    let peer = Rc::new(PipePeer::new(&segment, position, Random::new(!number), manners));
+    let peer = Rc::new(PipePeer::new(&segment, position, Random::new(!number), behaviour));
     let caller = Arc::new(Caller::new(end, last));
     peer.meet(&caller);
     answer_for(segment.words(), peer.clone());
@@ -39,7 +39,7 @@ pub(super) fn run(number: u64, totals: &mut Totals, after: impl Fn(&Segment)) {
     match controller.session(&segment) {
         Ok(()) => totals.ends += 1,
         Err(error) => {
-            let is_fair = manners.may_break() || !error.is_violation();
+            let is_fair = behaviour.may_break() || !error.is_violation();
             assert!(is_fair, "case {number}: honest, and yet {error}");
             totals.violations += u64::from(error.is_violation());
             totals.ends += u64::from(!error.is_violation());

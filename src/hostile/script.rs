@@ -8,7 +8,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 
 use super::Totals;
-use super::manners::Manners;
+use super::behaviour::Behaviour;
 use super::peer::Peer;
 use super::random::Random;
 use crate::call::{Endpoint, Handler};
@@ -54,11 +54,11 @@ pub(super) fn run<T: Tried>(
     make: impl FnOnce(Lane, &Arc<Segment>) -> T,
 ) {
     let mut random = Random::new(number);
-    let manners = Manners::new(number, &mut random);
+    let behaviour = Behaviour::new(number, &mut random);
     let bytes = layout::SEGMENT_WORDS as u64 * 8;
     let Ok(segment) = Segment::create(c"hostile", bytes, false) else { return };
     let segment = Arc::new(segment);
-    let peer = Rc::new(Peer::new(&segment, Random::new(!number), manners));
+    let peer = Rc::new(Peer::new(&segment, Random::new(!number), behaviour));
     answer_for(segment.words(), peer.clone());
     let lane = Lane::new(&segment, Side::Controller);
     peer.is_supervised_by(lane.closer());
@@ -76,7 +76,7 @@ pub(super) fn run<T: Tried>(
         Ok(()) => totals.ends += 1,
         Err(error) => {
             assert!(
-                manners.may_break() || !error.is_violation(),
+                behaviour.may_break() || !error.is_violation(),
                 "case {number}: honest, and yet {error}"
             );
             totals.violations += u64::from(error.is_violation());

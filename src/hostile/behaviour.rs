@@ -4,14 +4,14 @@ use super::random::Random;
 
 /// What an executor does that it must not, and how often.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Manners {
+pub(super) struct Behaviour {
     /// Damages what it writes, one time in so many; 0 for never.
     damages: usize,
     /// Answers a look with something else, one time in so many; 0 for never.
     lies: usize,
 }
 
-impl Manners {
+impl Behaviour {
     pub(super) fn new(number: u64, random: &mut Random) -> Self {
         let one_in = |random: &mut Random| [2, 4, 16, 64][random.below(4)];
         Self {
@@ -21,7 +21,7 @@ impl Manners {
     }
 
     /// True when it damages what it writes now.
-    pub(super) fn is_rude(self, random: &mut Random) -> bool {
+    pub(super) fn breaks_rules(self, random: &mut Random) -> bool {
         self.damages > 0 && random.one_in(self.damages)
     }
 
