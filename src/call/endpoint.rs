@@ -4,7 +4,7 @@ use std::cell::{Cell, RefCell};
 use std::fmt;
 use std::sync::Arc;
 
-use super::counts::Counts;
+use super::counters::Counters;
 use crate::deadline::Deadline;
 use crate::error::{Error, Result};
 use crate::limits::{CALL_DEPTH_MAX, ERROR_BYTES_MAX};
@@ -46,7 +46,7 @@ pub(crate) trait Handler<T: Transport> {
 /// One end of a lane. One thread at a time owns it; calls on it nest: a handler that it runs may call on it again.
 pub(crate) struct Endpoint<T> {
     pub(super) transport: RefCell<T>,
-    pub(super) counts: Arc<Counts>,
+    pub(super) counters: Arc<Counters>,
     /// Why a posted call failed, for the call it went ahead of.
     pub(super) failed_ahead: RefCell<Option<String>>,
     /// Receiving has failed, or this side has hung up: nothing can be sent any more, since it may not be this side's turn.
@@ -63,7 +63,7 @@ impl<T: Transport> Endpoint<T> {
     pub(crate) fn new(transport: T) -> Self {
         Self {
             transport: RefCell::new(transport),
-            counts: Arc::default(),
+            counters: Arc::default(),
             failed_ahead: RefCell::default(),
             is_over: Cell::new(false),
             is_late: Cell::new(false),
@@ -72,9 +72,9 @@ impl<T: Transport> Endpoint<T> {
         }
     }
 
-    /// The endpoint's counts, which outlive it.
-    pub(crate) fn counts(&self) -> &Arc<Counts> {
-        &self.counts
+    /// The endpoint's counters, which outlive it.
+    pub(crate) fn counters(&self) -> &Arc<Counters> {
+        &self.counters
     }
 
     /// True when nothing can be sent or received any more.
@@ -84,7 +84,7 @@ impl<T: Transport> Endpoint<T> {
 
     /// True while a call is under way, in either direction.
     pub(crate) fn is_busy(&self) -> bool {
-        self.counts.inside().is_some()
+        self.counters.inside().is_some()
     }
 
     /// As [`Endpoint::with_transport`], unless this has interrupted a call.
@@ -147,13 +147,13 @@ impl<T: Transport> Endpoint<T> {
         args: &[u8],
         take: impl FnOnce(&Incoming) -> R,
     ) -> Result<R> {
-        if !self.counts.enter() {
+        if !self.counters.enter() {
             return Err(Error::exhausted(too_deep()));
         }
         let outcome = self.call_inside(handler, deadline, target, args, take);
         // A late call is still under way.
         if outcome.is_ok() || !self.is_late.get() {
-            self.counts.leave();
+            self.counters.leave();
         }
         outcome
     }
@@ -172,8 +172,8 @@ impl<T: Transport> Endpoint<T> {
             let Ok(mut transport) = self.transport.try_borrow_mut() else {
                 return Err(interrupted());
             };
-            self.counts.next_call();
-            self.counts.count_round_trip();
+            self.counters.next_call();
+            self.counters.count_round_trip();
             let mark = transport.mark();
             if let Err(error) = transport.send(Kind::Call, target, args, deadline) {
                 return Err(self.not_sent(error));
@@ -208,7 +208,7 @@ impl<T: Transport> Endpoint<T> {
         }
         // Calls with a deadline are the only ones of their endpoint.
         self.transport.borrow_mut().release(0);
-        self.counts.leave();
+        self.counters.leave();
         outcome
     }
 
@@ -274,7 +274,7 @@ impl<T: Transport> Endpoint<T> {
     ///
     /// When the session is over, or the deadline passes before all of it is sent (then `is_timeout`): the endpoint has ended.
     pub(crate) fn post(&self, target: u64, args: &[u8], deadline: Deadline) -> Result<u64> {
-        let number = self.counts.next_call();
+        let number = self.counters.next_call();
         let posted = self.transport.borrow_mut().post(Kind::Call, number, target, args, deadline);
         posted.map(|()| number).map_err(|error| self.not_sent(error))
     }
@@ -319,7 +319,7 @@ impl<T: Transport> Endpoint<T> {
 
 impl<T> fmt::Debug for Endpoint<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Endpoint").field("counts", &self.counts).finish_non_exhaustive()
+        f.debug_struct("Endpoint").field("counters", &self.counters).finish_non_exhaustive()
     }
 }
 

@@ -14,14 +14,14 @@
 
 use std::sync::Arc;
 
-use super::counts::Counts;
+use super::counters::Counters;
 use super::pipeline::Caller;
 
 /// The time until the calls that were under way at some moment have ended.
 #[derive(Debug, Default)]
 pub(crate) struct GracePeriod {
-    /// The counts of each lane that was inside of a call, and how often it had been outside of all calls.
-    pub(super) lanes: Vec<(Arc<Counts>, u64)>,
+    /// The counters of each lane that was inside of a call, and how often it had been outside of all calls.
+    pub(super) lanes: Vec<(Arc<Counters>, u64)>,
     /// Pipelines, and how many calls each had submitted.
     pub(super) pipelines: Vec<(Arc<Caller>, u64)>,
 }
@@ -35,7 +35,7 @@ impl GracePeriod {
 
     /// True when all of those calls have ended. Forgets lanes and pipelines whose calls have.
     pub(crate) fn is_over(&mut self) -> bool {
-        self.lanes.retain(|(counts, outside)| counts.is_inside_since(*outside));
+        self.lanes.retain(|(counters, outside)| counters.is_inside_since(*outside));
         self.pipelines.retain(|(caller, submitted)| {
             // Receives what has come: perhaps no other thread does.
             caller.poll();

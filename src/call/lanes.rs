@@ -8,7 +8,7 @@ use std::cell::RefCell;
 use std::rc::Rc;
 use std::sync::{Arc, Weak};
 
-use super::counts::Counts;
+use super::counters::Counters;
 use super::endpoint::{Endpoint, Handler};
 #[cfg(not(model))]
 use super::grace_period::GracePeriod;
@@ -61,7 +61,7 @@ pub(crate) enum Opened {
 /// An open lane.
 #[derive(Debug)]
 struct Known {
-    counts: Arc<Counts>,
+    counters: Arc<Counters>,
     closer: Closer,
     is_for: Use,
 }
@@ -146,7 +146,7 @@ impl Lanes {
             closer.close();
         }
         let end = Endpoint::new(lane);
-        open.lanes.push(Known { counts: Arc::clone(end.counts()), closer, is_for });
+        open.lanes.push(Known { counters: Arc::clone(end.counters()), closer, is_for });
         Ok(end)
     }
 
@@ -282,7 +282,7 @@ impl Lanes {
 
     /// How deep in calls the lane is that this thread serves; 0 when it serves none.
     pub(crate) fn depth() -> u64 {
-        Self::served().map_or(0, |end| end.counts().depth())
+        Self::served().map_or(0, |end| end.counters().depth())
     }
 
     /// Code was written: the first message of each lane from now on says so. `number` is not 0, and was never passed
@@ -320,9 +320,9 @@ impl Lanes {
     #[cfg(not(model))]
     pub(crate) fn grace_period(&self) -> GracePeriod {
         let open = lock(&self.open);
-        let inside = open.lanes.iter().filter_map(|Known { counts, .. }| {
-            let outside = counts.inside()?;
-            Some((Arc::clone(counts), outside))
+        let inside = open.lanes.iter().filter_map(|Known { counters, .. }| {
+            let outside = counters.inside()?;
+            Some((Arc::clone(counters), outside))
         });
         GracePeriod { lanes: inside.collect(), ..GracePeriod::default() }
     }
@@ -331,8 +331,8 @@ impl Lanes {
     pub(crate) fn sums(&self) -> Sums {
         let open = lock(&self.open);
         let (calls, round_trips) =
-            open.lanes.iter().fold(open.gone, |sums, Known { counts, .. }| {
-                (sums.0.wrapping_add(counts.calls()), sums.1.wrapping_add(counts.round_trips()))
+            open.lanes.iter().fold(open.gone, |sums, Known { counters, .. }| {
+                (sums.0.wrapping_add(counters.calls()), sums.1.wrapping_add(counters.round_trips()))
             });
         let waiting = self.posts.waiting() as u64;
         let late = self.late.load(Ordering::Relaxed);
@@ -443,11 +443,11 @@ impl Open {
     /// Adds up and drops what is left of lanes whose ends are gone.
     fn forget_gone(&mut self) {
         let gone = &mut self.gone;
-        self.lanes.retain(|Known { counts, .. }| {
-            let is_alive = Arc::strong_count(counts) > 1;
+        self.lanes.retain(|Known { counters, .. }| {
+            let is_alive = Arc::strong_count(counters) > 1;
             if !is_alive {
-                gone.0 = gone.0.wrapping_add(counts.calls());
-                gone.1 = gone.1.wrapping_add(counts.round_trips());
+                gone.0 = gone.0.wrapping_add(counters.calls());
+                gone.1 = gone.1.wrapping_add(counters.round_trips());
             }
             is_alive
         });

@@ -10,7 +10,7 @@
 #![forbid(unsafe_code)]
 
 pub(crate) mod contract;
-mod counts;
+mod counters;
 mod endpoint;
 #[cfg(not(model))]
 mod grace_period;
@@ -19,15 +19,15 @@ mod lanes;
 #[cfg(loom)]
 mod model;
 mod other_names;
+#[cfg(test)]
+#[cfg(shuttle)]
+mod outcome_counters;
 pub(crate) mod pipeline;
 mod posts;
 mod serving;
 #[cfg(test)]
 #[cfg(shuttle)]
 mod sessions;
-#[cfg(test)]
-#[cfg(shuttle)]
-mod tally;
 #[cfg(test)]
 #[cfg(not(model))]
 mod tests;

@@ -138,11 +138,11 @@ impl<T: Transport> Endpoint<T> {
         call: &Incoming,
         spare: Vec<u8>,
     ) -> std::result::Result<H::Reply, String> {
-        if !self.counts.enter() {
+        if !self.counters.enter() {
             return Err(too_deep());
         }
         let outcome = handler.handle(call.target, call.payload(), spare);
-        self.counts.leave();
+        self.counters.leave();
         outcome
     }
 

@@ -39,7 +39,7 @@ enum Planted {
 
 /// What was met in all schedules together.
 #[derive(Default)]
-struct Tally {
+struct OutcomeCounters {
     schedules: Count,
     results: Count,
     ends: Count,
@@ -79,17 +79,17 @@ impl World {
         }
     }
 
-    fn complete(&self, outcome: Result<Vec<u8>>, tally: &Tally) {
+    fn complete(&self, outcome: Result<Vec<u8>>, outcomes: &OutcomeCounters) {
         self.completed.fetch_add(1, Ordering::SeqCst);
         match outcome {
             Ok(bytes) => {
                 assert_eq!(bytes, [7]);
-                count(&tally.results);
+                count(&outcomes.results);
             }
             Err(error) if error.is_remote() => {}
             Err(error) => {
                 assert!(error.is_disconnected(), "{error}");
-                count(&tally.ends);
+                count(&outcomes.ends);
             }
         }
     }
@@ -126,30 +126,36 @@ impl Service for Watch {
 }
 
 /// Runs a function of the controller's choice.
-fn run(world: &World, session: &SessionRef, tally: &Tally, args: Vec<u8>, reply: Reply) {
+fn run(
+    world: &World,
+    session: &SessionRef,
+    outcomes: &OutcomeCounters,
+    args: Vec<u8>,
+    reply: Reply,
+) {
     world.running.fetch_add(1, Ordering::SeqCst);
     thread::yield_now();
     if thread_rng().gen_bool(0.3) {
         // Nested: this thread waits, the controller's handler answers.
         let outcome = session.call(TAG, args.clone());
-        world.complete(outcome, tally);
+        world.complete(outcome, outcomes);
         world.completed.fetch_sub(1, Ordering::SeqCst);
     }
     world.answer(reply, Ok(args));
     world.running.fetch_sub(1, Ordering::SeqCst);
 }
 
-fn calls_out(world: &Arc<World>, session: &SessionRef, tally: &Arc<Tally>) {
+fn calls_out(world: &Arc<World>, session: &SessionRef, outcomes: &Arc<OutcomeCounters>) {
     for _ in 0..CALLS {
-        let (inner, counts) = (Arc::clone(world), Arc::clone(tally));
+        let (inner, counters) = (Arc::clone(world), Arc::clone(outcomes));
         session.call_controller(TAG, vec![7], move |outcome| {
             // A call that is refused completes on the thread that makes it, and holds nothing up.
             let is_answered = !matches!(&outcome, Err(error) if error.is_disconnected());
             inner.running.fetch_add(u64::from(is_answered), Ordering::SeqCst);
-            inner.complete(outcome, &counts);
+            inner.complete(outcome, &counters);
             inner.running.fetch_sub(u64::from(is_answered), Ordering::SeqCst);
         });
-        world.complete(session.call(TAG, vec![7]), tally);
+        world.complete(session.call(TAG, vec![7]), outcomes);
     }
 }
 
@@ -157,12 +163,12 @@ fn calls_in(
     world: &Arc<World>,
     controller: &InProcessController,
     function: ExecutorAddr,
-    tally: &Arc<Tally>,
+    outcomes: &Arc<OutcomeCounters>,
 ) {
     for _ in 0..2 * CALLS {
-        let (inner, counts) = (Arc::clone(world), Arc::clone(tally));
+        let (inner, counters) = (Arc::clone(world), Arc::clone(outcomes));
         controller.call(function, vec![7], move |outcome| {
-            inner.complete(outcome, &counts);
+            inner.complete(outcome, &counters);
         });
     }
 }
@@ -175,7 +181,7 @@ fn telling(world: &Arc<World>) -> impl FnOnce() + Send + use<> {
     }
 }
 
-fn session_of(world: &Arc<World>, planted: Planted, tally: &Arc<Tally>) -> Session {
+fn session_of(world: &Arc<World>, planted: Planted, outcomes: &Arc<OutcomeCounters>) -> Session {
     let tasks = Arc::clone(world);
     let options = Options::bare(
         move |task| tasks.start(|| task.run()),
@@ -195,19 +201,19 @@ fn session_of(world: &Arc<World>, planted: Planted, tally: &Arc<Tally>) -> Sessi
             session.detach(telling(&ends));
         }
     });
-    let (runs, counts) = (Arc::clone(world), Arc::clone(tally));
+    let (runs, counters) = (Arc::clone(world), Arc::clone(outcomes));
     let options = options.function("function", move |session, args, reply| {
-        run(&runs, session, &counts, args, reply);
+        run(&runs, session, &counters, args, reply);
     });
     let options = options.expect("a function").service(Watch::new(world));
     Session::new(options).expect("a session")
 }
 
 /// One session, attached at some moment, and four threads.
-fn life(planted: Planted, tally: &Arc<Tally>) {
-    count(&tally.schedules);
+fn life(planted: Planted, outcomes: &Arc<OutcomeCounters>) {
+    count(&outcomes.schedules);
     let world = Arc::new(World::default());
-    let session = session_of(&world, planted, tally);
+    let session = session_of(&world, planted, outcomes);
     let answers = Arc::clone(&world);
     let (access, controller) =
         InProcess::new(move |_, args, reply| answers.answer(reply, Ok(args)));
@@ -221,14 +227,15 @@ fn life(planted: Planted, tally: &Arc<Tally>) {
     });
     let mut threads = vec![attach];
     {
-        let (world, session, tally) = (Arc::clone(&world), session.clone(), Arc::clone(tally));
-        threads.push(thread::spawn(move || calls_out(&world, &session, &tally)));
+        let (world, session, outcomes) =
+            (Arc::clone(&world), session.clone(), Arc::clone(outcomes));
+        threads.push(thread::spawn(move || calls_out(&world, &session, &outcomes)));
     }
     {
-        let (world, tally, controller) =
-            (Arc::clone(&world), Arc::clone(tally), controller.clone());
+        let (world, outcomes, controller) =
+            (Arc::clone(&world), Arc::clone(outcomes), controller.clone());
         let function = session.bootstrap_info().symbols().get("function").expect("offered");
-        threads.push(thread::spawn(move || calls_in(&world, &controller, function, &tally)));
+        threads.push(thread::spawn(move || calls_in(&world, &controller, function, &outcomes)));
     }
     {
         let (world, session) = (Arc::clone(&world), session.clone());
@@ -248,7 +255,7 @@ fn life(planted: Planted, tally: &Arc<Tally>) {
     (0..thread_rng().gen_range(0..60)).for_each(|_| thread::yield_now());
     session.shutdown(telling(&world));
     session.wait();
-    count(&tally.late);
+    count(&outcomes.late);
     session.shutdown(telling(&world));
     drop(session);
     threads.into_iter().for_each(|thread| thread.join().expect("no panic"));
@@ -262,15 +269,15 @@ fn life(planted: Planted, tally: &Arc<Tally>) {
 }
 
 fn explore(name: &str, planted: Planted) {
-    let tally = Arc::new(Tally::default());
-    let inner = Arc::clone(&tally);
+    let outcomes = Arc::new(OutcomeCounters::default());
+    let inner = Arc::clone(&outcomes);
     let mut config = shuttle::Config::new();
     config.stack_size = 256 << 10;
     config.failure_persistence = shuttle::FailurePersistence::None;
     let scheduler = RandomScheduler::new_from_seed(11, SCHEDULES);
     shuttle::Runner::new(scheduler, config).run(move || life(planted, &inner));
     let [schedules, results, ends, late] =
-        [&tally.schedules, &tally.results, &tally.ends, &tally.late]
+        [&outcomes.schedules, &outcomes.results, &outcomes.ends, &outcomes.late]
             .map(|count| count.load(CountOrdering::Relaxed));
     println!(
         "shuttle lives {name}: {schedules} executions ({results} results, {ends} ends, {late} late)"

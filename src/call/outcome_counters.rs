@@ -9,7 +9,7 @@ use shuttle::scheduler::RandomScheduler;
 
 /// How often calls ended in which way.
 #[derive(Default)]
-pub(super) struct Tally {
+pub(super) struct OutcomeCounters {
     schedules: AtomicU64,
     pub(super) results: AtomicU64,
     /// Calls that were given up.
@@ -28,10 +28,10 @@ pub(super) fn explore(
     name: &str,
     schedules: usize,
     dies: bool,
-    model: impl Fn(&Arc<Tally>) + Send + Sync + 'static,
+    model: impl Fn(&Arc<OutcomeCounters>) + Send + Sync + 'static,
 ) {
-    let tally = Arc::new(Tally::default());
-    let inner = Arc::clone(&tally);
+    let outcomes = Arc::new(OutcomeCounters::default());
+    let inner = Arc::clone(&outcomes);
     let mut config = shuttle::Config::new();
     config.stack_size = 256 << 10;
     config.failure_persistence = shuttle::FailurePersistence::None;
@@ -41,7 +41,7 @@ pub(super) fn explore(
         model(&inner);
     });
     let [schedules, results, late, ends] =
-        [&tally.schedules, &tally.results, &tally.late, &tally.ends]
+        [&outcomes.schedules, &outcomes.results, &outcomes.late, &outcomes.ends]
             .map(|count| count.load(Ordering::Relaxed));
     println!(
         "shuttle {name}: {schedules} executions ({results} results, {late} given up, {ends} ends)"

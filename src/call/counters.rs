@@ -8,17 +8,17 @@ use crate::sync::{AtomicU64, Ordering};
 /// What the count of times without a call is counted in.
 const OUTSIDE: u64 = 1 << 32;
 
-/// What went out of an endpoint; only its owner counts, any thread may look.
+/// What went out of an endpoint; only its owner counters, any thread may look.
 #[derive(Debug, Default)]
 #[repr(align(128))]
-pub(crate) struct Counts {
+pub(crate) struct Counters {
     calls: AtomicU64,
     round_trips: AtomicU64,
     /// Calls under way, in both directions, in the low half; in the high half how often there was none again.
     depth: AtomicU64,
 }
 
-impl Counts {
+impl Counters {
     /// Calls made so far, posted ones included; the last one has this number. 0 is never used.
     pub(crate) fn calls(&self) -> u64 {
         self.calls.load(Ordering::Relaxed)
