@@ -1,11 +1,11 @@
-//! The moment at which a wait gives up.
+//! The moment at which a wait times out.
 //!
 //! Every wait for another process takes a [`Deadline`], so that a wait without a bound does not compile. The end of the
 //! session ends a wait as well; that bound belongs to what is waited with.
 
 use std::time::{Duration, Instant};
 
-/// When a wait gives up. Cheap to copy.
+/// When a wait times out. Cheap to copy.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Deadline(Option<Instant>);
 
@@ -13,7 +13,7 @@ impl Deadline {
     /// The wait lasts until it succeeds or the session ends.
     pub(crate) const SESSION_END: Self = Self(None);
 
-    /// The wait gives up after `timeout`, counted from now. A time that the clock cannot hold is no limit.
+    /// The wait times out after `timeout`, counted from now. A time that the clock cannot hold is no limit.
     pub(crate) fn after(timeout: Duration) -> Self {
         Self(Instant::now().checked_add(timeout))
     }

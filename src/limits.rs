@@ -29,7 +29,7 @@ pub const POLLED_CALLS_MAX: usize = 64;
 /// Messages that wait in each direction between two ends in one process.
 pub const LOCAL_MESSAGES: usize = 64;
 
-/// Lanes that one side of a session has open: threads that call at the same time, and calls that were given up and still
+/// Lanes that one side of a session has open: threads that call at the same time, and calls that timed out and still
 /// run.
 pub const LANES_MAX: usize = 1024;
 

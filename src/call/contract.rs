@@ -84,7 +84,7 @@ pub(crate) const THREAD_DESCRIPTOR: &str = "farcall_thread_descriptor";
 /// The name of the function to which the entry of a page of stubs jumps (see [`StubPage`](crate::link::StubPage)): on the stack are a
 /// handler's tag, the return address of a trampoline, and that of the call. It calls the handler with the trampoline's
 /// return address, and goes on at the address that comes back, with all registers as they were. When none comes back, the
-/// call is given up. Not offered where nothing is linked for the processor.
+/// call is unwound. Not offered where nothing is linked for the processor.
 pub(crate) const LAZY_RESOLVER: &str = "farcall_lazy_resolver";
 
 /// A region to initialize: the number of its [`AllocGroup`] ([`prot_number`] for one that stays), its first address, its
@@ -224,7 +224,7 @@ remote! {
     /// function.
     IndirectResolve = "farcall_indirect_resolve": (Vec<(ExecutorAddr, ExecutorAddr)>,) => ();
 
-    /// Says that the next calls may be given up for want of a function.
+    /// Says that the next calls may be unwound, when a function cannot be compiled.
     LazyPrepare = "farcall_lazy_prepare": () => ();
 
     /// Action: makes a program known by its handle, the address of `__dso_handle`, with the ranges of its code, of its

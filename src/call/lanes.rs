@@ -29,13 +29,13 @@ pub(crate) struct Lanes {
     open: Mutex<Open>,
     /// Ends that no thread owns, the one used last at the end.
     idle: Mutex<Vec<LaneEnd>>,
-    /// Ends that the executor has not answered on yet, whose openers have given up.
+    /// Ends on which the executor has not answered yet. The calls that opened them have timed out.
     opening: Mutex<Vec<LaneEnd>>,
     /// What goes ahead of the next call, on whichever lane.
     pub(crate) posts: Posts,
     /// Another number after every piece of code written.
     code_epoch: AtomicU64,
-    /// Results that came after their callers had given up.
+    /// Results that came after their calls had timed out.
     late: AtomicU64,
     origin: Origin,
 }

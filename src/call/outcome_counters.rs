@@ -12,7 +12,7 @@ use shuttle::scheduler::RandomScheduler;
 pub(super) struct OutcomeCounters {
     schedules: AtomicU64,
     pub(super) results: AtomicU64,
-    /// Calls that were given up.
+    /// Calls that timed out.
     pub(super) late: AtomicU64,
     /// Calls that the end of the session ended.
     pub(super) ends: AtomicU64,
@@ -44,7 +44,7 @@ pub(super) fn explore(
         [&outcomes.schedules, &outcomes.results, &outcomes.late, &outcomes.ends]
             .map(|count| count.load(Ordering::Relaxed));
     println!(
-        "shuttle {name}: {schedules} executions ({results} results, {late} given up, {ends} ends)"
+        "shuttle {name}: {schedules} executions ({results} results, {late} timed out, {ends} ends)"
     );
     assert!(results > 1000 && late > 1000 && (ends > 1000) == dies, "{name}: not all was met");
 }

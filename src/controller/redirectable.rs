@@ -66,7 +66,7 @@ impl Controller {
     }
 
     /// Begins a grace period: it is over when every call of this session that has not returned yet has returned. Pipelined calls and
-    /// those whose time was over are included.
+    /// those that timed out are included.
     #[must_use]
     pub fn grace_period(&self) -> GracePeriod {
         self.shared.grace_period()

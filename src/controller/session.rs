@@ -42,7 +42,7 @@ pub struct Traffic {
     pub calls: u64,
     /// Times the controller handed over and waited for an answer.
     pub round_trips: u64,
-    /// Results that came after the caller had given up, and were dropped.
+    /// Results that came after their calls had timed out, and were dropped.
     pub late: u64,
 }
 

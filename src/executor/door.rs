@@ -105,7 +105,7 @@ impl Door {
             let socket = separate.unwrap_or_else(|| unsafe { OwnedFd::from_raw_fd(socket) });
             door.change(|state| state.is_separate = Some(is_separate));
             let is_lost = door.run(&session, &socket);
-            door.give_up();
+            door.close();
             if !is_lost {
                 session.lanes().close();
                 drop(holder);
@@ -259,7 +259,7 @@ impl Door {
     }
 
     /// Nothing more will come.
-    pub(super) fn give_up(&self) {
+    pub(super) fn close(&self) {
         self.change(|state| state.is_closed = true);
     }
 

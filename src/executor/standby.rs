@@ -33,7 +33,7 @@ pub(super) fn begin(session: Arc<Served>, socket: Option<RawFd>) -> Result<()> {
             && Door::attend(&session, socket).is_err()
             && let Ok(door) = session.door()
         {
-            door.give_up();
+            door.close();
         }
         // Whatever registers a destructor for this thread is done now: a library that hangs in its constructor has the
         // loader's lock, which that takes.

@@ -34,7 +34,7 @@ unsafe extern "C" {
 ///
 /// # Errors
 ///
-/// Why the call was given up.
+/// Why the call was unwound.
 ///
 /// # Safety
 ///

@@ -31,7 +31,7 @@ pub struct Totals {
     failures: u64,
     /// Calls that the executor made.
     handled: u64,
-    /// Calls that were given up.
+    /// Calls that timed out.
     late: u64,
     /// Sessions ended because of what the executor wrote.
     violations: u64,
@@ -89,7 +89,7 @@ impl fmt::Display for Totals {
         let Totals { results, failures, handled, late, violations, ends, lies, looks } = self;
         write!(
             f,
-            "{results} results, {failures} failures, {handled} calls back, {late} given up, {violations} violations, \
+            "{results} results, {failures} failures, {handled} calls back, {late} timed out, {violations} violations, \
              {ends} other ends; {lies} lies at {looks} looks"
         )
     }

@@ -71,7 +71,7 @@ impl<F: Fn(&Segment)> Controller<F> {
             let completion = self.submit(calls)?;
             let is_last = step + 1 == steps;
             match self.random.below(8) {
-                // Results of a call that was given up go nowhere, so an honest peer has nothing to compare any more.
+                // Results of a call that timed out go nowhere, so an honest peer has nothing to compare any more.
                 0 if is_last => {
                     let past = Deadline::now();
                     if !self.caller.wait(&completion, calls, past) {

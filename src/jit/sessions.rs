@@ -110,7 +110,7 @@ impl World {
             let (name, next) = (NAMES[number], NAMES[(number + 1) % NAMES.len()]);
             let symbol = Symbol::exported(address(name));
             if let Err(error) = responsibility.notify_resolved(&[(name.into(), symbol)].into()) {
-                return world.give_up(responsibility, error, &outcomes);
+                return world.fail_unit(responsibility, error, &outcomes);
             }
             if world.planted == Planted::Silent && number == 2 {
                 world.memory.live.fetch_sub(1, CountOrdering::Relaxed);
@@ -134,7 +134,7 @@ impl World {
     ) {
         let found = match found {
             Ok(found) => found,
-            Err(error) => return self.give_up(responsibility, error, outcomes),
+            Err(error) => return self.fail_unit(responsibility, error, outcomes),
         };
         let recorded = match self.planted {
             Planted::Unlocked => {
@@ -145,7 +145,7 @@ impl World {
             _ => responsibility.with_resource_key(|key| self.memory.record(key)),
         };
         if let Err(error) = recorded {
-            return self.give_up(responsibility, error, outcomes);
+            return self.fail_unit(responsibility, error, outcomes);
         }
         let on = found.keys().cloned().inspect(|found| assert_eq!(&**found, next)).collect();
         let dependencies = vec![(self.dylib.clone(), on)];
@@ -154,7 +154,7 @@ impl World {
         let _ = responsibility.notify_emitted(&[group]);
     }
 
-    fn give_up(
+    fn fail_unit(
         &self,
         responsibility: MaterializationResponsibility,
         error: Error,

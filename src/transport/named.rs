@@ -1,7 +1,7 @@
 //! A lane in a segment that has a name: the controller makes it, one executor attaches to it.
 //!
 //! Line 1 of the segment says who is there: the creator's process number and start time, then those of the one that has
-//! attached. Whoever attaches removes the name, so none is left whatever happens afterwards. A creator that gives up
+//! attached. Whoever attaches removes the name, so none is left whatever happens afterwards. A creator that times out
 //! waiting removes it as well. One that is killed while it waits leaves its name; it is removed by the
 //! next process that makes or opens any name, which sees that no such process lives.
 //!
@@ -26,7 +26,7 @@ use crate::wire::layout::{
     SEGMENT_WORDS, SPIN_NS_WORD, VERSION,
 };
 
-/// What the attached process is when the creator has given up.
+/// What the attached process is when the creator has timed out.
 const WITHDRAWN: u64 = u64::MAX;
 
 /// One end of a lane in a named segment.

@@ -253,22 +253,22 @@ fn replaced_code_that_cannot_be_removed_is_told_to_who_asks() {
 }
 
 #[test]
-fn calls_that_were_given_up_and_pipelined_ones_are_under_way() {
+fn a_grace_period_waits_for_calls_that_timed_out_and_pipelined_ones() {
     let program = Program::start();
     let old = program.link(1);
     let function = |name: &str| old.lookup(name).expect("defined");
     let gate = function("wait_at_gate");
     let error = program.controller.call_timeout(gate, &[], Duration::from_millis(5));
     assert!(error.expect_err("it waits").is_timeout());
-    let mut given_up = program.controller.grace_period();
-    assert!(!given_up.wait(Duration::from_millis(5)), "it still runs");
+    let mut timed_out = program.controller.grace_period();
+    assert!(!timed_out.wait(Duration::from_millis(5)), "it still runs");
 
     let pipeline = program.controller.pipeline().expect("a pipeline");
     let submitted = pipeline.submit(gate, &[]).expect("room");
     let mut pipelined = program.controller.grace_period();
     assert!(!pipelined.is_over());
     program.controller.function::<extern "C" fn()>(function("open_gate")).call().expect("a result");
-    assert!(given_up.wait(PATIENCE) && pipelined.wait(PATIENCE));
+    assert!(timed_out.wait(PATIENCE) && pipelined.wait(PATIENCE));
     drop(submitted);
     assert!(program.controller.grace_period().is_over());
 }

@@ -217,7 +217,7 @@ impl Caller {
         }
     }
 
-    /// Gives up what has not arrived at a completion: it is dropped and counted when it comes.
+    /// Stops waiting for the results that have not arrived at a completion: each is dropped and counted when it comes.
     pub(crate) fn expire(&self, completion: &Completion) {
         completion.lock().is_expired = true;
         self.set_waiter(completion, None);

@@ -1,6 +1,6 @@
 //! Pipelines of several threads, in a hundred thousand orders that shuttle makes up.
 //!
-//! Threads share a pipeline: they submit more calls than may be under way, wait for results, give some up, and one polls; the
+//! Threads share a pipeline: they submit more calls than may be under way, wait for results, let some time out, and one polls; the
 //! executor, which is the code that runs, dies at any moment. Whoever waits for ever is what shuttle calls a deadlock.
 //!
 //! Invariant: each model is also run with a fault, which is found.
@@ -81,9 +81,9 @@ fn call(caller: &Caller, number: u64, may_end: bool, outcomes: &OutcomeCounters)
         assert_eq!(result, number.to_le_bytes());
         count(&outcomes.results);
     }
-    let Ok(given_up) = caller.submit(0, [(1, &args[0][..])].into_iter()) else { return };
-    if !caller.wait(&given_up, 1, Deadline::now()) {
-        caller.expire(&given_up);
+    let Ok(timed_out) = caller.submit(0, [(1, &args[0][..])].into_iter()) else { return };
+    if !caller.wait(&timed_out, 1, Deadline::now()) {
+        caller.expire(&timed_out);
         count(&outcomes.late);
     }
 }

@@ -199,7 +199,7 @@ fn calls_nest_both_ways<W: Ways>() {
     assert_eq!((nest.1.get(), theirs), (ROUNDS * DEPTH / 2, ROUNDS * (DEPTH / 2 + 1)));
 }
 
-fn a_call_can_be_given_up_and_finished<W: Ways>() {
+fn a_call_that_timed_out_can_be_finished<W: Ways>() {
     let ran = with_echo::<W>(|end| {
         let begun = Instant::now();
         let deadline = Deadline::after(Duration::from_millis(20));
@@ -332,7 +332,7 @@ macro_rules! suite {
                 what_is_posted_runs_first_and_its_failure_stops_the_call,
                 what_is_posted_keeps_its_order_however_much,
                 calls_nest_both_ways,
-                a_call_can_be_given_up_and_finished,
+                a_call_that_timed_out_can_be_finished,
                 whoever_hangs_up_says_why,
                 a_peer_that_vanishes_ends_every_wait,
             );
