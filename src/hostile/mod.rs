@@ -10,8 +10,8 @@
 mod behaviour;
 mod cells;
 mod peer;
-mod pipe_peer;
-mod pipe_script;
+mod pipeline_peer;
+mod pipeline_script;
 mod random;
 mod script;
 #[cfg(test)]
@@ -51,7 +51,7 @@ pub struct Totals {
 pub fn run(number: u64, totals: &mut Totals) {
     // The lowest bits say how the executor behaves.
     match number >> 2 & 3 {
-        3 => pipe_script::run(number, totals, |_| {}),
+        3 => pipeline_script::run(number, totals, |_| {}),
         _ => script::run(number, totals, |lane: Lane, _| lane),
     }
 }

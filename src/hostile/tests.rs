@@ -3,7 +3,7 @@
 use crate::deadline::Deadline;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-use super::pipe_script;
+use super::pipeline_script;
 use super::script::{self, Tried};
 use super::{Totals, clean_up};
 use crate::error::Result;
@@ -14,7 +14,7 @@ use crate::transport::{Incoming, Lane, Transport};
 use crate::wire::Kind;
 use crate::wire::baton::Word;
 use crate::wire::layout::BATON_WORD;
-use crate::wire::pipe::{EXECUTOR_BED_WORD, RESULTS_WORD};
+use crate::wire::pipeline::{EXECUTOR_BED_WORD, RESULTS_WORD};
 
 /// What a lane does that it must not.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -104,7 +104,7 @@ fn first_failure_of_a_pipeline(planted: Planted, cases: u64) -> Option<(u64, Str
             Planted::EndlessWait => while look(EXECUTOR_BED_WORD) != 77 {},
         }
     };
-    first_that_fails(cases, |number, totals| pipe_script::run(number, totals, fault))
+    first_that_fails(cases, |number, totals| pipeline_script::run(number, totals, fault))
 }
 
 fn first_that_fails(cases: u64, case: impl Fn(u64, &mut Totals)) -> Option<(u64, String)> {

@@ -30,7 +30,7 @@ pub(crate) mod model;
 mod named;
 mod origin;
 mod outbox;
-pub(crate) mod pipe;
+pub(crate) mod pipeline;
 mod poll_delay;
 mod settled;
 #[cfg(not(model))]

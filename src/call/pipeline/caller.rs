@@ -13,7 +13,7 @@ use crate::error::{Error, Result};
 use crate::limits::PAYLOAD_BYTES_MAX;
 use crate::sleep::{self, Seat, Turn};
 use crate::sync::{AtomicU64, Mutex, Ordering};
-use crate::transport::pipe::{Inbound, Outbound};
+use crate::transport::pipeline::{Inbound, Outbound};
 use crate::transport::{Lifeline, SharedBed};
 
 /// The controller's end of a pipeline.

@@ -17,8 +17,8 @@ use super::{Arrived, Caller, Server};
 use crate::call::outcome_counters::{self, OutcomeCounters, count};
 use crate::error::Error;
 use crate::transport::Side;
-use crate::transport::pipe::{self, EMPTY_LINE, Inbound, Outbound, Received};
-use crate::wire::pipe::{Record, WORD_BYTES, sequence_after};
+use crate::transport::pipeline::{self, EMPTY_LINE, Inbound, Outbound, Received};
+use crate::wire::pipeline::{Record, WORD_BYTES, sequence_after};
 
 const THREADS: u64 = 2;
 /// Calls of one submission: more than may be under way in a model.
@@ -89,10 +89,10 @@ fn call(caller: &Caller, number: u64, may_end: bool, outcomes: &OutcomeCounters)
 }
 
 fn session(planted: Planted, dies: bool, outcomes: &Arc<OutcomeCounters>) {
-    let segment = Arc::new(pipe::create_segment(Duration::ZERO).expect("memory"));
-    let theirs = pipe::end(&segment, Side::Executor, &Lifeline::new(End::new()), u64::MAX - 3);
+    let segment = Arc::new(pipeline::create_segment(Duration::ZERO).expect("memory"));
+    let theirs = pipeline::end(&segment, Side::Executor, &Lifeline::new(End::new()), u64::MAX - 3);
     let caller = Arc::new(Caller::new(
-        pipe::end(&segment, Side::Controller, &Lifeline::new(End::new()), u64::MAX - 3),
+        pipeline::end(&segment, Side::Controller, &Lifeline::new(End::new()), u64::MAX - 3),
         u64::MAX - 4,
     ));
     let executor = thread::spawn(move || match planted {

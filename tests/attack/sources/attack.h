@@ -88,13 +88,13 @@ static inline int find_sockets(int *found, int most) {
   return count;
 }
 
-// Where things stand in the segments, as src/wire/layout.rs and src/wire/pipe.rs say.
+// Where things stand in the segments, as src/wire/layout.rs and src/wire/pipeline.rs say.
 enum {
   LANE_BED_CONTROLLER = 58,
   LANE_BED_EXECUTOR = 59,
   LANE_CLOSED = 60,
-  PIPE_BED_EXECUTOR = 16,
-  PIPE_BED_CONTROLLER = 32,
+  PIPELINE_BED_EXECUTOR = 16,
+  PIPELINE_BED_CONTROLLER = 32,
 };
 
 enum { MAPPINGS = 64, SOCKETS = 64 };

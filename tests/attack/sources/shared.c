@@ -26,16 +26,16 @@ static void store(const char *name, int word, uint64_t value) {
 struct buffer zero_beds_and_die(const char *data, size_t size) {
   sleep_ms(30);
   store("farcall-lane", LANE_BED_CONTROLLER, 0);
-  store("farcall-pipeline", PIPE_BED_CONTROLLER, 0);
+  store("farcall-pipeline", PIPELINE_BED_CONTROLLER, 0);
   kill(getpid(), SIGKILL);
   return answer(0);
 }
 
 // A child goes on for some time after the death: no lane is closed, it says, and both sides are asleep; nobody is in a pipeline.
 struct buffer leave_scribbler_and_die(const char *data, size_t size) {
-  struct mapping lanes[MAPPINGS], pipes[MAPPINGS];
+  struct mapping lanes[MAPPINGS], pipelines[MAPPINGS];
   int lane_count = find_mappings("farcall-lane", lanes, MAPPINGS);
-  int pipe_count = find_mappings("farcall-pipeline", pipes, MAPPINGS);
+  int pipeline_count = find_mappings("farcall-pipeline", pipelines, MAPPINGS);
   uint64_t asleep = now_ms() + 30, end = asleep + 300;
   if (fork() == 0) {
     for (uint64_t now = now_ms(); now < end; now = now_ms()) {
@@ -44,9 +44,9 @@ struct buffer leave_scribbler_and_die(const char *data, size_t size) {
         lanes[at].words[LANE_BED_EXECUTOR] = 1;
         for (int turn = 0; turn < 1000; turn++) lanes[at].words[LANE_CLOSED] = 0;
       }
-      for (int at = 0; now > asleep && at < pipe_count; at++) {
-        pipes[at].words[PIPE_BED_CONTROLLER] = 0;
-        pipes[at].words[PIPE_BED_EXECUTOR] = 0;
+      for (int at = 0; now > asleep && at < pipeline_count; at++) {
+        pipelines[at].words[PIPELINE_BED_CONTROLLER] = 0;
+        pipelines[at].words[PIPELINE_BED_EXECUTOR] = 0;
       }
     }
     _exit(0);

@@ -23,7 +23,7 @@ use crate::transport::Side;
 use crate::transport::cpu_hints::CpuHints;
 #[cfg(not(model))]
 use crate::transport::lifeline::{End, process_holder};
-use crate::wire::pipe::{
+use crate::wire::pipeline::{
     CALLS_WORD, CONTROLLER_BED_WORD, CPU_HINT_WORDS, EXECUTOR_BED_WORD, HEADER, HOLDER_WORD,
     RESULTS_WORD, Record, SEGMENT_WORDS, SPIN_NS_WORD, WORD_BYTES,
 };
@@ -93,7 +93,7 @@ pub(crate) fn create_segment(spin: Duration) -> Result<Segment> {
 }
 
 /// True when a segment that came is one of a pipeline of this version.
-pub(crate) fn is_pipe(segment: &Segment) -> bool {
+pub(crate) fn is_pipeline(segment: &Segment) -> bool {
     let words = segment.words();
     let header = words.iter().map(|word| word.load(Ordering::Acquire)).take(HEADER.len());
     words.len() == SEGMENT_WORDS && header.eq(HEADER)

@@ -17,7 +17,7 @@ use crate::ring::{Consumer, Head, LINE_WORDS, Popped, Producer, ring_words};
 use crate::shm::Segment;
 use crate::sync::hostile::{Liar, aside};
 use crate::sync::{AtomicU64, Ordering};
-use crate::wire::pipe::{
+use crate::wire::pipeline::{
     CALLS_WORD, CONTROLLER_BED_WORD, RESULTS_WORD, Record, SEGMENT_WORDS, WORD_BYTES,
     sequence_after,
 };
@@ -29,7 +29,7 @@ const LIFE_LOOKS: u64 = 50_000;
 /// Looks in one case; more than ever are needed.
 const LOOKS_MAX: u64 = 200_000;
 
-pub(super) struct PipePeer(RefCell<State>);
+pub(super) struct PipelinePeer(RefCell<State>);
 
 struct State {
     random: Random,
@@ -53,7 +53,7 @@ struct State {
     now: u64,
 }
 
-impl PipePeer {
+impl PipelinePeer {
     pub(super) fn new(
         segment: &Arc<Segment>,
         position: u64,
@@ -100,7 +100,7 @@ impl PipePeer {
     }
 }
 
-impl Liar for PipePeer {
+impl Liar for PipelinePeer {
     fn look(&self, number: usize, word: &AtomicU64) -> u64 {
         let (value, death) = aside(|| {
             let mut state = self.0.borrow_mut();

@@ -10,28 +10,28 @@ use std::time::Duration;
 
 use super::Totals;
 use super::behaviour::Behaviour;
-use super::pipe_peer::PipePeer;
+use super::pipeline_peer::PipelinePeer;
 use super::random::Random;
 use crate::call::pipeline::{Arrived, Caller, Completion};
 use crate::error::Result;
 use crate::limits::PAYLOAD_BYTES_MAX;
 use crate::shm::Segment;
 use crate::sync::hostile::{answer_for, be_honest};
-use crate::transport::{Side, pipe};
-use crate::wire::pipe::WORD_BYTES;
+use crate::transport::{Side, pipeline};
+use crate::wire::pipeline::WORD_BYTES;
 
 /// Runs the case with this number; `after` is called after each result.
 pub(super) fn run(number: u64, totals: &mut Totals, after: impl Fn(&Segment)) {
     let mut random = Random::new(number);
     let behaviour = Behaviour::new(number, &mut random);
-    let Ok(segment) = pipe::create_segment(Duration::ZERO) else { return };
+    let Ok(segment) = pipeline::create_segment(Duration::ZERO) else { return };
     let segment = Arc::new(segment);
     // Counters go round while the case lasts, most times.
     let near_the_end = |random: &mut Random| u64::MAX - random.next() % 16;
     let (position, last) = (near_the_end(&mut random), near_the_end(&mut random));
     // No executor is there yet.
-    let end = pipe::end(&segment, Side::Controller, &Lifeline::new(End::new()), position);
-    let peer = Rc::new(PipePeer::new(&segment, position, Random::new(!number), behaviour));
+    let end = pipeline::end(&segment, Side::Controller, &Lifeline::new(End::new()), position);
+    let peer = Rc::new(PipelinePeer::new(&segment, position, Random::new(!number), behaviour));
     let caller = Arc::new(Caller::new(end, last));
     peer.meet(&caller);
     answer_for(segment.words(), peer.clone());
@@ -56,7 +56,7 @@ pub(super) fn run(number: u64, totals: &mut Totals, after: impl Fn(&Segment)) {
 
 struct Controller<F> {
     caller: Arc<Caller>,
-    peer: Rc<PipePeer>,
+    peer: Rc<PipelinePeer>,
     random: Random,
     results: u64,
     failures: u64,
