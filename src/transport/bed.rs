@@ -9,17 +9,17 @@ use crate::sleep::{Bed, Bell};
 use crate::sync::AtomicU64;
 use crate::sys::futex;
 
-/// A bed in a segment.
+/// What a side sleeps on, with its word in a segment.
 #[derive(Debug, Clone)]
 pub(crate) struct SharedBed {
     word: Words,
-    /// What is listened for and rung where the side that sleeps waits for other things as well.
+    /// The doorbell, where the sleeper waits for other things as well.
     bell: Option<Arc<dyn Bell>>,
     lifeline: Lifeline,
 }
 
 impl SharedBed {
-    /// A bed whose sleeper is woken when the lifeline is cut.
+    /// One whose sleeper wakes when the lifeline is cut.
     pub(crate) fn new(word: Words, lifeline: Lifeline) -> Self {
         Self { word, bell: None, lifeline }
     }
@@ -34,7 +34,7 @@ impl SharedBed {
         Self { bell: Some(bell), ..self.clone() }
     }
 
-    /// Takes what the bell was rung so far. False when nobody is left to ring it.
+    /// Drains the doorbell. False when the other end of it is gone.
     pub(super) fn hush(&self) -> bool {
         self.bell.as_ref().is_none_or(|bell| bell.hush())
     }

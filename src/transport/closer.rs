@@ -1,4 +1,4 @@
-//! The end of a lane, as other threads bring it about.
+//! How other threads end a lane.
 
 use super::bed::SharedBed;
 use super::lifeline::End;
@@ -10,7 +10,7 @@ use crate::sync::Ordering;
 #[derive(Debug)]
 pub(crate) struct Closer {
     end: End,
-    /// The word that tells the peer.
+    /// The word that tells the peer of the end.
     closed: Words,
     /// What the peer sleeps on.
     peer: SharedBed,
@@ -21,13 +21,13 @@ impl Closer {
         Self { end, closed, peer }
     }
 
-    /// Ends the lane: a waiter of this side, now or later, learns that the peer is gone. A message that was handed over
-    /// before is still received.
+    /// Ends the lane: a waiter of this side, now or later, learns that the peer is gone. Messages that were handed over before
+    /// are still received.
     pub(crate) fn close(&self) {
         self.end.announce();
         // [CLOSE] Release: a peer that sees it sees what was handed over before.
         self.closed[0].store(1, Ordering::Release);
-        // Whatever the word of the peer's bed says: its owner may have written there.
+        // Wakes the peer whatever its word says: the peer may have written nonsense there.
         sleep::rouse(&self.peer);
     }
 }

@@ -1,7 +1,8 @@
-//! Where the two sides of a lane or a pipeline run.
+//! The CPUs on which the two sides of a lane or a pipeline run.
 //!
-//! Each writes down its CPU when it waits for long, so that the other can tell that polling keeps its peer from running.
-//! It is a hint: a side that has moved since costs the other some microseconds, and the next long wait corrects it.
+//! A side stores its CPU when it waits for long. If both sides run on one CPU, a waiter that polls keeps its peer from
+//! running. The number is a hint: a side that has moved since costs its peer some microseconds, and the next long wait
+//! corrects it.
 
 use std::sync::Arc;
 
@@ -10,17 +11,17 @@ use crate::shm::{Segment, Words};
 use crate::sync::Ordering;
 use crate::sys::cpu;
 
-/// One side's view of where both are.
+/// One side's view of both hints.
 #[derive(Debug)]
 pub(super) struct CpuHints {
     ours: Words,
     theirs: Words,
-    /// What is written down of this side.
+    /// What this side stored last.
     told: u64,
 }
 
 impl CpuHints {
-    /// In the words with these numbers, the controller's first.
+    /// The hints in these words of the segment, the controller's first.
     pub(super) fn new(segment: &Arc<Segment>, words: [usize; 2], side: Side) -> Self {
         let [controller, executor] = words.map(|word| segment.view(word..word + 1));
         let (ours, theirs) = match side {
@@ -30,7 +31,7 @@ impl CpuHints {
         Self { ours, theirs, told: 0 }
     }
 
-    /// Writes down where this side is, and says whether the other was last seen there.
+    /// Stores the CPU of this side. True when the peer stored the same one last.
     pub(super) fn share_cpu(&mut self) -> bool {
         let current = cpu::current();
         if current != self.told {

@@ -1,10 +1,15 @@
 //! Two ends in one process: a ring of messages each way.
 //!
-//! Whoever waits polls first and then parks its thread. No wake is lost: the sleeper swaps its bell's word to say that it
-//! sleeps and looks at the ring once more; the other side changes the ring and then swaps the word back. One of
-//! the two swaps comes second, and who makes it sees what the first one did before its own.
+//! A waiter polls first and then parks its thread. No wake is lost:
 //!
-//! Invariant: a message is owned by one side at a time; its bytes are moved, never shared.
+//! | the sleeper | the other side |
+//! |---|---|
+//! | swaps the word of its bell to "sleeps" | changes the ring |
+//! | reads the ring once more | swaps that word back |
+//!
+//! One of the two swaps comes second. The thread that makes it sees what the other did before its own swap.
+//!
+//! Invariant: one side at a time owns a message; its bytes are moved, never shared.
 
 use std::sync::Arc;
 use std::thread::{self, Thread};
@@ -28,7 +33,7 @@ const POLLS_PER_LOOK: u32 = 64;
 pub(crate) struct Local {
     outbound: Producer<Message>,
     inbound: Consumer<Message>,
-    /// What wakes this end, and the other one.
+    /// What wakes this end, and what wakes the other one.
     own: Arc<Bell>,
     peer: Arc<Bell>,
 }
@@ -92,7 +97,7 @@ impl Local {
         if has_room.is_none() {
             return Err(Error::timeout("the other end took nothing in time"));
         }
-        // There is room, and nobody else fills it.
+        // There is room, and only this end fills it.
         outbound.push(message).map_err(|_| Error::exhausted("a ring without room"))?;
         peer.ring();
         Ok(())
@@ -118,7 +123,7 @@ impl Transport for Local {
     fn receive(&mut self, deadline: Deadline, into: &mut Incoming) -> Result<bool> {
         let Self { inbound, own, peer, .. } = self;
         let came = own.wait(deadline, || {
-            // In this order: what was sent before the end is received.
+            // In this order, so that messages sent before the end are received.
             let is_gone = peer.is_gone.load(Ordering::Acquire);
             match inbound.pop() {
                 Ok(message) => Some(Some(message)),
@@ -137,7 +142,7 @@ impl Transport for Local {
         }
     }
 
-    /// Nothing: both ends are of one thread each.
+    /// Nothing: each end belongs to one thread, so no other thread waits.
     fn settle(&mut self, _sequence: u64) {}
 
     /// Nothing: a process sees its own writes.
@@ -173,7 +178,7 @@ impl Bell {
     fn sleep<T>(&self, deadline: Deadline, mut look: impl FnMut() -> Option<T>) -> Option<T> {
         *self.sleeper.lock() = Some(thread::current());
         loop {
-            // [BELL] Acquire: pairs with the swap in `ring`; release, for the thread to wake.
+            // [BELL] Acquire: pairs with the swap in `ring`. Release: `ring` sees which thread to wake.
             self.sleeps.swap(true, Ordering::AcqRel);
             let found = look();
             let left = deadline.left();
@@ -191,7 +196,7 @@ impl Bell {
     /// Wakes the end that sleeps here, if it does.
     #[inline]
     fn ring(&self) {
-        // [BELL] Release: who swaps after this sees what changed; acquire, for the thread to wake.
+        // [BELL] Release: a sleeper that swaps after this sees what changed. Acquire: this side sees which thread to wake.
         if self.sleeps.swap(false, Ordering::AcqRel) {
             let sleeper = self.sleeper.lock();
             sleeper.iter().for_each(Thread::unpark);

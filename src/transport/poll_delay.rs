@@ -1,33 +1,33 @@
-//! When a waiting side polls first.
+//! How long a waiter pauses before its first poll.
 //!
-//! A poll that comes while the other side is at work takes the line away from it, which costs it about as long to fetch it
-//! back as a message takes. So nobody looks before an answer can be there. How soon that is, is as different as processors
-//! are, and the distances between two of one processor, and what is called; the first polls themselves tell. One that comes
-//! too soon makes the pause longer, and every few waits it becomes shorter: so it is as short as it can be when few come
-//! too soon.
+//! A poll while the peer is at work takes the cache line away from it. To fetch the line back costs the peer about as long as
+//! a message takes. So a waiter does not poll before an answer can be there. That time depends on the processor, on the
+//! distance between its cores, and on the function that is called. It is learned from the first polls: a poll that comes too
+//! soon makes the pause longer, and every [`WAITS_PER_MISS`] waits make it shorter. The pause settles where one first poll in
+//! [`WAITS_PER_MISS`] comes too soon.
 //!
-//! Both sides of a lane do so. Who pauses longer than it must makes the other one wait, but finds each answer at its first poll,
-//! and so gets quicker until the other one does.
+//! Both sides of a lane do so. A side that pauses too long makes its peer wait, but finds each answer at its first poll. Its
+//! pause then becomes shorter, until the peer is the one that finds each answer at once.
 
 use crate::sys::cpu;
 
 /// The shortest pause, in turns ([`cpu::spin`]): no answer comes sooner.
 const TURNS_MIN: usize = 8;
-/// The longest: some 250 ns.
+/// The longest pause: about 250 ns.
 const TURNS_MAX: usize = 256;
-/// One first poll among so many comes too soon.
+/// One first poll in this many comes too soon.
 const WAITS_PER_MISS: u32 = 8;
 /// A waiter offers its CPU to other threads once in this many waits. Two sides that find each answer by polling never sleep.
 /// Without the offer, callers on other lanes get only what the scheduler forces.
 const WAITS_PER_YIELD: u32 = 1024;
-/// A pause changes by one turn, and one more for each so many that it has.
+/// A pause changes by one turn, and by one more for each of this many turns that it has.
 const TURNS_PER_STEP: usize = 64;
 
 /// The pause before the first poll of a wait.
 #[derive(Debug)]
 pub(super) struct PollDelay {
     turns: usize,
-    /// So many waits were there.
+    /// The number of waits so far.
     waits: u32,
 }
 
@@ -36,8 +36,8 @@ impl PollDelay {
         Self { turns: TURNS_MIN, waits: 0 }
     }
 
-    /// Passes the time before the first poll of another wait. It counts from when the last message has left the processor, for
-    /// that is what the fence behind it waits for.
+    /// Passes the time before the first poll of another wait. The time counts from the moment at which the last message has
+    /// left the processor, since the fence behind the message waits for that.
     #[inline]
     pub(super) fn pause(&mut self) {
         self.waits = self.waits.wrapping_add(1);
@@ -50,7 +50,7 @@ impl PollDelay {
         cpu::spin(self.turns);
     }
 
-    /// The first poll came too soon: one of the next found what this wait was for.
+    /// Tells that the first poll came too soon: a later one found the answer.
     #[inline]
     pub(super) fn was_too_short(&mut self) {
         self.turns = (self.turns + self.step()).min(TURNS_MAX);
@@ -65,7 +65,7 @@ impl PollDelay {
 mod tests {
     use super::*;
 
-    /// Waits for answers that come after so many turns, and counts the first polls that were too soon.
+    /// Waits for answers that come after `answer` turns, and returns how many first polls came too soon.
     fn waits(poll_delay: &mut PollDelay, answer: usize, waits: u32) -> u32 {
         let mut misses = 0;
         for _ in 0..waits {

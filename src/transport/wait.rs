@@ -1,10 +1,10 @@
 //! Waiting for a word to change: poll first, then sleep in the kernel.
 //!
-//! Polling is of no use when the other side needs this very CPU to get on: then it is given away instead.
+//! If both sides run on one CPU, the waiter yields instead of polling.
 //!
-//! Who changes the word stores it and does not swap it: so a message and the word that announces it leave the processor
-//! together, and a poll that comes in between cannot part them. Who sleeps says so in a word of its own
-//! ([`sleep`]), at which the one who changed the word looks behind a fence.
+//! The sender stores the word and does not swap it. So the message and the word that announces it leave the processor
+//! together, and no poll comes between them. A sleeper says that it sleeps in a word of its own ([`sleep`]). The sender reads
+//! that word behind a fence.
 
 use std::time::{Duration, Instant};
 
@@ -19,38 +19,39 @@ use crate::sleep::{self, Bed};
 use crate::sync::{AtomicU64, Ordering};
 use crate::sys::cpu;
 
-/// Turns ([`cpu::spin`]) between quick polls. With none the line is held so much that the other side hardly gets it;
-/// `pause` takes four times longer, and more on some processors.
+/// Turns ([`cpu::spin`]) between quick polls. Without them this side holds the line most of the time, and the peer hardly gets
+/// it. `pause` takes four times longer than these turns, and more on some processors.
 const TURNS_BETWEEN: usize = 10;
-/// Polls within which a quick answer comes; only then it is asked where the other side is.
+/// Polls within which a quick answer comes. Only behind them the waiter reads the CPU of its peer.
 const POLLS_QUICK: u32 = if cfg!(model) { 1 } else { 32 };
 /// Polls between two looks at the clock.
 const POLLS_PER_LOOK: u32 = 64;
 /// How long a waiter polls before it offers the CPU to other threads between polls.
 const YIELD_AFTER: Duration = Duration::from_micros(10);
-/// How often the CPU is given away to a side that shares it, before this one sleeps.
+/// How often a waiter yields to a peer on its CPU before it sleeps.
 const YIELDS_MAX: u32 = 4;
-/// Waking the other side takes about as long as polling is worth while. Who had to do that polls so many times longer.
+/// To wake the peer takes about as long as polling usually lasts. A side that had to wake its peer polls longer, by this
+/// factor.
 const WOKEN_FACTOR: u32 = 4;
-/// Where answers take longer than polling usually lasts, but not much, it lasts up to so many times longer.
+/// The largest factor by which polling lasts longer where answers come a little later than polling usually lasts.
 const SLOW_FACTOR_MAX: u32 = 8;
 
 /// What one side waits with.
 #[derive(Debug)]
 pub(super) struct Waiter {
-    /// What it sleeps on.
+    /// What this side sleeps on.
     bed: SharedBed,
     /// Not 0 when the peer has closed its end.
     closed: Words,
     lifeline: Lifeline,
     poll_delay: PollDelay,
     poll_budget: PollBudget,
-    /// Where both sides run.
+    /// The CPUs of both sides.
     cpu_hints: CpuHints,
 }
 
 impl Waiter {
-    /// Polls for `spin` before it sleeps.
+    /// A waiter that polls for `spin` before it sleeps.
     pub(super) fn new(
         bed: SharedBed,
         closed: Words,
@@ -68,22 +69,22 @@ impl Waiter {
         }
     }
 
-    /// From now on it sleeps on this.
+    /// From now on the waiter sleeps on `bed`.
     #[cfg(any(not(model), loom))]
     pub(super) fn sleep_on(&mut self, bed: SharedBed) {
         self.bed = bed;
     }
 
-    /// The other side was woken: it takes longer this time.
+    /// Tells that the peer was woken: its answer takes longer this time.
     pub(super) fn woke(&mut self) {
         self.poll_budget.woke = true;
     }
 
     /// Waits until `word` holds anything but `current`, and returns what it holds; `None` when it has not changed by the
-    /// deadline: then, with a bell, that is rung when it changes.
+    /// deadline. With a doorbell, the peer rings it when the word changes after that.
     ///
-    /// Polls, then sleeps. When there is no quick answer, it is asked whether the other side was last seen on the CPU of this
-    /// one, so that it can only answer when it is given that.
+    /// Polls, then sleeps. When there is no quick answer and the peer was last seen on the CPU of this side, the waiter
+    /// yields: the peer can only answer when it has that CPU.
     ///
     /// # Errors
     ///
@@ -138,7 +139,7 @@ impl Waiter {
         }
         let start = Instant::now();
         let spin = deadline.left_at(start).map_or(spin, |left| spin.min(left));
-        // While other threads have the CPU this one does not poll: that time does not count.
+        // Time during which other threads have the CPU does not count: this one does not poll then.
         let mut lost = Duration::ZERO;
         while start.elapsed().saturating_sub(lost) < spin && !self.is_closed() {
             for _ in 0..POLLS_PER_LOOK {
@@ -148,7 +149,7 @@ impl Waiter {
                 }
                 std::hint::spin_loop();
             }
-            // The answer is late already; another thread may need the CPU, perhaps the one that answers.
+            // The answer is late already. Another thread may need the CPU, perhaps the thread that answers.
             let before = start.elapsed();
             if before > YIELD_AFTER {
                 std::thread::yield_now();
@@ -169,7 +170,7 @@ impl Waiter {
             let is_alone = !self.bed.hush();
             let seen = self.bed.look();
             sleep::mark(&self.bed);
-            // What was handed over before the end is still found.
+            // A message that was handed over before the end is still found.
             let is_closed = is_alone || self.is_closed();
             if let Some(found) = poll(word, current) {
                 sleep::unmark(&self.bed);
@@ -192,11 +193,11 @@ impl Waiter {
     }
 }
 
-/// The value of `word` when it is another one than `current`.
+/// The value of `word` when it differs from `current`.
 ///
-/// The line is asked for in order to write it: it arrives in exclusive state, and the answer can be stored into it without another
-/// transfer. The load that follows waits for it there. A compare-exchange would bring it so as well, but nothing behind one
-/// begins before it has ended; behind a load the processor goes on with what it expects.
+/// The prefetch asks for the line in order to write it. So the line arrives in exclusive state, and the answer is stored into
+/// it without another transfer. The load that follows waits for the line. A compare-exchange would fetch it in the same state,
+/// but no instruction behind it begins before it has ended. Behind a load the processor goes on speculatively.
 #[inline(always)]
 fn poll(word: &AtomicU64, current: u64) -> Option<u64> {
     #[cfg(not(model))]
@@ -211,9 +212,9 @@ fn poll(word: &AtomicU64, current: u64) -> Option<u64> {
 struct PollBudget {
     /// How long to poll before sleeping.
     spin: Duration,
-    /// The other side was asleep and had to be woken.
+    /// The peer was asleep and had to be woken.
     woke: bool,
-    /// So many times longer polling lasts, since answers took so long lately.
+    /// The factor by which polling lasts longer, since answers came late recently.
     slow_factor: u32,
 }
 
@@ -228,11 +229,11 @@ impl PollBudget {
         self.spin.saturating_mul(woken_factor.max(self.slow_factor))
     }
 
-    /// A wait that polling did not end soon took so long in all.
+    /// Tells how long a wait took in all that the quick polls did not end.
     fn took(&mut self, time: Duration) {
         let reach = |factor| self.spin.saturating_mul(factor);
         if time > reach(SLOW_FACTOR_MAX) {
-            // Nobody calls, or what is called takes long: sleeping is right.
+            // No calls come, or the called function takes long: sleeping is right.
             self.slow_factor = 1;
         } else if time > reach(self.slow_factor) / 2 {
             self.slow_factor = (self.slow_factor * 2).min(SLOW_FACTOR_MAX);
@@ -285,7 +286,7 @@ mod tests {
         assert_eq!(poll_budget.take_spin(), Duration::MAX);
     }
 
-    /// What waits for the first word of memory, in which the last one says where the other side is.
+    /// A waiter for the first word of a segment. Word 4 of it is the CPU hint of the peer.
     fn waiter(spin: Duration, shares_cpu: bool) -> (Arc<Segment>, Waiter) {
         let segment = Arc::new(Segment::create(c"test", 4096, false).expect("memory"));
         let view = |word| segment.view(word..word + 1);
@@ -307,7 +308,7 @@ mod tests {
             let found = std::thread::scope(|scope| {
                 scope.spawn(|| {
                     std::thread::sleep(Duration::from_millis(2));
-                    // With no limit to polling nobody sleeps; otherwise the other side does at last.
+                    // With no limit to polling the waiter does not sleep; otherwise it does at last.
                     while spin != Duration::MAX && bed.word().load(Ordering::Relaxed) == 0 {
                         std::thread::yield_now();
                     }
