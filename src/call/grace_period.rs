@@ -1,8 +1,8 @@
 //! When all calls that may use replaced code have returned.
 //!
-//! A grace period begins behind a change of a word that calls look at, as a slot through which they jump. It is over when every
-//! call has ended that may have read the old value. Each end of a lane has one word that counts how deep in calls it is,
-//! and how often it came out of the outermost call. Any thread may read that word.
+//! A grace period begins behind a change of a word that calls read, such as the slot through which a stub jumps. It is over
+//! when every call has ended that may have read the old value. Each end of a lane counts in one word its depth in calls, and
+//! how often it left the outermost call. Any thread may read that word.
 //!
 //! | the thread that changes | the threads of a call |
 //! |---|---|
@@ -33,7 +33,7 @@ impl GracePeriod {
         self.pipelines.push((caller, submitted));
     }
 
-    /// True when all of those calls have ended. Forgets lanes and pipelines whose calls have.
+    /// True when all of those calls have ended. Forgets the lanes and pipelines that have no such calls left.
     pub(crate) fn is_over(&mut self) -> bool {
         self.lanes.retain(|(counters, outside)| counters.is_inside_since(*outside));
         self.pipelines.retain(|(caller, submitted)| {

@@ -1,13 +1,13 @@
-//! What models that shuttle runs have met, in all their schedules together.
+//! How the calls of a shuttle model ended, over all its schedules.
 //!
-//! Invariant: a model that did not meet all that it is about fails.
+//! Invariant: a model fails if its calls did not end in all the ways that it is about.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use shuttle::scheduler::RandomScheduler;
 
-/// How often calls ended in which way.
+/// How often calls ended in each way.
 #[derive(Default)]
 pub(super) struct OutcomeCounters {
     schedules: AtomicU64,
@@ -18,12 +18,12 @@ pub(super) struct OutcomeCounters {
     pub(super) ends: AtomicU64,
 }
 
-/// One more.
+/// Adds one.
 pub(super) fn count(count: &AtomicU64) {
     count.fetch_add(1, Ordering::Relaxed);
 }
 
-/// Runs a model in so many schedules, and prints what it met; it ends sessions if `dies`.
+/// Runs a model in `schedules` schedules, and prints how its calls ended. The model ends sessions if `dies`.
 pub(super) fn explore(
     name: &str,
     schedules: usize,
