@@ -1,4 +1,4 @@
-//! The moment at which a wait gives up.
+//! The moment at which a wait times out.
 //!
 //! Every wait for another process takes a [`Deadline`], so a wait without a bound does not compile. The end of the session ends
 //! such a wait too; the object that waits knows that bound.

@@ -32,65 +32,67 @@ macro_rules! remote {
     )*};
 }
 
-/// The first argument of an executor's program: `--farcall-executor=SOCKET,PARENT`, the number of the control socket's
-/// descriptor and that of the controller's process.
+/// The first argument of an executor's program is `--farcall-executor=SOCKET,PARENT`: the control socket's descriptor, then
+/// the controller's process number.
 pub(crate) const EXECUTOR_ARGUMENT: &str = "--farcall-executor=";
-/// What that argument ends with where the executor has to close every descriptor above its socket's.
+/// The end of that argument where the executor has to close every descriptor above its socket's.
 pub(crate) const CLOSE_OTHERS: &str = ",close";
 
 /// The first byte of what goes over the socket that opens lanes: a lane that the controller calls on.
 pub(crate) const LANE: u8 = b'l';
-/// As [`LANE`]: one that the executor calls on. Without a descriptor: it wants one.
+/// As [`LANE`]: a lane on which the executor calls. Without a descriptor, the executor asks for one.
 pub(crate) const REVERSE_LANE: u8 = b'r';
-/// As [`LANE`]: the executor gets none.
+/// As [`LANE`]: the controller refuses the lane for which the executor asked.
 pub(crate) const NO_LANE: u8 = b'n';
-/// As [`LANE`], from the executor: the lane or the pipeline with this number is refused, for the reason in the text.
+/// As [`LANE`], from the executor: it refuses the lane or the pipeline with this number, for the reason in the text.
 pub(crate) const REFUSED: u8 = b'x';
 
-/// As [`LANE`]: a pipeline for calls of the controller. Nothing is answered.
+/// As [`LANE`]: a pipeline for calls of the controller. There is no answer.
 pub(crate) const PIPELINE: u8 = b'p';
 
-/// The first byte of what goes over the control socket with the descriptors of a slab.
+/// The first byte of the message on the control socket that carries the descriptors of a slab.
 pub(crate) const SLAB: u8 = b's';
 
-/// The first byte of what an executor says before it ends by itself: the version of its segments and why.
+/// The first byte of an executor's last message before it ends by itself: the version of its segments, and why it ends.
 pub(crate) const LAST_WORDS: u8 = b'w';
 
-/// Where the executor has mapped the slab whose descriptors came with the first lane's; not named where it could not.
+/// The name of the address at which the executor has mapped the slab that came with the first lane. Not offered where it could
+/// not map the slab.
 pub(crate) const NEAR_SLAB: &str = "farcall_near_slab";
 
-/// The name of the session in the executor, the first argument of the `Memory` functions.
+/// The name of the session's address in the executor, which is the first argument of the `Memory` functions.
 pub(crate) const SESSION_INSTANCE: &str = "farcall_session_instance";
 
-/// The name of what a controller calls over a lane to hand its turn to a session, which has no other to send by: the session's calls
-/// go out inside. It takes microseconds and returns how many calls were made, once there was one and none waits, or when the
-/// time is over. Not offered where calls go out by themselves.
+/// The name of the function by which a controller lets a session call: over its lane the session has no other right to send.
+/// The session's calls go out inside of this one. The argument is a time in microseconds; the result is how many calls were
+/// made. It returns once at least one call was made and none waits, or when the time is over. Not offered where a session's
+/// calls go out by themselves.
 pub(crate) const ATTEND: &str = "farcall_attend";
 
-/// The name of the number that says how far from the thread pointer every thread has its arena of thread-locals, a
-/// multiple of a page, to which thread pointers are aligned.
+/// The name of a number: the offset from the thread pointer at which every thread has its reserve for static thread-locals. It
+/// is a multiple of the page size; thread pointers are aligned to pages.
 pub(crate) const THREAD_ARENA_OFFSET: &str = "farcall_thread_arena_offset";
-/// The name of the number that says how large that arena is; 0 when there is none.
+/// The name of that reserve's size in bytes; 0 when there is none.
 pub(crate) const THREAD_ARENA_BYTES: &str = "farcall_thread_arena_bytes";
 
-/// The name of the function that linked code calls for the address of a dynamic thread-local, with the address of two
-/// words: the number of a block ([`ThreadBlockRegister`]) and the distance in it. Not offered where there is no arena.
+/// The name of the function that linked code calls for the address of a dynamic thread-local. Its argument is the address of
+/// two words: the number of a block ([`ThreadBlockRegister`]) and the offset in it. Not offered where there is no reserve.
 pub(crate) const THREAD_ADDRESS: &str = "farcall_thread_address";
-/// The name of the function that descriptors of dynamic thread-locals hold in their first word, in front of these two.
-/// It takes the address of the descriptor in `%rax`, returns how far from the thread pointer the thread-local is in
-/// there, and leaves all other registers as they are.
+/// The name of the function in the first word of a dynamic thread-local's descriptor, in front of these two words. It takes
+/// the descriptor's address in `%rax` and returns the thread-local's offset from the thread pointer in `%rax`. All other
+/// registers stay as they are.
 pub(crate) const THREAD_DESCRIPTOR: &str = "farcall_thread_descriptor";
 
-/// The name of the function to which the entry of a page of stubs jumps (see [`StubPage`](crate::link::StubPage)): on the stack are a
-/// handler's tag, the return address of a trampoline, and that of the call. It calls the handler with the trampoline's
-/// return address, and goes on at the address that comes back, with all registers as they were. When none comes back, the
-/// call is given up. Not offered where nothing is linked for the processor.
+/// The name of the function to which the entry of a page of stubs jumps (see [`StubPage`](crate::link::StubPage)). On the
+/// stack are a handler's tag, the return address of a trampoline, and that of the call. The function calls the handler with
+/// the trampoline's return address. It continues at the address that the handler returns, with all registers as they were. If
+/// the handler fails, the call is unwound. Not offered where nothing is linked for the processor.
 pub(crate) const LAZY_RESOLVER: &str = "farcall_lazy_resolver";
 
-/// A region to initialize: the number of its [`AllocGroup`] ([`prot_number`] for one that stays), its first address, its
-/// bytes. The content is in the slab already.
+/// A region to initialize: the number of its [`AllocGroup`] ([`prot_number`] for a region that stays), its first address, its
+/// size in bytes. The content is in the slab already.
 pub(crate) type Region = (u8, ExecutorAddr, u64);
-/// The same with its content, which zeros follow up to its bytes: LLVM's `SPSSegFinalizeRequest`.
+/// The same with its content, which is followed by zeros up to its size: LLVM's `SPSSegFinalizeRequest`.
 pub(crate) type Segment = (AllocGroup, ExecutorAddr, u64, Bytes);
 /// A function that takes bytes, and the bytes: an allocation action. The null address is no action.
 pub(crate) type Action = (ExecutorAddr, Bytes);
@@ -105,18 +107,18 @@ pub(crate) enum Placement {
     Low,
 }
 
-/// A symbol to look up: its name, whether it must exist, and whether it is *narrow*: its address has to fit where less
-/// than 64 bits hold it, or the distance to it.
+/// A symbol to look up: its name, whether it must exist, and whether it is *narrow*. A field of less than 64 bits holds the
+/// address of a narrow symbol, or the distance to it.
 pub(crate) type Wanted = (String, bool, bool);
-/// Where a symbol is, and for a narrow one whether it is a function.
+/// A symbol's address, and for a narrow symbol whether it is a function.
 pub(crate) type Found = (ExecutorAddr, bool);
 
 /// A symbol as LLVM describes it: address, flags, and flags of the target.
 pub(crate) type SymbolDef = (ExecutorAddr, u8, u8);
 
 remote! {
-    /// Reserves a slab striped by protection, from one descriptor for each stripe that was sent over the control socket
-    /// before; takes where they shall lie, returns the slab's first address.
+    /// Reserves a slab striped by protection, from one descriptor for each stripe. The descriptors were sent over the control
+    /// socket before. Takes the placement of the slab, and returns its first address.
     MemoryReserve = "farcall_memory_reserve": (ExecutorAddr, Placement) => ExecutorAddr;
     /// Runs the finalize actions of new regions, in order; their dealloc actions are kept. Returns the lowest address,
     /// by which the regions are deinitialized later.
@@ -125,12 +127,12 @@ remote! {
     /// Runs the dealloc actions of what was initialized under each address, last first.
     MemoryDeinitialize = "farcall_memory_deinitialize":
         (ExecutorAddr, Vec<ExecutorAddr>) => ();
-    /// Gives slabs back, running the dealloc actions of whatever is still initialized in them.
+    /// Gives slabs back, and runs the dealloc actions of all regions that are still initialized in them.
     MemoryRelease = "farcall_memory_release":
         (ExecutorAddr, Vec<ExecutorAddr>) => ();
 
-    /// Reserves a private slab of so many bytes, for regions whose content comes with the request. This one and the next
-    /// five are LLVM's, with LLVM's results: what fails in them is no failure of the call.
+    /// Reserves a private slab of this size in bytes, for regions that are initialized with the content in the request. This
+    /// one and the next five are LLVM's, with LLVM's results: a failure in them is no failure of the call.
     NativeReserve = "orc_rt_ci_sps_SimpleNativeMemoryMap_reserve":
         (ExecutorAddr, u64) => Expected<ExecutorAddr>;
     /// As [`MemoryInitialize`], with the content of the regions.
@@ -149,8 +151,8 @@ remote! {
     NativeReleaseOne = "orc_rt_SimpleNativeMemoryMap_release_sps_wrapper":
         (ExecutorAddr, ExecutorAddr) => Status;
 
-    /// Writes words where each is to go. This one and the next twelve are LLVM's; an address that cannot be read or written
-    /// fails the call, with those before it done.
+    /// Writes words at their addresses. This one and the next twelve are LLVM's. An address that cannot be read or written
+    /// fails the call; the words before it are done.
     WriteU8s = "orc_rt_ci_sps_mem_write_uint8s": (Vec<(ExecutorAddr, u8)>,) => ();
     /// The same for 16 bits.
     WriteU16s = "orc_rt_ci_sps_mem_write_uint16s": (Vec<(ExecutorAddr, u16)>,) => ();
@@ -191,7 +193,7 @@ remote! {
     /// Action: takes it back.
     DebuggerDeregister = "orc_rt_ci_aa_sps_GDBJITRegistrar_deregister": (AddrRange,) => ();
 
-    /// Maps the first page of a file as code, by its path, for the rest of the process's life: profilers write that down.
+    /// Maps the first page of a file as code, by its path, for the rest of the process's life: profilers record that.
     ProfileMark = "farcall_profile_mark": (Bytes,) => ();
 
     /// Action: makes a section of call frame information known to the unwinder. A zero word ends it.
@@ -199,35 +201,35 @@ remote! {
     /// Action: takes it back.
     FramesDeregister = "farcall_frames_deregister": (AddrRange,) => ();
 
-    /// Action: keeps the names of the functions in a range of linked code, an ELF file with a symbol table that counts
-    /// from the start of the range, for code that asks for names.
+    /// Action: keeps the names of the functions in a range of linked code, for code that asks for names. The bytes are an ELF
+    /// file with a symbol table relative to the start of the range.
     NamesRegister = "farcall_names_register": (AddrRange, Bytes) => ();
     /// Action: forgets them.
     NamesDeregister = "farcall_names_deregister": (AddrRange,) => ();
 
-    /// Looks thread-locals up in the process's shared libraries. The answer has one entry for each, in order: how far from
-    /// the thread pointer every thread has it; a missing one has none.
+    /// Looks thread-locals up in the process's shared libraries. The answer has one entry for each, in order: its offset from
+    /// the thread pointer in every thread; a missing one has none.
     ThreadLookup = "farcall_thread_lookup": (Vec<String>,) => Vec<Option<i64>>;
 
-    /// Action: gives every thread, also those that are yet to start, the initial values of thread-locals: how far from
-    /// the thread pointer, where the values are, and how many bytes with the zeros after them.
+    /// Action: gives every thread, also those that are yet to start, the initial values of thread-locals. The arguments are
+    /// the offset from the thread pointer, the range of the values, and the size in bytes with the zeros after them.
     ThreadInitialize = "farcall_thread_initialize": (i64, AddrRange, u64) => ();
 
     /// Action: makes a block of dynamic thread-locals known by a number below
-    /// [`THREAD_MODULES_MAX`](crate::limits::THREAD_MODULES_MAX): where its initial values are, and how many bytes with the
-    /// zeros after them. Threads get a copy when they ask first.
+    /// [`THREAD_MODULES_MAX`](crate::limits::THREAD_MODULES_MAX): the range of its initial values, and its size in bytes with
+    /// the zeros after them. A thread gets its copy when it first asks.
     ThreadBlockRegister = "farcall_thread_block_register": (u32, AddrRange, u64) => ();
-    /// Action: takes the copies from all threads, and forgets the block.
+    /// Action: frees the copies of all threads, and forgets the block.
     ThreadBlockDeregister = "farcall_thread_block_deregister": (u32,) => ();
 
-    /// Action: asks each of these functions for the address of an implementation, and writes it down: where, and the
-    /// function.
+    /// Action: calls each of these functions for the address of an implementation, and stores that. Each pair is the address
+    /// of the word and the function.
     IndirectResolve = "farcall_indirect_resolve": (Vec<(ExecutorAddr, ExecutorAddr)>,) => ();
 
-    /// Says that the next calls may be given up for want of a function.
+    /// Says that the next calls may be unwound, when a function cannot be compiled.
     LazyPrepare = "farcall_lazy_prepare": () => ();
 
-    /// Action: makes a program known by its handle, the address of `__dso_handle`, with the ranges of its code, of its
+    /// Action: makes a program known by its handle, the address of `__dso_handle`. The ranges are those of its code, of its
     /// initializers and of its finalizers (arrays of function addresses).
     ProgramRegister = "farcall_program_register":
         (ExecutorAddr, AddrRange, AddrRange, AddrRange) => ();

@@ -1,10 +1,10 @@
-//! One end of a lane, as something that calls. How it is called is in [serving](super::serving).
+//! The calling half of a lane's end. [`serving`](super::serving) is the half that is called.
 
 use std::cell::{Cell, RefCell};
 use std::fmt;
 use std::sync::Arc;
 
-use super::counts::Counts;
+use super::counters::Counters;
 use crate::deadline::Deadline;
 use crate::error::{Error, Result};
 use crate::limits::{CALL_DEPTH_MAX, ERROR_BYTES_MAX};
@@ -12,13 +12,13 @@ use crate::sps::{self, Status};
 use crate::transport::{Incoming, Lane, Payload, Transport};
 use crate::wire::Kind;
 
-/// What a side of a session does at its endpoints.
+/// What one side of a session does at its endpoints.
 pub(crate) trait Handler<T: Transport> {
     /// What holds the result of a call.
     type Reply: AsRef<[u8]>;
 
-    /// Runs a call that came in; `Err` is answered out of band instead of a result. It may call on the endpoint that it
-    /// came from. `spare` is empty and may have room.
+    /// Runs a call that came in. An `Err` is answered out of band instead of a result. The handler may call on the endpoint
+    /// from which the call came. `spare` is an empty buffer for the result, which may have room already.
     fn handle(
         &self,
         target: u64,
@@ -26,13 +26,13 @@ pub(crate) trait Handler<T: Transport> {
         spare: Vec<u8>,
     ) -> std::result::Result<Self::Reply, String>;
 
-    /// What is left of a result that was sent: room for the next one, if it is worth keeping.
+    /// The buffer of a result that was sent, for the next result, if it is worth keeping.
     #[inline(always)]
     fn spare(_reply: Self::Reply) -> Option<Vec<u8>> {
         None
     }
 
-    /// Posts what has to go ahead of a message that is about to be sent.
+    /// Posts the calls that have to go ahead of a message that is about to be sent.
     ///
     /// # Errors
     ///
@@ -43,19 +43,20 @@ pub(crate) trait Handler<T: Transport> {
     }
 }
 
-/// One end of a lane. One thread at a time owns it; calls on it nest: a handler that it runs may call on it again.
+/// One end of a lane. One thread at a time owns it. Calls on it nest: a handler that it runs may call on it again.
 pub(crate) struct Endpoint<T> {
     pub(super) transport: RefCell<T>,
-    pub(super) counts: Arc<Counts>,
-    /// Why a posted call failed, for the call it went ahead of.
+    pub(super) counters: Arc<Counters>,
+    /// Why a posted call failed, for the call ahead of which it went.
     pub(super) failed_ahead: RefCell<Option<String>>,
-    /// Receiving has failed, or this side has hung up: nothing can be sent any more, since it may not be this side's turn.
+    /// Receiving has failed, or this side has hung up. Nothing can be sent any more, since this side may not have the right to
+    /// send.
     pub(super) is_over: Cell<bool>,
-    /// The answer of a call has not come by its deadline, and may come yet.
+    /// The answer of a call has not come by its deadline, and may still come.
     is_late: Cell<bool>,
-    /// The number of the code that the peer was told of last.
+    /// The number of the code of which the peer was told last.
     code_epoch: Cell<u64>,
-    /// Room for the next result.
+    /// A buffer for the next result.
     pub(super) spare: Cell<Vec<u8>>,
 }
 
@@ -66,7 +67,7 @@ impl<T: Transport> Endpoint<T> {
     pub(crate) fn new(transport: T) -> Self {
         Self {
             transport: RefCell::new(transport),
-            counts: Arc::default(),
+            counters: Arc::default(),
             failed_ahead: RefCell::default(),
             is_over: Cell::new(false),
             is_late: Cell::new(false),
@@ -75,9 +76,9 @@ impl<T: Transport> Endpoint<T> {
         }
     }
 
-    /// The endpoint's counts, which outlive it.
-    pub(crate) fn counts(&self) -> &Arc<Counts> {
-        &self.counts
+    /// The endpoint's counters, which outlive it.
+    pub(crate) fn counters(&self) -> &Arc<Counters> {
+        &self.counters
     }
 
     /// True when nothing can be sent or received any more.
@@ -87,24 +88,24 @@ impl<T: Transport> Endpoint<T> {
 
     /// True while a call is under way, in either direction.
     pub(crate) fn is_busy(&self) -> bool {
-        self.counts.inside().is_some()
+        self.counters.inside().is_some()
     }
 
-    /// As [`Endpoint::with_transport`], unless this has interrupted a call.
+    /// As [`Endpoint::with_transport`], for code that may run in a signal handler.
     ///
     /// # Errors
     ///
-    /// When it has.
+    /// When the signal has interrupted a call on this endpoint.
     pub(crate) fn try_with_transport<R>(&self, work: impl FnOnce(&mut T) -> R) -> Result<R> {
         self.transport.try_borrow_mut().map(|mut lane| work(&mut lane)).map_err(|_| interrupted())
     }
 
-    /// What the transport offers beside messages.
+    /// Runs `work` with the transport, for what it offers beside messages.
     pub(crate) fn with_transport<R>(&self, work: impl FnOnce(&mut T) -> R) -> R {
         work(&mut self.transport.borrow_mut())
     }
 
-    /// The next message tells the other side that code was written, if none has since so much code was.
+    /// Makes the next message tell the other side that code was written, unless it was told of `epoch` already.
     #[inline(always)]
     pub(crate) fn code_written(&self, epoch: u64) {
         if self.code_epoch.get() != epoch {
@@ -116,14 +117,18 @@ impl<T: Transport> Endpoint<T> {
         }
     }
 
-    /// Calls `target`, waits for the answer and appends it to `result`, serving with `handler` what comes back meanwhile.
+    /// Calls `target`, waits for the answer and appends it to `result`. Meanwhile serves calls that come back with `handler`.
     ///
     /// # Errors
     ///
-    /// What the other side answered out of band (then `is_remote`), or why the session is over.
-    /// When no answer has come by the deadline (then `is_timeout`): an endpoint that is still [busy](Endpoint::is_busy) is
-    /// good for [`Endpoint::finish`] only; with any other one the call was not sent, or not as a whole.
-    /// When calls are nested [`CALL_DEPTH_MAX`] deep, or the arguments are too long (then `is_exhausted`).
+    /// | question | cause |
+    /// |---|---|
+    /// | `is_remote` | the other side answered this failure out of band |
+    /// | `is_timeout`, and the endpoint is still [busy](Endpoint::is_busy) | no answer came by the deadline: only
+    /// [`Endpoint::finish`] may be called |
+    /// | `is_timeout` otherwise | the call was not sent as a whole by the deadline |
+    /// | `is_exhausted` | calls are nested [`CALL_DEPTH_MAX`] deep, or the arguments are too long |
+    /// | any other | the session is over, for this reason |
     #[inline(always)]
     pub(crate) fn call(
         &self,
@@ -136,7 +141,7 @@ impl<T: Transport> Endpoint<T> {
         self.call_taking(handler, deadline, target, args, |message| message.append_to(result))
     }
 
-    /// As [`Endpoint::call`], with what `take` makes of the answer.
+    /// As [`Endpoint::call`]; returns what `take` makes of the answer.
     ///
     /// # Errors
     ///
@@ -150,13 +155,13 @@ impl<T: Transport> Endpoint<T> {
         args: &[u8],
         take: impl FnOnce(&Incoming) -> R,
     ) -> Result<R> {
-        if !self.counts.enter() {
+        if !self.counters.enter() {
             return Err(Error::exhausted(too_deep()));
         }
         let outcome = self.call_inside(handler, deadline, target, args, take);
         // A late call is still under way.
         if outcome.is_ok() || !self.is_late.get() {
-            self.counts.leave();
+            self.counters.leave();
         }
         outcome
     }
@@ -175,8 +180,8 @@ impl<T: Transport> Endpoint<T> {
             let Ok(mut transport) = self.transport.try_borrow_mut() else {
                 return Err(interrupted());
             };
-            self.counts.next_call();
-            self.counts.count_round_trip();
+            self.counters.next_call();
+            self.counters.count_round_trip();
             let mark = transport.mark();
             if let Err(error) = transport.send(Kind::Call, target, args, deadline) {
                 return Err(self.not_sent(error));
@@ -191,7 +196,7 @@ impl<T: Transport> Endpoint<T> {
         outcome
     }
 
-    /// What failed to be sent as a whole ends the endpoint, unless nothing of it was sent.
+    /// Ends the endpoint after a message that was not sent as a whole, unless nothing of it was sent.
     #[cold]
     fn not_sent(&self, error: Error) -> Error {
         self.is_over.set(!error.is_exhausted());
@@ -202,7 +207,7 @@ impl<T: Transport> Endpoint<T> {
     ///
     /// # Errors
     ///
-    /// As [`Endpoint::call`]; when the answer has not come by this deadline either, it may be waited for again.
+    /// As [`Endpoint::call`]. When the answer has not come by this deadline either, this may be called again.
     pub(crate) fn finish(&self, handler: &impl Handler<T>, deadline: Deadline) -> Result<()> {
         self.is_late.set(false);
         let outcome = self.outcome(handler, deadline, |_| ());
@@ -211,7 +216,7 @@ impl<T: Transport> Endpoint<T> {
         }
         // Calls with a deadline are the only ones of their endpoint.
         self.transport.borrow_mut().release(0);
-        self.counts.leave();
+        self.counters.leave();
         outcome
     }
 
@@ -245,7 +250,7 @@ impl<T: Transport> Endpoint<T> {
         }
     }
 
-    /// The failure of what was sent ahead of an answer.
+    /// The failure of a call that was posted ahead of an answer.
     #[inline(always)]
     fn failed_ahead(&self) -> Result<()> {
         if self.failed_ahead.borrow().is_none() {
@@ -254,7 +259,7 @@ impl<T: Transport> Endpoint<T> {
         Err(Error::remote(self.failed_ahead.take().unwrap_or_default()))
     }
 
-    /// Handles a message that came in where a result was due.
+    /// Handles a message other than a result that came where a result was due.
     #[inline(never)]
     fn serve_meanwhile(
         &self,
@@ -270,14 +275,14 @@ impl<T: Transport> Endpoint<T> {
         }
     }
 
-    /// Sends a call ahead of the next message, and returns its number. It runs before that one; if it fails, that one, if
-    /// it is a call, is not run and fails for the same reason.
+    /// Sends a call ahead of the next message, and returns its number. It runs before that message. If it fails and that
+    /// message is a call, that call does not run and fails for the same reason.
     ///
     /// # Errors
     ///
     /// When the session is over, or the deadline passes before all of it is sent (then `is_timeout`): the endpoint has ended.
     pub(crate) fn post(&self, target: u64, args: &[u8], deadline: Deadline) -> Result<u64> {
-        let number = self.counts.next_call();
+        let number = self.counters.next_call();
         let posted = self.transport.borrow_mut().post(Kind::Call, number, target, args, deadline);
         posted.map(|()| number).map_err(|error| self.not_sent(error))
     }
@@ -286,8 +291,8 @@ impl<T: Transport> Endpoint<T> {
     ///
     /// # Errors
     ///
-    /// When the other side ends first, or says anything else, or nothing by the deadline (then `is_timeout`, and it may be
-    /// waited for again).
+    /// When the other side ends first or says anything else. When nothing comes by the deadline (then `is_timeout`, and this
+    /// may be called again).
     pub(crate) fn receive_setup(&self, deadline: Deadline) -> Result<Vec<u8>> {
         let mut message = Incoming::new();
         if !self.transport.borrow_mut().receive(deadline, &mut message)? {
@@ -300,7 +305,7 @@ impl<T: Transport> Endpoint<T> {
         }
     }
 
-    /// Says what this side is and offers, first thing.
+    /// Sends the first message: what this side is and what it offers.
     ///
     /// # Errors
     ///
@@ -309,7 +314,7 @@ impl<T: Transport> Endpoint<T> {
         self.transport.borrow_mut().send(Kind::Setup, 0, setup, Deadline::SESSION_END)
     }
 
-    /// Says that nothing more will come. The endpoint must not be used afterwards.
+    /// Tells the other side that nothing more will come. The endpoint must not be used afterwards.
     ///
     /// # Errors
     ///
@@ -322,7 +327,7 @@ impl<T: Transport> Endpoint<T> {
 
 impl<T> fmt::Debug for Endpoint<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Endpoint").field("counts", &self.counts).finish_non_exhaustive()
+        f.debug_struct("Endpoint").field("counters", &self.counters).finish_non_exhaustive()
     }
 }
 

@@ -1,18 +1,18 @@
 //! The lanes of a session: every thread that calls has one of its own.
 //!
-//! A lane is found by a look into the thread's own list, without a lock. A thread that has none yet takes one that
-//! lies idle, or has one opened; when the thread ends its lane lies idle again. So there are as many lanes as threads
-//! ever called at the same time, and each has its thread on the other side: a call that blocks there blocks nobody else.
+//! A thread finds its lane in a list of its own, without a lock. A thread without a lane takes an idle one, or has one opened.
+//! When the thread ends, its lane becomes idle. So there are as many lanes as threads ever called at the same time. Each lane
+//! has its own thread on the other side, so a call that blocks there blocks no other lane.
 
 use std::cell::RefCell;
 use std::rc::Rc;
 use std::sync::{Arc, Weak};
 
-use super::counts::Counts;
+use super::counters::Counters;
 use super::endpoint::{Endpoint, Handler, LaneEnd};
-use super::posts::Posts;
 #[cfg(not(model))]
-use super::under_way::UnderWay;
+use super::grace_period::GracePeriod;
+use super::posts::Posts;
 use crate::deadline::Deadline;
 use crate::error::{Error, Result};
 use crate::limits::{IDLE_LANES_MAX, LANES_MAX, REVERSE_LANES_MAX};
@@ -26,13 +26,13 @@ pub(crate) struct Lanes {
     open: Mutex<Open>,
     /// Ends that no thread owns, the one used last at the end.
     idle: Mutex<Vec<LaneEnd>>,
-    /// Ends that the executor has not answered on yet, whose openers have given up.
+    /// Ends on which the executor has not answered yet. The calls that opened them have timed out.
     opening: Mutex<Vec<LaneEnd>>,
-    /// What goes ahead of the next call, on whichever lane.
+    /// The calls that go ahead of the next one, on whichever lane.
     pub(crate) posts: Posts,
-    /// Another number after every piece of code written.
+    /// The number of the code that was written last.
     code_epoch: AtomicU64,
-    /// Results that came after their callers had given up.
+    /// Results that came after their calls had timed out.
     late: AtomicU64,
     origin: Origin,
 }
@@ -41,24 +41,24 @@ pub(crate) struct Lanes {
 #[derive(Debug, Default)]
 struct Open {
     lanes: Vec<Known>,
-    /// Calls and round trips of lanes that are gone.
+    /// Calls and round trips of closed lanes.
     gone: (u64, u64),
     is_closed: bool,
 }
 
-/// What a side gets that opens a lane.
+/// A lane that was opened.
 #[derive(Debug)]
 pub(crate) enum Opened {
-    /// It may call at once.
+    /// It may be called on at once.
     Ready(LaneEnd),
-    /// It may call when the other side has said its first word.
+    /// It may be called on once the other side has sent its setup message.
     AwaitsSetup(LaneEnd),
 }
 
 /// An open lane.
 #[derive(Debug)]
 struct Known {
-    counts: Arc<Counts>,
+    counters: Arc<Counters>,
     closer: Closer,
     is_for: Use,
 }
@@ -68,11 +68,11 @@ struct Known {
 enum Use {
     /// Threads of this side call on it.
     Calls,
-    /// Threads of the other side's own call on it.
+    /// The other side's own threads call on it.
     CallsBack,
 }
 
-/// What went out over all lanes of a side: calls, posted ones included, round trips, and results that came late.
+/// Sums over all lanes of a side: calls, posted ones included, round trips, and results that came late.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Sums {
     pub(crate) calls: u64,
@@ -81,7 +81,7 @@ pub(crate) struct Sums {
 }
 
 thread_local! {
-    /// The lanes of this thread, for every session that it called in or serves.
+    /// The lanes of this thread, for every session in which it calls or serves.
     static HELD: RefCell<Holdings> = const { RefCell::new(Holdings(Vec::new())) };
 }
 
@@ -106,7 +106,7 @@ impl Lanes {
         })
     }
 
-    /// The end of a new lane. It is closed at once when the others are.
+    /// Adds a new lane, and returns its end. The lane is closed at once if the others are closed.
     ///
     /// # Errors
     ///
@@ -115,7 +115,7 @@ impl Lanes {
         self.add_as(lane, Use::Calls)
     }
 
-    /// The end of a new lane on which this side is called by threads of the other side's own.
+    /// Adds a new lane on which the other side's own threads call this side, and returns its end.
     ///
     /// # Errors
     ///
@@ -143,11 +143,11 @@ impl Lanes {
             closer.close();
         }
         let end = Endpoint::new(lane);
-        open.lanes.push(Known { counts: Arc::clone(end.counts()), closer, is_for });
+        open.lanes.push(Known { counters: Arc::clone(end.counters()), closer, is_for });
         Ok(end)
     }
 
-    /// Ends all lanes, those still to come as well: whoever waits on one learns that the peer is gone.
+    /// Ends all lanes, also those added later. A thread that waits on a lane learns that the peer is gone.
     pub(crate) fn close(&self) {
         let mut open = self.open.lock();
         open.is_closed = true;
@@ -156,7 +156,7 @@ impl Lanes {
         }
     }
 
-    /// Runs `work` with this thread's lane; `open` makes one when there is none to be had.
+    /// Runs `work` with this thread's lane. `open` makes one when the thread has none and none is idle.
     ///
     /// # Errors
     ///
@@ -179,7 +179,7 @@ impl Lanes {
         }
     }
 
-    /// Takes a lane from this thread that has ended: the next call opens another.
+    /// Takes a lane from this thread if the lane has ended. The next call opens another.
     #[cold]
     fn forget_over(&self, end: Rc<LaneEnd>) {
         if end.is_over() {
@@ -204,8 +204,8 @@ impl Lanes {
         outcome
     }
 
-    /// Runs `work`, which may stop waiting for an answer at the deadline, with a lane on which nothing else is under way. Such
-    /// a lane is passed to `late` then, to be [finished](Lanes::finish).
+    /// Runs `work` with a lane on which nothing else is under way. If `work` stops waiting for an answer at the deadline, the
+    /// lane is passed to `late`, to be [finished](Lanes::finish).
     ///
     /// # Errors
     ///
@@ -237,7 +237,7 @@ impl Lanes {
         outcome
     }
 
-    /// Waits for an answer that nobody wants any more, serving what comes meanwhile; then the lane lies idle.
+    /// Waits for the answer of a call that timed out, and serves calls that come meanwhile. Then the lane is idle.
     pub(crate) fn finish(&self, end: LaneEnd, handler: &impl Handler<Lane>) {
         match end.finish(handler, Deadline::SESSION_END) {
             Err(error) if !error.is_remote() => {}
@@ -248,7 +248,8 @@ impl Lanes {
         }
     }
 
-    /// Serves the calls that come in over a lane until it ends. What this thread calls meanwhile goes over it as well.
+    /// Serves the calls that come in over a lane until it ends. Calls that this thread makes meanwhile go over the lane as
+    /// well.
     ///
     /// # Errors
     ///
@@ -265,7 +266,7 @@ impl Lanes {
         outcome
     }
 
-    /// The lane that this thread serves, of whatever session, when it is called from a handler.
+    /// The lane that this thread serves, of any session, when this is called from a handler.
     #[inline]
     pub(crate) fn served() -> Option<Rc<LaneEnd>> {
         Self::find(|held| held.end.is_busy())
@@ -279,16 +280,16 @@ impl Lanes {
 
     /// How deep in calls the lane is that this thread serves; 0 when it serves none.
     pub(crate) fn depth() -> u64 {
-        Self::served().map_or(0, |end| end.counts().depth())
+        Self::served().map_or(0, |end| end.counters().depth())
     }
 
-    /// Code was written: the first message of each lane from now on says so. `number` is not 0, and was never passed
-    /// before: so it is stored, while to count would take a locked instruction, which waits until the code has left the
-    /// processor.
+    /// Tells that code was written: the next message on each lane says so. `number` is not 0 and was never passed before. It
+    /// is stored: to count here would take a locked instruction, which waits until the code has left the processor.
     #[inline]
     pub(crate) fn code_written(&self, number: u64) {
-        // [CODE] Release: whoever sees the number and sends a message has the code behind it; so has whoever sees one
-        // stored after it by another thread, because what is released is seen by all threads at once.
+        // [CODE] Release: if a thread sees the number and then sends a message, the code is visible before the message. The
+        // same holds for a thread that sees a later number of another thread, because a released store is seen by all threads
+        // at once.
         self.code_epoch.store(number, Ordering::Release);
     }
 
@@ -299,7 +300,7 @@ impl Lanes {
         self.code_epoch.load(Ordering::Acquire)
     }
 
-    /// What has to happen before a message is sent over a lane of the side that writes code.
+    /// Prepares a lane of the side that writes code for its next message: news of code, then posted calls.
     ///
     /// # Errors
     ///
@@ -313,23 +314,23 @@ impl Lanes {
         self.posts.go_ahead(end, deadline)
     }
 
-    /// The calls over lanes that have not returned yet.
+    /// Begins a grace period for the calls over lanes that have not returned yet. A full fence comes before it.
     #[cfg(not(model))]
-    pub(crate) fn under_way(&self) -> UnderWay {
+    pub(crate) fn grace_period(&self) -> GracePeriod {
         let open = self.open.lock();
-        let inside = open.lanes.iter().filter_map(|Known { counts, .. }| {
-            let outside = counts.inside()?;
-            Some((Arc::clone(counts), outside))
+        let inside = open.lanes.iter().filter_map(|Known { counters, .. }| {
+            let outside = counters.inside()?;
+            Some((Arc::clone(counters), outside))
         });
-        UnderWay { lanes: inside.collect(), ..UnderWay::default() }
+        GracePeriod { lanes: inside.collect(), ..GracePeriod::default() }
     }
 
-    /// What was sent so far.
+    /// The sums of all lanes so far.
     pub(crate) fn sums(&self) -> Sums {
         let open = self.open.lock();
         let (calls, round_trips) =
-            open.lanes.iter().fold(open.gone, |sums, Known { counts, .. }| {
-                (sums.0.wrapping_add(counts.calls()), sums.1.wrapping_add(counts.round_trips()))
+            open.lanes.iter().fold(open.gone, |sums, Known { counters, .. }| {
+                (sums.0.wrapping_add(counters.calls()), sums.1.wrapping_add(counters.round_trips()))
             });
         let waiting = self.posts.waiting() as u64;
         let late = self.late.load(Ordering::Relaxed);
@@ -339,7 +340,7 @@ impl Lanes {
     /// This thread's lane.
     #[inline(always)]
     fn held(&self) -> Option<Rc<LaneEnd>> {
-        // What the thread refers to keeps its address.
+        // The weak reference keeps the allocation, so no other session can have this address.
         Self::find(|held| std::ptr::eq(held.home.as_ptr(), self))
     }
 
@@ -352,13 +353,13 @@ impl Lanes {
         HELD.try_with(find).ok().flatten()
     }
 
-    /// Makes a lane this thread's; false when the thread is about to end and keeps nothing any more.
+    /// Makes a lane this thread's. False when the thread is about to end and its list is gone.
     fn hold(self: &Arc<Self>, end: &Rc<LaneEnd>) -> bool {
         let (home, end) = (Arc::downgrade(self), Rc::clone(end));
         let held = Held { home, end };
         let hold = |all: &RefCell<Holdings>| {
             let mut all = all.borrow_mut();
-            // Lanes of sessions that are over.
+            // Drops the lanes of sessions that are over.
             all.0.retain(|held| held.home.strong_count() > 0);
             all.0.push(held);
         };
@@ -378,17 +379,17 @@ impl Lanes {
             all.borrow_mut().0.retain(|held| !Rc::ptr_eq(&held.end, &end));
         });
         removed.ok()?;
-        // Nobody else has it while nothing is under way.
+        // While nothing is under way, no call on this thread's stack shares the end.
         Rc::into_inner(end)
     }
 
-    /// Ends this thread's lane, for who ends the session: the lane's memory is not kept until the thread ends.
+    /// Ends this thread's lane when the session ends, so that the lane's memory is not kept until the thread ends.
     #[cfg(not(model))]
     pub(crate) fn end_own(&self) {
         drop(self.held().and_then(|end| self.let_go(end)));
     }
 
-    /// A lane that no thread owns, or a new one, which the executor has answered on.
+    /// An idle lane, or a new one on which the executor has answered.
     fn take(&self, open: impl FnOnce() -> Result<Opened>, deadline: Deadline) -> Result<LaneEnd> {
         if let Some(idle) = self.idle.lock().pop() {
             return Ok(idle);
@@ -409,7 +410,7 @@ impl Lanes {
         }
     }
 
-    /// Keeps a lane for another thread, or ends it when enough lie idle.
+    /// Keeps a lane for another thread, or ends it when enough are idle.
     pub(crate) fn give_back(&self, end: LaneEnd) {
         if !self.origin.is_here() {
             return;
@@ -419,7 +420,7 @@ impl Lanes {
             idle.push(end);
         } else {
             drop(idle);
-            // The thread on the other side ends.
+            // The thread on the other side ends with the hangup.
             let _ = end.hang_up(Status(Ok(())), Deadline::now());
         }
     }
@@ -428,7 +429,7 @@ impl Lanes {
 impl Drop for Holdings {
     fn drop(&mut self) {
         for held in self.0.drain(..) {
-            // No call is under way when a thread ends, so nobody else has the end.
+            // No call is under way when a thread ends, so the list has the only reference to the end.
             if let (Some(home), Some(end)) = (held.home.upgrade(), Rc::into_inner(held.end)) {
                 home.give_back(end);
             }
@@ -437,14 +438,14 @@ impl Drop for Holdings {
 }
 
 impl Open {
-    /// Adds up and drops what is left of lanes whose ends are gone.
+    /// Forgets closed lanes, and adds their counters to the sums.
     fn forget_gone(&mut self) {
         let gone = &mut self.gone;
-        self.lanes.retain(|Known { counts, .. }| {
-            let is_alive = Arc::strong_count(counts) > 1;
+        self.lanes.retain(|Known { counters, .. }| {
+            let is_alive = Arc::strong_count(counters) > 1;
             if !is_alive {
-                gone.0 = gone.0.wrapping_add(counts.calls());
-                gone.1 = gone.1.wrapping_add(counts.round_trips());
+                gone.0 = gone.0.wrapping_add(counters.calls());
+                gone.1 = gone.1.wrapping_add(counters.round_trips());
             }
             is_alive
         });

@@ -39,10 +39,10 @@ fn overtake(planted: Planted) {
                     return false;
                 }
                 posts.go_ahead(&end, Deadline::SESSION_END).expect("open");
-                let took = end.counts().calls() == 1;
+                let took = end.counters().calls() == 1;
                 assert!(took || ran.load(Ordering::Relaxed) == 1, "overtaken");
                 if took {
-                    executor.settle(end.counts().calls());
+                    executor.settle(end.counters().calls());
                 }
                 !took
             }

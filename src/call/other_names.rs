@@ -1,6 +1,6 @@
 //! Names under which other versions of LLVM's runtime offer the same functions and objects.
 //!
-//! Invariant: what an executor offers under one name of a line it offers under all of them.
+//! Invariant: an executor that offers a function under one of its names offers it under all of them.
 
 use super::contract::{
     DebuggerRegister, FramesDeregister, FramesRegister, NativeDeinitialize, NativeDeinitializeOne,

@@ -1,8 +1,8 @@
-//! Calls that are sent ahead of the next one, whichever thread makes that.
+//! Calls that are sent ahead of the next one, whichever thread makes the next one.
 //!
-//! Each thread of a session has a lane of its own, and order holds on one lane only. So a call that finds posted ones
-//! waiting takes them along on its own lane; a call on another lane that comes meanwhile waits until they have
-//! run, before it is sent. Nobody waits while nothing is posted: that is one look at a flag.
+//! Each thread of a session has a lane of its own, and messages have an order on one lane only. So a call that finds posted
+//! ones waiting takes them along on its own lane. A call on another lane that comes meanwhile is sent only after they have
+//! run. While nothing is posted, no call waits: that costs one load of a flag.
 
 use std::collections::VecDeque;
 
@@ -15,25 +15,25 @@ use crate::transport::Settled;
 /// The posted calls of a session.
 #[derive(Debug, Default)]
 pub(crate) struct Posts {
-    /// False when nothing waits and everything is known to have run.
+    /// False when no posted call waits and all are known to have run.
     unsettled: AtomicBool,
     state: Mutex<State>,
-    /// A thread has sent what waited.
+    /// Notified when a thread has sent what waited.
     changed: Condvar,
 }
 
 #[derive(Debug, Default)]
 struct State {
-    /// Targets and arguments of what waits to be sent, in order.
+    /// Targets and arguments of the calls that wait to be sent, in order.
     waiting: VecDeque<(u64, Vec<u8>)>,
-    /// A thread is at sending it, and others wait until it is done.
+    /// A thread is sending them; others wait until it is done.
     is_sending: bool,
     waiters: usize,
-    /// What was sent last.
+    /// The call that was sent last.
     sent: Option<Sent>,
 }
 
-/// The lane that took posted calls along, and the number of the last.
+/// The lane that took posted calls along, and the number of the last one.
 #[derive(Debug, Clone)]
 struct Sent {
     settled: Settled,
@@ -41,12 +41,12 @@ struct Sent {
 }
 
 impl Posts {
-    /// Sends a call ahead of whatever call of the session is made next. It runs before that one; if it fails,
-    /// that one is not run and fails for the same reason.
+    /// Has a call sent ahead of the next call of the session, on whichever lane. It runs before that call; if it fails, that
+    /// call does not run and fails for the same reason.
     pub(crate) fn push(&self, target: u64, args: Vec<u8>) {
         self.state.lock().waiting.push_back((target, args));
-        // [POSTS] Release: who sees the flag sees, behind the lock, what waits. Whoever learns of what was posted here,
-        // by whatever way, sees the flag.
+        // [POSTS] Release: a thread that sees the flag sees, behind the lock, what waits. A thread that learns of this post in
+        // any other way sees the flag.
         self.unsettled.store(true, Ordering::Release);
     }
 
@@ -62,7 +62,7 @@ impl Posts {
         !self.unsettled.load(Ordering::Acquire)
     }
 
-    /// Looks whether everything that was posted has run.
+    /// Clears the flag if everything that was posted has run.
     pub(crate) fn look(&self) {
         self.look_at(&mut self.state.lock());
     }
@@ -76,11 +76,12 @@ impl Posts {
         }
     }
 
-    /// Makes sure that what was posted runs before the message that `end` sends next.
+    /// Makes sure that posted calls run before the message that `end` sends next.
     ///
     /// # Errors
     ///
-    /// When the session is over, or the deadline passes first (then `is_timeout`). What was not sent waits for the next call.
+    /// When the session is over, or the deadline passes first (then `is_timeout`). Posted calls that were not sent wait for
+    /// the next call.
     #[inline]
     pub(super) fn go_ahead(&self, end: &LaneEnd, deadline: Deadline) -> Result<()> {
         if self.are_settled() { Ok(()) } else { self.settle(end, deadline) }
@@ -112,7 +113,7 @@ impl Posts {
             self.look_at(&mut state);
             return Ok(());
         }
-        // No other thread waits for the lock while the executor makes room.
+        // Sends without the lock, so that no thread waits for the lock while the executor makes room.
         state.is_sending = true;
         let mut outcome = Ok(());
         while let (Ok(()), Some((target, args))) = (&outcome, state.waiting.pop_front()) {
@@ -130,7 +131,7 @@ impl Posts {
             }
         }
         state.is_sending = false;
-        // To notify is a system call.
+        // Only then, since to notify is a system call.
         if state.waiters > 0 {
             self.changed.notify_all();
         }
@@ -138,7 +139,7 @@ impl Posts {
         outcome
     }
 
-    /// Waits until the thread that sends what waits is done with it.
+    /// Waits until the sending thread is done, or the deadline passes.
     fn wait_for_sender<'a>(
         &self,
         mut state: MutexGuard<'a, State>,

@@ -1,4 +1,4 @@
-//! One end of a lane, as something that is called.
+//! The called half of a lane's end: serves the calls that come in.
 
 use std::time::Duration;
 
@@ -10,13 +10,13 @@ use crate::sps::{self, Status};
 use crate::transport::{Incoming, Transport};
 use crate::wire::Kind;
 
-/// The largest buffer for results that is kept for the next one.
+/// The largest result buffer that is kept for the next result.
 const RESULT_BYTES_KEPT: usize = 64 << 10;
 
 /// Why [`Endpoint::serve_some`] stopped.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Paused {
-    /// No more calls are there; the transport's descriptor tells of the next one.
+    /// No more calls are there. The transport's descriptor becomes readable when the next one comes.
     Idle,
     /// There may be more.
     Busy,
@@ -29,7 +29,7 @@ impl<T: Transport> Endpoint<T> {
     ///
     /// # Errors
     ///
-    /// Why it ended, when it was not an orderly hangup.
+    /// Why the session ended, when that was no orderly hangup.
     pub(crate) fn serve(&self, handler: &impl Handler<T>) -> Result<()> {
         let mut message = Incoming::new();
         loop {
@@ -40,8 +40,8 @@ impl<T: Transport> Endpoint<T> {
         }
     }
 
-    /// Serves the calls that are there, and those that come within `linger` after the last one, but not more than `most`.
-    /// `calls` counts them.
+    /// Serves the calls that are there and those that come within `linger` after the last one, at most `most`. `calls` counts
+    /// them.
     ///
     /// # Errors
     ///
@@ -67,7 +67,7 @@ impl<T: Transport> Endpoint<T> {
         Ok(Paused::Busy)
     }
 
-    /// Serves what came where a call was due. False when it is the end.
+    /// Serves a message that came where a call was due. False when it is a hangup.
     #[inline(always)]
     fn serve_one(&self, handler: &impl Handler<T>, message: &Incoming) -> Result<bool> {
         match message.kind {
@@ -80,7 +80,7 @@ impl<T: Transport> Endpoint<T> {
         }
     }
 
-    /// Runs a call and sends its result, by the deadline of the call that this one is inside of.
+    /// Runs a call and sends its result. `deadline` is that of the call in which this one is nested.
     #[inline(always)]
     pub(super) fn answer<H: Handler<T>>(
         &self,
@@ -124,7 +124,7 @@ impl<T: Transport> Endpoint<T> {
         }
     }
 
-    /// A call that cannot be answered in time ends the endpoint: its turn to send never comes again.
+    /// Ends the endpoint, because a call could not be answered: this side would never get the right to send again.
     #[cold]
     fn unanswered(&self, error: Error) -> Result<()> {
         self.is_over.set(true);
@@ -138,15 +138,15 @@ impl<T: Transport> Endpoint<T> {
         call: &Incoming,
         spare: Vec<u8>,
     ) -> std::result::Result<H::Reply, String> {
-        if !self.counts.enter() {
+        if !self.counters.enter() {
             return Err(too_deep());
         }
         let outcome = handler.handle(call.target, call.payload(), spare);
-        self.counts.leave();
+        self.counters.leave();
         outcome
     }
 
-    /// Runs a call that was sent ahead, unless one before it failed, or refuses the one it was sent ahead of.
+    /// Runs a posted call unless one before it failed. For the call behind posted ones that failed, answers their failure.
     #[cold]
     fn answer_posted(
         &self,

@@ -15,7 +15,7 @@ use ::shuttle::thread::{self, JoinHandle};
 
 use super::endpoint::LaneEnd;
 use super::lanes::{Lanes, Opened};
-use super::tally::{self, Tally, count};
+use super::outcome_counters::{self, OutcomeCounters, count};
 use super::{Endpoint, Handler};
 use crate::error::Result;
 use crate::shm::Segment;
@@ -147,18 +147,18 @@ impl Handler<Lane> for Handlers {
 }
 
 /// What one thread of the controller does.
-fn call(world: &Arc<World>, number: u8, tally: &Tally) {
+fn call(world: &Arc<World>, number: u8, outcomes: &OutcomeCounters) {
     let handlers = Handlers(Arc::clone(world));
     let note = |outcome: Result<()>, result: &[u8], expected: &[u8]| match outcome {
         Ok(()) => {
             assert_eq!(result, expected);
-            count(&tally.results);
+            count(&outcomes.results);
         }
-        Err(error) if error.is_timeout() => count(&tally.late),
+        Err(error) if error.is_timeout() => count(&outcomes.late),
         Err(error) => {
             let is_over = error.is_disconnected() && !error.is_violation() || error.is_remote();
             assert!(is_over && world.is_dead.load(Ordering::Relaxed), "{error}");
-            count(&tally.ends);
+            count(&outcomes.ends);
         }
     };
     world.lanes.posts.push(POSTED + u64::from(number), Vec::new());
@@ -182,7 +182,7 @@ fn call(world: &Arc<World>, number: u8, tally: &Tally) {
 }
 
 /// A session; in one that `dies` the executor ends at any moment, and two threads close the lanes.
-fn session(planted: Planted, dies: bool, tally: &Arc<Tally>) {
+fn session(planted: Planted, dies: bool, outcomes: &Arc<OutcomeCounters>) {
     let world = Arc::new(World {
         lanes: Lanes::new(),
         planted,
@@ -192,8 +192,8 @@ fn session(planted: Planted, dies: bool, tally: &Arc<Tally>) {
     });
     let mut threads: Vec<_> = (0..THREADS)
         .map(|number| {
-            let (world, tally) = (Arc::clone(&world), Arc::clone(tally));
-            thread::spawn(move || call(&world, number, &tally))
+            let (world, outcomes) = (Arc::clone(&world), Arc::clone(outcomes));
+            thread::spawn(move || call(&world, number, &outcomes))
         })
         .collect();
     for _ in 0..if dies { 2 } else { 0 } {
@@ -217,7 +217,9 @@ fn session(planted: Planted, dies: bool, tally: &Arc<Tally>) {
 
 fn explore(name: &str, planted: Planted, dies: bool) {
     let name = format!("sessions {name}");
-    tally::explore(&name, SCHEDULES, dies, move |tally| session(planted, dies, tally));
+    outcome_counters::explore(&name, SCHEDULES, dies, move |outcomes| {
+        session(planted, dies, outcomes)
+    });
 }
 
 #[test]

@@ -6,9 +6,9 @@
 //! word 2.. the arguments
 //! ```
 //!
-//! Integers are extended to 64 bits by their sign, as every ABI that is known takes them; a floating-point number of 32 bits
-//! is in the low half of its word. Which register or place on the stack an argument goes to is the executor's to know, so
-//! that the controller knows no ABI. The result is one word of the same form. Up to four arguments fit a lane's line.
+//! Integers are extended to 64 bits by their sign, as every known ABI takes them. A floating-point number of 32 bits is in the
+//! low half of its word. Only the executor knows the register or stack slot of an argument, so the controller knows no ABI.
+//! The result is one word of the same form. Up to four arguments fit a lane's line.
 //!
 //! Invariant: no more than [`TYPED_ARGUMENTS_MAX`] arguments.
 
@@ -16,7 +16,7 @@ use crate::ExecutorAddr;
 use crate::error::{Error, Result};
 use crate::limits::TYPED_ARGUMENTS_MAX;
 
-/// The name of the wrapper function that makes such a call. It is not one of SPS arguments, so that it allocates nothing.
+/// The name of the wrapper function that makes such a call. It takes no SPS arguments, so it allocates nothing.
 pub(crate) const TYPED_CALL: &str = "farcall_typed_call";
 
 const HEAD_WORDS: usize = 2;
@@ -26,11 +26,11 @@ const FLOATS_SHIFT: u32 = 32;
 
 const _: () = assert!(TYPED_ARGUMENTS_MAX <= 32 && TYPED_ARGUMENTS_MAX < 1 << 8);
 
-/// What a call is made of besides the values of its arguments.
+/// What a call consists of besides the values of its arguments.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Shape {
     pub(crate) function: ExecutorAddr,
-    /// A bit for each argument that is a floating-point number, the first in bit 0.
+    /// A bit for each argument: 1 for a floating-point number. The first argument is bit 0.
     pub(crate) floats: u32,
     pub(crate) returns_float: bool,
 }

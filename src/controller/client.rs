@@ -30,7 +30,7 @@ pub struct Client {
     triple: String,
     symbols: HashMap<String, ExecutorAddr>,
     handlers: RefCell<HashMap<u64, Rc<Function>>>,
-    /// Calls were given up whose answers are still to come.
+    /// Calls timed out whose answers are still to come.
     late: Cell<bool>,
     is_over: Cell<bool>,
     /// The command that the connection goes through. Behind the connection, so that it is dropped after that.
@@ -125,9 +125,9 @@ impl Client {
         self.call_by(Deadline::SESSION_END, function, args)
     }
 
-    /// The same, for at most `timeout`. A call that is given up still runs, and what is called next waits for its end.
+    /// The same, for at most `timeout`. A call that times out still runs, and what is called next waits for its end.
     ///
-    /// The time covers the wait for a call that was given up before, sending the arguments, the answer, and sending answers to
+    /// The time covers the wait for a call that timed out before, sending the arguments, the answer, and sending answers to
     /// calls back. A handler of this client runs to its end.
     ///
     /// # Errors
@@ -141,7 +141,7 @@ impl Client {
         timeout: Duration,
     ) -> Result<Vec<u8>> {
         if self.end.is_busy() {
-            return Err(Error::invalid("a call inside of another one cannot be given up"));
+            return Err(Error::invalid("a call inside of another one cannot have a timeout"));
         }
         self.call_by(Deadline::after(timeout), function, args)
     }
@@ -182,7 +182,7 @@ impl Client {
         }
     }
 
-    /// Waits for the answer of a call that was given up.
+    /// Waits for the answer of a call that timed out.
     fn finish_late(&self, deadline: Deadline) -> Result<()> {
         if self.late.get() {
             match self.end.finish(self, deadline) {

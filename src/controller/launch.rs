@@ -79,7 +79,7 @@ impl Launch {
     }
 
     /// How long each side polls for the other before it sleeps: 50 µs when this is not said. Waking a sleeper takes about
-    /// as long, so a shorter time gives up calls in quick succession for less use of the CPU, and a longer one the reverse;
+    /// as long, so a shorter time makes calls in quick succession slower and uses less of the CPU, and a longer one the reverse;
     /// with [`Duration::MAX`] nobody ever sleeps, and the executor has a CPU of its own for all its life.
     #[must_use]
     pub fn spin(mut self, spin: Duration) -> Self {

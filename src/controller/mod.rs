@@ -46,7 +46,7 @@ pub use dylibs::dylib::{Dylib, LinkReport};
 pub use function::{Function, Return, Scalar, Signature};
 pub use hotswap::lazy::Compiled;
 pub use hotswap::old_code::OldCode;
-pub use hotswap::redirectable::{CallsUnderWay, Redirectable};
+pub use hotswap::redirectable::{GracePeriod, Redirectable};
 pub use inspect::{MemoryAccess, ProcessInfo, Word};
 pub use launch::{Launch, Spawned};
 pub use layer::object_layer::ObjectLayer;

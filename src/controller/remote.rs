@@ -13,7 +13,7 @@ use crate::call::contract::{
     ProcessInfo, Remote as Contract, SESSION_INSTANCE, Setup, THREAD_ADDRESS, THREAD_DESCRIPTOR,
 };
 use crate::call::pipeline::Caller;
-use crate::call::{LaneEnd, UnderWay};
+use crate::call::{GracePeriod, LaneEnd};
 use crate::deadline::Deadline;
 use crate::error::{Error, Result};
 use crate::limits::{END_TIMEOUT, PAGE_BYTES};
@@ -150,8 +150,8 @@ impl Remote {
     }
 
     /// The calls that have not returned yet.
-    pub(crate) fn under_way(&self) -> UnderWay {
-        let mut calls = self.opener.lanes().under_way();
+    pub(crate) fn grace_period(&self) -> GracePeriod {
+        let mut calls = self.opener.lanes().grace_period();
         let callers = self.opener.pipelines().callers();
         callers.into_iter().for_each(|caller| calls.add_pipeline(caller));
         calls

@@ -14,7 +14,7 @@ use super::memory::slab::Slab;
 use super::process::handlers::{Function, HandlerTag};
 use super::process::supervisor::Process;
 use super::remote::{Remote, Starting};
-use crate::call::UnderWay;
+use crate::call::GracePeriod;
 use crate::call::contract::{Placement, ProcessExit, Remote as Contract};
 use crate::deadline::Deadline;
 use crate::error::{Error, Result};
@@ -60,7 +60,7 @@ pub struct Traffic {
     pub calls: u64,
     /// Times the controller handed over and waited for an answer.
     pub round_trips: u64,
-    /// Results that came after the caller had given up, and were dropped.
+    /// Results that came after their calls had timed out, and were dropped.
     pub late: u64,
 }
 
@@ -296,10 +296,10 @@ impl Session {
     }
 
     /// The calls that have not returned yet.
-    pub(crate) fn under_way(&self) -> UnderWay {
+    pub(crate) fn grace_period(&self) -> GracePeriod {
         // A swap before this is seen by every call that is not found to be under way.
         fence(Ordering::SeqCst);
-        self.remote().under_way()
+        self.remote().grace_period()
     }
 
     /// Takes a free stub.

@@ -1,14 +1,14 @@
-//! The executor at the other end: it follows the protocol as far as its manners go.
+//! The executor at the other end: it follows the protocol as far as its [`Behaviour`] lets it.
 //!
-//! Invariant: it acts only when the controller looks at a word or sleeps on one, so that a case is the same every time; it
-//! dies after a while, as the kernel would tell, so that every wait ends.
+//! Invariant: the peer acts only when the controller reads a word or sleeps on one, so a case is the same every time. It dies
+//! after a while, and the supervisor learns of that, so every wait ends.
 
 use std::cell::RefCell;
 use std::sync::Arc;
 
 use super::Totals;
+use super::behaviour::Behaviour;
 use super::cells::Cells;
-use super::manners::Manners;
 use super::random::Random;
 use crate::limits::{CHUNK_BYTES_MAX, PAYLOAD_BYTES_MAX, RING_LINES};
 use crate::ring::{Consumer, Head, LINE_WORDS, Popped, Producer, ring_words};
@@ -27,9 +27,9 @@ use crate::wire::layout::{
 
 /// Messages in one case.
 const ACTS_MAX: u32 = 300;
-/// Looks in one case; more than ever are needed.
+/// Reads in one case; more than any case needs.
 const LOOKS_MAX: u64 = 200_000;
-/// Looks at the baton that the peer lets pass when it takes its time.
+/// Reads of the baton that a slow peer lets pass before it acts.
 const DELAY: u32 = 100;
 
 #[derive(Debug)]
@@ -38,19 +38,19 @@ pub(super) struct Peer(RefCell<State>);
 #[derive(Debug)]
 struct State {
     random: Random,
-    manners: Manners,
+    behaviour: Behaviour,
     segment: Arc<Segment>,
     baton: Words,
     settled: Words,
-    /// What the controller's supervisor ends the lane with.
+    /// The supervisor's handle to end the lane.
     supervisor: Option<Closer>,
     from: Consumer<Cells>,
     to: Producer<Cells>,
-    /// The hop that it wrote last; none at first.
+    /// The hop that the peer wrote last; none at first.
     hop: Option<u64>,
-    /// Calls that it has to answer.
+    /// Calls that the peer has to answer.
     owed: u32,
-    /// The last call that was posted to it.
+    /// The last call that was posted to the peer.
     posted: u64,
     /// What is left of a message for which there was no room.
     rest: Option<(Kind, u64, Vec<u8>)>,
@@ -60,24 +60,24 @@ struct State {
     /// The last result and the last call, as they were sent.
     result: Vec<u8>,
     call: Vec<u8>,
-    /// Looks at the baton to let pass.
+    /// Reads of the baton that it still lets pass.
     delay: u32,
     acts: u32,
     looks: u64,
     lies: u64,
-    /// When each word was last looked at and was not zero.
+    /// The time at which each word was last read and was not zero.
     seen: Vec<u64>,
-    /// The word of a message that was looked at last.
+    /// The word of a message that was read last.
     last: usize,
     now: u64,
 }
 
 impl Peer {
-    pub(super) fn new(segment: &Arc<Segment>, random: Random, manners: Manners) -> Self {
+    pub(super) fn new(segment: &Arc<Segment>, random: Random, behaviour: Behaviour) -> Self {
         let cells = |start| Cells(segment.view(start..start + ring_words(RING_LINES)));
         Self(RefCell::new(State {
             random,
-            manners,
+            behaviour,
             segment: Arc::clone(segment),
             baton: segment.view(BATON_WORD..BATON_WORD + LINE_WORDS),
             settled: segment.view(SETTLED_WORD..SETTLED_WORD + 1),
@@ -102,21 +102,21 @@ impl Peer {
         }))
     }
 
-    /// The supervisor sees this peer die and ends the lane by this.
+    /// Gives the peer the handle by which the supervisor ends the lane when the peer dies.
     pub(super) fn is_supervised_by(&self, closer: Closer) {
         self.0.borrow_mut().supervisor = Some(closer);
     }
 
-    /// A result that came out; an honest peer has sent it.
+    /// Checks a result that the controller received: an honest peer has sent it.
     pub(super) fn check(&self, result: &[u8]) {
         let state = self.0.borrow();
-        assert!(state.manners.may_break() || *state.result == *result, "another result");
+        assert!(state.behaviour.may_break() || *state.result == *result, "another result");
     }
 
-    /// The arguments of a call that was served.
+    /// Checks the arguments of a call that the controller served.
     pub(super) fn check_call(&self, args: &[u8]) {
         let state = self.0.borrow();
-        assert!(state.manners.may_break() || *state.call == *args, "another call");
+        assert!(state.behaviour.may_break() || *state.call == *args, "another call");
     }
 
     pub(super) fn count(&self, totals: &mut Totals) {
@@ -133,7 +133,7 @@ impl Liar for Peer {
 
     fn written(&self, number: usize) {
         let mut state = self.0.borrow_mut();
-        // What was received has been judged, and used.
+        // The controller has checked and used what it received.
         if number == BATON_WORD || number == RING_TO_CONTROLLER_WORD {
             state.now += 1;
         }
@@ -168,7 +168,7 @@ impl State {
             self.settle();
         }
         let mut value = word.load(Ordering::Relaxed);
-        if !self.is_dead && self.manners.lies(&mut self.random) {
+        if !self.is_dead && self.behaviour.lies(&mut self.random) {
             self.lies += 1;
             value = self.nonsense(value);
         }
@@ -176,20 +176,20 @@ impl State {
         value
     }
 
-    /// A word of a message is looked at once, or until it is there.
+    /// Checks that a word of a message is read once, or until it is there.
     fn judge(&mut self, number: usize, value: u64) {
         let ring = RING_TO_CONTROLLER_WORD + 2 * LINE_WORDS
             ..RING_TO_CONTROLLER_WORD + ring_words(RING_LINES);
         let line = BATON_WORD + 1..BATON_WORD + LINE_WORDS;
         if number == RING_TO_CONTROLLER_WORD + LINE_WORDS {
-            // Behind the closed flag one more look decides whether nothing came.
+            // Behind the closed flag, one more read decides whether nothing came.
             self.seen[self.last] = 0;
         }
         if !ring.contains(&number) && !line.contains(&number) {
             return;
         }
         self.last = number;
-        // Behind new code the target is fetched ahead, whatever it is, and not looked at.
+        // Behind new code the target is prefetched, whatever it is, and not used.
         if number != BATON_WORD + 1 {
             assert!(
                 self.seen[number] != self.now,
@@ -216,7 +216,7 @@ impl State {
         !self.is_dead && self.hop != Some(hop_of(self.baton[0].load(Ordering::Relaxed)))
     }
 
-    /// What a supervisor does that has seen the executor end.
+    /// Dies, and does what a supervisor does then.
     fn die(&mut self) {
         self.is_dead = true;
         self.segment.words()[CLOSED_WORD].store(1, Ordering::Release);
@@ -239,20 +239,20 @@ impl State {
             return;
         }
         let mut word = self.posted << 1;
-        if self.is_rude() {
+        if self.breaks_rules() {
             word = self.nonsense(word);
         }
         self.settled[0].store(word, Ordering::Release);
     }
 
-    fn is_rude(&mut self) -> bool {
-        self.manners.is_rude(&mut self.random)
+    fn breaks_rules(&mut self) -> bool {
+        self.behaviour.breaks_rules(&mut self.random)
     }
 
     /// Reads what the controller has handed over, and answers.
     fn act(&mut self) {
         self.acts += 1;
-        if self.acts > ACTS_MAX || self.manners.may_break() && self.random.one_in(100) {
+        if self.acts > ACTS_MAX || self.behaviour.may_break() && self.random.one_in(100) {
             return self.die();
         }
         let word = self.baton[0].load(Ordering::Acquire);
@@ -266,8 +266,10 @@ impl State {
         }
         match kind {
             Some(Kind::Part | Kind::Continue) if self.floods => self.flood(),
-            Some(Kind::Part) if self.is_rude() && self.random.one_in(2) => self.flood(),
-            Some(Kind::Part) if !self.is_rude() => self.hand_over(Kind::Continue, 0, &[], false),
+            Some(Kind::Part) if self.breaks_rules() && self.random.one_in(2) => self.flood(),
+            Some(Kind::Part) if !self.breaks_rules() => {
+                self.hand_over(Kind::Continue, 0, &[], false)
+            }
             Some(Kind::Continue) if self.rest.is_some() => self.go_on(),
             Some(Kind::Hangup) => self.die(),
             _ => {
@@ -280,8 +282,8 @@ impl State {
     fn answer(&mut self) {
         let length = self.random.length();
         let mut payload = self.random.bytes(length);
-        if self.is_rude() && self.random.one_in(8) {
-            // More than may come.
+        if self.breaks_rules() && self.random.one_in(8) {
+            // More bytes than a payload may have.
             payload.resize(usize::try_from(PAYLOAD_BYTES_MAX).unwrap_or(0) + 500, 1);
         }
         let choice = self.random.below(16);
@@ -295,13 +297,13 @@ impl State {
                 let target = self.random.next() % 16;
                 self.send(Kind::Call, target, payload);
             }
-            6 if self.is_rude() => self.flood(),
-            7 if self.is_rude() => {
+            6 if self.breaks_rules() => self.flood(),
+            7 if self.breaks_rules() => {
                 let kind = Kind::from_bits(1 + self.random.next().to_le_bytes()[0] % 7);
                 self.send(kind.unwrap_or(Kind::Part), 1, payload);
             }
             8 => {
-                // One ahead, which never fails.
+                // A posted call, which never fails.
                 let head = Head { kind: Kind::Call as u8, sequence: 1, target: 2 };
                 self.call.clone_from(&payload);
                 payload.truncate(CHUNK_BYTES_MAX);
@@ -322,7 +324,7 @@ impl State {
         self.send(Kind::Result, 0, payload);
     }
 
-    /// Calls ahead of nothing, as many as there is room for, for ever.
+    /// Posts calls for ever, as many as there is room for, and never another message.
     fn flood(&mut self) {
         self.floods = true;
         let head = Head { kind: Kind::Call as u8, sequence: 2, target: 2 };
@@ -331,7 +333,7 @@ impl State {
     }
 
     fn send(&mut self, kind: Kind, target: u64, payload: Vec<u8>) {
-        // What was posted is in the ring.
+        // Posted calls are in the ring.
         let ring = self.random.one_in(4) || self.to.position() != 0;
         let most = if ring { INLINE_BYTES_MAX_WITH_RING } else { INLINE_BYTES_MAX };
         if payload.len() <= most {
@@ -374,7 +376,7 @@ impl State {
         let fresh = self.random.one_in(8);
         let mut word =
             Word { hop, kind, inline_bytes: inline.len(), bulk: false, ring, fresh }.encode();
-        if self.is_rude() {
+        if self.breaks_rules() {
             for _ in 0..1 + self.random.below(3) {
                 self.damage();
             }
@@ -386,7 +388,7 @@ impl State {
         self.baton[0].store(word, Ordering::Release);
     }
 
-    /// Writes nonsense into a word of the segment, most likely one that matters.
+    /// Writes nonsense into a word of the segment, most likely a word in use.
     fn damage(&mut self) {
         let next = usize::try_from(self.from.position()).unwrap_or(0) % RING_LINES;
         let ahead = usize::try_from(self.to.position()).unwrap_or(0) + RING_LINES - 2;
@@ -404,7 +406,7 @@ impl State {
         self.segment.words()[number].store(value, Ordering::Relaxed);
     }
 
-    /// Something else than `value`; now and then what could be a word of the baton.
+    /// A value other than `value`; now and then a plausible word of the baton.
     fn nonsense(&mut self, value: u64) -> u64 {
         if self.random.one_in(8) {
             return (hop_of(value) << HOP_SHIFT) | (self.random.next() % (1 << HOP_SHIFT));

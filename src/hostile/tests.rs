@@ -1,9 +1,9 @@
-//! The cases find what is planted, and nothing else.
+//! The cases find the planted faults, and no others.
 
 use crate::deadline::Deadline;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-use super::pipe_script;
+use super::pipeline_script;
 use super::script::{self, Tried};
 use super::{Totals, clean_up};
 use crate::error::Result;
@@ -14,21 +14,21 @@ use crate::transport::{Incoming, Lane, Transport};
 use crate::wire::Kind;
 use crate::wire::baton::Word;
 use crate::wire::layout::BATON_WORD;
-use crate::wire::pipe::{EXECUTOR_PARKER_WORD, RESULTS_WORD};
+use crate::wire::pipeline::{EXECUTOR_PARKER_WORD, RESULTS_WORD};
 
-/// What a lane does that it must not.
+/// The planted fault of a lane.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Planted {
     Nothing,
-    /// Judges the length of a message, and looks at it again to use it.
+    /// Checks the length of a message, and reads it again to use it.
     Length,
-    /// Looks at the target again.
+    /// Reads an argument twice more.
     Argument,
-    /// Waits for a message as often as it takes.
-    Patience,
+    /// Waits for a valid word without end.
+    EndlessWait,
 }
 
-/// A lane with a fault: after each message it looks into the segment once more.
+/// A lane with a fault: after each message it reads the segment once more.
 struct Faulty {
     lane: Lane,
     planted: Planted,
@@ -68,7 +68,7 @@ impl Transport for Faulty {
                 assert!(message.payload().len() > 48 || bytes <= 48, "out of the line");
             }
             Planted::Argument => drop((look(3), look(3))),
-            Planted::Patience => while Word::decode(look(0)).is_none() {},
+            Planted::EndlessWait => while Word::decode(look(0)).is_none() {},
         }
         Ok(true)
     }
@@ -101,10 +101,10 @@ fn first_failure_of_a_pipeline(planted: Planted, cases: u64) -> Option<(u64, Str
                 look(word);
                 look(word);
             }
-            Planted::Patience => while look(EXECUTOR_PARKER_WORD) != 77 {},
+            Planted::EndlessWait => while look(EXECUTOR_PARKER_WORD) != 77 {},
         }
     };
-    first_that_fails(cases, |number, totals| pipe_script::run(number, totals, fault))
+    first_that_fails(cases, |number, totals| pipeline_script::run(number, totals, fault))
 }
 
 fn first_that_fails(cases: u64, case: impl Fn(u64, &mut Totals)) -> Option<(u64, String)> {
@@ -133,14 +133,15 @@ fn planted_faults_are_found() {
     };
     found(Planted::Length, "out of the line");
     found(Planted::Argument, "looked at twice");
-    found(Planted::Patience, "no end");
+    found(Planted::EndlessWait, "no end");
 }
 
 #[test]
 fn planted_faults_of_pipelines_are_found() {
     const CASES: u64 = 20_000;
     assert_eq!(first_failure_of_a_pipeline(Planted::Nothing, CASES), None);
-    for (planted, words) in [(Planted::Argument, "looked at twice"), (Planted::Patience, "no end")]
+    for (planted, words) in
+        [(Planted::Argument, "looked at twice"), (Planted::EndlessWait, "no end")]
     {
         let found = first_failure_of_a_pipeline(planted, CASES);
         let (number, text) = found.expect("a planted fault");

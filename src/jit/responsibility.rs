@@ -343,7 +343,7 @@ impl MaterializationResponsibility {
 impl Drop for MaterializationResponsibility {
     fn drop(&mut self) {
         if !self.symbols.is_empty() {
-            let what = "what should have supplied symbols gave up without saying why";
+            let what = "what should have supplied symbols failed without saying why";
             let names = self.symbols.keys().map(ToString::to_string).collect();
             let _ = self.fail_with(self.error(SymbolsError::Missing, what, names));
         } else if self.id != 0 {

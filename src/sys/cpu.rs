@@ -224,7 +224,7 @@ pub(crate) fn features() -> impl Iterator<Item = &'static str> {
 }
 
 /// The number of the CPU that this thread runs on, plus one; 0 when the system does not tell. Takes a few nanoseconds.
-pub(crate) fn place() -> u64 {
+pub(crate) fn current() -> u64 {
     if cfg!(model) {
         return 0;
     }

@@ -216,7 +216,7 @@ mod tests {
     }
 
     #[test]
-    fn a_sleeper_gives_up_at_its_deadline() {
+    fn a_sleeper_times_out_at_its_deadline() {
         let word = AtomicU64::new(0);
         let start = Instant::now();
         let deadline = Deadline::after(Duration::from_millis(5));

@@ -1,4 +1,4 @@
-//! The end of a lane, as other threads bring it about.
+//! How other threads end a lane.
 
 use super::lifeline::End;
 use super::parker::SharedParker;
@@ -10,7 +10,7 @@ use crate::sync::Ordering;
 #[derive(Debug)]
 pub(crate) struct Closer {
     end: End,
-    /// The word that tells the peer.
+    /// The word that tells the peer of the end.
     closed: Words,
     /// What the peer sleeps on.
     peer: SharedParker,
@@ -21,8 +21,8 @@ impl Closer {
         Self { end, closed, peer }
     }
 
-    /// Ends the lane: a waiter of this side, now or later, learns that the peer is gone. A message that was handed over
-    /// before is still received.
+    /// Ends the lane: a waiter of this side, now or later, learns that the peer is gone. Messages that were handed over before
+    /// are still received.
     pub(crate) fn close(&self) {
         self.end.announce();
         // [CLOSE] Release: a peer that sees it sees what was handed over before.

@@ -1,4 +1,4 @@
-//! A connection: what a controller and an executor talk over that were not started together.
+//! A connection between a controller and an executor that were not started together.
 
 use std::os::fd::{BorrowedFd, OwnedFd};
 #[cfg(feature = "named-segment")]
@@ -13,7 +13,7 @@ use crate::error::{Error, Result};
 use crate::wire::Kind;
 
 /// One end of a connection between a controller ([`Client`](crate::controller::Client)) and an executor
-/// ([`serve`](crate::executor::serve)). Whoever serves speaks first.
+/// ([`serve`](crate::executor::serve)). The executor speaks first.
 #[derive(Debug)]
 pub struct Connection(Way);
 
@@ -34,12 +34,12 @@ impl Connection {
         (Self(Way::Local(one)), Self(Way::Local(other)))
     }
 
-    /// A connection whose bytes are read from `reader` and written to `writer`, two pipes for example. They are frames of
-    /// LLVM's `SimpleRemoteEPC`; the other end may be an LLVM controller or executor.
+    /// A connection that reads from `reader` and writes to `writer`, two pipes for example. Its bytes are frames of LLVM's
+    /// `SimpleRemoteEPC`, so the other end may be an LLVM controller or executor.
     ///
     /// # Errors
     ///
-    /// When a descriptor is of no use.
+    /// When the system does not describe the writer (`fstat`).
     pub fn stream(reader: impl Into<OwnedFd>, writer: impl Into<OwnedFd>) -> Result<Self> {
         Ok(Self(Way::Stream(Stream::new(reader.into(), writer.into())?)))
     }
@@ -57,10 +57,12 @@ impl Connection {
         Self::stream(reader, writer)
     }
 
-    /// The controller's end of a lane in shared memory, whose descriptor is sent over a connected Unix socket. The fastest
-    /// connection between processes that have a socket between them, whoever started them: the memory has no name and is
-    /// sealed, so neither end can do more to the other than to end the connection. The socket wakes who sleeps, and its end is
-    /// the connection's: nothing else may be sent over it. Does not wait for the executor.
+    /// The controller's end of a lane in shared memory, the descriptor of which is sent over a connected Unix socket. Does not
+    /// wait for the executor.
+    ///
+    /// This is the fastest connection between processes that have a socket between them, whichever process started them. The
+    /// memory has no name and is sealed, so either end can do no more to the other than to end the connection. The socket
+    /// wakes a side that sleeps, and its end is the connection's end: send nothing else over it.
     ///
     /// # Errors
     ///
@@ -69,45 +71,48 @@ impl Connection {
         Ok(Self(Way::Shared(Box::new(Shared::create(socket.into())?))))
     }
 
-    /// The executor's end of it: waits for the memory that comes over the socket.
+    /// The executor's end of such a lane: waits for the memory that comes over the socket.
     ///
     /// # Errors
     ///
-    /// When something else comes, memory whose size is not sealed or of another version of this library, or the socket ends.
+    /// When the socket ends or brings anything else. When the size of the memory is not sealed, or the memory is of another
+    /// version of this library.
     pub fn attach_shared(socket: impl Into<OwnedFd>) -> Result<Self> {
         Ok(Self(Way::Shared(Box::new(Shared::attach(socket.into())?))))
     }
 
-    /// The controller's end of a lane in shared memory under a name, of letters, digits and any of `- _ .`, as soon as
-    /// an executor has attached to it. The fastest connection, and one for peers of the same user that trust each
-    /// other: whoever can open the name can make the memory smaller, which ends both processes at their next touch.
+    /// The controller's end of a lane in shared memory under a name of letters, digits and any of `- _ .`. Waits up to
+    /// `timeout` for an executor to attach.
     ///
-    /// No name is left when this returns. A process that is killed while it waits here leaves one, until the next
-    /// one makes or attaches to any.
+    /// This is the fastest connection, for peers of the same user that trust each other: a process that can open the name can
+    /// make the memory smaller. That kills both processes when they next touch it.
+    ///
+    /// No name is left when this returns. A process that is killed while it waits here leaves its name until the next process
+    /// makes or attaches to any name.
     ///
     /// # Errors
     ///
-    /// When a live process has taken the name, or nobody comes in time (then `is_timeout`).
+    /// When a live process has taken the name, or no executor comes in time (then `is_timeout`).
     #[cfg(feature = "named-segment")]
     pub fn create_named(name: &str, timeout: Duration) -> Result<Self> {
         Ok(Self(Way::Named(Box::new(Named::create(name, timeout)?))))
     }
 
-    /// The executor's end of a lane that a live process waits at under this name.
+    /// The executor's end of a lane under this name, at which a live process waits.
     ///
     /// # Errors
     ///
-    /// When there is none, or it is of another version.
+    /// When there is no such lane, or it is of another version.
     #[cfg(feature = "named-segment")]
     pub fn attach_named(name: &str) -> Result<Self> {
         Ok(Self(Way::Named(Box::new(Named::attach(name)?))))
     }
 
-    /// Checks that this may be the end of `side`.
+    /// Checks that `side` may use this end.
     ///
     /// # Errors
     ///
-    /// When it was made for the other one.
+    /// When it was made for the other side.
     pub(crate) fn expect(&self, side: Side) -> Result<()> {
         match self.side() {
             Some(own) if own != side => Err(Error::invalid(format!(
@@ -118,7 +123,7 @@ impl Connection {
         }
     }
 
-    /// Whose end this is, where the two differ.
+    /// The side that this end is made for, where the two ends differ.
     fn side(&self) -> Option<Side> {
         match &self.0 {
             Way::Local(_) | Way::Stream(_) => None,
@@ -128,7 +133,7 @@ impl Connection {
         }
     }
 
-    /// What becomes ready to be read when a message comes or the other end is gone, where there is such a thing.
+    /// The descriptor that becomes readable when a message comes or the other end is gone, where there is one.
     pub(crate) fn descriptor(&self) -> Option<BorrowedFd<'_>> {
         match &self.0 {
             Way::Local(_) => None,
@@ -139,14 +144,14 @@ impl Connection {
         }
     }
 
-    /// The other end is this library as well.
+    /// Tells that the other end is this library as well.
     pub(crate) fn meet_ours(&mut self) {
         if let Way::Stream(stream) = &mut self.0 {
             stream.meet_ours();
         }
     }
 
-    /// The next call has the number after this one, where calls are numbered.
+    /// Sets the number of the last call, where calls are numbered.
     #[cfg(test)]
     pub(crate) fn number_from(&mut self, sequence: u64) {
         if let Way::Stream(stream) = &mut self.0 {

@@ -1,6 +1,6 @@
-//! What came through a lane's ring and was not handed out yet.
+//! What came through a lane's ring and has not been taken yet.
 //!
-//! Invariant: whatever the peer sends, no more than [`PAYLOAD_BYTES_MAX`] bytes are kept, and one payload more.
+//! Invariant: whatever the peer sends, at most [`PAYLOAD_BYTES_MAX`] bytes of messages and one more payload are kept.
 
 use std::collections::VecDeque;
 
@@ -18,12 +18,12 @@ pub(super) struct Inbox {
     /// Payload parts that came ahead of their message.
     parts: Vec<u8>,
     messages: VecDeque<Incoming>,
-    /// What the messages take.
+    /// The memory that the messages take, in bytes.
     bytes: usize,
 }
 
 impl Inbox {
-    /// Of the ring in these cells, from this position on.
+    /// The inbox of the ring in these cells, which begins at this position.
     pub(super) fn new(inbound: Cells, start: u64) -> Self {
         let inbound = Consumer::new(inbound, RING_LINES, start);
         Self { inbound, parts: Vec::new(), messages: VecDeque::new(), bytes: 0 }
@@ -46,11 +46,11 @@ impl Inbox {
         (!self.parts.is_empty()).then(|| std::mem::take(&mut self.parts))
     }
 
-    /// Takes everything in up to `position` of the ring.
+    /// Takes all records up to `position` of the ring.
     ///
     /// # Errors
     ///
-    /// When that is not where a record ends, a record makes no sense, or more came than may be kept.
+    /// When no record ends at `position`, a record is malformed, or more came than may be kept.
     pub(super) fn drain(&mut self, position: u64) -> Result<()> {
         let ahead = position.wrapping_sub(self.inbound.position());
         if ahead > RING_LINES as u64 {
@@ -98,13 +98,13 @@ impl Inbox {
         Ok(())
     }
 
-    /// Tells the peer that nothing more is taken in.
+    /// Tells the peer that this side reads no more.
     pub(super) fn close(&mut self) {
         self.inbound.close();
     }
 }
 
-/// What a message takes while it is kept: an empty one is not for nothing.
+/// The memory that a kept message takes. An empty one counts too, so that a flood of them has a bound.
 fn kept_bytes(message: &Incoming) -> usize {
     size_of::<Incoming>() + message.payload().len()
 }

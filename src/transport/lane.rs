@@ -9,9 +9,15 @@
 //! Arguments stay in the bulk buffer, untouched, until their call is answered; those of nested calls lie behind them. Each side
 //! knows where free memory begins, because it has sent or received every call under way.
 //!
-//! A ring is drained only when a baton says so, by a side that is waiting for the baton anyway. When it is full, its
-//! writer hands the baton over with [`Kind::Part`], and gets it back with [`Kind::Continue`] when there is room:
-//! payloads are not limited by the ring's size, and no side ever blocks on a ring that nobody drains.
+//! When the ring has something new, the baton carries the ring position up to which the receiver drains before it acts. So
+//! posted messages and calls of a lane have one order.
+//!
+//! Arguments stay in the bulk buffer, untouched, until their call is answered; those of nested calls lie behind them. Each
+//! side knows where free memory begins, because it has sent or received every call under way.
+//!
+//! A ring is drained only when a baton says so, by a side that is waiting for the baton anyway. When a ring is full, its
+//! writer hands the baton over with [`Kind::Part`], and gets it back with [`Kind::Continue`] when there is room. So the ring's
+//! size does not limit payloads, and no side blocks on a ring that is not drained.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -19,6 +25,7 @@ use std::time::Duration;
 use super::Transport;
 use super::cells::Cells;
 use super::closer::Closer;
+use super::cpu_hints::CpuHints;
 use super::inbox::Inbox;
 #[cfg(not(model))]
 use super::lifeline::process_holder;
@@ -26,7 +33,6 @@ use super::lifeline::{End, Lifeline};
 use super::message::{Content, Incoming};
 use super::outbox::{self, Outbox};
 use super::parker::SharedParker;
-use super::places::Places;
 use super::settled::Settled;
 use super::side::Side;
 use super::wait::Waiter;
@@ -49,7 +55,7 @@ use crate::wire::{Kind, layout};
 /// Payloads in the bulk buffer begin at lines.
 const LINE_BYTES: usize = LINE_WORDS * 8;
 
-/// Turns ([`cpu::spin`]) that the other side is given besides, when it will run new code: that has to be fetched.
+/// Turns ([`cpu::spin`]) that this side waits longer when the peer will run new code, which the peer has to fetch.
 const TURNS_FRESH: usize = 40;
 
 /// One end of a lane. Owned by one thread at a time.
@@ -87,8 +93,8 @@ impl Lane {
         Self::starting_at(segment, side, Lifeline::new(End::new()), 0, 0)
     }
 
-    /// The controller's end of the lane in `segment`, whose waits also end with the executor's thread at the other end, and
-    /// with its process, which holds a lock in `first`.
+    /// The controller's end of the lane in `segment`. Its waits also end with the executor's thread at the other end, and with
+    /// the executor's process, which holds a lock in `first`.
     #[cfg(not(model))]
     pub(crate) fn of_executor(segment: &Arc<Segment>, first: &Arc<Segment>) -> Self {
         let thread = segment.view(layout::HOLDER_WORD..layout::HOLDER_WORD + 1);
@@ -96,7 +102,7 @@ impl Lane {
         Self::starting_at(segment, Side::Controller, lifeline, 0, 0)
     }
 
-    /// As [`Lane::new`], with this hop and this position of the rings behind it.
+    /// As [`Lane::new`], behind this hop and from this position of both rings on.
     pub(super) fn starting_at(
         segment: &Arc<Segment>,
         side: Side,
@@ -115,7 +121,7 @@ impl Lane {
             Side::Executor => (to_controller, to_executor, [executor, controller]),
         };
         let closed = word(layout::CLOSED_WORD);
-        let places = Places::new(segment, layout::PLACE_WORDS, side);
+        let cpu_hints = CpuHints::new(segment, layout::CPU_HINT_WORDS, side);
         let spin =
             Duration::from_nanos(segment.words()[layout::SPIN_NS_WORD].load(Ordering::Relaxed));
         Self {
@@ -128,7 +134,13 @@ impl Lane {
             outbox: Outbox::new(outbound, start),
             inbox: Inbox::new(inbound, start),
             fresh: false,
-            waiter: Waiter::new(parkers[0].clone(), closed.clone(), lifeline.clone(), spin, places),
+            waiter: Waiter::new(
+                parkers[0].clone(),
+                closed.clone(),
+                lifeline.clone(),
+                spin,
+                cpu_hints,
+            ),
             closed,
             lifeline,
             parkers,
@@ -143,12 +155,12 @@ impl Lane {
         self.waiter.sleep_on(self.parkers[0].clone());
     }
 
-    /// What ends the waiting of [`Transport::receive`] for good.
+    /// What ends all waits of [`Transport::receive`] from another thread.
     pub(crate) fn closer(&self) -> Closer {
         Closer::new(self.lifeline.end().clone(), self.closed.clone(), self.parkers[1].clone())
     }
 
-    /// What ends this side's waits from another thread, as the lane's closer does, without telling the peer.
+    /// What ends this side's waits from another thread without telling the peer.
     pub(crate) fn end(&self) -> &End {
         self.lifeline.end()
     }
@@ -263,8 +275,8 @@ impl Lane {
         Ok(())
     }
 
-    /// The next message, of which `word` says that the ring has part of it, or others before it. False when the rest has not
-    /// come by the deadline.
+    /// Receives the next message, when `word` says that the ring has part of it or messages before it. False when the rest has
+    /// not come by the deadline.
     #[cold]
     fn receive_ring(
         &mut self,
@@ -294,8 +306,8 @@ impl Lane {
         Ok(())
     }
 
-    /// Waits for the baton and drains the inbound ring as far as it says. False when the peer only wanted room in its
-    /// ring, which it has then; the baton is back with it. `None` when it has not come by the deadline.
+    /// Waits for the baton and drains the inbound ring as far as it says. False when the peer only wanted room in its ring: it
+    /// has room and the baton then. `None` when the baton has not come by the deadline.
     fn take_message(&mut self, deadline: Deadline, message: &mut Incoming) -> Result<Option<bool>> {
         let Some(word) = self.take_baton(deadline)? else { return Ok(None) };
         if word.ring {
@@ -319,7 +331,7 @@ impl Lane {
             Some(word) if word.hop == hop => {
                 (self.word, self.hop) = (found, hop);
                 if word.fresh {
-                    // Most likely the new code is what is called now.
+                    // Most likely this message calls the new code.
                     cpu::serialize_for(self.baton[1].load(Ordering::Relaxed));
                 }
                 Ok(Some(word))
@@ -328,11 +340,11 @@ impl Lane {
         }
     }
 
-    /// The message in the baton alone.
+    /// Reads a message that is in the baton alone.
     #[inline(always)]
     fn read_baton(&self, word: Word, message: &mut Incoming) {
         let baton = &*self.baton;
-        // All words, whatever their number: that is quicker than to count.
+        // Copies all words, however many are used: that is quicker than to count.
         for (bytes, word) in message.inline.as_chunks_mut().0.iter_mut().zip(&baton[2..LINE_WORDS])
         {
             *bytes = word.load(Ordering::Relaxed).to_le_bytes();
@@ -344,8 +356,8 @@ impl Lane {
         message.content = Content::Inline(word.inline_bytes);
     }
 
-    /// The message in the baton and in the ring, which is drained as far as the baton says. False when the peer only
-    /// wanted room in its ring.
+    /// Reads a message that is in the baton and in the ring, which is drained as far as the baton says. False when the peer
+    /// only wanted room in its ring.
     fn read_ring(&mut self, word: Word, message: &mut Incoming) -> Result<bool> {
         self.read_baton(word, message);
         // The first word is the ring position, the others are payload.
@@ -364,7 +376,7 @@ impl Lane {
         Ok(true)
     }
 
-    /// Pushes all but the last part of a payload; returns the last.
+    /// Pushes all but the last part of a payload; returns the last part.
     fn send_parts<'a>(&mut self, payload: &'a [u8], deadline: Deadline) -> Result<&'a [u8]> {
         let (parts, last) = outbox::parts(payload)?;
         for part in parts {
@@ -373,8 +385,8 @@ impl Lane {
         Ok(last)
     }
 
-    /// Pushes one record, handing the baton over and taking it back when the ring is full. A deadline that passes meanwhile
-    /// ends the lane: half of a message is in the ring.
+    /// Pushes one record. When the ring is full, hands the baton over and waits for it to come back. A deadline that passes
+    /// meanwhile ends the lane, since half of a message is in the ring.
     fn push(&mut self, head: Head, bytes: &[u8], deadline: Deadline) -> Result<()> {
         if self.outbox.push(head, bytes)? {
             return Ok(());
@@ -393,7 +405,7 @@ impl Lane {
         loop {
             match self.take_message(deadline, &mut message)? {
                 Some(true) => break,
-                // The peer wanted room as well, and has it.
+                // The peer wanted room as well, and has it now.
                 Some(false) => {}
                 None => {
                     self.closer().close();
@@ -451,7 +463,7 @@ impl Drop for Lane {
     }
 }
 
-/// What is wrong with a word found where that of `hop` was due.
+/// The error for a word that is not that of `hop`, which was due.
 #[cold]
 fn bad_word(found: u64, hop: u64) -> Error {
     if hop_of(found) == hop {

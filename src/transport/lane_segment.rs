@@ -1,4 +1,4 @@
-//! The segment of a lane: made by the controller, judged by the executor that it came to.
+//! The segment of a lane: made by the controller, checked by the executor that receives it.
 
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
@@ -9,8 +9,8 @@ use crate::shm::Segment;
 use crate::sync::Ordering;
 use crate::wire::layout::{FIXED_WORDS, HEADER, SEGMENT_WORDS, SPIN_NS_WORD, VERSION};
 
-/// A segment with the header of a lane on which both sides poll for `spin` before they sleep, and its descriptor, which is of
-/// no use any more when it was sent.
+/// Makes the segment of a lane on which both sides poll for `spin` before they sleep. Also returns its descriptor, which the
+/// caller may close once it is sent.
 ///
 /// # Errors
 ///
@@ -28,11 +28,11 @@ pub(crate) fn create(spin: Duration) -> Result<(Arc<Segment>, OwnedFd)> {
     Ok((Arc::new(segment), file))
 }
 
-/// Maps the segment of a lane.
+/// Maps the segment of a lane that came over a socket.
 ///
 /// # Errors
 ///
-/// When its size is not sealed, or it is not one of this version.
+/// When its size is not sealed, or it is not the segment of a lane of this version.
 pub(crate) fn open(file: OwnedFd) -> Result<Arc<Segment>> {
     let mut segment = Segment::open(file)?;
     drop(segment.take_file());

@@ -3,12 +3,12 @@
 //! | sign | written by | what it says |
 //! |---|---|---|
 //! | the end | this process, in its own memory | the session, the lane or the pipeline is over |
-//! | the thread | the kernel, when the peer's thread ends | nobody serves this lane any more |
+//! | the thread | the kernel, when the peer's thread ends | no thread serves this lane any more |
 //! | the process | the kernel or the crash handler | the peer is dying |
 //! | the closed word | the peer | the peer has closed its end |
 //!
-//! A peer can write the last three and can hide nothing by it: the end alone bounds every wait, since the kernel compares
-//! it together with the word that a waiter sleeps on. The other signs make news of a death come sooner.
+//! A peer can write the last three signs, and hides nothing by that: the end alone bounds every wait. The kernel compares the
+//! end together with the word that a waiter sleeps on. The other signs make news of a death come sooner.
 
 use std::sync::{Arc, OnceLock};
 
@@ -23,18 +23,18 @@ use crate::sys::futex::{self, OWNER_DIED, Seen, WORDS_MAX};
 #[cfg(not(model))]
 use crate::wire::layout::PROCESS_HOLDER_WORD;
 
-/// The bit of an end's word that says that it has come. The bits above count what else sleepers were told.
+/// The bit of an end's word that says that the end has come. The bits above it count nudges.
 const HAS_COME: u64 = 1;
 const ONE_NUDGE: u64 = 2;
 
-/// An end that this process brings about, in its own memory.
+/// The end of a session, a lane or a pipeline, in memory of this process. Only this process brings it about.
 #[derive(Debug, Clone)]
 pub(crate) struct End(Arc<State>);
 
 #[derive(Debug)]
 struct State {
     word: AtomicU64,
-    /// Why the peer did not begin.
+    /// Why the peer refused to begin.
     refusal: OnceLock<String>,
     origin: Origin,
 }
@@ -45,17 +45,17 @@ impl End {
         Self(Arc::new(State { word, refusal: OnceLock::new(), origin }))
     }
 
-    /// The process that made it: what is shared with the peer is that one's.
+    /// The process that made the end. It owns what is shared with the peer.
     pub(crate) fn origin(&self) -> Origin {
         self.0.origin
     }
 
-    /// True when something else knows this end.
+    /// True when another clone of this end exists.
     pub(crate) fn is_shared(&self) -> bool {
         Arc::strong_count(&self.0) > 1
     }
 
-    /// As [`End::announce`], because the peer refuses to begin, for this reason.
+    /// As [`End::announce`], when the peer has refused to begin for this reason.
     pub(crate) fn refuse(&self, reason: &str) {
         // The first reason counts.
         let _ = self.0.refusal.set(reason.to_owned());
@@ -64,13 +64,13 @@ impl End {
 
     /// Ends every wait, now and later.
     pub(crate) fn announce(&self) {
-        // [END] Release: a waiter that sees it sees what was handed over before the end was known, and the reason.
-        // No Acquire: an exchange passes on what those before it released.
+        // [END] Release: a waiter that sees it sees what was handed over before the end was known, and the reason. No Acquire:
+        // a read-modify-write continues the release sequence of those before it.
         self.0.word.fetch_or(HAS_COME, Ordering::Release);
         futex::wake_own(&self.0.word);
     }
 
-    /// Has sleepers look once more at what they wait for.
+    /// Makes sleepers read once more what they wait for.
     pub(crate) fn nudge(&self) {
         // [NUDGE] Release: the sleeper that sees the count sees why it was nudged. No Acquire, as in `announce`.
         self.0.word.fetch_add(ONE_NUDGE, Ordering::Release);
@@ -83,14 +83,14 @@ impl End {
         self.0.word.load(Ordering::Acquire) & HAS_COME != 0
     }
 
-    /// What a sleeper has seen of it. To be taken before the sleeper looks at its reasons to stay awake.
+    /// The value for a sleeper to sleep on. The sleeper must take it before it reads its reasons to stay awake.
     pub(crate) fn look(&self) -> u64 {
         // [NUDGE] Acquire: pairs with `nudge`.
         self.0.word.load(Ordering::Acquire)
     }
 }
 
-/// The word that tells of the death of an executor, in the segment of its first lane.
+/// The word that tells of an executor's death, in the segment of its first lane.
 #[cfg(not(model))]
 pub(crate) fn process_holder(first: &Arc<Segment>) -> Words {
     first.view(PROCESS_HOLDER_WORD..PROCESS_HOLDER_WORD + 1)
@@ -100,17 +100,17 @@ pub(crate) fn process_holder(first: &Arc<Segment>) -> Words {
 #[derive(Debug, Clone)]
 pub(crate) struct Lifeline {
     end: End,
-    /// Words that the kernel or the peer marks with [`OWNER_DIED`]: of the peer's thread, of its process.
+    /// The words of the peer's thread and of its process. The kernel or the peer marks them with [`OWNER_DIED`].
     holders: [Option<Words>; 2],
 }
 
 impl Lifeline {
-    /// One for a peer that marks nothing.
+    /// A lifeline for a peer that marks no words.
     pub(crate) fn new(end: End) -> Self {
         Self { end, holders: [None, None] }
     }
 
-    /// The same, which also ends with the thread and the process that hold these words.
+    /// The same lifeline, which is also cut when the thread or the process ends that holds one of these words.
     pub(crate) fn with_holders(self, thread: Words, process: Words) -> Self {
         Self { end: self.end, holders: [Some(thread), Some(process)] }
     }
@@ -133,7 +133,7 @@ impl Lifeline {
 
     /// True when a holder is gone.
     fn is_dead(&self) -> bool {
-        // [HOLDER] Acquire: what the peer's thread stored before it ended is seen.
+        // [HOLDER] Acquire: this side sees what the peer's thread stored before it ended.
         let died = |word: &Words| word[0].load(Ordering::Acquire) & OWNER_DIED != 0;
         self.holders.iter().flatten().any(died)
     }
@@ -144,8 +144,8 @@ impl Lifeline {
         self.end.has_come() || self.is_dead()
     }
 
-    /// Sleeps until `word`, which held `value`, was changed and woken, a sign comes, or the deadline passes. `seen` is the
-    /// end as the sleeper has [looked](End::look) at it. Returns early for any reason.
+    /// Sleeps until `word`, which held `value`, was changed and its sleepers woken, until a sign comes, or until the deadline
+    /// passes. `seen` is what [`End::look`] has returned. May return early for any reason.
     pub(crate) fn sleep(&self, word: &AtomicU64, value: u64, seen: u64, deadline: Deadline) {
         let shared = |word| Seen { word, value: 0, is_private: false };
         let own = Seen { word: &self.end.0.word, value: seen, is_private: true };
@@ -153,7 +153,7 @@ impl Lifeline {
         const { assert!(WORDS_MAX == 4) };
         let mut count = 2;
         for holder in self.holders.iter().flatten() {
-            // Relaxed: nothing rests on it. A sleeper that is sent back looks again in `is_dead`.
+            // Relaxed: no other memory is read because of it. A sleeper that returns reads the word again in `is_dead`.
             let found = holder[0].load(Ordering::Relaxed);
             if found & OWNER_DIED != 0 {
                 return;

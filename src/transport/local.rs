@@ -4,7 +4,14 @@
 //! sleeps and looks at the ring once more; the other side changes the ring and then swaps the word back. One of
 //! the two swaps comes second, and who makes it sees what the first one did before its own.
 //!
-//! Invariant: a message is owned by one side at a time; its bytes are moved, never shared.
+//! | the sleeper | the other side |
+//! |---|---|
+//! | swaps the word of its bell to "sleeps" | changes the ring |
+//! | reads the ring once more | swaps that word back |
+//!
+//! One of the two swaps comes second. The thread that makes it sees what the other did before its own swap.
+//!
+//! Invariant: one side at a time owns a message; its bytes are moved, never shared.
 
 use std::sync::Arc;
 use std::thread::{self, Thread};
@@ -92,7 +99,7 @@ impl Local {
         if has_room.is_none() {
             return Err(Error::timeout("the other end took nothing in time"));
         }
-        // There is room, and nobody else fills it.
+        // There is room, and only this end fills it.
         outbound.push(message).map_err(|_| Error::exhausted("a ring without room"))?;
         peer.unpark();
         Ok(())
@@ -118,7 +125,7 @@ impl Transport for Local {
     fn receive(&mut self, deadline: Deadline, into: &mut Incoming) -> Result<bool> {
         let Self { inbound, own, peer, .. } = self;
         let came = own.wait(deadline, || {
-            // In this order: what was sent before the end is received.
+            // In this order, so that messages sent before the end are received.
             let is_gone = peer.is_gone.load(Ordering::Acquire);
             match inbound.pop() {
                 Ok(message) => Some(Some(message)),
@@ -137,7 +144,7 @@ impl Transport for Local {
         }
     }
 
-    /// Nothing: both ends are of one thread each.
+    /// Nothing: each end belongs to one thread, so no other thread waits.
     fn settle(&mut self, _sequence: u64) {}
 
     /// Nothing: a process sees its own writes.

@@ -1,8 +1,8 @@
-//! Both ends of a lane, those who wait for posted calls and the one who closes, in every order that loom can give them.
+//! Both ends of a lane, threads that wait for posted calls and one that closes, in every order that loom finds.
 //!
-//! All of it is the code that runs, on the model's segment and futex. Whoever sleeps for ever is what loom calls a deadlock.
+//! The models run the real code on the model's segment and futex. Loom reports a thread that sleeps for ever as a deadlock.
 //!
-//! Invariant: each model is also run with somebody who leaves a step out or does it in the wrong way, and fails then.
+//! Invariant: each model also runs with a planted fault, a step left out or done wrongly, and fails then.
 
 mod end;
 mod scribbler;
@@ -21,24 +21,24 @@ use crate::sync::{AtomicU64, Condvar, Mutex, Ordering};
 use crate::wire::baton::Word;
 use crate::wire::{Kind, layout};
 
-/// What is done wrong.
+/// The planted fault.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Planted {
     Nothing,
-    /// A word is changed, and who sleeps on it is not woken.
+    /// A word is changed, and the thread that sleeps on it is not woken.
     NoWake,
-    /// Nothing stands between the store of a word and the look whether somebody sleeps.
+    /// No fence stands between the store of a word and the look whether a thread sleeps.
     NoFence,
-    /// A word is stored and not swapped, so that nobody sees that somebody sleeps.
+    /// A word is stored and not swapped, so that a sleeper's bit is lost unseen.
     NoSwap,
-    /// It is said before it is so.
+    /// A call is said to have run before it has.
     TooEarly,
     /// A doorbell is drained behind the look at the word.
     LateDrain,
 }
 
-/// Runs `model` in every order with at most so many preemptions; prints how many those were. `met` counts what the
-/// model is about.
+/// Runs `model` in every order with at most `preemptions` preemptions, and prints how many orders those were. `met` counts the
+/// orders that met what the model is about.
 pub(crate) fn explore(
     name: &str,
     preemptions: usize,
@@ -87,7 +87,7 @@ fn parker(segment: &Arc<Segment>) -> SharedParker {
     SharedParker::new(segment.view(word..word + 1), Lifeline::new(End::new()))
 }
 
-/// A message there and one back, each of so many bytes; both sides sleep while there is nothing for them.
+/// A message there and one back, each of `bytes` bytes. Both sides sleep while there is nothing for them.
 fn round_trip(name: &str, preemptions: usize, bytes: usize) {
     explore(name, preemptions, move |met| {
         let (mut controller, mut executor, segment) = lanes();
@@ -122,7 +122,7 @@ fn what_takes_the_ring_twice_arrives_whole() {
     round_trip("room in the ring", 1, 600);
 }
 
-/// A peer that hands over by hand, perhaps without waking.
+/// A peer that hands the baton over by plain stores, perhaps without waking.
 fn by_hand(planted: Planted) {
     explore(&format!("wake, {planted:?}"), 3, move |met| {
         let (mut controller, _executor, segment) = lanes();
@@ -171,7 +171,7 @@ fn a_missing_fence_is_found() {
     by_hand(Planted::NoFence);
 }
 
-/// A supervisor closes at any moment of a call: what was handed over is received, then the end.
+/// A supervisor closes at any moment of a call: the controller receives what was handed over, then the end.
 fn close(planted: Planted) {
     explore(&format!("close, {planted:?}"), 2, move |met| {
         let (mut controller, mut executor, segment) = lanes();
@@ -207,7 +207,7 @@ fn closing_that_wakes_nobody_is_found() {
     close(Planted::NoWake);
 }
 
-/// A deadline passes at any moment of a call, whose result comes all the same.
+/// A deadline passes at any moment of a call. The result of the call still comes.
 #[test]
 fn a_deadline_loses_no_message() {
     explore("deadline", 3, |met| {
@@ -300,7 +300,7 @@ struct Chime {
 
 #[derive(Debug, Default)]
 struct Rope {
-    /// Whether it was rung, and whether nobody is left to ring it.
+    /// Whether it was rung, and whether the other side is gone.
     state: Mutex<(bool, bool)>,
     changed: Condvar,
 }
@@ -352,7 +352,7 @@ fn lanes_with_doorbells(planted: Planted) -> ([ManuallyDrop<Lane>; 2], [Arc<Chim
     ([controller, executor], chimes)
 }
 
-/// An executor polls, and its host's loop listens when nothing is there.
+/// An executor polls, and its host's event loop waits when no message is there.
 fn poll(planted: Planted) {
     explore(&format!("poll mode, {planted:?}"), 3, move |met| {
         let ([mut controller, mut executor], [_, doorbell]) = lanes_with_doorbells(planted);

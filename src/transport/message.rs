@@ -1,4 +1,4 @@
-//! A message that came in, received into memory of the receiver and used again for the next.
+//! A received message, in memory of the receiver that is used again for the next one.
 
 use std::borrow::Cow;
 
@@ -6,12 +6,12 @@ use crate::shm::BulkSlice;
 use crate::wire::Kind;
 use crate::wire::baton::INLINE_BYTES_MAX;
 
-/// A message that came in. Its receiver makes an empty one on its stack and receives one after the other into it: so
-/// the bytes of a small message are copied once and stay where they are, and nothing is allocated for them.
+/// A received message. Its receiver makes an empty one on its stack and receives each message into it. So the bytes of a small
+/// message are copied once, and nothing is allocated for them.
 #[derive(Debug)]
 pub(crate) struct Incoming {
     pub(crate) kind: Kind,
-    /// Function address, handler tag, or what the kind says.
+    /// A function address, a handler tag, or a number whose meaning depends on the kind.
     pub(crate) target: u64,
     /// The call's number, when the message was posted; the baton's own calls have none.
     pub(crate) posted: Option<u64>,
@@ -25,9 +25,9 @@ pub(crate) struct Incoming {
 /// Where the bytes of a message are.
 #[derive(Debug)]
 pub(super) enum Content {
-    /// So many of the inline bytes.
+    /// The first bytes of the inline payload: their number.
     Inline(usize),
-    /// All of these.
+    /// All bytes of this vector.
     Heap(Vec<u8>),
     /// In memory that the peer can change.
     Shared(BulkSlice),
@@ -66,8 +66,9 @@ impl Incoming {
     pub(crate) fn append_to(&self, out: &mut Vec<u8>) {
         match self.content {
             Content::Inline(bytes) => {
-                // A copy of a fixed size is a few instructions; one of a size that is known late is a call. The words were
-                // stored just now, one by one: a load of one has it at once, a load of two waits for both to be in the cache.
+                // A copy of a fixed size is a few instructions; a copy of a size that is known late is a call. The words were
+                // stored just now, one by one. A load of one word is forwarded from its store at once; a load of two waits
+                // until both are in the cache.
                 let end = out.len() + bytes;
                 match self.inline.first_chunk::<8>() {
                     Some(word) if bytes <= word.len() => out.extend_from_slice(word),
@@ -100,7 +101,7 @@ impl<'a> Payload<'a> {
         }
     }
 
-    /// Where the first byte is, for who trusts the peer not to change them.
+    /// The address of the first byte, for a caller that trusts the peer not to change the bytes.
     #[inline]
     pub(crate) fn as_ptr(self) -> *const u8 {
         match self {

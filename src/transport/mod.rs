@@ -5,14 +5,18 @@
 //! moment; only the holder sends. A [`Stream`] carries the same messages over pipes and sockets, [`Local`] inside one
 //! process; a [`Connection`] is any of them. One whose lane came over a socket ([`Shared`]) sleeps by that socket.
 //!
-//! Invariant: this is the only room where rings meet shared memory; it never runs a handler, and every word from the
-//! peer is judged by `wire` or `ring` before it is used.
+//! A lane is one logical thread that spans two processes. Exactly one side holds the baton at any moment, and only the holder
+//! sends. The rings carry posted messages and payloads that do not fit the bulk buffer.
+//!
+//! Invariant: this is the only room where rings meet shared memory. It never runs a handler. `wire` or `ring` checks every
+//! word from the peer before it is used.
 #![forbid(unsafe_code)]
 
 mod cells;
 mod closer;
 #[cfg(not(model))]
 mod connection;
+mod cpu_hints;
 mod inbox;
 pub(crate) mod lane;
 #[cfg(not(model))]
@@ -28,10 +32,9 @@ mod message;
 mod named;
 mod origin;
 mod outbox;
-mod pace;
 mod parker;
-pub(crate) mod pipe;
-mod places;
+pub(crate) mod pipeline;
+mod poll_delay;
 mod settled;
 #[cfg(not(model))]
 mod shared;
@@ -70,9 +73,9 @@ pub(crate) use stream::Stream;
 #[cfg(not(model))]
 pub(crate) use token::Token;
 
-/// One end of what carries messages both ways, in one order. One thread at a time owns it.
+/// One end of a two-way transport of messages in one order. One thread at a time owns it.
 ///
-/// At any moment one side has the right to send. [`send`](Transport::send) passes it on, a message that
+/// At any moment one side has the right to send. [`send`](Transport::send) passes it on. A message that
 /// [`receive`](Transport::receive) returns brings it back, unless that message was posted.
 pub(crate) trait Transport {
     /// Sends a message and passes the right to send on. The caller must have it.
@@ -80,12 +83,12 @@ pub(crate) trait Transport {
     /// # Errors
     ///
     /// When the payload is longer than [`PAYLOAD_BYTES_MAX`](crate::limits::PAYLOAD_BYTES_MAX): nothing was sent. When the
-    /// peer broke the protocol or is gone, or has not taken all of it by the deadline (then `is_timeout`): the transport has
-    /// ended.
+    /// peer broke the protocol or is gone, or has not taken all of the message by the deadline (then `is_timeout`): the
+    /// transport has ended.
     fn send(&mut self, kind: Kind, target: u64, payload: &[u8], deadline: Deadline) -> Result<()>;
 
-    /// Sends a message that goes ahead of the next one sent, and keeps the right to send (it may be away meanwhile, when
-    /// there is no room). The caller must have it.
+    /// Sends a message that goes ahead of the next one sent, and keeps the right to send. The caller must have that right;
+    /// when there is no room it is with the peer meanwhile.
     ///
     /// # Errors
     ///
@@ -100,26 +103,26 @@ pub(crate) trait Transport {
     ) -> Result<()>;
 
     /// Waits for the next message and puts it into `message`; false when none has come by the deadline. After a message that
-    /// was not posted the caller may send.
+    /// was not posted, the caller has the right to send.
     ///
     /// # Errors
     ///
-    /// When the peer broke the protocol, or the transport was closed; it is of no use then.
+    /// When the peer broke the protocol, or the transport was closed. The transport is of no use then.
     fn receive(&mut self, deadline: Deadline, message: &mut Incoming) -> Result<bool>;
 
     /// Tells the peer's other threads that the posted call with this number has run.
     fn settle(&mut self, sequence: u64);
 
-    /// The next message tells the peer that code was written.
+    /// Makes the next message tell the peer that code was written.
     fn code_written(&mut self);
 
-    /// What memory is in use for payloads of calls under way.
+    /// How much memory is in use for payloads of calls under way; for [`release`](Transport::release).
     #[inline]
     fn mark(&self) -> usize {
         0
     }
 
-    /// Gives back what has come into use since then: the arguments of a call that is answered.
+    /// Frees the memory that has come into use since `mark`: the arguments of a call that is answered.
     #[inline]
     fn release(&mut self, _mark: usize) {}
 }

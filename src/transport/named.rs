@@ -1,9 +1,12 @@
-//! A lane in a segment that has a name: the controller makes it, one executor attaches to it.
+//! A lane in a segment with a name: the controller makes it, one executor attaches to it.
 //!
-//! Line 1 of the segment says who is there: the creator's process number and start time, then those of the one that has
-//! attached. Whoever attaches removes the name, so none is left whatever happens afterwards. A creator that gives up
-//! waiting removes it as well. One that is killed while it waits leaves its name; it is removed by the
-//! next process that makes or opens any name, which sees that no such process lives.
+//! Line 1 of the segment identifies both processes: process number and start time of the creator, then of the attached one.
+//!
+//! | event | what removes the name |
+//! |---|---|
+//! | an executor attaches | that executor, so no name is left whatever happens afterwards |
+//! | the creator times out | the creator |
+//! | the creator is killed while it waits | the next process that makes or opens any name, since no such process lives |
 //!
 //! Each side watches the other's process: when it ends, the lane is closed.
 
@@ -26,7 +29,7 @@ use crate::wire::layout::{
     SEGMENT_WORDS, SPIN_NS_WORD, VERSION,
 };
 
-/// What the attached process is when the creator has given up.
+/// The number of the attached process when the creator has timed out.
 const WITHDRAWN: u64 = u64::MAX;
 
 /// One end of a lane in a named segment.
@@ -44,7 +47,7 @@ impl Named {
     ///
     /// # Errors
     ///
-    /// When the name is taken by a live process, or nobody has come in time; the name is free then.
+    /// When a live process has taken the name. When no executor has come in time: the name is free then.
     pub(super) fn create(name: &str, timeout: Duration) -> Result<Self> {
         let deadline = Deadline::after(timeout);
         let segment = {
@@ -148,7 +151,7 @@ impl Drop for Named {
     }
 }
 
-/// Writes down whose segment this is and then, last of all, what it is.
+/// Stores the creator of a segment and then, last of all, the segment's header.
 fn introduce(segment: &Segment) {
     let words = segment.words();
     let pid = u64::from(std::process::id());
@@ -160,13 +163,14 @@ fn introduce(segment: &Segment) {
     }
 }
 
-/// Removes the names of segments whose creators are gone. Nobody is about to finish one: that takes the lock.
+/// Removes the names of segments whose creators are gone. No creator is just writing its header: that takes the lock, which
+/// the caller holds.
 fn remove_stale(names: &Names) {
     for name in names.all() {
         let is_stale = match names.open(&name) {
             Ok(Found::Segment(segment)) => !has_creator(&segment),
             Ok(Found::Unfinished) => true,
-            // Somebody else's, or gone by itself.
+            // The name of another user's segment, or one that has gone meanwhile.
             Ok(Found::Nothing) | Err(_) => false,
         };
         if is_stale {

@@ -1,4 +1,4 @@
-//! Which process made something that is shared with a peer: a forked child has a copy, and must not touch it.
+//! The process that made something that is shared with a peer. A forked child has a copy of it and must not touch it.
 
 use crate::error::Error;
 

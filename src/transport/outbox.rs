@@ -1,11 +1,11 @@
-//! What goes through a lane's ring, and how much of it the peer knows of.
+//! The sending side of a lane's ring, and how far the peer has been told of it.
 
 use super::cells::Cells;
 use crate::error::{Error, Result};
 use crate::limits::{CHUNK_BYTES_MAX, PAYLOAD_BYTES_MAX, RING_LINES};
 use crate::ring::{Head, Producer, PushError};
 
-/// The side of a lane's ring that records go in at.
+/// The end of a lane's ring at which records go in.
 #[derive(Debug)]
 pub(super) struct Outbox {
     outbound: Producer<Cells>,
@@ -14,18 +14,18 @@ pub(super) struct Outbox {
 }
 
 impl Outbox {
-    /// Of the ring in these cells, from this position on.
+    /// The outbox of the ring in these cells, which begins at this position.
     pub(super) fn new(outbound: Cells, start: u64) -> Self {
         Self { outbound: Producer::new(outbound, RING_LINES, start), told: start }
     }
 
-    /// Whether there is anything that the peer was not told of.
+    /// True when the ring has records of which the peer was not told.
     #[inline(always)]
     pub(super) fn is_untold(&self) -> bool {
         self.outbound.position() != self.told
     }
 
-    /// Up to where the peer may drain. It is told now.
+    /// The position up to which the peer may drain. The caller tells it to the peer.
     #[inline(always)]
     pub(super) fn tell(&mut self) -> u64 {
         self.told = self.outbound.position();
@@ -50,17 +50,17 @@ impl Outbox {
         }
     }
 
-    /// Nothing more comes.
+    /// Tells the peer that nothing more comes.
     pub(super) fn close(&mut self) {
         self.outbound.close();
     }
 }
 
-/// What of a payload goes into each record, the last apart.
+/// Splits a payload into the parts of its records, and returns the last part separately.
 ///
 /// # Errors
 ///
-/// When it is too long.
+/// When the payload is too long.
 pub(super) fn parts(payload: &[u8]) -> Result<(impl Iterator<Item = &[u8]>, &[u8])> {
     if payload.len() as u64 > PAYLOAD_BYTES_MAX {
         return Err(Error::exhausted(format!(

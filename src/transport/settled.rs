@@ -1,4 +1,4 @@
-//! How far the posted calls of a lane have come.
+//! Which posted calls of a lane have run.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -16,9 +16,9 @@ const WAITER: u64 = 1;
 /// The bits of the word below the number that it carries.
 const FLAG_BITS: u32 = 1;
 
-/// Which posted calls of a lane have run: the word in which the executor says so, for any thread of the controller.
+/// The word in which the executor says which posted calls have run, for any thread of the controller.
 ///
-/// Any number of threads may sleep on it, so they say so in the word itself: the executor swaps it.
+/// Any number of threads may sleep on it. They say so in a bit of the word itself, so the executor swaps the word.
 #[derive(Debug, Clone)]
 pub(crate) struct Settled(Arc<Shared>);
 
@@ -33,7 +33,7 @@ impl Settled {
         Self(Arc::new(Shared { word, lifeline }))
     }
 
-    /// True when both are of one lane.
+    /// True when both belong to one lane.
     pub(crate) fn is(&self, other: &Self) -> bool {
         Arc::ptr_eq(&self.0, &other.0)
     }
@@ -69,7 +69,8 @@ impl Settled {
                 std::hint::spin_loop();
                 continue;
             }
-            // The swap in `cover` comes before, and then this fails, or behind, and then it returns the bit.
+            // If the swap in `cover` comes before this exchange, the exchange fails. If it comes behind, the swap returns the
+            // bit.
             let armed = found | WAITER;
             if word.compare_exchange(found, armed, Ordering::Relaxed, Ordering::Relaxed).is_ok() {
                 lifeline.sleep(word, armed, seen, deadline);
@@ -79,8 +80,8 @@ impl Settled {
 
     /// Says that the posted call with this number has run.
     pub(super) fn cover(&self, sequence: u64) {
-        // [SETTLED] Release: a thread that acquires this number sees what the calls did. No Acquire: of what was there
-        // the bit alone counts.
+        // [SETTLED] Release: a thread that acquires this number sees what the calls did. No Acquire: only the bit of the old
+        // value is used.
         let word = &self.0.word[0];
         let old = word.swap(sequence << FLAG_BITS, Ordering::Release);
         if old & WAITER != 0 {
@@ -89,7 +90,8 @@ impl Settled {
     }
 }
 
-/// Numbers are compared as they lie in the word, where the highest bit is cut off.
+/// True when the word has this number or a later one. Numbers are compared without their highest bit, which the word cannot
+/// hold.
 fn covers(word: u64, sequence: u64) -> bool {
     let ahead = (word >> FLAG_BITS << FLAG_BITS).wrapping_sub(sequence << FLAG_BITS);
     ahead.cast_signed() >= 0

@@ -1,5 +1,4 @@
-//! A lane in a segment that came over a Unix socket: for processes that already have a socket between them, whoever started
-//! them.
+//! A lane in a segment that came over a Unix socket, for processes that already have a socket between them.
 //!
 //! The controller makes the segment, sealed and without a name, and sends its descriptor. From then on the socket is the
 //! lane's doorbell: a byte says that the baton has come to a side that sleeps, and the end of the socket that the other process
@@ -17,10 +16,10 @@ use crate::limits::{ATTACH_TIMEOUT, SPIN_NS};
 use crate::sleep::Doorbell;
 use crate::sys::socket::{self, Received};
 
-/// What comes with the segment's descriptor.
+/// The byte that comes with the segment's descriptor.
 const LANE: u8 = b'L';
 
-/// One end of a lane over whose socket both sides wake each other.
+/// One end of a lane, and the socket over which both sides wake each other.
 #[derive(Debug)]
 pub(super) struct Shared {
     pub(super) lane: Lane,
@@ -44,7 +43,8 @@ impl Shared {
     ///
     /// # Errors
     ///
-    /// When something else comes, or a segment whose size is not sealed or which is of another version; or nothing.
+    /// When the socket ends or brings anything else. When the size of the segment is not sealed, or the segment is of another
+    /// version.
     pub(super) fn attach(socket: OwnedFd) -> Result<Self> {
         let during = |error: Error| error.during("attaching to a lane");
         let file = match socket::receive(socket.as_fd(), Deadline::SESSION_END).map_err(during)? {
@@ -69,7 +69,7 @@ impl Shared {
         Self { lane, side, doorbell }
     }
 
-    /// What is ready to be read when the other side has rung, or is gone.
+    /// The descriptor that becomes readable when the other side has rung, or is gone.
     pub(super) fn socket(&self) -> BorrowedFd<'_> {
         self.doorbell.0.as_fd()
     }

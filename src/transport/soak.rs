@@ -1,5 +1,5 @@
-//! Millions of messages of mixed sizes over lanes between two threads, posted ones among them, over every place where
-//! the rings and the numbers can wrap.
+//! Millions of messages of mixed sizes over lanes between two threads, posted ones among them. Rings and numbers wrap at every
+//! position where they can.
 //!
 //! Invariant: each message is compared with what was sent, and each number with the one before.
 
@@ -18,7 +18,7 @@ const ROUND_TRIPS: u64 = 1_000_000;
 /// The largest hop number.
 const HOP_MAX: u64 = (1 << 51) - 1;
 
-/// How many times as much as usual.
+/// The factor by which the soak is longer than the usual test.
 fn factor() -> u64 {
     std::env::var("FARCALL_SOAK").map_or(1, |factor| factor.parse().expect("a number"))
 }
@@ -104,7 +104,7 @@ fn soak_messages_of_all_sizes() {
     let source: Vec<u8> = (0..200_000_u32).map(|at| (at ^ (at / 251)).to_le_bytes()[0]).collect();
     let round_trips = ROUND_TRIPS * factor();
     let start = Instant::now();
-    // Each position of the rings comes to pass the largest there is from another line.
+    // In each round the ring positions pass their largest value from another line.
     let lanes = RING_LINES as u64 / 4;
     let each = round_trips.div_ceil(lanes);
     let posted: u64 =

@@ -1,15 +1,19 @@
 //! A byte stream: frames of LLVM's `SimpleRemoteEPC` over a pair of pipes, a Unix socket or TCP.
 //!
-//! The peer may be an LLVM controller or executor, which knows four opcodes ([`Opcode`]): it has no word for an
-//! out-of-band failure, which it gets as an empty result, as from LLVM's own executor, and none for a posted call,
-//! which cannot be sent to it. Two ends of ours use opcodes of their own for both: the one that learns what the other is
-//! ([`Stream::meet_ours`]) says hello in front of its next frame, and from then on both do.
+//! The peer may be an LLVM controller or executor, which knows four opcodes ([`Opcode`]). Two ends of this library use opcodes
+//! of their own: the end that learns what the other is ([`Stream::meet_ours`]) says hello in front of its next frame, and from
+//! then on both use them.
 //!
-//! Every call has its sender's number. An end knows the numbers of the calls it has to answer, innermost last, and of
-//! those it waits for. LLVM runs calls concurrently, so an answer may come before that of a call made inside of it: it
-//! is kept until it is its turn.
+//! | message | to LLVM | to this library |
+//! |---|---|---|
+//! | out-of-band failure | an empty result, as from LLVM's own executor | an opcode of its own |
+//! | posted call | cannot be sent | an opcode of its own |
 //!
-//! Invariant: a frame is judged by its header before memory is taken for it, and memory is taken as its bytes arrive.
+//! Every call has its sender's number. An end knows the numbers of the calls that it has to answer, innermost last, and of
+//! those that it waits for. LLVM runs calls concurrently, so the answer of a call may come before that of a call made inside
+//! of it. Such an answer is kept until the inner ones have come.
+//!
+//! Invariant: a frame's header is checked before memory is allocated for it, and memory is allocated as its bytes arrive.
 
 use std::os::fd::{BorrowedFd, OwnedFd};
 
@@ -22,13 +26,13 @@ use crate::sys::stream::{Reader, Writer};
 use crate::wire::Kind;
 use crate::wire::frame::{HEADER_BYTES, Header, OWN_VERSION, Opcode};
 
-/// Bytes that are read at once.
+/// Bytes of one read.
 const READ_BYTES: usize = 64 << 10;
 
 /// What is known of the other end.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Peer {
-    /// It may be LLVM's.
+    /// It may be LLVM.
     Unknown,
     /// It understands our opcodes.
     Ours,
@@ -64,7 +68,7 @@ impl Stream {
     ///
     /// # Errors
     ///
-    /// When a descriptor is of no use.
+    /// When the system does not describe the writer (`fstat`).
     pub(crate) fn new(reader: OwnedFd, writer: OwnedFd) -> Result<Self> {
         Ok(Self {
             reader: Reader::new(reader),
@@ -84,17 +88,17 @@ impl Stream {
         })
     }
 
-    /// The other end is one of ours.
+    /// Tells that the other end is this library.
     pub(crate) fn meet_ours(&mut self) {
         self.peer = Peer::Ours;
     }
 
-    /// What is read from.
+    /// The descriptor that is read from.
     pub(crate) fn descriptor(&self) -> BorrowedFd<'_> {
         self.reader.descriptor()
     }
 
-    /// The next call has the number after this one.
+    /// Sets the number of the last call.
     #[cfg(test)]
     pub(crate) fn number_from(&mut self, sequence: u64) {
         self.sequence = sequence;
@@ -134,7 +138,8 @@ impl Stream {
         Ok(())
     }
 
-    /// Reads until a frame is whole and moves its payload to `self.payload`; `None` when it is not by the deadline.
+    /// Reads until a frame is whole and moves its payload to `self.payload`; `None` when the frame is not whole by the
+    /// deadline.
     fn frame(&mut self, deadline: Deadline) -> Result<Option<Frame>> {
         loop {
             if self.header.is_none() && self.end - self.start >= HEADER_BYTES {
@@ -165,7 +170,7 @@ impl Stream {
         }
     }
 
-    /// What the end of the stream is: an orderly one only between two frames.
+    /// The error for the end of the stream: an orderly end only between two frames.
     fn ended(&self) -> Result<Frame> {
         match self.header {
             None if self.end == self.start => Ok(Frame::End),
@@ -190,7 +195,7 @@ impl Stream {
         Some(self.early.swap_remove(at))
     }
 
-    /// Sorts an answer in: true when it is that of the innermost call, otherwise it is kept.
+    /// True when an answer is that of the innermost call; any other answer is kept.
     fn is_innermost(&mut self, header: Header) -> Result<bool> {
         let Header { opcode, sequence, .. } = header;
         if self.made.last() == Some(&sequence) {
@@ -222,7 +227,7 @@ impl Stream {
     }
 }
 
-/// What comes out of a stream.
+/// What a stream has brought.
 enum Frame {
     Whole(Header),
     End,
@@ -318,7 +323,7 @@ impl Transport for Stream {
         }
     }
 
-    /// Nothing: a stream is alone in its session.
+    /// Nothing: a session has no other lanes beside a stream.
     fn settle(&mut self, _sequence: u64) {}
 
     /// Nothing: code that comes over a stream is stored by the executor itself.

@@ -1,4 +1,4 @@
-//! Both ends of a lane in one process, one of them closed or writing nonsense. What lanes do right is in `call/tests`.
+//! Both ends of a lane in one process, one of them closed or writing nonsense. `call/tests` tests lanes that work.
 
 #[cfg(feature = "named-segment")]
 mod named;

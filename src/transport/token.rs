@@ -1,6 +1,6 @@
 //! The token that a client sends ahead of everything else to an executor which listens: it says that the client may.
 //!
-//! It goes over the network as it is. It keeps strangers out, not listeners.
+//! The token is not encrypted on the way: it keeps strangers out, not eavesdroppers.
 
 use std::io::{ErrorKind, Read, Write};
 use std::net::TcpStream;
@@ -10,12 +10,12 @@ use subtle::ConstantTimeEq;
 
 use crate::error::{Error, Result};
 
-/// In front of the token and its length.
+/// The bytes in front of the token and its length.
 const MAGIC: [u8; 8] = *b"fctoken\n";
-/// Bytes of a token.
+/// The most bytes of a token.
 const TOKEN_BYTES_MAX: usize = 1024;
 
-/// What opens an executor that listens.
+/// The token that an executor which listens accepts.
 pub(crate) struct Token(Vec<u8>);
 
 impl Token {
@@ -23,7 +23,7 @@ impl Token {
     ///
     /// # Errors
     ///
-    /// When nothing is left, or too much.
+    /// When the text is empty or too long.
     pub(crate) fn new(text: &str) -> Result<Self> {
         let text = text.trim();
         if text.is_empty() || text.len() > TOKEN_BYTES_MAX {
@@ -57,12 +57,12 @@ impl Token {
         let length = length.try_into().map_or(u64::MAX, u64::from_le_bytes);
         let Ok(length @ 1..=TOKEN_BYTES_MAX) = usize::try_from(length) else { return false };
         let mut token = vec![0; length];
-        // How long it takes says nothing of where the first difference is.
+        // The time that this takes does not depend on where the first difference is.
         magic == MAGIC && read(socket, &mut token, until) && bool::from(token.ct_eq(&self.0))
     }
 }
 
-/// Reads all of `bytes`, unless the time is over before or the connection is.
+/// Reads all of `bytes`, unless the time or the connection ends before.
 fn read(mut socket: &TcpStream, mut bytes: &mut [u8], until: Instant) -> bool {
     while !bytes.is_empty() {
         let left = until.saturating_duration_since(Instant::now());
@@ -140,7 +140,7 @@ mod tests {
         let (mut ours, theirs) = pair();
         let begun = Instant::now();
         let trickle = thread::spawn(move || {
-            // A byte now and then does not make the time longer.
+            // A slow trickle of bytes does not extend the time.
             for byte in MAGIC {
                 thread::sleep(SHORT / 4);
                 if ours.write_all(&[byte]).is_err() {

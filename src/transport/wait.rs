@@ -1,17 +1,17 @@
 //! Waiting for a word to change: poll first, then sleep in the kernel.
 //!
-//! Polling is of no use when the other side needs this very CPU to get on: then it is given away instead.
+//! If both sides run on one CPU, the waiter yields instead of polling.
 //!
-//! Who changes the word stores it and does not swap it: so a message and the word that announces it leave the processor
-//! together, and a poll that comes in between cannot part them. Who sleeps says so in a word of its own
-//! ([`sleep`]), at which the one who changed the word looks behind a fence.
+//! The sender stores the word and does not swap it. So the message and the word that announces it leave the processor
+//! together, and no poll comes between them. A sleeper says that it sleeps in a word of its own ([`sleep`]). The sender reads
+//! that word behind a fence.
 
 use std::time::{Duration, Instant};
 
+use super::cpu_hints::CpuHints;
 use super::lifeline::Lifeline;
-use super::pace::Pace;
 use super::parker::SharedParker;
-use super::places::Places;
+use super::poll_delay::PollDelay;
 use crate::deadline::Deadline;
 use crate::error::Result;
 use crate::shm::Words;
@@ -19,20 +19,21 @@ use crate::sleep::{self, Parker};
 use crate::sync::{AtomicU64, Ordering};
 use crate::sys::cpu;
 
-/// Turns ([`cpu::spin`]) between quick polls. With none the line is held so much that the other side hardly gets it;
-/// `pause` takes four times longer, and more on some processors.
+/// Turns ([`cpu::spin`]) between quick polls. Without them this side holds the line most of the time, and the peer hardly gets
+/// it. `pause` takes four times longer than these turns, and more on some processors.
 const TURNS_BETWEEN: usize = 10;
-/// Polls within which a quick answer comes; only then it is asked where the other side is.
+/// Polls within which a quick answer comes. Only behind them the waiter reads the CPU of its peer.
 const POLLS_QUICK: u32 = if cfg!(model) { 1 } else { 32 };
 /// Polls between two looks at the clock.
 const POLLS_PER_LOOK: u32 = 64;
 /// How long a waiter polls before it offers the CPU to other threads between polls.
 const YIELD_AFTER: Duration = Duration::from_micros(10);
-/// How often the CPU is given away to a side that shares it, before this one sleeps.
+/// How often a waiter yields to a peer on its CPU before it sleeps.
 const YIELDS_MAX: u32 = 4;
-/// Waking the other side takes about as long as polling is worth while. Who had to do that polls so many times longer.
+/// To wake the peer takes about as long as polling usually lasts. A side that had to wake its peer polls longer, by this
+/// factor.
 const WOKEN_FACTOR: u32 = 4;
-/// Where answers take longer than polling usually lasts, but not much, it lasts up to so many times longer.
+/// The largest factor by which polling lasts longer where answers come a little later than polling usually lasts.
 const SLOW_FACTOR_MAX: u32 = 8;
 
 /// What one side waits with.
@@ -43,40 +44,41 @@ pub(super) struct Waiter {
     /// Not 0 when the peer has closed its end.
     closed: Words,
     lifeline: Lifeline,
-    pace: Pace,
-    patience: Patience,
-    /// Where both sides run.
-    places: Places,
+    poll_delay: PollDelay,
+    poll_budget: PollBudget,
+    /// The CPUs of both sides.
+    cpu_hints: CpuHints,
 }
 
 impl Waiter {
-    /// Polls for `spin` before it sleeps.
+    /// A waiter that polls for `spin` before it sleeps.
     pub(super) fn new(
         parker: SharedParker,
         closed: Words,
         lifeline: Lifeline,
         spin: Duration,
-        places: Places,
+        cpu_hints: CpuHints,
     ) -> Self {
-        Self { parker, closed, lifeline, pace: Pace::new(), patience: Patience::new(spin), places }
+        let (poll_delay, poll_budget) = (PollDelay::new(), PollBudget::new(spin));
+        Self { parker, closed, lifeline, poll_delay, poll_budget, cpu_hints }
     }
 
-    /// From now on it sleeps on this.
+    /// From now on the waiter sleeps on `bed`.
     #[cfg(any(not(model), loom))]
     pub(super) fn sleep_on(&mut self, parker: SharedParker) {
         self.parker = parker;
     }
 
-    /// The other side was woken: it takes longer this time.
+    /// Tells that the peer was woken: its answer takes longer this time.
     pub(super) fn woke(&mut self) {
-        self.patience.woke = true;
+        self.poll_budget.woke = true;
     }
 
     /// Waits until `word` holds anything but `current`, and returns what it holds; `None` when it has not changed by the
     /// deadline: then, with a doorbell, that is rung when it changes.
     ///
-    /// Polls, then sleeps. When there is no quick answer, it is asked whether the other side was last seen on the CPU of this
-    /// one, so that it can only answer when it is given that.
+    /// Polls, then sleeps. When there is no quick answer and the peer was last seen on the CPU of this side, the waiter
+    /// yields: the peer can only answer when it has that CPU.
     ///
     /// # Errors
     ///
@@ -97,14 +99,14 @@ impl Waiter {
     /// Polls where an answer is due at any moment.
     #[inline(always)]
     fn quickly(&mut self, word: &AtomicU64, current: u64) -> Option<u64> {
-        self.pace.pause();
+        self.poll_delay.pause();
         if let Some(found) = poll(word, current) {
             return Some(found);
         }
         for _ in 1..POLLS_QUICK {
             cpu::spin(TURNS_BETWEEN);
             if let Some(found) = poll(word, current) {
-                self.pace.was_too_short();
+                self.poll_delay.was_too_short();
                 return Some(found);
             }
         }
@@ -118,8 +120,8 @@ impl Waiter {
         current: u64,
         deadline: Deadline,
     ) -> Result<Option<u64>> {
-        let spin = self.patience.take_spin();
-        if self.places.are_one() {
+        let spin = self.poll_budget.take_spin();
+        if self.cpu_hints.share_cpu() {
             let has_time = !deadline.has_passed();
             for _ in 0..if has_time { YIELDS_MAX } else { 0 } {
                 std::thread::yield_now();
@@ -131,17 +133,17 @@ impl Waiter {
         }
         let start = Instant::now();
         let spin = deadline.left_at(start).map_or(spin, |left| spin.min(left));
-        // While other threads have the CPU this one does not poll: that time does not count.
+        // Time during which other threads have the CPU does not count: this one does not poll then.
         let mut lost = Duration::ZERO;
         while start.elapsed().saturating_sub(lost) < spin && !self.is_closed() {
             for _ in 0..POLLS_PER_LOOK {
                 if let Some(found) = poll(word, current) {
-                    self.patience.took(start.elapsed());
+                    self.poll_budget.took(start.elapsed());
                     return Ok(Some(found));
                 }
                 std::hint::spin_loop();
             }
-            // The answer is late already; another thread may need the CPU, perhaps the one that answers.
+            // The answer is late already. Another thread may need the CPU, perhaps the thread that answers.
             let before = start.elapsed();
             if before > YIELD_AFTER {
                 std::thread::yield_now();
@@ -152,7 +154,7 @@ impl Waiter {
             }
         }
         let found = self.asleep(word, current, deadline);
-        self.patience.took(start.elapsed());
+        self.poll_budget.took(start.elapsed());
         found
     }
 
@@ -185,11 +187,11 @@ impl Waiter {
     }
 }
 
-/// The value of `word` when it is another one than `current`.
+/// The value of `word` when it differs from `current`.
 ///
-/// The line is asked for in order to write it: it arrives in exclusive state, and the answer can be stored into it without another
-/// transfer. The load that follows waits for it there. A compare-exchange would bring it so as well, but nothing behind one
-/// begins before it has ended; behind a load the processor goes on with what it expects.
+/// The prefetch asks for the line in order to write it. So the line arrives in exclusive state, and the answer is stored into
+/// it without another transfer. The load that follows waits for the line. A compare-exchange would fetch it in the same state,
+/// but no instruction behind it begins before it has ended. Behind a load the processor goes on speculatively.
 #[inline(always)]
 fn poll(word: &AtomicU64, current: u64) -> Option<u64> {
     #[cfg(not(model))]
@@ -201,16 +203,16 @@ fn poll(word: &AtomicU64, current: u64) -> Option<u64> {
 
 /// How long to poll.
 #[derive(Debug)]
-struct Patience {
+struct PollBudget {
     /// How long to poll before sleeping.
     spin: Duration,
-    /// The other side was asleep and had to be woken.
+    /// The peer was asleep and had to be woken.
     woke: bool,
-    /// So many times longer polling lasts, since answers took so long lately.
+    /// The factor by which polling lasts longer, since answers came late recently.
     slow_factor: u32,
 }
 
-impl Patience {
+impl PollBudget {
     fn new(spin: Duration) -> Self {
         Self { spin, woke: false, slow_factor: 1 }
     }
@@ -221,11 +223,11 @@ impl Patience {
         self.spin.saturating_mul(woken_factor.max(self.slow_factor))
     }
 
-    /// A wait that polling did not end soon took so long in all.
+    /// Tells how long a wait took in all that the quick polls did not end.
     fn took(&mut self, time: Duration) {
         let reach = |factor| self.spin.saturating_mul(factor);
         if time > reach(SLOW_FACTOR_MAX) {
-            // Nobody calls, or what is called takes long: sleeping is right.
+            // No calls come, or the called function takes long: sleeping is right.
             self.slow_factor = 1;
         } else if time > reach(self.slow_factor) / 2 {
             self.slow_factor = (self.slow_factor * 2).min(SLOW_FACTOR_MAX);
@@ -251,42 +253,42 @@ mod tests {
 
     #[test]
     fn polling_lasts_as_long_as_answers_take_within_reason() {
-        let mut patience = Patience::new(SPIN);
-        patience.took(SPIN * 2);
-        patience.took(SPIN * 2);
-        assert_eq!(patience.take_spin(), SPIN * 4);
-        patience.took(SPIN * 2);
-        patience.took(SPIN);
-        assert_eq!(patience.take_spin(), SPIN * 4);
-        patience.took(SPIN * 8);
-        patience.took(SPIN * 8);
-        assert_eq!(patience.take_spin(), SPIN * SLOW_FACTOR_MAX);
-        patience.took(Duration::from_secs(1));
-        assert_eq!(patience.take_spin(), SPIN);
-        let mut tireless = Patience::new(Duration::MAX);
-        tireless.took(Duration::from_secs(1));
-        assert_eq!(tireless.take_spin(), Duration::MAX);
+        let mut poll_budget = PollBudget::new(SPIN);
+        poll_budget.took(SPIN * 2);
+        poll_budget.took(SPIN * 2);
+        assert_eq!(poll_budget.take_spin(), SPIN * 4);
+        poll_budget.took(SPIN * 2);
+        poll_budget.took(SPIN);
+        assert_eq!(poll_budget.take_spin(), SPIN * 4);
+        poll_budget.took(SPIN * 8);
+        poll_budget.took(SPIN * 8);
+        assert_eq!(poll_budget.take_spin(), SPIN * SLOW_FACTOR_MAX);
+        poll_budget.took(Duration::from_secs(1));
+        assert_eq!(poll_budget.take_spin(), SPIN);
+        let mut unlimited = PollBudget::new(Duration::MAX);
+        unlimited.took(Duration::from_secs(1));
+        assert_eq!(unlimited.take_spin(), Duration::MAX);
     }
 
     #[test]
-    fn who_woke_the_other_side_is_patient_once() {
-        let mut patience = Patience::new(SPIN);
-        patience.woke = true;
-        assert_eq!((patience.take_spin(), patience.take_spin()), (SPIN * WOKEN_FACTOR, SPIN));
-        let mut patience = Patience::new(Duration::MAX);
-        patience.woke = true;
-        assert_eq!(patience.take_spin(), Duration::MAX);
+    fn a_side_that_woke_the_other_polls_longer_once() {
+        let mut poll_budget = PollBudget::new(SPIN);
+        poll_budget.woke = true;
+        assert_eq!((poll_budget.take_spin(), poll_budget.take_spin()), (SPIN * WOKEN_FACTOR, SPIN));
+        let mut poll_budget = PollBudget::new(Duration::MAX);
+        poll_budget.woke = true;
+        assert_eq!(poll_budget.take_spin(), Duration::MAX);
     }
 
-    /// What waits for the first word of memory, in which the last one says where the other side is.
+    /// A waiter for the first word of a segment. Word 4 of it is the CPU hint of the peer.
     fn waiter(spin: Duration, shares_cpu: bool) -> (Arc<Segment>, Waiter) {
         let segment = Arc::new(Segment::create(c"test", 4096, false).expect("memory"));
         let view = |word| segment.view(word..word + 1);
-        let places = Places::new(&segment, [3, 4], Side::Controller);
+        let cpu_hints = CpuHints::new(&segment, [3, 4], Side::Controller);
         let lifeline = Lifeline::new(End::new());
-        segment.words()[4].store(if shares_cpu { cpu::place() } else { 0 }, Ordering::Relaxed);
+        segment.words()[4].store(if shares_cpu { cpu::current() } else { 0 }, Ordering::Relaxed);
         let parker = SharedParker::new(view(1), lifeline.clone());
-        let waiter = Waiter::new(parker, view(2), lifeline, spin, places);
+        let waiter = Waiter::new(parker, view(2), lifeline, spin, cpu_hints);
         (segment, waiter)
     }
 

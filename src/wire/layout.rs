@@ -52,7 +52,7 @@ pub(crate) const HOLDER_WORD: usize = SETTLED_WORD + 1;
 pub(crate) const HOLDER_WORDS: usize = 5;
 /// Where each side was when it last waited for long: first the controller, then the executor. The number of the CPU plus
 /// one; 0 when it has not waited yet.
-pub(crate) const PLACE_WORDS: [usize; 2] = [7 * LINE_WORDS, 7 * LINE_WORDS + 1];
+pub(crate) const CPU_HINT_WORDS: [usize; 2] = [7 * LINE_WORDS, 7 * LINE_WORDS + 1];
 /// What each side sleeps on: first the controller, then the executor.
 pub(crate) const PARKER_WORDS: [usize; 2] = [7 * LINE_WORDS + 2, 7 * LINE_WORDS + 3];
 /// Not 0 when nothing more will come.

@@ -8,6 +8,6 @@ pub(crate) mod baton;
 pub(crate) mod frame;
 mod kind;
 pub(crate) mod layout;
-pub(crate) mod pipe;
+pub(crate) mod pipeline;
 
 pub(crate) use kind::Kind;

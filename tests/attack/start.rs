@@ -8,7 +8,7 @@ use crate::session::{Session, launch};
 use crate::sources;
 
 #[test]
-fn d02_a_program_that_says_nothing_is_given_up() {
+fn d02_the_start_of_a_program_that_says_nothing_times_out() {
     Apart::within(30).run(|| {
         let before = Counts::now();
         let patience = Duration::from_millis(300);
@@ -19,7 +19,7 @@ fn d02_a_program_that_says_nothing_is_given_up() {
         println!("attack: after {took:?}: {error}");
         assert!(error.is_timeout(), "{error:?}");
         assert!(took >= patience && took < patience + Duration::from_millis(700), "{took:?}");
-        before.expect_nothing_more("a start that was given up");
+        before.expect_nothing_more("a start that timed out");
         assert_eq!(children(), [0; 0]);
     });
 }

@@ -12,7 +12,7 @@ use farcall_ffi::*;
 
 /// The message of an error, which this takes.
 fn message(error: *mut Error) -> String {
-    // SAFETY: the error is the caller's, and given up.
+    // SAFETY: the error is the caller's, and not used again.
     let text = unsafe { farcall_error_to_string(error) };
     // SAFETY: it is a text.
     let copy = unsafe { CStr::from_ptr(text) }.to_string_lossy().into_owned();
@@ -45,7 +45,7 @@ fn to_string() {
 
 #[test]
 fn consume() {
-    // SAFETY: the error is ours, and given up.
+    // SAFETY: the error is ours, and not used again.
     unsafe { farcall_error_consume(create(c"nobody looks")) };
     // SAFETY: NULL is fine.
     unsafe { farcall_error_consume(null_mut()) };
@@ -76,7 +76,7 @@ fn cant_fail_success() {
 fn cant_fail_failure() {
     const VARIABLE: &str = "FARCALL_TEST_CANT_FAIL";
     if std::env::var_os(VARIABLE).is_some() {
-        // SAFETY: the error is ours, and given up.
+        // SAFETY: the error is ours, and not used again.
         unsafe { farcall_error_cant_fail(create(c"it can")) };
         return;
     }
@@ -95,7 +95,7 @@ fn what_is_no_session_costs_an_error() {
         let error = farcall_session_attach_socket(nobody, 0);
         assert!(message(error).contains("no session"), "the descriptor stays open");
         let result = farcall_buffer_empty();
-        // SAFETY: the buffer is ours, and given up.
+        // SAFETY: the buffer is ours, and not used again.
         let mut result = unsafe { farcall_session_call_controller_and_wait(nobody, 1, result) };
         // SAFETY: the buffer is ours.
         assert!(!unsafe { farcall_buffer_out_of_band_error(&raw const result) }.is_null());
@@ -110,7 +110,7 @@ fn what_is_no_session_costs_an_error() {
 /// A session of these options.
 fn session(options: *mut Options) -> *mut Session {
     let mut session = null_mut();
-    // SAFETY: the options are ours, and given up.
+    // SAFETY: the options are ours, and not used again.
     let error = unsafe { farcall_session_create(options, &raw mut session) };
     assert!(error.is_null(), "{}", message(error));
     session
@@ -141,14 +141,14 @@ fn a_session_without_a_controller_lives_and_ends() {
     // SAFETY: as above.
     unsafe { farcall_options_on_disconnect(options, Some(counted), (&raw mut ends).cast()) };
     let session = session(options);
-    // SAFETY: the error is ours, and given up.
+    // SAFETY: the error is ours, and not used again.
     unsafe { farcall_session_report_error(session, create(c"nobody's answer")) };
     let error = farcall_session_attach_socket(session, -1);
     assert_eq!(message(error), "-1 is no open descriptor");
     // SAFETY: it is a text.
     let error = unsafe { farcall_session_attach_name(session, c"/no/such/socket".as_ptr()) };
     assert!(message(error).starts_with("attaching to /no/such/socket: "));
-    // SAFETY: the buffer is ours, and given up.
+    // SAFETY: the buffer is ours, and not used again.
     let mut result =
         unsafe { farcall_session_call_controller_and_wait(session, 1, farcall_buffer_empty()) };
     // SAFETY: the buffer is ours.
@@ -172,7 +172,7 @@ fn a_name_that_is_taken_makes_no_session() {
         unsafe { farcall_options_symbol(options, c"twice".as_ptr(), at.cast()) };
     }
     let mut session = null_mut();
-    // SAFETY: the options are ours, and given up.
+    // SAFETY: the options are ours, and not used again.
     let error = unsafe { farcall_session_create(options, &raw mut session) };
     assert!(session.is_null());
     assert!(message(error).contains("twice"));

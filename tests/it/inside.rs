@@ -90,7 +90,7 @@ fn large_folders(sources: &[(String, String)]) -> Vec<String> {
             *counts.entry(folder).or_default() += 1;
         }
     }
-    let limit = |folder| {
+    let limit = |folder: &str| {
         let known = LARGE.iter().find(|(name, _)| *name == folder);
         known.map_or(FILES_MAX, |(_, files)| *files)
     };
@@ -102,7 +102,7 @@ fn large_folders(sources: &[(String, String)]) -> Vec<String> {
         }
     }
     for (folder, files) in LARGE {
-        if *files <= FILES_MAX || !counts.contains_key(folder) {
+        if *files <= FILES_MAX || !counts.contains_key(*folder) {
             complaints.push(format!("{folder}: not large, take it off the list"));
         }
     }

@@ -1,4 +1,4 @@
-//! Calls from many threads at once, in both directions, nested, given up, and cut off.
+//! Calls from many threads at once, in both directions, nested, timed out, and cut off.
 //!
 //! Invariant: what comes back is compared with what arithmetic says; no test depends on how long anything takes.
 
@@ -259,7 +259,7 @@ fn a_program_may_close_every_file_under_calls() {
 }
 
 #[test]
-fn a_call_that_takes_too_long_is_given_up_and_its_result_dropped() {
+fn a_call_that_takes_too_long_times_out_and_its_result_is_dropped() {
     let session = Session::start();
     let controller = &session.controller;
     let calls = Arc::new(AtomicU64::new(0));
@@ -287,14 +287,14 @@ fn a_call_that_takes_too_long_is_given_up_and_its_result_dropped() {
 }
 
 #[test]
-fn a_call_from_a_handler_may_be_given_up() {
+fn a_call_from_a_handler_may_time_out() {
     let session = Session::start();
     let wait = session.function("wait_at_gate");
     let weak = session.controller.downgrade();
     let tag = session.controller.register_handler(move |_, result| {
         let controller = weak.upgrade().ok_or("the session is over")?;
-        let given_up = controller.call_timeout(wait, &bytes(&[1]), Duration::from_millis(10));
-        let is_timeout = given_up.is_err_and(|error| error.is_timeout());
+        let timed_out = controller.call_timeout(wait, &bytes(&[1]), Duration::from_millis(10));
+        let is_timeout = timed_out.is_err_and(|error| error.is_timeout());
         result.extend_from_slice(&u64::from(is_timeout).to_le_bytes());
         Ok(())
     });

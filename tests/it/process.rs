@@ -14,7 +14,7 @@ use std::time::{Duration, Instant};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 
-/// How long a program may take, loaded machines included, before the test gives up on it.
+/// How long a program may take, loaded machines included, before the test fails.
 const DEADLINE: Duration = Duration::from_secs(60);
 
 /// The variable that marks every process of one run, so that orphans are found too.

@@ -91,13 +91,13 @@ fn a_loop_sees_the_new_function_and_the_data_stays() {
             assert_eq!(before, current.lookup("version").expect("defined"));
             assert_eq!(program.version.target(), address);
             // The call of `run` goes on, so the old code cannot be known to be unused, and stays.
-            let mut calls = program.controller.calls_under_way();
+            let mut calls = program.controller.grace_period();
             assert!(!calls.wait(Duration::from_millis(2)));
             current = next;
         }
     }
-    let mut calls = program.controller.calls_under_way();
-    assert!(!calls.are_over(), "it runs");
+    let mut calls = program.controller.grace_period();
+    assert!(!calls.is_over(), "it runs");
     let end = program.main.lookup("end").expect("defined");
     program.controller.function::<extern "C" fn()>(end).call().expect("a result");
     let turns = turns.join().expect("no panic");
@@ -120,10 +120,10 @@ fn old_code_is_removed_when_no_call_is_in_it() {
     until("the old code runs", || inside.call().expect("a result") == 1);
 
     program.version.redirect(function(&new, "version")).expect("alive");
-    let mut calls = program.controller.calls_under_way();
+    let mut calls = program.controller.grace_period();
     for _ in 0..100 {
         assert_eq!(caller.call().expect("a result"), 2, "new calls come and go");
-        assert!(!calls.are_over(), "the one in the old code is still there");
+        assert!(!calls.is_over(), "the one in the old code is still there");
     }
     let open = program.controller.function::<extern "C" fn()>(function(&old, "open_gate"));
     open.call().expect("a result");
@@ -253,24 +253,24 @@ fn replaced_code_that_cannot_be_removed_is_told_to_who_asks() {
 }
 
 #[test]
-fn calls_that_were_given_up_and_pipelined_ones_are_under_way() {
+fn a_grace_period_waits_for_calls_that_timed_out_and_pipelined_ones() {
     let program = Program::start();
     let old = program.link(1);
     let function = |name: &str| old.lookup(name).expect("defined");
     let gate = function("wait_at_gate");
     let error = program.controller.call_timeout(gate, &[], Duration::from_millis(5));
     assert!(error.expect_err("it waits").is_timeout());
-    let mut given_up = program.controller.calls_under_way();
-    assert!(!given_up.wait(Duration::from_millis(5)), "it still runs");
+    let mut timed_out = program.controller.grace_period();
+    assert!(!timed_out.wait(Duration::from_millis(5)), "it still runs");
 
     let pipeline = program.controller.pipeline().expect("a pipeline");
     let submitted = pipeline.submit(gate, &[]).expect("room");
-    let mut pipelined = program.controller.calls_under_way();
-    assert!(!pipelined.are_over());
+    let mut pipelined = program.controller.grace_period();
+    assert!(!pipelined.is_over());
     program.controller.function::<extern "C" fn()>(function("open_gate")).call().expect("a result");
-    assert!(given_up.wait(PATIENCE) && pipelined.wait(PATIENCE));
+    assert!(timed_out.wait(PATIENCE) && pipelined.wait(PATIENCE));
     drop(submitted);
-    assert!(program.controller.calls_under_way().are_over());
+    assert!(program.controller.grace_period().is_over());
 }
 
 #[test]

@@ -27,7 +27,7 @@ const ROOMS: &[(&str, &[&str])] = &[
     // Under a flag only.
     ("hostile", &["call", "transport", "wire", "sps", "ring", "shm", "sync"]),
     ("executor", &["session", "call", "transport", "wire", "sps", "task", "shm", "sys", "sync"]),
-    ("link", &[]),
+    ("link", &["sync"]),
     ("jit", &["task", "sync"]),
     (
         "controller",

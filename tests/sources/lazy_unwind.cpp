@@ -23,7 +23,7 @@ std::uint64_t outer(function *later) {
 }
 
 #ifdef __cpp_exceptions
-// Goes on when it is given up.
+// Goes on when it is unwound.
 std::uint64_t catches(function *later) {
   try {
     return inner(later);

@@ -9,7 +9,7 @@ use ::loom::thread;
 use super::*;
 use crate::call::Lanes;
 use crate::call::pipeline::Caller;
-use crate::transport::pipe::{self, EMPTY_LINE, Received};
+use crate::transport::pipeline::{self, EMPTY_LINE, Received};
 use crate::wire::baton::Word;
 use crate::wire::layout;
 
@@ -55,11 +55,14 @@ fn an_executor_that_is_told_of_code_on_a_lane_has_it() {
 fn an_executor_that_is_told_of_code_in_a_pipeline_has_it() {
     explore("code, pipeline", 2, |met| {
         let (lanes, code, writer) = written();
-        let segment = Arc::new(pipe::create_segment(std::time::Duration::ZERO).expect("memory"));
+        let segment =
+            Arc::new(pipeline::create_segment(std::time::Duration::ZERO).expect("memory"));
         let (_results, mut calls) =
-            pipe::end(&segment, Side::Executor, &Lifeline::new(End::new()), 0);
-        let caller =
-            Caller::new(pipe::end(&segment, Side::Controller, &Lifeline::new(End::new()), 0), 0);
+            pipeline::end(&segment, Side::Executor, &Lifeline::new(End::new()), 0);
+        let caller = Caller::new(
+            pipeline::end(&segment, Side::Controller, &Lifeline::new(End::new()), 0),
+            0,
+        );
         let executor = thread::spawn(move || {
             let received = calls.receive(&mut EMPTY_LINE.clone(), &mut Vec::new());
             let has_call = matches!(received, Ok(Received::Line(_) | Received::Long(_)));

@@ -1,8 +1,8 @@
 //! Calls of a batch that go in one record.
 
 use crate::limits::PIPELINE_CALLS_MAX;
-use crate::transport::pipe::Line;
-use crate::wire::pipe::{Record, WORD_BYTES};
+use crate::transport::pipeline::Line;
+use crate::wire::pipeline::{Record, WORD_BYTES};
 
 /// Calls in a row of one function, each with [`WORD_BYTES`] of arguments: as many as fit a line.
 #[derive(Debug)]

@@ -12,7 +12,7 @@ use crate::error::{Error, Result};
 use crate::limits::PAYLOAD_BYTES_MAX;
 use crate::sleep::{self, Follower, Leadership};
 use crate::sync::{AtomicU64, Mutex, Ordering};
-use crate::transport::pipe::{Inbound, Outbound};
+use crate::transport::pipeline::{Inbound, Outbound};
 use crate::transport::{Lifeline, SharedParker, forked};
 
 /// The controller's end of a pipeline.
@@ -216,7 +216,7 @@ impl Caller {
         }
     }
 
-    /// Gives up what has not arrived at a completion: it is dropped and counted when it comes.
+    /// Stops waiting for the results that have not arrived at a completion: each is dropped and counted when it comes.
     pub(crate) fn expire(&self, completion: &Completion) {
         completion.lock().is_expired = true;
         self.set_waiter(completion, None);

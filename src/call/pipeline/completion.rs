@@ -9,8 +9,8 @@ use crate::error::{Error, Result};
 use crate::limits::{ERROR_BYTES_MAX, PIPELINE_CALLS_MAX};
 use crate::sleep::Follower;
 use crate::sync::{AtomicU64, Mutex, MutexGuard, Ordering};
-use crate::transport::pipe::{EMPTY_LINE, Line};
-use crate::wire::pipe::WORD_BYTES;
+use crate::transport::pipeline::{EMPTY_LINE, Line};
+use crate::wire::pipeline::WORD_BYTES;
 
 /// The results of one call, or of a batch of calls, as they arrive.
 #[derive(Debug, Default)]

@@ -15,18 +15,20 @@ use crate::error::Error;
 use crate::sync::Ordering;
 use crate::transport::Side;
 use crate::transport::loom::explore;
-use crate::transport::pipe::{self, EMPTY_LINE, Received};
-use crate::wire::pipe::{CONTROLLER_PARKER_WORD, Record};
+use crate::transport::pipeline::{self, EMPTY_LINE, Received};
+use crate::wire::pipeline::{CONTROLLER_PARKER_WORD, Record};
 
 /// An executor that finds the record of a call finds all of the call.
 #[test]
 fn a_call_arrives_whole() {
     explore("call of a pipeline", 3, |met| {
-        let segment = Arc::new(pipe::create_segment(Duration::ZERO).expect("memory"));
+        let segment = Arc::new(pipeline::create_segment(Duration::ZERO).expect("memory"));
         let (_results, mut calls) =
-            pipe::end(&segment, Side::Executor, &Lifeline::new(End::new()), 0);
-        let caller =
-            Caller::new(pipe::end(&segment, Side::Controller, &Lifeline::new(End::new()), 0), 0);
+            pipeline::end(&segment, Side::Executor, &Lifeline::new(End::new()), 0);
+        let caller = Caller::new(
+            pipeline::end(&segment, Side::Controller, &Lifeline::new(End::new()), 0),
+            0,
+        );
         let executor = thread::spawn(move || {
             let mut line = EMPTY_LINE;
             let received = calls.receive(&mut line, &mut Vec::new()).expect("no violation");
@@ -49,11 +51,11 @@ fn a_call_arrives_whole() {
 #[test]
 fn a_result_from_before_the_end_is_received() {
     explore("end of a pipeline", 3, |met| {
-        let segment = Arc::new(pipe::create_segment(Duration::ZERO).expect("memory"));
+        let segment = Arc::new(pipeline::create_segment(Duration::ZERO).expect("memory"));
         let (mut results, _calls) =
-            pipe::end(&segment, Side::Executor, &Lifeline::new(End::new()), 0);
+            pipeline::end(&segment, Side::Executor, &Lifeline::new(End::new()), 0);
         let caller = Arc::new(Caller::new(
-            pipe::end(&segment, Side::Controller, &Lifeline::new(End::new()), 0),
+            pipeline::end(&segment, Side::Controller, &Lifeline::new(End::new()), 0),
             0,
         ));
         let completion = caller.submit(0, [(1, &[][..])].into_iter()).expect("submitted");
@@ -81,7 +83,7 @@ fn the_end_wakes_a_caller_whose_executor_scribbles() {
     explore("scribbled parker of a pipeline", 3, |met| {
         let segment = Arc::new(pipe::create_segment(Duration::ZERO).expect("memory"));
         let caller = Arc::new(Caller::new(
-            pipe::end(&segment, Side::Controller, &Lifeline::new(End::new()), 0),
+            pipeline::end(&segment, Side::Controller, &Lifeline::new(End::new()), 0),
             0,
         ));
         let completion = caller.submit(0, [(1, &[][..])].into_iter()).expect("submitted");

@@ -9,8 +9,8 @@ use super::{Caller, Completion};
 use crate::deadline::Deadline;
 use crate::error::{Error, Result};
 use crate::sync::Ordering;
-use crate::transport::pipe::{EMPTY_LINE, Inbound, Received};
-use crate::wire::pipe::{Record, WORD_BYTES, next_sequence, sequence_after};
+use crate::transport::pipeline::{EMPTY_LINE, Inbound, Received};
+use crate::wire::pipeline::{Record, WORD_BYTES, next_sequence, sequence_after};
 
 /// Polls between two looks at the clock.
 const POLLS_PER_LOOK: u32 = if cfg!(model) { 1 } else { 64 };

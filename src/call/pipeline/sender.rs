@@ -9,8 +9,8 @@ use super::receiver::Run;
 use crate::error::{Error, Result};
 use crate::limits::PIPELINE_CALLS_MAX;
 use crate::sync::Ordering;
-use crate::transport::pipe::Outbound;
-use crate::wire::pipe::{Record, next_sequence, sequence_after};
+use crate::transport::pipeline::Outbound;
+use crate::wire::pipeline::{Record, next_sequence, sequence_after};
 
 /// Completions that are kept.
 const SPARE_MAX: usize = 4;

@@ -6,8 +6,8 @@ use std::time::Instant;
 use crate::deadline::Deadline;
 use crate::error::{Error, Result};
 use crate::limits::ERROR_BYTES_MAX;
-use crate::transport::pipe::{EMPTY_LINE, Inbound, Outbound, Received};
-use crate::wire::pipe::{Record, WORD_BYTES, next_sequence};
+use crate::transport::pipeline::{EMPTY_LINE, Inbound, Outbound, Received};
+use crate::wire::pipeline::{Record, WORD_BYTES, next_sequence};
 
 /// Polls in a row that found nothing after which whoever sleeps is woken to the results.
 const POLLS_BEFORE_WAKE: u32 = if cfg!(model) { 1 } else { 32 };

@@ -1,6 +1,6 @@
 //! Pipelines of several threads, in a hundred thousand orders that shuttle makes up.
 //!
-//! Threads share a pipeline: they submit more calls than may be under way, wait for results, give some up, and one polls; the
+//! Threads share a pipeline: they submit more calls than may be under way, wait for results, let some time out, and one polls; the
 //! executor, which is the code that runs, dies at any moment. Whoever waits for ever is what shuttle calls a deadlock.
 //!
 //! Invariant: each model is also run with a fault, which is found.
@@ -14,11 +14,11 @@ use ::shuttle::rand::{Rng, thread_rng};
 use ::shuttle::thread;
 
 use super::{Arrived, Caller, Server};
-use crate::call::tally::{self, Tally, count};
+use crate::call::outcome_counters::{self, OutcomeCounters, count};
 use crate::error::Error;
 use crate::transport::Side;
-use crate::transport::pipe::{self, EMPTY_LINE, Inbound, Outbound, Received};
-use crate::wire::pipe::{Record, WORD_BYTES, sequence_after};
+use crate::transport::pipeline::{self, EMPTY_LINE, Inbound, Outbound, Received};
+use crate::wire::pipeline::{Record, WORD_BYTES, sequence_after};
 
 const THREADS: u64 = 2;
 /// Calls of one submission: more than may be under way in a model.
@@ -55,12 +55,12 @@ fn answer_silently((mut outbound, mut inbound): (Outbound, Inbound)) {
 }
 
 /// What one thread of the controller does.
-fn call(caller: &Caller, number: u64, may_end: bool, tally: &Tally) {
+fn call(caller: &Caller, number: u64, may_end: bool, outcomes: &OutcomeCounters) {
     let args = [0; CALLS as usize].map(|_: u64| number.to_le_bytes());
     let batch = args.iter().map(|args| (1, &args[..]));
     let check_end = |error: &Error| {
         assert!(may_end && error.is_disconnected() && !error.is_violation(), "{error}");
-        count(&tally.ends);
+        count(&outcomes.ends);
     };
     let completion = match caller.submit(0, batch) {
         Ok(completion) => completion,
@@ -79,20 +79,20 @@ fn call(caller: &Caller, number: u64, may_end: bool, tally: &Tally) {
         }
         let result = arrived.next().expect("results, or the end").expect("an answer");
         assert_eq!(result, number.to_le_bytes());
-        count(&tally.results);
+        count(&outcomes.results);
     }
-    let Ok(given_up) = caller.submit(0, [(1, &args[0][..])].into_iter()) else { return };
-    if !caller.wait(&given_up, 1, Deadline::now()) {
-        caller.expire(&given_up);
-        count(&tally.late);
+    let Ok(timed_out) = caller.submit(0, [(1, &args[0][..])].into_iter()) else { return };
+    if !caller.wait(&timed_out, 1, Deadline::now()) {
+        caller.expire(&timed_out);
+        count(&outcomes.late);
     }
 }
 
-fn session(planted: Planted, dies: bool, tally: &Arc<Tally>) {
-    let segment = Arc::new(pipe::create_segment(Duration::ZERO).expect("memory"));
-    let theirs = pipe::end(&segment, Side::Executor, &Lifeline::new(End::new()), u64::MAX - 3);
+fn session(planted: Planted, dies: bool, outcomes: &Arc<OutcomeCounters>) {
+    let segment = Arc::new(pipeline::create_segment(Duration::ZERO).expect("memory"));
+    let theirs = pipeline::end(&segment, Side::Executor, &Lifeline::new(End::new()), u64::MAX - 3);
     let caller = Arc::new(Caller::new(
-        pipe::end(&segment, Side::Controller, &Lifeline::new(End::new()), u64::MAX - 3),
+        pipeline::end(&segment, Side::Controller, &Lifeline::new(End::new()), u64::MAX - 3),
         u64::MAX - 4,
     ));
     let executor = thread::spawn(move || match planted {
@@ -104,8 +104,8 @@ fn session(planted: Planted, dies: bool, tally: &Arc<Tally>) {
     });
     let mut threads: Vec<_> = (0..THREADS)
         .map(|number| {
-            let (caller, tally) = (Arc::clone(&caller), Arc::clone(tally));
-            thread::spawn(move || call(&caller, number, dies, &tally))
+            let (caller, outcomes) = (Arc::clone(&caller), Arc::clone(outcomes));
+            thread::spawn(move || call(&caller, number, dies, &outcomes))
         })
         .collect();
     if dies && planted == Planted::Nothing {
@@ -124,7 +124,9 @@ fn session(planted: Planted, dies: bool, tally: &Arc<Tally>) {
 
 fn explore(name: &str, planted: Planted, dies: bool) {
     let name = format!("pipelines {name}");
-    tally::explore(&name, SCHEDULES, dies, move |tally| session(planted, dies, tally));
+    outcome_counters::explore(&name, SCHEDULES, dies, move |outcomes| {
+        session(planted, dies, outcomes)
+    });
 }
 
 #[test]

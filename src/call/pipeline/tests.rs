@@ -17,20 +17,20 @@ use crate::deadline::Deadline;
 use crate::error::Error;
 use crate::limits::{CHUNK_BYTES_MAX, PIPELINE_CALLS_MAX, RING_LINES};
 use crate::transport::Side;
-use crate::transport::pipe::{self, Inbound, Outbound, Received};
+use crate::transport::pipeline::{self, Inbound, Outbound, Received};
 use crate::transport::{End, Lifeline};
-use crate::wire::pipe::Record;
+use crate::wire::pipeline::Record;
 
 /// Both ends of a pipeline whose rings begin at `position` and whose calls are numbered behind `last`.
 fn ends(position: u64, last: u64) -> (Arc<Caller>, (Outbound, Inbound)) {
     let segment = Arc::new(
-        pipe::create_segment(Duration::from_nanos(crate::limits::SPIN_NS)).expect("memory"),
+        pipeline::create_segment(Duration::from_nanos(crate::limits::SPIN_NS)).expect("memory"),
     );
-    assert!(pipe::is_pipe(&segment));
-    let theirs = pipe::end(&segment, Side::Executor, &Lifeline::new(End::new()), position);
+    assert!(pipeline::is_pipeline(&segment));
+    let theirs = pipeline::end(&segment, Side::Executor, &Lifeline::new(End::new()), position);
     (
         Arc::new(Caller::new(
-            pipe::end(&segment, Side::Controller, &Lifeline::new(End::new()), position),
+            pipeline::end(&segment, Side::Controller, &Lifeline::new(End::new()), position),
             last,
         )),
         theirs,

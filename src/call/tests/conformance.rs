@@ -94,7 +94,7 @@ fn results_and_failures_are_told_apart<W: Ways>() {
         assert!(error.is_remote() && !error.is_disconnected(), "{error:?}");
         assert_eq!(error.to_string(), "no, said two");
         assert_eq!(call(end, 1, b"text").expect("goes on").len(), 4);
-        assert_eq!((end.counts().calls(), end.counts().round_trips()), (3, 3));
+        assert_eq!((end.counters().calls(), end.counters().round_trips()), (3, 3));
     });
 }
 
@@ -126,7 +126,7 @@ fn what_is_posted_runs_first_and_its_failure_stops_the_call<W: Ways>() {
         let error = call(end, 1, b"not run").expect_err("what went ahead failed");
         assert!(error.is_remote() && error.to_string().contains("no, said two"), "{error}");
         call(end, 5, b"").expect("the next call is a new beginning");
-        assert_eq!((end.counts().calls(), end.counts().round_trips()), (7, 3));
+        assert_eq!((end.counters().calls(), end.counters().round_trips()), (7, 3));
     });
     assert_eq!(ran, [4, 1, 4, 2, 5]);
 }
@@ -199,7 +199,7 @@ fn calls_nest_both_ways<W: Ways>() {
     assert_eq!((nest.1.get(), theirs), (ROUNDS * DEPTH / 2, ROUNDS * (DEPTH / 2 + 1)));
 }
 
-fn a_call_can_be_given_up_and_finished<W: Ways>() {
+fn a_call_that_timed_out_can_be_finished<W: Ways>() {
     let ran = with_echo::<W>(|end| {
         let begun = Instant::now();
         let deadline = Deadline::after(Duration::from_millis(20));
@@ -332,7 +332,7 @@ macro_rules! suite {
                 what_is_posted_runs_first_and_its_failure_stops_the_call,
                 what_is_posted_keeps_its_order_however_much,
                 calls_nest_both_ways,
-                a_call_can_be_given_up_and_finished,
+                a_call_that_timed_out_can_be_finished,
                 whoever_hangs_up_says_why,
                 a_peer_that_vanishes_ends_every_wait,
             );

@@ -51,7 +51,7 @@ impl Controller {
     /// thread that serves the call, may link and call what it likes except, by whatever way, the function itself, and gets the
     /// session as an argument: what holds a `Controller` itself keeps the session alive.
     ///
-    /// If it fails, those calls are given up: the controller's call from which they were made fails
+    /// If it fails, those calls are unwound: the controller's call from which they were made fails
     /// ([`Error::is_remote`](crate::Error::is_remote)) with the reason, and the next call tries again. On the way out of a call the
     /// destructors of its frames run, as they do when a thread is cancelled; frames compiled without unwind information are
     /// left as they are, with those behind them. A thread of the program's own, which no call of the controller waits for, ends

@@ -75,7 +75,7 @@ impl Redirectable {
             return Err(Error::invalid("the old code is in the executor of another session"));
         }
         let before = self.redirect(target)?;
-        let calls = session.under_way();
+        let calls = session.grace_period();
         // What was replaced earlier, for hosts that call nothing.
         session.retired.remove_unused(&session.linker);
         session.retired.add(calls, removal);

@@ -6,7 +6,7 @@
 //! The function that was replaced may still be running:
 //!
 //! - A call by the controller that was made before the word was stored may be in the old code until it returns, and no later one is.
-//!   [`Redirectable::replace`] has the old code removed when those have returned; [`Controller::calls_under_way`] tells it to who
+//!   [`Redirectable::replace`] has the old code removed when those have returned; [`Controller::grace_period`] tells it to who
 //!   removes the code otherwise.
 //! - Threads of the program's own may be in it as long as the program says. They see the new function with their next call.
 //! - Pointers to the old function itself, not to the stub, that the program has kept are its own affair.
@@ -17,7 +17,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use crate::ExecutorAddr;
-use crate::call::UnderWay;
+use crate::call;
 use crate::controller::dylibs::dylib::Dylib;
 use crate::controller::linker::stubs::Stub;
 use crate::controller::session::{Controller, Session};
@@ -34,9 +34,10 @@ pub struct Redirectable {
     stub: Stub,
 }
 
-/// Calls of a session that were under way at some moment.
+/// The time until every call of a session that was under way at some moment has returned. Code that was replaced before that
+/// moment may be removed when it is over.
 #[derive(Debug)]
-pub struct CallsUnderWay(UnderWay);
+pub struct GracePeriod(call::GracePeriod);
 
 /// How long a wait for calls sleeps between two looks, at first and at most.
 const PAUSES: [Duration; 2] = [Duration::from_micros(20), Duration::from_millis(2)];
@@ -52,26 +53,27 @@ impl Controller {
         Redirectable::new(&self.session, target)
     }
 
-    /// Which calls of this session have not returned yet, pipelined ones and those that were given up included.
+    /// Begins a grace period: it is over when every call of this session that has not returned yet has returned. Pipelined calls and
+    /// those that timed out are included.
     #[must_use]
-    pub fn calls_under_way(&self) -> CallsUnderWay {
-        CallsUnderWay(self.session.under_way())
+    pub fn grace_period(&self) -> GracePeriod {
+        GracePeriod(self.session.grace_period())
     }
 }
 
-impl CallsUnderWay {
-    /// True when all of them have returned.
-    pub fn are_over(&mut self) -> bool {
-        self.0.are_over()
+impl GracePeriod {
+    /// True when all of those calls have returned.
+    pub fn is_over(&mut self) -> bool {
+        self.0.is_over()
     }
 
-    /// Waits until all of them have returned; false when the time is over before. A handler that waits for the call in which it
-    /// runs waits in vain.
-    pub fn wait(&mut self, patience: Duration) -> bool {
+    /// Waits until all of those calls have returned; false when they have not within `timeout`. A handler that waits for the
+    /// call in which it runs waits in vain.
+    pub fn wait(&mut self, timeout: Duration) -> bool {
         let started = Instant::now();
         let [mut pause, longest] = PAUSES;
-        while !self.are_over() {
-            if started.elapsed() >= patience {
+        while !self.is_over() {
+            if started.elapsed() >= timeout {
                 return false;
             }
             std::thread::sleep(pause);

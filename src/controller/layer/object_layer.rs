@@ -43,7 +43,8 @@ impl ObjectLayer {
     }
 
     /// A layer that places all that it links below 2 GiB: for code that holds addresses in 32 bits (`-fno-pic`), and what that
-    /// refers to by such. Variables of libraries come from [`ProcessSymbols::for_low_code`](crate::controller::ProcessSymbols::for_low_code).
+    /// refers to by such. Variables of libraries come
+    /// from [`ProcessSymbols::for_low_code`](crate::controller::ProcessSymbols::for_low_code).
     /// One message the first time.
     ///
     /// # Errors

@@ -16,7 +16,7 @@ use crate::error::Result;
 use crate::link::{Image, PlacedObject, SymbolTable};
 use crate::{AddrRange, ExecutorAddr, Prot};
 
-/// A link that is about to be finalized, for [`ObjectPlugin::finalizing`].
+/// A link that is about to be finalized, for [`ObjectPlugin::finalizing`](super::object_plugin::ObjectPlugin::finalizing).
 pub struct Finalizing<'a> {
     memory: &'a ExecutorMemory,
     image: &'a Image,

@@ -11,7 +11,8 @@ use crate::jit::{JITDylib, MaterializationResponsibility, ResourceKey};
 use crate::link::{Image, LinkGraph, PlacedObject};
 use crate::sync::Mutex;
 
-/// Something that looks at every link of an [`ObjectLayer`](crate::controller::ObjectLayer), or changes it. A [`Dylib`](crate::controller::Dylib), whose
+/// Something that looks at every link of an [`ObjectLayer`](crate::controller::ObjectLayer), or changes it. A
+/// [`Dylib`](crate::controller::Dylib), whose
 /// links have no responsibility, tells of [`finalizing`](ObjectPlugin::finalizing) alone.
 ///
 /// What is called runs on the thread that goes on with the link, which may be one that has just received an answer: it must

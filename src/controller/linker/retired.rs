@@ -10,7 +10,7 @@ use std::cell::Cell;
 
 use super::linking::{Left, Linker};
 use crate::ExecutorAddr;
-use crate::call::UnderWay;
+use crate::call::GracePeriod;
 use crate::error::{Error, Result};
 use crate::jit::ResourceTracker;
 use crate::sync::{AtomicBool, Mutex, Ordering};
@@ -34,7 +34,7 @@ pub(crate) enum Removal {
 #[derive(Debug, Default)]
 struct State {
     /// Each with the calls that were under way when it was replaced.
-    waiting: Vec<(UnderWay, Removal)>,
+    waiting: Vec<(GracePeriod, Removal)>,
     /// A thread looks through it.
     is_busy: bool,
     /// Another thread wanted to meanwhile.
@@ -61,7 +61,7 @@ impl Retired {
     }
 
     /// Has code removed when the calls that are under way now have returned.
-    pub(crate) fn add(&self, calls: UnderWay, old: Removal) {
+    pub(crate) fn add(&self, calls: GracePeriod, old: Removal) {
         self.state.lock().waiting.push((calls, old));
         self.waits.store(true, Ordering::Relaxed);
     }
@@ -95,7 +95,7 @@ impl Retired {
             return false;
         }
         let Some(mut looking) = self.begin() else { return false };
-        let over = looking.waiting.extract_if(.., |(calls, _)| calls.are_over());
+        let over = looking.waiting.extract_if(.., |(calls, _)| calls.is_over());
         let over: Vec<_> = over.map(|(_, code)| code).collect();
         let mut removing = Removing { retired: self, count: over.len(), outcome: Ok(()) };
         // Others may look meanwhile and remove what they find: so a thread that replaces takes as much back as it brings, and
@@ -137,7 +137,7 @@ fn remove_all(linker: &Linker, old: Vec<Removal>) -> Result<()> {
 /// What one thread looks through. What is still in use goes back when it is dropped.
 struct Looking<'a> {
     retired: &'a Retired,
-    waiting: Vec<(UnderWay, Removal)>,
+    waiting: Vec<(GracePeriod, Removal)>,
 }
 
 impl Drop for Looking<'_> {

@@ -25,7 +25,7 @@ pub struct InFlight<'a> {
 }
 
 /// Memory in the executor that code uses. It stays until it is given to
-/// [`Controller::deallocate`](super::Controller::deallocate); to drop it is a mistake, which debug builds panic at.
+/// [`Controller::deallocate`](crate::controller::Controller::deallocate); to drop it is a mistake, which debug builds panic at.
 #[derive(Debug)]
 #[must_use = "the memory stays in use until it is given to Controller::deallocate"]
 pub struct Finalized(ExecutorAddr);

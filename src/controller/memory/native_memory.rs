@@ -1,7 +1,8 @@
 //! Memory in the executor by message, for who lays memory out by himself: LLVM's native memory map, with the content in the
 //! request.
 //!
-//! The linker and [`Controller::allocate`] write through shared memory instead, which is faster and sends nothing.
+//! The linker and [`Controller::allocate`](crate::controller::Controller::allocate)
+//! write through shared memory instead, which is faster and sends nothing.
 //!
 //! Invariant: no account is kept here; the executor's memory map is the account.
 

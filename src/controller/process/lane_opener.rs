@@ -31,7 +31,7 @@ use crate::shm::Segment;
 use crate::sync::{Mutex, MutexGuard, Ordering};
 use crate::sys::socket::Heard;
 use crate::sys::{futex, socket};
-use crate::transport::{End, Lane, Side, lane_segment, pipe};
+use crate::transport::{End, Lane, Side, lane_segment, pipeline};
 use crate::wire::layout::{DOORBELL_WORD, VERSION};
 
 /// Messages of an executor that has ended that are looked through for its last words.
@@ -122,13 +122,13 @@ impl LaneOpener {
     /// As [`LaneOpener::open`].
     pub(crate) fn open_pipeline(&self, deadline: Deadline) -> Result<Arc<Caller>> {
         let opened = || {
-            let mut segment = pipe::create_segment(self.spin)?;
+            let mut segment = pipeline::create_segment(self.spin)?;
             let file = segment.take_file();
             let file = file.ok_or_else(|| Error::invalid("a segment without its descriptor"))?;
             let segment = Arc::new(segment);
-            let lifeline = pipe::lifeline(&segment, End::new(), self.first()?);
+            let lifeline = pipeline::lifeline(&segment, End::new(), self.first()?);
             let number = self.expect(lifeline.end());
-            let ends = pipe::end(&segment, Side::Controller, &lifeline, 0);
+            let ends = pipeline::end(&segment, Side::Controller, &lifeline, 0);
             let caller = Arc::new(Caller::new(ends, 0));
             self.pipelines.add(&caller);
             self.send(PIPELINE, number, &[file.as_fd()], deadline)?;

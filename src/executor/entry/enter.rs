@@ -3,7 +3,7 @@
 //! An exception that nobody in the program catches must end the program as it does natively, by `terminate`, and
 //! `pthread_exit` in `main` must end the thread. Both ask the unwinder for the end of the stack. Rust's own frames further
 //! up catch everything; so linked code is entered through a function without unwind information, where the
-//! search ends. Where a call may have to be given up, that function is a [mod@landing].
+//! search ends. Where a call may have to be unwound, that function is a [mod@landing].
 #![allow(unsafe_code, reason = "calls functions by address")]
 
 use std::ffi::{c_char, c_int, c_void};
@@ -76,7 +76,7 @@ type WithSession = unsafe extern "C" fn(
 ///
 /// # Errors
 ///
-/// Why the call was given up.
+/// Why the call was unwound.
 ///
 /// # Safety
 ///
@@ -96,7 +96,7 @@ pub(crate) unsafe fn main(
     Ok(result.first as c_int)
 }
 
-/// Calls a finalizer or an exit handler, of up to two words. Says on standard error why it was given up, if it was.
+/// Calls a finalizer or an exit handler, of up to two words. Says on standard error why it was unwound, if it was.
 ///
 /// # Safety
 ///
@@ -112,7 +112,7 @@ pub(crate) unsafe fn handler(function: ExecutorAddr, first: usize, second: usize
 ///
 /// # Errors
 ///
-/// Why the call was given up.
+/// Why the call was unwound.
 ///
 /// # Safety
 ///
@@ -139,7 +139,7 @@ pub(crate) unsafe fn thread(function: ExecutorAddr, argument: *mut c_void) -> *m
 ///
 /// # Errors
 ///
-/// Why the call was given up.
+/// Why the call was unwound.
 ///
 /// # Safety
 ///
@@ -154,7 +154,7 @@ pub(crate) unsafe fn resolver(function: ExecutorAddr) -> Result<ExecutorAddr> {
 ///
 /// # Errors
 ///
-/// Why the call was given up.
+/// Why the call was unwound.
 ///
 /// # Safety
 ///
@@ -171,7 +171,7 @@ pub(crate) unsafe fn caller<T>(
 ///
 /// # Errors
 ///
-/// Why the call was given up.
+/// Why the call was unwound.
 ///
 /// # Safety
 ///
@@ -195,7 +195,7 @@ pub(crate) unsafe fn wrapper(
     Ok(unsafe { enter(pointer(function), args, bytes) })
 }
 
-/// Calls a wrapper function that answers through `answer`. It has no landing, since it may have answered before it is given up.
+/// Calls a wrapper function that answers through `answer`. It has no landing, since it may have answered before it is unwound.
 ///
 /// # Safety
 ///

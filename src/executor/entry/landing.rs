@@ -1,9 +1,9 @@
 //! The way out of linked code when a call cannot go on.
 //!
-//! A call is *given up* when it reaches a function that cannot be had (`lazy`): its frames are unwound as those of a thread are that is
-//! cancelled, destructors included, up to the innermost *landing*, the place where linked code was entered; there the call fails. Between
-//! a landing and the code that it entered there are no frames but that code's, so nothing of this library is skipped. Wrapper
-//! functions have a landing once there is anything that could give them up.
+//! A call is *unwound* when it reaches a function that cannot be compiled (`lazy`). Its frames are unwound as those of a cancelled thread
+//! are, destructors included, up to the innermost *landing*, the place where linked code was entered; there the call fails.
+//! Between a landing and the code that it entered there are only that code's frames, so nothing of this library is skipped.
+//! Wrapper functions have a landing once there is anything that could unwind them.
 #![allow(unsafe_code, reason = "calls functions by address, and leaves their frames")]
 
 use std::cell::Cell;
@@ -122,14 +122,14 @@ pub(crate) struct Registers {
     pub(crate) second: usize,
 }
 
-/// A place where a call fails that is given up.
+/// A place where a call fails that is unwound.
 #[repr(C)]
 struct Landing {
     /// Where the stack pointer was.
     stack: u64,
     /// How deep in calls the thread was, to be sure that nothing else was entered since.
     depth: u64,
-    /// Why the call was given up.
+    /// Why the call was unwound.
     why: Option<String>,
     exception: MaybeUninit<Exception>,
 }
@@ -141,11 +141,11 @@ struct Exception([u64; 8]);
 thread_local! {
     /// The landing of the code that this thread entered last and has not left.
     static INNERMOST: Cell<*mut Landing> = const { Cell::new(std::ptr::null_mut()) };
-    /// Why the call is being given up.
+    /// Why the call is being unwound.
     static WHY: Cell<Option<String>> = const { Cell::new(None) };
 }
 
-/// Something is there that may give up calls.
+/// Something is there that may unwind calls.
 static HAS_LANDINGS: AtomicBool = AtomicBool::new(false);
 
 /// From now on calls of wrapper functions have a landing.
@@ -160,7 +160,7 @@ pub(crate) fn are_there() -> bool {
     HAS_LANDINGS.load(Ordering::Relaxed)
 }
 
-/// Calls a function with a landing; the error is why the call was given up.
+/// Calls a function with a landing; the error is why the call was unwound.
 ///
 /// # Safety
 ///
@@ -187,10 +187,10 @@ pub(crate) unsafe fn landing(
 
 const _: () = assert!(std::mem::offset_of!(Landing, stack) == 0);
 
-/// Gives up the call that this thread is in, as its innermost function: the destructors of its frames run, and it fails at
+/// Unwinds the call that this thread is in, as its innermost function: the destructors of its frames run, and it fails at
 /// its landing. Without one the thread ends, as by `pthread_exit`, when it is one of the program's own; a call of the controller's
 /// ends with the process.
-pub(crate) fn give_up(why: String) -> ! {
+pub(crate) fn unwind(why: String) -> ! {
     let (landing, depth) = (INNERMOST.get(), Lanes::depth());
     // SAFETY: a landing's frame is further up on this stack and has not been left.
     let is_here = !landing.is_null() && unsafe { (*landing).depth } == depth;

@@ -35,7 +35,7 @@ unsafe extern "C" {
 ///
 /// # Errors
 ///
-/// Why the call was given up.
+/// Why the call was unwound.
 ///
 /// # Safety
 ///

@@ -14,7 +14,8 @@ use crate::executor::entry::raw_session::{RawSession, WrapperFunctionReturn};
 use crate::executor::entry::wrapper;
 use crate::sps::{self, Decode, Encode};
 
-/// One call of a [`WrapperFunction`], seen from inside: bytes become arguments, and the answer becomes bytes.
+/// One call of a [`WrapperFunction`](crate::executor::WrapperFunction), seen from inside:
+/// bytes become arguments, and the answer becomes bytes.
 ///
 /// ```
 /// use farcall::executor::{RawSession, WrapperCall, WrapperFunctionBuffer, WrapperFunctionReturn};
@@ -55,7 +56,7 @@ pub enum Convention {
     /// LLVM 22's `buffer f(const char *data, size_t size)`, which answers when it returns.
     #[default]
     Llvm22,
-    /// That of LLVM's runtime, a [`WrapperFunction`], which answers when it likes.
+    /// That of LLVM's runtime, a [`WrapperFunction`](crate::executor::WrapperFunction), which answers when it likes.
     WithSession,
 }
 

@@ -2,7 +2,7 @@
 //!
 //! The caller knows nothing of it, so all registers in which arguments can be are saved meanwhile, those of vectors included.
 //! The controller has stored the function's address where the stub finds it before it answers, so that this is the one
-//! round trip. A call whose function cannot be had is given up (`landing`): it fails where the program was entered, for the reason
+//! round trip. A call whose function cannot be compiled is unwound (`landing`): it fails where the program was entered, for the reason
 //! that the controller gives; a thread of the program's own ends.
 #![allow(unsafe_code, reason = "is jumped to by code")]
 
@@ -20,7 +20,7 @@ use crate::executor::entry::wrapper::Serve;
 use crate::executor::tls::processor_state;
 
 thread_local! {
-    /// Why there is no function for the call that is about to be given up.
+    /// Why there is no function for the call that is about to be unwound.
     static WHY: Cell<Option<String>> = const { Cell::new(None) };
 }
 
@@ -121,5 +121,5 @@ fn ask(tag: u64, return_address: u64) -> Result<ExecutorAddr> {
 /// What is called in place of a function that cannot be had.
 extern "C-unwind" fn fail() {
     let why = WHY.try_with(Cell::take).ok().flatten().unwrap_or_default();
-    landing::give_up(why)
+    landing::unwind(why)
 }

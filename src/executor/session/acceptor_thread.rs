@@ -156,7 +156,7 @@ impl Acceptor {
 fn pipeline(file: OwnedFd) -> Result<Kind> {
     let mut segment = Segment::open(file)?;
     drop(segment.take_file());
-    match crate::transport::pipe::is_pipe(&segment) {
+    match crate::transport::pipeline::is_pipeline(&segment) {
         true => Ok(Kind::Pipeline(Arc::new(segment))),
         false => Err(Error::violation("the segment of a pipeline is not of this version")),
     }

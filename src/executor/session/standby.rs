@@ -15,9 +15,9 @@ use crate::executor::context::instance::Instance;
 use crate::executor::tls::own_thread;
 use crate::shm::{Holder, Segment};
 use crate::sys::trap;
-use crate::transport::{End, Lane, Lifeline, Payload, Side, pipe};
+use crate::transport::{End, Lane, Lifeline, Payload, Side, pipeline};
 use crate::wire::layout::{HOLDER_WORD, HOLDER_WORDS};
-use crate::wire::pipe::HOLDER_WORD as PIPE_HOLDER_WORD;
+use crate::wire::pipeline::HOLDER_WORD as PIPELINE_HOLDER_WORD;
 
 /// The stack of a thread that serves a lane: what the system gives a main thread by default.
 const STACK_BYTES: usize = 8 << 20;
@@ -62,9 +62,9 @@ fn serve(session: &Arc<Instance>, acceptor: &Acceptor, work: Work) {
             Err(error) => acceptor.refuse(work.number, &error),
         },
         Kind::Pipeline(segment) => {
-            let _holder = hold(&segment, PIPE_HOLDER_WORD);
+            let _holder = hold(&segment, PIPELINE_HOLDER_WORD);
             let lifeline = Lifeline::new(End::new());
-            let server = Server::new(pipe::end(&segment, Side::Executor, &lifeline, 0));
+            let server = Server::new(pipeline::end(&segment, Side::Executor, &lifeline, 0));
             let _ = server.serve(|target, args| {
                 Handler::<Lane>::handle(&Calls, target, Payload::Own(args), Vec::new())
             });

@@ -73,7 +73,7 @@ fn finalize(
 #[test]
 fn a_finalize_handler_that_waits_hangs_where_replies_are_received() {
     let done = finalize(Arc::new(Inline::new()), STUCK);
-    let outcome = done.recv_timeout(PATIENT).expect("it gives up");
+    let outcome = done.recv_timeout(PATIENT).expect("it times out");
     assert_eq!(outcome, Err(RecvTimeoutError::Timeout), "a naive dispatcher must hang");
 }
 

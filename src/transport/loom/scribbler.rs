@@ -47,7 +47,7 @@ fn the_end_stays_though_the_peer_says_that_nothing_was_closed() {
     scribble("end", layout::CLOSED_WORD, &[0]);
 }
 
-/// The same of a thread that waits for posted calls, which says in the word itself that it sleeps.
+/// The same for a thread that waits for posted calls, and says in the word itself that it sleeps.
 #[test]
 fn the_end_wakes_a_thread_that_waits_for_posted_calls() {
     explore("scribbled settled", 3, |met| {

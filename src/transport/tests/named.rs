@@ -1,4 +1,4 @@
-//! Names that are taken, left by processes that are gone, or of another version; and what is left of names.
+//! Names that are taken, left by dead processes, or of another version; and that no name is left.
 
 use std::path::PathBuf;
 use std::process::Command;
@@ -25,7 +25,7 @@ fn path(name: &str) -> PathBuf {
     PathBuf::from(format!("/dev/shm/farcall-{name}"))
 }
 
-/// Makes and attaches; then the name is gone.
+/// Makes a segment and attaches to it; then the name is gone.
 fn connects(name: &str) -> Result<()> {
     thread::scope(|scope| {
         let creator = scope.spawn(|| Connection::create_named(name, Duration::from_secs(60)));
@@ -67,7 +67,8 @@ fn names_of_dead_creators_are_replaced() {
     let (pid, started) = own();
     let name = name("stale");
     for (pid, started, magic) in [
-        // Gone; gone and its number given to another; a creator that was killed before it had written all.
+        // A dead process; a dead one the number of which another process has; a creator killed before it had written the
+        // header.
         (dead, 1, MAGIC),
         (pid, started + 1, MAGIC),
         (pid, started, 0),
@@ -77,7 +78,7 @@ fn names_of_dead_creators_are_replaced() {
     }
     std::fs::write(path(&name), []).expect("an empty file");
     connects(&name).expect("replaced");
-    // Whoever makes any name removes them all.
+    // To make any name removes them all.
     leave(&name, dead, 1, MAGIC, VERSION);
     connects(&self::name("other")).expect("a connection");
     assert!(!path(&name).exists());

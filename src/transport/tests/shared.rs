@@ -69,7 +69,7 @@ fn each_end_is_for_its_side() {
     }
 }
 
-/// Rings into the void, and counts.
+/// Counts rings, and rings no peer.
 #[derive(Debug, Default)]
 struct Counting(AtomicU64);
 
@@ -98,7 +98,7 @@ fn the_doorbell_is_rung_only_for_who_found_nothing() {
     executor.send(Kind::Setup, 0, &[], Deadline::SESSION_END).expect("sent");
     assert!(controller.receive(Deadline::SESSION_END, &mut message).expect("setup"));
     for _ in 0..100 {
-        // It was called before it looked: nobody has to tell it.
+        // The call came before it looked, so the peer need not ring.
         controller.send(Kind::Call, 1, &[], Deadline::SESSION_END).expect("sent");
         assert!(executor.receive(Deadline::now(), &mut message).expect("a call"));
         executor.send(Kind::Result, 0, &[], Deadline::SESSION_END).expect("sent");
@@ -106,7 +106,7 @@ fn the_doorbell_is_rung_only_for_who_found_nothing() {
     }
     assert_eq!(rings(), 0);
     for at in 1..=100 {
-        // However often it looked in vain, it is told once.
+        // However often it looked in vain, the peer rings once.
         for _ in 0..3 {
             assert!(!executor.receive(Deadline::now(), &mut message).expect("open"));
         }
@@ -128,7 +128,7 @@ fn a_message_that_stops_in_the_middle_is_not_waited_for() {
     let sent = payload.clone();
     let (sender, may_go_on) = std::sync::mpsc::channel();
     let caller = thread::spawn(move || {
-        // Does not fit the ring: waits until the executor makes room.
+        // Does not fit the ring, so it waits until the executor makes room.
         controller.post(Kind::Call, 1, 5, &sent, Deadline::SESSION_END).expect("posted");
         may_go_on.recv().expect("told");
         controller.send(Kind::Call, 6, &[], Deadline::SESSION_END).expect("sent");

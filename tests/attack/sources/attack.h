@@ -88,7 +88,7 @@ static inline int find_sockets(int *found, int most) {
   return count;
 }
 
-// Where things stand in the segments, as src/wire/layout.rs and src/wire/pipe.rs say.
+// Where things stand in the segments, as src/wire/layout.rs and src/wire/pipeline.rs say.
 enum {
   LANE_PARKER_CONTROLLER = 58,
   LANE_PARKER_EXECUTOR = 59,

@@ -33,9 +33,9 @@ struct buffer zero_parkers_and_die(const char *data, size_t size) {
 
 // A child goes on for some time after the death: no lane is closed, it says, and both sides are asleep; nobody is in a pipeline.
 struct buffer leave_scribbler_and_die(const char *data, size_t size) {
-  struct mapping lanes[MAPPINGS], pipes[MAPPINGS];
+  struct mapping lanes[MAPPINGS], pipelines[MAPPINGS];
   int lane_count = find_mappings("farcall-lane", lanes, MAPPINGS);
-  int pipe_count = find_mappings("farcall-pipeline", pipes, MAPPINGS);
+  int pipeline_count = find_mappings("farcall-pipeline", pipelines, MAPPINGS);
   uint64_t asleep = now_ms() + 30, end = asleep + 300;
   if (fork() == 0) {
     for (uint64_t now = now_ms(); now < end; now = now_ms()) {

@@ -383,7 +383,7 @@ fn at_rest(points: &mut Points, name: &str, kind: Kind, way: Way) {
         });
         victim.was_killed(what);
     });
-    points.dies(&kind_name, "a call was given up", |what| {
+    points.dies(&kind_name, "a call timed out", |what| {
         let (victim, client) = connect(kind, way);
         let pause = load(&client, PAUSE);
         let late = client.call_timeout(pause, &[], Duration::from_millis(1));

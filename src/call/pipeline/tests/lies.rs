@@ -6,12 +6,12 @@ use super::*;
 /// What an executor that sends these records does to a caller with two calls under way, numbers 1 and 2.
 fn lie(records: &[(u8, u64, &[u8])]) -> Error {
     let segment = Arc::new(
-        pipe::create_segment(Duration::from_nanos(crate::limits::SPIN_NS)).expect("memory"),
+        pipeline::create_segment(Duration::from_nanos(crate::limits::SPIN_NS)).expect("memory"),
     );
     let caller =
-        Caller::new(pipe::end(&segment, Side::Controller, &Lifeline::new(End::new()), 0), 0);
+        Caller::new(pipeline::end(&segment, Side::Controller, &Lifeline::new(End::new()), 0), 0);
     let completions = [(); 2].map(|()| submit(&caller, ECHO, b"").expect("submitted"));
-    let cells = Raw(Arc::clone(&segment), crate::wire::pipe::RESULTS_WORD);
+    let cells = Raw(Arc::clone(&segment), crate::wire::pipeline::RESULTS_WORD);
     let mut ring = crate::ring::Producer::new(cells, RING_LINES, 0);
     for (kind, sequence, payload) in records {
         let head = crate::ring::Head { kind: *kind, sequence: *sequence, target: 0 };
@@ -79,12 +79,14 @@ fn a_lie_is_a_violation_with_numbers() {
 fn a_word_that_is_no_record_is_a_violation() {
     for word in [1, 3, 1 << 40, u64::MAX, 7 << 1 | 5 << 36] {
         let segment = Arc::new(
-            pipe::create_segment(Duration::from_nanos(crate::limits::SPIN_NS)).expect("memory"),
+            pipeline::create_segment(Duration::from_nanos(crate::limits::SPIN_NS)).expect("memory"),
         );
-        let caller =
-            Caller::new(pipe::end(&segment, Side::Controller, &Lifeline::new(End::new()), 0), 0);
+        let caller = Caller::new(
+            pipeline::end(&segment, Side::Controller, &Lifeline::new(End::new()), 0),
+            0,
+        );
         let completion = submit(&caller, ECHO, b"").expect("submitted");
-        let first = crate::wire::pipe::RESULTS_WORD + 16;
+        let first = crate::wire::pipeline::RESULTS_WORD + 16;
         segment.words()[first].store(word, Ordering::Release);
         let error = result(&caller, &completion).expect_err("nonsense");
         assert!(error.is_violation() && error.to_string().contains(&format!("{word:#x}")));
@@ -94,11 +96,11 @@ fn a_word_that_is_no_record_is_a_violation() {
 #[test]
 fn a_position_that_lies_is_a_violation() {
     let segment = Arc::new(
-        pipe::create_segment(Duration::from_nanos(crate::limits::SPIN_NS)).expect("memory"),
+        pipeline::create_segment(Duration::from_nanos(crate::limits::SPIN_NS)).expect("memory"),
     );
     let caller =
-        Caller::new(pipe::end(&segment, Side::Controller, &Lifeline::new(End::new()), 0), 0);
-    segment.words()[crate::wire::pipe::CALLS_WORD].store(1 << 50, Ordering::Release);
+        Caller::new(pipeline::end(&segment, Side::Controller, &Lifeline::new(End::new()), 0), 0);
+    segment.words()[crate::wire::pipeline::CALLS_WORD].store(1 << 50, Ordering::Release);
     let error = submit(&caller, ECHO, &pattern(3 * CHUNK_BYTES_MAX)).expect_err("a lie");
     assert!(error.is_violation() && error.to_string().contains("0x4000000000000"), "{error}");
 }
@@ -108,11 +110,11 @@ fn calls_that_are_no_whole_number_are_a_violation() {
     let kind = crate::ring::Head { kind: Record::Calls as u8, sequence: 1, target: ECHO };
     for payload in [&b""[..], b"short", b"8 bytes.and more", b"8 bytes.and some more"] {
         let segment = Arc::new(
-            pipe::create_segment(Duration::from_nanos(crate::limits::SPIN_NS)).expect("memory"),
+            pipeline::create_segment(Duration::from_nanos(crate::limits::SPIN_NS)).expect("memory"),
         );
-        let cells = Raw(Arc::clone(&segment), crate::wire::pipe::CALLS_WORD);
+        let cells = Raw(Arc::clone(&segment), crate::wire::pipeline::CALLS_WORD);
         let server =
-            Server::new(pipe::end(&segment, Side::Executor, &Lifeline::new(End::new()), 0));
+            Server::new(pipeline::end(&segment, Side::Executor, &Lifeline::new(End::new()), 0));
         let mut ring = crate::ring::Producer::new(cells, RING_LINES, 0);
         ring.push(kind, payload).expect("room");
         ring.close();

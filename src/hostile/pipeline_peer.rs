@@ -1,14 +1,14 @@
-//! The executor at the other end of a pipeline: it answers calls in order, as far as its manners go.
+//! The executor at the other end of a pipeline: it answers calls in order, as far as its [`Behaviour`] lets it.
 //!
-//! Invariant: as for a lane's peer, it acts only when the controller looks at a word or sleeps on one, and it dies after a while.
+//! Invariant: like a lane's peer, it acts only when the controller reads a word or sleeps on one, and it dies after a while.
 
 use std::cell::RefCell;
 use std::collections::VecDeque;
 use std::sync::{Arc, Weak};
 
 use super::Totals;
+use super::behaviour::Behaviour;
 use super::cells::Cells;
-use super::manners::Manners;
 use super::random::Random;
 use crate::call::pipeline::Caller;
 use crate::error::Error;
@@ -17,23 +17,23 @@ use crate::ring::{Consumer, Head, LINE_WORDS, Popped, Producer, ring_words};
 use crate::shm::Segment;
 use crate::sync::hostile::{Liar, aside};
 use crate::sync::{AtomicU64, Ordering};
-use crate::wire::pipe::{
+use crate::wire::pipeline::{
     CALLS_WORD, CONTROLLER_PARKER_WORD, RESULTS_WORD, Record, SEGMENT_WORDS, WORD_BYTES,
     sequence_after,
 };
 
 /// Results in one case.
 const ACTS_MAX: u32 = 300;
-/// Looks that the executor lives to see.
+/// Reads after which the executor dies.
 const LIFE_LOOKS: u64 = 50_000;
-/// Looks in one case; more than ever are needed.
+/// Reads in one case; more than any case needs.
 const LOOKS_MAX: u64 = 200_000;
 
-pub(super) struct PipePeer(RefCell<State>);
+pub(super) struct PipelinePeer(RefCell<State>);
 
 struct State {
     random: Random,
-    manners: Manners,
+    behaviour: Behaviour,
     segment: Arc<Segment>,
     caller: Weak<Caller>,
     from: Consumer<Cells>,
@@ -42,28 +42,28 @@ struct State {
     owed: VecDeque<(u64, usize)>,
     /// What is left of a result for which there was no room.
     rest: Option<(Record, u64, Vec<u8>)>,
-    /// Results that were sent: bytes, or none for a failure.
+    /// Results that were sent: the bytes, or `None` for a failure.
     sent: VecDeque<Option<Vec<u8>>>,
     is_dead: bool,
     acts: u32,
     looks: u64,
     lies: u64,
-    /// When each word was last looked at and was not zero.
+    /// The time at which each word was last read and was not zero.
     seen: Vec<u64>,
     now: u64,
 }
 
-impl PipePeer {
+impl PipelinePeer {
     pub(super) fn new(
         segment: &Arc<Segment>,
         position: u64,
         random: Random,
-        manners: Manners,
+        behaviour: Behaviour,
     ) -> Self {
         let cells = |start| Cells(segment.view(start..start + ring_words(RING_LINES)));
         Self(RefCell::new(State {
             random,
-            manners,
+            behaviour,
             segment: Arc::clone(segment),
             caller: Weak::new(),
             from: Consumer::new(cells(CALLS_WORD), RING_LINES, position),
@@ -80,17 +80,17 @@ impl PipePeer {
         }))
     }
 
-    /// Whom to tell when the executor dies.
+    /// Gives the peer the caller to tell when the executor dies.
     pub(super) fn meet(&self, caller: &Arc<Caller>) {
         self.0.borrow_mut().caller = Arc::downgrade(caller);
     }
 
-    /// A result that came out, `None` for a failure; an honest peer has sent it.
+    /// Checks a result that the controller received, `None` for a failure: an honest peer has sent it.
     pub(super) fn check(&self, result: Option<&[u8]>) {
         let mut state = self.0.borrow_mut();
         let sent = state.sent.pop_front();
         let is_it = sent.as_ref().is_some_and(|sent| sent.as_deref() == result);
-        assert!(state.manners.may_break() || is_it, "another result");
+        assert!(state.behaviour.may_break() || is_it, "another result");
     }
 
     pub(super) fn count(&self, totals: &mut Totals) {
@@ -100,7 +100,7 @@ impl PipePeer {
     }
 }
 
-impl Liar for PipePeer {
+impl Liar for PipelinePeer {
     fn look(&self, number: usize, word: &AtomicU64) -> u64 {
         let (value, death) = aside(|| {
             let mut state = self.0.borrow_mut();
@@ -112,7 +112,7 @@ impl Liar for PipePeer {
     }
 
     fn written(&self, number: usize) {
-        // A record was taken, and judged.
+        // The controller has checked and taken a record.
         if number == RESULTS_WORD {
             self.0.borrow_mut().now += 1;
         }
@@ -126,7 +126,7 @@ impl Liar for PipePeer {
                 state.act();
             }
             if state.to.position() == before {
-                // Nobody would wake the controller.
+                // No thread would wake the controller.
                 state.is_dead = true;
             }
             state.take_death()
@@ -135,7 +135,7 @@ impl Liar for PipePeer {
     }
 }
 
-/// What a supervisor does that has seen the executor end.
+/// What a supervisor does when it has seen the executor end.
 fn tell(death: Option<Arc<Caller>>) {
     if let Some(caller) = death {
         aside(|| caller.end(&Error::disconnected("the peer is gone")));
@@ -162,7 +162,7 @@ impl State {
             self.act();
         }
         let mut value = word.load(Ordering::Relaxed);
-        if !self.is_dead && self.manners.lies(&mut self.random) {
+        if !self.is_dead && self.behaviour.lies(&mut self.random) {
             self.lies += 1;
             value = self.random.nonsense(value, self.to.position());
         }
@@ -170,7 +170,7 @@ impl State {
         value
     }
 
-    /// A word of a record is looked at once, its first one until it is there.
+    /// Checks that a word of a record is read once, its first word until it is there.
     fn judge(&mut self, number: usize, value: u64) {
         let records = RESULTS_WORD + 2 * LINE_WORDS..RESULTS_WORD + ring_words(RING_LINES);
         if !records.contains(&number) || number.is_multiple_of(LINE_WORDS) {
@@ -182,8 +182,8 @@ impl State {
         }
     }
 
-    fn is_rude(&mut self) -> bool {
-        self.manners.is_rude(&mut self.random)
+    fn breaks_rules(&mut self) -> bool {
+        self.behaviour.breaks_rules(&mut self.random)
     }
 
     /// Takes calls and answers one.
@@ -192,7 +192,7 @@ impl State {
             return;
         }
         self.acts += 1;
-        let may_die = self.manners.may_break() && self.random.one_in(100);
+        let may_die = self.behaviour.may_break() && self.random.one_in(100);
         if self.acts > ACTS_MAX || may_die {
             self.is_dead = true;
             return;
@@ -211,7 +211,7 @@ impl State {
         if self.rest.is_some() {
             return self.go_on();
         }
-        if self.is_rude() {
+        if self.breaks_rules() {
             return self.misbehave();
         }
         let Some((sequence, behind)) = self.owed.pop_front() else { return };
@@ -269,18 +269,18 @@ impl State {
                 self.to.complete(kind);
                 let length = self.random.below(CHUNK_BYTES_MAX);
                 let bytes = self.random.bytes(length);
-                // A full ring is as good.
+                // A full ring does as well.
                 let _ = self.to.push(Head { kind, sequence, target: 9 }, &bytes);
             }
             3 => {
-                // More than may come.
+                // More bytes than a payload may have.
                 let most = usize::try_from(PAYLOAD_BYTES_MAX).unwrap_or(0) + CHUNK_BYTES_MAX;
                 self.rest = Some((Record::Result, sequence, vec![1; most]));
                 self.go_on();
             }
             4 => self.to.close(),
             5 => {
-                // Of other calls, of another kind, or more of them than there are.
+                // Results of other calls, of another kind, or more of them than there are calls.
                 let head = Head {
                     kind: if self.random.one_in(2) { 7 } else { kind },
                     sequence,

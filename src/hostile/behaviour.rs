@@ -2,16 +2,16 @@
 
 use super::random::Random;
 
-/// What an executor does that it must not, and how often.
+/// The faults of an executor, and how often it commits them.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Manners {
-    /// Damages what it writes, one time in so many; 0 for never.
+pub(super) struct Behaviour {
+    /// It damages what it writes one time in this many; 0 is never.
     damages: usize,
-    /// Answers a look with something else, one time in so many; 0 for never.
+    /// It answers a read with another value one time in this many; 0 is never.
     lies: usize,
 }
 
-impl Manners {
+impl Behaviour {
     pub(super) fn new(number: u64, random: &mut Random) -> Self {
         let one_in = |random: &mut Random| [2, 4, 16, 64][random.below(4)];
         Self {
@@ -20,12 +20,12 @@ impl Manners {
         }
     }
 
-    /// True when it damages what it writes now.
-    pub(super) fn is_rude(self, random: &mut Random) -> bool {
+    /// True when it breaks the rules with what it does now.
+    pub(super) fn breaks_rules(self, random: &mut Random) -> bool {
         self.damages > 0 && random.one_in(self.damages)
     }
 
-    /// True when it answers this look with something else.
+    /// True when it answers this read with another value.
     pub(super) fn lies(self, random: &mut Random) -> bool {
         self.lies > 0 && random.one_in(self.lies)
     }

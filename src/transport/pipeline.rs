@@ -1,7 +1,8 @@
 //! One end of a pipeline: a ring each way, used at the same time, and a parker for each side to sleep on.
 //!
-//! Nothing is taken turns for: what is pushed is published at once and seen by who polls. Who may sleep has to be woken
-//! ([`Outbound::wake`]) behind the last record of a batch, which costs a fence; records themselves need none.
+//! The sides do not alternate. A record is published when it is pushed, and a peer that polls sees it at once. A peer that may
+//! sleep has to be woken behind the last record of a batch ([`Outbound::wake`]). That costs one fence for the batch; a record
+//! needs none.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -20,21 +21,21 @@ use crate::sleep;
 use crate::sync::Ordering;
 use crate::sys::cpu;
 use crate::transport::Side;
+use crate::transport::cpu_hints::CpuHints;
 #[cfg(not(model))]
 use crate::transport::lifeline::{End, process_holder};
-use crate::transport::places::Places;
-use crate::wire::pipe::{
-    CALLS_WORD, CONTROLLER_PARKER_WORD, EXECUTOR_PARKER_WORD, HEADER, HOLDER_WORD, PLACE_WORDS,
+use crate::wire::pipeline::{
+    CALLS_WORD, CONTROLLER_PARKER_WORD, CPU_HINT_WORDS, EXECUTOR_PARKER_WORD, HEADER, HOLDER_WORD,
     RESULTS_WORD, Record, SEGMENT_WORDS, SPIN_NS_WORD, WORD_BYTES,
 };
 
-/// The payload of a record of one line, and bytes behind it that mean nothing.
+/// A line's bytes of payload. Those behind the payload of its record mean nothing.
 pub(crate) type Line = [u8; LINE_PAYLOAD_BYTES];
 
 /// A line to receive into.
 pub(crate) const EMPTY_LINE: Line = [0; LINE_PAYLOAD_BYTES];
 
-/// How far ahead lines are fetched that will be written: further than who polls them has got.
+/// How far ahead lines are fetched that will be written: further than the peer that polls has come.
 const PREFETCH_LINES: u64 = 8;
 
 /// The writing half of an end. Owned by one thread at a time.
@@ -52,22 +53,22 @@ pub(crate) struct Inbound {
     own: SharedParker,
     /// Payload parts that came ahead of their record.
     parts: Vec<u8>,
-    /// Records of several lines were taken: the writer may have been waiting for their room.
+    /// Records of several lines were taken, so the writer may be waiting for their room.
     is_room_news: bool,
     /// How long to poll before sleeping.
     spin: Duration,
-    /// Where both sides run.
-    places: Places,
+    /// The CPUs of both sides.
+    cpu_hints: CpuHints,
 }
 
 /// What [`Inbound::receive`] found.
 #[derive(Debug)]
 pub(crate) enum Received {
-    /// A record whose payload is in the line.
+    /// A record with its payload in the line.
     Line(LineHead),
     /// Results of [`WORD_BYTES`] each, at least one, in the line; more of the record may come.
     Words(Piece),
-    /// A record with a longer payload, which is in the buffer.
+    /// A record with a longer payload, in the buffer.
     Long(Head),
     /// Nothing yet.
     Nothing,
@@ -92,15 +93,15 @@ pub(crate) fn create_segment(spin: Duration) -> Result<Segment> {
     Ok(segment)
 }
 
-/// True when a segment that came is one of a pipeline of this version.
-pub(crate) fn is_pipe(segment: &Segment) -> bool {
+/// True when a received segment is that of a pipeline of this version.
+pub(crate) fn is_pipeline(segment: &Segment) -> bool {
     let words = segment.words();
     let header = words.iter().map(|word| word.load(Ordering::Acquire)).take(HEADER.len());
     words.len() == SEGMENT_WORDS && header.eq(HEADER)
 }
 
-/// What ends the controller's waits at a pipeline: `end`, and the death of the executor's thread at the other side or of its
-/// process, which holds a lock in `first`, the segment of the first lane.
+/// What ends the controller's waits at a pipeline: `end`, the death of the executor's thread at the other side, and the death
+/// of its process. The process holds a lock in `first`, the segment of the first lane.
 #[cfg(not(model))]
 pub(crate) fn lifeline(segment: &Arc<Segment>, end: End, first: &Arc<Segment>) -> Lifeline {
     let thread = segment.view(HOLDER_WORD..HOLDER_WORD + 1);
@@ -130,14 +131,15 @@ pub(crate) fn end(
     let ring = Consumer::new(from, RING_LINES, position);
     let ring = if side == Side::Controller { ring.of_growing() } else { ring };
     let spin = Duration::from_nanos(segment.words()[SPIN_NS_WORD].load(Ordering::Relaxed));
-    let places = Places::new(segment, PLACE_WORDS, side);
-    let inbound = Inbound { side, ring, own, parts: Vec::new(), is_room_news: false, spin, places };
+    let cpu_hints = CpuHints::new(segment, CPU_HINT_WORDS, side);
+    let inbound =
+        Inbound { side, ring, own, parts: Vec::new(), is_room_news: false, spin, cpu_hints };
     (outbound, inbound)
 }
 
 impl Outbound {
-    /// Sends a record, all of it or as much as there is room for: `sent` counts the bytes of the payload that went, and
-    /// true says that nothing is left. Go on with the same arguments otherwise.
+    /// Sends a record, or as much of it as there is room for. `sent` counts the payload bytes that were sent. True when
+    /// nothing is left; otherwise call again with the same arguments.
     ///
     /// # Errors
     ///
@@ -163,8 +165,8 @@ impl Outbound {
         pushed(self.ring.push(head, &payload[*sent..]))
     }
 
-    /// Sends a result of a word, in a line with others of calls in a row: this is the `last` of them, or
-    /// [`Outbound::complete`] must follow before anything else is sent. False when there is no room.
+    /// Sends a result of one word, in a line with the results of the calls before it. If this is not the last of them
+    /// (`is_last`), [`Outbound::complete`] must follow before any other record. False when there is no room.
     ///
     /// # Errors
     ///
@@ -180,13 +182,13 @@ impl Outbound {
         pushed(self.ring.push_word(head, word, is_last))
     }
 
-    /// No more results come in the line of those before.
+    /// Completes the line of results: no more are added to it.
     #[inline]
     pub(crate) fn complete(&mut self) {
         self.ring.complete(Record::Results as u8);
     }
 
-    /// True when [`Outbound::send`] would get on with a payload of which so many bytes are left.
+    /// True when [`Outbound::send`] could send more of a payload of which `payload_bytes` bytes are left.
     pub(crate) fn has_room(&mut self, payload_bytes: usize) -> bool {
         self.ring.is_ready(payload_bytes.min(CHUNK_BYTES_MAX))
     }
@@ -197,13 +199,13 @@ impl Outbound {
         self.ring.prefetch(PREFETCH_LINES);
     }
 
-    /// Wakes the peer, if it sleeps, to everything that was sent.
+    /// Wakes the peer if it sleeps. It then sees all records sent before.
     #[inline]
     pub(crate) fn wake(&self) {
         sleep::wake(&self.peer);
     }
 
-    /// Wakes the peer if it is seen asleep; [`Outbound::wake`] must follow sooner or later.
+    /// Wakes the peer if it is seen asleep, without a fence. [`Outbound::wake`] must follow at some time.
     #[inline]
     pub(crate) fn wake_seen(&self) {
         sleep::wake_seen(&self.peer);
@@ -214,7 +216,7 @@ impl Outbound {
         self.peer.clone()
     }
 
-    /// Ends the stream behind what was sent.
+    /// Ends this direction behind the records sent so far.
     pub(crate) fn close(&mut self) {
         self.ring.close();
         self.wake();
@@ -249,7 +251,7 @@ impl Inbound {
         self.receive_long(long)
     }
 
-    /// As [`Inbound::receive`], for the side that results come to.
+    /// As [`Inbound::receive`], for the side that receives results.
     #[inline(always)]
     pub(crate) fn receive_results(
         &mut self,
@@ -271,7 +273,7 @@ impl Inbound {
         self.receive_long(long)
     }
 
-    /// A record of one line that is no result.
+    /// Handles a record of one line that is no result.
     #[cold]
     fn judge(&mut self, kind: u8, payload: &[u8]) -> Result<Received> {
         self.parts.extend_from_slice(payload);
@@ -311,7 +313,7 @@ impl Inbound {
         }
     }
 
-    /// True when the record of this kind, whose payload is the end of the parts, completes a message.
+    /// True when the record of this kind, which has just been added to the parts, completes a message.
     fn join(&mut self, kind: u8) -> Result<bool> {
         let bytes = self.parts.len();
         if bytes as u64 > PAYLOAD_BYTES_MAX {
@@ -321,7 +323,7 @@ impl Inbound {
         }
         match (Record::from_bits(kind), self.side) {
             (Some(Record::Call | Record::Calls | Record::Result | Record::Failure), _) => Ok(true),
-            // All parts have this size: so there are not more of them than a payload has.
+            // All parts have this size, so their number has a bound: that of the longest payload.
             (Some(Record::Part), _) if bytes > 0 && bytes.is_multiple_of(CHUNK_BYTES_MAX) => {
                 Ok(false)
             }
@@ -335,7 +337,7 @@ impl Inbound {
         }
     }
 
-    /// A hint that many records are there: the one so many lines behind the next will be received soon.
+    /// A hint that many records are there: fetches the line `lines` behind the next one.
     #[inline(always)]
     pub(crate) fn prefetch(&self, lines: u64) {
         self.ring.prefetch(lines);
@@ -347,7 +349,7 @@ impl Inbound {
         self.ring.is_empty()
     }
 
-    /// True once after records were taken whose room the peer may be waiting for: wake it.
+    /// True once after records were taken for the room of which the peer may be waiting: the caller must wake it.
     #[inline]
     pub(crate) fn take_room_news(&mut self) -> bool {
         std::mem::take(&mut self.is_room_news)
@@ -358,9 +360,9 @@ impl Inbound {
         self.spin
     }
 
-    /// Writes down where this side is, and says whether the peer was last seen there, so that it needs this very CPU.
+    /// Stores the CPU of this side. True when the peer was last seen on the same CPU, so that it needs this one to run.
     pub(crate) fn shares_cpu(&mut self) -> bool {
-        self.places.are_one()
+        self.cpu_hints.share_cpu()
     }
 
     /// Sleeps until the peer, or somebody else, unparks this side, unless `has_cause` to stay awake. Returns early for any

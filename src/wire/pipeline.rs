@@ -28,7 +28,7 @@ const MAGIC: u64 = u64::from_le_bytes(*b"farpipe\0");
 /// How many nanoseconds each side polls before it sleeps.
 pub(crate) const SPIN_NS_WORD: usize = 4;
 /// Where each side was when it last waited for long, as in a lane.
-pub(crate) const PLACE_WORDS: [usize; 2] = [LINE_WORDS, LINE_WORDS + 1];
+pub(crate) const CPU_HINT_WORDS: [usize; 2] = [LINE_WORDS, LINE_WORDS + 1];
 /// The word that the executor sleeps on.
 pub(crate) const EXECUTOR_PARKER_WORD: usize = 2 * LINE_WORDS;
 /// First word of the lock that the executor's thread holds as long as it serves the pipeline.

@@ -1,6 +1,6 @@
-//! What the controller does in a case of a pipeline, and what may come of it.
+//! The controller's part of a case of a pipeline, and the outcomes that are allowed.
 //!
-//! Invariant: of an honest peer everything is compared with what it said.
+//! Invariant: everything from an honest peer is compared with what it sent.
 
 use crate::deadline::Deadline;
 use crate::transport::{End, Lifeline};
@@ -9,29 +9,29 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::Totals;
-use super::manners::Manners;
-use super::pipe_peer::PipePeer;
+use super::behaviour::Behaviour;
+use super::pipeline_peer::PipelinePeer;
 use super::random::Random;
 use crate::call::pipeline::{Arrived, Caller, Completion};
 use crate::error::Result;
 use crate::limits::PAYLOAD_BYTES_MAX;
 use crate::shm::Segment;
 use crate::sync::hostile::{answer_for, be_honest};
-use crate::transport::{Side, pipe};
-use crate::wire::pipe::WORD_BYTES;
+use crate::transport::{Side, pipeline};
+use crate::wire::pipeline::WORD_BYTES;
 
 /// Runs the case with this number; `after` is called after each result.
 pub(super) fn run(number: u64, totals: &mut Totals, after: impl Fn(&Segment)) {
     let mut random = Random::new(number);
-    let manners = Manners::new(number, &mut random);
-    let Ok(segment) = pipe::create_segment(Duration::ZERO) else { return };
+    let behaviour = Behaviour::new(number, &mut random);
+    let Ok(segment) = pipeline::create_segment(Duration::ZERO) else { return };
     let segment = Arc::new(segment);
-    // Counters go round while the case lasts, most times.
+    // Counters mostly wrap during a case.
     let near_the_end = |random: &mut Random| u64::MAX - random.next() % 16;
     let (position, last) = (near_the_end(&mut random), near_the_end(&mut random));
     // No executor is there yet.
-    let end = pipe::end(&segment, Side::Controller, &Lifeline::new(End::new()), position);
-    let peer = Rc::new(PipePeer::new(&segment, position, Random::new(!number), manners));
+    let end = pipeline::end(&segment, Side::Controller, &Lifeline::new(End::new()), position);
+    let peer = Rc::new(PipelinePeer::new(&segment, position, Random::new(!number), behaviour));
     let caller = Arc::new(Caller::new(end, last));
     peer.meet(&caller);
     answer_for(segment.words(), peer.clone());
@@ -39,11 +39,11 @@ pub(super) fn run(number: u64, totals: &mut Totals, after: impl Fn(&Segment)) {
     match controller.session(&segment) {
         Ok(()) => totals.ends += 1,
         Err(error) => {
-            let is_fair = manners.may_break() || !error.is_violation();
+            let is_fair = behaviour.may_break() || !error.is_violation();
             assert!(is_fair, "case {number}: honest, and yet {error}");
             totals.violations += u64::from(error.is_violation());
             totals.ends += u64::from(!error.is_violation());
-            // It is of no use any more, and says so.
+            // An ended pipeline refuses further calls.
             assert!(controller.submit(1).is_err(), "case {number}: another call after {error}");
         }
     }
@@ -56,7 +56,7 @@ pub(super) fn run(number: u64, totals: &mut Totals, after: impl Fn(&Segment)) {
 
 struct Controller<F> {
     caller: Arc<Caller>,
-    peer: Rc<PipePeer>,
+    peer: Rc<PipelinePeer>,
     random: Random,
     results: u64,
     failures: u64,
@@ -71,7 +71,7 @@ impl<F: Fn(&Segment)> Controller<F> {
             let completion = self.submit(calls)?;
             let is_last = step + 1 == steps;
             match self.random.below(8) {
-                // Results of a call that was given up go nowhere, so an honest peer has nothing to compare any more.
+                // Results of a call that timed out are dropped, so they cannot be compared with what an honest peer sent.
                 0 if is_last => {
                     let past = Deadline::now();
                     if !self.caller.wait(&completion, calls, past) {
@@ -91,7 +91,7 @@ impl<F: Fn(&Segment)> Controller<F> {
     }
 
     fn submit(&mut self, calls: usize) -> Result<Arc<Completion>> {
-        // Several go in one record then.
+        // Several calls share a record then.
         let are_words = self.random.one_in(2);
         let args: Vec<_> = (0..calls)
             .map(|_| {

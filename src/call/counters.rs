@@ -1,24 +1,24 @@
-//! What went over an endpoint so far, and how deep in calls it is.
+//! How many calls an endpoint has made, and how deep in calls it is.
 //!
 //! Invariant: one thread writes, with plain stores; any may read.
 
 use crate::limits::CALL_DEPTH_MAX;
 use crate::sync::{AtomicU64, Ordering};
 
-/// What the count of times without a call is counted in.
+/// The unit of the high half of `depth`.
 const OUTSIDE: u64 = 1 << 32;
 
-/// What went out of an endpoint; only its owner counts, any thread may look.
+/// The counters of an endpoint. Only the endpoint's owner counts; any thread may read.
 #[derive(Debug, Default)]
 #[repr(align(128))]
-pub(crate) struct Counts {
+pub(crate) struct Counters {
     calls: AtomicU64,
     round_trips: AtomicU64,
-    /// Calls under way, in both directions, in the low half; in the high half how often there was none again.
+    /// Low half: calls under way, in both directions. High half: how often the last of them has ended.
     depth: AtomicU64,
 }
 
-impl Counts {
+impl Counters {
     /// Calls made so far, posted ones included; the last one has this number. 0 is never used.
     pub(crate) fn calls(&self) -> u64 {
         self.calls.load(Ordering::Relaxed)
@@ -37,7 +37,7 @@ impl Counts {
         number
     }
 
-    /// How often there was no call under way so far, while there is one.
+    /// How often the endpoint has left its outermost call so far; `None` when no call is under way now.
     #[inline]
     pub(crate) fn inside(&self) -> Option<u64> {
         let depth = self.depth.load(Ordering::Relaxed);
@@ -49,13 +49,13 @@ impl Counts {
         self.depth.load(Ordering::Relaxed) % OUTSIDE
     }
 
-    /// True while the outermost call is under way before which there was none so often.
+    /// True while the outermost call is under way before which [`Counters::inside`] counted `outside`.
     pub(crate) fn is_inside_since(&self, outside: u64) -> bool {
         self.inside() == Some(outside)
     }
 
-    /// A call begins; false when it would be nested too deep. Relaxed: the side that hands a call over has stored this before
-    /// (`under_way`).
+    /// Counts a call that begins; false when it would be nested too deep. Relaxed: the side that hands a call over stores this
+    /// before (`grace_period`).
     #[inline(always)]
     pub(super) fn enter(&self) -> bool {
         let depth = self.depth.load(Ordering::Relaxed);
@@ -66,7 +66,7 @@ impl Counts {
         has_room
     }
 
-    /// A call has ended. Release: whoever sees it may take back what the call used.
+    /// Counts a call that has ended. Release: a thread that sees it may reclaim what the call used.
     #[inline]
     pub(super) fn leave(&self) {
         let depth = self.depth.load(Ordering::Relaxed) - 1;
