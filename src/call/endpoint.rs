@@ -124,8 +124,7 @@ impl<T: Transport> Endpoint<T> {
     /// | question | cause |
     /// |---|---|
     /// | `is_remote` | the other side answered this failure out of band |
-    /// | `is_timeout`, and the endpoint is still [busy](Endpoint::is_busy) | no answer came by the deadline: only
-    /// [`Endpoint::finish`] may be called |
+    /// | `is_timeout`, and it is still [busy](Endpoint::is_busy) | no answer by the deadline: call only [`Endpoint::finish`] |
     /// | `is_timeout` otherwise | the call was not sent as a whole by the deadline |
     /// | `is_exhausted` | calls are nested [`CALL_DEPTH_MAX`] deep, or the arguments are too long |
     /// | any other | the session is over, for this reason |
