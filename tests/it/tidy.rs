@@ -181,7 +181,8 @@ fn room_of(path: &str) -> Option<&str> {
 }
 
 pub(crate) fn is_test(path: &str) -> bool {
-    let names = ["/tests.rs", "/model.rs", "/loom.rs", "/shuttle.rs", "/soak.rs", "/outcome_counters.rs"];
+    let names =
+        ["/tests.rs", "/model.rs", "/loom.rs", "/shuttle.rs", "/soak.rs", "/outcome_counters.rs"];
     path.contains("/tests/") || names.iter().any(|name| path.ends_with(name))
 }
 
