@@ -5,11 +5,15 @@
 use super::Program;
 use crate::addr::{ExecutorAddr, Prot};
 use crate::error::{Error, Result};
-use crate::link::addresses::Addresses;
-use crate::link::fixup::WRONG_IMAGE;
-use crate::link::link_map::LinkMap;
-use crate::link::verify::{Verified, verify};
-use crate::link::{Archive, Image, Layout, LinkGraph, ObjectFile, PlacedObject};
+use crate::link::graph::link_graph::LinkGraph;
+use crate::link::output::image::Image;
+use crate::link::output::placed_object::PlacedObject;
+use crate::link::place::addresses::Addresses;
+use crate::link::place::layout::Layout;
+use crate::link::read::archive::Archive;
+use crate::link::read::object_file::ObjectFile;
+use crate::link::verify::link_map::LinkMap;
+use crate::link::verify::{Verified, WRONG_IMAGE, verify};
 
 /// A link that waits for its addresses.
 #[derive(Debug)]

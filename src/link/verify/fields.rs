@@ -7,11 +7,11 @@
 //!
 //! Invariant: names relocations by their numbers and shares no table with the linker.
 
+use super::link_map::{LinkMap, MappedExternal};
 use super::memory::{CODE, Memory};
 use super::names::{Names, Object};
 use super::raw::Relocation;
 use super::{Fault, say};
-use crate::link::link_map::{LinkMap, MappedExternal};
 
 /// Everything a field's value can depend on.
 pub(super) struct Fields<'v, 'a> {

@@ -8,7 +8,7 @@ use super::memory::{CODE, DATA};
 use super::names::plain_address;
 use super::raw::Home;
 use super::{Fault, say};
-use crate::link::IndirectFunction;
+use crate::link::output::image::IndirectFunction;
 
 /// The symbol type of such functions.
 const INDIRECT: u8 = 10;

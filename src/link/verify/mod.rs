@@ -10,7 +10,7 @@
 //!
 //! Every link of a debug build is checked; see [`Layout::fixup_and_verify`] for other builds.
 //!
-//! [`Layout::fixup_and_verify`]: super::Layout::fixup_and_verify
+//! [`Layout::fixup_and_verify`]: crate::link::Layout::fixup_and_verify
 //!
 //! Invariant: shares no code with the linker but plain data (`LinkMap`, `Image`), and changes nothing.
 
@@ -18,6 +18,7 @@ mod arrays;
 mod fields;
 mod frames;
 mod indirect;
+pub(super) mod link_map;
 mod memory;
 mod names;
 mod raw;
@@ -27,12 +28,15 @@ mod windows;
 
 use std::collections::HashSet;
 
-use super::Image;
 use super::link_map::LinkMap;
 use crate::addr::AddrRange;
+use crate::link::output::image::Image;
 use fields::Fields;
 use memory::Memory;
 use names::{Meaning, Names, Object, own_address};
+
+/// What an error says when the checker finds the linker's own work wrong.
+pub(super) const WRONG_IMAGE: &str = "the linker made a wrong image";
 
 /// What was found right in an image.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]

@@ -5,9 +5,9 @@
 
 use std::collections::{HashMap, HashSet};
 
+use super::link_map::{LinkMap, MappedInput};
 use super::raw::{GROUP, Home, LINK_ORDER, Raw, Symbol, u32_at};
 use super::{Fault, arrays, say};
-use crate::link::link_map::{LinkMap, MappedInput};
 
 /// An object, and where its sections are.
 pub(super) struct Object<'a> {

@@ -13,7 +13,7 @@ use super::fields::{Field, Fields};
 use super::names::{Meaning, Object};
 use super::raw::{NO_BITS, Relocation, Section, THREAD};
 use super::{Fault, say};
-use crate::link::ThreadBlock;
+use crate::link::output::image::ThreadBlock;
 
 impl Section<'_> {
     /// True for thread-locals.
