@@ -137,7 +137,7 @@ impl Fixer<'_> {
             }
             (Formula::Absolute, true) => "recompile with -fPIC, or place the image below 2 GiB",
             (Formula::Absolute | Formula::Delta, false) => {
-                "it is neither a function, for which a stub could stand in, nor a library's variable of \
+                "it is neither a function, which could have a canonical PLT entry, nor a library's variable of \
                  known size, which could be moved; recompile with -fPIC or -mcmodel=large"
             }
             (Formula::Size, _) => "the symbol is too large",

@@ -33,7 +33,7 @@ pub(super) enum Fate {
     /// Defined outside, within reach or not.
     Near,
     Far,
-    /// A function out of reach, for which a stub may stand in.
+    /// A function out of reach, which may have a canonical PLT entry.
     FarFunction,
     /// A thread-local of one object.
     Thread {

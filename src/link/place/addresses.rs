@@ -76,7 +76,7 @@ impl Addresses {
         let image = span(layout, bases);
         let global = |(id, global): (u32, &Global)| match global.resolution {
             Resolution::External(found) => match layout.tables.stub(id) {
-                Some(stub) if stands_in(&layout.tables.stubs[stub as usize], found, image) => {
+                Some(stub) if is_canonical(&layout.tables.stubs[stub as usize], found, image) => {
                     stubs + u64::from(stub) * STUB_BYTES
                 }
                 _ => found.address.get(),
@@ -143,8 +143,8 @@ fn span(layout: &Layout, bases: [ExecutorAddr; 3]) -> AddrRange {
     AddrRange { start: ExecutorAddr::new(start), end: ExecutorAddr::new(end) }
 }
 
-/// True when a stub is where narrow fields of the image have to look for its function.
-fn stands_in(stub: &Stub, function: External, image: AddrRange) -> bool {
+/// True when a stub is the canonical PLT entry of its function, because some narrow field cannot reach the function.
+fn is_canonical(stub: &Stub, function: External, image: AddrRange) -> bool {
     let address = function.address.get();
     let is_far = |from: ExecutorAddr| !Range::Signed.holds(address.wrapping_sub(from.get()), 4);
     (stub.for_addresses && address >= LOW_ADDRESS_END)

@@ -2,16 +2,16 @@
 //!
 //! Every address a relocation wants to load gets an entry here, although many loads are rewritten later to
 //! do without: whether they can is known only when the addresses are, and by then nothing may grow. For the
-//! same reason a function outside of the graph gets a stub when anybody holds its address in less than 64
-//! bits: should the function be too far away, the stub *stands in* for it. Then every reference to the
-//! function, however wide, means the stub, so that pointers to it are equal; only the stub itself jumps to
-//! the function, through an entry of its own.
+//! same reason a function outside of the graph gets a stub when a field holds its address in less than 64
+//! bits. If the function is too far away for that field, the stub is its *canonical PLT entry*: every reference to the
+//! function, however wide, means the stub, so that pointers to it are equal. Only the stub itself jumps to
+//! the function, through a GOT entry of its own.
 //!
 //! A dynamic thread-local has a *descriptor*, three entries in a row: the executor's function for descriptors,
 //! the number of the module whose block the thread-local is in, and the distance from the start of the block.
 //! The last two are what `__tls_get_addr` takes; for the whole block the distance is 0.
 //!
-//! Invariant: one entry per symbol (and one for a stub that may stand in), one stub and one descriptor per symbol.
+//! Invariant: one entry per symbol (and one for a stub that may be canonical), one stub and one descriptor per symbol.
 
 use std::collections::HashMap;
 
@@ -57,7 +57,7 @@ pub(in crate::link) enum Target {
         input: u32,
         symbol: u32,
     },
-    /// What a global is outside of the graph, whatever stands in for it.
+    /// The address of a global outside of the graph, even if the global has a canonical PLT entry.
     Outside(u32),
     /// Just this.
     Number(u64),

@@ -43,7 +43,7 @@ pub(in crate::link) struct LinkMap<'a> {
 pub(in crate::link) struct MappedExternal {
     /// What was told.
     pub(in crate::link) found: External,
-    /// What it means in the image: what was told, or a stub that stands in for it.
+    /// What it means in the image: what was told, or its canonical PLT entry.
     pub(in crate::link) meant: u64,
 }
 

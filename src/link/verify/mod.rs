@@ -72,7 +72,7 @@ pub(super) fn verify(map: &LinkMap<'_>, image: &Image) -> Result<Verified, Fault
     let fields = Fields { map, memory: &memory, names: &names, objects: &objects };
     let mut verified = Verified::default();
     for (name, external) in &map.externals {
-        fields.check_stand_in(external).map_err(|what| format!("`{name}`: {what}"))?;
+        fields.check_canonical_entry(external).map_err(|what| format!("`{name}`: {what}"))?;
     }
     let eh_frame = image.eh_frame.map(bounds);
     sections::check_room(&fields, eh_frame)?;

@@ -55,7 +55,7 @@ const USERS: &str = "
 ";
 
 #[test]
-fn a_stub_stands_in_for_a_far_function_in_every_way() {
+fn every_use_of_a_far_function_means_its_canonical_entry() {
     let object = compile("users.o", "-xassembler", USERS);
     let image = link_with_f(&object, LOW_BASES, FAR).unwrap();
     let relative = |end| relative(&image, LOW_BASES, end);
@@ -105,7 +105,7 @@ fn the_checker_looks_behind_the_stubs() {
 }
 
 #[test]
-fn nothing_stands_in_for_what_can_be_reached() {
+fn a_function_within_reach_has_no_canonical_entry() {
     let object = compile("users.o", "-xassembler", USERS);
     let image = link_with_f(&object, LOW_BASES, LOW).unwrap();
     let at = |name: &str| address_of(&image, name);
@@ -116,13 +116,13 @@ fn nothing_stands_in_for_what_can_be_reached() {
 }
 
 #[test]
-fn a_stub_stands_in_for_a_function_out_of_reach_of_near_code() {
+fn a_function_out_of_reach_of_near_code_has_a_canonical_entry() {
     let source = ".text\n.globl distance, wide\ndistance: leaq f(%rip), %rax\n.data\nwide: .quad f";
     let object = compile("near.o", "-xassembler", &format!("{source}\n"));
-    for (f, stands_in) in [(NEAR, false), (FAR, true)] {
+    for (f, is_canonical) in [(NEAR, false), (FAR, true)] {
         let image = link_with_f(&object, BASES, f).unwrap();
         let target = relative(&image, BASES, address_of(&image, "distance") + 7);
-        assert_eq!(target != f, stands_in);
+        assert_eq!(target != f, is_canonical);
         assert_eq!(u64_at(&image, address_of(&image, "wide")), target);
     }
 }
