@@ -4,7 +4,7 @@
 //! slab: nothing is linked again, and nothing copied by the executor. Thread-locals are given their initial values by the same
 //! action as when they were linked.
 //!
-//! Invariant: what is restored is what was linked, but for the words that say which implementation an indirect function has:
+//! Invariant: what is restored is what was linked, but for the words that say which implementation an ifunc has:
 //! those were chosen for the process and stay.
 
 use std::ops::Range;
@@ -87,7 +87,7 @@ impl Dylib {
 impl InitialData {
     /// The data of an image, whose part of the data starts there. Takes it out of the image.
     pub(super) fn of(image: &mut Image, start: ExecutorAddr) -> Self {
-        let mut kept: Vec<_> = image.indirect.iter().map(|one| one.slot).collect();
+        let mut kept: Vec<_> = image.ifuncs.iter().map(|one| one.slot).collect();
         kept.sort_unstable();
         Self {
             start,

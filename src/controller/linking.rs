@@ -268,8 +268,8 @@ impl Shared {
         if let Some(threads) = image.threads {
             actions.push(self.thread_actions(&threads)?);
         }
-        if !image.indirect.is_empty() {
-            let functions = image.indirect.iter().map(|one| (one.slot, one.resolver)).collect();
+        if !image.ifuncs.is_empty() {
+            let functions = image.ifuncs.iter().map(|one| (one.slot, one.resolver)).collect();
             actions.push((self.action::<IndirectResolve>(&(functions,))?, Action::default()));
         }
         if let Some(address) = image.symbols.address_of(HANDLE) {

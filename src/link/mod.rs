@@ -11,7 +11,7 @@
 //! | | 4 | [`LinkGraph::undefined`] lists the missing names; [`LinkGraph::define_external`] takes their addresses. |
 //! | | 5 | [`LinkGraph::layout`] first drops the sections whose definitions all lost. |
 //! | `place` | 6 | It refuses what cannot be linked (`check`). |
-//! | | 7 | It makes the GOT and the PLT (`got_plt`), and a stub and a slot for each ifunc (`indirect`). |
+//! | | 7 | It makes the GOT and the PLT (`got_plt`), and a stub and a slot for each ifunc (`ifunc`). |
 //! | | 8 | It makes a block of each section and table (`block`), and packs `.eh_frame`. |
 //! | | 9 | It gives every block its offset in one of three stripes: code, constants, data. Nothing is added after this. |
 //! | | 10 | [`Layout::fixup`] takes the addresses of the stripes, and computes that of every symbol (`addresses`). |
@@ -46,7 +46,7 @@ pub use arch::stub_page::StubPage;
 pub use graph::dependencies::Dependencies;
 pub use graph::interface::{Export, External, Undefined};
 pub use graph::link_graph::LinkGraph;
-pub use output::image::{Image, IndirectFunction, LinkStats, ThreadBlock};
+pub use output::image::{Ifunc, Image, LinkStats, ThreadBlock};
 pub use output::placed_object::PlacedObject;
 pub use output::source_lines::SourceLine;
 pub use output::symbol_table::{Definition, SymbolTable};

@@ -63,16 +63,16 @@ pub(in crate::link) fn fill(layout: &Layout, addresses: &Addresses) -> Result<St
                 fill_stubs(addresses.stubs, entries, bytes)?;
                 continue;
             }
-            Content::IndirectStubs => {
-                let slots = (0..).map(|slot| addresses.indirect_slots + slot * GOT_ENTRY_BYTES);
-                fill_stubs(addresses.indirect_stubs, slots, bytes)?;
+            Content::IfuncStubs => {
+                let slots = (0..).map(|slot| addresses.ifunc_slots + slot * GOT_ENTRY_BYTES);
+                fill_stubs(addresses.ifunc_stubs, slots, bytes)?;
                 continue;
             }
             Content::EhFrameEnd => {
                 bytes.fill(0);
                 continue;
             }
-            Content::Common { .. } | Content::DsoHandle | Content::IndirectSlots => continue,
+            Content::Common { .. } | Content::DsoHandle | Content::IfuncSlots => continue,
         };
         if content.is_empty() {
             bytes.fill(0);

@@ -30,7 +30,7 @@ pub(in crate::link) struct EdgeKind {
     pub(in crate::link) range: Range,
 }
 
-/// What is computed. S: address of the symbol, or of its canonical PLT entry (for an indirect function
+/// What is computed. S: address of the symbol, or of its canonical PLT entry (for an ifunc
 /// always), or the offset of a thread-local from the thread pointer (from the start of its block for a dynamic one); A:
 /// addend; P: address of the field; G: address of the symbol's GOT entry; GOT: address of the table; L: address of the
 /// symbol, or of its stub when it is far.

@@ -195,7 +195,7 @@ impl LinkGraph {
     fn is_function(&self, resolution: Resolution) -> bool {
         let Resolution::Here { input, symbol, .. } = resolution else { return false };
         let kind = self.inputs[input as usize].object.symbol(symbol).kind;
-        matches!(kind, SymbolKind::Function | SymbolKind::Indirect)
+        matches!(kind, SymbolKind::Function | SymbolKind::Ifunc)
     }
 
     /// The names that relocations of needed sections refer to and nobody defines, sorted. Those that the

@@ -27,7 +27,7 @@ pub struct Image {
     /// An array of functions to call at the end, **from the last to the first**.
     pub fini: Option<AddrRange>,
     /// The functions that choose their implementation at start, to be asked before any other code runs.
-    pub indirect: Vec<IndirectFunction>,
+    pub ifuncs: Vec<Ifunc>,
     /// The thread-locals, to be given to every thread before any code runs.
     pub threads: Option<ThreadBlock>,
     /// The names of the image.
@@ -54,7 +54,7 @@ pub struct ThreadBlock {
 
 /// A function that chooses its implementation at start.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct IndirectFunction {
+pub struct Ifunc {
     /// Where the address of the implementation goes, 8 bytes of the image's data.
     pub slot: ExecutorAddr,
     /// What returns that address when it is called without arguments.
@@ -95,7 +95,7 @@ impl Image {
             eh_frame: addresses.range(layout, |r| matches!(r, Rank::EhFrame | Rank::EhFrameEnd)),
             init: addresses.range(layout, |r| matches!(r, Rank::Preinit | Rank::Init(_))),
             fini: addresses.range(layout, |r| matches!(r, Rank::Fini(_))),
-            indirect: indirect_functions(addresses),
+            ifuncs: ifuncs(addresses),
             threads: thread_block(layout, addresses, bases),
             symbols: SymbolTable::collect(layout, addresses),
             variables: variables(layout, addresses),
@@ -127,9 +127,9 @@ fn thread_block(
     })
 }
 
-fn indirect_functions(addresses: &Addresses) -> Vec<IndirectFunction> {
-    let slots = (0..).map(|slot| addresses.indirect_slots + slot * GOT_ENTRY_BYTES);
-    let pairs = slots.zip(&addresses.resolvers).map(|(slot, resolver)| IndirectFunction {
+fn ifuncs(addresses: &Addresses) -> Vec<Ifunc> {
+    let slots = (0..).map(|slot| addresses.ifunc_slots + slot * GOT_ENTRY_BYTES);
+    let pairs = slots.zip(&addresses.resolvers).map(|(slot, resolver)| Ifunc {
         slot: ExecutorAddr::new(slot),
         resolver: ExecutorAddr::new(*resolver),
     });

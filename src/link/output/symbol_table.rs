@@ -140,8 +140,7 @@ impl SymbolTable {
                 Resolution::Here { input, symbol: id, weak } => {
                     let object = &graph.inputs[input as usize].object;
                     let symbol = object.symbol(id);
-                    let callable =
-                        matches!(symbol.kind, SymbolKind::Function | SymbolKind::Indirect);
+                    let callable = matches!(symbol.kind, SymbolKind::Function | SymbolKind::Ifunc);
                     (symbol.bytes, callable, object.is_thread(id), weak)
                 }
                 Resolution::Common { bytes, .. } => (bytes, false, false, true),
@@ -162,7 +161,7 @@ impl SymbolTable {
                 let Place::Section(section) = symbol.place else { continue };
                 let name = input.object.text(symbol.name);
                 let is_function = match symbol.kind {
-                    SymbolKind::Function | SymbolKind::Indirect => true,
+                    SymbolKind::Function | SymbolKind::Ifunc => true,
                     // Assembler code seldom says what is a function.
                     SymbolKind::Plain => input.object.section(section).prot == Prot::Code,
                     _ => false,
@@ -181,8 +180,8 @@ impl SymbolTable {
             let name = &layout.graph.globals[stub.global as usize].name;
             self.add_function(object, name, "@plt", start, start + STUB_BYTES);
         }
-        for (number, (input, symbol)) in (0..).zip(&layout.indirect.functions) {
-            let start = addresses.indirect_stubs + number * STUB_BYTES;
+        for (number, (input, symbol)) in (0..).zip(&layout.ifuncs.functions) {
+            let start = addresses.ifunc_stubs + number * STUB_BYTES;
             let name = layout.graph.inputs[*input as usize].object.symbol_text(*symbol);
             self.add_function(object, name, "@plt", start, start + STUB_BYTES);
         }

@@ -1,6 +1,6 @@
 //! Where everything is, once the stripes have their places.
 //!
-//! Invariant: complete; an indirect function has the address of its stub, a thread-local its offset from the thread
+//! Invariant: complete; an ifunc has the address of its stub, a thread-local its offset from the thread
 //! pointer in place of an address (a dynamic one its distance from the start of its block), and a symbol without an
 //! address of its own (weak and missing, or dropped) has 0.
 
@@ -23,10 +23,10 @@ pub(in crate::link) struct Addresses {
     pub(in crate::link) symbols: Vec<Vec<u64>>,
     pub(in crate::link) got: u64,
     pub(in crate::link) stubs: u64,
-    /// The stubs of indirect functions, and what these jump through.
-    pub(in crate::link) indirect_stubs: u64,
-    pub(in crate::link) indirect_slots: u64,
-    /// For every indirect function the one that chooses it.
+    /// The stubs of ifuncs, and what these jump through.
+    pub(in crate::link) ifunc_stubs: u64,
+    pub(in crate::link) ifunc_slots: u64,
+    /// For every ifunc its resolver.
     pub(in crate::link) resolvers: Vec<u64>,
     /// The offset of the block of thread-locals from the thread pointer; 0 for dynamic ones.
     pub(in crate::link) threads: u64,
@@ -45,7 +45,7 @@ impl Addresses {
         let find =
             |wanted| layout.span(|rank| rank == wanted).map_or(0, |(id, _)| blocks[id as usize]);
         let (got, stubs) = (find(Rank::Got), find(Rank::Stubs));
-        let indirect_stubs = find(Rank::IndirectStubs);
+        let ifunc_stubs = find(Rank::IfuncStubs);
         let place = |input: u32, symbol: u32| {
             let symbol = layout.graph.inputs[input as usize].object.symbol(symbol);
             match symbol.place {
@@ -67,11 +67,11 @@ impl Addresses {
                 _ => 0,
             }
         };
-        let own = |input: u32, symbol: u32| match layout.indirect.position(input, symbol) {
-            Some(position) => indirect_stubs + u64::from(position) * STUB_BYTES,
+        let own = |input: u32, symbol: u32| match layout.ifuncs.position(input, symbol) {
+            Some(position) => ifunc_stubs + u64::from(position) * STUB_BYTES,
             None => place(input, symbol),
         };
-        let functions = layout.indirect.functions.iter();
+        let functions = layout.ifuncs.functions.iter();
         let resolvers = functions.map(|(input, symbol)| place(*input, *symbol)).collect();
         let image = span(layout, bases);
         let global = |(id, global): (u32, &Global)| match global.resolution {
@@ -95,15 +95,15 @@ impl Addresses {
             (0..).zip(&input.bindings).map(address).collect()
         };
         let symbols = (0..).zip(&layout.graph.inputs).map(symbols).collect();
-        let indirect_slots = find(Rank::IndirectSlots);
+        let ifunc_slots = find(Rank::IfuncSlots);
         Addresses {
             blocks,
             globals,
             symbols,
             got,
             stubs,
-            indirect_stubs,
-            indirect_slots,
+            ifunc_stubs,
+            ifunc_slots,
             resolvers,
             threads,
         }

@@ -5,7 +5,7 @@
 use std::collections::HashMap;
 
 use super::got_plt::GotPlt;
-use super::indirect::IndirectFunctions;
+use super::ifunc::Ifuncs;
 use crate::addr::Prot;
 use crate::error::{Error, Result};
 use crate::limits::RELOCATED_ZERO_FILL_BYTES_MAX;
@@ -40,10 +40,10 @@ pub(in crate::link) enum Content {
     Got,
     /// The stubs.
     Stubs,
-    /// The stubs of indirect functions.
-    IndirectStubs,
+    /// The stubs of ifuncs.
+    IfuncStubs,
     /// Where those jump to, filled in by the executor.
-    IndirectSlots,
+    IfuncSlots,
     /// Room for a common symbol.
     Common { global: u32 },
     /// The word whose address is `__dso_handle`.
@@ -69,9 +69,9 @@ pub(in crate::link) enum Rank {
     EhFrameEnd,
     Got,
     Stubs,
-    IndirectStubs,
+    IfuncStubs,
     /// Zeroes that are not stored, too.
-    IndirectSlots,
+    IfuncSlots,
     /// Zeroes that are not stored.
     ZeroFill,
 }
@@ -79,7 +79,7 @@ pub(in crate::link) enum Rank {
 impl Rank {
     /// True for blocks whose bytes are a part of the image.
     pub(in crate::link) fn is_stored(self) -> bool {
-        !matches!(self, Rank::ZeroFill | Rank::ThreadZeroFill | Rank::IndirectSlots)
+        !matches!(self, Rank::ZeroFill | Rank::ThreadZeroFill | Rank::IfuncSlots)
     }
 
     /// True for thread-locals.
@@ -95,7 +95,7 @@ impl Rank {
 pub(in crate::link) fn collect(
     graph: &LinkGraph,
     tables: &GotPlt,
-    indirect: &IndirectFunctions,
+    ifuncs: &Ifuncs,
 ) -> Result<Vec<Block>> {
     let mut blocks = Vec::new();
     let sets: HashMap<&str, (u32, Prot)> = (0..)
@@ -135,7 +135,7 @@ pub(in crate::link) fn collect(
         }
     }
     add_rooms(graph, &mut blocks);
-    add_tables(tables, indirect, &mut blocks);
+    add_tables(tables, ifuncs, &mut blocks);
     blocks.sort_by_key(|block| (block.prot, block.rank));
     Ok(blocks)
 }
@@ -213,7 +213,7 @@ fn add_rooms(graph: &LinkGraph, blocks: &mut Vec<Block>) {
 }
 
 /// The GOT, the stubs and the end of `.eh_frame`, as far as they are needed.
-fn add_tables(tables: &GotPlt, indirect: &IndirectFunctions, blocks: &mut Vec<Block>) {
+fn add_tables(tables: &GotPlt, ifuncs: &Ifuncs, blocks: &mut Vec<Block>) {
     let mut table = |content, prot, rank, alignment, bytes| {
         blocks.push(Block { content, prot, rank, alignment, bytes, offset: 0 });
     };
@@ -224,11 +224,11 @@ fn add_tables(tables: &GotPlt, indirect: &IndirectFunctions, blocks: &mut Vec<Bl
     if stubs > 0 {
         table(Content::Stubs, Prot::Code, Rank::Stubs, 16, stubs * STUB_BYTES);
     }
-    let functions = indirect.functions.len() as u64;
+    let functions = ifuncs.functions.len() as u64;
     if functions > 0 {
         let (stubs, slots) = (functions * STUB_BYTES, functions * GOT_ENTRY_BYTES);
-        table(Content::IndirectStubs, Prot::Code, Rank::IndirectStubs, 16, stubs);
-        table(Content::IndirectSlots, Prot::Data, Rank::IndirectSlots, 8, slots);
+        table(Content::IfuncStubs, Prot::Code, Rank::IfuncStubs, 16, stubs);
+        table(Content::IfuncSlots, Prot::Data, Rank::IfuncSlots, 8, slots);
     }
     if blocks.iter().any(|block| block.rank == Rank::EhFrame && block.bytes > 0) {
         let (prot, rank) = (Prot::Constants, Rank::EhFrameEnd);

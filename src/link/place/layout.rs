@@ -7,7 +7,7 @@ use std::fmt;
 
 use super::block::{self, Block, Content, Rank};
 use super::got_plt::GotPlt;
-use super::indirect::IndirectFunctions;
+use super::ifunc::Ifuncs;
 use crate::addr::{ExecutorAddr, Prot};
 use crate::error::{Error, Result};
 use crate::limits::PAGE_BYTES;
@@ -18,7 +18,7 @@ use crate::link::graph::provided::{DSO_HANDLE_NAME, GOT_NAME, section_bound};
 pub struct Layout {
     pub(in crate::link) graph: LinkGraph,
     pub(in crate::link) tables: GotPlt,
-    pub(in crate::link) indirect: IndirectFunctions,
+    pub(in crate::link) ifuncs: Ifuncs,
     pub(in crate::link) blocks: Vec<Block>,
     /// For every input and section its block, or [`NO_BLOCK`].
     pub(in crate::link) block_of: Vec<Vec<u32>>,
@@ -52,14 +52,14 @@ pub(in crate::link) const NO_BLOCK: u32 = u32::MAX;
 impl Layout {
     pub(in crate::link) fn new(graph: LinkGraph, module: Option<u32>) -> Result<Layout> {
         let tables = GotPlt::collect(&graph, module)?;
-        let indirect = IndirectFunctions::collect(&graph);
-        let mut blocks = block::collect(&graph, &tables, &indirect)?;
+        let ifuncs = Ifuncs::collect(&graph);
+        let mut blocks = block::collect(&graph, &tables, &ifuncs)?;
         let Placement { bytes, stored_bytes, threads } = place(&mut blocks)?;
         let (block_of, placed) = index(&graph, &blocks);
         Ok(Layout {
             graph,
             tables,
-            indirect,
+            ifuncs,
             blocks,
             block_of,
             placed,
@@ -251,10 +251,7 @@ fn index(graph: &LinkGraph, blocks: &[Block]) -> Index {
             Content::Got => define(GOT_NAME, (id, 0)),
             Content::DsoHandle => define(DSO_HANDLE_NAME, (id, 0)),
             Content::Common { global } => commons.push((*global, (id, 0))),
-            Content::EhFrameEnd
-            | Content::Stubs
-            | Content::IndirectStubs
-            | Content::IndirectSlots => {}
+            Content::EhFrameEnd | Content::Stubs | Content::IfuncStubs | Content::IfuncSlots => {}
         }
     }
     for global in &graph.globals {

@@ -4,5 +4,5 @@ pub(super) mod addresses;
 pub(super) mod block;
 pub(super) mod check;
 pub(super) mod got_plt;
-mod indirect;
+mod ifunc;
 pub(super) mod layout;

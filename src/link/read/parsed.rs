@@ -84,7 +84,7 @@ pub(in crate::link) enum SymbolKind {
     /// A thread-local.
     Thread,
     /// A function that chooses the function.
-    Indirect,
+    Ifunc,
 }
 
 /// Where a symbol is.

@@ -27,8 +27,8 @@ pub(in crate::link) struct LinkMap<'a> {
     pub(in crate::link) rooms: HashMap<&'a str, u64>,
     pub(in crate::link) got: Range<u64>,
     pub(in crate::link) stubs: Range<u64>,
-    /// The stubs of indirect functions, and the slots they jump through.
-    pub(in crate::link) indirect: [Range<u64>; 2],
+    /// The stubs of ifuncs, and the slots they jump through.
+    pub(in crate::link) ifuncs: [Range<u64>; 2],
     /// Where the initial values of the thread-locals are, and how far from the thread pointer their copies; 0 for
     /// dynamic ones.
     pub(in crate::link) threads: Option<(u64, u64)>,
@@ -56,8 +56,8 @@ pub(in crate::link) struct MappedInput<'a> {
     pub(in crate::link) sections: Vec<Option<u64>>,
     /// Which of them are no part of the image.
     pub(in crate::link) elsewhere: Vec<bool>,
-    /// The stubs of its indirect functions, by their symbols.
-    pub(in crate::link) indirect: HashMap<usize, u64>,
+    /// The stubs of its ifuncs, by their symbols.
+    pub(in crate::link) ifuncs: HashMap<usize, u64>,
 }
 
 impl<'a> LinkMap<'a> {
@@ -70,17 +70,17 @@ impl<'a> LinkMap<'a> {
             NO_BLOCK => input.elsewhere.get(&section).copied(),
             block => Some(addresses.blocks[block as usize]),
         };
-        let mut indirect = vec![HashMap::new(); layout.graph.inputs.len()];
-        for (number, (input, symbol)) in (0..).zip(&layout.indirect.functions) {
-            let stub = addresses.indirect_stubs + number * STUB_BYTES;
-            indirect[*input as usize].insert(*symbol as usize, stub);
+        let mut ifuncs = vec![HashMap::new(); layout.graph.inputs.len()];
+        for (number, (input, symbol)) in (0..).zip(&layout.ifuncs.functions) {
+            let stub = addresses.ifunc_stubs + number * STUB_BYTES;
+            ifuncs[*input as usize].insert(*symbol as usize, stub);
         }
-        let inputs = layout.graph.inputs.iter().zip(&layout.block_of).zip(indirect);
-        let inputs = inputs.map(|((input, blocks), indirect)| {
+        let inputs = layout.graph.inputs.iter().zip(&layout.block_of).zip(ifuncs);
+        let inputs = inputs.map(|((input, blocks), ifuncs)| {
             let sections = (0..).zip(blocks).map(|one| address(one, input)).collect();
             let elsewhere = (0..).zip(blocks).map(|(one, _)| input.elsewhere.contains_key(&one));
             let elsewhere = elsewhere.collect();
-            MappedInput { object: &input.object, sections, elsewhere, indirect }
+            MappedInput { object: &input.object, sections, elsewhere, ifuncs }
         });
         let functions = layout.graph.thread_functions;
         // That one is no name.
@@ -102,9 +102,9 @@ impl<'a> LinkMap<'a> {
             rooms: rooms(layout, addresses),
             got: table(addresses.got, layout.tables.entries.len(), GOT_ENTRY_BYTES),
             stubs: table(addresses.stubs, layout.tables.stubs.len(), STUB_BYTES),
-            indirect: [
-                table(addresses.indirect_stubs, layout.indirect.functions.len(), STUB_BYTES),
-                table(addresses.indirect_slots, layout.indirect.functions.len(), GOT_ENTRY_BYTES),
+            ifuncs: [
+                table(addresses.ifunc_stubs, layout.ifuncs.functions.len(), STUB_BYTES),
+                table(addresses.ifunc_slots, layout.ifuncs.functions.len(), GOT_ENTRY_BYTES),
             ],
             threads: layout.threads.map(|threads| {
                 (bases[Prot::Constants.index()].wrapping_add(threads.start), addresses.threads)

@@ -5,7 +5,7 @@
 //! where things are ([`LinkMap`]) and what names from outside mean; what a name means, which sections and
 //! unwind records are needed, what runs in which order, and what every relocated field has to hold, it derives
 //! a second time, and then reads the image as a processor, an unwinder and a loader would. (`raw`, `names`,
-//! `sections`, `windows`, `fields`, `threads`, `indirect`, `frames`,
+//! `sections`, `windows`, `fields`, `threads`, `ifunc`, `frames`,
 //! `arrays`)
 //!
 //! Every link of a debug build is checked; see [`Layout::fixup_and_verify`] for other builds.
@@ -17,7 +17,7 @@
 mod arrays;
 mod fields;
 mod frames;
-mod indirect;
+mod ifunc;
 pub(super) mod link_map;
 mod memory;
 mod names;
@@ -77,7 +77,7 @@ pub(super) fn verify(map: &LinkMap<'_>, image: &Image) -> Result<Verified, Fault
     let eh_frame = image.eh_frame.map(bounds);
     sections::check_room(&fields, eh_frame)?;
     fields.check_threads(image.threads)?;
-    fields.check_indirect(&image.indirect)?;
+    fields.check_ifuncs(&image.ifuncs)?;
     for (number, object) in objects.iter().enumerate() {
         let checked = fields.check_sections(number, &mut verified);
         checked.map_err(|what| format!("{}: {what}", object.name))?;

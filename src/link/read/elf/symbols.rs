@@ -44,7 +44,7 @@ impl Reader<'_> {
             elf::STT_FUNC => SymbolKind::Function,
             elf::STT_SECTION | elf::STT_FILE => SymbolKind::Anonymous,
             elf::STT_TLS => SymbolKind::Thread,
-            elf::STT_GNU_IFUNC => SymbolKind::Indirect,
+            elf::STT_GNU_IFUNC => SymbolKind::Ifunc,
             kind => return Err(at(format!("unknown symbol type {}", kind.0))),
         };
         let (local, weak) = match symbol.st_bind() {

@@ -1,7 +1,7 @@
 //! Tests of `link::place`: where everything goes.
 
 mod arrays;
-mod indirect;
+mod ifunc;
 mod low;
 mod placement;
 mod unwind;

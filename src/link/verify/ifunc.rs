@@ -8,22 +8,21 @@ use super::memory::{CODE, DATA};
 use super::names::plain_address;
 use super::raw::Home;
 use super::{Fault, say};
-use crate::link::output::image::IndirectFunction;
+use crate::link::output::image::Ifunc;
 
 /// The symbol type of such functions.
-const INDIRECT: u8 = 10;
+const IFUNC: u8 = 10;
 
 impl Fields<'_, '_> {
     /// Checks that `functions` are those of the objects.
-    pub(super) fn check_indirect(&self, functions: &[IndirectFunction]) -> Result<(), Fault> {
+    pub(super) fn check_ifuncs(&self, functions: &[Ifunc]) -> Result<(), Fault> {
         let mut expected = Vec::new();
         for (number, object) in self.objects.iter().enumerate() {
             for (index, symbol) in object.raw.symbols.iter().enumerate() {
                 let is_there = matches!(symbol.home, Home::Section(at) if object.at[at].is_some());
-                let counts =
-                    symbol.kind == INDIRECT && is_there && self.names.is_meant(number, index);
+                let counts = symbol.kind == IFUNC && is_there && self.names.is_meant(number, index);
                 let fault = |what: Fault| format!("{}: {}: {what}", object.name, say(symbol.name));
-                match (counts, object.indirect.get(&index), plain_address(object, symbol)) {
+                match (counts, object.ifuncs.get(&index), plain_address(object, symbol)) {
                     (false, None, _) => {}
                     (true, Some(stub), Some(resolver)) => {
                         expected.push((self.slot(*stub).map_err(fault)?, resolver));

@@ -1,36 +1,34 @@
-//! Indirect functions: those that choose their implementation at start (`ifunc`, `target_clones`).
+//! Ifuncs: functions that choose their implementation at start (`ifunc`, `target_clones`).
 //!
 //! The symbol of such a function is that of its *resolver*, which returns the address of the implementation when
 //! it is called before anything else runs. The address goes into a *slot* of the function's own, in the stripe of data,
 //! and a stub jumps through the slot. The stub's address is what every reference to the function means, so that
 //! pointers to it are equal wherever they come from, and constants may hold them.
 //!
-//! Invariant: every indirect function that a graph contributes has one slot and one stub, used or not.
+//! Invariant: every ifunc that a graph contributes has one slot and one stub, used or not.
 
 use std::collections::HashMap;
 
 use crate::link::graph::link_graph::{LOCAL, LinkGraph, Resolution};
 use crate::link::read::parsed::{Place, SymbolKind};
 
-/// The indirect functions of a graph.
+/// The ifuncs of a graph.
 #[derive(Default)]
-pub(in crate::link) struct IndirectFunctions {
+pub(in crate::link) struct Ifuncs {
     /// Input and symbol of each.
     pub(in crate::link) functions: Vec<(u32, u32)>,
     positions: HashMap<(u32, u32), u32>,
 }
 
-impl IndirectFunctions {
+impl Ifuncs {
     /// Finds them.
-    pub(in crate::link) fn collect(graph: &LinkGraph) -> IndirectFunctions {
-        let mut all = IndirectFunctions::default();
+    pub(in crate::link) fn collect(graph: &LinkGraph) -> Ifuncs {
+        let mut all = Ifuncs::default();
         for (input_id, input) in (0..).zip(&graph.inputs) {
             let symbols = (0..).zip(input.object.symbols()).zip(&input.bindings);
             for ((symbol_id, symbol), binding) in symbols {
                 let is_placed = matches!(symbol.place, Place::Section(_));
-                if symbol.kind != SymbolKind::Indirect
-                    || !is_placed
-                    || input.is_dropped(symbol.place)
+                if symbol.kind != SymbolKind::Ifunc || !is_placed || input.is_dropped(symbol.place)
                 {
                     continue;
                 }

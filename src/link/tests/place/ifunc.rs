@@ -55,11 +55,11 @@ fn every_reference_means_the_stub() {
     assert_eq!(target(end("branch", 5)), hidden, "a local one as well");
     assert_eq!(u64_at(&image, table + 16), choose);
 
-    let slots: Vec<u64> = image.indirect.iter().map(|one| one.slot.get()).collect();
+    let slots: Vec<u64> = image.ifuncs.iter().map(|one| one.slot.get()).collect();
     assert_eq!(slots.len(), 2);
     assert!(slots.contains(&slot_of(&image, stub)) && slots.contains(&slot_of(&image, hidden)));
     assert!(slots.iter().all(|slot| stripe_of(&image, *slot) == Some(Prot::Data)));
-    let one = image.indirect.iter().find(|one| one.slot.get() == slot_of(&image, stub)).unwrap();
+    let one = image.ifuncs.iter().find(|one| one.slot.get() == slot_of(&image, stub)).unwrap();
     assert_eq!(one.resolver.get(), choose);
 
     assert!(image.symbols.get("chosen").unwrap().callable);
@@ -78,7 +78,7 @@ fn compilers_attributes_have_slots() {
     for (source, count) in [(clones, 1), (plain, 2)] {
         for flags in ["-O2", "-O0", "-O2 -fPIC", "-O2 -fPIC -fno-plt", "-O2 -mcmodel=large"] {
             let image = link(&[&compile("f.o", flags, source)], &externals).unwrap();
-            assert_eq!(image.indirect.len(), count, "{flags}");
+            assert_eq!(image.ifuncs.len(), count, "{flags}");
             let pointer = u64_at(&image, address_of(&image, "pointer"));
             assert_eq!(pointer, address_of(&image, "f"), "{flags}");
             slot_of(&image, pointer);
@@ -91,15 +91,15 @@ fn only_the_copy_that_counts_has_a_slot() {
     let group = ".section .text.f,\"axG\",@progbits,f,comdat\n.weak f\n.type f, @gnu_indirect_function\n\
                  f: ret\n.data\n.quad f\n";
     let [a, b] = ["a.o", "b.o"].map(|name| compile(name, "-xassembler", group));
-    assert_eq!(link(&[&a, &b], &[]).unwrap().indirect.len(), 1);
+    assert_eq!(link(&[&a, &b], &[]).unwrap().ifuncs.len(), 1);
     let strong = compile("strong.o", "-O1", "int f(void) { return 1; }");
     let image = link(&[&a, &strong], &[]).unwrap();
-    assert_eq!(image.indirect, [], "an ordinary function took its place");
+    assert_eq!(image.ifuncs, [], "an ordinary function took its place");
 
     let mut graph = graph(&[&a]).unwrap();
     let address = ExecutorAddr::new(NEAR);
     graph.define_external("f", External { callable: true, ..External::from(address) });
-    assert_eq!(finish(graph, &[]).unwrap().indirect, []);
+    assert_eq!(finish(graph, &[]).unwrap().ifuncs, []);
 }
 
 #[test]
@@ -114,14 +114,14 @@ fn the_checker_asks_for_every_one() {
     };
     assert!(attempt(|_| (), |_| ()).is_ok());
     let mistakes: [fn(&mut Image); 4] = [
-        |image| image.indirect.truncate(1),
-        |image| image.indirect[0].slot = image.indirect[1].slot,
-        |image| image.indirect[0].resolver = image.indirect[1].resolver,
-        |image| image.indirect[1].slot = ExecutorAddr::new(image.indirect[1].slot.get() + 8),
+        |image| image.ifuncs.truncate(1),
+        |image| image.ifuncs[0].slot = image.ifuncs[1].slot,
+        |image| image.ifuncs[0].resolver = image.ifuncs[1].resolver,
+        |image| image.ifuncs[1].slot = ExecutorAddr::new(image.ifuncs[1].slot.get() + 8),
     ];
     for (number, mistake) in mistakes.into_iter().enumerate() {
         assert!(attempt(|_| (), mistake).is_err(), "mistake {number}");
     }
-    assert!(attempt(|layout| layout.indirect.functions.swap(0, 1), |_| ()).is_err());
-    assert!(attempt(|layout| layout.indirect.functions.truncate(1), |_| ()).is_err());
+    assert!(attempt(|layout| layout.ifuncs.functions.swap(0, 1), |_| ()).is_err());
+    assert!(attempt(|layout| layout.ifuncs.functions.truncate(1), |_| ()).is_err());
 }
