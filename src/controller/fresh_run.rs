@@ -15,7 +15,7 @@ use crate::call::contract::{
     ProgramRun, ThreadBlockDeregister, ThreadBlockRegister, ThreadInitialize,
 };
 use crate::error::{Error, Result};
-use crate::link::{Image, ThreadBlock};
+use crate::link::{Image, TlsBlock};
 use crate::sps::Bytes;
 use crate::{AddrRange, ExecutorAddr, Prot};
 
@@ -31,7 +31,7 @@ pub(super) struct InitialData {
     /// Words that stay, in order. They are not even stored as they are: when the link is new, the executor may be about to store
     /// them for the first time.
     kept: Vec<ExecutorAddr>,
-    threads: Option<ThreadBlock>,
+    threads: Option<TlsBlock>,
 }
 
 impl Dylib {
@@ -109,7 +109,7 @@ impl Shared {
             from = to + 8;
         }
         self.restore_part(initial, from..initial.bytes);
-        let Some(ThreadBlock { offset, module, initial, bytes }) = initial.threads else {
+        let Some(TlsBlock { offset, module, initial, bytes }) = initial.threads else {
             return Ok(());
         };
         let Some(module) = module else {

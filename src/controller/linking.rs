@@ -16,7 +16,7 @@ use crate::call::contract::{
 };
 use crate::error::{Error, Result};
 use crate::limits::{LOW_ADDRESS_END, PAGE_BYTES};
-use crate::link::{External, Image, Layout, LinkGraph, PlacedObject, SymbolTable, ThreadBlock};
+use crate::link::{External, Image, Layout, LinkGraph, PlacedObject, SymbolTable, TlsBlock};
 use crate::sps::{self, Bytes, Encode};
 use crate::{ExecutorAddr, Prot};
 
@@ -294,8 +294,8 @@ impl Shared {
         Ok(actions)
     }
 
-    fn thread_actions(&self, threads: &ThreadBlock) -> Result<(Action, Action)> {
-        let ThreadBlock { offset, module, initial, bytes } = *threads;
+    fn thread_actions(&self, threads: &TlsBlock) -> Result<(Action, Action)> {
+        let TlsBlock { offset, module, initial, bytes } = *threads;
         let Some(module) = module else {
             let initialize = self.action::<ThreadInitialize>(&(offset, initial, bytes))?;
             return Ok((initialize, Action::default()));

@@ -46,7 +46,7 @@ pub use arch::stub_page::StubPage;
 pub use graph::dependencies::Dependencies;
 pub use graph::interface::{Export, External, Undefined};
 pub use graph::link_graph::LinkGraph;
-pub use output::image::{Ifunc, Image, LinkStats, ThreadBlock};
+pub use output::image::{Ifunc, Image, LinkStats, TlsBlock};
 pub use output::placed_object::PlacedObject;
 pub use output::source_lines::SourceLine;
 pub use output::symbol_table::{Definition, SymbolTable};

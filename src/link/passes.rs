@@ -33,8 +33,8 @@ impl LinkGraph {
 
 impl Layout {
     /// The same link with *dynamic* thread-locals, for an executor whose static TLS has no room for them. Code asks the
-    /// executor for the address of each thread-local, and a thread gets its copy of the block when it first asks.
-    /// `module` is the number by which the executor will know the block. All sections of a link share one block, so
+    /// executor for the address of each thread-local, and a thread gets its copy of the TLS block when it first asks.
+    /// `module` is the number by which the executor will know the TLS module. All sections of a link share one TLS block, so
     /// all code of the link that reaches it must ask: general dynamic, local dynamic, or by descriptors.
     ///
     /// # Errors
@@ -84,8 +84,8 @@ impl Layout {
         bases: [ExecutorAddr; 3],
         thread_offset: i64,
     ) -> Result<(Image, Addresses)> {
-        // Distances of dynamic thread-locals count from the start of their block.
-        let thread_offset = if self.module.is_some() { 0 } else { thread_offset };
+        // Distances of dynamic thread-locals count from the start of their TLS block.
+        let thread_offset = if self.tls_module.is_some() { 0 } else { thread_offset };
         self.check_bases(bases, thread_offset)?;
         let addresses = Addresses::new(self, bases, thread_offset);
         let stripes = stripes::fill(self, &addresses)?;

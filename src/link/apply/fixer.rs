@@ -60,7 +60,7 @@ impl Fixer<'_> {
             }
             Formula::Thread(ThreadModel::InitialEntry) => relative(got + self.entry(symbol)),
             Formula::Thread(model) => {
-                let is_done = match self.module(model, symbol) {
+                let is_done = match self.tls_module(model, symbol) {
                     Some(_) => self.make_dynamic(bytes, edge, model, place),
                     None => {
                         let fits = Range::Signed.holds(target, 4);
@@ -80,11 +80,11 @@ impl Fixer<'_> {
         Ok(())
     }
 
-    /// The number of the module in which code of this kind finds a thread-local, if that is dynamic.
-    fn module(&self, model: ThreadModel, symbol: u32) -> Option<u32> {
+    /// The number of the TLS module in which code of this kind finds a thread-local, if that is dynamic.
+    fn tls_module(&self, model: ThreadModel, symbol: u32) -> Option<u32> {
         match model {
-            ThreadModel::LocalBase => self.layout.module,
-            _ => self.layout.graph.module_of(self.binding(symbol), self.layout.module),
+            ThreadModel::LocalBase => self.layout.tls_module,
+            _ => self.layout.graph.tls_module_of(self.binding(symbol), self.layout.tls_module),
         }
     }
 
@@ -133,7 +133,7 @@ impl Fixer<'_> {
         let is_inside = self.is_inside(edge.target);
         let advice = match (edge.kind.formula, is_inside) {
             (Formula::Thread(_), _) => {
-                "the block of thread-locals is too far from the thread pointer, or the stripes from each other"
+                "the TLS block is too far from the thread pointer, or the stripes from each other"
             }
             (Formula::Absolute, true) => "recompile with -fPIC, or place the image below 2 GiB",
             (Formula::Absolute | Formula::Delta, false) => {

@@ -31,7 +31,7 @@ pub(in crate::link) struct EdgeKind {
 }
 
 /// What is computed. S: address of the symbol, or of its canonical PLT entry (for an ifunc
-/// always), or the offset of a thread-local from the thread pointer (from the start of its block for a dynamic one); A:
+/// always), or the offset of a thread-local from the thread pointer (from the start of its TLS block for a dynamic one); A:
 /// addend; P: address of the field; G: address of the symbol's GOT entry; GOT: address of the table; L: address of the
 /// symbol, or of its stub when it is far.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -67,12 +67,12 @@ pub(in crate::link) enum Formula {
 pub(in crate::link) enum ThreadModel {
     /// Code that asks `__tls_get_addr` for one symbol: rewritten to use S, or to ask the executor.
     General,
-    /// Code that asks `__tls_get_addr` for the block of thread-locals: rewritten to use the thread pointer, or to ask
+    /// Code that asks `__tls_get_addr` for the TLS block: rewritten to use the thread pointer, or to ask
     /// the executor.
     LocalBase,
-    /// S + A - offset of the block of thread-locals
+    /// S + A - offset of the TLS block
     LocalOffset,
-    /// The same in code, which adds it to what `LocalBase` gave: S + A, as that is the thread pointer or the block.
+    /// The same in code, which adds it to what `LocalBase` gave: S + A, as that is the thread pointer or the TLS block.
     LocalInCode,
     /// Code that loads an offset from the GOT: rewritten to use S.
     Initial,

@@ -1,11 +1,11 @@
 //! The code by which compilers reach thread-locals, and what it becomes.
 //!
-//! Every thread has its own copy of a link's block of thread-locals, at a distance from its thread pointer
+//! Every thread has its own copy of a link's TLS block, at a distance from its thread pointer
 //! (`%fs:0` holds it) that is the same in all threads: the *offset*, a negative number. Compilers do not
 //! always know that, so they write one of five kinds of code:
 //!
 //! - *general dynamic*: a call of `__tls_get_addr` for each variable,
-//! - *local dynamic*: one such call for the block, then distances inside it (`DTPOFF`),
+//! - *local dynamic*: one such call for the TLS block, then distances inside it (`DTPOFF`),
 //! - *descriptors*: a call through a descriptor that returns the offset,
 //! - *initial exec*: a load of the offset from the GOT (`GOTTPOFF`),
 //! - *local exec*: the offset itself (`TPOFF`).
@@ -22,12 +22,12 @@
 //! | `add x@gottpoff(%rip),%reg` | `lea x(%reg),%reg` (`add $x,%reg` for `%rsp` and `%r12`) |
 //!
 //! Prefixes without a meaning make both sides equally long. There is no room to add anything to the thread
-//! pointer in the second row, so that a distance inside the block becomes an offset from the thread pointer
+//! pointer in the second row, so that a distance inside the TLS block becomes an offset from the thread pointer
 //! as well, wherever code uses it; `_TLS_MODULE_BASE_`, its name among descriptors, has the offset 0.
 //!
 //! Thread-locals that are *dynamic* have no such offset, but a descriptor in the GOT (see `got_plt`). Code of the first
 //! two kinds then calls a stub of the executor's function with the last two words of that, code of the third stays as
-//! it is, and the last two cannot be linked; distances inside the block are what they say. In this table `d` is the
+//! it is, and the last two cannot be linked; distances inside the TLS block are what they say. In this table `d` is the
 //! descriptor and `f` the stub:
 //!
 //! | code | becomes |
@@ -123,7 +123,7 @@ const DYNAMIC_CALLS: [&[u8]; 4] = [
 static INITIAL_ENTRY: EdgeKind =
     variant(22, "R_X86_64_GOTTPOFF", ThreadModel::InitialEntry, 4, Range::Signed);
 
-/// What distances inside the block are in code, by the size of their field.
+/// What distances inside the TLS block are in code, by the size of their field.
 static DISTANCES_IN_CODE: [EdgeKind; 2] = [
     variant(21, "R_X86_64_DTPOFF32", ThreadModel::LocalInCode, 4, Range::Signed),
     variant(17, "R_X86_64_DTPOFF64", ThreadModel::LocalInCode, 8, Range::Any),

@@ -77,7 +77,7 @@ impl Attempt {
         let functions = [OUTSIDE, OUTSIDE + 0x5555_0000_0000].map(ExecutorAddr::new);
         graph.define_thread_functions(functions[0], functions[1])?;
         let mut layout = graph.layout()?;
-        if let Some(module) = program.module {
+        if let Some(module) = program.tls_module {
             layout = layout.with_dynamic_threads(module)?;
         }
         Ok(Attempt { layout, bases: program.bases.map(ExecutorAddr::new) })

@@ -26,8 +26,8 @@ pub struct Program {
     pub externals: Vec<(String, External)>,
     /// Where the stripes go.
     pub bases: [u64; 3],
-    /// The number of the block of thread-locals, if they are dynamic.
-    pub module: Option<u32>,
+    /// The number of the TLS module of the program's thread-locals, if they are dynamic.
+    pub tls_module: Option<u32>,
 }
 
 const HIGH_BASES: [u64; 3] = [0x7f00_0000_0000, 0x7f00_1000_0000, 0x7f00_2000_0000];
@@ -47,7 +47,7 @@ impl Program {
         let is_low = random.one_in(3);
         // Those outside, and mostly those of the program as well.
         let is_dynamic = random.one_in(3);
-        let module = Some(5).filter(|_| is_dynamic && !random.one_in(4));
+        let tls_module = Some(5).filter(|_| is_dynamic && !random.one_in(4));
         let objects = 1 + random.index(4);
         let names = names(random, objects);
         let bases = if is_low { LOW_BASES } else { HIGH_BASES };
@@ -66,13 +66,13 @@ impl Program {
             let callable =
                 name.fate == Fate::FarFunction || name.fate == Fate::Near && random.one_in(2);
             let thread = name.fate == Fate::ThreadOutside;
-            let module = Some(3).filter(|_| thread && is_dynamic);
-            externals.push((name.text.clone(), External { address, callable, thread, module }));
+            let tls_module = Some(3).filter(|_| thread && is_dynamic);
+            externals.push((name.text.clone(), External { address, callable, thread, tls_module }));
         }
         let reaches = (is_low, is_dynamic);
         let objects = (0..objects).map(|object| object_file(random, object, &names, reaches));
         let objects = objects.collect();
-        Program { objects, externals, bases, module }
+        Program { objects, externals, bases, tls_module }
     }
 }
 

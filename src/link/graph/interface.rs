@@ -26,15 +26,15 @@ pub struct Undefined {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct External {
     /// Where it is. For a thread-local its offset from the thread pointer, in two's complement; for a dynamic one
-    /// its distance from the start of the block.
+    /// its distance from the start of its TLS block.
     pub address: ExecutorAddr,
     /// True for a function. One that is too far away for a 32-bit field gets a canonical PLT entry, a stub whose address is
     /// that of the function everywhere in the graph.
     pub callable: bool,
     /// True for a thread-local.
     pub thread: bool,
-    /// For a dynamic thread-local (see [`Layout::with_dynamic_threads`](crate::link::Layout::with_dynamic_threads)) its block.
-    pub module: Option<u32>,
+    /// For a dynamic thread-local (see [`Layout::with_dynamic_threads`](crate::link::Layout::with_dynamic_threads)) the number of its TLS module.
+    pub tls_module: Option<u32>,
 }
 
 /// A name that the graph defines for others.
@@ -52,6 +52,6 @@ pub struct Export {
 
 impl From<ExecutorAddr> for External {
     fn from(address: ExecutorAddr) -> Self {
-        Self { address, callable: false, thread: false, module: None }
+        Self { address, callable: false, thread: false, tls_module: None }
     }
 }

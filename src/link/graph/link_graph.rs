@@ -8,7 +8,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use super::interface::{Export, External, Undefined};
-use super::provided::{THREAD_BASE_NAME, THREAD_FUNCTION_NAME, is_provided};
+use super::provided::{THREAD_FUNCTION_NAME, TLS_MODULE_BASE_NAME, is_provided};
 use crate::addr::ExecutorAddr;
 use crate::error::{Error, Result};
 use crate::link::arch::edge::{Edge, Formula};
@@ -245,7 +245,7 @@ impl LinkGraph {
     }
 
     /// Tells where the functions are by which code finds dynamic thread-locals (see [`Layout::with_dynamic_threads`](crate::link::Layout::with_dynamic_threads)):
-    /// the one that it calls with the address of two words, the number of a module and a distance in its block, and the
+    /// the one that it calls with the address of two words, the number of a TLS module and a distance in its TLS block, and the
     /// one that descriptors hold, whose third word is the distance. Call it before [`layout`](Self::layout), once.
     ///
     /// # Errors
@@ -268,15 +268,15 @@ impl LinkGraph {
         Ok(())
     }
 
-    /// The number of the module in which a thread-local is; `None` when it has a constant offset from the thread
+    /// The number of the TLS module in which a thread-local is; `None` when it has a constant offset from the thread
     /// pointer. `own` says where those of the graph itself are.
-    pub(in crate::link) fn module_of(&self, binding: u32, own: Option<u32>) -> Option<u32> {
+    pub(in crate::link) fn tls_module_of(&self, binding: u32, own: Option<u32>) -> Option<u32> {
         match self.globals.get(binding as usize) {
             None => own,
             Some(global) => match global.resolution {
                 Resolution::Here { .. } => own,
-                Resolution::External(found) => found.module,
-                Resolution::None if *global.name == *THREAD_BASE_NAME => own,
+                Resolution::External(found) => found.tls_module,
+                Resolution::None if *global.name == *TLS_MODULE_BASE_NAME => own,
                 Resolution::None | Resolution::Common { .. } => None,
             },
         }

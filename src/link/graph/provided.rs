@@ -9,8 +9,8 @@ use crate::link::read::parsed::Role;
 /// The name of the GOT.
 pub(in crate::link) const GOT_NAME: &str = "_GLOBAL_OFFSET_TABLE_";
 
-/// The name of the block of thread-locals in code that uses descriptors.
-pub(in crate::link) const THREAD_BASE_NAME: &str = "_TLS_MODULE_BASE_";
+/// The name of the TLS block in code that uses descriptors.
+pub(in crate::link) const TLS_MODULE_BASE_NAME: &str = "_TLS_MODULE_BASE_";
 
 /// What the stub of the executor's function for dynamic thread-locals is called in backtraces.
 pub(in crate::link) const THREAD_FUNCTION_NAME: &str = "farcall_thread_address";
@@ -52,7 +52,7 @@ pub(in crate::link) fn section_bound(name: &str) -> Option<(&str, bool)> {
 pub(in crate::link) fn is_provided(name: &str, sets: &BTreeMap<&str, Prot>) -> bool {
     name == GOT_NAME
         || name == DSO_HANDLE_NAME
-        || name == THREAD_BASE_NAME
+        || name == TLS_MODULE_BASE_NAME
         || section_bound(name).is_some_and(|(section, _)| sets.contains_key(section))
 }
 

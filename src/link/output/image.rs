@@ -29,7 +29,7 @@ pub struct Image {
     /// The functions that choose their implementation at start, to be asked before any other code runs.
     pub ifuncs: Vec<Ifunc>,
     /// The thread-locals, to be given to every thread before any code runs.
-    pub threads: Option<ThreadBlock>,
+    pub threads: Option<TlsBlock>,
     /// The names of the image.
     pub symbols: SymbolTable,
     /// Where the variables are that have sections of their own, by the names of those, if the link
@@ -39,12 +39,12 @@ pub struct Image {
     pub stats: LinkStats,
 }
 
-/// The thread-locals of an image, of which every thread has a copy.
+/// The TLS block of an image, of which every thread has a copy.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct ThreadBlock {
+pub struct TlsBlock {
     /// Where a thread's copy starts, from its thread pointer; 0 for dynamic ones.
     pub offset: i64,
-    /// For dynamic thread-locals the number by which code asks for the block.
+    /// For dynamic thread-locals the number of the TLS module, by which code asks for the block.
     pub module: Option<u32>,
     /// The initial values, among the image's constants; possibly none.
     pub initial: AddrRange,
@@ -116,12 +116,12 @@ fn thread_block(
     layout: &Layout,
     addresses: &Addresses,
     bases: [ExecutorAddr; 3],
-) -> Option<ThreadBlock> {
+) -> Option<TlsBlock> {
     let threads = layout.threads?;
     let at = |offset| ExecutorAddr::new(bases[Prot::Constants.index()].get() + offset);
-    Some(ThreadBlock {
+    Some(TlsBlock {
         offset: addresses.threads.cast_signed(),
-        module: layout.module,
+        module: layout.tls_module,
         initial: AddrRange { start: at(threads.start), end: at(threads.stored_end) },
         bytes: threads.end - threads.start,
     })

@@ -34,7 +34,7 @@ pub struct SymbolTable {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Definition {
     /// Where it is. For a thread-local its offset from the thread pointer, in two's complement; for a dynamic one
-    /// its distance from the start of the block.
+    /// its distance from the start of its TLS block.
     pub address: ExecutorAddr,
     /// The size its object claims; may be 0.
     pub bytes: u64,
@@ -42,16 +42,16 @@ pub struct Definition {
     pub callable: bool,
     /// True for thread-locals.
     pub thread: bool,
-    /// For dynamic thread-locals the number of their block.
-    pub module: Option<u32>,
+    /// For dynamic thread-locals the number of their TLS module.
+    pub tls_module: Option<u32>,
     /// True when a definition elsewhere may take its place.
     pub weak: bool,
 }
 
 impl From<&Definition> for External {
     fn from(definition: &Definition) -> Self {
-        let Definition { address, callable, thread, module, .. } = *definition;
-        Self { address, callable, thread, module }
+        let Definition { address, callable, thread, tls_module, .. } = *definition;
+        Self { address, callable, thread, tls_module }
     }
 }
 
@@ -146,8 +146,8 @@ impl SymbolTable {
                 Resolution::Common { bytes, .. } => (bytes, false, false, true),
                 Resolution::None | Resolution::External(_) => continue,
             };
-            let module = layout.module.filter(|_| thread);
-            let definition = Definition { address, bytes, callable, thread, module, weak };
+            let tls_module = layout.tls_module.filter(|_| thread);
+            let definition = Definition { address, bytes, callable, thread, tls_module, weak };
             let names = if global.hidden { &mut self.hidden } else { &mut self.definitions };
             names.insert(Arc::clone(&global.name), definition);
         }

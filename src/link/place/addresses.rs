@@ -1,7 +1,7 @@
 //! Where everything is, once the stripes have their places.
 //!
 //! Invariant: complete; an ifunc has the address of its stub, a thread-local its offset from the thread
-//! pointer in place of an address (a dynamic one its distance from the start of its block), and a symbol without an
+//! pointer in place of an address (a dynamic one its distance from the start of its TLS block), and a symbol without an
 //! address of its own (weak and missing, or dropped) has 0.
 
 use super::block::{Block, Rank};
@@ -28,7 +28,7 @@ pub(in crate::link) struct Addresses {
     pub(in crate::link) ifunc_slots: u64,
     /// For every ifunc its resolver.
     pub(in crate::link) resolvers: Vec<u64>,
-    /// The offset of the block of thread-locals from the thread pointer; 0 for dynamic ones.
+    /// The offset of the TLS block from the thread pointer; 0 for dynamic ones.
     pub(in crate::link) threads: u64,
 }
 

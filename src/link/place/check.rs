@@ -5,11 +5,11 @@
 use crate::error::{Error, Result};
 use crate::link::arch::edge::{Formula, ThreadModel};
 use crate::link::graph::link_graph::{Global, Input, LinkGraph, Resolution, Site};
-use crate::link::graph::provided::THREAD_BASE_NAME;
+use crate::link::graph::provided::TLS_MODULE_BASE_NAME;
 use crate::link::read::parsed::{Place, Role, Section};
 
-/// Looks at every relocation that will be applied. `own` is the number of the graph's own block of thread-locals, if
-/// that is dynamic.
+/// Looks at every relocation that will be applied. `own` is the number of the graph's own TLS module, if
+/// its thread-locals are dynamic.
 ///
 /// # Errors
 /// Names the object, the symbol and the relocation of the first thing that cannot be linked.
@@ -70,7 +70,7 @@ fn objection_to_kind(graph: &LinkGraph, site: &Site<'_>) -> Option<String> {
                 (false, graph.inputs[*input as usize].object.name())
             }
             Resolution::External(found) => (found.thread, "something outside of the link"),
-            Resolution::None if **name == *THREAD_BASE_NAME => (true, "the linker"),
+            Resolution::None if **name == *TLS_MODULE_BASE_NAME => (true, "the linker"),
             Resolution::None if wants_thread && !site.symbol().weak => {
                 return Some(
                     "nobody defines this thread-local variable; link the object, or open the shared \
@@ -97,7 +97,7 @@ fn objection_to_kind(graph: &LinkGraph, site: &Site<'_>) -> Option<String> {
 /// Why code or data cannot reach a thread-local where it is.
 fn objection_to_model(graph: &LinkGraph, site: &Site<'_>, own: Option<u32>) -> Option<String> {
     let Formula::Thread(model) = site.edge.kind.formula else { return None };
-    let module = graph.module_of(site.binding(), own);
+    let module = graph.tls_module_of(site.binding(), own);
     let what = match model {
         ThreadModel::General
         | ThreadModel::LocalBase
@@ -110,7 +110,7 @@ fn objection_to_model(graph: &LinkGraph, site: &Site<'_>, own: Option<u32>) -> O
             return None;
         }
         ThreadModel::LocalOffset | ThreadModel::LocalInCode => {
-            "this is a distance inside the link's own block of thread-locals, where the variable is not"
+            "this is a distance inside the link's own TLS block, where the variable is not"
         }
         ThreadModel::Initial | ThreadModel::InitialEntry | ThreadModel::Exec => {
             "this code wants one distance from the thread pointer in all threads, which thread-locals outside of \

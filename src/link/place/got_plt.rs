@@ -8,7 +8,7 @@
 //! the function, through a GOT entry of its own.
 //!
 //! A dynamic thread-local has a *descriptor*, three entries in a row: the executor's function for descriptors,
-//! the number of the module whose block the thread-local is in, and the distance from the start of the block.
+//! the number of the thread-local's TLS module, and the distance from the start of that module's TLS block.
 //! The last two are what `__tls_get_addr` takes; for the whole block the distance is 0.
 //!
 //! Invariant: one entry per symbol (and one for a stub that may be canonical), one stub and one descriptor per symbol.
@@ -66,8 +66,8 @@ pub(in crate::link) enum Target {
 const NONE: u32 = u32::MAX;
 
 impl GotPlt {
-    /// Walks over all relocations and makes room for what they need. `own` is the number of the graph's own block of
-    /// thread-locals, if that is dynamic.
+    /// Walks over all relocations and makes room for what they need. `own` is the number of the graph's own TLS module,
+    /// if its thread-locals are dynamic.
     ///
     /// # Errors
     /// There are more than 2^31 entries, or nobody told where the functions are that find dynamic thread-locals.
@@ -110,7 +110,7 @@ impl GotPlt {
         Ok(tables)
     }
 
-    /// The descriptor of a symbol, as the index of its first entry; of the graph's own block when `symbol` is `None`.
+    /// The descriptor of a symbol, as the index of its first entry; of the graph's own TLS block when `symbol` is `None`.
     pub(in crate::link) fn descriptor(
         &self,
         input: u32,
@@ -146,7 +146,7 @@ impl GotPlt {
         }
     }
 
-    /// Makes the descriptor of what is in such a module, and the stub for code that does not use descriptors.
+    /// Makes the descriptor of what is in a TLS module, and the stub for code that does not use descriptors.
     fn add_descriptor(
         &mut self,
         graph: &LinkGraph,
@@ -198,7 +198,7 @@ impl GotPlt {
     }
 }
 
-/// What is in the last entry of a block's own descriptor.
+/// What is in the last entry of the descriptor of a TLS block itself.
 const WHOLE_BLOCK: Target = Target::Number(0);
 
 /// The symbol that a relocation means.
@@ -209,7 +209,7 @@ fn target(input: u32, symbol: u32, binding: u32) -> Target {
     }
 }
 
-/// For code that finds a dynamic thread-local: its module, what the last entry of its descriptor holds, and whether
+/// For code that finds a dynamic thread-local: its TLS module, what the last entry of its descriptor holds, and whether
 /// the code calls a function of a known name.
 fn dynamic_thread_local(
     graph: &LinkGraph,
@@ -221,8 +221,8 @@ fn dynamic_thread_local(
     let symbol = target(site.input_id, site.edge.target, binding);
     match model {
         ThreadModel::LocalBase => Some((own?, WHOLE_BLOCK, true)),
-        ThreadModel::General => Some((graph.module_of(binding, own)?, symbol, true)),
-        ThreadModel::Descriptor => Some((graph.module_of(binding, own)?, symbol, false)),
+        ThreadModel::General => Some((graph.tls_module_of(binding, own)?, symbol, true)),
+        ThreadModel::Descriptor => Some((graph.tls_module_of(binding, own)?, symbol, false)),
         _ => None,
     }
 }

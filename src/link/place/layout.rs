@@ -30,11 +30,11 @@ pub struct Layout {
     pub(in crate::link) stored_bytes: [u64; 3],
     /// The thread-locals, if there are any.
     pub(in crate::link) threads: Option<Threads>,
-    /// The number of their block, if they are dynamic.
-    pub(in crate::link) module: Option<u32>,
+    /// The number of their TLS module, if they are dynamic.
+    pub(in crate::link) tls_module: Option<u32>,
 }
 
-/// The block of thread-locals of which every thread has a copy. Its initial values lie among the constants.
+/// The TLS block of the link, of which every thread has a copy. Its initial values lie among the constants.
 #[derive(Debug, Clone, Copy)]
 pub(in crate::link) struct Threads {
     /// Where it starts, from the start of the stripe of constants.
@@ -50,8 +50,8 @@ pub(in crate::link) struct Threads {
 pub(in crate::link) const NO_BLOCK: u32 = u32::MAX;
 
 impl Layout {
-    pub(in crate::link) fn new(graph: LinkGraph, module: Option<u32>) -> Result<Layout> {
-        let tables = GotPlt::collect(&graph, module)?;
+    pub(in crate::link) fn new(graph: LinkGraph, tls_module: Option<u32>) -> Result<Layout> {
+        let tables = GotPlt::collect(&graph, tls_module)?;
         let ifuncs = Ifuncs::collect(&graph);
         let mut blocks = block::collect(&graph, &tables, &ifuncs)?;
         let Placement { bytes, stored_bytes, threads } = place(&mut blocks)?;
@@ -66,7 +66,7 @@ impl Layout {
             bytes,
             stored_bytes,
             threads,
-            module,
+            tls_module,
         })
     }
 
@@ -87,7 +87,7 @@ impl Layout {
         alignments
     }
 
-    /// Bytes and alignment of the block of thread-locals; 0 bytes when there are none.
+    /// Bytes and alignment of the TLS block; 0 bytes when there are none.
     #[must_use]
     pub fn thread_bytes(&self) -> (u64, u64) {
         self.threads.map_or((0, 1), |threads| (threads.end - threads.start, threads.alignment))

@@ -32,8 +32,8 @@ pub(in crate::link) struct LinkMap<'a> {
     /// Where the initial values of the thread-locals are, and how far from the thread pointer their copies; 0 for
     /// dynamic ones.
     pub(in crate::link) threads: Option<(u64, u64)>,
-    /// The number of the block of thread-locals, if they are dynamic.
-    pub(in crate::link) module: Option<u32>,
+    /// The number of the TLS module, if the thread-locals are dynamic.
+    pub(in crate::link) tls_module: Option<u32>,
     /// The functions that find dynamic thread-locals: the one that code calls, and the one in descriptors.
     pub(in crate::link) thread_functions: Option<(u64, u64)>,
 }
@@ -109,7 +109,7 @@ impl<'a> LinkMap<'a> {
             threads: layout.threads.map(|threads| {
                 (bases[Prot::Constants.index()].wrapping_add(threads.start), addresses.threads)
             }),
-            module: layout.module,
+            tls_module: layout.tls_module,
             thread_functions: functions.map(|one| (one.address.get(), one.descriptor.get())),
         }
     }

@@ -9,10 +9,10 @@ use crate::link::{External, Layout};
 const FUNCTION: u64 = FAR + 0x100;
 const DESCRIPTOR: u64 = FAR + 0x200;
 
-/// The number of the block.
+/// The number of the TLS module.
 const MODULE: u32 = 9;
 
-/// Two variables at distances 0 and 4 from the start of a block of 12 bytes.
+/// Two variables at distances 0 and 4 from the start of a TLS block of 12 bytes.
 const VARIABLES: &str = "
     .section .tdata,\"awT\",@progbits
     .globl first, second
@@ -37,8 +37,8 @@ fn dynamic(objects: &[&ObjectFile], externals: &[(&str, External)]) -> Result<Im
 }
 
 /// A thread-local of another link.
-fn elsewhere(module: Option<u32>, address: u64) -> External {
-    External { thread: true, module, ..External::from(ExecutorAddr::new(address)) }
+fn elsewhere(tls_module: Option<u32>, address: u64) -> External {
+    External { thread: true, tls_module, ..External::from(ExecutorAddr::new(address)) }
 }
 
 /// Where an instruction refers to that ends `end` bytes from a place, with a field of four bytes.
@@ -141,11 +141,11 @@ fn what_the_compiler_writes_for_libraries_can_be_dynamic() {
             let image = dynamic(&[&object, &definitions], &[]).unwrap();
             let threads = image.threads.unwrap();
             assert_eq!((threads.offset, threads.module), (0, Some(MODULE)), "{flags}");
-            // Not more than one descriptor for each of the five and the block, and the entry of the stub.
+            // Not more than one descriptor for each of the five and the TLS block, and the entry of the stub.
             assert!((1..=19).contains(&image.stats.got_entries), "{flags}");
             let shared = image.symbols.get("shared").unwrap();
-            assert!(shared.thread && shared.module == Some(MODULE));
-            assert!(shared.address.get() < threads.bytes, "it is a distance in the block");
+            assert!(shared.thread && shared.tls_module == Some(MODULE));
+            assert!(shared.address.get() < threads.bytes, "it is a distance in the TLS block");
         }
     }
 }

@@ -1,9 +1,9 @@
-//! Thread-locals: their block, and the code that reaches them.
+//! Thread-locals: their TLS block, and the code that reaches them.
 
 use crate::link::External;
 use crate::link::tests::*;
 
-/// Two variables at offsets 0 and 4 of a block of 12 bytes.
+/// Two variables at offsets 0 and 4 of a TLS block of 12 bytes.
 const VARIABLES: &str = "
     .section .tdata,\"awT\",@progbits
     .globl first, second
@@ -12,7 +12,7 @@ const VARIABLES: &str = "
     second: .long 22, 33
 ";
 
-/// The offset from the thread pointer of the variable that starts this far into the block.
+/// The offset from the thread pointer of the variable that starts this far into the TLS block.
 fn offset_of(start: i64) -> u64 {
     (THREAD_OFFSET + start).cast_unsigned()
 }
