@@ -1,15 +1,15 @@
-//! Edges: what a relocation asks for, in words that no architecture owns.
+//! Edges: relocations, in words that belong to no architecture.
 //!
-//! Invariant: an edge's field lies inside its section; whoever makes an [`Edge`] has checked that.
+//! Invariant: an edge's field lies inside its section. The reader checks that before it makes an [`Edge`].
 
 /// One field of a section that holds a value computed from the address of a symbol.
 #[derive(Debug, Clone, Copy)]
 pub(in crate::link) struct Edge {
     /// Where the field starts, in bytes from the start of its section.
     pub(in crate::link) offset: u32,
-    /// The symbol meant, as an index into the symbols of the object the edge came from.
+    /// The symbol that it refers to, as an index into the symbols of its object.
     pub(in crate::link) target: u32,
-    /// The constant that goes into the formula.
+    /// A in the formula.
     pub(in crate::link) addend: i64,
     /// What is computed and how it is stored.
     pub(in crate::link) kind: &'static EdgeKind,
@@ -30,10 +30,17 @@ pub(in crate::link) struct EdgeKind {
     pub(in crate::link) range: Range,
 }
 
-/// What is computed. S: address of the symbol, or of its canonical PLT entry (for an ifunc
-/// always), or the offset of a thread-local from the thread pointer (from the start of its TLS block for a dynamic one); A:
-/// addend; P: address of the field; G: address of the symbol's GOT entry; GOT: address of the table; L: address of the
-/// symbol, or of its stub when it is far.
+/// What is computed.
+///
+/// | letter | value |
+/// |---|---|
+/// | S | the address of the symbol, or of its canonical PLT entry; for an ifunc always that of its stub |
+/// | S of a thread-local | its offset from the thread pointer; for a dynamic one, from the start of its TLS block |
+/// | A | the addend |
+/// | P | the address of the field |
+/// | G | the address of the symbol's GOT entry |
+/// | GOT | the address of the table |
+/// | L | the address of the symbol, or of its stub when the symbol is far |
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(in crate::link) enum Formula {
     /// No field at all.
@@ -56,33 +63,33 @@ pub(in crate::link) enum Formula {
     GotBaseDelta,
     /// The size of the symbol + A
     Size,
-    /// Something about a thread-local.
+    /// See [`ThreadModel`].
     Thread(ThreadModel),
-    /// Only a dynamic linker may meet this one.
+    /// Only dynamic linkers apply it; an object must not have it.
     Dynamic,
 }
 
 /// How an access to a thread-local was compiled.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(in crate::link) enum ThreadModel {
-    /// Code that asks `__tls_get_addr` for one symbol: rewritten to use S, or to ask the executor.
+    /// Code that asks `__tls_get_addr` for one symbol. It is rewritten to use S, or to ask the executor.
     General,
-    /// Code that asks `__tls_get_addr` for the TLS block: rewritten to use the thread pointer, or to ask
-    /// the executor.
+    /// Code that asks `__tls_get_addr` for the TLS block. It is rewritten to use the thread pointer, or to ask the
+    /// executor.
     LocalBase,
     /// S + A - offset of the TLS block
     LocalOffset,
-    /// The same in code, which adds it to what `LocalBase` gave: S + A, as that is the thread pointer or the TLS block.
+    /// The same in code, which adds it to the result of `LocalBase`, the thread pointer or the TLS block: S + A.
     LocalInCode,
-    /// Code that loads an offset from the GOT: rewritten to use S.
+    /// Code that loads an offset from the GOT. It is rewritten to use S.
     Initial,
     /// G + A - P
     InitialEntry,
     /// S + A
     Exec,
-    /// Code that loads the address of a descriptor: rewritten to use S, unless there is a descriptor.
+    /// Code that loads the address of a descriptor. It is rewritten to use S, unless there is a descriptor.
     Descriptor,
-    /// A call through a descriptor: rewritten to do nothing, unless there is one.
+    /// A call through a descriptor. It is rewritten to do nothing, unless there is a descriptor.
     DescriptorCall,
 }
 
@@ -91,17 +98,17 @@ pub(in crate::link) enum ThreadModel {
 pub(in crate::link) enum Range {
     /// Every 64-bit value.
     Any,
-    /// Values that sign extension of the field gives back.
+    /// Values that the field holds when the processor extends its sign.
     Signed,
-    /// Values that zero extension of the field gives back.
+    /// Values that the field holds when the processor extends it with zeroes.
     Unsigned,
     /// Either of the two.
     Either,
 }
 
 impl EdgeKind {
-    /// True when the field holds an address, or the distance to one, in less than 64 bits. Calls, which may go
-    /// through a stub, do not count.
+    /// True when the field holds an address, or the distance to one, in less than 64 bits. Calls do not count,
+    /// because they may go through a stub.
     pub(in crate::link) fn is_narrow(&self) -> bool {
         matches!(self.formula, Formula::Absolute | Formula::Delta) && self.field_bytes < 8
     }

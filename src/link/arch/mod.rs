@@ -1,4 +1,6 @@
-//! The processor: its relocations, its code for thread-locals, its stubs. What the linker knows of x86-64 is here.
+//! x86-64: its relocations, its code for thread-locals, and its stubs.
+//!
+//! Invariant: everything that the linker knows about the processor is here. Only `verify` knows it a second time.
 
 pub(super) mod edge;
 pub(super) mod stub_page;

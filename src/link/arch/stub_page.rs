@@ -1,9 +1,9 @@
 //! Pages of stubs for functions that are replaced or compiled while a program runs.
 //!
-//! A page holds as many stubs as it has words, and each jumps through the word of its number on a page of constants, its
-//! *slot*, which only the controller can write. Behind the stubs lies a *trampoline* for each: the first call of a function that
-//! is not compiled yet goes there. All trampolines call the page's entry, so that the return address tells which one it
-//! was; the entry pushes the page's tag and jumps to the resolver:
+//! Each stub is one word of code. It jumps through its *slot*, the word with the same number on a page of constants, which
+//! only the controller can write. Behind the stubs lies a *trampoline* for each. While a function is not compiled, its slot
+//! names its trampoline. All trampolines call the page's entry, so the return address tells which function was called. The
+//! entry pushes the page's tag and jumps to the resolver:
 //!
 //! ```text
 //! code       entry: push tag; jmp *resolver     stub 2, stub 3, ...     trampolines, a page further on: call entry
@@ -31,7 +31,7 @@ impl StubPage {
     /// The bytes of code and of constants.
     pub const BYTES: [u64; 2] = [2 * PAGE_BYTES, PAGE_BYTES];
 
-    /// The pages at these addresses; `None` when the one is not within 2 GiB of the other.
+    /// The pages at these addresses; `None` when they are more than 2 GiB apart.
     #[must_use]
     pub fn new(code: ExecutorAddr, constants: ExecutorAddr) -> Option<Self> {
         let ends = [code.checked_add(2 * PAGE_BYTES)?, constants.checked_add(PAGE_BYTES)?];
@@ -41,31 +41,31 @@ impl StubPage {
         is_near.then_some(Self { code, constants })
     }
 
-    /// The numbers that stubs have.
+    /// The numbers of the stubs.
     #[must_use]
     pub fn numbers() -> std::ops::Range<u64> {
         HEAD_WORDS..PAGE_BYTES / WORD_BYTES
     }
 
-    /// The function that a caller sees.
+    /// The address that callers use as that of the function.
     #[must_use]
     pub fn stub(&self, number: u64) -> ExecutorAddr {
         ExecutorAddr::new(self.code.get() + number * WORD_BYTES)
     }
 
-    /// The word that says where the function is.
+    /// The word that holds the address of the function's code.
     #[must_use]
     pub fn slot(&self, number: u64) -> ExecutorAddr {
         ExecutorAddr::new(self.constants.get() + number * WORD_BYTES)
     }
 
-    /// What the slot of a function that is not compiled yet says.
+    /// What the slot holds while the function is not compiled.
     #[must_use]
     pub fn trampoline(&self, number: u64) -> ExecutorAddr {
         ExecutorAddr::new(self.code.get() + PAGE_BYTES + number * WORD_BYTES)
     }
 
-    /// What a trampoline's call leaves on the stack.
+    /// The return address that a trampoline's call pushes.
     #[must_use]
     pub fn return_address(&self, number: u64) -> ExecutorAddr {
         ExecutorAddr::new(self.trampoline(number).get() + x86_64::TRAMPOLINE_CALL_BYTES)
@@ -82,7 +82,7 @@ impl StubPage {
             let stub = x86_64::stub(self.stub(number).get(), self.slot(number).get());
             code.extend(stub.unwrap_or_default());
         }
-        // Nobody calls those in front of the first.
+        // The numbers of the head words have no trampoline.
         code.resize(code.len() + (HEAD_WORDS * WORD_BYTES) as usize, x86_64::CODE_PADDING);
         for number in Self::numbers() {
             code.extend(x86_64::trampoline(self.trampoline(number).get(), self.code.get()));
@@ -90,7 +90,7 @@ impl StubPage {
         code
     }
 
-    /// The constants at first: every slot is null.
+    /// The constants of a new page: the resolver and the tag. Every slot is null.
     #[must_use]
     pub fn constants(&self, resolver: ExecutorAddr, tag: u64) -> Vec<u8> {
         [resolver.get().to_le_bytes(), tag.to_le_bytes()].concat()

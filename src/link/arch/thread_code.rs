@@ -1,8 +1,8 @@
 //! The code by which compilers reach thread-locals, and what it becomes.
 //!
-//! Every thread has its own copy of a link's TLS block, at a distance from its thread pointer
-//! (`%fs:0` holds it) that is the same in all threads: the *offset*, a negative number. Compilers do not
-//! always know that, so they write one of five kinds of code:
+//! Every thread has its own copy of a link's TLS block. The distance of the copy from the thread pointer, which `%fs:0` holds,
+//! is the same in all threads: the *offset*, a negative number. Compilers do not always know it, so they emit one of five
+//! kinds of code:
 //!
 //! - *general dynamic*: a call of `__tls_get_addr` for each variable,
 //! - *local dynamic*: one such call for the TLS block, then distances inside it (`DTPOFF`),
@@ -10,8 +10,8 @@
 //! - *initial exec*: a load of the offset from the GOT (`GOTTPOFF`),
 //! - *local exec*: the offset itself (`TPOFF`).
 //!
-//! A link mostly knows all its offsets, so the first four are rewritten as the fifth. The processor supplement fixes
-//! their instructions byte by byte to make that possible; in this table `x` stands for the offset:
+//! Most links know all offsets, so the linker rewrites the first four as the fifth. The processor supplement fixes the
+//! instructions byte by byte to make that possible. In this table `x` is the offset:
 //!
 //! | code | becomes |
 //! |---|---|
@@ -21,14 +21,18 @@
 //! | `mov x@gottpoff(%rip),%reg` | `mov $x,%reg` |
 //! | `add x@gottpoff(%rip),%reg` | `lea x(%reg),%reg` (`add $x,%reg` for `%rsp` and `%r12`) |
 //!
-//! Prefixes without a meaning make both sides equally long. There is no room to add anything to the thread
-//! pointer in the second row, so that a distance inside the TLS block becomes an offset from the thread pointer
-//! as well, wherever code uses it; `_TLS_MODULE_BASE_`, its name among descriptors, has the offset 0.
+//! Prefixes without a meaning make both sides equally long. The second row leaves no room to add the block's offset to the
+//! thread pointer. So wherever code uses a distance inside the TLS block, that distance becomes an offset from the thread
+//! pointer as well. `_TLS_MODULE_BASE_`, the block's name among descriptors, has the offset 0.
 //!
-//! Thread-locals that are *dynamic* have no such offset, but a descriptor in the GOT (see `got_plt`). Code of the first
-//! two kinds then calls a stub of the executor's function with the last two words of that, code of the third stays as
-//! it is, and the last two cannot be linked; distances inside the TLS block are what they say. In this table `d` is the
-//! descriptor and `f` the stub:
+//! *Dynamic* thread-locals have no constant offset. They have a descriptor in the GOT (see `place::got_plt`):
+//!
+//! - General dynamic and local dynamic code calls a stub of the executor's function with the last two words of the descriptor.
+//! - Code with descriptors stays as it is.
+//! - Initial exec and local exec code cannot be linked.
+//! - Distances inside the TLS block stay distances.
+//!
+//! In this table `d` is the descriptor and `f` the stub:
 //!
 //! | code | becomes |
 //! |---|---|
@@ -48,11 +52,11 @@ struct Form {
     load: &'static [u16],
     /// What follows.
     call: &'static [u16],
-    /// What both become, equally long.
+    /// The code that replaces both, equally long.
     to: &'static [u8],
-    /// Where in that the offset goes.
+    /// Where the offset goes in `to`.
     offset: Option<usize>,
-    /// What the call becomes when the thread-local is dynamic, as long as before.
+    /// The code that replaces the call when the thread-local is dynamic, as long as the call.
     dynamic_call: &'static [u8],
 }
 
@@ -69,20 +73,20 @@ static FORMS: [Form; 10] = [
     local(LOAD, FAR_CALL_BY_R15, LOCAL_LARGE),
 ];
 
-/// Stands for the bytes of fields.
+/// Any byte: part of a field.
 const ANY: u16 = 0x100;
 
 /// `lea 0(%rip),%rdi`
 const LOAD: &[u16] = &[0x48, 0x8d, 0x3d, ANY, ANY, ANY, ANY];
 
-/// The same with a prefix.
+/// `LOAD` with a prefix.
 const PADDED_LOAD: &[u16] = &[0x66, 0x48, 0x8d, 0x3d, ANY, ANY, ANY, ANY];
 
 /// `movabs $0,%rax; add %rbx,%rax; call *%rax`: the large code model, with the GOT in `%rbx`.
 const FAR_CALL_BY_RBX: &[u16] =
     &[0x48, 0xb8, ANY, ANY, ANY, ANY, ANY, ANY, ANY, ANY, 0x48, 0x01, 0xd8, 0xff, 0xd0];
 
-/// The same with the GOT in `%r15`.
+/// `FAR_CALL_BY_RBX` with the GOT in `%r15`.
 const FAR_CALL_BY_R15: &[u16] =
     &[0x48, 0xb8, ANY, ANY, ANY, ANY, ANY, ANY, ANY, ANY, 0x4c, 0x01, 0xf8, 0xff, 0xd0];
 
@@ -90,13 +94,13 @@ const FAR_CALL_BY_R15: &[u16] =
 const GENERAL_SMALL: &[u8] =
     &[0x64, 0x48, 0x8b, 0x04, 0x25, 0, 0, 0, 0, 0x48, 0x8d, 0x80, 0, 0, 0, 0];
 
-/// The same and a no-operation of six bytes.
+/// `GENERAL_SMALL` and a no-operation of six bytes.
 const GENERAL_LARGE: &[u8] = &[
     0x64, 0x48, 0x8b, 0x04, 0x25, 0, 0, 0, 0, 0x48, 0x8d, 0x80, 0, 0, 0, 0, 0x66, 0x0f, 0x1f, 0x44,
     0, 0,
 ];
 
-/// Where the offset goes in both.
+/// Where the offset goes in `GENERAL_SMALL` and in `GENERAL_LARGE`.
 const GENERAL_OFFSET: usize = 12;
 
 /// `mov %fs:0,%rax` with three prefixes.
@@ -111,7 +115,7 @@ const LOCAL_LARGE: &[u8] = &[
     0, 0, 0,
 ];
 
-/// `call 0`, as long as the calls that it replaces, of which the longest are followed by a no-operation.
+/// `call 0`, as long as the calls that it replaces. A no-operation fills up the longest.
 const DYNAMIC_CALLS: [&[u8]; 4] = [
     &[0xe8, 0, 0, 0, 0],
     &[0x67, 0xe8, 0, 0, 0, 0],
@@ -119,11 +123,11 @@ const DYNAMIC_CALLS: [&[u8]; 4] = [
     &[0xe8, 0, 0, 0, 0, 0x66, 0x2e, 0x0f, 0x1f, 0x84, 0, 0, 0, 0, 0],
 ];
 
-/// What a load of the offset is when it is not one of the two instructions that can be rewritten.
+/// The kind of a load of the offset by an instruction that cannot be rewritten: only `mov` and `add` can.
 static INITIAL_ENTRY: EdgeKind =
     variant(22, "R_X86_64_GOTTPOFF", ThreadModel::InitialEntry, 4, Range::Signed);
 
-/// What distances inside the TLS block are in code, by the size of their field.
+/// The kinds of distances inside the TLS block when they are in code, by the size of their field.
 static DISTANCES_IN_CODE: [EdgeKind; 2] = [
     variant(21, "R_X86_64_DTPOFF32", ThreadModel::LocalInCode, 4, Range::Signed),
     variant(17, "R_X86_64_DTPOFF64", ThreadModel::LocalInCode, 8, Range::Any),
@@ -135,13 +139,12 @@ const FIELD_BYTES: usize = 4;
 /// The addend of everything that is relative to the end of its own field.
 const AT_END_OF_FIELD: i64 = -4;
 
-/// Judges the relocations of one section that have to do with thread-locals, now that the code around them
-/// is at hand: calls of `__tls_get_addr` go away with the sequences they belong to. `code` is empty for a
+/// Checks the relocations of one section that refer to thread-locals against the code around them. Relocations of calls of
+/// `__tls_get_addr` are dropped, because the calls are rewritten with the loads in front of them. `code` is empty for a
 /// section that is not executable.
 ///
 /// # Errors
-/// A relocation stands in code that is not what the processor supplement prescribes for it; says what is
-/// wrong.
+/// The code around a relocation is not what the processor supplement prescribes for it; says what is wrong.
 pub(in crate::link) fn settle(
     code: &[u8],
     edges: Vec<Edge>,
@@ -174,8 +177,8 @@ pub(in crate::link) fn settle(
     Ok(settled)
 }
 
-/// Rewrites the code around an edge that [`settle`] has let through, for a symbol with this offset from the
-/// thread pointer (which 32 bits hold); says whether it did.
+/// Rewrites the code around an edge that [`settle`] accepted. `offset` is that of the symbol from the thread pointer, and fits
+/// 32 bits. Returns whether the code was rewritten.
 pub(in crate::link) fn rewrite(
     code: &mut [u8],
     edge: &Edge,
@@ -199,8 +202,9 @@ pub(in crate::link) fn rewrite(
     true
 }
 
-/// Makes the code around such an edge find a dynamic thread-local, whose descriptor is at `descriptor`. `place` is the
-/// address of the edge's field, and `stub` that of the stub of the executor's function. Says whether it could.
+/// Makes the code around an edge that [`settle`] accepted find a dynamic thread-local. `place` is the address of the edge's
+/// field, `descriptor` that of the thread-local's descriptor, and `stub` that of the stub of the executor's function. Returns
+/// whether all distances fit.
 pub(in crate::link) fn make_dynamic(
     code: &mut [u8],
     edge: &Edge,
@@ -239,7 +243,7 @@ const UNKNOWN_CODE: &str = "the instructions around it are not those that the pr
 const NO_CALL: &str = "no call of `__tls_get_addr` follows, so that the code cannot be rewritten; compile \
      with -ftls-model=initial-exec";
 
-/// The sequence that an edge stands in, and where it starts.
+/// The sequence around an edge, and where it starts.
 fn form_of(code: &[u8], edge: &Edge, model: ThreadModel) -> Option<(&'static Form, usize)> {
     let field = usize::try_from(edge.offset).ok()?;
     FORMS.iter().find_map(|form| {
@@ -253,7 +257,7 @@ fn form_of(code: &[u8], edge: &Edge, model: ThreadModel) -> Option<(&'static For
 }
 
 impl Form {
-    /// True for the relocation of the call in the sequence of which `edge` is the first one.
+    /// True when `call` is the relocation of the call in this sequence, and `edge` that of the load.
     fn is_call(&self, edge: &Edge, call: &Edge) -> bool {
         let opcode = self.call.iter().take_while(|byte| **byte != ANY);
         let is_of_kind = match opcode.clone().last() {
@@ -266,8 +270,8 @@ impl Form {
     }
 }
 
-/// The instruction that an edge stands in, rewritten, without the offset in its last four of seven bytes
-/// (a call through a descriptor has two bytes only), and where it starts.
+/// Where the instruction around an edge starts, and what replaces it: seven bytes, the last four of which are for the offset.
+/// A call through a descriptor has two bytes only.
 fn instruction(code: &[u8], edge: &Edge, model: ThreadModel) -> Option<(usize, [u8; 7])> {
     let field = usize::try_from(edge.offset).ok()?;
     if model == ThreadModel::DescriptorCall {
@@ -281,7 +285,7 @@ fn instruction(code: &[u8], edge: &Edge, model: ThreadModel) -> Option<(usize, [
         return None;
     }
     let (register, is_upper) = ((operands >> 3) & 7, prefix == 0x4c);
-    // The register becomes the operand of which another bit of the prefix is the upper bit.
+    // The register becomes another operand, whose upper bit is another bit of the prefix.
     let prefix = if is_upper { 0x49 } else { 0x48 };
     let bytes = match (model, opcode, register) {
         (ThreadModel::Descriptor, 0x8d, _) | (ThreadModel::Initial, 0x8b, _) => {
@@ -309,7 +313,7 @@ const fn local(load: &'static [u16], call: &'static [u16], to: &'static [u8]) ->
     Form { model, load, call, to, offset, dynamic_call: dynamic_call(call.len()) }
 }
 
-/// The call of this length.
+/// The dynamic call with this length.
 const fn dynamic_call(bytes: usize) -> &'static [u8] {
     let mut at = 0;
     while DYNAMIC_CALLS[at].len() != bytes {

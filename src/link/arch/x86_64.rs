@@ -1,7 +1,6 @@
-//! x86-64: its relocations, its stub, and the two instruction rewrites that save a load.
+//! The relocations of x86-64, its stubs, and the instruction rewrites that save a load.
 //!
-//! Invariant: everything the linker knows about this architecture is in this file and, as far as it has to
-//! do with thread-locals, in `thread_code`.
+//! Invariant: a field that is written lies in the bytes that are given, and nothing else is written.
 
 use super::edge::{Edge, EdgeKind, Formula, Range, ThreadModel};
 use Formula::{
@@ -22,15 +21,15 @@ pub(in crate::link) const STUB_BYTES: u64 = 8;
 /// `jmp *entry(%rip)`, its displacement zero, and padding.
 const STUB: [u8; 8] = [0xff, 0x25, 0, 0, 0, 0, CODE_PADDING, CODE_PADDING];
 
-/// The kind of the relocation with this number, or `None` for one that nobody has defined.
+/// The kind of the relocation with this number; `None` when the processor supplement does not define it.
 pub(in crate::link) fn edge_kind(number: u32) -> Option<&'static EdgeKind> {
     KINDS.get(usize::try_from(number).ok()?)
 }
 
-/// The kind a relocation really has, once its place is known.
+/// The kind of a relocation, given the code around it.
 ///
 /// Some assemblers mark calls and jumps as plain 32-bit differences. In executable bytes, a field right
-/// behind the opcode of a near `call` or `jmp` can be nothing else, so it may go through a stub as well.
+/// behind the opcode of a near `call` or `jmp` must be a branch, so it may go through a stub as well.
 pub(in crate::link) fn refine(
     kind: &'static EdgeKind,
     code: &[u8],
@@ -44,7 +43,7 @@ pub(in crate::link) fn refine(
     }
 }
 
-/// Stores `value` in the field of an edge, whose bytes are `field`. The value fits (see [`Range::holds`]).
+/// Stores `value` in `field`, the bytes of an edge's field. The value fits (see [`Range::holds`]).
 pub(in crate::link) fn store(field: &mut [u8], value: u64) {
     for (byte, new) in field.iter_mut().zip(value.to_le_bytes()) {
         *byte = new;
@@ -63,7 +62,7 @@ pub(in crate::link) fn stub(stub: u64, entry: u64) -> Option<[u8; 8]> {
     Some(bytes)
 }
 
-/// How many bytes the call of a trampoline has: so far behind its start it returns to.
+/// The bytes of a trampoline's call; its return address is this far behind the trampoline's start.
 pub(in crate::link) const TRAMPOLINE_CALL_BYTES: u64 = 5;
 
 /// `call entry`, and padding. Both are in the same mapping of a few pages.
@@ -83,14 +82,14 @@ pub(in crate::link) fn lazy_entry(entry: u64, tag: u64, resolver: u64) -> [u8; 1
     bytes
 }
 
-/// Rewrites the instruction of a [`Formula::GotLoad`] edge so that it needs no GOT entry, and says whether
-/// it did. `place` is the address of the field and `target` that of the symbol.
+/// Rewrites the instruction of a [`Formula::GotLoad`] edge so that it needs no GOT entry. Returns whether it was
+/// rewritten. `place` is the address of the field and `target` that of the symbol.
 ///
 /// - `mov f@GOTPCREL(%rip), %reg` becomes `lea f(%rip), %reg`.
 /// - `call *f@GOTPCREL(%rip)` becomes `addr32 call f`, as long as the original.
 /// - `jmp *f@GOTPCREL(%rip)` becomes `jmp f; nop`: its field moves one byte towards the opcode.
 ///
-/// Other instructions, and targets outside of +-2 GiB, are left as they are.
+/// Other instructions, and those with targets more than 2 GiB away, stay as they are.
 pub(in crate::link) fn relax_got_load(
     section: &mut [u8],
     edge: &Edge,
@@ -131,7 +130,7 @@ const R_X86_64_PC32: u32 = 2;
 const R_X86_64_PLT32: u32 = 4;
 const R_X86_64_GOTPCRELX: u32 = 41;
 
-/// Every relocation of the processor supplement; the place in the table is its number.
+/// Every relocation of the processor supplement, at the index that is its number.
 static KINDS: [EdgeKind; 43] = [
     kind(0, "R_X86_64_NONE", Nothing, 0, Any),
     kind(1, "R_X86_64_64", Absolute, 8, Any),

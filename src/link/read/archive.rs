@@ -1,9 +1,10 @@
-//! A static library: objects, of which a link takes those it needs.
+//! A static library: objects, of which a link takes those that it needs.
 //!
-//! A *thin* archive holds the names of its members, which are files of their own; whoever reads the archive
-//! says how they are read.
+//! A *thin* archive holds only the names of its members, which are files beside it. The caller supplies a function that reads
+//! them.
 //!
-//! Invariant: a member is read when it is first needed and at most once for all links.
+//! Invariant: a member is read when it is first needed, and kept for all links. Two threads that need it at once may both
+//! read it.
 
 use std::collections::{HashMap, HashSet};
 use std::fmt;
@@ -20,15 +21,15 @@ use crate::error::{Error, Result};
 
 /// An archive whose table of contents was read.
 ///
-/// Immutable but for its cache of members, and cheap to clone; any number of threads may link it at the
-/// same time. It keeps the bytes of the file alive, and so do objects that were read from it: members are not copied.
+/// Immutable except for its cache of members, and cheap to clone. Any number of threads may link it at the same time. The
+/// archive, and every object that was read from it, keeps the bytes of the file alive: members are not copied.
 #[derive(Clone)]
 pub struct Archive(Arc<Contents>);
 
 struct Contents {
     name: String,
     bytes: FileBytes,
-    /// Which member, by the offset of its header, defines a name.
+    /// For each name the member that defines it, as the offset of its header.
     definitions: HashMap<Box<str>, u64>,
     members: HashMap<u64, OnceLock<ObjectFile>>,
     /// How the members of a thin archive are read.
@@ -38,11 +39,10 @@ struct Contents {
 type ReadMember = Box<dyn Fn(&str) -> io::Result<Vec<u8>> + Send + Sync>;
 
 impl Archive {
-    /// Reads the table of contents. `name` is how messages call the archive. The bytes are owned, for the reasons that
-    /// [`ObjectFile::parse`] gives, and neither a `Vec` nor a member is copied.
+    /// Reads the table of contents. `name` is the archive's name in messages. The bytes are owned, for the reasons that
+    /// [`ObjectFile::parse`] gives. Neither a `Vec` nor a member is copied.
     ///
-    /// An archive without a symbol table costs a look at all its members here; with one, members are read
-    /// when a link needs them.
+    /// If the archive has no symbol table, all its members are read here. Otherwise members are read when a link needs them.
     ///
     /// # Errors
     /// The file is not an archive, is thin (see [`parse_thin`](Self::parse_thin)), or is damaged.
@@ -59,9 +59,9 @@ impl Archive {
         Self::read(name, bytes, None)
     }
 
-    /// Reads the table of contents of a thin archive. `read` is called with the name of a member, from any
-    /// thread and at most once per member unless two threads need it at the same time; the name is a path that
-    /// starts at the folder of the archive.
+    /// Reads the table of contents of a thin archive. `read` takes the path of a member, relative to the folder of the
+    /// archive, and returns its bytes. Any thread that links the archive may call it. It is called at most once for each
+    /// member, except when two threads need the member at the same time.
     ///
     /// # Errors
     /// The file is not a thin archive or is damaged, or it has no symbol table and a member cannot be read.
@@ -127,7 +127,7 @@ impl Archive {
         self.0.definitions.get(name).copied()
     }
 
-    /// Reads the member at an offset that [`find`](Self::find) gave.
+    /// Reads the member at an offset that [`find`](Self::find) returned.
     ///
     /// # Errors
     /// There is no sound object at that offset.
@@ -142,7 +142,7 @@ impl Archive {
         let member = file.member(ArchiveOffset(offset)).map_err(damaged)?;
         let object = ObjectFile::read(contents.name_of(&member), contents.content(&member)?)?;
         if let Some(cell) = cell {
-            // Another thread may have been first; its copy is as good.
+            // If another thread was first, its copy is as good.
             let _ = cell.set(object.clone());
         }
         Ok(object)
@@ -162,7 +162,7 @@ impl Contents {
         self.error(format!("{what} (the archive has {} bytes{hint})", self.bytes.len()))
     }
 
-    /// The bytes of a member, which stay where they are unless the archive is thin.
+    /// The bytes of a member. They are not copied; those of a thin archive are read.
     fn content(&self, member: &ArchiveMember<'_>) -> Result<FileBytes> {
         let Some(read) = self.read.as_ref().filter(|_| member.is_thin()) else {
             let (start, bytes) = member.file_range();
@@ -182,15 +182,15 @@ impl Contents {
         Ok(FileBytes::from(content))
     }
 
-    /// What messages call a member.
+    /// The name of a member in messages.
     fn name_of(&self, member: &ArchiveMember<'_>) -> String {
         let name = member.name();
         let name = String::from_utf8_lossy(&name[..name.len().min(NAME_BYTES_MAX)]);
         format!("{}({})", self.name, name.replace(char::is_control, "?"))
     }
 
-    /// Reads the symbol table. Every member it names has to be one that a walk over the archive meets, so that
-    /// members do not overlap.
+    /// Reads the symbol table. Every member that it names must start where a walk over the archive finds a member, so members
+    /// do not overlap.
     fn index(
         &self,
         file: &ArchiveFile<'_>,
@@ -199,7 +199,7 @@ impl Contents {
         let mut starts = HashSet::new();
         for member in file.members() {
             let member = member.map_err(|error| self.damaged(error))?;
-            // An archive that was cut short is found out here, not when a link happens to want what is missing.
+            // This finds an archive that was cut short now, and not when a link needs what is missing.
             member.data(&*self.bytes).map_err(|error| self.damaged(error))?;
             starts.extend(header_offset(&member, &self.bytes));
         }
@@ -223,8 +223,8 @@ impl Contents {
         Ok(definitions)
     }
 
-    /// Reads all members to learn what they define. Members that are not objects are passed over, as an archive
-    /// may hold anything.
+    /// Reads all members and indexes what they define. Members that are not objects are skipped, because an archive may
+    /// hold anything.
     fn scan<'a>(&'a self, file: &ArchiveFile<'a>) -> Result<HashMap<Box<str>, u64>> {
         let mut definitions = HashMap::new();
         for member in file.members() {
@@ -252,14 +252,14 @@ impl fmt::Debug for Archive {
     }
 }
 
-/// How archives start.
+/// The first bytes of archives.
 const REGULAR: &[u8] = b"!<arch>\n";
 const THIN: &[u8] = b"!<thin>\n";
 
-/// What is shown of a member's name; names may share their bytes.
+/// How much of a member's name messages show. Members may share the bytes of their names, so the names of all could be long.
 const NAME_BYTES_MAX: usize = 256;
 
-/// Where the header of a member starts, as symbol tables give it.
+/// The offset of a member's header, as in symbol tables.
 fn header_offset(member: &ArchiveMember<'_>, bytes: &[u8]) -> Option<u64> {
     let header = std::ptr::from_ref(member.header()?).addr();
     Some(header.checked_sub(bytes.as_ptr().addr())? as u64)

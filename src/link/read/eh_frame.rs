@@ -1,11 +1,11 @@
 //! `.eh_frame`: a list of records, some of which go away with the functions they describe.
 //!
 //! A record is a 4-byte length and that many bytes. The first four of those are 0 in a CIE; in an FDE they
-//! are the distance back to its CIE. A length of 0 ends the list for every unwinder, so the records of all
-//! objects lie back to back: a gap of four zero bytes, made for the sake of alignment, would hide all that
-//! follows. One terminator comes after the last.
+//! are the distance back to its CIE. A length of 0 ends the list for every unwinder. So the records of all
+//! objects lie back to back: an alignment gap of four zero bytes would hide all records behind it. One
+//! terminator follows the last record.
 //!
-//! Invariant: [`pack`] keeps the bytes of a record as they are, but for the distance to its CIE.
+//! Invariant: [`pack`] changes no byte of a record except the distance to its CIE.
 
 use std::ops::Range;
 
@@ -24,7 +24,7 @@ pub(in crate::link) struct Record {
 #[derive(Debug)]
 enum RecordKind {
     Cie,
-    /// The CIE, as an index into the records, and the symbol that says where the function is.
+    /// The CIE, as an index into the records, and the symbol that marks the start of the function.
     Fde {
         cie: u32,
         function: Option<u32>,
@@ -100,8 +100,8 @@ pub(in crate::link) fn split(content: &[u8], edges: &[Edge]) -> Result<Vec<Recor
     Ok(records)
 }
 
-/// Which records are still needed, given which symbols still mark the functions of their object: the FDEs
-/// of such functions, and the CIEs of those.
+/// Which records are needed: the FDEs of functions that are live, and the CIEs of those FDEs. `is_live` says of a symbol
+/// whether it marks a function that its object contributes.
 pub(in crate::link) fn kept(records: &[Record], mut is_live: impl FnMut(u32) -> bool) -> Vec<bool> {
     let mut kept = vec![false; records.len()];
     for (index, record) in records.iter().enumerate() {
@@ -125,7 +125,7 @@ pub(in crate::link) fn kept_edges<'a>(
     kept.flat_map(|(record, _)| &edges[record.edges.start as usize..record.edges.end as usize])
 }
 
-/// The kept records, back to back, with their edges moved along.
+/// The kept records, back to back, and their edges at the new offsets.
 pub(in crate::link) fn pack(
     content: &[u8],
     records: &[Record],
@@ -136,7 +136,7 @@ pub(in crate::link) fn pack(
     let mut moved = Vec::with_capacity(edges.len());
     let mut starts = vec![0; records.len()];
     for (index, record) in records.iter().enumerate().filter(|(index, _)| kept[*index]) {
-        // Both positions are within a section of less than 4 GiB, because packing only shrinks.
+        // Both positions are below 4 GiB: the section is smaller than that, and packing only shrinks it.
         let start = u32::try_from(packed.len()).unwrap_or(u32::MAX);
         starts[index] = start;
         packed.extend_from_slice(&content[record.bytes.start as usize..record.bytes.end as usize]);

@@ -1,11 +1,11 @@
-//! The bytes of a file, or those of a member of an archive, which stay where they are in the archive.
+//! The bytes of a file, or a part of them: those of a member inside its archive.
 //!
 //! Invariant: the range lies inside the file.
 
 use std::ops::{Deref, Range};
 use std::sync::Arc;
 
-/// Bytes that an object was read from. Cheap to clone; they keep the whole file alive.
+/// Bytes that an object was read from. Cheap to clone. They keep the whole file alive.
 #[derive(Clone)]
 pub(in crate::link) struct FileBytes {
     file: Arc<Vec<u8>>,
@@ -13,7 +13,7 @@ pub(in crate::link) struct FileBytes {
 }
 
 impl FileBytes {
-    /// A part of these bytes, which is not copied; `None` when it is not inside.
+    /// A part of these bytes, without a copy; `None` when it is not inside.
     pub(in crate::link) fn part(&self, start: u64, bytes: u64) -> Option<Self> {
         let start = self.range.start.checked_add(usize::try_from(start).ok()?)?;
         let end = start.checked_add(usize::try_from(bytes).ok()?)?;
@@ -22,7 +22,7 @@ impl FileBytes {
 }
 
 impl From<Vec<u8>> for FileBytes {
-    /// Copies nothing, as it would to go to a slice that is shared.
+    /// Copies nothing. An `Arc<[u8]>` would need a copy.
     fn from(file: Vec<u8>) -> Self {
         let range = 0..file.len();
         Self { file: Arc::new(file), range }

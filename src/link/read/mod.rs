@@ -1,4 +1,6 @@
-//! Reading files: objects, archives, and the unwind records inside them. Each file is read and checked once.
+//! Reading files: objects, archives, and the unwind records in them.
+//!
+//! Invariant: each file is read and checked once. What comes out of here is sound, whatever the bytes were.
 
 pub(super) mod archive;
 pub(super) mod eh_frame;

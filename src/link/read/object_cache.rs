@@ -1,6 +1,6 @@
 //! Objects that were read before, found again by their bytes.
 //!
-//! Invariant: what is given out was made of the very bytes that were asked for; hashes only say where to look.
+//! Invariant: an object that the cache returns was parsed from the same bytes. Hashes only select the entry to compare.
 
 use std::collections::HashMap;
 use std::fmt;
@@ -10,13 +10,12 @@ use super::object_file::ObjectFile;
 use crate::error::Result;
 use crate::sync::Mutex;
 
-/// Objects that were read, for programs that read and link the same files again and again: a file that did not
-/// change is compared and not parsed a second time, whatever its name.
+/// A cache of objects, for programs that read and link the same files again and again. A file that did not change is
+/// compared and not parsed a second time, whatever its name.
 ///
-/// It keeps the files it holds in memory, and what was found in them, which takes about as much again. When the files
-/// have more than a number of bytes together, those that were not asked for the longest go. Any number of threads may
-/// use it at the same time, and parse at the same time. Members of archives need none: an
-/// [`Archive`](crate::link::Archive) keeps those it has read.
+/// The cache keeps the files in memory, and what was parsed from them, which takes about as much again. Above a limit for
+/// the bytes of all files, it drops the least recently used. Any number of threads may use it, and parse, at the same time.
+/// Members of archives need no cache: an [`Archive`](crate::link::Archive) keeps those that it has read.
 ///
 /// # Examples
 ///
@@ -41,13 +40,13 @@ struct Held {
     objects: HashMap<Key, Entry>,
     /// The sizes of all files.
     bytes: usize,
-    /// How often something was asked for.
+    /// The number of look-ups.
     time: u64,
 }
 
 struct Entry {
     object: ObjectFile,
-    /// When it was asked for last.
+    /// The look-up that last returned it.
     time: u64,
 }
 
@@ -61,7 +60,7 @@ impl ObjectCache {
         Self { bytes_max, held: Mutex::default() }
     }
 
-    /// What [`ObjectFile::parse`] gives, without parsing when a file with these bytes is at hand.
+    /// What [`ObjectFile::parse`] returns, without parsing if the cache holds a file with these bytes.
     ///
     /// # Errors
     /// Those of [`ObjectFile::parse`]; a file that cannot be read is not kept.
@@ -90,7 +89,7 @@ impl Held {
         Some(entry.object.clone())
     }
 
-    /// Keeps an object, of two with one key the later, as long as there is room.
+    /// Keeps an object in place of one with the same key, and drops the oldest while there are too many bytes.
     fn keep(&mut self, key: Key, object: &ObjectFile, bytes_max: usize) {
         let (_, bytes) = key;
         if bytes > bytes_max {
@@ -120,8 +119,8 @@ impl fmt::Debug for ObjectCache {
     }
 }
 
-/// The key of a file. To hash all its bytes could take longer than to parse it. Its two ends have the ELF header, the
-/// section headers with all sizes, and the names, and so tell most versions apart.
+/// The key of a file. It hashes only the two ends, because hashing all bytes could take longer than parsing them. The ends
+/// hold the ELF header, the section headers with all sizes, and the names, so most versions have different keys.
 pub(in crate::link) fn key(bytes: &[u8]) -> Key {
     let mut hasher = DefaultHasher::new();
     let end = bytes.len().min(END_BYTES);

@@ -1,7 +1,7 @@
-//! An ELF relocatable object, read once and lent to as many links as wanted.
+//! An ELF relocatable object, read once and lent to any number of links.
 //!
-//! Invariant: every index and offset in here was checked when the file was read: sections, symbols and
-//! fields that are named exist and lie inside what they belong to.
+//! Invariant: every index and offset was checked when the file was read. Sections, symbols and fields that are named
+//! exist, and lie inside what they belong to.
 
 use std::fmt;
 use std::sync::Arc;
@@ -13,8 +13,8 @@ use crate::error::Result;
 
 /// A relocatable object that was read and found sound.
 ///
-/// Immutable and cheap to clone; any number of threads may link it at the same time. It keeps the bytes of
-/// the file alive.
+/// Immutable and cheap to clone. Any number of threads may link it at the same time. It keeps the bytes of the file
+/// alive.
 #[derive(Clone)]
 pub struct ObjectFile {
     /// The name used in messages.
@@ -23,19 +23,19 @@ pub struct ObjectFile {
 }
 
 impl ObjectFile {
-    /// Reads and checks an object. `name` is how messages call it.
+    /// Reads and checks an object. `name` is its name in messages.
     ///
-    /// The bytes are owned, and a `Vec` is not copied. A mapped file will not do: somebody who shortens it meanwhile
-    /// would end this process with SIGBUS, and somebody who writes to it would change what was found sound.
+    /// The bytes are owned; a `Vec` is not copied. A mapped file is not accepted: a process that truncates the file would
+    /// kill this one with SIGBUS, and a process that writes to it would change bytes that were already checked.
     ///
     /// # Errors
-    /// The file is not a sound x86-64 ELF relocatable object, or uses something this linker does not do;
+    /// The file is not a sound x86-64 ELF relocatable object, or uses something that this linker does not support;
     /// the message names the place in the file.
     pub fn parse(name: impl Into<String>, bytes: impl Into<Vec<u8>>) -> Result<ObjectFile> {
         Self::read(name.into(), FileBytes::from(bytes.into()))
     }
 
-    /// As [`parse`](Self::parse), of bytes that may be a part of a file.
+    /// As [`parse`](Self::parse), for bytes that may be a part of a file.
     pub(in crate::link) fn read(name: String, bytes: FileBytes) -> Result<ObjectFile> {
         let parsed = Arc::new(elf::read(&name, bytes)?);
         Ok(ObjectFile { name: name.into(), parsed })
@@ -53,13 +53,13 @@ impl ObjectFile {
         self.parsed.symbols.iter().filter(defined).filter_map(|symbol| symbol.global.as_deref())
     }
 
-    /// True when both were parsed at once.
+    /// True when both share one parse.
     #[cfg(test)]
     pub(in crate::link) fn shares_with(&self, other: &ObjectFile) -> bool {
         Arc::ptr_eq(&self.parsed, &other.parsed)
     }
 
-    /// What was read, to be spoiled; there must be no other copy.
+    /// What was read, for tests that spoil it; there must be no other copy.
     #[cfg(test)]
     pub(in crate::link) fn parsed_mut(&mut self) -> &mut Parsed {
         Arc::get_mut(&mut self.parsed).unwrap()

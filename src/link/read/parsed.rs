@@ -10,7 +10,7 @@ use super::file_bytes::FileBytes;
 use crate::addr::Prot;
 use crate::link::arch::edge::Edge;
 
-/// What an object file says, without what the linker never loads.
+/// What an object file says about what is loaded.
 pub(in crate::link) struct Parsed {
     /// The whole file.
     pub(in crate::link) bytes: FileBytes,
@@ -37,7 +37,7 @@ pub(in crate::link) struct Section {
     pub(in crate::link) content: Option<Range<usize>>,
     /// Its relocations, in file order (by offset in `.eh_frame`).
     pub(in crate::link) edges: Vec<Edge>,
-    /// The section it describes and goes away with.
+    /// The section that it describes. The two are dropped together.
     pub(in crate::link) linked_to: Option<u32>,
 }
 
@@ -49,7 +49,7 @@ pub(in crate::link) enum Role {
     EhFrame(Vec<Record>),
     /// Functions to call before all others.
     PreinitArray,
-    /// Functions to call at start, in the order of turns; `reversed` when the section lists the last one first.
+    /// Functions to call at start, in the order of `turn`; `reversed` when the section lists the last one first.
     InitArray { turn: u64, reversed: bool },
     /// Functions to call at the end, last to first; `reversed` as for `InitArray`.
     FiniArray { turn: u64, reversed: bool },
@@ -60,7 +60,7 @@ pub(in crate::link) enum Role {
 /// A symbol.
 pub(in crate::link) struct Symbol {
     pub(in crate::link) name: Name,
-    /// The name again when the symbol takes part in resolution; `None` for local symbols.
+    /// The name by which objects share the symbol; `None` for local symbols.
     pub(in crate::link) global: Option<Arc<str>>,
     pub(in crate::link) weak: bool,
     pub(in crate::link) hidden: bool,
@@ -83,18 +83,18 @@ pub(in crate::link) enum SymbolKind {
     Anonymous,
     /// A thread-local.
     Thread,
-    /// A function that chooses the function.
+    /// The resolver of an ifunc.
     Ifunc,
 }
 
 /// Where a symbol is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(in crate::link) enum Place {
-    /// Somewhere else.
+    /// Not in this object.
     Undefined,
-    /// Nowhere: the value is the address.
+    /// In no section: the value is the address.
     Absolute,
-    /// Where the linker makes room for it.
+    /// Where the linker allocates it.
     Common,
     /// In a section of this object.
     Section(u32),
@@ -102,7 +102,7 @@ pub(in crate::link) enum Place {
     NotLoaded,
 }
 
-/// Sections of which a program keeps one copy, whichever object it comes from.
+/// A COMDAT group: of the groups with one signature, a link keeps one.
 pub(in crate::link) struct Group {
     pub(in crate::link) signature: Arc<str>,
     pub(in crate::link) sections: Vec<u32>,
@@ -116,7 +116,7 @@ pub(in crate::link) struct Name {
 }
 
 impl Section {
-    /// True when it holds zeroes only, so that none of it need be stored.
+    /// True when it is zero fill without relocations, so that nothing of it is stored.
     pub(in crate::link) fn is_all_zero(&self) -> bool {
         self.content.is_none() && self.edges.is_empty()
     }

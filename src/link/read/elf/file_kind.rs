@@ -1,8 +1,8 @@
-//! What a file is when it is not an object for this linker, and what to do about it.
+//! What a file is if it is no object for this linker, and what the user can do about it.
 //!
 //! Invariant: looks at magic numbers and the ELF header only.
 
-/// Says why a file with these bytes cannot be an x86-64 relocatable object, or `None` when it may be one.
+/// Why these bytes cannot be an x86-64 relocatable object; `None` when they may be one.
 pub(super) fn objection(bytes: &[u8]) -> Option<String> {
     let refused = |what: &str| Some(what.to_owned());
     match bytes {
@@ -30,7 +30,7 @@ pub(super) fn objection(bytes: &[u8]) -> Option<String> {
     header_objection(bytes)
 }
 
-/// The advice for objects that hold a compiler's intermediate code and no machine code.
+/// The objection to objects that hold a compiler's intermediate code and no machine code.
 pub(super) const LTO: &str =
     "holds LTO bitcode and no machine code; recompile with -fno-lto or -ffat-lto-objects";
 

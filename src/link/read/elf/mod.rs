@@ -1,8 +1,7 @@
 //! Reading an ELF relocatable object into plain data.
 //!
-//! Invariant: nothing is believed. Every offset, size and index is checked before it is used, and the
-//! work and memory spent are at most proportional to the size of the file: sections and names may not
-//! overlap so much that they add up to more than the file itself.
+//! Invariant: every offset, size and index is checked before it is used. Work and memory are at most proportional to the
+//! size of the file: its sections together may not exceed the file's size, and its names [`NAME_OVERLAP_MAX`] times that.
 
 mod file_kind;
 mod groups;
@@ -44,10 +43,10 @@ type Header = elf::FileHeader64<LittleEndian>;
 type HeaderOfSection = elf::SectionHeader64<LittleEndian>;
 const LE: LittleEndian = LittleEndian;
 
-/// How many times the size of the file its names may add up to. Names share their ends, never that much.
+/// All names together may be this many times as long as the file. String tables share the ends of names, but never that much.
 const NAME_OVERLAP_MAX: u64 = 8;
 
-/// The state of reading one object: what was read so far.
+/// What was read of one object so far.
 struct Reader<'a> {
     name: &'a str,
     bytes: &'a [u8],
@@ -58,7 +57,7 @@ struct Reader<'a> {
     sections: Vec<Section>,
     symbols: Vec<Symbol>,
     groups: Vec<Group>,
-    /// What sections and names may still add up to.
+    /// The bytes that sections, and names, may still have.
     bytes_left: u64,
     name_bytes_left: u64,
 }
@@ -110,7 +109,7 @@ impl<'a> Reader<'a> {
         Error::link(format!("{}: {what}", self.name))
     }
 
-    /// Checks that `size` bytes at `offset` are in the file, and counts them.
+    /// Checks that `size` bytes at `offset` are in the file, and counts them against [`Reader::bytes_left`].
     fn content_range(&mut self, what: &str, offset: u64, size: u64) -> Result<Range<usize>> {
         let end = offset.checked_add(size).filter(|end| *end <= self.bytes.len() as u64);
         let (Some(end), Some(left)) = (end, self.bytes_left.checked_sub(size)) else {
@@ -127,7 +126,7 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// Our index of an ELF section; `Ok(None)` when it is not loaded.
+    /// The index in `sections` of an ELF section; `Ok(None)` when it is not loaded.
     fn loaded_index(&self, index: u32, what: impl Display) -> Result<Option<u32>> {
         self.loaded.get(index as usize).copied().ok_or_else(|| {
             self.error(format!(
@@ -137,7 +136,7 @@ impl<'a> Reader<'a> {
         })
     }
 
-    /// Counts the bytes of a name.
+    /// Counts the bytes of a name against [`Reader::name_bytes_left`].
     fn count_name(&mut self, bytes: usize) -> Result<()> {
         let Some(left) = self.name_bytes_left.checked_sub(bytes as u64) else {
             return Err(self.error(format!(
@@ -150,13 +149,13 @@ impl<'a> Reader<'a> {
         Ok(())
     }
 
-    /// Where in the file `bytes`, a part of it, lies; counted. `None` when it is not text.
+    /// The place in the file of `bytes`, which are a part of it; counts them. `None` when they are not printable text.
     fn name_of(&mut self, bytes: &[u8]) -> Result<Option<Name>> {
         self.count_name(bytes.len())?;
         let start = bytes.as_ptr().addr().wrapping_sub(self.bytes.as_ptr().addr());
         let end = start.wrapping_add(bytes.len());
         let text = std::str::from_utf8(bytes).ok();
-        // Messages are one line each, and names stand in them.
+        // Names appear in messages, which are one line each.
         let text = text.filter(|text| !text.contains(char::is_control));
         Ok(match (u32::try_from(start), u32::try_from(end), text) {
             (Ok(start), Ok(end), Some(_)) => Some(Name { start, end }),

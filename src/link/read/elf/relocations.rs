@@ -1,7 +1,6 @@
 //! Relocations, as edges.
 //!
-//! Invariant: the field of an edge lies in its section, and its symbol is one the linker can have an
-//! address for.
+//! Invariant: the field of an edge lies in its section, and its symbol can have an address.
 
 use object::read::SectionIndex;
 use object::read::elf::{Rela, SectionHeader};

@@ -1,4 +1,4 @@
-//! What a section is for, as its name, type and flags tell.
+//! What the linker does with a section, by its name, type and flags.
 //!
 //! Invariant: decides from the header alone.
 
@@ -8,11 +8,11 @@ use object::read::elf::SectionHeader;
 use super::{HeaderOfSection, LE};
 use crate::link::read::parsed::Role;
 
-/// The priority of initialisers that name none: after all that do.
+/// The priority of initialisers without one: behind all that have one.
 const PRIORITY_LAST: u32 = 65536;
 
-/// When an array's functions have their turn. Of one and the same priority, those in a section of the old kind come first, as
-/// GNU ld sorts these by their names; without priorities, the order of the objects decides.
+/// The turn of an array's functions. Of two arrays with one priority, the one of the old kind (`.ctors`, `.dtors`) comes first,
+/// as GNU ld sorts those by their names. Arrays without priorities share one turn, in the order of the objects.
 fn turn(priority: Option<u32>, is_old: bool) -> u64 {
     match priority {
         None => 2 * u64::from(PRIORITY_LAST),
@@ -21,11 +21,11 @@ fn turn(priority: Option<u32>, is_old: bool) -> u64 {
     }
 }
 
-/// The section type some compilers give `.eh_frame`.
+/// The type that some compilers give `.eh_frame`.
 const SHT_X86_64_UNWIND: elf::SectionType = elf::SectionType(0x7000_0001);
 
-/// True for sections that end up in memory. Notes about the object itself do not, nor does `.sframe`, a
-/// second unwind table that cannot be concatenated.
+/// True for sections that a program has in memory. Notes about the object are not loaded, nor is `.sframe`, a second unwind
+/// table that cannot be concatenated.
 pub(super) fn is_loaded(name: &str, header: &HeaderOfSection) -> bool {
     let flags = header.sh_flags(LE);
     flags.contains(elf::SHF_ALLOC)
@@ -34,7 +34,7 @@ pub(super) fn is_loaded(name: &str, header: &HeaderOfSection) -> bool {
         && !matches!(name, ".note.gnu.property" | ".sframe")
 }
 
-/// True for sections that are written only by relocations, which are all applied before anything runs.
+/// True for sections that only relocations write. All of those are applied before anything runs.
 pub(super) fn is_relro(name: &str, header: &HeaderOfSection) -> bool {
     const FAMILIES: [&str; 9] = [
         ".data.rel.ro",
@@ -86,8 +86,7 @@ pub(super) fn role(name: &str, header: &HeaderOfSection) -> Role {
     }
 }
 
-/// Splits ".init_array.00101" into the array's name and the priority; whatever else follows such a name is no
-/// priority.
+/// Splits ".init_array.00101" into the array's name and the priority. A suffix that is no number is no priority.
 fn array_name(name: &str) -> (&str, Option<u32>) {
     const ARRAYS: [&str; 5] = [".preinit_array", ".init_array", ".fini_array", ".ctors", ".dtors"];
     let rest = |array: &str| name.strip_prefix(array)?.strip_prefix('.');

@@ -1,7 +1,7 @@
 //! Which sections are loaded, and whether they are sound.
 //!
-//! Invariant: a section that gets through has its bytes in the file, an alignment that a page can give, and
-//! is not both writable and executable.
+//! Invariant: a section that is accepted has its bytes in the file and an alignment that the layout can give, and is not both
+//! writable and executable.
 
 use object::elf;
 use object::read::elf::SectionHeader;
@@ -64,7 +64,7 @@ impl Reader<'_> {
             return Err(at("compressed, which a loaded section must not be".to_owned()));
         }
         let executable = flags.contains(elf::SHF_EXECINSTR);
-        // Of thread-locals only the initial values are loaded, from which threads get their copies.
+        // A link loads only the initial values of thread-locals, from which threads get their copies.
         let constant = is_relro(text, header) || flags.contains(elf::SHF_TLS);
         let writable = flags.contains(elf::SHF_WRITE) && !constant;
         if executable && flags.contains(elf::SHF_WRITE) {

@@ -1,6 +1,6 @@
 //! Symbols.
 //!
-//! Invariant: a symbol that gets through lies in its section, and has a name when others can see it.
+//! Invariant: a symbol that is accepted lies in its section, and has a name if other objects can see it.
 
 use std::fmt::Arguments;
 use std::sync::Arc;
