@@ -1,87 +1,57 @@
 //! The linker: ELF objects in, a relocated image out.
 //!
-//! A link is a straight road; nothing on it looks back:
+//! A link is a list of passes. Each folder imports only the folders above it in this table:
 //!
-//! 1. [`ObjectFile::parse`] and [`Archive::parse`] read and check files, once. (`file_bytes`, `elf`, `edge`,
-//!    `x86_64`, `thread_code`)
-//! 2. [`LinkGraph::add_object`] and [`LinkGraph::add_archive`] resolve names among the objects of one
-//!    batch: strong, weak, common, COMDAT. (`graph`, `resolve`, `provided`) [`LinkGraph::dependencies`] says what needs what.
-//!    (`dependencies`)
-//! 3. [`LinkGraph::undefined`] says what is missing; [`LinkGraph::define_external`] is told where it is. (`interface`)
-//! 4. [`LinkGraph::layout`] drops what was overridden, refuses what cannot be linked, makes the GOT and
-//!    the stubs, packs `.eh_frame`, and gives every block its place in one of three stripes: code,
-//!    constants, data. From here on nothing is added. (`strip`, `check`, `got_plt`, `indirect`, `eh_frame`, `block`,
-//!    `layout`)
-//! 5. [`Layout::fixup`] is told where the stripes will be, and how far from the thread pointer the
-//!    thread-locals; it computes every field. (`addresses`, `fixup`)
-//! 6. [`Image`] is plain data: the bytes of the stripes, what to do at start and end, and a
-//!    [`SymbolTable`]. (`image`, `symbol_table`, `symbol_file`)
-//! 7. In debug builds an independent checker compares the image with the files once more. (`link_map`, `verify`)
+//! | folder | pass | what it does |
+//! |---|---|---|
+//! | `arch` | | Says what x86-64 relocations mean, and reads and writes the code around them. |
+//! | `read` | 1 | [`ObjectFile::parse`] and [`Archive::parse`] read and check each file once; [`ObjectCache`] keeps what it has read. |
+//! | `graph` | 2 | [`LinkGraph::add_object`] and [`LinkGraph::add_archive`] resolve names: strong, weak, common, COMDAT. |
+//! | | 3 | [`LinkGraph::dependencies`] says which names need which. |
+//! | | 4 | [`LinkGraph::undefined`] lists the missing names; [`LinkGraph::define_external`] takes their addresses. |
+//! | | 5 | [`LinkGraph::layout`] first drops the sections whose definitions all lost. |
+//! | `place` | 6 | It refuses what cannot be linked (`check`). |
+//! | | 7 | It makes the GOT and the PLT (`got_plt`), and a stub and a slot for each ifunc (`ifunc`). |
+//! | | 8 | It makes a block of each section and table (`block`), and packs `.eh_frame`. |
+//! | | 9 | It gives every block its offset in one of three stripes: code, constants, data. Nothing is added after this. |
+//! | | 10 | [`Layout::fixup`] takes the addresses of the stripes, and computes that of every symbol (`addresses`). |
+//! | `apply` | 11 | It writes the bytes of the stripes and computes every relocated field. |
+//! | `output` | 12 | It returns an [`Image`], which is plain data: stripes, what to run at start and end, a [`SymbolTable`]. |
+//! | | | [`Layout::objects`] gives each object with its addresses, for debuggers and profilers. |
+//! | `verify` | 13 | In debug builds an independent checker compares the image with the files. |
+//! | `fuzz` | | Makes random programs and damaged files for tests. |
 //!
-//! Debuggers and profilers read the objects themselves: [`Layout::objects`] says where each was put, as a file for debuggers and
-//! as source lines. (`placed_object`, `debug_object`, `source_lines`)
+//! `passes` runs passes 5 to 13. The unit that is placed is the ELF section: it becomes one block and is never split. `.eh_frame`
+//! is the exception, a list of records of which some are dropped.
 //!
-//! Functions that are replaced or compiled while a program runs are reached through stubs of their own. (`stub_page`) Variables
-//! can stay where they are. (`variables`)
-//!
-//! A program that reads and links the same objects again and again reads them with an [`ObjectCache`], which
-//! parses no bytes twice. (`object_cache`)
-//!
-//! The granularity is the ELF section: one block each, never split, except `.eh_frame`, which is a list of
-//! records of which some go.
-//!
-//! Invariant: a pure island. No IO, no system calls, no other process; bytes in, plain data out. No bytes
-//! whatever make it panic, hang, or allocate much more than their own size.
+//! Invariant: no IO, no system calls, no other process; bytes in, plain data out. No input makes it panic, hang, or
+//! allocate much more than the input's size.
 #![forbid(unsafe_code)]
 
-mod addresses;
-mod archive;
-mod block;
-mod check;
-mod debug_object;
-mod dependencies;
-mod edge;
-mod eh_frame;
-mod elf;
-mod file_bytes;
-mod fixup;
+mod apply;
+mod arch;
 #[cfg(any(test, feature = "internals"))]
 #[doc(hidden)]
 pub mod fuzz;
-mod got_plt;
 mod graph;
-mod image;
-mod indirect;
-mod interface;
-mod layout;
-mod link_map;
-mod object_cache;
-mod object_file;
-mod placed_object;
-mod provided;
-mod resolve;
-mod source_lines;
-mod strip;
-mod stub_page;
-mod symbol_file;
-mod symbol_table;
+mod output;
+mod passes;
+mod place;
+mod read;
 #[cfg(test)]
 mod tests;
-mod thread_code;
-mod variables;
 mod verify;
-mod x86_64;
 
-pub use archive::Archive;
-pub use dependencies::Dependencies;
-pub use graph::LinkGraph;
-pub use image::{Image, IndirectFunction, LinkStats, ThreadBlock};
-pub use interface::{Export, External, Undefined};
-pub use layout::Layout;
-pub use object_cache::ObjectCache;
-pub use object_file::ObjectFile;
-pub use placed_object::PlacedObject;
-pub use source_lines::SourceLine;
-pub use stub_page::StubPage;
-pub use symbol_table::{Definition, SymbolTable};
+pub use arch::stub_page::StubPage;
+pub use graph::dependencies::Dependencies;
+pub use graph::interface::{Export, External, Undefined};
+pub use graph::link_graph::LinkGraph;
+pub use output::image::{Ifunc, Image, LinkStats, TlsBlock};
+pub use output::placed_object::PlacedObject;
+pub use output::source_lines::SourceLine;
+pub use output::symbol_table::{Definition, SymbolTable};
+pub use place::layout::Layout;
+pub use read::archive::Archive;
+pub use read::object_cache::ObjectCache;
+pub use read::object_file::ObjectFile;
 pub use verify::Verified;

@@ -1,5 +1,4 @@
-//! Order inside of rooms, read as text: no circle of imports among the parts of a room or the files of a folder, and few
-//! files in a folder.
+//! Order inside of rooms, read as text: no circle of imports among the parts of a room or the files of a folder.
 //!
 //! Invariant: what is not in order yet is listed here by name. A list can only become shorter: the test fails as well when
 //! something listed is in order.
@@ -7,18 +6,6 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::tidy::{code_of, is_test, names_behind, sources};
-
-/// Files in a folder, at most.
-const FILES_MAX: usize = 12;
-
-/// Folders that have more, with how many.
-const LARGE: &[(&str, usize)] = &[
-    ("src/jit", 15),
-    ("src/link", 31),
-    ("src/session", 14),
-    ("src/sys", 22),
-    ("src/transport", 23),
-];
 
 /// Parts of a room that import each other.
 const CIRCLES: &[(&str, &[&str])] = &[
@@ -52,7 +39,7 @@ type Imports = BTreeMap<String, BTreeSet<String>>;
 #[test]
 fn rooms_are_in_order_inside() {
     let sources = sources();
-    let mut complaints = large_folders(&sources);
+    let mut complaints = Vec::new();
     let mut found = BTreeSet::new();
     let (mut folders, mut parts) = (0, 0);
     for (folder, imports) in imports_by_folder(&sources) {
@@ -80,33 +67,6 @@ fn rooms_are_in_order_inside() {
         "order inside of rooms: {folders} cases with {parts} parts, {} circles known",
         known.len()
     );
-}
-
-/// Folders of the library with more files than may be.
-fn large_folders(sources: &[(String, String)]) -> Vec<String> {
-    let mut counts: BTreeMap<&str, usize> = BTreeMap::new();
-    for (path, _) in sources.iter().filter(|(path, _)| path.starts_with("src/") && !is_test(path)) {
-        if let Some((folder, _)) = path.rsplit_once('/') {
-            *counts.entry(folder).or_default() += 1;
-        }
-    }
-    let limit = |folder: &str| {
-        let known = LARGE.iter().find(|(name, _)| *name == folder);
-        known.map_or(FILES_MAX, |(_, files)| *files)
-    };
-    let mut complaints = Vec::new();
-    for (folder, count) in &counts {
-        let limit = limit(folder);
-        if *count > limit || *count < limit && limit > FILES_MAX {
-            complaints.push(format!("{folder}: {count} files, the list says {limit}"));
-        }
-    }
-    for (folder, files) in LARGE {
-        if *files <= FILES_MAX || !counts.contains_key(*folder) {
-            complaints.push(format!("{folder}: not large, take it off the list"));
-        }
-    }
-    complaints
 }
 
 /// For each folder of the library what its parts, files and folders, import of each other.
@@ -173,7 +133,7 @@ fn circles(imports: &Imports) -> BTreeSet<Vec<String>> {
 }
 
 #[test]
-fn planted_circles_and_folders_are_found() {
+fn planted_circles_are_found() {
     let source = |path: &str, text: &str| (path.to_owned(), text.to_owned());
     let planted = [
         source("src/room/one.rs", "use super::two::Two;"),
@@ -189,8 +149,4 @@ fn planted_circles_and_folders_are_found() {
     assert_eq!(circles(&all["room"]), BTreeSet::from([names(["folder", "one", "two"])]));
     let inner = ["inner".to_owned(), "other".to_owned()].to_vec();
     assert_eq!(circles(&all["room/folder"]), BTreeSet::from([inner]));
-    let many: Vec<_> =
-        (0..=FILES_MAX).map(|at| source(&format!("src/room/f{at}.rs"), "")).collect();
-    assert_eq!(large_folders(&many[1..]).len(), large_folders(&[]).len());
-    assert_eq!(large_folders(&many).len(), large_folders(&[]).len() + 1);
 }

@@ -1,7 +1,9 @@
 //! Tidiness of the source tree, read as text: which room imports which, where atomics and `unsafe` are
-//! named, and the shape of files.
+//! named, the shape of files, and (in `folders`) the shape of folders.
 //!
 //! Invariant: every checker is a function of a path and a text, and is shown planted violations.
+
+mod folders;
 
 use std::fs;
 use std::path::Path;
@@ -85,7 +87,9 @@ fn the_source_tree_is_tidy() {
         complaints.extend(atomics(path, &code));
         complaints.extend(unsafe_words(path, &code, unsafe_room));
         complaints.extend(shape(path, text));
+        complaints.extend(folders::order(path, &code));
     }
+    complaints.extend(folders::too_full(sources.iter().map(|(path, _)| path.as_str())));
     assert!(complaints.is_empty(), "\n{}", complaints.join("\n"));
     println!("tidy: {} cases", sources.len());
 }

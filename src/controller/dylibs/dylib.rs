@@ -127,9 +127,9 @@ impl Dylib {
         if is_pending || state.known(name).is_some() {
             return Err(Error::link(format!("{name} is defined in {} already", self.name)));
         }
-        let External { address, callable, thread, module } = found.into();
+        let External { address, callable, thread, tls_module } = found.into();
         let weak = false;
-        let definition = Definition { address, bytes: 0, callable, thread, module, weak };
+        let definition = Definition { address, bytes: 0, callable, thread, tls_module, weak };
         state.symbols.insert(Arc::from(name), definition);
         Ok(())
     }

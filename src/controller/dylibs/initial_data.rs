@@ -4,7 +4,7 @@
 //! slab: nothing is linked again, and nothing copied by the executor. Thread-locals are given their initial values by the same
 //! action as when they were linked.
 //!
-//! Invariant: what is restored is what was linked, but for the words that say which implementation an indirect function has:
+//! Invariant: what is restored is what was linked, but for the words that say which implementation an ifunc has:
 //! those were chosen for the process and stay.
 
 use std::ops::Range;
@@ -12,7 +12,7 @@ use std::ops::Range;
 use crate::call::contract::{ThreadBlockDeregister, ThreadBlockRegister, ThreadInitialize};
 use crate::controller::memory::executor_memory::ExecutorMemory;
 use crate::error::Result;
-use crate::link::{Image, ThreadBlock};
+use crate::link::{Image, TlsBlock};
 use crate::{AddrRange, ExecutorAddr, Prot};
 
 /// The data of a link as it was at first.
@@ -27,13 +27,13 @@ pub(crate) struct InitialData {
     /// Words that stay, in order. They are not even stored as they are: when the link is new, the executor may be about to store
     /// them for the first time.
     kept: Vec<ExecutorAddr>,
-    threads: Option<ThreadBlock>,
+    threads: Option<TlsBlock>,
 }
 
 impl InitialData {
     /// The data of an image, whose part of the data starts there. Takes it out of the image.
     pub(crate) fn of(image: &mut Image, start: ExecutorAddr) -> Self {
-        let mut kept: Vec<_> = image.indirect.iter().map(|one| one.slot).collect();
+        let mut kept: Vec<_> = image.ifuncs.iter().map(|one| one.slot).collect();
         kept.sort_unstable();
         Self {
             start,
@@ -57,7 +57,7 @@ impl InitialData {
             from = to + 8;
         }
         self.restore_part(memory, from..self.bytes);
-        let Some(ThreadBlock { offset, module, initial, bytes }) = self.threads else {
+        let Some(TlsBlock { offset, module, initial, bytes }) = self.threads else {
             return Ok(());
         };
         let Some(module) = module else {

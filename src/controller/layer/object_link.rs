@@ -277,13 +277,13 @@ impl Link {
 const THREAD: u32 = 1 << 31;
 
 fn symbol(definition: &Definition, flags: SymbolFlags) -> Symbol {
-    let block = definition.module.map_or(0, |module| module + 1);
+    let block = definition.tls_module.map_or(0, |module| module + 1);
     let target = if definition.thread { THREAD | block } else { 0 };
     Symbol { address: definition.address, flags, target }
 }
 
 fn thread_local(symbol: &Symbol) -> External {
     let Symbol { address, target, .. } = *symbol;
-    let module = (target & !THREAD).checked_sub(1);
-    External { thread: target & THREAD != 0, module, ..address.into() }
+    let tls_module = (target & !THREAD).checked_sub(1);
+    External { thread: target & THREAD != 0, tls_module, ..address.into() }
 }

@@ -18,7 +18,7 @@ use crate::controller::memory::executor_memory::ExecutorMemory;
 use crate::controller::memory::pages::Pages;
 use crate::error::{Error, Result};
 use crate::limits::{LOW_ADDRESS_END, PAGE_BYTES};
-use crate::link::{External, Image, Layout, LinkGraph, PlacedObject, SymbolTable, ThreadBlock};
+use crate::link::{External, Image, Layout, LinkGraph, PlacedObject, SymbolTable, TlsBlock};
 use crate::sps::{self, Bytes, Encode};
 use crate::sync::Mutex;
 use crate::{ExecutorAddr, Prot};
@@ -288,8 +288,8 @@ impl Linker {
         if let Some(threads) = image.threads {
             actions.push(self.thread_actions(&threads)?);
         }
-        if !image.indirect.is_empty() {
-            let functions = image.indirect.iter().map(|one| (one.slot, one.resolver)).collect();
+        if !image.ifuncs.is_empty() {
+            let functions = image.ifuncs.iter().map(|one| (one.slot, one.resolver)).collect();
             actions.push((self.action::<IndirectResolve>(&(functions,))?, Action::default()));
         }
         if let Some(address) = image.symbols.address_of(HANDLE) {
@@ -314,8 +314,8 @@ impl Linker {
         Ok(actions)
     }
 
-    fn thread_actions(&self, threads: &ThreadBlock) -> Result<(Action, Action)> {
-        let ThreadBlock { offset, module, initial, bytes } = *threads;
+    fn thread_actions(&self, threads: &TlsBlock) -> Result<(Action, Action)> {
+        let TlsBlock { offset, module, initial, bytes } = *threads;
         let Some(module) = module else {
             let initialize = self.action::<ThreadInitialize>(&(offset, initial, bytes))?;
             return Ok((initialize, Action::default()));

@@ -5,11 +5,15 @@
 use super::Program;
 use crate::addr::{ExecutorAddr, Prot};
 use crate::error::{Error, Result};
-use crate::link::addresses::Addresses;
-use crate::link::fixup::WRONG_IMAGE;
-use crate::link::link_map::LinkMap;
-use crate::link::verify::{Verified, verify};
-use crate::link::{Archive, Image, Layout, LinkGraph, ObjectFile, PlacedObject};
+use crate::link::graph::link_graph::LinkGraph;
+use crate::link::output::image::Image;
+use crate::link::output::placed_object::PlacedObject;
+use crate::link::place::addresses::Addresses;
+use crate::link::place::layout::Layout;
+use crate::link::read::archive::Archive;
+use crate::link::read::object_file::ObjectFile;
+use crate::link::verify::link_map::LinkMap;
+use crate::link::verify::{Verified, WRONG_IMAGE, verify};
 
 /// A link that waits for its addresses.
 #[derive(Debug)]
@@ -73,7 +77,7 @@ impl Attempt {
         let functions = [OUTSIDE, OUTSIDE + 0x5555_0000_0000].map(ExecutorAddr::new);
         graph.define_thread_functions(functions[0], functions[1])?;
         let mut layout = graph.layout()?;
-        if let Some(module) = program.module {
+        if let Some(module) = program.tls_module {
             layout = layout.with_dynamic_threads(module)?;
         }
         Ok(Attempt { layout, bases: program.bases.map(ExecutorAddr::new) })

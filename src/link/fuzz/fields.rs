@@ -161,7 +161,7 @@ static THREAD_DATA: [Form; 5] = [
     form(&[0; 8], 0, 33, 0, Nothing),
 ];
 
-/// A form for a thread-local. Dynamic ones have no constant offset, and those of others no distance in the block.
+/// A form for a thread-local. Dynamic ones have no constant offset, and those of others no distance in the TLS block.
 fn thread_form<'a>(
     random: &mut Random,
     forms: &'a [Form],

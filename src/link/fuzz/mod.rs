@@ -11,6 +11,7 @@ mod damage;
 mod debug_file;
 mod elf_file;
 mod fields;
+mod names;
 mod program;
 mod random;
 mod unwind;

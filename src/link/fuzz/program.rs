@@ -11,10 +11,11 @@ use super::elf_file::{
     PREINIT_ARRAY, PROGBITS, Relocation, Section, Symbol, THREAD, WRITE,
 };
 use super::fields::{Reach, TLS_GET_ADDR, Target, add_fields};
+use super::names::{Fate, Name, names};
 use super::random::Random;
 use super::unwind;
 use crate::addr::ExecutorAddr;
-use crate::link::External;
+use crate::link::graph::interface::External;
 
 /// Objects, and what has to be known to link them.
 #[derive(Debug)]
@@ -25,60 +26,8 @@ pub struct Program {
     pub externals: Vec<(String, External)>,
     /// Where the stripes go.
     pub bases: [u64; 3],
-    /// The number of the block of thread-locals, if they are dynamic.
-    pub module: Option<u32>,
-}
-
-/// How a name gets its meaning.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Fate {
-    /// Defined by one object.
-    Strong {
-        object: usize,
-    },
-    /// Defined weakly by some, and by one that beats them.
-    Overridden {
-        object: usize,
-    },
-    /// Defined weakly.
-    Weak,
-    /// Defined weakly, and outside.
-    Replaced,
-    /// Common to some.
-    Common,
-    /// Common to some and weak in others.
-    CommonOverWeak,
-    /// In a COMDAT group of some.
-    Grouped,
-    /// A number.
-    Absolute {
-        object: usize,
-    },
-    /// Defined outside, within reach or not.
-    Near,
-    Far,
-    /// A function out of reach, for which a stub may stand in.
-    FarFunction,
-    /// A thread-local of one object.
-    Thread {
-        object: usize,
-    },
-    /// A thread-local defined outside.
-    ThreadOutside,
-    /// Weakly wanted, and nowhere.
-    Missing,
-    MissingThread,
-    /// Made by the linker.
-    Made,
-}
-
-/// A shared name.
-struct Name {
-    text: String,
-    fate: Fate,
-    visibility: u8,
-    /// Which objects define it, by bit.
-    definers: u64,
+    /// The number of the TLS module of the program's thread-locals, if they are dynamic.
+    pub tls_module: Option<u32>,
 }
 
 const HIGH_BASES: [u64; 3] = [0x7f00_0000_0000, 0x7f00_1000_0000, 0x7f00_2000_0000];
@@ -98,7 +47,7 @@ impl Program {
         let is_low = random.one_in(3);
         // Those outside, and mostly those of the program as well.
         let is_dynamic = random.one_in(3);
-        let module = Some(5).filter(|_| is_dynamic && !random.one_in(4));
+        let tls_module = Some(5).filter(|_| is_dynamic && !random.one_in(4));
         let objects = 1 + random.index(4);
         let names = names(random, objects);
         let bases = if is_low { LOW_BASES } else { HIGH_BASES };
@@ -117,59 +66,14 @@ impl Program {
             let callable =
                 name.fate == Fate::FarFunction || name.fate == Fate::Near && random.one_in(2);
             let thread = name.fate == Fate::ThreadOutside;
-            let module = Some(3).filter(|_| thread && is_dynamic);
-            externals.push((name.text.clone(), External { address, callable, thread, module }));
+            let tls_module = Some(3).filter(|_| thread && is_dynamic);
+            externals.push((name.text.clone(), External { address, callable, thread, tls_module }));
         }
         let reaches = (is_low, is_dynamic);
         let objects = (0..objects).map(|object| object_file(random, object, &names, reaches));
         let objects = objects.collect();
-        Program { objects, externals, bases, module }
+        Program { objects, externals, bases, tls_module }
     }
-}
-
-fn names(random: &mut Random, objects: usize) -> Vec<Name> {
-    let mut names = Vec::new();
-    for number in 0..4 + random.below(12) {
-        let object = random.index(objects);
-        let fate = match random.below(18) {
-            0..=2 => Fate::Strong { object },
-            3 => Fate::Overridden { object },
-            4 => Fate::Weak,
-            5 => Fate::Replaced,
-            6 => Fate::Common,
-            7 => Fate::CommonOverWeak,
-            8 => Fate::Grouped,
-            9 => Fate::Absolute { object },
-            10 => Fate::Near,
-            11 => Fate::Far,
-            12 => Fate::FarFunction,
-            13 | 14 => Fate::Thread { object },
-            15 => Fate::ThreadOutside,
-            16 => Fate::MissingThread,
-            _ => Fate::Missing,
-        };
-        let definers = match fate {
-            Fate::Strong { object } | Fate::Absolute { object } | Fate::Thread { object } => {
-                1 << object
-            }
-            Fate::Overridden { .. }
-            | Fate::Weak
-            | Fate::Replaced
-            | Fate::Common
-            | Fate::CommonOverWeak
-            | Fate::Grouped => random.word() | 1 << object,
-            _ => 0,
-        };
-        // Seldom hidden, internal or protected.
-        let visibility = if random.one_in(4) { random.pick(&[1, 2, 3]) } else { 0 };
-        names.push(Name { text: format!("n{number}"), fate, visibility, definers });
-    }
-    let made = ["_GLOBAL_OFFSET_TABLE_", "__dso_handle", "__start_set_one", "__stop_set_one"];
-    for text in made {
-        let (text, fate) = (text.to_owned(), Fate::Made);
-        names.push(Name { text, fate, visibility: 0, definers: 0 });
-    }
-    names
 }
 
 /// An object file. `reaches` says whether addresses have to be low, and whether thread-locals may be dynamic.
@@ -239,26 +143,6 @@ fn object_file(
         file.sections.push(debug_section(random));
     }
     file.write()
-}
-
-impl Name {
-    fn is_defined_by(&self, object: usize) -> bool {
-        self.definers >> object & 1 == 1
-    }
-
-    fn is_thread(&self) -> bool {
-        matches!(self.fate, Fate::Thread { .. } | Fate::ThreadOutside | Fate::MissingThread)
-    }
-
-    fn reach(&self, is_low: bool) -> Reach {
-        match self.fate {
-            Fate::Far => Reach::Far,
-            Fate::Missing | Fate::Absolute { .. } if is_low => Reach::Low,
-            Fate::Missing | Fate::Absolute { .. } => Reach::Number,
-            _ if is_low => Reach::Low,
-            _ => Reach::Near,
-        }
-    }
 }
 
 /// A shared name as one object sees it.

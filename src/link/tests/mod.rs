@@ -8,22 +8,12 @@ use super::{Image, LinkGraph, ObjectFile};
 use crate::addr::{ExecutorAddr, Prot};
 use crate::error::{Error, Result};
 
-mod archives;
-mod arrays;
-mod cache;
-mod damage;
-mod dependencies;
-mod dynamic_threads;
-mod indirect;
-mod low;
-mod placed_objects;
-mod placement;
+mod apply;
+mod graph;
+mod output;
+mod place;
 mod random;
-mod relocations;
-mod resolution;
-mod symbol_file;
-mod thread_locals;
-mod unwind;
+mod read;
 mod verification;
 
 /// Where test images are linked to: three stripes within 1 GiB, above 4 GiB.

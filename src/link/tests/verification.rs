@@ -2,10 +2,10 @@
 
 use super::*;
 use crate::link::Layout;
-use crate::link::block::Content;
-use crate::link::fixup::WRONG_IMAGE;
-use crate::link::link_map::LinkMap;
-use crate::link::object_file::{Parsed, Place, Role, Section};
+use crate::link::place::block::Content;
+use crate::link::read::parsed::{Parsed, Place, Role, Section};
+use crate::link::verify::WRONG_IMAGE;
+use crate::link::verify::link_map::LinkMap;
 use crate::link::verify::{Verified, verify};
 
 /// Uses a bit of everything, in assembler so that its bytes are known.

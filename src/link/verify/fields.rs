@@ -7,11 +7,11 @@
 //!
 //! Invariant: names relocations by their numbers and shares no table with the linker.
 
+use super::link_map::{LinkMap, MappedExternal};
 use super::memory::{CODE, Memory};
 use super::names::{Names, Object};
 use super::raw::Relocation;
 use super::{Fault, say};
-use crate::link::link_map::{LinkMap, MappedExternal};
 
 /// Everything a field's value can depend on.
 pub(super) struct Fields<'v, 'a> {
@@ -118,13 +118,13 @@ impl Fields<'_, '_> {
     }
 
     /// What a name from outside means is what was told, or a stub that jumps there, for functions only.
-    pub(super) fn check_stand_in(&self, external: &MappedExternal) -> Result<(), Fault> {
+    pub(super) fn check_canonical_entry(&self, external: &MappedExternal) -> Result<(), Fault> {
         let MappedExternal { found, meant } = *external;
         let told = found.address.get();
         match meant == told {
             true => Ok(()),
             false if found.callable => self.stub(meant, told),
-            false => Err(format!("{meant:#x} stands in for {told:#x}, which is no function")),
+            false => Err(format!("{meant:#x} is the PLT entry of {told:#x}, which is no function")),
         }
     }
 

@@ -2,7 +2,7 @@
 //!
 //! Invariant: reads only; what is not stored is zero, and what is in no stripe is nothing.
 
-use crate::link::Image;
+use crate::link::output::image::Image;
 
 /// An image at its addresses.
 pub(super) struct Memory<'a> {

@@ -5,19 +5,20 @@
 //! where things are ([`LinkMap`]) and what names from outside mean; what a name means, which sections and
 //! unwind records are needed, what runs in which order, and what every relocated field has to hold, it derives
 //! a second time, and then reads the image as a processor, an unwinder and a loader would. (`raw`, `names`,
-//! `sections`, `windows`, `fields`, `threads`, `indirect`, `frames`,
+//! `sections`, `windows`, `fields`, `threads`, `ifunc`, `frames`,
 //! `arrays`)
 //!
 //! Every link of a debug build is checked; see [`Layout::fixup_and_verify`] for other builds.
 //!
-//! [`Layout::fixup_and_verify`]: super::Layout::fixup_and_verify
+//! [`Layout::fixup_and_verify`]: crate::link::Layout::fixup_and_verify
 //!
 //! Invariant: shares no code with the linker but plain data (`LinkMap`, `Image`), and changes nothing.
 
 mod arrays;
 mod fields;
 mod frames;
-mod indirect;
+mod ifunc;
+pub(super) mod link_map;
 mod memory;
 mod names;
 mod raw;
@@ -27,12 +28,15 @@ mod windows;
 
 use std::collections::HashSet;
 
-use super::Image;
-use super::link_map::LinkMap;
 use crate::addr::AddrRange;
+use crate::link::output::image::Image;
 use fields::Fields;
+use link_map::LinkMap;
 use memory::Memory;
 use names::{Meaning, Names, Object, own_address};
+
+/// What an error says when the checker finds the linker's own work wrong.
+pub(super) const WRONG_IMAGE: &str = "the linker made a wrong image";
 
 /// What was found right in an image.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -68,12 +72,12 @@ pub(super) fn verify(map: &LinkMap<'_>, image: &Image) -> Result<Verified, Fault
     let fields = Fields { map, memory: &memory, names: &names, objects: &objects };
     let mut verified = Verified::default();
     for (name, external) in &map.externals {
-        fields.check_stand_in(external).map_err(|what| format!("`{name}`: {what}"))?;
+        fields.check_canonical_entry(external).map_err(|what| format!("`{name}`: {what}"))?;
     }
     let eh_frame = image.eh_frame.map(bounds);
     sections::check_room(&fields, eh_frame)?;
     fields.check_threads(image.threads)?;
-    fields.check_indirect(&image.indirect)?;
+    fields.check_ifuncs(&image.ifuncs)?;
     for (number, object) in objects.iter().enumerate() {
         let checked = fields.check_sections(number, &mut verified);
         checked.map_err(|what| format!("{}: {what}", object.name))?;

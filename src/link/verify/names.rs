@@ -5,9 +5,9 @@
 
 use std::collections::{HashMap, HashSet};
 
+use super::link_map::{LinkMap, MappedInput};
 use super::raw::{GROUP, Home, LINK_ORDER, Raw, Symbol, u32_at};
 use super::{Fault, arrays, say};
-use crate::link::link_map::{LinkMap, MappedInput};
 
 /// An object, and where its sections are.
 pub(super) struct Object<'a> {
@@ -19,8 +19,8 @@ pub(super) struct Object<'a> {
     pub(super) elsewhere: Vec<bool>,
     /// The sections of which an earlier object gave the copy that stays.
     pub(super) duplicate: Vec<bool>,
-    /// The stubs of its indirect functions, by their symbols.
-    pub(super) indirect: HashMap<usize, u64>,
+    /// The stubs of its ifuncs, by their symbols.
+    pub(super) ifuncs: HashMap<usize, u64>,
     /// What makes the offset of a thread-local out of the address of its initial value.
     pub(super) thread_shift: u64,
 }
@@ -68,8 +68,8 @@ impl<'a> Object<'a> {
         }
         let duplicate = duplicates(&raw, signatures).ok_or("a section group cannot be read")?;
         let thread_shift = threads.map_or(0, |(at, offset)| offset.wrapping_sub(at));
-        let (name, indirect) = (input.object.name(), input.indirect.clone());
-        Ok(Object { name, raw, at, elsewhere, duplicate, indirect, thread_shift })
+        let (name, ifuncs) = (input.object.name(), input.ifuncs.clone());
+        Ok(Object { name, raw, at, elsewhere, duplicate, ifuncs, thread_shift })
     }
 
     /// True when the object itself says where the symbol is, in something that is not a duplicate.
@@ -254,9 +254,9 @@ impl Meaning {
     }
 }
 
-/// What the address is of a symbol whose object says where it is: that of its stub for an indirect function.
+/// What the address is of a symbol whose object says where it is: that of its stub for an ifunc.
 pub(super) fn own_address(object: &Object<'_>, index: usize) -> Option<u64> {
-    let stub = object.indirect.get(&index).copied();
+    let stub = object.ifuncs.get(&index).copied();
     stub.or_else(|| plain_address(object, &object.raw.symbols[index]))
 }
 

@@ -161,8 +161,8 @@ pub(super) fn check_room(
     let (got, stubs) = (&fields.map.got, &fields.map.stubs);
     take(got.start, got.end - got.start, "the GOT".to_owned());
     take(stubs.start, stubs.end - stubs.start, "the stubs".to_owned());
-    for table in &fields.map.indirect {
-        take(table.start, table.end - table.start, "a table of indirect functions".to_owned());
+    for table in &fields.map.ifuncs {
+        take(table.start, table.end - table.start, "a table of ifuncs".to_owned());
     }
     if let Some((start, end)) = eh_frame {
         take(start, end - start, "the unwind records".to_owned());

@@ -2,7 +2,7 @@
 //!
 //! An offset counts from the thread pointer. Code that asked a function for the address of a thread-local was
 //! rewritten; what it became is read as the processor would execute it, instruction by instruction. Dynamic
-//! thread-locals are a number of a module and a distance in its block; code that finds them must still ask, the right
+//! thread-locals are a number of a TLS module and a distance in its TLS block; code that finds them must still ask, the right
 //! function with the right words.
 //!
 //! Invariant: knows the sequences before and after from the processor supplement, not from the linker.
@@ -13,7 +13,7 @@ use super::fields::{Field, Fields};
 use super::names::{Meaning, Object};
 use super::raw::{NO_BITS, Relocation, Section, THREAD};
 use super::{Fault, say};
-use crate::link::ThreadBlock;
+use crate::link::output::image::TlsBlock;
 
 impl Section<'_> {
     /// True for thread-locals.
@@ -72,16 +72,16 @@ pub(super) fn without_calls(code: &[u8], relocations: Vec<Relocation>) -> Vec<Re
 }
 
 impl Fields<'_, '_> {
-    /// Checks that every thread-local is in the block, at its alignment, and that none overlap.
-    pub(super) fn check_threads(&self, block: Option<ThreadBlock>) -> Result<(), Fault> {
+    /// Checks that every thread-local is in the TLS block, at its alignment, and that none overlap.
+    pub(super) fn check_threads(&self, block: Option<TlsBlock>) -> Result<(), Fault> {
         let told = block.map(|block| (block.initial.start.get(), block.offset.cast_unsigned()));
         if told != self.map.threads {
             return Err(format!("the thread-locals are said to be at {told:x?}"));
         }
-        if block.is_some_and(|block| block.module != self.map.module) {
+        if block.is_some_and(|block| block.module != self.map.tls_module) {
             return Err(format!(
-                "the thread-locals are not said to be module {:?}",
-                self.map.module
+                "the thread-locals are not said to be TLS module {:?}",
+                self.map.tls_module
             ));
         }
         let mut taken: Vec<(u64, u64, String)> = Vec::new();
@@ -91,7 +91,7 @@ impl Fields<'_, '_> {
                     continue;
                 };
                 let what = format!("{}: section {}", object.name, say(section.name));
-                let block = block.ok_or_else(|| format!("{what}: there is no block for it"))?;
+                let block = block.ok_or_else(|| format!("{what}: there is no TLS block for it"))?;
                 let checked = check_place(section, at, object, block);
                 checked.map_err(|fault| format!("{what}: {fault}"))?;
                 taken.push((at, at.wrapping_add(section.bytes), what));
@@ -113,13 +113,15 @@ impl Fields<'_, '_> {
         let place = field.place;
         let with_addend = offset.wrapping_add_signed(addend);
         let is_code = !field.code.is_empty();
-        let module = if kind == 20 { self.map.module } else { self.module(field)? };
+        let module = if kind == 20 { self.map.tls_module } else { self.tls_module(field)? };
         match (kind, module) {
-            (17 | 21, module) if module != self.map.module => {
-                return Err("it is a distance in the block of another link".to_owned());
+            (17 | 21, module) if module != self.map.tls_module => {
+                return Err("it is a distance in the TLS block of another link".to_owned());
             }
             (18 | 22 | 23, Some(module)) => {
-                return Err(format!("it wants a constant offset of what is in module {module}"));
+                return Err(format!(
+                    "it wants a constant offset of what is in TLS module {module}"
+                ));
             }
             (19, Some(module)) => return self.check_call(field, module, offset),
             (20, Some(module)) => return self.check_call(field, module, 0),
@@ -134,7 +136,7 @@ impl Fields<'_, '_> {
             _ => {}
         }
         match kind {
-            // In code they are added to the thread pointer or the block, as no other address is at hand.
+            // In code they are added to the thread pointer or the TLS block, as no other address is at hand.
             17 | 21 => {
                 let start = if is_code { 0 } else { self.map.threads.unwrap_or_default().1 };
                 self.check_offset(place, kind == 17, with_addend.wrapping_sub(start))
@@ -170,17 +172,17 @@ impl Fields<'_, '_> {
         }
     }
 
-    /// The number of the module in which a thread-local is; `None` when it has a constant offset.
-    fn module(&self, field: &Field<'_>) -> Result<Option<u32>, Fault> {
+    /// The number of the TLS module in which a thread-local is; `None` when it has a constant offset.
+    fn tls_module(&self, field: &Field<'_>) -> Result<Option<u32>, Fault> {
         let (definer, _, symbol) = self.names.definition(field.object, field.relocation.symbol)?;
         let is_outside = matches!(self.names.meaning(symbol.name), Meaning::Outside(_));
         Ok(match definer {
-            Some(_) => self.map.module,
+            Some(_) => self.map.tls_module,
             None if is_outside => {
                 let name = std::str::from_utf8(symbol.name).unwrap_or_default();
-                self.map.externals.get(name).and_then(|external| external.found.module)
+                self.map.externals.get(name).and_then(|external| external.found.tls_module)
             }
-            None => self.map.module.filter(|_| symbol.name == b"_TLS_MODULE_BASE_"),
+            None => self.map.tls_module.filter(|_| symbol.name == b"_TLS_MODULE_BASE_"),
         })
     }
 
@@ -230,7 +232,7 @@ fn check_place(
     section: &Section<'_>,
     at: u64,
     object: &Object<'_>,
-    block: ThreadBlock,
+    block: TlsBlock,
 ) -> Result<(), Fault> {
     let start = block.initial.start.get();
     let offset = at.wrapping_add(object.thread_shift);
@@ -242,11 +244,11 @@ fn check_place(
     }
     let end = at.saturating_add(section.bytes);
     if at < start || end > start.saturating_add(block.bytes) {
-        return Err(format!("it is at {at:#x}, outside of the block"));
+        return Err(format!("it is at {at:#x}, outside of the TLS block"));
     }
     let initial_end = block.initial.end.get();
     if end > initial_end && (section.kind != NO_BITS || at < initial_end) {
-        return Err(format!("its initial values reach to {end:#x}, beyond those of the block"));
+        return Err(format!("its initial values reach to {end:#x}, beyond those of the TLS block"));
     }
     Ok(())
 }

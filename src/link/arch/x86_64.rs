@@ -1,0 +1,189 @@
+//! The relocations of x86-64, its stubs, and the instruction rewrites that save a load.
+//!
+//! Invariant: a field that is written lies in the bytes that are given, and nothing else is written.
+
+use super::edge::{Edge, EdgeKind, Formula, Range, ThreadModel};
+use Formula::{
+    Absolute, Branch, Delta, Dynamic, FromGot, GotBaseDelta, GotDelta, GotLoad, GotOffset, Nothing,
+    Size, Thread,
+};
+use Range::{Any, Either, Signed, Unsigned};
+
+/// What fills the gaps between functions: `int3`.
+pub(in crate::link) const CODE_PADDING: u8 = 0xcc;
+
+/// The size of one entry of the GOT.
+pub(in crate::link) const GOT_ENTRY_BYTES: u64 = 8;
+
+/// The size of one stub.
+pub(in crate::link) const STUB_BYTES: u64 = 8;
+
+/// `jmp *entry(%rip)`, its displacement zero, and padding.
+const STUB: [u8; 8] = [0xff, 0x25, 0, 0, 0, 0, CODE_PADDING, CODE_PADDING];
+
+/// The kind of the relocation with this number; `None` when the processor supplement does not define it.
+pub(in crate::link) fn edge_kind(number: u32) -> Option<&'static EdgeKind> {
+    KINDS.get(usize::try_from(number).ok()?)
+}
+
+/// The kind of a relocation, given the code around it.
+///
+/// Some assemblers mark calls and jumps as plain 32-bit differences. In executable bytes, a field right
+/// behind the opcode of a near `call` or `jmp` must be a branch, so it may go through a stub as well.
+pub(in crate::link) fn refine(
+    kind: &'static EdgeKind,
+    code: &[u8],
+    offset: u32,
+    addend: i64,
+) -> &'static EdgeKind {
+    let opcode = usize::try_from(offset).ok().and_then(|at| code.get(at.checked_sub(1)?));
+    match (kind.number, opcode) {
+        (R_X86_64_PC32, Some(0xe8 | 0xe9)) if addend == -4 => &KINDS[R_X86_64_PLT32 as usize],
+        _ => kind,
+    }
+}
+
+/// Stores `value` in `field`, the bytes of an edge's field. The value fits (see [`Range::holds`]).
+pub(in crate::link) fn store(field: &mut [u8], value: u64) {
+    for (byte, new) in field.iter_mut().zip(value.to_le_bytes()) {
+        *byte = new;
+    }
+}
+
+/// The stub at `stub` that jumps to the address in the GOT entry at `entry`, or `None` when they are too
+/// far from each other.
+pub(in crate::link) fn stub(stub: u64, entry: u64) -> Option<[u8; 8]> {
+    let displacement = entry.wrapping_sub(stub.wrapping_add(6));
+    if !Signed.holds(displacement, 4) {
+        return None;
+    }
+    let mut bytes = STUB;
+    store(&mut bytes[2..6], displacement);
+    Some(bytes)
+}
+
+/// The bytes of a trampoline's call; its return address is this far behind the trampoline's start.
+pub(in crate::link) const TRAMPOLINE_CALL_BYTES: u64 = 5;
+
+/// `call entry`, and padding. Both are in the same mapping of a few pages.
+pub(in crate::link) fn trampoline(trampoline: u64, entry: u64) -> [u8; 8] {
+    let mut bytes = [0xe8, 0, 0, 0, 0, CODE_PADDING, CODE_PADDING, CODE_PADDING];
+    store(&mut bytes[1..5], entry.wrapping_sub(trampoline + TRAMPOLINE_CALL_BYTES));
+    bytes
+}
+
+/// `push tag(%rip); jmp *resolver(%rip)`, and padding. Both words are within 2 GiB.
+pub(in crate::link) fn lazy_entry(entry: u64, tag: u64, resolver: u64) -> [u8; 16] {
+    let mut bytes = [CODE_PADDING; 16];
+    bytes[..2].copy_from_slice(&[0xff, 0x35]);
+    store(&mut bytes[2..6], tag.wrapping_sub(entry + 6));
+    bytes[6..8].copy_from_slice(&[0xff, 0x25]);
+    store(&mut bytes[8..12], resolver.wrapping_sub(entry + 12));
+    bytes
+}
+
+/// Rewrites the instruction of a [`Formula::GotLoad`] edge so that it needs no GOT entry. Returns whether it was
+/// rewritten. `place` is the address of the field and `target` that of the symbol.
+///
+/// - `mov f@GOTPCREL(%rip), %reg` becomes `lea f(%rip), %reg`.
+/// - `call *f@GOTPCREL(%rip)` becomes `addr32 call f`, as long as the original.
+/// - `jmp *f@GOTPCREL(%rip)` becomes `jmp f; nop`: its field moves one byte towards the opcode.
+///
+/// Other instructions, and those with targets more than 2 GiB away, stay as they are.
+pub(in crate::link) fn relax_got_load(
+    section: &mut [u8],
+    edge: &Edge,
+    place: u64,
+    target: u64,
+) -> bool {
+    let Ok(offset) = usize::try_from(edge.offset) else { return false };
+    let Some(start) = offset.checked_sub(2) else { return false };
+    let Some(window) = section.get_mut(start..offset + 4) else { return false };
+    let displacement = target.wrapping_sub(place.wrapping_add(4));
+    if edge.addend != -4 || !Signed.holds(displacement, 4) {
+        return false;
+    }
+    match (window[0], window[1], edge.kind.number) {
+        (0x8b, modrm, _) if modrm & 0xc7 == 0x05 => {
+            window[0] = 0x8d;
+            store(&mut window[2..], displacement);
+        }
+        (0xff, 0x15, R_X86_64_GOTPCRELX) => {
+            window[..2].copy_from_slice(&[0x67, 0xe8]);
+            store(&mut window[2..], displacement);
+        }
+        (0xff, 0x25, R_X86_64_GOTPCRELX) => {
+            let displacement = displacement.wrapping_add(1);
+            if !Signed.holds(displacement, 4) {
+                return false;
+            }
+            window[0] = 0xe9;
+            store(&mut window[1..5], displacement);
+            window[5] = 0x90;
+        }
+        _ => return false,
+    }
+    true
+}
+
+const R_X86_64_PC32: u32 = 2;
+const R_X86_64_PLT32: u32 = 4;
+const R_X86_64_GOTPCRELX: u32 = 41;
+
+/// Every relocation of the processor supplement, at the index that is its number.
+static KINDS: [EdgeKind; 43] = [
+    kind(0, "R_X86_64_NONE", Nothing, 0, Any),
+    kind(1, "R_X86_64_64", Absolute, 8, Any),
+    kind(2, "R_X86_64_PC32", Delta, 4, Signed),
+    kind(3, "R_X86_64_GOT32", GotOffset, 4, Signed),
+    kind(4, "R_X86_64_PLT32", Branch, 4, Signed),
+    kind(5, "R_X86_64_COPY", Dynamic, 0, Any),
+    kind(6, "R_X86_64_GLOB_DAT", Dynamic, 0, Any),
+    kind(7, "R_X86_64_JUMP_SLOT", Dynamic, 0, Any),
+    kind(8, "R_X86_64_RELATIVE", Dynamic, 0, Any),
+    kind(9, "R_X86_64_GOTPCREL", GotDelta, 4, Signed),
+    kind(10, "R_X86_64_32", Absolute, 4, Unsigned),
+    kind(11, "R_X86_64_32S", Absolute, 4, Signed),
+    kind(12, "R_X86_64_16", Absolute, 2, Either),
+    kind(13, "R_X86_64_PC16", Delta, 2, Signed),
+    kind(14, "R_X86_64_8", Absolute, 1, Either),
+    kind(15, "R_X86_64_PC8", Delta, 1, Signed),
+    kind(16, "R_X86_64_DTPMOD64", Dynamic, 0, Any),
+    kind(17, "R_X86_64_DTPOFF64", Thread(ThreadModel::LocalOffset), 8, Any),
+    kind(18, "R_X86_64_TPOFF64", Thread(ThreadModel::Exec), 8, Any),
+    kind(19, "R_X86_64_TLSGD", Thread(ThreadModel::General), 4, Signed),
+    kind(20, "R_X86_64_TLSLD", Thread(ThreadModel::LocalBase), 4, Signed),
+    kind(21, "R_X86_64_DTPOFF32", Thread(ThreadModel::LocalOffset), 4, Signed),
+    kind(22, "R_X86_64_GOTTPOFF", Thread(ThreadModel::Initial), 4, Signed),
+    kind(23, "R_X86_64_TPOFF32", Thread(ThreadModel::Exec), 4, Signed),
+    kind(24, "R_X86_64_PC64", Delta, 8, Any),
+    kind(25, "R_X86_64_GOTOFF64", FromGot, 8, Any),
+    kind(26, "R_X86_64_GOTPC32", GotBaseDelta, 4, Signed),
+    kind(27, "R_X86_64_GOT64", GotOffset, 8, Any),
+    kind(28, "R_X86_64_GOTPCREL64", GotDelta, 8, Any),
+    kind(29, "R_X86_64_GOTPC64", GotBaseDelta, 8, Any),
+    kind(30, "R_X86_64_GOTPLT64", GotOffset, 8, Any),
+    // L - GOT + A in the supplement, but a field of 64 bits reaches the symbol without a stub.
+    kind(31, "R_X86_64_PLTOFF64", FromGot, 8, Any),
+    kind(32, "R_X86_64_SIZE32", Size, 4, Unsigned),
+    kind(33, "R_X86_64_SIZE64", Size, 8, Any),
+    kind(34, "R_X86_64_GOTPC32_TLSDESC", Thread(ThreadModel::Descriptor), 4, Signed),
+    kind(35, "R_X86_64_TLSDESC_CALL", Thread(ThreadModel::DescriptorCall), 0, Any),
+    kind(36, "R_X86_64_TLSDESC", Dynamic, 0, Any),
+    kind(37, "R_X86_64_IRELATIVE", Dynamic, 0, Any),
+    kind(38, "R_X86_64_RELATIVE64", Dynamic, 0, Any),
+    kind(39, "R_X86_64_PC32_BND", Delta, 4, Signed),
+    kind(40, "R_X86_64_PLT32_BND", Branch, 4, Signed),
+    kind(41, "R_X86_64_GOTPCRELX", GotLoad, 4, Signed),
+    kind(42, "R_X86_64_REX_GOTPCRELX", GotLoad, 4, Signed),
+];
+
+const fn kind(
+    number: u32,
+    name: &'static str,
+    formula: Formula,
+    field_bytes: u8,
+    range: Range,
+) -> EdgeKind {
+    EdgeKind { number, name, formula, field_bytes, range }
+}

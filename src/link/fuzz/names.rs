@@ -1,0 +1,124 @@
+//! The names that the objects of a random program share, and the fate of each.
+//!
+//! Invariant: everything follows from the random numbers.
+
+use super::fields::Reach;
+use super::random::Random;
+
+/// How a name gets its meaning.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Fate {
+    /// Defined by one object.
+    Strong {
+        object: usize,
+    },
+    /// Defined weakly by some, and by one that beats them.
+    Overridden {
+        object: usize,
+    },
+    /// Defined weakly.
+    Weak,
+    /// Defined weakly, and outside.
+    Replaced,
+    /// Common to some.
+    Common,
+    /// Common to some and weak in others.
+    CommonOverWeak,
+    /// In a COMDAT group of some.
+    Grouped,
+    /// A number.
+    Absolute {
+        object: usize,
+    },
+    /// Defined outside, within reach or not.
+    Near,
+    Far,
+    /// A function out of reach, which may have a canonical PLT entry.
+    FarFunction,
+    /// A thread-local of one object.
+    Thread {
+        object: usize,
+    },
+    /// A thread-local defined outside.
+    ThreadOutside,
+    /// Weakly wanted, and nowhere.
+    Missing,
+    MissingThread,
+    /// Made by the linker.
+    Made,
+}
+
+/// A shared name.
+pub(super) struct Name {
+    pub(super) text: String,
+    pub(super) fate: Fate,
+    pub(super) visibility: u8,
+    /// Which objects define it, by bit.
+    pub(super) definers: u64,
+}
+
+impl Name {
+    pub(super) fn is_defined_by(&self, object: usize) -> bool {
+        self.definers >> object & 1 == 1
+    }
+
+    pub(super) fn is_thread(&self) -> bool {
+        matches!(self.fate, Fate::Thread { .. } | Fate::ThreadOutside | Fate::MissingThread)
+    }
+
+    pub(super) fn reach(&self, is_low: bool) -> Reach {
+        match self.fate {
+            Fate::Far => Reach::Far,
+            Fate::Missing | Fate::Absolute { .. } if is_low => Reach::Low,
+            Fate::Missing | Fate::Absolute { .. } => Reach::Number,
+            _ if is_low => Reach::Low,
+            _ => Reach::Near,
+        }
+    }
+}
+
+/// The names that the objects of a program share.
+pub(super) fn names(random: &mut Random, objects: usize) -> Vec<Name> {
+    let mut names = Vec::new();
+    for number in 0..4 + random.below(12) {
+        let object = random.index(objects);
+        let fate = match random.below(18) {
+            0..=2 => Fate::Strong { object },
+            3 => Fate::Overridden { object },
+            4 => Fate::Weak,
+            5 => Fate::Replaced,
+            6 => Fate::Common,
+            7 => Fate::CommonOverWeak,
+            8 => Fate::Grouped,
+            9 => Fate::Absolute { object },
+            10 => Fate::Near,
+            11 => Fate::Far,
+            12 => Fate::FarFunction,
+            13 | 14 => Fate::Thread { object },
+            15 => Fate::ThreadOutside,
+            16 => Fate::MissingThread,
+            _ => Fate::Missing,
+        };
+        let definers = match fate {
+            Fate::Strong { object } | Fate::Absolute { object } | Fate::Thread { object } => {
+                1 << object
+            }
+            Fate::Overridden { .. }
+            | Fate::Weak
+            | Fate::Replaced
+            | Fate::Common
+            | Fate::CommonOverWeak
+            | Fate::Grouped => random.word() | 1 << object,
+            _ => 0,
+        };
+        // Seldom hidden, internal or protected.
+        let visibility = if random.one_in(4) { random.pick(&[1, 2, 3]) } else { 0 };
+        names.push(Name { text: format!("n{number}"), fate, visibility, definers });
+    }
+    let made = ["_GLOBAL_OFFSET_TABLE_", "__dso_handle", "__start_set_one", "__stop_set_one"];
+    for text in made {
+        let (text, fate) = (text.to_owned(), Fate::Made);
+        names.push(Name { text, fate, visibility: 0, definers: 0 });
+    }
+    names
+}

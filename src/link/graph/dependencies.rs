@@ -1,0 +1,204 @@
+//! What the names of a graph depend on, so that who is told can say when they may be used.
+//!
+//! A name depends on what its section refers to. Where that is a section with a name of its own, the name stands for it, as it
+//! has dependencies of its own; a section without a name that refers to something in turn counts as part of every
+//! section that refers to it. So one look at each relocation is enough. What unwinding needs, personalities and types, all
+//! code of the object depends on.
+//!
+//! Invariant: a name that is left out depends on nothing; nothing depends on itself alone.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use super::link_graph::{LOCAL, LinkGraph, Resolution};
+use crate::addr::Prot;
+use crate::link::read::parsed::{Place, Role};
+
+/// Names of a graph that depend on the same other names.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Dependencies {
+    /// The names, hidden ones included.
+    pub symbols: Vec<Arc<str>>,
+    /// What they depend on: names of the graph, and names that it does not define.
+    pub on: Vec<Arc<str>>,
+}
+
+/// What a relocation means.
+enum Meant {
+    /// The section with this number, over all inputs.
+    Section(usize),
+    /// A global that the graph does not define.
+    Outside(usize),
+    Nothing,
+}
+
+/// Sections of all inputs, in sets of those that count as one.
+struct Sections<'a> {
+    graph: &'a LinkGraph,
+    /// The number of each input's first section.
+    first: Vec<usize>,
+    /// Another section of the same set, or the section itself.
+    parent: Vec<usize>,
+    /// Globals that are in a section.
+    names: Vec<Vec<usize>>,
+    /// Globals that a section refers to.
+    on: Vec<Vec<usize>>,
+}
+
+impl LinkGraph {
+    /// What each name depends on. Call it when it is known which names are [elsewhere](LinkGraph::define_external).
+    #[must_use]
+    pub fn dependencies(&self) -> Vec<Dependencies> {
+        let mut sections = Sections::new(self);
+        let of_unwinding = sections.connect();
+        sections.groups(&of_unwinding)
+    }
+}
+
+impl<'a> Sections<'a> {
+    fn new(graph: &'a LinkGraph) -> Self {
+        let (mut first, mut count) = (Vec::with_capacity(graph.inputs.len()), 0);
+        for input in &graph.inputs {
+            first.push(count);
+            count += input.object.sections().len();
+        }
+        let (names, on) = (vec![Vec::new(); count], vec![Vec::new(); count]);
+        let mut sections = Self { graph, first, parent: (0..count).collect(), names, on };
+        for (global, one) in graph.globals.iter().enumerate() {
+            if let Resolution::Here { input, symbol, .. } = one.resolution
+                && let Meant::Section(section) = sections.place(input, symbol)
+            {
+                sections.names[section].push(global);
+            }
+        }
+        sections
+    }
+
+    /// Looks at every relocation. Gives the globals that the unwinding of each input's code needs.
+    fn connect(&mut self) -> Vec<Vec<usize>> {
+        let graph = self.graph;
+        let mut of_unwinding = vec![Vec::new(); graph.inputs.len()];
+        for (input_id, input) in (0..).zip(&graph.inputs) {
+            for (id, section) in input.kept_sections() {
+                let is_frames = matches!(section.role, Role::EhFrame(_));
+                let from = self.first[input_id as usize] + id as usize;
+                for edge in &section.edges {
+                    let binding = input.bindings[edge.target as usize];
+                    let found = self.meant(input_id, edge.target, binding);
+                    match found {
+                        Meant::Nothing => {}
+                        // Which function a record is for is no dependency of another one.
+                        Meant::Section(to) if is_frames && self.is_code(to) => {}
+                        Meant::Section(to) if is_frames => {
+                            of_unwinding[input_id as usize].extend(self.described(to));
+                        }
+                        Meant::Outside(global) if is_frames => {
+                            of_unwinding[input_id as usize].push(global);
+                        }
+                        Meant::Outside(global) => self.on[from].push(global),
+                        Meant::Section(to) => match self.names[to].first() {
+                            Some(name) => self.on[from].push(*name),
+                            None if self.refers(to) => self.join(from, to),
+                            None => {}
+                        },
+                    }
+                }
+            }
+        }
+        of_unwinding
+    }
+
+    /// The globals that a section which a record refers to stands for: its name, or what it refers to itself.
+    fn described(&self, section: usize) -> Vec<usize> {
+        if let Some(name) = self.names[section].first() {
+            return vec![*name];
+        }
+        let (input, id) = self.split(section);
+        let object = &self.graph.inputs[input].object;
+        let input_id = u32::try_from(input).unwrap_or(LOCAL);
+        let edges = object.sections()[id].edges.iter();
+        let meant = edges.filter_map(|edge| {
+            let binding = self.graph.inputs[input].bindings[edge.target as usize];
+            match self.meant(input_id, edge.target, binding) {
+                Meant::Outside(global) => Some(global),
+                Meant::Section(to) => self.names[to].first().copied(),
+                Meant::Nothing => None,
+            }
+        });
+        meant.collect()
+    }
+
+    fn groups(&mut self, of_unwinding: &[Vec<usize>]) -> Vec<Dependencies> {
+        let mut sets: BTreeMap<usize, (Vec<usize>, BTreeSet<usize>)> = BTreeMap::new();
+        for section in 0..self.parent.len() {
+            let root = self.root(section);
+            let (symbols, on) = sets.entry(root).or_default();
+            symbols.extend(&self.names[section]);
+            on.extend(&self.on[section]);
+            if !self.names[section].is_empty() && self.is_code(section) {
+                on.extend(&of_unwinding[self.split(section).0]);
+            }
+        }
+        let name = |global: usize| Arc::clone(&self.graph.globals[global].name);
+        let group = |(symbols, mut on): (Vec<usize>, BTreeSet<usize>)| {
+            symbols.iter().for_each(|symbol| {
+                on.remove(symbol);
+            });
+            (!symbols.is_empty() && !on.is_empty()).then(|| Dependencies {
+                symbols: symbols.into_iter().map(name).collect(),
+                on: on.into_iter().map(name).collect(),
+            })
+        };
+        sets.into_values().filter_map(group).collect()
+    }
+
+    fn meant(&self, input: u32, symbol: u32, binding: u32) -> Meant {
+        let Some(global) = self.graph.globals.get(binding as usize) else {
+            return self.place(input, symbol);
+        };
+        match global.resolution {
+            Resolution::Here { input, symbol, .. } => self.place(input, symbol),
+            Resolution::Common { .. } => Meant::Nothing,
+            Resolution::None | Resolution::External(_) => Meant::Outside(binding as usize),
+        }
+    }
+
+    fn place(&self, input: u32, symbol: u32) -> Meant {
+        match self.graph.inputs[input as usize].object.symbol(symbol).place {
+            Place::Section(section) => {
+                Meant::Section(self.first[input as usize] + section as usize)
+            }
+            _ => Meant::Nothing,
+        }
+    }
+
+    /// The input of a section, and its number there.
+    fn split(&self, section: usize) -> (usize, usize) {
+        let input = self.first.partition_point(|first| *first <= section).saturating_sub(1);
+        (input, section - self.first[input])
+    }
+
+    fn is_code(&self, section: usize) -> bool {
+        let (input, id) = self.split(section);
+        self.graph.inputs[input].object.sections()[id].prot == Prot::Code
+    }
+
+    fn refers(&self, section: usize) -> bool {
+        let (input, id) = self.split(section);
+        !self.graph.inputs[input].object.sections()[id].edges.is_empty()
+    }
+
+    fn root(&mut self, section: usize) -> usize {
+        let mut at = section;
+        while self.parent[at] != at {
+            self.parent[at] = self.parent[self.parent[at]];
+            at = self.parent[at];
+        }
+        at
+    }
+
+    fn join(&mut self, one: usize, other: usize) {
+        let (one, other) = (self.root(one), self.root(other));
+        self.parent[other] = one;
+    }
+}

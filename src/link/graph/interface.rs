@@ -1,0 +1,57 @@
+//! What the objects of a link need of others, and offer to them.
+//!
+//! Invariant: plain data; the graph that it was asked of does not see what becomes of it.
+
+use std::sync::Arc;
+
+use crate::addr::ExecutorAddr;
+
+/// A name that the graph needs and does not define.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Undefined {
+    /// The name.
+    pub name: Arc<str>,
+    /// True when address 0 will do: every reference is weak.
+    pub weak: bool,
+    /// True when code or data holds its address, or the distance to it, in less than 64 bits, so that it has to
+    /// be near. Calls do not count.
+    pub narrow: bool,
+    /// True when it is used as a thread-local.
+    pub thread: bool,
+    /// The first object that refers to it.
+    pub used_by: Arc<str>,
+}
+
+/// A definition outside of the graph.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct External {
+    /// Where it is. For a thread-local its offset from the thread pointer, in two's complement; for a dynamic one
+    /// its distance from the start of its TLS block.
+    pub address: ExecutorAddr,
+    /// True for a function. One that is too far away for a 32-bit field gets a canonical PLT entry, a stub whose address is
+    /// that of the function everywhere in the graph.
+    pub callable: bool,
+    /// True for a thread-local.
+    pub thread: bool,
+    /// For a dynamic thread-local (see [`Layout::with_dynamic_threads`](crate::link::Layout::with_dynamic_threads)) the number of its TLS module.
+    pub tls_module: Option<u32>,
+}
+
+/// A name that the graph defines for others.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Export {
+    /// The name.
+    pub name: Arc<str>,
+    /// True when a definition elsewhere may take its place (weak, COMDAT or common).
+    pub weak: bool,
+    /// True when it is only for links that go to the same dylib.
+    pub hidden: bool,
+    /// True for functions.
+    pub callable: bool,
+}
+
+impl From<ExecutorAddr> for External {
+    fn from(address: ExecutorAddr) -> Self {
+        Self { address, callable: false, thread: false, tls_module: None }
+    }
+}

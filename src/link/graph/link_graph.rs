@@ -1,0 +1,377 @@
+//! The objects of one link and the names that connect them.
+//!
+//! Invariant: `inputs`, their sections and symbols, and `globals` are named by indices that never change;
+//! a section that is not needed is marked as dropped, not removed.
+
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
+use std::fmt;
+use std::sync::Arc;
+
+use super::interface::{Export, External, Undefined};
+use super::provided::{THREAD_FUNCTION_NAME, TLS_MODULE_BASE_NAME, is_provided};
+use crate::addr::ExecutorAddr;
+use crate::error::{Error, Result};
+use crate::link::arch::edge::{Edge, Formula};
+use crate::link::read::archive::Archive;
+use crate::link::read::eh_frame::{self, Record};
+use crate::link::read::object_file::ObjectFile;
+use crate::link::read::parsed::{Place, Role, Section, Symbol, SymbolKind};
+
+/// One batch of objects that is linked together, as one shared library would be.
+///
+/// Hidden names bind inside the graph, and inside the dylib that it becomes a part of. Nothing is removed
+/// for lack of references; only duplicates that lost against another definition go.
+///
+/// After an error of [`add_object`](Self::add_object) or [`add_archive`](Self::add_archive) the graph
+/// holds a part of that object: start again with a new one. Until then the objects are only lent, so that
+/// starting again costs no reading.
+#[derive(Default)]
+pub struct LinkGraph {
+    pub(in crate::link) inputs: Vec<Input>,
+    pub(in crate::link) globals: Vec<Global>,
+    pub(in crate::link) names: HashMap<Arc<str>, u32>,
+    pub(in crate::link) groups: HashSet<Arc<str>>,
+    /// The inputs of which definitions lost and whose sections were not looked at since.
+    pub(in crate::link) losers: BTreeSet<u32>,
+    pub(in crate::link) thread_functions: Option<ThreadFunctions>,
+    /// The image says where variables are that have a section each.
+    pub(in crate::link) lists_variables: bool,
+}
+
+/// The executor's functions for dynamic thread-locals.
+#[derive(Debug, Clone, Copy)]
+pub(in crate::link) struct ThreadFunctions {
+    /// The one that code calls, as an index into `globals`: it has no name there that objects could mean.
+    pub(in crate::link) global: u32,
+    /// Where that is.
+    pub(in crate::link) address: ExecutorAddr,
+    /// The one that descriptors hold.
+    pub(in crate::link) descriptor: ExecutorAddr,
+}
+
+/// An object as a part of one graph.
+pub(in crate::link) struct Input {
+    pub(in crate::link) object: ObjectFile,
+    /// Which sections are not needed.
+    pub(in crate::link) dropped: Vec<bool>,
+    /// Those of them that are elsewhere, and where.
+    pub(in crate::link) elsewhere: HashMap<u32, u64>,
+    /// For every symbol its index in `globals`, or [`LOCAL`].
+    pub(in crate::link) bindings: Vec<u32>,
+}
+
+/// A relocation, and where it stands.
+#[derive(Clone, Copy)]
+pub(in crate::link) struct Site<'a> {
+    pub(in crate::link) input_id: u32,
+    pub(in crate::link) input: &'a Input,
+    pub(in crate::link) section: &'a Section,
+    pub(in crate::link) edge: &'a Edge,
+}
+
+/// The binding of a symbol that is its object's own.
+pub(in crate::link) const LOCAL: u32 = u32::MAX;
+
+/// A name that objects share.
+pub(in crate::link) struct Global {
+    pub(in crate::link) name: Arc<str>,
+    pub(in crate::link) resolution: Resolution,
+    /// True when any object says so.
+    pub(in crate::link) hidden: bool,
+    /// True when an object needs it and does not accept address 0.
+    pub(in crate::link) wanted: bool,
+}
+
+/// Who defines a name.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(in crate::link) enum Resolution {
+    /// Nobody yet.
+    None,
+    /// Somebody outside: the address was told.
+    External(External),
+    /// A symbol of an input.
+    Here { input: u32, symbol: u32, weak: bool },
+    /// The linker makes room; `input` asked for the most.
+    Common { input: u32, bytes: u64, alignment: u64 },
+}
+
+impl LinkGraph {
+    /// A graph without objects.
+    #[must_use]
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Adds an object and binds its names to those that are already there. The object is lent: the graph
+    /// keeps a reference to it until the link is over.
+    ///
+    /// # Errors
+    /// Two objects define the same name, and neither is weak.
+    pub fn add_object(&mut self, object: &ObjectFile) -> Result<()> {
+        self.bind(object)?;
+        self.drop_overridden();
+        Ok(())
+    }
+
+    /// Makes archives be searched for a name, as if an object referred to it.
+    ///
+    /// # Errors
+    /// There are 2^32 names already.
+    pub fn want(&mut self, name: &str) -> Result<()> {
+        let id = self.intern(&Arc::from(name))?;
+        if let Some(global) = self.globals.get_mut(id as usize) {
+            global.wanted = true;
+        }
+        Ok(())
+    }
+
+    /// Adds the members of an archive that define names which are still undefined (and not just weakly
+    /// wanted), until no member helps any more. Says how many were added.
+    ///
+    /// # Errors
+    /// A needed member is damaged, or defines a name twice.
+    pub fn add_archive(&mut self, archive: &Archive) -> Result<usize> {
+        self.add_archive_except(archive, |_| false)
+    }
+
+    /// As [`add_archive`](Self::add_archive), but for names that are known to be defined elsewhere no member is added.
+    ///
+    /// # Errors
+    /// A needed member is damaged, or defines a name twice.
+    pub fn add_archive_except(
+        &mut self,
+        archive: &Archive,
+        is_known: impl Fn(&str) -> bool,
+    ) -> Result<usize> {
+        let mut added = HashSet::new();
+        loop {
+            let before = added.len();
+            let mut index = 0;
+            while let Some(global) = self.globals.get(index) {
+                index += 1;
+                if !global.wanted || global.resolution != Resolution::None {
+                    continue;
+                }
+                let Some(offset) = archive.find(&global.name) else { continue };
+                if is_known(&global.name) {
+                    continue;
+                }
+                if added.insert(offset) {
+                    let member = archive.member(offset)?;
+                    self.bind(&member)?;
+                }
+            }
+            if added.len() == before {
+                self.drop_overridden();
+                return Ok(before);
+            }
+        }
+    }
+
+    /// True when the graph defines `name` for others (hidden names are not for others).
+    #[must_use]
+    pub fn defines(&self, name: &str) -> bool {
+        self.global(name).is_some_and(|global| global.is_defined() && !global.hidden)
+    }
+
+    /// The names the graph defines for others, hidden ones included, in the order in which they came up.
+    pub fn exports(&self) -> impl Iterator<Item = Export> {
+        self.globals.iter().filter(|global| global.is_defined()).map(|global| Export {
+            name: Arc::clone(&global.name),
+            weak: !matches!(global.resolution, Resolution::Here { weak: false, .. }),
+            hidden: global.hidden,
+            callable: self.is_function(global.resolution),
+        })
+    }
+
+    /// True when there are functions to call at start.
+    #[must_use]
+    pub fn has_initializers(&self) -> bool {
+        let is_array = |role: &Role| matches!(role, Role::PreinitArray | Role::InitArray { .. });
+        let mut sections = self.inputs.iter().flat_map(Input::kept_sections);
+        sections.any(|(_, section)| is_array(&section.role))
+    }
+
+    fn is_function(&self, resolution: Resolution) -> bool {
+        let Resolution::Here { input, symbol, .. } = resolution else { return false };
+        let kind = self.inputs[input as usize].object.symbol(symbol).kind;
+        matches!(kind, SymbolKind::Function | SymbolKind::Ifunc)
+    }
+
+    /// The names that relocations of needed sections refer to and nobody defines, sorted. Those that the
+    /// linker makes itself (`_GLOBAL_OFFSET_TABLE_`, `_TLS_MODULE_BASE_`, `__dso_handle`, `__start_X` and
+    /// `__stop_X` of a section X) are not among them.
+    #[must_use]
+    pub fn undefined(&self) -> Vec<Undefined> {
+        let mut needs: BTreeMap<Arc<str>, Undefined> = BTreeMap::new();
+        let sets = self.named_sections();
+        self.visit_edges(|site| {
+            let Some(global) = self.globals.get(site.binding() as usize) else { return };
+            if global.resolution != Resolution::None || is_provided(&global.name, &sets) {
+                return;
+            }
+            let weak = site.symbol().weak;
+            let narrow = site.edge.kind.is_narrow();
+            let need = needs.entry(Arc::clone(&global.name)).or_insert_with(|| Undefined {
+                name: Arc::clone(&global.name),
+                weak,
+                narrow,
+                thread: false,
+                used_by: Arc::clone(site.input.object.shared_name()),
+            });
+            need.weak &= weak;
+            need.narrow |= narrow;
+            need.thread |= matches!(site.edge.kind.formula, Formula::Thread(_));
+        });
+        needs.into_values().collect()
+    }
+
+    /// Tells where a name is that the graph does not define, or of a weak or common one whose
+    /// definition elsewhere shall take the place of the graph's own. For any other name this does nothing.
+    /// Call it after the last object was added. Of an address alone it is not known that it is a function.
+    pub fn define_external(&mut self, name: &str, found: impl Into<External>) {
+        let Some(global) = self.names.get(name).and_then(|id| self.globals.get_mut(*id as usize))
+        else {
+            return;
+        };
+        match global.resolution {
+            Resolution::Here { weak: false, .. } => return,
+            Resolution::Here { input, .. } => {
+                self.losers.insert(input);
+            }
+            Resolution::None | Resolution::External(_) | Resolution::Common { .. } => {}
+        }
+        global.resolution = Resolution::External(found.into());
+    }
+
+    /// Tells where the functions are by which code finds dynamic thread-locals (see [`Layout::with_dynamic_threads`](crate::link::Layout::with_dynamic_threads)):
+    /// the one that it calls with the address of two words, the number of a TLS module and a distance in its TLS block, and the
+    /// one that descriptors hold, whose third word is the distance. Call it before [`layout`](Self::layout), once.
+    ///
+    /// # Errors
+    /// There are 2^32 names already.
+    pub fn define_thread_functions(
+        &mut self,
+        address: ExecutorAddr,
+        descriptor: ExecutorAddr,
+    ) -> Result<()> {
+        let global = u32::try_from(self.globals.len()).ok().filter(|id| *id != LOCAL);
+        let global = global.ok_or_else(|| Error::link("more than 2^32 names in one link"))?;
+        let found = External { callable: true, ..External::from(address) };
+        self.globals.push(Global {
+            name: Arc::from(THREAD_FUNCTION_NAME),
+            resolution: Resolution::External(found),
+            hidden: true,
+            wanted: false,
+        });
+        self.thread_functions = Some(ThreadFunctions { global, address, descriptor });
+        Ok(())
+    }
+
+    /// The number of the TLS module in which a thread-local is; `None` when it has a constant offset from the thread
+    /// pointer. `own` says where those of the graph itself are.
+    pub(in crate::link) fn tls_module_of(&self, binding: u32, own: Option<u32>) -> Option<u32> {
+        match self.globals.get(binding as usize) {
+            None => own,
+            Some(global) => match global.resolution {
+                Resolution::Here { .. } => own,
+                Resolution::External(found) => found.tls_module,
+                Resolution::None if *global.name == *TLS_MODULE_BASE_NAME => own,
+                Resolution::None | Resolution::Common { .. } => None,
+            },
+        }
+    }
+
+    /// True when some code or data holds addresses in 32 bits (`-fno-pic` code does), so that the image
+    /// has to lie below 2 GiB.
+    #[must_use]
+    pub fn needs_low_addresses(&self) -> bool {
+        let is_low = |input: &Input, edge: &Edge| {
+            edge.kind.is_narrow()
+                && edge.kind.formula == Formula::Absolute
+                && input.object.symbol(edge.target).place != Place::Absolute
+        };
+        self.inputs.iter().any(|input| {
+            input.kept_sections().any(|(_, section)| section.edges.iter().any(|e| is_low(input, e)))
+        })
+    }
+
+    pub(in crate::link) fn global(&self, name: &str) -> Option<&Global> {
+        self.globals.get(*self.names.get(name)? as usize)
+    }
+
+    /// Calls `visit` for every relocation that will be applied.
+    pub(in crate::link) fn visit_edges<'a>(&'a self, mut visit: impl FnMut(Site<'a>)) {
+        for (input_id, input) in (0..).zip(&self.inputs) {
+            for (_, section) in input.kept_sections() {
+                if let Role::EhFrame(records) = &section.role {
+                    let kept = self.kept_records(input_id, records);
+                    for edge in eh_frame::kept_edges(records, &kept, &section.edges) {
+                        visit(Site { input_id, input, section, edge });
+                    }
+                } else {
+                    for edge in &section.edges {
+                        visit(Site { input_id, input, section, edge });
+                    }
+                }
+            }
+        }
+    }
+
+    /// Which `.eh_frame` records of an input are needed: those of the functions that it contributes.
+    pub(in crate::link) fn kept_records(&self, input_id: u32, records: &[Record]) -> Vec<bool> {
+        let input = &self.inputs[input_id as usize];
+        eh_frame::kept(records, |target| {
+            let own = match self.globals.get(input.bindings[target as usize] as usize) {
+                None => true,
+                Some(global) => matches!(
+                    global.resolution,
+                    Resolution::Here { input, symbol, .. }
+                        if input == input_id && symbol == target
+                ),
+            };
+            own && !input.is_dropped(input.object.symbol(target).place)
+        })
+    }
+}
+
+impl fmt::Debug for LinkGraph {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let objects: Vec<&str> = self.inputs.iter().map(|input| input.object.name()).collect();
+        f.debug_struct("LinkGraph")
+            .field("objects", &objects)
+            .field("names", &self.globals.len())
+            .finish_non_exhaustive()
+    }
+}
+
+impl Input {
+    /// The sections that are needed, with their indices.
+    pub(in crate::link) fn kept_sections(&self) -> impl Iterator<Item = (u32, &Section)> {
+        let sections = (0..).zip(self.object.sections());
+        sections.zip(&self.dropped).filter(|(_, dropped)| !**dropped).map(|(section, _)| section)
+    }
+
+    /// True for a place in a section that is not needed.
+    pub(in crate::link) fn is_dropped(&self, place: Place) -> bool {
+        matches!(place, Place::Section(section) if self.dropped[section as usize])
+    }
+}
+
+impl<'a> Site<'a> {
+    /// The symbol meant, as its object sees it.
+    pub(in crate::link) fn symbol(&self) -> &'a Symbol {
+        self.input.object.symbol(self.edge.target)
+    }
+
+    /// The symbol meant, as an index into `globals`, or [`LOCAL`].
+    pub(in crate::link) fn binding(&self) -> u32 {
+        self.input.bindings[self.edge.target as usize]
+    }
+}
+
+impl Global {
+    fn is_defined(&self) -> bool {
+        matches!(self.resolution, Resolution::Here { .. } | Resolution::Common { .. })
+    }
+}

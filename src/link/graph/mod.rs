@@ -1,0 +1,9 @@
+//! The objects of one link, and which definition of each name counts.
+
+pub(super) mod dependencies;
+pub(super) mod interface;
+pub(super) mod link_graph;
+pub(super) mod provided;
+mod resolve;
+mod strip;
+mod variables;

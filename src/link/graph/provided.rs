@@ -1,0 +1,64 @@
+//! Names with a meaning of their own: those that the linker defines, and the one where a program starts.
+
+use std::collections::BTreeMap;
+
+use super::link_graph::LinkGraph;
+use crate::addr::Prot;
+use crate::link::read::parsed::Role;
+
+/// The name of the GOT.
+pub(in crate::link) const GOT_NAME: &str = "_GLOBAL_OFFSET_TABLE_";
+
+/// The name of the TLS block in code that uses descriptors.
+pub(in crate::link) const TLS_MODULE_BASE_NAME: &str = "_TLS_MODULE_BASE_";
+
+/// What the stub of the executor's function for dynamic thread-locals is called in backtraces.
+pub(in crate::link) const THREAD_FUNCTION_NAME: &str = "farcall_thread_address";
+
+/// Where a program starts. What calls it is natively a part of the program, and here is outside of the graph: it shows
+/// even if it is compiled to be hidden.
+pub(in crate::link) const ENTRY_NAME: &str = "main";
+
+/// The name whose address identifies this link to `__cxa_atexit`.
+pub(in crate::link) const DSO_HANDLE_NAME: &str = "__dso_handle";
+
+impl LinkGraph {
+    /// The sections whose names are C identifiers, so that `__start_X` and `__stop_X` exist, with the
+    /// stripe all sections of that name go to.
+    pub(in crate::link) fn named_sections(&self) -> BTreeMap<&str, Prot> {
+        let mut sets = BTreeMap::new();
+        for input in &self.inputs {
+            for (_, section) in input.kept_sections() {
+                let name = input.object.text(section.name);
+                if matches!(section.role, Role::Plain) && is_c_identifier(name) {
+                    let prot = sets.entry(name).or_insert(section.prot);
+                    if section.prot == Prot::Data {
+                        *prot = Prot::Data;
+                    }
+                }
+            }
+        }
+        sets
+    }
+}
+
+/// Splits `__start_X` or `__stop_X`; the flag is true for the start.
+pub(in crate::link) fn section_bound(name: &str) -> Option<(&str, bool)> {
+    let start = name.strip_prefix("__start_").map(|section| (section, true));
+    start.or_else(|| name.strip_prefix("__stop_").map(|section| (section, false)))
+}
+
+/// True when the linker defines the name itself; `sets` are the sections that have bounds.
+pub(in crate::link) fn is_provided(name: &str, sets: &BTreeMap<&str, Prot>) -> bool {
+    name == GOT_NAME
+        || name == DSO_HANDLE_NAME
+        || name == TLS_MODULE_BASE_NAME
+        || section_bound(name).is_some_and(|(section, _)| sets.contains_key(section))
+}
+
+/// True for the names of sections that have bounds.
+pub(in crate::link) fn is_c_identifier(name: &str) -> bool {
+    !name.is_empty()
+        && !name.starts_with(|c: char| c.is_ascii_digit())
+        && name.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_')
+}

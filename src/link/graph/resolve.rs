@@ -1,0 +1,158 @@
+//! Which definition of a name counts.
+//!
+//! A strong definition beats a common one, a common one beats a weak one, and among equals the first wins,
+//! except that two strong ones are an error and that of two common ones each gives its larger size and
+//! alignment. Of the COMDAT groups with one signature the first stays and the sections of the others are
+//! dropped; what they defined binds, by name, to what the first one defines.
+//!
+//! Invariant: the result depends on the order of the objects only where the rules above say so.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use super::link_graph::{Global, Input, LOCAL, LinkGraph, Resolution};
+use super::provided::ENTRY_NAME;
+use crate::error::{Error, Result};
+use crate::link::read::object_file::ObjectFile;
+use crate::link::read::parsed::{Place, Symbol};
+
+impl LinkGraph {
+    /// Adds an object and resolves its names.
+    pub(in crate::link) fn bind(&mut self, object: &ObjectFile) -> Result<()> {
+        let id = u32::try_from(self.inputs.len());
+        let id = id.map_err(|_| Error::link("more than 2^32 objects in one link"))?;
+        let mut input = Input {
+            object: object.clone(),
+            dropped: self.drop_duplicate_groups(object),
+            elsewhere: HashMap::new(),
+            bindings: Vec::with_capacity(object.symbols().len()),
+        };
+        for (index, symbol) in (0..).zip(object.symbols()) {
+            let binding = match &symbol.global {
+                Some(name) => {
+                    let binding = self.intern(name)?;
+                    let defined = symbol.is_defined() && !input.is_dropped(symbol.place);
+                    self.resolve(binding, object, id, index, defined)?;
+                    binding
+                }
+                None => LOCAL,
+            };
+            input.bindings.push(binding);
+        }
+        self.inputs.push(input);
+        Ok(())
+    }
+
+    /// Which sections of `object` belong to groups that the graph already has.
+    fn drop_duplicate_groups(&mut self, object: &ObjectFile) -> Vec<bool> {
+        let mut dropped = vec![false; object.sections().len()];
+        for group in object.groups() {
+            if !self.groups.insert(Arc::clone(&group.signature)) {
+                group.sections.iter().for_each(|section| dropped[*section as usize] = true);
+            }
+        }
+        for (index, section) in object.sections().iter().enumerate() {
+            if section.linked_to.is_some_and(|linked| dropped[linked as usize]) {
+                dropped[index] = true;
+            }
+        }
+        dropped
+    }
+
+    pub(in crate::link) fn intern(&mut self, name: &Arc<str>) -> Result<u32> {
+        if let Some(id) = self.names.get(name) {
+            return Ok(*id);
+        }
+        let id = u32::try_from(self.globals.len()).ok().filter(|id| *id != LOCAL);
+        let id = id.ok_or_else(|| Error::link("more than 2^32 names in one link"))?;
+        self.names.insert(Arc::clone(name), id);
+        self.globals.push(Global {
+            name: Arc::clone(name),
+            resolution: Resolution::None,
+            hidden: false,
+            wanted: false,
+        });
+        Ok(id)
+    }
+
+    /// Lets symbol `index` of `object`, which becomes input `id`, take part in the resolution of a name.
+    fn resolve(
+        &mut self,
+        binding: u32,
+        object: &ObjectFile,
+        id: u32,
+        index: u32,
+        defined: bool,
+    ) -> Result<()> {
+        let symbol = object.symbol(index);
+        let old = self.globals[binding as usize].resolution;
+        let new = match symbol.place {
+            _ if !defined => Resolution::None,
+            Place::Common => {
+                Resolution::Common { input: id, bytes: symbol.bytes, alignment: symbol.value }
+            }
+            _ => Resolution::Here { input: id, symbol: index, weak: symbol.weak },
+        };
+        let strong = |resolution| matches!(resolution, Resolution::Here { weak: false, .. });
+        if let (Resolution::Here { input, .. }, true, true) = (old, strong(old), strong(new)) {
+            let first = match self.inputs.get(input as usize) {
+                Some(input) => input.object.name(),
+                None => object.name(),
+            };
+            let name = &self.globals[binding as usize].name;
+            return Err(Error::link(format!(
+                "`{name}` is defined twice: by {first} and by {}",
+                object.name()
+            )));
+        }
+        let global = &mut self.globals[binding as usize];
+        let may_hide = *global.name != *ENTRY_NAME;
+        global.hidden |= may_hide && symbol.hidden && !is_group_leftover(symbol, defined);
+        global.wanted |= !defined && !symbol.weak;
+        global.resolution = prevailing(old, new);
+        for loser in [old, new] {
+            if let Resolution::Here { input, .. } = loser
+                && global.resolution != loser
+            {
+                self.losers.insert(input);
+            }
+        }
+        Ok(())
+    }
+}
+
+/// The definition that counts, of an earlier and a later one that do not exclude each other.
+fn prevailing(old: Resolution, new: Resolution) -> Resolution {
+    if let (
+        Resolution::Common { bytes, alignment, .. },
+        Resolution::Common { input, bytes: new_bytes, alignment: new_alignment },
+    ) = (old, new)
+    {
+        let input = if new_bytes > bytes { input } else { owner(old) };
+        let (bytes, alignment) = (bytes.max(new_bytes), alignment.max(new_alignment));
+        return Resolution::Common { input, bytes, alignment };
+    }
+    if rank(new) > rank(old) { new } else { old }
+}
+
+fn rank(resolution: Resolution) -> u32 {
+    match resolution {
+        Resolution::None => 0,
+        Resolution::External(_) => 1,
+        Resolution::Here { weak: true, .. } => 2,
+        Resolution::Common { .. } => 3,
+        Resolution::Here { weak: false, .. } => 4,
+    }
+}
+
+fn owner(resolution: Resolution) -> u32 {
+    match resolution {
+        Resolution::Here { input, .. } | Resolution::Common { input, .. } => input,
+        Resolution::None | Resolution::External(_) => LOCAL,
+    }
+}
+
+/// True for a definition that went away with its group: it says nothing about the name any more.
+fn is_group_leftover(symbol: &Symbol, defined: bool) -> bool {
+    symbol.is_defined() && !defined
+}

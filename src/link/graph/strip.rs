@@ -1,0 +1,78 @@
+//! Dropping the sections whose every definition lost against another one.
+//!
+//! A COMDAT duplicate is dropped when its object is added. A weak function that another object overrides
+//! stays in its section; when that section defines nothing else that counts, and nothing in its object
+//! refers to it except by the lost names, it goes, and with it its unwind record and its wishes for other
+//! names.
+//!
+//! Invariant: no relocation that is applied refers to what is dropped here.
+
+use std::collections::HashSet;
+
+use super::link_graph::{Input, LinkGraph, Resolution};
+use super::provided::is_c_identifier;
+use crate::link::read::parsed::{Place, Role};
+
+impl LinkGraph {
+    /// Drops sections of the inputs that lost definitions since the last call.
+    pub(in crate::link) fn drop_overridden(&mut self) {
+        for input_id in std::mem::take(&mut self.losers) {
+            let mut candidates = self.overridden_sections(input_id);
+            let input = &mut self.inputs[input_id as usize];
+            keep_what_is_referred_to(input, &mut candidates);
+            candidates.into_iter().for_each(|section| input.dropped[section as usize] = true);
+        }
+    }
+
+    /// The sections of an input with at least one global definition, all of which lost.
+    fn overridden_sections(&self, input_id: u32) -> HashSet<u32> {
+        let input = &self.inputs[input_id as usize];
+        let (mut lost, mut used) = (HashSet::new(), HashSet::new());
+        for (symbol_id, symbol) in (0..).zip(input.object.symbols()) {
+            let Place::Section(section) = symbol.place else { continue };
+            let binding = input.bindings[symbol_id as usize];
+            let Some(global) = self.globals.get(binding as usize) else { continue };
+            let counts = matches!(
+                global.resolution,
+                Resolution::Here { input, symbol, .. } if input == input_id && symbol == symbol_id
+            );
+            if counts || is_found_otherwise(input, section) {
+                used.insert(section);
+            } else if !input.dropped[section as usize] {
+                lost.insert(section);
+            }
+        }
+        lost.retain(|section| !used.contains(section));
+        lost
+    }
+}
+
+/// True for sections that are in use whether their names are or not: arrays, unwind records, thread-locals, and
+/// those that code finds by `__start_X`.
+fn is_found_otherwise(input: &Input, section: u32) -> bool {
+    let section = input.object.section(section);
+    !matches!(section.role, Role::Plain) || is_c_identifier(input.object.text(section.name))
+}
+
+/// Takes back the candidates that relocations of sections which stay refer to by local symbols.
+fn keep_what_is_referred_to(input: &Input, candidates: &mut HashSet<u32>) {
+    if candidates.is_empty() {
+        return;
+    }
+    let kept = input.kept_sections().map(|(section, _)| section);
+    let mut staying: Vec<u32> = kept.filter(|section| !candidates.contains(section)).collect();
+    while let Some(section) = staying.pop() {
+        let section = input.object.section(section);
+        if matches!(section.role, Role::EhFrame(_)) {
+            continue;
+        }
+        for edge in &section.edges {
+            let symbol = input.object.symbol(edge.target);
+            if let (None, Place::Section(target)) = (&symbol.global, symbol.place)
+                && candidates.remove(&target)
+            {
+                staying.push(target);
+            }
+        }
+    }
+}

@@ -1,0 +1,50 @@
+//! Variables that stay where they are when a new version of a program takes over.
+//!
+//! Invariant: a name stands for one variable or for none.
+
+use std::collections::HashMap;
+
+use super::link_graph::LinkGraph;
+use crate::addr::{ExecutorAddr, Prot};
+use crate::link::read::parsed::Role;
+
+impl LinkGraph {
+    /// Leaves variables where they are, for a new version of a program that goes on with its data: `find` says where a
+    /// variable of such a name and size is. What is found is not a part of the image, nor are its initial values. That can be
+    /// said of variables with a section of their own (`-fdata-sections`), thread-locals apart; their names are those of the
+    /// sections. [`Image::variables`](crate::link::Image::variables) says where they are, these and all others. Call it after the last
+    /// object was added.
+    pub fn keep_variables(&mut self, find: impl Fn(&str, u64) -> Option<ExecutorAddr>) {
+        self.lists_variables = true;
+        let mut found = Vec::new();
+        for (name, variable) in self.variables() {
+            let (input, section) = variable;
+            let bytes = self.inputs[input as usize].object.section(section).bytes;
+            found.extend(find(name, bytes).map(|address| (variable, address)));
+        }
+        for ((input, section), address) in found {
+            let input = &mut self.inputs[input as usize];
+            input.elsewhere.insert(section, address.get());
+            input.dropped[section as usize] = true;
+        }
+    }
+
+    /// The variables with sections of their own whose names are those of no other: name, input and section.
+    pub(in crate::link) fn variables(&self) -> HashMap<&str, (u32, u32)> {
+        let mut seen: HashMap<&str, Option<(u32, u32)>> = HashMap::new();
+        for (input_id, input) in (0..).zip(&self.inputs) {
+            for (section_id, section) in (0..).zip(input.object.sections()) {
+                let name = input.object.text(section.name);
+                let is_own = name.starts_with(".data.") || name.starts_with(".bss.");
+                let is_here = !input.dropped[section_id as usize]
+                    || input.elsewhere.contains_key(&section_id);
+                let is_plain = section.prot == Prot::Data && matches!(section.role, Role::Plain);
+                if is_own && is_here && is_plain {
+                    let place = Some((input_id, section_id));
+                    seen.entry(name).and_modify(|seen| *seen = None).or_insert(place);
+                }
+            }
+        }
+        seen.into_iter().filter_map(|(name, place)| Some((name, place?))).collect()
+    }
+}

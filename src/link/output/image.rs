@@ -1,0 +1,162 @@
+//! What a link gives: bytes, and what to do with them.
+//!
+//! Invariant: plain data; nothing here refers to the objects it was made of.
+
+use std::collections::HashMap;
+
+use super::symbol_table::SymbolTable;
+use crate::addr::{AddrRange, ExecutorAddr, Prot};
+use crate::link::apply::stripes::Stripes;
+use crate::link::arch::x86_64::GOT_ENTRY_BYTES;
+use crate::link::place::addresses::Addresses;
+use crate::link::place::block::{Block, Content, Rank};
+use crate::link::place::layout::{Layout, NO_BLOCK};
+
+/// A linked program, ready to be copied to the addresses it was fixed up for.
+#[derive(Debug)]
+pub struct Image {
+    /// The stored bytes of each stripe, in the order of [`Prot::ALL`](crate::Prot::ALL).
+    pub stripes: [Vec<u8>; 3],
+    /// The size of each stripe in memory. What is not stored is zero.
+    pub bytes: [u64; 3],
+    /// The unwind records, to be registered before code that throws runs. The range includes the zero
+    /// word that ends the list.
+    pub eh_frame: Option<AddrRange>,
+    /// An array of functions to call at start, from the first to the last.
+    pub init: Option<AddrRange>,
+    /// An array of functions to call at the end, **from the last to the first**.
+    pub fini: Option<AddrRange>,
+    /// The functions that choose their implementation at start, to be asked before any other code runs.
+    pub ifuncs: Vec<Ifunc>,
+    /// The thread-locals, to be given to every thread before any code runs.
+    pub threads: Option<TlsBlock>,
+    /// The names of the image.
+    pub symbols: SymbolTable,
+    /// Where the variables are that have sections of their own, by the names of those, if the link
+    /// [keeps variables](crate::link::LinkGraph::keep_variables).
+    pub variables: HashMap<String, AddrRange>,
+    /// What the link did.
+    pub stats: LinkStats,
+}
+
+/// The TLS block of an image, of which every thread has a copy.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct TlsBlock {
+    /// Where a thread's copy starts, from its thread pointer; 0 for dynamic ones.
+    pub offset: i64,
+    /// For dynamic thread-locals the number of the TLS module, by which code asks for the block.
+    pub module: Option<u32>,
+    /// The initial values, among the image's constants; possibly none.
+    pub initial: AddrRange,
+    /// The size of a copy. What has no initial value is zero.
+    pub bytes: u64,
+}
+
+/// A function that chooses its implementation at start.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Ifunc {
+    /// Where the address of the implementation goes, 8 bytes of the image's data.
+    pub slot: ExecutorAddr,
+    /// What returns that address when it is called without arguments.
+    pub resolver: ExecutorAddr,
+}
+
+/// Counts of one link.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct LinkStats {
+    /// Objects that took part, members of archives included.
+    pub objects: u64,
+    /// Sections that were placed.
+    pub sections: u64,
+    /// Relocations that were applied.
+    pub relocations: u64,
+    /// Loads from the GOT that were rewritten to need none.
+    pub loads_relaxed: u64,
+    /// Entries of the GOT.
+    pub got_entries: u64,
+    /// Stubs for far jumps.
+    pub stubs: u64,
+    /// Bytes of the image in memory.
+    pub bytes: u64,
+}
+
+impl Image {
+    /// The image of a layout at its addresses, with the bytes that were computed for it.
+    pub(in crate::link) fn new(
+        layout: &Layout,
+        addresses: &Addresses,
+        bases: [ExecutorAddr; 3],
+        stripes: Stripes,
+    ) -> Image {
+        let Stripes { bytes, loads_relaxed, relocations } = stripes;
+        Image {
+            stripes: bytes,
+            bytes: layout.bytes,
+            eh_frame: addresses.range(layout, |r| matches!(r, Rank::EhFrame | Rank::EhFrameEnd)),
+            init: addresses.range(layout, |r| matches!(r, Rank::Preinit | Rank::Init(_))),
+            fini: addresses.range(layout, |r| matches!(r, Rank::Fini(_))),
+            ifuncs: ifuncs(addresses),
+            threads: thread_block(layout, addresses, bases),
+            symbols: SymbolTable::collect(layout, addresses),
+            variables: variables(layout, addresses),
+            stats: LinkStats {
+                objects: layout.graph.inputs.len() as u64,
+                sections: count_sections(layout),
+                relocations,
+                loads_relaxed,
+                got_entries: layout.tables.entries.len() as u64,
+                stubs: layout.tables.stubs.len() as u64,
+                bytes: layout.bytes.iter().sum(),
+            },
+        }
+    }
+}
+
+fn thread_block(
+    layout: &Layout,
+    addresses: &Addresses,
+    bases: [ExecutorAddr; 3],
+) -> Option<TlsBlock> {
+    let threads = layout.threads?;
+    let at = |offset| ExecutorAddr::new(bases[Prot::Constants.index()].get() + offset);
+    Some(TlsBlock {
+        offset: addresses.threads.cast_signed(),
+        module: layout.tls_module,
+        initial: AddrRange { start: at(threads.start), end: at(threads.stored_end) },
+        bytes: threads.end - threads.start,
+    })
+}
+
+fn ifuncs(addresses: &Addresses) -> Vec<Ifunc> {
+    let slots = (0..).map(|slot| addresses.ifunc_slots + slot * GOT_ENTRY_BYTES);
+    let pairs = slots.zip(&addresses.resolvers).map(|(slot, resolver)| Ifunc {
+        slot: ExecutorAddr::new(slot),
+        resolver: ExecutorAddr::new(*resolver),
+    });
+    pairs.collect()
+}
+
+/// Where the variables are that have sections of their own.
+fn variables(layout: &Layout, addresses: &Addresses) -> HashMap<String, AddrRange> {
+    if !layout.graph.lists_variables {
+        return HashMap::new();
+    }
+    let variables = layout.graph.variables().into_iter();
+    let place = variables.filter_map(|(name, (input_id, section))| {
+        let input = &layout.graph.inputs[input_id as usize];
+        let start = match layout.block_of[input_id as usize][section as usize] {
+            NO_BLOCK => *input.elsewhere.get(&section)?,
+            block => addresses.blocks[block as usize],
+        };
+        let bytes = input.object.section(section).bytes;
+        Some((name.to_owned(), AddrRange::sized(ExecutorAddr::new(start), bytes)?))
+    });
+    place.collect()
+}
+
+fn count_sections(layout: &Layout) -> u64 {
+    let is_section = |block: &&Block| {
+        matches!(block.content, Content::Section { .. } | Content::Rewritten { .. })
+    };
+    layout.blocks.iter().filter(is_section).count() as u64
+}

@@ -1,0 +1,8 @@
+//! What a link gives: the image, its names, and each object with its addresses.
+
+mod debug_object;
+pub(super) mod image;
+pub(super) mod placed_object;
+pub(super) mod source_lines;
+mod symbol_file;
+pub(super) mod symbol_table;

@@ -1,0 +1,81 @@
+//! An object of a link, and where its parts are: for debuggers and profilers, which read the object itself.
+//!
+//! Invariant: plain data; `sections` has an entry for every section of the object that can have a place.
+
+use std::collections::HashMap;
+
+use crate::addr::{AddrRange, ExecutorAddr, Prot};
+use crate::link::place::addresses::Addresses;
+use crate::link::place::layout::{Layout, NO_BLOCK};
+use crate::link::read::object_file::ObjectFile;
+use crate::link::read::parsed::Place;
+
+/// An object of a link that has its addresses.
+#[derive(Debug, Clone)]
+pub struct PlacedObject {
+    pub(in crate::link) object: ObjectFile,
+    /// The addresses of its sections; none for what is not needed. For thread-locals that of the initial values.
+    pub(in crate::link) sections: Vec<Option<u64>>,
+    /// The addresses of its common symbols.
+    pub(in crate::link) commons: HashMap<u32, u64>,
+}
+
+impl Layout {
+    /// The objects of the link, for stripes at `bases`.
+    #[must_use]
+    pub fn objects(&self, bases: [ExecutorAddr; 3]) -> Vec<PlacedObject> {
+        let addresses = Addresses::new(self, bases, 0);
+        let inputs = self.graph.inputs.iter().zip(&self.block_of).zip(&addresses.symbols);
+        let objects = inputs.map(|((input, blocks), symbols)| {
+            let section = |(section, block): (u32, &u32)| match *block {
+                NO_BLOCK => input.elsewhere.get(&section).copied(),
+                block => Some(addresses.blocks[block as usize]),
+            };
+            let numbered = (0..).zip(input.object.symbols()).zip(symbols);
+            let commons = numbered.filter(|((_, symbol), _)| symbol.place == Place::Common);
+            PlacedObject {
+                object: input.object.clone(),
+                sections: (0..).zip(blocks).map(section).collect(),
+                commons: commons.map(|((number, _), address)| (number, *address)).collect(),
+            }
+        });
+        objects.collect()
+    }
+}
+
+impl PlacedObject {
+    /// The object as it was read.
+    #[must_use]
+    pub fn object(&self) -> &ObjectFile {
+        &self.object
+    }
+
+    /// True when any of it is a part of the image.
+    #[must_use]
+    pub fn is_there(&self) -> bool {
+        self.sections.iter().any(Option::is_some)
+    }
+
+    /// Where its code is, section by section.
+    pub(in crate::link) fn code(&self) -> impl Iterator<Item = AddrRange> {
+        let sections = self.object.sections().iter().zip(&self.sections);
+        sections.filter(|(section, _)| section.prot == Prot::Code).filter_map(|(section, place)| {
+            AddrRange::sized(ExecutorAddr::new((*place)?), section.bytes)
+        })
+    }
+
+    /// What a symbol means to debug information: the address of what this object itself says there is, 0 when that is not
+    /// needed; in a section that is not loaded the distance from its start.
+    pub(in crate::link) fn address_of(&self, symbol: u32) -> u64 {
+        let Some(found) = self.object.symbols().get(symbol as usize) else { return 0 };
+        match found.place {
+            Place::Section(section) => match self.sections.get(section as usize) {
+                Some(Some(start)) => start.wrapping_add(found.value),
+                _ => 0,
+            },
+            Place::NotLoaded | Place::Absolute => found.value,
+            Place::Common => self.commons.get(&symbol).copied().unwrap_or(0),
+            Place::Undefined => 0,
+        }
+    }
+}

@@ -1,0 +1,247 @@
+//! Which lines of which sources the code of an object was compiled from: its DWARF line tables.
+//!
+//! Invariant: reads what is there and passes over the rest; work and memory are at most proportional to the file's size.
+
+use std::collections::HashMap;
+
+use gimli::{
+    AttributeValue, DebugAbbrev, DebugAbbrevOffset, DebugInfo, DebugLine, DebugLineOffset,
+    EndianSlice, FileEntry, IncompleteLineProgram, LineProgramHeader, LineRow, UnitHeader,
+};
+use object::elf;
+use object::read::elf::{FileHeader, Rela, SectionHeader, SectionTable};
+
+use super::placed_object::PlacedObject;
+use crate::addr::{AddrRange, ExecutorAddr};
+
+/// Code from one address on, up to the next that there is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct SourceLine<'a> {
+    /// Where the code is.
+    pub address: ExecutorAddr,
+    /// The path of the source, absolute where the compiler says so.
+    pub file: &'a str,
+    /// The line, from 1.
+    pub line: u32,
+    /// Tells apart blocks of code of the same line; 0 where there is one.
+    pub discriminator: u32,
+}
+
+type Text<'a> = EndianSlice<'a, gimli::LittleEndian>;
+type Header = elf::FileHeader64<object::LittleEndian>;
+const LE: object::LittleEndian = object::LittleEndian;
+
+/// Longer parts of paths are of no file.
+const PART_BYTES_MAX: usize = 4096;
+/// Of so many units the working directory is looked up; relative paths of more stay as they are.
+const UNITS_MAX: usize = 1024;
+/// What is read of a unit's abbreviations, of which the first is wanted.
+const ABBREVIATION_BYTES_MAX: usize = 16 << 10;
+/// The paths of all lines together are at most this many times as long as the file; compilers need a few. A damaged table can
+/// name another long path every three bytes.
+const PATH_TIMES: usize = 64;
+
+/// The sections of an object that say where lines are, for the places that it has.
+struct Tables<'a> {
+    info: Vec<u8>,
+    line: Vec<u8>,
+    abbreviations: &'a [u8],
+    strings: &'a [u8],
+    line_strings: &'a [u8],
+}
+
+impl PlacedObject {
+    /// Tells `visit` the lines of the code that is in the image, one table after the other, each in the order in which the compiler
+    /// wrote it: for every sequence of code by address. None, when the object was compiled without, or its debug information
+    /// is compressed or damaged. What a visitor keeps, the path of each line included, is at most proportional to the file's size:
+    /// lines behind that are left out.
+    pub fn lines(&self, mut visit: impl FnMut(SourceLine<'_>)) {
+        let Some(tables) = Tables::read(self) else { return };
+        let mut code: Vec<AddrRange> = self.code().collect();
+        code.sort_unstable_by_key(|section| section.start);
+        let is_there = |address: ExecutorAddr| {
+            let after = code.partition_point(|section| section.start <= address);
+            after.checked_sub(1).is_some_and(|at| code[at].contains(address))
+        };
+        let directories = tables.directories();
+        let (mut next, mut left) = (0, PATH_TIMES.saturating_mul(self.object.bytes().len()));
+        while let Some((program, end)) = tables.program(next, &directories) {
+            // What is behind a damaged place is passed over.
+            let _ = tables.visit(program, &mut left, &mut |line| {
+                if is_there(line.address) {
+                    visit(line);
+                }
+            });
+            next = end;
+        }
+    }
+}
+
+impl<'a> Tables<'a> {
+    fn read(object: &'a PlacedObject) -> Option<Self> {
+        let bytes = object.object.bytes();
+        let sections = Header::parse(bytes).ok()?.sections(LE, bytes).ok()?;
+        let plain = |name| content(&sections, bytes, name).map_or(&[][..], |(_, content)| content);
+        Some(Self {
+            line: relocated(object, &sections, ".debug_line")?,
+            info: relocated(object, &sections, ".debug_info").unwrap_or_default(),
+            abbreviations: plain(".debug_abbrev"),
+            strings: plain(".debug_str"),
+            line_strings: plain(".debug_line_str"),
+        })
+    }
+
+    /// The working directories of the units, by their line tables.
+    fn directories(&self) -> HashMap<usize, &[u8]> {
+        let info = DebugInfo::new(&self.info, gimli::LittleEndian);
+        let mut units = info.units();
+        let mut directories = HashMap::new();
+        for _ in 0..UNITS_MAX {
+            let Ok(Some(unit)) = units.next() else { break };
+            if let Some((table, directory)) = self.directory(&unit) {
+                directories.entry(table).or_insert(directory);
+            }
+        }
+        directories
+    }
+
+    fn directory<'b>(&'b self, unit: &UnitHeader<Text<'b>>) -> Option<(usize, &'b [u8])> {
+        let bytes = self.abbreviations.get(unit.debug_abbrev_offset().0..)?;
+        let bytes = &bytes[..bytes.len().min(ABBREVIATION_BYTES_MAX)];
+        let abbreviations = DebugAbbrev::new(bytes, gimli::LittleEndian);
+        let abbreviations = abbreviations.abbreviations(DebugAbbrevOffset(0)).ok()?;
+        let mut entries = unit.entries(&abbreviations);
+        let root = entries.next_dfs().ok()??;
+        let directory = self.text(root.attr_value(gimli::DW_AT_comp_dir)?)?;
+        match root.attr_value(gimli::DW_AT_stmt_list)? {
+            AttributeValue::DebugLineRef(DebugLineOffset(table)) => Some((table, directory)),
+            _ => None,
+        }
+    }
+
+    /// The line table at an offset, and where the next one is.
+    fn program<'b>(
+        &'b self,
+        at: usize,
+        directories: &HashMap<usize, &'b [u8]>,
+    ) -> Option<(IncompleteLineProgram<Text<'b>>, usize)> {
+        let lines = DebugLine::new(&self.line, gimli::LittleEndian);
+        let directory = directories.get(&at).map(|text| Text::new(text, gimli::LittleEndian));
+        let program = lines.program(DebugLineOffset(at), 8, directory, None).ok()?;
+        let header = program.header();
+        let length_bytes = usize::from(header.format().initial_length_size());
+        let end = at.checked_add(length_bytes)?.checked_add(header.unit_length())?;
+        Some((program, end))
+    }
+
+    fn visit(
+        &self,
+        program: IncompleteLineProgram<Text<'_>>,
+        left: &mut usize,
+        visit: &mut impl FnMut(SourceLine<'_>),
+    ) -> gimli::Result<()> {
+        // The file of the last row, and its path.
+        let mut last: Option<(u64, Option<String>)> = None;
+        let mut rows = program.rows();
+        while let Some((header, row)) = rows.next_row()? {
+            let Some(line) = line_of(row) else { continue };
+            let index = row.file_index();
+            if last.as_ref().is_none_or(|(of, _)| *of != index) {
+                last = Some((index, row.file(header).and_then(|file| self.path(file, header))));
+            }
+            let Some((_, Some(file))) = &last else { continue };
+            let Some(rest) = left.checked_sub(file.len()) else { break };
+            *left = rest;
+            let discriminator = u32::try_from(row.discriminator()).unwrap_or(0);
+            let address = ExecutorAddr::new(row.address());
+            visit(SourceLine { address, file, line, discriminator });
+        }
+        Ok(())
+    }
+
+    /// Working directory, directory, name, as far as they are needed.
+    fn path<'b>(
+        &'b self,
+        file: &FileEntry<Text<'b>>,
+        header: &LineProgramHeader<Text<'b>>,
+    ) -> Option<String> {
+        let mut path = String::new();
+        let working = header.directory(0);
+        let of_file = file.directory(header).filter(|_| file.directory_index() != 0);
+        for part in [working, of_file, Some(file.path_name())].into_iter().flatten() {
+            let part = std::str::from_utf8(self.text(part)?).ok()?;
+            if part.starts_with('/') {
+                path.clear();
+            } else if !path.is_empty() && !path.ends_with('/') {
+                path.push('/');
+            }
+            path.push_str(part);
+        }
+        Some(path)
+    }
+
+    /// A part of a path.
+    fn text<'b>(&'b self, value: AttributeValue<Text<'b>>) -> Option<&'b [u8]> {
+        let text = match value {
+            AttributeValue::String(text) => text.slice(),
+            AttributeValue::DebugStrRef(at) => self.strings.get(at.0..)?,
+            AttributeValue::DebugLineStrRef(at) => self.line_strings.get(at.0..)?,
+            _ => return None,
+        };
+        let end = text.iter().take(PART_BYTES_MAX).position(|byte| *byte == 0);
+        let is_whole = text.len() < PART_BYTES_MAX;
+        end.or(is_whole.then_some(text.len())).map(|end| &text[..end])
+    }
+}
+
+/// The line of a row that begins code.
+fn line_of(row: &LineRow) -> Option<u32> {
+    let line = row.line().filter(|_| !row.end_sequence())?;
+    u32::try_from(line.get()).ok()
+}
+
+/// The bytes of the first section of this name, and its number.
+fn content<'a>(
+    sections: &SectionTable<'a, Header>,
+    bytes: &'a [u8],
+    name: &str,
+) -> Option<(usize, &'a [u8])> {
+    let (number, header) = sections.section_by_name(LE, name.as_bytes())?;
+    let is_compressed = header.sh_flags(LE).contains(elf::SHF_COMPRESSED);
+    let content = header.data(LE, bytes).ok().filter(|_| !is_compressed)?;
+    Some((number.0, content))
+}
+
+/// The bytes of a section of debug information with its relocations applied.
+fn relocated(
+    object: &PlacedObject,
+    sections: &SectionTable<'_, Header>,
+    name: &str,
+) -> Option<Vec<u8>> {
+    let bytes = object.object.bytes();
+    let (number, content) = content(sections, bytes, name)?;
+    let mut content = content.to_vec();
+    let tables = sections
+        .iter()
+        .filter(|table| table.sh_type(LE) == elf::SHT_RELA && table.sh_info(LE) as usize == number);
+    // A file whose tables overlap has more relocations than there is room for.
+    let mut left = bytes.len() / size_of::<elf::Rela64<object::LittleEndian>>();
+    for table in tables {
+        let relocations = table.data_as_array::<elf::Rela64<_>, _>(LE, bytes).ok()?;
+        left = left.checked_sub(relocations.len())?;
+        for one in relocations {
+            let field_bytes = match elf::RelocationType(one.r_type(LE, false).0) {
+                elf::R_X86_64_64 => 8,
+                elf::R_X86_64_32 | elf::R_X86_64_32S => 4,
+                // Thread-locals, which no line table has.
+                _ => continue,
+            };
+            let value = object.address_of(one.r_sym(LE, false));
+            let value = value.wrapping_add(one.r_addend(LE).cast_unsigned());
+            let at = usize::try_from(one.r_offset(LE)).unwrap_or(usize::MAX);
+            let field = content.get_mut(at..at.saturating_add(field_bytes))?;
+            field.copy_from_slice(&value.to_le_bytes()[..field_bytes]);
+        }
+    }
+    Some(content)
+}

@@ -1,0 +1,99 @@
+//! The functions of an image as an ELF file: a symbol table and nothing else, for code that reads its own names.
+//!
+//! The file stands for a shared library that is mapped where the image's code is: addresses in it count from there.
+//!
+//! Invariant: every function of the table that starts in the code is in the file, in the order of addresses.
+
+use object::elf;
+
+use super::symbol_table::SymbolTable;
+use crate::addr::AddrRange;
+
+const HEADER_BYTES: u64 = 64;
+const SEGMENT_BYTES: u64 = 56;
+const SECTION_BYTES: u64 = 64;
+const SYMBOL_BYTES: u64 = 24;
+
+/// Nothing, the code, the symbols, and the text of names.
+const SECTIONS: u64 = 4;
+const CODE_SECTION: u64 = 1;
+const TEXT_SECTION: u64 = 3;
+
+/// The text of names starts with those of the sections.
+const SECTION_NAMES: &[u8] = b"\0.text\0.symtab\0.strtab\0";
+const CODE_NAME: u64 = 1;
+const SYMBOLS_NAME: u64 = 7;
+const TEXT_NAME: u64 = 15;
+
+/// A field of a record: its value, which fits, and its size.
+type Field = (u64, usize);
+
+impl SymbolTable {
+    /// A minimal ELF shared library with a symbol for every function in the range, the linker's stubs included.
+    #[must_use]
+    pub fn symbol_file(&self, code: AddrRange) -> Vec<u8> {
+        let mut symbols = vec![0; 24];
+        let mut text = SECTION_NAMES.to_vec();
+        for (function, name) in self.functions() {
+            let offset = function.start.get().wrapping_sub(code.start.get());
+            if offset >= code.bytes() || name.as_bytes().contains(&0) {
+                continue;
+            }
+            let kind = u64::from(elf::STB_GLOBAL.0 << 4 | elf::STT_FUNC.0);
+            let place = [(text.len() as u64, 4), (kind, 1), (0, 1), (CODE_SECTION, 2)];
+            put(&mut symbols, &place);
+            put(&mut symbols, &[(offset, 8), (function.bytes(), 8)]);
+            text.extend_from_slice(name.as_bytes());
+            text.push(0);
+        }
+        let symbols_at = HEADER_BYTES + SEGMENT_BYTES + SECTIONS * SECTION_BYTES;
+        let text_at = symbols_at + symbols.len() as u64;
+        let mut file = Vec::with_capacity(symbols.len() + text.len() + 512);
+        put_header(&mut file);
+        put_segment(&mut file, code.bytes());
+        put_section(&mut file, [0; 10]);
+        let flags = elf::SHF_ALLOC.0 | elf::SHF_EXECINSTR.0;
+        let kind = u64::from(elf::SHT_NOBITS.0);
+        put_section(&mut file, [CODE_NAME, kind, flags, 0, symbols_at, code.bytes(), 0, 0, 16, 0]);
+        let (kind, bytes) = (u64::from(elf::SHT_SYMTAB.0), symbols.len() as u64);
+        let symbol_section =
+            [SYMBOLS_NAME, kind, 0, 0, symbols_at, bytes, TEXT_SECTION, 1, 8, SYMBOL_BYTES];
+        put_section(&mut file, symbol_section);
+        let (kind, bytes) = (u64::from(elf::SHT_STRTAB.0), text.len() as u64);
+        put_section(&mut file, [TEXT_NAME, kind, 0, 0, text_at, bytes, 0, 0, 1, 0]);
+        file.extend_from_slice(&symbols);
+        file.extend_from_slice(&text);
+        file
+    }
+}
+
+fn put_header(file: &mut Vec<u8>) {
+    file.extend_from_slice(&elf::ELFMAG);
+    let kind = [elf::ELFCLASS64.0, elf::ELFDATA2LSB.0, elf::EV_CURRENT.0, elf::ELFOSABI_NONE.0];
+    file.extend_from_slice(&kind);
+    put(file, &[(0, 8)]);
+    put(file, &[(elf::ET_DYN.0.into(), 2), (elf::EM_X86_64.0.into(), 2), (1, 4), (0, 8)]);
+    // Where the segments and the sections are, and flags.
+    put(file, &[(HEADER_BYTES, 8), (HEADER_BYTES + SEGMENT_BYTES, 8), (0, 4)]);
+    put(file, &[(HEADER_BYTES, 2), (SEGMENT_BYTES, 2), (1, 2)]);
+    put(file, &[(SECTION_BYTES, 2), (SECTIONS, 2), (TEXT_SECTION, 2)]);
+}
+
+/// The code, of which the file holds no bytes.
+fn put_segment(file: &mut Vec<u8>, bytes: u64) {
+    put(file, &[(elf::PT_LOAD.0.into(), 4), ((elf::PF_R.0 | elf::PF_X.0).into(), 4)]);
+    put(file, &[(0, 8), (0, 8), (0, 8), (0, 8), (bytes, 8), (crate::limits::PAGE_BYTES, 8)]);
+}
+
+/// Name, kind, flags, address, offset, bytes, link, information, alignment, and the size of an entry.
+fn put_section(file: &mut Vec<u8>, fields: [u64; 10]) {
+    for (field, bytes) in fields.into_iter().zip([4, 4, 8, 8, 8, 8, 4, 4, 8, 8]) {
+        put(file, &[(field, bytes)]);
+    }
+}
+
+fn put(out: &mut Vec<u8>, fields: &[Field]) {
+    for (value, bytes) in fields {
+        out.extend_from_slice(&value.to_le_bytes()[..*bytes]);
+    }
+}

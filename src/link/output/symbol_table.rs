@@ -1,0 +1,238 @@
+//! The names of an image: to find a definition, and to say where a crash was.
+//!
+//! Invariant: `functions` is sorted by start.
+
+use std::collections::HashMap;
+use std::fmt;
+use std::ops::Range;
+use std::sync::Arc;
+
+use crate::addr::{AddrRange, ExecutorAddr, Prot};
+use crate::link::arch::x86_64::STUB_BYTES;
+use crate::link::graph::interface::External;
+use crate::link::graph::link_graph::Resolution;
+use crate::link::graph::provided::DSO_HANDLE_NAME;
+use crate::link::place::addresses::Addresses;
+use crate::link::place::layout::{Layout, NO_BLOCK};
+use crate::link::read::parsed::{Place, SymbolKind};
+
+/// The names an image defines and all functions in it.
+#[derive(Default)]
+pub struct SymbolTable {
+    definitions: HashMap<Arc<str>, Definition>,
+    /// The hidden ones.
+    hidden: HashMap<Arc<str>, Definition>,
+    /// `__dso_handle`, which is not for others.
+    dso_handle: Option<ExecutorAddr>,
+    functions: Vec<Function>,
+    /// The names of the functions, one after the other.
+    text: String,
+    objects: Vec<Arc<str>>,
+}
+
+/// A definition that others may use.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Definition {
+    /// Where it is. For a thread-local its offset from the thread pointer, in two's complement; for a dynamic one
+    /// its distance from the start of its TLS block.
+    pub address: ExecutorAddr,
+    /// The size its object claims; may be 0.
+    pub bytes: u64,
+    /// True for functions.
+    pub callable: bool,
+    /// True for thread-locals.
+    pub thread: bool,
+    /// For dynamic thread-locals the number of their TLS module.
+    pub tls_module: Option<u32>,
+    /// True when a definition elsewhere may take its place.
+    pub weak: bool,
+}
+
+impl From<&Definition> for External {
+    fn from(definition: &Definition) -> Self {
+        let Definition { address, callable, thread, tls_module, .. } = *definition;
+        Self { address, callable, thread, tls_module }
+    }
+}
+
+struct Function {
+    start: u64,
+    end: u64,
+    name: Range<u32>,
+    object: u32,
+}
+
+impl Layout {
+    /// The names that the link defines and its functions, for stripes at `bases`: what [`fixup`](Self::fixup) gives with the
+    /// image, before anybody has to know where externals are. So links may refer to each other in a circle.
+    #[must_use]
+    pub fn symbols(&self, bases: [ExecutorAddr; 3], thread_offset: i64) -> SymbolTable {
+        SymbolTable::collect(self, &Addresses::new(self, bases, thread_offset))
+    }
+}
+
+impl SymbolTable {
+    /// The address of a name that is for others, or of `__dso_handle`.
+    #[must_use]
+    pub fn address_of(&self, name: &str) -> Option<ExecutorAddr> {
+        match self.definitions.get(name) {
+            Some(definition) => Some(definition.address),
+            None if name == DSO_HANDLE_NAME => self.dso_handle,
+            None => None,
+        }
+    }
+
+    /// A definition that is for others.
+    #[must_use]
+    pub fn get(&self, name: &str) -> Option<&Definition> {
+        self.definitions.get(name)
+    }
+
+    /// All definitions that are for others, in no particular order.
+    pub fn iter(&self) -> impl Iterator<Item = (&Arc<str>, &Definition)> {
+        self.definitions.iter()
+    }
+
+    /// The hidden definitions, which are only for links that go to the same dylib, in no particular order.
+    pub fn hidden(&self) -> impl Iterator<Item = (&Arc<str>, &Definition)> {
+        self.hidden.iter()
+    }
+
+    /// Says what lies at an address, as "function+0x12 (object.o)"; `None` outside of all functions.
+    #[must_use]
+    pub fn locate(&self, addr: ExecutorAddr) -> Option<String> {
+        let addr = addr.get();
+        let after = self.functions.partition_point(|function| function.start <= addr);
+        let nearest = self.functions[..after].last()?.start;
+        let first = self.functions.partition_point(|function| function.start < nearest);
+        let function = self.functions[first..after].iter().find(|f| addr < f.end)?;
+        let name = self.text.get(function.name.start as usize..function.name.end as usize)?;
+        let object = &self.objects[function.object as usize];
+        Some(format!("{name}+{:#x} ({object})", addr - function.start))
+    }
+
+    /// All functions with their names, local ones and stubs included, by start. Some have several names, or are a part of others.
+    pub fn functions(&self) -> impl Iterator<Item = (AddrRange, &str)> {
+        self.functions.iter().filter_map(|function| {
+            let name = function.name.start as usize..function.name.end as usize;
+            let [start, end] = [function.start, function.end].map(ExecutorAddr::new);
+            Some((AddrRange { start, end }, self.text.get(name)?))
+        })
+    }
+
+    /// Collects the names of a layout at its addresses.
+    pub(in crate::link) fn collect(layout: &Layout, addresses: &Addresses) -> SymbolTable {
+        let mut table = SymbolTable::default();
+        table.collect_definitions(layout, addresses);
+        table.collect_functions(layout, addresses);
+        table.sort_functions(layout, addresses);
+        table
+    }
+
+    fn collect_definitions(&mut self, layout: &Layout, addresses: &Addresses) {
+        let graph = &layout.graph;
+        for (global, address) in graph.globals.iter().zip(&addresses.globals) {
+            let address = ExecutorAddr::new(*address);
+            if *global.name == *DSO_HANDLE_NAME {
+                self.dso_handle = Some(address);
+            }
+            let (bytes, callable, thread, weak) = match global.resolution {
+                Resolution::Here { input, symbol: id, weak } => {
+                    let object = &graph.inputs[input as usize].object;
+                    let symbol = object.symbol(id);
+                    let callable = matches!(symbol.kind, SymbolKind::Function | SymbolKind::Ifunc);
+                    (symbol.bytes, callable, object.is_thread(id), weak)
+                }
+                Resolution::Common { bytes, .. } => (bytes, false, false, true),
+                Resolution::None | Resolution::External(_) => continue,
+            };
+            let tls_module = layout.tls_module.filter(|_| thread);
+            let definition = Definition { address, bytes, callable, thread, tls_module, weak };
+            let names = if global.hidden { &mut self.hidden } else { &mut self.definitions };
+            names.insert(Arc::clone(&global.name), definition);
+        }
+    }
+
+    /// Every object's own copies of functions, whichever its names are bound to, and the stubs.
+    fn collect_functions(&mut self, layout: &Layout, addresses: &Addresses) {
+        for (input, blocks) in layout.graph.inputs.iter().zip(&layout.block_of) {
+            let object = self.add_object(input.object.shared_name());
+            for symbol in input.object.symbols() {
+                let Place::Section(section) = symbol.place else { continue };
+                let name = input.object.text(symbol.name);
+                let is_function = match symbol.kind {
+                    SymbolKind::Function | SymbolKind::Ifunc => true,
+                    // Assembler code seldom says what is a function.
+                    SymbolKind::Plain => input.object.section(section).prot == Prot::Code,
+                    _ => false,
+                };
+                let block = blocks[section as usize];
+                if block == NO_BLOCK || !is_function || name.is_empty() {
+                    continue;
+                }
+                let start = addresses.blocks[block as usize].wrapping_add(symbol.value);
+                self.add_function(object, name, "", start, start.saturating_add(symbol.bytes));
+            }
+        }
+        let object = self.add_object(&Arc::from("linker stub"));
+        for (number, stub) in (0..).zip(&layout.tables.stubs) {
+            let start = addresses.stubs + number * STUB_BYTES;
+            let name = &layout.graph.globals[stub.global as usize].name;
+            self.add_function(object, name, "@plt", start, start + STUB_BYTES);
+        }
+        for (number, (input, symbol)) in (0..).zip(&layout.ifuncs.functions) {
+            let start = addresses.ifunc_stubs + number * STUB_BYTES;
+            let name = layout.graph.inputs[*input as usize].object.symbol_text(*symbol);
+            self.add_function(object, name, "@plt", start, start + STUB_BYTES);
+        }
+    }
+
+    fn add_object(&mut self, name: &Arc<str>) -> u32 {
+        self.objects.push(Arc::clone(name));
+        u32::try_from(self.objects.len() - 1).unwrap_or(u32::MAX)
+    }
+
+    fn add_function(&mut self, object: u32, name: &str, suffix: &str, start: u64, end: u64) {
+        let from = u32::try_from(self.text.len());
+        self.text.push_str(name);
+        self.text.push_str(suffix);
+        if let (Ok(from), Ok(to)) = (from, u32::try_from(self.text.len())) {
+            self.functions.push(Function { start, end, name: from..to, object });
+        }
+    }
+
+    /// Sorts the functions by start, the largest first. Labels without a size are dropped inside of
+    /// functions that have one; others reach to the next function, or to the end of their block.
+    fn sort_functions(&mut self, layout: &Layout, addresses: &Addresses) {
+        self.functions.sort_by_key(|function| (function.start, std::cmp::Reverse(function.end)));
+        let mut covered = 0;
+        self.functions.retain(|function| {
+            let is_sized = function.end > function.start;
+            covered = covered.max(function.end);
+            is_sized || function.start >= covered
+        });
+        let mut block_ends: Vec<(u64, u64)> = Vec::with_capacity(layout.blocks.len());
+        for (block, address) in layout.blocks.iter().zip(&addresses.blocks) {
+            block_ends.push((*address, address + block.bytes));
+        }
+        block_ends.sort_unstable();
+        let mut next_start = u64::MAX;
+        for function in self.functions.iter_mut().rev() {
+            if function.end == function.start {
+                let after = block_ends.partition_point(|(block, _)| *block <= function.start);
+                let end = after.checked_sub(1).map_or(function.start, |at| block_ends[at].1);
+                function.end = end.min(next_start);
+            }
+            next_start = function.start;
+        }
+    }
+}
+
+impl fmt::Debug for SymbolTable {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("SymbolTable")
+            .field("definitions", &self.definitions.len())
+            .field("functions", &self.functions.len())
+            .finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,95 @@
+//! The passes that make an image of a graph, in their order.
+//!
+//! Invariant: no pass looks back; each is given what those before it found out.
+
+use super::apply::stripes;
+use super::graph::link_graph::LinkGraph;
+use super::output::image::Image;
+use super::place::addresses::Addresses;
+use super::place::check;
+use super::place::layout::Layout;
+use super::verify::link_map::LinkMap;
+use super::verify::{self, Verified, WRONG_IMAGE};
+use crate::addr::ExecutorAddr;
+use crate::error::{Error, Result};
+
+impl LinkGraph {
+    /// Decides what is loaded and where in the three stripes it lies.
+    ///
+    /// # Errors
+    /// Names are undefined that are not weak ([`Error::symbols`] lists them), or an object uses something
+    /// that cannot be linked.
+    pub fn layout(mut self) -> Result<Layout> {
+        self.drop_overridden();
+        check::refuse_what_cannot_be_linked(&self, None)?;
+        let missing = self.undefined().into_iter().filter(|need| !need.weak);
+        let missing: Vec<String> = missing.map(|need| need.name.to_string()).collect();
+        if !missing.is_empty() {
+            return Err(Error::symbols_not_found(missing));
+        }
+        Layout::new(self, None)
+    }
+}
+
+impl Layout {
+    /// The same link with *dynamic* thread-locals, for an executor whose static TLS has no room for them. Code asks the
+    /// executor for the address of each thread-local, and a thread gets its copy of the TLS block when it first asks.
+    /// `module` is the number by which the executor will know the TLS module. All sections of a link share one TLS block, so
+    /// all code of the link that reaches it must ask: general dynamic, local dynamic, or by descriptors.
+    ///
+    /// # Errors
+    /// The message names code that needs a constant distance from the thread pointer, and says how to compile it; or
+    /// [`LinkGraph::define_thread_functions`] was not called.
+    pub fn with_dynamic_threads(self, module: u32) -> Result<Layout> {
+        check::refuse_what_cannot_be_linked(&self.graph, Some(module))?;
+        Layout::new(self.graph, Some(module))
+    }
+
+    /// Computes the image for stripes at `bases`, in the order of [`Prot::ALL`](crate::Prot::ALL). Each base is the start
+    /// of a page. `PC`-relative code needs all three within 2 GiB of each other and of what it refers to.
+    /// `thread_offset` is the distance, in bytes, of every thread's copy of the thread-locals from its thread pointer: a
+    /// multiple of their alignment. It is ignored when there are no thread-locals, or when they are dynamic.
+    ///
+    /// # Errors
+    /// A base is not the start of a page, or a relocation cannot reach its target from there; the message
+    /// says which and how to compile for it.
+    pub fn fixup(self, bases: [ExecutorAddr; 3], thread_offset: i64) -> Result<Image> {
+        if cfg!(debug_assertions) {
+            return self.fixup_and_verify(bases, thread_offset).map(|(image, _)| image);
+        }
+        self.compute(bases, thread_offset).map(|(image, _)| image)
+    }
+
+    /// As [`fixup`](Self::fixup), and then compares the image with the bytes of the objects; `fixup` does so itself in
+    /// debug builds. Says what was checked.
+    ///
+    /// # Errors
+    /// Those of [`fixup`](Self::fixup), and when the image is not what the objects ask for.
+    pub fn fixup_and_verify(
+        self,
+        bases: [ExecutorAddr; 3],
+        thread_offset: i64,
+    ) -> Result<(Image, Verified)> {
+        let (image, addresses) = self.compute(bases, thread_offset)?;
+        let map = LinkMap::new(&self, &addresses, bases.map(ExecutorAddr::get));
+        let verified = verify::verify(&map, &image).map_err(|what| {
+            Error::link(format!("{what} ({WRONG_IMAGE}: report it with the objects)"))
+        })?;
+        Ok((image, verified))
+    }
+
+    /// The image, and the addresses it was computed for.
+    pub(super) fn compute(
+        &self,
+        bases: [ExecutorAddr; 3],
+        thread_offset: i64,
+    ) -> Result<(Image, Addresses)> {
+        // Distances of dynamic thread-locals count from the start of their TLS block.
+        let thread_offset = if self.tls_module.is_some() { 0 } else { thread_offset };
+        self.check_bases(bases, thread_offset)?;
+        let addresses = Addresses::new(self, bases, thread_offset);
+        let stripes = stripes::fill(self, &addresses)?;
+        let image = Image::new(self, &addresses, bases, stripes);
+        Ok((image, addresses))
+    }
+}

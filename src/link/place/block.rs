@@ -1,0 +1,238 @@
+//! Blocks: what is placed, each as a whole.
+//!
+//! Invariant: sorted by stripe and [`Rank`], blocks lie in the order in which they will lie in memory.
+
+use std::collections::HashMap;
+
+use super::got_plt::GotPlt;
+use super::ifunc::Ifuncs;
+use crate::addr::Prot;
+use crate::error::{Error, Result};
+use crate::limits::RELOCATED_ZERO_FILL_BYTES_MAX;
+use crate::link::arch::edge::Edge;
+use crate::link::arch::x86_64::{GOT_ENTRY_BYTES, STUB_BYTES};
+use crate::link::graph::link_graph::{LinkGraph, Resolution};
+use crate::link::graph::provided::DSO_HANDLE_NAME;
+use crate::link::read::eh_frame;
+use crate::link::read::object_file::ObjectFile;
+use crate::link::read::parsed::{Role, Section};
+
+/// A run of bytes that is placed as a whole.
+pub(in crate::link) struct Block {
+    pub(in crate::link) content: Content,
+    pub(in crate::link) prot: Prot,
+    pub(in crate::link) rank: Rank,
+    pub(in crate::link) alignment: u64,
+    pub(in crate::link) bytes: u64,
+    /// Where it starts, from the start of its stripe. Given by the layout.
+    pub(in crate::link) offset: u64,
+}
+
+/// What a block holds.
+pub(in crate::link) enum Content {
+    /// A section as it is in its object.
+    Section { input: u32, section: u32 },
+    /// A section whose bytes were rearranged.
+    Rewritten { input: u32, section: u32, content: Vec<u8>, edges: Vec<Edge> },
+    /// The zero word after the last unwind record.
+    EhFrameEnd,
+    /// The GOT.
+    Got,
+    /// The stubs.
+    Stubs,
+    /// The stubs of ifuncs.
+    IfuncStubs,
+    /// Where those jump to, filled in by the executor.
+    IfuncSlots,
+    /// Room for a common symbol.
+    Common { global: u32 },
+    /// The word whose address is `__dso_handle`.
+    DsoHandle,
+}
+
+/// The order of blocks within a stripe.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(in crate::link) enum Rank {
+    Preinit,
+    /// By turn.
+    Init(u64),
+    /// By turn.
+    Fini(u64),
+    Plain,
+    /// Sections that code finds by `__start_X`; the number is that of the name.
+    Named(u32),
+    /// Initial values of thread-locals.
+    ThreadData,
+    /// Zeroes after those, which are not stored and take no room in the stripe.
+    ThreadZeroFill,
+    EhFrame,
+    EhFrameEnd,
+    Got,
+    Stubs,
+    IfuncStubs,
+    /// Zeroes that are not stored, too.
+    IfuncSlots,
+    /// Zeroes that are not stored.
+    ZeroFill,
+}
+
+impl Rank {
+    /// True for blocks whose bytes are a part of the image.
+    pub(in crate::link) fn is_stored(self) -> bool {
+        !matches!(self, Rank::ZeroFill | Rank::ThreadZeroFill | Rank::IfuncSlots)
+    }
+
+    /// True for thread-locals.
+    pub(in crate::link) fn is_thread(self) -> bool {
+        matches!(self, Rank::ThreadData | Rank::ThreadZeroFill)
+    }
+}
+
+/// Makes the blocks of a graph, in the order in which they will lie in memory.
+///
+/// # Errors
+/// Zero fill with relocations is too large.
+pub(in crate::link) fn collect(
+    graph: &LinkGraph,
+    tables: &GotPlt,
+    ifuncs: &Ifuncs,
+) -> Result<Vec<Block>> {
+    let mut blocks = Vec::new();
+    let sets: HashMap<&str, (u32, Prot)> = (0..)
+        .zip(graph.named_sections())
+        .map(|(number, (name, prot))| (name, (number, prot)))
+        .collect();
+    let mut stored_zero_bytes = 0_u64;
+    for (input_id, input) in (0..).zip(&graph.inputs) {
+        for (section_id, section) in input.kept_sections() {
+            let name = input.object.text(section.name);
+            let mut block = section_block(graph, input_id, section_id);
+            if let (Rank::Plain | Rank::ZeroFill, Some((number, prot))) =
+                (block.rank, sets.get(name))
+            {
+                if (block.prot == Prot::Code) != (*prot == Prot::Code) {
+                    return Err(Error::link(format!(
+                        "{}: section {name} is executable in one object and not in another",
+                        input.object.name()
+                    )));
+                }
+                block.rank = Rank::Named(*number);
+                block.prot = *prot;
+            }
+            let is_stored = block.rank.is_stored();
+            let is_as_it_is = matches!(block.content, Content::Section { .. });
+            if section.content.is_none() && is_stored && is_as_it_is {
+                stored_zero_bytes = stored_zero_bytes.saturating_add(section.bytes);
+                if stored_zero_bytes > RELOCATED_ZERO_FILL_BYTES_MAX {
+                    return Err(Error::link(format!(
+                        "{}: section {name}: {stored_zero_bytes} bytes of zero fill with relocations, \
+                         and {RELOCATED_ZERO_FILL_BYTES_MAX} are possible",
+                        input.object.name()
+                    )));
+                }
+            }
+            blocks.push(block);
+        }
+    }
+    add_rooms(graph, &mut blocks);
+    add_tables(tables, ifuncs, &mut blocks);
+    blocks.sort_by_key(|block| (block.prot, block.rank));
+    Ok(blocks)
+}
+
+fn section_block(graph: &LinkGraph, input: u32, section_id: u32) -> Block {
+    let object = &graph.inputs[input as usize].object;
+    let section = object.section(section_id);
+    let as_it_is = Content::Section { input, section: section_id };
+    let (rank, content) = match &section.role {
+        Role::PreinitArray => (Rank::Preinit, as_it_is),
+        Role::InitArray { turn, reversed: false } => (Rank::Init(*turn), as_it_is),
+        Role::FiniArray { turn, reversed: false } => (Rank::Fini(*turn), as_it_is),
+        Role::InitArray { turn, reversed: true } => {
+            (Rank::Init(*turn), reversed(object, input, section_id))
+        }
+        Role::FiniArray { turn, reversed: true } => {
+            (Rank::Fini(*turn), reversed(object, input, section_id))
+        }
+        Role::EhFrame(records) => {
+            let kept = graph.kept_records(input, records);
+            let (content, edges) =
+                eh_frame::pack(object.content(section), records, &kept, &section.edges);
+            (Rank::EhFrame, Content::Rewritten { input, section: section_id, content, edges })
+        }
+        Role::Plain if section.is_all_zero() => (Rank::ZeroFill, as_it_is),
+        Role::Plain => (Rank::Plain, as_it_is),
+        Role::Thread if section.is_all_zero() => (Rank::ThreadZeroFill, as_it_is),
+        Role::Thread => (Rank::ThreadData, as_it_is),
+    };
+    let bytes = match &content {
+        Content::Rewritten { content, .. } => content.len() as u64,
+        _ => section.bytes,
+    };
+    let alignment = match rank {
+        // Arrays of pointers, without gaps.
+        Rank::Preinit | Rank::Init(_) | Rank::Fini(_) => 8,
+        // A list of records, without gaps.
+        Rank::EhFrame => 1,
+        _ => section.alignment,
+    };
+    Block { content, prot: section.prot, rank, alignment, bytes, offset: 0 }
+}
+
+/// An array of function pointers, last one first.
+fn reversed(object: &ObjectFile, input: u32, section_id: u32) -> Content {
+    let section: &Section = object.section(section_id);
+    let words = object.content(section).rchunks_exact(8);
+    let content = words.flatten().copied().collect();
+    let turned = |edge: &Edge| {
+        let start = edge.offset & !7;
+        let last = u32::try_from(section.bytes.saturating_sub(8)).unwrap_or(u32::MAX);
+        Edge { offset: last.saturating_sub(start) + (edge.offset - start), ..*edge }
+    };
+    let edges = section.edges.iter().map(turned).collect();
+    Content::Rewritten { input, section: section_id, content, edges }
+}
+
+/// Common symbols and `__dso_handle`.
+fn add_rooms(graph: &LinkGraph, blocks: &mut Vec<Block>) {
+    let mut room = |content, bytes, alignment| {
+        let (prot, rank) = (Prot::Data, Rank::ZeroFill);
+        blocks.push(Block { content, prot, rank, alignment, bytes, offset: 0 });
+    };
+    for (id, global) in (0..).zip(&graph.globals) {
+        match global.resolution {
+            Resolution::Common { bytes, alignment, .. } => {
+                room(Content::Common { global: id }, bytes, alignment);
+            }
+            Resolution::None if *global.name == *DSO_HANDLE_NAME => {
+                room(Content::DsoHandle, 8, 8);
+            }
+            _ => {}
+        }
+    }
+}
+
+/// The GOT, the stubs and the end of `.eh_frame`, as far as they are needed.
+fn add_tables(tables: &GotPlt, ifuncs: &Ifuncs, blocks: &mut Vec<Block>) {
+    let mut table = |content, prot, rank, alignment, bytes| {
+        blocks.push(Block { content, prot, rank, alignment, bytes, offset: 0 });
+    };
+    let (entries, stubs) = (tables.entries.len() as u64, tables.stubs.len() as u64);
+    if entries > 0 || tables.is_referred_to {
+        table(Content::Got, Prot::Constants, Rank::Got, 8, entries * GOT_ENTRY_BYTES);
+    }
+    if stubs > 0 {
+        table(Content::Stubs, Prot::Code, Rank::Stubs, 16, stubs * STUB_BYTES);
+    }
+    let functions = ifuncs.functions.len() as u64;
+    if functions > 0 {
+        let (stubs, slots) = (functions * STUB_BYTES, functions * GOT_ENTRY_BYTES);
+        table(Content::IfuncStubs, Prot::Code, Rank::IfuncStubs, 16, stubs);
+        table(Content::IfuncSlots, Prot::Data, Rank::IfuncSlots, 8, slots);
+    }
+    if blocks.iter().any(|block| block.rank == Rank::EhFrame && block.bytes > 0) {
+        let (prot, rank) = (Prot::Constants, Rank::EhFrameEnd);
+        let (content, bytes) = (Content::EhFrameEnd, eh_frame::END_BYTES);
+        blocks.push(Block { content, prot, rank, alignment: 1, bytes, offset: 0 });
+    }
+}

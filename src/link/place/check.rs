@@ -1,0 +1,121 @@
+//! What a graph cannot be linked with, found before any place is given.
+//!
+//! Invariant: changes nothing.
+
+use crate::error::{Error, Result};
+use crate::link::arch::edge::{Formula, ThreadModel};
+use crate::link::graph::link_graph::{Global, Input, LinkGraph, Resolution, Site};
+use crate::link::graph::provided::TLS_MODULE_BASE_NAME;
+use crate::link::read::parsed::{Place, Role, Section};
+
+/// Looks at every relocation that will be applied. `own` is the number of the graph's own TLS module, if
+/// its thread-locals are dynamic.
+///
+/// # Errors
+/// Names the object, the symbol and the relocation of the first thing that cannot be linked.
+pub(in crate::link) fn refuse_what_cannot_be_linked(
+    graph: &LinkGraph,
+    own: Option<u32>,
+) -> Result<()> {
+    let mut first = Ok(());
+    graph.visit_edges(|site| {
+        let Site { input, section, edge, .. } = site;
+        if first.is_err() {
+            return;
+        }
+        let objection = match (&site.symbol().global, site.symbol().place) {
+            (None, Place::Section(target)) => objection_to_local(input, section, target),
+            _ => None,
+        };
+        let objection = objection.or_else(|| objection_to_kind(graph, &site));
+        if let Some(what) = objection.or_else(|| objection_to_model(graph, &site, own)) {
+            first = Err(Error::link(format!(
+                "{}: section {} offset {:#x}: {} against `{}`: {what}",
+                input.object.name(),
+                input.object.text(section.name),
+                edge.offset,
+                edge.kind.name,
+                input.object.symbol_text(edge.target)
+            )));
+        }
+    });
+    first
+}
+
+/// Why a relocation of `from` cannot refer to section `target` of its own object.
+fn objection_to_local(input: &Input, from: &Section, target: u32) -> Option<String> {
+    let section = input.object.section(target);
+    let name = input.object.text(section.name);
+    if matches!(section.role, Role::EhFrame(_)) {
+        return Some(format!("section {name} is repacked, so that nothing can refer into it"));
+    }
+    let tolerant = input.object.text(from.name).starts_with(".gcc_except_table");
+    let is_gone = input.dropped[target as usize] && !input.elsewhere.contains_key(&target);
+    (is_gone && !tolerant).then(|| {
+        format!("section {name} was dropped, because another object defines the same COMDAT group")
+    })
+}
+
+/// Why a relocation cannot refer to what its symbol turned out to be: a thread-local, or none.
+fn objection_to_kind(graph: &LinkGraph, site: &Site<'_>) -> Option<String> {
+    let wants_thread = matches!(site.edge.kind.formula, Formula::Thread(_));
+    let (is_thread, definer) = match graph.globals.get(site.binding() as usize) {
+        None => (site.input.object.is_thread(site.edge.target), site.input.object.name()),
+        Some(Global { name, resolution, .. }) => match resolution {
+            Resolution::Here { input, symbol, .. } => {
+                let object = &graph.inputs[*input as usize].object;
+                (object.is_thread(*symbol), object.name())
+            }
+            Resolution::Common { input, .. } => {
+                (false, graph.inputs[*input as usize].object.name())
+            }
+            Resolution::External(found) => (found.thread, "something outside of the link"),
+            Resolution::None if **name == *TLS_MODULE_BASE_NAME => (true, "the linker"),
+            Resolution::None if wants_thread && !site.symbol().weak => {
+                return Some(
+                    "nobody defines this thread-local variable; link the object, or open the shared \
+                     library, that does"
+                        .to_owned(),
+                );
+            }
+            Resolution::None => return None,
+        },
+    };
+    match (wants_thread, is_thread) {
+        (true, false) => Some(format!(
+            "used as a thread-local variable, but {definer} defines it as something else; declare it the \
+             same way everywhere"
+        )),
+        (false, true) if site.edge.kind.formula != Formula::Size => Some(format!(
+            "{definer} defines it as a thread-local variable, but it is used like an ordinary one; \
+             declare it with `extern __thread` or `extern thread_local`"
+        )),
+        _ => None,
+    }
+}
+
+/// Why code or data cannot reach a thread-local where it is.
+fn objection_to_model(graph: &LinkGraph, site: &Site<'_>, own: Option<u32>) -> Option<String> {
+    let Formula::Thread(model) = site.edge.kind.formula else { return None };
+    let module = graph.tls_module_of(site.binding(), own);
+    let what = match model {
+        ThreadModel::General
+        | ThreadModel::LocalBase
+        | ThreadModel::Descriptor
+        | ThreadModel::DescriptorCall => return None,
+        ThreadModel::LocalOffset | ThreadModel::LocalInCode if module == own => return None,
+        ThreadModel::Initial | ThreadModel::InitialEntry | ThreadModel::Exec
+            if module.is_none() =>
+        {
+            return None;
+        }
+        ThreadModel::LocalOffset | ThreadModel::LocalInCode => {
+            "this is a distance inside the link's own TLS block, where the variable is not"
+        }
+        ThreadModel::Initial | ThreadModel::InitialEntry | ThreadModel::Exec => {
+            "this code wants one distance from the thread pointer in all threads, which thread-locals outside of \
+             the arena have not"
+        }
+    };
+    Some(format!("{what}; compile with -fPIC -ftls-model=global-dynamic"))
+}

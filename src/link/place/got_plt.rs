@@ -1,0 +1,253 @@
+//! The tables the linker adds: GOT entries (addresses to load) and stubs (far jumps through them).
+//!
+//! Every address a relocation wants to load gets an entry here, although many loads are rewritten later to
+//! do without: whether they can is known only when the addresses are, and by then nothing may grow. For the
+//! same reason a function outside of the graph gets a stub when a field holds its address in less than 64
+//! bits. If the function is too far away for that field, the stub is its *canonical PLT entry*: every reference to the
+//! function, however wide, means the stub, so that pointers to it are equal. Only the stub itself jumps to
+//! the function, through a GOT entry of its own.
+//!
+//! A dynamic thread-local has a *descriptor*, three entries in a row: the executor's function for descriptors,
+//! the number of the thread-local's TLS module, and the distance from the start of that module's TLS block.
+//! The last two are what `__tls_get_addr` takes; for the whole block the distance is 0.
+//!
+//! Invariant: one entry per symbol (and one for a stub that may be canonical), one stub and one descriptor per symbol.
+
+use std::collections::HashMap;
+
+use crate::error::{Error, Result};
+use crate::link::arch::edge::{Formula, ThreadModel};
+use crate::link::graph::interface::External;
+use crate::link::graph::link_graph::{LOCAL, LinkGraph, Resolution, Site};
+use crate::link::graph::provided::GOT_NAME;
+use crate::link::read::parsed::Place;
+
+/// The GOT and the stubs of one link, as lists of what they refer to.
+pub(in crate::link) struct GotPlt {
+    /// What each GOT entry holds the address of.
+    pub(in crate::link) entries: Vec<Target>,
+    /// The stubs.
+    pub(in crate::link) stubs: Vec<Stub>,
+    /// True when somebody asks where the table is.
+    pub(in crate::link) is_referred_to: bool,
+    entry_of_global: Vec<u32>,
+    entry_of_local: HashMap<(u32, u32), u32>,
+    stub_of_global: Vec<u32>,
+    /// The first entry of each descriptor, by what is in its last one.
+    descriptors: HashMap<Target, u32>,
+}
+
+/// A stub: a jump to a function that may be far away.
+#[derive(Debug, Clone, Copy)]
+pub(in crate::link) struct Stub {
+    pub(in crate::link) global: u32,
+    /// The GOT entry it jumps through.
+    pub(in crate::link) entry: u32,
+    /// Some field holds the address in less than 64 bits.
+    pub(in crate::link) for_addresses: bool,
+    /// Some field holds the distance to it in less than 64 bits.
+    pub(in crate::link) for_distances: bool,
+}
+
+/// What an entry holds: mostly the address of a symbol as the whole graph sees it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub(in crate::link) enum Target {
+    Global(u32),
+    Local {
+        input: u32,
+        symbol: u32,
+    },
+    /// The address of a global outside of the graph, even if the global has a canonical PLT entry.
+    Outside(u32),
+    /// Just this.
+    Number(u64),
+}
+
+const NONE: u32 = u32::MAX;
+
+impl GotPlt {
+    /// Walks over all relocations and makes room for what they need. `own` is the number of the graph's own TLS module,
+    /// if its thread-locals are dynamic.
+    ///
+    /// # Errors
+    /// There are more than 2^31 entries, or nobody told where the functions are that find dynamic thread-locals.
+    pub(in crate::link) fn collect(graph: &LinkGraph, own: Option<u32>) -> Result<GotPlt> {
+        let mut tables = GotPlt {
+            entries: Vec::new(),
+            stubs: Vec::new(),
+            is_referred_to: graph.global(GOT_NAME).is_some(),
+            entry_of_global: vec![NONE; graph.globals.len()],
+            entry_of_local: HashMap::new(),
+            stub_of_global: vec![NONE; graph.globals.len()],
+            descriptors: HashMap::new(),
+        };
+        let (mut count, mut outcome) = (0_u64, Ok(()));
+        graph.visit_edges(|site| {
+            let formula = site.edge.kind.formula;
+            tables.is_referred_to |= formula.needs_got();
+            if let Some((module, target, is_called)) = dynamic_thread_local(graph, own, &site) {
+                let added = tables.add_descriptor(graph, module, target, is_called);
+                outcome = std::mem::replace(&mut outcome, Ok(())).and(added);
+                count += 4;
+            } else if formula.needs_got_entry() {
+                tables.add_entry(&site);
+                count += 1;
+            } else if formula == Formula::Branch && is_outside(graph, site.binding()) {
+                tables.add_stub(site.binding());
+                count += 1;
+            } else if site.edge.kind.is_narrow() && is_function_outside(graph, site.binding()) {
+                let stub = tables.add_stub(site.binding());
+                stub.for_addresses |= formula == Formula::Absolute;
+                stub.for_distances |= formula == Formula::Delta;
+                count += 2;
+            }
+        });
+        if count > 1 << 31 {
+            return Err(Error::link(format!("{count} references to the GOT are too many")));
+        }
+        outcome?;
+        tables.add_entries_of_stubs();
+        Ok(tables)
+    }
+
+    /// The descriptor of a symbol, as the index of its first entry; of the graph's own TLS block when `symbol` is `None`.
+    pub(in crate::link) fn descriptor(
+        &self,
+        input: u32,
+        symbol: Option<(u32, u32)>,
+    ) -> Option<u32> {
+        let target = symbol.map_or(WHOLE_BLOCK, |(symbol, binding)| target(input, symbol, binding));
+        self.descriptors.get(&target).copied()
+    }
+
+    /// The GOT entry of the symbol that a relocation means.
+    pub(in crate::link) fn entry(&self, input: u32, symbol: u32, binding: u32) -> Option<u32> {
+        let entry = match binding {
+            LOCAL => self.entry_of_local.get(&(input, symbol)).copied(),
+            global => self.entry_of_global.get(global as usize).copied(),
+        };
+        entry.filter(|entry| *entry != NONE)
+    }
+
+    /// The stub of a global.
+    pub(in crate::link) fn stub(&self, binding: u32) -> Option<u32> {
+        self.stub_of_global.get(binding as usize).copied().filter(|stub| *stub != NONE)
+    }
+
+    fn add_entry(&mut self, site: &Site<'_>) {
+        let (input, symbol) = (site.input_id, site.edge.target);
+        let slot = match site.binding() {
+            LOCAL => self.entry_of_local.entry((input, symbol)).or_insert(NONE),
+            global => &mut self.entry_of_global[global as usize],
+        };
+        if *slot == NONE {
+            *slot = next(self.entries.len());
+            self.entries.push(target(input, symbol, site.binding()));
+        }
+    }
+
+    /// Makes the descriptor of what is in a TLS module, and the stub for code that does not use descriptors.
+    fn add_descriptor(
+        &mut self,
+        graph: &LinkGraph,
+        module: u32,
+        target: Target,
+        is_called: bool,
+    ) -> Result<()> {
+        let functions = graph.thread_functions.ok_or_else(|| {
+            Error::invalid("dynamic thread-locals, and no functions that find them were defined")
+        })?;
+        let Self { descriptors, entries, .. } = self;
+        descriptors.entry(target).or_insert_with(|| {
+            let first = next(entries.len());
+            entries.push(Target::Number(functions.descriptor.get()));
+            entries.extend([Target::Number(module.into()), target]);
+            first
+        });
+        if is_called {
+            self.add_stub(functions.global);
+        }
+        Ok(())
+    }
+
+    /// The stub of a global, which has no entry yet when it is new.
+    fn add_stub(&mut self, global: u32) -> &mut Stub {
+        let slot = &mut self.stub_of_global[global as usize];
+        if *slot == NONE {
+            *slot = next(self.stubs.len());
+            let (for_addresses, for_distances) = (false, false);
+            self.stubs.push(Stub { global, entry: NONE, for_addresses, for_distances });
+        }
+        &mut self.stubs[*slot as usize]
+    }
+
+    fn add_entries_of_stubs(&mut self) {
+        for stub in &mut self.stubs {
+            if stub.for_addresses || stub.for_distances {
+                stub.entry = next(self.entries.len());
+                self.entries.push(Target::Outside(stub.global));
+                continue;
+            }
+            let entry = &mut self.entry_of_global[stub.global as usize];
+            if *entry == NONE {
+                *entry = next(self.entries.len());
+                self.entries.push(Target::Global(stub.global));
+            }
+            stub.entry = *entry;
+        }
+    }
+}
+
+/// What is in the last entry of the descriptor of a TLS block itself.
+const WHOLE_BLOCK: Target = Target::Number(0);
+
+/// The symbol that a relocation means.
+fn target(input: u32, symbol: u32, binding: u32) -> Target {
+    match binding {
+        LOCAL => Target::Local { input, symbol },
+        global => Target::Global(global),
+    }
+}
+
+/// For code that finds a dynamic thread-local: its TLS module, what the last entry of its descriptor holds, and whether
+/// the code calls a function of a known name.
+fn dynamic_thread_local(
+    graph: &LinkGraph,
+    own: Option<u32>,
+    site: &Site<'_>,
+) -> Option<(u32, Target, bool)> {
+    let Formula::Thread(model) = site.edge.kind.formula else { return None };
+    let binding = site.binding();
+    let symbol = target(site.input_id, site.edge.target, binding);
+    match model {
+        ThreadModel::LocalBase => Some((own?, WHOLE_BLOCK, true)),
+        ThreadModel::General => Some((graph.tls_module_of(binding, own)?, symbol, true)),
+        ThreadModel::Descriptor => Some((graph.tls_module_of(binding, own)?, symbol, false)),
+        _ => None,
+    }
+}
+
+/// The index of the next element; `collect` has bounded their number.
+fn next(len: usize) -> u32 {
+    u32::try_from(len).unwrap_or(NONE)
+}
+
+/// True for a function that somebody outside defines.
+fn is_function_outside(graph: &LinkGraph, binding: u32) -> bool {
+    let global = graph.globals.get(binding as usize);
+    global.is_some_and(|global| {
+        matches!(global.resolution, Resolution::External(External { callable: true, .. }))
+    })
+}
+
+/// True for a global whose address has nothing to do with where the graph is loaded.
+fn is_outside(graph: &LinkGraph, binding: u32) -> bool {
+    let Some(global) = graph.globals.get(binding as usize) else { return false };
+    match global.resolution {
+        Resolution::Here { input, symbol, .. } => {
+            graph.inputs[input as usize].object.symbol(symbol).place == Place::Absolute
+        }
+        Resolution::Common { .. } => false,
+        Resolution::None | Resolution::External(_) => true,
+    }
+}

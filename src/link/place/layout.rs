@@ -1,0 +1,266 @@
+//! Where everything lies, as far as it can be known without addresses.
+//!
+//! Invariant: blocks do not overlap, each is aligned as it asks, and stored blocks come before zero fill.
+
+use std::collections::HashMap;
+use std::fmt;
+
+use super::block::{self, Block, Content, Rank};
+use super::got_plt::GotPlt;
+use super::ifunc::Ifuncs;
+use crate::addr::{ExecutorAddr, Prot};
+use crate::error::{Error, Result};
+use crate::limits::PAGE_BYTES;
+use crate::link::graph::link_graph::{Input, LinkGraph, Resolution};
+use crate::link::graph::provided::{DSO_HANDLE_NAME, GOT_NAME, section_bound};
+
+/// A link whose pieces have their places in three stripes, and which waits for their addresses.
+pub struct Layout {
+    pub(in crate::link) graph: LinkGraph,
+    pub(in crate::link) tables: GotPlt,
+    pub(in crate::link) ifuncs: Ifuncs,
+    pub(in crate::link) blocks: Vec<Block>,
+    /// For every input and section its block, or [`NO_BLOCK`].
+    pub(in crate::link) block_of: Vec<Vec<u32>>,
+    /// Where the names are that the linker defines itself: block and offset.
+    pub(in crate::link) placed: HashMap<u32, Spot>,
+    /// The size of each stripe.
+    pub(in crate::link) bytes: [u64; 3],
+    /// The stored part of each stripe.
+    pub(in crate::link) stored_bytes: [u64; 3],
+    /// The thread-locals, if there are any.
+    pub(in crate::link) threads: Option<Threads>,
+    /// The number of their TLS module, if they are dynamic.
+    pub(in crate::link) tls_module: Option<u32>,
+}
+
+/// The TLS block of the link, of which every thread has a copy. Its initial values lie among the constants.
+#[derive(Debug, Clone, Copy)]
+pub(in crate::link) struct Threads {
+    /// Where it starts, from the start of the stripe of constants.
+    pub(in crate::link) start: u64,
+    /// Where its initial values end; the rest is zero.
+    pub(in crate::link) stored_end: u64,
+    /// Where it ends; behind the initial values that is no place in the stripe.
+    pub(in crate::link) end: u64,
+    pub(in crate::link) alignment: u64,
+}
+
+/// Marks a section that is not placed.
+pub(in crate::link) const NO_BLOCK: u32 = u32::MAX;
+
+impl Layout {
+    pub(in crate::link) fn new(graph: LinkGraph, tls_module: Option<u32>) -> Result<Layout> {
+        let tables = GotPlt::collect(&graph, tls_module)?;
+        let ifuncs = Ifuncs::collect(&graph);
+        let mut blocks = block::collect(&graph, &tables, &ifuncs)?;
+        let Placement { bytes, stored_bytes, threads } = place(&mut blocks)?;
+        let (block_of, placed) = index(&graph, &blocks);
+        Ok(Layout {
+            graph,
+            tables,
+            ifuncs,
+            blocks,
+            block_of,
+            placed,
+            bytes,
+            stored_bytes,
+            threads,
+            tls_module,
+        })
+    }
+
+    /// How many bytes each stripe takes, in the order of [`Prot::ALL`], zero fill included.
+    #[must_use]
+    pub fn bytes(&self) -> [u64; 3] {
+        self.bytes
+    }
+
+    /// What each stripe's start has to be a multiple of, in the order of [`Prot::ALL`]: at least a page.
+    #[must_use]
+    pub fn alignments(&self) -> [u64; 3] {
+        let mut alignments = [PAGE_BYTES; 3];
+        for block in &self.blocks {
+            let alignment = &mut alignments[block.prot.index()];
+            *alignment = block.alignment.max(*alignment);
+        }
+        alignments
+    }
+
+    /// Bytes and alignment of the TLS block; 0 bytes when there are none.
+    #[must_use]
+    pub fn thread_bytes(&self) -> (u64, u64) {
+        self.threads.map_or((0, 1), |threads| (threads.end - threads.start, threads.alignment))
+    }
+
+    /// Tells where a name is that was [defined as external](LinkGraph::define_external), when that was not known yet. What
+    /// else was said about it stays.
+    pub fn locate_external(&mut self, name: &str, address: ExecutorAddr) {
+        let graph = &mut self.graph;
+        let global = graph.names.get(name).and_then(|id| graph.globals.get_mut(*id as usize));
+        if let Some(Resolution::External(found)) = global.map(|global| &mut global.resolution) {
+            found.address = address;
+        }
+    }
+
+    /// Refuses stripes at `bases`, or thread-locals at `thread_offset`, that are not aligned as they must be.
+    pub(in crate::link) fn check_bases(
+        &self,
+        bases: [ExecutorAddr; 3],
+        thread_offset: i64,
+    ) -> Result<()> {
+        for ((prot, base), alignment) in Prot::ALL.into_iter().zip(bases).zip(self.alignments()) {
+            let bytes = self.bytes[prot.index()];
+            if base.get() % alignment != 0 || base.checked_add(bytes).is_none() {
+                return Err(Error::invalid(format!(
+                    "the {prot:?} stripe of {bytes} bytes cannot start at {base}: not a multiple of \
+                     {alignment}, or past the end of the address space"
+                )));
+            }
+        }
+        let (thread_bytes, alignment) = self.thread_bytes();
+        if !thread_offset.cast_unsigned().is_multiple_of(alignment) {
+            return Err(Error::invalid(format!(
+                "{thread_bytes} bytes of thread-locals cannot start at {thread_offset} from the thread \
+                 pointer: they are aligned to {alignment}"
+            )));
+        }
+        Ok(())
+    }
+
+    /// The first and the last of the blocks with such a rank, when there are any.
+    pub(in crate::link) fn span(&self, wanted: impl Fn(Rank) -> bool) -> Option<(u32, u32)> {
+        let mut found = (0..).zip(&self.blocks).filter(|(_, block)| wanted(block.rank));
+        let first = found.next()?.0;
+        Some((first, found.last().map_or(first, |(last, _)| last)))
+    }
+}
+
+impl fmt::Debug for Layout {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Layout")
+            .field("graph", &self.graph)
+            .field("blocks", &self.blocks.len())
+            .field("bytes", &self.bytes)
+            .finish_non_exhaustive()
+    }
+}
+
+/// The sizes that come out when every block has its place.
+struct Placement {
+    bytes: [u64; 3],
+    stored_bytes: [u64; 3],
+    threads: Option<Threads>,
+}
+
+/// Gives every block its offset.
+fn place(blocks: &mut [Block]) -> Result<Placement> {
+    let (mut ends, mut stored) = ([0_u64; 3], [0_u64; 3]);
+    let mut threads = None;
+    let thread_blocks = blocks.iter().filter(|block| block.rank.is_thread());
+    let thread_alignment = thread_blocks.map(|block| block.alignment).max().unwrap_or(1);
+    let mut last_rank = None;
+    // Where nothing is, nothing has to be kept apart.
+    let code_lead = if blocks.iter().any(|block| block.bytes > 0) { CODE_LEAD_BYTES } else { 0 };
+    for block in blocks {
+        if block.rank.is_thread() {
+            let end = &mut ends[block.prot.index()];
+            let start = end.next_multiple_of(thread_alignment);
+            let unused =
+                Threads { start, stored_end: start, end: start, alignment: thread_alignment };
+            let threads = threads.get_or_insert(unused);
+            advance(&mut threads.end, block, block.alignment)?;
+            if block.rank.is_stored() {
+                threads.stored_end = threads.end;
+                *end = threads.end;
+                stored[block.prot.index()] = *end;
+            }
+            continue;
+        }
+        let end = &mut ends[block.prot.index()];
+        let alignment = match (block.rank, last_rank) {
+            // The first record list starts where a word does; the others follow without a gap.
+            (Rank::EhFrame, last) if last != Some(Rank::EhFrame) => 8,
+            _ => block.alignment,
+        };
+        last_rank = Some(block.rank);
+        if block.prot == Prot::Code && *end == 0 {
+            *end = code_lead;
+        }
+        advance(end, block, alignment)?;
+        if block.rank.is_stored() {
+            stored[block.prot.index()] = *end;
+        }
+    }
+    Ok(Placement { bytes: ends, stored_bytes: stored, threads })
+}
+
+/// Places a block behind `end`, and moves `end` behind the block.
+fn advance(end: &mut u64, block: &mut Block, alignment: u64) -> Result<()> {
+    let next = end.checked_next_multiple_of(alignment).and_then(|offset| {
+        block.offset = offset;
+        offset.checked_add(block.bytes)
+    });
+    *end = next.filter(|end| *end <= STRIPE_BYTES_MAX).ok_or_else(|| {
+        Error::link(format!(
+            "the {:?} stripe would take more than {STRIPE_BYTES_MAX} bytes (a block of {} bytes after \
+             {end} bytes)",
+            block.prot, block.bytes
+        ))
+    })?;
+    Ok(())
+}
+
+/// The code stripe starts with this much padding. libgcc's unwinder takes a function for removed when the
+/// low 32 bits of its address are zero, as they may be at the start of a stripe.
+const CODE_LEAD_BYTES: u64 = 16;
+
+/// No stripe is larger than what an address space holds.
+const STRIPE_BYTES_MAX: u64 = 1 << 47;
+
+/// A block and an offset in it.
+type Spot = (u32, u64);
+
+type Index = (Vec<Vec<u32>>, HashMap<u32, Spot>);
+
+/// Finds the block of every section, and the place of every name the linker defines.
+fn index(graph: &LinkGraph, blocks: &[Block]) -> Index {
+    let sections = |input: &Input| vec![NO_BLOCK; input.object.sections().len()];
+    let mut block_of: Vec<Vec<u32>> = graph.inputs.iter().map(sections).collect();
+    let mut placed = HashMap::new();
+    let mut sets: HashMap<&str, (Spot, Spot)> = HashMap::new();
+    let mut define = |name: &str, at| {
+        if let Some(global) = graph.names.get(name)
+            && graph.globals[*global as usize].resolution == Resolution::None
+        {
+            placed.insert(*global, at);
+        }
+    };
+    let mut commons = Vec::new();
+    for (id, block) in (0..).zip(blocks) {
+        match &block.content {
+            Content::Section { input, section } | Content::Rewritten { input, section, .. } => {
+                block_of[*input as usize][*section as usize] = id;
+                if let Rank::Named(_) = block.rank {
+                    let object = &graph.inputs[*input as usize].object;
+                    let name = object.text(object.section(*section).name);
+                    let set = sets.entry(name).or_insert(((id, 0), (id, 0)));
+                    set.1 = (id, block.bytes);
+                }
+            }
+            Content::Got => define(GOT_NAME, (id, 0)),
+            Content::DsoHandle => define(DSO_HANDLE_NAME, (id, 0)),
+            Content::Common { global } => commons.push((*global, (id, 0))),
+            Content::EhFrameEnd | Content::Stubs | Content::IfuncStubs | Content::IfuncSlots => {}
+        }
+    }
+    for global in &graph.globals {
+        if let Some((section, is_start)) = section_bound(&global.name)
+            && let Some((start, stop)) = sets.get(section)
+        {
+            define(&global.name, if is_start { *start } else { *stop });
+        }
+    }
+    placed.extend(commons);
+    (block_of, placed)
+}

@@ -1,0 +1,92 @@
+//! What a file is if it is no object for this linker, and what the user can do about it.
+//!
+//! Invariant: looks at magic numbers and the ELF header only.
+
+/// Why these bytes cannot be an x86-64 relocatable object; `None` when they may be one.
+pub(super) fn objection(bytes: &[u8]) -> Option<String> {
+    let refused = |what: &str| Some(what.to_owned());
+    match bytes {
+        [] => return refused("the file is empty"),
+        [b'!', b'<', b'a', b'r', b'c', b'h', b'>', ..]
+        | [b'!', b'<', b't', b'h', b'i', b'n', b'>', ..] => {
+            return refused("this is an archive; load it as an archive, not as an object");
+        }
+        [b'B', b'C', 0xc0, 0xde, ..] | [0xde, 0xc0, 0x17, 0x0b, ..] => {
+            return refused(LTO);
+        }
+        [0x7f, b'E', b'L', b'F', ..] => {}
+        [b'M', b'Z', ..] => return refused("this is a Windows program, not an ELF object"),
+        [0xcf | 0xce, 0xfa, 0xed, 0xfe, ..] => {
+            return refused("this is a Mach-O file, not an ELF object");
+        }
+        [0, b'a', b's', b'm', ..] => {
+            return refused("this is a WebAssembly module, not an ELF object");
+        }
+        _ => {
+            let start: Vec<String> = bytes.iter().take(4).map(|b| format!("{b:02x}")).collect();
+            return Some(format!("not an ELF file (starts with bytes {})", start.join(" ")));
+        }
+    }
+    header_objection(bytes)
+}
+
+/// The objection to objects that hold a compiler's intermediate code and no machine code.
+pub(super) const LTO: &str =
+    "holds LTO bitcode and no machine code; recompile with -fno-lto or -ffat-lto-objects";
+
+const HEADER_BYTES: usize = 64;
+
+fn header_objection(bytes: &[u8]) -> Option<String> {
+    if bytes.len() < HEADER_BYTES {
+        return Some(format!(
+            "truncated: {} bytes, and an ELF header alone has {HEADER_BYTES}",
+            bytes.len()
+        ));
+    }
+    match bytes[4] {
+        2 => {}
+        1 => return Some("32-bit ELF (class 1); only 64-bit objects can be linked".to_owned()),
+        class => return Some(format!("unknown ELF class {class}")),
+    }
+    match bytes[5] {
+        1 => {}
+        2 => return Some("big-endian ELF; only little-endian objects can be linked".to_owned()),
+        order => return Some(format!("unknown ELF byte order {order}")),
+    }
+    if bytes[6] != 1 {
+        return Some(format!("unknown ELF version {}", bytes[6]));
+    }
+    let machine = u16::from_le_bytes([bytes[18], bytes[19]]);
+    if machine != EM_X86_64 {
+        return Some(match machine_name(machine) {
+            Some(name) => format!("an object for {name} (machine {machine}), not for x86-64"),
+            None => format!("an object for machine {machine}, not for x86-64"),
+        });
+    }
+    match u16::from_le_bytes([bytes[16], bytes[17]]) {
+        1 => None,
+        2 => Some("an executable, not an object; link the objects it was made of".to_owned()),
+        3 => Some("a shared library (or executable); link it with -l instead".to_owned()),
+        4 => Some("a core dump, not an object".to_owned()),
+        kind => Some(format!("ELF file of unknown type {kind}, not an object")),
+    }
+}
+
+const EM_X86_64: u16 = 62;
+
+fn machine_name(machine: u16) -> Option<&'static str> {
+    Some(match machine {
+        3 => "i386",
+        8 => "MIPS",
+        20 => "PowerPC",
+        21 => "PowerPC64",
+        22 => "S/390",
+        40 => "ARM",
+        43 => "SPARC",
+        183 => "AArch64",
+        243 => "RISC-V",
+        247 => "BPF",
+        258 => "LoongArch",
+        _ => return None,
+    })
+}

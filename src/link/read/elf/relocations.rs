@@ -1,0 +1,153 @@
+//! Relocations, as edges.
+//!
+//! Invariant: the field of an edge lies in its section, and its symbol can have an address.
+
+use object::read::SectionIndex;
+use object::read::elf::{Rela, SectionHeader};
+use object::{LittleEndian, elf};
+
+use super::{LE, Reader};
+use crate::addr::Prot;
+use crate::error::{Error, Result};
+use crate::link::arch::edge::{Edge, Formula};
+use crate::link::arch::{thread_code, x86_64};
+use crate::link::read::eh_frame;
+use crate::link::read::parsed::{Place, Role};
+
+type Relocation = elf::Rela64<LittleEndian>;
+
+impl Reader<'_> {
+    pub(super) fn read_relocations(&mut self) -> Result<()> {
+        for (index, header) in self.table.enumerate() {
+            let kind = header.sh_type(LE);
+            if !matches!(kind, elf::SHT_RELA | elf::SHT_REL | elf::SHT_RELR | elf::SHT_CREL) {
+                continue;
+            }
+            let what = format!("relocation section {}", index.0);
+            let Some(section) = self.loaded_index(header.sh_info(LE), &what)? else { continue };
+            if kind != elf::SHT_RELA {
+                return Err(self.error(format!(
+                    "{what}: type {:#x}; x86-64 objects have SHT_RELA relocations (recompile without \
+                     experimental relocation formats)",
+                    kind.0
+                )));
+            }
+            if SectionIndex(header.sh_link(LE) as usize) != self.symbol_table.section() {
+                return Err(self.error(format!(
+                    "{what}: its symbol table is section {}, not {}",
+                    header.sh_link(LE),
+                    self.symbol_table.section().0
+                )));
+            }
+            let range = self.content_range(&what, header.sh_offset(LE), header.sh_size(LE))?;
+            if range.len() % size_of::<Relocation>() != 0 {
+                return Err(self.error(format!(
+                    "{what}: {} bytes are not {}-byte relocations",
+                    range.len(),
+                    size_of::<Relocation>()
+                )));
+            }
+            let relocations = header.data_as_array(LE, self.bytes);
+            let relocations = relocations.map_err(|e| self.error(format!("{what}: {e}")))?;
+            self.read_edges(section, relocations)?;
+        }
+        Ok(())
+    }
+
+    fn read_edges(&mut self, section: u32, relocations: &[Relocation]) -> Result<()> {
+        let slot = section as usize;
+        let at = |what: String| {
+            let text = self.text(self.sections[slot].name);
+            Error::link(format!("{}: section {text}: {what}", self.name))
+        };
+        let into = &self.sections[slot];
+        let code = match (into.prot, &into.content) {
+            (Prot::Code, Some(range)) => self.bytes.get(range.clone()).unwrap_or_default(),
+            _ => &[],
+        };
+        let mut edges = Vec::with_capacity(relocations.len());
+        for relocation in relocations {
+            let (number, target) = (relocation.r_type(LE, false).0, relocation.r_sym(LE, false));
+            let offset = relocation.r_offset(LE);
+            let Some(kind) = x86_64::edge_kind(number) else {
+                return Err(at(format!("offset {offset:#x}: unknown relocation type {number}")));
+            };
+            if kind.formula == Formula::Nothing {
+                continue;
+            }
+            if kind.formula == Formula::Dynamic {
+                return Err(at(format!(
+                    "offset {offset:#x}: {} belongs in a linked program, not in an object",
+                    kind.name
+                )));
+            }
+            let inside = offset
+                .checked_add(u64::from(kind.field_bytes))
+                .is_some_and(|end| end <= into.bytes);
+            let (true, Ok(offset)) = (inside, u32::try_from(offset)) else {
+                return Err(at(format!(
+                    "{} at offset {offset:#x} is outside of the section's {:#x} bytes",
+                    kind.name, into.bytes
+                )));
+            };
+            let is_array = matches!(
+                into.role,
+                Role::PreinitArray | Role::InitArray { .. } | Role::FiniArray { .. }
+            );
+            if is_array && offset % 8 + u32::from(kind.field_bytes) > 8 {
+                return Err(at(format!(
+                    "{} at offset {offset:#x} crosses two function pointers",
+                    kind.name
+                )));
+            }
+            let Some(symbol) = self.symbols.get(target as usize) else {
+                return Err(at(format!(
+                    "offset {offset:#x}: {} against symbol {target}, and there are {} symbols",
+                    kind.name,
+                    self.symbols.len()
+                )));
+            };
+            let local_nowhere =
+                symbol.global.is_none() && symbol.place == Place::Undefined && target != 0;
+            if local_nowhere || symbol.place == Place::NotLoaded {
+                return Err(at(format!(
+                    "offset {offset:#x}: {} against `{}` (symbol {target}), which is not loaded",
+                    kind.name,
+                    self.text(symbol.name)
+                )));
+            }
+            let addend = relocation.r_addend(LE);
+            let kind = x86_64::refine(kind, code, offset, addend);
+            edges.push(Edge { offset, target, addend, kind });
+        }
+        if edges.iter().any(|edge| matches!(edge.kind.formula, Formula::Thread(_))) {
+            let symbol = |edge: &Edge| &self.symbols[edge.target as usize];
+            let is_tls_get_addr = |edge: &Edge| {
+                symbol(edge).global.as_deref().is_some_and(|name| name == "__tls_get_addr")
+            };
+            edges = thread_code::settle(code, edges, is_tls_get_addr).map_err(|(edge, what)| {
+                let (name, symbol) = (edge.kind.name, self.text(symbol(&edge).name));
+                at(format!("offset {:#x}: {name} against `{symbol}`: {what}", edge.offset))
+            })?;
+        }
+        self.sections[slot].edges.append(&mut edges);
+        Ok(())
+    }
+
+    /// Finds the records of every `.eh_frame`.
+    pub(super) fn split_eh_frames(&mut self) -> Result<()> {
+        for slot in 0..self.sections.len() {
+            let section = &mut self.sections[slot];
+            if !matches!(section.role, Role::EhFrame(_)) {
+                continue;
+            }
+            section.edges.sort_by_key(|edge| edge.offset);
+            let range = section.content.clone().unwrap_or_default();
+            let content = self.bytes.get(range).unwrap_or_default();
+            let records = eh_frame::split(content, &section.edges)
+                .map_err(|what| Error::link(format!("{}: section .eh_frame: {what}", self.name)))?;
+            section.role = Role::EhFrame(records);
+        }
+        Ok(())
+    }
+}

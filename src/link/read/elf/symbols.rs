@@ -1,0 +1,145 @@
+//! Symbols.
+//!
+//! Invariant: a symbol that is accepted lies in its section, and has a name if other objects can see it.
+
+use std::fmt::Arguments;
+use std::sync::Arc;
+
+use object::LittleEndian;
+use object::elf;
+use object::read::SymbolIndex;
+use object::read::elf::Sym;
+
+use super::{LE, Reader};
+use crate::error::Result;
+use crate::limits::ALIGNMENT_MAX;
+use crate::link::read::parsed::{Name, Place, Role, Symbol, SymbolKind};
+
+type ElfSymbol = elf::Sym64<LittleEndian>;
+
+/// The section index of common symbols of the large code model.
+const SHN_X86_64_LCOMMON: elf::SymbolSection = elf::SymbolSection(0xff02);
+
+impl Reader<'_> {
+    pub(super) fn read_symbols(&mut self) -> Result<()> {
+        self.symbols.reserve(self.symbol_table.len());
+        for (index, symbol) in self.symbol_table.enumerate() {
+            let symbol =
+                if index.0 == 0 { Symbol::null() } else { self.read_symbol(index, symbol)? };
+            self.symbols.push(symbol);
+        }
+        Ok(())
+    }
+
+    fn read_symbol(&mut self, index: SymbolIndex, symbol: &ElfSymbol) -> Result<Symbol> {
+        let bytes = self.symbol_table.symbol_name(LE, symbol);
+        let bytes = bytes.map_err(|error| self.error(format!("symbol {}: {error}", index.0)))?;
+        let name = self.name_of(bytes)?;
+        let text = self.text(name.unwrap_or_default());
+        let what = format_args!("symbol {} `{text}`", index.0);
+        let at = |problem: String| self.error(format!("{what}: {problem}"));
+
+        let kind = match symbol.st_type() {
+            elf::STT_NOTYPE | elf::STT_OBJECT | elf::STT_COMMON => SymbolKind::Plain,
+            elf::STT_FUNC => SymbolKind::Function,
+            elf::STT_SECTION | elf::STT_FILE => SymbolKind::Anonymous,
+            elf::STT_TLS => SymbolKind::Thread,
+            elf::STT_GNU_IFUNC => SymbolKind::Ifunc,
+            kind => return Err(at(format!("unknown symbol type {}", kind.0))),
+        };
+        let (local, weak) = match symbol.st_bind() {
+            elf::STB_LOCAL => (true, false),
+            elf::STB_GLOBAL => (false, false),
+            elf::STB_WEAK | elf::STB_GNU_UNIQUE => (false, true),
+            binding => return Err(at(format!("unknown symbol binding {}", binding.0))),
+        };
+        let value = symbol.st_value(LE);
+        let place = self.place_of(index, symbol, what)?;
+        match place {
+            Place::Section(section) => {
+                let size = self.sections[section as usize].bytes;
+                if value > size {
+                    return Err(at(format!(
+                        "offset {value} is past the {size} bytes of its section"
+                    )));
+                }
+                let is_thread = matches!(self.sections[section as usize].role, Role::Thread);
+                if kind == SymbolKind::Thread && !is_thread {
+                    return Err(at(
+                        "thread-local, but not in a section of thread-locals".to_owned()
+                    ));
+                }
+            }
+            Place::Common if kind == SymbolKind::Thread => {
+                return Err(at("common, but thread-local; recompile with -fno-common".to_owned()));
+            }
+            Place::Common if !value.is_power_of_two() || value > ALIGNMENT_MAX => {
+                return Err(at(format!(
+                    "alignment {value}; at most {ALIGNMENT_MAX} and a power of two is possible; for \
+                 more, take memory from aligned_alloc when the program runs"
+                )));
+            }
+            Place::Common if local => return Err(at("common, but local".to_owned())),
+            _ => {}
+        }
+        if !local && text.is_empty() {
+            return Err(at("global, but without a name that is printable UTF-8".to_owned()));
+        }
+        Ok(Symbol {
+            name: name.unwrap_or_default(),
+            global: (!local).then(|| Arc::from(text)),
+            weak,
+            hidden: matches!(symbol.st_visibility(), elf::STV_HIDDEN | elf::STV_INTERNAL),
+            kind,
+            place,
+            value,
+            bytes: symbol.st_size(LE),
+        })
+    }
+
+    fn place_of(
+        &self,
+        index: SymbolIndex,
+        symbol: &ElfSymbol,
+        what: Arguments<'_>,
+    ) -> Result<Place> {
+        let section = match symbol.st_shndx(LE) {
+            elf::SHN_UNDEF => return Ok(Place::Undefined),
+            elf::SHN_ABS => return Ok(Place::Absolute),
+            elf::SHN_COMMON | SHN_X86_64_LCOMMON => return Ok(Place::Common),
+            elf::SHN_XINDEX => self
+                .symbol_table
+                .shndx(LE, index)
+                .filter(|section| *section != 0)
+                .ok_or_else(|| {
+                self.error(format!("{what}: its extended section index (SHN_XINDEX) is missing"))
+            })?,
+            reserved if reserved.is_reserved() => {
+                return Err(
+                    self.error(format!("{what}: unknown reserved section index {:#x}", reserved.0))
+                );
+            }
+            section => u32::from(section.0),
+        };
+        Ok(match self.loaded_index(section, what)? {
+            Some(section) => Place::Section(section),
+            None => Place::NotLoaded,
+        })
+    }
+}
+
+impl Symbol {
+    /// The symbol at index 0: address 0.
+    fn null() -> Symbol {
+        Symbol {
+            name: Name::default(),
+            global: None,
+            weak: false,
+            hidden: true,
+            kind: SymbolKind::Anonymous,
+            place: Place::Absolute,
+            value: 0,
+            bytes: 0,
+        }
+    }
+}

@@ -1,0 +1,11 @@
+//! Reading files: objects, archives, and the unwind records in them.
+//!
+//! Invariant: each file is read and checked once. What comes out of here is sound, whatever the bytes were.
+
+pub(super) mod archive;
+pub(super) mod eh_frame;
+mod elf;
+mod file_bytes;
+pub(super) mod object_cache;
+pub(super) mod object_file;
+pub(super) mod parsed;

@@ -1,0 +1,139 @@
+//! An ELF relocatable object, read once and lent to any number of links.
+//!
+//! Invariant: every index and offset was checked when the file was read. Sections, symbols and fields that are named
+//! exist, and lie inside what they belong to.
+
+use std::fmt;
+use std::sync::Arc;
+
+use super::elf;
+use super::file_bytes::FileBytes;
+use super::parsed::{Group, Name, Parsed, Place, Role, Section, Symbol};
+use crate::error::Result;
+
+/// A relocatable object that was read and found sound.
+///
+/// Immutable and cheap to clone. Any number of threads may link it at the same time. It keeps the bytes of the file
+/// alive.
+#[derive(Clone)]
+pub struct ObjectFile {
+    /// The name used in messages.
+    name: Arc<str>,
+    parsed: Arc<Parsed>,
+}
+
+impl ObjectFile {
+    /// Reads and checks an object. `name` is its name in messages.
+    ///
+    /// The bytes are owned; a `Vec` is not copied. A mapped file is not accepted: a process that truncates the file would
+    /// kill this one with SIGBUS, and a process that writes to it would change bytes that were already checked.
+    ///
+    /// # Errors
+    /// The file is not a sound x86-64 ELF relocatable object, or uses something that this linker does not support;
+    /// the message names the place in the file.
+    pub fn parse(name: impl Into<String>, bytes: impl Into<Vec<u8>>) -> Result<ObjectFile> {
+        Self::read(name.into(), FileBytes::from(bytes.into()))
+    }
+
+    /// As [`parse`](Self::parse), for bytes that may be a part of a file.
+    pub(in crate::link) fn read(name: String, bytes: FileBytes) -> Result<ObjectFile> {
+        let parsed = Arc::new(elf::read(&name, bytes)?);
+        Ok(ObjectFile { name: name.into(), parsed })
+    }
+
+    /// The name given when it was read.
+    #[must_use]
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// The names this object defines for the objects it is linked with, in file order.
+    pub fn definitions(&self) -> impl Iterator<Item = &str> {
+        let defined = |symbol: &&Symbol| symbol.is_defined();
+        self.parsed.symbols.iter().filter(defined).filter_map(|symbol| symbol.global.as_deref())
+    }
+
+    /// True when both share one parse.
+    #[cfg(test)]
+    pub(in crate::link) fn shares_with(&self, other: &ObjectFile) -> bool {
+        Arc::ptr_eq(&self.parsed, &other.parsed)
+    }
+
+    /// What was read, for tests that spoil it; there must be no other copy.
+    #[cfg(test)]
+    pub(in crate::link) fn parsed_mut(&mut self) -> &mut Parsed {
+        Arc::get_mut(&mut self.parsed).unwrap()
+    }
+
+    pub(in crate::link) fn shared_name(&self) -> &Arc<str> {
+        &self.name
+    }
+
+    /// The same object under another name.
+    pub(in crate::link) fn renamed(&self, name: impl Into<String>) -> ObjectFile {
+        ObjectFile { name: Arc::from(name.into()), parsed: Arc::clone(&self.parsed) }
+    }
+
+    /// The whole file.
+    pub(in crate::link) fn bytes(&self) -> &[u8] {
+        &self.parsed.bytes
+    }
+
+    pub(in crate::link) fn sections(&self) -> &[Section] {
+        &self.parsed.sections
+    }
+
+    pub(in crate::link) fn section(&self, index: u32) -> &Section {
+        &self.parsed.sections[index as usize]
+    }
+
+    pub(in crate::link) fn symbols(&self) -> &[Symbol] {
+        &self.parsed.symbols
+    }
+
+    pub(in crate::link) fn symbol(&self, index: u32) -> &Symbol {
+        &self.parsed.symbols[index as usize]
+    }
+
+    /// True when a symbol is a thread-local of this object.
+    pub(in crate::link) fn is_thread(&self, index: u32) -> bool {
+        matches!(self.symbol(index).place, Place::Section(section)
+            if matches!(self.section(section).role, Role::Thread))
+    }
+
+    pub(in crate::link) fn groups(&self) -> &[Group] {
+        &self.parsed.groups
+    }
+
+    /// The bytes of a section in the file; empty for zero fill.
+    pub(in crate::link) fn content(&self, section: &Section) -> &[u8] {
+        section
+            .content
+            .as_ref()
+            .and_then(|range| self.parsed.bytes.get(range.clone()))
+            .unwrap_or(&[])
+    }
+
+    pub(in crate::link) fn text(&self, name: Name) -> &str {
+        name.text(&self.parsed.bytes)
+    }
+
+    /// What to call a symbol in a message: its name, or the name of its section.
+    pub(in crate::link) fn symbol_text(&self, index: u32) -> &str {
+        let symbol = self.symbol(index);
+        match (self.text(symbol.name), symbol.place) {
+            ("", Place::Section(section)) => self.text(self.section(section).name),
+            (name, _) => name,
+        }
+    }
+}
+
+impl fmt::Debug for ObjectFile {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ObjectFile")
+            .field("name", &self.name)
+            .field("sections", &self.parsed.sections.len())
+            .field("symbols", &self.parsed.symbols.len())
+            .finish_non_exhaustive()
+    }
+}

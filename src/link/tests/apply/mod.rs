@@ -1,0 +1,5 @@
+//! Tests of `link::apply`: the fields, and the code around them.
+
+mod dynamic_threads;
+mod relocations;
+mod thread_locals;

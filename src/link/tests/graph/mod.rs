@@ -1,0 +1,4 @@
+//! Tests of `link::graph`: which definition of a name counts, and what it needs.
+
+mod dependencies;
+mod resolution;

@@ -1,0 +1,4 @@
+//! Tests of `link::output`: what a link gives.
+
+mod placed_objects;
+mod symbol_file;

@@ -1,0 +1,7 @@
+//! Tests of `link::place`: where everything goes.
+
+mod arrays;
+mod ifunc;
+mod low;
+mod placement;
+mod unwind;

@@ -1,0 +1,5 @@
+//! Tests of `link::read`: files in.
+
+mod archives;
+mod cache;
+mod damage;

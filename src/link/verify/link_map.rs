@@ -1,0 +1,129 @@
+//! Where a link put everything: what the checker is told about an image.
+//!
+//! Invariant: says where things are and never why.
+
+use std::collections::HashMap;
+use std::ops::Range;
+
+use crate::addr::Prot;
+use crate::link::arch::x86_64::{GOT_ENTRY_BYTES, STUB_BYTES};
+use crate::link::graph::interface::External;
+use crate::link::graph::link_graph::{Global, Input, Resolution};
+use crate::link::graph::provided::DSO_HANDLE_NAME;
+use crate::link::place::addresses::Addresses;
+use crate::link::place::block::Content;
+use crate::link::place::layout::{Layout, NO_BLOCK};
+use crate::link::read::object_file::ObjectFile;
+
+/// Where a link put everything.
+pub(in crate::link) struct LinkMap<'a> {
+    /// The stripes.
+    pub(in crate::link) bases: [u64; 3],
+    /// The objects, in the order of the link.
+    pub(in crate::link) inputs: Vec<MappedInput<'a>>,
+    /// The names that were defined from outside.
+    pub(in crate::link) externals: HashMap<&'a str, MappedExternal>,
+    /// The names the linker made room for: common symbols and `__dso_handle`.
+    pub(in crate::link) rooms: HashMap<&'a str, u64>,
+    pub(in crate::link) got: Range<u64>,
+    pub(in crate::link) stubs: Range<u64>,
+    /// The stubs of ifuncs, and the slots they jump through.
+    pub(in crate::link) ifuncs: [Range<u64>; 2],
+    /// Where the initial values of the thread-locals are, and how far from the thread pointer their copies; 0 for
+    /// dynamic ones.
+    pub(in crate::link) threads: Option<(u64, u64)>,
+    /// The number of the TLS module, if the thread-locals are dynamic.
+    pub(in crate::link) tls_module: Option<u32>,
+    /// The functions that find dynamic thread-locals: the one that code calls, and the one in descriptors.
+    pub(in crate::link) thread_functions: Option<(u64, u64)>,
+}
+
+/// A name from outside.
+#[derive(Debug, Clone, Copy)]
+pub(in crate::link) struct MappedExternal {
+    /// What was told.
+    pub(in crate::link) found: External,
+    /// What it means in the image: what was told, or its canonical PLT entry.
+    pub(in crate::link) meant: u64,
+}
+
+/// One object of a link.
+pub(in crate::link) struct MappedInput<'a> {
+    pub(in crate::link) object: &'a ObjectFile,
+    /// For each of its sections that a program has in memory, in the order of the file, its address; `None`
+    /// for those that are not needed. For thread-locals that of the initial values; where zeroes are not stored,
+    /// the address they would have there.
+    pub(in crate::link) sections: Vec<Option<u64>>,
+    /// Which of them are no part of the image.
+    pub(in crate::link) elsewhere: Vec<bool>,
+    /// The stubs of its ifuncs, by their symbols.
+    pub(in crate::link) ifuncs: HashMap<usize, u64>,
+}
+
+impl<'a> LinkMap<'a> {
+    pub(in crate::link) fn new(
+        layout: &'a Layout,
+        addresses: &Addresses,
+        bases: [u64; 3],
+    ) -> LinkMap<'a> {
+        let address = |(section, block): (u32, &u32), input: &Input| match *block {
+            NO_BLOCK => input.elsewhere.get(&section).copied(),
+            block => Some(addresses.blocks[block as usize]),
+        };
+        let mut ifuncs = vec![HashMap::new(); layout.graph.inputs.len()];
+        for (number, (input, symbol)) in (0..).zip(&layout.ifuncs.functions) {
+            let stub = addresses.ifunc_stubs + number * STUB_BYTES;
+            ifuncs[*input as usize].insert(*symbol as usize, stub);
+        }
+        let inputs = layout.graph.inputs.iter().zip(&layout.block_of).zip(ifuncs);
+        let inputs = inputs.map(|((input, blocks), ifuncs)| {
+            let sections = (0..).zip(blocks).map(|one| address(one, input)).collect();
+            let elsewhere = (0..).zip(blocks).map(|(one, _)| input.elsewhere.contains_key(&one));
+            let elsewhere = elsewhere.collect();
+            MappedInput { object: &input.object, sections, elsewhere, ifuncs }
+        });
+        let functions = layout.graph.thread_functions;
+        // That one is no name.
+        let is_name = |(id, _): &(u32, _)| functions.is_none_or(|one| one.global != *id);
+        let external = |(_, (global, meant)): (u32, (&'a Global, &u64))| match global.resolution {
+            Resolution::External(found) => {
+                Some((&*global.name, MappedExternal { found, meant: *meant }))
+            }
+            _ => None,
+        };
+        let globals = (0..).zip(layout.graph.globals.iter().zip(&addresses.globals));
+        let table = |start: u64, entries: usize, entry_bytes: u64| {
+            start..start.wrapping_add(entries as u64 * entry_bytes)
+        };
+        LinkMap {
+            bases,
+            inputs: inputs.collect(),
+            externals: globals.filter(is_name).filter_map(external).collect(),
+            rooms: rooms(layout, addresses),
+            got: table(addresses.got, layout.tables.entries.len(), GOT_ENTRY_BYTES),
+            stubs: table(addresses.stubs, layout.tables.stubs.len(), STUB_BYTES),
+            ifuncs: [
+                table(addresses.ifunc_stubs, layout.ifuncs.functions.len(), STUB_BYTES),
+                table(addresses.ifunc_slots, layout.ifuncs.functions.len(), GOT_ENTRY_BYTES),
+            ],
+            threads: layout.threads.map(|threads| {
+                (bases[Prot::Constants.index()].wrapping_add(threads.start), addresses.threads)
+            }),
+            tls_module: layout.tls_module,
+            thread_functions: functions.map(|one| (one.address.get(), one.descriptor.get())),
+        }
+    }
+}
+
+fn rooms<'a>(layout: &'a Layout, addresses: &Addresses) -> HashMap<&'a str, u64> {
+    let mut rooms = HashMap::new();
+    for (block, address) in layout.blocks.iter().zip(&addresses.blocks) {
+        let name = match &block.content {
+            Content::Common { global } => &*layout.graph.globals[*global as usize].name,
+            Content::DsoHandle => DSO_HANDLE_NAME,
+            _ => continue,
+        };
+        rooms.insert(name, *address);
+    }
+    rooms
+}
