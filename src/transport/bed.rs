@@ -19,7 +19,7 @@ pub(crate) struct SharedBed {
 }
 
 impl SharedBed {
-    /// One whose sleeper wakes when the lifeline is cut.
+    /// Makes one; its sleeper also wakes when the lifeline is cut.
     pub(crate) fn new(word: Words, lifeline: Lifeline) -> Self {
         Self { word, bell: None, lifeline }
     }

@@ -4,8 +4,7 @@
 //! lane's doorbell: a byte says that the baton has come to a side that sleeps. The end of the socket says that the other
 //! process is gone. So neither side needs a thread that watches the other, and an event loop waits for one descriptor.
 //!
-//! An eventfd would not do for peers that do not trust each other: a peer that has one can make every write to it wait for
-//! ever.
+//! An eventfd is not safe between peers that do not trust each other: either can make every write to it wait for ever.
 
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;

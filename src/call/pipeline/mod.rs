@@ -1,27 +1,26 @@
 //! Pipelined calls: many under way at a time, answered in the order in which they were submitted.
 //!
-//! The executor runs the calls of a pipeline one after the other, on one thread ([`Server`]); a call that takes its time
-//! holds up those behind it, and nobody else's. In the controller any number of threads submit calls ([`Caller`]) and wait
-//! for results. There is no thread that receives: whoever waits takes the turn, receives for everybody, and gives it
-//! to the next when it has what it waited for. Each submission has a [`Completion`], where its results arrive.
+//! The executor runs the calls of a pipeline one after the other, on one thread ([`Server`]). A slow call delays only the
+//! calls behind it in its pipeline. In the controller any number of threads submit calls ([`Caller`]) and wait for results. No
+//! thread is there only to receive: one waiter leads and receives for all, the others follow. When the leader has its results,
+//! it passes the lead to the next waiter. Each submission has a [`Completion`], where its results arrive.
 //!
 //! ```text
 //! submit:  run noted -> records pushed -> executor woken if it sleeps
-//! wait:    turn taken -> records popped -> results to the completions of the runs, in order -> turn given back
+//! wait:    lead taken -> records popped -> results to the completions of the runs, in order -> lead passed on
 //! ```
 //!
-//! Calls of a batch that go to one function with a word of arguments each share a record ([`Bundle`](bundle)). Their results,
-//! where they are a word each, share one as well, which grows: each is published before the next call runs, which may wait for
-//! what the controller does with the result.
+//! Calls of a batch share a record ([`Bundle`](bundle)) when they call one function with one word of arguments each. Their
+//! results share a record as well if each is one word. That record grows: each result is published before the next call runs,
+//! because that call may wait for what the controller does with the result.
 //!
-//! Results come in order, so a result needs no search: it belongs to the oldest run that misses one, and must have the
-//! number of the next call. A result of any other number is none that an honest executor sends.
+//! Results come in order, so a result needs no search. It belongs to the oldest run that misses one, and must have the number
+//! of the next call. An honest executor sends no other number.
 //!
-//! Nothing waits for ever for room. The executor keeps results that do not fit the ring and goes on taking calls. A
-//! submitter that finds no room, or too many calls under way, takes the turn from whoever has it and receives.
+//! No side waits for ever for room. The executor keeps results that do not fit the ring, and continues to take calls. A
+//! submitter that finds no room, or too many calls under way, takes the lead from its holder and receives.
 //!
-//! Invariant: a call completes exactly once; a thread that holds the turn never waits for another thread of this process,
-//! and calls no waker.
+//! Invariant: a call completes exactly once. The leader never waits for another thread of this process, and calls no waker.
 
 mod bundle;
 mod caller;
@@ -47,7 +46,7 @@ pub(crate) use caller::Caller;
 pub(crate) use completion::{Arrived, Completion};
 pub(crate) use server::Server;
 
-/// Why a pipeline came to its end, to be told to each call that was under way.
+/// Why a pipeline has ended: the error of each call that was under way.
 #[derive(Debug, Clone)]
 struct Reason {
     kind: Kind,
