@@ -6,12 +6,11 @@
 //! words 2..7   inline bytes, up to 48; with the ring bit word 2 is the sender's ring position and 40 remain
 //! ```
 //!
-//! 63 for the inline bytes says that the payload lies in the lane's area; the first inline word says where: the low half has the
-//! bytes, the high half the offset in lines.
+//! If the inline bytes are 63, the payload is in the lane's bulk buffer. The first inline word then has its size in bytes in
+//! the low half, and its offset in lines in the high half.
 //!
-//! The hop number grows by one each time the line changes hands, so a word is never mistaken for an earlier one.
-//! The fresh bit says that code was written since the sender's last message: the receiver
-//! serialises its instruction stream before it runs anything.
+//! The hop number grows by one with every handover, so a word is never mistaken for an earlier one. The fresh bit says that
+//! code was written since the sender's last message: the receiver serialises its instruction stream before it runs anything.
 
 use super::Kind;
 
@@ -24,19 +23,19 @@ pub(crate) const HOP_SHIFT: u32 = 11;
 
 /// Inline bytes of a message without ring position.
 pub(crate) const INLINE_BYTES_MAX: usize = 48;
-/// Inline bytes of a message with one.
+/// Inline bytes of a message with a ring position.
 pub(crate) const INLINE_BYTES_MAX_WITH_RING: usize = 40;
 
-/// The number of inline bytes that stands for a payload in the area.
+/// The number of inline bytes that stands for a payload in the bulk buffer.
 const IN_AREA: usize = 63;
 
-/// What the first word of a baton says.
+/// The decoded first word of a baton.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Word {
     pub(crate) hop: u64,
     pub(crate) kind: Kind,
     pub(crate) inline_bytes: usize,
-    /// The payload lies in the lane's area; the inline bytes are 8 and say where.
+    /// The payload is in the lane's bulk buffer; the 8 inline bytes say where.
     pub(crate) area: bool,
     /// The message carries the sender's ring position: drain the ring up to it first.
     pub(crate) ring: bool,
@@ -57,7 +56,7 @@ impl Word {
             | if self.fresh { FRESH } else { 0 }
     }
 
-    /// What a word says; `None` for one that `encode` cannot have made.
+    /// Decodes a word; `None` when `encode` cannot have made it.
     #[inline]
     pub(crate) fn decode(word: u64) -> Option<Self> {
         let kind = Kind::from_bits((word >> KIND_SHIFT & 7) as u8)?;
