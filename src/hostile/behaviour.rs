@@ -2,12 +2,12 @@
 
 use super::random::Random;
 
-/// What an executor does that it must not, and how often.
+/// The faults of an executor, and how often it commits them.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Behaviour {
-    /// Damages what it writes, one time in so many; 0 for never.
+    /// It damages what it writes one time in this many; 0 is never.
     damages: usize,
-    /// Answers a look with something else, one time in so many; 0 for never.
+    /// It answers a read with another value one time in this many; 0 is never.
     lies: usize,
 }
 
@@ -20,12 +20,12 @@ impl Behaviour {
         }
     }
 
-    /// True when it damages what it writes now.
+    /// True when it breaks the rules with what it does now.
     pub(super) fn breaks_rules(self, random: &mut Random) -> bool {
         self.damages > 0 && random.one_in(self.damages)
     }
 
-    /// True when it answers this look with something else.
+    /// True when it answers this read with another value.
     pub(super) fn lies(self, random: &mut Random) -> bool {
         self.lies > 0 && random.one_in(self.lies)
     }

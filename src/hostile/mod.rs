@@ -1,11 +1,12 @@
-//! The controller's side of a lane or a pipeline against an executor that writes what it likes. For tests only; no promise of any kind.
+//! The controller's side of a lane or a pipeline against an executor that writes anything. For tests only; not part of the
+//! API.
 //!
-//! A case is a number, from which all of it follows: what the controller calls, posts and waits for, what the executor
-//! answers, how it damages that, and what it says in place of a word that is looked at, at every look anew. A
-//! quarter of all cases is honest, so that what comes back can be compared.
+//! A case is a number. From it follow the calls, posts and waits of the controller, the answers of the executor and the damage
+//! to them. A lie in place of a word is drawn anew each time the controller reads the word. A quarter of all cases is honest,
+//! so that results can be compared.
 //!
-//! Invariant: a case fails by a panic: of the code under test, or of the peer that saw it look twice at what it
-//! received, or look without end.
+//! Invariant: a case fails by a panic. Either the code under test panics, or the peer does, when that code reads a received
+//! word twice or reads without end.
 
 mod behaviour;
 mod cells;
@@ -22,7 +23,7 @@ use std::fmt;
 use crate::sync::hostile::be_honest;
 use crate::transport::Lane;
 
-/// What many cases came to.
+/// The outcomes of many cases.
 #[derive(Debug, Default)]
 pub struct Totals {
     /// Calls that returned what the executor said.
@@ -37,9 +38,9 @@ pub struct Totals {
     violations: u64,
     /// Sessions that ended otherwise.
     ends: u64,
-    /// Words that were something else when they were looked at.
+    /// Words for which the controller read a lie.
     lies: u64,
-    /// Looks at words of the segment.
+    /// Reads of words of the segment.
     looks: u64,
 }
 
@@ -74,7 +75,7 @@ impl Totals {
         self.looks += other.looks;
     }
 
-    /// True when everything that can happen happened at least so often.
+    /// True when every outcome came at least `least` times.
     #[must_use]
     pub fn has_all(&self, least: u64) -> bool {
         let Totals { results, failures, handled, late, violations, ends, lies, looks } = self;

@@ -1,7 +1,7 @@
 //! The executor at the other end: it follows the protocol as far as its [`Behaviour`] lets it.
 //!
-//! Invariant: it acts only when the controller looks at a word or sleeps on one, so that a case is the same every time; it
-//! dies after a while, as the kernel would tell, so that every wait ends.
+//! Invariant: the peer acts only when the controller reads a word or sleeps on one, so a case is the same every time. It dies
+//! after a while, and the supervisor learns of that, so every wait ends.
 
 use std::cell::RefCell;
 use std::sync::Arc;
@@ -27,9 +27,9 @@ use crate::wire::layout::{
 
 /// Messages in one case.
 const ACTS_MAX: u32 = 300;
-/// Looks in one case; more than ever are needed.
+/// Reads in one case; more than any case needs.
 const LOOKS_MAX: u64 = 200_000;
-/// Looks at the baton that the peer lets pass when it takes its time.
+/// Reads of the baton that a slow peer lets pass before it acts.
 const DELAY: u32 = 100;
 
 #[derive(Debug)]
@@ -42,15 +42,15 @@ struct State {
     segment: Arc<Segment>,
     baton: Words,
     settled: Words,
-    /// What the controller's supervisor ends the lane with.
+    /// The supervisor's handle to end the lane.
     supervisor: Option<Closer>,
     from: Consumer<Cells>,
     to: Producer<Cells>,
-    /// The hop that it wrote last; none at first.
+    /// The hop that the peer wrote last; none at first.
     hop: Option<u64>,
-    /// Calls that it has to answer.
+    /// Calls that the peer has to answer.
     owed: u32,
-    /// The last call that was posted to it.
+    /// The last call that was posted to the peer.
     posted: u64,
     /// What is left of a message for which there was no room.
     rest: Option<(Kind, u64, Vec<u8>)>,
@@ -60,14 +60,14 @@ struct State {
     /// The last result and the last call, as they were sent.
     result: Vec<u8>,
     call: Vec<u8>,
-    /// Looks at the baton to let pass.
+    /// Reads of the baton that it still lets pass.
     delay: u32,
     acts: u32,
     looks: u64,
     lies: u64,
-    /// When each word was last looked at and was not zero.
+    /// The time at which each word was last read and was not zero.
     seen: Vec<u64>,
-    /// The word of a message that was looked at last.
+    /// The word of a message that was read last.
     last: usize,
     now: u64,
 }
@@ -102,18 +102,18 @@ impl Peer {
         }))
     }
 
-    /// The supervisor sees this peer die and ends the lane by this.
+    /// Gives the peer the handle by which the supervisor ends the lane when the peer dies.
     pub(super) fn is_supervised_by(&self, closer: Closer) {
         self.0.borrow_mut().supervisor = Some(closer);
     }
 
-    /// A result that came out; an honest peer has sent it.
+    /// Checks a result that the controller received: an honest peer has sent it.
     pub(super) fn check(&self, result: &[u8]) {
         let state = self.0.borrow();
         assert!(state.behaviour.may_break() || *state.result == *result, "another result");
     }
 
-    /// The arguments of a call that was served.
+    /// Checks the arguments of a call that the controller served.
     pub(super) fn check_call(&self, args: &[u8]) {
         let state = self.0.borrow();
         assert!(state.behaviour.may_break() || *state.call == *args, "another call");
@@ -133,7 +133,7 @@ impl Liar for Peer {
 
     fn written(&self, number: usize) {
         let mut state = self.0.borrow_mut();
-        // What was received has been judged, and used.
+        // The controller has checked and used what it received.
         if number == BATON_WORD || number == RING_TO_CONTROLLER_WORD {
             state.now += 1;
         }
@@ -176,20 +176,20 @@ impl State {
         value
     }
 
-    /// A word of a message is looked at once, or until it is there.
+    /// Checks that a word of a message is read once, or until it is there.
     fn judge(&mut self, number: usize, value: u64) {
         let ring = RING_TO_CONTROLLER_WORD + 2 * LINE_WORDS
             ..RING_TO_CONTROLLER_WORD + ring_words(RING_LINES);
         let line = BATON_WORD + 1..BATON_WORD + LINE_WORDS;
         if number == RING_TO_CONTROLLER_WORD + LINE_WORDS {
-            // Behind the closed flag one more look decides whether nothing came.
+            // Behind the closed flag, one more read decides whether nothing came.
             self.seen[self.last] = 0;
         }
         if !ring.contains(&number) && !line.contains(&number) {
             return;
         }
         self.last = number;
-        // Behind new code the target is fetched ahead, whatever it is, and not looked at.
+        // Behind new code the target is prefetched, whatever it is, and not used.
         if number != BATON_WORD + 1 {
             assert!(
                 self.seen[number] != self.now,
@@ -216,7 +216,7 @@ impl State {
         !self.is_dead && self.hop != Some(hop_of(self.baton[0].load(Ordering::Relaxed)))
     }
 
-    /// What a supervisor does that has seen the executor end.
+    /// Dies, and does what a supervisor does then.
     fn die(&mut self) {
         self.is_dead = true;
         self.segment.words()[CLOSED_WORD].store(1, Ordering::Release);
@@ -283,7 +283,7 @@ impl State {
         let length = self.random.length();
         let mut payload = self.random.bytes(length);
         if self.breaks_rules() && self.random.one_in(8) {
-            // More than may come.
+            // More bytes than a payload may have.
             payload.resize(usize::try_from(PAYLOAD_BYTES_MAX).unwrap_or(0) + 500, 1);
         }
         let choice = self.random.below(16);
@@ -303,7 +303,7 @@ impl State {
                 self.send(kind.unwrap_or(Kind::Part), 1, payload);
             }
             8 => {
-                // One ahead, which never fails.
+                // A posted call, which never fails.
                 let head = Head { kind: Kind::Call as u8, sequence: 1, target: 2 };
                 self.call.clone_from(&payload);
                 payload.truncate(CHUNK_BYTES_MAX);
@@ -324,7 +324,7 @@ impl State {
         self.send(Kind::Result, 0, payload);
     }
 
-    /// Calls ahead of nothing, as many as there is room for, for ever.
+    /// Posts calls for ever, as many as there is room for, and never another message.
     fn flood(&mut self) {
         self.floods = true;
         let head = Head { kind: Kind::Call as u8, sequence: 2, target: 2 };
@@ -333,7 +333,7 @@ impl State {
     }
 
     fn send(&mut self, kind: Kind, target: u64, payload: Vec<u8>) {
-        // What was posted is in the ring.
+        // Posted calls are in the ring.
         let ring = self.random.one_in(4) || self.to.position() != 0;
         let most = if ring { INLINE_BYTES_MAX_WITH_RING } else { INLINE_BYTES_MAX };
         if payload.len() <= most {
@@ -388,7 +388,7 @@ impl State {
         self.baton[0].store(word, Ordering::Release);
     }
 
-    /// Writes nonsense into a word of the segment, most likely one that matters.
+    /// Writes nonsense into a word of the segment, most likely a word in use.
     fn damage(&mut self) {
         let next = usize::try_from(self.from.position()).unwrap_or(0) % RING_LINES;
         let ahead = usize::try_from(self.to.position()).unwrap_or(0) + RING_LINES - 2;
@@ -406,7 +406,7 @@ impl State {
         self.segment.words()[number].store(value, Ordering::Relaxed);
     }
 
-    /// Something else than `value`; now and then what could be a word of the baton.
+    /// A value other than `value`; now and then a plausible word of the baton.
     fn nonsense(&mut self, value: u64) -> u64 {
         if self.random.one_in(8) {
             return (hop_of(value) << HOP_SHIFT) | (self.random.next() % (1 << HOP_SHIFT));

@@ -1,6 +1,6 @@
 //! The executor at the other end of a pipeline: it answers calls in order, as far as its [`Behaviour`] lets it.
 //!
-//! Invariant: as for a lane's peer, it acts only when the controller looks at a word or sleeps on one, and it dies after a while.
+//! Invariant: like a lane's peer, it acts only when the controller reads a word or sleeps on one, and it dies after a while.
 
 use std::cell::RefCell;
 use std::collections::VecDeque;
@@ -24,9 +24,9 @@ use crate::wire::pipeline::{
 
 /// Results in one case.
 const ACTS_MAX: u32 = 300;
-/// Looks that the executor lives to see.
+/// Reads after which the executor dies.
 const LIFE_LOOKS: u64 = 50_000;
-/// Looks in one case; more than ever are needed.
+/// Reads in one case; more than any case needs.
 const LOOKS_MAX: u64 = 200_000;
 
 pub(super) struct PipelinePeer(RefCell<State>);
@@ -42,13 +42,13 @@ struct State {
     owed: VecDeque<(u64, usize)>,
     /// What is left of a result for which there was no room.
     rest: Option<(Record, u64, Vec<u8>)>,
-    /// Results that were sent: bytes, or none for a failure.
+    /// Results that were sent: the bytes, or `None` for a failure.
     sent: VecDeque<Option<Vec<u8>>>,
     is_dead: bool,
     acts: u32,
     looks: u64,
     lies: u64,
-    /// When each word was last looked at and was not zero.
+    /// The time at which each word was last read and was not zero.
     seen: Vec<u64>,
     now: u64,
 }
@@ -80,12 +80,12 @@ impl PipelinePeer {
         }))
     }
 
-    /// Whom to tell when the executor dies.
+    /// Gives the peer the caller to tell when the executor dies.
     pub(super) fn meet(&self, caller: &Arc<Caller>) {
         self.0.borrow_mut().caller = Arc::downgrade(caller);
     }
 
-    /// A result that came out, `None` for a failure; an honest peer has sent it.
+    /// Checks a result that the controller received, `None` for a failure: an honest peer has sent it.
     pub(super) fn check(&self, result: Option<&[u8]>) {
         let mut state = self.0.borrow_mut();
         let sent = state.sent.pop_front();
@@ -112,7 +112,7 @@ impl Liar for PipelinePeer {
     }
 
     fn written(&self, number: usize) {
-        // A record was taken, and judged.
+        // The controller has checked and taken a record.
         if number == RESULTS_WORD {
             self.0.borrow_mut().now += 1;
         }
@@ -126,7 +126,7 @@ impl Liar for PipelinePeer {
                 state.act();
             }
             if state.to.position() == before {
-                // Nobody would wake the controller.
+                // No thread would wake the controller.
                 state.is_dead = true;
             }
             state.take_death()
@@ -135,7 +135,7 @@ impl Liar for PipelinePeer {
     }
 }
 
-/// What a supervisor does that has seen the executor end.
+/// What a supervisor does when it has seen the executor end.
 fn tell(death: Option<Arc<Caller>>) {
     if let Some(caller) = death {
         aside(|| caller.end(&Error::disconnected("the peer is gone")));
@@ -170,7 +170,7 @@ impl State {
         value
     }
 
-    /// A word of a record is looked at once, its first one until it is there.
+    /// Checks that a word of a record is read once, its first word until it is there.
     fn judge(&mut self, number: usize, value: u64) {
         let records = RESULTS_WORD + 2 * LINE_WORDS..RESULTS_WORD + ring_words(RING_LINES);
         if !records.contains(&number) || number.is_multiple_of(LINE_WORDS) {
@@ -269,18 +269,18 @@ impl State {
                 self.to.complete(kind);
                 let length = self.random.below(CHUNK_BYTES_MAX);
                 let bytes = self.random.bytes(length);
-                // A full ring is as good.
+                // A full ring does as well.
                 let _ = self.to.push(Head { kind, sequence, target: 9 }, &bytes);
             }
             3 => {
-                // More than may come.
+                // More bytes than a payload may have.
                 let most = usize::try_from(PAYLOAD_BYTES_MAX).unwrap_or(0) + CHUNK_BYTES_MAX;
                 self.rest = Some((Record::Result, sequence, vec![1; most]));
                 self.go_on();
             }
             4 => self.to.close(),
             5 => {
-                // Of other calls, of another kind, or more of them than there are.
+                // Results of other calls, of another kind, or more of them than there are calls.
                 let head = Head {
                     kind: if self.random.one_in(2) { 7 } else { kind },
                     sequence,

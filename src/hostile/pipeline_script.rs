@@ -1,6 +1,6 @@
-//! What the controller does in a case of a pipeline, and what may come of it.
+//! The controller's part of a case of a pipeline, and the outcomes that are allowed.
 //!
-//! Invariant: of an honest peer everything is compared with what it said.
+//! Invariant: everything from an honest peer is compared with what it sent.
 
 use crate::deadline::Deadline;
 use crate::transport::{End, Lifeline};
@@ -26,7 +26,7 @@ pub(super) fn run(number: u64, totals: &mut Totals, after: impl Fn(&Segment)) {
     let behaviour = Behaviour::new(number, &mut random);
     let Ok(segment) = pipeline::create_segment(Duration::ZERO) else { return };
     let segment = Arc::new(segment);
-    // Counters go round while the case lasts, most times.
+    // Counters mostly wrap during a case.
     let near_the_end = |random: &mut Random| u64::MAX - random.next() % 16;
     let (position, last) = (near_the_end(&mut random), near_the_end(&mut random));
     // No executor is there yet.
@@ -43,7 +43,7 @@ pub(super) fn run(number: u64, totals: &mut Totals, after: impl Fn(&Segment)) {
             assert!(is_fair, "case {number}: honest, and yet {error}");
             totals.violations += u64::from(error.is_violation());
             totals.ends += u64::from(!error.is_violation());
-            // It is of no use any more, and says so.
+            // An ended pipeline refuses further calls.
             assert!(controller.submit(1).is_err(), "case {number}: another call after {error}");
         }
     }
@@ -71,7 +71,7 @@ impl<F: Fn(&Segment)> Controller<F> {
             let completion = self.submit(calls)?;
             let is_last = step + 1 == steps;
             match self.random.below(8) {
-                // Results of a call that timed out go nowhere, so an honest peer has nothing to compare any more.
+                // Results of a call that timed out are dropped, so they cannot be compared with what an honest peer sent.
                 0 if is_last => {
                     let past = Deadline::now();
                     if !self.caller.wait(&completion, calls, past) {
@@ -91,7 +91,7 @@ impl<F: Fn(&Segment)> Controller<F> {
     }
 
     fn submit(&mut self, calls: usize) -> Result<Arc<Completion>> {
-        // Several go in one record then.
+        // Several calls share a record then.
         let are_words = self.random.one_in(2);
         let args: Vec<_> = (0..calls)
             .map(|_| {

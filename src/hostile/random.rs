@@ -1,4 +1,4 @@
-//! Numbers that look random and follow from a seed.
+//! Pseudo-random numbers from a seed.
 
 #[derive(Debug, Clone)]
 pub(super) struct Random(u64);
@@ -24,7 +24,7 @@ impl Random {
         self.below(times) == 0
     }
 
-    /// Something else than `value`, often something that could almost be true: a position `near` to which the peer is, for example.
+    /// A value other than `value`, often a plausible one: a position close to `near`, the peer's own, for example.
     pub(super) fn nonsense(&mut self, value: u64, near: u64) -> u64 {
         let random = self.next();
         match self.below(7) {
@@ -39,13 +39,13 @@ impl Random {
         }
     }
 
-    /// So many bytes.
+    /// `count` bytes.
     pub(super) fn bytes(&mut self, count: usize) -> Vec<u8> {
         let start = self.next().to_le_bytes()[0];
         (0..count).map(|at| start.wrapping_add(at.to_le_bytes()[0])).collect()
     }
 
-    /// A length of a payload: mostly one that fits a line, sometimes one that takes the ring many times.
+    /// The length of a payload: mostly it fits a line, sometimes it fills the ring many times.
     pub(super) fn length(&mut self) -> usize {
         match self.below(16) {
             0 => self.below(2000),

@@ -1,6 +1,6 @@
-//! What the controller does in a case, and what may come of it.
+//! The controller's part of a case, and the outcomes that are allowed.
 //!
-//! Invariant: of an honest peer everything is compared with what it said.
+//! Invariant: everything from an honest peer is compared with what it sent.
 
 use crate::deadline::Deadline;
 use std::cell::{Cell, RefCell};
@@ -23,9 +23,9 @@ use crate::wire::layout;
 /// Levels that calls nest to.
 const DEPTH_MAX: u32 = 4;
 
-/// What is tried out: a lane, or something in its place.
+/// The transport under test: a lane, or a faulty one in its place.
 pub(super) trait Tried: Transport {
-    /// What tells that posted calls have run, where there is such a thing.
+    /// The word that tells that posted calls have run, where there is one.
     fn settled(&self) -> Option<Settled> {
         None
     }
@@ -81,7 +81,7 @@ pub(super) fn run<T: Tried>(
             );
             totals.violations += u64::from(error.is_violation());
             totals.ends += u64::from(!error.is_violation());
-            // It is of no use any more, and says so.
+            // An ended lane refuses further calls.
             let _ = controller.call(Deadline::SESSION_END, &[1; 60]);
             let _ = controller.end.post(1, &[2; 60], Deadline::SESSION_END);
         }
@@ -132,7 +132,7 @@ impl<T: Tried> Controller<T> {
         self.call(Deadline::SESSION_END, &args)
     }
 
-    /// A call; its result is what the peer says that it has sent.
+    /// Makes a call. Its result must be what the peer has sent.
     fn call(&self, deadline: Deadline, args: &[u8]) -> Result<()> {
         let mut result = Vec::new();
         let outcome = self.end.call(self, deadline, 7, args, &mut result);

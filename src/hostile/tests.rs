@@ -1,4 +1,4 @@
-//! The cases find what is planted, and nothing else.
+//! The cases find the planted faults, and no others.
 
 use crate::deadline::Deadline;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -16,19 +16,19 @@ use crate::wire::baton::Word;
 use crate::wire::layout::BATON_WORD;
 use crate::wire::pipeline::{EXECUTOR_BED_WORD, RESULTS_WORD};
 
-/// What a lane does that it must not.
+/// The planted fault of a lane.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Planted {
     Nothing,
-    /// Judges the length of a message, and looks at it again to use it.
+    /// Checks the length of a message, and reads it again to use it.
     Length,
-    /// Looks at the target again.
+    /// Reads an argument twice more.
     Argument,
-    /// Waits for a message as often as it takes.
+    /// Waits for a valid word without end.
     EndlessWait,
 }
 
-/// A lane with a fault: after each message it looks into the segment once more.
+/// A lane with a fault: after each message it reads the segment once more.
 struct Faulty {
     lane: Lane,
     planted: Planted,
