@@ -216,8 +216,8 @@ remote! {
     ThreadInitialize = "farcall_thread_initialize": (i64, AddrRange, u64) => ();
 
     /// Action: makes a block of dynamic thread-locals known by a number below
-    /// [`THREAD_MODULES_MAX`](crate::limits::THREAD_MODULES_MAX): the range of its initial values, and its size in bytes with
-    /// the zeros after them. A thread gets its copy when it first asks.
+    /// [`THREAD_MODULES_MAX`](crate::limits::THREAD_MODULES_MAX). The other arguments are the range of its initial values, and
+    /// its size in bytes with the zeros after them. A thread gets its copy when it first asks.
     ThreadBlockRegister = "farcall_thread_block_register": (u32, AddrRange, u64) => ();
     /// Action: frees the copies of all threads, and forgets the block.
     ThreadBlockDeregister = "farcall_thread_block_deregister": (u32,) => ();
@@ -259,7 +259,7 @@ remote! {
     /// Looks symbols up: name, and whether it must exist. A missing one has no entry if it must, address 0 otherwise.
     DylibResolve = "__llvm_orc_SimpleExecutorDylibManager_resolve_wrapper":
         (ExecutorAddr, Vec<(String, bool)>) => Expected<Vec<Option<SymbolDef>>>;
-    /// Opens a shared library, whose symbols only its handle finds, until the session is over; the empty path is the process
+    /// Opens a shared library until the session is over; only its handle finds its symbols. The empty path is the process
     /// itself, which stays.
     NativeLoad = "orc_rt_ci_sps_NativeDylibManager_load":
         (ExecutorAddr, String) => Expected<ExecutorAddr>;

@@ -1,6 +1,6 @@
-//! Posted calls and two lanes, in every order that loom can give them.
+//! Posted calls and two lanes, in every order that loom finds.
 //!
-//! Invariant: the model is also run with an executor that says too early that a call has run, and fails then.
+//! Invariant: the model also runs with an executor that says too early that a call has run, and fails then.
 
 mod code;
 
@@ -18,8 +18,8 @@ use crate::transport::loom::{Planted, explore, segment};
 use crate::transport::{Incoming, Lane, Side, Transport};
 use crate::wire::Kind;
 
-/// A thread posts a call and takes it along on its lane; another, which learns of it, calls on its own lane. The posted
-/// call has run before that one is sent, or goes ahead of it.
+/// A thread posts a call and takes it along on its lane; another, which learns of it, calls on its own lane. The posted call
+/// has run before that call is sent, or goes ahead of it.
 fn overtake(planted: Planted) {
     explore(&format!("posts, {planted:?}"), 2, move |met| {
         let (posts, pushed, ran) = (
@@ -85,8 +85,8 @@ fn a_posted_call_that_settles_too_early_is_found() {
     overtake(Planted::TooEarly);
 }
 
-/// A thread posts a call, takes it along and looks whether it has run, before it makes a call of its own; another one that sees
-/// that nothing is left sees what the posted call did.
+/// A thread posts a call, takes it along, and looks whether it has run before it makes a call of its own. Another thread that
+/// sees no posted call left sees what the posted call did.
 #[test]
 fn a_thread_that_sees_that_all_has_run_sees_what_it_did() {
     explore("posts, looked at", 3, |met| {

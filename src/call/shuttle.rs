@@ -1,10 +1,10 @@
-//! Sessions of several threads, in a hundred thousand orders that shuttle makes up.
+//! Sessions of several threads, in 100,000 random orders of shuttle.
 //!
-//! Threads call on lanes of their own, nested both ways, with deadlines and with calls posted ahead; the executor dies at
-//! any moment, and two threads say so. All on the controller's side is the code that runs; the executor is a few lines
-//! here. Whoever waits for ever is what shuttle calls a deadlock.
+//! Threads call on lanes of their own, nested both ways, with deadlines and with calls posted ahead. The executor dies at any
+//! moment, and two threads announce it. The controller's side is the real code; the executor is a few lines here. Shuttle
+//! reports a thread that waits for ever as a deadlock.
 //!
-//! Invariant: each model is also run with a fault, which is found.
+//! Invariant: each model also runs with a planted fault, which is found.
 
 use std::sync::Arc;
 use std::time::Instant;
@@ -25,16 +25,16 @@ use crate::wire::{Kind, layout};
 
 const THREADS: u8 = 3;
 const SCHEDULES: usize = 50_000;
-/// The functions of the executor: one that answers, and one that calls the controller first.
+/// The functions of the executor: the first answers, the second calls the controller first.
 const LEAF: u64 = 1;
 const BACK: u64 = 2;
-/// What is posted has the number of its thread behind this.
+/// The target of a posted call is this plus the number of its thread.
 const POSTED: u64 = 16;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Planted {
     Nothing,
-    /// A lane is opened that the session knows nothing of.
+    /// A lane is opened of which the session is not told.
     UnknownLane,
     /// The executor says that a posted call has run before it has.
     TooEarly,
@@ -89,7 +89,7 @@ impl World {
         let mut message = Incoming::new();
         loop {
             lane.receive(Deadline::SESSION_END, &mut message).ok()?;
-            // Who is dead runs nothing, whatever becomes of the line.
+            // A dead executor runs nothing, whatever is in the line.
             if self.is_dead.load(Ordering::Relaxed) {
                 return None;
             }
@@ -181,7 +181,7 @@ fn call(world: &Arc<World>, number: u8, outcomes: &OutcomeCounters) {
     note(outcome, &result, &[number, 7]);
 }
 
-/// A session; in one that `dies` the executor ends at any moment, and two threads close the lanes.
+/// Runs a session. If `dies`, the executor ends at any moment, and two threads close the lanes.
 fn session(planted: Planted, dies: bool, outcomes: &Arc<OutcomeCounters>) {
     let world = Arc::new(World {
         lanes: Lanes::new(),

@@ -1,6 +1,6 @@
 //! One conformance suite for calls both ways, run over every transport.
 //!
-//! Invariant: what the suite asks of one transport it asks of all.
+//! Invariant: every test of the suite runs over every transport.
 
 mod closing;
 mod conformance;

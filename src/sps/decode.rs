@@ -3,7 +3,7 @@
 use crate::error::{Error, Result};
 use crate::{AddrRange, ExecutorAddr};
 
-/// A value that can be read. It may borrow from the bytes.
+/// A value that can be decoded. It may borrow from the bytes.
 pub trait Decode<'a>: Sized {
     /// The fewest bytes a value takes; bounds the count of a sequence before anything is allocated.
     const BYTES_MIN: usize;
@@ -12,7 +12,7 @@ pub trait Decode<'a>: Sized {
     ///
     /// # Errors
     ///
-    /// When the bytes end too soon or no value of this type has them.
+    /// When the bytes end too soon or are no value of this type.
     fn decode(reader: &mut Reader<'a>) -> Result<Self>;
 }
 
@@ -33,7 +33,7 @@ impl<'a> Reader<'a> {
     ///
     /// # Errors
     ///
-    /// When fewer are left.
+    /// When fewer bytes are left.
     #[inline]
     pub fn take(&mut self, count: usize) -> Result<&'a [u8]> {
         let Some((taken, rest)) = self.rest.split_at_checked(count) else {
@@ -51,7 +51,7 @@ impl<'a> Reader<'a> {
         ))
     }
 
-    /// Takes a count of elements of at least `bytes_min` bytes each, which must be able to follow.
+    /// Takes a count of elements of at least `bytes_min` bytes each. The bytes that are left must be enough for them.
     pub(super) fn count(&mut self, bytes_min: usize) -> Result<usize> {
         let count = u64::decode(self)?;
         let most = self.rest.len() / bytes_min.max(1);
@@ -89,7 +89,7 @@ impl Decode<'_> for bool {
     }
 }
 
-/// Text may be any bytes on the wire; what is not UTF-8 is replaced.
+/// Text may be any bytes on the wire; bytes that are not UTF-8 are replaced.
 impl Decode<'_> for String {
     const BYTES_MIN: usize = 8;
     fn decode(reader: &mut Reader<'_>) -> Result<Self> {
@@ -98,7 +98,7 @@ impl Decode<'_> for String {
     }
 }
 
-/// A sequence of bytes, where it lies.
+/// A sequence of bytes, borrowed.
 impl<'a> Decode<'a> for &'a [u8] {
     const BYTES_MIN: usize = 8;
     fn decode(reader: &mut Reader<'a>) -> Result<Self> {
@@ -107,7 +107,7 @@ impl<'a> Decode<'a> for &'a [u8] {
     }
 }
 
-/// Text, where it lies; it has to be UTF-8.
+/// Text, borrowed. It has to be UTF-8.
 impl<'a> Decode<'a> for &'a str {
     const BYTES_MIN: usize = 8;
     fn decode(reader: &mut Reader<'a>) -> Result<Self> {

@@ -32,7 +32,7 @@ pub fn to_bytes<T: Encode + ?Sized>(value: &T) -> Vec<u8> {
 ///
 /// # Errors
 ///
-/// When the bytes end too soon or no value of the type has them.
+/// When the bytes end too soon or are no value of the type.
 pub fn from_bytes<'a, T: Decode<'a>>(bytes: &'a [u8]) -> Result<T> {
     T::decode(&mut Reader::new(bytes))
 }

@@ -292,7 +292,7 @@ fn symbol_lookup_set_serialization() {
 #[test]
 fn symbol_lookup_result_serialization() {
     round_trip(Vec::<Option<ExecutorAddr>>::new(), "0000000000000000");
-    // One that is there, one that is not, one whose address is null.
+    // A symbol that is there, one that is not, and one with a null address.
     let found = vec![Some(ExecutorAddr::new(0x1234)), None, Some(ExecutorAddr::NULL)];
     round_trip(
         found,
@@ -300,14 +300,14 @@ fn symbol_lookup_result_serialization() {
     );
 }
 
-/// Everything that a message is made of.
+/// All types of which messages consist.
 type Everything = (
     (String, u64, Vec<(String, Bytes)>),
     Vec<(AllocGroup, ExecutorAddr, u64, Bytes)>,
     (Option<AddrRange>, Expected<Vec<Option<ExecutorAddr>>>, Status),
 );
 
-/// 200 000 damaged messages cost an error or are another message; none costs more memory than its bytes say.
+/// Each of 200,000 damaged messages is an error or another message; none takes more memory than its bytes say.
 #[test]
 fn malformed_messages_cost_an_error() {
     let group = AllocGroup::standard(Prot::Data);
@@ -343,7 +343,7 @@ fn malformed_messages_cost_an_error() {
             }
         }
         match from_bytes::<Everything>(&bytes) {
-            // What is read is said again in no more bytes, and means the same.
+            // A decoded value encodes to no more bytes, and means the same.
             Ok(read) => {
                 let said = to_bytes(&read);
                 assert_eq!(to_bytes(&from_bytes::<Everything>(&said).expect("decodes")), said);

@@ -1,10 +1,10 @@
-//! The types of the format that Rust has no exact twin for.
+//! The types of the format for which Rust has no exact equivalent.
 
 use super::{Decode, Encode, Reader};
 use crate::Prot;
 use crate::error::{Error, Result};
 
-/// A sequence of bytes, copied in one go. The same bytes on the wire as `Vec<u8>`.
+/// A sequence of bytes, copied at once. The same bytes on the wire as `Vec<u8>`.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Bytes(pub Vec<u8>);
 

@@ -1,4 +1,4 @@
-//! Tasks that run at once, on the thread that has them.
+//! Tasks that run at once, on the dispatching thread.
 
 use std::thread::{self, ThreadId};
 
@@ -8,8 +8,8 @@ use crate::sync::{Condvar, Mutex};
 
 /// Runs each task inside of [`dispatch`](TaskDispatcher::dispatch).
 ///
-/// The cheapest dispatcher, for tasks that never wait: one that waits for a message stops the thread that would receive it, and
-/// hangs.
+/// The cheapest dispatcher, for tasks that never wait. A task that waits for a message stops the thread that would receive the
+/// message, and hangs.
 #[derive(Debug, Default)]
 pub struct Inline {
     state: Mutex<State>,
@@ -37,7 +37,7 @@ impl Inline {
 }
 
 impl TaskDispatcher for Inline {
-    /// Runs `task`. A panic in it goes to the caller.
+    /// Runs `task`. A panic in the task goes on in the caller.
     fn dispatch(&self, task: Task) {
         let thread = thread::current().id();
         let mut state = self.state.lock();
@@ -55,7 +55,7 @@ impl TaskDispatcher for Inline {
         let mut state = self.state.lock();
         state.is_shut = true;
         let inside = state.running.leave(thread::current().id());
-        // Another one may have waited for this task only.
+        // Another shutdown may have waited for this task only.
         self.ended.notify_all();
         let is_over = |state: &State| match inside {
             true => state.running.all_leave(),

@@ -1,11 +1,13 @@
-//! Tasks, and what runs them: on threads of a pool, by hand, or at once.
+//! Tasks, and their dispatchers: a thread pool, a queue that the host empties, or the dispatching thread.
 //!
-//! Both sides of a session hand work over here that must not run on the thread that receives messages: it may wait for
-//! a message, and then nobody would receive that one. Which thread runs what is the host's decision, behind one trait.
+//! Both sides of a session dispatch here the work that must not run on the thread that receives messages. Such work may wait
+//! for a message, and then no thread would receive that message. The host decides through one trait which thread runs what.
 //!
-//! Threads: a dispatcher may be shared between threads. Order: each dispatcher says in which order tasks begin; none says
-//! in which order they end. Ownership: a task belongs to its dispatcher until it runs, and everything that it owns is
-//! dropped when it has run or is refused.
+//! | | contract |
+//! |---|---|
+//! | threads | a dispatcher may be shared between threads |
+//! | order | each dispatcher says in which order tasks begin; none says in which order they end |
+//! | ownership | a task belongs to its dispatcher until it runs; all that it owns is dropped when it has run or is refused |
 //!
 //! Invariant: no dispatcher runs or drops a task while it holds a lock of its own.
 #![forbid(unsafe_code)]
@@ -29,8 +31,8 @@ pub use queueing::Queueing;
 #[cfg(not(model))]
 pub use thread_pool::ThreadPool;
 
-/// Something to do once, on whichever thread. One that is dropped is not done: whoever waits for it has to learn of that from
-/// what the task owns.
+/// Work to do once, on any thread. A task may be dropped without having run: a thread that waits for it has to learn of that
+/// from what the task owns.
 pub struct Task(Box<dyn FnOnce() + Send>);
 
 impl Task {
@@ -40,7 +42,7 @@ impl Task {
         Self(Box::new(work))
     }
 
-    /// Does it, on the calling thread.
+    /// Does the work, on the calling thread.
     pub fn run(self) {
         (self.0)();
     }
@@ -54,13 +56,14 @@ impl fmt::Debug for Task {
 
 /// Runs tasks. Any thread may dispatch, tasks of the dispatcher included.
 ///
-/// Whoever shares one with a session has to keep it running until the session is shut down: tasks may block, those that wait
-/// for each other included, so a dispatcher with a fixed number of threads can be brought to a stop.
+/// A host that shares a dispatcher with a session has to keep it running until the session is shut down. Tasks may block, and
+/// may wait for each other, so they can bring a dispatcher with a fixed number of threads to a stop.
 pub trait TaskDispatcher: Send + Sync {
     /// Accepts `task`, which runs once, now or later. After [`shutdown`](TaskDispatcher::shutdown) it is dropped instead.
     fn dispatch(&self, task: Task);
 
-    /// Accepts nothing from now on, and returns when everything that was accepted has run or has been dropped. May be called
-    /// again, by several threads, and by a task: that one does not wait for itself, nor for tasks that wait here as well.
+    /// Accepts nothing from now on, and returns when all accepted tasks have run or have been dropped. May be called again, by
+    /// several threads, and by a task. A task that calls this waits neither for itself nor for other tasks that are in a
+    /// shutdown.
     fn shutdown(&self);
 }

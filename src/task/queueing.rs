@@ -1,12 +1,11 @@
-//! Tasks that wait until somebody takes them.
+//! Tasks in a queue, which the host takes and runs.
 
 use std::collections::VecDeque;
 
 use super::{Task, TaskDispatcher};
 use crate::sync::{Condvar, Mutex};
 
-/// Keeps tasks, in the order in which they came, for whoever takes them: a test that goes step by step, or a loop of the
-/// host's own.
+/// Keeps tasks in the order in which they came, for the host to take: a test that goes step by step, or the host's own loop.
 ///
 /// A task that was handed out is the taker's: a shutdown does not wait for it.
 #[derive(Debug, Default)]
@@ -37,7 +36,7 @@ impl Queueing {
         self.state.lock().tasks.len()
     }
 
-    /// True when none waits.
+    /// True when no task waits.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.len() == 0
@@ -55,29 +54,30 @@ impl Queueing {
         self.state.lock().tasks.pop_back()
     }
 
-    /// Waits for a task and takes the oldest one. `None` when there is none and none will come.
+    /// Waits for a task and takes the oldest one. `None` when the queue is empty and no task will come.
     #[must_use = "a task that is dropped is not done"]
     pub fn take_first_in(&self) -> Option<Task> {
         self.take(VecDeque::pop_front)
     }
 
-    /// Waits for a task and takes the newest one. `None` when there is none and none will come.
+    /// Waits for a task and takes the newest one. `None` when the queue is empty and no task will come.
     #[must_use = "a task that is dropped is not done"]
     pub fn take_last_in(&self) -> Option<Task> {
         self.take(VecDeque::pop_back)
     }
 
-    /// Runs tasks, the oldest first, until none waits; those that come meanwhile as well. Returns how many.
+    /// Runs tasks, the oldest first, until none waits, also those that come meanwhile. Returns how many.
     pub fn run_fifo_until_empty(&self) -> usize {
         self.run(VecDeque::pop_front)
     }
 
-    /// Runs tasks, the newest first, until none waits; those that come meanwhile as well. Returns how many.
+    /// Runs tasks, the newest first, until none waits, also those that come meanwhile. Returns how many.
     pub fn run_lifo_until_empty(&self) -> usize {
         self.run(VecDeque::pop_back)
     }
 
-    /// Accepts nothing from now on. What waits is still handed out; who waits for more learns that there is none.
+    /// Accepts nothing from now on. Waiting tasks are still handed out; a thread that waits for more learns that none will
+    /// come.
     pub fn close(&self) {
         self.state.lock().is_closed = true;
         self.changed.notify_all();
@@ -120,7 +120,7 @@ impl TaskDispatcher for Queueing {
         self.changed.notify_one();
     }
 
-    /// [Closes](Queueing::close) the queue and drops what waits there.
+    /// [Closes](Queueing::close) the queue and drops the waiting tasks.
     fn shutdown(&self) {
         self.close();
         // Bound first, so that the lock is free while they are dropped.

@@ -1,4 +1,4 @@
-//! The tasks that run at the moment, by thread, and which of them wait for the end of the others.
+//! The running tasks by thread, and which of them wait in a shutdown for the others.
 
 /// One entry for each task that runs. A task that runs inside of another one, on the same thread, has one too.
 #[derive(Debug)]
@@ -7,7 +7,7 @@ pub(super) struct Running<T>(Vec<(T, Way)>);
 #[derive(Debug, Clone, Copy, PartialEq)]
 enum Way {
     Running,
-    /// In a shutdown, or has been.
+    /// True when the task is or was in a shutdown.
     Leaving,
 }
 
@@ -16,7 +16,7 @@ impl<T: Copy + PartialEq> Running<T> {
         Self(Vec::new())
     }
 
-    /// How many there are.
+    /// How many tasks run.
     pub(super) fn count(&self) -> usize {
         self.0.len()
     }
@@ -29,7 +29,7 @@ impl<T: Copy + PartialEq> Running<T> {
         self.0.push((thread, Way::Running));
     }
 
-    /// The last one that `thread` began is over.
+    /// Removes the task that `thread` began last.
     pub(super) fn end(&mut self, thread: T) {
         if let Some(at) = self.0.iter().rposition(|(other, _)| *other == thread) {
             self.0.remove(at);
@@ -42,7 +42,7 @@ impl<T: Copy + PartialEq> Running<T> {
         own.map(|(_, way)| *way = Way::Leaving).count() > 0
     }
 
-    /// All that still run are in a shutdown.
+    /// True when all tasks that still run are in a shutdown.
     pub(super) fn all_leave(&self) -> bool {
         self.0.iter().all(|(_, way)| *way == Way::Leaving)
     }

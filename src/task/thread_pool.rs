@@ -1,4 +1,4 @@
-//! Tasks on threads that come and go.
+//! Tasks on threads that start and end with the load.
 
 use std::collections::VecDeque;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -13,14 +13,13 @@ use crate::limits::TASK_THREADS_MAX;
 use crate::sync::{Condvar, Mutex, MutexGuard};
 use crate::sys::thread as system;
 
-/// Begins tasks in the order in which they came, as many at a time as it has *width*; those that sleep do not count.
+/// Begins tasks in the order in which they came. At most *width* tasks run at a time; tasks that sleep do not count.
 ///
-/// So tasks that wait, for each other or for the other process, never keep another one from running: while some wait for a
-/// thread, one more thread looks every 2 ms which of the running ones the kernel says are asleep, and runs another task for
-/// each, up to [`TASK_THREADS_MAX`] threads. A thread that has nothing to do for ten seconds ends; there
-/// is none before the first task.
+/// So tasks that wait, for each other or for the other process, never keep another task from running. While tasks are queued,
+/// one more thread asks the kernel every 2 ms which of the running ones sleep. It runs another task for each, up to
+/// [`TASK_THREADS_MAX`] threads. A thread without work for 10 s ends; the pool has no thread before the first task.
 ///
-/// A panic in a task ends that task only. Where the system gives no thread at all, tasks are dropped.
+/// A panic in a task ends that task only. If the system refuses even the first thread, tasks are dropped.
 #[derive(Debug)]
 pub struct ThreadPool {
     shared: Arc<Shared>,
@@ -29,12 +28,12 @@ pub struct ThreadPool {
 #[derive(Debug)]
 struct Shared {
     width: usize,
-    /// [`KEPT`], but for tests.
+    /// [`KEPT`], except in tests.
     kept: Duration,
     state: Mutex<State>,
-    /// For threads with nothing to do: there are tasks, or there will be no more.
+    /// Tells idle threads that there are tasks, or that there will be no more.
     tasks_changed: Condvar,
-    /// For who shuts the pool down.
+    /// Tells a shutdown that tasks or threads have ended.
     ended: Condvar,
 }
 
@@ -43,31 +42,31 @@ struct State {
     queue: VecDeque<Task>,
     is_shut: bool,
     running: Running<i32>,
-    /// How many of those were asleep when somebody looked last.
+    /// How many of those were asleep at the last look.
     asleep: usize,
     /// Threads of the pool, and those among them that wait for work.
     live: usize,
     idle: usize,
-    /// One of these looks after what is queued.
+    /// One of these threads watches the queue.
     has_lookout: bool,
-    /// Not joined yet.
+    /// Threads that are not joined yet.
     threads: Vec<JoinHandle<()>>,
 }
 
-/// How long tasks wait for a thread before the running ones are looked at.
+/// How long tasks wait for a thread before it is looked which of the running ones sleep.
 const LOOK: Duration = Duration::from_millis(2);
 
 /// How long a thread waits for work before it ends.
 const KEPT: Duration = Duration::from_secs(10);
 
 impl ThreadPool {
-    /// A pool of this width, at least 1. The number of processors is a good one for tasks that compute.
+    /// A pool of this width, at least 1. For tasks that compute, use the number of processors.
     #[must_use]
     pub fn new(width: usize) -> Self {
         Self::keeping(width, KEPT)
     }
 
-    /// A pool whose threads end when they have nothing to do for this long.
+    /// A pool whose threads end when they have no work for this time.
     pub(super) fn keeping(width: usize, kept: Duration) -> Self {
         let state = State {
             queue: VecDeque::new(),
@@ -89,7 +88,7 @@ impl ThreadPool {
         Self { shared: Arc::new(shared) }
     }
 
-    /// How many threads there are.
+    /// How many threads the pool has.
     #[cfg(test)]
     pub(super) fn threads(&self) -> usize {
         self.shared.state.lock().live
@@ -109,7 +108,7 @@ impl TaskDispatcher for ThreadPool {
         drop(stranded);
     }
 
-    /// Runs what is queued, and waits for the threads to end; a task waits for the other tasks only.
+    /// Runs the queued tasks, and waits for the threads to end. A task that calls this waits for the other tasks only.
     fn shutdown(&self) {
         let mut state = self.shared.state.lock();
         state.is_shut = true;
@@ -137,14 +136,14 @@ impl TaskDispatcher for ThreadPool {
 }
 
 impl Drop for ThreadPool {
-    /// Shuts it down.
+    /// Shuts the pool down.
     fn drop(&mut self) {
         self.shutdown();
     }
 }
 
 impl Shared {
-    /// Sees to it that a thread looks after what is queued. Returns tasks that nobody will run, to be dropped without the lock.
+    /// Makes sure that a thread watches the queue. Returns tasks that no thread will run, to be dropped without the lock.
     fn attend(self: &Arc<Self>, state: &mut State) -> VecDeque<Task> {
         if state.queue.is_empty() || state.live == TASK_THREADS_MAX {
             return VecDeque::new();
@@ -162,7 +161,7 @@ impl Shared {
                 state.threads.push(thread);
             }
             Err(_) if state.live == 0 => return std::mem::take(&mut state.queue),
-            // One of the threads there are takes it sooner or later.
+            // One of the existing threads will take the task.
             Err(_) => {}
         }
         VecDeque::new()
@@ -178,7 +177,7 @@ impl Shared {
                 let stranded = self.attend(&mut state);
                 drop(state);
                 drop(stranded);
-                // The hook has told of the panic.
+                // The panic hook has reported the panic.
                 let _ = catch_unwind(AssertUnwindSafe(|| task.run())).map_err(drop_panic);
                 state = self.state.lock();
                 state.running.end(thread);
@@ -187,7 +186,7 @@ impl Shared {
             }
             let is_idle = state.queue.is_empty();
             if is_idle && state.is_shut {
-                // Others may rest that found something queued when the shutdown began.
+                // Other threads may be resting that found a queued task when the shutdown began.
                 self.tasks_changed.notify_all();
                 break;
             }
@@ -204,7 +203,7 @@ impl Shared {
         self.ended.notify_all();
     }
 
-    /// Waits for work; false when there was none for long.
+    /// Waits for work; false when none came for the time that idle threads are kept.
     fn rest<'a>(&'a self, mut state: MutexGuard<'a, State>) -> (MutexGuard<'a, State>, bool) {
         state.idle += 1;
         let (mut state, is_late) = self.tasks_changed.wait_timeout(state, self.kept);
@@ -212,8 +211,8 @@ impl Shared {
         (state, !is_late)
     }
 
-    /// Waits a moment for one of the running tasks to end, then looks which of them are asleep. All the time it is there for
-    /// what comes.
+    /// Waits a moment for one of the running tasks to end, then looks which of them sleep. Takes a new task at any time
+    /// meanwhile.
     fn look_out<'a>(&'a self, mut state: MutexGuard<'a, State>) -> MutexGuard<'a, State> {
         let end = Instant::now() + LOOK;
         state.has_lookout = true;

@@ -84,8 +84,8 @@ impl Connection {
     /// The controller's end of a lane in shared memory under a name of letters, digits and any of `- _ .`. Waits up to
     /// `timeout` for an executor to attach.
     ///
-    /// This is the fastest connection, for peers of the same user that trust each other: a process that can open the name can
-    /// make the memory smaller. That kills both processes when they next touch it.
+    /// This is the fastest connection, for peers of the same user that trust each other. A process that can open the name can
+    /// make the memory smaller, which kills both processes when they next touch it.
     ///
     /// No name is left when this returns. A process that is killed while it waits here leaves its name until the next process
     /// makes or attaches to any name.

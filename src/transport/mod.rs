@@ -83,8 +83,8 @@ pub(crate) trait Transport {
     /// # Errors
     ///
     /// When the payload is longer than [`PAYLOAD_BYTES_MAX`](crate::limits::PAYLOAD_BYTES_MAX): nothing was sent. When the
-    /// peer broke the protocol or is gone, or has not taken all of the message by the deadline (then `is_timeout`): the
-    /// transport has ended.
+    /// peer broke the protocol, is gone, or has not taken all of the message by the deadline (then `is_timeout`). The
+    /// transport has ended then.
     fn send(&mut self, kind: Kind, target: u64, payload: &[u8], deadline: Deadline) -> Result<()>;
 
     /// Sends a message that goes ahead of the next one sent, and keeps the right to send. The caller must have that right;

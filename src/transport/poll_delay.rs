@@ -7,7 +7,7 @@
 //! [`WAITS_PER_MISS`] comes too soon.
 //!
 //! Both sides of a lane do so. A side that pauses too long makes its peer wait, but finds each answer at its first poll. Its
-//! pause then becomes shorter, until the peer is the one that finds each answer at once.
+//! pause then becomes shorter, until the peer finds each answer at once.
 
 use crate::sys::cpu;
 

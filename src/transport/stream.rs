@@ -1,8 +1,8 @@
 //! A byte stream: frames of LLVM's `SimpleRemoteEPC` over a pair of pipes, a Unix socket or TCP.
 //!
-//! The peer may be an LLVM controller or executor, which knows four opcodes ([`Opcode`]). Two ends of this library use opcodes
-//! of their own: the end that learns what the other is ([`Stream::meet_ours`]) says hello in front of its next frame, and from
-//! then on both use them.
+//! The peer may be an LLVM controller or executor, which knows four opcodes ([`Opcode`]). Two ends of this library use more
+//! opcodes. The end that learns what the other is ([`Stream::meet_ours`]) says hello in front of its next frame. From then on
+//! both use those opcodes.
 //!
 //! | message | to LLVM | to this library |
 //! |---|---|---|

@@ -77,8 +77,8 @@ impl Waiter {
     /// Waits until `word` holds anything but `current`, and returns what it holds; `None` when it has not changed by the
     /// deadline: then, with a doorbell, that is rung when it changes.
     ///
-    /// Polls, then sleeps. When there is no quick answer and the peer was last seen on the CPU of this side, the waiter
-    /// yields: the peer can only answer when it has that CPU.
+    /// Polls, then sleeps. When no answer comes quickly and the peer was last seen on this CPU, the waiter yields. The peer
+    /// can only answer when it has the CPU.
     ///
     /// # Errors
     ///

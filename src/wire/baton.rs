@@ -9,9 +9,8 @@
 //! 63 for the inline bytes says that the payload is in the lane's bulk buffer; the first inline word says where: the low half has the
 //! bytes, the high half the offset in lines.
 //!
-//! The hop number grows by one each time the line changes hands, so a word is never mistaken for an earlier one.
-//! The fresh bit says that code was written since the sender's last message: the receiver
-//! serialises its instruction stream before it runs anything.
+//! The hop number grows by one with every handover, so a word is never mistaken for an earlier one. The fresh bit says that
+//! code was written since the sender's last message: the receiver serialises its instruction stream before it runs anything.
 
 use super::Kind;
 
@@ -24,13 +23,13 @@ pub(crate) const HOP_SHIFT: u32 = 11;
 
 /// Inline bytes of a message without ring position.
 pub(crate) const INLINE_BYTES_MAX: usize = 48;
-/// Inline bytes of a message with one.
+/// Inline bytes of a message with a ring position.
 pub(crate) const INLINE_BYTES_MAX_WITH_RING: usize = 40;
 
 /// The number of inline bytes that stands for a payload in the bulk buffer.
 const IN_BULK: usize = 63;
 
-/// What the first word of a baton says.
+/// The decoded first word of a baton.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Word {
     pub(crate) hop: u64,
@@ -57,7 +56,7 @@ impl Word {
             | if self.fresh { FRESH } else { 0 }
     }
 
-    /// What a word says; `None` for one that `encode` cannot have made.
+    /// Decodes a word; `None` when `encode` cannot have made it.
     #[inline]
     pub(crate) fn decode(word: u64) -> Option<Self> {
         let kind = Kind::from_bits((word >> KIND_SHIFT & 7) as u8)?;

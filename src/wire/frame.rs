@@ -4,8 +4,8 @@
 //! bytes 0..8   size of the whole frame, these 32 bytes included    8..16 opcode    16..24 sequence number    24..32 tag
 //! ```
 //!
-//! All little-endian. Opcodes 0 to 3 are LLVM's; those above are ours and are sent only to a peer that sent
-//! [`Opcode::Hello`] or was created for it, since LLVM ends a session on them.
+//! All little-endian. Opcodes 0 to 3 are LLVM's. Those above are this library's, since LLVM ends a session on them. They are
+//! sent only to a peer that sent [`Opcode::Hello`] or was created for it.
 
 use crate::error::{Error, Result};
 use crate::limits::PAYLOAD_BYTES_MAX;
@@ -57,11 +57,11 @@ impl Header {
         bytes
     }
 
-    /// What received bytes say.
+    /// Decodes a received header.
     ///
     /// # Errors
     ///
-    /// When the size is too small for a header, or too large for any payload, or the opcode or the tag cannot be.
+    /// When the size is too small for a header or too large for any payload, or the opcode or the tag is invalid.
     pub(crate) fn decode(bytes: &[u8; HEADER_BYTES]) -> Result<Self> {
         let word = |at: usize| u64::from_le_bytes(bytes.as_chunks().0[at]);
         let (total, opcode, sequence, tag) = (word(0), word(1), word(2), word(3));

@@ -1,4 +1,4 @@
-//! What a message is.
+//! The kinds of messages.
 
 /// The kind of a message. Fits the 3 bits that a baton and a ring record have for it; 0 is no message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

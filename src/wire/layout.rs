@@ -1,4 +1,4 @@
-//! Where things stand in a lane segment. Version 3.
+//! The layout of a lane's segment. Version 3.
 //!
 //! ```text
 //! line 0         magic, version, segment bytes, ring lines, nanoseconds to poll
@@ -22,7 +22,7 @@ pub(crate) const MAGIC: u64 = u64::from_le_bytes(*b"farcall\0");
 /// Raised with every change of layout, frames or contract.
 pub(crate) const VERSION: u64 = 3;
 
-/// How many nanoseconds each side polls before it sleeps; the controller writes it before there is an executor.
+/// How many nanoseconds each side polls before it sleeps. The controller writes it before there is an executor.
 pub(crate) const SPIN_NS_WORD: usize = 4;
 /// The number of the process that created a named segment, 0 in others.
 #[cfg(feature = "named-segment")]
@@ -30,7 +30,7 @@ pub(crate) const CREATOR_WORD: usize = LINE_WORDS;
 /// When it started.
 #[cfg(feature = "named-segment")]
 pub(crate) const CREATOR_STARTED_WORD: usize = LINE_WORDS + 1;
-/// Changes whenever the thread of the executor that opens lanes has something to look at; it sleeps on this word.
+/// Changes whenever the executor's thread that opens lanes has something to do. That thread sleeps on this word.
 pub(crate) const DOORBELL_WORD: usize = LINE_WORDS + 4;
 /// How many bytes of the data stripe have memory behind them, of the slab near the executor and of the one below 2 GiB. The
 /// controller writes it before it writes there.
@@ -43,21 +43,20 @@ pub(crate) const ATTACHED_WORD: usize = LINE_WORDS + 2;
 pub(crate) const ATTACHED_STARTED_WORD: usize = LINE_WORDS + 3;
 /// First word of the crash record.
 pub(crate) const CRASH_WORD: usize = 2 * LINE_WORDS;
-/// The word that says which posted calls have run: the number of the last one, above the bit that says that a thread waits
-/// for it.
+/// The number of the last posted call that has run, above a bit that says that a thread waits for the word.
 pub(crate) const SETTLED_WORD: usize = 6 * LINE_WORDS;
-/// First word of the lock (a robust `pthread_mutex_t`) that a thread of the executor holds as long as it serves the lane.
+/// First word of the lock (a robust `pthread_mutex_t`) that a thread of the executor holds while it serves the lane.
 pub(crate) const HOLDER_WORD: usize = SETTLED_WORD + 1;
 /// Words of such a lock.
 pub(crate) const HOLDER_WORDS: usize = 5;
-/// Where each side was when it last waited for long: first the controller, then the executor. The number of the CPU plus
-/// one; 0 when it has not waited yet.
+/// The CPU hints: first the controller's, then the executor's. Each is the number of the CPU on which that side last waited
+/// for long, plus one; 0 when it has not waited yet.
 pub(crate) const CPU_HINT_WORDS: [usize; 2] = [7 * LINE_WORDS, 7 * LINE_WORDS + 1];
 /// What each side sleeps on: first the controller, then the executor.
 pub(crate) const PARKER_WORDS: [usize; 2] = [7 * LINE_WORDS + 2, 7 * LINE_WORDS + 3];
 /// Not 0 when nothing more will come.
 pub(crate) const CLOSED_WORD: usize = 7 * LINE_WORDS + 4;
-/// First word of the lock that the executor's thread holds that opens lanes. It lives as long as the process.
+/// First word of the lock that the executor's thread holds that opens lanes. That thread lives as long as the process.
 pub(crate) const PROCESS_HOLDER_WORD: usize = 8 * LINE_WORDS;
 /// First word of the baton.
 pub(crate) const BATON_WORD: usize = 10 * LINE_WORDS;

@@ -1,10 +1,11 @@
-//! Where things stand in the segment of a pipeline, and what its records are. Version 2.
+//! The layout of a pipeline's segment, and its records. Version 2.
 //!
 //! ```text
 //! line 0        magic, version, segment bytes, ring lines, nanoseconds to poll
 //! line 1        CPU of the controller, CPU of the executor, each plus one
 //! line 2        the executor's parker      line 4        the controller's parker
 //! line 3        the lock that the executor's thread holds while it serves, as in a lane
+//! line 4        the word on which the controller sleeps
 //! lines 6..     ring of calls, then ring of results
 //!
 //! call          target = the wrapper function      sequence = the call's number
@@ -17,7 +18,7 @@
 //! fresh         code was written: serialise before the next call
 //! ```
 //!
-//! Each end counts its records: calls are numbered from the first one on, 0 left out, and answered in the same order.
+//! Each end counts calls: they are numbered from the first one on, without 0, and answered in the same order.
 
 use crate::limits::RING_LINES;
 use crate::ring::{LINE_WORDS, ring_words};
@@ -27,7 +28,7 @@ const MAGIC: u64 = u64::from_le_bytes(*b"farpipe\0");
 
 /// How many nanoseconds each side polls before it sleeps.
 pub(crate) const SPIN_NS_WORD: usize = 4;
-/// Where each side was when it last waited for long, as in a lane.
+/// The CPU hint of each side, as in a lane.
 pub(crate) const CPU_HINT_WORDS: [usize; 2] = [LINE_WORDS, LINE_WORDS + 1];
 /// The word that the executor sleeps on.
 pub(crate) const EXECUTOR_PARKER_WORD: usize = 2 * LINE_WORDS;
@@ -46,7 +47,7 @@ pub(crate) const SEGMENT_WORDS: usize = RESULTS_WORD + ring_words(RING_LINES);
 pub(crate) const HEADER: [u64; 4] =
     [MAGIC, super::layout::VERSION, SEGMENT_WORDS as u64 * 8, RING_LINES as u64];
 
-/// How long the arguments are of each of several calls in one record, and each of several results.
+/// The size of the arguments of each call in a record of several, and of each result in such a record.
 pub(crate) const WORD_BYTES: usize = 8;
 
 /// What a record of a pipeline is. Fits the 3 bits that a record has for it; 0 is no record.
@@ -88,7 +89,7 @@ pub(crate) fn next_sequence(sequence: u64) -> u64 {
     sequence.wrapping_add(1).max(1)
 }
 
-/// The number of the call that comes so many, few, calls after the one with this number.
+/// The number of the call that comes `calls` calls after the one with this number. `calls` is small.
 #[inline(always)]
 pub(crate) fn sequence_after(sequence: u64, calls: u64) -> u64 {
     let (after, has_wrapped) = sequence.overflowing_add(calls);

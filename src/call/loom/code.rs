@@ -1,7 +1,7 @@
-//! News of code: a thread writes code and says so, another one's next message tells the executor.
+//! News of code: one thread writes code and says so; the next message of another thread tells the executor.
 //!
-//! The code is a word here. An executor that is told of code goes for it at once, so it must be there by then. The
-//! other thread learns of it in no other way.
+//! The code is a word here. An executor that is told of code reads it at once, so the code must be there by then. The other
+//! thread learns of the code in no other way.
 
 use crate::transport::{End, Lifeline};
 use ::loom::thread;

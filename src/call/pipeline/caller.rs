@@ -24,11 +24,11 @@ pub(crate) struct Caller {
     pub(super) submitted: AtomicU64,
     /// Results that came.
     pub(super) received: AtomicU64,
-    /// Results that came when nobody wanted them any more.
+    /// Results that came after their calls had timed out.
     pub(super) late: AtomicU64,
-    /// Completions that a task waits for.
+    /// Completions for which a task waits.
     tasks: AtomicU64,
-    /// What ends the receiver's waits, and has it look.
+    /// What ends the receiver's waits, and wakes it to look.
     lifeline: Lifeline,
     /// What the executor sleeps on.
     executor: SharedParker,
@@ -38,7 +38,7 @@ pub(crate) struct Caller {
 }
 
 impl Caller {
-    /// The controller's end, whose first call has the number after `last_sequence`.
+    /// The controller's end. Its first call has the number after `last_sequence`.
     pub(crate) fn new((outbound, inbound): (Outbound, Inbound), last_sequence: u64) -> Self {
         let (lifeline, executor) = (inbound.lifeline().clone(), outbound.peer_parker());
         let (sender, runs) = Sender::new(outbound, last_sequence);
@@ -57,11 +57,11 @@ impl Caller {
     }
 
     /// Submits calls, which run in this order, and returns where their results arrive. Waits while too many calls are under
-    /// way or the ring is full. `code_epoch` is the number of the code that was written last, by anybody.
+    /// way or the ring is full. `code_epoch` is the number of the code that any thread wrote last.
     ///
     /// # Errors
     ///
-    /// When arguments are too long, then nothing is submitted; or why the pipeline has ended.
+    /// When arguments are too long: then nothing is submitted. When the pipeline has ended: why.
     pub(crate) fn submit<'a>(
         &self,
         code_epoch: u64,
@@ -99,7 +99,7 @@ impl Caller {
         }
     }
 
-    /// Receives for everybody until `has_room`.
+    /// Receives for all waiters until `has_room`.
     #[cold]
     pub(super) fn wait_for_room(
         &self,
@@ -118,8 +118,8 @@ impl Caller {
         Ok(())
     }
 
-    /// Waits until so many results have arrived at a completion, or all, or until nothing more will come. False when the
-    /// time is over first.
+    /// Waits until `enough` results have arrived at a completion, or all of them, or until no more will come. False when the
+    /// deadline passes first.
     pub(crate) fn wait(&self, completion: &Completion, enough: usize, deadline: Deadline) -> bool {
         let mut follower = None;
         let has_enough = loop {
@@ -154,8 +154,8 @@ impl Caller {
         has_enough
     }
 
-    /// Ready when all results have arrived at a completion, or nothing more will come. Otherwise the task is woken then,
-    /// provided that somebody receives: [`Caller::listen`] or [`Caller::poll`].
+    /// Ready when all results have arrived at a completion, or no more will come. Otherwise the task is woken when that is so,
+    /// provided that some thread receives: by [`Caller::listen`], [`Caller::poll`] or a wait.
     pub(crate) fn poll_for(&self, completion: &Completion, context: &Context<'_>) -> Poll<()> {
         if completion.has(usize::MAX) {
             return Poll::Ready(());
@@ -177,7 +177,7 @@ impl Caller {
         Poll::Pending
     }
 
-    /// Receives what is there, unless somebody else does. Does not wait. Returns how many results came.
+    /// Receives what is there, unless another thread is receiving. Does not wait. Returns how many results came.
     pub(crate) fn poll(&self) -> usize {
         let Some(mut receiver) = self.leadership.try_take() else { return 0 };
         let came = receiver.receive(self);
@@ -205,9 +205,10 @@ impl Caller {
         self.poll();
     }
 
-    /// Takes back a completion that nobody waits for any more, and room for results that was used up.
+    /// Takes back a completion for which no thread waits any more, and a used buffer of results.
     pub(crate) fn recycle(&self, mut completion: Arc<Completion>, used: Arrived) {
-        // The receiver has one whose results have not all come; and who submits just now may have to wait for room.
+        // Not a completion that the receiver still fills. Does not wait for the lock: a submitter that holds it may be waiting
+        // for room.
         if let Some(inner) = Arc::get_mut(&mut completion)
             && inner.renew(used)
             && let Some(mut sender) = self.sender.try_lock()
@@ -229,15 +230,15 @@ impl Caller {
         }
     }
 
-    /// Ends the pipeline, for the first reason given: every call under way and every later one fails. What was received
-    /// before still counts.
+    /// Ends the pipeline for this reason: every call under way and every later one fails. The first reason is kept. Results
+    /// that were received before can still be taken.
     pub(crate) fn end(&self, error: &Error) {
         self.reason.lock().get_or_insert_with(|| Reason::new(error));
         self.lifeline.end().announce();
         self.listener.call();
     }
 
-    /// Tells the executor that nothing more will come. Nobody may wait for results any more.
+    /// Ends the pipeline, and tells the executor that no more calls will come. No thread may wait for results any more.
     pub(crate) fn close(&self) {
         self.end(&Error::disconnected("the pipeline was closed"));
         self.sender.lock().outbound.close();
@@ -260,12 +261,12 @@ impl Caller {
         self.submitted.load(Ordering::Relaxed)
     }
 
-    /// Results that came so far.
+    /// Results received so far.
     pub(crate) fn received(&self) -> u64 {
         self.received.load(Ordering::Relaxed)
     }
 
-    /// Results so far that came when nobody wanted them any more.
+    /// Results so far that came after their calls had timed out.
     pub(crate) fn late(&self) -> u64 {
         self.late.load(Ordering::Relaxed)
     }
@@ -275,13 +276,13 @@ impl Caller {
         reason.unwrap_or_else(|| Reason::new(&self.lifeline.why()))
     }
 
-    /// The executor may be waiting for room in the ring of results.
+    /// Wakes the executor, which may be waiting for room in the ring of results.
     #[cold]
     pub(super) fn wake_executor(&self) {
         sleep::wake_anyway(&self.executor);
     }
 
-    /// One task more, or less, waits.
+    /// Counts a task that begins or ends to wait.
     pub(super) fn count_task(&self, is_more: bool) {
         if !is_more {
             self.tasks.fetch_sub(1, Ordering::AcqRel);

@@ -16,11 +16,11 @@ use crate::wire::pipeline::WORD_BYTES;
 #[derive(Debug, Default)]
 pub(crate) struct Completion {
     state: Mutex<State>,
-    /// How many results there are to take, or [`NO_MORE`]; changed by who has the lock, for those who only look.
+    /// How many results there are to take, or [`NO_MORE`]. Stored under the lock, read without it.
     there: AtomicU64,
 }
 
-/// All results are there that will ever be.
+/// No more results will come.
 const NO_MORE: u64 = u64::MAX;
 
 /// What is locked while results arrive.
@@ -29,14 +29,14 @@ pub(super) struct State {
     arrived: Arrived,
     /// Results that have not arrived.
     missing: usize,
-    /// Why they never will.
+    /// Why they never will arrive.
     ended: Option<Reason>,
     pub(super) waiter: Option<Waiter>,
-    /// Nobody wants the results any more.
+    /// The calls have timed out; their results are dropped.
     pub(super) is_expired: bool,
 }
 
-/// Whom to tell.
+/// What is woken when results are there.
 #[derive(Debug)]
 pub(super) enum Waiter {
     /// A thread that waits until so many results are there.
@@ -45,7 +45,8 @@ pub(super) enum Waiter {
     Task(Waker),
 }
 
-/// Results that arrived and were not yet taken, in the order of their calls. Those that fit a line are received into their place.
+/// Results that arrived and were not yet taken, in the order of their calls. A result that fits a line is received right into
+/// its place.
 #[derive(Debug, Default)]
 pub(crate) struct Arrived {
     places: Vec<Place>,
@@ -53,13 +54,13 @@ pub(crate) struct Arrived {
     count: usize,
     /// Results that do not fit a line.
     long: VecDeque<Vec<u8>>,
-    /// How many of the places were handed out, how many bytes of the next one, and the last result that was long.
+    /// How many places were handed out, how many bytes of the next place, and the last long result.
     taken: usize,
     taken_bytes: usize,
     last_long: Vec<u8>,
 }
 
-/// A result, or several of a word.
+/// One result, or several of one word each.
 #[derive(Debug, Clone, Copy)]
 struct Place {
     line: Line,
@@ -75,23 +76,23 @@ enum Kind {
     Failure,
     /// Results of [`WORD_BYTES`] each.
     Words,
-    /// Nothing: the result lies elsewhere.
+    /// Nothing: the result is in `long`.
     Long,
     LongFailure,
 }
 
 impl Completion {
-    /// Makes a new or emptied one that of a submission of so many calls.
+    /// Prepares a new or emptied completion for a submission of `calls` calls.
     pub(super) fn expect(&mut self, calls: usize) {
         let state = self.state.get_mut();
         state.arrived.places.reserve_exact(calls);
         state.missing = calls;
         let there = state.there();
-        // Relaxed: nobody else has it yet.
+        // Relaxed: no other thread has the completion yet.
         self.there.store(there, Ordering::Relaxed);
     }
 
-    /// Makes it as good as new, with the room for results that `used` has; false when it is not worth keeping.
+    /// Empties the completion, and gives it the room of `used`. False when the completion is not worth keeping.
     pub(super) fn renew(&mut self, used: Arrived) -> bool {
         let state = self.state.get_mut();
         let emptied = used.emptied();
@@ -101,14 +102,14 @@ impl Completion {
         is_kept
     }
 
-    /// True when so many results are there, or no more will come.
+    /// True when `enough` results are there, or no more will come.
     #[inline]
     pub(crate) fn has(&self, enough: usize) -> bool {
-        // [THERE] Acquire: pairs with the store in `show`. Who takes them takes the lock as well.
+        // [THERE] Acquire: pairs with the store in `show`. To take the results takes the lock as well.
         self.there.load(Ordering::Acquire) >= enough as u64
     }
 
-    /// Lets those who only look see what is there; before the lock is given back.
+    /// Publishes how many results are there. Called before the lock is released.
     #[inline]
     pub(super) fn show(&self, state: &State) {
         // [THERE] Release: pairs with the load in `has`.
@@ -120,11 +121,11 @@ impl Completion {
         self.state.lock()
     }
 
-    /// Takes what has arrived, in exchange for a buffer that was used up.
+    /// Takes what has arrived, in exchange for a used buffer.
     ///
     /// # Errors
     ///
-    /// When nothing has arrived, and nothing will: why the pipeline came to its end.
+    /// When nothing has arrived and nothing will: why the pipeline has ended.
     pub(crate) fn take(&self, arrived: &mut Arrived) -> Result<()> {
         let mut state = self.lock();
         if let (true, Some(reason)) = (state.arrived.count == 0, &state.ended) {
@@ -145,14 +146,13 @@ impl State {
         if is_over { NO_MORE } else { self.arrived.count as u64 }
     }
 
-    /// True when so many results are there, or no more will come.
+    /// True when `enough` results are there, or no more will come.
     #[inline]
     pub(super) fn has(&self, enough: usize) -> bool {
         self.there() >= enough as u64
     }
 
-    /// The line that results are received into. One of the functions that put something there must follow, or
-    /// [`State::put_back`].
+    /// The line into which the next record is received. One of the `put` functions must follow.
     #[inline]
     pub(super) fn next_line(&mut self) -> &mut Line {
         let place = Place { line: EMPTY_LINE, bytes: 0, kind: Kind::Result };
@@ -161,7 +161,7 @@ impl State {
         &mut self.arrived.places[last].line
     }
 
-    /// Nothing was received into the line, or nothing that counts.
+    /// Nothing was received into the line, or nothing to keep.
     #[inline]
     pub(super) fn put_back(&mut self) {
         self.arrived.places.pop();
@@ -173,7 +173,7 @@ impl State {
         self.put(bytes, if is_failure { Kind::Failure } else { Kind::Result }, 1);
     }
 
-    /// Results of a word, so many, were received into the line.
+    /// `count` results of one word each were received into the line.
     #[inline]
     pub(super) fn put_words(&mut self, count: usize) {
         self.put(count * WORD_BYTES, Kind::Words, count);
@@ -188,13 +188,13 @@ impl State {
         self.missing -= count;
     }
 
-    /// Takes a result in that did not fit the line.
+    /// Adds a result that did not fit the line.
     pub(super) fn put_long(&mut self, bytes: Vec<u8>, is_failure: bool) {
         self.arrived.long.push_back(bytes);
         self.put(0, if is_failure { Kind::LongFailure } else { Kind::Long }, 1);
     }
 
-    /// Counts results that nobody wants.
+    /// Counts results of calls that have timed out.
     pub(super) fn drop_late(&mut self, count: usize) {
         self.missing -= count;
     }
@@ -208,7 +208,7 @@ impl State {
 }
 
 impl Arrived {
-    /// The next result: its bytes, or the error that the function answered out of band.
+    /// The next result: its bytes, or the error that was answered out of band.
     #[inline]
     pub(crate) fn next(&mut self) -> Option<Result<&[u8]>> {
         let place = self.places.get(self.taken)?;
@@ -248,7 +248,7 @@ impl Arrived {
         Some(Ok(bytes))
     }
 
-    /// An empty one with room, if this one has room worth keeping.
+    /// The same buffer, emptied, if its room is worth keeping.
     pub(super) fn emptied(mut self) -> Option<Self> {
         self.clear();
         (1..=PIPELINE_CALLS_MAX).contains(&self.places.capacity()).then_some(self)

@@ -1,6 +1,6 @@
-//! Pipelines whose executor is dead, in every order that loom can give them.
+//! Pipelines with a dead executor, in every order that loom finds.
 //!
-//! Shuttle tries more threads of a pipeline at a time, but has every thread see each store at once.
+//! Shuttle runs more threads of a pipeline at a time, but there every thread sees each store at once.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering as CountOrdering;
@@ -47,7 +47,7 @@ fn a_call_arrives_whole() {
     });
 }
 
-/// An executor answers and dies; only then the supervisor says so. The result is received.
+/// An executor answers and dies; only then the supervisor announces it. The result is received.
 #[test]
 fn a_result_from_before_the_end_is_received() {
     explore("end of a pipeline", 3, |met| {
@@ -81,7 +81,7 @@ fn a_result_from_before_the_end_is_received() {
 #[test]
 fn the_end_wakes_a_caller_whose_executor_scribbles() {
     explore("scribbled parker of a pipeline", 3, |met| {
-        let segment = Arc::new(pipe::create_segment(Duration::ZERO).expect("memory"));
+        let segment = Arc::new(pipeline::create_segment(Duration::ZERO).expect("memory"));
         let caller = Arc::new(Caller::new(
             pipeline::end(&segment, Side::Controller, &Lifeline::new(End::new()), 0),
             0,

@@ -10,12 +10,12 @@
 //! wait:    lead taken -> records popped -> results to the completions of the runs, in order -> lead given back
 //! ```
 //!
-//! Calls of a batch that go to one function with a word of arguments each share a record ([`Bundle`](bundle)). Their results,
-//! where they are a word each, share one as well, which grows: each is published before the next call runs, which may wait for
-//! what the controller does with the result.
+//! Calls of a batch share a record ([`Bundle`](bundle)) when they call one function with one word of arguments each. Their
+//! results share a record as well if each is one word. That record grows: each result is published before the next call runs,
+//! because that call may wait for what the controller does with the result.
 //!
-//! Results come in order, so a result needs no search: it belongs to the oldest run that misses one, and must have the
-//! number of the next call. A result of any other number is none that an honest executor sends.
+//! Results come in order, so a result needs no search. It belongs to the oldest run that misses one, and must have the number
+//! of the next call. An honest executor sends no other number.
 //!
 //! Nothing waits for ever for room. The executor keeps results that do not fit the ring and goes on taking calls. A
 //! submitter that finds no room, or too many calls under way, takes the lead from whoever has it and receives.
@@ -47,7 +47,7 @@ pub(crate) use caller::Caller;
 pub(crate) use completion::{Arrived, Completion};
 pub(crate) use server::Server;
 
-/// Why a pipeline came to its end, to be told to each call that was under way.
+/// Why a pipeline has ended: the error of each call that was under way.
 #[derive(Debug, Clone)]
 struct Reason {
     kind: Kind,

@@ -14,17 +14,17 @@ use crate::wire::pipeline::{Record, WORD_BYTES, next_sequence, sequence_after};
 
 /// Polls between two looks at the clock.
 const POLLS_PER_LOOK: u32 = if cfg!(model) { 1 } else { 64 };
-/// Pauses behind a poll that found nothing. Each poll takes the line away from the executor that is about to write it.
+/// Pauses behind a poll that found nothing. Each poll takes the line away from the executor, which is about to write it.
 const PAUSES: u32 = 4;
-/// Polls in a row that found nothing after which it is asked where the executor is.
+/// Polls in a row that found nothing, before the leader reads the CPU of the executor.
 const POLLS_QUICK: u32 = if cfg!(model) { 1 } else { 16 };
-/// How often the CPU is given away to an executor that shares it, before this side sleeps.
+/// How often the leader yields to an executor on its CPU before it sleeps.
 const YIELDS_MAX: u32 = 4;
 /// Polls after the parker was made and before the kernel is asked. An executor that goes on with the next call at this very
 /// moment may have missed that somebody parks; by then what it has sent before is here.
 const LAST_POLLS: u32 = if cfg!(model) { 1 } else { 100 };
 
-/// How far behind the next one the line is that begins to be fetched when results of a batch have come.
+/// How many lines ahead of the next one are fetched when results of a batch have come.
 const PREFETCH_LINES: u64 = 2;
 
 /// The reading half of the controller's end.
@@ -33,10 +33,10 @@ pub(super) struct Receiver {
     inbound: Inbound,
     /// The number that the next result must have.
     sequence: u64,
-    /// Results received, and calls submitted as last seen: there are never more of those than of these.
+    /// Results received, and calls submitted as last seen. The first is never larger than the second.
     received: u64,
     submitted: u64,
-    /// The oldest run that misses results, and those behind it.
+    /// The oldest run that misses results; the runs behind it are in `runs`.
     run: Option<Run>,
     runs: rtrb::Consumer<Run>,
     long: Vec<u8>,
@@ -44,7 +44,7 @@ pub(super) struct Receiver {
     pub(super) wakers: Vec<Waker>,
 }
 
-/// Calls in a row whose results go to one place.
+/// Calls in a row that share a completion.
 #[derive(Debug)]
 pub(super) struct Run {
     pub(super) completion: Arc<Completion>,
@@ -77,7 +77,7 @@ impl Receiver {
             return;
         }
         let mut idle_since = None;
-        // Since the last look at the clock, and in a row without a result.
+        // Polls since the last look at the clock, and polls in a row without a result.
         let (mut polls, mut empty) = (0, 0);
         loop {
             let came = self.receive(caller) > 0;
@@ -114,7 +114,7 @@ impl Receiver {
         }
     }
 
-    /// Gives the CPU away to an executor that needs it; true when something came of it.
+    /// Yields to an executor on this CPU; true when a record came meanwhile.
     #[cold]
     fn gave_way(&self) -> bool {
         (0..YIELDS_MAX).any(|_| {
@@ -135,10 +135,10 @@ impl Receiver {
         self.inbound.sleep_unless(deadline, has_cause);
     }
 
-    /// Receives what is there, and returns how many results that were. What cannot be right ends the pipeline. When it has
-    /// ended, everything that is still under way is told so.
+    /// Receives what is there, and returns the number of results. A violation of the protocol ends the pipeline. Once the
+    /// pipeline has ended, every call still under way fails.
     pub(super) fn receive(&mut self, caller: &Caller) -> usize {
-        // Who ends it has seen everything published before.
+        // Read first: records that were published before the end are then received in this call.
         let had_ended = caller.has_ended();
         let before = self.received;
         if let Err(error) = self.drain(caller) {
@@ -185,7 +185,7 @@ impl Receiver {
         self.run.take().or_else(|| self.runs.pop().ok())
     }
 
-    /// So many results that were due have come.
+    /// Counts `came` results that were due.
     #[inline(always)]
     fn advance(&mut self, calls: &mut usize, came: usize) {
         *calls -= came;
@@ -193,17 +193,17 @@ impl Receiver {
         self.received += came as u64;
     }
 
-    /// True when the calls were made whose results, so many, would come next.
+    /// True when the next `results` results are of calls that were made.
     #[inline(always)]
     fn are_due(&mut self, caller: &Caller, results: usize) -> bool {
         if self.submitted - self.received < results as u64 {
-            // Relaxed: it was stored before the calls were published that this record answers.
+            // Relaxed: the sender stored it before it published the calls that this record answers.
             self.submitted = caller.submitted.load(Ordering::Relaxed);
         }
         self.submitted - self.received >= results as u64
     }
 
-    /// Receives results of so many calls. False when there are no more now.
+    /// Receives results of `calls` calls. False when no more are there now.
     #[inline]
     fn fill(&mut self, caller: &Caller, calls: &mut usize, state: &mut State) -> Result<bool> {
         while *calls > 0 {
@@ -212,7 +212,7 @@ impl Receiver {
                 let results = piece.bytes() / WORD_BYTES;
                 let before = piece.taken / WORD_BYTES;
                 let is_next = sequence_after(piece.sequence(), before as u64) == self.sequence;
-                // They answer calls of one record, so none of another submission.
+                // All of them must answer calls of this submission, since they answer calls of one record.
                 if !is_next || results > *calls || !self.are_due(caller, results) {
                     state.put_back();
                     return Err(self.not_due(Some(Record::Results), piece.sequence()));
@@ -278,7 +278,7 @@ impl Receiver {
         Ok(true)
     }
 
-    /// True when the record is a failure, false when it is a result; of the call that is due.
+    /// Checks that the record answers the call that is due. True for a failure, false for a result.
     #[inline(always)]
     fn judge(&mut self, caller: &Caller, kind: u8, sequence: u64) -> Result<bool> {
         let is_due = self.are_due(caller, 1);
@@ -301,7 +301,7 @@ impl Receiver {
         ))
     }
 
-    /// What is wrong when something comes while no call is under way.
+    /// The error for a record that comes while no call is under way.
     #[cold]
     fn unexpected(&mut self) -> Error {
         let mut line = EMPTY_LINE;
@@ -325,7 +325,7 @@ impl Receiver {
         }
     }
 
-    /// Tells who waits for a completion, if it is time.
+    /// Wakes the waiter of a completion, if it has enough results.
     #[inline]
     fn tell(&mut self, caller: &Caller, state: &mut State) {
         let enough = match &state.waiter {

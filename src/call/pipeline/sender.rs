@@ -12,31 +12,32 @@ use crate::sync::Ordering;
 use crate::transport::pipeline::Outbound;
 use crate::wire::pipeline::{Record, next_sequence, sequence_after};
 
-/// Completions that are kept.
+/// Completions that are kept for later submissions.
 const SPARE_MAX: usize = 4;
 
-/// Runs that are noted at most. Each of them has a call under way, but for the one that is submitted.
+/// The most runs that can be noted. Each has a call under way, except the run that is being submitted.
 const RUNS_MAX: usize = PIPELINE_CALLS_MAX + 1;
 
 /// The writing half of an end.
 #[derive(Debug)]
 pub(super) struct Sender {
     pub(super) outbound: Outbound,
-    /// What was submitted and is not yet received, but for the run that the receiver is at; noted before it is sent.
+    /// Runs that were submitted and have not been received, except the run that the receiver holds. A run is noted before it
+    /// is sent.
     runs: rtrb::Producer<Run>,
     /// The number of the last call.
     sequence: u64,
-    /// Calls submitted, and results that came as last seen.
+    /// Calls submitted, and results received as last seen.
     submitted: u64,
     received: u64,
-    /// The number of the code that the executor was told of last.
+    /// The number of the code of which the executor was told last.
     code_epoch: u64,
-    /// Completions for submissions to come, each with room for results.
+    /// Completions for later submissions, each with room for results.
     spare: Vec<Arc<Completion>>,
 }
 
 impl Sender {
-    /// One whose first call has the number after `last_sequence`, and where the receiver learns what is submitted.
+    /// A sender that numbers its first call after `last_sequence`, and the end at which the receiver takes the runs.
     pub(super) fn new(outbound: Outbound, last_sequence: u64) -> (Self, rtrb::Consumer<Run>) {
         let (runs, runs_to_come) = rtrb::RingBuffer::new(RUNS_MAX);
         let sender = Self {
@@ -51,7 +52,7 @@ impl Sender {
         (sender, runs_to_come)
     }
 
-    /// Notes that so many calls are submitted, and returns where their results will arrive.
+    /// Notes that `calls` calls are submitted, and returns where their results will arrive.
     ///
     /// # Errors
     ///
@@ -59,7 +60,7 @@ impl Sender {
     #[inline(always)]
     pub(super) fn note(&mut self, calls: usize) -> Result<Arc<Completion>> {
         let mut completion: Arc<Completion> = self.spare.pop().unwrap_or_default();
-        // Nobody else has one that is new or spare.
+        // A new or spare completion has no other owner.
         if let Some(completion) = Arc::get_mut(&mut completion) {
             completion.expect(calls);
         }
@@ -70,7 +71,7 @@ impl Sender {
         }
     }
 
-    /// Sends calls of one submission, alone or in bundles, behind the news of code.
+    /// Sends the calls of one submission, alone or in bundles, behind the news of code.
     ///
     /// # Errors
     ///
@@ -123,14 +124,14 @@ impl Sender {
         self.send(caller, kind, first, target, args)
     }
 
-    /// Counts calls that are sent next, as soon as so many more may be under way.
+    /// Counts the calls that are sent next, as soon as that many more may be under way.
     #[inline(always)]
     fn count(&mut self, caller: &Caller, calls: u64) -> Result<()> {
         if self.is_full(caller, calls) {
             caller.wait_for_room(self, |sender| !sender.is_full(caller, calls))?;
         }
         self.submitted += calls;
-        // Relaxed: the record is published behind it.
+        // Relaxed: the record that is pushed next publishes it.
         caller.submitted.store(self.submitted, Ordering::Relaxed);
         Ok(())
     }
@@ -151,14 +152,14 @@ impl Sender {
         Ok(())
     }
 
-    /// Takes a completion for a submission to come.
+    /// Keeps a completion for a later submission.
     pub(super) fn keep(&mut self, completion: Arc<Completion>) {
         if self.spare.len() < SPARE_MAX {
             self.spare.push(completion);
         }
     }
 
-    /// True when too many calls are under way for so many more.
+    /// True when `calls` more calls would be too many under way.
     #[inline]
     fn is_full(&mut self, caller: &Caller, calls: u64) -> bool {
         if self.submitted - self.received + calls <= PIPELINE_CALLS_MAX as u64 {

@@ -9,25 +9,26 @@ use crate::limits::ERROR_BYTES_MAX;
 use crate::transport::pipeline::{EMPTY_LINE, Inbound, Outbound, Received};
 use crate::wire::pipeline::{Record, WORD_BYTES, next_sequence};
 
-/// Polls in a row that found nothing after which whoever sleeps is woken to the results.
+/// Polls in a row that found nothing, before a sleeping controller is woken to the results.
 const POLLS_BEFORE_WAKE: u32 = if cfg!(model) { 1 } else { 32 };
 /// Polls between two looks at the clock.
 const POLLS_PER_LOOK: u32 = if cfg!(model) { 1 } else { 64 };
-/// Polls in a row that found nothing after which it is asked where the controller is.
+/// Polls in a row that found nothing, before the server reads the CPU of the controller.
 const POLLS_QUICK: u32 = if cfg!(model) { 1 } else { 16 };
-/// How often the CPU is given away to a controller that shares it, before this side sleeps.
+/// How often the server yields to a controller on its CPU before it sleeps.
 const YIELDS_MAX: u32 = 4;
-/// Lines that begin to be fetched when several calls have come in one. Of those further ahead too many are still being written.
+/// Lines that are fetched ahead when several calls have come in one line. Lines further ahead are too often still being
+/// written.
 const PREFETCH_LINES: u64 = 3;
-/// The largest buffer for results that is kept for the next one.
+/// The largest buffer that is kept for the next long payload.
 const RESULT_BYTES_KEPT: usize = 64 << 10;
 
-/// The executor's end of a pipeline. Runs calls on the thread that serves.
+/// The executor's end of a pipeline. Runs calls on the serving thread.
 #[derive(Debug)]
 pub(crate) struct Server {
     inbound: Inbound,
     outbound: Outbound,
-    /// Results that did not fit the ring, in order; a result goes here while there are any.
+    /// Results that did not fit the ring, in order. While there are any, later results go here too.
     backlog: VecDeque<Waiting>,
 }
 
@@ -37,7 +38,7 @@ struct Waiting {
     kind: Record,
     sequence: u64,
     bytes: Vec<u8>,
-    /// Bytes that went.
+    /// Bytes that were sent.
     sent: usize,
 }
 
@@ -46,9 +47,9 @@ impl Server {
         Self { inbound, outbound, backlog: VecDeque::new() }
     }
 
-    /// Runs calls with `handle`, which is given the function and its arguments and returns the result, until the
-    /// controller closes the pipeline: what was submitted before is run, even when nobody takes its result any more. An `Err`
-    /// of `handle` is answered out of band.
+    /// Runs calls with `handle` until the controller closes the pipeline. `handle` takes the function and its arguments, and
+    /// returns the result; its `Err` is answered out of band. Calls that were submitted before the close are run, even when
+    /// their results are not received any more.
     ///
     /// # Errors
     ///
@@ -78,7 +79,7 @@ impl Server {
             let are_several = bytes_of_one < args.len();
             loop {
                 let (args, rest) = next.split_at(bytes_of_one.min(next.len()));
-                // It may be a long time before the next fence.
+                // The call may take long, and the next fence comes only behind it.
                 self.outbound.wake_seen();
                 match handle(target, args) {
                     Ok(result) => {
@@ -111,7 +112,7 @@ impl Server {
         }
         let is_whole = !payload.is_empty() && payload.len().is_multiple_of(WORD_BYTES);
         if kind == Record::Calls as u8 && is_whole {
-            // What was sent together mostly goes on in the next lines.
+            // A batch mostly continues in the next lines.
             (0..PREFETCH_LINES).for_each(|line| self.inbound.prefetch(line));
             self.outbound.prefetch();
             return Ok(WORD_BYTES);
@@ -120,7 +121,7 @@ impl Server {
         Err(Error::violation(format!("record {kind} of {bytes} bytes where a call was due")))
     }
 
-    /// Answers one of several calls in a record. It is published at once, and yet shares a line with those before.
+    /// Answers one of several calls in a record. The result is published at once, in the line of those before it.
     #[inline(always)]
     fn answer_word(&mut self, sequence: u64, word: [u8; WORD_BYTES], is_last: bool) -> Result<()> {
         if self.backlog.is_empty() {
@@ -158,14 +159,14 @@ impl Server {
         self.send_backlog()
     }
 
-    /// Nothing can be sent any more. That is an error only when the controller broke the protocol.
+    /// Drops the backlog: nothing can be sent any more. That is an error only when the controller broke the protocol.
     #[cold]
     fn unheard(&mut self, error: Error) -> Result<bool> {
         self.backlog.clear();
         if error.is_violation() { Err(error) } else { Ok(true) }
     }
 
-    /// Sends what there is room for.
+    /// Sends as much of the backlog as there is room for.
     #[cold]
     fn send_backlog(&mut self) -> Result<()> {
         while let Some(Waiting { kind, sequence, bytes, sent }) = self.backlog.front_mut() {
@@ -208,7 +209,7 @@ impl Server {
         Ok(())
     }
 
-    /// Gives the CPU away to a controller that needs it, and sleeps if nothing came of it.
+    /// Yields to a controller on this CPU, and sleeps if no call came meanwhile.
     #[cold]
     fn give_way(&mut self) {
         self.outbound.wake();
@@ -223,7 +224,7 @@ impl Server {
 
     fn sleep(&mut self) {
         let Self { inbound, outbound, backlog } = self;
-        // Behind results that went when the backlog was tried, and behind room that was made.
+        // For results that went out with the backlog, and for room that this side made.
         outbound.wake();
         inbound.sleep_unless(Deadline::SESSION_END, || {
             let left = backlog.front().map(|result| result.bytes.len() - result.sent);

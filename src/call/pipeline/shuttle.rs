@@ -1,9 +1,9 @@
-//! Pipelines of several threads, in a hundred thousand orders that shuttle makes up.
+//! Pipelines of several threads, in 100,000 random orders of shuttle.
 //!
-//! Threads share a pipeline: they submit more calls than may be under way, wait for results, let some time out, and one polls; the
-//! executor, which is the code that runs, dies at any moment. Whoever waits for ever is what shuttle calls a deadlock.
+//! Threads share a pipeline. They submit more calls than may be under way, wait for results and let some time out; one thread
+//! polls. The executor runs the real code, and dies at any moment. Shuttle reports a thread that waits for ever as a deadlock.
 //!
-//! Invariant: each model is also run with a fault, which is found.
+//! Invariant: each model also runs with a planted fault, which is found.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -28,9 +28,9 @@ const SCHEDULES: usize = 50_000;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Planted {
     Nothing,
-    /// The executor sends results and wakes nobody.
+    /// The executor sends results and wakes no thread.
     NoWake,
-    /// The executor dies, and nobody says so.
+    /// The executor dies, and no thread announces it.
     NoWord,
 }
 

@@ -21,7 +21,7 @@ use crate::transport::pipeline::{self, Inbound, Outbound, Received};
 use crate::transport::{End, Lifeline};
 use crate::wire::pipeline::Record;
 
-/// Both ends of a pipeline whose rings begin at `position` and whose calls are numbered behind `last`.
+/// Both ends of a pipeline. Its rings begin at `position`, and its calls are numbered behind `last`.
 fn ends(position: u64, last: u64) -> (Arc<Caller>, (Outbound, Inbound)) {
     let segment = Arc::new(
         pipeline::create_segment(Duration::from_nanos(crate::limits::SPIN_NS)).expect("memory"),
@@ -183,7 +183,7 @@ fn large_results_that_nobody_takes_hold_up_no_call() {
         (0..50).map(|_| submit(&served.caller, GROW, &bytes).expect("submitted")).collect();
     let small: Vec<_> =
         (0..150).map(|at| submit(&served.caller, ECHO, &[at]).expect("submitted")).collect();
-    // All of them run while nobody receives.
+    // All of them run while no thread receives.
     let begun = Instant::now();
     while served.ran.lock().unwrap().len() < 200 {
         assert!(begun.elapsed() < Duration::from_secs(20), "the executor is held up");

@@ -10,7 +10,7 @@ use crate::transport::{Closer, Lane, Payload, Side, Transport};
 use crate::wire::baton::Word;
 use crate::wire::{Kind, layout};
 
-/// Sees the lane end, and calls back nevertheless.
+/// A handler that sees the lane end, and calls back nevertheless.
 struct CallsBack<'a>(&'a Endpoint<Lane>, Closer);
 
 impl Handler<Lane> for CallsBack<'_> {
@@ -23,7 +23,7 @@ impl Handler<Lane> for CallsBack<'_> {
             .call(self, Deadline::SESSION_END, 2, &[], &mut Vec::new())
             .expect_err("it is over");
         assert!(error.is_disconnected(), "{error}");
-        // As a handler does that can do without.
+        // As a handler does that does not need the result.
         Ok(spare)
     }
 }
@@ -40,7 +40,7 @@ fn who_lost_the_lane_in_a_nested_call_sends_nothing_more() {
     let handler = CallsBack(&theirs, theirs.with_transport(|lane| lane.closer()));
     let error = theirs.serve(&handler).expect_err("the end");
     assert!(error.is_disconnected(), "{error}");
-    // It is not this side's turn: the call back, its last message, still stands in the line.
+    // This side may not send: the call back, its last message, is still in the line.
     let word = segment.words()[layout::BATON_WORD].load(Ordering::Acquire);
     assert_eq!(Word::decode(word).expect("a message").kind, Kind::Call);
 }

@@ -1,4 +1,4 @@
-//! What calls over any transport have to do.
+//! The promises of calls over any transport.
 
 use std::cell::{Cell, RefCell};
 use std::sync::mpsc;
@@ -24,12 +24,12 @@ pub(super) trait Ways {
     /// Two connected ends, the controller's first.
     fn ends() -> (Self::Way, Self::Way);
 
-    /// Ends one end without a word.
+    /// Ends one end without a hangup.
     fn vanish(end: End<Self>) {
         drop(end);
     }
 
-    /// The next call has the number after this one, where a transport numbers them.
+    /// Sets the number of the last call, where a transport numbers calls.
     fn number_from(_end: &mut Self::Way, _sequence: u64) {}
 }
 
@@ -53,7 +53,7 @@ fn echoing(ran: &RefCell<Vec<u64>>) -> By<impl Fn(u64, &[u8]) -> Answer> {
     })
 }
 
-/// For who makes no calls.
+/// The handler of an end that makes no calls.
 fn nobody(target: u64, _: &[u8]) -> Answer {
     Err(format!("nobody is called {target}"))
 }
@@ -278,11 +278,11 @@ where
         assert!(error.is_disconnected() && !error.is_violation(), "{steps}: {error:?}");
         let expected = [0, 1, 1, 1, 2][steps];
         assert_eq!((done, ran.borrow().len()), (expected, usize::from(steps >= 3)), "{steps}");
-        // Once gone, gone.
+        // The end stays ended.
         assert!(call(&ours, 1, &[]).expect_err("gone").is_disconnected());
         server.join().expect("no panic");
     }
-    // The other way round: an executor that waits for its next call.
+    // The reverse: an executor that waits for its next call.
     let (ours, theirs) = W::ends();
     let (sender, served) = mpsc::channel();
     let server = thread::spawn(move || {

@@ -10,14 +10,14 @@ use crate::error::{Error, Result};
 use crate::transport::{Incoming, Transport};
 use crate::wire::Kind;
 
-/// A transport in the midst of whose work the thread is interrupted each time. Each call is answered with nothing.
+/// A transport in which a signal interrupts the thread at each operation. Each call has an empty answer.
 struct Interrupted {
     end: Weak<Endpoint<Interrupted>>,
     errors: Rc<RefCell<Vec<Error>>>,
 }
 
 impl Interrupted {
-    /// What a signal handler does that calls.
+    /// What a signal handler does when it calls.
     fn interrupt(&self) {
         let end = self.end.upgrade().expect("it is in use");
         let outcome =

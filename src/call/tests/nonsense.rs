@@ -1,4 +1,4 @@
-//! Streams whose other end is a test that writes frames, right ones and damaged ones, byte by byte.
+//! Streams to a test that writes frames, right and damaged ones, byte by byte.
 
 use crate::deadline::Deadline;
 use std::io::{Read, Write};
@@ -14,7 +14,7 @@ use crate::limits::PAYLOAD_BYTES_MAX;
 use crate::sps::Status;
 use crate::transport::Connection;
 
-/// A frame, put together here and not by the code under test.
+/// A frame, assembled here and not by the code under test.
 fn frame(opcode: u64, sequence: u64, tag: u64, payload: &[u8]) -> Vec<u8> {
     let words = [32 + payload.len() as u64, opcode, sequence, tag];
     [&words.map(u64::to_le_bytes).concat(), payload].concat()
@@ -156,7 +156,7 @@ fn calls_are_numbered_round_the_end_and_never_0() {
     }
 }
 
-/// What comes of a peer that writes these bytes and no more.
+/// The result for a peer that writes these bytes and no more.
 fn outcome_of(bytes: &[u8]) -> Result<Vec<Vec<u8>>> {
     let (end, mut peer) = pair();
     peer.write_all(bytes).expect("room");
@@ -250,7 +250,7 @@ fn damaged(random: &mut Random) -> Vec<u8> {
                 frame[from..].fill_with(|| random.next().to_le_bytes()[0]);
             }
         }
-        // A whole header is left of each, for the next damage.
+        // Leaves a whole header, for the next damage.
         frames.iter_mut().for_each(|frame| frame.resize(frame.len().max(32), 0));
     }
     let mut bytes = frames.concat();

@@ -33,7 +33,8 @@ pub struct External {
     pub callable: bool,
     /// True for a thread-local.
     pub thread: bool,
-    /// For a dynamic thread-local (see [`Layout::with_dynamic_threads`](crate::link::Layout::with_dynamic_threads)) the number of its TLS module.
+    /// For a dynamic thread-local (see [`Layout::with_dynamic_threads`](crate::link::Layout::with_dynamic_threads)) the
+    /// number of its TLS module.
     pub tls_module: Option<u32>,
 }
 

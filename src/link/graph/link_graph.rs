@@ -244,7 +244,8 @@ impl LinkGraph {
         global.resolution = Resolution::External(found.into());
     }
 
-    /// Tells where the functions are by which code finds dynamic thread-locals (see [`Layout::with_dynamic_threads`](crate::link::Layout::with_dynamic_threads)):
+    /// Tells where the functions are by which code finds dynamic thread-locals (see
+    /// [`Layout::with_dynamic_threads`](crate::link::Layout::with_dynamic_threads)):
     /// the one that it calls with the address of two words, the number of a TLS module and a distance in its TLS block, and the
     /// one that descriptors hold, whose third word is the distance. Call it before [`layout`](Self::layout), once.
     ///

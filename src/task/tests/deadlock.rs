@@ -7,9 +7,9 @@ use std::time::Duration;
 
 use super::*;
 
-/// After this much time, who waits is stuck.
+/// A thread that still waits after this time is stuck.
 const STUCK: Duration = Duration::from_millis(300);
-/// Who is not stuck may take as long on a machine with much to do.
+/// A thread that is not stuck may take this long on a busy machine.
 const PATIENT: Duration = Duration::from_secs(20);
 
 type Completion = Box<dyn FnOnce(u64) + Send>;
@@ -52,7 +52,7 @@ impl Requests {
     /// A request that the caller waits for.
     fn wait(&self, deadline: Duration) -> Result<u64, RecvTimeoutError> {
         let (done, is_done) = mpsc::channel();
-        // Nobody listens any more when the time was up.
+        // No thread listens any more when the time was up.
         self.request(move |number| _ = done.send(number));
         is_done.recv_timeout(deadline)
     }

@@ -83,8 +83,8 @@ fn tasks_begin_in_the_order_in_which_they_came() {
     pool.shutdown();
     assert!(begin.elapsed() < Duration::from_secs(8), "threads were left resting");
     let ran = taken(&log);
-    // Where the kernel had a task wait for something, others ran beside it; each thread had begun one at most that had not
-    // noted its number when a later one did.
+    // While the kernel made a task wait, others ran beside it. Each thread has at most one task that has begun and not noted
+    // its number. So fewer tasks than threads note their number late.
     let threads: HashSet<_> = ran.iter().map(|(_, thread)| thread).collect();
     for (at, (number, _)) in ran.iter().enumerate() {
         let late = ran[at..].iter().filter(|(other, _)| other < number).count();
@@ -152,7 +152,7 @@ fn a_pool_is_as_wide_as_it_was_made_while_its_tasks_are_awake() {
     pool.shutdown();
     assert!(begin.elapsed() < Duration::from_secs(8), "threads were left resting");
     let most = most.load(Ordering::Relaxed);
-    // One more where a thread was found on its way to the lock.
+    // One more when a thread was on its way to the lock.
     assert!((1..=3).contains(&most), "{most} at a time");
 }
 
@@ -189,7 +189,7 @@ fn a_panic_ends_its_task_only() {
     assert_eq!(taken(&log), [1]);
 }
 
-/// What a panic carries that panics when it is dropped.
+/// A panic payload that panics when it is dropped.
 struct Bomb;
 
 impl Drop for Bomb {

@@ -1,4 +1,4 @@
-//! A peer that writes what no peer writes.
+//! A peer that writes what no honest peer writes.
 use crate::transport::{End, Lifeline};
 
 use super::*;

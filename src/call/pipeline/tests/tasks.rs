@@ -71,7 +71,7 @@ fn tasks_are_woken_by_who_polls() {
     }
     assert_eq!((came, alarm.0.load(Ordering::SeqCst)), (1, 1));
     assert_eq!(served.caller.poll_for(&completion, &context), Poll::Ready(()));
-    // One that is not polled any more wakes nobody.
+    // A task that is not polled any more wakes no thread.
     let dropped = submit(&served.caller, SLEEP, &[5]).expect("submitted");
     assert!(served.caller.poll_for(&dropped, &context).is_pending());
     served.caller.expire(&dropped);
