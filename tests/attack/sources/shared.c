@@ -26,7 +26,7 @@ static void store(const char *name, int word, uint64_t value) {
 struct buffer zero_parkers_and_die(const char *data, size_t size) {
   sleep_ms(30);
   store("farcall-lane", LANE_PARKER_CONTROLLER, 0);
-  store("farcall-pipeline", PIPE_PARKER_CONTROLLER, 0);
+  store("farcall-pipeline", PIPELINE_PARKER_CONTROLLER, 0);
   kill(getpid(), SIGKILL);
   return answer(0);
 }
@@ -44,9 +44,9 @@ struct buffer leave_scribbler_and_die(const char *data, size_t size) {
         lanes[at].words[LANE_PARKER_EXECUTOR] = 1;
         for (int turn = 0; turn < 1000; turn++) lanes[at].words[LANE_CLOSED] = 0;
       }
-      for (int at = 0; now > asleep && at < pipe_count; at++) {
-        pipes[at].words[PIPE_PARKER_CONTROLLER] = 0;
-        pipes[at].words[PIPE_PARKER_EXECUTOR] = 0;
+      for (int at = 0; now > asleep && at < pipeline_count; at++) {
+        pipelines[at].words[PIPELINE_PARKER_CONTROLLER] = 0;
+        pipelines[at].words[PIPELINE_PARKER_EXECUTOR] = 0;
       }
     }
     _exit(0);
