@@ -10,9 +10,7 @@ use crate::tidy::{code_of, is_test, names_behind, sources};
 /// Parts of a room that import each other.
 const CIRCLES: &[(&str, &[&str])] = &[
     ("shm", &["named", "segment"]),
-    ("link", &["addresses", "layout", "symbol_table"]),
-    ("link", &["check", "graph", "provided"]),
-    ("link", &["elf", "object_file"]),
+    ("link/graph", &["link_graph", "provided"]),
     ("link/verify", &["arrays", "fields", "names", "threads", "windows"]),
     (
         "jit",

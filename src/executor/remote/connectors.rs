@@ -2,8 +2,8 @@
 
 use std::os::fd::IntoRawFd;
 
+use super::simple_remote::SimpleRemote;
 use crate::error::{Error, Result};
-use crate::executor::SimpleRemote;
 use crate::session::{ConnectionSpec, ConnectorRegistry, SessionRef};
 use crate::sys::{process, stream};
 
