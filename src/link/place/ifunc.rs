@@ -38,7 +38,7 @@ impl Ifuncs {
                         Resolution::Here { input, symbol, .. }
                             if (input, symbol) == (input_id, symbol_id)
                     );
-                // With 2^32 of them the image would not fit; a file has fewer symbols.
+                // A file, and so a graph, has fewer than 2^32 symbols.
                 if counts && let Ok(position) = u32::try_from(all.functions.len()) {
                     all.functions.push((input_id, symbol_id));
                     all.positions.insert((input_id, symbol_id), position);
