@@ -74,7 +74,7 @@ fn objection_to_kind(graph: &LinkGraph, site: &Site<'_>) -> Option<String> {
             Resolution::None if **name == *TLS_MODULE_BASE_NAME => (true, "the linker"),
             Resolution::None if wants_thread && !site.symbol().weak => {
                 return Some(
-                    "nobody defines this thread-local variable; link the object, or open the shared \
+                    "this thread-local variable is undefined; link the object, or open the shared \
                      library, that does"
                         .to_owned(),
                 );

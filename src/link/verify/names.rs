@@ -38,7 +38,7 @@ pub(super) struct Names<'v, 'a> {
 /// The definition of a name.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Meaning {
-    Nobody,
+    None,
     Outside(u64),
     Weak { object: usize, symbol: usize },
     Common { bytes: u64, alignment: u64 },
@@ -120,12 +120,12 @@ impl<'v, 'a> Names<'v, 'a> {
             self.hidden.insert(symbol.name);
         }
         let new = match symbol.home {
-            _ if !defines => Meaning::Nobody,
+            _ if !defines => Meaning::None,
             Home::Common => Meaning::Common { bytes: symbol.bytes, alignment: symbol.value },
             _ if symbol.is_weak() => Meaning::Weak { object: number, symbol: index },
             _ => Meaning::Strong { object: number, symbol: index },
         };
-        let old = self.meanings.entry(symbol.name).or_insert(Meaning::Nobody);
+        let old = self.meanings.entry(symbol.name).or_insert(Meaning::None);
         *old = match (*old, new) {
             (Meaning::Strong { .. }, Meaning::Strong { .. }) => {
                 return Err(format!("{} is defined twice", say(symbol.name)));
@@ -198,7 +198,7 @@ impl<'v, 'a> Names<'v, 'a> {
         let made = made.or_else(|| Some(set(b"__start_")?.0));
         let made = made.or_else(|| Some(set(b"__stop_")?.1));
         let made = made.or_else(|| symbol.is_weak().then_some(0));
-        made.ok_or_else(|| format!("nobody defines {}", say(symbol.name)))
+        made.ok_or_else(|| format!("{} is undefined", say(symbol.name)))
     }
 
     /// The size of the definition of a symbol.
@@ -211,7 +211,7 @@ impl<'v, 'a> Names<'v, 'a> {
     }
 
     pub(super) fn meaning(&self, name: &[u8]) -> Meaning {
-        self.meanings.get(name).copied().unwrap_or(Meaning::Nobody)
+        self.meanings.get(name).copied().unwrap_or(Meaning::None)
     }
 
     /// True when a symbol that an object defines is the definition of its name.
@@ -229,8 +229,7 @@ impl<'v, 'a> Names<'v, 'a> {
     /// The names that are for others.
     pub(super) fn exports(&self) -> impl Iterator<Item = (&'a [u8], Meaning)> {
         let exported = |(name, meaning): &(&&[u8], &Meaning)| {
-            !matches!(meaning, Meaning::Nobody | Meaning::Outside(_))
-                && !self.hidden.contains(*name)
+            !matches!(meaning, Meaning::None | Meaning::Outside(_)) && !self.hidden.contains(*name)
         };
         self.meanings.iter().filter(exported).map(|(name, meaning)| (*name, *meaning))
     }
@@ -244,7 +243,7 @@ impl<'v, 'a> Names<'v, 'a> {
 impl Meaning {
     fn strength(self) -> u32 {
         match self {
-            Meaning::Nobody => 0,
+            Meaning::None => 0,
             Meaning::Outside(_) => 1,
             Meaning::Weak { .. } => 2,
             Meaning::Common { .. } => 3,

@@ -203,7 +203,7 @@ fn take_rooms(
     for (name, meaning) in &names.meanings {
         let (bytes, alignment) = match *meaning {
             Meaning::Common { bytes, alignment } => (bytes, alignment),
-            Meaning::Nobody if names.room(name).is_some() => (8, 8),
+            Meaning::None if names.room(name).is_some() => (8, 8),
             _ => continue,
         };
         let at = names.room(name).ok_or_else(|| format!("{} has no room", say(name)))?;

@@ -191,7 +191,8 @@ impl Fields<'_, '_> {
         let (start, code) = self.rewritten(field)?;
         let (words, function) =
             called(&code, start).ok_or_else(|| format!("it became {code:02x?}"))?;
-        let (wanted, _) = self.map.thread_functions.ok_or("nobody told which function to call")?;
+        let (wanted, _) =
+            self.map.thread_functions.ok_or("no function for thread-locals was defined")?;
         self.stub(function, wanted)?;
         self.entry(words, module.into())?;
         self.entry(words.wrapping_add(8), distance)
@@ -207,7 +208,8 @@ impl Fields<'_, '_> {
         }
         let found = self.signed::<4>(field.place)?;
         let descriptor = field.place.wrapping_add(4).wrapping_add(found);
-        let (_, wanted) = self.map.thread_functions.ok_or("nobody told which function to call")?;
+        let (_, wanted) =
+            self.map.thread_functions.ok_or("no function for thread-locals was defined")?;
         self.entry(descriptor, wanted)?;
         self.entry(descriptor.wrapping_add(8), module.into())?;
         self.entry(descriptor.wrapping_add(16), distance)

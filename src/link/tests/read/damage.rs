@@ -183,7 +183,7 @@ fn names_do_not_break_lines() {
     };
     let error = failure(broken("twolines")).to_string();
     assert!(error.contains("printable") && !error.contains('\n'), "{error}");
-    assert!(broken("local").is_ok(), "nobody else sees that name");
+    assert!(broken("local").is_ok(), "no other object sees that name");
 }
 
 #[test]
