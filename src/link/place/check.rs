@@ -75,7 +75,7 @@ fn objection_to_kind(graph: &LinkGraph, site: &Site<'_>) -> Option<String> {
             Resolution::None if wants_thread && !site.symbol().weak => {
                 return Some(
                     "this thread-local variable is undefined; link the object, or open the shared \
-                     library, that does"
+                     library, that defines it"
                         .to_owned(),
                 );
             }
