@@ -212,7 +212,7 @@ fn advance(end: &mut u64, block: &mut Block, alignment: u64) -> Result<()> {
 }
 
 /// The padding at the start of the code stripe. libgcc's unwinder considers a function removed when the low 32 bits of its
-/// address are zero, as they may be at the start of a stripe.
+/// address are zero. At the start of a stripe they may be.
 const CODE_LEAD_BYTES: u64 = 16;
 
 /// The most bytes of a stripe: those of an address space.

@@ -140,8 +140,8 @@ fn may_be_constant(section: &Section<'_>) -> bool {
             .any(|family| name.starts_with(family))
 }
 
-/// Checks that nothing overlaps and everything lies in a stripe, and that the names that the linker allocated are zeroes of the
-/// right size and alignment.
+/// Checks that nothing overlaps, and that everything lies in a stripe. What the linker allocated must be zeroes of the right
+/// size and alignment.
 pub(super) fn check_room(
     fields: &Fields<'_, '_>,
     eh_frame: Option<(u64, u64)>,
