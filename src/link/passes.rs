@@ -1,6 +1,6 @@
-//! The passes that make an image of a graph, in their order.
+//! The passes that turn a graph into an image, in their order.
 //!
-//! Invariant: no pass looks back; each is given what those before it found out.
+//! Invariant: no pass changes what a pass before it computed.
 
 use super::apply::stripes;
 use super::graph::link_graph::LinkGraph;
@@ -14,11 +14,11 @@ use crate::addr::ExecutorAddr;
 use crate::error::{Error, Result};
 
 impl LinkGraph {
-    /// Decides what is loaded and where in the three stripes it lies.
+    /// Decides what is loaded, and gives it its place in the three stripes.
     ///
     /// # Errors
-    /// Names are undefined that are not weak ([`Error::symbols`] lists them), or an object uses something
-    /// that cannot be linked.
+    /// Names that are not weak are undefined ([`Error::symbols`] lists them), or an object uses something that cannot be
+    /// linked.
     pub fn layout(mut self) -> Result<Layout> {
         self.drop_overridden();
         check::refuse_what_cannot_be_linked(&self, None)?;
@@ -45,14 +45,15 @@ impl Layout {
         Layout::new(self.graph, Some(module))
     }
 
-    /// Computes the image for stripes at `bases`, in the order of [`Prot::ALL`](crate::Prot::ALL). Each base is the start
-    /// of a page. `PC`-relative code needs all three within 2 GiB of each other and of what it refers to.
+    /// Computes the image for stripes at `bases`, in the order of [`Prot::ALL`](crate::Prot::ALL). Each base has the
+    /// [alignment](Self::alignments) of its stripe. PC-relative code needs all three within 2 GiB of each other and of what
+    /// it refers to.
     /// `thread_offset` is the distance, in bytes, of every thread's copy of the thread-locals from its thread pointer: a
     /// multiple of their alignment. It is ignored when there are no thread-locals, or when they are dynamic.
     ///
     /// # Errors
-    /// A base is not the start of a page, or a relocation cannot reach its target from there; the message
-    /// says which and how to compile for it.
+    /// A base or `thread_offset` is not aligned, or a relocation cannot reach its target; the message says which, and how to
+    /// compile for it.
     pub fn fixup(self, bases: [ExecutorAddr; 3], thread_offset: i64) -> Result<Image> {
         if cfg!(debug_assertions) {
             return self.fixup_and_verify(bases, thread_offset).map(|(image, _)| image);
@@ -64,7 +65,7 @@ impl Layout {
     /// debug builds. Says what was checked.
     ///
     /// # Errors
-    /// Those of [`fixup`](Self::fixup), and when the image is not what the objects ask for.
+    /// Those of [`fixup`](Self::fixup), or the image is not what the objects ask for.
     pub fn fixup_and_verify(
         self,
         bases: [ExecutorAddr; 3],
@@ -78,7 +79,7 @@ impl Layout {
         Ok((image, verified))
     }
 
-    /// The image, and the addresses it was computed for.
+    /// The image, and the addresses that it was computed for.
     pub(super) fn compute(
         &self,
         bases: [ExecutorAddr; 3],

@@ -1,6 +1,6 @@
-//! An allocator that knows how much memory a thread has in use.
+//! An allocator that counts the memory that each thread has in use.
 //!
-//! Invariant: hands every request to the system's allocator as it is.
+//! Invariant: every request goes to the system's allocator unchanged.
 #![allow(unsafe_code, reason = "an allocator is unsafe to implement")]
 
 use std::alloc::{GlobalAlloc, Layout, System};
@@ -10,14 +10,13 @@ use std::cell::Cell;
 pub(crate) struct Counting;
 
 thread_local! {
-    /// What this thread allocated and did not free, in bytes; memory that another thread allocated counts
-    /// against it.
+    /// The bytes that this thread allocated less those that it freed, whichever thread allocated them.
     static USED: Cell<i64> = const { Cell::new(0) };
     /// The largest value of `USED` since [`peak_of`] began.
     static PEAK: Cell<i64> = const { Cell::new(0) };
 }
 
-/// Runs `work`, and says how many more bytes than before were in use on this thread at the worst moment.
+/// Runs `work`. Returns its result, and the most bytes that were in use on this thread during it beyond those before it.
 pub(crate) fn peak_of<T>(work: impl FnOnce() -> T) -> (T, i64) {
     let before = USED.get();
     PEAK.set(before);
@@ -35,8 +34,8 @@ fn signed(bytes: usize) -> i64 {
     i64::try_from(bytes).unwrap_or(i64::MAX)
 }
 
-// SAFETY: every method hands its arguments to the system's allocator, which keeps the contract; counting
-// touches nothing but two cells of the thread, and those need no allocation and no destructor.
+// SAFETY: every method passes its arguments to the system's allocator, which keeps the contract. Counting touches only two
+// cells of the thread, which need no allocation and no destructor.
 unsafe impl GlobalAlloc for Counting {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         count(signed(layout.size()));
@@ -57,7 +56,7 @@ unsafe impl GlobalAlloc for Counting {
     }
 
     unsafe fn realloc(&self, start: *mut u8, layout: Layout, bytes: usize) -> *mut u8 {
-        // For a moment there may be both.
+        // Both may exist for a moment.
         count(signed(bytes));
         count(-signed(layout.size()));
         // SAFETY: `start` came from the system's allocator, with this layout.

@@ -1,4 +1,4 @@
-//! One case, and what it is judged by.
+//! One case of the linker, and the rules that it is judged by.
 //!
 //! Invariant: a case is a function of its number and the corpus.
 
@@ -14,18 +14,17 @@ use crate::corpus;
 
 pub(crate) const NAME: &str = "link fuzz";
 
-/// A link takes at most so many times the memory of the files it is made of, and so many bytes more, and the
-/// image itself.
+/// A link may take [`MEMORY_TIMES`] times the bytes of its files, plus [`MEMORY_BYTES`], plus the bytes of the image.
 const MEMORY_TIMES: usize = 16;
 const MEMORY_BYTES: usize = 64 << 10;
 
 /// How long a case may keep a processor busy.
 const BUSY_MAX: Duration = Duration::from_millis(500);
 
-/// Larger images are not made: no controller has room for what a damaged file may ask for.
+/// Larger images are not made. A damaged file may ask for more than any controller can allocate.
 const IMAGE_BYTES_MAX: u64 = 16 << 20;
 
-/// What many cases came to.
+/// The results of many cases.
 #[derive(Debug, Default)]
 pub(crate) struct Totals {
     linked: u64,
@@ -117,7 +116,7 @@ impl Totals {
         Ok(())
     }
 
-    /// True when at least so many files were linked, and at least so many refused.
+    /// True when at least `least` files were linked, and at least `least` refused.
     #[cfg(test)]
     pub(crate) fn has_both(&self, least: u64) -> bool {
         self.linked >= least && self.refused >= least

@@ -1,5 +1,4 @@
-//! The files that are damaged: what compilers make of the programs in `tests/sources`, archives of that, and
-//! random objects.
+//! The files that are damaged: compiled programs of `tests/sources`, archives of them, and random objects.
 //!
 //! Invariant: nothing is left on the disk.
 
@@ -9,7 +8,7 @@ use std::process::Command;
 
 use farcall::link::fuzz::{Program, Random};
 
-/// What is compiled, and how.
+/// The sources, and the flags that they are compiled with.
 const C_AND_CPP: [(&str, &str); 18] = [
     ("hello.c", "-O2"),
     ("data.c", "-O0 -fPIC"),
@@ -31,7 +30,7 @@ const C_AND_CPP: [(&str, &str); 18] = [
     ("out_of_range.s", ""),
 ];
 
-/// Larger files would only make the run slower.
+/// The bytes of a file. Larger ones would only make the run slower.
 const FILE_BYTES_MAX: usize = 48 << 10;
 
 /// How many random objects there are.
@@ -71,7 +70,7 @@ pub(crate) fn build() -> Vec<Vec<u8>> {
     files
 }
 
-/// Threads are left out, so that the object stays small.
+/// A source in Rust. It has no threads, so that the object stays small.
 const RUST: &str = "
     use std::collections::HashMap;
     thread_local! { static SUM: std::cell::Cell<u64> = const { std::cell::Cell::new(7) }; }

@@ -1,4 +1,4 @@
-//! One case of a lane with a hostile executor, and what it is judged by.
+//! One case of a lane with a hostile executor, and the rules that it is judged by.
 //!
 //! Invariant: a case is a function of its number.
 
@@ -11,11 +11,11 @@ use crate::allocator::peak_of;
 
 pub(crate) const NAME: &str = "lane fuzz";
 
-/// What one case may take: a few times what may be under way ([`PAYLOAD_BYTES_MAX`](farcall::limits::PAYLOAD_BYTES_MAX)),
-/// for what both sides keep of it.
+/// The memory of one case: a few times the payload that may be under way
+/// ([`PAYLOAD_BYTES_MAX`](farcall::limits::PAYLOAD_BYTES_MAX)), because both sides keep copies.
 const MEMORY_BYTES: u64 = 12 * farcall::limits::PAYLOAD_BYTES_MAX;
 
-/// What many cases came to.
+/// The results of many cases.
 #[derive(Debug, Default)]
 pub(crate) struct Totals {
     lane: hostile::Totals,
@@ -23,7 +23,7 @@ pub(crate) struct Totals {
     memory: u64,
 }
 
-/// What the cases need: nothing.
+/// The corpus of these cases, which need none.
 pub(crate) struct Nothing;
 
 pub(crate) fn prepare() -> Nothing {
@@ -50,7 +50,7 @@ pub(crate) fn run(number: u64, _: &Nothing, totals: &mut Totals) -> Result<(), S
 }
 
 impl Totals {
-    /// True when everything that can happen happened a hundredth as often.
+    /// True when every outcome happened at least `least / 100` times.
     #[cfg(test)]
     pub(crate) fn has_both(&self, least: u64) -> bool {
         self.lane.has_all(least / 100)

@@ -1,11 +1,11 @@
-//! Tries the linker on damaged files and on random programs, by the million, or the controller's side of a lane on an
-//! executor that writes what it likes.
+//! Tries millions of cases: the linker on damaged files and random programs, or the controller's side of a lane on an executor
+//! that writes arbitrary words.
 //!
 //!     cargo run --release -p farcall-fuzz -- [CASES] [FIRST]
 //!     RUSTFLAGS="--cfg model --cfg hostile" CARGO_TARGET_DIR=target/hostile cargo run --release -p farcall-fuzz -- ...
 //!
-//! A case is a number, from which all of it follows, so that one that failed can be tried again alone. It fails
-//! when the code panics, makes something wrong, takes too long, or takes too much memory.
+//! A case follows from its number, so one that failed can be repeated alone. A case fails when the code panics, makes
+//! something wrong, takes too long, or takes too much memory.
 //!
 //! Invariant: the cases do not depend on the number of threads.
 
@@ -30,7 +30,7 @@ use watch::Watch;
 #[global_allocator]
 static ALLOCATOR: Counting = Counting;
 
-/// How many cases there are unless it is said.
+/// The number of cases, unless the command line gives one.
 const CASES: u64 = 1_000_000;
 
 fn main() -> ExitCode {

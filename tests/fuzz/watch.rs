@@ -1,6 +1,6 @@
-//! Sees that no case hangs.
+//! Ends the process when a case hangs.
 //!
-//! Invariant: ends the process rather than waiting for a case for ever.
+//! Invariant: waits for no case longer than [`CASE_TIME_MAX`].
 
 use std::process;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -9,14 +9,14 @@ use std::time::{Duration, Instant};
 
 use crate::case::NAME;
 
-/// How long one case may take, whatever else the machine does.
-const PATIENCE: Duration = Duration::from_secs(60);
+/// How long one case may take, even on a busy machine.
+const CASE_TIME_MAX: Duration = Duration::from_secs(60);
 const STEP: Duration = Duration::from_millis(50);
 
 /// The case that each worker is at.
 pub(crate) struct Watch(Vec<AtomicU64>);
 
-/// Set by a worker that is at no case any more.
+/// In place of a case: the worker has ended.
 const DONE: u64 = u64::MAX;
 
 impl Watch {
@@ -43,8 +43,8 @@ impl Watch {
             for (case, (last, since)) in cases().zip(&mut seen) {
                 if case != *last {
                     (*last, *since) = (case, Instant::now());
-                } else if case != DONE && since.elapsed() > PATIENCE {
-                    eprintln!("{NAME}: case {case}: it did not end within {PATIENCE:?}");
+                } else if case != DONE && since.elapsed() > CASE_TIME_MAX {
+                    eprintln!("{NAME}: case {case}: it did not end within {CASE_TIME_MAX:?}");
                     process::exit(1);
                 }
             }

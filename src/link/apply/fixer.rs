@@ -18,7 +18,7 @@ pub(super) struct Fixer<'a> {
     pub(super) section: u32,
     /// Where the block is.
     pub(super) address: u64,
-    /// True when its bytes are instructions, and data does not just look like them.
+    /// True when its bytes are instructions. Data that looks like instructions is not rewritten.
     pub(super) is_code: bool,
     pub(super) loads_relaxed: u64,
 }
@@ -69,7 +69,7 @@ impl Fixer<'_> {
                 };
                 return if is_done { Ok(()) } else { Err(self.out_of_range(edge, place, target)) };
             }
-            // Refused when the object was read.
+            // The reader refuses `Dynamic`, and makes no edge of `Nothing`.
             Formula::Nothing | Formula::Dynamic => return Ok(()),
         };
         if !kind.range.holds(value, kind.field_bytes) {
@@ -80,7 +80,7 @@ impl Fixer<'_> {
         Ok(())
     }
 
-    /// The number of the TLS module in which code of this kind finds a thread-local, if that is dynamic.
+    /// The number of the TLS module that code of this model asks for, if the thread-local is dynamic.
     fn tls_module(&self, model: ThreadModel, symbol: u32) -> Option<u32> {
         match model {
             ThreadModel::LocalBase => self.layout.tls_module,
@@ -88,11 +88,11 @@ impl Fixer<'_> {
         }
     }
 
-    /// Makes code find a dynamic thread-local; says whether it could.
+    /// Makes code find a dynamic thread-local. Returns whether all distances fit.
     fn make_dynamic(&self, bytes: &mut [u8], edge: &Edge, model: ThreadModel, place: u64) -> bool {
         let Layout { tables, graph, .. } = self.layout;
         let symbol = match model {
-            // The load in front of it has everything.
+            // The relocation of the load in front of the call did it.
             ThreadModel::DescriptorCall => return true,
             ThreadModel::LocalBase => None,
             _ => Some((edge.target, self.binding(edge.target))),

@@ -1,4 +1,6 @@
-//! Computing the bytes: addresses are known, so every field has its value.
+//! Computing the bytes of an image from its addresses.
+//!
+//! Invariant: changes nothing but the bytes.
 
 mod fixer;
 pub(super) mod stripes;

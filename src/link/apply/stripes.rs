@@ -11,7 +11,7 @@ use crate::link::place::block::Content;
 use crate::link::place::got_plt::Stub;
 use crate::link::place::layout::Layout;
 
-/// The stored bytes of an image, and what it took to compute them.
+/// The stored bytes of an image, and counts of the work.
 pub(in crate::link) struct Stripes {
     /// In the order of [`Prot::ALL`].
     pub(in crate::link) bytes: [Vec<u8>; 3],
@@ -38,7 +38,7 @@ pub(in crate::link) fn fill(layout: &Layout, addresses: &Addresses) -> Result<St
         if !block.rank.is_stored() {
             continue;
         }
-        // The stripe was made large enough for all stored blocks just above.
+        // The stripe has the bytes of all stored blocks; see above.
         let start = usize::try_from(block.offset).unwrap_or(usize::MAX);
         let size = usize::try_from(block.bytes).unwrap_or(usize::MAX);
         let bytes = &mut stripes[block.prot.index()][start..start + size];

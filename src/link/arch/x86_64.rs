@@ -28,8 +28,8 @@ pub(in crate::link) fn edge_kind(number: u32) -> Option<&'static EdgeKind> {
 
 /// The kind of a relocation, given the code around it.
 ///
-/// Some assemblers mark calls and jumps as plain 32-bit differences. In executable bytes, a field right
-/// behind the opcode of a near `call` or `jmp` must be a branch, so it may go through a stub as well.
+/// Some assemblers mark calls and jumps as plain 32-bit differences. In executable bytes, a field right behind the opcode of
+/// a near `call` or `jmp` must be a branch. So it may go through a stub as well.
 pub(in crate::link) fn refine(
     kind: &'static EdgeKind,
     code: &[u8],

@@ -1,6 +1,6 @@
-//! The road of a link, in steps that tests judge one by one.
+//! The passes of a link, in steps that tests judge one by one.
 //!
-//! Invariant: none of a file's bytes is trusted.
+//! Invariant: no byte of a file is trusted.
 
 use super::Program;
 use crate::addr::{ExecutorAddr, Prot};
@@ -15,7 +15,7 @@ use crate::link::read::object_file::ObjectFile;
 use crate::link::verify::link_map::LinkMap;
 use crate::link::verify::{Verified, WRONG_IMAGE, verify};
 
-/// A link that waits for its addresses.
+/// A link that was laid out, and the addresses that it gets.
 #[derive(Debug)]
 pub struct Attempt {
     layout: Layout,
@@ -29,10 +29,10 @@ pub struct Made<'a> {
     addresses: Addresses,
 }
 
-/// Where the images of files go: three stripes within 1 GiB.
+/// The addresses of images: three stripes within 1 GiB.
 const BASES: [u64; 3] = [0x7f00_0000_0000, 0x7f00_1000_0000, 0x7f00_2000_0000];
 
-/// The address of every name a file does not define.
+/// The address of every name that a file does not define.
 const OUTSIDE: u64 = 0x7f00_3000_4560;
 
 impl Attempt {
@@ -43,7 +43,7 @@ impl Attempt {
     pub fn file(bytes: &[u8]) -> Result<Attempt> {
         let mut graph = LinkGraph::new();
         if bytes.starts_with(b"!<") {
-            // The members of thin archives are all gone.
+            // A thin archive finds none of its members.
             let gone = |_: &str| Err(std::io::ErrorKind::NotFound.into());
             let archive = match Archive::is_thin(bytes) {
                 true => Archive::parse_thin("fuzz.a", bytes, gone)?,
@@ -98,7 +98,7 @@ impl Attempt {
     /// Makes the image.
     ///
     /// # Errors
-    /// Something cannot be reached.
+    /// A relocation cannot reach its target.
     pub fn make(&self) -> Result<Made<'_>> {
         let (bytes, alignment) = self.layout.thread_bytes();
         let distance =
@@ -116,7 +116,7 @@ impl Made<'_> {
         &self.image
     }
 
-    /// Where its code begins.
+    /// The start of its code.
     #[must_use]
     pub fn code_start(&self) -> ExecutorAddr {
         self.attempt.bases[Prot::Code.index()]
@@ -139,7 +139,7 @@ impl std::fmt::Debug for Made<'_> {
     }
 }
 
-/// True for an error that only a fault of the linker can cause.
+/// True for an error that only a mistake of the linker can cause.
 #[must_use]
 pub fn is_fault(error: &Error) -> bool {
     let text = error.to_string();

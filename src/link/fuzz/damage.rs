@@ -4,7 +4,7 @@
 
 use super::random::Random;
 
-/// A damaged copy of one of the files, or a file without any sense.
+/// A damaged copy of one of the files, or random bytes.
 ///
 /// # Panics
 /// When there are no files.
@@ -14,7 +14,7 @@ pub fn damaged(random: &mut Random, files: &[Vec<u8>]) -> Vec<u8> {
     if random.one_in(64) {
         return nonsense(random);
     }
-    // Mostly a single damage, so that most of the file is still sound.
+    // Mostly one damage, so that most of the file is still sound.
     let times = if random.one_in(3) { 2 + random.below(4) } else { 1 };
     for _ in 0..times {
         match random.below(16) {
@@ -76,7 +76,7 @@ fn set_word(random: &mut Random, file: &mut [u8]) {
     set(random, file, at, bytes);
 }
 
-/// Puts a part of `other` somewhere, in place of something or in between.
+/// Inserts a part of `other` somewhere, or overwrites bytes with it.
 fn splice(random: &mut Random, file: &mut Vec<u8>, other: &[u8]) {
     let start = random.index(other.len() + 1);
     let part = &other[start..start + random.index((other.len() - start).min(512) + 1)];
@@ -102,7 +102,7 @@ fn damage_header(random: &mut Random, file: &mut [u8]) {
     let (field, bytes) = random.pick(&HEADER_FIELDS);
     let header = random.pick(&sections);
     if random.one_in(3) {
-        // What another section has there.
+        // The value that another section has there.
         let from = random.pick(&sections) + field;
         file.copy_within(from..from + bytes, header + field);
     } else {
@@ -157,7 +157,7 @@ fn damage_archive(random: &mut Random, file: &mut [u8]) {
     }
 }
 
-/// Where the headers of sections are.
+/// The offsets of the section headers.
 fn sections(file: &[u8]) -> Vec<usize> {
     let (Some(start), Some(count)) = (word(file, 40, 8), word(file, 60, 2)) else {
         return Vec::new();
@@ -169,7 +169,7 @@ fn sections(file: &[u8]) -> Vec<usize> {
     headers.take_while(|header| header.saturating_add(HEADER_BYTES) <= file.len()).collect()
 }
 
-/// Where the bytes of a section are, as far as they are in the file.
+/// Offset and size of the part of a section that is in the file.
 fn extent(file: &[u8], header: usize) -> Option<(usize, usize)> {
     let start = usize::try_from(word(file, header + 24, 8)?).ok()?;
     let bytes = usize::try_from(word(file, header + 32, 8)?).ok()?;
@@ -182,7 +182,7 @@ fn word(file: &[u8], at: usize, bytes: usize) -> Option<u64> {
     Some(field.iter().rev().fold(0, |value, byte| value << 8 | u64::from(*byte)))
 }
 
-/// Sets a field to something that is likely to be trouble.
+/// Sets a field to a value that is likely to cause trouble.
 fn set(random: &mut Random, file: &mut [u8], at: usize, bytes: usize) {
     let old = word(file, at, bytes).unwrap_or_default();
     let size = file.len() as u64;

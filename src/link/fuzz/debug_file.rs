@@ -1,15 +1,16 @@
-//! An object whose debug information is what the caller likes it to be, and everything else right.
+//! An object with the caller's debug information, and everything else sound.
 
 use super::elf_file::{ALLOC, EXECUTE, ElfFile, Home, PROGBITS, Relocation, Section, Symbol};
 
-/// The code that the debug information is about.
+/// The size of the code that the debug information describes.
 const CODE_BYTES: usize = 256;
-/// The relocation that stores an address, and what symbols of functions are.
+/// The relocation that stores an address, and binding and type of a function's symbol.
 const ABSOLUTE_64: u32 = 1;
 const GLOBAL: u8 = 1;
 const FUNCTION: u8 = 2;
 
-/// An object with one function. Its address goes to the line table at `address_at`, if there is room.
+/// An object with one function. A relocation stores its address in the line table at `address_at`, if the table has 8 bytes
+/// there.
 #[must_use]
 pub fn debug_file(
     [line, info, abbreviations, strings, line_strings]: [&[u8]; 5],

@@ -1,15 +1,15 @@
-//! An object file to be written: sections, symbols, groups, and the odd ways in which ELF can number them.
+//! A writer of object files: sections, symbols, groups, and the ways in which ELF can number them.
 //!
-//! Invariant: writes what it is told, sound or not.
+//! Invariant: writes what it is given, sound or not.
 
 /// An object file.
 #[derive(Debug, Default)]
 pub(super) struct ElfFile {
     pub(super) sections: Vec<Section>,
-    /// Local ones come first, as they must.
+    /// Local symbols come first, as ELF requires.
     pub(super) symbols: Vec<Symbol>,
     pub(super) groups: Vec<Group>,
-    /// Numbers everything as a file with more than 65 280 sections has to.
+    /// Uses the numbering of files with more than 65,280 sections.
     pub(super) is_wide: bool,
 }
 
@@ -104,7 +104,7 @@ impl ElfFile {
         let mut headers: Vec<Header> = self.sections.iter().map(Section::header).collect();
         let count = headers.len();
         let tables = self.sections.iter().filter(|section| !section.relocations.is_empty()).count();
-        // After the sections: groups, relocations, then the symbol table and what belongs to it.
+        // Behind the sections: groups, relocations, the symbol table, and what belongs to that.
         let symbol_table = number(1 + count + self.groups.len() + tables);
         for group in &self.groups {
             let mut words = vec![1];
@@ -265,7 +265,7 @@ fn assemble(mut headers: Vec<Header>, is_wide: bool) -> Vec<u8> {
     file
 }
 
-/// Generated files are far smaller than what 32 bits count.
+/// A number of a generated file. They are all far smaller than 2^32.
 fn number(value: usize) -> u32 {
     u32::try_from(value).unwrap_or(u32::MAX)
 }

@@ -1,51 +1,51 @@
-//! Random fields, and the instructions they belong to.
+//! Random fields, and the instructions that they belong to.
 //!
 //! Invariant: the fields of a section do not overlap, and nearly all of them can hold what they refer to.
 
 use super::elf_file::{ALLOC, EXECUTE, ElfFile, NOBITS, Relocation, Symbol};
 use super::random::Random;
 
-/// Something to refer to.
+/// A symbol that fields can refer to.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Target {
     /// An index into the symbols of the file.
     pub(super) symbol: usize,
     pub(super) reach: Reach,
-    /// The section it is in, for what only this object can refer to.
+    /// Its section, if only this object can refer to it.
     pub(super) section: Option<usize>,
-    /// The section together with which it may go away.
+    /// The section with which it may be dropped.
     pub(super) owner: Option<usize>,
     pub(super) is_thread: bool,
     /// True when an object of the program defines it.
     pub(super) is_own: bool,
 }
 
-/// What old code calls for the address of a thread-local.
+/// The function that code calls for the address of a thread-local.
 pub(super) const TLS_GET_ADDR: &str = "__tls_get_addr";
 
-/// From where a target can be reached.
+/// The fields that can reach a target.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(super) enum Reach {
-    /// By 32-bit distances.
+    /// 32-bit distances.
     #[default]
     Near,
-    /// By these and by 32-bit addresses.
+    /// 32-bit distances and 32-bit addresses.
     Low,
-    /// By 32-bit addresses only: it is a small number.
+    /// 32-bit addresses only: it is a small number.
     Number,
-    /// By 64 bits only.
+    /// Fields of 64 bits only.
     Far,
 }
 
-/// Instructions or a piece of data: the bytes, and where in them the field is.
+/// An instruction or a piece of data: its bytes, and the offset of the field in them.
 struct Form {
     bytes: &'static [u8],
     field: u64,
     kind: u32,
-    /// What the field counts from, for the addend.
+    /// The addend that makes the field count from the right place.
     addend: i64,
     needs: Needs,
-    /// Where the field of a call of `__tls_get_addr` is, and its relocation.
+    /// The offset of the field of a call of `__tls_get_addr`, and its relocation.
     call: Option<(u64, u32)>,
 }
 
@@ -118,7 +118,7 @@ static DATA: [Form; 26] = [
     form(&[0; 4], 0, 11, 0, Address),
     form(&[0; 4], 0, 26, 0, Nothing),
     form(&[0; 4], 0, 32, 0, Nothing),
-    // What looks like instructions is data, too.
+    // Data that looks like instructions.
     form(&[0x8b, 0x05, 0, 0, 0, 0], 2, 41, -4, Nothing),
     form(&[0xff, 0x15, 0, 0, 0, 0], 2, 42, -4, Nothing),
     form(&[0; 2], 0, 12, 0, Number),
@@ -143,7 +143,7 @@ static THREAD_CODE: [Form; 18] = [
     form(&[0x4c, 0x8b, 0x3d, 0, 0, 0, 0], 3, 22, -4, Nothing),
     form(&[0x48, 0x03, 0x0d, 0, 0, 0, 0], 3, 22, -4, Nothing),
     form(&[0x4c, 0x03, 0x25, 0, 0, 0, 0], 3, 22, -4, Nothing),
-    // cmp does not become anything else.
+    // The linker does not rewrite `cmp`.
     form(&[0x48, 0x3b, 0x05, 0, 0, 0, 0], 3, 22, -4, Nothing),
     form(&[0x64, 0x8b, 0x04, 0x25, 0, 0, 0, 0], 4, 23, 0, Nothing),
     form(&[0x48, 0x8d, 0x80, 0, 0, 0, 0], 3, 21, 0, Nothing),
@@ -152,7 +152,7 @@ static THREAD_CODE: [Form; 18] = [
     form(&[0x48, 0xc7, 0xc0, 0, 0, 0, 0], 3, 23, 0, Nothing),
 ];
 
-/// Data about thread-locals.
+/// Data that refers to thread-locals.
 static THREAD_DATA: [Form; 5] = [
     form(&[0; 8], 0, 17, 0, Nothing),
     form(&[0; 8], 0, 18, 0, Nothing),
@@ -161,7 +161,7 @@ static THREAD_DATA: [Form; 5] = [
     form(&[0; 8], 0, 33, 0, Nothing),
 ];
 
-/// A form for a thread-local. Dynamic ones have no constant offset, and those of others no distance in the TLS block.
+/// A form for a thread-local. A dynamic one has no constant offset, and one of another link no distance in the TLS block.
 fn thread_form<'a>(
     random: &mut Random,
     forms: &'a [Form],
@@ -242,12 +242,12 @@ pub(super) fn add_fields(
     let relocations = &file.sections[index].relocations;
     let has_call = relocations.iter().any(|one| matches!(one.kind, 19 | 20));
     if !has_call && random.one_in(4) {
-        // Nothing says that they are sorted, except for the two of such a call.
+        // Relocations need not be sorted, except the two of a call of `__tls_get_addr`.
         file.sections[index].relocations.reverse();
     }
 }
 
-/// The addend with which a form in section `from` can refer to a target; `None` when it cannot.
+/// The addend for a form in section `from` that refers to a target; `None` when it cannot refer to it.
 fn addend(
     random: &mut Random,
     file: &ElfFile,
@@ -264,7 +264,7 @@ fn addend(
         && !is_gone_with(owner)
         && !is_same_group(file, owner, from)
     {
-        // It might be dropped although this section stays.
+        // The target might be dropped although this section stays.
         return None;
     }
     let fits = match form.needs {
@@ -279,7 +279,7 @@ fn addend(
             return is_own_start.then_some((distance + small - 8).max(0));
         }
     };
-    // The size of a target, and fields that mean the GOT, take any.
+    // Fields that hold the size of a target or mean the GOT take any addend.
     fits.then_some(match form.kind {
         0 | 32 | 33 => small,
         9 | 19 | 20 | 22 | 28 | 34 | 35 | 40..=42 => form.addend,
@@ -288,7 +288,7 @@ fn addend(
     })
 }
 
-/// True when two sections were named for one group.
+/// True when two sections belong to one group, by their names.
 fn is_same_group(file: &ElfFile, one: usize, other: usize) -> bool {
     let suffix =
         |section: usize| file.sections[section].name.rsplit_once('.').map(|(_, name)| name);

@@ -1,10 +1,10 @@
-//! Random programs and damaged files, to try the linker on. For tests only; no promise of any kind.
+//! Random programs and damaged files for tests of the linker. Not a stable interface.
 //!
-//! [`Program`] makes sound objects of every kind, which are linked and then checked by the room `verify`.
-//! [`damaged`] makes unsound files of sound ones. The tests of this room use both, and `tests/fuzz` goes on
-//! with millions of them.
+//! [`Program`] makes sound objects of every kind, which are linked and then checked by `link::verify`.
+//! [`damaged`] makes unsound files of sound ones. The tests of this room use both, and `tests/fuzz` tries
+//! millions of them.
 //!
-//! Invariant: the same seeds give the same cases, everywhere.
+//! Invariant: the same seed gives the same case on every machine.
 
 mod attempt;
 mod damage;

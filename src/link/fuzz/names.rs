@@ -5,28 +5,28 @@
 use super::fields::Reach;
 use super::random::Random;
 
-/// How a name gets its meaning.
+/// The definitions of a name.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Fate {
     /// Defined by one object.
     Strong {
         object: usize,
     },
-    /// Defined weakly by some, and by one that beats them.
+    /// Defined weakly by some objects, and strongly by one.
     Overridden {
         object: usize,
     },
     /// Defined weakly.
     Weak,
-    /// Defined weakly, and outside.
+    /// Defined weakly, and replaced from outside.
     Replaced,
-    /// Common to some.
+    /// Common in some objects.
     Common,
-    /// Common to some and weak in others.
+    /// Common in some objects and weak in others.
     CommonOverWeak,
-    /// In a COMDAT group of some.
+    /// In a COMDAT group of some objects.
     Grouped,
-    /// A number.
+    /// An absolute symbol.
     Absolute {
         object: usize,
     },
@@ -41,7 +41,7 @@ pub(super) enum Fate {
     },
     /// A thread-local defined outside.
     ThreadOutside,
-    /// Weakly wanted, and nowhere.
+    /// Undefined, with weak references only.
     Missing,
     MissingThread,
     /// Made by the linker.
@@ -53,7 +53,7 @@ pub(super) struct Name {
     pub(super) text: String,
     pub(super) fate: Fate,
     pub(super) visibility: u8,
-    /// Which objects define it, by bit.
+    /// The objects that define it, a bit each.
     pub(super) definers: u64,
 }
 
@@ -111,7 +111,7 @@ pub(super) fn names(random: &mut Random, objects: usize) -> Vec<Name> {
             | Fate::Grouped => random.word() | 1 << object,
             _ => 0,
         };
-        // Seldom hidden, internal or protected.
+        // One in four is hidden, internal or protected.
         let visibility = if random.one_in(4) { random.pick(&[1, 2, 3]) } else { 0 };
         names.push(Name { text: format!("n{number}"), fate, visibility, definers });
     }

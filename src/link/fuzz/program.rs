@@ -1,8 +1,8 @@
-//! Random programs: a few objects that refer to each other in every way the linker knows.
+//! Random programs: a few objects that refer to each other in every way that the linker knows.
 //!
-//! First every shared name gets a fate (who defines it, and how), then each object gets sections, then the
-//! sections get fields that refer to names and places. Fates and fields are chosen so that nearly all programs
-//! can be linked.
+//! First every shared name gets a fate: which objects define it, and how. Then each object gets sections, and
+//! the sections get fields that refer to names and places. Fates and fields are chosen so that nearly all
+//! programs can be linked.
 //!
 //! Invariant: everything follows from the random numbers.
 
@@ -17,14 +17,14 @@ use super::unwind;
 use crate::addr::ExecutorAddr;
 use crate::link::graph::interface::External;
 
-/// Objects, and what has to be known to link them.
+/// Objects, and everything that linking them needs.
 #[derive(Debug)]
 pub struct Program {
     /// The object files.
     pub objects: Vec<Vec<u8>>,
-    /// Names from outside, and what they are.
+    /// Names from outside, and their definitions.
     pub externals: Vec<(String, External)>,
-    /// Where the stripes go.
+    /// The addresses of the stripes.
     pub bases: [u64; 3],
     /// The number of the TLS module of the program's thread-locals, if they are dynamic.
     pub tls_module: Option<u32>,
@@ -33,7 +33,7 @@ pub struct Program {
 const HIGH_BASES: [u64; 3] = [0x7f00_0000_0000, 0x7f00_1000_0000, 0x7f00_2000_0000];
 const LOW_BASES: [u64; 3] = [0x1000_0000, 0x2000_0000, 0x3000_0000];
 
-/// Names of sections of which the bounds can be asked for.
+/// Names of sections that have `__start_X` and `__stop_X`.
 const SETS: [&str; 2] = ["set_one", "set_two"];
 
 const LOCAL: u8 = 0;
@@ -42,10 +42,10 @@ const WEAK: u8 = 2;
 const UNIQUE: u8 = 10;
 
 impl Program {
-    /// A program.
+    /// A random program.
     pub fn random(random: &mut Random) -> Program {
         let is_low = random.one_in(3);
-        // Those outside, and mostly those of the program as well.
+        // Thread-locals from outside are dynamic; those of the program mostly as well.
         let is_dynamic = random.one_in(3);
         let tls_module = Some(5).filter(|_| is_dynamic && !random.one_in(4));
         let objects = 1 + random.index(4);
@@ -58,7 +58,7 @@ impl Program {
                 Fate::Near | Fate::Replaced => bases[2] + 0x1000_0000,
                 Fate::Far | Fate::FarFunction => 0x5555_0000_0000,
                 Fate::ThreadOutside if is_dynamic => 0,
-                // In front of the thread pointer.
+                // An offset below the thread pointer.
                 Fate::ThreadOutside => (-0x1_0000_i64).cast_unsigned(),
                 _ => continue,
             };
@@ -76,7 +76,7 @@ impl Program {
     }
 }
 
-/// An object file. `reaches` says whether addresses have to be low, and whether thread-locals may be dynamic.
+/// An object file. `reaches` says whether addresses must be low, and whether thread-locals may be dynamic.
 fn object_file(
     random: &mut Random,
     number: usize,
@@ -88,7 +88,7 @@ fn object_file(
     for _ in 0..1 + random.below(7) {
         file.sections.push(plain_section(random));
     }
-    // Bounds exist only for what is there.
+    // Only a section that exists has bounds.
     file.sections.push(Section { name: SETS[0].to_owned(), ..data_section(random) });
     for _ in 0..random.below(4) {
         file.sections.push(array_section(random));
@@ -198,7 +198,7 @@ fn shared_symbol(
     Symbol { visibility, value, bytes, kind, ..symbol(&name.text, binding, home) }
 }
 
-/// What the fields of an object can refer to in the object itself.
+/// The targets of an object's fields in the object itself.
 fn local_targets(file: &ElfFile, groups: &[(usize, Vec<usize>)], is_low: bool) -> Vec<Target> {
     let mut targets = Vec::new();
     for (id, symbol) in file.symbols.iter().enumerate() {
@@ -273,7 +273,7 @@ fn thread_pair(random: &mut Random) -> [Section; 2] {
     [initial, Section { name, kind, flags, zero_bytes, alignment, ..Section::default() }]
 }
 
-/// The type of a symbol in a section: a function seldom is one that chooses its implementation.
+/// The type of a symbol in a section. One in eight symbols in code is an ifunc.
 fn kind_in(random: &mut Random, section: &Section) -> u8 {
     match section.flags {
         flags if flags & THREAD != 0 => 6,
@@ -304,7 +304,7 @@ fn array_section(random: &mut Random) -> Section {
     Section { name, kind, flags, alignment, content, ..Section::default() }
 }
 
-/// A section that is not loaded, and might as well be compressed.
+/// A section that is not loaded, and may claim to be compressed.
 fn debug_section(random: &mut Random) -> Section {
     let flags = random.pick(&[0, 0x800]);
     let field = Relocation { offset: 0, kind: 1, symbol: 0, addend: 1 };
@@ -313,7 +313,7 @@ fn debug_section(random: &mut Random) -> Section {
     Section { name, kind, flags, alignment: 1, content, relocations, ..Section::default() }
 }
 
-/// Adds the groups of the names that this object defines in groups.
+/// Adds a group for each name that this object defines in one.
 fn add_groups(
     random: &mut Random,
     file: &mut ElfFile,
@@ -337,7 +337,7 @@ fn add_groups(
     groups
 }
 
-/// Adds a section that describes another one and goes away with it.
+/// Adds a section that describes another and is dropped with it.
 fn add_link_order(random: &mut Random, file: &mut ElfFile) {
     let is_code = |section: &usize| file.sections[*section].flags & EXECUTE != 0;
     let code: Vec<usize> = (0..file.sections.len()).filter(is_code).collect();

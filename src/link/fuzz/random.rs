@@ -1,6 +1,6 @@
-//! Numbers that look random and are the same in every run.
+//! Pseudo-random numbers (SplitMix64).
 //!
-//! Invariant: everything follows from the seed.
+//! Invariant: the numbers follow from the seed.
 
 /// A generator of numbers.
 #[derive(Debug, Clone)]
@@ -32,7 +32,7 @@ impl Random {
         usize::try_from(self.below(len as u64)).unwrap_or(0)
     }
 
-    /// True once in `times`.
+    /// True with a probability of 1 in `times`.
     pub fn one_in(&mut self, times: u64) -> bool {
         self.below(times) == 0
     }
@@ -45,7 +45,7 @@ impl Random {
         values[self.index(values.len())]
     }
 
-    /// So many bytes.
+    /// `len` bytes.
     pub fn bytes(&mut self, len: usize) -> Vec<u8> {
         let mut bytes = Vec::with_capacity(len + 8);
         while bytes.len() < len {

@@ -1,6 +1,6 @@
 //! Random unwind records.
 //!
-//! Invariant: the records are sound, whatever they say about functions.
+//! Invariant: lengths, CIEs and relocations are sound; the other bytes are random.
 
 use super::elf_file::{ALLOC, EXECUTE, ElfFile, PROGBITS, Relocation, Section};
 use super::random::Random;
@@ -13,7 +13,7 @@ pub(super) fn add_records(random: &mut Random, file: &mut ElfFile) {
     let mut cies = Vec::new();
     let mut personality = 0;
     for (id, symbol) in file.symbols.iter().enumerate() {
-        // The personality is any name that is not of this object, or else the first section.
+        // The personality is one of the shared names; without one there is none.
         if symbol.binding != 0
             && symbol.name.starts_with('n')
             && symbol.kind != 6
@@ -27,7 +27,7 @@ pub(super) fn add_records(random: &mut Random, file: &mut ElfFile) {
             cies.push(content.len());
             let body = 16 + random.index(9);
             start_record(&mut content, 4 + body, 0);
-            // Behind the tag: version, augmentation and so on, which nobody reads here.
+            // Behind the tag: version, augmentation and so on, which the linker does not read.
             let offset = content.len() as u64 + 8;
             let filling = random.bytes(body);
             content.extend_from_slice(&filling);

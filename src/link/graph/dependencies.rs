@@ -1,11 +1,11 @@
-//! What the names of a graph depend on, so that who is told can say when they may be used.
+//! What the names of a graph depend on, so that the caller knows when each may be used.
 //!
-//! A name depends on what its section refers to. Where that is a section with a name of its own, the name stands for it, as it
-//! has dependencies of its own; a section without a name that refers to something in turn counts as part of every
-//! section that refers to it. So one look at each relocation is enough. What unwinding needs, personalities and types, all
-//! code of the object depends on.
+//! A name depends on what its section refers to. If that is a section with a name, the dependency is that name, which has
+//! dependencies of its own. A section without a name that refers to others counts as part of every section that refers to
+//! it. So one look at each relocation is enough. All code of an object depends on what the object's unwinding needs:
+//! personalities and types.
 //!
-//! Invariant: a name that is left out depends on nothing; nothing depends on itself alone.
+//! Invariant: a name that is left out depends on nothing but itself.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -23,7 +23,7 @@ pub struct Dependencies {
     pub on: Vec<Arc<str>>,
 }
 
-/// What a relocation means.
+/// What a relocation refers to.
 enum Meant {
     /// The section with this number, over all inputs.
     Section(usize),
@@ -32,21 +32,21 @@ enum Meant {
     Nothing,
 }
 
-/// Sections of all inputs, in sets of those that count as one.
+/// The sections of all inputs, in sets whose members count as one section (union-find).
 struct Sections<'a> {
     graph: &'a LinkGraph,
     /// The number of each input's first section.
     first: Vec<usize>,
     /// Another section of the same set, or the section itself.
     parent: Vec<usize>,
-    /// Globals that are in a section.
+    /// For each section the globals that it defines.
     names: Vec<Vec<usize>>,
-    /// Globals that a section refers to.
+    /// For each section the globals that it refers to.
     on: Vec<Vec<usize>>,
 }
 
 impl LinkGraph {
-    /// What each name depends on. Call it when it is known which names are [elsewhere](LinkGraph::define_external).
+    /// What each name depends on. Call it after the [external](LinkGraph::define_external) names are known.
     #[must_use]
     pub fn dependencies(&self) -> Vec<Dependencies> {
         let mut sections = Sections::new(self);
@@ -74,7 +74,7 @@ impl<'a> Sections<'a> {
         sections
     }
 
-    /// Looks at every relocation. Gives the globals that the unwinding of each input's code needs.
+    /// Looks at every relocation. Returns for each input the globals that unwinding its code needs.
     fn connect(&mut self) -> Vec<Vec<usize>> {
         let graph = self.graph;
         let mut of_unwinding = vec![Vec::new(); graph.inputs.len()];
@@ -87,7 +87,7 @@ impl<'a> Sections<'a> {
                     let found = self.meant(input_id, edge.target, binding);
                     match found {
                         Meant::Nothing => {}
-                        // Which function a record is for is no dependency of another one.
+                        // The function that a record describes is no dependency of the others.
                         Meant::Section(to) if is_frames && self.is_code(to) => {}
                         Meant::Section(to) if is_frames => {
                             of_unwinding[input_id as usize].extend(self.described(to));
@@ -108,7 +108,7 @@ impl<'a> Sections<'a> {
         of_unwinding
     }
 
-    /// The globals that a section which a record refers to stands for: its name, or what it refers to itself.
+    /// The globals to use for a section that a record refers to: its name, or else what the section refers to.
     fn described(&self, section: usize) -> Vec<usize> {
         if let Some(name) = self.names[section].first() {
             return vec![*name];

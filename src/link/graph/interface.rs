@@ -1,6 +1,6 @@
 //! What the objects of a link need of others, and offer to them.
 //!
-//! Invariant: plain data; the graph that it was asked of does not see what becomes of it.
+//! Invariant: plain data; changing it does not change the graph that it came from.
 
 use std::sync::Arc;
 
@@ -11,10 +11,10 @@ use crate::addr::ExecutorAddr;
 pub struct Undefined {
     /// The name.
     pub name: Arc<str>,
-    /// True when address 0 will do: every reference is weak.
+    /// True when every reference is weak, so that address 0 is accepted.
     pub weak: bool,
-    /// True when code or data holds its address, or the distance to it, in less than 64 bits, so that it has to
-    /// be near. Calls do not count.
+    /// True when code or data holds its address, or the distance to it, in less than 64 bits, so that it must be near.
+    /// Calls do not count.
     pub narrow: bool,
     /// True when it is used as a thread-local.
     pub thread: bool,
@@ -28,8 +28,8 @@ pub struct External {
     /// Where it is. For a thread-local its offset from the thread pointer, in two's complement; for a dynamic one
     /// its distance from the start of its TLS block.
     pub address: ExecutorAddr,
-    /// True for a function. One that is too far away for a 32-bit field gets a canonical PLT entry, a stub whose address is
-    /// that of the function everywhere in the graph.
+    /// True for a function. One that is too far away for a 32-bit field gets a canonical PLT entry. That is a stub, whose
+    /// address is the function's everywhere in the graph.
     pub callable: bool,
     /// True for a thread-local.
     pub thread: bool,
@@ -45,7 +45,7 @@ pub struct Export {
     pub name: Arc<str>,
     /// True when a definition elsewhere may take its place (weak, COMDAT or common).
     pub weak: bool,
-    /// True when it is only for links that go to the same dylib.
+    /// True when only links of the same dylib may use it.
     pub hidden: bool,
     /// True for functions.
     pub callable: bool,

@@ -1,7 +1,7 @@
 //! The objects of one link and the names that connect them.
 //!
-//! Invariant: `inputs`, their sections and symbols, and `globals` are named by indices that never change;
-//! a section that is not needed is marked as dropped, not removed.
+//! Invariant: indices of `inputs`, of their sections and symbols, and of `globals` never change. A section that is not needed
+//! is marked as dropped, not removed.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::fmt;
@@ -19,31 +19,30 @@ use crate::link::read::parsed::{Place, Role, Section, Symbol, SymbolKind};
 
 /// One batch of objects that is linked together, as one shared library would be.
 ///
-/// Hidden names bind inside the graph, and inside the dylib that it becomes a part of. Nothing is removed
-/// for lack of references; only duplicates that lost against another definition go.
+/// Hidden names bind inside the graph, and inside the dylib that it becomes a part of. A section is not dropped because
+/// nothing refers to it, only because another definition won over its own.
 ///
 /// After an error of [`add_object`](Self::add_object) or [`add_archive`](Self::add_archive) the graph
-/// holds a part of that object: start again with a new one. Until then the objects are only lent, so that
-/// starting again costs no reading.
+/// holds a part of that object. Start again with a new graph; the objects need not be read again.
 #[derive(Default)]
 pub struct LinkGraph {
     pub(in crate::link) inputs: Vec<Input>,
     pub(in crate::link) globals: Vec<Global>,
     pub(in crate::link) names: HashMap<Arc<str>, u32>,
     pub(in crate::link) groups: HashSet<Arc<str>>,
-    /// The inputs of which definitions lost and whose sections were not looked at since.
+    /// The inputs that lost definitions since [`drop_overridden`](Self::drop_overridden) last ran.
     pub(in crate::link) losers: BTreeSet<u32>,
     pub(in crate::link) thread_functions: Option<ThreadFunctions>,
-    /// The image says where variables are that have a section each.
+    /// True when the image lists the variables that have sections of their own.
     pub(in crate::link) lists_variables: bool,
 }
 
 /// The executor's functions for dynamic thread-locals.
 #[derive(Debug, Clone, Copy)]
 pub(in crate::link) struct ThreadFunctions {
-    /// The one that code calls, as an index into `globals`: it has no name there that objects could mean.
+    /// The one that code calls, as an index into `globals`. Objects cannot refer to it by name.
     pub(in crate::link) global: u32,
-    /// Where that is.
+    /// The address of that one.
     pub(in crate::link) address: ExecutorAddr,
     /// The one that descriptors hold.
     pub(in crate::link) descriptor: ExecutorAddr,
@@ -54,13 +53,13 @@ pub(in crate::link) struct Input {
     pub(in crate::link) object: ObjectFile,
     /// Which sections are not needed.
     pub(in crate::link) dropped: Vec<bool>,
-    /// Those of them that are elsewhere, and where.
+    /// The addresses of those among them that lie outside of the image: variables that stay where they are.
     pub(in crate::link) elsewhere: HashMap<u32, u64>,
     /// For every symbol its index in `globals`, or [`LOCAL`].
     pub(in crate::link) bindings: Vec<u32>,
 }
 
-/// A relocation, and where it stands.
+/// A relocation, and the section and input that it is in.
 #[derive(Clone, Copy)]
 pub(in crate::link) struct Site<'a> {
     pub(in crate::link) input_id: u32,
@@ -69,29 +68,29 @@ pub(in crate::link) struct Site<'a> {
     pub(in crate::link) edge: &'a Edge,
 }
 
-/// The binding of a symbol that is its object's own.
+/// The binding of a symbol that no other object sees.
 pub(in crate::link) const LOCAL: u32 = u32::MAX;
 
 /// A name that objects share.
 pub(in crate::link) struct Global {
     pub(in crate::link) name: Arc<str>,
     pub(in crate::link) resolution: Resolution,
-    /// True when any object says so.
+    /// True when any object declares it hidden.
     pub(in crate::link) hidden: bool,
-    /// True when an object needs it and does not accept address 0.
+    /// True when an object refers to it and the reference is not weak.
     pub(in crate::link) wanted: bool,
 }
 
-/// Who defines a name.
+/// The definition of a name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(in crate::link) enum Resolution {
-    /// Nobody yet.
+    /// None yet.
     None,
-    /// Somebody outside: the address was told.
+    /// One outside of the graph.
     External(External),
     /// A symbol of an input.
     Here { input: u32, symbol: u32, weak: bool },
-    /// The linker makes room; `input` asked for the most.
+    /// A common symbol, which the linker allocates; `input` asked for the most bytes.
     Common { input: u32, bytes: u64, alignment: u64 },
 }
 
@@ -102,8 +101,8 @@ impl LinkGraph {
         Self::default()
     }
 
-    /// Adds an object and binds its names to those that are already there. The object is lent: the graph
-    /// keeps a reference to it until the link is over.
+    /// Adds an object and binds its names to those that are already there. The graph keeps a reference to the object until
+    /// the link is over.
     ///
     /// # Errors
     /// Two objects define the same name, and neither is weak.
@@ -113,7 +112,7 @@ impl LinkGraph {
         Ok(())
     }
 
-    /// Makes archives be searched for a name, as if an object referred to it.
+    /// Makes the graph search archives for a name, as if an object referred to it.
     ///
     /// # Errors
     /// There are 2^32 names already.
@@ -125,8 +124,8 @@ impl LinkGraph {
         Ok(())
     }
 
-    /// Adds the members of an archive that define names which are still undefined (and not just weakly
-    /// wanted), until no member helps any more. Says how many were added.
+    /// Adds members of an archive until none defines a name that is still undefined. Weak references add no member. Returns
+    /// how many members were added.
     ///
     /// # Errors
     /// A needed member is damaged, or defines a name twice.
@@ -134,7 +133,7 @@ impl LinkGraph {
         self.add_archive_except(archive, |_| false)
     }
 
-    /// As [`add_archive`](Self::add_archive), but for names that are known to be defined elsewhere no member is added.
+    /// As [`add_archive`](Self::add_archive), but adds no member for a name for which `is_known` is true.
     ///
     /// # Errors
     /// A needed member is damaged, or defines a name twice.
@@ -168,13 +167,13 @@ impl LinkGraph {
         }
     }
 
-    /// True when the graph defines `name` for others (hidden names are not for others).
+    /// True when the graph defines `name` for others. Hidden names are not for others.
     #[must_use]
     pub fn defines(&self, name: &str) -> bool {
         self.global(name).is_some_and(|global| global.is_defined() && !global.hidden)
     }
 
-    /// The names the graph defines for others, hidden ones included, in the order in which they came up.
+    /// The names that the graph defines, hidden ones included, in the order in which objects first named them.
     pub fn exports(&self) -> impl Iterator<Item = Export> {
         self.globals.iter().filter(|global| global.is_defined()).map(|global| Export {
             name: Arc::clone(&global.name),
@@ -198,9 +197,9 @@ impl LinkGraph {
         matches!(kind, SymbolKind::Function | SymbolKind::Ifunc)
     }
 
-    /// The names that relocations of needed sections refer to and nobody defines, sorted. Those that the
-    /// linker makes itself (`_GLOBAL_OFFSET_TABLE_`, `_TLS_MODULE_BASE_`, `__dso_handle`, `__start_X` and
-    /// `__stop_X` of a section X) are not among them.
+    /// The undefined names that relocations of needed sections refer to, sorted. Names that the linker defines
+    /// (`_GLOBAL_OFFSET_TABLE_`, `_TLS_MODULE_BASE_`, `__dso_handle`, `__start_X` and `__stop_X` of a section X) are not
+    /// among them.
     #[must_use]
     pub fn undefined(&self) -> Vec<Undefined> {
         let mut needs: BTreeMap<Arc<str>, Undefined> = BTreeMap::new();
@@ -226,9 +225,9 @@ impl LinkGraph {
         needs.into_values().collect()
     }
 
-    /// Tells where a name is that the graph does not define, or of a weak or common one whose
-    /// definition elsewhere shall take the place of the graph's own. For any other name this does nothing.
-    /// Call it after the last object was added. Of an address alone it is not known that it is a function.
+    /// Defines a name from outside. The name may be undefined, or weak or common: then this definition replaces the graph's
+    /// own. For any other name this does nothing. Call it after the last object was added. A plain address counts as data;
+    /// set [`External::callable`] for a function.
     pub fn define_external(&mut self, name: &str, found: impl Into<External>) {
         let Some(global) = self.names.get(name).and_then(|id| self.globals.get_mut(*id as usize))
         else {
@@ -269,8 +268,8 @@ impl LinkGraph {
         Ok(())
     }
 
-    /// The number of the TLS module in which a thread-local is; `None` when it has a constant offset from the thread
-    /// pointer. `own` says where those of the graph itself are.
+    /// The number of a thread-local's TLS module; `None` when it has a constant offset from the thread pointer. `own` is that
+    /// of the graph's own thread-locals.
     pub(in crate::link) fn tls_module_of(&self, binding: u32, own: Option<u32>) -> Option<u32> {
         match self.globals.get(binding as usize) {
             None => own,
@@ -283,8 +282,8 @@ impl LinkGraph {
         }
     }
 
-    /// True when some code or data holds addresses in 32 bits (`-fno-pic` code does), so that the image
-    /// has to lie below 2 GiB.
+    /// True when some code or data holds addresses in 32 bits, as `-fno-pic` code does, so that the image must lie below
+    /// 2 GiB.
     #[must_use]
     pub fn needs_low_addresses(&self) -> bool {
         let is_low = |input: &Input, edge: &Edge| {
@@ -360,12 +359,12 @@ impl Input {
 }
 
 impl<'a> Site<'a> {
-    /// The symbol meant, as its object sees it.
+    /// The symbol that the relocation refers to, as its object sees it.
     pub(in crate::link) fn symbol(&self) -> &'a Symbol {
         self.input.object.symbol(self.edge.target)
     }
 
-    /// The symbol meant, as an index into `globals`, or [`LOCAL`].
+    /// The same symbol as an index into `globals`, or [`LOCAL`].
     pub(in crate::link) fn binding(&self) -> u32 {
         self.input.bindings[self.edge.target as usize]
     }

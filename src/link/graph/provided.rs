@@ -1,4 +1,4 @@
-//! Names with a meaning of their own: those that the linker defines, and the one where a program starts.
+//! Names that the linker knows: those that it defines, and the entry of a program.
 
 use std::collections::BTreeMap;
 
@@ -12,19 +12,19 @@ pub(in crate::link) const GOT_NAME: &str = "_GLOBAL_OFFSET_TABLE_";
 /// The name of the TLS block in code that uses descriptors.
 pub(in crate::link) const TLS_MODULE_BASE_NAME: &str = "_TLS_MODULE_BASE_";
 
-/// What the stub of the executor's function for dynamic thread-locals is called in backtraces.
+/// The name in backtraces of the stub of the executor's function for dynamic thread-locals.
 pub(in crate::link) const THREAD_FUNCTION_NAME: &str = "farcall_thread_address";
 
-/// Where a program starts. What calls it is natively a part of the program, and here is outside of the graph: it shows
-/// even if it is compiled to be hidden.
+/// The function where a program starts. In a native program its caller is a part of the program; here the caller is outside
+/// of the graph. So the name is exported even if it was compiled as hidden.
 pub(in crate::link) const ENTRY_NAME: &str = "main";
 
 /// The name whose address identifies this link to `__cxa_atexit`.
 pub(in crate::link) const DSO_HANDLE_NAME: &str = "__dso_handle";
 
 impl LinkGraph {
-    /// The sections whose names are C identifiers, so that `__start_X` and `__stop_X` exist, with the
-    /// stripe all sections of that name go to.
+    /// The sections whose names are C identifiers, for which `__start_X` and `__stop_X` exist. With each name the stripe of all
+    /// sections that have it.
     pub(in crate::link) fn named_sections(&self) -> BTreeMap<&str, Prot> {
         let mut sets = BTreeMap::new();
         for input in &self.inputs {
@@ -48,7 +48,7 @@ pub(in crate::link) fn section_bound(name: &str) -> Option<(&str, bool)> {
     start.or_else(|| name.strip_prefix("__stop_").map(|section| (section, false)))
 }
 
-/// True when the linker defines the name itself; `sets` are the sections that have bounds.
+/// True when the linker defines the name. `sets` are the sections that have bounds.
 pub(in crate::link) fn is_provided(name: &str, sets: &BTreeMap<&str, Prot>) -> bool {
     name == GOT_NAME
         || name == DSO_HANDLE_NAME

@@ -1,11 +1,17 @@
 //! Which definition of a name counts.
 //!
-//! A strong definition beats a common one, a common one beats a weak one, and among equals the first wins,
-//! except that two strong ones are an error and that of two common ones each gives its larger size and
-//! alignment. Of the COMDAT groups with one signature the first stays and the sections of the others are
-//! dropped; what they defined binds, by name, to what the first one defines.
+//! | earlier and later definition | result |
+//! |---|---|
+//! | strong and strong | an error |
+//! | strong and common, or strong and weak | the strong one |
+//! | common and weak | the common one |
+//! | common and common | one symbol with the larger size and the larger alignment |
+//! | weak and weak | the earlier one |
 //!
-//! Invariant: the result depends on the order of the objects only where the rules above say so.
+//! Of the COMDAT groups with one signature the first stays. The sections of the others are dropped, and the names that they
+//! defined bind to the definitions of the first.
+//!
+//! Invariant: the result depends on the order of the objects only where these rules say so.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -121,7 +127,7 @@ impl LinkGraph {
     }
 }
 
-/// The definition that counts, of an earlier and a later one that do not exclude each other.
+/// The result of an earlier and a later definition that are not both strong.
 fn prevailing(old: Resolution, new: Resolution) -> Resolution {
     if let (
         Resolution::Common { bytes, alignment, .. },
@@ -152,7 +158,7 @@ fn owner(resolution: Resolution) -> u32 {
     }
 }
 
-/// True for a definition that went away with its group: it says nothing about the name any more.
+/// True for a definition that was dropped with its group. Its visibility no longer counts.
 fn is_group_leftover(symbol: &Symbol, defined: bool) -> bool {
     symbol.is_defined() && !defined
 }

@@ -1,9 +1,8 @@
-//! Dropping the sections whose every definition lost against another one.
+//! Dropping the sections all of whose definitions lost against others.
 //!
-//! A COMDAT duplicate is dropped when its object is added. A weak function that another object overrides
-//! stays in its section; when that section defines nothing else that counts, and nothing in its object
-//! refers to it except by the lost names, it goes, and with it its unwind record and its wishes for other
-//! names.
+//! A COMDAT duplicate is dropped when its object is added. A weak function that another object overrides has a section,
+//! which is dropped here under two conditions: it defines nothing else that counts, and its object refers to it only by the
+//! names that lost. Its unwind record and its undefined names are dropped with it.
 //!
 //! Invariant: no relocation that is applied refers to what is dropped here.
 
@@ -47,14 +46,14 @@ impl LinkGraph {
     }
 }
 
-/// True for sections that are in use whether their names are or not: arrays, unwind records, thread-locals, and
-/// those that code finds by `__start_X`.
+/// True for sections that are used without their symbols: arrays, unwind records, thread-locals, and those that code finds by
+/// `__start_X`.
 fn is_found_otherwise(input: &Input, section: u32) -> bool {
     let section = input.object.section(section);
     !matches!(section.role, Role::Plain) || is_c_identifier(input.object.text(section.name))
 }
 
-/// Takes back the candidates that relocations of sections which stay refer to by local symbols.
+/// Removes from `candidates` what the sections that stay refer to by local symbols, directly or through others.
 fn keep_what_is_referred_to(input: &Input, candidates: &mut HashSet<u32>) {
     if candidates.is_empty() {
         return;

@@ -1,6 +1,6 @@
-//! Variables that stay where they are when a new version of a program takes over.
+//! Variables that stay where they are when a new version of a program replaces the old one.
 //!
-//! Invariant: a name stands for one variable or for none.
+//! Invariant: a name refers to one variable or to none.
 
 use std::collections::HashMap;
 
@@ -9,11 +9,11 @@ use crate::addr::{ExecutorAddr, Prot};
 use crate::link::read::parsed::Role;
 
 impl LinkGraph {
-    /// Leaves variables where they are, for a new version of a program that goes on with its data: `find` says where a
-    /// variable of such a name and size is. What is found is not a part of the image, nor are its initial values. That can be
-    /// said of variables with a section of their own (`-fdata-sections`), thread-locals apart; their names are those of the
-    /// sections. [`Image::variables`](crate::link::Image::variables) says where they are, these and all others. Call it after the last
-    /// object was added.
+    /// Leaves variables where they are, for a new version of a program that keeps its data. `find` takes the name and the size in
+    /// bytes of a variable, and returns its address if it exists. Such a variable is not a part of the image, nor are its initial
+    /// values. Only variables with sections of their own (`-fdata-sections`) can stay, and thread-locals cannot. The names
+    /// are those of the sections. [`Image::variables`](crate::link::Image::variables) lists the addresses of all of them. Call
+    /// it after the last object was added.
     pub fn keep_variables(&mut self, find: impl Fn(&str, u64) -> Option<ExecutorAddr>) {
         self.lists_variables = true;
         let mut found = Vec::new();
@@ -29,7 +29,7 @@ impl LinkGraph {
         }
     }
 
-    /// The variables with sections of their own whose names are those of no other: name, input and section.
+    /// The variables with sections of their own, if no other section has the name: name, input and section.
     pub(in crate::link) fn variables(&self) -> HashMap<&str, (u32, u32)> {
         let mut seen: HashMap<&str, Option<(u32, u32)>> = HashMap::new();
         for (input_id, input) in (0..).zip(&self.inputs) {

@@ -1,9 +1,10 @@
-//! An object file as a debugger reads it from memory: a copy that says where the sections are.
+//! An object file for debuggers, which read it from memory: a copy with the addresses of the sections.
 //!
-//! It stays a relocatable file. Debuggers relocate the debug information themselves, for the addresses that the section
-//! headers have.
+//! The copy stays a relocatable file. Debuggers relocate its debug information themselves, by the addresses in the section
+//! headers.
 //!
-//! Invariant: of the copy only addresses of sections, flags of those that are not there, and places of symbols differ.
+//! Invariant: the copy differs in the addresses of sections, in the flags of sections that are not in the image, and in
+//! the places of symbols. Everything else is equal.
 
 use object::elf;
 use object::read::elf::{FileHeader, SectionHeader};
@@ -15,7 +16,7 @@ use crate::link::read::parsed::{Place, SymbolKind};
 type Header = elf::FileHeader64<LittleEndian>;
 const LE: LittleEndian = LittleEndian;
 
-/// Sizes of records, and where their fields are.
+/// Sizes of records, and offsets of their fields.
 const SECTION_BYTES: u64 = 64;
 const SECTION_FLAGS: u64 = 8;
 const SECTION_ADDRESS: u64 = 16;
@@ -24,13 +25,13 @@ const SYMBOL_SECTION: u64 = 6;
 const SYMBOL_VALUE: u64 = 8;
 
 impl PlacedObject {
-    /// A copy of the object file with the addresses of its sections. What is not needed in the image is no part of memory
-    /// there, and its symbols are undefined.
+    /// A copy of the object file with the addresses of its sections. A section that is not in the image is marked as not
+    /// loaded, and its symbols as undefined.
     #[must_use]
     pub fn debug_object(&self) -> Vec<u8> {
         let bytes = self.object.bytes();
         let mut copy = bytes.to_vec();
-        // The file was read before, so all this succeeds.
+        // The file was parsed before, so this succeeds.
         let Ok(header) = Header::parse(bytes) else { return copy };
         let Ok(table) = header.sections(LE, bytes) else { return copy };
         let section_at = |number: u64| header.e_shoff.get(LE).wrapping_add(number * SECTION_BYTES);

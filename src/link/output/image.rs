@@ -1,6 +1,6 @@
-//! What a link gives: bytes, and what to do with them.
+//! The result of a link: bytes, and what to do with them.
 //!
-//! Invariant: plain data; nothing here refers to the objects it was made of.
+//! Invariant: plain data, which keeps no object alive.
 
 use std::collections::HashMap;
 
@@ -12,27 +12,27 @@ use crate::link::place::addresses::Addresses;
 use crate::link::place::block::{Block, Content, Rank};
 use crate::link::place::layout::{Layout, NO_BLOCK};
 
-/// A linked program, ready to be copied to the addresses it was fixed up for.
+/// A linked program, ready to be copied to the addresses that it was computed for.
 #[derive(Debug)]
 pub struct Image {
     /// The stored bytes of each stripe, in the order of [`Prot::ALL`](crate::Prot::ALL).
     pub stripes: [Vec<u8>; 3],
     /// The size of each stripe in memory. What is not stored is zero.
     pub bytes: [u64; 3],
-    /// The unwind records, to be registered before code that throws runs. The range includes the zero
-    /// word that ends the list.
+    /// The unwind records. Register them before code that throws runs. The range includes the zero word that ends the
+    /// list.
     pub eh_frame: Option<AddrRange>,
     /// An array of functions to call at start, from the first to the last.
     pub init: Option<AddrRange>,
     /// An array of functions to call at the end, **from the last to the first**.
     pub fini: Option<AddrRange>,
-    /// The functions that choose their implementation at start, to be asked before any other code runs.
+    /// The ifuncs. Call their resolvers before any other code runs.
     pub ifuncs: Vec<Ifunc>,
-    /// The thread-locals, to be given to every thread before any code runs.
+    /// The thread-locals. Give every thread its copy before any code runs.
     pub threads: Option<TlsBlock>,
     /// The names of the image.
     pub symbols: SymbolTable,
-    /// Where the variables are that have sections of their own, by the names of those, if the link
+    /// The variables that have sections of their own, by the names of the sections. Empty unless the link
     /// [keeps variables](crate::link::LinkGraph::keep_variables).
     pub variables: HashMap<String, AddrRange>,
     /// What the link did.
@@ -44,20 +44,20 @@ pub struct Image {
 pub struct TlsBlock {
     /// Where a thread's copy starts, from its thread pointer; 0 for dynamic ones.
     pub offset: i64,
-    /// For dynamic thread-locals the number of the TLS module, by which code asks for the block.
+    /// For dynamic thread-locals the number of the TLS module, by which code asks for the TLS block.
     pub module: Option<u32>,
     /// The initial values, among the image's constants; possibly none.
     pub initial: AddrRange,
-    /// The size of a copy. What has no initial value is zero.
+    /// The size of a copy. Bytes without initial values are zero.
     pub bytes: u64,
 }
 
-/// A function that chooses its implementation at start.
+/// A function whose resolver chooses the implementation at start.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Ifunc {
-    /// Where the address of the implementation goes, 8 bytes of the image's data.
+    /// The 8 bytes of the image's data where the executor stores the address of the implementation.
     pub slot: ExecutorAddr,
-    /// What returns that address when it is called without arguments.
+    /// The function that returns that address. It takes no arguments.
     pub resolver: ExecutorAddr,
 }
 
@@ -136,7 +136,7 @@ fn ifuncs(addresses: &Addresses) -> Vec<Ifunc> {
     pairs.collect()
 }
 
-/// Where the variables are that have sections of their own.
+/// The variables that have sections of their own.
 fn variables(layout: &Layout, addresses: &Addresses) -> HashMap<String, AddrRange> {
     if !layout.graph.lists_variables {
         return HashMap::new();

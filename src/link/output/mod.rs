@@ -1,4 +1,6 @@
-//! What a link gives: the image, its names, and each object with its addresses.
+//! The result of a link: the image, its names, and each object with its addresses.
+//!
+//! Invariant: plain data.
 
 mod debug_object;
 pub(super) mod image;

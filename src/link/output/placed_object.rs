@@ -1,4 +1,4 @@
-//! An object of a link, and where its parts are: for debuggers and profilers, which read the object itself.
+//! An object of a link with its addresses, for debuggers and profilers, which read the object itself.
 //!
 //! Invariant: plain data; `sections` has an entry for every section of the object that can have a place.
 
@@ -10,11 +10,11 @@ use crate::link::place::layout::{Layout, NO_BLOCK};
 use crate::link::read::object_file::ObjectFile;
 use crate::link::read::parsed::Place;
 
-/// An object of a link that has its addresses.
+/// An object of a link, and the addresses of its sections and common symbols.
 #[derive(Debug, Clone)]
 pub struct PlacedObject {
     pub(in crate::link) object: ObjectFile,
-    /// The addresses of its sections; none for what is not needed. For thread-locals that of the initial values.
+    /// The addresses of its sections; `None` for those that are dropped. For thread-locals that of the initial values.
     pub(in crate::link) sections: Vec<Option<u64>>,
     /// The addresses of its common symbols.
     pub(in crate::link) commons: HashMap<u32, u64>,
@@ -56,7 +56,7 @@ impl PlacedObject {
         self.sections.iter().any(Option::is_some)
     }
 
-    /// Where its code is, section by section.
+    /// The addresses of its code, section by section.
     pub(in crate::link) fn code(&self) -> impl Iterator<Item = AddrRange> {
         let sections = self.object.sections().iter().zip(&self.sections);
         sections.filter(|(section, _)| section.prot == Prot::Code).filter_map(|(section, place)| {
@@ -64,8 +64,8 @@ impl PlacedObject {
         })
     }
 
-    /// What a symbol means to debug information: the address of what this object itself says there is, 0 when that is not
-    /// needed; in a section that is not loaded the distance from its start.
+    /// The value of a symbol in debug information. It is the address of this object's own definition, or 0 if that was
+    /// dropped. In a section that is not loaded it is the offset in the section.
     pub(in crate::link) fn address_of(&self, symbol: u32) -> u64 {
         let Some(found) = self.object.symbols().get(symbol as usize) else { return 0 };
         match found.place {

@@ -1,6 +1,6 @@
-//! Which lines of which sources the code of an object was compiled from: its DWARF line tables.
+//! The source lines of an object's code, from its DWARF line tables.
 //!
-//! Invariant: reads what is there and passes over the rest; work and memory are at most proportional to the file's size.
+//! Invariant: what is damaged or missing is skipped. Work and memory are at most proportional to the file's size.
 
 use std::collections::HashMap;
 
@@ -14,16 +14,16 @@ use object::read::elf::{FileHeader, Rela, SectionHeader, SectionTable};
 use super::placed_object::PlacedObject;
 use crate::addr::{AddrRange, ExecutorAddr};
 
-/// Code from one address on, up to the next that there is.
+/// The source line of the code from one address up to the next one that has a line.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct SourceLine<'a> {
     /// Where the code is.
     pub address: ExecutorAddr,
-    /// The path of the source, absolute where the compiler says so.
+    /// The path of the source, absolute if the debug information says so.
     pub file: &'a str,
     /// The line, from 1.
     pub line: u32,
-    /// Tells apart blocks of code of the same line; 0 where there is one.
+    /// Distinguishes blocks of code of the same line; 0 if there is only one.
     pub discriminator: u32,
 }
 
@@ -31,17 +31,17 @@ type Text<'a> = EndianSlice<'a, gimli::LittleEndian>;
 type Header = elf::FileHeader64<object::LittleEndian>;
 const LE: object::LittleEndian = object::LittleEndian;
 
-/// Longer parts of paths are of no file.
+/// The most bytes of a part of a path. No file has a longer one.
 const PART_BYTES_MAX: usize = 4096;
-/// Of so many units the working directory is looked up; relative paths of more stay as they are.
+/// How many units have their working directory looked up. Relative paths of the others stay relative.
 const UNITS_MAX: usize = 1024;
-/// What is read of a unit's abbreviations, of which the first is wanted.
+/// How much of a unit's abbreviations is read. Only the first one is needed.
 const ABBREVIATION_BYTES_MAX: usize = 16 << 10;
-/// The paths of all lines together are at most this many times as long as the file; compilers need a few. A damaged table can
-/// name another long path every three bytes.
+/// The paths of all lines together are at most this many times as long as the file. Compilers need a few times; a damaged
+/// table could name another long path every three bytes.
 const PATH_TIMES: usize = 64;
 
-/// The sections of an object that say where lines are, for the places that it has.
+/// The sections of an object that hold its line tables, relocated for its addresses.
 struct Tables<'a> {
     info: Vec<u8>,
     line: Vec<u8>,
@@ -51,10 +51,10 @@ struct Tables<'a> {
 }
 
 impl PlacedObject {
-    /// Tells `visit` the lines of the code that is in the image, one table after the other, each in the order in which the compiler
-    /// wrote it: for every sequence of code by address. None, when the object was compiled without, or its debug information
-    /// is compressed or damaged. What a visitor keeps, the path of each line included, is at most proportional to the file's size:
-    /// lines behind that are left out.
+    /// Calls `visit` for each line of the code that is in the image. The order is that of the tables in the file; inside a
+    /// sequence of code it is that of addresses. There are no lines if the object was compiled without them, or if its debug
+    /// information is compressed or damaged. All lines that are visited, with their paths, have a size at most proportional to
+    /// the file's; the lines behind that limit are left out.
     pub fn lines(&self, mut visit: impl FnMut(SourceLine<'_>)) {
         let Some(tables) = Tables::read(self) else { return };
         let mut code: Vec<AddrRange> = self.code().collect();
@@ -66,7 +66,7 @@ impl PlacedObject {
         let directories = tables.directories();
         let (mut next, mut left) = (0, PATH_TIMES.saturating_mul(self.object.bytes().len()));
         while let Some((program, end)) = tables.program(next, &directories) {
-            // What is behind a damaged place is passed over.
+            // After a damaged row, the rest of the table is skipped.
             let _ = tables.visit(program, &mut left, &mut |line| {
                 if is_there(line.address) {
                     visit(line);
@@ -119,7 +119,7 @@ impl<'a> Tables<'a> {
         }
     }
 
-    /// The line table at an offset, and where the next one is.
+    /// The line table at an offset, and the offset of the next one.
     fn program<'b>(
         &'b self,
         at: usize,
@@ -159,7 +159,7 @@ impl<'a> Tables<'a> {
         Ok(())
     }
 
-    /// Working directory, directory, name, as far as they are needed.
+    /// The path of a file: its name, behind its directory and the working directory unless it is absolute.
     fn path<'b>(
         &'b self,
         file: &FileEntry<Text<'b>>,
@@ -194,7 +194,7 @@ impl<'a> Tables<'a> {
     }
 }
 
-/// The line of a row that begins code.
+/// The line of a row, unless the row ends a sequence.
 fn line_of(row: &LineRow) -> Option<u32> {
     let line = row.line().filter(|_| !row.end_sequence())?;
     u32::try_from(line.get()).ok()
@@ -224,7 +224,7 @@ fn relocated(
     let tables = sections
         .iter()
         .filter(|table| table.sh_type(LE) == elf::SHT_RELA && table.sh_info(LE) as usize == number);
-    // A file whose tables overlap has more relocations than there is room for.
+    // Tables that overlap would have more relocations than the file has bytes for.
     let mut left = bytes.len() / size_of::<elf::Rela64<object::LittleEndian>>();
     for table in tables {
         let relocations = table.data_as_array::<elf::Rela64<_>, _>(LE, bytes).ok()?;

@@ -1,6 +1,6 @@
-//! The functions of an image as an ELF file: a symbol table and nothing else, for code that reads its own names.
+//! The functions of an image as an ELF file with only a symbol table, for code that reads its own names.
 //!
-//! The file stands for a shared library that is mapped where the image's code is: addresses in it count from there.
+//! The file represents a shared library that is mapped at the image's code. Addresses in it are offsets from there.
 //!
 //! Invariant: every function of the table that starts in the code is in the file, in the order of addresses.
 
@@ -14,7 +14,7 @@ const SEGMENT_BYTES: u64 = 56;
 const SECTION_BYTES: u64 = 64;
 const SYMBOL_BYTES: u64 = 24;
 
-/// Nothing, the code, the symbols, and the text of names.
+/// The null section, the code, the symbols, and the text of names.
 const SECTIONS: u64 = 4;
 const CODE_SECTION: u64 = 1;
 const TEXT_SECTION: u64 = 3;
@@ -73,7 +73,7 @@ fn put_header(file: &mut Vec<u8>) {
     file.extend_from_slice(&kind);
     put(file, &[(0, 8)]);
     put(file, &[(elf::ET_DYN.0.into(), 2), (elf::EM_X86_64.0.into(), 2), (1, 4), (0, 8)]);
-    // Where the segments and the sections are, and flags.
+    // The offsets of the segments and of the sections, and flags.
     put(file, &[(HEADER_BYTES, 8), (HEADER_BYTES + SEGMENT_BYTES, 8), (0, 4)]);
     put(file, &[(HEADER_BYTES, 2), (SEGMENT_BYTES, 2), (1, 2)]);
     put(file, &[(SECTION_BYTES, 2), (SECTIONS, 2), (TEXT_SECTION, 2)]);

@@ -1,4 +1,4 @@
-//! The names of an image: to find a definition, and to say where a crash was.
+//! The names of an image, to find definitions and to describe addresses in crashes.
 //!
 //! Invariant: `functions` is sorted by start.
 
@@ -16,11 +16,11 @@ use crate::link::place::addresses::Addresses;
 use crate::link::place::layout::{Layout, NO_BLOCK};
 use crate::link::read::parsed::{Place, SymbolKind};
 
-/// The names an image defines and all functions in it.
+/// The names that an image defines, and all functions in it.
 #[derive(Default)]
 pub struct SymbolTable {
     definitions: HashMap<Arc<str>, Definition>,
-    /// The hidden ones.
+    /// The hidden definitions.
     hidden: HashMap<Arc<str>, Definition>,
     /// `__dso_handle`, which is not for others.
     dso_handle: Option<ExecutorAddr>,
@@ -63,8 +63,8 @@ struct Function {
 }
 
 impl Layout {
-    /// The names that the link defines and its functions, for stripes at `bases`: what [`fixup`](Self::fixup) gives with the
-    /// image, before anybody has to know where externals are. So links may refer to each other in a circle.
+    /// The names and functions of the link, for stripes at `bases`: the same that [`fixup`](Self::fixup) returns in the image.
+    /// The addresses of externals need not be known yet, so links can refer to each other in a circle.
     #[must_use]
     pub fn symbols(&self, bases: [ExecutorAddr; 3], thread_offset: i64) -> SymbolTable {
         SymbolTable::collect(self, &Addresses::new(self, bases, thread_offset))
@@ -93,12 +93,12 @@ impl SymbolTable {
         self.definitions.iter()
     }
 
-    /// The hidden definitions, which are only for links that go to the same dylib, in no particular order.
+    /// The hidden definitions, which only links of the same dylib may use, in no particular order.
     pub fn hidden(&self) -> impl Iterator<Item = (&Arc<str>, &Definition)> {
         self.hidden.iter()
     }
 
-    /// Says what lies at an address, as "function+0x12 (object.o)"; `None` outside of all functions.
+    /// Describes an address as "function+0x12 (object.o)"; `None` outside of all functions.
     #[must_use]
     pub fn locate(&self, addr: ExecutorAddr) -> Option<String> {
         let addr = addr.get();
@@ -111,7 +111,8 @@ impl SymbolTable {
         Some(format!("{name}+{:#x} ({object})", addr - function.start))
     }
 
-    /// All functions with their names, local ones and stubs included, by start. Some have several names, or are a part of others.
+    /// All functions with their names, by start, local ones and stubs included. A function may have several names, or be a
+    /// part of another.
     pub fn functions(&self) -> impl Iterator<Item = (AddrRange, &str)> {
         self.functions.iter().filter_map(|function| {
             let name = function.name.start as usize..function.name.end as usize;
@@ -153,7 +154,7 @@ impl SymbolTable {
         }
     }
 
-    /// Every object's own copies of functions, whichever its names are bound to, and the stubs.
+    /// Every object's own functions, even if their names are bound to definitions elsewhere, and the stubs.
     fn collect_functions(&mut self, layout: &Layout, addresses: &Addresses) {
         for (input, blocks) in layout.graph.inputs.iter().zip(&layout.block_of) {
             let object = self.add_object(input.object.shared_name());
@@ -162,7 +163,7 @@ impl SymbolTable {
                 let name = input.object.text(symbol.name);
                 let is_function = match symbol.kind {
                     SymbolKind::Function | SymbolKind::Ifunc => true,
-                    // Assembler code seldom says what is a function.
+                    // Assembler code seldom marks its functions.
                     SymbolKind::Plain => input.object.section(section).prot == Prot::Code,
                     _ => false,
                 };
@@ -201,8 +202,8 @@ impl SymbolTable {
         }
     }
 
-    /// Sorts the functions by start, the largest first. Labels without a size are dropped inside of
-    /// functions that have one; others reach to the next function, or to the end of their block.
+    /// Sorts the functions by start, the largest first. A label without a size is dropped if it lies inside a function that
+    /// has one. Otherwise it reaches to the next function, or to the end of its block.
     fn sort_functions(&mut self, layout: &Layout, addresses: &Addresses) {
         self.functions.sort_by_key(|function| (function.start, std::cmp::Reverse(function.end)));
         let mut covered = 0;

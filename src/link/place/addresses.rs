@@ -1,8 +1,12 @@
-//! Where everything is, once the stripes have their places.
+//! The addresses of all blocks and symbols, once the stripes have theirs.
 //!
-//! Invariant: complete; an ifunc has the address of its stub, a thread-local its offset from the thread
-//! pointer in place of an address (a dynamic one its distance from the start of its TLS block), and a symbol without an
-//! address of its own (weak and missing, or dropped) has 0.
+//! | symbol | its address here |
+//! |---|---|
+//! | an ifunc | that of its stub |
+//! | a thread-local | its offset from the thread pointer; for a dynamic one, from the start of its TLS block |
+//! | weak and undefined, or dropped | 0 |
+//!
+//! Invariant: every block and every symbol has an entry.
 
 use super::block::{Block, Rank};
 use super::got_plt::{Stub, Target};
@@ -15,7 +19,7 @@ use crate::link::graph::interface::External;
 use crate::link::graph::link_graph::{Global, Input, LOCAL, Resolution};
 use crate::link::read::parsed::Place;
 
-/// Where everything is.
+/// The addresses of one image.
 pub(in crate::link) struct Addresses {
     pub(in crate::link) blocks: Vec<u64>,
     pub(in crate::link) globals: Vec<u64>,
@@ -23,7 +27,7 @@ pub(in crate::link) struct Addresses {
     pub(in crate::link) symbols: Vec<Vec<u64>>,
     pub(in crate::link) got: u64,
     pub(in crate::link) stubs: u64,
-    /// The stubs of ifuncs, and what these jump through.
+    /// The stubs of ifuncs, and the slots that they jump through.
     pub(in crate::link) ifunc_stubs: u64,
     pub(in crate::link) ifunc_slots: u64,
     /// For every ifunc its resolver.
@@ -109,7 +113,7 @@ impl Addresses {
         }
     }
 
-    /// What a GOT entry holds.
+    /// The value of a GOT entry.
     pub(in crate::link) fn target(&self, layout: &Layout, target: Target) -> u64 {
         match target {
             Target::Global(global) => self.globals[global as usize],

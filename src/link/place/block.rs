@@ -1,4 +1,4 @@
-//! Blocks: what is placed, each as a whole.
+//! Blocks: runs of bytes, each of which is placed as a whole.
 //!
 //! Invariant: sorted by stripe and [`Rank`], blocks lie in the order in which they will lie in memory.
 
@@ -17,14 +17,14 @@ use crate::link::read::eh_frame;
 use crate::link::read::object_file::ObjectFile;
 use crate::link::read::parsed::{Role, Section};
 
-/// A run of bytes that is placed as a whole.
+/// A run of bytes: a section, a table, or a symbol that the linker allocates.
 pub(in crate::link) struct Block {
     pub(in crate::link) content: Content,
     pub(in crate::link) prot: Prot,
     pub(in crate::link) rank: Rank,
     pub(in crate::link) alignment: u64,
     pub(in crate::link) bytes: u64,
-    /// Where it starts, from the start of its stripe. Given by the layout.
+    /// Its offset in its stripe. The layout sets it.
     pub(in crate::link) offset: u64,
 }
 
@@ -42,9 +42,9 @@ pub(in crate::link) enum Content {
     Stubs,
     /// The stubs of ifuncs.
     IfuncStubs,
-    /// Where those jump to, filled in by the executor.
+    /// The slots of ifuncs: zeroes, until the executor stores the addresses of the implementations.
     IfuncSlots,
-    /// Room for a common symbol.
+    /// A common symbol.
     Common { global: u32 },
     /// The word whose address is `__dso_handle`.
     DsoHandle,
@@ -63,14 +63,14 @@ pub(in crate::link) enum Rank {
     Named(u32),
     /// Initial values of thread-locals.
     ThreadData,
-    /// Zeroes after those, which are not stored and take no room in the stripe.
+    /// Thread-locals without initial values, which are not stored and take no bytes of the stripe.
     ThreadZeroFill,
     EhFrame,
     EhFrameEnd,
     Got,
     Stubs,
     IfuncStubs,
-    /// Zeroes that are not stored, too.
+    /// Zeroes that are not stored either.
     IfuncSlots,
     /// Zeroes that are not stored.
     ZeroFill,
@@ -212,7 +212,7 @@ fn add_rooms(graph: &LinkGraph, blocks: &mut Vec<Block>) {
     }
 }
 
-/// The GOT, the stubs and the end of `.eh_frame`, as far as they are needed.
+/// The GOT, the stubs and the end of `.eh_frame`, if they are needed.
 fn add_tables(tables: &GotPlt, ifuncs: &Ifuncs, blocks: &mut Vec<Block>) {
     let mut table = |content, prot, rank, alignment, bytes| {
         blocks.push(Block { content, prot, rank, alignment, bytes, offset: 0 });

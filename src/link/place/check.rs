@@ -1,4 +1,4 @@
-//! What a graph cannot be linked with, found before any place is given.
+//! Refusing what cannot be linked, before anything is placed.
 //!
 //! Invariant: changes nothing.
 
@@ -56,7 +56,8 @@ fn objection_to_local(input: &Input, from: &Section, target: u32) -> Option<Stri
     })
 }
 
-/// Why a relocation cannot refer to what its symbol turned out to be: a thread-local, or none.
+/// Why a relocation cannot refer to the definition of its symbol: only one of the two is about a thread-local, or a
+/// thread-local is undefined.
 fn objection_to_kind(graph: &LinkGraph, site: &Site<'_>) -> Option<String> {
     let wants_thread = matches!(site.edge.kind.formula, Formula::Thread(_));
     let (is_thread, definer) = match graph.globals.get(site.binding() as usize) {
@@ -73,8 +74,8 @@ fn objection_to_kind(graph: &LinkGraph, site: &Site<'_>) -> Option<String> {
             Resolution::None if **name == *TLS_MODULE_BASE_NAME => (true, "the linker"),
             Resolution::None if wants_thread && !site.symbol().weak => {
                 return Some(
-                    "nobody defines this thread-local variable; link the object, or open the shared \
-                     library, that does"
+                    "this thread-local variable is undefined; link the object, or open the shared \
+                     library, that defines it"
                         .to_owned(),
                 );
             }

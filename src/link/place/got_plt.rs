@@ -1,17 +1,15 @@
-//! The tables the linker adds: GOT entries (addresses to load) and stubs (far jumps through them).
+//! The tables that the linker adds: the GOT (addresses to load) and the PLT (stubs, which jump through the GOT).
 //!
-//! Every address a relocation wants to load gets an entry here, although many loads are rewritten later to
-//! do without: whether they can is known only when the addresses are, and by then nothing may grow. For the
-//! same reason a function outside of the graph gets a stub when a field holds its address in less than 64
-//! bits. If the function is too far away for that field, the stub is its *canonical PLT entry*: every reference to the
-//! function, however wide, means the stub, so that pointers to it are equal. Only the stub itself jumps to
-//! the function, through a GOT entry of its own.
+//! Addresses are not known yet, and later nothing may grow. So every load gets a GOT entry, although many loads are rewritten
+//! without one. Every function outside of the graph gets a stub if a field holds its address in less than 64 bits. If the
+//! function is too far for that field, the stub is its *canonical PLT entry*: every reference to the function, however wide,
+//! means the stub, so pointers to it are equal. Only the stub jumps to the function, through a GOT entry of its own.
 //!
-//! A dynamic thread-local has a *descriptor*, three entries in a row: the executor's function for descriptors,
-//! the number of the thread-local's TLS module, and the distance from the start of that module's TLS block.
-//! The last two are what `__tls_get_addr` takes; for the whole block the distance is 0.
+//! A dynamic thread-local has a *descriptor*, three GOT entries in a row: the executor's function for descriptors, the number
+//! of the TLS module, and the distance in its TLS block. `__tls_get_addr` takes the last two; for the block itself the
+//! distance is 0.
 //!
-//! Invariant: one entry per symbol (and one for a stub that may be canonical), one stub and one descriptor per symbol.
+//! Invariant: one entry per symbol (and one per stub that may be canonical), one stub and one descriptor per symbol.
 
 use std::collections::HashMap;
 
@@ -24,16 +22,16 @@ use crate::link::read::parsed::Place;
 
 /// The GOT and the stubs of one link, as lists of what they refer to.
 pub(in crate::link) struct GotPlt {
-    /// What each GOT entry holds the address of.
+    /// The target of each GOT entry.
     pub(in crate::link) entries: Vec<Target>,
     /// The stubs.
     pub(in crate::link) stubs: Vec<Stub>,
-    /// True when somebody asks where the table is.
+    /// True when a relocation or a name refers to the table itself.
     pub(in crate::link) is_referred_to: bool,
     entry_of_global: Vec<u32>,
     entry_of_local: HashMap<(u32, u32), u32>,
     stub_of_global: Vec<u32>,
-    /// The first entry of each descriptor, by what is in its last one.
+    /// The first entry of each descriptor, by the target of its last one.
     descriptors: HashMap<Target, u32>,
 }
 
@@ -49,7 +47,7 @@ pub(in crate::link) struct Stub {
     pub(in crate::link) for_distances: bool,
 }
 
-/// What an entry holds: mostly the address of a symbol as the whole graph sees it.
+/// The value of a GOT entry.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(in crate::link) enum Target {
     Global(u32),
@@ -59,18 +57,18 @@ pub(in crate::link) enum Target {
     },
     /// The address of a global outside of the graph, even if the global has a canonical PLT entry.
     Outside(u32),
-    /// Just this.
+    /// A constant.
     Number(u64),
 }
 
 const NONE: u32 = u32::MAX;
 
 impl GotPlt {
-    /// Walks over all relocations and makes room for what they need. `own` is the number of the graph's own TLS module,
-    /// if its thread-locals are dynamic.
+    /// Makes the entries and stubs that the relocations need. `own` is the number of the graph's own TLS module, if its
+    /// thread-locals are dynamic.
     ///
     /// # Errors
-    /// There are more than 2^31 entries, or nobody told where the functions are that find dynamic thread-locals.
+    /// There are more than 2^31 entries, or the functions that find dynamic thread-locals were not defined.
     pub(in crate::link) fn collect(graph: &LinkGraph, own: Option<u32>) -> Result<GotPlt> {
         let mut tables = GotPlt {
             entries: Vec::new(),
@@ -120,7 +118,7 @@ impl GotPlt {
         self.descriptors.get(&target).copied()
     }
 
-    /// The GOT entry of the symbol that a relocation means.
+    /// The GOT entry of the symbol that a relocation refers to.
     pub(in crate::link) fn entry(&self, input: u32, symbol: u32, binding: u32) -> Option<u32> {
         let entry = match binding {
             LOCAL => self.entry_of_local.get(&(input, symbol)).copied(),
@@ -146,7 +144,7 @@ impl GotPlt {
         }
     }
 
-    /// Makes the descriptor of what is in a TLS module, and the stub for code that does not use descriptors.
+    /// Makes the descriptor of a target in a TLS module, and the stub for code that does not use descriptors.
     fn add_descriptor(
         &mut self,
         graph: &LinkGraph,
@@ -170,7 +168,7 @@ impl GotPlt {
         Ok(())
     }
 
-    /// The stub of a global, which has no entry yet when it is new.
+    /// The stub of a global. A new one has no entry yet.
     fn add_stub(&mut self, global: u32) -> &mut Stub {
         let slot = &mut self.stub_of_global[global as usize];
         if *slot == NONE {
@@ -198,10 +196,10 @@ impl GotPlt {
     }
 }
 
-/// What is in the last entry of the descriptor of a TLS block itself.
+/// The last entry of the descriptor of a TLS block itself.
 const WHOLE_BLOCK: Target = Target::Number(0);
 
-/// The symbol that a relocation means.
+/// The symbol that a relocation refers to.
 fn target(input: u32, symbol: u32, binding: u32) -> Target {
     match binding {
         LOCAL => Target::Local { input, symbol },
@@ -209,8 +207,8 @@ fn target(input: u32, symbol: u32, binding: u32) -> Target {
     }
 }
 
-/// For code that finds a dynamic thread-local: its TLS module, what the last entry of its descriptor holds, and whether
-/// the code calls a function of a known name.
+/// For code that finds a dynamic thread-local: its TLS module, the last entry of its descriptor, and whether the code calls
+/// `__tls_get_addr`.
 fn dynamic_thread_local(
     graph: &LinkGraph,
     own: Option<u32>,
@@ -227,12 +225,12 @@ fn dynamic_thread_local(
     }
 }
 
-/// The index of the next element; `collect` has bounded their number.
+/// The index of the next element. [`GotPlt::collect`] bounds the number of elements.
 fn next(len: usize) -> u32 {
     u32::try_from(len).unwrap_or(NONE)
 }
 
-/// True for a function that somebody outside defines.
+/// True for a function from outside of the graph.
 fn is_function_outside(graph: &LinkGraph, binding: u32) -> bool {
     let global = graph.globals.get(binding as usize);
     global.is_some_and(|global| {
@@ -240,7 +238,7 @@ fn is_function_outside(graph: &LinkGraph, binding: u32) -> bool {
     })
 }
 
-/// True for a global whose address has nothing to do with where the graph is loaded.
+/// True for a global whose address does not depend on the addresses of the stripes.
 fn is_outside(graph: &LinkGraph, binding: u32) -> bool {
     let Some(global) = graph.globals.get(binding as usize) else { return false };
     match global.resolution {

@@ -1,9 +1,9 @@
 //! Ifuncs: functions that choose their implementation at start (`ifunc`, `target_clones`).
 //!
-//! The symbol of such a function is that of its *resolver*, which returns the address of the implementation when
-//! it is called before anything else runs. The address goes into a *slot* of the function's own, in the stripe of data,
-//! and a stub jumps through the slot. The stub's address is what every reference to the function means, so that
-//! pointers to it are equal wherever they come from, and constants may hold them.
+//! The symbol of an ifunc is that of its *resolver*. The executor calls the resolver before any other code runs, and it returns
+//! the address of the implementation. The executor stores that in the ifunc's *slot*, in the stripe of data, and the ifunc's
+//! stub jumps through the slot. Every reference to the ifunc means the stub, so pointers to it are equal wherever they come
+//! from, and constants may hold them.
 //!
 //! Invariant: every ifunc that a graph contributes has one slot and one stub, used or not.
 
@@ -21,7 +21,7 @@ pub(in crate::link) struct Ifuncs {
 }
 
 impl Ifuncs {
-    /// Finds them.
+    /// Finds the ifuncs that the inputs contribute.
     pub(in crate::link) fn collect(graph: &LinkGraph) -> Ifuncs {
         let mut all = Ifuncs::default();
         for (input_id, input) in (0..).zip(&graph.inputs) {
@@ -38,7 +38,7 @@ impl Ifuncs {
                         Resolution::Here { input, symbol, .. }
                             if (input, symbol) == (input_id, symbol_id)
                     );
-                // A file, and so a graph, has fewer symbols than 2^32.
+                // A file, and so a graph, has fewer than 2^32 symbols.
                 if counts && let Ok(position) = u32::try_from(all.functions.len()) {
                     all.functions.push((input_id, symbol_id));
                     all.positions.insert((input_id, symbol_id), position);
@@ -48,7 +48,7 @@ impl Ifuncs {
         all
     }
 
-    /// The place of a symbol in the list, if it is such a function and counts.
+    /// The index in `functions` of a symbol, if it is there.
     pub(in crate::link) fn position(&self, input: u32, symbol: u32) -> Option<u32> {
         self.positions.get(&(input, symbol)).copied()
     }

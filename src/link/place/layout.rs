@@ -1,4 +1,4 @@
-//! Where everything lies, as far as it can be known without addresses.
+//! The offset of every block in its stripe. No addresses are known yet.
 //!
 //! Invariant: blocks do not overlap, each is aligned as it asks, and stored blocks come before zero fill.
 
@@ -14,7 +14,7 @@ use crate::limits::PAGE_BYTES;
 use crate::link::graph::link_graph::{Input, LinkGraph, Resolution};
 use crate::link::graph::provided::{DSO_HANDLE_NAME, GOT_NAME, section_bound};
 
-/// A link whose pieces have their places in three stripes, and which waits for their addresses.
+/// A link whose blocks have their offsets in three stripes. It needs the addresses of the stripes next.
 pub struct Layout {
     pub(in crate::link) graph: LinkGraph,
     pub(in crate::link) tables: GotPlt,
@@ -22,7 +22,7 @@ pub struct Layout {
     pub(in crate::link) blocks: Vec<Block>,
     /// For every input and section its block, or [`NO_BLOCK`].
     pub(in crate::link) block_of: Vec<Vec<u32>>,
-    /// Where the names are that the linker defines itself: block and offset.
+    /// Block and offset of the names that the linker defines.
     pub(in crate::link) placed: HashMap<u32, Spot>,
     /// The size of each stripe.
     pub(in crate::link) bytes: [u64; 3],
@@ -41,7 +41,7 @@ pub(in crate::link) struct Threads {
     pub(in crate::link) start: u64,
     /// Where its initial values end; the rest is zero.
     pub(in crate::link) stored_end: u64,
-    /// Where it ends; behind the initial values that is no place in the stripe.
+    /// Where it ends. The part behind the initial values takes no bytes of the stripe.
     pub(in crate::link) end: u64,
     pub(in crate::link) alignment: u64,
 }
@@ -70,13 +70,13 @@ impl Layout {
         })
     }
 
-    /// How many bytes each stripe takes, in the order of [`Prot::ALL`], zero fill included.
+    /// The bytes of each stripe, in the order of [`Prot::ALL`], zero fill included.
     #[must_use]
     pub fn bytes(&self) -> [u64; 3] {
         self.bytes
     }
 
-    /// What each stripe's start has to be a multiple of, in the order of [`Prot::ALL`]: at least a page.
+    /// The alignment of each stripe's start, in the order of [`Prot::ALL`]: at least a page.
     #[must_use]
     pub fn alignments(&self) -> [u64; 3] {
         let mut alignments = [PAGE_BYTES; 3];
@@ -93,8 +93,8 @@ impl Layout {
         self.threads.map_or((0, 1), |threads| (threads.end - threads.start, threads.alignment))
     }
 
-    /// Tells where a name is that was [defined as external](LinkGraph::define_external), when that was not known yet. What
-    /// else was said about it stays.
+    /// Sets the address of a name that was [defined as external](LinkGraph::define_external) before its address was known. Its
+    /// other properties stay.
     pub fn locate_external(&mut self, name: &str, address: ExecutorAddr) {
         let graph = &mut self.graph;
         let global = graph.names.get(name).and_then(|id| graph.globals.get_mut(*id as usize));
@@ -103,7 +103,7 @@ impl Layout {
         }
     }
 
-    /// Refuses stripes at `bases`, or thread-locals at `thread_offset`, that are not aligned as they must be.
+    /// Checks the alignment of stripes at `bases` and of thread-locals at `thread_offset`, and that the stripes end below 2^64.
     pub(in crate::link) fn check_bases(
         &self,
         bases: [ExecutorAddr; 3],
@@ -128,7 +128,7 @@ impl Layout {
         Ok(())
     }
 
-    /// The first and the last of the blocks with such a rank, when there are any.
+    /// The first and the last block with a wanted rank, if there are any.
     pub(in crate::link) fn span(&self, wanted: impl Fn(Rank) -> bool) -> Option<(u32, u32)> {
         let mut found = (0..).zip(&self.blocks).filter(|(_, block)| wanted(block.rank));
         let first = found.next()?.0;
@@ -146,7 +146,7 @@ impl fmt::Debug for Layout {
     }
 }
 
-/// The sizes that come out when every block has its place.
+/// The sizes of the stripes, and the TLS block.
 struct Placement {
     bytes: [u64; 3],
     stored_bytes: [u64; 3],
@@ -160,7 +160,7 @@ fn place(blocks: &mut [Block]) -> Result<Placement> {
     let thread_blocks = blocks.iter().filter(|block| block.rank.is_thread());
     let thread_alignment = thread_blocks.map(|block| block.alignment).max().unwrap_or(1);
     let mut last_rank = None;
-    // Where nothing is, nothing has to be kept apart.
+    // An empty image needs no padding.
     let code_lead = if blocks.iter().any(|block| block.bytes > 0) { CODE_LEAD_BYTES } else { 0 };
     for block in blocks {
         if block.rank.is_thread() {
@@ -179,7 +179,7 @@ fn place(blocks: &mut [Block]) -> Result<Placement> {
         }
         let end = &mut ends[block.prot.index()];
         let alignment = match (block.rank, last_rank) {
-            // The first record list starts where a word does; the others follow without a gap.
+            // The first list of records is aligned to 8; the others follow without a gap.
             (Rank::EhFrame, last) if last != Some(Rank::EhFrame) => 8,
             _ => block.alignment,
         };
@@ -195,7 +195,7 @@ fn place(blocks: &mut [Block]) -> Result<Placement> {
     Ok(Placement { bytes: ends, stored_bytes: stored, threads })
 }
 
-/// Places a block behind `end`, and moves `end` behind the block.
+/// Places a block at or behind `end`, and moves `end` to the end of the block.
 fn advance(end: &mut u64, block: &mut Block, alignment: u64) -> Result<()> {
     let next = end.checked_next_multiple_of(alignment).and_then(|offset| {
         block.offset = offset;
@@ -211,11 +211,11 @@ fn advance(end: &mut u64, block: &mut Block, alignment: u64) -> Result<()> {
     Ok(())
 }
 
-/// The code stripe starts with this much padding. libgcc's unwinder takes a function for removed when the
-/// low 32 bits of its address are zero, as they may be at the start of a stripe.
+/// The padding at the start of the code stripe. libgcc's unwinder considers a function removed when the low 32 bits of its
+/// address are zero. At the start of a stripe they may be.
 const CODE_LEAD_BYTES: u64 = 16;
 
-/// No stripe is larger than what an address space holds.
+/// The most bytes of a stripe: those of an address space.
 const STRIPE_BYTES_MAX: u64 = 1 << 47;
 
 /// A block and an offset in it.
@@ -223,7 +223,7 @@ type Spot = (u32, u64);
 
 type Index = (Vec<Vec<u32>>, HashMap<u32, Spot>);
 
-/// Finds the block of every section, and the place of every name the linker defines.
+/// Finds the block of every section, and block and offset of every name that the linker defines.
 fn index(graph: &LinkGraph, blocks: &[Block]) -> Index {
     let sections = |input: &Input| vec![NO_BLOCK; input.object.sections().len()];
     let mut block_of: Vec<Vec<u32>> = graph.inputs.iter().map(sections).collect();

@@ -1,4 +1,6 @@
-//! Giving everything its place: tables, blocks, offsets in the stripes and, at last, addresses.
+//! Giving everything its place: tables, blocks, offsets in the stripes, and then addresses.
+//!
+//! Invariant: nothing is added once the offsets are given, so no address depends on the value of a field.
 
 pub(super) mod addresses;
 pub(super) mod block;

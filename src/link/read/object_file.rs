@@ -26,7 +26,7 @@ impl ObjectFile {
     /// Reads and checks an object. `name` is its name in messages.
     ///
     /// The bytes are owned; a `Vec` is not copied. A mapped file is not accepted: a process that truncates the file would
-    /// kill this one with SIGBUS, and a process that writes to it would change bytes that were already checked.
+    /// kill this one with SIGBUS. A process that writes to it would change bytes that were already checked.
     ///
     /// # Errors
     /// The file is not a sound x86-64 ELF relocatable object, or uses something that this linker does not support;

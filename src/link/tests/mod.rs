@@ -1,4 +1,4 @@
-//! Tests of the linker as its users see it: objects from the system's compiler in, images out.
+//! Tests of the linker: objects from the system's compiler in, images out. The folders are those of the room.
 
 use std::path::PathBuf;
 use std::process::Command;
@@ -16,16 +16,16 @@ mod random;
 mod read;
 mod verification;
 
-/// Where test images are linked to: three stripes within 1 GiB, above 4 GiB.
+/// The addresses of test images: three stripes within 1 GiB, above 4 GiB.
 const BASES: [u64; 3] = [0x7f00_0000_0000, 0x7f00_1000_0000, 0x7f00_2000_0000];
 
-/// Where threads have their copies of thread-locals, from their thread pointers.
+/// The offset of a thread's copy of the TLS block from its thread pointer.
 const THREAD_OFFSET: i64 = -0x3000;
 
-/// An address outside of every image that 32 bits do not reach.
+/// An address outside of every image, out of reach of 32 bits.
 const FAR: u64 = 0x5555_0000_1230;
 
-/// An address outside of every image that 32 bits reach.
+/// An address outside of every image, within reach of 32 bits.
 const NEAR: u64 = 0x7f00_3000_4560;
 
 /// Compiles C (or C++ when `flags` say `-xc++`, or assembler with `-xassembler`) into an object.
@@ -51,7 +51,7 @@ fn compile_bytes(name: &str, flags: &str, source: &str) -> Vec<u8> {
     std::fs::read(&output).unwrap()
 }
 
-/// A directory that goes away with the value.
+/// A directory that is removed when the value is dropped.
 struct Scratch(PathBuf);
 
 impl Scratch {
@@ -91,7 +91,7 @@ fn finish(mut graph: LinkGraph, externals: &[(&str, u64)]) -> Result<Image> {
     graph.layout()?.fixup(BASES.map(ExecutorAddr::new), THREAD_OFFSET)
 }
 
-/// The error of a link that must not succeed.
+/// The error of a link that must fail.
 fn failure<T>(result: Result<T>) -> Error {
     match result {
         Ok(_) => panic!("an error was expected"),
@@ -130,7 +130,7 @@ fn stripe_of(image: &Image, address: u64) -> Option<Prot> {
     Prot::ALL.into_iter().find(inside)
 }
 
-/// Where in the file the header of a section is.
+/// The offset of a section's header in the file.
 fn section_header(bytes: &[u8], name: &str) -> usize {
     let half = |at: usize| usize::from(u16::from_le_bytes([bytes[at], bytes[at + 1]]));
     let wide = |at: usize| {

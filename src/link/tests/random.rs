@@ -37,7 +37,7 @@ fn random_programs_are_linked_right() {
 
 const PROGRAMS: u64 = 4000;
 
-/// Every relocation that may be in an object.
+/// Every relocation that an object may have.
 const KINDS: [u32; 35] = [
     0, 1, 2, 3, 4, 9, 10, 11, 12, 13, 14, 15, 17, 18, 19, 20, 21, 22, 23, 24, 25, 26, 27, 28, 29,
     30, 31, 32, 33, 34, 35, 39, 40, 41, 42,

@@ -8,7 +8,7 @@ use crate::link::verify::WRONG_IMAGE;
 use crate::link::verify::link_map::LinkMap;
 use crate::link::verify::{Verified, verify};
 
-/// Uses a bit of everything, in assembler so that its bytes are known.
+/// A little of everything, in assembler so that its bytes are known.
 const MAIN: &str = "
     .globl main, shared_value, table, weak_one, start_one, set_bounds
     .hidden start_one
@@ -126,16 +126,16 @@ const OTHER: &str = "
 const OUTSIDE: [(&str, u64); 4] =
     [("far_one", FAR), ("far_two", FAR + 16), ("far_three", FAR + 32), ("near_one", NEAR)];
 
-/// Where a mistake is made.
+/// The step in which a mistake is planted.
 #[derive(Clone, Copy)]
 enum Plant {
-    /// In what was read of an object: the first one, or the second.
+    /// In what was parsed of the first or the second object.
     Read(usize, fn(&mut Parsed)),
     Layout(fn(&mut Layout)),
     Image(fn(&mut Image)),
 }
 
-/// Links, with a mistake, and checks.
+/// Links with a planted mistake, and checks the image.
 fn attempt(files: &[Vec<u8>; 2], plant: Option<Plant>) -> std::result::Result<Verified, String> {
     let mut objects = ["main.o", "other.o"];
     let mut objects = objects.each_mut().map(|name| {
@@ -193,7 +193,7 @@ fn a_sound_link_is_found_sound() {
 fn planted_mistakes_are_found() {
     use Plant::{Image, Layout, Read};
     let plants: [(&str, Plant); 40] = [
-        // Reading: the file says something else.
+        // Reading: what was parsed is not what the file says.
         ("a wrong addend", Read(0, |p| section(p, ".text").edges[3].addend += 1)),
         ("a wrong addend of a load", Read(0, |p| section(p, ".text").edges[6].addend += 8)),
         ("a wrong addend in data", Read(0, |p| section(p, ".data").edges[2].addend -= 1)),
@@ -366,7 +366,7 @@ fn no_byte_of_an_image_can_change_unseen() {
             seen += usize::from(verify(&map, &image).is_err());
             image.stripes[stripe][at] ^= 0x11;
         }
-        // The GOT entry of `near_one` is not used any more, and stubs end with two bytes of padding.
+        // The GOT entry of `near_one` is unused, and stubs end with two bytes of padding.
         let unused = [2 * layout.tables.stubs.len(), 8, 0][stripe];
         assert_eq!(seen, used[stripe] - unused, "stripe {stripe}");
     }

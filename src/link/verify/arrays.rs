@@ -1,7 +1,7 @@
-//! What runs at start and at the end: the arrays hold the functions of all objects, in the order in which a
+//! What runs at start and at the end: the arrays hold the functions of all objects, in the order in which a native
 //! program would run them.
 //!
-//! Invariant: the order is made from names, types and the order of the objects only.
+//! Invariant: the order follows from names, types and the order of the objects only.
 
 use super::fields::{Field, Fields};
 use super::raw::{Section, THREAD};
@@ -12,13 +12,13 @@ use super::{Fault, Verified, say};
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Kind {
     is_fini: bool,
-    /// 0 for what runs before all others, then by priority; of one priority, the arrays of the old kind are before the others.
+    /// 0 for what runs before all others, then by priority. Of one priority, arrays of the old kind come first.
     order: u64,
     /// True when the first word is the function that runs last.
     is_reversed: bool,
 }
 
-/// What array a section is, if it is one.
+/// The kind of array that a section is, if it is one.
 pub(super) fn kind(section: &Section<'_>) -> Option<Kind> {
     if section.flags & THREAD != 0 || section.is_eh_frame() {
         return None;
@@ -28,7 +28,7 @@ pub(super) fn kind(section: &Section<'_>) -> Option<Kind> {
         Some((dot, _)) => (&text[..dot], text[dot + 1..].parse::<u32>().ok()),
         None => (text, None),
     };
-    // Only the names that sections of such a kind have by custom end with a priority.
+    // Only the customary names of such sections end with a priority.
     let is_custom = matches!(family, ".init_array" | ".fini_array" | ".ctors" | ".dtors");
     let number = number.filter(|_| is_custom);
     const LAST: u64 = 65536;
@@ -47,7 +47,7 @@ pub(super) fn kind(section: &Section<'_>) -> Option<Kind> {
 }
 
 impl Fields<'_, '_> {
-    /// Checks that the array for the start, or that for the end, is at `range`.
+    /// Checks that the array for the start, or the one for the end, is at `range`.
     pub(super) fn check_arrays(
         &self,
         is_fini: bool,
@@ -69,7 +69,7 @@ impl Fields<'_, '_> {
         Ok(())
     }
 
-    /// The arrays, in the order in which they should be.
+    /// The arrays, in the order that they should have.
     fn arrays(&self, is_fini: bool) -> Vec<(Kind, usize, usize)> {
         let mut arrays = Vec::new();
         for (number, object) in self.objects.iter().enumerate() {
@@ -84,7 +84,7 @@ impl Fields<'_, '_> {
         arrays
     }
 
-    /// Checks that the words of one object's array are at `at`, and says where they end.
+    /// Checks that the words of one object's array are at `at`. Returns the address behind them.
     fn check_array(
         &self,
         kind: Kind,

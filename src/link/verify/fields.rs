@@ -1,11 +1,10 @@
 //! What every relocated field must hold, by the formulas of the processor supplement, and what the
 //! instruction around it must be.
 //!
-//! Each field is decoded as the processor or a program would use it: a branch is followed, through a stub if
-//! there is one; a load from the GOT is looked up. S is the address of the symbol, A the addend, P the address
-//! of the field, GOT that of the table.
+//! Each field is decoded as the processor or a program would use it. A branch is followed, through a stub if
+//! there is one; a load from the GOT is looked up.
 //!
-//! Invariant: names relocations by their numbers and shares no table with the linker.
+//! Invariant: relocations are numbers here, and no table is shared with the linker.
 
 use super::link_map::{LinkMap, MappedExternal};
 use super::memory::{CODE, Memory};
@@ -13,7 +12,7 @@ use super::names::{Names, Object};
 use super::raw::Relocation;
 use super::{Fault, say};
 
-/// Everything a field's value can depend on.
+/// Everything that a field's value can depend on.
 pub(super) struct Fields<'v, 'a> {
     pub(super) map: &'v LinkMap<'a>,
     pub(super) memory: &'v Memory<'v>,
@@ -21,19 +20,19 @@ pub(super) struct Fields<'v, 'a> {
     pub(super) objects: &'v [Object<'a>],
 }
 
-/// A field in the image, and the bytes its object has there.
+/// A field in the image, and the bytes of its object there.
 pub(super) struct Field<'v> {
     pub(super) object: usize,
     pub(super) relocation: Relocation,
-    /// Where it is in the image.
+    /// Its address in the image.
     pub(super) place: u64,
-    /// The bytes of its section, for the instruction around it; empty where there are no instructions.
+    /// The bytes of its section, for the instruction around it; empty in data.
     pub(super) code: &'v [u8],
-    /// True in tables that may describe what was dropped.
+    /// True in a table that may refer to dropped sections.
     pub(super) is_tolerant: bool,
 }
 
-/// The size of the field of a relocation; `None` for one that objects do not have.
+/// The size of the field of a relocation; `None` for a relocation that objects do not have.
 pub(super) fn field_bytes(kind: u32) -> Option<u64> {
     Some(match kind {
         14 | 15 => 1,
@@ -110,14 +109,14 @@ impl Fields<'_, '_> {
         }
     }
 
-    /// A branch ends at the symbol, or at a stub that jumps there.
+    /// Checks that a branch ends at the symbol, or at a stub that jumps there.
     fn branch(&self, place: u64, target: u64, addend: i64) -> Result<(), Fault> {
         let found = place.wrapping_add(self.signed::<4>(place)?);
         let found = found.wrapping_sub(addend.cast_unsigned());
         if found == target { Ok(()) } else { self.stub(found, target) }
     }
 
-    /// What a name from outside means is what was told, or a stub that jumps there, for functions only.
+    /// Checks that a name from outside means the address that the linker was given or, for a function, a stub that jumps there.
     pub(super) fn check_canonical_entry(&self, external: &MappedExternal) -> Result<(), Fault> {
         let MappedExternal { found, meant } = *external;
         let told = found.address.get();
@@ -128,7 +127,7 @@ impl Fields<'_, '_> {
         }
     }
 
-    /// At `found` is a stub that jumps to `target`.
+    /// Checks that a stub at `found` jumps to `target`.
     pub(super) fn stub(&self, found: u64, target: u64) -> Result<(), Fault> {
         if !self.map.stubs.contains(&found) || self.memory.stripe(found, 8) != Some(CODE) {
             return Err(format!("it leads to {found:#x} instead of {target:#x}"));
@@ -141,7 +140,7 @@ impl Fields<'_, '_> {
         self.entry((found + 6).wrapping_add(distance), target)
     }
 
-    /// An instruction that loads the address from the GOT, or what it was rewritten as.
+    /// Checks an instruction that loads the address from the GOT, or its replacement.
     fn got_load(&self, field: &Field<'_>, target: u64) -> Result<(), Fault> {
         let (place, addend) = (field.place, field.relocation.addend);
         let old = before(field);
@@ -177,7 +176,7 @@ impl Fields<'_, '_> {
         }
     }
 
-    /// There is an entry of the GOT at `entry`, and it holds `target`.
+    /// Checks that a GOT entry at `entry` holds `target`.
     pub(super) fn entry(&self, entry: u64, target: u64) -> Result<(), Fault> {
         let start = self.map.got.start;
         if !self.map.got.contains(&entry) || !entry.wrapping_sub(start).is_multiple_of(8) {

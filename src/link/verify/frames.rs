@@ -1,6 +1,6 @@
-//! The unwind records of the image, walked as an unwinder walks them and compared with those of the objects.
+//! The unwind records of the image, walked as an unwinder walks them, and compared with those of the objects.
 //!
-//! Invariant: the image has the records of the functions it contains, each once, and no others.
+//! Invariant: the image has the records of the functions that it contains, each once, and no others.
 
 use super::fields::{Field, Fields};
 use super::names::plain_address;
@@ -47,7 +47,7 @@ impl Fields<'_, '_> {
         }
     }
 
-    /// Checks that the records of one section that are needed lie at `at`, and moves `at` behind them.
+    /// Checks that the needed records of one section lie at `at`, and moves `at` behind them.
     fn check_list(
         &self,
         number: usize,
@@ -108,7 +108,7 @@ impl Fields<'_, '_> {
             self.check(&field)?;
             verified.fields += 1;
         }
-        // The distance to the CIE, which is looked at elsewhere.
+        // `check_list` checks the distance to the CIE.
         let mut wanted = wanted.to_vec();
         if cie.is_some() {
             wanted[4..8].copy_from_slice(&found[4..8]);
@@ -121,7 +121,7 @@ impl Fields<'_, '_> {
         }
     }
 
-    /// The records of a section; those are needed whose function is in the image and is the one its name means.
+    /// The records of a section. A record is needed if its function is in the image and is the definition of its name.
     fn records(
         &self,
         number: usize,

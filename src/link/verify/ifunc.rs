@@ -1,7 +1,6 @@
-//! Functions that choose their implementation at start: each has a stub, a slot of its own that the stub jumps
-//! through, and is asked for by the right function.
+//! Ifuncs: each has a stub, a slot of its own through which the stub jumps, and the right resolver.
 //!
-//! Invariant: of the link only the addresses of the stubs are believed.
+//! Invariant: from the linker only the addresses of the stubs are taken.
 
 use super::fields::Fields;
 use super::memory::{CODE, DATA};
@@ -10,11 +9,11 @@ use super::raw::Home;
 use super::{Fault, say};
 use crate::link::output::image::Ifunc;
 
-/// The symbol type of such functions.
+/// The symbol type of ifuncs.
 const IFUNC: u8 = 10;
 
 impl Fields<'_, '_> {
-    /// Checks that `functions` are those of the objects.
+    /// Checks that `functions` are the ifuncs of the objects.
     pub(super) fn check_ifuncs(&self, functions: &[Ifunc]) -> Result<(), Fault> {
         let mut expected = Vec::new();
         for (number, object) in self.objects.iter().enumerate() {

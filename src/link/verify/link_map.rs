@@ -1,6 +1,6 @@
-//! Where a link put everything: what the checker is told about an image.
+//! The addresses of everything in an image: all that the checker takes from the linker.
 //!
-//! Invariant: says where things are and never why.
+//! Invariant: addresses only, and no reasons for them.
 
 use std::collections::HashMap;
 use std::ops::Range;
@@ -15,7 +15,7 @@ use crate::link::place::block::Content;
 use crate::link::place::layout::{Layout, NO_BLOCK};
 use crate::link::read::object_file::ObjectFile;
 
-/// Where a link put everything.
+/// The addresses of everything in an image.
 pub(in crate::link) struct LinkMap<'a> {
     /// The stripes.
     pub(in crate::link) bases: [u64; 3],
@@ -23,13 +23,13 @@ pub(in crate::link) struct LinkMap<'a> {
     pub(in crate::link) inputs: Vec<MappedInput<'a>>,
     /// The names that were defined from outside.
     pub(in crate::link) externals: HashMap<&'a str, MappedExternal>,
-    /// The names the linker made room for: common symbols and `__dso_handle`.
+    /// The names that the linker allocated: common symbols and `__dso_handle`.
     pub(in crate::link) rooms: HashMap<&'a str, u64>,
     pub(in crate::link) got: Range<u64>,
     pub(in crate::link) stubs: Range<u64>,
-    /// The stubs of ifuncs, and the slots they jump through.
+    /// The stubs of ifuncs, and the slots that they jump through.
     pub(in crate::link) ifuncs: [Range<u64>; 2],
-    /// Where the initial values of the thread-locals are, and how far from the thread pointer their copies; 0 for
+    /// The address of the initial values of the thread-locals, and the offset of their copies from the thread pointer; 0 for
     /// dynamic ones.
     pub(in crate::link) threads: Option<(u64, u64)>,
     /// The number of the TLS module, if the thread-locals are dynamic.
@@ -41,20 +41,20 @@ pub(in crate::link) struct LinkMap<'a> {
 /// A name from outside.
 #[derive(Debug, Clone, Copy)]
 pub(in crate::link) struct MappedExternal {
-    /// What was told.
+    /// The definition that the linker was given.
     pub(in crate::link) found: External,
-    /// What it means in the image: what was told, or its canonical PLT entry.
+    /// The address that it has in the image: that of the definition, or of its canonical PLT entry.
     pub(in crate::link) meant: u64,
 }
 
 /// One object of a link.
 pub(in crate::link) struct MappedInput<'a> {
     pub(in crate::link) object: &'a ObjectFile,
-    /// For each of its sections that a program has in memory, in the order of the file, its address; `None`
-    /// for those that are not needed. For thread-locals that of the initial values; where zeroes are not stored,
-    /// the address they would have there.
+    /// The address of each section that a program has in memory, in the order of the file; `None` for those that are not
+    /// needed. For thread-locals that of the initial values. Zeroes that are not stored have the address that they would
+    /// have behind those.
     pub(in crate::link) sections: Vec<Option<u64>>,
-    /// Which of them are no part of the image.
+    /// Which of those lie outside of the image.
     pub(in crate::link) elsewhere: Vec<bool>,
     /// The stubs of its ifuncs, by their symbols.
     pub(in crate::link) ifuncs: HashMap<usize, u64>,
@@ -83,7 +83,7 @@ impl<'a> LinkMap<'a> {
             MappedInput { object: &input.object, sections, elsewhere, ifuncs }
         });
         let functions = layout.graph.thread_functions;
-        // That one is no name.
+        // The executor's function for thread-locals is no name of the program.
         let is_name = |(id, _): &(u32, _)| functions.is_none_or(|one| one.global != *id);
         let external = |(_, (global, meant)): (u32, (&'a Global, &u64))| match global.resolution {
             Resolution::External(found) => {

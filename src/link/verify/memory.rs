@@ -1,6 +1,6 @@
-//! The image as the executor will see it.
+//! The memory of the image, as the executor will have it.
 //!
-//! Invariant: reads only; what is not stored is zero, and what is in no stripe is nothing.
+//! Invariant: reads only. Bytes that are not stored are zero, and there are none outside of the stripes.
 
 use crate::link::output::image::Image;
 
@@ -29,7 +29,7 @@ impl<'a> Memory<'a> {
         (0..3).find(holds)
     }
 
-    /// The stored ones of `bytes` bytes at an address, which may be all, some or none of them.
+    /// The stored part of `bytes` bytes at an address: all, some or none of them.
     pub(super) fn stored(&self, address: u64, bytes: u64) -> Option<&'a [u8]> {
         let stripe = self.stripe(address, bytes)?;
         let start = address - self.bases[stripe];

@@ -1,18 +1,24 @@
 //! The independent checker: is an image what its objects ask for?
 //!
-//! A linker computes every field from tables of its own, so that a slip in one of them gives an image that is
-//! wrong and looks right. The checker starts again from the bytes of the files. Of the link it believes only
-//! where things are ([`LinkMap`]) and what names from outside mean; what a name means, which sections and
-//! unwind records are needed, what runs in which order, and what every relocated field has to hold, it derives
-//! a second time, and then reads the image as a processor, an unwinder and a loader would. (`raw`, `names`,
-//! `sections`, `windows`, `fields`, `threads`, `ifunc`, `frames`,
-//! `arrays`)
+//! A mistake in a table of the linker gives an image that is wrong and looks right. So the checker starts again from the
+//! bytes of the files. From the linker it takes only addresses and the definitions from outside ([`LinkMap`]).
+//!
+//! | derived a second time | file |
+//! |---|---|
+//! | the tables of an object file | `raw` |
+//! | the definition of every name | `names` |
+//! | which sections are needed, and where they may lie | `sections` |
+//! | which bytes of a section relocations may change | `windows` |
+//! | the value of every field, as the processor uses it | `fields`, `threads` |
+//! | the slots and resolvers of ifuncs | `ifunc` |
+//! | which unwind records are needed, as an unwinder reads them | `frames` |
+//! | what runs at start and at the end, and its order | `arrays` |
 //!
 //! Every link of a debug build is checked; see [`Layout::fixup_and_verify`] for other builds.
 //!
 //! [`Layout::fixup_and_verify`]: crate::link::Layout::fixup_and_verify
 //!
-//! Invariant: shares no code with the linker but plain data (`LinkMap`, `Image`), and changes nothing.
+//! Invariant: shares plain data with the linker (`LinkMap`, `Image`) and no code, and changes nothing.
 
 mod arrays;
 mod fields;
@@ -35,7 +41,7 @@ use link_map::LinkMap;
 use memory::Memory;
 use names::{Meaning, Names, Object, own_address};
 
-/// What an error says when the checker finds the linker's own work wrong.
+/// The text in every error of the checker. Such an error is a mistake of the linker.
 pub(super) const WRONG_IMAGE: &str = "the linker made a wrong image";
 
 /// What was found right in an image.
@@ -56,10 +62,10 @@ pub struct Verified {
 /// What is wrong with an image, in words.
 type Fault = String;
 
-/// Checks an image against the objects it was made of.
+/// Checks an image against the objects that it was made of.
 ///
 /// # Errors
-/// Says what is wrong. As the linker made both, it is to blame.
+/// Says what is wrong. It is a mistake of the linker, whatever the objects are.
 pub(super) fn verify(map: &LinkMap<'_>, image: &Image) -> Result<Verified, Fault> {
     let memory = Memory::new(map.bases, image);
     let mut signatures = HashSet::new();
@@ -89,7 +95,7 @@ pub(super) fn verify(map: &LinkMap<'_>, image: &Image) -> Result<Verified, Fault
     Ok(verified)
 }
 
-/// Checks that the image defines for others what its objects do, and says how much that is.
+/// Checks that the image defines for others what its objects define. Returns the number of names.
 fn check_names(image: &Image, names: &Names<'_, '_>, objects: &[Object<'_>]) -> Result<u64, Fault> {
     let mut count = 0;
     for (name, meaning) in names.exports() {

@@ -1,7 +1,6 @@
-//! What names mean, found out a second time.
+//! The definition of every name, found a second time.
 //!
-//! Invariant: depends on the files, their order, and what came from outside; on nothing else the linker says
-//! about names.
+//! Invariant: depends on the files, their order, and the definitions from outside, and on nothing else from the linker.
 
 use std::collections::{HashMap, HashSet};
 
@@ -9,19 +8,19 @@ use super::link_map::{LinkMap, MappedInput};
 use super::raw::{GROUP, Home, LINK_ORDER, Raw, Symbol, u32_at};
 use super::{Fault, arrays, say};
 
-/// An object, and where its sections are.
+/// An object, and the addresses of its sections.
 pub(super) struct Object<'a> {
     pub(super) name: &'a str,
     pub(super) raw: Raw<'a>,
     /// The address of each section, by its ELF index.
     pub(super) at: Vec<Option<u64>>,
-    /// The sections that are no part of the image, although they are somewhere.
+    /// The sections that lie outside of the image.
     pub(super) elsewhere: Vec<bool>,
-    /// The sections of which an earlier object gave the copy that stays.
+    /// The sections that are duplicates of those of an earlier object.
     pub(super) duplicate: Vec<bool>,
     /// The stubs of its ifuncs, by their symbols.
     pub(super) ifuncs: HashMap<usize, u64>,
-    /// What makes the offset of a thread-local out of the address of its initial value.
+    /// Added to the address of a thread-local's initial value, this gives its offset.
     pub(super) thread_shift: u64,
 }
 
@@ -36,10 +35,10 @@ pub(super) struct Names<'v, 'a> {
     sets: HashMap<&'a [u8], (u64, u64)>,
 }
 
-/// Who defines a name.
+/// The definition of a name.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Meaning {
-    Nobody,
+    None,
     Outside(u64),
     Weak { object: usize, symbol: usize },
     Common { bytes: u64, alignment: u64 },
@@ -72,7 +71,7 @@ impl<'a> Object<'a> {
         Ok(Object { name, raw, at, elsewhere, duplicate, ifuncs, thread_shift })
     }
 
-    /// True when the object itself says where the symbol is, in something that is not a duplicate.
+    /// True when the object defines the symbol, and not in a duplicate.
     fn defines(&self, symbol: &Symbol<'_>) -> bool {
         match symbol.home {
             Home::Undefined => false,
@@ -116,17 +115,17 @@ impl<'v, 'a> Names<'v, 'a> {
         let defines = object.defines(symbol);
         let was_dropped =
             matches!(symbol.home, Home::Section(section) if object.duplicate[section]);
-        // What starts a program is not a part of the link.
+        // The caller of `main` is not a part of the link.
         if symbol.is_hidden() && !was_dropped && symbol.name != b"main" {
             self.hidden.insert(symbol.name);
         }
         let new = match symbol.home {
-            _ if !defines => Meaning::Nobody,
+            _ if !defines => Meaning::None,
             Home::Common => Meaning::Common { bytes: symbol.bytes, alignment: symbol.value },
             _ if symbol.is_weak() => Meaning::Weak { object: number, symbol: index },
             _ => Meaning::Strong { object: number, symbol: index },
         };
-        let old = self.meanings.entry(symbol.name).or_insert(Meaning::Nobody);
+        let old = self.meanings.entry(symbol.name).or_insert(Meaning::None);
         *old = match (*old, new) {
             (Meaning::Strong { .. }, Meaning::Strong { .. }) => {
                 return Err(format!("{} is defined twice", say(symbol.name)));
@@ -151,7 +150,7 @@ impl<'v, 'a> Names<'v, 'a> {
         }
     }
 
-    /// The address of a symbol as an object sees it; `None` when it lies in a section that is not needed.
+    /// The address of a symbol as an object sees it; `None` when it lies in a dropped section.
     pub(super) fn address(&self, object: usize, index: usize) -> Result<Option<u64>, Fault> {
         match self.definition(object, index)? {
             (Some(object), index, _) => Ok(own_address(&self.objects[object], index)),
@@ -159,7 +158,7 @@ impl<'v, 'a> Names<'v, 'a> {
         }
     }
 
-    /// The symbol that a symbol means, its index, and the object whose it is, unless it is no object's.
+    /// The definition of a symbol: its object (`None` if no object defines it), its index there, and the symbol.
     pub(super) fn definition(
         &self,
         object: usize,
@@ -199,10 +198,10 @@ impl<'v, 'a> Names<'v, 'a> {
         let made = made.or_else(|| Some(set(b"__start_")?.0));
         let made = made.or_else(|| Some(set(b"__stop_")?.1));
         let made = made.or_else(|| symbol.is_weak().then_some(0));
-        made.ok_or_else(|| format!("nobody defines {}", say(symbol.name)))
+        made.ok_or_else(|| format!("{} is undefined", say(symbol.name)))
     }
 
-    /// The size of what a symbol means.
+    /// The size of the definition of a symbol.
     pub(super) fn size(&self, object: usize, index: usize) -> Option<u64> {
         let (_, _, symbol) = self.definition(object, index).ok()?;
         match self.meaning(symbol.name) {
@@ -212,10 +211,10 @@ impl<'v, 'a> Names<'v, 'a> {
     }
 
     pub(super) fn meaning(&self, name: &[u8]) -> Meaning {
-        self.meanings.get(name).copied().unwrap_or(Meaning::Nobody)
+        self.meanings.get(name).copied().unwrap_or(Meaning::None)
     }
 
-    /// True when a symbol that an object defines is what its name means everywhere.
+    /// True when a symbol that an object defines is the definition of its name.
     pub(super) fn is_meant(&self, object: usize, index: usize) -> bool {
         let is_it = |name: &[u8]| match self.meaning(name) {
             Meaning::Strong { object: o, symbol } | Meaning::Weak { object: o, symbol } => {
@@ -230,13 +229,12 @@ impl<'v, 'a> Names<'v, 'a> {
     /// The names that are for others.
     pub(super) fn exports(&self) -> impl Iterator<Item = (&'a [u8], Meaning)> {
         let exported = |(name, meaning): &(&&[u8], &Meaning)| {
-            !matches!(meaning, Meaning::Nobody | Meaning::Outside(_))
-                && !self.hidden.contains(*name)
+            !matches!(meaning, Meaning::None | Meaning::Outside(_)) && !self.hidden.contains(*name)
         };
         self.meanings.iter().filter(exported).map(|(name, meaning)| (*name, *meaning))
     }
 
-    /// Where the linker made room for a name.
+    /// The address of a name that the linker allocated.
     pub(super) fn room(&self, name: &[u8]) -> Option<u64> {
         self.rooms.get(name).copied()
     }
@@ -245,7 +243,7 @@ impl<'v, 'a> Names<'v, 'a> {
 impl Meaning {
     fn strength(self) -> u32 {
         match self {
-            Meaning::Nobody => 0,
+            Meaning::None => 0,
             Meaning::Outside(_) => 1,
             Meaning::Weak { .. } => 2,
             Meaning::Common { .. } => 3,
@@ -254,13 +252,13 @@ impl Meaning {
     }
 }
 
-/// What the address is of a symbol whose object says where it is: that of its stub for an ifunc.
+/// The address of a symbol that its own object defines: for an ifunc that of its stub.
 pub(super) fn own_address(object: &Object<'_>, index: usize) -> Option<u64> {
     let stub = object.ifuncs.get(&index).copied();
     stub.or_else(|| plain_address(object, &object.raw.symbols[index]))
 }
 
-/// Where a symbol is whose object says so; how far from the thread pointer for a thread-local.
+/// The address of a symbol that its own object defines, without regard to stubs: for a thread-local its offset.
 pub(super) fn plain_address(object: &Object<'_>, symbol: &Symbol<'_>) -> Option<u64> {
     match symbol.home {
         Home::Section(section) => {
@@ -269,13 +267,12 @@ pub(super) fn plain_address(object: &Object<'_>, symbol: &Symbol<'_>) -> Option<
             Some(object.at[section]?.wrapping_add(symbol.value).wrapping_add(shift))
         }
         Home::Absolute => Some(symbol.value),
-        // The symbol at index 0.
+        // Only the symbol at index 0.
         Home::Undefined | Home::Common => Some(0),
     }
 }
 
-/// The sections of an object that belong to groups of which another object has given the copy that stays, and
-/// those that describe them.
+/// The sections of an object that belong to a group which an earlier object has, and the sections that describe them.
 fn duplicates<'a>(raw: &Raw<'a>, signatures: &mut HashSet<&'a [u8]>) -> Option<Vec<bool>> {
     let mut duplicate = vec![false; raw.sections.len()];
     for section in &raw.sections {

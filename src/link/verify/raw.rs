@@ -1,6 +1,6 @@
 //! An object file, straight from its bytes.
 //!
-//! Invariant: shares nothing with the linker's reader, and panics over no bytes whatever.
+//! Invariant: shares nothing with the linker's reader, and panics for no input.
 
 use super::Fault;
 
@@ -36,7 +36,7 @@ pub(super) struct Symbol<'a> {
     pub(super) bytes: u64,
 }
 
-/// Where a symbol says that it is.
+/// The place of a symbol.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Home {
     Undefined,
@@ -107,7 +107,7 @@ impl<'a> Raw<'a> {
         let tables = self.relocated_by[section].iter();
         let records = tables.flat_map(|table| self.sections[*table].content.chunks_exact(24));
         let relocations = records.map(|record| {
-            // A chunk has 24 bytes, so that no field is missing.
+            // A chunk has 24 bytes, so no field is missing.
             let word = |at| u64_at(record, at).unwrap_or_default();
             let half = |at| u32_at(record, at).unwrap_or_default();
             let (kind, symbol) = (half(8), half(12) as usize);
@@ -137,8 +137,8 @@ impl<'a> Section<'a> {
         })
     }
 
-    /// True for a section that a program has in memory. Notes about the object and the tables of `.sframe`,
-    /// which cannot be put behind each other, are left out.
+    /// True for a section that a program has in memory. Notes about the object are left out, and so is `.sframe`, whose
+    /// tables cannot be concatenated.
     pub(super) fn is_loaded(&self) -> bool {
         self.flags & ALLOC != 0
             && self.flags & EXCLUDE == 0
@@ -181,7 +181,7 @@ fn read_symbols<'a>(sections: &[Section<'a>]) -> Option<Vec<Symbol<'a>>> {
     let indices = sections.iter().find(is_index).map_or(&[][..], |section| section.content);
     let mut symbols = Vec::new();
     for (number, record) in sections[table].content.chunks_exact(24).enumerate() {
-        // The first symbol is nothing, whatever is written there.
+        // The first symbol is the null symbol, whatever is written there.
         let record = if number == 0 { &[0; 24] } else { record };
         let (info, other) = (*record.get(4)?, *record.get(5)?);
         let home = match u16_at(record, 6)? {
@@ -220,7 +220,7 @@ fn string(table: &[u8], start: u32) -> Option<&[u8]> {
     }
     let rest = table.get(start as usize..)?;
     let name = rest.get(..rest.iter().position(|byte| *byte == 0)?)?;
-    // What cannot be printed is no name.
+    // A name that cannot be printed counts as none.
     let text = std::str::from_utf8(name).unwrap_or_default();
     Some(if text.contains(char::is_control) { &[] } else { text.as_bytes() })
 }

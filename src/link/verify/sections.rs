@@ -1,7 +1,6 @@
-//! Sections: each is where it may be, holds the bytes of its file, and in them the fields it should.
+//! Sections: each lies where it may, and holds the bytes of its file and the right fields.
 //!
-//! Invariant: every byte of every section is looked at, except in `.eh_frame` and the arrays, which have
-//! files of their own.
+//! Invariant: every byte of every section is compared. `frames` and `arrays` do so for `.eh_frame` and the arrays.
 
 use super::fields::{Field, Fields};
 use super::memory::{CODE, DATA};
@@ -40,8 +39,7 @@ impl Fields<'_, '_> {
         Ok(())
     }
 
-    /// A section may be missing when it is a duplicate, or when each of the names it defines means something
-    /// else.
+    /// Checks that a section may be missing: it is a duplicate, or each name that it defines has another definition.
     fn check_missing(&self, number: usize, index: usize) -> Result<(), Fault> {
         let object = &self.objects[number];
         if object.duplicate[index] {
@@ -67,7 +65,7 @@ impl Fields<'_, '_> {
 
     fn check_place(&self, section: &Section<'_>, at: u64) -> Result<(), Fault> {
         if section.is_thread() && section.kind == NO_BITS {
-            // It may be nowhere; see `check_threads`.
+            // It needs no bytes of a stripe; see `check_threads`.
             return Ok(());
         }
         let bytes = if section.is_eh_frame() { 0 } else { section.bytes };
@@ -130,7 +128,7 @@ fn may_have_bounds(name: &[u8]) -> bool {
         && name.iter().all(|byte| is_letter(byte) || byte.is_ascii_digit())
 }
 
-/// True for what is written by relocations only, and so may be in the stripe of constants.
+/// True for sections that only relocations write, which may be in the stripe of constants.
 fn may_be_constant(section: &Section<'_>) -> bool {
     let name = section.name;
     section.is_eh_frame()
@@ -142,8 +140,8 @@ fn may_be_constant(section: &Section<'_>) -> bool {
             .any(|family| name.starts_with(family))
 }
 
-/// Checks that nothing lies where something else does, that the rooms are as large as they must be, and that
-/// the GOT and the stubs are in stripes that fit.
+/// Checks that nothing overlaps, and that everything lies in a stripe. What the linker allocated must be zeroes of the right
+/// size and alignment.
 pub(super) fn check_room(
     fields: &Fields<'_, '_>,
     eh_frame: Option<(u64, u64)>,
@@ -205,7 +203,7 @@ fn take_rooms(
     for (name, meaning) in &names.meanings {
         let (bytes, alignment) = match *meaning {
             Meaning::Common { bytes, alignment } => (bytes, alignment),
-            Meaning::Nobody if names.room(name).is_some() => (8, 8),
+            Meaning::None if names.room(name).is_some() => (8, 8),
             _ => continue,
         };
         let at = names.room(name).ok_or_else(|| format!("{} has no room", say(name)))?;

@@ -1,11 +1,11 @@
 //! Thread-locals: where they are, and that the code around a relocation reaches them.
 //!
 //! An offset counts from the thread pointer. Code that asked a function for the address of a thread-local was
-//! rewritten; what it became is read as the processor would execute it, instruction by instruction. Dynamic
-//! thread-locals are a number of a TLS module and a distance in its TLS block; code that finds them must still ask, the right
-//! function with the right words.
+//! rewritten. The checker reads the result as the processor would execute it, instruction by instruction. A dynamic
+//! thread-local is a number of a TLS module and a distance in its TLS block. Code that finds it must still call the
+//! right function with these two words.
 //!
-//! Invariant: knows the sequences before and after from the processor supplement, not from the linker.
+//! Invariant: the sequences before and after are those of the processor supplement, not taken from the linker.
 
 use std::ops::Range;
 
@@ -22,7 +22,7 @@ impl Section<'_> {
     }
 }
 
-/// The bytes of code, from the start of the section, that a relocation about thread-locals changes.
+/// The bytes of code that a relocation of a thread-local may change, as offsets in the section.
 pub(super) fn window(code: &[u8], relocation: &Relocation) -> Option<Range<u64>> {
     let Relocation { offset, kind, .. } = *relocation;
     let field = usize::try_from(offset).ok()?;
@@ -53,7 +53,7 @@ pub(super) fn window(code: &[u8], relocation: &Relocation) -> Option<Range<u64>>
     })
 }
 
-/// The relocations, which are sorted by offset, without those of calls that go away with the code in front of them.
+/// The relocations, sorted by offset, without those of calls that are rewritten with the load in front of them.
 pub(super) fn without_calls(code: &[u8], relocations: Vec<Relocation>) -> Vec<Relocation> {
     let mut call = None;
     let stays = |relocation: &Relocation| {
@@ -62,7 +62,7 @@ pub(super) fn without_calls(code: &[u8], relocations: Vec<Relocation>) -> Vec<Re
             return false;
         }
         if let (19 | 20, Some(window)) = (relocation.kind, window(code, relocation)) {
-            // The call ends with its field, or that of the address it goes to lies in front of two instructions.
+            // The call ends with its field. In the large code model two instructions follow the field.
             let is_far = window.end == relocation.offset + 4 + 15;
             call = Some(window.end - if is_far { 13 } else { 4 });
         }
@@ -107,7 +107,7 @@ impl Fields<'_, '_> {
         Ok(())
     }
 
-    /// Checks a field about a thread-local with this offset, and the code around it.
+    /// Checks a field of a thread-local with this offset, and the code around it.
     pub(super) fn check_thread(&self, field: &Field<'_>, offset: u64) -> Result<(), Fault> {
         let Relocation { kind, addend, .. } = field.relocation;
         let place = field.place;
@@ -136,7 +136,7 @@ impl Fields<'_, '_> {
             _ => {}
         }
         match kind {
-            // In code they are added to the thread pointer or the TLS block, as no other address is at hand.
+            // Code adds them to the thread pointer or to the TLS block; it has no other address.
             17 | 21 => {
                 let start = if is_code { 0 } else { self.map.threads.unwrap_or_default().1 };
                 self.check_offset(place, kind == 17, with_addend.wrapping_sub(start))
@@ -172,7 +172,7 @@ impl Fields<'_, '_> {
         }
     }
 
-    /// The number of the TLS module in which a thread-local is; `None` when it has a constant offset.
+    /// The number of the TLS module of a thread-local; `None` when it has a constant offset.
     fn tls_module(&self, field: &Field<'_>) -> Result<Option<u32>, Fault> {
         let (definer, _, symbol) = self.names.definition(field.object, field.relocation.symbol)?;
         let is_outside = matches!(self.names.meaning(symbol.name), Meaning::Outside(_));
@@ -186,18 +186,19 @@ impl Fields<'_, '_> {
         })
     }
 
-    /// The code calls the function that finds dynamic thread-locals with these words.
+    /// Checks that the code calls the function that finds dynamic thread-locals, with these words.
     fn check_call(&self, field: &Field<'_>, module: u32, distance: u64) -> Result<(), Fault> {
         let (start, code) = self.rewritten(field)?;
         let (words, function) =
             called(&code, start).ok_or_else(|| format!("it became {code:02x?}"))?;
-        let (wanted, _) = self.map.thread_functions.ok_or("nobody told which function to call")?;
+        let (wanted, _) =
+            self.map.thread_functions.ok_or("no function for thread-locals was defined")?;
         self.stub(function, wanted)?;
         self.entry(words, module.into())?;
         self.entry(words.wrapping_add(8), distance)
     }
 
-    /// The code loads the address of a descriptor of these words.
+    /// Checks that the code loads the address of a descriptor with these words.
     fn check_descriptor(&self, field: &Field<'_>, module: u32, distance: u64) -> Result<(), Fault> {
         let old = before(field)
             .filter(|old| matches!(old, [0x48 | 0x4c, 0x8d, operands] if operands & 0xc7 == 5));
@@ -207,7 +208,8 @@ impl Fields<'_, '_> {
         }
         let found = self.signed::<4>(field.place)?;
         let descriptor = field.place.wrapping_add(4).wrapping_add(found);
-        let (_, wanted) = self.map.thread_functions.ok_or("nobody told which function to call")?;
+        let (_, wanted) =
+            self.map.thread_functions.ok_or("no function for thread-locals was defined")?;
         self.entry(descriptor, wanted)?;
         self.entry(descriptor.wrapping_add(8), module.into())?;
         self.entry(descriptor.wrapping_add(16), distance)
@@ -218,7 +220,7 @@ impl Fields<'_, '_> {
         same(wanted, found)
     }
 
-    /// The code in the image that a relocation may change, and where it is.
+    /// The code in the image that a relocation may change, and its address.
     fn rewritten(&self, field: &Field<'_>) -> Result<(u64, Vec<u8>), Fault> {
         let window = window(field.code, &field.relocation);
         let window = window.ok_or("it stands in code that no compiler writes")?;
@@ -253,7 +255,7 @@ fn check_place(
     Ok(())
 }
 
-/// What `%rax` is after this code, counted from the thread pointer.
+/// The value of `%rax` after this code, as an offset from the thread pointer.
 fn executed(mut code: &[u8]) -> Option<u64> {
     let mut value = None;
     loop {
@@ -280,7 +282,7 @@ fn executed(mut code: &[u8]) -> Option<u64> {
     }
 }
 
-/// What `%rdi` is when this code, which is at `start`, calls a function, and that function.
+/// The value of `%rdi` when code at `start` calls a function, and the address of the function.
 fn called(mut code: &[u8], start: u64) -> Option<(u64, u64)> {
     let bytes = code.len();
     let (mut argument, mut function) = (None, None);
@@ -316,15 +318,15 @@ fn before(field: &Field<'_>) -> Option<[u8; 3]> {
     field.code.get(offset.checked_sub(3)?..offset)?.first_chunk().copied()
 }
 
-/// True when an instruction that starts like `new` and ends with a constant does what `old` did, which ends with
-/// the place from where it loaded that, or had it computed.
+/// True when two instructions do the same. `old` ends with the place from which it loads a value, or has it computed; `new`
+/// ends with the value. Both are given by their first three bytes.
 fn does_the_same(old: [u8; 3], new: [u8; 3]) -> bool {
     let [prefix @ (0x48 | 0x4c), opcode, operands] = old else { return false };
     if operands & 0xc7 != 5 {
         return false;
     }
     let (upper, lower) = (prefix >> 2 & 1, operands >> 3);
-    // The register in the last operand, or in the first as well.
+    // The prefix for the register in the last operand, and for the register in both.
     let (last, both) = (0x48 | upper, 0x48 | upper | upper << 2);
     match opcode {
         0x8b | 0x8d => new == [last, 0xc7, 0xc0 | lower],

@@ -16,8 +16,8 @@ pub(super) struct Windows {
 }
 
 impl Windows {
-    /// Finds the windows in the `bytes` bytes from `start` on. A window is the field of a relocation, with the
-    /// instructions around it where those may be rewritten. `code` are the instructions of the section.
+    /// Finds the windows in the `bytes` bytes from `start` on. A window is the field of a relocation, and the instructions
+    /// around it if the linker may rewrite them. `code` is that of the section; empty in data.
     pub(super) fn new(
         relocations: &[Relocation],
         code: &[u8],
@@ -52,7 +52,7 @@ impl Windows {
         self.is_entangled[relocation]
     }
 
-    /// The first byte outside of all windows that differs, where `wanted` goes on with zeroes.
+    /// The first byte outside of all windows that differs. Behind its end, `wanted` counts as zeroes.
     pub(super) fn difference(&self, wanted: &[u8], found: &[u8]) -> Option<usize> {
         let mut is_free = vec![true; found.len()];
         for window in &self.windows {
@@ -69,7 +69,7 @@ fn entangled(windows: &[Range<usize>]) -> Vec<bool> {
     let mut order: Vec<usize> = (0..windows.len()).collect();
     order.sort_by_key(|window| windows[*window].start);
     let mut is_entangled = vec![false; windows.len()];
-    // Of the windows that started already, the one that reaches furthest.
+    // Of the windows that have started, the one that ends last.
     let mut furthest: Option<usize> = None;
     for window in order {
         if let Some(before) = furthest

@@ -11,8 +11,8 @@ use crate::link::read::parsed::Role;
 /// The priority of initialisers without one: behind all that have one.
 const PRIORITY_LAST: u32 = 65536;
 
-/// The turn of an array's functions. Of two arrays with one priority, the one of the old kind (`.ctors`, `.dtors`) comes first,
-/// as GNU ld sorts those by their names. Arrays without priorities share one turn, in the order of the objects.
+/// The turn of an array's functions. Of two arrays with one priority, the one of the old kind (`.ctors`, `.dtors`) comes first.
+/// GNU ld sorts those by their names. Arrays without priorities share one turn, in the order of the objects.
 fn turn(priority: Option<u32>, is_old: bool) -> u64 {
     match priority {
         None => 2 * u64::from(PRIORITY_LAST),

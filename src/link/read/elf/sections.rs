@@ -1,6 +1,6 @@
 //! Which sections are loaded, and whether they are sound.
 //!
-//! Invariant: a section that is accepted has its bytes in the file and an alignment that the layout can give, and is not both
+//! Invariant: a section that is accepted has its bytes in the file, and an alignment that the layout can give. It is not both
 //! writable and executable.
 
 use object::elf;

@@ -5,7 +5,7 @@ use crate::link::verify::link_map::LinkMap;
 use crate::link::verify::verify;
 use crate::link::{External, Layout};
 
-/// What code calls, and what descriptors hold.
+/// The function that code calls, and the one that descriptors hold.
 const FUNCTION: u64 = FAR + 0x100;
 const DESCRIPTOR: u64 = FAR + 0x200;
 
@@ -32,7 +32,7 @@ fn layout(objects: &[&ObjectFile], externals: &[(&str, External)]) -> Result<Lay
 
 fn dynamic(objects: &[&ObjectFile], externals: &[(&str, External)]) -> Result<Image> {
     let layout = layout(objects, externals)?.with_dynamic_threads(MODULE)?;
-    // The offset does not matter.
+    // The offset is ignored.
     layout.fixup(BASES.map(ExecutorAddr::new), 3)
 }
 
@@ -41,7 +41,7 @@ fn elsewhere(tls_module: Option<u32>, address: u64) -> External {
     External { thread: true, tls_module, ..External::from(ExecutorAddr::new(address)) }
 }
 
-/// Where an instruction refers to that ends `end` bytes from a place, with a field of four bytes.
+/// The target of an instruction whose 4-byte field ends `end` bytes from a place.
 fn reached(image: &Image, end: u64) -> u64 {
     end.wrapping_add_signed(i64::from(i32_at(image, end - 4)))
 }
@@ -52,7 +52,7 @@ fn descriptor(image: &Image, at: u64) -> [u64; 3] {
     [0, 8, 16].map(|word| u64_at(image, at + word))
 }
 
-/// What the stub at an address jumps to.
+/// The target of the stub at an address.
 fn behind_stub(image: &Image, stub: u64) -> u64 {
     assert_eq!(stripe_of(image, stub), Some(Prot::Code));
     assert_eq!(bytes_at(image, stub)[..2], [0xff, 0x25]);
@@ -141,7 +141,7 @@ fn what_the_compiler_writes_for_libraries_can_be_dynamic() {
             let image = dynamic(&[&object, &definitions], &[]).unwrap();
             let threads = image.threads.unwrap();
             assert_eq!((threads.offset, threads.module), (0, Some(MODULE)), "{flags}");
-            // Not more than one descriptor for each of the five and the TLS block, and the entry of the stub.
+            // At most one descriptor for each of the five and for the TLS block, and the entry of the stub.
             assert!((1..=19).contains(&image.stats.got_entries), "{flags}");
             let shared = image.symbols.get("shared").unwrap();
             assert!(shared.thread && shared.tls_module == Some(MODULE));
@@ -280,7 +280,7 @@ fn no_byte_can_change_unseen() {
             seen += usize::from(verify(&map, &image).is_err());
             image.stripes[stripe][at] ^= 0x11;
         }
-        // The stub ends with padding, and two descriptors are not called through.
+        // The stub ends with padding, and no code calls through two of the descriptors.
         assert_eq!(seen, used[stripe] - [2, 16, 0][stripe], "stripe {stripe}");
     }
     type Plant = fn(&mut Image);

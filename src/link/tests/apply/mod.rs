@@ -1,4 +1,4 @@
-//! Tests of `link::apply`: the fields, and the code around them.
+//! Tests of `link::apply`: fields, and the code around them.
 
 mod dynamic_threads;
 mod relocations;

@@ -1,4 +1,4 @@
-//! Every formula, checked against the addresses by hand.
+//! Every formula, checked against addresses that were computed by hand.
 
 use crate::link::tests::*;
 
@@ -163,7 +163,7 @@ fn calls_between_objects_are_direct() {
     assert_eq!(stripe_of(&image, a), Some(Prot::Code));
 }
 
-/// `jmp f` as compilers mark it, and as some assemblers do.
+/// `jmp f` with the relocation of compilers, and with that of some assemblers.
 const JUMPS: [&str; 2] = [
     ".text\n.globl a\na: .byte 0xe9, 0, 0, 0, 0\n.reloc a + 1, R_X86_64_PLT32, f - 4\n",
     ".text\n.globl a\na: .byte 0xe9, 0, 0, 0, 0\n.reloc a + 1, R_X86_64_PC32, f - 4\n",

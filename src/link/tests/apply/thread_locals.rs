@@ -12,7 +12,7 @@ const VARIABLES: &str = "
     second: .long 22, 33
 ";
 
-/// The offset from the thread pointer of the variable that starts this far into the TLS block.
+/// The offset from the thread pointer of the variable at a distance in the TLS block.
 fn offset_of(start: i64) -> u64 {
     (THREAD_OFFSET + start).cast_unsigned()
 }

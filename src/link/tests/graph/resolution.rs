@@ -1,8 +1,8 @@
-//! Which definition counts, and what goes away.
+//! Which definition counts, and what is dropped.
 
 use crate::link::tests::*;
 
-/// The number that data `name` holds.
+/// The value of the variable `name`.
 fn value(image: &Image, name: &str) -> i32 {
     i32_at(image, address_of(image, name))
 }
@@ -214,7 +214,7 @@ fn groups_without_a_name_are_refused() {
 
 #[test]
 fn an_overridden_entry_of_a_set_stays() {
-    // What is found by the bounds of its section counts whether its name does or not.
+    // What code finds by the bounds of its section counts, even if its name does not.
     let entry = |binding: &str, value: u32| {
         let source = format!(
             ".{binding} entry\n.section set,\"aw\"\nentry: .quad {value}\n

@@ -1,4 +1,4 @@
-//! Tests of `link::output`: what a link gives.
+//! Tests of `link::output`: the result of a link, as other readers see it.
 
 mod placed_objects;
 mod symbol_file;

@@ -1,4 +1,4 @@
-//! Objects with their places, as debuggers and profilers read them.
+//! Objects with their addresses, as debuggers and profilers read them.
 
 use object::read::elf::ElfFile64;
 use object::{Object, ObjectSection, ObjectSymbol, SectionFlags};
@@ -67,7 +67,7 @@ fn lines_are_those_of_the_code_that_is_there() {
     assert_eq!(of_outer.first(), Some(&3));
     assert!([4, 5, 6].iter().all(|line| of_outer.contains(line)), "{of_outer:?}");
     assert!(lines.iter().any(|line| line.1 == 2 && line.0 < outer));
-    // Without debug information there are none.
+    // An object without debug information has no lines.
     let (objects, _) = placed(&compile("c.o", "-O1 -fPIC", SOURCE)).unwrap();
     objects[0].lines(|line| panic!("{line:?}"));
 }

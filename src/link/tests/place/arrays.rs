@@ -1,4 +1,4 @@
-//! What runs at start and at the end, and in which order.
+//! What runs at start and at the end, and its order.
 
 use crate::addr::AddrRange;
 

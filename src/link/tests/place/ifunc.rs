@@ -1,4 +1,4 @@
-//! Functions that choose their implementation at start.
+//! Ifuncs: functions that choose their implementation at start.
 
 use crate::link::tests::*;
 use crate::link::verify::link_map::LinkMap;
@@ -28,7 +28,7 @@ const CHOSEN: &str = "
     table: .quad chosen, hidden_one, choose
 ";
 
-/// The address that a stub jumps through.
+/// The slot that a stub jumps through.
 fn slot_of(image: &Image, stub: u64) -> u64 {
     assert_eq!(stripe_of(image, stub), Some(Prot::Code));
     assert_eq!(bytes_at(image, stub)[..2], [0xff, 0x25]);

@@ -1,4 +1,4 @@
-//! Code that holds addresses in 32 bits, and what it refers to outside of its reach.
+//! Code that holds addresses in 32 bits, and functions out of its reach.
 
 use crate::link::graph::link_graph::Resolution;
 use crate::link::tests::*;
@@ -35,7 +35,7 @@ fn word(image: &Image, bases: [u64; 3], address: u64) -> u64 {
     u64::from_le_bytes(*stored(image, bases, address).first_chunk().unwrap())
 }
 
-/// Where the 32-bit displacement that ends at an address leads.
+/// The target of the 32-bit displacement that ends at an address.
 fn relative(image: &Image, bases: [u64; 3], end: u64) -> u64 {
     let field = i32::from_le_bytes(*stored(image, bases, end - 4).first_chunk().unwrap());
     end.wrapping_add_signed(i64::from(field))

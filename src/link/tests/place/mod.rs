@@ -1,4 +1,4 @@
-//! Tests of `link::place`: where everything goes.
+//! Tests of `link::place`: blocks, tables and addresses.
 
 mod arrays;
 mod ifunc;

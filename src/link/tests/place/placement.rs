@@ -1,4 +1,4 @@
-//! Where things go: stripes, alignment, zero fill, names the linker makes.
+//! Stripes, alignment, zero fill, and the names that the linker defines.
 
 use crate::link::tests::*;
 
@@ -244,7 +244,7 @@ fn writable_code_and_wide_alignment_are_refused() {
 fn what_describes_an_object_is_left_out() {
     let source = "int f(int x) { return x + 1; }";
     let plain = link(&[&compile("a.o", "-O1 -fcf-protection=none", source)], &[]).unwrap();
-    // Debug information, compressed as well, and the note that says what the processor protects.
+    // Debug information, also compressed, and the note about the processor's protections.
     let described = [
         ("-g3", ".debug_info"),
         ("-g3 -gz", ".debug_info"),

@@ -1,4 +1,4 @@
-//! `.eh_frame`: the image's records are walked as an unwinder walks them.
+//! `.eh_frame`: the records of an image, walked as an unwinder walks them.
 
 use crate::link::tests::*;
 
@@ -62,7 +62,7 @@ fn every_function_is_covered_once() {
         let objects = [throwing("one", &flags), throwing("two", &flags), throwing("three", &flags)];
         let objects: Vec<&ObjectFile> = objects.iter().collect();
         if flags.contains("large") {
-            // Its records hold 64-bit addresses; that they are there and end is what can be said.
+            // Its records hold 64-bit addresses. Only their presence and their end are checked.
             let image = link(&objects, &RUNTIME).unwrap();
             assert!(image.eh_frame.is_some());
             continue;
@@ -95,7 +95,7 @@ fn records_of_dropped_copies_go() {
 
 #[test]
 fn records_are_packed_whatever_their_size() {
-    // Two records of a size that is no multiple of 8 around one that goes.
+    // Two records whose size is no multiple of 8, around one that is dropped.
     let object = |name: &str| {
         let source = format!(
             "

@@ -1,4 +1,4 @@
-//! Archives: the needed members and no others.
+//! Archives: a link takes the members that it needs and no others.
 
 use crate::link::tests::*;
 use std::sync::{Arc, Mutex};
@@ -88,7 +88,7 @@ fn members_may_start_at_any_even_offset() {
     }
 }
 
-/// The archive with a member before all others that is no object.
+/// The archive with a first member that is no object.
 fn with_note(archive: &[u8], note: &str) -> Vec<u8> {
     let header =
         format!("{:<48}{:<10}`\n", "note/           0           0     0     644", note.len());
@@ -103,7 +103,7 @@ fn weak_wishes_pull_nothing() {
     assert!(graph.undefined()[0].weak);
 }
 
-/// Makes a thin archive of members in a folder, and a record of which of them are read.
+/// Makes a thin archive of members in a folder, and a list that records which of them are read.
 fn thin(options: &str, folder: &'static str) -> (Result<Archive>, Arc<Mutex<Vec<String>>>) {
     let scratch = Scratch::new();
     std::fs::create_dir(scratch.0.join("parts")).unwrap();

@@ -1,4 +1,4 @@
-//! The cache: the same bytes are parsed once, others never taken for them.
+//! The cache: equal bytes are parsed once, and different bytes are never confused.
 
 use std::thread;
 
@@ -67,7 +67,7 @@ fn what_was_not_asked_for_the_longest_goes_when_there_is_no_room() {
 #[test]
 fn threads_may_use_it_at_the_same_time() {
     let files: Vec<_> = (0..8).map(object).collect();
-    // There is room for half of them, so that some come while others go.
+    // The cache holds half of them, so it adds some while it drops others.
     let cache = ObjectCache::new(4 * files[0].len());
     thread::scope(|scope| {
         for first in 0..4 {

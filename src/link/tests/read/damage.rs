@@ -1,9 +1,9 @@
-//! Files that are not sound: an error in one line, and never anything worse.
+//! Files that are not sound: the worst result is an error of one line.
 
 use crate::link::tests::*;
 use crate::link::verify::WRONG_IMAGE;
 
-/// Goes the whole road with a file; returns how far it got.
+/// Reads and links a file with all passes.
 fn attempt(bytes: &[u8]) -> Result<Image> {
     let object = ObjectFile::parse("damaged.o", bytes)?;
     let mut graph = graph(&[&object])?;
@@ -12,13 +12,13 @@ fn attempt(bytes: &[u8]) -> Result<Image> {
     }
     let layout = graph.layout()?;
     if layout.bytes().iter().sum::<u64>() > 1 << 24 {
-        // A controller has no room for it.
+        // More than a controller would allocate.
         return Err(Error::link("too large"));
     }
     layout.fixup(BASES.map(ExecutorAddr::new), THREAD_OFFSET)
 }
 
-/// A small object that has a bit of everything.
+/// A small object with a little of everything.
 fn rich_object() -> Vec<u8> {
     let source = "
         .globl f, d
@@ -183,7 +183,7 @@ fn names_do_not_break_lines() {
     };
     let error = failure(broken("twolines")).to_string();
     assert!(error.contains("printable") && !error.contains('\n'), "{error}");
-    assert!(broken("local").is_ok(), "nobody else sees that name");
+    assert!(broken("local").is_ok(), "no other object sees that name");
 }
 
 #[test]

@@ -1,4 +1,4 @@
-//! Tests of `link::read`: files in.
+//! Tests of `link::read`: objects and archives, sound and damaged.
 
 mod archives;
 mod cache;
