@@ -4,11 +4,11 @@ mod twice;
 
 use std::error::Error;
 
-use farcall::controller::Launch;
+use farcall::controller::ExecutorBuilder;
 
 fn main() -> Result<(), Box<dyn Error>> {
     farcall::executor::serve_if_asked(); // this program is its own executor
-    let controller = Launch::new().this_program().start()?;
+    let controller = ExecutorBuilder::new().this_program().start()?;
 
     let dylib = controller.create_dylib("main");
     dylib.add_object(&twice::compile()?)?;

@@ -5,7 +5,7 @@ mod compile;
 use std::error::Error;
 
 use farcall::ExecutorAddr;
-use farcall::controller::Launch;
+use farcall::controller::ExecutorBuilder;
 
 const SOURCE: &str = "
     struct point { double x, y; };
@@ -15,7 +15,7 @@ const SOURCE: &str = "
 
 fn main() -> Result<(), Box<dyn Error>> {
     farcall::executor::serve_if_asked(); // this program is its own executor
-    let controller = Launch::new().this_program().start()?;
+    let controller = ExecutorBuilder::new().this_program().start()?;
     let dylib = controller.create_dylib("main");
     dylib.add_object(&compile::compile("shapes.o", SOURCE)?)?;
 

@@ -9,7 +9,7 @@ use std::error::Error;
 use std::sync::mpsc::{self, RecvTimeoutError};
 use std::time::{Duration, Instant};
 
-use farcall::controller::{Controller, Dylib, Launch};
+use farcall::controller::{Controller, Dylib, ExecutorBuilder};
 use farcall::link::ObjectFile;
 
 const PROGRAM: &str = "
@@ -79,7 +79,7 @@ fn main() -> Result<(), Box<dyn Error>> {
 }
 
 fn start() -> farcall::Result<Controller> {
-    Launch::new().this_program().start()
+    ExecutorBuilder::new().this_program().start()
 }
 
 fn link(

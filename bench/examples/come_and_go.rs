@@ -6,7 +6,7 @@
 use std::fs;
 use std::path::Path;
 
-use farcall::controller::{Launch, ObjectLayer};
+use farcall::controller::{ExecutorBuilder, ObjectLayer};
 use farcall::jit::ExecutionSession;
 use farcall::link::ObjectFile;
 use farcall_bench::{Machine, Result, TinyObject, tiny_code};
@@ -23,7 +23,7 @@ fn main() -> Result<()> {
     let objects: u32 = args.next().ok_or(usage)?.parse()?;
     let file = args.next().ok_or(usage)?;
 
-    let controller = Launch::new().this_program().start()?;
+    let controller = ExecutorBuilder::new().this_program().start()?;
     let session = ExecutionSession::new();
     let layer = ObjectLayer::new(&session, &controller);
     let dylib = session.create_dylib("main")?;

@@ -5,7 +5,7 @@
 
 use std::time::Duration;
 
-use farcall::controller::{Controller, Dylib, Launch};
+use farcall::controller::{Controller, Dylib, ExecutorBuilder};
 use farcall::link::ObjectFile;
 use farcall::{ExecutorAddr, Prot};
 
@@ -28,15 +28,15 @@ impl Callee {
     /// # Errors
     /// When the executor does not start, or cannot be pinned.
     pub fn start(cpus: CpuPair) -> Result<Callee> {
-        Callee::launch(&Launch::new(), cpus)
+        Callee::launch(&ExecutorBuilder::new(), cpus)
     }
 
     /// As [`Callee::start`], with sides that never sleep.
     pub(crate) fn start_awake(cpus: CpuPair) -> Result<Callee> {
-        Callee::launch(&Launch::new().spin(Duration::MAX), cpus)
+        Callee::launch(&ExecutorBuilder::new().spin(Duration::MAX), cpus)
     }
 
-    fn launch(launch: &Launch, cpus: CpuPair) -> Result<Callee> {
+    fn launch(launch: &ExecutorBuilder, cpus: CpuPair) -> Result<Callee> {
         let controller = launch.clone().this_program().start()?;
         cpus.pin_server(controller.pid().try_into()?)?;
         let object = TinyObject::new().function("echo", tiny_code::NULL_CALL).bytes();

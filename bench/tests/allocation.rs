@@ -3,11 +3,11 @@
 //! Invariant: every answer checked comes from code that this test wrote.
 
 use farcall::Prot;
-use farcall::controller::{Controller, Launch};
+use farcall::controller::{Controller, ExecutorBuilder};
 use farcall_bench::tiny_code;
 
 fn start() -> Controller {
-    Launch::new().program(env!("CARGO_BIN_EXE_farcall-bench")).start().expect("an executor")
+    ExecutorBuilder::new().program(env!("CARGO_BIN_EXE_farcall-bench")).start().expect("an executor")
 }
 
 #[test]

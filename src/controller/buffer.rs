@@ -31,7 +31,7 @@ impl Controller {
     /// # Examples
     ///
     /// ```no_run
-    /// # let controller = farcall::controller::Launch::new().start()?;
+    /// # let controller = farcall::controller::ExecutorBuilder::new().start()?;
     /// # let dylib = controller.create_dylib("d");
     /// use farcall::ExecutorAddr;
     /// // struct point { int32_t x, y; }; int32_t sum(const struct point *)

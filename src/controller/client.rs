@@ -72,7 +72,7 @@ impl Client {
     /// As [`Client::connect`] over TCP, with an executor that listens and wants a token: sends that first.
     ///
     /// The token and everything else goes over the network as it is. To another machine go by ssh
-    /// ([`Launch::command`](super::Launch::command)).
+    /// ([`ExecutorBuilder::command`](super::ExecutorBuilder::command)).
     ///
     /// # Errors
     ///

@@ -3,12 +3,12 @@
 use std::process::{Command, Stdio};
 
 use super::client::Client;
-use super::launch::Launch;
+use super::executor_builder::ExecutorBuilder;
 use super::process::command::Started;
 use crate::error::{Error, Result};
 use crate::transport::Connection;
 
-impl Launch {
+impl ExecutorBuilder {
     /// Starts a command whose standard input and output are a connection to an executor, and waits for that to say what it
     /// is and offers. So executors on other machines are reached: `ssh HOST farcall-executor stdio`.
     ///
@@ -26,11 +26,11 @@ impl Launch {
     /// ```no_run
     /// use std::process::Command;
     ///
-    /// use farcall::controller::Launch;
+    /// use farcall::controller::ExecutorBuilder;
     ///
     /// let mut ssh = Command::new("ssh");
     /// ssh.args(["build-host", "farcall-executor", "stdio"]);
-    /// let client = Launch::command(ssh)?;
+    /// let client = ExecutorBuilder::command(ssh)?;
     /// println!("{}", client.triple());
     /// # Ok::<(), farcall::Error>(())
     /// ```

@@ -27,7 +27,7 @@ use crate::error::{Error, Result};
 /// # Examples
 ///
 /// ```no_run
-/// # let controller = farcall::controller::Launch::new().start()?;
+/// # let controller = farcall::controller::ExecutorBuilder::new().start()?;
 /// # let dylib = controller.create_dylib("d");
 /// let scale = controller.function::<extern "C" fn(i64, f64) -> f64>(dylib.lookup("scale")?);
 /// assert_eq!(scale.call(3, 0.5)?, 1.5);

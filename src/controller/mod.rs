@@ -1,6 +1,6 @@
 //! The controller: the process in which code is compiled and linked.
 //!
-//! [`Launch`] starts an executor, [`Controller`] is the session with it, a [`Dylib`] is a set of linked objects in it that
+//! [`ExecutorBuilder`] starts an executor, [`Controller`] is the session with it, a [`Dylib`] is a set of linked objects in it that
 //! can be looked up, run and removed. An [`ObjectLayer`] links objects one by one for a session of [`jit`](crate::jit).
 //!
 //! | part | what it is |
@@ -9,7 +9,7 @@
 //! | `remote` | the executor as what can be called |
 //! | `memory` | slabs that both processes map, and allocations in them |
 //! | `linker` | the passes of every link; stubs; code that was replaced |
-//! | `session`, `launch` | the session, and how it begins |
+//! | `session`, `executor_builder` | the session, and how it begins |
 //! | `dylibs`, `layer` | two ways to say what is linked: all at once, or by need |
 //! | `hotswap`, `profile` | functions that change while they run; debuggers and profilers |
 //! | `buffer`, `function`, `inspect`, `pipeline` | data, typed calls, memory by address, many calls at once |
@@ -30,7 +30,7 @@ mod dylibs;
 mod function;
 mod hotswap;
 mod inspect;
-mod launch;
+mod executor_builder;
 mod layer;
 mod linker;
 mod memory;
@@ -48,7 +48,7 @@ pub use hotswap::lazy::Compiled;
 pub use hotswap::old_code::OldCode;
 pub use hotswap::redirectable::{GracePeriod, Redirectable};
 pub use inspect::{MemoryAccess, ProcessInfo, Word};
-pub use launch::{Launch, Spawned};
+pub use executor_builder::{ExecutorBuilder, Spawned};
 pub use layer::object_layer::ObjectLayer;
 pub use layer::object_sources::{ArchiveMembers, ProcessSymbols};
 pub use linker::finalizing::Finalizing;

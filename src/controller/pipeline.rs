@@ -30,7 +30,7 @@ const POLL_TIMEOUT: Duration = Duration::from_millis(5);
 /// # Examples
 ///
 /// ```no_run
-/// # let controller = farcall::controller::Launch::new().start()?;
+/// # let controller = farcall::controller::ExecutorBuilder::new().start()?;
 /// # let function = farcall::ExecutorAddr::new(0);
 /// let pipeline = controller.pipeline()?;
 /// let first = pipeline.submit(function, b"first")?;

@@ -93,7 +93,7 @@ impl Controller {
     /// # Examples
     ///
     /// ```no_run
-    /// # let controller = farcall::controller::Launch::new().start()?;
+    /// # let controller = farcall::controller::ExecutorBuilder::new().start()?;
     /// use farcall::Prot;
     /// // A wrapper function for x86-64 that returns the first 8 bytes of its argument.
     /// let code = [0x48, 0x8b, 0x07, 0xba, 8, 0, 0, 0, 0xc3];

@@ -1,7 +1,7 @@
 //! System calls that fail: a seccomp filter, for a thread of this process or for an executor.
 #![allow(unsafe_code, reason = "asks the kernel for a filter")]
 
-use farcall::controller::Launch;
+use farcall::controller::ExecutorBuilder;
 use nix::errno::Errno;
 use nix::libc;
 
@@ -36,7 +36,7 @@ pub(crate) fn refuse(calls: &[libc::c_long], error: Errno) {
 }
 
 /// An executor in which these calls fail once its program is loaded.
-pub(crate) fn launch_refusing(launch: Launch, calls: &[libc::c_long], error: Errno) -> Launch {
+pub(crate) fn launch_refusing(launch: ExecutorBuilder, calls: &[libc::c_long], error: Errno) -> ExecutorBuilder {
     let numbers = calls.iter().map(|call| format!(" {call}")).collect::<String>();
     launch
         .env("LD_PRELOAD", sources::path("refuse"))

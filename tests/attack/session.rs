@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use farcall::controller::{Controller, Dylib, Launch};
+use farcall::controller::{Controller, Dylib, ExecutorBuilder};
 use farcall::link::ObjectFile;
 use farcall::{ExecutorAddr, Result};
 use nix::sys::signal::{Signal, kill};
@@ -19,8 +19,8 @@ pub(crate) struct Session {
 }
 
 /// How executors are started.
-pub(crate) fn launch() -> Launch {
-    Launch::new().program(env!("CARGO_BIN_EXE_farcall"))
+pub(crate) fn launch() -> ExecutorBuilder {
+    ExecutorBuilder::new().program(env!("CARGO_BIN_EXE_farcall"))
 }
 
 impl Session {
@@ -31,7 +31,7 @@ impl Session {
     /// # Errors
     ///
     /// When the executor cannot be started or the source not be linked.
-    pub(crate) fn try_start(launch: &Launch, source: &str) -> Result<Self> {
+    pub(crate) fn try_start(launch: &ExecutorBuilder, source: &str) -> Result<Self> {
         let controller = launch.start()?;
         let dylib = controller.create_dylib(source);
         let bytes = std::fs::read(sources::path(source)).expect("compiled");

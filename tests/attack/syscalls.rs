@@ -11,7 +11,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use farcall::Result;
-use farcall::controller::Launch;
+use farcall::controller::ExecutorBuilder;
 use nix::errno::Errno;
 use nix::libc::{self, c_long};
 
@@ -146,7 +146,7 @@ fn run(case: &str) {
 }
 
 /// All that a session goes through, to its end; an error comes with the step that it came from.
-fn converse(launch: &Launch) -> std::result::Result<(), (&'static str, farcall::Error)> {
+fn converse(launch: &ExecutorBuilder) -> std::result::Result<(), (&'static str, farcall::Error)> {
     let session = Session::try_start(launch, "ends").map_err(|error| ("start", error))?;
     let add = session.function("add");
     let is_five = |sum: Result<Vec<u8>>, step| {

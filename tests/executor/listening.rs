@@ -5,7 +5,7 @@ use std::net::TcpStream;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
-use farcall::controller::{Client, Launch};
+use farcall::controller::{Client, ExecutorBuilder};
 use farcall::{Connection, ExecutorAddr, sps};
 
 use super::{PROGRAM, ends_in_order, word, words, words_come_and_go};
@@ -123,12 +123,12 @@ fn a_client_behind_a_command() {
     // As `ssh` would, with a stage in between.
     let mut command = Command::new("sh");
     command.args(["-c", &format!("cat | {PROGRAM} stdio | cat")]);
-    let client = Launch::command(command).expect("an executor");
+    let client = ExecutorBuilder::command(command).expect("an executor");
     words_come_and_go(&client);
 
     let mut command = Command::new(PROGRAM);
     command.arg("stdio");
-    let client = Launch::command(command).expect("an executor");
+    let client = ExecutorBuilder::command(command).expect("an executor");
     words_come_and_go(&client);
     let begun = Instant::now();
     drop(client);
@@ -140,7 +140,7 @@ fn what_code_prints_is_no_part_of_the_stream() {
     let mut command = Command::new("sh");
     let printed = std::env::temp_dir().join(format!("farcall-printed-{}", std::process::id()));
     command.args(["-c", &format!("exec {PROGRAM} stdio 2>'{}'", printed.display())]);
-    let client = Launch::command(command).expect("an executor");
+    let client = ExecutorBuilder::command(command).expect("an executor");
     let symbol = |name: &str| client.symbol(name).expect("offered");
     // Functions of the C library, by the executor's look-up.
     let call = |function: &str, arg: i32| {
@@ -167,13 +167,13 @@ fn a_command_that_is_no_executor_is_told_of() {
     let start = |script: &str| {
         let mut command = Command::new("sh");
         command.args(["-c", script]);
-        Launch::command(command).expect_err("no executor")
+        ExecutorBuilder::command(command).expect_err("no executor")
     };
     let error = start("exit 7");
     assert!(error.to_string().contains("exit status: 7"), "{error}");
     let error = start("echo what is this, that it is so long");
     assert!(!error.to_string().is_empty(), "{error}");
-    let error = Launch::command(Command::new("/no/such/program")).expect_err("no program");
+    let error = ExecutorBuilder::command(Command::new("/no/such/program")).expect_err("no program");
     assert!(error.to_string().contains("/no/such/program"), "{error}");
 }
 
@@ -182,7 +182,7 @@ fn a_command_that_does_not_end_is_ended() {
     let mut command = Command::new("sh");
     // It goes on when its streams have ended.
     command.args(["-c", &format!("{PROGRAM} stdio; exec sleep 1000")]);
-    let client = Launch::command(command).expect("an executor");
+    let client = ExecutorBuilder::command(command).expect("an executor");
     let begun = Instant::now();
     drop(client);
     let elapsed = begun.elapsed();

@@ -5,7 +5,7 @@
 
 use std::path::PathBuf;
 
-use farcall::controller::Launch;
+use farcall::controller::ExecutorBuilder;
 use farcall::link::ObjectFile;
 
 use crate::command::{farcall_run, native};
@@ -59,7 +59,7 @@ fn of_rust_with_its_standard_library() {
 #[test]
 fn names_go_with_the_code() {
     let program = env!("CARGO_BIN_EXE_farcall");
-    let controller = Launch::new().program(program).start().expect("an executor");
+    let controller = ExecutorBuilder::new().program(program).start().expect("an executor");
     let file = std::fs::read(corpus::object("backtrace.c", PLAIN)).expect("just compiled");
     let object = ObjectFile::parse("backtrace.o", file).expect("an object");
     let descriptors = || {

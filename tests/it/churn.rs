@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use farcall::ExecutorAddr;
-use farcall::controller::{Controller, Launch, ObjectLayer, Redirectable};
+use farcall::controller::{Controller, ExecutorBuilder, ObjectLayer, Redirectable};
 use farcall::jit::{ExecutionSession, JITDylib, ResourceTracker};
 use farcall::link::ObjectFile;
 use farcall::task::{TaskDispatcher, ThreadPool};
@@ -36,7 +36,7 @@ struct Churn {
 
 impl Churn {
     fn new() -> Self {
-        let launch = Launch::new().program(env!("CARGO_BIN_EXE_farcall"));
+        let launch = ExecutorBuilder::new().program(env!("CARGO_BIN_EXE_farcall"));
         let controller = launch.start().expect("an executor");
         let pool = Arc::new(ThreadPool::new(2));
         let tasks = Arc::clone(&pool) as Arc<dyn TaskDispatcher>;

@@ -8,7 +8,7 @@ use std::sync::{Arc, Barrier, Mutex};
 use std::thread;
 use std::time::Instant;
 
-use farcall::controller::{Controller, Dylib, Launch};
+use farcall::controller::{Controller, Dylib, ExecutorBuilder};
 use farcall::link::ObjectFile;
 
 use crate::command::native;
@@ -23,7 +23,7 @@ const SLACK_BYTES: u64 = 256 << 10;
 const SOURCES: [&str; 2] = ["fresh.c", "fresh_other.c"];
 
 fn start() -> Controller {
-    Launch::new().program(env!("CARGO_BIN_EXE_farcall")).start().expect("an executor")
+    ExecutorBuilder::new().program(env!("CARGO_BIN_EXE_farcall")).start().expect("an executor")
 }
 
 fn objects(build: Build<'_>) -> [ObjectFile; 2] {

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::process::Command;
 
 use farcall::ExecutorAddr;
-use farcall::controller::{Controller, Launch};
+use farcall::controller::{Controller, ExecutorBuilder};
 use farcall::link::ObjectFile;
 
 use crate::alone;
@@ -76,7 +76,7 @@ fn what_no_kernel_keeps_is_said_to_be_unknown_and_the_crash_record_stays() {
     behind("exec env --ignore-signal=CHLD", name, |object| {
         // PIDFD_GET_INFO.
         alone::refuse(16, &[(1, 0xc040_ff0b)], 25);
-        let launch = Launch::new().program(env!("CARGO_BIN_EXE_farcall"));
+        let launch = ExecutorBuilder::new().program(env!("CARGO_BIN_EXE_farcall"));
         let controller = launch.start().expect("an executor");
         // The kernel tells the status while the process ends; behind its end nothing does.
         match controller.exit(9) {
@@ -118,8 +118,8 @@ fn a_limit_on_the_size_of_files_is_an_error_and_no_death() {
 fn an_executor_inherits_what_it_is_meant_to() {
     let name = "hosts::an_executor_inherits_what_it_is_meant_to";
     behind("exec 7</dev/null 9</dev/null; exec", name, |_| {
-        let launch = Launch::new().program(env!("CARGO_BIN_EXE_farcall"));
-        let has = |launch: &Launch, number| {
+        let launch = ExecutorBuilder::new().program(env!("CARGO_BIN_EXE_farcall"));
+        let has = |launch: &ExecutorBuilder, number| {
             let controller = launch.start().expect("an executor");
             let file = std::fs::read_link(format!("/proc/{}/fd/{number}", controller.pid()));
             file.is_ok_and(|file| file.as_os_str() == "/dev/null")

@@ -2,7 +2,7 @@
 //!
 //! Invariant: the native program of the very same objects says what is right.
 
-use farcall::controller::Launch;
+use farcall::controller::ExecutorBuilder;
 use farcall::link::ObjectFile;
 
 use crate::command::{program, same_as_native};
@@ -35,7 +35,7 @@ fn clones_for_kinds_of_processors() {
 #[test]
 fn a_later_link_calls_those_of_an_earlier_one() {
     let program = env!("CARGO_BIN_EXE_farcall");
-    let controller = Launch::new().program(program).start().expect("an executor");
+    let controller = ExecutorBuilder::new().program(program).start().expect("an executor");
     for _ in 0..20 {
         let dylib = controller.create_dylib("d");
         let link = |name| {

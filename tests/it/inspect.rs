@@ -1,13 +1,13 @@
 //! What the controller sees of the executor: memory by address, and what the process is.
 
-use farcall::controller::{Controller, Launch, Segment};
+use farcall::controller::{Controller, ExecutorBuilder, Segment};
 use farcall::sps::AllocGroup;
 use farcall::{AddrRange, ExecutorAddr, Prot};
 
 const PAGE: u64 = 4096;
 
 fn controller() -> Controller {
-    Launch::new().program(env!("CARGO_BIN_EXE_farcall")).start().expect("an executor")
+    ExecutorBuilder::new().program(env!("CARGO_BIN_EXE_farcall")).start().expect("an executor")
 }
 
 /// Two pages of memory with the end of the second at the end of what is mapped readable.

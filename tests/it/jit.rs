@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 
-use farcall::controller::{ArchiveMembers, Controller, Launch, ObjectLayer, ProcessSymbols};
+use farcall::controller::{ArchiveMembers, Controller, ExecutorBuilder, ObjectLayer, ProcessSymbols};
 use farcall::jit::{
     ExecutionSession, Interface, JITDylib, JITDylibLookupFlags, Lazily, LookupKind,
     MaterializationResponsibility, ResourceTracker, Symbol, SymbolLookupFlags, SymbolState,
@@ -38,7 +38,7 @@ impl World {
 
     /// Without process symbols.
     pub(crate) fn bare(session: ExecutionSession) -> Self {
-        let launch = Launch::new().program(env!("CARGO_BIN_EXE_farcall"));
+        let launch = ExecutorBuilder::new().program(env!("CARGO_BIN_EXE_farcall"));
         let controller = launch.start().expect("an executor");
         let reported = Arc::new(Mutex::new(Vec::new()));
         let noted = Arc::clone(&reported);

@@ -13,7 +13,7 @@ use std::fs;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-use farcall::controller::{Controller, Dylib, Launch};
+use farcall::controller::{Controller, Dylib, ExecutorBuilder};
 use farcall::link::ObjectFile;
 use farcall::{Error, ExecutorAddr, Result};
 use nix::sys::signal::{Signal, kill};
@@ -58,8 +58,8 @@ fn a_launched_peer_that_is_killed_anywhere_leaves_nothing() {
     }
 }
 
-fn launch(moment: &str) -> Launch {
-    Launch::new().program(env!("CARGO_BIN_EXE_farcall")).env(MOMENT, moment)
+fn launch(moment: &str) -> ExecutorBuilder {
+    ExecutorBuilder::new().program(env!("CARGO_BIN_EXE_farcall")).env(MOMENT, moment)
 }
 
 /// `killed.c`, not linked yet.

@@ -8,7 +8,7 @@ use std::thread;
 use std::time::Duration;
 
 use farcall::ExecutorAddr;
-use farcall::controller::{Controller, Dylib, HandlerTag, Launch};
+use farcall::controller::{Controller, Dylib, HandlerTag, ExecutorBuilder};
 use farcall::link::ObjectFile;
 
 use crate::corpus::{self, PLAIN};
@@ -22,7 +22,7 @@ pub(crate) struct Session {
 
 impl Session {
     pub(crate) fn start() -> Self {
-        let controller = Launch::new().program(env!("CARGO_BIN_EXE_farcall")).start();
+        let controller = ExecutorBuilder::new().program(env!("CARGO_BIN_EXE_farcall")).start();
         let controller = controller.expect("an executor");
         let dylib = controller.create_dylib("calls_back");
         let path = corpus::object("calls_back.c", PLAIN);

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
 
-use farcall::controller::{Buffer, Controller, Dylib, Function, Launch, Redirectable, Signature};
+use farcall::controller::{Buffer, Controller, Dylib, Function, ExecutorBuilder, Redirectable, Signature};
 use farcall::link::ObjectFile;
 use farcall::{Error, ExecutorAddr};
 use farcall_bench::{TinyObject, tiny_code};
@@ -23,7 +23,7 @@ const THREADS: u64 = 8;
 type CallAll = extern "C" fn(ExecutorAddr, u64, u64) -> u64;
 
 fn start() -> Controller {
-    Launch::new().program(env!("CARGO_BIN_EXE_farcall")).start().expect("an executor")
+    ExecutorBuilder::new().program(env!("CARGO_BIN_EXE_farcall")).start().expect("an executor")
 }
 
 fn object(name: &str, build: Build<'_>) -> ObjectFile {

@@ -1,6 +1,6 @@
 //! The library as a JIT author uses it: launch, link, look up, call, remove.
 
-use farcall::controller::{Controller, Dylib, Launch};
+use farcall::controller::{Controller, Dylib, ExecutorBuilder};
 use farcall::link::{Archive, ObjectFile};
 use farcall_bench::{TinyObject, tiny_code};
 
@@ -8,7 +8,7 @@ use crate::corpus;
 use crate::swap::next;
 
 fn controller() -> Controller {
-    Launch::new().program(env!("CARGO_BIN_EXE_farcall")).start().expect("an executor")
+    ExecutorBuilder::new().program(env!("CARGO_BIN_EXE_farcall")).start().expect("an executor")
 }
 
 fn object(tiny: &TinyObject) -> ObjectFile {
@@ -243,9 +243,9 @@ fn a_killed_executor_ends_the_call_that_waits() {
 
 #[test]
 fn an_executor_that_cannot_start_is_an_error() {
-    let error = Launch::new().program("/nonexistent/executor").start().expect_err("no program");
+    let error = ExecutorBuilder::new().program("/nonexistent/executor").start().expect_err("no program");
     assert!(error.to_string().contains("/nonexistent/executor"), "{error}");
-    let error = Launch::new().program("/bin/false").start().expect_err("no executor");
+    let error = ExecutorBuilder::new().program("/bin/false").start().expect_err("no executor");
     assert_eq!(error.death().and_then(|death| death.exit_status), Some(1), "{error}");
 }
 

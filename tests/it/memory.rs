@@ -2,7 +2,7 @@
 
 use std::fs;
 
-use farcall::controller::{AllocAction, AllocActionPair, Controller, Launch, Segment};
+use farcall::controller::{AllocAction, AllocActionPair, Controller, ExecutorBuilder, Segment};
 use farcall::link::ObjectFile;
 use farcall::sps::{AllocGroup, Lifetime};
 use farcall::{ExecutorAddr, Prot};
@@ -11,7 +11,7 @@ use farcall_bench::{TinyObject, tiny_code};
 const PAGE: u64 = 4096;
 
 fn controller() -> Controller {
-    Launch::new().program(env!("CARGO_BIN_EXE_farcall")).start().expect("an executor")
+    ExecutorBuilder::new().program(env!("CARGO_BIN_EXE_farcall")).start().expect("an executor")
 }
 
 fn page(slab: ExecutorAddr, number: u64) -> ExecutorAddr {

@@ -6,7 +6,7 @@ use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use farcall::controller::Launch;
+use farcall::controller::ExecutorBuilder;
 use farcall::{Error, ExecutorAddr};
 use nix::sys::socket::{
     AddressFamily, ControlMessage, MsgFlags, SockFlag, SockType, recv, sendmsg, socketpair,
@@ -16,7 +16,7 @@ use crate::alone;
 use crate::process::run_to_end;
 
 fn error_of(program: impl Into<PathBuf>) -> Error {
-    let started = Launch::new().program(program).start();
+    let started = ExecutorBuilder::new().program(program).start();
     // It may end behind its first word.
     started
         .and_then(|controller| controller.call(ExecutorAddr::new(0), &[]))

@@ -9,7 +9,7 @@ use std::task::{Context, Poll, Wake, Waker};
 use std::thread;
 use std::time::Duration;
 
-use farcall::controller::{Controller, Dylib, Launch, Pipeline};
+use farcall::controller::{Controller, Dylib, ExecutorBuilder, Pipeline};
 use farcall::link::ObjectFile;
 use farcall::{ExecutorAddr, Prot};
 
@@ -24,7 +24,7 @@ struct Session {
 
 impl Session {
     fn start() -> Self {
-        let controller = Launch::new().program(env!("CARGO_BIN_EXE_farcall")).start();
+        let controller = ExecutorBuilder::new().program(env!("CARGO_BIN_EXE_farcall")).start();
         let controller = controller.expect("an executor");
         let dylib = controller.create_dylib("pipelined");
         let path = corpus::object("pipelined.c", PLAIN);

@@ -11,7 +11,7 @@ use std::path::Path;
 use std::process::{Command, Output};
 use std::sync::Arc;
 
-use farcall::controller::{JitDump, Launch, PerfMap};
+use farcall::controller::{JitDump, ExecutorBuilder, PerfMap};
 use farcall::link::ObjectFile;
 use farcall::{AddrRange, ExecutorAddr};
 
@@ -89,7 +89,7 @@ fn a_map_lists_functions_of_every_link_and_stays() {
 #[test]
 fn a_file_of_an_earlier_process_is_replaced_and_no_link_followed() {
     let controller =
-        Launch::new().program(env!("CARGO_BIN_EXE_farcall")).start().expect("an executor");
+        ExecutorBuilder::new().program(env!("CARGO_BIN_EXE_farcall")).start().expect("an executor");
     let folder = tempfile::tempdir().expect("a folder");
     let victim = folder.path().join("victim");
     fs::write(&victim, "precious").expect("written");

@@ -1,6 +1,6 @@
 //! Linked code made known to the unwinder and to debuggers, and taken back, by allocation actions.
 
-use farcall::controller::{AllocActionPair, Controller, Launch, Segment};
+use farcall::controller::{AllocActionPair, Controller, ExecutorBuilder, Segment};
 use farcall::link::ObjectFile;
 use farcall::sps::AllocGroup;
 use farcall::{AddrRange, ExecutorAddr, Prot};
@@ -10,8 +10,8 @@ use crate::corpus::{self, gcc};
 
 const PAGE: u64 = 4096;
 
-fn launch() -> Launch {
-    Launch::new().program(env!("CARGO_BIN_EXE_farcall"))
+fn launch() -> ExecutorBuilder {
+    ExecutorBuilder::new().program(env!("CARGO_BIN_EXE_farcall"))
 }
 
 /// Stores content in a page of constants with the actions, and returns its base.

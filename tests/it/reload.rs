@@ -8,7 +8,7 @@ use std::fs::{self, File};
 use std::path::{Path, PathBuf};
 
 use farcall::ExecutorAddr;
-use farcall::controller::{Controller, Dylib, Launch};
+use farcall::controller::{Controller, Dylib, ExecutorBuilder};
 use farcall::link::{Archive, ObjectCache, ObjectFile};
 
 use crate::command::native;
@@ -108,7 +108,7 @@ struct Session {
 
 impl Session {
     fn new() -> Self {
-        let launch = Launch::new().program(env!("CARGO_BIN_EXE_farcall"));
+        let launch = ExecutorBuilder::new().program(env!("CARGO_BIN_EXE_farcall"));
         let launch = launch.env("CORPUS_WORD", "a word, and another").env("LC_ALL", "C");
         let controller = launch.start().expect("an executor");
         let redirect = controller.create_dylib("redirect");

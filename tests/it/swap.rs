@@ -8,7 +8,7 @@ use std::fs;
 use std::sync::Arc;
 use std::time::Duration;
 
-use farcall::controller::{Controller, Dylib, Launch, Redirectable};
+use farcall::controller::{Controller, Dylib, ExecutorBuilder, Redirectable};
 use farcall::jit::{ExecutionSession, JITDylib, ResourceKey, ResourceManager};
 use farcall::link::{External, ObjectFile};
 use farcall::{Error, ExecutorAddr, Prot};
@@ -31,7 +31,7 @@ struct Program {
 
 impl Program {
     fn start() -> Self {
-        let launch = Launch::new().program(env!("CARGO_BIN_EXE_farcall"));
+        let launch = ExecutorBuilder::new().program(env!("CARGO_BIN_EXE_farcall"));
         let controller = launch.start().expect("an executor");
         let main = controller.create_dylib("main");
         let version = main.create_redirectable("version", ExecutorAddr::NULL).expect("room");
@@ -188,7 +188,7 @@ fn a_session_ends_while_replaced_code_waits() {
 #[test]
 fn a_hundred_replacements_of_memory_without_a_linker_take_no_more_than_two() {
     let controller =
-        Launch::new().program(env!("CARGO_BIN_EXE_farcall")).start().expect("an executor");
+        ExecutorBuilder::new().program(env!("CARGO_BIN_EXE_farcall")).start().expect("an executor");
     let install = |value| {
         let code = tiny_code::constant(value);
         let mut memory = controller.allocate([code.len() as u64, 0, 0]).expect("room");
@@ -234,7 +234,7 @@ impl ResourceManager for Stuck {
 #[test]
 fn replaced_code_that_cannot_be_removed_is_told_to_who_asks() {
     let [controller, other] = [(); 2].map(|()| {
-        Launch::new().program(env!("CARGO_BIN_EXE_farcall")).start().expect("an executor")
+        ExecutorBuilder::new().program(env!("CARGO_BIN_EXE_farcall")).start().expect("an executor")
     });
     let target = ExecutorAddr::new(0x1000);
     let function = controller.create_redirectable(target).expect("room");
@@ -275,7 +275,7 @@ fn a_grace_period_waits_for_calls_that_timed_out_and_pipelined_ones() {
 
 #[test]
 fn a_hundred_thousand_swaps_send_nothing_and_take_no_memory() {
-    let launch = Launch::new().program(env!("CARGO_BIN_EXE_farcall"));
+    let launch = ExecutorBuilder::new().program(env!("CARGO_BIN_EXE_farcall"));
     let controller = launch.start().expect("an executor");
     let tiny = |name: &str, value| {
         let tiny = TinyObject::new().function(name, &tiny_code::constant(value));
@@ -334,7 +334,7 @@ fn names_are_defined_once() {
 
 #[test]
 fn a_new_version_keeps_the_variables_of_the_last() {
-    let launch = Launch::new().program(env!("CARGO_BIN_EXE_farcall"));
+    let launch = ExecutorBuilder::new().program(env!("CARGO_BIN_EXE_farcall"));
     let controller = launch.start().expect("an executor");
     let version = |earlier: Option<&Dylib>, step: i32, size: usize, flags: &[&str]| {
         let dylib = controller.create_dylib("version");

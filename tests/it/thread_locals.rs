@@ -4,7 +4,7 @@
 //! threads there is none, and the numbers are in the sources.
 
 use farcall::ExecutorAddr;
-use farcall::controller::{Controller, Dylib, Launch};
+use farcall::controller::{Controller, Dylib, ExecutorBuilder};
 use farcall::link::ObjectFile;
 
 use crate::command::{assert_same, farcall_run, native, program, same_as_native};
@@ -175,7 +175,7 @@ struct Session(Controller);
 impl Session {
     fn new() -> Self {
         let program = env!("CARGO_BIN_EXE_farcall");
-        Self(Launch::new().program(program).start().expect("an executor"))
+        Self(ExecutorBuilder::new().program(program).start().expect("an executor"))
     }
 
     fn dylib(&self, source: &str, flags: &[&str]) -> Dylib {

@@ -324,7 +324,7 @@ fn planted_imports_are_found() {
         ),
         (
             "src/executor/child.rs",
-            "/// See [`launch`](crate::controller::launch).\nconst S: &str = \"crate::link\";",
+            "/// See [`launch`](crate::controller::executor_builder).\nconst S: &str = \"crate::link\";",
         ),
         ("src/call/tests.rs", "use crate::shm::Segment;"),
         ("src/ring/tests/queue.rs", "use super::*;\nuse crate::ring::publication;"),

@@ -7,7 +7,7 @@ use std::io::Write;
 use std::time::{Duration, Instant};
 
 use farcall::ExecutorAddr;
-use farcall::controller::{Controller, Dylib, Launch};
+use farcall::controller::{Controller, Dylib, ExecutorBuilder};
 use farcall::link::ObjectFile;
 use farcall_bench::{CpuPair, Effort, Plan, Report, Section, TinyObject, tiny_code};
 
@@ -183,7 +183,7 @@ fn compare(effort: Effort) -> Result<(), Failure> {
 }
 
 fn start() -> Result<Controller, Failure> {
-    Ok(Launch::new().this_program().start()?)
+    Ok(ExecutorBuilder::new().this_program().start()?)
 }
 
 fn arguments(numbers: [u64; 2]) -> [u8; 16] {

@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use farcall::controller::{
-    Controller, DebugObjects, Dylib, JitDump, Killer, Launch, LinkReport, PerfMap, Traffic,
+    Controller, DebugObjects, Dylib, JitDump, Killer, ExecutorBuilder, LinkReport, PerfMap, Traffic,
 };
 
 use signal_hook::consts::{SIGINT, SIGQUIT};
@@ -53,7 +53,7 @@ pub(crate) struct Options {
 /// Runs the program and returns its exit status.
 pub(crate) fn run(options: &Options) -> Result<i32, Failure> {
     // As natively: a shell may have opened files for the program.
-    let spawned = Launch::new().this_program().inherit_descriptors().spawn()?;
+    let spawned = ExecutorBuilder::new().this_program().inherit_descriptors().spawn()?;
     leave_interrupts_to_the_program()?;
     let started = Instant::now();
     let inputs = Inputs::read(&options.files, &options.libraries, &options.folders)?;

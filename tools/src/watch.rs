@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::{Duration, Instant};
 
-use farcall::controller::{Controller, Dylib, Launch, Redirectable};
+use farcall::controller::{Controller, Dylib, ExecutorBuilder, Redirectable};
 use farcall::link::ObjectFile;
 use farcall::{Error, ExecutorAddr};
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
@@ -72,7 +72,7 @@ struct Program<'a> {
 
 impl<'a> Program<'a> {
     fn start(options: &'a Options) -> Result<Self, Failure> {
-        let controller = Launch::new().this_program().start()?;
+        let controller = ExecutorBuilder::new().this_program().start()?;
         Ok(Self { options, controller, entry: None, versions: Vec::new(), is_done: false })
     }
 

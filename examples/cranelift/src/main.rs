@@ -13,7 +13,7 @@ use std::error::Error;
 use std::sync::{Arc, OnceLock};
 
 use farcall::ExecutorAddr;
-use farcall::controller::{Controller, Launch};
+use farcall::controller::{Controller, ExecutorBuilder};
 use farcall::link::{External, ObjectFile};
 
 use syntax::{Definition, parse};
@@ -36,7 +36,7 @@ fn main() -> Result<(), Failure> {
     if lines.is_empty() {
         lines.extend(PROGRAM.map(str::to_owned));
     }
-    let controller = Launch::new().this_program().start()?;
+    let controller = ExecutorBuilder::new().this_program().start()?;
     let known = Arc::new(OnceLock::<Functions>::new());
     let mut functions = Functions::new();
     let mut expressions = Vec::new();

@@ -28,7 +28,7 @@ impl Dylib {
     /// # Examples
     ///
     /// ```no_run
-    /// # let controller = farcall::controller::Launch::new().start()?;
+    /// # let controller = farcall::controller::ExecutorBuilder::new().start()?;
     /// # let object = farcall::link::ObjectFile::parse("program.o", Vec::new())?;
     /// let program = controller.create_dylib("program");
     /// program.keep_initial_data();

@@ -65,7 +65,7 @@ impl Controller {
     /// # Examples
     ///
     /// ```no_run
-    /// # let controller = farcall::controller::Launch::new().start()?;
+    /// # let controller = farcall::controller::ExecutorBuilder::new().start()?;
     /// use farcall::link::ObjectFile;
     /// let square = controller.create_lazy("square", |controller| {
     ///     let dylib = controller.create_dylib("square");

@@ -58,7 +58,7 @@ impl Redirectable {
     ///
     /// ```no_run
     /// # use farcall::controller::Dylib;
-    /// # let controller = farcall::controller::Launch::new().start()?;
+    /// # let controller = farcall::controller::ExecutorBuilder::new().start()?;
     /// # let link = |_: u32| -> farcall::Result<Dylib> { Ok(controller.create_dylib("version")) };
     /// let mut version = link(1)?;
     /// let step = controller.create_redirectable(version.lookup("step")?)?;

@@ -29,7 +29,7 @@ use crate::wire::layout::{self, HOLDER_WORD, HOLDER_WORDS};
 /// Serves as an executor and exits, if a controller started this process as one; returns at once otherwise.
 ///
 /// Call it first thing in `main`, before threads are started: then the program's own file can be its executor
-/// ([`Launch::this_program`](crate::controller::Launch::this_program)).
+/// ([`ExecutorBuilder::this_program`](crate::controller::ExecutorBuilder::this_program)).
 pub fn serve_if_asked() {
     let asked = std::env::args_os().nth(1);
     let Some(asked) = asked.as_ref().and_then(|asked| asked.to_str()?.strip_prefix(ARGUMENT))
@@ -45,7 +45,7 @@ pub fn serve_if_asked() {
 /// Beside what a controller of this library passes ([`serve_if_asked`]) these are the arguments that LLVM's tools know:
 /// `filedescs=R,W` and `R W`, the numbers of the descriptors to read from and to write to, and `listen=HOST:PORT`, where one
 /// connection is accepted. `stdio` serves over standard input and output, for a command such as `ssh host farcall-executor
-/// stdio` ([`Launch::command`](crate::controller::Launch::command)): what runs here reads nothing then, and prints on standard
+/// stdio` ([`ExecutorBuilder::command`](crate::controller::ExecutorBuilder::command)): what runs here reads nothing then, and prints on standard
 /// error. With the feature `named-segment` there is also `segment=NAME`. Words in front that begin with `test-` are for LLVM's
 /// own tests and mean nothing here.
 ///

@@ -29,17 +29,17 @@ const PROGRAM_NAME: &str = "farcall-executor";
 /// The program is, in this order: the one given, the one named by the environment variable `FARCALL_EXECUTOR`, the
 /// file `farcall-executor` beside the current program. Standard streams, working directory and environment are the
 /// controller's; other files that the controller has open are not open in the executor
-/// ([`inherit_descriptors`](Launch::inherit_descriptors)).
+/// ([`inherit_descriptors`](ExecutorBuilder::inherit_descriptors)).
 ///
 /// # Examples
 ///
 /// ```no_run
-/// let controller = farcall::controller::Launch::new().start()?;
+/// let controller = farcall::controller::ExecutorBuilder::new().start()?;
 /// println!("{}", controller.triple());
 /// # Ok::<(), farcall::Error>(())
 /// ```
 #[derive(Debug, Clone, Default)]
-pub struct Launch {
+pub struct ExecutorBuilder {
     program: Option<PathBuf>,
     env: Vec<(OsString, OsString)>,
     spin: Option<Duration>,
@@ -47,7 +47,7 @@ pub struct Launch {
     start_timeout: Option<Duration>,
 }
 
-impl Launch {
+impl ExecutorBuilder {
     /// An executor found by environment variable or beside the current program.
     #[must_use]
     pub fn new() -> Self {
@@ -87,7 +87,7 @@ impl Launch {
         self
     }
 
-    /// How long the executor may take from [`Launch::spawn`] until it is ready: 10 s when this is not said. One that takes longer is
+    /// How long the executor may take from [`ExecutorBuilder::spawn`] until it is ready: 10 s when this is not said. One that takes longer is
     /// killed, and [`Spawned::connect`] fails ([`Error::is_timeout`]). The time does not cover how long the system takes to start
     /// the program, as from a network file system that does not answer.
     #[must_use]
@@ -109,7 +109,7 @@ impl Launch {
     ///
     /// # Errors
     ///
-    /// As [`Launch::spawn`] and [`Spawned::connect`].
+    /// As [`ExecutorBuilder::spawn`] and [`Spawned::connect`].
     pub fn start(&self) -> Result<Controller> {
         self.spawn()?.connect()
     }
@@ -165,7 +165,7 @@ impl Launch {
         let beside = std::env::current_exe().ok().map(|path| path.with_file_name(PROGRAM_NAME));
         beside.filter(|path| path.exists()).ok_or_else(|| {
             Error::invalid(format!(
-                "no executor: give Launch::program, set {PROGRAM_VARIABLE}, or put {PROGRAM_NAME} \
+                "no executor: give ExecutorBuilder::program, set {PROGRAM_VARIABLE}, or put {PROGRAM_NAME} \
                  beside the current program"
             ))
         })
@@ -198,7 +198,7 @@ impl Spawned {
     /// # Errors
     ///
     /// When it could not be started, ended before, is of another build, has no room for the slab, or is not ready in time
-    /// ([`Launch::start_timeout`]); the process is gone then.
+    /// ([`ExecutorBuilder::start_timeout`]); the process is gone then.
     pub fn connect(self) -> Result<Controller> {
         Controller::connect(self.starting, self.slab)
     }
