@@ -6,7 +6,7 @@ use std::fmt;
 use std::time::Instant;
 
 use farcall::Prot;
-use farcall::controller::{Controller, Finalized, ObjectLayer};
+use farcall::controller::{Controller, FinalizedAlloc, ObjectLayer};
 use farcall::jit::{ExecutionSession, ResourceTracker};
 use farcall::link::ObjectFile;
 
@@ -116,7 +116,7 @@ fn beyond_writing(controller: &Controller) -> Result<f64> {
         let mut memory = controller.allocate([4_096, 0, 4_096])?;
         memory.write(Prot::Code, &PAGE);
         memory.write(Prot::Data, &PAGE);
-        let memory: Finalized = memory.finalize();
+        let memory: FinalizedAlloc = memory.finalize();
         controller.deallocate([memory])?;
     }
     Ok(nanoseconds_since(start) - writing)

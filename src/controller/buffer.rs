@@ -5,7 +5,7 @@
 use std::ops::Range;
 use std::sync::Arc;
 
-use super::memory::allocation::InFlight;
+use super::memory::allocation::InFlightAlloc;
 use super::session::{Controller, Session};
 use crate::call::contract::Placement;
 use crate::error::Result;
@@ -44,7 +44,7 @@ impl Controller {
     /// ```
     pub fn buffer(&self, bytes: u64) -> Result<Buffer> {
         let mut memory =
-            InFlight::new(self.session.memory(), Placement::Near, [0, 0, bytes.max(1)])?;
+            InFlightAlloc::new(self.session.memory(), Placement::Near, [0, 0, bytes.max(1)])?;
         memory.write(Prot::Data, &[]);
         let range = memory.range(Prot::Data);
         memory.finalize().release();

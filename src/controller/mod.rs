@@ -53,7 +53,7 @@ pub use layer::object_layer::ObjectLayer;
 pub use layer::object_sources::{ArchiveMembers, ProcessSymbols};
 pub use linker::finalizing::Finalizing;
 pub use linker::object_plugin::ObjectPlugin;
-pub use memory::allocation::{Finalized, InFlight};
+pub use memory::allocation::{FinalizedAlloc, InFlightAlloc};
 pub use memory::native_memory::{AllocAction, AllocActionPair, NativeMemory, Segment};
 pub use pipeline::{Batch, Pipeline, Submitted};
 pub use process::handlers::HandlerTag;

@@ -7,7 +7,7 @@ use super::linker::lazy_functions::LazyFunctions;
 use super::linker::linking::Linker;
 use super::linker::retired::Retired;
 use super::linker::stubs::{Stub, Stubs};
-use super::memory::allocation::{Finalized, InFlight};
+use super::memory::allocation::{FinalizedAlloc, InFlightAlloc};
 use super::memory::executor_memory::ExecutorMemory;
 use super::memory::native_memory::NativeMemory;
 use super::memory::slab::Slab;
@@ -105,8 +105,8 @@ impl Controller {
     /// # Ok::<(), farcall::Error>(())
     /// ```
     #[inline]
-    pub fn allocate(&self, bytes: [u64; Prot::ALL.len()]) -> Result<InFlight<'_>> {
-        InFlight::new(self.session.memory(), Placement::Near, bytes)
+    pub fn allocate(&self, bytes: [u64; Prot::ALL.len()]) -> Result<InFlightAlloc<'_>> {
+        InFlightAlloc::new(self.session.memory(), Placement::Near, bytes)
     }
 
     /// Gives memory back; it is free at once. Nothing of it may be running. One message at most, for what dealloc
@@ -116,8 +116,8 @@ impl Controller {
     ///
     /// When some of it is not of this session or an action fails (the rest is still done), or when the session is over.
     #[inline]
-    pub fn deallocate(&self, memory: impl IntoIterator<Item = Finalized>) -> Result<()> {
-        self.session.memory().deallocate(memory.into_iter().map(Finalized::release))
+    pub fn deallocate(&self, memory: impl IntoIterator<Item = FinalizedAlloc>) -> Result<()> {
+        self.session.memory().deallocate(memory.into_iter().map(FinalizedAlloc::release))
     }
 
     /// Calls the wrapper function at `function` with `args` and returns its result.

@@ -7,13 +7,13 @@ use super::redirectable::Redirectable;
 use crate::ExecutorAddr;
 use crate::controller::dylibs::dylib::Dylib;
 use crate::controller::linker::retired::Removal;
-use crate::controller::memory::allocation::Finalized;
+use crate::controller::memory::allocation::FinalizedAlloc;
 use crate::controller::session::{Controller, Session};
 use crate::error::{Error, Result};
 use crate::jit::ResourceTracker;
 
 /// Code that is not wanted any more: a [`Dylib`] with all that is linked into it, what a [`ResourceTracker`] has, or
-/// [`Finalized`] memory.
+/// [`FinalizedAlloc`] memory.
 pub struct OldCode {
     /// Its session, where that is known.
     of: Option<Weak<Session>>,
@@ -34,8 +34,8 @@ impl From<ResourceTracker> for OldCode {
     }
 }
 
-impl From<Finalized> for OldCode {
-    fn from(memory: Finalized) -> Self {
+impl From<FinalizedAlloc> for OldCode {
+    fn from(memory: FinalizedAlloc) -> Self {
         Self { of: None, removal: Removal::Memory(memory.release()) }
     }
 }

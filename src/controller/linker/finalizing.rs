@@ -9,7 +9,7 @@ use std::fmt;
 
 use super::linking::{Linker, Room};
 use crate::call::contract::{Action, Placement};
-use crate::controller::memory::allocation::InFlight;
+use crate::controller::memory::allocation::InFlightAlloc;
 use crate::controller::memory::executor_memory::ExecutorMemory;
 use crate::controller::memory::native_memory::{AllocActionPair, NativeMemory};
 use crate::error::Result;
@@ -29,7 +29,7 @@ pub struct Finalizing<'a> {
 #[derive(Debug, Default)]
 pub(crate) struct Additions<'a> {
     /// Memory of their own, each part with its actions.
-    memory: Vec<(InFlight<'a>, Vec<(Action, Action)>)>,
+    memory: Vec<(InFlightAlloc<'a>, Vec<(Action, Action)>)>,
     /// For the link's own memory, after the link's own.
     actions: Vec<(Action, Action)>,
 }
@@ -82,7 +82,7 @@ impl Finalizing<'_> {
         let bytes = content.len() as u64;
         let mut sizes = [0; Prot::ALL.len()];
         sizes[Prot::Constants.index()] = bytes;
-        let mut memory = InFlight::new(self.memory, Placement::Near, sizes)?;
+        let mut memory = InFlightAlloc::new(self.memory, Placement::Near, sizes)?;
         let start = memory.range(Prot::Constants).start;
         let range = AddrRange::sized(start, bytes).unwrap_or_default();
         let pairs = actions(&self.native_memory(), range)?;
@@ -118,7 +118,7 @@ impl Linker {
     /// When the session is over; nothing is left then.
     pub(crate) fn finalize(
         &self,
-        memory: InFlight<'_>,
+        memory: InFlightAlloc<'_>,
         mut actions: Vec<(Action, Action)>,
         additions: Additions<'_>,
     ) -> Result<(ExecutorAddr, Vec<ExecutorAddr>)> {

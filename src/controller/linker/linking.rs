@@ -13,7 +13,7 @@ use crate::call::contract::{
     THREAD_ARENA_OFFSET, ThreadBlockDeregister, ThreadBlockRegister, ThreadInitialize,
     ThreadLookup, Wanted,
 };
-use crate::controller::memory::allocation::InFlight;
+use crate::controller::memory::allocation::InFlightAlloc;
 use crate::controller::memory::executor_memory::ExecutorMemory;
 use crate::controller::memory::pages::Pages;
 use crate::error::{Error, Result};
@@ -61,7 +61,7 @@ pub(crate) struct Placed<'a> {
 /// What a link has taken.
 #[derive(Debug)]
 pub(crate) struct Room<'a> {
-    pub(crate) memory: InFlight<'a>,
+    pub(crate) memory: InFlightAlloc<'a>,
     pub(crate) threads: Taken<'a>,
     /// Where the stripes of the image start.
     starts: [ExecutorAddr; Prot::ALL.len()],
@@ -145,7 +145,7 @@ impl Aside {
     /// Goes on with a link of this session.
     pub(crate) fn go_on(self, linker: &Linker) -> Result<Placed<'_>> {
         let threads = Taken::again(&linker.arena, self.threads);
-        let memory = InFlight::again(&linker.memory, self.placement, self.pages)?;
+        let memory = InFlightAlloc::again(&linker.memory, self.placement, self.pages)?;
         Ok(Placed { layout: self.layout, room: Room { memory, threads, starts: self.starts } })
     }
 }
@@ -175,7 +175,7 @@ impl Linker {
             0 => 0,
             bytes => bytes.saturating_add(alignments[prot.index()] - PAGE_BYTES),
         });
-        let memory = InFlight::new(&self.memory, placement, rooms)?;
+        let memory = InFlightAlloc::new(&self.memory, placement, rooms)?;
         let starts = Prot::ALL.map(|prot| {
             let start = memory.range(prot).start.get();
             ExecutorAddr::new(start.next_multiple_of(alignments[prot.index()]))
@@ -270,7 +270,7 @@ impl Linker {
     pub(crate) fn actions(
         &self,
         image: &Image,
-        memory: &InFlight<'_>,
+        memory: &InFlightAlloc<'_>,
         wants: &Wants,
         handle: &mut ExecutorAddr,
     ) -> Result<Vec<(Action, Action)>> {

@@ -3,7 +3,7 @@
 //! Invariant: a stub has one owner or is free, and no code calls a free one. Pages of stubs stay until the session ends.
 
 use crate::call::contract::{LAZY_RESOLVER, Placement};
-use crate::controller::memory::allocation::InFlight;
+use crate::controller::memory::allocation::InFlightAlloc;
 use crate::controller::memory::executor_memory::ExecutorMemory;
 use crate::error::{Error, Result};
 use crate::link::StubPage;
@@ -72,7 +72,7 @@ impl Stub {
 
 fn new_page(memory: &ExecutorMemory, lazy_tag: u64) -> Result<StubPage> {
     let [code, constants] = StubPage::BYTES;
-    let mut room = InFlight::new(memory, Placement::Near, [code, constants, 0])?;
+    let mut room = InFlightAlloc::new(memory, Placement::Near, [code, constants, 0])?;
     let starts = [Prot::Code, Prot::Constants].map(|prot| room.range(prot).start);
     let page = StubPage::new(starts[0], starts[1]);
     let page = page.ok_or_else(|| Error::invalid("a slab larger than 2 GiB"))?;

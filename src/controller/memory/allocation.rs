@@ -18,7 +18,7 @@ use crate::{AddrRange, ExecutorAddr, Prot};
 /// Memory in the executor that nobody uses yet. Its addresses are known, so that code can be made for them. Given back
 /// when dropped.
 #[derive(Debug)]
-pub struct InFlight<'a> {
+pub struct InFlightAlloc<'a> {
     memory: &'a ExecutorMemory,
     slab: &'a Slab,
     pages: Pages,
@@ -28,9 +28,9 @@ pub struct InFlight<'a> {
 /// [`Controller::deallocate`](crate::controller::Controller::deallocate); to drop it is a mistake, which debug builds panic at.
 #[derive(Debug)]
 #[must_use = "the memory stays in use until it is given to Controller::deallocate"]
-pub struct Finalized(ExecutorAddr);
+pub struct FinalizedAlloc(ExecutorAddr);
 
-impl<'a> InFlight<'a> {
+impl<'a> InFlightAlloc<'a> {
     #[inline]
     pub(crate) fn new(
         memory: &'a ExecutorMemory,
@@ -41,7 +41,7 @@ impl<'a> InFlight<'a> {
         Ok(Self { memory, slab, pages: slab.allocate(bytes)? })
     }
 
-    /// Lets go of the session; whoever has the pages takes them up [again](InFlight::again).
+    /// Lets go of the session; whoever has the pages takes them up [again](InFlightAlloc::again).
     pub(crate) fn set_aside(self) -> (Placement, Pages) {
         let kept = ManuallyDrop::new(self);
         (kept.slab.placement(), kept.pages)
@@ -77,22 +77,22 @@ impl<'a> InFlight<'a> {
 
     /// Makes the memory usable: the next call may run its code. Nothing is sent for it.
     #[inline]
-    pub fn finalize(self) -> Finalized {
+    pub fn finalize(self) -> FinalizedAlloc {
         // From here on it is not given back by itself.
         let kept = ManuallyDrop::new(self);
         if kept.range(Prot::Code).bytes() > 0 {
             kept.memory.remote().code_written(kept.pages.number());
         }
-        Finalized(kept.slab.base(&kept.pages))
+        FinalizedAlloc(kept.slab.base(&kept.pages))
     }
 
-    /// As [`InFlight::finalize`], with pairs of actions: the first of each runs ahead of the next call, in order; the
+    /// As [`InFlightAlloc::finalize`], with pairs of actions: the first of each runs ahead of the next call, in order; the
     /// second when the memory is deallocated, in reverse. One message, posted ahead of the next call, if there are any.
     ///
     /// # Errors
     ///
     /// When the session is over.
-    pub(crate) fn finalize_with(self, actions: Vec<(Action, Action)>) -> Result<Finalized> {
+    pub(crate) fn finalize_with(self, actions: Vec<(Action, Action)>) -> Result<FinalizedAlloc> {
         if actions.is_empty() {
             return Ok(self.finalize());
         }
@@ -108,7 +108,7 @@ impl<'a> InFlight<'a> {
     }
 }
 
-impl Drop for InFlight<'_> {
+impl Drop for InFlightAlloc<'_> {
     #[inline]
     fn drop(&mut self) {
         let base = self.slab.base(&self.pages);
@@ -119,7 +119,7 @@ impl Drop for InFlight<'_> {
     }
 }
 
-impl Finalized {
+impl FinalizedAlloc {
     /// The lowest address of the memory, the number by which it is known; null when no byte was asked for.
     #[must_use]
     #[inline]
@@ -133,7 +133,7 @@ impl Finalized {
     }
 }
 
-impl Drop for Finalized {
+impl Drop for FinalizedAlloc {
     fn drop(&mut self) {
         debug_assert!(
             self.0.is_null() || std::thread::panicking(),
