@@ -55,7 +55,7 @@ pub use linker::finalizing::Finalizing;
 pub use linker::object_plugin::ObjectPlugin;
 pub use memory::allocation::{FinalizedAlloc, InFlightAlloc};
 pub use memory::native_memory::{AllocAction, AllocActionPair, NativeMemory, Segment};
-pub use pipeline::{Batch, Pipeline, Submitted};
+pub use pipeline::{Batch, Pipeline, PendingCall};
 pub use process::handlers::HandlerTag;
 pub use profile::debug_objects::DebugObjects;
 pub use profile::jit_dump::JitDump;

@@ -24,7 +24,7 @@ const POLL_TIMEOUT: Duration = Duration::from_millis(5);
 /// waits.
 ///
 /// A submitted call runs, whether or not somebody waits for it. No thread of this process receives results: whoever waits
-/// does so for everybody. Only for tasks, that is, when a [`Submitted`] is polled as a future and has no result yet, a
+/// does so for everybody. Only for tasks, that is, when a [`PendingCall`] is polled as a future and has no result yet, a
 /// thread is started, unless the host [polls](Pipeline::poll) itself.
 ///
 /// # Examples
@@ -47,14 +47,14 @@ pub struct Pipeline {
 /// still runs, and its result is dropped and counted ([`Traffic::late`](super::Traffic::late)).
 #[derive(Debug)]
 #[must_use = "the result of the call is dropped"]
-pub struct Submitted {
+pub struct PendingCall {
     handle: Arc<Handle>,
     completion: Arc<Completion>,
     is_taken: bool,
 }
 
 /// Calls that were submitted together. Their results are handed out in order, each once; nothing is allocated for each.
-/// What is left when it is dropped is treated as for [`Submitted`].
+/// What is left when it is dropped is treated as for [`PendingCall`].
 #[derive(Debug)]
 #[must_use = "the results of the calls are dropped"]
 pub struct Batch {
@@ -94,9 +94,9 @@ impl Pipeline {
     /// # Errors
     ///
     /// When the arguments are too long, something posted ahead has failed (`is_remote`), or no call can complete any more.
-    pub fn submit(&self, function: ExecutorAddr, args: &[u8]) -> Result<Submitted> {
+    pub fn submit(&self, function: ExecutorAddr, args: &[u8]) -> Result<PendingCall> {
         let completion = self.handle.submit([(function.get(), args)].into_iter())?;
-        Ok(Submitted { handle: Arc::clone(&self.handle), completion, is_taken: false })
+        Ok(PendingCall { handle: Arc::clone(&self.handle), completion, is_taken: false })
     }
 
     /// Submits calls of wrapper functions with their arguments: the cheapest way to make many, above all where calls in a row
@@ -125,7 +125,7 @@ impl Pipeline {
     }
 }
 
-impl Submitted {
+impl PendingCall {
     /// Waits for the result.
     ///
     /// # Errors
@@ -137,11 +137,11 @@ impl Submitted {
         self.take(Deadline::SESSION_END)
     }
 
-    /// As [`Submitted::wait`], for at most so long.
+    /// As [`PendingCall::wait`], for at most so long.
     ///
     /// # Errors
     ///
-    /// As [`Submitted::wait`]; [`Error::is_timeout`] when there is no result in time: it is treated as if the call was
+    /// As [`PendingCall::wait`]; [`Error::is_timeout`] when there is no result in time: it is treated as if the call was
     /// dropped.
     pub fn wait_timeout(mut self, timeout: Duration) -> Result<Vec<u8>> {
         let deadline = Deadline::after(timeout);
@@ -162,7 +162,7 @@ impl Submitted {
     }
 }
 
-impl Future for Submitted {
+impl Future for PendingCall {
     type Output = Result<Vec<u8>>;
 
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Result<Vec<u8>>> {
@@ -177,7 +177,7 @@ impl Future for Submitted {
     }
 }
 
-impl Drop for Submitted {
+impl Drop for PendingCall {
     fn drop(&mut self) {
         if !self.is_taken {
             self.handle.caller.expire(&self.completion);
@@ -196,13 +196,13 @@ impl Batch {
     ///
     /// # Errors
     ///
-    /// That of this call, as for [`Submitted::wait`].
+    /// That of this call, as for [`PendingCall::wait`].
     pub fn next_into(&mut self, result: &mut Vec<u8>) -> Option<Result<()>> {
         self.next(1).map(|next| next.map(|bytes| result.extend_from_slice(bytes)))
     }
 
     /// Waits for all results that are left and hands each of them to `visit`, or the error of its call, as for
-    /// [`Submitted::wait`].
+    /// [`PendingCall::wait`].
     pub fn for_each(mut self, mut visit: impl FnMut(Result<&[u8]>)) {
         while let Some(result) = self.next(self.left) {
             visit(result);
