@@ -51,7 +51,7 @@ pub struct WeakController(Weak<Session>);
 
 /// Ends an executor from another thread.
 #[derive(Debug, Clone)]
-pub struct Killer(Process);
+pub struct KillHandle(Process);
 
 /// What a session has sent so far.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -227,8 +227,8 @@ impl Controller {
 
     /// What ends the executor from another thread while this one waits for a call.
     #[must_use]
-    pub fn killer(&self) -> Killer {
-        Killer(self.session.remote().supervisor().process().clone())
+    pub fn killer(&self) -> KillHandle {
+        KillHandle(self.session.remote().supervisor().process().clone())
     }
 
     /// The executor's native memory map.
@@ -337,7 +337,7 @@ impl WeakController {
     }
 }
 
-impl Killer {
+impl KillHandle {
     /// Ends the executor at once; calls under way fail with its death. Does nothing when it has ended.
     pub fn kill(&self) {
         self.0.kill();

@@ -6,7 +6,7 @@ use std::process::{Child, Stdio};
 use std::sync::Arc;
 use std::time::Duration;
 
-use farcall::controller::{Client, Killer, Pipeline};
+use farcall::controller::{Client, KillHandle, Pipeline};
 use farcall::executor::{Options, Session as Embedded, SharedLane, SimpleRemote};
 use farcall::sps::{self, Expected};
 use farcall::task::{TaskDispatcher, ThreadPool};
@@ -53,8 +53,8 @@ impl Pid {
 
 /// Code that attacks, and how it is called.
 pub(crate) enum Attacked {
-    Lane { session: Arc<Session>, killer: Killer, function: ExecutorAddr },
-    Pipeline { session: Arc<Session>, killer: Killer, pipeline: Pipeline, function: ExecutorAddr },
+    Lane { session: Arc<Session>, killer: KillHandle, function: ExecutorAddr },
+    Pipeline { session: Arc<Session>, killer: KillHandle, pipeline: Pipeline, function: ExecutorAddr },
     Client { client: Box<Client>, child: Child, function: ExecutorAddr },
 }
 

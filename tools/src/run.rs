@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use farcall::controller::{
-    Controller, DebugObjects, Dylib, JitDump, Killer, ExecutorBuilder, LinkReport, PerfMap, Traffic,
+    Controller, DebugObjects, Dylib, JitDump, KillHandle, ExecutorBuilder, LinkReport, PerfMap, Traffic,
 };
 
 use signal_hook::consts::{SIGINT, SIGQUIT};
@@ -143,7 +143,7 @@ fn arguments(options: &Options) -> Vec<Vec<u8>> {
 struct Timer(Arc<AtomicBool>);
 
 impl Timer {
-    fn start(patience: Duration, killer: Killer) -> Self {
+    fn start(patience: Duration, killer: KillHandle) -> Self {
         let rang = Arc::new(AtomicBool::new(false));
         let flag = Arc::clone(&rang);
         std::thread::spawn(move || {
