@@ -90,9 +90,9 @@ fn rounds(
 ) -> Result<Made> {
     let (mut each_ns, mut messages) = (Vec::new(), 0);
     for round in 0..=ROUNDS {
-        let before = controller.traffic().calls;
+        let before = controller.stats().calls;
         let took = work()?;
-        messages = controller.traffic().calls - before;
+        messages = controller.stats().calls - before;
         // The first round warms up.
         if round > 0 {
             each_ns.push(took / f64::from(count));
@@ -143,13 +143,13 @@ fn removals(controller: &Controller, session: &ExecutionSession) -> Result<(Made
             let any = last.into_values().next().ok_or("nothing was found")?;
             // What registers the unwind information goes ahead of it.
             controller.call(any.address, &[0; 8])?;
-            let before = controller.traffic().calls;
+            let before = controller.stats().calls;
             let start = Instant::now();
             for tracker in &trackers {
                 tracker.remove()?;
             }
             let took = nanoseconds_since(start);
-            messages = controller.traffic().calls - before;
+            messages = controller.stats().calls - before;
             if round > 0 {
                 each_ns.push(took / f64::from(OBJECTS));
             }

@@ -13,7 +13,7 @@ fn start() -> Controller {
 #[test]
 fn code_is_written_called_and_replaced_without_a_message() {
     let controller = start();
-    let before = controller.traffic();
+    let before = controller.stats();
     let mut addresses = Vec::new();
     for number in 1..=1_000_u64 {
         let code = tiny_code::constant(number);
@@ -25,7 +25,7 @@ fn code_is_written_called_and_replaced_without_a_message() {
         assert_eq!(answer, number.to_le_bytes());
         controller.deallocate([memory]).unwrap();
     }
-    let after = controller.traffic();
+    let after = controller.stats();
     assert_eq!(
         (after.calls - before.calls, after.round_trips - before.round_trips),
         (1_000, 1_000)

@@ -60,4 +60,4 @@ pub use process::handlers::HandlerTag;
 pub use profile::debug_objects::DebugObjects;
 pub use profile::jit_dump::JitDump;
 pub use profile::perf_map::PerfMap;
-pub use session::{Controller, KillHandle, Traffic, WeakController};
+pub use session::{Controller, KillHandle, Stats, WeakController};

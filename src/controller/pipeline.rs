@@ -44,7 +44,7 @@ pub struct Pipeline {
 }
 
 /// A call that was submitted. A future that needs no runtime; it can be waited for as well. When it is dropped the call
-/// still runs, and its result is dropped and counted ([`Traffic::late`](super::Traffic::late)).
+/// still runs, and its result is dropped and counted ([`Stats::late`](super::Stats::late)).
 #[derive(Debug)]
 #[must_use = "the result of the call is dropped"]
 pub struct PendingCall {

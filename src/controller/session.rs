@@ -55,7 +55,7 @@ pub struct KillHandle(Process);
 
 /// What a session has sent so far.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct Traffic {
+pub struct Stats {
     /// Calls made, those sent ahead of another and those submitted included.
     pub calls: u64,
     /// Times the controller handed over and waited for an answer.
@@ -158,7 +158,7 @@ impl Controller {
     /// # Errors
     ///
     /// As [`Controller::call`]; [`Error::is_timeout`] when the function has not returned in time. If it was called, it still runs,
-    /// and what it calls in the controller is still served; its result will be dropped ([`Traffic::late`]). Arguments, and
+    /// and what it calls in the controller is still served; its result will be dropped ([`Stats::late`]). Arguments, and
     /// answers to the executor, over 64 MiB travel in parts. A time that passes between two of these ends the lane: calls back over
     /// it fail, and the next call takes another lane.
     pub fn call_timeout(
@@ -239,11 +239,11 @@ impl Controller {
 
     /// What was sent so far.
     #[must_use]
-    pub fn traffic(&self) -> Traffic {
+    pub fn stats(&self) -> Stats {
         let opener = self.session.remote().opener();
         let sums = opener.lanes().sums();
         let [pipelined, late] = opener.pipelines().sums();
-        Traffic {
+        Stats {
             calls: sums.calls.wrapping_add(pipelined),
             round_trips: sums.round_trips,
             late: sums.late.wrapping_add(late),

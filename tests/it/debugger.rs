@@ -127,9 +127,9 @@ fn objects_are_registered_with_the_places_of_their_sections_as_long_as_they_live
         let tracker = world.tracker();
         world.layer.add(&tracker, &profiled(build)).expect("added");
         let outer = world.dylib.lookup("outer").expect("found").address.get();
-        let before = world.controller.traffic();
+        let before = world.controller.stats();
         let found = registered(&world.controller);
-        assert!(world.controller.traffic().calls > before.calls);
+        assert!(world.controller.stats().calls > before.calls);
         let [object] = &found[..] else { panic!("{} objects", found.len()) };
         let elf = Elf::read(object);
         let text = elf.address(".text").expect("it is there");

@@ -84,11 +84,11 @@ fn ten_thousand_runs_are_all_the_first() {
     let (program, due) = (Program::new(build), due(build));
     let mut warm = None;
     let mut started = Instant::now();
-    let mut before = program.controller.traffic();
+    let mut before = program.controller.stats();
     for run in 0..RUNS {
         if run == WARM_RUNS {
             warm = Some(Held::of(program.controller.pid()));
-            (started, before) = (Instant::now(), program.controller.traffic());
+            (started, before) = (Instant::now(), program.controller.stats());
         }
         assert_eq!(program.run(), due, "run {run}");
         let told = std::mem::take(&mut *program.told.lock().expect("no panic"));
@@ -96,7 +96,7 @@ fn ten_thousand_runs_are_all_the_first() {
     }
     let each = started.elapsed() / (RUNS - WARM_RUNS);
     println!("fresh runs: {each:.1?} each, thread-locals and three calls back included");
-    let trips = program.controller.traffic().round_trips - before.round_trips;
+    let trips = program.controller.stats().round_trips - before.round_trips;
     assert_eq!(trips, u64::from(RUNS - WARM_RUNS), "one round trip each");
     let (warm, now) = (warm.expect("there are more"), Held::of(program.controller.pid()));
     assert!(now.resident_bytes <= warm.resident_bytes + SLACK_BYTES, "{warm:?}, then {now:?}");

@@ -116,9 +116,9 @@ fn lookup_across_dylibs() {
 fn symbols_of_the_process_come_with_one_message() {
     let world = World::new();
     world.add(6);
-    let before = world.controller.traffic();
+    let before = world.controller.stats();
     assert_eq!(world.call("digits", 12345), 5);
-    let after = world.controller.traffic();
+    let after = world.controller.stats();
     assert_eq!(after.round_trips - before.round_trips, 2, "a lookup, and the call");
     assert!(world.dylib.lookup("snprintf").is_ok());
 }
@@ -308,9 +308,9 @@ fn removal_of_many_objects_by_one_tracker_is_one_message() {
         world.dylib.lookup_all(names.chain(tiny.iter().map(|name| &**name))).expect("found");
         // What was posted goes first.
         assert_eq!(world.call("even", 2), 1);
-        let before = world.controller.traffic();
+        let before = world.controller.stats();
         tracker.remove().expect("removed");
-        let after = world.controller.traffic();
+        let after = world.controller.stats();
         assert_eq!(after.calls - before.calls, messages);
         assert_eq!(after.round_trips - before.round_trips, messages);
         assert_eq!(world.next(), base);

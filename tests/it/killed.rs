@@ -146,10 +146,10 @@ fn executors(points: &mut Points) {
     points.dies(outside, "between a posted initialize and the call behind it", |what| {
         let controller = launch("").start().expect("an executor");
         let dylib = dylib(&controller);
-        let before = controller.traffic().round_trips;
+        let before = controller.stats().round_trips;
         dylib.link().expect("it lives");
         let function = dylib.lookup("nested").expect("linked");
-        assert_eq!(controller.traffic().round_trips, before + 1, "for names, not for actions");
+        assert_eq!(controller.stats().round_trips, before + 1, "for names, not for actions");
         kills(pid(&controller));
         is_dead(controller.call(function, &[]), what);
         is_dead(dylib.clear(), what);

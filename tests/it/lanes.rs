@@ -169,7 +169,7 @@ fn many_threads_call_both_ways_at_once() {
     let tag = doubling(&session.controller).get();
     let (add, back) = (session.function("add"), session.function("back"));
     session.call("add", &[0, 0]).expect("links");
-    let before = session.controller.traffic();
+    let before = session.controller.stats();
     thread::scope(|scope| {
         for thread in 0..THREADS {
             let controller = &session.controller;
@@ -184,7 +184,7 @@ fn many_threads_call_both_ways_at_once() {
             });
         }
     });
-    let made = session.controller.traffic().calls - before.calls;
+    let made = session.controller.stats().calls - before.calls;
     assert_eq!(made, THREADS * CALLS * 2);
 }
 
@@ -276,9 +276,9 @@ fn a_call_that_takes_too_long_times_out_and_its_result_is_dropped() {
         assert!(error.is_timeout() && !error.is_disconnected(), "{error:?}");
         assert_eq!(session.call("add", &[20, 1]).expect("goes on"), 21);
     }
-    assert_eq!(controller.traffic().late, 0);
+    assert_eq!(controller.stats().late, 0);
     session.call("set_gate", &[1]).expect("opens");
-    until("late results are counted", || controller.traffic().late == 3);
+    until("late results are counted", || controller.stats().late == 3);
     assert_eq!(calls.load(Ordering::Relaxed), 3, "what a late call calls is served");
     let add = session.function("add");
     let sum = controller.call_timeout(add, &bytes(&[4, 5]), Duration::from_secs(60));
@@ -300,7 +300,7 @@ fn a_call_from_a_handler_may_time_out() {
     });
     assert_eq!(session.call("back", &[tag.get()]).expect("a result"), 1);
     session.call("set_gate", &[1]).expect("opens");
-    until("the late result is counted", || session.controller.traffic().late == 1);
+    until("the late result is counted", || session.controller.stats().late == 1);
 }
 
 #[test]

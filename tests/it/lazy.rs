@@ -79,7 +79,7 @@ fn a_thousand_functions_called_from_eight_threads_are_compiled_once_each() {
     let due: u64 = (0..FUNCTIONS).map(|value| value * value).sum();
     // What was posted goes ahead of this one, and the lanes are opened.
     assert_eq!(call_all.call(table.address(), 0, 0).expect("a result"), 0);
-    let before = controller.traffic();
+    let before = controller.stats();
     let calls: Vec<_> = (0..THREADS)
         .map(|number| {
             let (call_all, at) = (call_all.clone(), table.address());
@@ -92,7 +92,7 @@ fn a_thousand_functions_called_from_eight_threads_are_compiled_once_each() {
         assert_eq!(call.join().expect("no panic"), due);
     }
     assert!(compiled.iter().all(|count| count.load(Ordering::Relaxed) == 1), "{compiled:?}");
-    let traffic = controller.traffic();
+    let traffic = controller.stats();
     assert_eq!(traffic.calls - before.calls, THREADS, "each was had with the call that asked");
     assert_eq!(traffic.round_trips - before.round_trips, THREADS);
 

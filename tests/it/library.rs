@@ -154,19 +154,19 @@ fn removed_code_makes_room_at_once() {
 #[test]
 fn finalizing_without_actions_sends_nothing() {
     let controller = controller();
-    let before = controller.traffic();
+    let before = controller.stats();
     let dylib = controller.create_dylib("d");
     dylib.add_object(&constant("f", 1)).expect("added");
     let report = dylib.link().expect("linked");
     dylib.clear().expect("cleared");
-    assert_eq!(controller.traffic(), before);
+    assert_eq!(controller.stats(), before);
     assert_eq!(report.objects, 1);
 }
 
 #[test]
 fn memory_in_flight_is_free_when_it_is_dropped_and_finalized_memory_when_it_is_given_back() {
     let controller = controller();
-    let before = controller.traffic();
+    let before = controller.stats();
     let place = || next(&controller);
     let base = place();
     assert_eq!(place(), base, "it was dropped");
@@ -178,7 +178,7 @@ fn memory_in_flight_is_free_when_it_is_dropped_and_finalized_memory_when_it_is_g
     let nothing = controller.allocate([0; 3]).expect("no room is needed").finalize();
     assert!(nothing.address().is_null());
     controller.deallocate([nothing]).expect("nothing to give back");
-    assert_eq!(controller.traffic(), before, "no message");
+    assert_eq!(controller.stats(), before, "no message");
 }
 
 #[test]
@@ -264,11 +264,11 @@ fn code_with_addresses_of_32_bits_lies_low_and_near_code_beside_it() {
     let mut trips = Vec::new();
     let mut places = std::collections::HashSet::new();
     for version in 0..200 {
-        let before = controller.traffic().round_trips;
+        let before = controller.stats().round_trips;
         let dylib = controller.create_dylib("low");
         dylib.add_object(&low).expect("added");
         dylib.link().expect("linked");
-        trips.push(controller.traffic().round_trips - before);
+        trips.push(controller.stats().round_trips - before);
         let near = controller.create_dylib("near");
         near.add_object(&constant("f", version)).expect("added");
         let counter = low_address(&controller, &dylib, "low_count");

@@ -47,14 +47,14 @@ fn three_hundred_members_take_few_messages() {
     let archive = Archive::parse("many.a", archive()).expect("an archive");
     let controller = ExecutorBuilder::new().program(env!("CARGO_BIN_EXE_farcall")).start().expect("started");
     let dylib = controller.create_dylib("program");
-    let before = controller.traffic();
+    let before = controller.stats();
     dylib.add_object(&first.expect("an object")).expect("added");
     dylib.add_archive(&archive);
     let report = dylib.link().expect("linked");
-    let linked = controller.traffic();
+    let linked = controller.stats();
     assert_eq!(report.objects, MEMBERS as u64 + 1, "the archive came in whole");
     assert_eq!(dylib.run_main(["many"]).expect("it returns"), 23 + 4);
-    let run = controller.traffic();
+    let run = controller.stats();
     let messages = linked.calls - before.calls;
     assert!((1..=MESSAGES_MAX).contains(&messages), "{messages} messages for one link");
     // Symbols are looked up, and the initializer is registered ahead of the call of main.

@@ -127,10 +127,10 @@ fn one_message_removes_1000_regions_and_one_releases_100_slabs() {
     };
     let bases: Vec<_> = (0..1000).map(init).collect();
     let slabs: Vec<_> = (0..100).map(|_| memory.reserve(16 * PAGE).expect("a slab")).collect();
-    let before = controller.traffic().round_trips;
+    let before = controller.stats().round_trips;
     memory.deinitialize(&bases).expect("deinitialized");
     memory.release(&slabs).expect("released");
-    assert_eq!(controller.traffic().round_trips - before, 2);
+    assert_eq!(controller.stats().round_trips - before, 2);
     let error = memory.deinitialize(&bases).expect_err("all gone").to_string();
     assert!(bases.iter().all(|base| error.contains(&base.to_string())), "each is named");
     let error = memory.release(&slabs).expect_err("all gone").to_string();

@@ -55,7 +55,7 @@ fn results_come_back_in_whatever_order_they_are_waited_for() {
     for (at, one) in submitted.into_iter().enumerate() {
         assert_eq!(number(&one.wait().expect("a result")), 2 * at as u64);
     }
-    assert!(session.controller.traffic().calls >= 1000);
+    assert!(session.controller.stats().calls >= 1000);
 }
 
 #[test]
@@ -197,7 +197,7 @@ fn time_outs_expire_and_late_results_are_counted() {
     drop(session.pipeline.submit(twice, &1_u64.to_le_bytes()).expect("submitted"));
     let last = session.pipeline.submit(twice, &4_u64.to_le_bytes()).expect("submitted");
     let last = last.wait_timeout(Duration::from_secs(60)).expect("a result");
-    assert_eq!((number(&last), session.controller.traffic().late), (8, 2));
+    assert_eq!((number(&last), session.controller.stats().late), (8, 2));
     // What was dropped ran.
     let count = session.controller.call(session.function("count"), &[]).expect("a result");
     assert_eq!(number(&count), 2);

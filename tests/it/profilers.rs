@@ -55,9 +55,9 @@ fn a_map_lists_functions_of_every_link_and_stays() {
     let tracker = world.tracker();
     world.layer.add(&tracker, &parsed("profiled.c", DEBUG)).expect("added");
     assert_eq!(read_map(&path), [], "nothing is linked yet");
-    let before = world.controller.traffic().calls;
+    let before = world.controller.stats().calls;
     let outer = world.dylib.lookup("outer").expect("linked").address.get();
-    let calls = world.controller.traffic().calls - before;
+    let calls = world.controller.stats().calls - before;
     assert!(calls <= 2, "{calls} calls: a lookup, and unwind information");
     let first = read_map(&path);
     let mut names: Vec<_> = first.iter().map(|(name, _)| &**name).collect();

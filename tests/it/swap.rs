@@ -198,7 +198,7 @@ fn a_hundred_replacements_of_memory_without_a_linker_take_no_more_than_two() {
     let mut current = install(0);
     let function = controller.create_redirectable(current.address()).expect("room");
     let mut places = HashSet::new();
-    let before = controller.traffic();
+    let before = controller.stats();
     for value in 1..=100 {
         let new = install(value);
         places.insert(new.address());
@@ -208,7 +208,7 @@ fn a_hundred_replacements_of_memory_without_a_linker_take_no_more_than_two() {
         let result = controller.call(function.address(), &[]).expect("a result");
         assert_eq!(result, value.to_le_bytes());
     }
-    assert_eq!(controller.traffic().calls - before.calls, 100, "nothing but the calls");
+    assert_eq!(controller.stats().calls - before.calls, 100, "nothing but the calls");
     assert_eq!(places.len(), 2, "the same places in turns");
     // Without any call the next replacement removes what the last one left.
     for value in 101..=200 {
@@ -298,11 +298,11 @@ fn a_hundred_thousand_swaps_send_nothing_and_take_no_memory() {
     // A thread of the executor that is still starting takes memory; the one that opens lanes has, once another thread calls.
     std::thread::scope(|scope| scope.spawn(number).join()).expect("a result");
     let held = Held::of(controller.pid());
-    let before = controller.traffic();
+    let before = controller.stats();
     for turn in 0..100_000 {
         swap(turn);
     }
-    assert_eq!(controller.traffic(), before, "no message");
+    assert_eq!(controller.stats(), before, "no message");
     assert_eq!(number(), 2);
     let now = Held::of(controller.pid());
     assert_eq!(now.mapped_bytes, held.mapped_bytes);

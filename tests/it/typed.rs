@@ -138,13 +138,13 @@ fn arguments_that_do_not_fit_registers_lie_on_the_stack() {
 #[test]
 fn structures_are_passed_by_their_address() {
     for s in sessions() {
-        let before = s.controller.traffic().calls;
+        let before = s.controller.stats().calls;
         let mut point = s.controller.buffer(24).expect("room");
         assert_eq!(point.bytes(), 4096);
         assert_eq!(point.read(0..4096), [0; 4096]);
         point.write(0, &7_i32.to_le_bytes());
         point.write(8, &(-2.0_f64).to_le_bytes());
-        assert_eq!(s.controller.traffic().calls, before, "no message");
+        assert_eq!(s.controller.stats().calls, before, "no message");
         let turn = s.function::<extern "C" fn(ExecutorAddr) -> ExecutorAddr>("turn");
         let name = turn.call(point.address()).expect("a result");
         assert_eq!(name.get(), point.address().get() + 16);
@@ -172,12 +172,12 @@ fn few_arguments_fit_the_line_and_a_crash_is_an_error() {
     let s = Session::start(corpus::PLAIN);
     let scale = s.function::<extern "C" fn(i64, f64) -> f64>("scale");
     scale.call(1, 1.0).expect("a result");
-    let before = s.controller.traffic();
+    let before = s.controller.stats();
     for number in 0..1000 {
         let due = number as f64 * 0.25;
         assert_eq!(scale.call(number, 0.25).expect("a result"), due);
     }
-    assert_eq!(s.controller.traffic().round_trips - before.round_trips, 1000);
+    assert_eq!(s.controller.stats().round_trips - before.round_trips, 1000);
     let nothing = s.controller.function::<extern "C" fn()>(ExecutorAddr::NULL);
     assert!(nothing.call().expect_err("nothing is there").is_remote());
     let crash = s.function::<extern "C" fn(ExecutorAddr)>("crash");

@@ -73,11 +73,11 @@ fn load(object: &ObjectFile) -> Result<Program, Failure> {
     let (ours, theirs) = (std::process::id(), controller.pid());
     say!("1 load     process {ours} has started executor {theirs} in {took:.1?}")?;
 
-    let before = controller.traffic().calls;
+    let before = controller.stats().calls;
     let started = Instant::now();
     let program = Program::link(controller, object)?;
     let took = started.elapsed();
-    let messages = program.controller.traffic().calls - before;
+    let messages = program.controller.stats().calls - before;
     let Program { add, .. } = program;
     say!("           and linked demo.o there in {took:.1?}, {messages} messages: add is at {add}")?;
     Ok(program)
@@ -141,11 +141,11 @@ fn replace(controller: &Controller) -> Result<(), Failure> {
     check("version 1", &controller.call(old_at, &[])?, 1)?;
     say!("5 replace  version() at {old_at} returns 1; version 2, linked at {new_at}, 2")?;
 
-    let before = controller.traffic().calls;
+    let before = controller.stats().calls;
     let started = Instant::now();
     old.clear()?;
     let took = started.elapsed();
-    let messages = controller.traffic().calls - before;
+    let messages = controller.stats().calls - before;
     let (_newest, newest_at) = link_version(controller, 3)?;
     check("version 2", &controller.call(new_at, &[])?, 2)?;
     if newest_at != old_at {

@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use farcall::controller::{
-    Controller, DebugObjects, Dylib, JitDump, KillHandle, ExecutorBuilder, LinkReport, PerfMap, Traffic,
+    Controller, DebugObjects, Dylib, JitDump, KillHandle, ExecutorBuilder, LinkReport, PerfMap, Stats,
 };
 
 use signal_hook::consts::{SIGINT, SIGQUIT};
@@ -71,7 +71,7 @@ pub(crate) fn run(options: &Options) -> Result<i32, Failure> {
     let report = program.link()?;
     // A program without `main` is refused before anything of it runs.
     program.lookup("main")?;
-    let before_main = controller.traffic();
+    let before_main = controller.stats();
 
     let started = Instant::now();
     let status = finish(&controller, program.run_main(arguments(options)));
@@ -166,7 +166,7 @@ struct Phases {
     run: Duration,
 }
 
-fn print(json: bool, link: LinkReport, traffic: Traffic, phases: Phases) {
+fn print(json: bool, link: LinkReport, traffic: Stats, phases: Phases) {
     let us = |time: Duration| time.as_micros();
     if json {
         eprintln!(
