@@ -7,7 +7,7 @@ use std::error::Error;
 use farcall::controller::ExecutorBuilder;
 
 fn main() -> Result<(), Box<dyn Error>> {
-    farcall::executor::serve_if_asked(); // this program is its own executor
+    farcall::executor::run_if_spawned(); // this program is its own executor
     let controller = ExecutorBuilder::new().this_program().start()?;
 
     let dylib = controller.create_dylib("main");

@@ -24,7 +24,7 @@ fn run<F: Future>(future: F) -> F::Output {
 }
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
-    farcall::executor::serve_if_asked(); // this program is its own executor
+    farcall::executor::run_if_spawned(); // this program is its own executor
     let controller = farcall::controller::ExecutorBuilder::new().this_program().start()?;
     let dylib = controller.create_dylib("main");
     dylib.add_object(&twice::compile()?)?;

@@ -14,7 +14,7 @@ const SOURCE: &str = "
 ";
 
 fn main() -> Result<(), Box<dyn Error>> {
-    farcall::executor::serve_if_asked(); // this program is its own executor
+    farcall::executor::run_if_spawned(); // this program is its own executor
     let controller = ExecutorBuilder::new().this_program().start()?;
     let dylib = controller.create_dylib("main");
     dylib.add_object(&compile::compile("shapes.o", SOURCE)?)?;

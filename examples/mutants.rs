@@ -54,7 +54,7 @@ const PATIENCE: Duration = Duration::from_millis(500);
 const RUNS: u32 = 1000;
 
 fn main() -> Result<(), Box<dyn Error>> {
-    farcall::executor::serve_if_asked(); // this program is its own executor
+    farcall::executor::run_if_spawned(); // this program is its own executor
     let tests = compile::compile("tests.o", TESTS)?;
     let mut controller = start()?;
 

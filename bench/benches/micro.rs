@@ -19,7 +19,7 @@ use farcall_bench::{Callee, Contender, CpuPair, TinyObject, tiny_code};
 const FUNCTIONS: u32 = 64;
 
 fn main() {
-    farcall::executor::serve_if_asked();
+    farcall::executor::run_if_spawned();
     let mut criterion = Criterion::default().configure_from_args();
     ring(&mut criterion);
     serialization(&mut criterion);

@@ -17,7 +17,7 @@ const LOOKS: u32 = 200;
 const PANELS: [&str; 3] = ["resident memory, KiB", "mappings", "descriptors"];
 
 fn main() -> Result<()> {
-    farcall::executor::serve_if_asked();
+    farcall::executor::run_if_spawned();
     let mut args = std::env::args().skip(1);
     let usage = "usage: come_and_go OBJECTS FILE.svg";
     let objects: u32 = args.next().ok_or(usage)?.parse()?;

@@ -6,7 +6,7 @@
 use farcall_bench::{Callee, Contender, CpuPair, EchoCall, InFlight, Result};
 
 fn main() -> Result<()> {
-    farcall::executor::serve_if_asked();
+    farcall::executor::run_if_spawned();
     let mut args = std::env::args().skip(1);
     let calls: u32 =
         args.next().ok_or("usage: hot_calls CALLS null|code|data|in-flight|SIZE")?.parse()?;

@@ -4,7 +4,7 @@
 //! reports each as a ratio to the *floor*, the bare cache-line ping-pong of the same round. How and
 //! why is in `bench/README.md`.
 //!
-//! A host program calls [`serve_if_child`] and [`farcall::executor::serve_if_asked`] as the first
+//! A host program calls [`serve_if_child`] and [`farcall::executor::run_if_spawned`] as the first
 //! things in `main`, because the other processes are further runs of the host's own executable.
 //!
 //! Invariant: nothing here outlives the contest: no process, no descriptor, no name in a file

@@ -66,7 +66,7 @@ impl Plan {
 
     /// Runs everything, with the calling thread pinned meanwhile. Tells `progress` what is being measured and how much of
     /// the run is over, from 0 to 1. The host's `main` must have called [`serve_if_child`](crate::serve_if_child) and
-    /// [`farcall::executor::serve_if_asked`].
+    /// [`farcall::executor::run_if_spawned`].
     ///
     /// # Errors
     /// When a child process, its pipes or its memory cannot be made; the first error of a row, with its name.

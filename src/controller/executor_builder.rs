@@ -62,7 +62,7 @@ impl ExecutorBuilder {
     }
 
     /// The executor is the current program, started again. Its `main` must call
-    /// [`serve_if_asked`](crate::executor::serve_if_asked) first thing. `FARCALL_EXECUTOR` still has precedence.
+    /// [`run_if_spawned`](crate::executor::run_if_spawned) first thing. `FARCALL_EXECUTOR` still has precedence.
     #[must_use]
     pub fn this_program(self) -> Self {
         match (std::env::var_os(PROGRAM_VARIABLE), std::env::current_exe()) {

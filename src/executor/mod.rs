@@ -37,7 +37,7 @@ pub use entry::wrapper_function::{Convention, WrapperCall, WrapperReply};
 pub use remote::connectors::connectors;
 pub use remote::shared_lane::SharedLane;
 pub use remote::simple_remote::SimpleRemote;
-pub use session::child::{main, serve_if_asked};
+pub use session::child::{main, run_if_spawned};
 pub use session::connected::serve;
 pub use session::polled::Polled;
 

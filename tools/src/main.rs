@@ -39,7 +39,7 @@ enum Command {
 /// The one `main` of the program; the arguments reach Rust by another way.
 #[unsafe(no_mangle)]
 extern "C" fn main() -> c_int {
-    farcall::executor::serve_if_asked();
+    farcall::executor::run_if_spawned();
     farcall_bench::serve_if_child();
     let arguments = Arguments::try_parse().unwrap_or_else(|refusal| {
         let _ = refusal.print();

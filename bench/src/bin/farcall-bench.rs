@@ -9,7 +9,7 @@ use farcall_bench::{Effort, Plan, Result, serve_if_child};
 
 fn main() -> ExitCode {
     serve_if_child();
-    farcall::executor::serve_if_asked();
+    farcall::executor::run_if_spawned();
     match run() {
         Ok(text) => {
             println!("{}", text.trim_end());

@@ -31,7 +31,7 @@ type Failure = Box<dyn Error + Send + Sync>;
 type Functions = HashMap<String, ExecutorAddr>;
 
 fn main() -> Result<(), Failure> {
-    farcall::executor::serve_if_asked(); // this program is its own executor
+    farcall::executor::run_if_spawned(); // this program is its own executor
     let mut lines: Vec<String> = std::env::args().skip(1).collect();
     if lines.is_empty() {
         lines.extend(PROGRAM.map(str::to_owned));

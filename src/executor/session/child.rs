@@ -30,7 +30,7 @@ use crate::wire::layout::{self, HOLDER_WORD, HOLDER_WORDS};
 ///
 /// Call it first thing in `main`, before threads are started: then the program's own file can be its executor
 /// ([`ExecutorBuilder::this_program`](crate::controller::ExecutorBuilder::this_program)).
-pub fn serve_if_asked() {
+pub fn run_if_spawned() {
     let asked = std::env::args_os().nth(1);
     let Some(asked) = asked.as_ref().and_then(|asked| asked.to_str()?.strip_prefix(ARGUMENT))
     else {
@@ -42,7 +42,7 @@ pub fn serve_if_asked() {
 
 /// The whole of an executor's program: serves as its arguments ask and exits.
 ///
-/// Beside what a controller of this library passes ([`serve_if_asked`]) these are the arguments that LLVM's tools know:
+/// Beside what a controller of this library passes ([`run_if_spawned`]) these are the arguments that LLVM's tools know:
 /// `filedescs=R,W` and `R W`, the numbers of the descriptors to read from and to write to, and `listen=HOST:PORT`, where one
 /// connection is accepted. `stdio` serves over standard input and output, for a command such as `ssh host farcall-executor
 /// stdio` ([`ExecutorBuilder::command`](crate::controller::ExecutorBuilder::command)): what runs here reads nothing then, and prints on standard
@@ -54,7 +54,7 @@ pub fn serve_if_asked() {
 /// ([`Client::connect_with_token`](crate::controller::Client::connect_with_token)); one that does not is let go of, and the next
 /// one is waited for. A host that other machines reach is listened at only with a token. Nothing is encrypted.
 pub fn main() -> ! {
-    serve_if_asked();
+    run_if_spawned();
     let args: Vec<String> =
         std::env::args_os().skip(1).map(|arg| arg.to_string_lossy().into_owned()).collect();
     let connection = match connection(&args) {
