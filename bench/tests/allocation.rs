@@ -7,7 +7,10 @@ use farcall::controller::{Controller, ExecutorBuilder};
 use farcall_bench::tiny_code;
 
 fn start() -> Controller {
-    ExecutorBuilder::new().program(env!("CARGO_BIN_EXE_farcall-bench")).start().expect("an executor")
+    ExecutorBuilder::new()
+        .program(env!("CARGO_BIN_EXE_farcall-bench"))
+        .start()
+        .expect("an executor")
 }
 
 #[test]

@@ -36,7 +36,11 @@ pub(crate) fn refuse(calls: &[libc::c_long], error: Errno) {
 }
 
 /// An executor in which these calls fail once its program is loaded.
-pub(crate) fn launch_refusing(launch: ExecutorBuilder, calls: &[libc::c_long], error: Errno) -> ExecutorBuilder {
+pub(crate) fn launch_refusing(
+    launch: ExecutorBuilder,
+    calls: &[libc::c_long],
+    error: Errno,
+) -> ExecutorBuilder {
     let numbers = calls.iter().map(|call| format!(" {call}")).collect::<String>();
     launch
         .env("LD_PRELOAD", sources::path("refuse"))

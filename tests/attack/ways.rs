@@ -53,9 +53,22 @@ impl Pid {
 
 /// Code that attacks, and how it is called.
 pub(crate) enum Attacked {
-    Lane { session: Arc<Session>, killer: KillHandle, function: ExecutorAddr },
-    Pipeline { session: Arc<Session>, killer: KillHandle, pipeline: Pipeline, function: ExecutorAddr },
-    Client { client: Box<Client>, child: Child, function: ExecutorAddr },
+    Lane {
+        session: Arc<Session>,
+        killer: KillHandle,
+        function: ExecutorAddr,
+    },
+    Pipeline {
+        session: Arc<Session>,
+        killer: KillHandle,
+        pipeline: Pipeline,
+        function: ExecutorAddr,
+    },
+    Client {
+        client: Box<Client>,
+        child: Child,
+        function: ExecutorAddr,
+    },
 }
 
 impl Attacked {

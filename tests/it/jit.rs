@@ -7,7 +7,9 @@ use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 
-use farcall::controller::{ArchiveMembers, Controller, ExecutorBuilder, ObjectLayer, ProcessSymbols};
+use farcall::controller::{
+    ArchiveMembers, Controller, ExecutorBuilder, ObjectLayer, ProcessSymbols,
+};
 use farcall::jit::{
     ExecutionSession, Interface, JITDylib, JITDylibLookupFlags, Lazily, LookupKind,
     MaterializationResponsibility, ResourceTracker, Symbol, SymbolLookupFlags, SymbolState,

@@ -8,7 +8,7 @@ use std::thread;
 use std::time::Duration;
 
 use farcall::ExecutorAddr;
-use farcall::controller::{Controller, Dylib, HandlerTag, ExecutorBuilder};
+use farcall::controller::{Controller, Dylib, ExecutorBuilder, HandlerTag};
 use farcall::link::ObjectFile;
 
 use crate::corpus::{self, PLAIN};

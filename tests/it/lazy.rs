@@ -8,7 +8,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
 
-use farcall::controller::{Buffer, Controller, Dylib, Function, ExecutorBuilder, Redirectable, Signature};
+use farcall::controller::{
+    Buffer, Controller, Dylib, ExecutorBuilder, Function, Redirectable, Signature,
+};
 use farcall::link::ObjectFile;
 use farcall::{Error, ExecutorAddr};
 use farcall_bench::{TinyObject, tiny_code};

@@ -243,7 +243,8 @@ fn a_killed_executor_ends_the_call_that_waits() {
 
 #[test]
 fn an_executor_that_cannot_start_is_an_error() {
-    let error = ExecutorBuilder::new().program("/nonexistent/executor").start().expect_err("no program");
+    let error =
+        ExecutorBuilder::new().program("/nonexistent/executor").start().expect_err("no program");
     assert!(error.to_string().contains("/nonexistent/executor"), "{error}");
     let error = ExecutorBuilder::new().program("/bin/false").start().expect_err("no executor");
     assert_eq!(error.death().and_then(|death| death.exit_status), Some(1), "{error}");

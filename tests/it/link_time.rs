@@ -45,7 +45,8 @@ fn three_hundred_members_take_few_messages() {
     let read = |path| std::fs::read(path).expect("just compiled");
     let first = ObjectFile::parse("many_main.o", read(corpus::object("many_main.c", PLAIN)));
     let archive = Archive::parse("many.a", archive()).expect("an archive");
-    let controller = ExecutorBuilder::new().program(env!("CARGO_BIN_EXE_farcall")).start().expect("started");
+    let controller =
+        ExecutorBuilder::new().program(env!("CARGO_BIN_EXE_farcall")).start().expect("started");
     let dylib = controller.create_dylib("program");
     let before = controller.stats();
     dylib.add_object(&first.expect("an object")).expect("added");

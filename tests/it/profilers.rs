@@ -11,7 +11,7 @@ use std::path::Path;
 use std::process::{Command, Output};
 use std::sync::Arc;
 
-use farcall::controller::{JitDump, ExecutorBuilder, PerfMap};
+use farcall::controller::{ExecutorBuilder, JitDump, PerfMap};
 use farcall::link::ObjectFile;
 use farcall::{AddrRange, ExecutorAddr};
 

@@ -4,7 +4,7 @@
 //! Invariant: what comes back is compared with what arithmetic here says.
 
 use farcall::ExecutorAddr;
-use farcall::controller::{Controller, Dylib, Function, ExecutorBuilder, Signature};
+use farcall::controller::{Controller, Dylib, ExecutorBuilder, Function, Signature};
 use farcall::link::ObjectFile;
 
 use crate::corpus::{self, Build, clang, gcc};

@@ -8,7 +8,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use farcall::controller::{
-    Controller, DebugObjects, Dylib, JitDump, KillHandle, ExecutorBuilder, LinkReport, PerfMap, Stats,
+    Controller, DebugObjects, Dylib, ExecutorBuilder, JitDump, KillHandle, LinkReport, PerfMap,
+    Stats,
 };
 
 use signal_hook::consts::{SIGINT, SIGQUIT};
