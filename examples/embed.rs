@@ -4,16 +4,17 @@ use std::os::unix::net::UnixStream;
 use std::thread;
 
 use farcall::controller::Client;
-use farcall::executor::{Options, Session, SimpleRemote};
+use farcall::executor::SimpleRemote;
+use farcall::session::SessionBuilder;
 use farcall::task::{TaskDispatcher, ThreadPool};
 use farcall::{Connection, Result};
 
 fn main() -> Result<()> {
     let pool = ThreadPool::new(4);
-    let options = Options::new(move |task| pool.dispatch(task))
+    let options = SessionBuilder::new(move |task| pool.dispatch(task))
         .function("greet", |_, name, reply| reply.send(Ok([b"hello, ", &name[..]].concat())))?
         .on_disconnect(|session, _| session.shutdown(|| println!("shut down")));
-    let session = Session::new(options)?;
+    let session = options.build()?;
 
     let (ours, theirs) = UnixStream::pair().expect("a pair of sockets");
     let controller = thread::spawn(|| controller(theirs));

@@ -24,7 +24,7 @@ pub mod limits;
 pub mod link;
 mod ring;
 #[cfg(any(not(model), shuttle))]
-mod session;
+pub mod session;
 mod shm;
 mod sleep;
 pub mod sps;

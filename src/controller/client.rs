@@ -148,7 +148,7 @@ impl Client {
 
     /// Lets the executor call: waits up to `timeout` for a call of a handler, serves it and those that wait behind it, and returns
     /// how many those were. Otherwise handlers run only while a call of this client is under way. It is of use where the
-    /// executor calls by itself, as a [`Session`](crate::executor::Session) of a host's does.
+    /// executor calls by itself, as a [`Session`](crate::session::Session) of a host's does.
     ///
     /// # Errors
     ///

@@ -40,9 +40,3 @@ pub use remote::simple_remote::SimpleRemote;
 pub use session::child::{main, run_if_spawned};
 pub use session::connected::serve;
 pub use session::polled::Polled;
-
-pub use crate::session::{
-    Answer, BootstrapInfo, Completion, ConnectionSpec, ConnectorRegistry, ControllerAccess, Done,
-    InProcess, InProcessController, Link, Options, PendingCalls, Reply, SESSION_SYMBOL,
-    SUBTARGET_FEATURES, Service, Session, SessionRef, SimpleSymbolTable, TaskGroup, Token,
-};

@@ -5,7 +5,8 @@ use std::ffi::c_void;
 use std::sync::{Mutex, PoisonError};
 
 use farcall::ExecutorAddr;
-use farcall::executor::{Convention, RawSession, Reply, WrapperFunctionBuffer};
+use farcall::executor::{Convention, RawSession, WrapperFunctionBuffer};
+use farcall::session::Reply;
 
 use super::buffer::Buffer;
 use super::host::Context;

@@ -1,4 +1,4 @@
-//! farcall for C: a host embeds a session ([`farcall::executor::Session`]), or polls an executor from a loop of its own
+//! farcall for C: a host embeds a session ([`farcall::session::Session`]), or polls an executor from a loop of its own
 //! ([`farcall::executor::Polled`]).
 //!
 //! `farcall.h` is made of these files by cbindgen, and a test compares the two. The library is built as `libfarcall_ffi.a` and

@@ -5,7 +5,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use farcall::ExecutorAddr;
-use farcall::executor::{Convention, SimpleSymbolTable};
+use farcall::executor::Convention;
+use farcall::session::SimpleSymbolTable;
 use farcall::task::{Task, TaskDispatcher, ThreadPool};
 
 use super::buffer::{bytes, text};
@@ -227,7 +228,7 @@ impl Options {
     pub(super) fn build(
         self,
         handle: Handle,
-    ) -> farcall::Result<(farcall::executor::Options, Option<Arc<ThreadPool>>)> {
+    ) -> farcall::Result<(farcall::session::SessionBuilder, Option<Arc<ThreadPool>>)> {
         let (dispatch, pool) = match self.dispatch {
             Some((Some(dispatch), context)) => {
                 // SAFETY: the host gave the function and its context for this.
@@ -241,7 +242,7 @@ impl Options {
                 (Box::new(move |task| threads.dispatch(task)) as _, Some(pool))
             }
         };
-        let mut options = farcall::executor::Options::new(dispatch).symbols(self.symbols)?;
+        let mut options = farcall::session::SessionBuilder::new(dispatch).symbols(self.symbols)?;
         options = options.linked_code(self.linked_code);
         if let Some((Some(on_error), context)) = self.on_error {
             options = options.on_error(move |_, error| {

@@ -6,7 +6,7 @@ use super::host::Context;
 
 /// Says that a service is done, once.
 #[derive(Debug)]
-pub struct Done(farcall::executor::Done);
+pub struct Done(farcall::session::Done);
 
 /// The controller is gone, and managed code may still run. farcall_done_complete(done), now or later, on any thread.
 pub type OnDetach =
@@ -24,12 +24,12 @@ pub(super) struct Service {
     pub(super) context: Context,
 }
 
-impl farcall::executor::Service for Service {
+impl farcall::session::Service for Service {
     fn name(&self) -> &str {
         &self.name
     }
 
-    fn on_detach(&self, done: farcall::executor::Done, shutdown_requested: bool) {
+    fn on_detach(&self, done: farcall::session::Done, shutdown_requested: bool) {
         if let Some(on_detach) = self.on_detach {
             let done = Box::into_raw(Box::new(Done(done)));
             // SAFETY: the host gave the function and its context for this.
@@ -37,7 +37,7 @@ impl farcall::executor::Service for Service {
         }
     }
 
-    fn on_shutdown(&self, done: farcall::executor::Done) {
+    fn on_shutdown(&self, done: farcall::session::Done) {
         if let Some(on_shutdown) = self.on_shutdown {
             let done = Box::into_raw(Box::new(Done(done)));
             // SAFETY: the host gave the function and its context for this.

@@ -6,9 +6,10 @@ use std::os::fd::{FromRawFd, OwnedFd};
 use std::os::unix::net::UnixStream;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use farcall::executor::{RawSession, SessionRef, SharedLane, SimpleRemote, Token};
+use farcall::ExecutorAddr;
+use farcall::executor::{RawSession, SharedLane, SimpleRemote};
+use farcall::session::{SessionHandle, Token};
 use farcall::task::{TaskDispatcher, ThreadPool};
-use farcall::{ExecutorAddr, executor};
 
 use super::buffer::text;
 use super::call::Calls;
@@ -37,10 +38,10 @@ pub(super) struct Handle(usize);
 /// What a number stands for.
 #[derive(Debug)]
 pub(super) struct Live {
-    pub(super) session: SessionRef,
+    pub(super) session: SessionHandle,
     /// Calls that the host's functions are to answer.
     pub(super) calls: Calls,
-    owner: Mutex<Option<executor::Session>>,
+    owner: Mutex<Option<farcall::session::Session>>,
     pool: Option<Arc<ThreadPool>>,
 }
 
@@ -118,8 +119,8 @@ pub unsafe extern "C" fn farcall_session_create(
     let options = unsafe { Box::from_raw(options) };
     let handle = Handle::new();
     let made = options.build(handle).and_then(|(options, pool)| {
-        let owner = executor::Session::new(options)?;
-        let session = SessionRef::clone(&owner);
+        let owner = options.build()?;
+        let session = SessionHandle::clone(&owner);
         Ok(Live { session, calls: Calls::default(), owner: Mutex::new(Some(owner)), pool })
     });
     let outcome = made.map(|live| _ = sessions().1.insert(handle, Arc::new(live)));

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use super::core::Core;
-use super::{Answer, BootstrapInfo, Completion, SessionRef};
+use super::{Answer, BootstrapInfo, Completion, SessionHandle};
 use crate::ExecutorAddr;
 use crate::error::{Error, Result};
 
@@ -12,22 +12,22 @@ use crate::error::{Error, Result};
 /// Every function may be called from any thread, at any moment after [`connect`](ControllerAccess::connect), also
 /// concurrently. None is called with a lock of the session held.
 pub trait ControllerAccess: Send + Sync {
-    /// Connects; called once. Calls may come in by `link` from here on, before this returns.
+    /// Connects; called once. Calls may come in by `attachment` from here on, before this returns.
     ///
     /// # Errors
     ///
-    /// Why there is no connection: the session takes it as the end of one, so `link` must not be told as well.
-    fn connect(&self, link: Link, info: &BootstrapInfo) -> Result<()>;
+    /// Why there is no connection: the session takes it as the end of one, so `attachment` must not be told as well.
+    fn connect(&self, attachment: Attachment, info: &BootstrapInfo) -> Result<()>;
 
     /// Ends the connection in order; called at most once by the session, perhaps while the controller ends it too. When it
     /// returns, no call goes out any more: [`call_controller`](ControllerAccess::call_controller) fails.
     ///
-    /// In it or later the access calls [`Link::notify_disconnected`], once, and before that completes all calls that are under
+    /// In it or later the access calls [`Attachment::notify_disconnected`], once, and before that completes all calls that are under
     /// way as failed. It must not wait for the thread that calls it.
     fn disconnect(&self);
 
     /// Calls the controller's handler with this tag. `completion` is completed exactly once: by
-    /// [`Link::complete`], or on this thread when the connection is over before the call is under way.
+    /// [`Attachment::complete`], or on this thread when the connection is over before the call is under way.
     fn call_controller(&self, tag: u64, args: Vec<u8>, completion: Completion);
 
     /// Answers the call with this number. When the connection is over, nothing happens.
@@ -36,18 +36,18 @@ pub trait ControllerAccess: Send + Sync {
 
 /// What a [`ControllerAccess`] has of its session.
 #[derive(Debug, Clone)]
-pub struct Link {
-    session: SessionRef,
+pub struct Attachment {
+    session: SessionHandle,
 }
 
-impl Link {
+impl Attachment {
     pub(super) fn new(core: &Arc<Core>) -> Self {
-        Self { session: SessionRef::new(core) }
+        Self { session: SessionHandle::new(core) }
     }
 
     /// The session.
     #[must_use]
-    pub fn session(&self) -> &SessionRef {
+    pub fn session(&self) -> &SessionHandle {
         &self.session
     }
 

@@ -5,7 +5,7 @@ use std::fmt;
 use std::str::FromStr;
 use std::sync::Arc;
 
-use super::SessionRef;
+use super::SessionHandle;
 use crate::error::{Error, Result};
 use crate::sync::Mutex;
 
@@ -74,7 +74,7 @@ impl fmt::Display for ConnectionSpec {
     }
 }
 
-type Connector = dyn Fn(&ConnectionSpec, &SessionRef) -> Result<()> + Send + Sync;
+type Connector = dyn Fn(&ConnectionSpec, &SessionHandle) -> Result<()> + Send + Sync;
 
 /// What connects sessions, by the names of transports. Nothing is in it that was not registered.
 #[derive(Default)]
@@ -95,7 +95,7 @@ impl ConnectorRegistry {
     pub fn register(
         &self,
         transport: &str,
-        connector: impl Fn(&ConnectionSpec, &SessionRef) -> Result<()> + Send + Sync + 'static,
+        connector: impl Fn(&ConnectionSpec, &SessionHandle) -> Result<()> + Send + Sync + 'static,
     ) -> Result<()> {
         let mut connectors = self.0.lock();
         if connectors.contains_key(transport) {
@@ -110,7 +110,7 @@ impl ConnectorRegistry {
     /// # Errors
     ///
     /// When that is no connection, names a transport that nobody registered, or the connector refuses it.
-    pub fn connect(&self, spec: &str, session: &SessionRef) -> Result<()> {
+    pub fn connect(&self, spec: &str, session: &SessionHandle) -> Result<()> {
         let spec: ConnectionSpec = spec.parse()?;
         let connector = {
             let connectors = self.0.lock();

@@ -9,15 +9,15 @@ use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
 
 use super::bootstrap::SESSION_SYMBOL;
-use super::life::Life;
 #[cfg(shuttle)]
-use super::options::Fault;
-use super::options::{Dispatch, HostFunction, OnDisconnect, Reporter, RunAddress};
+use super::builder::Fault;
+use super::builder::{Dispatch, HostFunction, OnDisconnect, Reporter, RunAddress};
+use super::life::Life;
 use super::service::Told;
 use super::task_group::What;
 use super::{
-    Answer, BootstrapInfo, Completion, ControllerAccess, Options, Reply, Service, SessionRef,
-    TaskGroup,
+    Answer, BootstrapInfo, Completion, ControllerAccess, Reply, Service, SessionBuilder,
+    SessionHandle, TaskGroup,
 };
 use crate::ExecutorAddr;
 #[cfg(not(model))]
@@ -74,7 +74,7 @@ pub(super) struct Callbacks {
 }
 
 impl Core {
-    pub(super) fn new(options: Options) -> Result<Arc<Self>> {
+    pub(super) fn new(options: SessionBuilder) -> Result<Arc<Self>> {
         let mut taken = Ok(());
         let core = Arc::new_cyclic(|this: &Weak<Core>| {
             let mut info = options.info;
@@ -116,8 +116,8 @@ impl Core {
         address(&self.this)
     }
 
-    fn handle(&self) -> Option<SessionRef> {
-        self.this.upgrade().map(|core| SessionRef::new(&core))
+    fn handle(&self) -> Option<SessionHandle> {
+        self.this.upgrade().map(|core| SessionHandle::new(&core))
     }
 
     pub(super) fn report(&self, error: Error) {
@@ -185,7 +185,7 @@ impl Core {
     }
 
     fn run(self: &Arc<Self>, function: ExecutorAddr, args: Vec<u8>, reply: Reply) {
-        let session = SessionRef::new(self);
+        let session = SessionHandle::new(self);
         self.guarded("a function", || match self.functions.get(&function.get()) {
             Some(host) => (host.0)(&session, args, reply),
             None => (self.run)(&session, function, args, reply),

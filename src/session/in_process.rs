@@ -3,7 +3,7 @@
 use std::fmt;
 use std::sync::Arc;
 
-use super::{Answer, BootstrapInfo, Completion, ControllerAccess, Link, PendingCalls, Reply};
+use super::{Answer, Attachment, BootstrapInfo, Completion, ControllerAccess, PendingCalls, Reply};
 use crate::ExecutorAddr;
 use crate::error::{Error, Result};
 use crate::sync::Mutex;
@@ -33,7 +33,7 @@ struct Ends {
 
 enum State {
     Idle,
-    Connected(Link),
+    Connected(Attachment),
     Over,
 }
 
@@ -76,11 +76,11 @@ impl InProcessController {
         on_complete: impl FnOnce(Result<Vec<u8>>) + Send + 'static,
     ) {
         let completion = Completion::new(on_complete);
-        let Some(link) = self.0.link() else {
+        let Some(attachment) = self.0.attachment() else {
             return completion.complete(Err(Error::disconnected("not connected")));
         };
         match self.0.to_executor.register(completion) {
-            Ok(call) => link.handle_call(function, args, call),
+            Ok(call) => attachment.handle_call(function, args, call),
             Err(completion) => completion.complete(Err(is_over())),
         }
     }
@@ -97,14 +97,14 @@ impl InProcessController {
 }
 
 impl ControllerAccess for InProcess {
-    fn connect(&self, link: Link, info: &BootstrapInfo) -> Result<()> {
-        *self.0.state.lock() = State::Connected(link);
+    fn connect(&self, attachment: Attachment, info: &BootstrapInfo) -> Result<()> {
+        *self.0.state.lock() = State::Connected(attachment);
         let connected = (self.0.on_connect)(info);
         if connected.is_err()
-            && let Some((link, calls)) = self.0.close()
+            && let Some((attachment, calls)) = self.0.close()
         {
             // That they are over the session learns from the error.
-            fail(&link, calls);
+            fail(&attachment, calls);
         }
         connected
     }
@@ -132,43 +132,43 @@ impl ControllerAccess for InProcess {
 impl Ends {
     /// The controller's answer to a call of the session.
     fn answer(&self, call: u64, answer: Answer) {
-        let Some(link) = self.link() else { return };
+        let Some(attachment) = self.attachment() else { return };
         if let Some(completion) = self.to_controller.take(call) {
-            link.complete(completion, answer.map_err(Error::remote));
+            attachment.complete(completion, answer.map_err(Error::remote));
         }
     }
 
-    fn link(&self) -> Option<Link> {
+    fn attachment(&self) -> Option<Attachment> {
         match &*self.state.lock() {
-            State::Connected(link) => Some(link.clone()),
+            State::Connected(attachment) => Some(attachment.clone()),
             State::Idle | State::Over => None,
         }
     }
 
     /// Lets no more calls pass; returns those under way, if this ended a connection.
-    fn close(&self) -> Option<(Link, [Vec<Completion>; 2])> {
+    fn close(&self) -> Option<(Attachment, [Vec<Completion>; 2])> {
         let mut state = self.state.lock();
         let before = std::mem::replace(&mut *state, State::Over);
         // Under the lock: who finds the connection over finds the tables closed.
         let calls = [self.to_controller.close(), self.to_executor.close()];
         match before {
-            State::Connected(link) => Some((link, calls)),
+            State::Connected(attachment) => Some((attachment, calls)),
             State::Idle | State::Over => None,
         }
     }
 
     fn disconnect(&self, cause: Result<()>) {
-        if let Some((link, calls)) = self.close() {
-            fail(&link, calls);
-            link.notify_disconnected(cause);
+        if let Some((attachment, calls)) = self.close() {
+            fail(&attachment, calls);
+            attachment.notify_disconnected(cause);
         }
     }
 }
 
 /// Fails the session's calls, and the controller's.
-fn fail(link: &Link, [of_session, of_controller]: [Vec<Completion>; 2]) {
+fn fail(attachment: &Attachment, [of_session, of_controller]: [Vec<Completion>; 2]) {
     for completion in of_session {
-        link.complete(completion, Err(is_over()));
+        attachment.complete(completion, Err(is_over()));
     }
     for completion in of_controller {
         completion.complete(Err(is_over()));

@@ -7,7 +7,7 @@
 //! Threads: the room starts none. Every function may be called from any thread at any moment; no code of the host is
 //! called with a lock held. Calls run where the host's dispatch function takes them, completions too.
 //!
-//! Ownership: the session owns services, access and host functions. A [`SessionRef`] keeps it in memory, not alive.
+//! Ownership: the session owns services, access and host functions. A [`SessionHandle`] keeps it in memory, not alive.
 //!
 //! Invariant: no IO and no unsafe. A call completes exactly once, in both directions; a service is told of each stage
 //! once.
@@ -15,11 +15,11 @@
 
 mod access;
 mod bootstrap;
+mod builder;
 mod connection_spec;
 mod core;
 mod in_process;
 mod life;
-mod options;
 mod pending;
 mod reply;
 mod service;
@@ -35,11 +35,11 @@ mod tests;
 
 use std::sync::Arc;
 
-pub use access::{ControllerAccess, Link};
+pub use access::{Attachment, ControllerAccess};
 pub use bootstrap::{BootstrapInfo, SESSION_SYMBOL, SUBTARGET_FEATURES};
+pub use builder::SessionBuilder;
 pub use connection_spec::{ConnectionSpec, ConnectorRegistry};
 pub use in_process::{InProcess, InProcessController};
-pub use options::Options;
 pub use pending::PendingCalls;
 pub use reply::{Answer, Completion, Reply};
 pub use service::{Done, Service};
@@ -55,35 +55,19 @@ use crate::task::Task;
 
 /// A session that this program owns. Several may live in one process.
 ///
-/// Dropped, it shuts down and waits for that, as [`SessionRef::wait`] does, and reports what keeps it from ending; on a
+/// Dropped, it shuts down and waits for that, as [`SessionHandle::wait`] does, and reports what keeps it from ending; on a
 /// thread that the end waits for it does not wait.
 #[derive(Debug)]
-pub struct Session(SessionRef);
+pub struct Session(SessionHandle);
 
 /// A session, as everybody else has it. It stays in memory as long as there is one of these, whether it lives or not.
 #[derive(Debug, Clone)]
-pub struct SessionRef(Arc<Core>);
-
-impl Session {
-    /// A session that has no controller yet.
-    ///
-    /// # Errors
-    ///
-    /// When a symbol of the options has the name that stands for the session itself.
-    pub fn new(mut options: Options) -> Result<Self> {
-        let start = options.on_start.take();
-        let session = Self(SessionRef(Core::new(options)?));
-        if let Some(start) = start {
-            start(&session);
-        }
-        Ok(session)
-    }
-}
+pub struct SessionHandle(Arc<Core>);
 
 impl std::ops::Deref for Session {
-    type Target = SessionRef;
+    type Target = SessionHandle;
 
-    fn deref(&self) -> &SessionRef {
+    fn deref(&self) -> &SessionHandle {
         &self.0
     }
 }
@@ -98,7 +82,7 @@ impl Drop for Session {
     }
 }
 
-impl SessionRef {
+impl SessionHandle {
     fn new(core: &Arc<Core>) -> Self {
         Self(Arc::clone(core))
     }
@@ -133,10 +117,10 @@ impl SessionRef {
     ///
     /// # Errors
     ///
-    /// As [`SessionRef::attach`], or when there is no access: the session stays as it is, and may be attached later.
+    /// As [`SessionHandle::attach`], or when there is no access: the session stays as it is, and may be attached later.
     pub fn try_attach<A: ControllerAccess + 'static>(
         &self,
-        access: impl FnOnce(&SessionRef) -> Result<A>,
+        access: impl FnOnce(&SessionHandle) -> Result<A>,
     ) -> Result<()> {
         self.attach(access(self)?)
     }
@@ -179,7 +163,7 @@ impl SessionRef {
         self.0.managed.acquire(what)
     }
 
-    /// Runs `code` with a [keepalive](SessionRef::keepalive); `None` when that is refused.
+    /// Runs `code` with a [keepalive](SessionHandle::keepalive); `None` when that is refused.
     pub fn call_with_keepalive<R>(
         &self,
         what: &'static str,

@@ -80,7 +80,7 @@ impl Completion {
     }
 
     /// Tells how the call ended, on this thread. For a call that failed before it was under way; all others go through
-    /// [`Link::complete`](super::Link::complete), which keeps code of the host off the thread that receives.
+    /// [`Attachment::complete`](super::Attachment::complete), which keeps code of the host off the thread that receives.
     pub fn complete(mut self, outcome: Result<Vec<u8>>) {
         self.finish(outcome);
     }

@@ -21,7 +21,7 @@ pub trait Service: Send + Sync {
     }
 
     /// No managed code runs any more, and none will: release everything. Errors are the service's own business
-    /// ([`SessionRef::report_error`](super::SessionRef::report_error)).
+    /// ([`SessionHandle::report_error`](super::SessionHandle::report_error)).
     fn on_shutdown(&self, done: Done);
 }
 

@@ -13,10 +13,10 @@ use ::shuttle::rand::{Rng, thread_rng};
 use ::shuttle::scheduler::RandomScheduler;
 use ::shuttle::thread::{self, JoinHandle};
 
-use super::options::Fault;
+use super::builder::Fault;
 use super::{
-    Answer, BootstrapInfo, Done, InProcess, InProcessController, Options, Reply, Service, Session,
-    SessionRef,
+    Answer, BootstrapInfo, Done, InProcess, InProcessController, Reply, Service, Session,
+    SessionBuilder, SessionHandle,
 };
 use crate::ExecutorAddr;
 use crate::error::{Error, Result};
@@ -126,7 +126,7 @@ impl Service for Watch {
 }
 
 /// Runs a function of the controller's choice.
-fn run(world: &World, session: &SessionRef, tally: &Tally, args: Vec<u8>, reply: Reply) {
+fn run(world: &World, session: &SessionHandle, tally: &Tally, args: Vec<u8>, reply: Reply) {
     world.running.fetch_add(1, Ordering::SeqCst);
     thread::yield_now();
     if thread_rng().gen_bool(0.3) {
@@ -139,7 +139,7 @@ fn run(world: &World, session: &SessionRef, tally: &Tally, args: Vec<u8>, reply:
     world.running.fetch_sub(1, Ordering::SeqCst);
 }
 
-fn calls_out(world: &Arc<World>, session: &SessionRef, tally: &Arc<Tally>) {
+fn calls_out(world: &Arc<World>, session: &SessionHandle, tally: &Arc<Tally>) {
     for _ in 0..CALLS {
         let (inner, counts) = (Arc::clone(world), Arc::clone(tally));
         session.call_controller(TAG, vec![7], move |outcome| {
@@ -177,7 +177,7 @@ fn telling(world: &Arc<World>) -> impl FnOnce() + Send + use<> {
 
 fn session_of(world: &Arc<World>, planted: Planted, tally: &Arc<Tally>) -> Session {
     let tasks = Arc::clone(world);
-    let options = Options::bare(
+    let options = SessionBuilder::bare(
         move |task| tasks.start(|| task.run()),
         BootstrapInfo::default(),
         |_, _, _, reply| reply.send(Err("no function".to_owned())),
@@ -200,7 +200,7 @@ fn session_of(world: &Arc<World>, planted: Planted, tally: &Arc<Tally>) -> Sessi
         run(&runs, session, &counts, args, reply);
     });
     let options = options.expect("a function").service(Watch::new(world));
-    Session::new(options).expect("a session")
+    options.build().expect("a session")
 }
 
 /// One session, attached at some moment, and four threads.
@@ -214,7 +214,7 @@ fn life(planted: Planted, tally: &Arc<Tally>) {
     if planted == Planted::StrandsCalls {
         access.strands_calls();
     }
-    let handle = SessionRef::clone(&session);
+    let handle = SessionHandle::clone(&session);
     let attach = thread::spawn(move || match handle.attach(access) {
         Ok(()) => {}
         Err(error) => assert!(error.is_invalid_argument(), "{error}"),

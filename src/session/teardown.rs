@@ -15,12 +15,12 @@
 use std::sync::Arc;
 use std::time::Instant;
 
+#[cfg(shuttle)]
+use super::builder::Fault;
 use super::core::{Callback, Core, State};
 use super::life::{Next, Stage};
-#[cfg(shuttle)]
-use super::options::Fault;
 use super::service::{Done, Told};
-use super::{ControllerAccess, Link, Service, SessionRef};
+use super::{Attachment, ControllerAccess, Service, SessionHandle};
 use crate::error::{Error, Result};
 use crate::sync::{Mutex, MutexGuard};
 
@@ -36,7 +36,7 @@ impl Core {
             state.life.attach()?;
             state.access = Some(Arc::clone(&access));
         }
-        match access.connect(Link::new(self), &self.info) {
+        match access.connect(Attachment::new(self), &self.info) {
             Ok(()) => {
                 let mut state = self.lock();
                 let next = state.life.connected();
@@ -99,7 +99,7 @@ impl Core {
                 drop(state);
                 self.inside(|| match (handler, cause) {
                     (Some(handler), cause) => self.guarded("the handler of the disconnect", || {
-                        handler(&SessionRef::new(self), cause);
+                        handler(&SessionHandle::new(self), cause);
                     }),
                     (None, Err(error)) => self.report(error),
                     (None, Ok(())) => {}

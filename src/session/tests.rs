@@ -15,7 +15,7 @@ use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::Duration;
 
-use super::{BootstrapInfo, Options, Reply, Session, SessionRef};
+use super::{BootstrapInfo, Reply, Session, SessionBuilder, SessionHandle};
 use crate::ExecutorAddr;
 use crate::error::{Error, Result};
 use crate::task::Task;
@@ -47,31 +47,31 @@ impl Queue {
         self.0.lock().expect("no panic").len()
     }
 
-    fn options(&self) -> Options {
+    fn options(&self) -> SessionBuilder {
         let queue = self.clone();
         bare(move |task| queue.0.lock().expect("no panic").push_back(task))
     }
 }
 
-/// Options with a dispatch function and nothing else; wrapper functions by address echo their arguments.
-fn bare(dispatch: impl Fn(Task) + Send + Sync + 'static) -> Options {
-    Options::bare(dispatch, BootstrapInfo::default(), echo)
+/// SessionBuilder with a dispatch function and nothing else; wrapper functions by address echo their arguments.
+fn bare(dispatch: impl Fn(Task) + Send + Sync + 'static) -> SessionBuilder {
+    SessionBuilder::bare(dispatch, BootstrapInfo::default(), echo)
 }
 
 /// Every task on a thread of its own.
-fn on_threads() -> Options {
+fn on_threads() -> SessionBuilder {
     bare(|task| drop(thread::spawn(|| task.run())))
 }
 
-fn echo(_: &SessionRef, function: ExecutorAddr, args: Vec<u8>, reply: Reply) {
+fn echo(_: &SessionHandle, function: ExecutorAddr, args: Vec<u8>, reply: Reply) {
     match function.get() {
         0 => reply.send(Err("call of address 0".to_owned())),
         _ => reply.send(Ok(args)),
     }
 }
 
-fn session(options: Options) -> Session {
-    Session::new(options).expect("a session")
+fn session(options: SessionBuilder) -> Session {
+    options.build().expect("a session")
 }
 
 /// Writes down what happens, in order.
@@ -93,8 +93,8 @@ impl Log {
         move || log.note(what)
     }
 
-    /// Options that write down errors and how the connection ended.
-    fn on(&self, options: Options) -> Options {
+    /// SessionBuilder that write down errors and how the connection ended.
+    fn on(&self, options: SessionBuilder) -> SessionBuilder {
         let errors = self.clone();
         let ends = self.clone();
         options.on_error(move |_, error| errors.note(format!("error: {error}"))).on_disconnect(

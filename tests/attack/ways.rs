@@ -7,7 +7,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use farcall::controller::{Client, KillHandle, Pipeline};
-use farcall::executor::{Options, Session as Embedded, SharedLane, SimpleRemote};
+use farcall::executor::{SharedLane, SimpleRemote};
+use farcall::session::SessionBuilder;
 use farcall::sps::{self, Expected};
 use farcall::task::{TaskDispatcher, ThreadPool};
 use farcall::{Connection, Error, ExecutorAddr, Result};
@@ -179,10 +180,10 @@ pub(crate) fn serve(way: Way) {
         std::process::exit(i32::from(served.is_err()));
     }
     let pool = ThreadPool::new(2);
-    let options = Options::new(move |task| pool.dispatch(task))
+    let options = SessionBuilder::new(move |task| pool.dispatch(task))
         .on_error(|_, _| {})
         .on_disconnect(|_, _| std::process::exit(0));
-    let session = Embedded::new(options).expect("a session");
+    let session = options.build().expect("a session");
     match way {
         Way::EmbeddedLane => session.try_attach(|_| SharedLane::attach(socket)).expect("attached"),
         _ => session.attach(SimpleRemote::socket(socket).expect("a stream")).expect("attached"),

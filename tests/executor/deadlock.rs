@@ -9,7 +9,8 @@ use std::sync::Mutex;
 use std::time::Duration;
 
 use farcall::controller::Client;
-use farcall::executor::{Options, Session, SessionRef, SimpleRemote, WrapperFunctionBuffer};
+use farcall::executor::{SimpleRemote, WrapperFunctionBuffer};
+use farcall::session::{Session, SessionBuilder, SessionHandle};
 use farcall::sps::{self, AllocGroup, Bytes, Expected};
 use farcall::task::{Inline, TaskDispatcher, ThreadPool};
 use farcall::{Connection, Error, ExecutorAddr, Prot};
@@ -23,7 +24,7 @@ const PATIENT: Duration = Duration::from_secs(20);
 const MEMORY_PLEASE: u64 = 3;
 
 /// The session whose actions run; one at a time here.
-static SESSION: Mutex<Option<SessionRef>> = Mutex::new(None);
+static SESSION: Mutex<Option<SessionHandle>> = Mutex::new(None);
 
 /// A finalize action that asks the controller for something and waits for it, as LLVM's debug-object plugin does.
 unsafe extern "C" fn wait_for_another_reply(_: *const c_char, _: usize) -> WrapperFunctionBuffer {
@@ -42,9 +43,9 @@ fn initialize(
     deadline: Duration,
 ) -> (Session, Result<Vec<u8>, Error>) {
     let (ours, theirs) = UnixStream::pair().expect("a pair of sockets");
-    let options = Options::new(move |task| dispatcher.dispatch(task));
-    let session = Session::new(options).expect("a session");
-    *SESSION.lock().expect("no panic") = Some(SessionRef::clone(&session));
+    let options = SessionBuilder::new(move |task| dispatcher.dispatch(task));
+    let session = options.build().expect("a session");
+    *SESSION.lock().expect("no panic") = Some(SessionHandle::clone(&session));
     session.attach(SimpleRemote::socket(theirs).expect("a socket")).expect("the first");
     let client = Client::connect(Connection::socket(ours).expect("a socket")).expect("a setup");
     client.register_handler(MEMORY_PLEASE, |_, args, result| {

@@ -6,7 +6,8 @@ use std::thread;
 use std::time::Duration;
 
 use farcall::controller::Client;
-use farcall::executor::{Options, Session, SharedLane, SimpleRemote};
+use farcall::executor::{SharedLane, SimpleRemote};
+use farcall::session::{Session, SessionBuilder};
 use farcall::sps::{self, Expected};
 use farcall::task::{TaskDispatcher, ThreadPool};
 use farcall::{Connection, ExecutorAddr, Result};
@@ -14,11 +15,11 @@ use farcall::{Connection, ExecutorAddr, Result};
 /// Longer than anything here takes.
 const LONG: Duration = Duration::from_secs(30);
 
-/// Options whose tasks run on threads, and where the end of the connection comes out.
-fn options() -> (Options, Receiver<std::result::Result<(), String>>) {
+/// SessionBuilder whose tasks run on threads, and where the end of the connection comes out.
+fn options() -> (SessionBuilder, Receiver<std::result::Result<(), String>>) {
     let (sender, receiver) = mpsc::channel();
     let pool = ThreadPool::new(2);
-    let options = Options::new(move |task| pool.dispatch(task))
+    let options = SessionBuilder::new(move |task| pool.dispatch(task))
         .function("echo", |_, args, reply| reply.send(Ok(args)))
         .and_then(|options| options.function("fails", |_, _, reply| reply.send(Err("no".into()))))
         .expect("functions")
@@ -36,7 +37,7 @@ fn a_client_calls_the_session_and_is_called() {
     let options = options.function("asks", |session, args, reply| {
         reply.send(session.call(5, args).map_err(|error| error.to_string()));
     });
-    let session = Session::new(options.expect("a function")).expect("a session");
+    let session = options.expect("a function").build().expect("a session");
     let (one, other) = UnixStream::pair().expect("sockets");
     let controller = thread::spawn(move || {
         let client = Client::connect(Connection::socket(one)?)?;
@@ -61,10 +62,10 @@ fn a_client_calls_the_session_and_is_called() {
 }
 
 /// A session with a client at the other end of a lane that is passed over a socket.
-fn over_a_lane(options: Options) -> (Session, Client) {
+fn over_a_lane(options: SessionBuilder) -> (Session, Client) {
     let (one, other) = UnixStream::pair().expect("sockets");
     let connection = Connection::create_shared(one).expect("a lane");
-    let session = Session::new(options).expect("a session");
+    let session = options.build().expect("a session");
     session.try_attach(|_| SharedLane::attach(other)).expect("attached");
     (session, Client::connect(connection).expect("a client"))
 }
@@ -115,9 +116,9 @@ fn what_a_session_calls_at_rest_goes_out_with_the_next_call() {
 }
 
 /// A session with a client at the other end of a stream.
-fn over_a_stream(options: Options) -> (Session, Client) {
+fn over_a_stream(options: SessionBuilder) -> (Session, Client) {
     let (one, other) = UnixStream::pair().expect("sockets");
-    let session = Session::new(options).expect("a session");
+    let session = options.build().expect("a session");
     session.attach(SimpleRemote::socket(other).expect("an access")).expect("attached");
     let client = Client::connect(Connection::socket(one).expect("a connection"));
     (session, client.expect("a client"))
@@ -217,7 +218,7 @@ fn a_controller_that_is_gone_is_an_error_over_a_lane() {
     let (options, end) = options();
     let (one, other) = UnixStream::pair().expect("sockets");
     let connection = Connection::create_shared(one).expect("a lane");
-    let session = Session::new(options).expect("a session");
+    let session = options.build().expect("a session");
     session.try_attach(|_| SharedLane::attach(other)).expect("attached");
     drop(connection);
     let error = end.recv_timeout(LONG).expect("an end").expect_err("no hangup");
@@ -227,11 +228,11 @@ fn a_controller_that_is_gone_is_an_error_over_a_lane() {
 #[test]
 fn calls_nest_deeper_than_the_pool_is_wide() {
     let pool = ThreadPool::new(1);
-    let options = Options::new(move |task| pool.dispatch(task));
+    let options = SessionBuilder::new(move |task| pool.dispatch(task));
     let options = options.function("asks", |session, args, reply| {
         reply.send(session.call(5, args).map_err(|error| error.to_string()));
     });
-    let session = Session::new(options.expect("a function")).expect("a session");
+    let session = options.expect("a function").build().expect("a session");
     let (one, other) = UnixStream::pair().expect("sockets");
     session.attach(SimpleRemote::socket(other).expect("an access")).expect("attached");
     let client = Client::connect(Connection::socket(one).expect("a connection")).expect("a client");
@@ -251,7 +252,7 @@ fn calls_nest_deeper_than_the_pool_is_wide() {
 #[test]
 fn memory_of_a_session_is_released_at_its_shutdown() {
     let (options, _end) = options();
-    let session = Session::new(options).expect("a session");
+    let session = options.build().expect("a session");
     let (one, other) = UnixStream::pair().expect("sockets");
     session.attach(SimpleRemote::socket(other).expect("an access")).expect("attached");
     let client = Client::connect(Connection::socket(one).expect("a connection")).expect("a client");

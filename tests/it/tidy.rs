@@ -303,13 +303,13 @@ fn planted_imports_are_found() {
     for (path, planted, line) in [
         ("src/wire/baton.rs", "\nuse crate::sys::cpu;\n", 2),
         ("src/ring/producer.rs", "fn f() { crate::shm::g() }", 1),
-        ("src/controller/memory/slab.rs", "use crate::executor::Session;", 1),
+        ("src/controller/memory/slab.rs", "use crate::session::Session;", 1),
         ("src/executor/session.rs", "use crate::controller::Controller;", 1),
         ("src/link/graph.rs", "use crate::{\n    error::Result,\n    sys::{map, cpu},\n};\n", 3),
         ("src/addr.rs", "use super::sys;", 1),
         ("src/sps/mod.rs", "use super::call::Endpoint;", 1),
         ("src/ring/consumer.rs", "use super::super::sys;", 1),
-        ("src/call/tests.rs", "use crate::executor::Session;", 1),
+        ("src/call/tests.rs", "use crate::session::Session;", 1),
         ("src/call/endpoint.rs", "use crate::shm::Segment;", 1),
     ] {
         let complaints = found(path, planted);

@@ -11,7 +11,7 @@ use crate::deadline::Deadline;
 use crate::error::Result;
 use crate::executor::entry::buffer::WrapperFunctionBuffer;
 use crate::executor::entry::raw_session::RawSession;
-use crate::session::SessionRef;
+use crate::session::SessionHandle;
 use crate::transport::Transport;
 
 /// `struct farcall_buffer farcall_call_controller(uint64_t tag, const char *data, size_t size)` for linked code: calls a handler
@@ -54,7 +54,7 @@ pub(crate) fn call(tag: u64, args: &[u8]) -> Result<WrapperFunctionBuffer> {
 }
 
 /// The host's session whose call the calling thread runs, or the only one there is.
-fn hosted() -> Option<SessionRef> {
+fn hosted() -> Option<SessionHandle> {
     current::hosted().or_else(|| Instance::only().ok()?.host())
 }
 

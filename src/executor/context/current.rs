@@ -4,7 +4,7 @@ use std::cell::RefCell;
 use std::rc::Rc;
 
 use crate::call::Endpoint;
-use crate::session::SessionRef;
+use crate::session::SessionHandle;
 use crate::transport::Connection;
 
 /// One end of a connection.
@@ -14,7 +14,7 @@ thread_local! {
     /// The connection that this thread serves.
     static SERVED: RefCell<Option<Rc<ConnectionEnd>>> = const { RefCell::new(None) };
     /// The host's session whose call this thread runs.
-    static HOSTED: RefCell<Option<SessionRef>> = const { RefCell::new(None) };
+    static HOSTED: RefCell<Option<SessionHandle>> = const { RefCell::new(None) };
 }
 
 /// Runs `work`, in which linked code reaches the controller over this connection.
@@ -31,7 +31,7 @@ pub(crate) fn served() -> Option<Rc<ConnectionEnd>> {
 }
 
 /// Runs code of a call of this session, which may call back.
-pub(crate) fn within<R>(session: &SessionRef, code: impl FnOnce() -> R) -> R {
+pub(crate) fn within<R>(session: &SessionHandle, code: impl FnOnce() -> R) -> R {
     let outer = HOSTED.replace(Some(session.clone()));
     let result = code();
     HOSTED.replace(outer);
@@ -39,6 +39,6 @@ pub(crate) fn within<R>(session: &SessionRef, code: impl FnOnce() -> R) -> R {
 }
 
 /// The host's session whose call the calling thread runs.
-pub(crate) fn hosted() -> Option<SessionRef> {
+pub(crate) fn hosted() -> Option<SessionHandle> {
     HOSTED.try_with(|hosted| hosted.borrow().clone()).ok().flatten()
 }

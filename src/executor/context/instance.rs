@@ -12,7 +12,7 @@ use crate::call::{LaneEnd, Lanes};
 use crate::error::{Error, Result};
 use crate::executor::memory::{MemoryMap, forked};
 use crate::executor::process::libraries::Libraries;
-use crate::session::SessionRef;
+use crate::session::SessionHandle;
 use crate::sync::{Mutex, MutexGuard};
 use crate::wire::layout::DATA_END_WORDS;
 
@@ -26,7 +26,7 @@ pub(crate) struct Instance {
     acceptor: Option<Acceptor>,
     lanes: Arc<Lanes>,
     /// The session of a host that this belongs to.
-    host: Mutex<Option<SessionRef>>,
+    host: Mutex<Option<SessionHandle>>,
 }
 
 /// The live sessions of the process by the number that stands for their address in calls.
@@ -47,11 +47,11 @@ impl Instance {
     }
 
     /// The session of a host that this belongs to, while that lives.
-    pub(crate) fn host(&self) -> Option<SessionRef> {
+    pub(crate) fn host(&self) -> Option<SessionHandle> {
         self.host.lock().clone()
     }
 
-    pub(crate) fn set_host(&self, host: Option<SessionRef>) {
+    pub(crate) fn set_host(&self, host: Option<SessionHandle>) {
         *self.host.lock() = host;
     }
 
@@ -142,7 +142,7 @@ impl Instance {
     }
 
     /// The session of a host's that has this address, and what belongs to it, while it lives.
-    pub(crate) fn hosted(address: ExecutorAddr) -> Option<(Arc<Instance>, SessionRef)> {
+    pub(crate) fn hosted(address: ExecutorAddr) -> Option<(Arc<Instance>, SessionHandle)> {
         let live: Vec<_> = sessions().iter().flat_map(HashMap::values).cloned().collect();
         let mut hosted = live.into_iter().filter_map(|instance| Some((instance.host()?, instance)));
         let found = hosted.find(|(session, _)| session.address() == address);

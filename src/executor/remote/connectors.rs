@@ -4,7 +4,7 @@ use std::os::fd::IntoRawFd;
 
 use super::simple_remote::SimpleRemote;
 use crate::error::{Error, Result};
-use crate::session::{ConnectionSpec, ConnectorRegistry, SessionRef};
+use crate::session::{ConnectionSpec, ConnectorRegistry, SessionHandle};
 use crate::sys::{process, stream};
 
 /// The connectors of this library: `socket:adopt=NUMBER`, a connected stream socket that was left open for this process. From the
@@ -17,7 +17,7 @@ pub fn connectors() -> ConnectorRegistry {
     registry
 }
 
-fn adopt_socket(spec: &ConnectionSpec, session: &SessionRef) -> Result<()> {
+fn adopt_socket(spec: &ConnectionSpec, session: &SessionHandle) -> Result<()> {
     let refused = |why: String| Error::invalid(format!("connection \"{spec}\": {why}"));
     if spec.action() != Some("adopt") {
         return Err(refused("a socket can be adopted, nothing else".to_owned()));
@@ -46,10 +46,10 @@ mod tests {
     use std::thread;
 
     use super::*;
-    use crate::session::{Options, Session};
+    use crate::session::{Session, SessionBuilder};
 
     fn session() -> Session {
-        Session::new(Options::new(|task| drop(thread::spawn(|| task.run())))).expect("a session")
+        SessionBuilder::new(|task| drop(thread::spawn(|| task.run()))).build().expect("a session")
     }
 
     fn connect(what: &str, session: &Session) -> Result<()> {
@@ -99,9 +99,9 @@ mod tests {
         let (sender, receiver) = mpsc::channel();
         let (one, other) = UnixStream::pair().expect("sockets");
         let number = OwnedFd::from(one).into_raw_fd();
-        let options = Options::new(|task| drop(thread::spawn(|| task.run())));
+        let options = SessionBuilder::new(|task| drop(thread::spawn(|| task.run())));
         let options = options.on_disconnect(move |_, cause| drop(sender.send(cause)));
-        let session = Session::new(options).expect("a session");
+        let session = options.build().expect("a session");
         connect(&format!("socket:adopt={number}"), &session).expect("attached");
         let (another, _other) = UnixStream::pair().expect("sockets");
         let again = format!("socket:adopt={}", OwnedFd::from(another).into_raw_fd());

@@ -26,7 +26,9 @@ use crate::deadline::Deadline;
 use crate::error::{Error, Result};
 use crate::executor::remote::simple_remote::setup;
 use crate::limits::END_TIMEOUT;
-use crate::session::{Answer, BootstrapInfo, Completion, ControllerAccess, Link, PendingCalls};
+use crate::session::{
+    Answer, Attachment, BootstrapInfo, Completion, ControllerAccess, PendingCalls,
+};
 use crate::sps::{self, Status};
 use crate::sync::{Condvar, Mutex};
 use crate::sys::socket;
@@ -111,7 +113,7 @@ impl SharedLane {
 }
 
 impl ControllerAccess for SharedLane {
-    fn connect(&self, link: Link, info: &BootstrapInfo) -> Result<()> {
+    fn connect(&self, attachment: Attachment, info: &BootstrapInfo) -> Result<()> {
         let connection = self.connection.lock().take();
         let connection =
             connection.ok_or_else(|| Error::invalid("this access was connected before"))?;
@@ -119,8 +121,8 @@ impl ControllerAccess for SharedLane {
         let thread = thread::Builder::new().name("farcall-session".to_owned());
         let started = thread.spawn(move || {
             inbox.items.lock().thread = Some(thread::current().id());
-            let ended = serve(&inbox, &link, connection, &setup);
-            inbox.end(&link, ended);
+            let ended = serve(&inbox, &attachment, connection, &setup);
+            inbox.end(&attachment, ended);
         });
         started.map(drop).map_err(|error| Error::os("starting the thread of a session", error))
     }
@@ -168,16 +170,21 @@ impl ControllerAccess for SharedLane {
 }
 
 /// Serves the lane to its end.
-fn serve(inbox: &Inbox, link: &Link, connection: Connection, setup: &[u8]) -> Result<()> {
+fn serve(
+    inbox: &Inbox,
+    attachment: &Attachment,
+    connection: Connection,
+    setup: &[u8],
+) -> Result<()> {
     let end = Endpoint::new(connection);
     end.send_setup(setup)?;
-    end.serve(&Serving { inbox, link, end: &end })
+    end.serve(&Serving { inbox, attachment, end: &end })
 }
 
 /// Runs the controller's calls.
 struct Serving<'a> {
     inbox: &'a Inbox,
-    link: &'a Link,
+    attachment: &'a Attachment,
     end: &'a Endpoint<Connection>,
 }
 
@@ -194,7 +201,7 @@ impl Handler<Connection> for Serving<'_> {
             return self.attend(&args.bytes());
         }
         let call = self.inbox.begin();
-        self.link.handle_call(ExecutorAddr::new(target), args.bytes().into_owned(), call);
+        self.attachment.handle_call(ExecutorAddr::new(target), args.bytes().into_owned(), call);
         loop {
             match self.inbox.wait(Due::Result(call)) {
                 Item::Result(answer) => return answer,
@@ -233,7 +240,7 @@ impl Serving<'_> {
             self.inbox.items.lock().is_over = true;
         }
         if let Some(completion) = self.inbox.pending.take(number) {
-            self.link.complete(completion, outcome.map(|()| result));
+            self.attachment.complete(completion, outcome.map(|()| result));
         }
     }
 
@@ -289,7 +296,7 @@ impl Inbox {
     }
 
     /// The lane has ended: fails what is under way, then tells the session.
-    fn end(&self, link: &Link, ended: Result<()>) {
+    fn end(&self, attachment: &Attachment, ended: Result<()>) {
         let is_asked = {
             let mut items = self.items.lock();
             items.is_over = true;
@@ -297,9 +304,9 @@ impl Inbox {
             items.is_asked
         };
         for completion in self.pending.close() {
-            link.complete(completion, Err(is_over()));
+            attachment.complete(completion, Err(is_over()));
         }
-        link.notify_disconnected(if is_asked { Ok(()) } else { ended });
+        attachment.notify_disconnected(if is_asked { Ok(()) } else { ended });
     }
 }
 

@@ -12,11 +12,11 @@ use crate::executor::entry::wrapper;
 use crate::executor::services::{names_offered, process_info};
 use crate::limits::PAGE_BYTES;
 use crate::session::{
-    BootstrapInfo, Done, Options, Reply, SUBTARGET_FEATURES, Service, SessionRef,
+    BootstrapInfo, Done, Reply, SUBTARGET_FEATURES, Service, SessionBuilder, SessionHandle,
 };
 use crate::task::Task;
 
-impl Options {
+impl SessionBuilder {
     /// A session that offers what every executor of this library does: memory, symbols, access to memory, programs, and
     /// unwind and debugger registration, by all their names.
     ///
@@ -44,7 +44,7 @@ impl Options {
 }
 
 /// Runs the wrapper function at an address.
-pub(crate) fn run(session: &SessionRef, function: ExecutorAddr, args: Vec<u8>, reply: Reply) {
+pub(crate) fn run(session: &SessionHandle, function: ExecutorAddr, args: Vec<u8>, reply: Reply) {
     let result = within(session, || {
         // SAFETY: the controller names wrapper functions only: the executor obeys the controller. The arguments stay until
         // this returns.

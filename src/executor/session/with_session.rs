@@ -14,10 +14,10 @@ use crate::executor::entry::buffer::WrapperFunctionBuffer;
 use crate::executor::entry::raw_session::{RawSession, WrapperFunction};
 use crate::executor::entry::wrapper_function::Convention;
 use crate::executor::services::names_offered;
-use crate::session::{Options, Reply, SessionRef};
+use crate::session::{Reply, SessionBuilder, SessionHandle};
 use crate::sync::{Mutex, MutexGuard};
 
-impl Options {
+impl SessionBuilder {
     /// Offers a function under a name that is called with the session, or rather with the address that stands for it.
     ///
     /// # Errors
@@ -61,7 +61,7 @@ fn calls() -> MutexGuard<'static, Calls> {
 }
 
 /// Calls what the controller names.
-fn run(session: &SessionRef, function: ExecutorAddr, args: Vec<u8>, reply: Reply) {
+fn run(session: &SessionHandle, function: ExecutorAddr, args: Vec<u8>, reply: Reply) {
     if is_own(session, function) {
         embedded::run(session, function, args, reply);
     } else {
@@ -70,7 +70,7 @@ fn run(session: &SessionRef, function: ExecutorAddr, args: Vec<u8>, reply: Reply
 }
 
 /// True for a function of this library, which has LLVM 22's form.
-fn is_own(session: &SessionRef, function: ExecutorAddr) -> bool {
+fn is_own(session: &SessionHandle, function: ExecutorAddr) -> bool {
     /// They are the same in all sessions.
     static OWN: OnceLock<HashSet<ExecutorAddr>> = OnceLock::new();
     let Some((served, _)) = Instance::hosted(session.address()) else { return false };
@@ -81,7 +81,7 @@ fn is_own(session: &SessionRef, function: ExecutorAddr) -> bool {
     own.contains(&function)
 }
 
-fn call(session: &SessionRef, function: ExecutorAddr, args: &[u8], reply: Reply) {
+fn call(session: &SessionHandle, function: ExecutorAddr, args: &[u8], reply: Reply) {
     let raw = RawSession::new(session.address());
     let number = {
         let mut calls = calls();

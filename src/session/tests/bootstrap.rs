@@ -137,6 +137,6 @@ fn function_clash_is_detected() {
 #[test]
 fn clash_with_the_session_symbol_is_detected() {
     let options = Queue::default().options().symbols([(SESSION_SYMBOL, at(1))]);
-    let error = Session::new(options.expect("a symbol")).expect_err("the session's").to_string();
+    let error = options.expect("a symbol").build().expect_err("the session's").to_string();
     assert!(error.contains(SESSION_SYMBOL), "{error}");
 }

@@ -67,7 +67,7 @@ fn a_reply_that_is_dropped_says_so() {
 }
 
 /// A session whose controller echoes.
-fn attached(options: Options) -> (Session, crate::session::InProcessController) {
+fn attached(options: SessionBuilder) -> (Session, crate::session::InProcessController) {
     let (access, controller) = InProcess::new(|_, args, reply| reply.send(Ok(args)));
     let session = session(options);
     session.attach(access).expect("attached");

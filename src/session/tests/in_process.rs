@@ -232,7 +232,7 @@ fn calls_nest_both_ways() {
 }
 
 /// Calls the controller, which calls this, until the first byte is 0.
-fn down(session: &SessionRef, mut args: Vec<u8>, reply: Reply) {
+fn down(session: &SessionHandle, mut args: Vec<u8>, reply: Reply) {
     if args[0] > 0 {
         args[0] -= 1;
         match session.call(ECHO, args) {

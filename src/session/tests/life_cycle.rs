@@ -1,7 +1,9 @@
 //! `SessionTest` and `ControllerAccessTest`: a session's life, without calls.
 
 use super::*;
-use crate::session::{Answer, BootstrapInfo, Completion, ControllerAccess, Done, Link, Service};
+use crate::session::{
+    Answer, Attachment, BootstrapInfo, Completion, ControllerAccess, Done, Service,
+};
 
 /// An access of which the test says how it behaves.
 #[derive(Clone, Default)]
@@ -9,7 +11,7 @@ struct Fake(Arc<FakeState>);
 
 #[derive(Default)]
 struct FakeState {
-    link: Mutex<Option<Link>>,
+    attachment: Mutex<Option<Attachment>>,
     symbols: Mutex<Vec<String>>,
     refuses: bool,
     disconnects: Count,
@@ -21,19 +23,19 @@ impl Fake {
     }
 
     fn end(&self, cause: Result<()>) {
-        let link = self.0.link.lock().expect("no panic").take();
-        link.expect("connected").notify_disconnected(cause);
+        let attachment = self.0.attachment.lock().expect("no panic").take();
+        attachment.expect("connected").notify_disconnected(cause);
     }
 }
 
 impl ControllerAccess for Fake {
-    fn connect(&self, link: Link, info: &BootstrapInfo) -> Result<()> {
+    fn connect(&self, attachment: Attachment, info: &BootstrapInfo) -> Result<()> {
         if self.0.refuses {
             return Err(broken());
         }
         let names = info.symbols().iter().map(|(name, _)| name.to_owned());
         self.0.symbols.lock().expect("no panic").extend(names);
-        *self.0.link.lock().expect("no panic") = Some(link);
+        *self.0.attachment.lock().expect("no panic") = Some(attachment);
         Ok(())
     }
 
@@ -89,8 +91,8 @@ fn report_errors_via_session() {
     let session = noting(&log);
     let fake = Fake::default();
     session.attach(fake.clone()).expect("attached");
-    let link = fake.0.link.lock().expect("no panic").clone().expect("connected");
-    link.report_error(broken());
+    let attachment = fake.0.attachment.lock().expect("no panic").clone().expect("connected");
+    attachment.report_error(broken());
     assert_eq!(log.take(), ["error: it broke"]);
 }
 
@@ -146,7 +148,7 @@ fn schedule_shutdown_from_on_detach_handler() {
     let log = Log::default();
     let session = noting(&log);
     session.attach(Fake::default()).expect("attached");
-    let (inner, down) = (SessionRef::clone(&session), log.noting("down"));
+    let (inner, down) = (SessionHandle::clone(&session), log.noting("down"));
     session.detach(move || inner.shutdown(down));
     assert_eq!(log.take(), ["end: orderly", "detach", "shutdown", "down"]);
     session.wait().expect("it is over");
@@ -213,7 +215,7 @@ fn call_with_keepalive_async_fn() {
     let session = noting(&log);
     // The span ends with the function, not with what it began.
     let later = session.call_with_keepalive("code", || {
-        let session = SessionRef::clone(&session);
+        let session = SessionHandle::clone(&session);
         move || session.call_with_keepalive("the continuation", || ()).is_some()
     });
     session.shutdown(|| {});
@@ -230,7 +232,7 @@ fn a_session_that_outlives_its_grace_names_what_runs() {
     session.shutdown(|| {});
     let error = session.wait().expect_err("it still runs");
     assert!(error.is_timeout() && error.to_string().contains("an infinite loop for"), "{error}");
-    let rest = SessionRef::clone(&session);
+    let rest = SessionHandle::clone(&session);
     log.take();
     drop(session);
     let errors = log.take();
@@ -242,11 +244,11 @@ fn a_session_that_outlives_its_grace_names_what_runs() {
 #[test]
 fn nobody_waits_for_himself() {
     let session = session(Queue::default().options());
-    let inner = SessionRef::clone(&session);
+    let inner = SessionHandle::clone(&session);
     let waited = session.call_with_keepalive("code", || inner.wait());
     assert!(waited.expect("it ran").expect_err("a deadlock").is_invalid_argument());
     let (sender, receiver) = mpsc::channel();
-    let inner = SessionRef::clone(&session);
+    let inner = SessionHandle::clone(&session);
     session.shutdown(move || drop(sender.send(inner.wait())));
     let waited = receiver.recv_timeout(LONG).expect("called");
     assert!(waited.expect_err("a deadlock").is_invalid_argument());
@@ -258,7 +260,7 @@ fn a_session_may_be_dropped_by_its_own_callback() {
     let log = Log::default();
     let session = Arc::new(Mutex::new(Some(noting(&log))));
     let inner = Arc::clone(&session);
-    let handle = SessionRef::clone(session.lock().expect("no panic").as_ref().expect("there"));
+    let handle = SessionHandle::clone(session.lock().expect("no panic").as_ref().expect("there"));
     handle.detach(move || drop(inner.lock().expect("no panic").take()));
     handle.wait().expect("it is shut down");
     assert_eq!(log.take(), ["end: orderly", "detach", "shutdown"]);
@@ -268,7 +270,7 @@ fn a_session_may_be_dropped_by_its_own_callback() {
 fn whoever_waits_sees_the_end_from_any_thread() {
     for _ in 0..200 {
         let session = session(on_threads());
-        let handle = SessionRef::clone(&session);
+        let handle = SessionHandle::clone(&session);
         let waiters: Vec<_> = (0..3)
             .map(|_| {
                 let handle = handle.clone();
@@ -382,10 +384,10 @@ fn on_disconnect_is_called_once() {
     let session = noting(&log);
     let fake = Fake::default();
     session.attach(fake.clone()).expect("attached");
-    let link = fake.0.link.lock().expect("no panic").clone().expect("connected");
+    let attachment = fake.0.attachment.lock().expect("no panic").clone().expect("connected");
     fake.end(Err(broken()));
     // An access must not do this; nothing comes of it.
-    link.notify_disconnected(Ok(()));
+    attachment.notify_disconnected(Ok(()));
     session.shutdown(|| {});
     assert_eq!(log.take(), ["end: it broke", "detach", "shutdown"]);
 }
@@ -474,11 +476,11 @@ fn shutdown_from_on_disconnect_handler_after_remote_hangup() {
 /// Connects while the test does something else to the session.
 struct Meanwhile<F>(Mutex<Option<F>>, Fake);
 
-impl<F: FnOnce(Link) + Send> ControllerAccess for Meanwhile<F> {
-    fn connect(&self, link: Link, info: &BootstrapInfo) -> Result<()> {
-        self.1.connect(link.clone(), info)?;
+impl<F: FnOnce(Attachment) + Send> ControllerAccess for Meanwhile<F> {
+    fn connect(&self, attachment: Attachment, info: &BootstrapInfo) -> Result<()> {
+        self.1.connect(attachment.clone(), info)?;
         let work = self.0.lock().expect("no panic").take();
-        work.expect("connects once")(link);
+        work.expect("connects once")(attachment);
         Ok(())
     }
 
@@ -498,7 +500,7 @@ fn what_is_asked_for_while_it_connects_comes_after() {
     let log = Log::default();
     let session = noting(&log);
     let (fake, down) = (Fake::default(), log.noting("down"));
-    let work = move |link: Link| link.session().shutdown(down);
+    let work = move |attachment: Attachment| attachment.session().shutdown(down);
     session.attach(Meanwhile(Mutex::new(Some(work)), fake.clone())).expect("attached");
     assert_eq!(fake.0.disconnects.get(), 1);
     assert_eq!(log.take(), ["end: orderly", "detach", "shutdown", "down"]);
@@ -510,7 +512,7 @@ fn a_controller_may_leave_before_connect_returns() {
     let session = noting(&log);
     let fake = Fake::default();
     let gone = fake.clone();
-    let work = move |_: Link| gone.end(Err(broken()));
+    let work = move |_: Attachment| gone.end(Err(broken()));
     session.attach(Meanwhile(Mutex::new(Some(work)), fake.clone())).expect("attached");
     assert_eq!(log.take(), ["end: it broke", "detach"]);
     drop(session);

@@ -8,7 +8,8 @@ use std::sync::mpsc;
 use std::time::Duration;
 
 use farcall::controller::{Client, Segment};
-use farcall::executor::{Options, Polled, Session, SharedLane, SimpleRemote};
+use farcall::executor::{Polled, SharedLane, SimpleRemote};
+use farcall::session::SessionBuilder;
 use farcall::sps::AllocGroup;
 use farcall::{ExecutorAddr, Prot, Result};
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
@@ -140,14 +141,14 @@ fn be_polled(mut polled: Polled) -> Result<()> {
 fn session(way: Way, socket: OwnedFd, calls: usize, what: &str) {
     let (told, ends) = mpsc::channel();
     let (reported, reports) = mpsc::channel();
-    let options = Options::new(|task| drop(std::thread::spawn(|| task.run())))
+    let options = SessionBuilder::new(|task| drop(std::thread::spawn(|| task.run())))
         .function("asks", |session, args, reply| {
             reply.send(session.call(HANDLER, args).map_err(|error| error.to_string()));
         })
         .expect("a function")
         .on_error(move |_, error| drop(reported.send(error.to_string())))
         .on_disconnect(move |_, cause| drop(told.send(cause)));
-    let session = Session::new(options).expect("a session");
+    let session = options.build().expect("a session");
     let attached = match way {
         Way::Lane => session.try_attach(|_| SharedLane::attach(socket)),
         Way::Stream => session.try_attach(|_| SimpleRemote::socket(socket)),

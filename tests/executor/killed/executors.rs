@@ -8,7 +8,8 @@ use std::sync::mpsc;
 use std::time::Duration;
 
 use farcall::controller::{AllocAction, AllocActionPair, Client, Segment};
-use farcall::executor::{Options, Session, SharedLane, SimpleRemote};
+use farcall::executor::{SharedLane, SimpleRemote};
+use farcall::session::SessionBuilder;
 use farcall::sps::AllocGroup;
 use farcall::{AddrRange, ExecutorAddr, Prot, Result};
 
@@ -82,7 +83,7 @@ fn serve(way: Way, socket: OwnedFd) {
 
 fn session(way: Way, socket: OwnedFd) {
     let (told, is_over) = mpsc::channel();
-    let options = Options::new(|task| drop(std::thread::spawn(|| task.run())))
+    let options = SessionBuilder::new(|task| drop(std::thread::spawn(|| task.run())))
         .function("asks", |session, args, reply| {
             point("in a call");
             let answer = session.call(HANDLER, args);
@@ -96,7 +97,7 @@ fn session(way: Way, socket: OwnedFd) {
             point("told of the end");
             let _ = told.send(());
         });
-    let session = Session::new(options).expect("a session");
+    let session = options.build().expect("a session");
     point("a session, before it is attached");
     let attached = match way {
         Way::Lane => session.try_attach(|_| SharedLane::attach(socket)),

@@ -4,9 +4,8 @@ use std::sync::{Mutex, mpsc};
 
 use super::*;
 use crate::call::contract::{NativeInitialize, NativeReserve, SESSION_INSTANCE};
-use crate::executor::InProcess;
-use crate::executor::Options;
-use crate::executor::Session;
+use crate::session::InProcess;
+use crate::session::SessionBuilder;
 use crate::sps::Expected;
 use crate::task::{TaskDispatcher, ThreadPool};
 
@@ -35,7 +34,7 @@ fn done() -> Vec<u32> {
 #[test]
 fn reserve_initialize_detach_shutdown() {
     let pool = ThreadPool::new(1);
-    let session = Session::new(Options::new(move |task| pool.dispatch(task))).expect("a session");
+    let session = SessionBuilder::new(move |task| pool.dispatch(task)).build().expect("a session");
     let (access, controller) = InProcess::new(|_, _, reply| reply.send(Err("nobody".to_owned())));
     session.attach(access).expect("the first");
     let named = |wanted: &str| {

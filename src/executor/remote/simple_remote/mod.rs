@@ -28,7 +28,9 @@ use crate::call::contract::ConnectionSetup;
 use crate::deadline::Deadline;
 use crate::error::{Error, Result};
 use crate::limits::{ERROR_BYTES_MAX, PAYLOAD_BYTES_MAX, SEND_QUEUE_BYTES_MAX};
-use crate::session::{Answer, BootstrapInfo, Completion, ControllerAccess, Link, PendingCalls};
+use crate::session::{
+    Answer, Attachment, BootstrapInfo, Completion, ControllerAccess, PendingCalls,
+};
 use crate::sps::{self, Bytes, Status};
 use crate::sync::{Condvar, Mutex};
 use crate::sys::stream::{self, Reader, Ready, Writer};
@@ -106,7 +108,7 @@ impl SimpleRemote {
 }
 
 impl ControllerAccess for SimpleRemote {
-    fn connect(&self, link: Link, info: &BootstrapInfo) -> Result<()> {
+    fn connect(&self, attachment: Attachment, info: &BootstrapInfo) -> Result<()> {
         let reading = self.reading.lock().take();
         let reading = reading.ok_or_else(|| Error::invalid("this access was connected before"))?;
         {
@@ -121,8 +123,8 @@ impl ControllerAccess for SimpleRemote {
         let thread = thread::Builder::new().name("farcall-session".to_owned());
         let started = thread.spawn(move || {
             shared.out.lock().thread = Some(thread::current().id());
-            let cause = reading.run(&shared, &link);
-            shared.end(&link, cause);
+            let cause = reading.run(&shared, &attachment);
+            shared.end(&attachment, cause);
         });
         started.map(drop).map_err(|error| {
             self.shared.out.lock().stage = Stage::Closed;
@@ -237,13 +239,13 @@ impl Shared {
     /// When the controller must not send it.
     fn handle(
         &self,
-        link: &Link,
+        attachment: &Attachment,
         header: Header,
         mut payload: Vec<u8>,
     ) -> Result<Option<Result<()>>> {
         let Header { opcode, sequence, tag, .. } = header;
         match opcode {
-            Opcode::Call => link.handle_call(ExecutorAddr::new(tag), payload, sequence),
+            Opcode::Call => attachment.handle_call(ExecutorAddr::new(tag), payload, sequence),
             Opcode::Result | Opcode::Failure => {
                 let completion = self.pending.take(sequence).ok_or_else(|| {
                     Error::violation(format!("{opcode:?} {sequence}, for which no call waits"))
@@ -255,7 +257,7 @@ impl Shared {
                         Err(Error::remote(String::from_utf8_lossy(&payload)))
                     }
                 };
-                link.complete(completion, outcome);
+                attachment.complete(completion, outcome);
             }
             Opcode::Hangup => {
                 let Status(reason) = match payload.is_empty() {
@@ -277,22 +279,22 @@ impl Shared {
     }
 
     /// The connection is over: fails what is under way, then tells the session.
-    fn end(&self, link: &Link, cause: Result<()>) {
+    fn end(&self, attachment: &Attachment, cause: Result<()>) {
         {
             let mut out = self.out.lock();
             out.close();
             self.room.notify_all();
         }
         for completion in self.pending.close() {
-            link.complete(completion, Err(is_over()));
+            attachment.complete(completion, Err(is_over()));
         }
-        link.notify_disconnected(cause);
+        attachment.notify_disconnected(cause);
     }
 }
 
 impl Reading {
     /// Reads, and writes what is queued, to the end; returns why it came. Closes the reader.
-    fn run(mut self, shared: &Shared, link: &Link) -> Result<()> {
+    fn run(mut self, shared: &Shared, attachment: &Attachment) -> Result<()> {
         let mut failed_by = None;
         loop {
             let (writer, deadline) = {
@@ -324,7 +326,7 @@ impl Reading {
                 let _ = std::io::Read::read(&mut &self.woken, &mut [0; 64]);
             }
             // First, so that what the peer says counts more than that it does not listen.
-            if reader && let Some(end) = self.read(shared, link) {
+            if reader && let Some(end) = self.read(shared, attachment) {
                 return end;
             }
             if writer {
@@ -338,7 +340,7 @@ impl Reading {
     }
 
     /// Reads what there is and handles it; returns how the connection has ended, if it has.
-    fn read(&mut self, shared: &Shared, link: &Link) -> Option<Result<()>> {
+    fn read(&mut self, shared: &Shared, attachment: &Attachment) -> Option<Result<()>> {
         let mut bytes = vec![0; READ_BYTES];
         let count = match self.reader.read(&mut bytes, Deadline::now()) {
             Ok(None) => return None,
@@ -352,7 +354,7 @@ impl Reading {
         loop {
             let end = match self.frames.next() {
                 Ok(None) => return None,
-                Ok(Some((header, payload))) => shared.handle(link, header, payload),
+                Ok(Some((header, payload))) => shared.handle(attachment, header, payload),
                 Err(error) => Err(error),
             };
             match end {

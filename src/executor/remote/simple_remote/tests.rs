@@ -9,7 +9,7 @@ use std::sync::mpsc::{self, Receiver};
 use std::time::Instant;
 
 use super::*;
-use crate::session::{Options, SUBTARGET_FEATURES, Session};
+use crate::session::{SUBTARGET_FEATURES, Session, SessionBuilder};
 use crate::task::{TaskDispatcher, ThreadPool};
 use crate::wire::frame::HEADER_BYTES;
 
@@ -18,11 +18,11 @@ const LONG: Duration = Duration::from_secs(30);
 
 type End = std::result::Result<(), String>;
 
-/// Options whose tasks run on threads, and where the end of the connection comes out.
-fn options() -> (Options, Receiver<End>) {
+/// SessionBuilder whose tasks run on threads, and where the end of the connection comes out.
+fn options() -> (SessionBuilder, Receiver<End>) {
     let (sender, receiver) = mpsc::channel();
     let pool = ThreadPool::new(2);
-    let options = Options::new(move |task| pool.dispatch(task));
+    let options = SessionBuilder::new(move |task| pool.dispatch(task));
     let options = options
         .function("echo", |_, args, reply| reply.send(Ok(args)))
         .and_then(|options| options.function("fails", |_, _, reply| reply.send(Err("no".into()))))
@@ -46,7 +46,7 @@ impl Peer {
     /// Attached; the setup is still to be read.
     fn new() -> Self {
         let (options, end) = options();
-        let session = Session::new(options).expect("a session");
+        let session = options.build().expect("a session");
         let (socket, other) = UnixStream::pair().expect("sockets");
         socket.set_read_timeout(Some(LONG)).expect("a time limit");
         session.attach(SimpleRemote::socket(other).expect("an access")).expect("attached");
@@ -209,7 +209,7 @@ fn two_calls_make_progress_at_once() {
                 reply.send(Ok(Vec::new()));
             })
         });
-    let session = Session::new(options.expect("functions")).expect("a session");
+    let session = options.expect("functions").build().expect("a session");
     let (socket, other) = UnixStream::pair().expect("sockets");
     session.attach(SimpleRemote::socket(other).expect("an access")).expect("attached");
     let (_sender, end) = mpsc::channel();
@@ -472,7 +472,7 @@ fn pipes_end_as_sockets_do() {
     let (theirs, mut writer) = std::io::pipe().expect("a pipe");
     let (mut reader, ours) = std::io::pipe().expect("a pipe");
     let (options, end) = options();
-    let session = Session::new(options).expect("a session");
+    let session = options.build().expect("a session");
     session.attach(SimpleRemote::stream(theirs, ours).expect("an access")).expect("attached");
     let payload = vec![3; 200_000];
     let function = session.bootstrap_info().symbols().get("echo").expect("offered").get();

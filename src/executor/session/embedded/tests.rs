@@ -11,15 +11,16 @@ use crate::call::contract::{NativeReserve, SESSION_INSTANCE};
 use crate::executor::context::controller_access::call_controller;
 use crate::executor::entry::buffer::WrapperFunctionBuffer;
 use crate::executor::entry::wrapper::offer;
-use crate::session::{InProcess, SESSION_SYMBOL, Session};
+use crate::session::{InProcess, SESSION_SYMBOL};
 
-fn options() -> Options {
-    Options::new(|task| drop(thread::spawn(|| task.run()))).on_error(|_, error| panic!("{error}"))
+fn options() -> SessionBuilder {
+    SessionBuilder::new(|task| drop(thread::spawn(|| task.run())))
+        .on_error(|_, error| panic!("{error}"))
 }
 
 #[test]
 fn a_session_that_is_over_is_found_by_nobody() {
-    let session = Session::new(options()).expect("a session");
+    let session = options().build().expect("a session");
     let instance = session.bootstrap_info().symbols().get(SESSION_INSTANCE).expect("offered");
     assert!(Instance::at(instance).is_ok());
     session.shutdown(|| {});
@@ -31,28 +32,28 @@ fn a_session_that_is_over_is_found_by_nobody() {
 
 #[test]
 fn create_default_succeeds() {
-    let session = Session::new(options()).expect("a session");
+    let session = options().build().expect("a session");
     let info = session.bootstrap_info();
     assert!(info.symbols().len() > 60 && info.symbols().iter().all(|(_, at)| !at.is_null()));
 }
 
 #[test]
 fn process_info_delegates() {
-    let session = Session::new(options()).expect("a session");
+    let session = options().build().expect("a session");
     let info = session.bootstrap_info();
     assert_eq!((info.triple(), info.page_bytes()), (&*process_info::triple(), PAGE_BYTES));
 }
 
 #[test]
 fn create_default_contains_session_symbol() {
-    let session = Session::new(options()).expect("a session");
+    let session = options().build().expect("a session");
     let symbols = session.bootstrap_info().symbols();
     assert_eq!(symbols.get(SESSION_SYMBOL), Some(session.address()));
 }
 
 #[test]
 fn create_default_contains_sps_ci_symbols() {
-    let session = Session::new(options()).expect("a session");
+    let session = options().build().expect("a session");
     let symbols = session.bootstrap_info().symbols();
     let (name, address) = offer::<NativeReserve>();
     assert_eq!(name, "orc_rt_ci_sps_SimpleNativeMemoryMap_reserve");
@@ -62,7 +63,7 @@ fn create_default_contains_sps_ci_symbols() {
 #[test]
 fn create_default_with_custom_values_builder() {
     let options = options().value("test_key", *b"test_value").expect("a value");
-    let session = Session::new(options).expect("a session");
+    let session = options.build().expect("a session");
     let info = session.bootstrap_info();
     assert_eq!(info.value("test_key"), Some(&b"test_value"[..]));
     assert_eq!(info.values().count(), 2, "beside that which is always there");
@@ -70,7 +71,7 @@ fn create_default_with_custom_values_builder() {
 
 #[test]
 fn create_default_contains_subtarget_features() {
-    let session = Session::new(options()).expect("a session");
+    let session = options().build().expect("a session");
     let features = session.bootstrap_info().value(SUBTARGET_FEATURES);
     assert_eq!(features, Some(process_info::features().as_bytes()));
 }
@@ -100,7 +101,7 @@ fn linked_code_calls_the_controller_of_the_session_that_it_runs_in() {
             args.push(number);
             reply.send(if args[0] == 0 { Err("a zero".to_owned()) } else { Ok(args) });
         });
-        let session = Session::new(options()).expect("a session");
+        let session = options().build().expect("a session");
         session.attach(access).expect("attached");
         (session, controller, number)
     });

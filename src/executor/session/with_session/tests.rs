@@ -6,19 +6,21 @@ use std::sync::mpsc;
 use std::ffi::c_void;
 
 use super::*;
-use crate::executor::InProcess;
-use crate::executor::InProcessController;
-use crate::executor::Session;
 use crate::executor::WrapperCall;
 use crate::executor::WrapperFunctionReturn;
 use crate::executor::context::controller_access::call_controller_async;
+use crate::session::InProcess;
+use crate::session::InProcessController;
+use crate::session::Session;
 use crate::sps;
 use crate::task::{TaskDispatcher, ThreadPool};
 
 /// A session of these options, and the controller that it is attached to, which answers in capitals.
-fn attached(options: impl FnOnce(Options) -> Options) -> (Session, InProcessController) {
+fn attached(
+    options: impl FnOnce(SessionBuilder) -> SessionBuilder,
+) -> (Session, InProcessController) {
     let pool = ThreadPool::new(2);
-    let session = Session::new(options(Options::new(move |task| pool.dispatch(task))));
+    let session = options(SessionBuilder::new(move |task| pool.dispatch(task))).build();
     let session = session.expect("a session");
     let (access, controller) = InProcess::new(|tag, args, reply| {
         reply.send(match tag {

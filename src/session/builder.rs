@@ -5,22 +5,23 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::{BootstrapInfo, Reply, Service, SessionRef};
+use super::core::Core;
+use super::{BootstrapInfo, Reply, Service, Session, SessionHandle};
 use crate::ExecutorAddr;
 use crate::error::{Error, Result};
 use crate::task::Task;
 
 pub(super) type Dispatch = Arc<dyn Fn(Task) + Send + Sync>;
-pub(super) type Reporter = Arc<dyn Fn(&SessionRef, Error) + Send + Sync>;
-pub(super) type OnDisconnect = Box<dyn FnOnce(&SessionRef, Result<()>) + Send>;
-type OnStart = Box<dyn FnOnce(&SessionRef) + Send>;
+pub(super) type Reporter = Arc<dyn Fn(&SessionHandle, Error) + Send + Sync>;
+pub(super) type OnDisconnect = Box<dyn FnOnce(&SessionHandle, Result<()>) + Send>;
+type OnStart = Box<dyn FnOnce(&SessionHandle) + Send>;
 /// Runs the wrapper function at an address.
-pub(crate) type RunAddress = fn(&SessionRef, ExecutorAddr, Vec<u8>, Reply);
+pub(crate) type RunAddress = fn(&SessionHandle, ExecutorAddr, Vec<u8>, Reply);
 
 /// A function of the host that is no wrapper function of the C ABI.
 pub(super) struct HostFunction(pub(super) Box<Function>);
 
-type Function = dyn Fn(&SessionRef, Vec<u8>, Reply) + Send + Sync;
+type Function = dyn Fn(&SessionHandle, Vec<u8>, Reply) + Send + Sync;
 
 /// What a test has the session do wrong.
 #[cfg(shuttle)]
@@ -32,8 +33,8 @@ pub(super) enum Fault {
     DoesNotDrain,
 }
 
-/// What a [`Session`](super::Session) is made with.
-pub struct Options {
+/// What a [`Session`] is made with.
+pub struct SessionBuilder {
     pub(super) dispatch: Dispatch,
     pub(super) report: Reporter,
     pub(super) on_disconnect: Option<OnDisconnect>,
@@ -47,7 +48,7 @@ pub struct Options {
     pub(super) fault: Option<Fault>,
 }
 
-impl Options {
+impl SessionBuilder {
     /// A session that offers nothing of its own.
     pub(crate) fn bare(
         dispatch: impl Fn(Task) + Send + Sync + 'static,
@@ -69,10 +70,27 @@ impl Options {
         }
     }
 
+    /// Makes the session. It has no controller yet.
+    ///
+    /// # Errors
+    ///
+    /// When a symbol has the name that stands for the session itself ([`SESSION_SYMBOL`](super::SESSION_SYMBOL)).
+    pub fn build(mut self) -> Result<Session> {
+        let start = self.on_start.take();
+        let session = Session(SessionHandle(Core::new(self)?));
+        if let Some(start) = start {
+            start(&session);
+        }
+        Ok(session)
+    }
+
     /// Calls `report` with each error that is nobody's answer, instead of writing it to standard error. It is called
     /// from any thread, concurrently, and must not panic.
     #[must_use]
-    pub fn on_error(mut self, report: impl Fn(&SessionRef, Error) + Send + Sync + 'static) -> Self {
+    pub fn on_error(
+        mut self,
+        report: impl Fn(&SessionHandle, Error) + Send + Sync + 'static,
+    ) -> Self {
         self.report = Arc::new(report);
         self
     }
@@ -83,7 +101,7 @@ impl Options {
     #[must_use]
     pub fn on_disconnect(
         mut self,
-        handler: impl FnOnce(&SessionRef, Result<()>) + Send + 'static,
+        handler: impl FnOnce(&SessionHandle, Result<()>) + Send + 'static,
     ) -> Self {
         self.on_disconnect = Some(Box::new(handler));
         self
@@ -139,7 +157,7 @@ impl Options {
     pub fn function(
         mut self,
         name: impl Into<String>,
-        function: impl Fn(&SessionRef, Vec<u8>, Reply) + Send + Sync + 'static,
+        function: impl Fn(&SessionHandle, Vec<u8>, Reply) + Send + Sync + 'static,
     ) -> Result<Self> {
         let function = Arc::new(HostFunction(Box::new(function)));
         let address = Arc::as_ptr(&function) as u64;
@@ -162,7 +180,7 @@ impl Options {
     }
 
     /// Calls `start` with the new session, before anybody else has it.
-    pub(crate) fn on_start(mut self, start: impl FnOnce(&SessionRef) + Send + 'static) -> Self {
+    pub(crate) fn on_start(mut self, start: impl FnOnce(&SessionHandle) + Send + 'static) -> Self {
         self.on_start = Some(Box::new(start));
         self
     }
@@ -174,9 +192,9 @@ impl Options {
     }
 }
 
-impl fmt::Debug for Options {
+impl fmt::Debug for SessionBuilder {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Options")
+        f.debug_struct("SessionBuilder")
             .field("info", &self.info)
             .field("grace", &self.grace)
             .finish_non_exhaustive()
