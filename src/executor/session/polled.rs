@@ -54,7 +54,7 @@ impl Polled {
     ///
     /// # Errors
     ///
-    /// When the connection has no descriptor to wait for, as one inside a process or over a named segment, or is over.
+    /// When the connection has no descriptor to wait for, as one over a named segment, or is over.
     pub fn new(connection: Connection) -> Result<Self> {
         Self::with_symbols(connection, &SimpleSymbolTable::new())
     }
