@@ -15,6 +15,7 @@ mod closer;
 mod connection;
 mod cpu_hints;
 mod inbox;
+mod kept;
 pub(crate) mod lane;
 #[cfg(not(model))]
 pub(crate) mod lane_segment;
