@@ -2,7 +2,7 @@
 //!
 //! The caller knows nothing of it, so all registers in which arguments can be are saved meanwhile, those of vectors included.
 //! The controller has stored the function's address where the stub finds it before it answers, so that this is the one
-//! round trip. A call whose function cannot be compiled is unwound (`landing`): it fails where the program was entered, for the reason
+//! round trip. A call whose function cannot be compiled is unwound (`unwind_boundary`): it fails where the program was entered, for the reason
 //! that the controller gives; a thread of the program's own ends.
 #![allow(unsafe_code, reason = "is jumped to by code")]
 
@@ -14,7 +14,7 @@ use crate::call::contract::LAZY_RESOLVER;
 use crate::call::contract::LazyPrepare;
 use crate::error::{Error, Result};
 use crate::executor::context::controller_access;
-use crate::executor::entry::landing;
+use crate::executor::entry::unwind_boundary;
 use crate::executor::entry::wrapper::Serve;
 #[cfg(target_arch = "x86_64")]
 use crate::executor::tls::processor_state;
@@ -26,7 +26,7 @@ thread_local! {
 
 impl Serve for LazyPrepare {
     fn serve((): ()) -> Result<()> {
-        landing::make();
+        unwind_boundary::require();
         Ok(())
     }
 }
@@ -97,7 +97,7 @@ unsafe extern "C" {
     safe fn farcall_lazy_resolver();
 }
 
-/// Where the function is to which a trampoline belongs, or the one that gives the call up.
+/// Where the function is to which a trampoline belongs, or the one that unwinds the call.
 #[cfg_attr(not(target_arch = "x86_64"), expect(dead_code, reason = "called by code for x86-64"))]
 extern "C" fn resolve(tag: u64, return_address: u64) -> u64 {
     match ask(tag, return_address) {
@@ -118,8 +118,8 @@ fn ask(tag: u64, return_address: u64) -> Result<ExecutorAddr> {
     }
 }
 
-/// What is called in place of a function that cannot be had.
+/// What is called in place of a function that cannot be compiled.
 extern "C-unwind" fn fail() {
     let why = WHY.try_with(Cell::take).ok().flatten().unwrap_or_default();
-    landing::unwind(why)
+    unwind_boundary::unwind(why)
 }
