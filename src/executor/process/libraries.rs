@@ -1,25 +1,25 @@
-//! Shared libraries that are opened in this process.
+//! Shared libraries that this process has opened.
 #![allow(unsafe_code, reason = "calls the dynamic linker")]
 
 use std::ffi::{CStr, CString, c_int, c_void};
 use std::sync::Once;
 
-use super::low_data::low_data;
+use super::copy_relocations;
 use crate::ExecutorAddr;
 use crate::error::{Error, Result};
 use crate::executor::entry::address::pointer;
 use crate::sync::Mutex;
 
-/// Libraries that a compiler's driver links by itself or programs take for granted. They are opened, in this order, when
-/// a symbol is missing otherwise.
+/// Libraries that a compiler's driver links by default, or that programs take for granted. [`open_defaults`] opens
+/// them in this order.
 const DEFAULT_LIBRARIES: [&CStr; 3] = [c"libm.so.6", c"libstdc++.so.6", c"libgcc_s.so.1"];
 
-/// The libraries that a controller has loaded by name, to be closed when its session is over.
+/// The libraries that one controller opened by path. They are closed at the end of its session.
 #[derive(Debug, Default)]
 pub(crate) struct Libraries(Mutex<Vec<ExecutorAddr>>);
 
 impl Libraries {
-    /// Opens a library whose symbols only its handle finds.
+    /// Opens a library and returns its handle. Its symbols are found through the handle only.
     pub(crate) fn open(&self, path: &str) -> Result<ExecutorAddr> {
         let handle = dlopen(path, libc::RTLD_LAZY | libc::RTLD_LOCAL)?;
         let handle = ExecutorAddr::new(handle.expose_provenance() as u64);
@@ -27,19 +27,20 @@ impl Libraries {
         Ok(handle)
     }
 
-    /// Closes each as often as it was opened, the last first. Nobody else may look into them any more.
+    /// Closes each library as often as it was opened, in reverse order. The caller must know that no thread reads
+    /// them any more.
     pub(crate) fn close(&self) {
         let handles = std::mem::take(&mut *self.0.lock());
-        // Another session may be looking at what is loaded.
-        let _nobody_looks = (!handles.is_empty()).then(low_data);
+        // Another session may be reading the loaded files.
+        let _lock = (!handles.is_empty()).then(copy_relocations::lock);
         for handle in handles.into_iter().rev() {
-            // SAFETY: the handle is that of an opened library, once for each time that it was opened.
+            // SAFETY: the handle belongs to an open library, and is here once for each time that it was opened.
             unsafe { libc::dlclose(pointer::<c_void>(handle).cast_mut()) };
         }
     }
 }
 
-/// Opens a shared library, and leaves it open.
+/// Opens a shared library with these flags of `dlopen`, and returns its handle.
 pub(crate) fn dlopen(path: &str, flags: c_int) -> Result<*mut c_void> {
     let name = CString::new(path).map_err(|_| Error::invalid("a library name with a NUL byte"))?;
     // SAFETY: the name is a C string; the library's initializers are the user's choice.
@@ -50,7 +51,7 @@ pub(crate) fn dlopen(path: &str, flags: c_int) -> Result<*mut c_void> {
     Ok(handle)
 }
 
-/// Opens the libraries that are opened when something is missing, if that has not been done yet.
+/// Opens the default libraries, once per process. The look-up functions call it when they miss a symbol.
 pub(crate) fn open_defaults() {
     static DEFAULTS: Once = Once::new();
     DEFAULTS.call_once(|| {
@@ -61,7 +62,7 @@ pub(crate) fn open_defaults() {
     });
 }
 
-/// Why the dynamic linker's last function failed on this thread.
+/// The reason for which the dynamic linker's last function failed on this thread.
 pub(crate) fn last_error() -> String {
     // SAFETY: returns null or a C string that is valid until the next call on this thread.
     let message = unsafe { libc::dlerror() };

@@ -13,9 +13,9 @@ use crate::executor::context::controller_access;
 use crate::executor::context::instance::Instance;
 use crate::executor::entry::address::pointer;
 use crate::executor::entry::wrapper::Serve;
+use crate::executor::process::copy_relocations::{self, CopyRelocations};
 use crate::executor::process::libraries::{dlopen, open_defaults};
 use crate::executor::process::loaded::{self, SymbolKind};
-use crate::executor::process::low_data::{LowData, low_data};
 use crate::executor::process::names;
 use crate::executor::process::program;
 use crate::executor::tls::thread;
@@ -42,9 +42,9 @@ impl Serve for DylibLookup {
         for (name, required, _) in &wanted {
             found.push(look_up(name, *required).map(|address| (address, false)));
         }
-        let mut data = low_data();
-        if !data.is_empty() || wanted.iter().any(|(.., narrow)| *narrow) {
-            describe(&mut data, placement, &wanted, &mut found)?;
+        let mut relocations = copy_relocations::lock();
+        if !relocations.is_empty() || wanted.iter().any(|(.., narrow)| *narrow) {
+            describe(&mut relocations, placement, &wanted, &mut found)?;
         }
         Ok(found)
     }
@@ -102,29 +102,29 @@ impl Serve for NativeLookup {
 /// Says which of the narrow symbols are functions, moves those that are variables within reach of low code, and says
 /// where everything is now.
 fn describe(
-    data: &mut LowData,
+    relocations: &mut CopyRelocations,
     placement: Placement,
     wanted: &[Wanted],
     found: &mut [Option<Found>],
 ) -> Result<()> {
     let (files, loaded) = loaded::files();
-    let mut is_bound = !data.is_behind(loaded);
+    let mut is_bound = !relocations.needs_bind(loaded);
     for ((name, _, narrow), found) in wanted.iter().zip(&mut *found) {
         let (Some((address, is_function)), true) = (found, *narrow) else { continue };
         let Ok(c_name) = CString::new(name.as_str()) else { continue };
         match loaded::kind_of(&files, &c_name, address.get()) {
             SymbolKind::Function => *is_function = true,
             SymbolKind::Variable(bytes) if placement == Placement::Low => {
-                is_bound &= !data.bring_down(name, address.get(), bytes)?;
+                is_bound &= !relocations.copy_low(name, address.get(), bytes)?;
             }
             SymbolKind::Variable(_) | SymbolKind::Unknown => {}
         }
     }
     if !is_bound {
-        data.bind(&files, loaded)?;
+        relocations.bind(&files, loaded)?;
     }
     for (address, _) in found.iter_mut().flatten() {
-        *address = ExecutorAddr::new(data.current(address.get()));
+        *address = ExecutorAddr::new(relocations.current(address.get()));
     }
     Ok(())
 }
