@@ -14,9 +14,9 @@ use crate::executor::context::instance::Instance;
 use crate::executor::entry::address::pointer;
 use crate::executor::entry::wrapper::Serve;
 use crate::executor::process::copy_relocations::{self, CopyRelocations};
+use crate::executor::process::dladdr;
 use crate::executor::process::libraries::{dlopen, open_defaults};
 use crate::executor::process::loaded::{self, SymbolKind};
-use crate::executor::process::names;
 use crate::executor::process::program;
 use crate::executor::tls::thread;
 use crate::sps::Expected;
@@ -188,10 +188,10 @@ fn own_symbols() -> [(&'static str, *const c_void); 14] {
         ("__cxa_thread_atexit", program::cxa_thread_atexit as *const c_void),
         ("__cxa_thread_atexit_impl", program::cxa_thread_atexit as *const c_void),
         ("pthread_create", thread::create as *const c_void),
-        ("dl_iterate_phdr", names::dl_iterate_phdr as *const c_void),
-        ("dladdr", names::dladdr as *const c_void),
-        ("backtrace_symbols", names::backtrace_symbols as *const c_void),
-        ("backtrace_symbols_fd", names::backtrace_symbols_fd as *const c_void),
+        ("dl_iterate_phdr", dladdr::dl_iterate_phdr as *const c_void),
+        ("dladdr", dladdr::dladdr as *const c_void),
+        ("backtrace_symbols", dladdr::backtrace_symbols as *const c_void),
+        ("backtrace_symbols_fd", dladdr::backtrace_symbols_fd as *const c_void),
         ("at_quick_exit", at_quick_exit as *const c_void),
         ("pthread_atfork", libc::pthread_atfork as *const c_void),
     ]
