@@ -12,7 +12,7 @@ use crate::call::contract::{
 use crate::executor::context::instance::Instance;
 use crate::executor::entry::typed;
 use crate::executor::entry::wrapper::offer;
-use crate::executor::tls::{thread_entry, thread_locals};
+use crate::executor::tls::{static_reserve, tls_get_addr};
 
 /// What this process offers, by all its names.
 pub(crate) fn symbols(instance: &Instance) -> Vec<(String, ExecutorAddr)> {
@@ -49,8 +49,8 @@ pub(crate) fn symbols(instance: &Instance) -> Vec<(String, ExecutorAddr)> {
         let address = symbols.iter().find(|(offered, _)| offered == name).map(|(_, at)| *at);
         symbols.extend(others.iter().filter_map(|other| Some(((*other).to_owned(), address?))));
     }
-    if thread_locals::arena().is_some() {
-        symbols.extend(thread_entry::functions());
+    if static_reserve::get().is_some() {
+        symbols.extend(tls_get_addr::functions());
     }
     symbols
 }

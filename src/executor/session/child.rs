@@ -17,7 +17,7 @@ use crate::executor::context::instance::Instance;
 use crate::executor::process::first_thread;
 use crate::executor::remote::listen;
 use crate::executor::services::{names_offered, process_info};
-use crate::executor::tls::thread_locals;
+use crate::executor::tls::static_reserve;
 use crate::limits::PAGE_BYTES;
 use crate::shm::Segment;
 use crate::sps;
@@ -166,9 +166,9 @@ fn run(first: &Arc<Segment>, socket: OwnedFd, stripes: Vec<OwnedFd>) -> Result<(
     // Without it the controller does not hear of this thread's end.
     let _ = first_thread::hold(first.view(HOLDER_WORD..HOLDER_WORD + HOLDER_WORDS));
     let mut numbers = Vec::new();
-    if let Some(arena) = thread_locals::arena() {
-        numbers.push((THREAD_ARENA_OFFSET.to_owned(), arena.offset));
-        numbers.push((THREAD_ARENA_BYTES.to_owned(), arena.bytes.cast_signed()));
+    if let Some(reserve) = static_reserve::get() {
+        numbers.push((THREAD_ARENA_OFFSET.to_owned(), reserve.offset));
+        numbers.push((THREAD_ARENA_BYTES.to_owned(), reserve.bytes.cast_signed()));
     }
     let mut symbols = names_offered::symbols(&session);
     let slab = session.reserve_shared(Placement::Near, stripes);

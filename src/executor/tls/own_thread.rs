@@ -1,6 +1,6 @@
 //! Threads of the executor's own, which have room for thread-locals and do not count as the program's.
 
-use super::thread_locals;
+use super::static_reserve;
 use crate::error::{Error, Result};
 use crate::executor::process::first_thread::OwnThread;
 
@@ -14,7 +14,7 @@ pub(crate) fn start(
     stack_bytes: usize,
     body: impl FnOnce() + Send + 'static,
 ) -> Result<()> {
-    let _turn = thread_locals::while_starting();
+    let _turn = static_reserve::while_starting();
     let thread = std::thread::Builder::new().name(name.to_owned()).stack_size(stack_bytes);
     let counted = OwnThread::new();
     let started = thread.spawn(move || {

@@ -9,7 +9,7 @@ use std::ffi::{c_int, c_void};
 
 use crate::ExecutorAddr;
 use crate::executor::entry::enter;
-use crate::executor::tls::thread_locals;
+use crate::executor::tls::static_reserve;
 use crate::limits::PAGE_BYTES;
 use crate::sys::trap;
 
@@ -34,7 +34,7 @@ pub(crate) unsafe extern "C" fn create(
     argument: *mut c_void,
 ) -> c_int {
     let start = Box::into_raw(Box::new(Start { function, argument }));
-    let _turn = thread_locals::while_starting();
+    let _turn = static_reserve::while_starting();
     // SAFETY: the caller vouches for the attributes.
     let enlarged = unsafe { enlarged(attributes) };
     let attributes = enlarged.as_ref().map_or(attributes, std::ptr::from_ref);
@@ -68,7 +68,7 @@ unsafe fn enlarged(attributes: *const libc::pthread_attr_t) -> Option<libc::pthr
         return None;
     }
     // For its sake the start, the end and the thread pointer of the block are aligned to a page.
-    let room = usize::try_from(thread_locals::arena()?.bytes + 3 * PAGE_BYTES).ok()?;
+    let room = usize::try_from(static_reserve::get()?.bytes + 3 * PAGE_BYTES).ok()?;
     let (mut address, mut bytes) = (std::ptr::null_mut::<c_void>(), 0);
     // SAFETY: the attributes were initialised, and the two variables are alive.
     let status =

@@ -4,7 +4,7 @@
 //! the program's block of thread-locals, which the C library gives every thread at the same distance from its
 //! thread pointer. The controller hands ranges of it out to links; linked code reaches its thread-locals by constant
 //! distances from the thread pointer, faster than code of a shared library does. Where it has no room is another place
-//! (see `thread_blocks`).
+//! (see `dynamic`).
 //!
 //! Initial values go to three places. Threads to come copy the program's *template*, its segment of initial
 //! values: its pages are made writable once (the arena starts as ones, because a block of zeroes would not be in the
@@ -38,7 +38,7 @@ use crate::sys::{map, thread};
 
 /// Where the arena is.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Arena {
+pub(crate) struct StaticReserve {
     /// How far from the thread pointer every thread has its copy.
     pub(crate) offset: i64,
     pub(crate) bytes: u64,
@@ -55,24 +55,24 @@ thread_local! {
 }
 
 /// How long a thread may take to say where its record is, which is the first thing that it does.
-const PATIENCE: Duration = Duration::from_millis(100);
-const PAUSE: Duration = Duration::from_micros(100);
+const ROBUST_LIST_TIMEOUT: Duration = Duration::from_millis(100);
+const ROBUST_LIST_PAUSE: Duration = Duration::from_micros(100);
 
 /// Written to by whoever initialises thread-locals, read by whoever starts a thread.
 static STARTING: RwLock<()> = RwLock::new(());
 
 /// The arena of this process; `None` when this library is not a part of the program itself, but was loaded later, so
 /// that threads have their copies anywhere.
-pub(crate) fn arena() -> Option<Arena> {
-    static ARENA: OnceLock<Option<Arena>> = OnceLock::new();
-    *ARENA.get_or_init(|| {
+pub(crate) fn get() -> Option<StaticReserve> {
+    static RESERVE: OnceLock<Option<StaticReserve>> = OnceLock::new();
+    *RESERVE.get_or_init(|| {
         let own = COPY.with(|copy| copy.0.get()) as u64;
         let mut search = Search { own, template: None };
         // SAFETY: the callback has the expected form, and `search` outlives the call.
         unsafe { libc::dl_iterate_phdr(Some(on_module), (&raw mut search).cast()) };
         let offset = own.wrapping_sub(thread::pointer()).cast_signed();
         let bytes = THREAD_ARENA_BYTES as u64;
-        search.template.map(|template| Arena { offset, bytes, template })
+        search.template.map(|template| StaticReserve { offset, bytes, template })
     })
 }
 
@@ -90,17 +90,17 @@ impl Serve for ThreadInitialize {
                 initial.bytes()
             ))
         };
-        let arena = arena().ok_or_else(refuse)?;
-        let start = offset.checked_sub(arena.offset).and_then(|start| u64::try_from(start).ok());
+        let reserve = get().ok_or_else(refuse)?;
+        let start = offset.checked_sub(reserve.offset).and_then(|start| u64::try_from(start).ok());
         let end =
-            start.and_then(|start| start.checked_add(bytes)).filter(|end| *end <= arena.bytes);
+            start.and_then(|start| start.checked_add(bytes)).filter(|end| *end <= reserve.bytes);
         let (Some(start), Some(_), true) = (start, end, initial.bytes() <= bytes) else {
             return Err(refuse());
         };
         let mut values = stored(initial).to_vec();
         values.resize(usize::try_from(bytes).unwrap_or(0), 0);
         let _turn = STARTING.write().unwrap_or_else(PoisonError::into_inner);
-        arena.write_template(start, &values)?;
+        reserve.write_template(start, &values)?;
         let own = thread::pointer().wrapping_add_signed(offset);
         // SAFETY: the range is a part of this thread's arena, and no code uses it yet.
         unsafe { copy(&values, own) };
@@ -108,7 +108,7 @@ impl Serve for ThreadInitialize {
     }
 }
 
-impl Arena {
+impl StaticReserve {
     fn write_template(&self, start: u64, values: &[u8]) -> Result<()> {
         static WRITABLE: OnceLock<Result<()>> = OnceLock::new();
         // SAFETY: the arena's part of the template is written here only, and read by the C library only.
@@ -148,7 +148,7 @@ fn write_to_others(offset: i64, values: &[u8]) -> Result<()> {
 fn write_to(number: i32, offset: i64, values: &[u8]) -> Result<()> {
     let own_list = thread::robust_list(0)?.unwrap_or(0);
     let distance = own_list.wrapping_sub(thread::pointer());
-    let mut left = PATIENCE;
+    let mut left = ROBUST_LIST_TIMEOUT;
     loop {
         let Some(list) = thread::robust_list(number)? else { return Ok(()) };
         let pointer = list.wrapping_sub(distance);
@@ -164,12 +164,12 @@ fn write_to(number: i32, offset: i64, values: &[u8]) -> Result<()> {
         }
         if left.is_zero() {
             return Err(Error::invalid(format!(
-                "thread {number} has not said within {PATIENCE:?} where its thread-locals are; it was not \
+                "thread {number} has not said within {ROBUST_LIST_TIMEOUT:?} where its thread-locals are; it was not \
                  started by the C library"
             )));
         }
-        sleep(PAUSE);
-        left = left.saturating_sub(PAUSE);
+        sleep(ROBUST_LIST_PAUSE);
+        left = left.saturating_sub(ROBUST_LIST_PAUSE);
     }
 }
 
@@ -244,9 +244,9 @@ mod tests {
 
     #[test]
     fn all_threads_get_the_values_and_zeroes() {
-        let arena = arena().expect("a test is a program of its own");
-        assert_eq!(arena.offset % 4096, 0);
-        let offset = arena.offset + 40;
+        let reserve = get().expect("a test is a program of its own");
+        assert_eq!(reserve.offset % 4096, 0);
+        let offset = reserve.offset + 40;
         let old: Vec<_> = (0..5).map(|_| reader(offset)).collect();
         for (round, length) in [(1_u8, 5_usize), (2, 8), (3, 0)] {
             let values = [round; 8];
@@ -271,8 +271,8 @@ mod tests {
 
     #[test]
     fn threads_that_come_and_go_do_no_harm() {
-        let arena = arena().expect("a test is a program of its own");
-        let offset = arena.offset + 4096;
+        let reserve = get().expect("a test is a program of its own");
+        let offset = reserve.offset + 4096;
         std_thread::scope(|scope| {
             for _ in 0..2 {
                 scope.spawn(|| {
@@ -289,15 +289,15 @@ mod tests {
 
     #[test]
     fn ranges_outside_of_the_arena_are_refused() {
-        let arena = arena().expect("a test is a program of its own");
-        let size = arena.bytes;
+        let reserve = get().expect("a test is a program of its own");
+        let size = reserve.bytes;
         let outside =
-            [(arena.offset - 1, 1), (arena.offset, size + 1), (arena.offset + 8, u64::MAX)];
+            [(reserve.offset - 1, 1), (reserve.offset, size + 1), (reserve.offset + 8, u64::MAX)];
         for (offset, bytes) in outside {
             let error = ThreadInitialize::serve((offset, AddrRange::default(), bytes));
             assert!(error.expect_err("refused").is_invalid_argument());
         }
         let long = AddrRange::sized(ExecutorAddr::new(4096), 9).expect("short");
-        assert!(ThreadInitialize::serve((arena.offset, long, 8)).is_err());
+        assert!(ThreadInitialize::serve((reserve.offset, long, 8)).is_err());
     }
 }

@@ -2,7 +2,7 @@
 //!
 //! Both are short where the thread has its block already: they load the address of the thread's record, which is at one
 //! distance from the thread pointer in all threads, and from there that of the block. Otherwise they go the long way,
-//! to `thread_blocks::find`.
+//! to `dynamic::find`.
 //!
 //! The second one may change one register only, so the long way saves all others, those of vectors included. Compilers
 //! align the stack for neither of the two, or some did not, so the long way does that as well.
@@ -14,8 +14,8 @@ use crate::ExecutorAddr;
 
 #[cfg(target_arch = "x86_64")]
 use {
+    super::dynamic::{self, DTV_DISTANCE, ENTRIES_OFFSET},
     super::processor_state,
-    super::thread_blocks::{self, BLOCKS_OFFSET, RECORD_DISTANCE},
     crate::call::contract::{THREAD_ADDRESS, THREAD_DESCRIPTOR},
 };
 
@@ -46,7 +46,7 @@ std::arch::global_asm!(
     "mov rax, qword ptr [rip + {distance}]",
     "mov rcx, qword ptr [rdi]",
     "mov rax, qword ptr fs:[rax]",
-    "mov rax, qword ptr [rax + 8*rcx + {blocks}]",
+    "mov rax, qword ptr [rax + 8*rcx + {entries}]",
     "test rax, rax",
     "jz 2f",
     "add rax, qword ptr [rdi + 8]",
@@ -70,7 +70,7 @@ std::arch::global_asm!(
     "mov rdx, qword ptr [rip + {distance}]",
     "mov rcx, qword ptr [rax + 8]",
     "mov rdx, qword ptr fs:[rdx]",
-    "mov rdx, qword ptr [rdx + 8*rcx + {blocks}]",
+    "mov rdx, qword ptr [rdx + 8*rcx + {entries}]",
     "test rdx, rdx",
     "jz 2f",
     "add rdx, qword ptr [rax + 16]",
@@ -110,11 +110,11 @@ std::arch::global_asm!(
     "ret",
     ".size farcall_thread_descriptor, . - farcall_thread_descriptor",
     ".popsection",
-    distance = sym RECORD_DISTANCE,
+    distance = sym DTV_DISTANCE,
     mask = sym processor_state::MASK,
     bytes = sym processor_state::BYTES,
-    blocks = const BLOCKS_OFFSET,
-    find = sym thread_blocks::find,
+    entries = const ENTRIES_OFFSET,
+    find = sym dynamic::find,
 );
 
 #[cfg(target_arch = "x86_64")]

@@ -1,10 +1,10 @@
 //! Dynamic thread-locals: blocks that threads get when they ask first.
 //!
 //! Thread-locals for which the arena has no room (see `thread_locals`) lie in blocks of their own. Linked code asks for
-//! the address of one (see `thread_entry`), by the number of a *module*, which is the block of one link, and a distance
-//! in it. A thread's *record* holds the addresses of its blocks by these numbers. A thread without a block of a module
+//! the address of one (see `tls_get_addr`), by the number of a *module*, which is the block of one link, and a distance
+//! in it. A thread's *dtv* holds the addresses of its blocks by these numbers. A thread without a block of a module
 //! gets one when it asks: memory of zeroes, to the start of which the initial values are copied. With its first block
-//! it gets its record.
+//! it gets its dtv.
 //!
 //! All records are in a list, so that a link that is removed takes its blocks from all threads at once, whatever
 //! they do: nothing of the link may be running any more, so nobody looks at the words of its number, and the number can
@@ -17,7 +17,7 @@
 //! takes the lock away from it. (A lock that is held while a process forks would not do: the C library takes its
 //! allocator's locks then, one of which may belong to a thread whose handler asks.)
 //!
-//! Invariant: a record's word for a module is 0 or the address of a block that nobody else has.
+//! Invariant: a dtv's word for a module is 0 or the address of a block that nobody else has.
 #![allow(unsafe_code, reason = "hands out memory to linked code, by address")]
 
 use std::cell::Cell;
@@ -33,7 +33,7 @@ use crate::executor::entry::address::pointer;
 use crate::executor::entry::wrapper::Serve;
 #[cfg(target_arch = "x86_64")]
 use crate::executor::tls::processor_state;
-use crate::executor::tls::thread_locals;
+use crate::executor::tls::static_reserve;
 use crate::limits::THREAD_MODULES_MAX;
 use crate::sync::{AtomicU64, Ordering};
 use crate::sys::futex::Seen;
@@ -42,7 +42,7 @@ use crate::sys::{futex, map, thread};
 use crate::{AddrRange, ExecutorAddr};
 
 /// What a link has said of its block.
-struct Module {
+struct TlsModule {
     /// Where the initial values are, and how many bytes.
     initial_start: AtomicU64,
     initial_bytes: AtomicU64,
@@ -52,28 +52,28 @@ struct Module {
 
 /// What a thread has.
 #[repr(C)]
-struct Record {
+struct Dtv {
     /// The address of the next one in the list, or 0.
     next: AtomicU64,
     /// How many rounds of destructors the thread has had.
     rounds: AtomicU64,
     /// The addresses of its blocks, or 0.
-    blocks: [AtomicU64; THREAD_MODULES_MAX],
+    entries: [AtomicU64; THREAD_MODULES_MAX],
 }
 
-/// Where in a record the blocks are.
-pub(crate) const BLOCKS_OFFSET: usize = offset_of!(Record, blocks);
+/// Where in a dtv the blocks are.
+pub(crate) const ENTRIES_OFFSET: usize = offset_of!(Dtv, entries);
 
-static MODULES: [Module; THREAD_MODULES_MAX] = [const {
-    Module {
+static TLS_MODULES: [TlsModule; THREAD_MODULES_MAX] = [const {
+    TlsModule {
         initial_start: AtomicU64::new(0),
         initial_bytes: AtomicU64::new(0),
         bytes: AtomicU64::new(0),
     }
 }; THREAD_MODULES_MAX];
 /// No link ever had this number, or a greater one.
-static MODULES_END: AtomicU64 = AtomicU64::new(0);
-/// The address of the first record, or 0.
+static TLS_MODULES_END: AtomicU64 = AtomicU64::new(0);
+/// The address of the first dtv, or 0.
 static FIRST: AtomicU64 = AtomicU64::new(0);
 /// Whether somebody has the lock of the list and of what modules there are, and whether others wait for it.
 static LOCK: AtomicU64 = AtomicU64::new(FREE);
@@ -82,19 +82,19 @@ const TAKEN: u64 = 1;
 const AWAITED: u64 = 2;
 
 /// The lock, which nothing disturbs who has it.
-struct Turn(#[expect(dead_code, reason = "its end matters")] Undisturbed);
+struct ListLock(#[expect(dead_code, reason = "its end matters")] Undisturbed);
 
-/// The record of threads that have none.
-static NO_RECORD: Record = Record {
+/// The dtv of threads that have none.
+static EMPTY_DTV: Dtv = Dtv {
     next: AtomicU64::new(0),
     rounds: AtomicU64::new(0),
-    blocks: [const { AtomicU64::new(0) }; THREAD_MODULES_MAX],
+    entries: [const { AtomicU64::new(0) }; THREAD_MODULES_MAX],
 };
 
 thread_local! {
-    /// The thread's record. As it needs no code to start and none to end, it is a plain word at the same distance from
+    /// The thread's dtv. As it needs no code to start and none to end, it is a plain word at the same distance from
     /// the thread pointer in all threads, if this library is a part of the program.
-    static RECORD: Cell<*const Record> = const { Cell::new(&raw const NO_RECORD) };
+    static OWN_DTV: Cell<*const Dtv> = const { Cell::new(&raw const EMPTY_DTV) };
 }
 
 /// The key whose destructor ends a thread.
@@ -107,12 +107,12 @@ impl Serve for ThreadBlockRegister {
     fn serve((number, initial, bytes): (u32, AddrRange, u64)) -> Result<()> {
         prepare()?;
         if (number as usize) < THREAD_MODULES_MAX && (1..=bytes).contains(&initial.bytes().max(1)) {
-            let _turn = Turn::new();
-            let module = &MODULES[number as usize];
+            let _lock = ListLock::new();
+            let module = &TLS_MODULES[number as usize];
             if module.bytes.load(Ordering::Relaxed) == 0 {
                 module.initial_start.store(initial.start.get(), Ordering::Relaxed);
                 module.initial_bytes.store(initial.bytes(), Ordering::Relaxed);
-                MODULES_END.fetch_max(u64::from(number) + 1, Ordering::Relaxed);
+                TLS_MODULES_END.fetch_max(u64::from(number) + 1, Ordering::Relaxed);
                 // [BLOCK] Release: who sees the size has the values.
                 module.bytes.store(bytes, Ordering::Release);
                 return Ok(());
@@ -128,11 +128,11 @@ impl Serve for ThreadBlockRegister {
 
 impl Serve for ThreadBlockDeregister {
     fn serve((number,): (u32,)) -> Result<()> {
-        let Some(module) = MODULES.get(number as usize) else { return Ok(()) };
-        let _turn = Turn::new();
+        let Some(module) = TLS_MODULES.get(number as usize) else { return Ok(()) };
+        let _lock = ListLock::new();
         let bytes = module.bytes.swap(0, Ordering::Relaxed);
-        for record in records() {
-            record.remove(number as usize, bytes);
+        for dtv in dtvs() {
+            dtv.remove(number as usize, bytes);
         }
         Ok(())
     }
@@ -163,15 +163,15 @@ pub(crate) unsafe extern "C" fn find(words: *const [u64; 2]) -> u64 {
 /// The calling thread's block of a module.
 fn own_block(number: u64) -> Result<u64> {
     let number = usize::try_from(number).unwrap_or(usize::MAX);
-    let module = MODULES.get(number);
+    let module = TLS_MODULES.get(number);
     // [BLOCK] Acquire: pairs with the store of the size.
     let size = module.map(|module| (module, module.bytes.load(Ordering::Acquire)));
     let Some((module, bytes @ 1..)) = size else {
         return Err(Error::invalid("the code that they belong to was removed"));
     };
-    let record = own_record()?;
+    let dtv = own_dtv()?;
     // Since the thread has looked, a signal handler may have made it.
-    let block = record.blocks[number].load(Ordering::Relaxed);
+    let block = dtv.entries[number].load(Ordering::Relaxed);
     if block != 0 {
         return Ok(block);
     }
@@ -182,57 +182,57 @@ fn own_block(number: u64) -> Result<u64> {
         // SAFETY: the values are constants of a link that was not removed, and not more than the block has room for.
         unsafe { std::ptr::copy_nonoverlapping(from, at::<u8>(block).cast_mut(), initial) };
     }
-    record.blocks[number].store(block, Ordering::Relaxed);
+    dtv.entries[number].store(block, Ordering::Relaxed);
     Ok(block)
 }
 
-/// The calling thread's record.
-fn own_record() -> Result<&'static Record> {
-    let own = RECORD.get();
-    if !std::ptr::eq(own, &raw const NO_RECORD) {
-        // SAFETY: a thread's record is there as long as the thread says so itself.
+/// The calling thread's dtv.
+fn own_dtv() -> Result<&'static Dtv> {
+    let own = OWN_DTV.get();
+    if !std::ptr::eq(own, &raw const EMPTY_DTV) {
+        // SAFETY: a thread's dtv is there as long as the thread says so itself.
         return Ok(unsafe { &*own });
     }
-    let address = map::zeroes(size_of::<Record>() as u64)?;
-    // SAFETY: zeroes are a record, and nobody else knows it.
-    let record: &Record = unsafe { &*at(address) };
+    let address = map::zeroes(size_of::<Dtv>() as u64)?;
+    // SAFETY: zeroes are a dtv, and nobody else knows it.
+    let dtv: &Dtv = unsafe { &*at(address) };
     let key = AT_END.get().copied().unwrap_or(libc::pthread_key_t::MAX);
-    // SAFETY: the record is there until the key's destructor takes it away.
+    // SAFETY: the dtv is there until the key's destructor takes it away.
     let status = unsafe { libc::pthread_setspecific(key, at::<c_void>(address)) };
     if status != 0 {
         return Err(Error::exhausted(format!("no room for a thread's key: error {status}")));
     }
-    RECORD.set(record);
-    let _turn = Turn::new();
-    record.next.store(FIRST.load(Ordering::Relaxed), Ordering::Relaxed);
-    // [RECORD] Release: a forked child that finds the record finds the rest of the list behind it.
+    OWN_DTV.set(dtv);
+    let _lock = ListLock::new();
+    dtv.next.store(FIRST.load(Ordering::Relaxed), Ordering::Relaxed);
+    // [DTV] Release: a forked child that finds the dtv finds the rest of the list behind it.
     FIRST.store(address, Ordering::Release);
-    Ok(record)
+    Ok(dtv)
 }
 
 /// All records; for who has the lock.
-fn records() -> impl Iterator<Item = &'static Record> {
-    let first = Record::at(FIRST.load(Ordering::Acquire));
-    std::iter::successors(first, |record| Record::at(record.next.load(Ordering::Relaxed)))
+fn dtvs() -> impl Iterator<Item = &'static Dtv> {
+    let first = Dtv::at(FIRST.load(Ordering::Acquire));
+    std::iter::successors(first, |dtv| Dtv::at(dtv.next.load(Ordering::Relaxed)))
 }
 
-/// Gives back the record at an address, which its thread does not know any more, and its blocks.
+/// Gives back the dtv at an address, which its thread does not know any more, and its blocks.
 fn remove(address: u64) {
-    let _turn = Turn::new();
-    let Some(record) = Record::at(address) else { return };
-    let next = record.next.load(Ordering::Relaxed);
-    let before = records().find(|other| other.next.load(Ordering::Relaxed) == address);
+    let _lock = ListLock::new();
+    let Some(dtv) = Dtv::at(address) else { return };
+    let next = dtv.next.load(Ordering::Relaxed);
+    let before = dtvs().find(|other| other.next.load(Ordering::Relaxed) == address);
     before.map_or(&FIRST, |before| &before.next).store(next, Ordering::Relaxed);
-    let end = usize::try_from(MODULES_END.load(Ordering::Relaxed)).unwrap_or(0);
-    for (number, module) in MODULES[..end].iter().enumerate() {
-        record.remove(number, module.bytes.load(Ordering::Relaxed));
+    let end = usize::try_from(TLS_MODULES_END.load(Ordering::Relaxed)).unwrap_or(0);
+    for (number, module) in TLS_MODULES[..end].iter().enumerate() {
+        dtv.remove(number, module.bytes.load(Ordering::Relaxed));
     }
-    // SAFETY: the record is in no list any more, and its thread does not know it either.
-    unsafe { map::unmap(address, size_of::<Record>() as u64) };
+    // SAFETY: the dtv is in no list any more, and its thread does not know it either.
+    unsafe { map::unmap(address, size_of::<Dtv>() as u64) };
 }
 
-impl Record {
-    /// The record at an address from the list; `None` at its end. Good while the lock is held.
+impl Dtv {
+    /// The dtv at an address from the list; `None` at its end. Good while the lock is held.
     fn at<'a>(address: u64) -> Option<&'a Self> {
         // SAFETY: records are taken out of the list before they go.
         (address != 0).then(|| unsafe { &*at(address) })
@@ -240,19 +240,19 @@ impl Record {
 
     /// Gives back a block of so many bytes, if there is one.
     fn remove(&self, number: usize, bytes: u64) {
-        let block = self.blocks[number].load(Ordering::Relaxed);
+        let block = self.entries[number].load(Ordering::Relaxed);
         if block != 0 {
-            self.blocks[number].store(0, Ordering::Relaxed);
+            self.entries[number].store(0, Ordering::Relaxed);
             // SAFETY: the block was made with this size, and neither its thread nor code of the module uses it again.
             unsafe { map::unmap(block, bytes) };
         }
     }
 }
 
-impl Turn {
+impl ListLock {
     fn new() -> Self {
         let undisturbed = Undisturbed::new();
-        // [TURN] Acquire: pairs with the release of who had it before.
+        // [LIST] Acquire: pairs with the release of who had it before.
         if LOCK.compare_exchange(FREE, TAKEN, Ordering::Acquire, Ordering::Relaxed).is_err() {
             while LOCK.swap(AWAITED, Ordering::Acquire) != FREE {
                 // Bounded by the thread that has the lock, which waits for nothing meanwhile.
@@ -264,27 +264,26 @@ impl Turn {
     }
 }
 
-impl Drop for Turn {
+impl Drop for ListLock {
     fn drop(&mut self) {
-        // [TURN] Release: pairs with the acquire of who gets it next.
+        // [LIST] Release: pairs with the acquire of who gets it next.
         if LOCK.swap(FREE, Ordering::Release) == AWAITED {
             futex::wake_own(&LOCK);
         }
     }
 }
 
-/// Runs when a thread ends that has a record, and as often as it says.
-extern "C" fn at_thread_end(record: *mut c_void) {
-    let address = record.expose_provenance() as u64;
-    let rounds =
-        Record::at(address).map_or(0, |own| own.rounds.fetch_add(1, Ordering::Relaxed) + 1);
+/// Runs when a thread ends that has a dtv, and as often as it says.
+extern "C" fn at_thread_end(dtv: *mut c_void) {
+    let address = dtv.expose_provenance() as u64;
+    let rounds = Dtv::at(address).map_or(0, |own| own.rounds.fetch_add(1, Ordering::Relaxed) + 1);
     if let (Some(key), true) = (AT_END.get(), rounds < DESTRUCTOR_ROUNDS) {
-        // SAFETY: the record is still there.
-        unsafe { libc::pthread_setspecific(*key, record) };
+        // SAFETY: the dtv is still there.
+        unsafe { libc::pthread_setspecific(*key, dtv) };
         return;
     }
     let _undisturbed = Undisturbed::new();
-    RECORD.set(&raw const NO_RECORD);
+    OWN_DTV.set(&raw const EMPTY_DTV);
     remove(address);
 }
 
@@ -293,23 +292,23 @@ extern "C" fn after_fork() {
     LOCK.store(FREE, Ordering::Relaxed);
 }
 
-/// How far from the thread pointer the word is that holds the address of the thread's record.
-pub(crate) static RECORD_DISTANCE: AtomicU64 = AtomicU64::new(0);
+/// How far from the thread pointer the word is that holds the address of the thread's dtv.
+pub(crate) static DTV_DISTANCE: AtomicU64 = AtomicU64::new(0);
 
 /// Makes ready for the first block of the process.
 fn prepare() -> Result<()> {
     static PREPARED: Once = Once::new();
-    if thread_locals::arena().is_none() {
+    if static_reserve::get().is_none() {
         return Err(Error::invalid(
             "dynamic thread-locals, in a library that was loaded by dlopen: start it as a program of its own",
         ));
     }
     let mut status = 0;
     PREPARED.call_once(|| {
-        let word = RECORD.with(|record| &raw const *record) as u64;
+        let word = OWN_DTV.with(|dtv| &raw const *dtv) as u64;
         #[cfg(target_arch = "x86_64")]
         processor_state::prepare();
-        RECORD_DISTANCE.store(word.wrapping_sub(thread::pointer()), Ordering::Release);
+        DTV_DISTANCE.store(word.wrapping_sub(thread::pointer()), Ordering::Release);
         let mut key = 0;
         // SAFETY: the key is written, and the destructor is a function of the expected form.
         status = unsafe { libc::pthread_key_create(&raw mut key, Some(at_thread_end)) };
@@ -390,7 +389,7 @@ mod tests {
         for (number, initial, bytes) in [(too_many, 0, 8), (200, 0, 0), (200, 2, 8)] {
             assert!(register(number, &[0, 0][..initial], bytes).is_err());
         }
-        assert_eq!(MODULES[200].bytes.load(Ordering::Relaxed), 0);
+        assert_eq!(TLS_MODULES[200].bytes.load(Ordering::Relaxed), 0);
     }
 
     #[test]
