@@ -1,4 +1,4 @@
-//! Thread-locals of linked code, and the threads that it starts.
+//! Thread-locals of linked code, and the threads that linked code starts.
 
 pub(crate) mod dynamic;
 pub(crate) mod own_thread;
