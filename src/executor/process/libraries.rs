@@ -14,6 +14,10 @@ use crate::sync::Mutex;
 /// them in this order.
 const DEFAULT_LIBRARIES: [&CStr; 3] = [c"libm.so.6", c"libstdc++.so.6", c"libgcc_s.so.1"];
 
+/// The version of symbols that compilers link statically from `libgcc.a`, and that the shared library has for old
+/// programs only: the processor's features (`__cpu_model`, `__cpu_indicator_init`), which ifunc resolvers read.
+const OLD_VERSION: &CStr = c"GCC_4.8.0";
+
 /// The libraries that one controller opened by path. They are closed at the end of its session.
 #[derive(Debug, Default)]
 pub(crate) struct Libraries(Mutex<Vec<ExecutorAddr>>);
@@ -60,6 +64,44 @@ pub(crate) fn open_defaults() {
             unsafe { libc::dlopen(library.as_ptr(), libc::RTLD_NOW | libc::RTLD_GLOBAL) };
         }
     });
+}
+
+/// The address of a symbol in the process: the default version, else [`OLD_VERSION`].
+pub(crate) fn find(name: &CStr) -> Option<ExecutorAddr> {
+    // SAFETY: the name is a C string.
+    let address = unsafe { libc::dlsym(libc::RTLD_DEFAULT, name.as_ptr()) };
+    if !address.is_null() {
+        return Some(ExecutorAddr::new(address as u64));
+    }
+    // SAFETY: name and version are C strings.
+    let old = unsafe { libc::dlvsym(libc::RTLD_DEFAULT, name.as_ptr(), OLD_VERSION.as_ptr()) };
+    (!old.is_null()).then(|| ExecutorAddr::new(old as u64))
+}
+
+/// The address of a symbol in a library or its dependencies. The controller has the handle from [`Libraries::open`] of a
+/// live session. A symbol may have the value null.
+pub(crate) fn find_in(library: ExecutorAddr, name: &str) -> Option<ExecutorAddr> {
+    let name = CString::new(name).ok()?;
+    // SAFETY: clears the message of an earlier failure.
+    unsafe { libc::dlerror() };
+    let handle = pointer::<c_void>(library).cast_mut();
+    // SAFETY: the controller vouches for the handle, and the executor obeys the controller; the name is a C string.
+    let address = unsafe { libc::dlsym(handle, name.as_ptr()) };
+    // SAFETY: returns null if the symbol was found.
+    let is_missing = address.is_null() && !unsafe { libc::dlerror() }.is_null();
+    (!is_missing).then(|| ExecutorAddr::new(address.expose_provenance() as u64))
+}
+
+/// Functions that the C library has for static linking only, so that the dynamic linker does not find them.
+pub(crate) fn static_symbols() -> [(&'static str, *const c_void); 2] {
+    [
+        ("at_quick_exit", at_quick_exit as *const c_void),
+        ("pthread_atfork", libc::pthread_atfork as *const c_void),
+    ]
+}
+
+unsafe extern "C" {
+    fn at_quick_exit(function: extern "C" fn()) -> c_int;
 }
 
 /// The reason for which the dynamic linker's last function failed on this thread.

@@ -1,6 +1,6 @@
 //! What an executor offers a controller, by all names.
 
-use super::{lazy, memory, memory_access};
+use super::{lazy, memory};
 use crate::ExecutorAddr;
 use crate::call::OTHER_NAMES;
 use crate::call::contract::{
@@ -12,6 +12,7 @@ use crate::call::contract::{
 use crate::executor::context::instance::Instance;
 use crate::executor::entry::typed;
 use crate::executor::entry::wrapper::offer;
+use crate::executor::memory::access;
 use crate::executor::tls::{static_reserve, tls_get_addr};
 
 /// What this process offers, by all its names.
@@ -44,7 +45,7 @@ pub(crate) fn symbols(instance: &Instance) -> Vec<(String, ExecutorAddr)> {
     ];
     symbols.extend(lazy::resolver());
     symbols.extend(memory::functions());
-    symbols.extend(memory_access::functions());
+    symbols.extend(access::functions());
     for (name, others) in OTHER_NAMES {
         let address = symbols.iter().find(|(offered, _)| offered == name).map(|(_, at)| *at);
         symbols.extend(others.iter().filter_map(|other| Some(((*other).to_owned(), address?))));

@@ -1,5 +1,4 @@
 //! The executor as a process that a controller started.
-#![allow(unsafe_code, reason = "closes descriptors by number")]
 
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
@@ -14,7 +13,7 @@ use crate::deadline::Deadline;
 use crate::error::{Error, Result};
 use crate::executor::context::acceptor::Acceptor;
 use crate::executor::context::instance::Instance;
-use crate::executor::process::first_thread;
+use crate::executor::process::{descriptors, first_thread};
 use crate::executor::remote::listen;
 use crate::executor::services::{names_offered, process_info};
 use crate::executor::tls::static_reserve;
@@ -141,8 +140,7 @@ fn serve(asked: &str) -> Result<()> {
     let (fd, parent) =
         numbers.ok_or_else(|| Error::invalid(format!("{ARGUMENT}{asked}: not two numbers")))?;
     if closes {
-        // SAFETY: it is the first thing that this program does: what is open above comes from the controller.
-        unsafe { process::close_from(fd.saturating_add(1)) }?;
+        descriptors::close_from(fd.saturating_add(1))?;
     }
     let socket = process::adopt(fd)?;
     let (segment, stripes) =

@@ -41,10 +41,10 @@ use std::sync::{Once, OnceLock};
 use crate::call::contract::{ThreadBlockDeregister, ThreadBlockRegister};
 use crate::deadline::Deadline;
 use crate::error::{Error, Result};
+#[cfg(target_arch = "x86_64")]
+use crate::executor::entry::abi::processor_state;
 use crate::executor::entry::address::pointer;
 use crate::executor::entry::wrapper::Serve;
-#[cfg(target_arch = "x86_64")]
-use crate::executor::tls::processor_state;
 use crate::executor::tls::static_reserve;
 use crate::limits::THREAD_MODULES_MAX;
 use crate::sync::{AtomicU64, Ordering};

@@ -15,8 +15,8 @@ use crate::ExecutorAddr;
 #[cfg(target_arch = "x86_64")]
 use {
     super::dynamic::{self, DTV_DISTANCE, ENTRIES_OFFSET},
-    super::processor_state,
     crate::call::contract::{THREAD_ADDRESS, THREAD_DESCRIPTOR},
+    crate::executor::entry::abi::processor_state,
 };
 
 /// The names and addresses of the functions.
