@@ -5,7 +5,7 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::core::Core;
+use super::life::core::Core;
 use super::{BootstrapInfo, Reply, Service, Session, SessionHandle};
 use crate::ExecutorAddr;
 use crate::error::{Error, Result};

@@ -14,41 +14,33 @@
 #![forbid(unsafe_code)]
 
 mod access;
-mod bootstrap;
 mod builder;
-mod connection_spec;
-mod core;
+mod calls;
 mod in_process;
 mod life;
-mod pending;
-mod reply;
-mod service;
 #[cfg(test)]
 #[cfg(shuttle)]
 mod shuttle;
-mod symbol_table;
-mod task_group;
-mod teardown;
 #[cfg(test)]
 #[cfg(not(model))]
 mod tests;
 
 use std::sync::Arc;
 
+pub use access::bootstrap::{BootstrapInfo, SESSION_SYMBOL, SUBTARGET_FEATURES};
+pub use access::connection_spec::{ConnectionSpec, ConnectorRegistry};
+pub use access::symbol_table::SimpleSymbolTable;
 pub use access::{Attachment, ControllerAccess};
-pub use bootstrap::{BootstrapInfo, SESSION_SYMBOL, SUBTARGET_FEATURES};
 pub use builder::SessionBuilder;
-pub use connection_spec::{ConnectionSpec, ConnectorRegistry};
+pub use calls::pending::PendingCalls;
+pub use calls::reply::{Answer, Completion, Reply};
 pub use in_process::{InProcess, InProcessController};
-pub use pending::PendingCalls;
-pub use reply::{Answer, Completion, Reply};
-pub use service::{Done, Service};
-pub use symbol_table::SimpleSymbolTable;
-pub use task_group::{TaskGroup, Token};
+pub use life::service::{Done, Service};
+pub use life::task_group::{TaskGroup, Token};
 
-use self::core::Core;
-use self::life::Stage;
-use self::reply::Waiter;
+use self::calls::reply::Waiter;
+use self::life::core::Core;
+use self::life::stage::Stage;
 use crate::ExecutorAddr;
 use crate::error::{Error, Result};
 use crate::task::Task;

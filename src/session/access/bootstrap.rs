@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use super::SimpleSymbolTable;
+use crate::session::SimpleSymbolTable;
 
 /// The bootstrap value with the features of the executor's processor, as LLVM lists them: "+avx,+avx2".
 pub const SUBTARGET_FEATURES: &str = "orc-rt.Executor.SubtargetFeatures";
@@ -10,7 +10,7 @@ pub const SUBTARGET_FEATURES: &str = "orc-rt.Executor.SubtargetFeatures";
 /// The bootstrap symbol whose address is the session itself.
 pub const SESSION_SYMBOL: &str = "orc_rt_Session_Instance";
 
-/// What the executor is and offers: passed to [`connect`](super::ControllerAccess::connect), and valid as long as the
+/// What the executor is and offers: passed to [`connect`](crate::session::ControllerAccess::connect), and valid as long as the
 /// session.
 #[derive(Debug, Clone, Default)]
 pub struct BootstrapInfo {

@@ -21,7 +21,7 @@ pub trait Service: Send + Sync {
     }
 
     /// No managed code runs any more, and none will: release everything. Errors are the service's own business
-    /// ([`SessionHandle::report_error`](super::SessionHandle::report_error)).
+    /// ([`SessionHandle::report_error`](crate::session::SessionHandle::report_error)).
     fn on_shutdown(&self, done: Done);
 }
 
@@ -30,7 +30,7 @@ pub trait Service: Send + Sync {
 pub struct Done(Option<Box<dyn FnOnce() + Send>>);
 
 impl Done {
-    pub(super) fn new(then: impl FnOnce() + Send + 'static) -> Self {
+    pub(in crate::session) fn new(then: impl FnOnce() + Send + 'static) -> Self {
         Self(Some(Box::new(then)))
     }
 
@@ -48,7 +48,7 @@ impl Drop for Done {
 
 /// What services are told.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Told {
+pub(in crate::session) enum Told {
     Detached { shutdown_requested: bool },
     ShutDown,
 }

@@ -1,11 +1,15 @@
 //! Access to a controller: the one interface for everything that connects a session with one.
 
+pub(in crate::session) mod bootstrap;
+pub(in crate::session) mod connection_spec;
+pub(in crate::session) mod symbol_table;
+
 use std::sync::Arc;
 
-use super::core::Core;
-use super::{Answer, BootstrapInfo, Completion, SessionHandle};
 use crate::ExecutorAddr;
 use crate::error::{Error, Result};
+use crate::session::life::core::Core;
+use crate::session::{Answer, BootstrapInfo, Completion, SessionHandle};
 
 /// What carries calls between a session and its controller.
 ///
@@ -41,7 +45,7 @@ pub struct Attachment {
 }
 
 impl Attachment {
-    pub(super) fn new(core: &Arc<Core>) -> Self {
+    pub(in crate::session) fn new(core: &Arc<Core>) -> Self {
         Self { session: SessionHandle::new(core) }
     }
 

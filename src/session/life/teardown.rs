@@ -15,13 +15,13 @@
 use std::sync::Arc;
 use std::time::Instant;
 
-#[cfg(shuttle)]
-use super::builder::Fault;
 use super::core::{Callback, Core, State};
-use super::life::{Next, Stage};
 use super::service::{Done, Told};
-use super::{Attachment, ControllerAccess, Service, SessionHandle};
+use super::stage::{Next, Stage};
 use crate::error::{Error, Result};
+#[cfg(shuttle)]
+use crate::session::builder::Fault;
+use crate::session::{Attachment, ControllerAccess, Service, SessionHandle};
 use crate::sync::{Mutex, MutexGuard};
 
 impl Core {
@@ -30,7 +30,10 @@ impl Core {
     /// # Errors
     ///
     /// When this is not the time for it.
-    pub(super) fn attach(self: &Arc<Self>, access: Arc<dyn ControllerAccess>) -> Result<()> {
+    pub(in crate::session) fn attach(
+        self: &Arc<Self>,
+        access: Arc<dyn ControllerAccess>,
+    ) -> Result<()> {
         {
             let mut state = self.lock();
             state.life.attach()?;
@@ -48,7 +51,7 @@ impl Core {
     }
 
     /// Goes to a stage, and calls `callback` when it is reached.
-    pub(super) fn request(self: &Arc<Self>, goal: Stage, callback: Callback) {
+    pub(in crate::session) fn request(self: &Arc<Self>, goal: Stage, callback: Callback) {
         let mut state = self.lock();
         let waiting = match goal {
             Stage::Shutdown => &mut state.shut_down,
@@ -75,7 +78,7 @@ impl Core {
     }
 
     /// The controller is gone.
-    pub(super) fn disconnected(self: &Arc<Self>, cause: Result<()>) {
+    pub(in crate::session) fn disconnected(self: &Arc<Self>, cause: Result<()>) {
         let mut state = self.lock();
         let next = state.life.disconnected();
         self.go_on(state, next, cause);
@@ -169,7 +172,7 @@ impl Core {
     }
 
     /// Adds a service. When the session is detached the service is told at once, and so if it is shut down.
-    pub(super) fn add_service(self: &Arc<Self>, service: Arc<dyn Service>) {
+    pub(in crate::session) fn add_service(self: &Arc<Self>, service: Arc<dyn Service>) {
         let token = {
             let mut state = self.lock();
             if state.life.current() < Stage::Detached {
@@ -201,7 +204,7 @@ impl Core {
     /// # Errors
     ///
     /// When this thread is what the end waits for, or time is up.
-    pub(super) fn wait(&self) -> Result<()> {
+    pub(in crate::session) fn wait(&self) -> Result<()> {
         if self.is_inside() {
             return Err(Error::invalid(
                 "a call or a callback of a session cannot wait for the session's end, which waits for it",

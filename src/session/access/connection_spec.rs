@@ -5,8 +5,8 @@ use std::fmt;
 use std::str::FromStr;
 use std::sync::Arc;
 
-use super::SessionHandle;
 use crate::error::{Error, Result};
+use crate::session::SessionHandle;
 use crate::sync::Mutex;
 
 /// A connection as words: which transport, what to do there, and with what. `socket:adopt=5`, `tcp:connect=host:4000`.

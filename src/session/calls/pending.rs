@@ -3,11 +3,11 @@
 use std::collections::BTreeMap;
 use std::fmt;
 
-use super::Completion;
+use crate::session::Completion;
 use crate::sync::Mutex;
 
 /// The calls that one direction of a connection has under way: for whoever implements a
-/// [`ControllerAccess`](super::ControllerAccess).
+/// [`ControllerAccess`](crate::session::ControllerAccess).
 ///
 /// Numbers begin at 1, wrap, leave out 0 and those that are in use. Any thread may use it at any moment; a call that was
 /// registered is either taken once or among those that [`close`](PendingCalls::close) returns.
@@ -82,7 +82,7 @@ impl PendingCalls {
 
     /// From now on the table is wrong: once it was closed it still takes calls in, which nobody fails.
     #[cfg(shuttle)]
-    pub(super) fn stays_open(&self) {
+    pub(in crate::session) fn stays_open(&self) {
         self.0.lock().stays_open = true;
     }
 }

@@ -3,8 +3,8 @@
 use std::fmt;
 use std::sync::Arc;
 
-use super::Token;
 use crate::error::{Error, Result};
+use crate::session::Token;
 use crate::sync::{Condvar, Mutex};
 
 /// What a call was answered with: bytes, or the message of an out-of-band error.
@@ -20,7 +20,7 @@ pub struct Reply(Option<Box<dyn FnOnce(Answer) + Send>>);
 pub struct Completion {
     finish: Option<Finish>,
     /// Given back when the call has completed.
-    pub(super) token: Option<Token>,
+    pub(in crate::session) token: Option<Token>,
 }
 
 enum Finish {
@@ -32,7 +32,7 @@ enum Finish {
 
 /// Where a thread waits for the end of a call.
 #[derive(Default)]
-pub(super) struct Waiter {
+pub(in crate::session) struct Waiter {
     outcome: Mutex<Option<Result<Vec<u8>>>>,
     came: Condvar,
 }
@@ -70,7 +70,7 @@ impl Completion {
     }
 
     /// A completion that wakes who waits.
-    pub(super) fn waiter(waiter: &Arc<Waiter>) -> Self {
+    pub(in crate::session) fn waiter(waiter: &Arc<Waiter>) -> Self {
         Self { finish: Some(Finish::Waiter(Arc::clone(waiter))), token: None }
     }
 
@@ -80,7 +80,7 @@ impl Completion {
     }
 
     /// Tells how the call ended, on this thread. For a call that failed before it was under way; all others go through
-    /// [`Attachment::complete`](super::Attachment::complete), which keeps code of the host off the thread that receives.
+    /// [`Attachment::complete`](crate::session::Attachment::complete), which keeps code of the host off the thread that receives.
     pub fn complete(mut self, outcome: Result<Vec<u8>>) {
         self.finish(outcome);
     }
@@ -108,7 +108,7 @@ impl Drop for Completion {
 
 impl Waiter {
     /// Waits for the end of the call.
-    pub(super) fn wait(&self) -> Result<Vec<u8>> {
+    pub(in crate::session) fn wait(&self) -> Result<Vec<u8>> {
         let mut slot = self.outcome.lock();
         loop {
             if let Some(outcome) = slot.take() {

@@ -18,7 +18,7 @@ use crate::error::{Error, Result};
 
 /// The stages of a session's life, in order.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) enum Stage {
+pub(in crate::session) enum Stage {
     Start,
     Attached,
     Detached,
@@ -27,7 +27,7 @@ pub(super) enum Stage {
 
 /// What has to be done, by the thread that learns it, with no lock held.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Next {
+pub(in crate::session) enum Next {
     Nothing,
     /// Ask the controller access to disconnect.
     Disconnect,
@@ -41,14 +41,14 @@ pub(super) enum Next {
 
 /// Where a session is, and where it goes.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Life {
+pub(in crate::session) struct Life {
     current: Stage,
     /// None when nothing is under way.
     target: Option<Stage>,
 }
 
 impl Life {
-    pub(super) fn new() -> Self {
+    pub(in crate::session) fn new() -> Self {
         Self { current: Stage::Start, target: None }
     }
 
@@ -57,7 +57,7 @@ impl Life {
     /// # Errors
     ///
     /// When the session was attached before, or is to be detached or shut down.
-    pub(super) fn attach(&mut self) -> Result<()> {
+    pub(in crate::session) fn attach(&mut self) -> Result<()> {
         match (self.current, self.target) {
             (Stage::Start, None) => {
                 self.target = Some(Stage::Attached);
@@ -74,7 +74,7 @@ impl Life {
     }
 
     /// The controller access has connected.
-    pub(super) fn connected(&mut self) -> Next {
+    pub(in crate::session) fn connected(&mut self) -> Next {
         if self.current >= Stage::Detached {
             return Next::Nothing;
         }
@@ -87,7 +87,7 @@ impl Life {
     }
 
     /// The session is to be detached, or shut down.
-    pub(super) fn request(&mut self, goal: Stage) -> Next {
+    pub(in crate::session) fn request(&mut self, goal: Stage) -> Next {
         if self.current >= goal {
             return Next::Nothing;
         }
@@ -102,7 +102,7 @@ impl Life {
     }
 
     /// The controller is gone.
-    pub(super) fn disconnected(&mut self) -> Next {
+    pub(in crate::session) fn disconnected(&mut self) -> Next {
         if self.current >= Stage::Detached {
             return Next::Nothing;
         }
@@ -112,7 +112,7 @@ impl Life {
     }
 
     /// Every service knows that the controller is gone.
-    pub(super) fn detached(&mut self) -> Next {
+    pub(in crate::session) fn detached(&mut self) -> Next {
         if self.target == Some(Stage::Detached) {
             self.target = None;
             return Next::Nothing;
@@ -121,17 +121,17 @@ impl Life {
     }
 
     /// No managed code runs any more, and none will.
-    pub(super) fn drained(&mut self) {
+    pub(in crate::session) fn drained(&mut self) {
         self.current = Stage::Shutdown;
     }
 
     /// Every service is shut down.
-    pub(super) fn finished(&mut self) {
+    pub(in crate::session) fn finished(&mut self) {
         self.target = None;
     }
 
     /// True while calls may come in and go out.
-    pub(super) fn carries_calls(self) -> bool {
+    pub(in crate::session) fn carries_calls(self) -> bool {
         match self.current {
             Stage::Start => self.target == Some(Stage::Attached),
             Stage::Attached => self.target.is_none(),
@@ -140,12 +140,12 @@ impl Life {
     }
 
     /// The stage that was reached last.
-    pub(super) fn current(self) -> Stage {
+    pub(in crate::session) fn current(self) -> Stage {
         self.current
     }
 
     /// True when the session was shut down, and all of that has happened.
-    pub(super) fn is_over(self) -> bool {
+    pub(in crate::session) fn is_over(self) -> bool {
         self.current == Stage::Shutdown && self.target.is_none()
     }
 }
