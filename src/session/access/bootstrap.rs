@@ -1,17 +1,29 @@
-//! What a session tells its controller of itself, first thing.
+//! What a session tells its controller first.
 
 use std::collections::BTreeMap;
 
 use crate::session::SimpleSymbolTable;
 
-/// The bootstrap value with the features of the executor's processor, as LLVM lists them: "+avx,+avx2".
+/// The bootstrap value that lists the features of the executor's processor as LLVM does: "+avx,+avx2".
 pub const SUBTARGET_FEATURES: &str = "orc-rt.Executor.SubtargetFeatures";
 
-/// The bootstrap symbol whose address is the session itself.
+/// The bootstrap symbol whose address identifies the session.
 pub const SESSION_SYMBOL: &str = "orc_rt_Session_Instance";
 
-/// What the executor is and offers: passed to [`connect`](crate::session::ControllerAccess::connect), and valid as long as the
-/// session.
+/// The executor's properties and what it offers. [`connect`](crate::session::ControllerAccess::connect) receives it;
+/// it lives as long as the session.
+///
+/// # Examples
+///
+/// ```
+/// use farcall::session::{SUBTARGET_FEATURES, SessionBuilder};
+///
+/// let session = SessionBuilder::new(|task| drop(std::thread::spawn(|| task.run()))).build()?;
+/// let info = session.bootstrap_info();
+/// assert!(info.triple().ends_with("linux-gnu") && info.page_bytes() >= 4096);
+/// println!("features: {}", String::from_utf8_lossy(info.value(SUBTARGET_FEATURES).unwrap_or(b"")));
+/// # Ok::<(), farcall::Error>(())
+/// ```
 #[derive(Debug, Clone, Default)]
 pub struct BootstrapInfo {
     pub(crate) triple: String,
@@ -21,30 +33,30 @@ pub struct BootstrapInfo {
 }
 
 impl BootstrapInfo {
-    /// The target triple that code has to be made for.
+    /// The target triple to compile for.
     #[must_use]
     pub fn triple(&self) -> &str {
         &self.triple
     }
 
-    /// The size of a page, a power of two.
+    /// The page size in bytes, a power of two.
     #[must_use]
     pub fn page_bytes(&self) -> u64 {
         self.page_bytes
     }
 
-    /// Named addresses.
+    /// The symbols that the session offers.
     #[must_use]
     pub fn symbols(&self) -> &SimpleSymbolTable {
         &self.symbols
     }
 
-    /// Named bytes, sorted by name.
+    /// The named values, sorted by name.
     pub fn values(&self) -> impl Iterator<Item = (&str, &[u8])> {
         self.values.iter().map(|(name, bytes)| (name.as_str(), bytes.as_slice()))
     }
 
-    /// The bytes under a name.
+    /// The bytes of a named value.
     #[must_use]
     pub fn value(&self, name: &str) -> Option<&[u8]> {
         self.values.get(name).map(Vec::as_slice)

@@ -1,4 +1,4 @@
-//! What a session's handles share: its state under one lock, and the calls that pass through it.
+//! The state that all handles of a session share, under one lock, and the calls that pass through it.
 
 use std::cell::RefCell;
 use std::collections::HashMap;
@@ -27,14 +27,14 @@ use crate::sync::{Condvar, Mutex, MutexGuard, thread_local};
 use crate::task::Task;
 
 thread_local! {
-    /// The sessions whose end this thread must not wait for: it runs a call of theirs, or takes them down.
+    /// The sessions whose end this thread must not wait for, because it runs a call of theirs or takes them down.
     static INSIDE: RefCell<Vec<usize>> = const { RefCell::new(Vec::new()) };
 }
 
 /// A session.
 pub(in crate::session) struct Core {
     state: Mutex<State>,
-    /// The session is over, or somebody wants it to be.
+    /// Notified when the session is over and when its shutdown is first requested.
     pub(in crate::session) changed: Condvar,
     dispatch: Dispatch,
     pub(in crate::session) report: Reporter,
@@ -49,7 +49,7 @@ pub(in crate::session) struct Core {
     fault: Option<Fault>,
 }
 
-/// What changes in a session's life.
+/// The mutable state of a session.
 pub(in crate::session) struct State {
     pub(in crate::session) life: Life,
     pub(in crate::session) access: Option<Arc<dyn ControllerAccess>>,
@@ -57,19 +57,19 @@ pub(in crate::session) struct State {
     pub(in crate::session) on_disconnect: Option<OnDisconnect>,
     pub(in crate::session) detached: Callbacks,
     pub(in crate::session) shut_down: Callbacks,
-    /// The service that was told last and is not done.
+    /// The service that was notified last, while it is not done.
     pub(in crate::session) waits_for: Option<(Arc<dyn Service>, Told)>,
-    /// When somebody first wanted the session shut down.
+    /// The time of the first request of a shutdown.
     pub(in crate::session) shutdown_since: Option<Instant>,
 }
 
 pub(in crate::session) type Callback = Box<dyn FnOnce() + Send>;
 
-/// Who wants to know that a stage is reached.
+/// The callbacks of a stage.
 #[derive(Default)]
 pub(in crate::session) struct Callbacks {
     pub(in crate::session) list: Vec<Callback>,
-    /// Those in the list were taken: whoever comes now is told at once.
+    /// The list was taken: a later callback runs at once.
     pub(in crate::session) told: bool,
 }
 
@@ -111,7 +111,7 @@ impl Core {
         self.state.lock()
     }
 
-    /// The address that stands for the session.
+    /// The address that identifies the session.
     pub(in crate::session) fn address(&self) -> ExecutorAddr {
         address(&self.this)
     }
@@ -126,7 +126,7 @@ impl Core {
         }
     }
 
-    /// Runs code of the host; a panic in it is reported and goes no further.
+    /// Runs code of the host; a panic in it is reported and does not spread.
     pub(in crate::session) fn guarded(&self, what: &str, work: impl FnOnce()) {
         #[cfg(model)]
         work();
@@ -137,16 +137,16 @@ impl Core {
         }
     }
 
-    /// Runs what the session's end waits for.
+    /// Runs work for which the session's end waits.
     pub(in crate::session) fn inside<R>(&self, work: impl FnOnce() -> R) -> R {
-        /// Takes the mark away, also from a panic.
+        /// Removes the mark, also during a panic.
         struct Leave;
         impl Drop for Leave {
             fn drop(&mut self) {
                 let _ = INSIDE.try_with(|inside| inside.borrow_mut().pop());
             }
         }
-        // A thread that is about to end has no mark, and waits for nothing.
+        // A thread that is ending has no thread-locals; it waits for no session either.
         let entered = INSIDE.try_with(|inside| inside.borrow_mut().push(self.mark())).is_ok();
         let _leave = entered.then_some(Leave);
         work()
@@ -165,7 +165,7 @@ impl Core {
         self.lock().waits_for = service;
     }
 
-    /// A call of the controller: runs it as a task that holds a token until the function returns.
+    /// Runs a call of the controller as a task. The task holds a token until the function returns.
     pub(in crate::session) fn handle_call(
         self: &Arc<Self>,
         function: ExecutorAddr,
@@ -177,7 +177,7 @@ impl Core {
             if !state.life.carries_calls() {
                 return;
             }
-            // The group is open as long as calls are carried.
+            // The group is open while calls are carried.
             self.managed.acquire_what(What::Call { function: function.get(), number: call })
         };
         let core = Arc::clone(self);
@@ -204,7 +204,7 @@ impl Core {
         }
     }
 
-    /// A call of the controller's handler.
+    /// Calls the controller's handler.
     pub(in crate::session) fn call_controller(
         &self,
         tag: u64,
@@ -215,8 +215,8 @@ impl Core {
             let state = self.lock();
             let access = state.access.clone().filter(|_| state.life.carries_calls());
             if access.is_some() {
-                // From here on, so that the code is not refused when the call ends. A call that is under way ends with the
-                // connection, so this holds no shutdown up.
+                // The token is acquired before the call is sent, so that the completion is not refused at its end. A
+                // pending call ends with the connection, so the token does not delay a shutdown.
                 completion.token = self.managed.acquire("the completion of a call");
             }
             access
@@ -243,7 +243,7 @@ impl Core {
         }));
     }
 
-    /// Has the host run a task. One that is lost answers its call with an error.
+    /// Passes a task to the host's dispatch function. If the host loses the task, its call is answered with an error.
     pub(in crate::session) fn dispatch(&self, task: Task) {
         self.guarded("the dispatch function", || (self.dispatch)(task));
     }
