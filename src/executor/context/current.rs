@@ -12,22 +12,26 @@ pub(crate) type ConnectionEnd = Endpoint<Connection>;
 
 thread_local! {
     /// The connection that this thread serves.
-    static SERVED: RefCell<Option<Rc<ConnectionEnd>>> = const { RefCell::new(None) };
+    static CONNECTION: RefCell<Option<Rc<ConnectionEnd>>> = const { RefCell::new(None) };
     /// The host's session whose call this thread runs.
     static HOSTED: RefCell<Option<SessionHandle>> = const { RefCell::new(None) };
 }
 
 /// Runs `work`, in which linked code reaches the controller over this connection.
 pub(crate) fn while_serving<R>(end: &Rc<ConnectionEnd>, work: impl FnOnce() -> R) -> R {
-    let outer = SERVED.replace(Some(Rc::clone(end)));
+    let outer = CONNECTION.replace(Some(Rc::clone(end)));
     let outcome = work();
-    SERVED.set(outer);
+    CONNECTION.set(outer);
     outcome
 }
 
 /// The connection that this thread serves, when it is called from a handler.
-pub(crate) fn served() -> Option<Rc<ConnectionEnd>> {
-    SERVED.try_with(|served| served.borrow().clone()).ok().flatten().filter(|end| end.is_busy())
+pub(crate) fn connection() -> Option<Rc<ConnectionEnd>> {
+    CONNECTION
+        .try_with(|connection| connection.borrow().clone())
+        .ok()
+        .flatten()
+        .filter(|end| end.is_busy())
 }
 
 /// Runs code of a call of this session, which may call back.

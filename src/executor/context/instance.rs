@@ -5,7 +5,7 @@ use std::os::fd::OwnedFd;
 use std::sync::Arc;
 
 use super::acceptor::Acceptor;
-use super::calls::Calls;
+use super::calls::WrapperCalls;
 use crate::ExecutorAddr;
 use crate::call::contract::Placement;
 use crate::call::{LaneEnd, Lanes};
@@ -97,7 +97,7 @@ impl Instance {
     ///
     /// Why the lane ended, when it was not an orderly hangup.
     pub(crate) fn serve(&self, end: LaneEnd) -> Result<()> {
-        self.lanes.serve(end, &Calls)
+        self.lanes.serve(end, &WrapperCalls)
     }
 
     /// What opens lanes.

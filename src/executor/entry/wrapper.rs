@@ -14,6 +14,7 @@ use crate::error::{Error, Result, panicked};
 use crate::executor::entry::buffer::WrapperFunctionBuffer;
 use crate::executor::entry::enter;
 use crate::sps;
+use crate::transport::Payload;
 
 type Wrapper = unsafe extern "C" fn(*const c_char, usize) -> WrapperFunctionBuffer;
 
@@ -29,23 +30,24 @@ pub(crate) fn offer<R: Serve>() -> (String, ExecutorAddr) {
     (R::NAME.to_owned(), ExecutorAddr::new(wrapper as usize as u64))
 }
 
-/// Calls the wrapper function at `target` with `bytes` bytes at `args`; `Err` is its out-of-band error.
+/// Calls the wrapper function at `target`.
 ///
-/// # Safety
+/// The controller names the address. Only the controller can know that there is a wrapper function, and that nothing
+/// changes the arguments until it returns: the executor obeys the controller.
 ///
-/// `target` must be the address of a wrapper function, and the arguments must stay until it returns. Only the controller can
-/// know that; the executor obeys it.
+/// # Errors
+///
+/// The function's out-of-band error, or the reason for which the call was unwound.
 #[inline(always)]
-pub(crate) unsafe fn call(
+pub(crate) fn call(
     target: u64,
-    args: *const u8,
-    bytes: usize,
+    args: Payload<'_>,
 ) -> std::result::Result<WrapperFunctionBuffer, String> {
     if target == 0 {
         return Err("call of address 0".to_owned());
     }
-    // SAFETY: the caller vouches for the address and the arguments.
-    let buffer = unsafe { enter::wrapper(ExecutorAddr::new(target), args, bytes) }?;
+    // SAFETY: the controller vouches for the address and the arguments, as said above.
+    let buffer = unsafe { enter::wrapper(ExecutorAddr::new(target), args.as_ptr(), args.len()) }?;
     buffer.into_result()
 }
 

@@ -13,6 +13,7 @@ use crate::executor::entry::enter;
 use crate::executor::entry::raw_session::{RawSession, WrapperFunctionReturn};
 use crate::executor::entry::wrapper;
 use crate::sps::{self, Decode, Encode};
+use crate::transport::Payload;
 
 /// One call of a [`WrapperFunction`](crate::executor::WrapperFunction), seen from inside:
 /// bytes become arguments, and the answer becomes bytes.
@@ -83,10 +84,23 @@ impl Convention {
             // SAFETY: the caller vouches for all of it.
             return unsafe { enter::wrapper_function(function, session, args, answer, call_id) };
         }
-        let bytes = args.as_bytes();
-        // SAFETY: the caller vouches for the function, and the arguments are dropped behind it.
-        let result = unsafe { wrapper::call(function.get(), bytes.as_ptr(), bytes.len()) };
+        let result = wrapper::call(function.get(), Payload::Own(args.as_bytes()));
         reply(result.unwrap_or_else(|message| WrapperFunctionBuffer::out_of_band(&message)));
+    }
+
+    /// Calls the [`WrapperFunction`](crate::executor::WrapperFunction) at `function`; `A` receives its answer with the
+    /// same session and number, on any thread, perhaps before this returns.
+    ///
+    /// The controller or the host names the function and vouches for its form: the executor obeys both.
+    pub(crate) fn call_for<A: Answered>(
+        function: ExecutorAddr,
+        session: RawSession,
+        args: WrapperFunctionBuffer,
+        call_id: u64,
+    ) {
+        // SAFETY: the controller or the host vouches for the function, as said above; the answer function accepts any
+        // session and number.
+        unsafe { Self::WithSession.call(function, session, args, answered::<A>, call_id) };
     }
 
     /// The answer to a call that no function gets.
@@ -101,6 +115,21 @@ impl Convention {
         let error = args.out_of_band_error().filter(|_| self == Self::Llvm22)?;
         Some(WrapperFunctionBuffer::out_of_band(&error.to_string_lossy()))
     }
+}
+
+/// Receives the answers to calls by [`Convention::call_for`].
+pub(crate) trait Answered {
+    /// Takes the result of the call with this number.
+    fn answered(session: RawSession, result: WrapperFunctionBuffer, call_id: u64);
+}
+
+/// The C function that passes an answer on.
+unsafe extern "C" fn answered<A: Answered>(
+    session: RawSession,
+    result: WrapperFunctionBuffer,
+    call_id: u64,
+) {
+    A::answered(session, result, call_id);
 }
 
 impl WrapperCall {

@@ -1,11 +1,10 @@
 //! Allocation actions: what is done when memory becomes code and data, and undone when it stops being that.
-#![allow(unsafe_code, reason = "calls actions by address")]
 
 use crate::call::contract::Action;
 use crate::error::{Error, Result};
-use crate::sps::{self, Encode, Status};
-
 use crate::executor::entry::wrapper;
+use crate::sps::{self, Encode, Status};
+use crate::transport::Payload;
 
 /// Runs the finalize actions of `pairs` in order, and returns the dealloc actions, in the same order.
 ///
@@ -48,8 +47,7 @@ fn run((function, args): &Action) -> std::result::Result<(), String> {
     if function.is_null() {
         return Ok(());
     }
-    // SAFETY: the controller names its actions, and the executor obeys the controller.
-    let answer = unsafe { wrapper::call(function.get(), args.0.as_ptr(), args.0.len()) }?;
+    let answer = wrapper::call(function.get(), Payload::Own(&args.0))?;
     let answer = answer.as_ref();
     match sps::from_bytes::<Status>(answer) {
         Ok(status) if status.encoded_bytes() == answer.len() => status.0,

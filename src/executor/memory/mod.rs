@@ -23,6 +23,7 @@
 //! Invariant: regions that are recorded do not overlap, and each lies in one slab, which is mapped as long as anything is
 //! recorded in it.
 
+pub(crate) mod access;
 mod action;
 pub(crate) mod forked;
 mod kept;

@@ -10,9 +10,8 @@
 //!
 //! Invariant: the thread maps, hands on and answers; it never waits for linked code. It lives as long as the process, and so
 //! holds the lock by which the controller sees the process die.
-#![allow(unsafe_code, reason = "owns a descriptor by its number")]
 
-use std::os::fd::{AsFd, FromRawFd, OwnedFd, RawFd};
+use std::os::fd::{AsFd, OwnedFd, RawFd};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -21,11 +20,12 @@ use crate::deadline::Deadline;
 use crate::error::{Error, Result};
 use crate::executor::context::acceptor::{Acceptor, Kind};
 use crate::executor::context::instance::Instance;
+use crate::executor::process::descriptors;
 use crate::executor::tls::own_thread;
 use crate::shm::{Holder, Segment};
 use crate::sync::Ordering;
 use crate::sys::futex::{self, Seen};
-use crate::sys::{descriptors, socket};
+use crate::sys::socket;
 use crate::transport::lane_segment;
 use crate::wire::layout::{DOORBELL_WORD, HOLDER_WORDS, PROCESS_HOLDER_WORD};
 
@@ -47,11 +47,7 @@ impl Acceptor {
                 acceptor.first.view(PROCESS_HOLDER_WORD..PROCESS_HOLDER_WORD + HOLDER_WORDS);
             // Without it the controller hears of the process's end later.
             let holder = Holder::take(words);
-            // SAFETY: the socket is open, and this thread has no other descriptor.
-            let separate = unsafe { descriptors::keep_only(socket) };
-            let is_separate = separate.is_some();
-            // SAFETY: it is open, and left to this thread where that has no table of its own.
-            let socket = separate.unwrap_or_else(|| unsafe { OwnedFd::from_raw_fd(socket) });
+            let (socket, is_separate) = descriptors::keep_only(socket);
             acceptor.change(|state| state.is_separate = Some(is_separate));
             let is_lost = acceptor.run(&session, &socket);
             acceptor.give_up();

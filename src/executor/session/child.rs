@@ -1,5 +1,4 @@
 //! The executor as a process that a controller started.
-#![allow(unsafe_code, reason = "closes descriptors by number")]
 
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
@@ -14,10 +13,10 @@ use crate::deadline::Deadline;
 use crate::error::{Error, Result};
 use crate::executor::context::acceptor::Acceptor;
 use crate::executor::context::instance::Instance;
-use crate::executor::process::first_thread;
+use crate::executor::process::{descriptors, first_thread};
 use crate::executor::remote::listen;
 use crate::executor::services::{names_offered, process_info};
-use crate::executor::tls::thread_locals;
+use crate::executor::tls::static_reserve;
 use crate::limits::PAGE_BYTES;
 use crate::shm::Segment;
 use crate::sps;
@@ -141,8 +140,7 @@ fn serve(asked: &str) -> Result<()> {
     let (fd, parent) =
         numbers.ok_or_else(|| Error::invalid(format!("{ARGUMENT}{asked}: not two numbers")))?;
     if closes {
-        // SAFETY: it is the first thing that this program does: what is open above comes from the controller.
-        unsafe { process::close_from(fd.saturating_add(1)) }?;
+        descriptors::close_from(fd.saturating_add(1))?;
     }
     let socket = process::adopt(fd)?;
     let (segment, stripes) =
@@ -166,9 +164,9 @@ fn run(first: &Arc<Segment>, socket: OwnedFd, stripes: Vec<OwnedFd>) -> Result<(
     // Without it the controller does not hear of this thread's end.
     let _ = first_thread::hold(first.view(HOLDER_WORD..HOLDER_WORD + HOLDER_WORDS));
     let mut numbers = Vec::new();
-    if let Some(arena) = thread_locals::arena() {
-        numbers.push((THREAD_ARENA_OFFSET.to_owned(), arena.offset));
-        numbers.push((THREAD_ARENA_BYTES.to_owned(), arena.bytes.cast_signed()));
+    if let Some(reserve) = static_reserve::get() {
+        numbers.push((THREAD_ARENA_OFFSET.to_owned(), reserve.offset));
+        numbers.push((THREAD_ARENA_BYTES.to_owned(), reserve.bytes.cast_signed()));
     }
     let mut symbols = names_offered::symbols(&session);
     let slab = session.reserve_shared(Placement::Near, stripes);

@@ -1,7 +1,6 @@
 //! A session over a connection: one thread, calls one after the other, nested ones inside of each other.
-#![allow(unsafe_code, reason = "provides a C function")]
 
-use std::ffi::{c_char, c_void};
+use std::ffi::c_void;
 use std::rc::Rc;
 use std::sync::Arc;
 
@@ -12,11 +11,11 @@ use crate::call::contract::{
     LlvmFramesRegister, NativeLoad, NativeLookup, RunAsInt, RunAsMain, RunAsVoid,
 };
 use crate::error::{Error, Result};
-use crate::executor::context::calls::Calls;
-use crate::executor::context::controller_access;
+use crate::executor::context::calls::WrapperCalls;
+use crate::executor::context::controller_access::CurrentSession;
 use crate::executor::context::current::while_serving;
 use crate::executor::context::instance::Instance;
-use crate::executor::entry::buffer::WrapperFunctionBuffer;
+use crate::executor::entry::controller_call;
 use crate::executor::entry::wrapper::offer;
 use crate::executor::services::{names_offered, process_info};
 use crate::limits::PAGE_BYTES;
@@ -64,12 +63,12 @@ pub(crate) fn begin(others: &SimpleSymbolTable) -> Result<(Arc<Instance>, Vec<u8
 fn serve_calls(connection: Connection, setup: &[u8]) -> Result<()> {
     let end = Rc::new(Endpoint::new(connection));
     end.send_setup(setup)?;
-    while_serving(&end, || end.serve(&Calls))
+    while_serving(&end, || end.serve(&WrapperCalls))
 }
 
 /// What LLVM's controllers look for beside what every session offers.
 pub(crate) fn functions() -> [(String, ExecutorAddr); 14] {
-    let dispatch = dispatch as *const c_void;
+    let dispatch = controller_call::dispatch::<CurrentSession> as *const c_void;
     [
         // No object belongs to it, but null would be one that is missing.
         ("__llvm_orc_SimpleRemoteEPC_dispatch_ctx".to_owned(), ExecutorAddr::new(1)),
@@ -88,19 +87,4 @@ pub(crate) fn functions() -> [(String, ExecutorAddr); 14] {
         offer::<LlvmFramesRegister>(),
         offer::<LlvmFramesDeregister>(),
     ]
-}
-
-/// `farcall_call_controller` as LLVM's code calls it: the tag is a pointer, and a context comes first.
-///
-/// # Safety
-///
-/// `size` bytes at `data` must be readable.
-unsafe extern "C" fn dispatch(
-    _context: *mut c_void,
-    tag: *const c_void,
-    data: *const c_char,
-    size: usize,
-) -> WrapperFunctionBuffer {
-    // SAFETY: the caller vouches for the bytes.
-    unsafe { controller_access::call_controller(tag.expose_provenance() as u64, data, size) }
 }

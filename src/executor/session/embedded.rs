@@ -1,5 +1,4 @@
 //! A session that a host embeds: what it offers of this process, how its calls run, and how linked code calls back.
-#![allow(unsafe_code, reason = "calls wrapper functions by address")]
 
 use std::sync::Arc;
 
@@ -15,6 +14,7 @@ use crate::session::{
     BootstrapInfo, Done, Reply, SUBTARGET_FEATURES, Service, SessionBuilder, SessionHandle,
 };
 use crate::task::Task;
+use crate::transport::Payload;
 
 impl SessionBuilder {
     /// A session that offers what every executor of this library does: memory, symbols, access to memory, programs, and
@@ -36,20 +36,16 @@ impl SessionBuilder {
             let _ = info.symbols.add_unique([(name, address)]);
         }
         info.values.insert(SUBTARGET_FEATURES.to_owned(), process_info::features().into_bytes());
-        let served = Arc::clone(&memory.0);
+        let instance = Arc::clone(&memory.0);
         Self::bare(dispatch, info, run)
             .service(memory)
-            .on_start(move |session| served.set_host(Some(session.clone())))
+            .on_start(move |session| instance.set_host(Some(session.clone())))
     }
 }
 
 /// Runs the wrapper function at an address.
 pub(crate) fn run(session: &SessionHandle, function: ExecutorAddr, args: Vec<u8>, reply: Reply) {
-    let result = within(session, || {
-        // SAFETY: the controller names wrapper functions only: the executor obeys the controller. The arguments stay until
-        // this returns.
-        unsafe { wrapper::call(function.get(), args.as_ptr(), args.len()) }
-    });
+    let result = within(session, || wrapper::call(function.get(), Payload::Own(&args)));
     reply.send(result.map(|buffer| buffer.as_ref().to_vec()));
 }
 

@@ -8,7 +8,7 @@ use std::time::Duration;
 use super::connected;
 use crate::call::{Endpoint, Paused};
 use crate::error::{Error, Result};
-use crate::executor::context::calls::Calls;
+use crate::executor::context::calls::WrapperCalls;
 use crate::executor::context::current::{ConnectionEnd, while_serving};
 use crate::executor::context::instance::Instance;
 use crate::limits::POLLED_CALLS_MAX;
@@ -105,7 +105,7 @@ impl Polled {
             return Ok(0);
         }
         let paused = while_serving(&self.end, || {
-            self.end.serve_some(&Calls, linger, POLLED_CALLS_MAX, &mut calls)
+            self.end.serve_some(&WrapperCalls, linger, POLLED_CALLS_MAX, &mut calls)
         });
         match paused {
             Ok(Paused::Ended) => self.finish().map(|()| calls),

@@ -10,7 +10,7 @@ use crate::call::pipeline::Server;
 use crate::call::{Handler, Lanes};
 use crate::error::Result;
 use crate::executor::context::acceptor::{Acceptor, Kind, Work};
-use crate::executor::context::calls::Calls;
+use crate::executor::context::calls::WrapperCalls;
 use crate::executor::context::instance::Instance;
 use crate::executor::tls::own_thread;
 use crate::shm::{Holder, Segment};
@@ -66,7 +66,7 @@ fn serve(session: &Arc<Instance>, acceptor: &Acceptor, work: Work) {
             let lifeline = Lifeline::new(End::new());
             let server = Server::new(pipeline::end(&segment, Side::Executor, &lifeline, 0));
             let _ = server.serve(|target, args| {
-                Handler::<Lane>::handle(&Calls, target, Payload::Own(args), Vec::new())
+                Handler::<Lane>::handle(&WrapperCalls, target, Payload::Own(args), Vec::new())
             });
         }
     }

@@ -14,7 +14,6 @@ const FILES_MAX: usize = 12;
 const FULL: &[(&str, usize)] = &[
     ("src/call", 14),
     ("src/jit", 16),
-    ("src/session", 16),
     ("src/sys", 22),
     ("src/transport", 25),
 ];

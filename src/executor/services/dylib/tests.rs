@@ -2,6 +2,8 @@
 
 use std::sync::Arc;
 
+use std::ffi::CStr;
+
 use super::*;
 use crate::executor::session::connected;
 use crate::sps;

@@ -8,8 +8,9 @@ use std::time::Duration;
 
 use super::*;
 use crate::call::contract::{NativeReserve, SESSION_INSTANCE};
-use crate::executor::context::controller_access::call_controller;
+use crate::executor::context::controller_access::CurrentSession;
 use crate::executor::entry::buffer::WrapperFunctionBuffer;
+use crate::executor::entry::controller_call::call_controller;
 use crate::executor::entry::wrapper::offer;
 use crate::session::{InProcess, SESSION_SYMBOL};
 
@@ -88,7 +89,7 @@ fn options_of_which_no_session_is_made_leave_nothing() {
 /// Linked code: calls handler 5 with its arguments, and returns what that does.
 unsafe extern "C" fn calls_back(data: *const c_char, size: usize) -> WrapperFunctionBuffer {
     // SAFETY: the arguments of a wrapper function are readable.
-    unsafe { call_controller(5, data, size) }
+    unsafe { call_controller::<CurrentSession>(5, data, size) }
 }
 
 #[test]

@@ -8,7 +8,8 @@ use std::ffi::c_void;
 use super::*;
 use crate::executor::WrapperCall;
 use crate::executor::WrapperFunctionReturn;
-use crate::executor::context::controller_access::call_controller_async;
+use crate::executor::context::controller_access::CurrentSession;
+use crate::executor::entry::controller_call::call_controller_async;
 use crate::session::InProcess;
 use crate::session::InProcessController;
 use crate::session::Session;
@@ -64,7 +65,7 @@ unsafe extern "C" fn shout(
     let context = Box::into_raw(Box::new(Waiting(answer, call_id))).cast();
     let tag = std::ptr::without_provenance(7);
     // SAFETY: these are arguments of ours, and a context that is taken back once.
-    unsafe { call_controller_async(session, tag, args, finish, context) };
+    unsafe { call_controller_async::<CurrentSession>(session, tag, args, finish, context) };
 }
 
 unsafe extern "C" fn double(
@@ -154,6 +155,8 @@ fn a_session_that_is_over_completes_calls_of_the_controller() {
     let tag = std::ptr::without_provenance(7);
     let args = WrapperFunctionBuffer::new();
     // SAFETY: these are arguments of ours, and a context that lives longer.
-    unsafe { call_controller_async(nobody, tag, args, note, (&raw mut told).cast()) };
+    unsafe {
+        call_controller_async::<CurrentSession>(nobody, tag, args, note, (&raw mut told).cast())
+    };
     assert_eq!(told.as_deref(), Some("no controller attached"));
 }

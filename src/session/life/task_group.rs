@@ -1,4 +1,4 @@
-//! A task group: counts what runs, and says when the last of it has ended.
+//! A task group counts running work and reports when the last of it has ended.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -7,13 +7,42 @@ use std::time::{Duration, Instant};
 
 use crate::sync::{Mutex, MutexGuard};
 
-/// What runs at the moment, until it is closed and the last [`Token`] is given back.
+/// Counts what runs, until the group is closed and the last [`Token`] is dropped.
+///
+/// A clone is the same group. Any thread may use it at any time; a token keeps its group in memory.
+///
+/// # Examples
+///
+/// ```
+/// use farcall::session::TaskGroup;
+///
+/// let group = TaskGroup::new();
+/// let token = group.acquire("a download").expect("the group is open");
+/// group.add_on_complete(|| println!("all has ended"));
+/// group.close();
+/// assert_eq!(group.running().len(), 1);
+/// drop(token); // runs the callback
+/// assert!(group.acquire("late").is_none());
+/// ```
 ///
 /// A clone is the same group. Any thread may use it at any moment; a token keeps its group alive.
 #[derive(Clone, Default)]
 pub struct TaskGroup(Arc<Mutex<State>>);
 
-/// Stands for one thing that runs. It ends when this is dropped.
+/// Represents one piece of running work. The work has ended when the token is dropped.
+///
+/// # Examples
+///
+/// ```
+/// use farcall::session::TaskGroup;
+///
+/// let group = TaskGroup::new();
+/// let token = group.acquire("a request").expect("the group is open");
+/// let for_thread = token.try_clone();
+/// std::thread::spawn(move || drop(for_thread)).join().unwrap();
+/// assert_eq!(group.running().len(), 1);
+/// # drop(token);
+/// ```
 #[must_use = "what it stands for has ended when it is dropped"]
 pub struct Token {
     group: TaskGroup,
@@ -21,7 +50,7 @@ pub struct Token {
     what: What,
 }
 
-/// What a token stands for, in errors.
+/// The work of a token, as errors name it.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum What {
     Named(&'static str),
@@ -33,7 +62,7 @@ type OnComplete = Box<dyn FnOnce() + Send>;
 #[derive(Default)]
 struct State {
     is_closed: bool,
-    /// It was closed, and nothing runs.
+    /// The group is closed, and nothing runs.
     is_complete: bool,
     last: u64,
     held: BTreeMap<u64, (What, Instant)>,
@@ -41,13 +70,13 @@ struct State {
 }
 
 impl TaskGroup {
-    /// An open group in which nothing runs.
+    /// Makes an open group in which nothing runs.
     #[must_use]
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// A token for `what`, the words that [`TaskGroup::running`] finds for it; `None` when the group is closed.
+    /// A token for work that [`TaskGroup::running`] calls `what`; `None` if the group is closed.
     #[must_use]
     pub fn acquire(&self, what: &'static str) -> Option<Token> {
         self.acquire_what(What::Named(what))
@@ -65,15 +94,16 @@ impl TaskGroup {
         Some(Token { group: self.clone(), number, what })
     }
 
-    /// Gives out no more tokens. Once the last one is back, the callbacks run: here if there is none out.
+    /// Closes the group: it returns no more tokens. When no token is left, the callbacks run; on this thread, if
+    /// there is none now.
     pub fn close(&self) {
         let mut state = self.0.lock();
         state.is_closed = true;
         Self::complete(state);
     }
 
-    /// Runs `callback` once the group is closed and empty, on the thread that makes it so and in the order in which
-    /// callbacks came; at once, on this thread, if it is.
+    /// Runs `callback` once the group is closed and empty, on the thread that makes it so and in the order of
+    /// registration; at once, on this thread, if it is so already.
     pub fn add_on_complete(&self, callback: impl FnOnce() + Send + 'static) {
         let mut state = self.0.lock();
         if !state.is_complete {
@@ -84,13 +114,13 @@ impl TaskGroup {
         callback();
     }
 
-    /// What runs, the oldest first, with how long it has.
+    /// Describes what runs and for how long, the oldest first.
     #[must_use]
     pub fn running(&self) -> Vec<String> {
         let state = self.0.lock();
         let mut list = Vec::with_capacity(state.held.len());
         for (what, since) in state.held.values() {
-            // Rounded, for people.
+            // Whole milliseconds are enough for people.
             let since = Duration::from_millis(since.elapsed().as_millis().try_into().unwrap_or(0));
             list.push(format!("{what} for {since:?}"));
         }
@@ -103,7 +133,7 @@ impl TaskGroup {
         Self::complete(state);
     }
 
-    /// Runs the callbacks if it is time.
+    /// Runs the callbacks if the group is closed and empty, and they have not run.
     fn complete(mut state: MutexGuard<'_, State>) {
         if !state.is_closed || !state.held.is_empty() || state.is_complete {
             return;
@@ -118,7 +148,7 @@ impl TaskGroup {
 }
 
 impl Token {
-    /// Another token of the same group for the same; `None` when the group was closed meanwhile.
+    /// Another token for the same work; `None` if the group was closed meanwhile.
     #[must_use]
     pub fn try_clone(&self) -> Option<Token> {
         self.group.acquire_what(self.what)

@@ -1,23 +1,35 @@
-//! Dynamic thread-locals: blocks that threads get when they ask first.
+//! Dynamic thread-locals: TLS blocks that a thread gets on first use.
 //!
-//! Thread-locals for which the arena has no room (see `thread_locals`) lie in blocks of their own. Linked code asks for
-//! the address of one (see `thread_entry`), by the number of a *module*, which is the block of one link, and a distance
-//! in it. A thread's *record* holds the addresses of its blocks by these numbers. A thread without a block of a module
-//! gets one when it asks: memory of zeroes, to the start of which the initial values are copied. With its first block
-//! it gets its record.
+//! Thread-locals that do not fit the static reserve (`static_reserve`) lie in blocks of their own. Terms, as in the
+//! ELF ABI:
 //!
-//! All records are in a list, so that a link that is removed takes its blocks from all threads at once, whatever
-//! they do: nothing of the link may be running any more, so nobody looks at the words of its number, and the number can
-//! be used again. A thread's blocks go at its very end, in the last round of the destructors of its keys: after the
-//! destructors of thread-locals, and after those of the program's own keys, which may use thread-locals as well.
+//! | term | meaning |
+//! |---|---|
+//! | TLS module | the thread-locals of one link, known by a number |
+//! | TLS block | one thread's copy of a module: zeroes, with the initial values at its start |
+//! | DTV | a thread's vector of the addresses of its blocks, by module number |
 //!
-//! Code may ask in a signal handler, even one that has interrupted the allocator, and in a child after `fork`. So a thread
-//! that asks is left alone by signals, takes memory from the kernel only, and holds the lock for a few steps that never
-//! wait. They leave the list whole after each step, so that a child, in which the thread with the lock is gone, just
-//! takes the lock away from it. (A lock that is held while a process forks would not do: the C library takes its
-//! allocator's locks then, one of which may belong to a thread whose handler asks.)
+//! Linked code asks for an address by module number and offset (`tls_get_addr`). A thread that has no block of the
+//! module gets one then, and its DTV with its first block.
 //!
-//! Invariant: a record's word for a module is 0 or the address of a block that nobody else has.
+//! All DTVs are in one list. So a link that is removed takes its blocks from all threads at once. No code of the link
+//! may run any more; so no thread reads the module's DTV entries, and the number can be used again.
+//!
+//! A thread's blocks are unmapped in the last round of its key destructors: after the destructors of thread-locals,
+//! and after those of the program's own keys, which may use thread-locals.
+//!
+//! Code may ask in a signal handler, even in one that has interrupted the allocator, and in a child after `fork`.
+//! Therefore a thread that asks:
+//!
+//! - blocks signals,
+//! - takes memory from the kernel only,
+//! - holds the list lock for a few steps that never wait.
+//!
+//! Each step leaves the list whole. So a forked child, in which the thread that holds the lock does not exist, resets
+//! the lock. (A lock that is held across `fork` would deadlock: the C library takes its allocator's locks then, and a
+//! handler that asks may have interrupted the thread that holds one.)
+//!
+//! Invariant: a DTV entry is 0 or the address of a block that no other entry has.
 #![allow(unsafe_code, reason = "hands out memory to linked code, by address")]
 
 use std::cell::Cell;
@@ -29,11 +41,11 @@ use std::sync::{Once, OnceLock};
 use crate::call::contract::{ThreadBlockDeregister, ThreadBlockRegister};
 use crate::deadline::Deadline;
 use crate::error::{Error, Result};
+#[cfg(target_arch = "x86_64")]
+use crate::executor::entry::abi::processor_state;
 use crate::executor::entry::address::pointer;
 use crate::executor::entry::wrapper::Serve;
-#[cfg(target_arch = "x86_64")]
-use crate::executor::tls::processor_state;
-use crate::executor::tls::thread_locals;
+use crate::executor::tls::static_reserve;
 use crate::limits::THREAD_MODULES_MAX;
 use crate::sync::{AtomicU64, Ordering};
 use crate::sys::futex::Seen;
@@ -41,85 +53,86 @@ use crate::sys::thread::Undisturbed;
 use crate::sys::{futex, map, thread};
 use crate::{AddrRange, ExecutorAddr};
 
-/// What a link has said of its block.
-struct Module {
-    /// Where the initial values are, and how many bytes.
+/// What a link has registered of its TLS module.
+struct TlsModule {
+    /// The address of the initial values, and their size in bytes.
     initial_start: AtomicU64,
     initial_bytes: AtomicU64,
-    /// The size of the block; 0 for a number that no link has.
+    /// The size of a block in bytes; 0 for an unused number.
     bytes: AtomicU64,
 }
 
-/// What a thread has.
+/// A thread's dynamic thread vector.
 #[repr(C)]
-struct Record {
-    /// The address of the next one in the list, or 0.
+struct Dtv {
+    /// The address of the next DTV in the list, or 0.
     next: AtomicU64,
-    /// How many rounds of destructors the thread has had.
+    /// How many rounds of key destructors the thread has run.
     rounds: AtomicU64,
-    /// The addresses of its blocks, or 0.
-    blocks: [AtomicU64; THREAD_MODULES_MAX],
+    /// The addresses of the thread's blocks, or 0.
+    entries: [AtomicU64; THREAD_MODULES_MAX],
 }
 
-/// Where in a record the blocks are.
-pub(crate) const BLOCKS_OFFSET: usize = offset_of!(Record, blocks);
+/// The offset of the entries in a DTV.
+pub(crate) const ENTRIES_OFFSET: usize = offset_of!(Dtv, entries);
 
-static MODULES: [Module; THREAD_MODULES_MAX] = [const {
-    Module {
+static TLS_MODULES: [TlsModule; THREAD_MODULES_MAX] = [const {
+    TlsModule {
         initial_start: AtomicU64::new(0),
         initial_bytes: AtomicU64::new(0),
         bytes: AtomicU64::new(0),
     }
 }; THREAD_MODULES_MAX];
-/// No link ever had this number, or a greater one.
-static MODULES_END: AtomicU64 = AtomicU64::new(0);
-/// The address of the first record, or 0.
+/// All numbers ever used are less than this.
+static TLS_MODULES_END: AtomicU64 = AtomicU64::new(0);
+/// The address of the list's first DTV, or 0.
 static FIRST: AtomicU64 = AtomicU64::new(0);
-/// Whether somebody has the lock of the list and of what modules there are, and whether others wait for it.
+/// The lock of the list and of the modules: free, taken, or taken and awaited by other threads.
 static LOCK: AtomicU64 = AtomicU64::new(FREE);
 const FREE: u64 = 0;
 const TAKEN: u64 = 1;
 const AWAITED: u64 = 2;
 
-/// The lock, which nothing disturbs who has it.
-struct Turn(#[expect(dead_code, reason = "its end matters")] Undisturbed);
+/// Holds the list lock, with signals blocked.
+struct ListLock(#[expect(dead_code, reason = "its end matters")] Undisturbed);
 
-/// The record of threads that have none.
-static NO_RECORD: Record = Record {
+/// The DTV of threads that have none: all entries are 0.
+static EMPTY_DTV: Dtv = Dtv {
     next: AtomicU64::new(0),
     rounds: AtomicU64::new(0),
-    blocks: [const { AtomicU64::new(0) }; THREAD_MODULES_MAX],
+    entries: [const { AtomicU64::new(0) }; THREAD_MODULES_MAX],
 };
 
 thread_local! {
-    /// The thread's record. As it needs no code to start and none to end, it is a plain word at the same distance from
-    /// the thread pointer in all threads, if this library is a part of the program.
-    static RECORD: Cell<*const Record> = const { Cell::new(&raw const NO_RECORD) };
+    /// The thread's DTV. It needs no initializer and no destructor, so it is a plain word. If this library is linked
+    /// into the program, the word has the same distance from the thread pointer in all threads.
+    static OWN_DTV: Cell<*const Dtv> = const { Cell::new(&raw const EMPTY_DTV) };
 }
 
-/// The key whose destructor ends a thread.
+/// The key whose destructor unmaps a thread's blocks.
 static AT_END: OnceLock<libc::pthread_key_t> = OnceLock::new();
 
-/// How often the C library runs the destructors of a thread's keys while they set them again.
+/// How many rounds of key destructors the C library runs while destructors set keys again.
 const DESTRUCTOR_ROUNDS: u64 = 4;
 
 impl Serve for ThreadBlockRegister {
     fn serve((number, initial, bytes): (u32, AddrRange, u64)) -> Result<()> {
         prepare()?;
         if (number as usize) < THREAD_MODULES_MAX && (1..=bytes).contains(&initial.bytes().max(1)) {
-            let _turn = Turn::new();
-            let module = &MODULES[number as usize];
+            let _lock = ListLock::new();
+            let module = &TLS_MODULES[number as usize];
             if module.bytes.load(Ordering::Relaxed) == 0 {
                 module.initial_start.store(initial.start.get(), Ordering::Relaxed);
                 module.initial_bytes.store(initial.bytes(), Ordering::Relaxed);
-                MODULES_END.fetch_max(u64::from(number) + 1, Ordering::Relaxed);
-                // [BLOCK] Release: who sees the size has the values.
+                TLS_MODULES_END.fetch_max(u64::from(number) + 1, Ordering::Relaxed);
+                // [BLOCK] Release: pairs with the Acquire in `own_block`; a thread that reads the size reads the
+                // values' address too.
                 module.bytes.store(bytes, Ordering::Release);
                 return Ok(());
             }
         }
         Err(Error::invalid(format!(
-            "block {number} of {bytes} bytes of thread-locals, {} of them with values: the number is taken, or not \
+            "TLS module {number}, {bytes} bytes, {} of them with values: the number is taken, or not \
              below {THREAD_MODULES_MAX}, or the values are too many",
             initial.bytes()
         )))
@@ -128,23 +141,22 @@ impl Serve for ThreadBlockRegister {
 
 impl Serve for ThreadBlockDeregister {
     fn serve((number,): (u32,)) -> Result<()> {
-        let Some(module) = MODULES.get(number as usize) else { return Ok(()) };
-        let _turn = Turn::new();
+        let Some(module) = TLS_MODULES.get(number as usize) else { return Ok(()) };
+        let _lock = ListLock::new();
         let bytes = module.bytes.swap(0, Ordering::Relaxed);
-        for record in records() {
-            record.remove(number as usize, bytes);
+        for dtv in dtvs() {
+            dtv.remove(number as usize, bytes);
         }
         Ok(())
     }
 }
 
-/// Finds the address of a thread-local for the calling thread, which gets its block if it has none: of the one in the
-/// module whose number is the first of two words, as far from the start of the block as the second one says. Ends the
-/// process when there is no memory for the block.
+/// Returns the address of a thread-local for the calling thread. `words` are the module number and the offset in the
+/// block. Maps the thread's block if it has none, and aborts the process if there is no memory for it.
 ///
 /// # Safety
 ///
-/// There must be two words at `words`.
+/// `words` must be readable.
 pub(crate) unsafe extern "C" fn find(words: *const [u64; 2]) -> u64 {
     // SAFETY: the caller vouches for the words.
     let [number, distance] = unsafe { *words };
@@ -154,24 +166,24 @@ pub(crate) unsafe extern "C" fn find(words: *const [u64; 2]) -> u64 {
     match block {
         Ok(block) => block.wrapping_add(distance),
         Err(error) => {
-            eprintln!("farcall executor: thread-locals of block {number}: {error}");
+            eprintln!("farcall executor: thread-locals of TLS module {number}: {error}");
             abort()
         }
     }
 }
 
-/// The calling thread's block of a module.
+/// The address of the calling thread's block of a module.
 fn own_block(number: u64) -> Result<u64> {
     let number = usize::try_from(number).unwrap_or(usize::MAX);
-    let module = MODULES.get(number);
-    // [BLOCK] Acquire: pairs with the store of the size.
+    let module = TLS_MODULES.get(number);
+    // [BLOCK] Acquire: pairs with the Release in `ThreadBlockRegister`.
     let size = module.map(|module| (module, module.bytes.load(Ordering::Acquire)));
     let Some((module, bytes @ 1..)) = size else {
-        return Err(Error::invalid("the code that they belong to was removed"));
+        return Err(Error::invalid("the code of the module was removed"));
     };
-    let record = own_record()?;
-    // Since the thread has looked, a signal handler may have made it.
-    let block = record.blocks[number].load(Ordering::Relaxed);
+    let dtv = own_dtv()?;
+    // A signal handler may have mapped the block since the assembler read the entry.
+    let block = dtv.entries[number].load(Ordering::Relaxed);
     if block != 0 {
         return Ok(block);
     }
@@ -179,83 +191,84 @@ fn own_block(number: u64) -> Result<u64> {
     let initial = usize::try_from(module.initial_bytes.load(Ordering::Relaxed)).unwrap_or(0);
     if initial > 0 {
         let from = at::<u8>(module.initial_start.load(Ordering::Relaxed));
-        // SAFETY: the values are constants of a link that was not removed, and not more than the block has room for.
+        // SAFETY: the values are constants of a live link, and registration checked that they fit the block.
         unsafe { std::ptr::copy_nonoverlapping(from, at::<u8>(block).cast_mut(), initial) };
     }
-    record.blocks[number].store(block, Ordering::Relaxed);
+    dtv.entries[number].store(block, Ordering::Relaxed);
     Ok(block)
 }
 
-/// The calling thread's record.
-fn own_record() -> Result<&'static Record> {
-    let own = RECORD.get();
-    if !std::ptr::eq(own, &raw const NO_RECORD) {
-        // SAFETY: a thread's record is there as long as the thread says so itself.
+/// The calling thread's DTV; maps it if the thread has none.
+fn own_dtv() -> Result<&'static Dtv> {
+    let own = OWN_DTV.get();
+    if !std::ptr::eq(own, &raw const EMPTY_DTV) {
+        // SAFETY: a thread's DTV is mapped while `OWN_DTV` names it.
         return Ok(unsafe { &*own });
     }
-    let address = map::zeroes(size_of::<Record>() as u64)?;
-    // SAFETY: zeroes are a record, and nobody else knows it.
-    let record: &Record = unsafe { &*at(address) };
+    let address = map::zeroes(size_of::<Dtv>() as u64)?;
+    // SAFETY: zeroes are a valid DTV, and no other thread knows its address.
+    let dtv: &Dtv = unsafe { &*at(address) };
     let key = AT_END.get().copied().unwrap_or(libc::pthread_key_t::MAX);
-    // SAFETY: the record is there until the key's destructor takes it away.
+    // SAFETY: the DTV is mapped until the key's destructor unmaps it.
     let status = unsafe { libc::pthread_setspecific(key, at::<c_void>(address)) };
     if status != 0 {
         return Err(Error::exhausted(format!("no room for a thread's key: error {status}")));
     }
-    RECORD.set(record);
-    let _turn = Turn::new();
-    record.next.store(FIRST.load(Ordering::Relaxed), Ordering::Relaxed);
-    // [RECORD] Release: a forked child that finds the record finds the rest of the list behind it.
+    OWN_DTV.set(dtv);
+    let _lock = ListLock::new();
+    dtv.next.store(FIRST.load(Ordering::Relaxed), Ordering::Relaxed);
+    // [DTV] Release: pairs with the Acquire in `dtvs`; a forked child that finds this DTV finds the rest of the list.
     FIRST.store(address, Ordering::Release);
-    Ok(record)
+    Ok(dtv)
 }
 
-/// All records; for who has the lock.
-fn records() -> impl Iterator<Item = &'static Record> {
-    let first = Record::at(FIRST.load(Ordering::Acquire));
-    std::iter::successors(first, |record| Record::at(record.next.load(Ordering::Relaxed)))
+/// All DTVs. The caller holds the list lock.
+fn dtvs() -> impl Iterator<Item = &'static Dtv> {
+    let first = Dtv::at(FIRST.load(Ordering::Acquire));
+    std::iter::successors(first, |dtv| Dtv::at(dtv.next.load(Ordering::Relaxed)))
 }
 
-/// Gives back the record at an address, which its thread does not know any more, and its blocks.
+/// Unlinks the DTV at an address and unmaps it with its blocks. Its thread does not use it any more.
 fn remove(address: u64) {
-    let _turn = Turn::new();
-    let Some(record) = Record::at(address) else { return };
-    let next = record.next.load(Ordering::Relaxed);
-    let before = records().find(|other| other.next.load(Ordering::Relaxed) == address);
+    let _lock = ListLock::new();
+    let Some(dtv) = Dtv::at(address) else { return };
+    let next = dtv.next.load(Ordering::Relaxed);
+    let before = dtvs().find(|other| other.next.load(Ordering::Relaxed) == address);
     before.map_or(&FIRST, |before| &before.next).store(next, Ordering::Relaxed);
-    let end = usize::try_from(MODULES_END.load(Ordering::Relaxed)).unwrap_or(0);
-    for (number, module) in MODULES[..end].iter().enumerate() {
-        record.remove(number, module.bytes.load(Ordering::Relaxed));
+    let end = usize::try_from(TLS_MODULES_END.load(Ordering::Relaxed)).unwrap_or(0);
+    for (number, module) in TLS_MODULES[..end].iter().enumerate() {
+        dtv.remove(number, module.bytes.load(Ordering::Relaxed));
     }
-    // SAFETY: the record is in no list any more, and its thread does not know it either.
-    unsafe { map::unmap(address, size_of::<Record>() as u64) };
+    // SAFETY: the DTV is not in the list any more, and its thread does not use it.
+    unsafe { map::unmap(address, size_of::<Dtv>() as u64) };
 }
 
-impl Record {
-    /// The record at an address from the list; `None` at its end. Good while the lock is held.
+impl Dtv {
+    /// The DTV at an address from the list; `None` for 0. Valid while the lock is held.
     fn at<'a>(address: u64) -> Option<&'a Self> {
-        // SAFETY: records are taken out of the list before they go.
+        // SAFETY: a DTV is unlinked before it is unmapped.
         (address != 0).then(|| unsafe { &*at(address) })
     }
 
-    /// Gives back a block of so many bytes, if there is one.
+    /// Unmaps the block of a module, if there is one of this size in bytes.
     fn remove(&self, number: usize, bytes: u64) {
-        let block = self.blocks[number].load(Ordering::Relaxed);
+        let block = self.entries[number].load(Ordering::Relaxed);
         if block != 0 {
-            self.blocks[number].store(0, Ordering::Relaxed);
-            // SAFETY: the block was made with this size, and neither its thread nor code of the module uses it again.
+            self.entries[number].store(0, Ordering::Relaxed);
+            // SAFETY: the block was mapped with this size, and neither its thread nor code of the module uses it
+            // again.
             unsafe { map::unmap(block, bytes) };
         }
     }
 }
 
-impl Turn {
+impl ListLock {
     fn new() -> Self {
         let undisturbed = Undisturbed::new();
-        // [TURN] Acquire: pairs with the release of who had it before.
+        // [LIST] Acquire: pairs with the Release of the previous holder.
         if LOCK.compare_exchange(FREE, TAKEN, Ordering::Acquire, Ordering::Relaxed).is_err() {
             while LOCK.swap(AWAITED, Ordering::Acquire) != FREE {
-                // Bounded by the thread that has the lock, which waits for nothing meanwhile.
+                // The holder waits for nothing, so the wait is short.
                 let seen = Seen { word: &LOCK, value: AWAITED, is_private: true };
                 futex::wait(&[seen], Deadline::SESSION_END);
             }
@@ -264,52 +277,51 @@ impl Turn {
     }
 }
 
-impl Drop for Turn {
+impl Drop for ListLock {
     fn drop(&mut self) {
-        // [TURN] Release: pairs with the acquire of who gets it next.
+        // [LIST] Release: pairs with the Acquire of the next holder.
         if LOCK.swap(FREE, Ordering::Release) == AWAITED {
             futex::wake_own(&LOCK);
         }
     }
 }
 
-/// Runs when a thread ends that has a record, and as often as it says.
-extern "C" fn at_thread_end(record: *mut c_void) {
-    let address = record.expose_provenance() as u64;
-    let rounds =
-        Record::at(address).map_or(0, |own| own.rounds.fetch_add(1, Ordering::Relaxed) + 1);
+/// The key's destructor. It sets the key again until the last round, then unmaps the thread's DTV and blocks.
+extern "C" fn at_thread_end(dtv: *mut c_void) {
+    let address = dtv.expose_provenance() as u64;
+    let rounds = Dtv::at(address).map_or(0, |own| own.rounds.fetch_add(1, Ordering::Relaxed) + 1);
     if let (Some(key), true) = (AT_END.get(), rounds < DESTRUCTOR_ROUNDS) {
-        // SAFETY: the record is still there.
-        unsafe { libc::pthread_setspecific(*key, record) };
+        // SAFETY: the DTV is still mapped.
+        unsafe { libc::pthread_setspecific(*key, dtv) };
         return;
     }
     let _undisturbed = Undisturbed::new();
-    RECORD.set(&raw const NO_RECORD);
+    OWN_DTV.set(&raw const EMPTY_DTV);
     remove(address);
 }
 
-/// In the child, where the forking thread, which has not got the lock, is the only one.
+/// Runs in a forked child. Its only thread, the forking one, does not hold the lock.
 extern "C" fn after_fork() {
     LOCK.store(FREE, Ordering::Relaxed);
 }
 
-/// How far from the thread pointer the word is that holds the address of the thread's record.
-pub(crate) static RECORD_DISTANCE: AtomicU64 = AtomicU64::new(0);
+/// The distance of `OWN_DTV` from the thread pointer.
+pub(crate) static DTV_DISTANCE: AtomicU64 = AtomicU64::new(0);
 
-/// Makes ready for the first block of the process.
+/// Prepares the process for its first TLS module.
 fn prepare() -> Result<()> {
     static PREPARED: Once = Once::new();
-    if thread_locals::arena().is_none() {
+    if static_reserve::get().is_none() {
         return Err(Error::invalid(
-            "dynamic thread-locals, in a library that was loaded by dlopen: start it as a program of its own",
+            "dynamic thread-locals, but this library was loaded by dlopen: run the executor as a program of its own",
         ));
     }
     let mut status = 0;
     PREPARED.call_once(|| {
-        let word = RECORD.with(|record| &raw const *record) as u64;
+        let word = OWN_DTV.with(|dtv| &raw const *dtv) as u64;
         #[cfg(target_arch = "x86_64")]
         processor_state::prepare();
-        RECORD_DISTANCE.store(word.wrapping_sub(thread::pointer()), Ordering::Release);
+        DTV_DISTANCE.store(word.wrapping_sub(thread::pointer()), Ordering::Release);
         let mut key = 0;
         // SAFETY: the key is written, and the destructor is a function of the expected form.
         status = unsafe { libc::pthread_key_create(&raw mut key, Some(at_thread_end)) };
@@ -325,7 +337,7 @@ fn prepare() -> Result<()> {
     }
 }
 
-/// The pointer that an address is.
+/// An address as a pointer.
 fn at<T>(address: u64) -> *const T {
     pointer(ExecutorAddr::new(address))
 }
@@ -365,7 +377,7 @@ mod tests {
         let (say, said) = mpsc::channel();
         let other = std::thread::spawn(move || {
             let first = touch(100);
-            say.send((first, touch(101).1)).expect("somebody listens");
+            say.send((first, touch(101).1)).expect("the test listens");
             wait.recv().expect("told to go on");
             (touch(100).1, touch(101).1)
         });
@@ -390,7 +402,7 @@ mod tests {
         for (number, initial, bytes) in [(too_many, 0, 8), (200, 0, 0), (200, 2, 8)] {
             assert!(register(number, &[0, 0][..initial], bytes).is_err());
         }
-        assert_eq!(MODULES[200].bytes.load(Ordering::Relaxed), 0);
+        assert_eq!(TLS_MODULES[200].bytes.load(Ordering::Relaxed), 0);
     }
 
     #[test]

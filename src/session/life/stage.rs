@@ -1,4 +1,4 @@
-//! The life of a session as a machine without locks: where it is, where it goes, and what has to be done next.
+//! The stages of a session's life as a pure state machine: it takes an event and returns what to do next.
 //!
 //! ```text
 //! current/target      attach       detach              shut down           the access says it is disconnected
@@ -18,20 +18,20 @@ use crate::error::{Error, Result};
 
 /// The stages of a session's life, in order.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) enum Stage {
+pub(in crate::session) enum Stage {
     Start,
     Attached,
     Detached,
     Shutdown,
 }
 
-/// What has to be done, by the thread that learns it, with no lock held.
+/// What the thread that caused the change must do next, with no lock held.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Next {
+pub(in crate::session) enum Next {
     Nothing,
     /// Ask the controller access to disconnect.
     Disconnect,
-    /// The controller is gone: tell who wants to know, and the services.
+    /// The controller is gone: notify the disconnect handler, the services and the callbacks.
     TearDown {
         shutdown_requested: bool,
     },
@@ -39,25 +39,25 @@ pub(super) enum Next {
     Drain,
 }
 
-/// Where a session is, and where it goes.
+/// The current stage of a session, and its target.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Life {
+pub(in crate::session) struct Life {
     current: Stage,
-    /// None when nothing is under way.
+    /// `None` while no change is in progress.
     target: Option<Stage>,
 }
 
 impl Life {
-    pub(super) fn new() -> Self {
+    pub(in crate::session) fn new() -> Self {
         Self { current: Stage::Start, target: None }
     }
 
-    /// Begins to attach. What [`Life::connected`] says comes next.
+    /// Starts to attach. [`Life::connected`] follows.
     ///
     /// # Errors
     ///
-    /// When the session was attached before, or is to be detached or shut down.
-    pub(super) fn attach(&mut self) -> Result<()> {
+    /// If the session was attached before, or a detach or shutdown was requested.
+    pub(in crate::session) fn attach(&mut self) -> Result<()> {
         match (self.current, self.target) {
             (Stage::Start, None) => {
                 self.target = Some(Stage::Attached);
@@ -74,7 +74,7 @@ impl Life {
     }
 
     /// The controller access has connected.
-    pub(super) fn connected(&mut self) -> Next {
+    pub(in crate::session) fn connected(&mut self) -> Next {
         if self.current >= Stage::Detached {
             return Next::Nothing;
         }
@@ -86,8 +86,8 @@ impl Life {
         Next::Disconnect
     }
 
-    /// The session is to be detached, or shut down.
-    pub(super) fn request(&mut self, goal: Stage) -> Next {
+    /// A detach or shutdown is requested.
+    pub(in crate::session) fn request(&mut self, goal: Stage) -> Next {
         if self.current >= goal {
             return Next::Nothing;
         }
@@ -102,7 +102,7 @@ impl Life {
     }
 
     /// The controller is gone.
-    pub(super) fn disconnected(&mut self) -> Next {
+    pub(in crate::session) fn disconnected(&mut self) -> Next {
         if self.current >= Stage::Detached {
             return Next::Nothing;
         }
@@ -111,8 +111,8 @@ impl Life {
         Next::TearDown { shutdown_requested: self.target == Some(Stage::Shutdown) }
     }
 
-    /// Every service knows that the controller is gone.
-    pub(super) fn detached(&mut self) -> Next {
+    /// Every service is detached.
+    pub(in crate::session) fn detached(&mut self) -> Next {
         if self.target == Some(Stage::Detached) {
             self.target = None;
             return Next::Nothing;
@@ -121,17 +121,17 @@ impl Life {
     }
 
     /// No managed code runs any more, and none will.
-    pub(super) fn drained(&mut self) {
+    pub(in crate::session) fn drained(&mut self) {
         self.current = Stage::Shutdown;
     }
 
     /// Every service is shut down.
-    pub(super) fn finished(&mut self) {
+    pub(in crate::session) fn finished(&mut self) {
         self.target = None;
     }
 
-    /// True while calls may come in and go out.
-    pub(super) fn carries_calls(self) -> bool {
+    /// True while calls may pass in both directions.
+    pub(in crate::session) fn carries_calls(self) -> bool {
         match self.current {
             Stage::Start => self.target == Some(Stage::Attached),
             Stage::Attached => self.target.is_none(),
@@ -139,13 +139,13 @@ impl Life {
         }
     }
 
-    /// The stage that was reached last.
-    pub(super) fn current(self) -> Stage {
+    /// The current stage.
+    pub(in crate::session) fn current(self) -> Stage {
         self.current
     }
 
-    /// True when the session was shut down, and all of that has happened.
-    pub(super) fn is_over(self) -> bool {
+    /// True when the shutdown is complete.
+    pub(in crate::session) fn is_over(self) -> bool {
         self.current == Stage::Shutdown && self.target.is_none()
     }
 }
@@ -154,7 +154,7 @@ impl Life {
 mod tests {
     use super::*;
 
-    /// What may happen to a session from outside, or because it was asked for.
+    /// An event, from outside or as the result of an earlier one.
     #[derive(Debug, Clone, Copy, PartialEq, Eq)]
     enum Event {
         Attach,
@@ -176,7 +176,7 @@ mod tests {
         Event::Drained,
     ];
 
-    /// A session, and what was begun and has to end.
+    /// A session, and what has been started and must end.
     #[derive(Debug, Clone, Copy)]
     struct World {
         life: Life,
@@ -261,7 +261,7 @@ mod tests {
         *count += 1;
         let ends = !world.connecting && !world.access && !world.detaching && !world.draining;
         if ends {
-            // Nothing is under way: what was wanted has been reached.
+            // Nothing is in progress: the requested stage has been reached.
             assert!(world.life.current >= world.wants, "{world:?}");
             assert_eq!(world.life.target, None, "{world:?}");
             assert_eq!(world.life.is_over(), world.wants == Stage::Shutdown, "{world:?}");

@@ -3,14 +3,29 @@
 use std::collections::BTreeMap;
 use std::fmt;
 
-use super::Completion;
+use crate::session::Completion;
 use crate::sync::Mutex;
 
-/// The calls that one direction of a connection has under way: for whoever implements a
-/// [`ControllerAccess`](super::ControllerAccess).
+/// The pending calls of one direction of a connection. Implementations of
+/// [`ControllerAccess`](crate::session::ControllerAccess) use it.
+/// [`ControllerAccess`](crate::session::ControllerAccess).
 ///
-/// Numbers begin at 1, wrap, leave out 0 and those that are in use. Any thread may use it at any moment; a call that was
-/// registered is either taken once or among those that [`close`](PendingCalls::close) returns.
+/// Numbers start at 1 and wrap; 0 and numbers in use are skipped. Any thread may use the table at any time. Each
+/// registered call is either taken once or returned by [`close`](PendingCalls::close).
+///
+/// # Examples
+///
+/// ```
+/// use farcall::session::{Completion, PendingCalls};
+///
+/// let calls = PendingCalls::new();
+/// let completion = Completion::new(|outcome| assert_eq!(outcome.unwrap(), [7]));
+/// let number = calls.register(completion).expect("the table is open");
+/// // ... send the call; when the answer with this number arrives:
+/// calls.take(number).expect("it is pending").complete(Ok(vec![7]));
+/// assert!(calls.take(number).is_none());
+/// assert!(calls.close().is_empty());
+/// ```
 pub struct PendingCalls(Mutex<Calls>);
 
 struct Calls {
@@ -22,13 +37,13 @@ struct Calls {
 }
 
 impl PendingCalls {
-    /// An open table without calls.
+    /// Makes an open table without calls.
     #[must_use]
     pub fn new() -> Self {
         Self::numbered_from(0)
     }
 
-    /// The same, where the first call has the number after `last`.
+    /// Makes an open table whose first call has the number after `last`.
     #[must_use]
     pub fn numbered_from(last: u64) -> Self {
         Self(Mutex::new(Calls {
@@ -40,11 +55,11 @@ impl PendingCalls {
         }))
     }
 
-    /// Takes a call in and returns its number.
+    /// Registers a call and returns its number.
     ///
     /// # Errors
     ///
-    /// The completion, when the table was closed: the call has to fail on this thread.
+    /// The completion, if the table is closed: the caller has to fail the call on this thread.
     pub fn register(&self, completion: Completion) -> std::result::Result<u64, Completion> {
         let mut calls = self.0.lock();
         if !calls.is_open {
@@ -62,13 +77,13 @@ impl PendingCalls {
         Ok(number)
     }
 
-    /// The completion of a call, exactly once; `None` when there is no such call under way.
+    /// Removes and returns the completion of a call; `None` if no call with this number is pending.
     #[must_use]
     pub fn take(&self, number: u64) -> Option<Completion> {
         self.0.lock().waiting.remove(&number)
     }
 
-    /// Takes no more calls in, and returns those that are under way, in the order of their numbers.
+    /// Closes the table and returns the completions of all pending calls, in the order of their numbers.
     #[must_use]
     pub fn close(&self) -> Vec<Completion> {
         let mut calls = self.0.lock();
@@ -80,9 +95,9 @@ impl PendingCalls {
         std::mem::take(&mut calls.waiting).into_values().collect()
     }
 
-    /// From now on the table is wrong: once it was closed it still takes calls in, which nobody fails.
+    /// Plants a fault: the table takes calls also after it was closed, and no thread fails them.
     #[cfg(shuttle)]
-    pub(super) fn stays_open(&self) {
+    pub(in crate::session) fn stays_open(&self) {
         self.0.lock().stays_open = true;
     }
 }

@@ -1,24 +1,29 @@
-//! Thread-locals of linked code: an arena of which every thread has a copy.
+//! The static TLS reserve: room for thread-locals of linked code in every thread.
 //!
-//! The arena is itself a thread-local, of a kind that needs no code to start and none to end, so that it is part of
-//! the program's block of thread-locals, which the C library gives every thread at the same distance from its
-//! thread pointer. The controller hands ranges of it out to links; linked code reaches its thread-locals by constant
-//! distances from the thread pointer, faster than code of a shared library does. Where it has no room is another place
-//! (see `thread_blocks`).
+//! The reserve is itself a thread-local, without initializer code and without destructor. So it is part of the
+//! program's TLS block, which the C library gives every thread at the same distance from its thread pointer. The
+//! controller allocates ranges of it to links. Linked code reaches these thread-locals at constant distances from the
+//! thread pointer, faster than code of a shared library. Thread-locals that do not fit are dynamic (`dynamic`).
 //!
-//! Initial values go to three places. Threads to come copy the program's *template*, its segment of initial
-//! values: its pages are made writable once (the arena starts as ones, because a block of zeroes would not be in the
-//! template). The calling thread's copy is at hand. The copies of all other threads are found by their thread
-//! pointers: each thread has told the kernel an address inside its C library's record of it (for robust locks), which
-//! anybody in the process may ask for, and which is as far from the thread pointer in every thread as in this one.
-//! That needs no signal, which would interrupt system calls of the program. Before it is believed, the first word
-//! there has to be its own address, as the ABI has it; the kernel does the reading and the writing, so that a
-//! thread that ends meanwhile costs nothing.
+//! Initial values are written to three targets:
 //!
-//! A thread that is being started has its copy made before it is listed. So nobody starts one meanwhile, as far as
-//! linked code does it (see `thread`), and the list is read again until nobody is new.
+//! | threads | target | how |
+//! |---|---|---|
+//! | future ones | the program's *template*, its segment of initial values | its pages are made writable once |
+//! | the calling one | its copy | a plain copy |
+//! | all others | their copies | found by their thread pointers, written by the kernel |
 //!
-//! Invariant: only ranges of the arena are written, in which no code has an interest yet.
+//! The reserve's initial value is all ones, because zeroes would lie outside of the template. The thread pointer of
+//! another thread is found from its robust list: each thread has told the kernel an address in the C library's
+//! descriptor of it, which any thread of the process may read, and which has the same distance from the thread
+//! pointer in all threads. This needs no signal, which would interrupt system calls of the program. Before the
+//! pointer is used, the first word there must be its own address, as the ABI demands. The kernel does the reading and
+//! the writing, so a thread that ends meanwhile is no error.
+//!
+//! The C library copies the template to a new thread before `/proc` lists the thread. So linked code starts no thread
+//! meanwhile (see `thread`), and the list is read again until it has no new entry.
+//!
+//! Invariant: only ranges of the reserve that no code uses yet are written.
 #![allow(unsafe_code, reason = "copies into thread-locals by address")]
 
 use std::cell::UnsafeCell;
@@ -36,17 +41,17 @@ use crate::executor::entry::wrapper::Serve;
 use crate::limits::THREAD_ARENA_BYTES;
 use crate::sys::{map, thread};
 
-/// Where the arena is.
+/// The position of the reserve.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Arena {
-    /// How far from the thread pointer every thread has its copy.
+pub(crate) struct StaticReserve {
+    /// The distance of a thread's copy from its thread pointer.
     pub(crate) offset: i64,
     pub(crate) bytes: u64,
-    /// The address of the initial values that new threads copy.
+    /// The address of the reserve's part of the template.
     template: u64,
 }
 
-/// The thread-local itself: whole pages, so that its part of the template is.
+/// The thread-local: whole pages, so that its part of the template is whole pages.
 #[repr(C, align(4096))]
 struct Copied(UnsafeCell<[u8; THREAD_ARENA_BYTES]>);
 
@@ -54,29 +59,29 @@ thread_local! {
     static COPY: Copied = const { Copied(UnsafeCell::new([1; THREAD_ARENA_BYTES])) };
 }
 
-/// How long a thread may take to say where its record is, which is the first thing that it does.
-const PATIENCE: Duration = Duration::from_millis(100);
-const PAUSE: Duration = Duration::from_micros(100);
+/// How long a new thread may take to register its robust list, which is the first thing that it does.
+const ROBUST_LIST_TIMEOUT: Duration = Duration::from_millis(100);
+const ROBUST_LIST_PAUSE: Duration = Duration::from_micros(100);
 
-/// Written to by whoever initialises thread-locals, read by whoever starts a thread.
+/// Write-locked while thread-locals are initialized, read-locked while a thread is started.
 static STARTING: RwLock<()> = RwLock::new(());
 
-/// The arena of this process; `None` when this library is not a part of the program itself, but was loaded later, so
-/// that threads have their copies anywhere.
-pub(crate) fn arena() -> Option<Arena> {
-    static ARENA: OnceLock<Option<Arena>> = OnceLock::new();
-    *ARENA.get_or_init(|| {
+/// The reserve of this process; `None` if this library was loaded by `dlopen`, so that the distances differ between
+/// threads.
+pub(crate) fn get() -> Option<StaticReserve> {
+    static RESERVE: OnceLock<Option<StaticReserve>> = OnceLock::new();
+    *RESERVE.get_or_init(|| {
         let own = COPY.with(|copy| copy.0.get()) as u64;
         let mut search = Search { own, template: None };
         // SAFETY: the callback has the expected form, and `search` outlives the call.
         unsafe { libc::dl_iterate_phdr(Some(on_module), (&raw mut search).cast()) };
         let offset = own.wrapping_sub(thread::pointer()).cast_signed();
         let bytes = THREAD_ARENA_BYTES as u64;
-        search.template.map(|template| Arena { offset, bytes, template })
+        search.template.map(|template| StaticReserve { offset, bytes, template })
     })
 }
 
-/// Keeps thread-locals from being initialised as long as it lives, for whoever starts a thread.
+/// Delays the initialization of thread-locals while the guard lives. The thread that starts another one holds it.
 pub(crate) fn while_starting() -> RwLockReadGuard<'static, ()> {
     STARTING.read().unwrap_or_else(PoisonError::into_inner)
 }
@@ -86,45 +91,45 @@ impl Serve for ThreadInitialize {
         let refuse = || {
             Error::invalid(format!(
                 "{bytes} bytes of thread-locals, {} of them with values, at {offset} from the thread \
-                 pointer: not in the arena",
+                 pointer: not in the static TLS reserve",
                 initial.bytes()
             ))
         };
-        let arena = arena().ok_or_else(refuse)?;
-        let start = offset.checked_sub(arena.offset).and_then(|start| u64::try_from(start).ok());
+        let reserve = get().ok_or_else(refuse)?;
+        let start = offset.checked_sub(reserve.offset).and_then(|start| u64::try_from(start).ok());
         let end =
-            start.and_then(|start| start.checked_add(bytes)).filter(|end| *end <= arena.bytes);
+            start.and_then(|start| start.checked_add(bytes)).filter(|end| *end <= reserve.bytes);
         let (Some(start), Some(_), true) = (start, end, initial.bytes() <= bytes) else {
             return Err(refuse());
         };
         let mut values = stored(initial).to_vec();
         values.resize(usize::try_from(bytes).unwrap_or(0), 0);
         let _turn = STARTING.write().unwrap_or_else(PoisonError::into_inner);
-        arena.write_template(start, &values)?;
+        reserve.write_template(start, &values)?;
         let own = thread::pointer().wrapping_add_signed(offset);
-        // SAFETY: the range is a part of this thread's arena, and no code uses it yet.
+        // SAFETY: the range is part of this thread's copy, and no code uses it yet.
         unsafe { copy(&values, own) };
         write_to_others(offset, &values)
     }
 }
 
-impl Arena {
+impl StaticReserve {
     fn write_template(&self, start: u64, values: &[u8]) -> Result<()> {
         static WRITABLE: OnceLock<Result<()>> = OnceLock::new();
-        // SAFETY: the arena's part of the template is written here only, and read by the C library only.
+        // SAFETY: the reserve's part of the template is written here only, and read by the C library only.
         let writable =
             WRITABLE.get_or_init(|| unsafe { map::make_writable(self.template, self.bytes) });
         if let Err(error) = writable {
             return Err(Error::remote(error.to_string()));
         }
-        // SAFETY: the range is a part of the template, which is writable now; who starts a thread and so reads
-        // it has no interest in these bytes yet.
+        // SAFETY: the range is part of the template, which is writable now; the C library copies it to new threads,
+        // which do not use these bytes yet.
         unsafe { copy(values, self.template + start) };
         Ok(())
     }
 }
 
-/// Gives the values to all threads but the calling one.
+/// Writes the values to the copies of all threads but the calling one.
 fn write_to_others(offset: i64, values: &[u8]) -> Result<()> {
     let own = thread::number();
     let mut done = HashSet::from([own]);
@@ -148,13 +153,13 @@ fn write_to_others(offset: i64, values: &[u8]) -> Result<()> {
 fn write_to(number: i32, offset: i64, values: &[u8]) -> Result<()> {
     let own_list = thread::robust_list(0)?.unwrap_or(0);
     let distance = own_list.wrapping_sub(thread::pointer());
-    let mut left = PATIENCE;
+    let mut left = ROBUST_LIST_TIMEOUT;
     loop {
         let Some(list) = thread::robust_list(number)? else { return Ok(()) };
         let pointer = list.wrapping_sub(distance);
         if own_list != 0 && list != 0 && thread::word_at(pointer) == Some(pointer) {
             let at = pointer.wrapping_add_signed(offset);
-            // SAFETY: the range is a part of that thread's arena, and no code uses it yet.
+            // SAFETY: the range is part of that thread's copy, and no code uses it yet.
             if unsafe { thread::write(at, values) }? {
                 return Ok(());
             }
@@ -164,16 +169,16 @@ fn write_to(number: i32, offset: i64, values: &[u8]) -> Result<()> {
         }
         if left.is_zero() {
             return Err(Error::invalid(format!(
-                "thread {number} has not said within {PATIENCE:?} where its thread-locals are; it was not \
+                "thread {number} has not said within {ROBUST_LIST_TIMEOUT:?} where its thread-locals are; it was not \
                  started by the C library"
             )));
         }
-        sleep(PAUSE);
-        left = left.saturating_sub(PAUSE);
+        sleep(ROBUST_LIST_PAUSE);
+        left = left.saturating_sub(ROBUST_LIST_PAUSE);
     }
 }
 
-/// The stored initial values of a link.
+/// The initial values of a link.
 fn stored<'a>(initial: AddrRange) -> &'a [u8] {
     let bytes = usize::try_from(initial.bytes()).unwrap_or(0);
     if bytes == 0 {
@@ -185,7 +190,7 @@ fn stored<'a>(initial: AddrRange) -> &'a [u8] {
 
 /// # Safety
 ///
-/// As many bytes at the address as there are values must be writable and of interest to nobody.
+/// `values.len()` bytes at the address must be writable, and no other code may use them.
 unsafe fn copy(values: &[u8], address: u64) {
     let to = pointer::<u8>(crate::ExecutorAddr::new(address)).cast_mut();
     // SAFETY: the caller vouches for the bytes.
@@ -193,12 +198,12 @@ unsafe fn copy(values: &[u8], address: u64) {
 }
 
 struct Search {
-    /// The calling thread's copy of the arena.
+    /// The address of the calling thread's copy.
     own: u64,
     template: Option<u64>,
 }
 
-/// Looks at the first module only, which is the program.
+/// Reads the first loaded file only, which is the program.
 unsafe extern "C" fn on_module(
     info: *mut libc::dl_phdr_info,
     _size: usize,
@@ -208,7 +213,7 @@ unsafe extern "C" fn on_module(
     let info = unsafe { &*info };
     // SAFETY: the pointer is the one given to `dl_iterate_phdr`, to a live `Search`.
     let search = unsafe { &mut *search.cast::<Search>() };
-    // SAFETY: the module's program headers, as many as it says.
+    // SAFETY: the file has this many program headers.
     let headers = unsafe { std::slice::from_raw_parts(info.dlpi_phdr, info.dlpi_phnum.into()) };
     let segment = headers.iter().find(|header| header.p_type == libc::PT_TLS);
     if let Some(segment) = segment {
@@ -229,7 +234,7 @@ mod tests {
     use super::*;
     use crate::ExecutorAddr;
 
-    /// A thread that says what its arena holds at an offset whenever it is asked.
+    /// A thread that sends the 8 bytes at an offset of its copy on each request.
     fn reader(offset: i64) -> (mpsc::Sender<()>, mpsc::Receiver<[u8; 8]>, JoinHandle<()>) {
         let (ask, asked) = mpsc::channel();
         let (answer, answers) = mpsc::channel();
@@ -244,9 +249,9 @@ mod tests {
 
     #[test]
     fn all_threads_get_the_values_and_zeroes() {
-        let arena = arena().expect("a test is a program of its own");
-        assert_eq!(arena.offset % 4096, 0);
-        let offset = arena.offset + 40;
+        let reserve = get().expect("a test is a program of its own");
+        assert_eq!(reserve.offset % 4096, 0);
+        let offset = reserve.offset + 40;
         let old: Vec<_> = (0..5).map(|_| reader(offset)).collect();
         for (round, length) in [(1_u8, 5_usize), (2, 8), (3, 0)] {
             let values = [round; 8];
@@ -271,8 +276,8 @@ mod tests {
 
     #[test]
     fn threads_that_come_and_go_do_no_harm() {
-        let arena = arena().expect("a test is a program of its own");
-        let offset = arena.offset + 4096;
+        let reserve = get().expect("a test is a program of its own");
+        let offset = reserve.offset + 4096;
         std_thread::scope(|scope| {
             for _ in 0..2 {
                 scope.spawn(|| {
@@ -288,16 +293,16 @@ mod tests {
     }
 
     #[test]
-    fn ranges_outside_of_the_arena_are_refused() {
-        let arena = arena().expect("a test is a program of its own");
-        let size = arena.bytes;
+    fn ranges_outside_of_the_reserve_are_refused() {
+        let reserve = get().expect("a test is a program of its own");
+        let size = reserve.bytes;
         let outside =
-            [(arena.offset - 1, 1), (arena.offset, size + 1), (arena.offset + 8, u64::MAX)];
+            [(reserve.offset - 1, 1), (reserve.offset, size + 1), (reserve.offset + 8, u64::MAX)];
         for (offset, bytes) in outside {
             let error = ThreadInitialize::serve((offset, AddrRange::default(), bytes));
             assert!(error.expect_err("refused").is_invalid_argument());
         }
         let long = AddrRange::sized(ExecutorAddr::new(4096), 9).expect("short");
-        assert!(ThreadInitialize::serve((arena.offset, long, 8)).is_err());
+        assert!(ThreadInitialize::serve((reserve.offset, long, 8)).is_err());
     }
 }

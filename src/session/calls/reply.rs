@@ -1,44 +1,82 @@
-//! The two ends of a call as objects that are used once: who answers, and who is told.
+//! The two ends of a call, as objects that are used once: the reply and the completion.
 
 use std::fmt;
 use std::sync::Arc;
 
-use super::Token;
 use crate::error::{Error, Result};
+use crate::session::Token;
 use crate::sync::{Condvar, Mutex};
 
-/// What a call was answered with: bytes, or the message of an out-of-band error.
+/// The answer to a call: bytes, or the message of an out-of-band error.
+///
+/// # Examples
+///
+/// ```
+/// use farcall::session::Answer;
+///
+/// let found: Answer = Ok(b"value".to_vec());
+/// let missing: Answer = Err("no such key".to_owned());
+/// # assert!(found.is_ok() && missing.is_err());
+/// ```
 pub type Answer = std::result::Result<Vec<u8>, String>;
 
-/// Answers one call, now or later, from any thread. Dropped, it answers that there is no result: a caller never waits for
-/// nothing.
+/// Answers one call, now or later, on any thread. A reply that is dropped answers with an error, so no caller waits
+/// in vain.
+///
+/// # Examples
+///
+/// ```
+/// use farcall::session::{Reply, SessionBuilder};
+///
+/// let builder = SessionBuilder::new(|task| drop(std::thread::spawn(|| task.run())))
+///     .function("later", |_, args, reply: Reply| {
+///         std::thread::spawn(move || reply.send(Ok(args)));
+///     })?;
+/// # drop(builder);
+/// # let (sender, answers) = std::sync::mpsc::channel();
+/// # drop(Reply::new(move |answer| sender.send(answer).unwrap()));
+/// # assert!(answers.recv().unwrap().is_err());
+/// # Ok::<(), farcall::Error>(())
+/// ```
 #[must_use = "dropped, it answers with an error"]
 pub struct Reply(Option<Box<dyn FnOnce(Answer) + Send>>);
 
-/// Is told how one call of the controller ended, exactly once. Dropped, it is told that the call was lost.
+/// Receives the outcome of one call of the controller, exactly once. A completion that is dropped receives an error
+/// (`is_disconnected`).
+///
+/// # Examples
+///
+/// ```
+/// use farcall::session::Completion;
+///
+/// let (sender, outcomes) = std::sync::mpsc::channel();
+/// drop(Completion::new(move |outcome| sender.send(outcome).unwrap()));
+/// assert!(outcomes.recv()?.is_err_and(|error| error.is_disconnected()));
+/// # Ok::<(), std::sync::mpsc::RecvError>(())
+/// ```
 #[must_use = "dropped, it reports an error"]
 pub struct Completion {
     finish: Option<Finish>,
-    /// Given back when the call has completed.
-    pub(super) token: Option<Token>,
+    /// Released after the call has completed.
+    pub(in crate::session) token: Option<Token>,
 }
 
 enum Finish {
-    /// Code of the host: run as a task.
+    /// A callback of the host; it runs as a task.
     Callback(Box<dyn FnOnce(Result<Vec<u8>>) + Send>),
-    /// A thread that waits; told by whichever thread knows.
+    /// A waiting thread; the receiving thread wakes it.
     Waiter(Arc<Waiter>),
 }
 
-/// Where a thread waits for the end of a call.
+/// The waiting side of a blocking call.
 #[derive(Default)]
-pub(super) struct Waiter {
+pub(in crate::session) struct Waiter {
     outcome: Mutex<Option<Result<Vec<u8>>>>,
     came: Condvar,
 }
 
 impl Reply {
-    /// A reply that calls `answer`, exactly once.
+    /// Makes a reply that passes the answer to `answer`, exactly once.
     pub fn new(answer: impl FnOnce(Answer) + Send + 'static) -> Self {
         Self(Some(Box::new(answer)))
     }
@@ -64,23 +102,25 @@ impl Drop for Reply {
 }
 
 impl Completion {
-    /// A completion that calls `on_complete`, exactly once.
+    /// Makes a completion that passes the outcome to `on_complete`, exactly once.
     pub fn new(on_complete: impl FnOnce(Result<Vec<u8>>) + Send + 'static) -> Self {
         Self { finish: Some(Finish::Callback(Box::new(on_complete))), token: None }
     }
 
-    /// A completion that wakes who waits.
-    pub(super) fn waiter(waiter: &Arc<Waiter>) -> Self {
+    /// Makes a completion that wakes the thread in [`Waiter::wait`].
+    pub(in crate::session) fn waiter(waiter: &Arc<Waiter>) -> Self {
         Self { finish: Some(Finish::Waiter(Arc::clone(waiter))), token: None }
     }
 
-    /// True when it runs no code of the host, and so needs no task.
+    /// True if it wakes a thread; it runs no code of the host, so it needs no task.
     pub(crate) fn is_waited_for(&self) -> bool {
         matches!(self.finish, Some(Finish::Waiter(_)))
     }
 
-    /// Tells how the call ended, on this thread. For a call that failed before it was under way; all others go through
-    /// [`Attachment::complete`](super::Attachment::complete), which keeps code of the host off the thread that receives.
+    /// Passes the outcome on, on this thread. For a call that failed before it was sent; all others go through
+    /// [`Attachment::complete`](crate::session::Attachment::complete), which runs code of the host as a task and not
+    /// on the receiving thread.
+    /// [`Attachment::complete`](crate::session::Attachment::complete), which keeps code of the host off the thread that receives.
     pub fn complete(mut self, outcome: Result<Vec<u8>>) {
         self.finish(outcome);
     }
@@ -107,8 +147,8 @@ impl Drop for Completion {
 }
 
 impl Waiter {
-    /// Waits for the end of the call.
-    pub(super) fn wait(&self) -> Result<Vec<u8>> {
+    /// Waits for the outcome.
+    pub(in crate::session) fn wait(&self) -> Result<Vec<u8>> {
         let mut slot = self.outcome.lock();
         loop {
             if let Some(outcome) = slot.take() {

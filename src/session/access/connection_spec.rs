@@ -1,15 +1,31 @@
-//! How a program is told what to connect a session to: `transport[:action]=descriptor`.
+//! Connections as text: `transport[:action]=descriptor`, for command lines.
 
 use std::collections::BTreeMap;
 use std::fmt;
 use std::str::FromStr;
 use std::sync::Arc;
 
-use super::SessionHandle;
 use crate::error::{Error, Result};
+use crate::session::SessionHandle;
 use crate::sync::Mutex;
 
-/// A connection as words: which transport, what to do there, and with what. `socket:adopt=5`, `tcp:connect=host:4000`.
+/// A connection as text: the transport, what to do there, and the transport's own descriptor. `socket:adopt=5`,
+/// `tcp:connect=host:4000`.
+///
+/// The first `=` ends the part before the descriptor; a `:` separates only within that part. The descriptor may be
+/// empty. Words of direction are those of the reading side: `tcp:connect` at an executor meets `tcp:listen` at a
+/// controller.
+///
+/// # Examples
+///
+/// ```
+/// use farcall::session::ConnectionSpec;
+///
+/// let spec: ConnectionSpec = "tcp:connect=host:4000".parse()?;
+/// assert_eq!((spec.transport(), spec.action(), spec.descriptor()), ("tcp", Some("connect"), "host:4000"));
+/// assert_eq!(spec.to_string(), "tcp:connect=host:4000");
+/// # Ok::<(), farcall::Error>(())
+/// ```
 ///
 /// The first `=` ends the words in front; a `:` counts only there. The descriptor is the transport's business and may be
 /// empty. Words of direction are those of who reads them: an executor's `tcp:connect` meets a controller's `tcp:listen`.
@@ -27,13 +43,13 @@ impl ConnectionSpec {
         &self.transport
     }
 
-    /// What to do, if that was said.
+    /// The action, if the text has one.
     #[must_use]
     pub fn action(&self) -> Option<&str> {
         self.action.as_deref()
     }
 
-    /// What to do it with.
+    /// The descriptor, which only the transport understands.
     #[must_use]
     pub fn descriptor(&self) -> &str {
         &self.descriptor
@@ -76,7 +92,23 @@ impl fmt::Display for ConnectionSpec {
 
 type Connector = dyn Fn(&ConnectionSpec, &SessionHandle) -> Result<()> + Send + Sync;
 
-/// What connects sessions, by the names of transports. Nothing is in it that was not registered.
+/// Connectors by the names of their transports. It contains only what was registered.
+///
+/// # Examples
+///
+/// ```
+/// use farcall::session::{ConnectorRegistry, InProcess, SessionBuilder};
+///
+/// let connectors = ConnectorRegistry::new();
+/// connectors.register("local", |_spec, session| {
+///     let (access, _controller) = InProcess::new(|_tag, args, reply| reply.send(Ok(args)));
+///     session.attach(access)
+/// })?;
+/// # let session = SessionBuilder::new(|task| drop(std::thread::spawn(|| task.run()))).build()?;
+/// connectors.connect("local=", &session)?;
+/// assert_eq!(session.call(1, vec![7])?, [7]);
+/// # Ok::<(), farcall::Error>(())
+/// ```
 #[derive(Default)]
 pub struct ConnectorRegistry(Mutex<BTreeMap<String, Arc<Connector>>>);
 
@@ -87,11 +119,11 @@ impl ConnectorRegistry {
         Self::default()
     }
 
-    /// From now on `connector` attaches sessions for this transport. It is called with no lock held.
+    /// Registers the connector of a transport. It is called with no lock held.
     ///
     /// # Errors
     ///
-    /// When the transport has one.
+    /// If the transport has a connector.
     pub fn register(
         &self,
         transport: &str,
@@ -105,11 +137,11 @@ impl ConnectorRegistry {
         Ok(())
     }
 
-    /// Attaches a session as `spec` says.
+    /// Attaches a session as `spec` describes.
     ///
     /// # Errors
     ///
-    /// When that is no connection, names a transport that nobody registered, or the connector refuses it.
+    /// If `spec` is malformed or names an unregistered transport, or the connector's error.
     pub fn connect(&self, spec: &str, session: &SessionHandle) -> Result<()> {
         let spec: ConnectionSpec = spec.parse()?;
         let connector = {

@@ -1,26 +1,27 @@
-//! The processor's state beyond the general registers, saved around code that its caller knows nothing of.
+//! The processor's extended state (vector and floating-point registers), saved around calls that the caller does not
+//! know of.
 //!
-//! Vectors, and what else arguments may be in: how much of it there is differs between processors, and is found out once.
+//! Its size differs between processors and is determined once.
 //!
 //! Invariant: nothing is saved before [`prepare`].
 
 use crate::sync::{AtomicU64, Ordering};
 use crate::sys::cpu;
 
-/// What of the state is saved: none for a processor that has one form of it only.
+/// The components to save, as a mask for `xsave`; 0 for a processor without `xsave`, where `fxsave` is used.
 pub(crate) static MASK: AtomicU64 = AtomicU64::new(0);
-/// How many bytes that takes.
+/// The size of the saved state in bytes.
 pub(crate) static BYTES: AtomicU64 = AtomicU64::new(0);
 
-/// Finds out what is to be saved. The second time nothing changes.
+/// Determines the components and their size. Further calls change nothing.
 pub(crate) fn prepare() {
     let (mask, bytes) = cpu::extended_state();
     MASK.store(mask, Ordering::Release);
     BYTES.store(bytes, Ordering::Release);
 }
 
-/// Lines of assembler that save the state below the stack pointer, which is moved there. They use `rax`, `rcx` and `rdx`, the
-/// labels 90 and 91, and the operands `mask` and `bytes`, which are [`MASK`] and [`BYTES`].
+/// Assembler lines that save the state below the stack pointer and move the stack pointer there. They use `rax`,
+/// `rcx`, `rdx`, the labels 90 and 91, and the operands `mask` and `bytes`, which are [`MASK`] and [`BYTES`].
 macro_rules! save {
     () => {
         concat!(
@@ -31,7 +32,7 @@ macro_rules! save {
             "mov rcx, rax\n",
             "or rcx, rdx\n",
             "jz 90f\n",
-            // The header of the area has to be zero.
+            // The state's header must be zero.
             "xor ecx, ecx\n",
             "mov qword ptr [rsp + 512], rcx\n",
             "mov qword ptr [rsp + 520], rcx\n",
@@ -50,7 +51,8 @@ macro_rules! save {
     };
 }
 
-/// Lines of assembler that restore what [`save`] has saved at the stack pointer. They use the same, and the labels 92 and 93.
+/// Assembler lines that restore the state that [`save`] saved at the stack pointer. They use the same registers and
+/// operands, and the labels 92 and 93.
 macro_rules! restore {
     () => {
         concat!(

@@ -1,4 +1,4 @@
-//! What a session's handles share: its state under one lock, and the calls that pass through it.
+//! The state that all handles of a session share, under one lock, and the calls that pass through it.
 
 use std::cell::RefCell;
 use std::collections::HashMap;
@@ -8,73 +8,73 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
 
-use super::bootstrap::SESSION_SYMBOL;
-#[cfg(shuttle)]
-use super::builder::Fault;
-use super::builder::{Dispatch, HostFunction, OnDisconnect, Reporter, RunAddress};
-use super::life::Life;
 use super::service::Told;
+use super::stage::Life;
 use super::task_group::What;
-use super::{
-    Answer, BootstrapInfo, Completion, ControllerAccess, Reply, Service, SessionBuilder,
-    SessionHandle, TaskGroup,
-};
 use crate::ExecutorAddr;
 #[cfg(not(model))]
 use crate::error::drop_panic;
 use crate::error::{Error, Result};
+use crate::session::SESSION_SYMBOL;
+#[cfg(shuttle)]
+use crate::session::builder::Fault;
+use crate::session::builder::{Dispatch, HostFunction, OnDisconnect, Reporter, RunAddress};
+use crate::session::{
+    Answer, BootstrapInfo, Completion, ControllerAccess, Reply, Service, SessionBuilder,
+    SessionHandle, TaskGroup,
+};
 use crate::sync::{Condvar, Mutex, MutexGuard, thread_local};
 use crate::task::Task;
 
 thread_local! {
-    /// The sessions whose end this thread must not wait for: it runs a call of theirs, or takes them down.
+    /// The sessions whose end this thread must not wait for, because it runs a call of theirs or takes them down.
     static INSIDE: RefCell<Vec<usize>> = const { RefCell::new(Vec::new()) };
 }
 
 /// A session.
-pub(super) struct Core {
+pub(in crate::session) struct Core {
     state: Mutex<State>,
-    /// The session is over, or somebody wants it to be.
-    pub(super) changed: Condvar,
+    /// Notified when the session is over and when its shutdown is first requested.
+    pub(in crate::session) changed: Condvar,
     dispatch: Dispatch,
-    pub(super) report: Reporter,
-    pub(super) grace: Option<Duration>,
-    pub(super) info: BootstrapInfo,
+    pub(in crate::session) report: Reporter,
+    pub(in crate::session) grace: Option<Duration>,
+    pub(in crate::session) info: BootstrapInfo,
     functions: HashMap<u64, Arc<HostFunction>>,
     run: RunAddress,
     /// The spans of managed code.
-    pub(super) managed: TaskGroup,
+    pub(in crate::session) managed: TaskGroup,
     this: Weak<Core>,
     #[cfg(shuttle)]
     fault: Option<Fault>,
 }
 
-/// What changes in a session's life.
-pub(super) struct State {
-    pub(super) life: Life,
-    pub(super) access: Option<Arc<dyn ControllerAccess>>,
-    pub(super) services: Vec<Arc<dyn Service>>,
-    pub(super) on_disconnect: Option<OnDisconnect>,
-    pub(super) detached: Callbacks,
-    pub(super) shut_down: Callbacks,
-    /// The service that was told last and is not done.
-    pub(super) waits_for: Option<(Arc<dyn Service>, Told)>,
-    /// When somebody first wanted the session shut down.
-    pub(super) shutdown_since: Option<Instant>,
+/// The mutable state of a session.
+pub(in crate::session) struct State {
+    pub(in crate::session) life: Life,
+    pub(in crate::session) access: Option<Arc<dyn ControllerAccess>>,
+    pub(in crate::session) services: Vec<Arc<dyn Service>>,
+    pub(in crate::session) on_disconnect: Option<OnDisconnect>,
+    pub(in crate::session) detached: Callbacks,
+    pub(in crate::session) shut_down: Callbacks,
+    /// The service that was notified last, while it is not done.
+    pub(in crate::session) waits_for: Option<(Arc<dyn Service>, Told)>,
+    /// The time of the first request of a shutdown.
+    pub(in crate::session) shutdown_since: Option<Instant>,
 }
 
-pub(super) type Callback = Box<dyn FnOnce() + Send>;
+pub(in crate::session) type Callback = Box<dyn FnOnce() + Send>;
 
-/// Who wants to know that a stage is reached.
+/// The callbacks of a stage.
 #[derive(Default)]
-pub(super) struct Callbacks {
-    pub(super) list: Vec<Callback>,
-    /// Those in the list were taken: whoever comes now is told at once.
-    pub(super) told: bool,
+pub(in crate::session) struct Callbacks {
+    pub(in crate::session) list: Vec<Callback>,
+    /// The list was taken: a later callback runs at once.
+    pub(in crate::session) told: bool,
 }
 
 impl Core {
-    pub(super) fn new(options: SessionBuilder) -> Result<Arc<Self>> {
+    pub(in crate::session) fn new(options: SessionBuilder) -> Result<Arc<Self>> {
         let mut taken = Ok(());
         let core = Arc::new_cyclic(|this: &Weak<Core>| {
             let mut info = options.info;
@@ -107,12 +107,12 @@ impl Core {
         taken.map(|()| core)
     }
 
-    pub(super) fn lock(&self) -> MutexGuard<'_, State> {
+    pub(in crate::session) fn lock(&self) -> MutexGuard<'_, State> {
         self.state.lock()
     }
 
-    /// The address that stands for the session.
-    pub(super) fn address(&self) -> ExecutorAddr {
+    /// The address that identifies the session.
+    pub(in crate::session) fn address(&self) -> ExecutorAddr {
         address(&self.this)
     }
 
@@ -120,14 +120,14 @@ impl Core {
         self.this.upgrade().map(|core| SessionHandle::new(&core))
     }
 
-    pub(super) fn report(&self, error: Error) {
+    pub(in crate::session) fn report(&self, error: Error) {
         if let Some(session) = self.handle() {
             (self.report)(&session, error);
         }
     }
 
-    /// Runs code of the host; a panic in it is reported and goes no further.
-    pub(super) fn guarded(&self, what: &str, work: impl FnOnce()) {
+    /// Runs code of the host; a panic in it is reported and does not spread.
+    pub(in crate::session) fn guarded(&self, what: &str, work: impl FnOnce()) {
         #[cfg(model)]
         work();
         #[cfg(not(model))]
@@ -137,23 +137,23 @@ impl Core {
         }
     }
 
-    /// Runs what the session's end waits for.
-    pub(super) fn inside<R>(&self, work: impl FnOnce() -> R) -> R {
-        /// Takes the mark away, also from a panic.
+    /// Runs work for which the session's end waits.
+    pub(in crate::session) fn inside<R>(&self, work: impl FnOnce() -> R) -> R {
+        /// Removes the mark, also during a panic.
         struct Leave;
         impl Drop for Leave {
             fn drop(&mut self) {
                 let _ = INSIDE.try_with(|inside| inside.borrow_mut().pop());
             }
         }
-        // A thread that is about to end has no mark, and waits for nothing.
+        // A thread that is ending has no thread-locals; it waits for no session either.
         let entered = INSIDE.try_with(|inside| inside.borrow_mut().push(self.mark())).is_ok();
         let _leave = entered.then_some(Leave);
         work()
     }
 
     /// True when this thread must not wait for the session's end.
-    pub(super) fn is_inside(&self) -> bool {
+    pub(in crate::session) fn is_inside(&self) -> bool {
         INSIDE.try_with(|inside| inside.borrow().contains(&self.mark())).unwrap_or(false)
     }
 
@@ -161,18 +161,23 @@ impl Core {
         std::ptr::from_ref(self).addr()
     }
 
-    pub(super) fn set_waits_for(&self, service: Option<(Arc<dyn Service>, Told)>) {
+    pub(in crate::session) fn set_waits_for(&self, service: Option<(Arc<dyn Service>, Told)>) {
         self.lock().waits_for = service;
     }
 
-    /// A call of the controller: runs it as a task that holds a token until the function returns.
-    pub(super) fn handle_call(self: &Arc<Self>, function: ExecutorAddr, args: Vec<u8>, call: u64) {
+    /// Runs a call of the controller as a task. The task holds a token until the function returns.
+    pub(in crate::session) fn handle_call(
+        self: &Arc<Self>,
+        function: ExecutorAddr,
+        args: Vec<u8>,
+        call: u64,
+    ) {
         let token = {
             let state = self.lock();
             if !state.life.carries_calls() {
                 return;
             }
-            // The group is open as long as calls are carried.
+            // The group is open while calls are carried.
             self.managed.acquire_what(What::Call { function: function.get(), number: call })
         };
         let core = Arc::clone(self);
@@ -199,14 +204,19 @@ impl Core {
         }
     }
 
-    /// A call of the controller's handler.
-    pub(super) fn call_controller(&self, tag: u64, args: Vec<u8>, mut completion: Completion) {
+    /// Calls the controller's handler.
+    pub(in crate::session) fn call_controller(
+        &self,
+        tag: u64,
+        args: Vec<u8>,
+        mut completion: Completion,
+    ) {
         let access = {
             let state = self.lock();
             let access = state.access.clone().filter(|_| state.life.carries_calls());
             if access.is_some() {
-                // From here on, so that the code is not refused when the call ends. A call that is under way ends with the
-                // connection, so this holds no shutdown up.
+                // The token is acquired before the call is sent, so that the completion is not refused at its end. A
+                // pending call ends with the connection, so the token does not delay a shutdown.
                 completion.token = self.managed.acquire("the completion of a call");
             }
             access
@@ -218,7 +228,11 @@ impl Core {
     }
 
     /// A call of the controller's handler has ended.
-    pub(super) fn complete(self: &Arc<Self>, completion: Completion, outcome: Result<Vec<u8>>) {
+    pub(in crate::session) fn complete(
+        self: &Arc<Self>,
+        completion: Completion,
+        outcome: Result<Vec<u8>>,
+    ) {
         if completion.is_waited_for() {
             completion.complete(outcome);
             return;
@@ -229,13 +243,13 @@ impl Core {
         }));
     }
 
-    /// Has the host run a task. One that is lost answers its call with an error.
-    pub(super) fn dispatch(&self, task: Task) {
+    /// Passes a task to the host's dispatch function. If the host loses the task, its call is answered with an error.
+    pub(in crate::session) fn dispatch(&self, task: Task) {
         self.guarded("the dispatch function", || (self.dispatch)(task));
     }
 
     #[cfg(shuttle)]
-    pub(super) fn has(&self, fault: Fault) -> bool {
+    pub(in crate::session) fn has(&self, fault: Fault) -> bool {
         self.fault == Some(fault)
     }
 }

@@ -1,4 +1,4 @@
-//! Names and the addresses that stand for them, each name once.
+//! A symbol table: each name has one address.
 
 use std::collections::BTreeMap;
 
@@ -6,6 +6,19 @@ use crate::ExecutorAddr;
 use crate::error::{Error, Result};
 
 /// The symbols that a session offers its controller.
+///
+/// # Examples
+///
+/// ```
+/// use farcall::ExecutorAddr;
+/// use farcall::session::SimpleSymbolTable;
+///
+/// let mut symbols = SimpleSymbolTable::new();
+/// symbols.add_unique([("main", ExecutorAddr::new(0x1000))])?;
+/// assert!(symbols.add_unique([("main", ExecutorAddr::new(0x2000))]).is_err());
+/// assert_eq!(symbols.get("main"), Some(ExecutorAddr::new(0x1000)));
+/// # Ok::<(), farcall::Error>(())
+/// ```
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct SimpleSymbolTable(BTreeMap<String, ExecutorAddr>);
 
@@ -16,11 +29,12 @@ impl SimpleSymbolTable {
         Self::default()
     }
 
-    /// Adds all of `symbols`, or none. A name that has the same address already may come again.
+    /// Adds all of `symbols`, or none. A name may come again with the same address.
     ///
     /// # Errors
     ///
-    /// When names have other addresses already, in the table or among `symbols`: the message has all of them, sorted.
+    /// If a name has another address already, in the table or among `symbols`. The message lists all such names,
+    /// sorted.
     pub fn add_unique<N: Into<String>>(
         &mut self,
         symbols: impl IntoIterator<Item = (N, ExecutorAddr)>,
@@ -47,7 +61,7 @@ impl SimpleSymbolTable {
         Err(Error::invalid(format!("symbols with two addresses: {}", list.join("; "))))
     }
 
-    /// The address under a name.
+    /// The address of a name.
     #[must_use]
     pub fn get(&self, name: &str) -> Option<ExecutorAddr> {
         self.0.get(name).copied()
@@ -58,13 +72,13 @@ impl SimpleSymbolTable {
         self.0.iter().map(|(name, address)| (name.as_str(), *address))
     }
 
-    /// How many names there are.
+    /// The number of names.
     #[must_use]
     pub fn len(&self) -> usize {
         self.0.len()
     }
 
-    /// True when there is no name.
+    /// True when the table has no name.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()

@@ -1,25 +1,25 @@
-//! How linked code asks for a dynamic thread-local: the function that it calls, and the one that descriptors hold.
+//! The entry points by which linked code asks for a dynamic thread-local: the function that it calls, and the
+//! function in TLS descriptors.
 //!
-//! Both are short where the thread has its block already: they load the address of the thread's record, which is at one
-//! distance from the thread pointer in all threads, and from there that of the block. Otherwise they go the long way,
-//! to `thread_blocks::find`.
+//! Both are short if the thread has its block: they load the address of the thread's DTV, which has one distance from
+//! the thread pointer in all threads, and from it the address of the block. Otherwise they call `dynamic::find`.
 //!
-//! The second one may change one register only, so the long way saves all others, those of vectors included. Compilers
-//! align the stack for neither of the two, or some did not, so the long way does that as well.
+//! The descriptor's function may change one register only, so the long way saves all others, vector registers
+//! included. Some compilers align the stack for neither function, so the long way aligns it.
 //!
-//! Invariant: nothing here is called before the first block is registered.
+//! Invariant: neither function is called before the first TLS module is registered.
 #![allow(unsafe_code, reason = "the functions are called by code only, so they are in assembler")]
 
 use crate::ExecutorAddr;
 
 #[cfg(target_arch = "x86_64")]
 use {
-    super::processor_state,
-    super::thread_blocks::{self, BLOCKS_OFFSET, RECORD_DISTANCE},
+    super::dynamic::{self, DTV_DISTANCE, ENTRIES_OFFSET},
     crate::call::contract::{THREAD_ADDRESS, THREAD_DESCRIPTOR},
+    crate::executor::entry::abi::processor_state,
 };
 
-/// The functions by the names under which they are offered.
+/// The names and addresses of the functions.
 #[cfg(target_arch = "x86_64")]
 pub(crate) fn functions() -> Vec<(String, ExecutorAddr)> {
     let address = |function: *const ()| ExecutorAddr::new(function as u64);
@@ -29,7 +29,7 @@ pub(crate) fn functions() -> Vec<(String, ExecutorAddr)> {
     ]
 }
 
-/// Nothing is linked for other processors yet.
+/// None: the linker supports x86-64 only.
 #[cfg(not(target_arch = "x86_64"))]
 pub(crate) fn functions() -> Vec<(String, ExecutorAddr)> {
     Vec::new()
@@ -46,7 +46,7 @@ std::arch::global_asm!(
     "mov rax, qword ptr [rip + {distance}]",
     "mov rcx, qword ptr [rdi]",
     "mov rax, qword ptr fs:[rax]",
-    "mov rax, qword ptr [rax + 8*rcx + {blocks}]",
+    "mov rax, qword ptr [rax + 8*rcx + {entries}]",
     "test rax, rax",
     "jz 2f",
     "add rax, qword ptr [rdi + 8]",
@@ -70,7 +70,7 @@ std::arch::global_asm!(
     "mov rdx, qword ptr [rip + {distance}]",
     "mov rcx, qword ptr [rax + 8]",
     "mov rdx, qword ptr fs:[rdx]",
-    "mov rdx, qword ptr [rdx + 8*rcx + {blocks}]",
+    "mov rdx, qword ptr [rdx + 8*rcx + {entries}]",
     "test rdx, rdx",
     "jz 2f",
     "add rdx, qword ptr [rax + 16]",
@@ -110,16 +110,16 @@ std::arch::global_asm!(
     "ret",
     ".size farcall_thread_descriptor, . - farcall_thread_descriptor",
     ".popsection",
-    distance = sym RECORD_DISTANCE,
+    distance = sym DTV_DISTANCE,
     mask = sym processor_state::MASK,
     bytes = sym processor_state::BYTES,
-    blocks = const BLOCKS_OFFSET,
-    find = sym thread_blocks::find,
+    entries = const ENTRIES_OFFSET,
+    find = sym dynamic::find,
 );
 
 #[cfg(target_arch = "x86_64")]
 unsafe extern "C" {
-    /// Takes the address of two words in the first register of arguments, and returns an address.
+    /// `__tls_get_addr`: takes the address of a module number and an offset, and returns an address.
     safe fn farcall_thread_address();
     /// See [`THREAD_DESCRIPTOR`].
     safe fn farcall_thread_descriptor();
@@ -133,7 +133,7 @@ mod tests {
     use crate::executor::entry::wrapper::Serve;
     use crate::sys::thread;
 
-    /// What registers hold: vectors, and general ones but the stack and frame pointers and that of the result.
+    /// The vector registers, and the general ones except stack pointer, frame pointer and result.
     #[repr(C, align(32))]
     #[derive(Debug, Clone, Copy, PartialEq, Eq)]
     struct Registers {
@@ -141,12 +141,12 @@ mod tests {
         general: [u64; 13],
     }
 
-    /// Calls the function of a descriptor with these registers, and the stack a word off; returns the result, and what
-    /// the registers are then.
+    /// Calls a descriptor's function with these registers and a misaligned stack; returns the result, and the
+    /// registers afterwards.
     fn call(descriptor: &[u64; 3], registers: &Registers) -> (u64, Registers) {
         let mut after = Registers { vectors: [[0; 4]; 16], general: [0; 13] };
         let result: u64;
-        // SAFETY: the code saves what it may not change, and the function changes one register.
+        // SAFETY: the code restores every register that it must preserve, and the function changes one register.
         unsafe {
             std::arch::asm!(
                 "push rbx", "push rbp", "push r12", "push r13", "push r14", "push r15",
@@ -219,7 +219,7 @@ mod tests {
         ThreadBlockDeregister::serve((300,)).expect("forgotten");
     }
 
-    /// What the function that code calls returns for two words.
+    /// The result of the called function for two words.
     fn function_result(words: &[u64; 2]) -> u64 {
         type Function = unsafe extern "C" fn(*const [u64; 2]) -> u64;
         // SAFETY: that is the form of the function.

@@ -1,27 +1,28 @@
-//! How a session is attached, and how it ends.
+//! Attaching a session, and its end.
 //!
-//! The end, in this order, whoever asks for it and from wherever:
+//! The end has this order, no matter which thread requests it:
 //!
-//! 1. No call passes any more; the access disconnects, completes what is under way as failed, and says that it is done.
-//! 2. The host's handler is told why, once.
+//! 1. No call passes any more. The access disconnects and fails all pending calls.
+//! 2. The disconnect handler of the host receives the reason, once.
 //! 3. The access is dropped.
-//! 4. The services are told to detach, last first, and then who asked for that. Without a shutdown it stays so.
-//! 5. No more spans of managed code begin, and those that run end.
-//! 6. The services are told to shut down, last first, and then who asked for that.
-//! 7. Who waits goes on.
+//! 4. The services are notified of the detach, the last first; then the detach callbacks run. Without a shutdown the
+//!    session stays here.
+//! 5. No more spans of managed code start, and those that run end.
+//! 6. The services are notified of the shutdown, the last first; then the shutdown callbacks run.
+//! 7. The threads in `wait` return.
 //!
-//! Each step runs on the thread that ends the one before, with no lock held.
+//! Each step runs on the thread that completes the step before, with no lock held.
 
 use std::sync::Arc;
 use std::time::Instant;
 
-#[cfg(shuttle)]
-use super::builder::Fault;
 use super::core::{Callback, Core, State};
-use super::life::{Next, Stage};
 use super::service::{Done, Told};
-use super::{Attachment, ControllerAccess, Service, SessionHandle};
+use super::stage::{Next, Stage};
 use crate::error::{Error, Result};
+#[cfg(shuttle)]
+use crate::session::builder::Fault;
+use crate::session::{Attachment, ControllerAccess, Service, SessionHandle};
 use crate::sync::{Mutex, MutexGuard};
 
 impl Core {
@@ -29,8 +30,11 @@ impl Core {
     ///
     /// # Errors
     ///
-    /// When this is not the time for it.
-    pub(super) fn attach(self: &Arc<Self>, access: Arc<dyn ControllerAccess>) -> Result<()> {
+    /// As [`Life::attach`](super::stage::Life::attach).
+    pub(in crate::session) fn attach(
+        self: &Arc<Self>,
+        access: Arc<dyn ControllerAccess>,
+    ) -> Result<()> {
         {
             let mut state = self.lock();
             state.life.attach()?;
@@ -40,15 +44,15 @@ impl Core {
             Ok(()) => {
                 let mut state = self.lock();
                 let next = state.life.connected();
-                self.go_on(state, next, Ok(()));
+                self.resume(state, next, Ok(()));
             }
             Err(error) => self.disconnected(Err(error.during("connecting"))),
         }
         Ok(())
     }
 
-    /// Goes to a stage, and calls `callback` when it is reached.
-    pub(super) fn request(self: &Arc<Self>, goal: Stage, callback: Callback) {
+    /// Requests a stage, and calls `callback` when it is reached.
+    pub(in crate::session) fn request(self: &Arc<Self>, goal: Stage, callback: Callback) {
         let mut state = self.lock();
         let waiting = match goal {
             Stage::Shutdown => &mut state.shut_down,
@@ -68,20 +72,20 @@ impl Core {
             state.shutdown_since = Some(Instant::now());
             self.changed.notify_all();
         }
-        self.go_on(state, next, Ok(()));
+        self.resume(state, next, Ok(()));
         if let Some(callback) = late {
             callback();
         }
     }
 
     /// The controller is gone.
-    pub(super) fn disconnected(self: &Arc<Self>, cause: Result<()>) {
+    pub(in crate::session) fn disconnected(self: &Arc<Self>, cause: Result<()>) {
         let mut state = self.lock();
         let next = state.life.disconnected();
-        self.go_on(state, next, cause);
+        self.resume(state, next, cause);
     }
 
-    fn go_on(self: &Arc<Self>, mut state: MutexGuard<'_, State>, next: Next, cause: Result<()>) {
+    fn resume(self: &Arc<Self>, mut state: MutexGuard<'_, State>, next: Next, cause: Result<()>) {
         match next {
             Next::Nothing => {}
             Next::Disconnect => {
@@ -94,7 +98,7 @@ impl Core {
             Next::TearDown { shutdown_requested } => {
                 let access = state.access.take();
                 let handler = state.on_disconnect.take();
-                // Whoever is added from here on is told at once.
+                // Services that are added from here on are notified by `add_service`.
                 let services = state.services.clone();
                 drop(state);
                 self.inside(|| match (handler, cause) {
@@ -121,10 +125,10 @@ impl Core {
         self.tell_callbacks(Stage::Detached);
         let mut state = self.lock();
         let next = state.life.detached();
-        self.go_on(state, next, Ok(()));
+        self.resume(state, next, Ok(()));
     }
 
-    /// Lets managed code end, and no more begin.
+    /// Closes the group of managed code and waits for its end.
     fn drain(self: &Arc<Self>) {
         let core = Arc::clone(self);
         #[cfg(shuttle)]
@@ -147,12 +151,12 @@ impl Core {
             core.tell_callbacks(Stage::Shutdown);
             let mut state = core.lock();
             state.life.finished();
-            // Under the lock: who waits cannot have gone yet.
+            // Under the lock, so that no waiting thread misses it.
             core.changed.notify_all();
         });
     }
 
-    /// Runs the callbacks of a stage, the last first; those that come from now on are late.
+    /// Runs the callbacks of a stage, the last first. Callbacks that are registered later run at once.
     fn tell_callbacks(&self, stage: Stage) {
         let callbacks = {
             let mut state = self.lock();
@@ -168,15 +172,15 @@ impl Core {
         }
     }
 
-    /// Adds a service. When the session is detached the service is told at once, and so if it is shut down.
-    pub(super) fn add_service(self: &Arc<Self>, service: Arc<dyn Service>) {
+    /// Adds a service. If the session is detached or shut down, notifies the service at once.
+    pub(in crate::session) fn add_service(self: &Arc<Self>, service: Arc<dyn Service>) {
         let token = {
             let mut state = self.lock();
             if state.life.current() < Stage::Detached {
                 state.services.push(service);
                 return;
             }
-            // It holds the shutdown up until the service is detached and among those that will be told.
+            // The token delays the shutdown until the service is detached and in the list that the shutdown notifies.
             self.managed.acquire("a service that is detached")
         };
         let core = Arc::clone(self);
@@ -184,7 +188,7 @@ impl Core {
         let done = Done::new(move || {
             let is_late = {
                 let mut state = core.lock();
-                // It lives as long as the others, told with them or not.
+                // The session keeps the service as all others, whether the shutdown notifies it here or there.
                 state.services.push(Arc::clone(&added));
                 state.life.current() == Stage::Shutdown
             };
@@ -200,8 +204,8 @@ impl Core {
     ///
     /// # Errors
     ///
-    /// When this thread is what the end waits for, or time is up.
-    pub(super) fn wait(&self) -> Result<()> {
+    /// On a thread that the end waits for; after the grace period.
+    pub(in crate::session) fn wait(&self) -> Result<()> {
         if self.is_inside() {
             return Err(Error::invalid(
                 "a call or a callback of a session cannot wait for the session's end, which waits for it",
@@ -226,7 +230,7 @@ impl Core {
         Ok(())
     }
 
-    /// Why the session does not end.
+    /// The error that names what delays the end.
     fn still_runs(&self, state: MutexGuard<'_, State>) -> Error {
         let mut why = self.managed.running();
         if let Some((service, told)) = &state.waits_for {
@@ -243,10 +247,10 @@ impl Core {
     }
 }
 
-/// Tells services, last first, each when the one before is done, and then goes on.
+/// Notifies services, the last first, each when the one before is done, and then runs `then`.
 ///
-/// Whoever gets done goes on with the next one, unless a thread is at it already: so one that gets done at once makes
-/// no deeper stack, however many there are.
+/// The thread that completes a service notifies the next one, unless another thread is driving the chain. So services
+/// that complete at once do not deepen the stack.
 struct Chain {
     core: Arc<Core>,
     told: Told,
@@ -256,14 +260,15 @@ struct Chain {
 struct ChainState {
     services: Vec<Arc<dyn Service>>,
     then: Option<Box<dyn FnOnce() + Send>>,
-    /// A thread goes on.
+    /// A thread is driving the chain.
     is_driven: bool,
-    /// The service that was told last is done.
+    /// The service that was notified last is done.
     is_done: bool,
 }
 
 impl Chain {
-    /// Tells all of `services`, then runs `then`: on this thread, or on the one that the last service gets done on.
+    /// Notifies all of `services`, then runs `then`: on this thread, or on the thread that completes the last
+    /// service.
     fn run(
         core: Arc<Core>,
         told: Told,
@@ -272,11 +277,11 @@ impl Chain {
     ) {
         let then: Box<dyn FnOnce() + Send> = Box::new(then);
         let state = ChainState { services, then: Some(then), is_driven: false, is_done: false };
-        Arc::new(Self { core, told, state: Mutex::new(state) }).go_on();
+        Arc::new(Self { core, told, state: Mutex::new(state) }).resume();
     }
 
-    /// The service that was told last is done, or there was none.
-    fn go_on(self: &Arc<Self>) {
+    /// The service that was notified last is done, or there was none.
+    fn resume(self: &Arc<Self>) {
         {
             let mut state = self.state.lock();
             state.is_done = true;
@@ -287,7 +292,7 @@ impl Chain {
         self.core.inside(|| while self.step() {});
     }
 
-    /// Tells the next service; false when none is left, or the one before is not done yet.
+    /// Notifies the next service. False if none is left, or the one before is not done.
     fn step(self: &Arc<Self>) -> bool {
         let mut state = self.state.lock();
         if !std::mem::replace(&mut state.is_done, false) {
@@ -306,12 +311,12 @@ impl Chain {
         drop(state);
         self.core.set_waits_for(Some((Arc::clone(&service), self.told)));
         let chain = Arc::clone(self);
-        tell(&self.core, &*service, self.told, Done::new(move || chain.go_on()));
+        tell(&self.core, &*service, self.told, Done::new(move || chain.resume()));
         true
     }
 }
 
-/// Tells one service. If it panics it is done.
+/// Notifies one service. A service that panics is done.
 fn tell(core: &Core, service: &dyn Service, told: Told, done: Done) {
     core.guarded(service.name(), || match told {
         Told::Detached { shutdown_requested } => service.on_detach(done, shutdown_requested),

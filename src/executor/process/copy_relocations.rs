@@ -1,15 +1,20 @@
-//! Variables of shared libraries that were moved below 2 GiB.
+//! Copy relocations at run time: variables of shared libraries, copied below 2 GiB.
 //!
-//! Code compiled with `-fno-pic` expects every variable within reach of 32 bits, also `stdout`, `environ` or `std::cout`,
-//! which are the C and C++ libraries' own. A native linker gives such a variable a place in the program, and the dynamic
-//! linker copies its value there and binds the libraries to the copy. The same is done here, only later: the variable is
-//! copied to private memory below 2 GiB, and the words by which libraries find it are changed. From then on the copy *is*
-//! the variable. It stays one for the rest of the process's life, so that any program linked later shares it.
+//! Code compiled with `-fno-pic` reaches every variable by 32 bits, also `stdout`, `environ` or `std::cout` of the C
+//! and C++ libraries. For such a variable a native linker reserves room in the program; the dynamic linker copies the
+//! value there (`R_X86_64_COPY`) and binds the libraries to the copy.
 //!
-//! What is not found: pointers to the variable that were computed before and stored elsewhere (those stored in other
-//! moved variables are), near code linked before, and what `dlsym` says to programs.
+//! The executor does the same later. It copies the variable to private memory below 2 GiB and changes the words by
+//! which libraries find it. From then on the copy *is* the variable. It stays for the rest of the process's life, so
+//! every program that is linked later shares it.
 //!
-//! Invariant: moved variables do not overlap; no pointer inside a moved variable leads to the place it left.
+//! Three kinds of references keep the old address:
+//!
+//! - pointers to the variable that were computed before and stored elsewhere than in a copied variable,
+//! - near code that was linked before,
+//! - what `dlsym` returns to programs.
+//!
+//! Invariant: copied variables do not overlap; no pointer inside a copied variable leads to the old address of one.
 #![allow(unsafe_code, reason = "copies variables of other libraries")]
 
 use std::collections::BTreeMap;
@@ -21,58 +26,58 @@ use crate::sync::{Mutex, MutexGuard};
 use crate::sys::map::Reservation;
 use crate::{AddrRange, ExecutorAddr};
 
-/// The variables of the process that were moved.
+/// The copied variables of the process.
 #[derive(Debug)]
-pub(crate) struct LowData {
-    /// Where variables were: their first address, size and new address.
-    moved: BTreeMap<u64, (u64, u64)>,
-    /// What the new places are taken from. Never given back.
-    areas: Vec<Reservation>,
-    /// What is free of the last area.
+pub(crate) struct CopyRelocations {
+    /// By the old address of each variable: its size, and the address of its copy.
+    copies: BTreeMap<u64, (u64, u64)>,
+    /// The memory of the copies. Never unmapped.
+    reservations: Vec<Reservation>,
+    /// The free rest of the last reservation.
     free: AddrRange,
-    /// How many files had been loaded when libraries were bound to the new places.
+    /// How many files the dynamic linker had loaded at the last [`CopyRelocations::bind`].
     bound: u64,
 }
 
-/// The least that is reserved at a time.
-const AREA_BYTES: u64 = 64 << 10;
-/// No variable is aligned more than this.
+/// The minimum size of a reservation.
+const RESERVATION_BYTES: u64 = 64 << 10;
+/// The maximum alignment of a copy; a variable that is aligned more gets this.
 const ALIGNMENT_MAX: u64 = 64;
 
-/// The one table: libraries, too, are the process's and not a session's.
-pub(crate) fn low_data() -> MutexGuard<'static, LowData> {
-    static TABLE: Mutex<LowData> = Mutex::new(LowData {
-        moved: BTreeMap::new(),
-        areas: Vec::new(),
+/// Locks the table. There is one for the process, as libraries belong to the process and not to a session.
+pub(crate) fn lock() -> MutexGuard<'static, CopyRelocations> {
+    static TABLE: Mutex<CopyRelocations> = Mutex::new(CopyRelocations {
+        copies: BTreeMap::new(),
+        reservations: Vec::new(),
         free: AddrRange { start: ExecutorAddr::NULL, end: ExecutorAddr::NULL },
         bound: 0,
     });
     TABLE.lock()
 }
 
-impl LowData {
-    /// True when nothing was moved.
+impl CopyRelocations {
+    /// True when no variable was copied.
     pub(crate) fn is_empty(&self) -> bool {
-        self.moved.is_empty()
+        self.copies.is_empty()
     }
 
-    /// Where the variable at `address` is now.
+    /// The address of the copy, if the variable at `address` was copied; otherwise `address`.
     pub(crate) fn current(&self, address: u64) -> u64 {
-        self.new_place(address).unwrap_or(address)
+        self.copy_of(address).unwrap_or(address)
     }
 
-    /// Moves a variable of a library below 2 GiB and returns true, or false when it is there already. Libraries go on with
-    /// the old one until [`LowData::bind`].
+    /// Copies a variable of a library below 2 GiB and returns true; returns false if it is there already. Libraries
+    /// use the old variable until [`CopyRelocations::bind`].
     ///
     /// # Errors
     ///
-    /// When address space or memory runs out, or a part of the variable was moved as a smaller one.
-    pub(crate) fn bring_down(&mut self, name: &str, address: u64, bytes: u64) -> Result<bool> {
+    /// If address space or memory runs out, or if a part of the variable was copied as a smaller one.
+    pub(crate) fn copy_low(&mut self, name: &str, address: u64, bytes: u64) -> Result<bool> {
         let end = address.saturating_add(bytes);
         if end <= LOW_ADDRESS_END {
             return Ok(false);
         }
-        let below = self.moved.range(..end).next_back();
+        let below = self.copies.range(..end).next_back();
         if let Some((start, (size, _))) = below
             && start + size > address
         {
@@ -81,11 +86,11 @@ impl LowData {
             }
             return Err(Error::invalid(format!(
                 "{name}, {bytes} bytes at {address:#x}, overlaps a variable of {size} bytes at {start:#x} \
-                 that was moved below 2 GiB; compile with -fPIC"
+                 that was copied below 2 GiB; compile with -fPIC"
             )));
         }
-        let new = self.take(bytes, address)?;
-        // SAFETY: the dynamic linker found the variable, the new place is memory that nobody has.
+        let new = self.allocate(bytes, address)?;
+        // SAFETY: the dynamic linker found the variable, and no code has the new memory yet.
         unsafe {
             std::ptr::copy_nonoverlapping(
                 pointer::<u8>(address),
@@ -93,42 +98,43 @@ impl LowData {
                 usize::try_from(bytes).unwrap_or(usize::MAX),
             );
         }
-        self.moved.insert(address, (bytes, new));
+        self.copies.insert(address, (bytes, new));
         Ok(true)
     }
 
-    /// Makes libraries use what was moved, those included that were loaded since the last time.
+    /// Binds all libraries to the copies, including those loaded since the last call. `files` and `loaded` are the
+    /// results of [`files`](super::loaded::files).
     ///
     /// # Errors
     ///
-    /// When the kernel does not let words of a library be changed.
+    /// If the kernel refuses to make words of a library writable.
     pub(crate) fn bind(&mut self, files: &[LoadedFile], loaded: u64) -> Result<()> {
-        self.turn_inner_pointers();
+        self.update_inner_pointers();
         for file in files {
-            file.rebind(|address| self.new_place(address))?;
+            file.rebind(|address| self.copy_of(address))?;
         }
         self.bound = loaded;
         Ok(())
     }
 
-    /// True when libraries may have been loaded that use what was moved before.
-    pub(crate) fn is_behind(&self, loaded: u64) -> bool {
-        !self.moved.is_empty() && self.bound != loaded
+    /// True when libraries may have been loaded that are bound to old variables.
+    pub(crate) fn needs_bind(&self, loaded: u64) -> bool {
+        !self.copies.is_empty() && self.bound != loaded
     }
 
-    fn new_place(&self, address: u64) -> Option<u64> {
-        let (start, (bytes, new)) = self.moved.range(..=address).next_back()?;
+    fn copy_of(&self, address: u64) -> Option<u64> {
+        let (start, (bytes, new)) = self.copies.range(..=address).next_back()?;
         (address - start < *bytes).then(|| new + (address - start))
     }
 
-    /// Makes pointers inside of moved variables lead to where variables are now.
-    fn turn_inner_pointers(&self) {
-        for (bytes, new) in self.moved.values() {
+    /// Changes pointers inside copied variables that lead to old variables.
+    fn update_inner_pointers(&self) {
+        for (bytes, new) in self.copies.values() {
             for at in (new.next_multiple_of(8)..new + bytes / 8 * 8).step_by(8) {
                 let word = pointer::<u64>(at).cast_mut();
-                // SAFETY: the word is a part of a moved variable.
+                // SAFETY: the word is part of a copy, which is mapped for good.
                 let value = unsafe { word.read() };
-                if let Some(value) = self.new_place(value) {
+                if let Some(value) = self.copy_of(value) {
                     // SAFETY: as above.
                     unsafe { word.write(value) };
                 }
@@ -136,19 +142,19 @@ impl LowData {
         }
     }
 
-    /// Takes memory for a variable, aligned as it is at `like`.
-    fn take(&mut self, bytes: u64, like: u64) -> Result<u64> {
+    /// Allocates memory for a variable, with the alignment of the address `like`.
+    fn allocate(&mut self, bytes: u64, like: u64) -> Result<u64> {
         let alignment = (1 << like.trailing_zeros().min(63)).min(ALIGNMENT_MAX);
         let start = self.free.start.get().next_multiple_of(alignment);
         if let Some(end) = start.checked_add(bytes).filter(|end| *end <= self.free.end.get()) {
             self.free.start = ExecutorAddr::new(end);
             return Ok(start);
         }
-        let size = bytes.max(AREA_BYTES).checked_next_multiple_of(PAGE_BYTES);
-        let area = Reservation::low(size.unwrap_or(u64::MAX))?;
-        area.make_private()?;
-        let (start, size) = (area.start(), size.unwrap_or(0));
-        self.areas.push(area);
+        let size = bytes.max(RESERVATION_BYTES).checked_next_multiple_of(PAGE_BYTES);
+        let reservation = Reservation::low(size.unwrap_or(u64::MAX))?;
+        reservation.make_private()?;
+        let (start, size) = (reservation.start(), size.unwrap_or(0));
+        self.reservations.push(reservation);
         self.free.start = ExecutorAddr::new(start + bytes);
         self.free.end = ExecutorAddr::new(start + size);
         Ok(start)
@@ -188,21 +194,24 @@ mod tests {
     }
 
     #[test]
-    fn a_library_goes_on_with_the_variable_that_was_moved() {
+    fn a_library_uses_the_copy_of_its_variable() {
         let old = address(c"optind");
         // SAFETY: no other test touches it.
         unsafe { optind = 7 };
         let (files, loaded) = files();
-        let mut data = low_data();
-        data.bring_down("optind", old, 4).expect("room");
-        data.bind(&files, loaded).expect("bound");
-        data.bring_down("optind", old, 4).expect("it is there already");
-        assert!(data.bring_down("optind", old, 5).is_err(), "now it is larger");
-        let new = data.current(old);
+        let mut relocations = lock();
+        relocations.copy_low("optind", old, 4).expect("room");
+        relocations.bind(&files, loaded).expect("bound");
+        relocations.copy_low("optind", old, 4).expect("it is there already");
+        assert!(relocations.copy_low("optind", old, 5).is_err(), "now it is larger");
+        let new = relocations.current(old);
         assert!(new < LOW_ADDRESS_END && new.is_multiple_of(4), "{new:#x}");
-        assert_eq!((data.current(old + 3), data.current(old + 4)), (new + 3, old + 4));
+        assert_eq!(
+            (relocations.current(old + 3), relocations.current(old + 4)),
+            (new + 3, old + 4)
+        );
         assert_eq!(&raw const optind as u64, new, "this program is bound to it");
-        assert!(!data.is_behind(loaded) && data.is_behind(loaded + 1));
+        assert!(!relocations.needs_bind(loaded) && relocations.needs_bind(loaded + 1));
         // SAFETY: the variable is there.
         assert_eq!(unsafe { *pointer::<c_int>(new) }, 7, "with its value");
 
@@ -220,17 +229,17 @@ mod tests {
     }
 
     #[test]
-    fn pointers_among_moved_variables_follow() {
+    fn pointers_between_copied_variables_lead_to_copies() {
         // Two variables that point to each other and to themselves.
         let variables: &'static mut [[u64; 2]; 2] = Box::leak(Box::default());
         let [a, b] = [0, 1].map(|at| &raw const variables[at] as u64);
         *variables = [[b, a + 8], [a + 8, 5]];
-        let mut data = low_data();
+        let mut relocations = lock();
         for (name, old) in [("a", a), ("b", b)] {
-            data.bring_down(name, old, 16).expect("room");
+            relocations.copy_low(name, old, 16).expect("room");
         }
-        data.bind(&[], 0).expect("nothing to bind");
-        let [a, b] = [a, b].map(|old| data.current(old));
+        relocations.bind(&[], 0).expect("nothing to bind");
+        let [a, b] = [a, b].map(|old| relocations.current(old));
         // SAFETY: the variables are there.
         let moved = [a, b].map(|new| unsafe { *pointer::<[u64; 2]>(new) });
         assert_eq!(moved, [[b, a + 8], [a + 8, 5]]);

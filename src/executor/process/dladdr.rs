@@ -1,9 +1,9 @@
-//! The names of linked functions, for code that asks for them: its own view of what is loaded in this process.
+//! `dladdr`, `dl_iterate_phdr` and `backtrace_symbols` for linked code, which include linked functions.
 //!
-//! Each link that asks brings an ELF file with the symbols of its functions. The C library's functions that find names
-//! are answered from it, and to those who read such files themselves it is a shared library, by a name in `/proc`.
+//! The controller registers an ELF file with the symbols of a link's functions. The functions here answer from these
+//! files. To code that reads the loaded files itself, each one is a shared library with a path in `/proc`.
 //!
-//! Invariant: nothing of a program runs under the lock.
+//! Invariant: no code of a program runs under the lock.
 #![allow(unsafe_code, reason = "provides and calls C functions")]
 
 use std::ffi::{CStr, CString, c_char, c_int, c_void};
@@ -26,71 +26,71 @@ use crate::sync::Mutex;
 use crate::sys::memfd;
 use crate::{AddrRange, ExecutorAddr};
 
-/// The functions of one link.
-struct Names {
+/// The symbol file of one link.
+struct SymbolFile {
     code: AddrRange,
-    /// The ELF file; its addresses count from the start of the code.
-    file: Vec<u8>,
-    /// The same as a file that can be opened, once somebody wants that.
+    /// The ELF file; its addresses are offsets from the start of the code.
+    elf: Vec<u8>,
+    /// The ELF file as a memory file, made on the first request for its path; `None` if that failed.
     opened: OnceLock<Option<Opened>>,
 }
 
-/// A memory file, and the path by which this process can open it.
+/// A memory file, and the path at which this process can open it.
 struct Opened {
     _file: File,
     path: CString,
 }
 
-/// A function that an address lies in: its name, in the file, and its start.
+/// A function that contains an address: its name, which lies in the ELF file, and its start.
 struct Function<'a> {
     name: &'a CStr,
     start: u64,
 }
 
-/// What `dl_iterate_phdr` calls. It may unwind.
+/// The callback of `dl_iterate_phdr`. It may unwind.
 type Visit = unsafe extern "C-unwind" fn(*mut dl_phdr_info, usize, *mut c_void) -> c_int;
 
-/// The names of all links that asked, by registration.
-static NAMES: Mutex<Vec<Arc<Names>>> = Mutex::new(Vec::new());
+/// The registered symbol files, in order of registration.
+static SYMBOL_FILES: Mutex<Vec<Arc<SymbolFile>>> = Mutex::new(Vec::new());
 
 impl Serve for NamesRegister {
-    fn serve((code, Bytes(file)): (AddrRange, Bytes)) -> Result<()> {
-        NAMES.lock().push(Arc::new(Names { code, file, opened: OnceLock::new() }));
+    fn serve((code, Bytes(elf)): (AddrRange, Bytes)) -> Result<()> {
+        SYMBOL_FILES.lock().push(Arc::new(SymbolFile { code, elf, opened: OnceLock::new() }));
         Ok(())
     }
 }
 
 impl Serve for NamesDeregister {
     fn serve((code,): (AddrRange,)) -> Result<()> {
-        NAMES.lock().retain(|names| names.code != code);
+        SYMBOL_FILES.lock().retain(|file| file.code != code);
         Ok(())
     }
 }
 
-impl Names {
-    /// Those of the link that an address lies in.
-    fn at(address: *const c_void) -> Option<Arc<Names>> {
+impl SymbolFile {
+    /// The symbol file of the link whose code contains an address.
+    fn at(address: *const c_void) -> Option<Arc<SymbolFile>> {
         let address = ExecutorAddr::new(address as u64);
-        NAMES.lock().iter().find(|names| names.code.contains(address)).cloned()
+        SYMBOL_FILES.lock().iter().find(|file| file.code.contains(address)).cloned()
     }
 
     fn function_at(&self, address: *const c_void) -> Option<Function<'_>> {
         let offset = (address as u64).checked_sub(self.code.start.get())?;
-        let elf = ElfFile64::<object::Endianness>::parse(&*self.file).ok()?;
+        let elf = ElfFile64::<object::Endianness>::parse(&*self.elf).ok()?;
         let holds = |start: u64, bytes: u64| start <= offset && offset - start < bytes;
         let symbol = elf.symbols().find(|symbol| holds(symbol.address(), symbol.size()))?;
         let name = symbol.name_bytes().ok()?;
-        let name = self.file.get(name.as_ptr().addr().checked_sub(self.file.as_ptr().addr())?..)?;
+        let name = self.elf.get(name.as_ptr().addr().checked_sub(self.elf.as_ptr().addr())?..)?;
         let name = CStr::from_bytes_until_nul(name).ok()?;
         Some(Function { name, start: self.code.start.get() + symbol.address() })
     }
 
-    /// The path by which the file can be opened; `None` when the system has no more memory or descriptors.
+    /// The path at which the file can be opened; `None` if the system has no more memory or descriptors.
     fn path(&self) -> Option<&CStr> {
         let opened = self.opened.get_or_init(|| {
-            let file = memfd::create(c"farcall-names", self.file.len() as u64, false).ok()?;
+            let file = memfd::create(c"farcall-names", self.elf.len() as u64, false).ok()?;
             let file = File::from(file);
-            file.write_all_at(&self.file, 0).ok()?;
+            file.write_all_at(&self.elf, 0).ok()?;
             let path = CString::new(format!("/proc/self/fd/{}", file.as_raw_fd())).ok()?;
             Some(Opened { _file: file, path })
         });
@@ -98,7 +98,7 @@ impl Names {
     }
 }
 
-/// `dl_iterate_phdr` for linked code: what is loaded, then the links that asked for names.
+/// `dl_iterate_phdr` for linked code: visits the loaded files, then the symbol files.
 ///
 /// # Safety
 ///
@@ -109,21 +109,21 @@ pub(crate) unsafe extern "C-unwind" fn dl_iterate_phdr(visit: Visit, data: *mut 
     if status != 0 {
         return status;
     }
-    let all: Vec<Arc<Names>> = NAMES.lock().clone();
-    for names in &all {
-        let Some(path) = names.path() else { continue };
+    let all: Vec<Arc<SymbolFile>> = SYMBOL_FILES.lock().clone();
+    for file in &all {
+        let Some(path) = file.path() else { continue };
         // SAFETY: all-zero bytes are a valid segment.
         let mut segment: Elf64_Phdr = unsafe { std::mem::zeroed() };
         segment.p_type = libc::PT_LOAD;
         segment.p_flags = libc::PF_R | libc::PF_X;
-        segment.p_memsz = names.code.bytes();
+        segment.p_memsz = file.code.bytes();
         // SAFETY: all-zero bytes are a valid description.
         let mut info: dl_phdr_info = unsafe { std::mem::zeroed() };
-        info.dlpi_addr = names.code.start.get();
+        info.dlpi_addr = file.code.start.get();
         info.dlpi_name = path.as_ptr();
         info.dlpi_phdr = &raw const segment;
         info.dlpi_phnum = 1;
-        // SAFETY: the caller vouches for the function; what it is shown lives until it returns.
+        // SAFETY: the caller vouches for the function; the description lives until it returns.
         let status = unsafe { visit(&raw mut info, size_of::<dl_phdr_info>(), data) };
         if status != 0 {
             return status;
@@ -132,32 +132,32 @@ pub(crate) unsafe extern "C-unwind" fn dl_iterate_phdr(visit: Visit, data: *mut 
     0
 }
 
-/// `dladdr` for linked code: knows linked functions too. Their file is the program.
+/// `dladdr` for linked code: finds linked functions too. It names the program as their file.
 ///
 /// # Safety
 ///
 /// As `dladdr`.
 pub(crate) unsafe extern "C" fn dladdr(address: *const c_void, info: *mut Dl_info) -> c_int {
-    let Some(names) = Names::at(address) else {
-        // SAFETY: the caller vouches for the place of the answer.
+    let Some(file) = SymbolFile::at(address) else {
+        // SAFETY: the caller vouches for `info`.
         return unsafe { libc::dladdr(address, info) };
     };
-    let function = names.function_at(address);
+    let function = file.function_at(address);
     let answer = Dl_info {
         dli_fname: program::name(),
-        dli_fbase: pointer::<c_void>(names.code.start).cast_mut(),
-        // The name stays until the code is removed.
+        dli_fbase: pointer::<c_void>(file.code.start).cast_mut(),
+        // The name is valid until the code is removed.
         dli_sname: function.as_ref().map_or(std::ptr::null(), |function| function.name.as_ptr()),
         dli_saddr: function.map_or(std::ptr::null_mut(), |function| {
             pointer::<c_void>(ExecutorAddr::new(function.start)).cast_mut()
         }),
     };
-    // SAFETY: the caller vouches for the place of the answer.
+    // SAFETY: the caller vouches for `info`.
     unsafe { info.write(answer) };
     1
 }
 
-/// `backtrace_symbols` for linked code: one piece of memory from `malloc`, pointers first.
+/// `backtrace_symbols` for linked code: returns one piece of memory from `malloc`, which starts with the pointers.
 ///
 /// # Safety
 ///
@@ -180,14 +180,14 @@ pub(crate) unsafe extern "C" fn backtrace_symbols(
         line.push(0);
         // SAFETY: the memory starts with a pointer for each line.
         unsafe { memory.wrapping_add(number).write(text.cast()) };
-        // SAFETY: behind the pointers it has room for all lines with their ends.
+        // SAFETY: behind the pointers the memory has room for all lines with their NUL bytes.
         unsafe { text.copy_from_nonoverlapping(line.as_ptr(), line.len()) };
         text = text.wrapping_add(line.len());
     }
     memory
 }
 
-/// `backtrace_symbols_fd` for linked code: writes the same as lines.
+/// `backtrace_symbols_fd` for linked code: writes one line per address to the descriptor.
 ///
 /// # Safety
 ///
@@ -214,7 +214,7 @@ pub(crate) unsafe extern "C" fn backtrace_symbols_fd(
 ///
 /// # Safety
 ///
-/// There must be `count` addresses.
+/// `count` addresses must be readable at `addresses`.
 unsafe fn lines(addresses: *const *const c_void, count: c_int) -> Vec<Vec<u8>> {
     let count = usize::try_from(count).unwrap_or(0);
     // SAFETY: the caller vouches for the array.
@@ -223,15 +223,15 @@ unsafe fn lines(addresses: *const *const c_void, count: c_int) -> Vec<Vec<u8>> {
 }
 
 fn line(address: *const c_void) -> Vec<u8> {
-    let Some(names) = Names::at(address) else { return line_of_library(address) };
-    let (name, start) = match names.function_at(address) {
+    let Some(file) = SymbolFile::at(address) else { return line_of_library(address) };
+    let (name, start) = match file.function_at(address) {
         Some(function) => (function.name.to_bytes(), function.start),
-        None => (&[][..], names.code.start.get()),
+        None => (&[][..], file.code.start.get()),
     };
     // SAFETY: the program's name is a C string.
     let program = unsafe { CStr::from_ptr(program::name()) };
-    let place = format!("+{:#x}) [{address:p}]", address as u64 - start);
-    [program.to_bytes(), b"(", name, place.as_bytes()].concat()
+    let offset = format!("+{:#x}) [{address:p}]", address as u64 - start);
+    [program.to_bytes(), b"(", name, offset.as_bytes()].concat()
 }
 
 fn line_of_library(address: *const c_void) -> Vec<u8> {
