@@ -1,7 +1,8 @@
-//! Memory of the executor by address, for the controller: words, pointers, buffers and strings, many at once.
+//! Reads and writes of the executor's memory by address, for the controller: words, pointers, buffers and strings,
+//! many per call.
 //!
-//! Invariant: an address that cannot be read or written is an error of the call, never the end of the process. Nothing is
-//! atomic: code that runs meanwhile may see words half written.
+//! Invariant: an address that cannot be read or written is an error of the call and never ends the process. Accesses
+//! are not atomic: code that runs meanwhile may see half-written words.
 #![allow(unsafe_code, reason = "writes by address")]
 
 use crate::call::contract::{
@@ -15,7 +16,7 @@ use crate::sps::Bytes;
 use crate::sys::memory;
 use crate::{AddrRange, ExecutorAddr};
 
-/// The names and addresses of the functions here.
+/// The names and addresses of the functions in this file.
 pub(crate) fn functions() -> [(String, ExecutorAddr); 13] {
     [
         offer::<WriteU8s>(),
@@ -115,7 +116,7 @@ impl Serve for ReadStrings {
     }
 }
 
-/// The bytes from an address to the zero byte that ends them, page by page: the next page may not be there.
+/// The bytes from an address to the next zero byte, read page by page, since the next page may be unmapped.
 fn string(start: ExecutorAddr, bytes_max: u64) -> Result<Vec<u8>> {
     let mut string = Vec::new();
     let mut page = [0; PAGE];
@@ -148,13 +149,13 @@ fn read(parts: impl Iterator<Item = (u64, usize)>) -> Result<Vec<u8>> {
 
 fn write(parts: impl Iterator<Item = (u64, usize)>, bytes: &[u8]) -> Result<()> {
     let parts: Vec<_> = parts.collect();
-    // SAFETY: the controller names memory that it may change, and the executor obeys the controller.
+    // SAFETY: the controller names memory that it may change; the executor obeys it.
     unsafe { memory::write(&parts, bytes) }
 }
 
 fn too_much(bytes: u64) -> Error {
     Error::exhausted(format!(
-        "{bytes} bytes to read, one answer has at most {PAYLOAD_BYTES_MAX}: ask for less at once"
+        "{bytes} bytes to read, an answer has at most {PAYLOAD_BYTES_MAX}: ask for less per call"
     ))
 }
 
