@@ -1,4 +1,5 @@
-//! A sign for profilers: they write down which files a process maps as code, and read those that have code of its own.
+//! A mark for profilers: they record the files that a process maps as code, and so find the files that describe its
+//! own code.
 
 use std::ffi::OsStr;
 use std::fs::File;
