@@ -42,7 +42,7 @@ pub(crate) struct State {
     pub(crate) work: VecDeque<Work>,
     /// Messages for the controller: a letter, a number, a text.
     pub(crate) news: VecDeque<(u8, u64, String)>,
-    /// Nothing more will come.
+    /// The socket is closed: nothing more will arrive.
     pub(crate) is_closed: bool,
 }
 
@@ -120,7 +120,7 @@ impl Acceptor {
         }
     }
 
-    /// Ends every wait: the socket is closed.
+    /// Marks the socket as closed, which ends every wait.
     pub(crate) fn close(&self) {
         self.change(|state| state.is_closed = true);
     }

@@ -33,10 +33,8 @@ use crate::wire::layout::{self, HOLDER_WORD, HOLDER_WORDS};
 /// # Examples
 ///
 /// ```
-/// fn main() {
-///     farcall::executor::run_if_spawned();
-///     println!("no executor, so the program's own work starts here");
-/// }
+/// farcall::executor::run_if_spawned();
+/// println!("this process is no executor, so the program's own work starts here");
 /// ```
 pub fn run_if_spawned() {
     let asked = std::env::args_os().nth(1);
@@ -54,10 +52,14 @@ pub fn run_if_spawned() {
 ///
 /// | arguments | serves |
 /// |---|---|
-/// | `filedescs=R,W` or `R W` | over the descriptors with these numbers, to read from and to write to, as LLVM's tools pass them |
+/// | `filedescs=R,W` or `R W` | over these descriptors, to read from and to write to, as LLVM's tools pass them |
 /// | `listen=HOST:PORT` | one connection that is accepted there |
-/// | `stdio` | over standard input and output, for commands such as `ssh host farcall-executor stdio` ([`ExecutorBuilder::command`](crate::controller::ExecutorBuilder::command)); programs here then read nothing and print on standard error |
+/// | `stdio` | over standard input and output |
 /// | `segment=NAME` | over the named segment (feature `named-segment`) |
+///
+/// `stdio` is for commands such as `ssh host farcall-executor stdio`
+/// ([`ExecutorBuilder::command`](crate::controller::ExecutorBuilder::command)). Programs in the executor then read nothing
+/// from standard input, and print on standard error.
 ///
 /// Leading words that begin with `test-` belong to LLVM's own tests and are ignored.
 ///
@@ -69,12 +71,10 @@ pub fn run_if_spawned() {
 ///
 /// # Examples
 ///
-/// The whole program:
+/// All that `main` of an executor's program does:
 ///
 /// ```no_run
-/// fn main() {
-///     farcall::executor::main()
-/// }
+/// farcall::executor::main()
 /// ```
 pub fn main() -> ! {
     run_if_spawned();
