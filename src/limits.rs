@@ -26,9 +26,6 @@ pub const CALL_DEPTH_MAX: u64 = 256;
 /// Calls that one [`Polled::poll`](crate::executor::Polled::poll) serves before it returns to the host's other work.
 pub const POLLED_CALLS_MAX: usize = 64;
 
-/// Messages that wait in each direction between the two ends of a connection inside one process.
-pub const LOCAL_MESSAGES: usize = 64;
-
 /// Lanes that one side of a session has open: one for each thread that calls, and one for each call that timed out and still
 /// runs.
 pub const LANES_MAX: usize = 1024;

@@ -7,7 +7,7 @@ use std::time::Duration;
 use super::message::Incoming;
 #[cfg(feature = "named-segment")]
 use super::named::Named;
-use super::{Local, Shared, Side, Stream, Transport};
+use super::{Shared, Side, Stream, Transport};
 use crate::deadline::Deadline;
 use crate::error::{Error, Result};
 use crate::wire::Kind;
@@ -19,7 +19,6 @@ pub struct Connection(Way);
 
 #[derive(Debug)]
 enum Way {
-    Local(Local),
     Stream(Stream),
     Shared(Box<Shared>),
     #[cfg(feature = "named-segment")]
@@ -27,13 +26,6 @@ enum Way {
 }
 
 impl Connection {
-    /// Two connected ends inside this process.
-    #[must_use]
-    pub fn local() -> (Self, Self) {
-        let (one, other) = Local::pair();
-        (Self(Way::Local(one)), Self(Way::Local(other)))
-    }
-
     /// A connection that reads from `reader` and writes to `writer`, two pipes for example. Its bytes are frames of LLVM's
     /// `SimpleRemoteEPC`, so the other end may be an LLVM controller or executor.
     ///
@@ -62,7 +54,8 @@ impl Connection {
     ///
     /// This is the fastest connection between processes that have a socket between them, whichever process started them. The
     /// memory has no name and is sealed, so either end can do no more to the other than to end the connection. The socket
-    /// wakes a side that sleeps, and its end is the connection's end: send nothing else over it.
+    /// wakes a side that sleeps, and its end is the connection's end: send nothing else over it. Both ends may be in one
+    /// process, with a socket from [`UnixStream::pair`](std::os::unix::net::UnixStream::pair).
     ///
     /// # Errors
     ///
@@ -126,7 +119,7 @@ impl Connection {
     /// The side that this end is made for, where the two ends differ.
     fn side(&self) -> Option<Side> {
         match &self.0 {
-            Way::Local(_) | Way::Stream(_) => None,
+            Way::Stream(_) => None,
             Way::Shared(shared) => Some(shared.side),
             #[cfg(feature = "named-segment")]
             Way::Named(named) => Some(named.side),
@@ -136,7 +129,6 @@ impl Connection {
     /// The descriptor that becomes readable when a message comes or the other end is gone, where there is one.
     pub(crate) fn descriptor(&self) -> Option<BorrowedFd<'_>> {
         match &self.0 {
-            Way::Local(_) => None,
             Way::Stream(stream) => Some(stream.descriptor()),
             Way::Shared(shared) => Some(shared.socket()),
             #[cfg(feature = "named-segment")]
@@ -163,7 +155,6 @@ impl Connection {
 macro_rules! either {
     ($connection:ident, $way:ident => $work:expr) => {
         match &mut $connection.0 {
-            Way::Local($way) => $work,
             Way::Stream($way) => $work,
             Way::Shared(shared) => {
                 let $way = &mut shared.lane;

@@ -2,9 +2,8 @@
 //!
 //! Invariant: whatever the peer sends, at most [`PAYLOAD_BYTES_MAX`] bytes of messages and one more payload are kept.
 
-use std::collections::VecDeque;
-
 use super::cells::Cells;
+use super::kept::Kept;
 use super::message::{Content, Incoming};
 use crate::error::{Error, Result};
 use crate::limits::{PAYLOAD_BYTES_MAX, RING_LINES};
@@ -17,7 +16,7 @@ pub(super) struct Inbox {
     inbound: Consumer<Cells>,
     /// Payload parts that came ahead of their message.
     parts: Vec<u8>,
-    messages: VecDeque<Incoming>,
+    messages: Kept<Incoming>,
     /// The memory that the messages take, in bytes.
     bytes: usize,
 }
@@ -26,17 +25,36 @@ impl Inbox {
     /// The inbox of the ring in these cells, which begins at this position.
     pub(super) fn new(inbound: Cells, start: u64) -> Self {
         let inbound = Consumer::new(inbound, RING_LINES, start);
-        Self { inbound, parts: Vec::new(), messages: VecDeque::new(), bytes: 0 }
+        Self { inbound, parts: Vec::new(), messages: Kept::new(), bytes: 0 }
     }
 
+    /// True when no message is due.
     #[inline(always)]
     pub(super) fn is_empty(&self) -> bool {
         self.messages.is_empty()
     }
 
+    /// True when there is no message, due or suspended.
+    #[inline(always)]
+    pub(super) fn is_quiet(&self) -> bool {
+        self.messages.is_quiet()
+    }
+
+    /// This side has sent a call: what is kept waits for the answer.
+    #[cold]
+    pub(super) fn call_was_sent(&mut self) {
+        self.messages.call_was_sent();
+    }
+
+    /// The innermost call of this side was answered.
+    #[cold]
+    pub(super) fn answer_came(&mut self) {
+        self.messages.answer_came();
+    }
+
     /// The message that came first.
     pub(super) fn next(&mut self) -> Option<Incoming> {
-        let message = self.messages.pop_front()?;
+        let message = self.messages.pop()?;
         self.bytes -= kept_bytes(&message);
         Some(message)
     }
@@ -94,7 +112,7 @@ impl Inbox {
         if self.bytes as u64 > PAYLOAD_BYTES_MAX {
             return Err(too_long(self.bytes));
         }
-        self.messages.push_back(message);
+        self.messages.push(message);
         Ok(())
     }
 

@@ -178,6 +178,9 @@ impl Transport for Lane {
 
     #[inline(always)]
     fn send(&mut self, kind: Kind, target: u64, payload: &[u8], deadline: Deadline) -> Result<()> {
+        if kind == Kind::Call && !self.inbox.is_quiet() {
+            return self.send_inside(target, payload, deadline);
+        }
         let untold = self.outbox.is_untold();
         let most = if untold { INLINE_BYTES_MAX_WITH_RING } else { INLINE_BYTES_MAX };
         if payload.len() <= most {
@@ -201,18 +204,10 @@ impl Transport for Lane {
 
     #[inline(always)]
     fn receive(&mut self, deadline: Deadline, message: &mut Incoming) -> Result<bool> {
-        if !self.inbox.is_empty() {
-            return self.receive_kept(message).map(|()| true);
+        if !self.inbox.is_quiet() {
+            return self.receive_inside(deadline, message);
         }
-        let Some(word) = self.take_baton(deadline)? else { return Ok(false) };
-        if word.ring {
-            return self.receive_ring(word, deadline, message);
-        }
-        self.read_baton(word, message);
-        if word.bulk {
-            self.read_bulk(message)?;
-        }
-        Ok(true)
+        self.receive_next(deadline, message)
     }
 
     #[inline]
@@ -231,6 +226,48 @@ impl Transport for Lane {
 }
 
 impl Lane {
+    /// Sends a call while messages are kept, which wait for its answer.
+    #[cold]
+    fn send_inside(&mut self, target: u64, payload: &[u8], deadline: Deadline) -> Result<()> {
+        let untold = self.outbox.is_untold();
+        if payload.len() <= INLINE_BYTES_MAX_WITH_RING {
+            self.hand_over(Kind::Call, target, payload, untold, false);
+        } else {
+            self.send_long(Kind::Call, target, payload, untold, deadline)?;
+        }
+        self.inbox.call_was_sent();
+        Ok(())
+    }
+
+    /// Receives a message while others are kept: the first of those that are due, or what answers or comes inside of the
+    /// innermost call.
+    #[cold]
+    fn receive_inside(&mut self, deadline: Deadline, message: &mut Incoming) -> Result<bool> {
+        if !self.inbox.is_empty() {
+            self.receive_kept(message)?;
+        } else if !self.receive_next(deadline, message)? {
+            return Ok(false);
+        }
+        if matches!(message.kind, Kind::Result | Kind::Failure) && message.posted.is_none() {
+            self.inbox.answer_came();
+        }
+        Ok(true)
+    }
+
+    /// Receives the next message that the peer sends.
+    #[inline(always)]
+    fn receive_next(&mut self, deadline: Deadline, message: &mut Incoming) -> Result<bool> {
+        let Some(word) = self.take_baton(deadline)? else { return Ok(false) };
+        if word.ring {
+            return self.receive_ring(word, deadline, message);
+        }
+        self.read_baton(word, message);
+        if word.bulk {
+            self.read_bulk(message)?;
+        }
+        Ok(true)
+    }
+
     /// Sends a payload that does not fit the line.
     fn send_long(
         &mut self,

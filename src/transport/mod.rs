@@ -2,11 +2,8 @@
 //!
 //! A [`Lane`] is one logical thread that spans two processes: a baton for synchronous calls, a bulk buffer for payloads that
 //! do not fit its line, and a ring each way for what goes ahead or does not fit the buffer. Exactly one side holds the baton at any
-//! moment; only the holder sends. A [`Stream`] carries the same messages over pipes and sockets, [`Local`] inside one
-//! process; a [`Connection`] is any of them. One whose lane came over a socket ([`Shared`]) sleeps by that socket.
-//!
-//! A lane is one logical thread that spans two processes. Exactly one side holds the baton at any moment, and only the holder
-//! sends. The rings carry posted messages and payloads that do not fit the bulk buffer.
+//! moment; only the holder sends. A [`Stream`] carries the same messages over pipes and sockets. A [`Connection`] is either. If
+//! its lane came over a socket ([`Shared`]), a side that sleeps is woken by that socket.
 //!
 //! Invariant: this is the only room where rings meet shared memory. It never runs a handler. `wire` or `ring` checks every
 //! word from the peer before it is used.
@@ -18,12 +15,11 @@ mod closer;
 mod connection;
 mod cpu_hints;
 mod inbox;
+mod kept;
 pub(crate) mod lane;
 #[cfg(not(model))]
 pub(crate) mod lane_segment;
 mod lifeline;
-#[cfg(not(model))]
-mod local;
 #[cfg(test)]
 #[cfg(loom)]
 pub(crate) mod loom;
@@ -59,8 +55,6 @@ pub(crate) use closer::Closer;
 pub use connection::Connection;
 pub(crate) use lane::Lane;
 pub(crate) use lifeline::{End, Lifeline};
-#[cfg(not(model))]
-use local::Local;
 pub(crate) use message::{Incoming, Payload};
 pub(crate) use origin::{Origin, forked};
 pub(crate) use parker::SharedParker;

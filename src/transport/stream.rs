@@ -16,6 +16,7 @@
 use std::os::fd::{BorrowedFd, OwnedFd};
 
 use super::Transport;
+use super::kept::Kept;
 use super::message::Incoming;
 use crate::deadline::Deadline;
 use crate::error::{Error, Result};
@@ -43,6 +44,12 @@ pub(crate) struct Stream {
     said_hello: bool,
     heard_hello: bool,
     frames: FrameReader,
+    /// Frames that belong to one batch: posted calls, and the message behind them.
+    kept: Kept<Arrived>,
+    /// The payload bytes of those.
+    kept_bytes: usize,
+    /// The end of the batch that is arriving has not come.
+    is_in_batch: bool,
     /// The number of the last call made.
     sequence: u64,
     /// Numbers of calls made and not answered, innermost last.
@@ -67,6 +74,9 @@ impl Stream {
             said_hello: false,
             heard_hello: false,
             frames: FrameReader::new(),
+            kept: Kept::new(),
+            kept_bytes: 0,
+            is_in_batch: false,
             sequence: 0,
             made: Vec::new(),
             taken: Vec::new(),
@@ -138,6 +148,34 @@ impl Stream {
         }
     }
 
+    /// The next frame that is due: what was kept, or what comes. Posted calls are kept until the message behind them has
+    /// come, so that it runs after the calls that they make. `None` when none is due by the deadline.
+    fn next(&mut self, deadline: Deadline) -> Result<Option<Arrived>> {
+        loop {
+            if !self.is_in_batch
+                && let Some(kept) = self.kept.pop()
+            {
+                self.kept_bytes -= kept.bytes();
+                return Ok(Some(kept));
+            }
+            let Some(arrived) = self.frame(deadline)? else { return Ok(None) };
+            let is_posted =
+                matches!(arrived, Arrived::Frame(Header { opcode: Opcode::Posted, .. }, _));
+            if !is_posted && !self.is_in_batch {
+                return Ok(Some(arrived));
+            }
+            self.kept_bytes += arrived.bytes();
+            if self.kept_bytes as u64 > PAYLOAD_BYTES_MAX {
+                return Err(Error::violation(format!(
+                    "{} bytes were sent ahead of a message, at most {PAYLOAD_BYTES_MAX} may",
+                    self.kept_bytes
+                )));
+            }
+            self.is_in_batch = is_posted;
+            self.kept.push(arrived);
+        }
+    }
+
     /// The innermost call's answer, if it came early.
     fn take_early(&mut self) -> Option<(Header, Vec<u8>)> {
         let innermost = self.made.last()?;
@@ -169,15 +207,27 @@ impl Stream {
     /// The answer of the innermost call as a message.
     fn deliver(&mut self, header: Header, payload: Vec<u8>, message: &mut Incoming) {
         self.made.pop();
+        if !self.kept.is_quiet() {
+            self.kept.answer_came();
+        }
         let kind = if header.opcode == Opcode::Failure { Kind::Failure } else { Kind::Result };
         message.set(kind, 0, None, payload);
     }
 }
 
 /// What a stream has brought.
+#[derive(Debug)]
 enum Arrived {
     Frame(Header, Vec<u8>),
     End,
+}
+
+impl Arrived {
+    /// The memory that it takes. An empty frame counts too, so that a flood of them has a bound.
+    fn bytes(&self) -> usize {
+        let payload = if let Self::Frame(_, payload) = self { payload.len() } else { 0 };
+        size_of::<Self>() + payload
+    }
 }
 
 impl Transport for Stream {
@@ -188,6 +238,9 @@ impl Transport for Stream {
                 self.write(Opcode::Call, sequence, target, payload, deadline)?;
                 self.sequence = sequence;
                 self.made.push(sequence);
+                if !self.kept.is_quiet() {
+                    self.kept.call_was_sent();
+                }
                 Ok(())
             }
             Kind::Result => self.answer(Opcode::Result, payload, deadline),
@@ -226,7 +279,7 @@ impl Transport for Stream {
             return Ok(true);
         }
         loop {
-            let (header, mut payload) = match self.frame(deadline)? {
+            let (header, mut payload) = match self.next(deadline)? {
                 None => return Ok(false),
                 Some(Arrived::Frame(header, payload)) => (header, payload),
                 Some(Arrived::End) => {

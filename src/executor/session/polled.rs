@@ -56,8 +56,7 @@ impl Polled {
     ///
     /// # Errors
     ///
-    /// If the connection has no descriptor to wait for, as one inside a process or over a named segment, or if it is
-    /// over.
+    /// If the connection has no descriptor to wait for, as one over a named segment, or if it is over.
     pub fn new(connection: Connection) -> Result<Self> {
         Self::with_symbols(connection, &SimpleSymbolTable::new())
     }
