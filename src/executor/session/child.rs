@@ -196,7 +196,7 @@ fn run(first: &Arc<Segment>, socket: OwnedFd, stripes: Vec<OwnedFd>) -> Result<(
     let slab = session.reserve_shared(Placement::Near, stripes);
     symbols.extend(slab.ok().map(|start| (NEAR_SLAB.to_owned(), start)));
     let setup: Setup = (process_info::triple(), PAGE_BYTES, symbols, numbers);
-    acceptor.leave(socket).map_err(|(error, socket)| {
+    acceptor.release_socket(socket).map_err(|(error, socket)| {
         last_words(socket.as_fd(), &error);
         error
     })?;
@@ -207,7 +207,7 @@ fn run(first: &Arc<Segment>, socket: OwnedFd, stripes: Vec<OwnedFd>) -> Result<(
     }
     let failures = session.end();
     if !acceptor.is_closed() {
-        ended.inspect_err(|error| acceptor.say_last(error))?;
+        ended.inspect_err(|error| acceptor.send_last_words(error))?;
     }
     failures
 }
