@@ -33,7 +33,7 @@ pub(crate) struct State {
     /// Whether the acceptor's thread has its own table of descriptors; `None` until that is known.
     pub(crate) is_separate: Option<bool>,
     /// The number of requests for lanes that were not sent yet.
-    pub(crate) asks: usize,
+    pub(crate) lane_requests: usize,
     /// The received lanes for threads that requested one: `None` for a refusal.
     pub(crate) lanes: VecDeque<Option<Arc<Segment>>>,
     /// The mapped slabs, in order of arrival.
@@ -41,8 +41,8 @@ pub(crate) struct State {
     /// Lanes and pipelines that wait for a serving thread.
     pub(crate) work: VecDeque<Work>,
     /// Messages for the controller: a letter, a number, a text.
-    pub(crate) news: VecDeque<(u8, u64, String)>,
-    /// Nothing more will come.
+    pub(crate) messages: VecDeque<(u8, u64, String)>,
+    /// The socket is closed: nothing more will arrive.
     pub(crate) is_closed: bool,
 }
 
@@ -64,10 +64,10 @@ impl Acceptor {
         Self { first, state: Mutex::default(), changed: Condvar::new() }
     }
 
-    pub(crate) fn hand_on(&self, number: u64, kind: Result<Kind>) {
+    pub(crate) fn queue_work(&self, number: u64, kind: Result<Kind>) {
         self.change(|state| match kind {
             Ok(kind) => state.work.push_back(Work { number, kind }),
-            Err(error) => state.news.push_back((REFUSED, number, error.to_string())),
+            Err(error) => state.messages.push_back((REFUSED, number, error.to_string())),
         });
     }
 
@@ -78,15 +78,15 @@ impl Acceptor {
 
     /// Tells the controller that the lane or pipeline with this number is not served.
     pub(crate) fn refuse(&self, number: u64, reason: &Error) {
-        self.state.lock().news.push_back((REFUSED, number, reason.to_string()));
+        self.state.lock().messages.push_back((REFUSED, number, reason.to_string()));
         self.ring();
     }
 
     /// Sends the controller the reason for which this process is about to end; waits up to [`LAST_WORDS_TIMEOUT`].
-    pub(crate) fn say_last(&self, why: &Error) {
-        self.state.lock().news.push_back((LAST_WORDS, VERSION, why.to_string()));
+    pub(crate) fn send_last_words(&self, why: &Error) {
+        self.state.lock().messages.push_back((LAST_WORDS, VERSION, why.to_string()));
         self.ring();
-        let waits = |state: &mut State| !state.news.is_empty() && !state.is_closed;
+        let waits = |state: &mut State| !state.messages.is_empty() && !state.is_closed;
         drop(self.changed.wait_timeout_while(self.state.lock(), LAST_WORDS_TIMEOUT, waits));
     }
 
@@ -103,7 +103,10 @@ impl Acceptor {
     /// # Errors
     ///
     /// If that thread could not be started; returns the socket.
-    pub(crate) fn leave(&self, socket: OwnedFd) -> std::result::Result<(), (Error, OwnedFd)> {
+    pub(crate) fn release_socket(
+        &self,
+        socket: OwnedFd,
+    ) -> std::result::Result<(), (Error, OwnedFd)> {
         let waits = |state: &mut State| state.is_separate.is_none() && !state.is_closed;
         let is_separate = self.changed.wait_while(self.state.lock(), waits).is_separate;
         match is_separate {
@@ -120,7 +123,7 @@ impl Acceptor {
         }
     }
 
-    /// Ends every wait: the socket is closed.
+    /// Marks the socket as closed, which ends every wait.
     pub(crate) fn close(&self) {
         self.change(|state| state.is_closed = true);
     }
@@ -130,8 +133,8 @@ impl Acceptor {
     /// # Errors
     ///
     /// If the controller refuses (`is_exhausted`), or the session is over (`is_disconnected`).
-    pub(crate) fn ask(&self, lanes: &Arc<Lanes>) -> Result<Opened> {
-        self.state.lock().asks += 1;
+    pub(crate) fn request_lane(&self, lanes: &Arc<Lanes>) -> Result<Opened> {
+        self.state.lock().lane_requests += 1;
         self.ring();
         let waits = |state: &mut State| state.lanes.is_empty() && !state.is_closed;
         let came = self.changed.wait_while(self.state.lock(), waits).lanes.pop_front();

@@ -40,6 +40,11 @@ pub type OnResult = Box<dyn FnOnce(WrapperFunctionBuffer) + Send>;
 /// fn both(proxy: &Proxy<(u32,), Expected<u32>>) -> farcall::Result<u32> {
 ///     proxy.call_and_wait(&(7,)).and_then(Expected::into_result)
 /// }
+/// # use farcall::{executor::WrapperFunctionBuffer, sps::to_bytes};
+/// # let result: Expected<u32> = Expected(Ok(8));
+/// # let result = to_bytes(&result);
+/// # let proxy = Proxy::new(move |_, on_result| on_result(WrapperFunctionBuffer::from_bytes(&result)));
+/// # assert_eq!(both(&proxy).unwrap(), 8);
 /// ```
 pub struct Proxy<A, R> {
     dispatch: Box<dyn Fn(WrapperFunctionBuffer, OnResult) + Send + Sync>,

@@ -19,8 +19,11 @@ use crate::transport::Payload;
 /// One call of a [`WrapperFunction`](crate::executor::WrapperFunction), seen by the function: decodes the arguments
 /// and encodes the answer.
 ///
+/// # Examples
+///
 /// ```
 /// use farcall::executor::{RawSession, WrapperCall, WrapperFunctionBuffer, WrapperFunctionReturn};
+/// # use farcall::session::{InProcess, SessionBuilder};
 ///
 /// unsafe extern "C" fn add(
 ///     session: RawSession,
@@ -32,6 +35,16 @@ use crate::transport::Payload;
 ///     let call = unsafe { WrapperCall::new(session, args, answer, call_id) };
 ///     call.handle_sync(|(a, b): (i32, i32)| a.wrapping_add(b));
 /// }
+/// # let builder = SessionBuilder::new(|task| task.run());
+/// # // SAFETY: `add` answers once.
+/// # let session = unsafe { builder.wrapper_function("add", add) }?.build()?;
+/// # let (access, controller) = InProcess::new(|_, args, reply| reply.send(Ok(args)));
+/// # session.attach(access)?;
+/// # let add = session.bootstrap_info().symbols().get("add").expect("it is offered");
+/// # let (sender, results) = std::sync::mpsc::channel();
+/// # controller.call(add, farcall::sps::to_bytes(&(1, 2)), move |sum| sender.send(sum).unwrap());
+/// # assert_eq!(results.recv().unwrap()?, farcall::sps::to_bytes(&3));
+/// # Ok::<(), farcall::Error>(())
 /// ```
 #[derive(Debug)]
 pub struct WrapperCall {
@@ -52,7 +65,14 @@ pub struct WrapperCall {
 ///         std::thread::spawn(move || reply.send(number + 1));
 ///     });
 /// }
-/// # let _ = later;
+/// # use farcall::{ExecutorAddr, executor::{RawSession, WrapperFunctionBuffer}, sps::to_bytes};
+/// # unsafe extern "C" fn answer(_: RawSession, result: WrapperFunctionBuffer, call_id: u64) {
+/// #     assert_eq!((result.as_bytes(), call_id), (&to_bytes(&8_u32)[..], 5));
+/// # }
+/// # let session = RawSession::new(ExecutorAddr::new(1));
+/// # let args = WrapperFunctionBuffer::from_bytes(&to_bytes(&(7_u32,)));
+/// # // SAFETY: the arguments are used once, and `answer` accepts any session and number.
+/// # later(unsafe { WrapperCall::new(session, args, answer, 5) });
 /// ```
 #[must_use = "a reply that is dropped is an error to the caller"]
 pub struct WrapperReply<R>(Answer, PhantomData<fn(R)>);

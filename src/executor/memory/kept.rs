@@ -9,14 +9,14 @@ use crate::{AddrRange, ExecutorAddr};
 
 /// Free pages that hold zeros; at most [`KEPT_BYTES_MAX`] bytes.
 #[derive(Debug, Default)]
-pub(super) struct Kept {
+pub(super) struct KeptPages {
     /// The end of each range by its start.
     ranges: BTreeMap<ExecutorAddr, ExecutorAddr>,
     /// The size of the kept pages, and of those for which room is promised.
     bytes: u64,
 }
 
-impl Kept {
+impl KeptPages {
     /// Promises room for this many bytes; false if there is less.
     pub(super) fn promise(&mut self, bytes: u64) -> bool {
         let is_room = bytes <= KEPT_BYTES_MAX - self.bytes;
@@ -76,7 +76,7 @@ mod tests {
 
     #[test]
     fn promises_are_kept_and_end_at_the_limit() {
-        let mut kept = Kept::default();
+        let mut kept = KeptPages::default();
         assert!(kept.promise(KEPT_BYTES_MAX - 10) && !kept.promise(11) && kept.promise(10));
         assert!(!kept.promise(1) && !kept.promise(u64::MAX) && kept.promise(0));
         kept.withdraw(10);
@@ -85,7 +85,7 @@ mod tests {
 
     #[test]
     fn what_is_taken_makes_room() {
-        let mut kept = Kept::default();
+        let mut kept = KeptPages::default();
         assert!(kept.promise(60));
         for (start, end) in [(10, 20), (20, 30), (40, 50), (70, 80), (50, 70)] {
             kept.enter(range(start, end));

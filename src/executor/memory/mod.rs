@@ -1,13 +1,17 @@
 //! The native memory map: reserves slabs, initializes and deinitializes regions in them, and releases slabs.
 //!
-//! - A *shared* slab is made of the controller's memory files, one stripe for each protection, mapped once with their final
-//!   protection. Initialization copies nothing and changes no protection: the controller writes through its own mapping.
-//! - A *private* slab is plain memory of this process, for controllers that share none. Initialization stores the content from the
-//!   message, or keeps what was written before, and sets the protection. Deinitialized pages become empty, readable and writable.
+//! A slab is *shared* or *private*:
+//!
+//! | | shared slab | private slab |
+//! |---|---|---|
+//! | memory | the controller's memory files, one stripe per protection | plain memory of this process |
+//! | content | the controller writes it through its own mapping | comes in the message, or was written before |
+//! | protection | mapped once with its final protection | set when a region is initialized |
+//! | deinitialized pages | stay as they are | become empty, readable and writable |
 //!
 //! Freeing the memory of a page is the most expensive part of emptying it. Pages with known content, which the
 //! executor stored and code cannot write, are overwritten with zeros instead. They keep their memory for the next
-//! region, up to a limit ([`Kept`]).
+//! region, up to a limit ([`KeptPages`]).
 //!
 //! A request is checked whole before anything happens. Then the content is stored, the finalize actions run in order,
 //! and the dealloc actions are recorded. If a step fails, all steps before it are undone in reverse, and the pages
@@ -34,9 +38,9 @@ mod tests;
 use std::os::fd::OwnedFd;
 
 #[cfg(doc)]
-use self::kept::Kept;
+use self::kept::KeptPages;
 use self::slab::{Memory, Pages, Slab};
-use self::state::{Leaving, Region, RegionSet, Stage, State};
+use self::state::{Region, RegionSet, RemovedRegions, Stage, State};
 use crate::call::contract::{Action, Placement};
 use crate::error::{Error, Result};
 use crate::sps::{AllocGroup, Lifetime};
@@ -124,18 +128,18 @@ impl MemoryMap {
     /// action.
     pub(crate) fn deinitialize(&self, bases: &[ExecutorAddr]) -> Result<()> {
         let (mut failures, mut order) = (Vec::new(), Vec::new());
-        let mut leaving = Leaving::default();
-        self.state.lock().take_all(bases, &mut leaving, &mut order, &mut failures);
+        let mut removed = RemovedRegions::default();
+        self.state.lock().take_all(bases, &mut removed, &mut order, &mut failures);
         order.sort_unstable_by(|one, other| other.cmp(one));
         for (number, base) in order {
             // Actions run without the lock.
-            let taken = self.state.lock().take(base, number, &mut leaving);
+            let taken = self.state.lock().take(base, number, &mut removed);
             match taken {
                 Ok(actions) => dealloc(base, actions, &mut failures),
                 Err(error) => failures.push(error.to_string()),
             }
         }
-        self.empty(leaving, &mut failures);
+        self.empty(removed, &mut failures);
         joined("deinitialize", &failures)
     }
 
@@ -280,14 +284,14 @@ impl MemoryMap {
     }
 
     /// Empties the pages of regions that are no longer live, and frees them.
-    fn empty(&self, mut leaving: Leaving, failures: &mut Vec<String>) {
-        leaving.sort();
+    fn empty(&self, mut removed: RemovedRegions, failures: &mut Vec<String>) {
+        removed.sort();
         let mut kept = Vec::new();
-        for (memory, pages) in leaving.by_slab() {
+        for (memory, pages) in removed.by_slab() {
             let failure = memory.reset(pages, &mut kept).err();
             failures.extend(failure.map(|error| error.to_string()));
         }
-        self.state.lock().free(&leaving, &kept);
+        self.state.lock().free(&removed, &kept);
     }
 
     /// Deinitializes the live region sets of slabs that are being released, the newest first. Their pages are
@@ -295,11 +299,11 @@ impl MemoryMap {
     fn clear(&self, mut order: Vec<(u64, ExecutorAddr)>, failures: &mut Vec<String>) {
         order.sort_unstable_by(|one, other| other.cmp(one));
         for (number, base) in order {
-            let mut leaving = Leaving::default();
+            let mut removed = RemovedRegions::default();
             // An action may have deinitialized it meanwhile.
-            let Ok(actions) = self.state.lock().take(base, number, &mut leaving) else { continue };
+            let Ok(actions) = self.state.lock().take(base, number, &mut removed) else { continue };
             dealloc(base, actions, failures);
-            self.state.lock().free(&leaving, &[]);
+            self.state.lock().free(&removed, &[]);
         }
     }
 

@@ -19,7 +19,7 @@ pub(super) struct Slab {
     reservation: Arc<Reservation>,
     kind: Kind,
     /// Its release has begun.
-    is_leaving: bool,
+    is_releasing: bool,
 }
 
 #[derive(Debug)]
@@ -231,7 +231,7 @@ impl Slab {
     }
 
     fn new(reservation: Reservation, kind: Kind) -> Self {
-        Self { reservation: Arc::new(reservation), kind, is_leaving: false }
+        Self { reservation: Arc::new(reservation), kind, is_releasing: false }
     }
 
     pub(super) fn range(&self) -> AddrRange {
@@ -255,7 +255,7 @@ impl Slab {
         range: AddrRange,
         has_content: bool,
     ) -> std::result::Result<(), String> {
-        if self.is_leaving {
+        if self.is_releasing {
             return Err("its slab is being released".to_owned());
         }
         match &self.kind {
@@ -274,7 +274,7 @@ impl Slab {
     ///
     /// If it is being released already.
     pub(super) fn begin_release(&mut self) -> Result<()> {
-        if std::mem::replace(&mut self.is_leaving, true) {
+        if std::mem::replace(&mut self.is_releasing, true) {
             let start = self.range().start;
             return Err(Error::invalid(format!("the slab at {start} is being released already")));
         }

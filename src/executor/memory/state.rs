@@ -6,7 +6,7 @@
 use std::collections::BTreeMap;
 
 use super::Segment;
-use super::kept::Kept;
+use super::kept::KeptPages;
 use super::slab::{Memory, Pages, Slab, touch};
 use crate::call::contract::Action;
 use crate::error::{Error, Result};
@@ -19,7 +19,7 @@ pub(super) struct State {
     pub(super) slabs: BTreeMap<ExecutorAddr, Slab>,
     /// The regions by start address.
     pub(super) regions: BTreeMap<ExecutorAddr, Region>,
-    pub(super) kept: Kept,
+    pub(super) kept: KeptPages,
     /// The number of region sets so far.
     pub(super) initialized: u64,
     /// New requests are refused.
@@ -58,11 +58,11 @@ pub(super) enum Stage {
 
 /// Regions that are being deinitialized: recorded, no longer live.
 #[derive(Debug, Default)]
-pub(super) struct Leaving {
+pub(super) struct RemovedRegions {
     /// The memory of their slabs; a slab may appear more than once.
     memories: Vec<Memory>,
     pages: Vec<Pages>,
-    /// The number of bytes for which `Kept` has promised room.
+    /// The number of bytes for which `KeptPages` has promised room.
     promised: u64,
 }
 
@@ -115,7 +115,7 @@ impl State {
     pub(super) fn take_all(
         &mut self,
         bases: &[ExecutorAddr],
-        leaving: &mut Leaving,
+        removed: &mut RemovedRegions,
         order: &mut Vec<(u64, ExecutorAddr)>,
         failures: &mut Vec<String>,
     ) {
@@ -136,7 +136,7 @@ impl State {
                 Stage::Live(actions) if !actions.is_empty() => order.push((set.number, *base)),
                 _ => {
                     let range = AddrRange { start: *base, end: *end };
-                    let taken = leaving.take(range, set, slabs, kept);
+                    let taken = removed.take(range, set, slabs, kept);
                     failures.extend(taken.err().map(|error| error.to_string()));
                 }
             }
@@ -152,12 +152,12 @@ impl State {
         &mut self,
         base: ExecutorAddr,
         number: u64,
-        leaving: &mut Leaving,
+        removed: &mut RemovedRegions,
     ) -> Result<Vec<Action>> {
         let Self { slabs, regions, kept, .. } = self;
         match regions.get_mut(&base) {
             Some(Region { end, set: Some(set) }) if set.number == number => {
-                leaving.take(AddrRange { start: base, end: *end }, set, slabs, kept)
+                removed.take(AddrRange { start: base, end: *end }, set, slabs, kept)
             }
             _ => Err(Error::invalid(format!("nothing is initialized at {base} any more"))),
         }
@@ -165,13 +165,13 @@ impl State {
 
     /// Frees the sorted pages of removed regions. `kept` are those whose memory is kept; all of them have promised
     /// room.
-    pub(super) fn free(&mut self, leaving: &Leaving, kept: &[AddrRange]) {
-        for run in leaving.pages.chunk_by(touch) {
+    pub(super) fn free(&mut self, removed: &RemovedRegions, kept: &[AddrRange]) {
+        for run in removed.pages.chunk_by(touch) {
             if let Some(AddrRange { start, end }) = Pages::span(run) {
                 self.regions.extract_if(start..end, |_, _| true).for_each(drop);
             }
         }
-        let mut promised = leaving.promised;
+        let mut promised = removed.promised;
         for range in kept {
             // The slab may have been released meanwhile.
             if self.slab_at(range.start).is_some_and(|slab| slab.range().encloses(*range)) {
@@ -236,7 +236,7 @@ impl State {
     }
 }
 
-impl Leaving {
+impl RemovedRegions {
     /// Removes a region set and returns its dealloc actions. `base` is the range of its base region.
     #[inline]
     fn take(
@@ -244,7 +244,7 @@ impl Leaving {
         base: AddrRange,
         set: &mut RegionSet,
         slabs: &BTreeMap<ExecutorAddr, Slab>,
-        kept: &mut Kept,
+        kept: &mut KeptPages,
     ) -> Result<Vec<Action>> {
         let actions = match std::mem::replace(&mut set.stage, Stage::Deinitializing) {
             Stage::Live(actions) => actions,
@@ -270,7 +270,7 @@ impl Leaving {
         Ok(actions)
     }
 
-    fn push(&mut self, mut pages: Pages, kept: &mut Kept) {
+    fn push(&mut self, mut pages: Pages, kept: &mut KeptPages) {
         let held = pages.held();
         if kept.promise(held.bytes()) {
             self.promised += held.bytes();

@@ -22,7 +22,7 @@ pub(crate) fn close_from(first: RawFd) -> Result<()> {
 /// worked; otherwise the socket is the one that all threads share, and the caller's from now on.
 ///
 /// `socket` must be open, the calling thread must use no other descriptor, and another owner of the shared one must
-/// release it without closing it (`Acceptor::leave`).
+/// release it without closing it (`Acceptor::release_socket`).
 pub(crate) fn keep_only(socket: RawFd) -> (OwnedFd, bool) {
     // SAFETY: the caller vouches for the socket, and for the descriptors of this thread.
     match unsafe { descriptors::keep_only(socket) } {

@@ -34,12 +34,12 @@ const STACK_BYTES: usize = 128 << 10;
 
 impl Acceptor {
     /// Starts the acceptor's thread for `session`. It runs until the controller closes its end of the socket, and
-    /// then closes all lanes. `socket` stays open until [`Acceptor::leave`] has returned.
+    /// then closes all lanes. `socket` stays open until [`Acceptor::release_socket`] has returned.
     ///
     /// # Errors
     ///
     /// If no thread can be started.
-    pub(crate) fn attend(session: &Arc<Instance>, socket: RawFd) -> Result<()> {
+    pub(crate) fn start(session: &Arc<Instance>, socket: RawFd) -> Result<()> {
         let session = Arc::clone(session);
         own_thread::start("farcall-acceptor", STACK_BYTES, move || {
             let Ok(acceptor) = session.acceptor() else { return };
@@ -93,17 +93,17 @@ impl Acceptor {
     /// Sends the messages and requests of other threads. False if the socket has no room for all of them.
     fn tell(&self, socket: &OwnedFd) -> bool {
         let mut state = self.state.lock();
-        while state.asks > 0 {
+        while state.lane_requests > 0 {
             if socket::tell(socket.as_fd(), REVERSE_LANE, 0, "").is_err() {
                 return false;
             }
-            state.asks -= 1;
+            state.lane_requests -= 1;
         }
-        while let Some((letter, number, text)) = state.news.front() {
+        while let Some((letter, number, text)) = state.messages.front() {
             if socket::tell(socket.as_fd(), *letter, *number, text).is_err() {
                 return false;
             }
-            state.news.pop_front();
+            state.messages.pop_front();
             self.changed.notify_all();
         }
         true
@@ -127,11 +127,11 @@ impl Acceptor {
             match message.letter {
                 LANE => {
                     let kind = file(files.pop()).and_then(segment::open).map(Kind::Lane);
-                    self.hand_on(number, kind);
+                    self.queue_work(number, kind);
                 }
                 PIPELINE => {
                     let kind = file(files.pop()).and_then(pipeline);
-                    self.hand_on(number, kind);
+                    self.queue_work(number, kind);
                 }
                 REVERSE_LANE => {
                     let segment = file(files.pop()).and_then(segment::open).ok();

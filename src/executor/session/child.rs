@@ -36,10 +36,8 @@ use crate::wire::layout::{self, HOLDER_WORD, HOLDER_WORDS};
 /// # Examples
 ///
 /// ```
-/// fn main() {
-///     farcall::executor::run_if_spawned();
-///     println!("no executor, so the program's own work starts here");
-/// }
+/// farcall::executor::run_if_spawned();
+/// println!("this process is no executor, so the program's own work starts here");
 /// ```
 pub fn run_if_spawned() {
     let asked = std::env::args_os().nth(1);
@@ -57,12 +55,14 @@ pub fn run_if_spawned() {
 ///
 /// | arguments | serves |
 /// |---|---|
-/// | `filedescs=R,W` or `R W` | over the descriptors with these numbers, to read from and to write to, as LLVM's tools pass them |
+/// | `filedescs=R,W` or `R W` | over these descriptors, to read from and to write to, as LLVM's tools pass them |
 /// | `listen=HOST:PORT` | one connection that is accepted there |
-/// | `stdio` | over standard input and output, for [`ExecutorBuilder::command`](crate::controller::ExecutorBuilder::command) |
+/// | `stdio` | over standard input and output |
 /// | `segment=NAME` | over the named segment (feature `named-segment`) |
 ///
-/// With `stdio`, as in `ssh host farcall-executor stdio`, programs here read nothing and print on standard error.
+/// `stdio` is for commands such as `ssh host farcall-executor stdio`
+/// ([`ExecutorBuilder::command`](crate::controller::ExecutorBuilder::command)). Programs in the executor then read nothing
+/// from standard input, and print on standard error.
 ///
 /// Leading words that begin with `test-` belong to LLVM's own tests and are ignored.
 ///
@@ -74,12 +74,10 @@ pub fn run_if_spawned() {
 ///
 /// # Examples
 ///
-/// The whole program:
+/// All that `main` of an executor's program does:
 ///
 /// ```no_run
-/// fn main() {
-///     farcall::executor::main()
-/// }
+/// farcall::executor::main()
 /// ```
 pub fn main() -> ! {
     run_if_spawned();
@@ -201,7 +199,7 @@ fn run(first: &Arc<Segment>, socket: OwnedFd, stripes: Vec<OwnedFd>) -> Result<(
     let slab = session.reserve_shared(Placement::Near, stripes);
     symbols.extend(slab.ok().map(|start| (NEAR_SLAB.to_owned(), start)));
     let setup: Setup = (process_info::triple(), PAGE_BYTES, symbols, numbers);
-    acceptor.leave(socket).map_err(|(error, socket)| {
+    acceptor.release_socket(socket).map_err(|(error, socket)| {
         last_words(socket.as_fd(), &error);
         error
     })?;
@@ -212,7 +210,7 @@ fn run(first: &Arc<Segment>, socket: OwnedFd, stripes: Vec<OwnedFd>) -> Result<(
     }
     let failures = session.end();
     if !acceptor.is_closed() {
-        ended.inspect_err(|error| acceptor.say_last(error))?;
+        ended.inspect_err(|error| acceptor.send_last_words(error))?;
     }
     failures
 }

@@ -28,7 +28,7 @@ impl SessionBuilder {
     ///
     /// ```
     /// use farcall::session::SessionBuilder;
-    /// use farcall::task::ThreadPool;
+    /// use farcall::task::{TaskDispatcher, ThreadPool};
     ///
     /// let pool = ThreadPool::new(4);
     /// let session = SessionBuilder::new(move |task| pool.dispatch(task)).build()?;

@@ -30,7 +30,7 @@ const STACK_BYTES: usize = 8 << 20;
 pub(crate) fn begin(session: Arc<Instance>, socket: Option<RawFd>) -> Result<()> {
     own_thread::start("farcall-lane", STACK_BYTES, move || {
         if let Some(socket) = socket
-            && Acceptor::attend(&session, socket).is_err()
+            && Acceptor::start(&session, socket).is_err()
             && let Ok(acceptor) = session.acceptor()
         {
             acceptor.close();
