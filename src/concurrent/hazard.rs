@@ -16,6 +16,8 @@ use std::cell::{Cell, OnceCell};
 use std::fmt;
 use std::sync::{Arc, OnceLock};
 
+use crossbeam_utils::CachePadded;
+
 use crate::sync::{AtomicBool, AtomicU64, Mutex, MutexGuard, Ordering, UnsafeCell};
 use crate::sys::asymmetric_fence::{LightFence, heavy_fence};
 
@@ -58,13 +60,12 @@ unsafe impl<T: Send + Sync> Sync for HazardTable<T> {}
 
 /// The addresses of the slots that a thread uses, outermost use first. Only that thread stores here.
 #[derive(Debug, Default)]
-#[repr(align(128))]
 struct Hazards([AtomicU64; DEPTH]);
 
 /// A thread as a user of any table.
 #[derive(Debug)]
 struct User {
-    hazards: Arc<Hazards>,
+    hazards: Arc<CachePadded<Hazards>>,
     depth: Cell<usize>,
     light: LightFence,
     /// The next block of hazards, used while this one is full.
@@ -73,10 +74,10 @@ struct User {
 
 /// The hazards of all users of the process. This lock is taken inside of a table's lock.
 #[cfg(not(loom))]
-static USERS: Mutex<Vec<Arc<Hazards>>> = Mutex::new(Vec::new());
+static USERS: Mutex<Vec<Arc<CachePadded<Hazards>>>> = Mutex::new(Vec::new());
 #[cfg(loom)]
 crate::sync::lazy_static! {
-    static ref USERS: Mutex<Vec<Arc<Hazards>>> = Mutex::new(Vec::new());
+    static ref USERS: Mutex<Vec<Arc<CachePadded<Hazards>>>> = Mutex::new(Vec::new());
 }
 
 #[cfg(not(model))]
