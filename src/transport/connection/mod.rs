@@ -25,7 +25,7 @@ pub struct Connection(Way);
 
 #[derive(Debug)]
 enum Way {
-    Stream(Stream),
+    Stream(Box<Stream>),
     Shared(Box<Shared>),
     #[cfg(feature = "named-segment")]
     Named(Box<Named>),
@@ -39,7 +39,7 @@ impl Connection {
     ///
     /// When the system does not describe the writer (`fstat`).
     pub fn stream(reader: impl Into<OwnedFd>, writer: impl Into<OwnedFd>) -> Result<Self> {
-        Ok(Self(Way::Stream(Stream::new(reader.into(), writer.into())?)))
+        Ok(Self(Way::Stream(Box::new(Stream::new(reader.into(), writer.into())?))))
     }
 
     /// The same over one connected socket. For TCP, switch `nodelay` on before.

@@ -6,17 +6,17 @@
 use std::fmt;
 use std::sync::Arc;
 
-use super::dylib::{DylibName, JITDylib};
-use super::query::Query;
-use super::session::Inner;
-use super::state::{Outbox, State};
-use super::symbol::SymbolState;
-use super::waiting_on_graph::Node;
 use crate::error::{Error, Result};
+use crate::jit::dylib::{DylibName, JITDylib};
+use crate::jit::lookup::query::Query;
+use crate::jit::materialization::waiting_on_graph::Node;
+use crate::jit::session::Inner;
+use crate::jit::state::{Outbox, State};
+use crate::jit::symbol::SymbolState;
 
 /// What resources are known by. Never used again for another tracker of the session.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct ResourceKey(pub(super) u64);
+pub struct ResourceKey(pub(in crate::jit) u64);
 
 impl ResourceKey {
     /// The number of the key.
@@ -52,7 +52,7 @@ struct Handle {
 }
 
 impl ResourceTracker {
-    pub(super) fn new(dylib: &JITDylib, key: ResourceKey) -> Self {
+    pub(in crate::jit) fn new(dylib: &JITDylib, key: ResourceKey) -> Self {
         Self(Arc::new(Handle { dylib: dylib.clone(), key }))
     }
 
@@ -145,7 +145,11 @@ impl fmt::Debug for ResourceTracker {
 }
 
 /// Removes a tracker, if it lives.
-pub(super) fn remove(session: &Arc<Inner>, dylib: &JITDylib, key: ResourceKey) -> Result<()> {
+pub(in crate::jit) fn remove(
+    session: &Arc<Inner>,
+    dylib: &JITDylib,
+    key: ResourceKey,
+) -> Result<()> {
     let removed = session.with(|state, outbox| {
         let queries = take_out(state, &dylib.0, key, outbox)?;
         Some((queries, state.managers.clone()))

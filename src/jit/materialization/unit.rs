@@ -6,8 +6,8 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::Arc;
 
-use super::responsibility::MaterializationResponsibility;
-use super::symbol::{Symbol, SymbolFlags, SymbolFlagsMap, SymbolMap};
+use crate::jit::materialization::responsibility::MaterializationResponsibility;
+use crate::jit::symbol::{Symbol, SymbolFlags, SymbolFlagsMap, SymbolMap};
 
 /// What a unit defines.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -109,7 +109,7 @@ impl fmt::Debug for Lazily {
 
 /// A unit of addresses that are known.
 #[derive(Debug)]
-pub(super) struct AbsoluteSymbols(pub(super) BTreeMap<Arc<str>, Symbol>);
+pub(in crate::jit) struct AbsoluteSymbols(pub(in crate::jit) BTreeMap<Arc<str>, Symbol>);
 
 impl MaterializationUnit for AbsoluteSymbols {
     fn name(&self) -> &str {

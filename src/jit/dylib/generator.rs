@@ -9,11 +9,11 @@ use std::collections::VecDeque;
 use std::fmt;
 use std::sync::Arc;
 
-use super::dylib::JITDylib;
-use super::lookup::{self, Lookup};
-use super::session::Inner;
-use super::symbol::{LookupKind, SymbolLookupFlags, SymbolLookupSet};
 use crate::error::{Error, Result};
+use crate::jit::dylib::JITDylib;
+use crate::jit::lookup::{self, Lookup};
+use crate::jit::session::Inner;
+use crate::jit::symbol::{LookupKind, SymbolLookupFlags, SymbolLookupSet};
 use crate::sync::Mutex;
 
 /// Something that can define what a dylib lacks. A function of the dylib, the kind of lookup and the missing names that
@@ -36,12 +36,12 @@ where
 
 /// A lookup that waits for a generator. Dropped without an answer it fails.
 pub struct GeneratorRequest {
-    pub(super) session: Arc<Inner>,
-    pub(super) dylib: JITDylib,
-    pub(super) kind: LookupKind,
-    pub(super) names: SymbolLookupSet,
+    pub(in crate::jit) session: Arc<Inner>,
+    pub(in crate::jit) dylib: JITDylib,
+    pub(in crate::jit) kind: LookupKind,
+    pub(in crate::jit) names: SymbolLookupSet,
     /// None when it has been answered.
-    pub(super) turn: Option<Arc<Turn>>,
+    pub(in crate::jit) turn: Option<Arc<Turn>>,
 }
 
 impl GeneratorRequest {
@@ -102,16 +102,16 @@ impl fmt::Debug for GeneratorRequest {
 }
 
 /// A generator of a dylib.
-pub(super) struct GeneratorSlot {
-    pub(super) generator: Arc<dyn DefinitionGenerator>,
+pub(in crate::jit) struct GeneratorSlot {
+    pub(in crate::jit) generator: Arc<dyn DefinitionGenerator>,
     /// A lookup uses it.
-    pub(super) is_busy: bool,
-    pub(super) waiting: VecDeque<Box<Lookup>>,
+    pub(in crate::jit) is_busy: bool,
+    pub(in crate::jit) waiting: VecDeque<Box<Lookup>>,
 }
 
 /// One use of a generator by a lookup.
 #[derive(Default)]
-pub(super) struct Turn {
+pub(in crate::jit) struct Turn {
     stage: Mutex<Stage>,
 }
 
@@ -129,7 +129,10 @@ enum Stage {
 
 impl Turn {
     /// The answer, if there is one yet; otherwise the lookup is kept until it comes.
-    pub(super) fn answered(&self, lookup: Box<Lookup>) -> Option<(Box<Lookup>, Result<()>)> {
+    pub(in crate::jit) fn answered(
+        &self,
+        lookup: Box<Lookup>,
+    ) -> Option<(Box<Lookup>, Result<()>)> {
         let mut stage = self.stage.lock();
         match std::mem::replace(&mut *stage, Stage::Over) {
             Stage::Answered(outcome) => Some((lookup, outcome)),

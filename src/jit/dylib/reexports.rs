@@ -6,17 +6,17 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::Arc;
 
-use super::dylib::JITDylib;
-use super::emission::DependencyGroup;
-use super::generator::{DefinitionGenerator, GeneratorRequest};
-use super::responsibility::MaterializationResponsibility;
-use super::session::ExecutionSession;
-use super::state::{DylibId, Place};
-use super::symbol::{
+use crate::error::{Error, Result};
+use crate::jit::dylib::JITDylib;
+use crate::jit::dylib::generator::{DefinitionGenerator, GeneratorRequest};
+use crate::jit::materialization::emission::DependencyGroup;
+use crate::jit::materialization::responsibility::MaterializationResponsibility;
+use crate::jit::materialization::unit::{Interface, MaterializationUnit};
+use crate::jit::session::ExecutionSession;
+use crate::jit::state::{DylibId, Place};
+use crate::jit::symbol::{
     JITDylibLookupFlags, LookupKind, Symbol, SymbolFlags, SymbolLookupFlags, SymbolMap, SymbolState,
 };
-use super::unit::{Interface, MaterializationUnit};
-use crate::error::{Error, Result};
 
 /// What an alias stands for.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -29,7 +29,7 @@ pub struct Alias {
 
 /// A unit of aliases.
 #[derive(Debug)]
-pub(super) struct Reexports {
+pub(in crate::jit) struct Reexports {
     /// Where the symbols are; in the aliases' own dylib when there is none.
     source: Option<JITDylib>,
     flags: JITDylibLookupFlags,
@@ -37,7 +37,7 @@ pub(super) struct Reexports {
 }
 
 impl Reexports {
-    pub(super) fn new(
+    pub(in crate::jit) fn new(
         source: Option<JITDylib>,
         flags: JITDylibLookupFlags,
         aliases: BTreeMap<Arc<str>, Alias>,

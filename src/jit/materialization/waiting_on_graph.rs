@@ -16,11 +16,11 @@
 use std::collections::{HashMap, HashSet};
 
 /// A symbol, by a number that is never used again.
-pub(super) type Node = u64;
+pub(in crate::jit) type Node = u64;
 
 /// What waits, and for what.
 #[derive(Debug, Default)]
-pub(super) struct WaitingOnGraph {
+pub(in crate::jit) struct WaitingOnGraph {
     groups: HashMap<GroupId, Group>,
     /// The groups of emitted symbols.
     group_of: HashMap<Node, GroupId>,
@@ -54,19 +54,19 @@ struct Class {
 
 /// Symbols that are emitted together.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub(super) struct Emitted {
-    pub(super) defs: Vec<Node>,
+pub(in crate::jit) struct Emitted {
+    pub(in crate::jit) defs: Vec<Node>,
     /// What all of them depend on, without what is ready.
-    pub(super) deps: Vec<Node>,
+    pub(in crate::jit) deps: Vec<Node>,
     /// They depend on something that has failed.
-    pub(super) is_failed: bool,
+    pub(in crate::jit) is_failed: bool,
 }
 
 /// What an emission has decided.
 #[derive(Debug, Default, PartialEq, Eq)]
-pub(super) struct Decided {
-    pub(super) ready: Vec<Node>,
-    pub(super) failed: Vec<Node>,
+pub(in crate::jit) struct Decided {
+    pub(in crate::jit) ready: Vec<Node>,
+    pub(in crate::jit) failed: Vec<Node>,
 }
 
 /// Where a dependency stands.
@@ -78,7 +78,7 @@ enum Standing {
 
 impl WaitingOnGraph {
     /// These symbols are emitted, each for the first time. Says which symbols are ready with that, and which have failed.
-    pub(super) fn emit(&mut self, groups: impl IntoIterator<Item = Emitted>) -> Decided {
+    pub(in crate::jit) fn emit(&mut self, groups: impl IntoIterator<Item = Emitted>) -> Decided {
         let mut decided = Decided::default();
         // What this emission has decided so far, for its later groups.
         let (mut ready, mut failed) = (HashSet::<Node>::new(), HashSet::<Node>::new());
@@ -97,7 +97,7 @@ impl WaitingOnGraph {
     }
 
     /// These symbols fail or go away. Says which fail with them, themselves included.
-    pub(super) fn fail(&mut self, nodes: &[Node]) -> Vec<Node> {
+    pub(in crate::jit) fn fail(&mut self, nodes: &[Node]) -> Vec<Node> {
         let mut failed = Vec::new();
         let mut seen = HashSet::new();
         let mut queue = nodes.to_vec();
@@ -121,20 +121,20 @@ impl WaitingOnGraph {
     }
 
     /// True when something that is emitted waits for `node`.
-    pub(super) fn has_dependents(&self, node: Node) -> bool {
+    pub(in crate::jit) fn has_dependents(&self, node: Node) -> bool {
         let dependents = self.dependents.get(&node).into_iter().flatten();
         dependents.copied().any(|group| self.groups.contains_key(&group))
     }
 
     /// True when nothing waits.
     #[cfg(test)]
-    pub(super) fn is_empty(&self) -> bool {
+    pub(in crate::jit) fn is_empty(&self) -> bool {
         self.groups.is_empty() && self.group_of.is_empty() && self.classes.is_empty()
     }
 
     /// How many symbols are watched: those who wait for the same one are together.
     #[cfg(test)]
-    pub(super) fn classes(&self) -> usize {
+    pub(in crate::jit) fn classes(&self) -> usize {
         self.classes.len()
     }
 

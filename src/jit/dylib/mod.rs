@@ -2,33 +2,37 @@
 //!
 //! Invariant: a handle does not keep its session alive, so that units and generators may hold handles.
 
+pub(in crate::jit) mod generator;
+pub(in crate::jit) mod reexports;
+pub(in crate::jit) mod tracker;
+
 use std::collections::{BTreeMap, HashMap};
 use std::fmt;
 use std::sync::{Arc, Weak};
 
-use super::generator::{DefinitionGenerator, GeneratorSlot};
-use super::lookup;
-use super::reexports::{Alias, Reexports};
-use super::session::{ExecutionSession, Inner};
-use super::state::DylibId;
-use super::symbol::{
+use crate::error::{Error, Result, SymbolsError};
+use crate::jit::dylib::generator::{DefinitionGenerator, GeneratorSlot};
+use crate::jit::dylib::reexports::{Alias, Reexports};
+use crate::jit::dylib::tracker::ResourceTracker;
+use crate::jit::lookup;
+use crate::jit::materialization::unit::{AbsoluteSymbols, MaterializationUnit};
+use crate::jit::session::{ExecutionSession, Inner};
+use crate::jit::state::DylibId;
+use crate::jit::symbol::{
     JITDylibLookupFlags, LookupKind, Symbol, SymbolLookupFlags, SymbolMap, SymbolState,
 };
-use super::tracker::{self, ResourceTracker};
-use super::unit::{AbsoluteSymbols, MaterializationUnit};
-use crate::error::{Error, Result, SymbolsError};
 
 /// A table of symbols, some of them still to be supplied. Cheap to clone; it lives until its session removes it.
 ///
 /// What is not said to belong to another [`ResourceTracker`] belongs to the dylib's default one.
 #[derive(Clone)]
-pub struct JITDylib(pub(super) Arc<DylibName>);
+pub struct JITDylib(pub(in crate::jit) Arc<DylibName>);
 
 /// By what a dylib is known.
-pub(super) struct DylibName {
-    pub(super) id: DylibId,
-    pub(super) name: String,
-    pub(super) session: Weak<Inner>,
+pub(in crate::jit) struct DylibName {
+    pub(in crate::jit) id: DylibId,
+    pub(in crate::jit) name: String,
+    pub(in crate::jit) session: Weak<Inner>,
 }
 
 impl JITDylib {
@@ -260,7 +264,7 @@ impl JITDylib {
         session.with(|state, _| Some(state.dylibs.get(&self.0.id)?.symbols.get(name)?.state))
     }
 
-    pub(super) fn session(&self) -> Result<Arc<Inner>> {
+    pub(in crate::jit) fn session(&self) -> Result<Arc<Inner>> {
         self.0.session.upgrade().ok_or_else(|| Error::dylib_defunct(&self.0.name))
     }
 
@@ -313,8 +317,8 @@ impl fmt::Debug for JITDylib {
     }
 }
 
-impl super::state::Dylib {
-    pub(super) fn new(handle: JITDylib) -> Self {
+impl crate::jit::state::Dylib {
+    pub(in crate::jit) fn new(handle: JITDylib) -> Self {
         let link_order = vec![(handle.0.id, JITDylibLookupFlags::MatchAllSymbols)];
         Self {
             handle,

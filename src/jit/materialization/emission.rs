@@ -3,10 +3,10 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use super::dylib::JITDylib;
-use super::state::{Entry, Outbox, State};
-use super::symbol::{SymbolFlagsMap, SymbolState};
-use super::waiting_on_graph::{Emitted, Node};
+use crate::jit::dylib::JITDylib;
+use crate::jit::materialization::waiting_on_graph::{Emitted, Node};
+use crate::jit::state::{Entry, Outbox, State};
+use crate::jit::symbol::{SymbolFlagsMap, SymbolState};
 
 /// Symbols of one responsibility that depend on the same symbols of any dylibs.
 #[derive(Debug, Clone, Default)]
@@ -18,14 +18,14 @@ pub struct DependencyGroup {
 }
 
 /// What has become of symbols that were emitted.
-pub(super) struct Emission {
+pub(in crate::jit) struct Emission {
     /// Those that have failed at once.
-    pub(super) failed: Vec<String>,
-    pub(super) reason: Arc<str>,
+    pub(in crate::jit) failed: Vec<String>,
+    pub(in crate::jit) reason: Arc<str>,
 }
 
 /// Emits symbols of a dylib, all of which have their addresses.
-pub(super) fn emit(
+pub(in crate::jit) fn emit(
     state: &mut State,
     dylib: u64,
     symbols: &SymbolFlagsMap,

@@ -7,15 +7,15 @@ use std::collections::{BTreeSet, HashSet};
 use std::fmt;
 use std::sync::Arc;
 
-use super::dylib::JITDylib;
-use super::emission::{DependencyGroup, Emission, emit};
-use super::session::{ExecutionSession, Inner};
-use super::state::{Dylib, Held, ResponsibilityId, Started, State};
-use super::symbol::{Symbol, SymbolFlags, SymbolFlagsMap, SymbolMap, SymbolState};
-use super::tracker::ResourceKey;
-use super::unit::MaterializationUnit;
-use super::waiting_on_graph::Node;
 use crate::error::{Error, Result, SymbolsError};
+use crate::jit::dylib::JITDylib;
+use crate::jit::dylib::tracker::ResourceKey;
+use crate::jit::materialization::emission::{DependencyGroup, Emission, emit};
+use crate::jit::materialization::unit::MaterializationUnit;
+use crate::jit::materialization::waiting_on_graph::Node;
+use crate::jit::session::{ExecutionSession, Inner};
+use crate::jit::state::{Dylib, Held, ResponsibilityId, Started, State};
+use crate::jit::symbol::{Symbol, SymbolFlags, SymbolFlagsMap, SymbolMap, SymbolState};
 
 /// The promise to supply symbols of a dylib: first their addresses, then what is there.
 ///
@@ -31,7 +31,7 @@ pub struct MaterializationResponsibility {
 }
 
 impl MaterializationResponsibility {
-    pub(super) fn new(
+    pub(in crate::jit) fn new(
         session: &Arc<Inner>,
         started: Started,
     ) -> (Box<dyn MaterializationUnit>, Self) {
@@ -223,7 +223,7 @@ impl MaterializationResponsibility {
                 is_wanted |= state.graph.has_dependents(node);
                 state.numbers.remove(&node);
             }
-            let unit = super::state::Unit {
+            let unit = crate::jit::state::Unit {
                 unit,
                 tracker,
                 symbols: interface.symbols,

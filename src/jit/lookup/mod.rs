@@ -8,22 +8,24 @@
 //!
 //! Invariant: phase 2 starts a unit only when the lookup as a whole succeeds in finding its names.
 
+pub(in crate::jit) mod query;
+
 use std::collections::HashSet;
 use std::sync::Arc;
 
-use super::dylib::JITDylib;
-use super::generator::{DefinitionGenerator, GeneratorRequest, Turn};
-use super::query::{Callback, Query, over};
-use super::session::Inner;
-use super::state::{DylibId, Outbox, Place, State};
-use super::symbol::{
+use crate::error::{Error, Result};
+use crate::jit::dylib::JITDylib;
+use crate::jit::dylib::generator::{DefinitionGenerator, GeneratorRequest, Turn};
+use crate::jit::lookup::query::{Callback, Query, over};
+use crate::jit::session::Inner;
+use crate::jit::state::{DylibId, Outbox, Place, State};
+use crate::jit::symbol::{
     JITDylibLookupFlags, LookupKind, SymbolFlags, SymbolFlagsMap, SymbolLookupFlags,
     SymbolLookupSet, SymbolMap, SymbolState,
 };
-use crate::error::{Error, Result};
 
 /// A lookup on its way along the search order.
-pub(super) struct Lookup {
+pub(in crate::jit) struct Lookup {
     kind: LookupKind,
     order: Vec<(JITDylib, JITDylibLookupFlags)>,
     names: SymbolLookupSet,
@@ -37,7 +39,7 @@ pub(super) struct Lookup {
 }
 
 /// What a lookup is for.
-pub(super) enum Finish {
+pub(in crate::jit) enum Finish {
     /// The symbols, in that state at least.
     Symbols(SymbolState, Callback),
     /// What is known about them; nothing is started for it.
@@ -45,7 +47,7 @@ pub(super) enum Finish {
 }
 
 /// Whom to tell the flags.
-pub(super) struct FlagsCallback(pub(super) Option<FlagsFunction>);
+pub(in crate::jit) struct FlagsCallback(pub(in crate::jit) Option<FlagsFunction>);
 type FlagsFunction = Box<dyn FnOnce(Result<SymbolFlagsMap>) + Send>;
 
 /// A generator to be asked.
@@ -56,7 +58,7 @@ struct Ask {
 }
 
 impl Lookup {
-    pub(super) fn new(
+    pub(in crate::jit) fn new(
         kind: LookupKind,
         order: Vec<(JITDylib, JITDylibLookupFlags)>,
         mut names: SymbolLookupSet,
@@ -120,7 +122,7 @@ impl Lookup {
         self.generator += 1;
     }
 
-    pub(super) fn fail(self, error: Error, outbox: &mut Outbox) {
+    pub(in crate::jit) fn fail(self, error: Error, outbox: &mut Outbox) {
         match self.finish {
             Finish::Symbols(_, callback) => outbox.completions.push((callback, Err(error))),
             Finish::Flags(callback) => outbox.flags.push((callback, Err(error))),
@@ -148,7 +150,7 @@ impl Lookup {
 }
 
 /// Runs a lookup until it is complete, waits for symbols, or is suspended.
-pub(super) fn run(session: &Arc<Inner>, lookup: Box<Lookup>) {
+pub(in crate::jit) fn run(session: &Arc<Inner>, lookup: Box<Lookup>) {
     let mut next = Some(lookup);
     while let Some(lookup) = next.take() {
         let asked = session.with(|state, outbox| lookup.go_on(state, outbox));
@@ -167,7 +169,7 @@ pub(super) fn run(session: &Arc<Inner>, lookup: Box<Lookup>) {
 }
 
 /// Goes on with a lookup that was suspended by a generator.
-pub(super) fn generated(session: &Arc<Inner>, lookup: Box<Lookup>, outcome: Result<()>) {
+pub(in crate::jit) fn generated(session: &Arc<Inner>, lookup: Box<Lookup>, outcome: Result<()>) {
     if let Some(lookup) = after_generator(session, lookup, outcome) {
         run(session, lookup);
     }
@@ -260,7 +262,7 @@ fn symbols(
 }
 
 impl FlagsCallback {
-    pub(super) fn call(mut self, result: Result<SymbolFlagsMap>) {
+    pub(in crate::jit) fn call(mut self, result: Result<SymbolFlagsMap>) {
         if let Some(function) = self.0.take() {
             function(result);
         }
@@ -276,7 +278,7 @@ impl Drop for FlagsCallback {
 }
 
 /// The symbols of a lookup for one name.
-pub(super) fn only(name: &str, found: &SymbolMap) -> Result<super::Symbol> {
+pub(in crate::jit) fn only(name: &str, found: &SymbolMap) -> Result<super::Symbol> {
     let symbol = found.get(name).copied();
     symbol.ok_or_else(|| Error::symbols_not_found(vec![name.to_owned()]))
 }
