@@ -77,9 +77,6 @@ use crate::task::Task;
 /// session.wait()?; // as dropping it does
 /// # Ok::<(), farcall::Error>(())
 /// ```
-///
-/// Dropped, it shuts down and waits for that, as [`SessionHandle::wait`] does, and reports what keeps it from ending; on a
-/// thread that the end waits for it does not wait.
 #[derive(Debug)]
 pub struct Session(SessionHandle);
 

@@ -52,7 +52,9 @@ pub(crate) fn call(tag: u64, args: &[u8]) -> Result<WrapperFunctionBuffer> {
         return Ok(WrapperFunctionBuffer::from_bytes(&session.call(tag, args.to_vec())?));
     }
     let session = Instance::only()?;
-    session.lanes().with(|| session.acceptor()?.ask(session.lanes()), |end| over(end, tag, args))
+    session
+        .lanes()
+        .with(|| session.acceptor()?.request_lane(session.lanes()), |end| over(end, tag, args))
 }
 
 /// The host's session whose call the calling thread runs, or the only one there is.

@@ -1,4 +1,4 @@
-//! How linked code is entered, and how this process's functions are entered from outside.
+//! Calls into linked code, and calls from linked code and from the controller into functions of this process.
 
 pub(crate) mod abi;
 pub(crate) mod address;

@@ -1,7 +1,8 @@
-//! Memory of the executor by address, for the controller: words, pointers, buffers and strings, many at once.
+//! Reads and writes of the executor's memory by address, for the controller: words, pointers, buffers and strings,
+//! many per call.
 //!
-//! Invariant: an address that cannot be read or written is an error of the call, never the end of the process. Nothing is
-//! atomic: code that runs meanwhile may see words half written.
+//! Invariant: an address that cannot be read or written is an error of the call and never ends the process. Accesses
+//! are not atomic: code that runs meanwhile may see half-written words.
 #![allow(unsafe_code, reason = "writes by address")]
 
 use crate::call::contract::{
@@ -12,10 +13,10 @@ use crate::error::{Error, Result};
 use crate::executor::entry::wrapper::{Serve, offer};
 use crate::limits::{PAGE_BYTES, PAYLOAD_BYTES_MAX};
 use crate::sps::Bytes;
-use crate::sys::memory;
+use crate::sys::memory::access;
 use crate::{AddrRange, ExecutorAddr};
 
-/// The names and addresses of the functions here.
+/// The names and addresses of the functions in this file.
 pub(crate) fn functions() -> [(String, ExecutorAddr); 13] {
     [
         offer::<WriteU8s>(),
@@ -115,14 +116,14 @@ impl Serve for ReadStrings {
     }
 }
 
-/// The bytes from an address to the zero byte that ends them, page by page: the next page may not be there.
+/// The bytes from an address to the next zero byte, read page by page, since the next page may be unmapped.
 fn string(start: ExecutorAddr, bytes_max: u64) -> Result<Vec<u8>> {
     let mut string = Vec::new();
     let mut page = [0; PAGE];
     let mut at = start.get();
     loop {
         let size = usize::try_from(PAGE_BYTES - at % PAGE_BYTES).unwrap_or(1);
-        memory::read(&[(at, size)], &mut page[..size])?;
+        access::read(&[(at, size)], &mut page[..size])?;
         let end = page[..size].iter().position(|byte| *byte == 0);
         string.extend_from_slice(&page[..end.unwrap_or(size)]);
         if string.len() as u64 > bytes_max {
@@ -142,19 +143,19 @@ fn read(parts: impl Iterator<Item = (u64, usize)>) -> Result<Vec<u8>> {
         return Err(too_much(bytes));
     }
     let mut out = vec![0; usize::try_from(bytes).unwrap_or(0)];
-    memory::read(&parts, &mut out)?;
+    access::read(&parts, &mut out)?;
     Ok(out)
 }
 
 fn write(parts: impl Iterator<Item = (u64, usize)>, bytes: &[u8]) -> Result<()> {
     let parts: Vec<_> = parts.collect();
-    // SAFETY: the controller names memory that it may change, and the executor obeys the controller.
-    unsafe { memory::write(&parts, bytes) }
+    // SAFETY: the controller names memory that it may change; the executor obeys it.
+    unsafe { access::write(&parts, bytes) }
 }
 
 fn too_much(bytes: u64) -> Error {
     Error::exhausted(format!(
-        "{bytes} bytes to read, one answer has at most {PAYLOAD_BYTES_MAX}: ask for less at once"
+        "{bytes} bytes to read, an answer has at most {PAYLOAD_BYTES_MAX}: ask for less per call"
     ))
 }
 

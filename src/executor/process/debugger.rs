@@ -1,11 +1,11 @@
-//! Object files of linked code, made known to debuggers and taken back, as allocation actions: the JIT interface of GDB,
-//! which LLDB reads as well.
+//! Registers object files of linked code with debuggers, and deregisters them, as allocation actions: GDB's JIT
+//! interface, which LLDB reads too.
 //!
-//! A debugger puts a breakpoint on `__jit_debug_register_code` and reads the list that `__jit_debug_descriptor` begins whenever
-//! it is met. Both names exist once in a process; where a program brings them itself (LLVM does), the weak ones here
-//! give way, and all share one list.
+//! A debugger sets a breakpoint on `__jit_debug_register_code` and reads the list that starts at
+//! `__jit_debug_descriptor` at each hit. Both symbols exist once in a process. The definitions here are weak: if a
+//! program defines them itself (LLVM does), all use its list.
 //!
-//! Invariant: an object is in the list as long as it is in [`ENTRIES`]. Its bytes must stay until it is taken back.
+//! Invariant: an object is in the list while it is in [`ENTRIES`]. Its bytes must stay until it is deregistered.
 #![allow(unsafe_code, reason = "the list is made of pointers, in a form that debuggers define")]
 
 use std::collections::BTreeMap;
@@ -43,7 +43,7 @@ std::arch::global_asm!(
 );
 
 unsafe extern "C" {
-    /// Does nothing: debuggers stop here.
+    /// Does nothing; debuggers stop here.
     fn __jit_debug_register_code();
     static mut __jit_debug_descriptor: Descriptor;
 }
@@ -52,7 +52,7 @@ unsafe extern "C" {
 struct Descriptor {
     version: u32,
     action: u32,
-    /// What the action is about.
+    /// The entry that the action concerns.
     relevant: *mut Entry,
     first: *mut Entry,
 }
@@ -71,19 +71,19 @@ const NO_ACTION: u32 = 0;
 const REGISTER: u32 = 1;
 const UNREGISTER: u32 = 2;
 
-/// The entry of an object, and the object.
+/// An object and its entry in the list.
 struct Registered {
     entry: *mut Entry,
     object: AddrRange,
 }
 
-// SAFETY: an entry is reached under the lock alone, whichever thread made it.
+// SAFETY: an entry is reached under the lock only, so it may move between threads.
 unsafe impl Send for Registered {}
 
-/// The objects that are registered, by their start. Held while the list is changed.
+/// The registered objects, by start address. The lock is held while the list changes.
 static ENTRIES: Mutex<BTreeMap<ExecutorAddr, Registered>> = Mutex::new(BTreeMap::new());
 
-/// Registering an object that is registered changes nothing.
+/// Registering a registered object again changes nothing.
 impl Serve for DebuggerRegister {
     fn serve((object,): (AddrRange,)) -> Result<()> {
         let mut entries = ENTRIES.lock();
@@ -126,15 +126,15 @@ impl Serve for DebuggerDeregister {
         let Some(Registered { entry, .. }) = entries.remove(&object.start) else { return Ok(()) };
         // SAFETY: the lock is held, and the entry is in the list.
         unsafe { unlink(entry) };
-        // SAFETY: the lock is held; the entry lives on until the debugger has seen it go.
+        // SAFETY: the lock is held; the entry is freed after the debugger has read the action.
         unsafe { announce(UNREGISTER, entry) };
-        // SAFETY: it was made by `Box`, and nothing refers to it any more.
+        // SAFETY: the entry comes from a `Box`, and no pointer leads to it any more.
         drop(unsafe { Box::from_raw(entry) });
         Ok(())
     }
 }
 
-/// Puts an entry in front of the list.
+/// Inserts an entry at the front of the list.
 ///
 /// # Safety
 ///
@@ -142,7 +142,7 @@ impl Serve for DebuggerDeregister {
 #[expect(clippy::multiple_unsafe_ops_per_block, reason = "one list, one lock")]
 unsafe fn link(entry: *mut Entry) {
     let descriptor = &raw mut __jit_debug_descriptor;
-    // SAFETY: entries in the list live, and the caller keeps everybody else from changing it.
+    // SAFETY: entries in the list live, and the caller holds the lock of the list.
     unsafe {
         let next = (*descriptor).first;
         (*entry).next = next;
@@ -153,7 +153,7 @@ unsafe fn link(entry: *mut Entry) {
     }
 }
 
-/// Takes an entry out of the list.
+/// Removes an entry from the list.
 ///
 /// # Safety
 ///
@@ -161,7 +161,7 @@ unsafe fn link(entry: *mut Entry) {
 #[expect(clippy::multiple_unsafe_ops_per_block, reason = "one list, one lock")]
 unsafe fn unlink(entry: *mut Entry) {
     let descriptor = &raw mut __jit_debug_descriptor;
-    // SAFETY: entries in the list live, and the caller keeps everybody else from changing it.
+    // SAFETY: entries in the list live, and the caller holds the lock of the list.
     unsafe {
         let Entry { next, previous, .. } = *entry;
         match previous.is_null() {
@@ -174,7 +174,7 @@ unsafe fn unlink(entry: *mut Entry) {
     }
 }
 
-/// Tells the debugger what was done.
+/// Reports an action to the debugger.
 ///
 /// # Safety
 ///
@@ -182,8 +182,8 @@ unsafe fn unlink(entry: *mut Entry) {
 #[expect(clippy::multiple_unsafe_ops_per_block, reason = "one descriptor, one lock")]
 unsafe fn announce(action: u32, entry: *mut Entry) {
     let descriptor = &raw mut __jit_debug_descriptor;
-    // SAFETY: the caller keeps everybody else from changing the descriptor; the function does nothing. Debuggers read the
-    // words while this thread is stopped in it, so they have to be written before.
+    // SAFETY: the caller holds the lock of the descriptor; the function does nothing. Debuggers read the words while
+    // this thread is stopped in the function, so the stores must precede the call.
     unsafe {
         (&raw mut (*descriptor).relevant).write_volatile(entry);
         (&raw mut (*descriptor).action).write_volatile(action);
@@ -199,10 +199,10 @@ mod tests {
 
     const DESCRIPTOR: *const Descriptor = &raw const __jit_debug_descriptor;
 
-    /// What a debugger would have seen: action, and the object it is about.
+    /// What a debugger would have read: the action, and the object's address and size.
     static SEEN: Mutex<Vec<(u32, u64, u64)>> = Mutex::new(Vec::new());
 
-    /// A program's own function, in place of the weak one.
+    /// A program's own definition, which overrides the weak one.
     #[unsafe(no_mangle)]
     extern "C" fn __jit_debug_register_code() {
         // SAFETY: called under the lock.
@@ -212,7 +212,7 @@ mod tests {
         SEEN.lock().push((action, object.addr() as u64, bytes));
     }
 
-    /// The objects in the list, the first first, after checking that it is the same backwards.
+    /// The addresses of the objects in the list, the first first. Checks that the list is the same backwards.
     fn listed() -> Vec<u64> {
         let _lock = ENTRIES.lock();
         let mut found = Vec::new();
@@ -257,7 +257,7 @@ mod tests {
         let registered = [0x1000, 0x2000, 0x3000, 0x4000].map(|start| (REGISTER, start, 0x100));
         let taken = [0x2000, 0x4000, 0x1000, 0x3000].map(|start| (UNREGISTER, start, 0x100));
         assert_eq!(*SEEN.lock(), [registered, taken].concat());
-        // SAFETY: nobody changes the descriptor any more.
+        // SAFETY: no other test changes the descriptor.
         let after = unsafe { DESCRIPTOR.read() };
         assert_eq!((after.version, after.action), (1, NO_ACTION));
         assert!(after.relevant.is_null() && after.first.is_null());

@@ -1,9 +1,11 @@
-//! Call frame information of linked code, made known to the unwinder and taken back, as allocation actions.
+//! Registers call frame information (`.eh_frame`) of linked code with the unwinder, and deregisters it, as allocation
+//! actions.
 //!
-//! LLVM's libunwind takes a section where it has the functions for that; its `__register_frame` takes single records. libgcc's
-//! takes a section that ends with a zero word, and aborts the process when one is registered twice or taken back unknown.
+//! LLVM's libunwind registers a whole section by `__unw_add_dynamic_eh_frame_section`; its `__register_frame` takes
+//! single records. libgcc's `__register_frame` takes a section that ends with a zero word, and aborts the process at
+//! a second registration or an unknown deregistration.
 //!
-//! Invariant: a section is registered as long as it is in [`SECTIONS`], and with one unwinder: the one that throws.
+//! Invariant: a section is registered while it is in [`SECTIONS`], and with one unwinder: the one that throws.
 #![allow(unsafe_code, reason = "calls the unwinder's registration functions")]
 
 use std::collections::BTreeMap;
@@ -19,13 +21,13 @@ use crate::executor::entry::address::pointer;
 use crate::executor::entry::wrapper::Serve;
 use crate::sps::Status;
 use crate::sync::Mutex;
-use crate::sys::memory;
+use crate::sys::memory::access;
 use crate::{AddrRange, ExecutorAddr};
 
-/// The sections that are registered, by their start.
+/// The registered sections, by start address.
 static SECTIONS: Mutex<BTreeMap<ExecutorAddr, AddrRange>> = Mutex::new(BTreeMap::new());
 
-/// Registering a section that is registered changes nothing.
+/// Registering a registered section again changes nothing.
 impl Serve for FramesRegister {
     fn serve((section,): (AddrRange,)) -> Result<()> {
         check(section)?;
@@ -72,12 +74,12 @@ impl Serve for LlvmFramesDeregister {
     }
 }
 
-/// How sections are made known to the unwinder of this process.
+/// The registration functions of the process's unwinder.
 #[derive(Debug, Clone, Copy)]
 enum Unwinder {
-    /// libunwind's functions: one adds a section, the other removes it.
+    /// libunwind's functions that add and remove a section.
     Sections { add: unsafe extern "C" fn(usize), remove: unsafe extern "C" fn(usize) },
-    /// libgcc's.
+    /// libgcc's functions.
     Frames,
 }
 
@@ -103,7 +105,7 @@ impl Unwinder {
     }
 }
 
-/// The unwinder that throws in this process. libunwind may be loaded beside it and never be asked.
+/// The unwinder that throws in this process. libunwind may be loaded beside it without being used.
 fn unwinder() -> Unwinder {
     static UNWINDER: OnceLock<Unwinder> = OnceLock::new();
     *UNWINDER.get_or_init(|| {
@@ -123,19 +125,20 @@ fn unwinder() -> Unwinder {
     })
 }
 
-/// A function that linked code would find: where the file that has it is loaded, and the function; null when there is none.
+/// The base address of the file that defines a function which linked code would find, and the function; nulls if
+/// there is none.
 fn found(name: &CStr) -> (usize, *mut c_void) {
     // SAFETY: the name is a C string.
     let function = unsafe { libc::dlsym(libc::RTLD_DEFAULT, name.as_ptr()) };
     let mut info = MaybeUninit::<libc::Dl_info>::zeroed();
-    // SAFETY: there is room for the answer; any address may be asked for.
+    // SAFETY: `info` has room for the answer; `dladdr` accepts any address.
     unsafe { libc::dladdr(function, info.as_mut_ptr()) };
     // SAFETY: all-zero bytes are a valid answer, as is what the function wrote.
     let info = unsafe { info.assume_init() };
     (info.dli_fbase.addr(), function)
 }
 
-/// Judges a section whole: its records must follow each other up to a zero word at its end, where unwinders stop.
+/// Checks a whole section: its records must follow each other up to a zero word at its end, where unwinders stop.
 fn check(section: AddrRange) -> Result<()> {
     let refuse = |why: String| {
         let AddrRange { start, end } = section;
@@ -146,7 +149,7 @@ fn check(section: AddrRange) -> Result<()> {
         return refuse("no room for the word that ends it".to_owned());
     }
     let mut bytes = vec![0; size];
-    memory::read(&[(section.start.get(), size)], &mut bytes)?;
+    access::read(&[(section.start.get(), size)], &mut bytes)?;
     let mut at = 0;
     while let Some(length) = bytes.get(at..).and_then(<[u8]>::first_chunk::<4>) {
         let length = u32::from_le_bytes(*length);
@@ -168,7 +171,7 @@ unsafe extern "C" {
 mod tests {
     use super::*;
 
-    /// Call frame information of a function at an address: a CIE, an FDE, the end.
+    /// Call frame information of a function: a CIE, an FDE, the terminator.
     fn section(function: u64, bytes: u64) -> Vec<u8> {
         let mut section = vec![20, 0, 0, 0, 0, 0, 0, 0, 1, b'z', b'R', 0, 1, 0x78, 16, 1, 0x00];
         section.extend([0x0c, 7, 8, 0x90, 1, 0, 0]);
@@ -199,7 +202,7 @@ mod tests {
     }
 
     #[test]
-    fn a_section_is_judged_whole() {
+    fn a_section_is_checked_whole() {
         let good = section(0x20_0000, 16);
         check(range(&good)).expect("good");
         check(range(&[0; 4])).expect("nothing but the end");

@@ -1,6 +1,6 @@
-//! Functions of linked code that choose their implementation at start.
+//! ifuncs of linked code: functions whose implementation a resolver chooses at start.
 //!
-//! Invariant: a slot is written once, before any other code of its program runs.
+//! Invariant: a slot is written once, before other code of its program runs.
 #![allow(unsafe_code, reason = "calls functions and writes data by address")]
 
 use crate::ExecutorAddr;
@@ -13,10 +13,11 @@ use crate::executor::entry::wrapper::Serve;
 impl Serve for IndirectResolve {
     fn serve((functions,): (Vec<(ExecutorAddr, ExecutorAddr)>,)) -> Result<()> {
         for (slot, resolver) in functions {
-            // SAFETY: the controller names functions that return the address of an implementation.
+            // SAFETY: the controller names resolvers, which return the address of an implementation; the executor
+            // obeys it.
             let implementation = unsafe { enter::resolver(resolver) }?;
             let slot = pointer::<u64>(slot).cast_mut();
-            // SAFETY: the controller names aligned words in its slab's data, which nobody uses yet.
+            // SAFETY: the controller names aligned words in its slab's data that no code uses yet.
             unsafe { slot.write(implementation.get()) };
         }
         Ok(())

@@ -1,4 +1,5 @@
-//! Symbols that this process has: its shared libraries, and what static linking would have brought in.
+//! Look-ups of symbols in this process: its shared libraries, its own definitions, and what static linking would have
+//! added.
 
 use std::ffi::{CString, c_void};
 
@@ -20,10 +21,10 @@ use crate::executor::process::program;
 use crate::executor::tls::thread;
 use crate::sps::Expected;
 
-/// The handle of everything that is open.
+/// The handle of the whole process.
 const PROCESS: ExecutorAddr = ExecutorAddr::new(1);
 
-/// LLVM's flag of a symbol that others may refer to.
+/// LLVM's flag of an exported symbol.
 const EXPORTED: u8 = 0x10;
 
 impl Serve for DylibLookup {
@@ -94,8 +95,8 @@ impl Serve for NativeLookup {
     }
 }
 
-/// Says which of the narrow symbols are functions, moves those that are variables within reach of low code, and says
-/// where everything is now.
+/// Marks the functions among the narrow symbols, copies variables below 2 GiB for low code, and replaces each address
+/// by the current one.
 fn describe(
     relocations: &mut CopyRelocations,
     placement: Placement,
@@ -124,7 +125,7 @@ fn describe(
     Ok(())
 }
 
-/// Opens a shared library for the rest of the process's life; its symbols are found from then on.
+/// Opens a shared library for the rest of the process's life. Its symbols are found from then on.
 fn open(path: &str) -> Result<()> {
     dlopen(path, libc::RTLD_NOW | libc::RTLD_GLOBAL).map(drop)
 }

@@ -1,4 +1,4 @@
-//! The functions of the contract, and all names under which they are offered.
+//! The functions of the contract that need a session, and the names under which all functions are offered.
 
 pub(crate) mod dylib;
 pub(crate) mod lazy;

@@ -1,4 +1,4 @@
-//! What an executor offers a controller, by all names.
+//! The names and addresses that an executor offers a controller.
 
 use super::{lazy, memory};
 use crate::ExecutorAddr;
@@ -15,7 +15,7 @@ use crate::executor::entry::wrapper::offer;
 use crate::executor::memory::access;
 use crate::executor::tls::{static_reserve, tls_get_addr};
 
-/// What this process offers, by all its names.
+/// The names and addresses that this process offers, aliases included.
 pub(crate) fn symbols(instance: &Instance) -> Vec<(String, ExecutorAddr)> {
     let mut symbols = vec![
         (SESSION_INSTANCE.to_owned(), instance.instance()),

@@ -1,4 +1,4 @@
-//! A session over a connection: one thread, calls one after the other, nested ones inside of each other.
+//! A session over a connection: one thread runs the calls one after the other, nested ones inside.
 
 use std::ffi::c_void;
 use std::rc::Rc;
@@ -23,16 +23,29 @@ use crate::session::SimpleSymbolTable;
 use crate::sps;
 use crate::transport::{Connection, Side};
 
-/// Offers this process's services over a connection and runs what is called there, until the other side ends it. Then runs
-/// what dealloc actions are left.
+/// Serves a connection until the other side ends it: offers this process's functions and runs the calls. Then runs
+/// the remaining dealloc actions.
 ///
-/// The calling thread runs the calls, one after the other; those that come while it waits for a call of its own are run
-/// inside of that. Code reaches this process with its content in messages ([`crate::controller::Client`], or an LLVM
-/// controller).
+/// The calling thread runs the calls one after the other. While it waits for a call of its own, it runs nested calls.
+/// Code reaches this process in messages ([`crate::controller::Client`], or a controller of LLVM).
 ///
 /// # Errors
 ///
-/// Why the connection ended, when the other side did not end it in order, or which dealloc actions failed.
+/// The reason for the connection's end, unless the other side ended it in order, or the failed dealloc actions.
+///
+/// # Examples
+///
+/// ```
+/// use farcall::{Connection, controller::Client, executor};
+///
+/// let (ours, theirs) = std::os::unix::net::UnixStream::pair()?;
+/// let thread = std::thread::spawn(|| executor::serve(Connection::socket(theirs)?));
+/// let client = Client::connect(Connection::socket(ours)?)?;
+/// assert!(client.triple().ends_with("linux-gnu"));
+/// drop(client);
+/// thread.join().unwrap()?;
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 pub fn serve(connection: Connection) -> Result<()> {
     connection.expect(Side::Executor)?;
     let (session, setup) = begin(&SimpleSymbolTable::new())?;
@@ -41,11 +54,12 @@ pub fn serve(connection: Connection) -> Result<()> {
     ended.and(failures)
 }
 
-/// A session over a connection, to be [ended](Instance::end), and what is sent first: `others` are the host's own symbols.
+/// Makes an instance for a connection, which the caller must [end](Instance::end), and the encoded setup. `others`
+/// are the host's own symbols.
 ///
 /// # Errors
 ///
-/// When one of those has the name of another.
+/// If a name in `others` is one that every executor offers.
 pub(crate) fn begin(others: &SimpleSymbolTable) -> Result<(Arc<Instance>, Vec<u8>)> {
     let session = Instance::begin(None);
     let mut symbols = names_offered::symbols(&session);
@@ -66,14 +80,14 @@ fn serve_calls(connection: Connection, setup: &[u8]) -> Result<()> {
     while_serving(&end, || end.serve(&WrapperCalls))
 }
 
-/// What LLVM's controllers look for beside what every session offers.
+/// The functions that LLVM's controllers need beside those of every session.
 pub(crate) fn functions() -> [(String, ExecutorAddr); 14] {
     let dispatch = controller_call::dispatch::<CurrentSession> as *const c_void;
     [
-        // No object belongs to it, but null would be one that is missing.
+        // There is no object, but a null would count as missing.
         ("__llvm_orc_SimpleRemoteEPC_dispatch_ctx".to_owned(), ExecutorAddr::new(1)),
         ("__llvm_orc_SimpleRemoteEPC_dispatch_fn".to_owned(), ExecutorAddr::new(dispatch as u64)),
-        // One for all, as well.
+        // The same.
         ("__llvm_orc_SimpleExecutorDylibManager_Instance".to_owned(), ExecutorAddr::new(1)),
         offer::<DylibOpen>(),
         offer::<DylibResolve>(),

@@ -1,4 +1,4 @@
-//! A session that a host embeds: what it offers of this process, how its calls run, and how linked code calls back.
+//! A session that a host embeds: the functions it offers, how its calls run, and how linked code calls back.
 
 use std::sync::Arc;
 
@@ -17,11 +17,23 @@ use crate::task::Task;
 use crate::transport::Payload;
 
 impl SessionBuilder {
-    /// A session that offers what every executor of this library does: memory, symbols, access to memory, programs, and
-    /// unwind and debugger registration, by all their names.
+    /// A session that offers the functions of every executor of this library, by all their names: memory, symbols,
+    /// access to memory, programs, and registration with unwinders and debuggers.
     ///
-    /// `dispatch` is called with each task, on any thread, and has to run it soon, on another thread unless it is sure that
-    /// tasks never wait: `move |task| pool.dispatch(task)` with a [`ThreadPool`](crate::task::ThreadPool) for example.
+    /// `dispatch` receives each task, on any thread. It must run the task soon, and on another thread unless it knows
+    /// that tasks never wait: for example `move |task| pool.dispatch(task)` with a
+    /// [`ThreadPool`](crate::task::ThreadPool).
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use farcall::session::SessionBuilder;
+    /// use farcall::task::{TaskDispatcher, ThreadPool};
+    ///
+    /// let pool = ThreadPool::new(4);
+    /// let session = SessionBuilder::new(move |task| pool.dispatch(task)).build()?;
+    /// # Ok::<(), farcall::Error>(())
+    /// ```
     #[must_use]
     pub fn new(dispatch: impl Fn(Task) + Send + Sync + 'static) -> Self {
         let memory = Memory(Instance::begin(None));
@@ -32,7 +44,7 @@ impl SessionBuilder {
         };
         let symbols = names_offered::symbols(&memory.0).into_iter().chain(connected::functions());
         for (name, address) in symbols {
-            // A name that is there twice has one address.
+            // The same name always has the same address here.
             let _ = info.symbols.add_unique([(name, address)]);
         }
         info.values.insert(SUBTARGET_FEATURES.to_owned(), process_info::features().into_bytes());
@@ -49,8 +61,8 @@ pub(crate) fn run(session: &SessionHandle, function: ExecutorAddr, args: Vec<u8>
     reply.send(result.map(|buffer| buffer.as_ref().to_vec()));
 }
 
-/// What the functions of the contract know of a session: the memory map first of all. Added first, so it is the last one
-/// to be told, and dealloc actions run when every other service is shut down.
+/// The instance of a session, with the memory map. It is the first service, so it is shut down last, and dealloc
+/// actions run when every other service is shut down.
 struct Memory(Arc<Instance>);
 
 impl Service for Memory {
@@ -75,9 +87,9 @@ impl Memory {
 }
 
 impl Drop for Memory {
-    /// For options of which no session was made.
+    /// Ends the instance of a builder that built no session.
     fn drop(&mut self) {
-        // A second end finds nothing.
+        // A second end does nothing.
         let _ = self.end();
     }
 }

@@ -1,5 +1,5 @@
-//! Functions in the form of LLVM's runtime, in a session that a host embeds: they are called with the session, answer when
-//! they like, and call the controller through it.
+//! Functions of LLVM's runtime in a session that a host embeds: they receive the session, answer at any time, and
+//! call the controller through the session.
 #![allow(unsafe_code, reason = "has a public function whose caller must vouch for another")]
 
 use std::collections::{BTreeMap, HashSet};
@@ -18,15 +18,15 @@ use crate::session::{Reply, SessionBuilder, SessionHandle};
 use crate::sync::Mutex;
 
 impl SessionBuilder {
-    /// Offers a function under a name that is called with the session, or rather with the address that stands for it.
+    /// Offers a [`WrapperFunction`] under a name. It receives the address of the session.
     ///
     /// # Errors
     ///
-    /// When the name is taken.
+    /// If the name is taken.
     ///
     /// # Safety
     ///
-    /// The function must do what [`WrapperFunction`] says.
+    /// The function must behave as [`WrapperFunction`] describes.
     pub unsafe fn wrapper_function(
         self,
         name: impl Into<String>,
@@ -36,8 +36,8 @@ impl SessionBuilder {
         self.function(name, move |session, args, reply| call(session, function, &args, reply))
     }
 
-    /// How code is called that the controller has brought, or names by its address: in LLVM 22's form, unless this says
-    /// otherwise. What the executor itself offers is called as before.
+    /// Sets the calling convention of code that the controller brings or names by address; the default is LLVM 22's.
+    /// The executor's own functions are called as before.
     #[must_use]
     pub fn linked_code(self, convention: Convention) -> Self {
         self.run_addresses(match convention {
@@ -47,7 +47,7 @@ impl SessionBuilder {
     }
 }
 
-/// Who waits for an answer, by the number of the call.
+/// The pending calls by number.
 #[derive(Debug)]
 struct Calls {
     next: u64,
@@ -56,7 +56,7 @@ struct Calls {
 
 static CALLS: Mutex<Calls> = Mutex::new(Calls { next: 1, waiting: BTreeMap::new() });
 
-/// Calls what the controller names.
+/// Calls the function at an address that the controller names.
 fn run(session: &SessionHandle, function: ExecutorAddr, args: Vec<u8>, reply: Reply) {
     if is_own(session, function) {
         embedded::run(session, function, args, reply);
@@ -67,7 +67,7 @@ fn run(session: &SessionHandle, function: ExecutorAddr, args: Vec<u8>, reply: Re
 
 /// True for a function of this library, which has LLVM 22's form.
 fn is_own(session: &SessionHandle, function: ExecutorAddr) -> bool {
-    /// They are the same in all sessions.
+    /// The functions of all sessions are the same.
     static OWN: OnceLock<HashSet<ExecutorAddr>> = OnceLock::new();
     let Some((instance, _)) = Instance::hosted(session.address()) else { return false };
     let own = OWN.get_or_init(|| {
@@ -110,7 +110,7 @@ impl Answered for PendingAnswers {
             None => {
                 if let Some((_, session)) = Instance::hosted(session.address()) {
                     session.report_error(Error::invalid(format!(
-                        "an answer to call {number}, which has one or never was"
+                        "an answer to call {number}, which has an answer already or was never made"
                     )));
                 }
             }

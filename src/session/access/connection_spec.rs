@@ -26,9 +26,6 @@ use crate::sync::Mutex;
 /// assert_eq!(spec.to_string(), "tcp:connect=host:4000");
 /// # Ok::<(), farcall::Error>(())
 /// ```
-///
-/// The first `=` ends the words in front; a `:` counts only there. The descriptor is the transport's business and may be
-/// empty. Words of direction are those of who reads them: an executor's `tcp:connect` meets a controller's `tcp:listen`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ConnectionSpec {
     transport: String,

@@ -39,7 +39,7 @@ use crate::session::{Answer, BootstrapInfo, Completion, SessionHandle};
 ///     fn call_controller(&self, _tag: u64, args: Vec<u8>, completion: Completion) {
 ///         match self.0.lock().unwrap().clone() {
 ///             Some(attachment) => attachment.complete(completion, Ok(args)),
-///             None => completion.complete(Err(farcall::Error::remote("disconnected"))),
+///             None => drop(completion), // completes it with an error
 ///         }
 ///     }
 ///     fn send_result(&self, _call: u64, _: Answer) {}
@@ -49,9 +49,6 @@ use crate::session::{Answer, BootstrapInfo, Completion, SessionHandle};
 /// # assert_eq!(session.call(1, vec![7])?, [7]);
 /// # Ok::<(), farcall::Error>(())
 /// ```
-///
-/// Every function may be called from any thread, at any moment after [`connect`](ControllerAccess::connect), also
-/// concurrently. None is called with a lock of the session held.
 pub trait ControllerAccess: Send + Sync {
     /// Connects. The session calls this once. Calls may arrive through `attachment` from now on, before this returns.
     ///
@@ -72,7 +69,6 @@ pub trait ControllerAccess: Send + Sync {
     /// Calls the controller's handler with this tag. `completion` is completed exactly once: by
     /// [`Attachment::complete`], or by [`Completion::complete`] on this thread if the connection is over before the
     /// call is sent.
-    /// [`Attachment::complete`], or on this thread when the connection is over before the call is under way.
     fn call_controller(&self, tag: u64, args: Vec<u8>, completion: Completion);
 
     /// Answers the call with this number. After the end of the connection this does nothing.

@@ -8,7 +8,6 @@ use crate::sync::Mutex;
 
 /// The pending calls of one direction of a connection. Implementations of
 /// [`ControllerAccess`](crate::session::ControllerAccess) use it.
-/// [`ControllerAccess`](crate::session::ControllerAccess).
 ///
 /// Numbers start at 1 and wrap; 0 and numbers in use are skipped. Any thread may use the table at any time. Each
 /// registered call is either taken once or returned by [`close`](PendingCalls::close).

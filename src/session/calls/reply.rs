@@ -120,7 +120,6 @@ impl Completion {
     /// Passes the outcome on, on this thread. For a call that failed before it was sent; all others go through
     /// [`Attachment::complete`](crate::session::Attachment::complete), which runs code of the host as a task and not
     /// on the receiving thread.
-    /// [`Attachment::complete`](crate::session::Attachment::complete), which keeps code of the host off the thread that receives.
     pub fn complete(mut self, outcome: Result<Vec<u8>>) {
         self.finish(outcome);
     }

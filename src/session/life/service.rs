@@ -25,10 +25,6 @@ use std::fmt;
 /// let session = SessionBuilder::new(|task| drop(std::thread::spawn(|| task.run()))).service(Log).build()?;
 /// # Ok::<(), farcall::Error>(())
 /// ```
-///
-/// The session calls each function once, [`on_detach`](Service::on_detach) always before
-/// [`on_shutdown`](Service::on_shutdown), also if no controller was ever attached; in the reverse of the order in which
-/// services were added, the next one when the one before is done.
 pub trait Service: Send + Sync {
     /// The service's name in the error that says what delays a shutdown.
     fn name(&self) -> &str {

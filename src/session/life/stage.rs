@@ -5,12 +5,14 @@
 //! Start/none          connect      tear down           tear down           -
 //! Start/Attached      refused      when connected      when connected      tear down
 //! Attached/none       refused      disconnect          disconnect          tear down
-//! Attached/Detached+  refused      wait                raise the target    tear down
-//! Detached/Detached   refused      wait                raise the target    -
-//! Detached/none       refused      is                  drain               -
-//! Detached/Shutdown   refused      is                  wait                -
-//! Shutdown            refused      is                  is                  -
+//! Attached/Detached+  refused      in progress         raise the target    tear down
+//! Detached/Detached   refused      in progress         raise the target    -
+//! Detached/none       refused      reached             drain               -
+//! Detached/Shutdown   refused      reached             in progress         -
+//! Shutdown            refused      reached             reached             -
 //! ```
+//!
+//! *when connected*: the target is raised, and `connected` continues. *in progress*: an earlier request leads there.
 //!
 //! Invariant: the current stage only grows, and so does the target until it is reached.
 

@@ -24,8 +24,6 @@ use crate::sync::{Mutex, MutexGuard};
 /// drop(token); // runs the callback
 /// assert!(group.acquire("late").is_none());
 /// ```
-///
-/// A clone is the same group. Any thread may use it at any moment; a token keeps its group alive.
 #[derive(Clone, Default)]
 pub struct TaskGroup(Arc<Mutex<State>>);
 
@@ -43,7 +41,7 @@ pub struct TaskGroup(Arc<Mutex<State>>);
 /// assert_eq!(group.running().len(), 1);
 /// # drop(token);
 /// ```
-#[must_use = "what it stands for has ended when it is dropped"]
+#[must_use = "the work has ended when it is dropped"]
 pub struct Token {
     group: TaskGroup,
     number: u64,

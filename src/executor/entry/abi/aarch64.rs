@@ -1,19 +1,21 @@
-//! The C calling convention of 64-bit Arm: which register or place on the stack an argument is in.
+//! The C calling convention of 64-bit Arm: which register or stack slot holds an argument.
 //!
-//! The first eight integers and pointers are in registers, as are the first eight floating-point numbers; the others lie on the
-//! stack in the order of the arguments, eight bytes each, the first at the lowest address, which is a multiple of 16.
+//! The first eight integers and pointers are in registers, as are the first eight floating-point numbers. The others
+//! lie on the stack in the order of the arguments, eight bytes each, the first at the lowest address, which is a
+//! multiple of 16.
 //!
-//! Invariant: which register is meant is known in this file only, for this processor; what goes to registers is `typed`'s affair.
+//! Invariant: only this file knows the registers of this processor; `entry::typed` decides which arguments go to
+//! registers.
 #![allow(unsafe_code, reason = "loads registers of arguments, so it is in assembler")]
 
-use crate::executor::entry::typed::Frame;
+use super::Frame;
 
-/// How many integers and pointers are in registers.
+/// The number of registers for integers and pointers.
 pub(crate) const INTEGERS: usize = 8;
-/// How many floating-point numbers are.
+/// The number of registers for floating-point numbers.
 pub(crate) const FLOATS: usize = 8;
 
-// Like `farcall_enter`, this has no unwind information: the search of unwinders for a handler ends here.
+// As `farcall_enter`, this function has no unwind information, so unwinders stop here.
 std::arch::global_asm!(
     ".pushsection .text.farcall_enter,\"ax\",@progbits",
     ".globl farcall_call_typed",

@@ -1,12 +1,12 @@
-//! `MemoryAccessSPSCITest` of LLVM's runtime: each operation, as bytes come in. What cannot be read or written is tested by message,
-//! in `tests/it/inspect.rs`.
+//! `MemoryAccessSPSCITest` of LLVM's runtime: each operation, through its encoded arguments. `tests/it/inspect.rs`
+//! tests unreadable and unwritable addresses by message.
 
 use std::sync::atomic::{AtomicU8, AtomicU16, AtomicU32, AtomicU64, Ordering::Relaxed};
 
 use super::*;
 use crate::sps::{self, Decode, Encode};
 
-/// Has a function called with these arguments.
+/// Calls a function with these arguments, encoded.
 fn call<R: Serve>(args: &impl Encode) -> R::Ret
 where
     R::Ret: for<'a> Decode<'a>,
@@ -14,8 +14,8 @@ where
     R::serve(sps::from_bytes(&sps::to_bytes(args)).expect("decodes")).expect("an answer")
 }
 
-fn at<T: ?Sized>(place: &T) -> ExecutorAddr {
-    ExecutorAddr::new((&raw const *place).cast::<u8>().expose_provenance() as u64)
+fn at<T: ?Sized>(target: &T) -> ExecutorAddr {
+    ExecutorAddr::new((&raw const *target).cast::<u8>().expose_provenance() as u64)
 }
 
 #[test]
@@ -55,56 +55,56 @@ fn write_pointers() {
 
 #[test]
 fn write_buffers() {
-    let place: [AtomicU8; 8] = std::array::from_fn(|_| AtomicU8::new(9));
-    let buffers = vec![(at(&place), Bytes(b"hello\0".to_vec())), (at(&place[7]), Bytes(vec![]))];
+    let target: [AtomicU8; 8] = std::array::from_fn(|_| AtomicU8::new(9));
+    let buffers = vec![(at(&target), Bytes(b"hello\0".to_vec())), (at(&target[7]), Bytes(vec![]))];
     call::<WriteBuffers>(&(buffers,));
-    assert_eq!(place.map(AtomicU8::into_inner), *b"hello\0\x09\x09");
+    assert_eq!(target.map(AtomicU8::into_inner), *b"hello\0\x09\x09");
 }
 
 #[test]
 fn read_uint8s() {
-    let place = [42_u8, 255];
-    let read = call::<ReadU8s>(&(vec![at(&place[1]), at(&place[0])],));
+    let target = [42_u8, 255];
+    let read = call::<ReadU8s>(&(vec![at(&target[1]), at(&target[0])],));
     assert_eq!(read, [255, 42], "in the order that was asked for");
 }
 
 #[test]
 fn read_uint16s() {
-    let place = [1000_u16, 65535];
-    assert_eq!(call::<ReadU16s>(&(vec![at(&place[0]), at(&place[1])],)), place);
+    let target = [1000_u16, 65535];
+    assert_eq!(call::<ReadU16s>(&(vec![at(&target[0]), at(&target[1])],)), target);
 }
 
 #[test]
 fn read_uint32s() {
-    let place = [100_000_u32, 0xdead_beef];
-    assert_eq!(call::<ReadU32s>(&(vec![at(&place[0]), at(&place[1])],)), place);
+    let target = [100_000_u32, 0xdead_beef];
+    assert_eq!(call::<ReadU32s>(&(vec![at(&target[0]), at(&target[1])],)), target);
 }
 
 #[test]
 fn read_uint64s() {
-    let place = [1_u64 << 40, u64::MAX];
-    assert_eq!(call::<ReadU64s>(&(vec![at(&place[0]), at(&place[1])],)), place);
+    let target = [1_u64 << 40, u64::MAX];
+    assert_eq!(call::<ReadU64s>(&(vec![at(&target[0]), at(&target[1])],)), target);
 }
 
 #[test]
 fn read_pointers() {
     let words = [7_u64, 8];
-    let place = [at(&words[1]).get(), 0];
-    let read = call::<ReadPointers>(&(vec![at(&place[0]), at(&place[1])],));
+    let target = [at(&words[1]).get(), 0];
+    let read = call::<ReadPointers>(&(vec![at(&target[0]), at(&target[1])],));
     assert_eq!(read, [at(&words[1]), ExecutorAddr::NULL]);
 }
 
 #[test]
 fn read_buffers() {
-    let place = *b"hello world";
-    let range = |from: usize, bytes| AddrRange::sized(at(&place[from]), bytes).expect("a range");
+    let target = *b"hello world";
+    let range = |from: usize, bytes| AddrRange::sized(at(&target[from]), bytes).expect("a range");
     let read = call::<ReadBuffers>(&(vec![range(6, 5), range(0, 0), range(0, 5)],));
     assert_eq!(read, [Bytes(b"world".to_vec()), Bytes(vec![]), Bytes(b"hello".to_vec())]);
 }
 
 #[test]
 fn read_strings() {
-    let place = *b"hello\0world\0";
-    let read = call::<ReadStrings>(&(vec![at(&place[6]), at(&place[5]), at(&place)],));
+    let target = *b"hello\0world\0";
+    let read = call::<ReadStrings>(&(vec![at(&target[6]), at(&target[5]), at(&target)],));
     assert_eq!(read, [Bytes(b"world".to_vec()), Bytes(vec![]), Bytes(b"hello".to_vec())]);
 }
