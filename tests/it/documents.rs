@@ -18,9 +18,21 @@ const PAGES: [&str; 2] = ["README.md", "src/docs/guide.md"];
 
 /// Lines that are not run as they are: the line, what is run in its place, and why.
 const OTHERWISE: [(&str, &str, &str); 3] = [
-    ("cargo run --release -- demo", "farcall demo --calls 1000 --seconds 0", "a release build takes minutes; .ci/run does it"),
-    ("cargo test --workspace", "cargo test --workspace --help >/dev/null", "this is one of those tests"),
-    ("cargo install farcall-cli", "command -v farcall farcall-executor >/dev/null", "not published yet; .ci/run installs it from here"),
+    (
+        "cargo run --release -- demo",
+        "farcall demo --calls 1000 --seconds 0",
+        "a release build takes minutes; .ci/run does it",
+    ),
+    (
+        "cargo test --workspace",
+        "cargo test --workspace --help >/dev/null",
+        "this is one of those tests",
+    ),
+    (
+        "cargo install farcall-cli",
+        "command -v farcall farcall-executor >/dev/null",
+        "not published yet; .ci/run installs it from here",
+    ),
 ];
 
 /// What stands between fences.
@@ -112,7 +124,8 @@ impl Reader {
             "rust" => self.not_run.push(text.clone()),
             "c" => {
                 let flags = ["-Wall", "-Wextra", "-Werror", "-c", name, "-o", "/dev/null"];
-                let output = Command::new("cc").args(flags).current_dir(&self.at).output().expect("cc");
+                let output =
+                    Command::new("cc").args(flags).current_dir(&self.at).output().expect("cc");
                 let complaint = String::from_utf8_lossy(&output.stderr);
                 assert!(output.status.success(), "{page}:{line}: {complaint}");
             }
@@ -128,11 +141,16 @@ impl Reader {
             let other = OTHERWISE.iter().find(|(line, ..)| *line == said);
             script.push_str(other.map_or(command, |(_, other, _)| other));
             script.push('\n');
-            let program = said.split_once("cargo run").map(|(_, arguments)| match arguments.split_once("--bin ") {
-                Some((_, name)) => format!("// src/bin/{}.rs\n", name.split(' ').next().unwrap_or_default()),
-                None => "// src/main.rs\n".to_owned(),
+            let program = said.split_once("cargo run").map(|(_, arguments)| {
+                match arguments.split_once("--bin ") {
+                    Some((_, name)) => {
+                        format!("// src/bin/{}.rs\n", name.split(' ').next().unwrap_or_default())
+                    }
+                    None => "// src/main.rs\n".to_owned(),
+                }
             });
-            self.not_run.retain(|text| program.as_ref().is_none_or(|first| !text.starts_with(first)));
+            self.not_run
+                .retain(|text| program.as_ref().is_none_or(|first| !text.starts_with(first)));
         }
         let where_to = self.home.path().join("where");
         script.push_str("pwd -P >\"$WHERE\"\n");
@@ -142,10 +160,18 @@ impl Reader {
         shell.args(["-c", &script]).current_dir(&self.at).env("PATH", path).env("WHERE", &where_to);
         shell.env_remove("CARGO_TARGET_DIR").env_remove("FARCALL_EXECUTOR");
         let output = shell.output().expect("a shell");
-        let (printed, complaint) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
-        assert!(output.status.success(), "{page}:{line}: {}\n{printed}\n{complaint}", output.status);
+        let (printed, complaint) =
+            (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+        assert!(
+            output.status.success(),
+            "{page}:{line}: {}\n{printed}\n{complaint}",
+            output.status
+        );
         if let Some(due) = due {
-            assert!(is_printed(due, &printed), "{page}:{line}: printed\n{printed}\nin place of\n{due}\n{complaint}");
+            assert!(
+                is_printed(due, &printed),
+                "{page}:{line}: printed\n{printed}\nin place of\n{due}\n{complaint}"
+            );
         }
         self.at = fs::read_to_string(where_to).expect("the shell's folder").trim_end().into();
     }
@@ -159,8 +185,9 @@ fn is_printed(due: &str, printed: &str) -> bool {
 
 fn is_line(due: &str, line: &str) -> bool {
     let Some((front, rest)) = due.split_once("...") else { return due == line };
-    line.strip_prefix(front)
-        .is_some_and(|line| line.char_indices().any(|(at, _)| is_line(rest, &line[at..])) || rest.is_empty())
+    line.strip_prefix(front).is_some_and(|line| {
+        line.char_indices().any(|(at, _)| is_line(rest, &line[at..])) || rest.is_empty()
+    })
 }
 
 #[test]

@@ -18,13 +18,19 @@ fn missing(page: &str, text: &str, exists: &dyn Fn(&str) -> bool) -> Vec<String>
             continue;
         }
         for (at, word) in content.split('`').enumerate() {
-            if at % 2 == 1 && !candidates(word).is_empty() && !candidates(word).iter().any(|path| exists(path)) {
+            if at % 2 == 1
+                && !candidates(word).is_empty()
+                && !candidates(word).iter().any(|path| exists(path))
+            {
                 missing.push(format!("{page}:{line}: no {word}"));
             }
         }
         for link in content.split("](").skip(1).filter_map(|rest| rest.split(')').next()) {
             let path = link.split('#').next().unwrap_or_default();
-            if !path.is_empty() && !path.contains("://") && !exists(&normal(&format!("{folder}/{path}"))) {
+            if !path.is_empty()
+                && !path.contains("://")
+                && !exists(&normal(&format!("{folder}/{path}")))
+            {
                 missing.push(format!("{page}:{line}: no {link}"));
             }
         }
@@ -50,10 +56,18 @@ fn candidates(word: &str) -> Vec<String> {
         return Vec::new();
     }
     // What follows a type is in the type's file.
-    let names: Vec<_> = word.split("::").take_while(|name| name.chars().all(|c| c.is_ascii_lowercase() || c == '_')).collect();
+    let names: Vec<_> = word
+        .split("::")
+        .take_while(|name| name.chars().all(|c| c.is_ascii_lowercase() || c == '_'))
+        .collect();
     let module = names.join("/");
-    let parent = names[..names.len() - 1].join("/");
-    [&module, &parent].iter().flat_map(|path| [format!("src/{path}.rs"), format!("src/{path}/mod.rs")]).collect()
+    // A last lower-case name may be a function's.
+    let is_type = names.len() < word.split("::").count();
+    let parent = if is_type { module.clone() } else { names[..names.len() - 1].join("/") };
+    [&module, &parent]
+        .iter()
+        .flat_map(|path| [format!("src/{path}.rs"), format!("src/{path}/mod.rs")])
+        .collect()
 }
 
 /// Without `..`.
@@ -88,9 +102,14 @@ fn pages_name_files_that_are_there() {
 
 #[test]
 fn planted_names_are_found() {
-    let exists = |path: &str| ["src/call/posts.rs", "src/call/mod.rs", "src/docs/guide.md", "README.md"].contains(&path);
+    let exists = |path: &str| {
+        ["src/call/posts.rs", "src/call/mod.rs", "src/docs/guide.md", "README.md"].contains(&path)
+    };
     for (text, count) in [
-        ("`call/posts.rs`, `call::posts`, `call::posts::Posts`, `call::Endpoint`, [guide](guide.md#start), [first](../../README.md)", 0),
+        (
+            "`call/posts.rs`, `call::posts`, `call::posts::Posts`, `call::Endpoint`, [guide](guide.md#start), [first](../../README.md)",
+            0,
+        ),
         ("`call/past.rs`", 1),
         ("`call::past::Posts`", 1),
         ("`std::fs::read`, `x.rs`, `/proc/PID/stat`, [web](https://example.org)", 0),
