@@ -8,7 +8,7 @@ mod folders;
 use std::fs;
 use std::path::Path;
 
-/// The rooms bottom-up, as `src/README.md` lists them, and what each may import besides [`GROUND`].
+/// The rooms bottom-up, as `src/docs/architecture.md` lists them, and what each may import besides [`GROUND`].
 const ROOMS: &[(&str, &[&str])] = &[
     // Its messages name signals.
     ("error", &[]),
