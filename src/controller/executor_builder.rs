@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use super::memory::slab::Slab;
 use super::process::lane_opener::LaneOpener;
+use super::process::last_words::PROGRAM_VARIABLE;
 use super::process::supervisor::Supervisor;
 use super::remote::Starting;
 use super::session::Controller;
@@ -22,8 +23,6 @@ use crate::sys::{asymmetric_fence, futex};
 use crate::transport::Lane;
 use crate::transport::lane::segment;
 
-/// The environment variable that names the executor's program.
-const PROGRAM_VARIABLE: &str = "FARCALL_EXECUTOR";
 /// The name of the executor's program beside the controller's.
 const PROGRAM_NAME: &str = "farcall-executor";
 
@@ -166,8 +165,13 @@ impl ExecutorBuilder {
         if let Some(program) = std::env::var_os(PROGRAM_VARIABLE) {
             return Ok(program.into());
         }
-        let beside = std::env::current_exe().ok().map(|path| path.with_file_name(PROGRAM_NAME));
-        beside.filter(|path| path.exists()).ok_or_else(|| {
+        let current = std::env::current_exe().map_err(|error| {
+            let advice = format!("give ExecutorBuilder::program or set {PROGRAM_VARIABLE}");
+            let what =
+                "no executor: finding the current program through /proc, which may not be mounted";
+            Error::os(what, error).and(&Error::invalid(advice))
+        })?;
+        Some(current.with_file_name(PROGRAM_NAME)).filter(|path| path.exists()).ok_or_else(|| {
             Error::invalid(format!(
                 "no executor: give ExecutorBuilder::program, set {PROGRAM_VARIABLE}, or put {PROGRAM_NAME} \
                  beside the current program"

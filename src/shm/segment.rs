@@ -79,8 +79,9 @@ impl Segment {
         let size = usize::try_from(bytes).ok().filter(|size| *size > 0 && size.is_multiple_of(8));
         let size = size.ok_or_else(|| Error::invalid(format!("a segment of {bytes} bytes")))?;
         let map = MmapOptions::new().len(size).map_raw(&file);
-        let map =
-            map.map_err(|e| Error::os(format!("mapping {bytes} bytes of shared memory"), e))?;
+        let map = map.map_err(|error| {
+            map::refused(format!("mapping {bytes} bytes of shared memory"), error)
+        })?;
         Ok(Self { file: Some(file), map: Map::Own(map) })
     }
 

@@ -7,6 +7,7 @@ use std::ptr::NonNull;
 use nix::errno::Errno;
 use nix::sys::mman::{MRemapFlags, MapFlags, MmapAdvise, ProtFlags};
 use nix::sys::mman::{madvise, mmap, mmap_anonymous, mprotect, mremap, munmap};
+use nix::sys::resource::{RLIM_INFINITY, Resource, getrlimit};
 
 use crate::ExecutorAddr;
 use crate::addr::{AddrRange, Prot};
@@ -36,6 +37,19 @@ pub(crate) fn mark(file: impl AsFd) -> Result<()> {
     Ok(())
 }
 
+/// The error of a mapping that the kernel refuses. The message names the limit on address space, if that may be the cause.
+pub(crate) fn refused(what: String, cause: impl Into<std::io::Error>) -> Error {
+    let error = Error::os(what, cause);
+    match getrlimit(Resource::RLIMIT_AS) {
+        Ok((limit, _)) if error.raw_os_error() == Some(libc::ENOMEM) && limit != RLIM_INFINITY => {
+            error.and(&Error::exhausted(format!(
+                "this process may have {limit} bytes of address space (RLIMIT_AS): raise the limit with ulimit -v"
+            )))
+        }
+        _ => error,
+    }
+}
+
 /// A range of this process's address space that this value owns. Dropping it unmaps the range.
 #[derive(Debug)]
 pub(crate) struct Reservation {
@@ -55,7 +69,7 @@ impl Reservation {
     ///
     /// When the address space has no such hole, or `bytes` is 0.
     pub(crate) fn new(bytes: u64) -> Result<Self> {
-        let during = |errno| Error::os(format!("reserving {bytes} bytes of address space"), errno);
+        let during = |errno| refused(format!("reserving {bytes} bytes of address space"), errno);
         let size = size_of_map(bytes).map_err(during)?;
         let flags = MapFlags::MAP_PRIVATE | MapFlags::MAP_NORESERVE;
         // SAFETY: an anonymous mapping at an address of the kernel's choice replaces nothing.

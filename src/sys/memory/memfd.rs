@@ -30,7 +30,10 @@ pub(crate) fn create(name: &CStr, bytes: u64, executable: bool) -> Result<OwnedF
         Err(Errno::EINVAL) => memfd_create(name, base),
         other => other,
     }
-    .map_err(during)?;
+    .map_err(|errno| match cause(errno) {
+        Some(cause) => during(errno).and(&Error::invalid(cause)),
+        None => during(errno),
+    })?;
     let size = i64::try_from(bytes).map_err(|_| during(Errno::EFBIG))?;
     // Above the limit the kernel would end this process by SIGXFSZ. No other function here makes a file larger.
     let (limit, _) = getrlimit(Resource::RLIMIT_FSIZE).map_err(during)?;
@@ -43,6 +46,24 @@ pub(crate) fn create(name: &CStr, bytes: u64, executable: bool) -> Result<OwnedF
     ftruncate(&file, size).map_err(during)?;
     seal(file.as_fd(), SealFlag::F_SEAL_SHRINK | SealFlag::F_SEAL_GROW)?;
     Ok(file)
+}
+
+/// Why the system creates no memory file, and what the user can do about it.
+fn cause(errno: Errno) -> Option<&'static str> {
+    /// 2 forbids memory files that may be mapped R-X.
+    const POLICY: &str = "/proc/sys/vm/memfd_noexec";
+    match errno {
+        Errno::EACCES if std::fs::read_to_string(POLICY).is_ok_and(|mode| mode.trim() == "2") => {
+            Some(
+                "vm.memfd_noexec is 2, which forbids executable memory files: sysctl vm.memfd_noexec=1 allows them",
+            )
+        }
+        Errno::EACCES | Errno::EPERM | Errno::ENOSYS => {
+            Some("a policy of this system (seccomp, a container, SELinux) refuses memfd_create")
+        }
+        Errno::EMFILE => Some("raise the limit on open files (RLIMIT_NOFILE, ulimit -n)"),
+        _ => None,
+    }
 }
 
 /// Adds seals to a memory file.
