@@ -6,6 +6,7 @@
 
 pub mod addr;
 mod call;
+mod concurrent;
 #[cfg(not(model))]
 pub mod controller;
 mod deadline;

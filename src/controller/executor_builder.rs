@@ -15,9 +15,12 @@ use crate::call::contract::{CLOSE_OTHERS, EXECUTOR_ARGUMENT, Placement};
 use crate::deadline::Deadline;
 use crate::error::{Error, Result};
 use crate::limits::{SLAB_STRIPE_BYTES, SPIN_NS, START_TIMEOUT};
-use crate::sys::process::{Others, SOCKET, c_string, can_close_others};
-use crate::sys::{asymmetric_fence, fork, futex, socket};
-use crate::transport::{Lane, lane_segment};
+use crate::sys::io::socket;
+use crate::sys::process::child::{Others, SOCKET, c_string, can_close_others};
+use crate::sys::process::fork;
+use crate::sys::{asymmetric_fence, futex};
+use crate::transport::Lane;
+use crate::transport::lane::segment;
 
 /// The environment variable that names the executor's program.
 const PROGRAM_VARIABLE: &str = "FARCALL_EXECUTOR";
@@ -87,8 +90,9 @@ impl ExecutorBuilder {
         self
     }
 
-    /// How long the executor may take from [`ExecutorBuilder::spawn`] until it is ready: 10 s when this is not said. One that takes longer is
-    /// killed, and [`Spawned::connect`] fails ([`Error::is_timeout`]). The time does not cover how long the system takes to start
+    /// How long the executor may take from [`ExecutorBuilder::spawn`] until it is ready; 10 s by default. An executor that
+    /// takes longer is killed, and [`Spawned::connect`] fails ([`Error::is_timeout`]). The time does not cover how long the system
+    /// takes to start
     /// the program, as from a network file system that does not answer.
     #[must_use]
     pub fn start_timeout(mut self, timeout: Duration) -> Self {
@@ -142,7 +146,7 @@ impl ExecutorBuilder {
         let supervisor =
             Supervisor::start(program.clone(), args, env, theirs, at, others, Arc::clone(&opener))?;
         // The executor is coming up meanwhile.
-        let (segment, file) = lane_segment::create(spin)?;
+        let (segment, file) = segment::create(spin)?;
         let end = opener.lanes().add(Lane::of_executor(&segment, &segment))?;
         let slab = Slab::new(Placement::Near, SLAB_STRIPE_BYTES, &segment)?;
         let [code, constants, data] = slab.files()?;

@@ -5,33 +5,15 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::life::core::Core;
+#[cfg(shuttle)]
+use super::life::core::Fault;
+use super::life::core::{Core, Dispatch, HostFunction, OnDisconnect, Reporter, RunAddress};
 use super::{BootstrapInfo, Reply, Service, Session, SessionHandle};
 use crate::ExecutorAddr;
 use crate::error::{Error, Result};
 use crate::task::Task;
 
-pub(super) type Dispatch = Arc<dyn Fn(Task) + Send + Sync>;
-pub(super) type Reporter = Arc<dyn Fn(&SessionHandle, Error) + Send + Sync>;
-pub(super) type OnDisconnect = Box<dyn FnOnce(&SessionHandle, Result<()>) + Send>;
 type OnStart = Box<dyn FnOnce(&SessionHandle) + Send>;
-/// Runs the wrapper function at an address.
-pub(crate) type RunAddress = fn(&SessionHandle, ExecutorAddr, Vec<u8>, Reply);
-
-/// A function of the host, in Rust.
-pub(super) struct HostFunction(pub(super) Box<Function>);
-
-type Function = dyn Fn(&SessionHandle, Vec<u8>, Reply) + Send + Sync;
-
-/// A fault that a test plants in the session.
-#[cfg(shuttle)]
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Fault {
-    /// A callback that is registered late waits for a stage that has passed.
-    LateCallbackWaits,
-    /// Services are shut down while managed code runs.
-    DoesNotDrain,
-}
 
 /// Builds a [`Session`].
 ///

@@ -13,7 +13,7 @@ use ::shuttle::rand::{Rng, thread_rng};
 use ::shuttle::scheduler::RandomScheduler;
 use ::shuttle::thread::{self, JoinHandle};
 
-use super::builder::Fault;
+use super::life::core::Fault;
 use super::{
     Answer, BootstrapInfo, Done, InProcess, InProcessController, Reply, Service, Session,
     SessionBuilder, SessionHandle,

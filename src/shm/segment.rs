@@ -11,7 +11,9 @@ use nix::fcntl::SealFlag;
 
 use crate::error::{Error, Result};
 use crate::sync::AtomicU64;
-use crate::sys::{cpu, map, memfd};
+use crate::sys::cpu;
+use crate::sys::memory::map;
+use crate::sys::memory::memfd;
 
 /// Bytes per copy by the C library. It copies larger pieces with one instruction, which takes up to 27 times as long where the
 /// distance from destination to source is a few bytes short of a multiple of a page.

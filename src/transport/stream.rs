@@ -21,7 +21,7 @@ use super::message::Incoming;
 use crate::deadline::Deadline;
 use crate::error::{Error, Result};
 use crate::limits::PAYLOAD_BYTES_MAX;
-use crate::sys::stream::{Reader, Writer};
+use crate::sys::io::stream::{Reader, Writer};
 use crate::wire::Kind;
 use crate::wire::frame::{Header, OWN_VERSION, Opcode};
 use crate::wire::frame_reader::FrameReader;

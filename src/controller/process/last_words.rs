@@ -49,7 +49,7 @@ mod tests {
     use super::*;
     use crate::call::contract::LAST_WORDS;
     use crate::error::Death;
-    use crate::sys::socket;
+    use crate::sys::io::socket;
 
     fn death() -> Error {
         Error::died(Death { exit_status: Some(125), ..Death::default() })

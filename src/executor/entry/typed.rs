@@ -6,25 +6,10 @@ use std::ffi::c_char;
 
 use crate::ExecutorAddr;
 use crate::call::typed::{self, Shape, TYPED_CALL};
-use crate::executor::entry::abi;
+use crate::executor::entry::abi::{self, Frame};
 use crate::executor::entry::buffer::WrapperFunctionBuffer;
 use crate::executor::entry::enter;
 use crate::limits::TYPED_ARGUMENTS_MAX;
-
-/// The words that `farcall_call_typed` loads before the call and stores after it.
-#[repr(C)]
-pub(crate) struct Frame {
-    /// The registers for integers and pointers; the assembler expects them first.
-    integers: [u64; abi::INTEGERS],
-    pub(crate) floats: [u64; abi::FLOATS],
-    pub(crate) function: u64,
-    /// The number of floating-point registers in use.
-    pub(crate) floats_used: u64,
-    pub(crate) stack_words: u64,
-    pub(crate) integer_result: u64,
-    pub(crate) float_result: u64,
-    pub(crate) stack: [u64; TYPED_ARGUMENTS_MAX],
-}
 
 unsafe extern "C" {
     /// Loads the registers from a frame, copies its stack words, calls its function, and stores both result

@@ -13,7 +13,7 @@ use crate::error::{Error, Result};
 use crate::executor::entry::wrapper::{Serve, offer};
 use crate::limits::{PAGE_BYTES, PAYLOAD_BYTES_MAX};
 use crate::sps::Bytes;
-use crate::sys::memory;
+use crate::sys::memory::access;
 use crate::{AddrRange, ExecutorAddr};
 
 /// The names and addresses of the functions in this file.
@@ -123,7 +123,7 @@ fn string(start: ExecutorAddr, bytes_max: u64) -> Result<Vec<u8>> {
     let mut at = start.get();
     loop {
         let size = usize::try_from(PAGE_BYTES - at % PAGE_BYTES).unwrap_or(1);
-        memory::read(&[(at, size)], &mut page[..size])?;
+        access::read(&[(at, size)], &mut page[..size])?;
         let end = page[..size].iter().position(|byte| *byte == 0);
         string.extend_from_slice(&page[..end.unwrap_or(size)]);
         if string.len() as u64 > bytes_max {
@@ -143,14 +143,14 @@ fn read(parts: impl Iterator<Item = (u64, usize)>) -> Result<Vec<u8>> {
         return Err(too_much(bytes));
     }
     let mut out = vec![0; usize::try_from(bytes).unwrap_or(0)];
-    memory::read(&parts, &mut out)?;
+    access::read(&parts, &mut out)?;
     Ok(out)
 }
 
 fn write(parts: impl Iterator<Item = (u64, usize)>, bytes: &[u8]) -> Result<()> {
     let parts: Vec<_> = parts.collect();
     // SAFETY: the controller names memory that it may change; the executor obeys it.
-    unsafe { memory::write(&parts, bytes) }
+    unsafe { access::write(&parts, bytes) }
 }
 
 fn too_much(bytes: u64) -> Error {

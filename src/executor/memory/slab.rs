@@ -9,8 +9,8 @@ use super::Segment;
 use crate::call::contract::Placement;
 use crate::error::{Error, Result};
 use crate::limits::PAGE_BYTES;
-use crate::sys::map::Reservation;
-use crate::sys::memfd;
+use crate::sys::memory::map::Reservation;
+use crate::sys::memory::memfd;
 use crate::{AddrRange, ExecutorAddr, Prot};
 
 /// A shared or private slab. Dropping it unmaps it.

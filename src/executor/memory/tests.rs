@@ -19,7 +19,7 @@ use crate::error::{Error, Result};
 use crate::executor::entry::wrapper::{Serve, offer};
 use crate::limits::{KEPT_BYTES_MAX, PAGE_BYTES};
 use crate::sps::{self, AllocGroup, Bytes, Lifetime};
-use crate::sys::memfd;
+use crate::sys::memory::memfd;
 use crate::{AddrRange, ExecutorAddr, Prot};
 
 const STRIPE: u64 = 16 * PAGE_BYTES;

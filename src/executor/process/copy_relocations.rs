@@ -23,7 +23,7 @@ use crate::error::{Error, Result};
 use crate::executor::process::loaded::{LoadedFile, pointer};
 use crate::limits::{LOW_ADDRESS_END, PAGE_BYTES};
 use crate::sync::{Mutex, MutexGuard};
-use crate::sys::map::Reservation;
+use crate::sys::memory::map::Reservation;
 use crate::{AddrRange, ExecutorAddr};
 
 /// The copied variables of the process.

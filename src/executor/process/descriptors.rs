@@ -4,7 +4,8 @@
 use std::os::fd::{FromRawFd, OwnedFd, RawFd};
 
 use crate::error::Result;
-use crate::sys::{descriptors, process};
+use crate::sys::io::descriptors;
+use crate::sys::process::child;
 
 /// Closes every descriptor of this process from `first` on. Only for the start of `main`, where all of them come from
 /// the controller.
@@ -14,7 +15,7 @@ use crate::sys::{descriptors, process};
 /// If the system refuses, as kernels before 5.9 do.
 pub(crate) fn close_from(first: RawFd) -> Result<()> {
     // SAFETY: nothing has been opened since the start of the program, so no value owns a descriptor from `first` on.
-    unsafe { process::close_from(first) }
+    unsafe { child::close_from(first) }
 }
 
 /// Gives the calling thread a table of descriptors with `socket` alone in it. Returns the socket, and whether that

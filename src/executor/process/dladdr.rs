@@ -23,7 +23,7 @@ use crate::executor::entry::wrapper::Serve;
 use crate::executor::process::program;
 use crate::sps::Bytes;
 use crate::sync::Mutex;
-use crate::sys::memfd;
+use crate::sys::memory::memfd;
 use crate::{AddrRange, ExecutorAddr};
 
 /// The symbol file of one link.

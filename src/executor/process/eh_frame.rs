@@ -21,7 +21,7 @@ use crate::executor::entry::address::pointer;
 use crate::executor::entry::wrapper::Serve;
 use crate::sps::Status;
 use crate::sync::Mutex;
-use crate::sys::memory;
+use crate::sys::memory::access;
 use crate::{AddrRange, ExecutorAddr};
 
 /// The registered sections, by start address.
@@ -149,7 +149,7 @@ fn check(section: AddrRange) -> Result<()> {
         return refuse("no room for the word that ends it".to_owned());
     }
     let mut bytes = vec![0; size];
-    memory::read(&[(section.start.get(), size)], &mut bytes)?;
+    access::read(&[(section.start.get(), size)], &mut bytes)?;
     let mut at = 0;
     while let Some(length) = bytes.get(at..).and_then(<[u8]>::first_chunk::<4>) {
         let length = u32::from_le_bytes(*length);

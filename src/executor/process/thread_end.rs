@@ -17,7 +17,7 @@ use std::ffi::{c_int, c_void};
 use crate::ExecutorAddr;
 use crate::executor::entry::enter;
 use crate::sync::Mutex;
-use crate::sys::thread;
+use crate::sys::process::thread;
 
 #[derive(Debug, Clone, Copy)]
 struct Destructor {

@@ -5,7 +5,8 @@ use std::os::fd::IntoRawFd;
 use super::simple_remote::SimpleRemote;
 use crate::error::{Error, Result};
 use crate::session::{ConnectionSpec, ConnectorRegistry, SessionHandle};
-use crate::sys::{process, stream};
+use crate::sys::io::stream;
+use crate::sys::process::child;
 
 /// The connectors of this library: `socket:adopt=NUMBER` attaches a session to a connected stream socket that was
 /// left open for this process. The connector owns a descriptor that is a socket, and closes it on an error.
@@ -43,7 +44,7 @@ fn adopt_socket(spec: &ConnectionSpec, session: &SessionHandle) -> Result<()> {
     let number =
         number.ok_or_else(|| refused("that is not the number of a descriptor".to_owned()))?;
     let socket =
-        process::adopt(number).map_err(|error| error.during(format!("connection \"{spec}\"")))?;
+        child::adopt(number).map_err(|error| error.during(format!("connection \"{spec}\"")))?;
     if !stream::is_socket(&socket) {
         // Its owner keeps it.
         let _ = socket.into_raw_fd();

@@ -31,7 +31,7 @@ use crate::session::{
 };
 use crate::sps::{self, Status};
 use crate::sync::{Condvar, Mutex};
-use crate::sys::socket;
+use crate::sys::io::socket;
 use crate::transport::{Connection, Payload};
 
 /// A session's access to a controller that made a lane with [`Connection::create_shared`].

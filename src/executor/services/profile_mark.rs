@@ -10,7 +10,7 @@ use crate::call::contract::ProfileMark;
 use crate::error::{Error, Result};
 use crate::executor::entry::wrapper::Serve;
 use crate::sps::Bytes;
-use crate::sys::map;
+use crate::sys::memory::map;
 
 impl Serve for ProfileMark {
     fn serve((Bytes(path),): (Bytes,)) -> Result<()> {

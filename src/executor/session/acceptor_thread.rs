@@ -25,8 +25,8 @@ use crate::executor::tls::own_thread;
 use crate::shm::{Holder, Segment};
 use crate::sync::Ordering;
 use crate::sys::futex::{self, Seen};
-use crate::sys::socket;
-use crate::transport::lane_segment;
+use crate::sys::io::socket;
+use crate::transport::lane::segment;
 use crate::wire::layout::{DOORBELL_WORD, HOLDER_WORDS, PROCESS_HOLDER_WORD};
 
 /// The stack of the acceptor's thread.
@@ -126,7 +126,7 @@ impl Acceptor {
             };
             match message.letter {
                 LANE => {
-                    let kind = file(files.pop()).and_then(lane_segment::open).map(Kind::Lane);
+                    let kind = file(files.pop()).and_then(segment::open).map(Kind::Lane);
                     self.queue_work(number, kind);
                 }
                 PIPELINE => {
@@ -134,7 +134,7 @@ impl Acceptor {
                     self.queue_work(number, kind);
                 }
                 REVERSE_LANE => {
-                    let segment = file(files.pop()).and_then(lane_segment::open).ok();
+                    let segment = file(files.pop()).and_then(segment::open).ok();
                     self.change(|state| state.lanes.push_back(segment));
                 }
                 NO_LANE => self.change(|state| state.lanes.push_back(None)),

@@ -20,9 +20,12 @@ use crate::executor::tls::static_reserve;
 use crate::limits::PAGE_BYTES;
 use crate::shm::Segment;
 use crate::sps;
-use crate::sys::socket::{self, Received};
-use crate::sys::{futex, process, trap};
-use crate::transport::{Connection, Lane, Side, lane_segment};
+use crate::sys::futex;
+use crate::sys::io::socket::{self, Received};
+use crate::sys::process::child;
+use crate::sys::process::trap;
+use crate::transport::lane::segment;
+use crate::transport::{Connection, Lane, Side};
 use crate::wire::layout::{self, HOLDER_WORD, HOLDER_WORDS};
 
 /// Serves as an executor and exits, if a controller started this process; returns at once otherwise.
@@ -54,12 +57,10 @@ pub fn run_if_spawned() {
 /// |---|---|
 /// | `filedescs=R,W` or `R W` | over these descriptors, to read from and to write to, as LLVM's tools pass them |
 /// | `listen=HOST:PORT` | one connection that is accepted there |
-/// | `stdio` | over standard input and output |
+/// | `stdio` | over standard input and output, for [`ExecutorBuilder::command`](crate::controller::ExecutorBuilder::command) |
 /// | `segment=NAME` | over the named segment (feature `named-segment`) |
 ///
-/// `stdio` is for commands such as `ssh host farcall-executor stdio`
-/// ([`ExecutorBuilder::command`](crate::controller::ExecutorBuilder::command)). Programs in the executor then read nothing
-/// from standard input, and print on standard error.
+/// With `stdio`, as in `ssh host farcall-executor stdio`, programs here read nothing and print on standard error.
 ///
 /// Leading words that begin with `test-` belong to LLVM's own tests and are ignored.
 ///
@@ -108,11 +109,11 @@ fn connection(args: &[String]) -> Result<Connection> {
     let numbers = |reader: &str, writer: &str| {
         let number = |text: &str| text.parse::<i32>().map_err(|_| not_asked(text));
         let (reader, writer) = (number(reader)?, number(writer)?);
-        let read_from = process::adopt(reader)?;
+        let read_from = child::adopt(reader)?;
         if reader == writer {
             return Connection::socket(read_from);
         }
-        Connection::stream(read_from, process::adopt(writer)?)
+        Connection::stream(read_from, child::adopt(writer)?)
     };
     match args.as_slice() {
         [reader, writer] => numbers(reader, writer),
@@ -127,7 +128,7 @@ fn connection(args: &[String]) -> Result<Connection> {
                 return Connection::attach_named(name);
             }
             if one.as_str() == "stdio" {
-                let (reader, writer) = process::take_streams()?;
+                let (reader, writer) = child::take_streams()?;
                 return Connection::stream(reader, writer);
             }
             Err(not_asked(one))
@@ -166,7 +167,7 @@ fn serve(asked: &str) -> Result<()> {
     if closes {
         descriptors::close_from(fd.saturating_add(1))?;
     }
-    let socket = process::adopt(fd)?;
+    let socket = child::adopt(fd)?;
     let (segment, stripes) =
         prepare(socket.as_fd(), parent).inspect_err(|error| last_words(socket.as_fd(), error))?;
     run(segment, socket, stripes)
@@ -215,7 +216,7 @@ fn run(first: &Arc<Segment>, socket: OwnedFd, stripes: Vec<OwnedFd>) -> Result<(
 /// Ties this process's life to the controller's, and receives the first message: the first lane's segment, and the
 /// stripes of the first slab.
 fn prepare(socket: BorrowedFd<'_>, parent: i32) -> Result<(&'static Arc<Segment>, Vec<OwnedFd>)> {
-    process::die_with_parent(parent)?;
+    child::die_with_parent(parent)?;
     trap::restore_sigpipe();
     futex::check()?;
     let expected = 1 + Prot::ALL.len();
@@ -229,7 +230,7 @@ fn prepare(socket: BorrowedFd<'_>, parent: i32) -> Result<(&'static Arc<Segment>
     }
     let mut files = files.into_iter();
     let segment = files.next().ok_or_else(|| Error::violation("no segment came"))?;
-    let segment = lane_segment::open(segment)?;
+    let segment = segment::open(segment)?;
     // The crash handler writes to the segment until the process is gone.
     let segment: &'static Arc<Segment> = Box::leak(Box::new(segment));
     let words = segment.words();

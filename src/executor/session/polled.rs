@@ -13,7 +13,7 @@ use crate::executor::context::current::{ConnectionEnd, while_serving};
 use crate::executor::context::instance::Instance;
 use crate::limits::POLLED_CALLS_MAX;
 use crate::session::SimpleSymbolTable;
-use crate::sys::ready::Ready;
+use crate::sys::io::ready::Ready;
 use crate::transport::{Connection, Side};
 
 /// An executor that starts no thread and never waits by itself. Calls run when the host [polls](Polled::poll), on the

@@ -14,7 +14,7 @@ use crate::executor::context::calls::WrapperCalls;
 use crate::executor::context::instance::Instance;
 use crate::executor::tls::own_thread;
 use crate::shm::{Holder, Segment};
-use crate::sys::trap;
+use crate::sys::process::trap;
 use crate::transport::{End, Lane, Lifeline, Payload, Side, pipeline};
 use crate::wire::layout::{HOLDER_WORD, HOLDER_WORDS};
 use crate::wire::pipeline::HOLDER_WORD as PIPELINE_HOLDER_WORD;

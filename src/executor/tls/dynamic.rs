@@ -48,9 +48,11 @@ use crate::executor::entry::wrapper::Serve;
 use crate::executor::tls::static_reserve;
 use crate::limits::THREAD_MODULES_MAX;
 use crate::sync::{AtomicU64, Ordering};
+use crate::sys::futex;
 use crate::sys::futex::Seen;
-use crate::sys::thread::Undisturbed;
-use crate::sys::{futex, map, thread};
+use crate::sys::memory::map;
+use crate::sys::process::thread;
+use crate::sys::process::thread::Undisturbed;
 use crate::{AddrRange, ExecutorAddr};
 
 /// What a link has registered of its TLS module.

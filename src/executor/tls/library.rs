@@ -24,7 +24,8 @@ use crate::executor::entry::address::pointer;
 use crate::executor::entry::wrapper::Serve;
 use crate::executor::process::libraries::{last_error, open_defaults};
 use crate::sync::Mutex;
-use crate::sys::{memfd, thread};
+use crate::sys::memory::memfd;
+use crate::sys::process::thread;
 
 /// The results so far.
 #[derive(Debug)]

@@ -39,7 +39,8 @@ use crate::error::{Error, Result};
 use crate::executor::entry::address::pointer;
 use crate::executor::entry::wrapper::Serve;
 use crate::limits::THREAD_ARENA_BYTES;
-use crate::sys::{map, thread};
+use crate::sys::memory::map;
+use crate::sys::process::thread;
 
 /// The position of the reserve.
 #[derive(Debug, Clone, Copy)]

@@ -12,7 +12,7 @@ use crate::ExecutorAddr;
 use crate::executor::entry::enter;
 use crate::executor::tls::static_reserve;
 use crate::limits::PAGE_BYTES;
-use crate::sys::trap;
+use crate::sys::process::trap;
 
 /// Stacks of at least this size have room for the reserve.
 const SPACIOUS_BYTES: usize = 1 << 20;

@@ -131,7 +131,7 @@ mod tests {
     use crate::AddrRange;
     use crate::call::contract::{ThreadBlockDeregister, ThreadBlockRegister};
     use crate::executor::entry::wrapper::Serve;
-    use crate::sys::thread;
+    use crate::sys::process::thread;
 
     /// The vector registers, and the general ones except stack pointer, frame pointer and result.
     #[repr(C, align(32))]

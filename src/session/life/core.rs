@@ -16,15 +16,33 @@ use crate::ExecutorAddr;
 use crate::error::drop_panic;
 use crate::error::{Error, Result};
 use crate::session::SESSION_SYMBOL;
-#[cfg(shuttle)]
-use crate::session::builder::Fault;
-use crate::session::builder::{Dispatch, HostFunction, OnDisconnect, Reporter, RunAddress};
 use crate::session::{
     Answer, BootstrapInfo, Completion, ControllerAccess, Reply, Service, SessionBuilder,
     SessionHandle, TaskGroup,
 };
 use crate::sync::{Condvar, Mutex, MutexGuard, thread_local};
 use crate::task::Task;
+
+pub(in crate::session) type Dispatch = Arc<dyn Fn(Task) + Send + Sync>;
+pub(in crate::session) type Reporter = Arc<dyn Fn(&SessionHandle, Error) + Send + Sync>;
+pub(in crate::session) type OnDisconnect = Box<dyn FnOnce(&SessionHandle, Result<()>) + Send>;
+/// Runs the wrapper function at an address.
+pub(crate) type RunAddress = fn(&SessionHandle, ExecutorAddr, Vec<u8>, Reply);
+
+/// A function of the host, in Rust.
+pub(in crate::session) struct HostFunction(pub(in crate::session) Box<Function>);
+
+pub(in crate::session) type Function = dyn Fn(&SessionHandle, Vec<u8>, Reply) + Send + Sync;
+
+/// A fault that a test plants in the session.
+#[cfg(shuttle)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(in crate::session) enum Fault {
+    /// A callback that is registered late waits for a stage that has passed.
+    LateCallbackWaits,
+    /// Services are shut down while managed code runs.
+    DoesNotDrain,
+}
 
 thread_local! {
     /// The sessions whose end this thread must not wait for, because it runs a call of theirs or takes them down.

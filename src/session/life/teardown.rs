@@ -16,12 +16,12 @@
 use std::sync::Arc;
 use std::time::Instant;
 
+#[cfg(shuttle)]
+use super::core::Fault;
 use super::core::{Callback, Core, State};
 use super::service::{Done, Told};
 use super::stage::{Next, Stage};
 use crate::error::{Error, Result};
-#[cfg(shuttle)]
-use crate::session::builder::Fault;
 use crate::session::{Attachment, ControllerAccess, Service, SessionHandle};
 use crate::sync::{Mutex, MutexGuard};
 

@@ -8,7 +8,7 @@
 //! registers.
 #![allow(unsafe_code, reason = "loads registers of arguments, so it is in assembler")]
 
-use crate::executor::entry::typed::Frame;
+use super::Frame;
 
 /// The number of registers for integers and pointers.
 pub(crate) const INTEGERS: usize = 6;

@@ -31,7 +31,7 @@ use crate::session::{
 };
 use crate::sps::{self, Bytes, Status};
 use crate::sync::{Condvar, Mutex};
-use crate::sys::stream::{self, Reader, Ready, Writer};
+use crate::sys::io::stream::{self, Reader, Ready, Writer};
 use crate::wire::frame::{Header, OWN_VERSION, Opcode};
 use crate::wire::frame_reader::FrameReader;
 

@@ -5,7 +5,7 @@ use std::thread::ThreadId;
 
 use crate::deadline::Deadline;
 use crate::error::Error;
-use crate::sys::stream::Writer;
+use crate::sys::io::stream::Writer;
 use crate::wire::frame::Header;
 
 /// The sending half of a connection.

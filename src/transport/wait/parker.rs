@@ -24,18 +24,18 @@ impl SharedParker {
         Self { word, doorbell: None, lifeline }
     }
 
-    pub(super) fn lifeline(&self) -> &Lifeline {
+    pub(in crate::transport) fn lifeline(&self) -> &Lifeline {
         &self.lifeline
     }
 
     /// The same with a doorbell.
     #[cfg(any(not(model), loom))]
-    pub(super) fn with_doorbell(&self, doorbell: Arc<dyn Doorbell>) -> Self {
+    pub(in crate::transport) fn with_doorbell(&self, doorbell: Arc<dyn Doorbell>) -> Self {
         Self { doorbell: Some(doorbell), ..self.clone() }
     }
 
     /// Takes what the doorbell was rung so far. False when nobody is left to ring it.
-    pub(super) fn drain(&self) -> bool {
+    pub(in crate::transport) fn drain(&self) -> bool {
         self.doorbell.as_ref().is_none_or(|doorbell| doorbell.drain())
     }
 }

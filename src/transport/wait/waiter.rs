@@ -38,7 +38,7 @@ const SLOW_FACTOR_MAX: u32 = 8;
 
 /// What one side waits with.
 #[derive(Debug)]
-pub(super) struct Waiter {
+pub(in crate::transport) struct Waiter {
     /// What it sleeps on.
     parker: SharedParker,
     /// Not 0 when the peer has closed its end.
@@ -52,7 +52,7 @@ pub(super) struct Waiter {
 
 impl Waiter {
     /// A waiter that polls for `spin` before it sleeps.
-    pub(super) fn new(
+    pub(in crate::transport) fn new(
         parker: SharedParker,
         closed: Words,
         lifeline: Lifeline,
@@ -65,12 +65,12 @@ impl Waiter {
 
     /// From now on the waiter sleeps on `bed`.
     #[cfg(any(not(model), loom))]
-    pub(super) fn sleep_on(&mut self, parker: SharedParker) {
+    pub(in crate::transport) fn sleep_on(&mut self, parker: SharedParker) {
         self.parker = parker;
     }
 
     /// Tells that the peer was woken: its answer takes longer this time.
-    pub(super) fn woke(&mut self) {
+    pub(in crate::transport) fn woke(&mut self) {
         self.poll_budget.woke = true;
     }
 
@@ -84,7 +84,7 @@ impl Waiter {
     ///
     /// When the lifeline was cut or the peer closed its end, and the word has not changed before.
     #[inline(always)]
-    pub(super) fn for_change(
+    pub(in crate::transport) fn for_change(
         &mut self,
         word: &AtomicU64,
         current: u64,
@@ -243,7 +243,7 @@ mod tests {
     use crate::shm::Segment;
     use crate::sys::futex::{self, OWNER_DIED};
     use crate::transport::Side;
-    use crate::transport::lifeline::End;
+    use crate::transport::wait::lifeline::End;
 
     const SPIN: Duration = Duration::from_micros(50);
 

@@ -1,13 +1,19 @@
 //! A connection between a controller and an executor that were not started together.
 
+#[cfg(feature = "named-segment")]
+mod named;
+pub(in crate::transport) mod shared;
+pub(in crate::transport) mod token;
+
 use std::os::fd::{BorrowedFd, OwnedFd};
 #[cfg(feature = "named-segment")]
 use std::time::Duration;
 
-use super::message::Incoming;
 #[cfg(feature = "named-segment")]
-use super::named::Named;
-use super::{Shared, Side, Stream, Transport};
+use self::named::Named;
+use self::shared::Shared;
+use super::message::Incoming;
+use super::{Side, Stream, Transport};
 use crate::deadline::Deadline;
 use crate::error::{Error, Result};
 use crate::wire::Kind;

@@ -6,14 +6,14 @@
 
 use std::sync::Arc;
 
-use super::side::Side;
 use crate::shm::{Segment, Words};
 use crate::sync::Ordering;
 use crate::sys::cpu;
+use crate::transport::Side;
 
 /// One side's view of both hints.
 #[derive(Debug)]
-pub(super) struct CpuHints {
+pub(in crate::transport) struct CpuHints {
     ours: Words,
     theirs: Words,
     /// What this side stored last.
@@ -22,7 +22,7 @@ pub(super) struct CpuHints {
 
 impl CpuHints {
     /// The hints in these words of the segment, the controller's first.
-    pub(super) fn new(segment: &Arc<Segment>, words: [usize; 2], side: Side) -> Self {
+    pub(in crate::transport) fn new(segment: &Arc<Segment>, words: [usize; 2], side: Side) -> Self {
         let [controller, executor] = words.map(|word| segment.view(word..word + 1));
         let (ours, theirs) = match side {
             Side::Controller => (controller, executor),
@@ -32,7 +32,7 @@ impl CpuHints {
     }
 
     /// Stores the CPU of this side. True when the peer stored the same one last.
-    pub(super) fn share_cpu(&mut self) -> bool {
+    pub(in crate::transport) fn share_cpu(&mut self) -> bool {
         let current = cpu::current();
         if current != self.told {
             self.told = current;

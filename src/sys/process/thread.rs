@@ -4,8 +4,8 @@
 
 use nix::errno::Errno;
 
-use super::memory;
 use crate::error::{Error, Result};
+use crate::sys::memory::access as memory;
 
 /// The calling thread's thread pointer, the base of its thread-locals.
 pub(crate) fn pointer() -> u64 {

@@ -7,7 +7,8 @@ use nix::fcntl::{FcntlArg, FdFlag, fcntl};
 use nix::sys::signal::SigHandler;
 
 use super::*;
-use crate::sys::{alone, socket};
+use crate::sys::alone;
+use crate::sys::io::socket;
 
 fn spawn(program: &str, args: &[&str]) -> Result<(Child, OwnedFd)> {
     let (ours, theirs) = socket::pair().expect("sockets");

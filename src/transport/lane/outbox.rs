@@ -1,9 +1,9 @@
 //! The sending side of a lane's ring, and how far the peer has been told of it.
 
-use super::cells::Cells;
 use crate::error::{Error, Result};
 use crate::limits::{CHUNK_BYTES_MAX, PAYLOAD_BYTES_MAX, RING_LINES};
 use crate::ring::{Head, Producer, PushError};
+use crate::transport::cells::Cells;
 
 /// The end of a lane's ring at which records go in.
 #[derive(Debug)]

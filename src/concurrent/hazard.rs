@@ -3,7 +3,7 @@
 //! | user | remover |
 //! |---|---|
 //! | publishes the slot's address in its hazards | clears the slot's tag |
-//! | issues the [light fence](super::asymmetric_fence) | issues the heavy fence |
+//! | issues the [light fence](crate::sys::asymmetric_fence) | issues the heavy fence |
 //! | loads the tag | scans the hazards of all users |
 //!
 //! So the user sees that the tag is cleared, or the remover sees the hazard. A value that is removed while in use is
@@ -16,8 +16,8 @@ use std::cell::{Cell, OnceCell};
 use std::fmt;
 use std::sync::{Arc, OnceLock};
 
-use super::asymmetric_fence::{LightFence, heavy_fence};
 use crate::sync::{AtomicBool, AtomicU64, Mutex, MutexGuard, Ordering, UnsafeCell};
+use crate::sys::asymmetric_fence::{LightFence, heavy_fence};
 
 /// Nested uses whose hazards fit one block of a thread.
 const DEPTH: usize = 8;

@@ -79,7 +79,7 @@ impl Settled {
     }
 
     /// Says that the posted call with this number has run.
-    pub(super) fn cover(&self, sequence: u64) {
+    pub(in crate::transport) fn cover(&self, sequence: u64) {
         // [SETTLED] Release: a thread that acquires this number sees what the calls did. No Acquire: only the bit of the old
         // value is used.
         let word = &self.0.word[0];

@@ -8,7 +8,7 @@
 //! | issues the light fence | issues the heavy fence |
 //! | loads whether the mutex is biased | waits until the usual thread is outside |
 //!
-//! So the usual thread sees that it has to lock, or the other thread sees that it is inside ([`super::asymmetric_fence`]).
+//! So the usual thread sees that it has to lock, or the other thread sees that it is inside ([`crate::sys::asymmetric_fence`]).
 //!
 //! A mutex is biased at most once, and only if the light fence is free. Threads that alternate pay one load for it.
 //!
@@ -19,8 +19,8 @@ use std::fmt;
 use std::ops::{Deref, DerefMut};
 use std::time::Duration;
 
-use super::asymmetric_fence::{LightFence, heavy_fence};
 use crate::sync::{AtomicBool, AtomicU64, Mutex, MutexGuard, Ordering, yield_now};
+use crate::sys::asymmetric_fence::{LightFence, heavy_fence};
 
 /// Locks in a row by one thread before a mutex is biased towards it.
 const STREAK: u32 = if cfg!(model) { 1 } else { 256 };

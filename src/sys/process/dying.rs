@@ -1,6 +1,6 @@
 //! How a process is ending, before the kernel has freed its memory.
 
-use super::process::Ended;
+use super::child::Ended;
 
 /// `PF_EXITING`: the flag of a task that is ending.
 const EXITING: u64 = 4;

@@ -2,7 +2,7 @@
 //!
 //! Invariant: an executor that offers a function under one of its names offers it under all of them.
 
-use super::contract::{
+use super::{
     DebuggerRegister, FramesDeregister, FramesRegister, NativeDeinitialize, NativeDeinitializeOne,
     NativeInitialize, NativeRelease, NativeReserve, ReadBuffers, ReadPointers, ReadStrings,
     ReadU8s, ReadU16s, ReadU32s, ReadU64s, Remote, SESSION_INSTANCE, WriteBuffers, WritePointers,

@@ -17,7 +17,7 @@ pub(crate) struct Closer {
 }
 
 impl Closer {
-    pub(super) fn new(end: End, closed: Words, peer: SharedParker) -> Self {
+    pub(in crate::transport) fn new(end: End, closed: Words, peer: SharedParker) -> Self {
         Self { end, closed, peer }
     }
 

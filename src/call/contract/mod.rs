@@ -4,6 +4,8 @@
 //! message; the controller calls it with [`Remote::Args`]. Where a function belongs to an object in the executor, the
 //! first argument is that object's address, offered under a name as well.
 
+pub(super) mod other_names;
+
 use crate::error::Result;
 use crate::sps::{AllocGroup, Bytes, Decode, Encode, Expected, Reader, Status};
 use crate::{AddrRange, ExecutorAddr, Prot};

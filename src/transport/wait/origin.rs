@@ -27,7 +27,7 @@ impl Origin {
 }
 
 #[cfg(not(model))]
-use crate::sys::fork::generation;
+use crate::sys::process::fork::generation;
 
 #[cfg(model)]
 fn generation() -> u64 {

@@ -15,15 +15,15 @@ use std::os::fd::AsFd;
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::{Lane, Side};
 use crate::deadline::Deadline;
 use crate::error::{Error, Result};
 use crate::limits::SPIN_NS;
 use crate::shm::{Found, Names, Segment};
 use crate::sync::Ordering;
 use crate::sys::futex::{self, Seen};
-use crate::sys::process::Watched;
+use crate::sys::process::child::Watched;
 use crate::transport::Closer;
+use crate::transport::{Lane, Side};
 use crate::wire::layout::{
     ATTACHED_STARTED_WORD, ATTACHED_WORD, CREATOR_STARTED_WORD, CREATOR_WORD, HEADER, MAGIC,
     SEGMENT_WORDS, SPIN_NS_WORD, VERSION,
@@ -34,9 +34,9 @@ const WITHDRAWN: u64 = u64::MAX;
 
 /// One end of a lane in a named segment.
 #[derive(Debug)]
-pub(super) struct Named {
-    pub(super) lane: Lane,
-    pub(super) side: Side,
+pub(in crate::transport) struct Named {
+    pub(in crate::transport) lane: Lane,
+    pub(in crate::transport) side: Side,
     closer: Closer,
     /// Ends the watch when it is dropped.
     _watch: PipeWriter,
@@ -48,7 +48,7 @@ impl Named {
     /// # Errors
     ///
     /// When a live process has taken the name. When no executor has come in time: the name is free then.
-    pub(super) fn create(name: &str, timeout: Duration) -> Result<Self> {
+    pub(in crate::transport) fn create(name: &str, timeout: Duration) -> Result<Self> {
         let deadline = Deadline::after(timeout);
         let segment = {
             let names = Names::lock()?;
@@ -91,7 +91,7 @@ impl Named {
     /// # Errors
     ///
     /// When there is none, or it is not one of this version.
-    pub(super) fn attach(name: &str) -> Result<Self> {
+    pub(in crate::transport) fn attach(name: &str) -> Result<Self> {
         let names = Names::lock()?;
         remove_stale(&names);
         let Found::Segment(segment) = names.open(name)? else {

@@ -25,21 +25,21 @@ const TURNS_PER_STEP: usize = 64;
 
 /// The pause before the first poll of a wait.
 #[derive(Debug)]
-pub(super) struct PollDelay {
+pub(in crate::transport) struct PollDelay {
     turns: usize,
     /// The number of waits so far.
     waits: u32,
 }
 
 impl PollDelay {
-    pub(super) fn new() -> Self {
+    pub(in crate::transport) fn new() -> Self {
         Self { turns: TURNS_MIN, waits: 0 }
     }
 
     /// Passes the time before the first poll of another wait. The time counts from the moment at which the last message has
     /// left the processor, since the fence behind the message waits for that.
     #[inline]
-    pub(super) fn pause(&mut self) {
+    pub(in crate::transport) fn pause(&mut self) {
         self.waits = self.waits.wrapping_add(1);
         if self.waits.is_multiple_of(WAITS_PER_MISS) {
             self.turns = (self.turns - self.step()).max(TURNS_MIN);
@@ -52,7 +52,7 @@ impl PollDelay {
 
     /// Tells that the first poll came too soon: a later one found the answer.
     #[inline]
-    pub(super) fn was_too_short(&mut self) {
+    pub(in crate::transport) fn was_too_short(&mut self) {
         self.turns = (self.turns + self.step()).min(TURNS_MAX);
     }
 

@@ -2,12 +2,12 @@
 //!
 //! Invariant: whatever the peer sends, at most [`PAYLOAD_BYTES_MAX`] bytes of messages and one more payload are kept.
 
-use super::cells::Cells;
-use super::kept::Kept;
-use super::message::{Content, Incoming};
 use crate::error::{Error, Result};
 use crate::limits::{PAYLOAD_BYTES_MAX, RING_LINES};
 use crate::ring::{Consumer, Popped};
+use crate::transport::cells::Cells;
+use crate::transport::kept::Kept;
+use crate::transport::message::{Content, Incoming};
 use crate::wire::Kind;
 
 /// Messages that came ahead of the one in the baton, in order, and parts of one.

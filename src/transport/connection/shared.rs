@@ -9,21 +9,22 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::{Lane, Side, lane_segment};
 use crate::deadline::Deadline;
 use crate::error::{Error, Result};
 use crate::limits::{ATTACH_TIMEOUT, SPIN_NS};
 use crate::sleep::Doorbell;
-use crate::sys::socket::{self, Received};
+use crate::sys::io::socket::{self, Received};
+use crate::transport::lane::segment as lane_segment;
+use crate::transport::{Lane, Side};
 
 /// The byte that comes with the segment's descriptor.
 const LANE: u8 = b'L';
 
 /// One end of a lane, and the socket over which both sides wake each other.
 #[derive(Debug)]
-pub(super) struct Shared {
-    pub(super) lane: Lane,
-    pub(super) side: Side,
+pub(in crate::transport) struct Shared {
+    pub(in crate::transport) lane: Lane,
+    pub(in crate::transport) side: Side,
     doorbell: Arc<SocketDoorbell>,
 }
 
@@ -33,7 +34,7 @@ impl Shared {
     /// # Errors
     ///
     /// When memory runs out, or the socket takes no descriptor.
-    pub(super) fn create(socket: OwnedFd) -> Result<Self> {
+    pub(in crate::transport) fn create(socket: OwnedFd) -> Result<Self> {
         let (segment, file) = lane_segment::create(Duration::from_nanos(SPIN_NS))?;
         socket::send(socket.as_fd(), LANE, 0, &[file.as_fd()], Deadline::after(ATTACH_TIMEOUT))?;
         Ok(Self::new(Lane::new(&segment, Side::Controller), Side::Controller, socket))
@@ -45,7 +46,7 @@ impl Shared {
     ///
     /// When the socket ends or brings anything else. When the size of the segment is not sealed, or the segment is of another
     /// version.
-    pub(super) fn attach(socket: OwnedFd) -> Result<Self> {
+    pub(in crate::transport) fn attach(socket: OwnedFd) -> Result<Self> {
         let during = |error: Error| error.during("attaching to a lane");
         let file = match socket::receive(socket.as_fd(), Deadline::SESSION_END).map_err(during)? {
             Some(Received { letter: LANE, mut files, .. }) if files.len() == 1 => files.pop(),
@@ -70,7 +71,7 @@ impl Shared {
     }
 
     /// The descriptor that becomes readable when the other side has rung, or is gone.
-    pub(super) fn socket(&self) -> BorrowedFd<'_> {
+    pub(in crate::transport) fn socket(&self) -> BorrowedFd<'_> {
         self.doorbell.0.as_fd()
     }
 }
