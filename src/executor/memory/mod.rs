@@ -1,9 +1,13 @@
 //! The native memory map: reserves slabs, initializes and deinitializes regions in them, and releases slabs.
 //!
-//! - A *shared* slab is made of the controller's memory files, one stripe for each protection, mapped once with their final
-//!   protection. Initialization copies nothing and changes no protection: the controller writes through its own mapping.
-//! - A *private* slab is plain memory of this process, for controllers that share none. Initialization stores the content from the
-//!   message, or keeps what was written before, and sets the protection. Deinitialized pages become empty, readable and writable.
+//! A slab is *shared* or *private*:
+//!
+//! | | shared slab | private slab |
+//! |---|---|---|
+//! | memory | the controller's memory files, one stripe per protection | plain memory of this process |
+//! | content | the controller writes it through its own mapping | comes in the message, or was written before |
+//! | protection | mapped once with its final protection | set when a region is initialized |
+//! | deinitialized pages | stay as they are | become empty, readable and writable |
 //!
 //! Freeing the memory of a page is the most expensive part of emptying it. Pages with known content, which the
 //! executor stored and code cannot write, are overwritten with zeros instead. They keep their memory for the next

@@ -57,10 +57,12 @@ pub fn run_if_spawned() {
 /// |---|---|
 /// | `filedescs=R,W` or `R W` | over these descriptors, to read from and to write to, as LLVM's tools pass them |
 /// | `listen=HOST:PORT` | one connection that is accepted there |
-/// | `stdio` | over standard input and output, for [`ExecutorBuilder::command`](crate::controller::ExecutorBuilder::command) |
+/// | `stdio` | over standard input and output |
 /// | `segment=NAME` | over the named segment (feature `named-segment`) |
 ///
-/// With `stdio`, as in `ssh host farcall-executor stdio`, programs here read nothing and print on standard error.
+/// `stdio` is for commands such as `ssh host farcall-executor stdio`
+/// ([`ExecutorBuilder::command`](crate::controller::ExecutorBuilder::command)). Programs in the executor then read nothing
+/// from standard input, and print on standard error.
 ///
 /// Leading words that begin with `test-` belong to LLVM's own tests and are ignored.
 ///
