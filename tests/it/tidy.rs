@@ -4,6 +4,7 @@
 //! Invariant: every checker is a function of a path and a text, and is shown planted violations.
 
 mod folders;
+mod prose;
 
 use std::fs;
 use std::path::Path;
