@@ -1,5 +1,7 @@
 //! Order inside of rooms, read as text: no circle of imports among the parts of a room or the files of a folder.
 //!
+//! `cargo test -p farcall-cli --test it -- inside:: --nocapture` prints the graph of each folder.
+//!
 //! Invariant: what is not in order yet is listed here by name. A list can only become shorter: the test fails as well when
 //! something listed is in order.
 
@@ -47,6 +49,9 @@ fn rooms_are_in_order_inside() {
             .push(format!("{folder}: no such circle any more, take it off the list: {circle:?}"));
     }
     assert!(complaints.is_empty(), "\n{}", complaints.join("\n"));
+    for (folder, imports) in &imports_by_folder(&sources) {
+        print!("{}", drawing(folder, imports));
+    }
     println!(
         "order inside of rooms: {folders} cases with {parts} parts, {} circles known",
         known.len()
@@ -92,6 +97,22 @@ fn imports_by_folder(sources: &[(String, String)]) -> BTreeMap<String, Imports> 
     all
 }
 
+/// A folder's graph for readers: a line a part with what it imports, each part below what it imports where there is no circle.
+fn drawing(folder: &str, imports: &Imports) -> String {
+    let mut lines = format!("src/{folder}/\n");
+    let mut left: Vec<&String> = imports.keys().collect();
+    while !left.is_empty() {
+        let is_next = |part: &&String| !left.iter().any(|other| imports[*part].contains(*other));
+        // In a circle any part may come first.
+        let next = left.iter().position(|part| is_next(part)).unwrap_or(0);
+        let part = left.remove(next);
+        let targets: Vec<&str> = imports[part].iter().map(String::as_str).collect();
+        let arrow = if targets.is_empty() { "" } else { " -> " };
+        lines.push_str(&format!("    {part}{arrow}{}\n", targets.join(", ")));
+    }
+    lines
+}
+
 /// The circles of a graph: each a set of parts that reach each other, in order of their names.
 fn circles(imports: &Imports) -> BTreeSet<Vec<String>> {
     let reached = |from: &String| {
@@ -133,4 +154,14 @@ fn planted_circles_are_found() {
     assert_eq!(circles(&all["room"]), BTreeSet::from([names(["folder", "one", "two"])]));
     let inner = ["inner".to_owned(), "other".to_owned()].to_vec();
     assert_eq!(circles(&all["room/folder"]), BTreeSet::from([inner]));
+    assert_eq!(
+        drawing("room", &all["room"]),
+        "src/room/\n    apart -> one\n    folder -> one\n    two -> folder\n    one -> two\n"
+    );
+    let line =
+        [source("src/room/top.rs", "use super::base::Base;"), source("src/room/base.rs", "")];
+    assert_eq!(
+        drawing("room", &imports_by_folder(&line)["room"]),
+        "src/room/\n    base\n    top -> base\n"
+    );
 }

@@ -121,3 +121,43 @@ fn planted_names_are_found() {
         assert_eq!(found.len(), count, "{text}: {found:?}");
     }
 }
+
+/// The walks of the architecture page by their headings, and the fewest steps that each may have.
+const WALKS: [(&str, usize); 3] =
+    [("## A call\n", 8), ("## An object, from bytes to running code\n", 8), ("## A release\n", 6)];
+
+/// The numbered steps below a heading, in order: the file that each begins with, or the step itself where it names none.
+fn steps<'a>(page: &'a str, heading: &str) -> Vec<Result<&'a str, &'a str>> {
+    let section = page.split_once(heading).map_or("", |(_, rest)| rest);
+    let section = section.split("\n## ").next().unwrap_or_default();
+    let numbered = (1..).zip(section.lines().filter(|line| line.starts_with(char::is_numeric)));
+    numbered
+        .map(|(number, line)| {
+            let said = line.strip_prefix(&format!("{number}. `")).ok_or(line)?;
+            let file = said.split('`').next().unwrap_or_default();
+            if file.ends_with(".rs") { Ok(file) } else { Err(line) }
+        })
+        .collect()
+}
+
+#[test]
+fn each_step_of_the_walks_names_its_file() {
+    let page = fs::read_to_string(root().join("src/docs/architecture.md")).expect("the page");
+    let mut count = 0;
+    for (heading, least) in WALKS {
+        let steps = steps(&page, heading);
+        assert!(steps.len() >= least, "{heading}: {steps:?}");
+        for step in &steps {
+            let file = step.unwrap_or_else(|line| panic!("{heading}: no file: {line}"));
+            assert!(root().join("src").join(file).exists(), "{heading}: {file}");
+        }
+        count += steps.len();
+    }
+    println!("walks: {count} cases");
+    let planted =
+        "## A call\n\n1. `a.rs` does.\n   more\n3. `b.rs` late.\n4. nothing.\n\n## Rest\n1. `c.rs`";
+    assert_eq!(
+        steps(planted, "## A call\n"),
+        [Ok("a.rs"), Err("3. `b.rs` late."), Err("4. nothing.")]
+    );
+}
