@@ -93,9 +93,9 @@ impl SessionBuilder {
         self
     }
 
-    /// Calls `handler` once, when the connection to the controller ends, or when the session ends without one: before
-    /// the services are notified, with no lock held. The handler receives `Ok` for an orderly end, or the error,
-    /// which is not reported otherwise. It may detach or shut down the session, and must not block.
+    /// Calls `handler` once, when the connection to the controller ends, or when the session ends without one. That is before
+    /// the services are notified, with no lock held. The handler receives `Ok` for an orderly end, or the error, which is not
+    /// reported otherwise. It may detach or shut down the session, and must not block.
     #[must_use]
     pub fn on_disconnect(
         mut self,

@@ -68,7 +68,8 @@ impl InProcess {
 
 impl InProcessController {
     /// Calls the function at an address of the session. `on_complete` runs exactly once: with the result, the error that the
-    /// function answered out of band (`is_remote`), or why there is no answer; on the thread that knows.
+    /// function answered out of band (`is_remote`), or why there is no answer. It runs on the thread that answers or ends the
+    /// session.
     pub fn call(
         &self,
         function: ExecutorAddr,
@@ -149,7 +150,7 @@ impl Ends {
     fn close(&self) -> Option<(Attachment, [Vec<Completion>; 2])> {
         let mut state = self.state.lock();
         let before = std::mem::replace(&mut *state, State::Over);
-        // Under the lock: who finds the connection over finds the tables closed.
+        // Under the lock: a thread that finds the connection over finds the tables closed.
         let calls = [self.to_controller.close(), self.to_executor.close()];
         match before {
             State::Connected(attachment) => Some((attachment, calls)),

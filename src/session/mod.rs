@@ -64,8 +64,8 @@ use crate::task::Task;
 
 /// The owner of a session. Several sessions may live in one process.
 ///
-/// Dropping it shuts the session down and waits for that, as [`SessionHandle::wait`] does; the reason why the session
-/// does not end goes to the error reporter. If the end waits for the dropping thread, the drop does not wait.
+/// Dropping it shuts the session down and waits for that, as [`SessionHandle::wait`] does. If the session does not end, the
+/// error reporter receives the reason. If the end waits for the dropping thread, the drop does not wait.
 ///
 /// # Examples
 ///

@@ -1,6 +1,6 @@
 //! Finds the way from linked code to its controller.
 //!
-//! A thread that runs a call of the controller calls back over the same lane, so the controller's thread that waits for that
+//! A thread that runs a call of the controller calls back over the same lane. So the controller's thread that waits for that
 //! call runs the handler. Any other thread asks for a lane first and keeps it; a thread of the controller serves it. In a
 //! host's session the calling thread waits for the answer, and the host runs other calls meanwhile.
 
@@ -39,8 +39,9 @@ impl CallController for CurrentSession {
     }
 }
 
-/// Calls a handler of the controller: over the connection or lane whose call this thread runs, through the host's session
-/// whose call it runs, through the only session of the process if that is a host's, or over a lane of this thread's own.
+/// Calls a handler of the controller. If this thread runs a call, the handler's call goes back over the same connection, lane
+/// or host's session. Otherwise it goes through the only session of the process if that is a host's, or over a lane of this
+/// thread's own.
 pub(crate) fn call(tag: u64, args: &[u8]) -> Result<WrapperFunctionBuffer> {
     if let Some(end) = current::connection() {
         return over(&end, tag, args);

@@ -24,7 +24,7 @@ pub(crate) trait CallController {
     );
 }
 
-/// `struct farcall_buffer farcall_call_controller(uint64_t tag, const char *data, size_t size)` for linked code: calls a
+/// `struct farcall_buffer farcall_call_controller(uint64_t tag, const char *data, size_t size)` for linked code. It calls a
 /// handler of the controller with `size` bytes at `data`, waits for it, and returns its result as a wrapper function does.
 ///
 /// # Safety

@@ -27,8 +27,8 @@ pub type OnResult = Box<dyn FnOnce(WrapperFunctionBuffer) + Send>;
 
 /// A remote function that takes `A` and returns `R`: a tag or an address, and the way to it.
 ///
-/// Failures have two layers. The outer `Result` is about the call: it could not be sent, the connection ended, the
-/// function answered out of band, or the bytes of the answer are no `R`. The function's own failure is in `R`, for
+/// Failures have two layers. The outer `Result` is an error if the call could not be sent, or the connection ended. It is also
+/// one if the function answered out of band, or the answer's bytes are no `R`. The function's own failure is in `R`, for
 /// example an [`Expected`](sps::Expected); [`Expected::into_result`](sps::Expected::into_result) merges both layers.
 ///
 /// # Examples

@@ -1,8 +1,8 @@
 //! Unwinding a call out of linked code that cannot continue.
 //!
-//! A call is *unwound* when it reaches a function that cannot be compiled (`services::lazy`). The unwinder runs the
-//! destructors of its frames, as for a cancelled thread, up to the innermost *unwind boundary*: the frame through
-//! which linked code was entered. The call fails there.
+//! A call is *unwound* when it reaches a function that cannot be compiled (`services::lazy`). The unwinder runs the destructors
+//! of its frames, as for a cancelled thread, up to the innermost *unwind boundary*. That is the frame through which linked code
+//! was entered. The call fails there.
 //!
 //! Between a boundary and the code that it entered there are only frames of linked code, so no frame of this library
 //! is skipped. `main`, initializers, handlers, resolvers and typed calls always have a boundary, and LLVM 22's
@@ -253,8 +253,8 @@ unsafe fn return_to(boundary: *mut UnwindBoundary) -> ! {
     unsafe { (*boundary).why = Some(why.unwrap_or_default()) };
     // SAFETY: as above.
     let stack = unsafe { (*boundary).stack };
-    // SAFETY: the frames from here to the boundary are those of linked code and the unwinder, and frames of this file
-    // in which nothing needs dropping.
+    // SAFETY: the frames from here to the boundary belong to linked code, to the unwinder, and to this file, where nothing
+    // needs dropping.
     unsafe { farcall_return_to_boundary(stack) }
 }
 

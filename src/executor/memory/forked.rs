@@ -10,9 +10,9 @@
 //! | in the parent | the same | unmaps the copy |
 //! | in the child | the only one | moves the copy to the data's address; the rest of the stripe becomes new private memory |
 //!
-//! Fork handlers of the program are registered later, so they run before the copy is made, and in a child after it
-//! has its own data. `vfork` and `posix_spawn` share memory by design and run no handlers. A `clone` system call of
-//! the program runs none either; such a child shares the data.
+//! Fork handlers of the program are registered later. So they run before the copy is made, and in a child after it has its own
+//! data. `vfork` and `posix_spawn` share memory by design and run no handlers. A `clone` system call of the program runs none
+//! either; such a child shares the data.
 #![allow(unsafe_code, reason = "copies and replaces mappings in handlers of fork")]
 
 use std::cell::Cell;
@@ -118,8 +118,8 @@ impl Stripe {
         if copy == libc::MAP_FAILED {
             return (0, bytes);
         }
-        // SAFETY: the stripe is mapped until `forget`, and these bytes have memory; other threads of the program may
-        // write meanwhile, as natively between a fork and their next store.
+        // SAFETY: the stripe is mapped until `forget`, these bytes have memory, and other threads may write meanwhile as
+        // natively during a fork.
         unsafe { ptr::copy_nonoverlapping(pointer::<u8>(start), copy.cast(), bytes) };
         (copy.expose_provenance(), bytes)
     }

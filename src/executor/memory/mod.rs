@@ -59,7 +59,7 @@ pub(crate) struct Segment {
     pub(crate) group: AllocGroup,
     pub(crate) start: ExecutorAddr,
     pub(crate) bytes: u64,
-    /// The bytes to store, followed by zeros; `None` to keep the memory as it is.
+    /// The bytes to store, followed by zeros; `None` to keep the memory's content.
     pub(crate) content: Option<Vec<u8>>,
 }
 
@@ -102,9 +102,9 @@ impl MemoryMap {
     ///
     /// # Errors
     ///
-    /// - If no region stays, or a region is empty, not page-aligned, not in one slab with the others, not in the
-    ///   stripe of its protection, shorter than its content, or overlaps another one of the request or a recorded
-    ///   one: nothing has happened then.
+    /// - If no region stays, or a region is empty, not page-aligned, or shorter than its content. If a region is not in one
+    ///   slab with the others, or not in the stripe of its protection. If it overlaps another region of the request, or a
+    ///   recorded one. Nothing has happened then.
     /// - If the system refuses a protection or an action fails: everything has been undone then, and the regions are
     ///   free.
     pub(crate) fn initialize(

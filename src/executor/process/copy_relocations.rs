@@ -1,8 +1,8 @@
 //! Copy relocations at run time: variables of shared libraries, copied below 2 GiB.
 //!
-//! Code compiled with `-fno-pic` reaches every variable by 32 bits, also `stdout`, `environ` or `std::cout` of the C
-//! and C++ libraries. For such a variable a native linker reserves room in the program; the dynamic linker copies the
-//! value there (`R_X86_64_COPY`) and binds the libraries to the copy.
+//! Code compiled with `-fno-pic` reaches every variable by 32 bits, also `stdout`, `environ` or `std::cout` of the C and C++
+//! libraries. For such a variable a native linker reserves room in the program. The dynamic linker copies the value there
+//! (`R_X86_64_COPY`) and binds the libraries to the copy.
 //!
 //! The executor does the same later. It copies the variable to private memory below 2 GiB and changes the words by
 //! which libraries find it. From then on the copy *is* the variable. It stays for the rest of the process's life, so

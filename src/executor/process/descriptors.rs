@@ -1,4 +1,4 @@
-//! The descriptors of the process: those that are closed at its start, and the one that a single thread has.
+//! The descriptors of the process: those that are closed at its start, and the socket that a single thread has.
 #![allow(unsafe_code, reason = "closes and owns descriptors by number")]
 
 use std::os::fd::{FromRawFd, OwnedFd, RawFd};
@@ -18,11 +18,11 @@ pub(crate) fn close_from(first: RawFd) -> Result<()> {
     unsafe { child::close_from(first) }
 }
 
-/// Gives the calling thread a table of descriptors with `socket` alone in it. Returns the socket, and whether that
-/// worked; otherwise the socket is the one that all threads share, and the caller's from now on.
+/// Gives the calling thread a table of descriptors with `socket` alone in it. Returns the socket, and whether that worked;
+/// otherwise all threads share the socket, which is the caller's from now on.
 ///
-/// `socket` must be open, the calling thread must use no other descriptor, and another owner of the shared one must
-/// release it without closing it (`Acceptor::release_socket`).
+/// `socket` must be open, and the calling thread must use no other descriptor. Another owner of the shared socket must release
+/// it without closing it (`Acceptor::release_socket`).
 pub(crate) fn keep_only(socket: RawFd) -> (OwnedFd, bool) {
     // SAFETY: the caller vouches for the socket, and for the descriptors of this thread.
     match unsafe { descriptors::keep_only(socket) } {

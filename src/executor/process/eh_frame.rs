@@ -1,11 +1,11 @@
 //! Registers call frame information (`.eh_frame`) of linked code with the unwinder, and deregisters it, as allocation
 //! actions.
 //!
-//! LLVM's libunwind registers a whole section by `__unw_add_dynamic_eh_frame_section`; its `__register_frame` takes
-//! single records. libgcc's `__register_frame` takes a section that ends with a zero word, and aborts the process at
-//! a second registration or an unknown deregistration.
+//! LLVM's libunwind registers a whole section by `__unw_add_dynamic_eh_frame_section`; its `__register_frame` takes single
+//! records. libgcc's `__register_frame` takes a section that ends with a zero word. It aborts the process at a second
+//! registration or an unknown deregistration.
 //!
-//! Invariant: a section is registered while it is in [`SECTIONS`], and with one unwinder: the one that throws.
+//! Invariant: a section is registered while it is in [`SECTIONS`], and with one unwinder, which is also the thrower.
 #![allow(unsafe_code, reason = "calls the unwinder's registration functions")]
 
 use std::collections::BTreeMap;

@@ -14,8 +14,8 @@ use crate::sync::Mutex;
 /// them in this order.
 const DEFAULT_LIBRARIES: [&CStr; 3] = [c"libm.so.6", c"libstdc++.so.6", c"libgcc_s.so.1"];
 
-/// The version of symbols that compilers link statically from `libgcc.a`, and that the shared library has for old
-/// programs only: the processor's features (`__cpu_model`, `__cpu_indicator_init`), which ifunc resolvers read.
+/// The version of the processor's features (`__cpu_model`, `__cpu_indicator_init`), which ifunc resolvers read. Compilers link
+/// them statically from `libgcc.a`; the shared library has them for old programs only.
 const OLD_VERSION: &CStr = c"GCC_4.8.0";
 
 /// The libraries that one controller opened by path. They are closed at the end of its session.

@@ -279,9 +279,9 @@ fn register(
     0
 }
 
-/// The handle of the program that registers `function` with `handle`. The C library accepts any address in a program
-/// as the handle, and Rust's standard library passes the address of a variable that holds the handle. In that case
-/// the program is the one that contains the function.
+/// The handle of the program that registers `function` with `handle`. The C library accepts any address in a program as the
+/// handle. Rust's standard library passes the address of a variable that holds the handle. In that case the program is that of
+/// the function.
 pub(crate) fn owner(handle: ExecutorAddr, function: ExecutorAddr) -> ExecutorAddr {
     let programs = PROGRAMS.lock();
     let mut all = programs.programs.iter();

@@ -1,7 +1,7 @@
 //! Destructors of linked code's thread-locals.
 //!
-//! They run at their thread's end, the last registered first, and in the right order with those of shared libraries:
-//! for each destructor here the C library owes the thread one call of [`run_newest`], which runs the newest one left.
+//! They run at their thread's end, the last registered first, and in the right order with those of shared libraries. For each
+//! destructor here the C library owes the thread one call of [`run_newest`], which runs the newest one left.
 //!
 //! When a program is removed, its destructors for the calling thread run at once. Those for other threads are
 //! discarded, because only a thread itself can run its own, and their code is about to be removed. Calls that the C

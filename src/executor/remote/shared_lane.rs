@@ -1,10 +1,10 @@
 //! Access to a controller over a lane in shared memory; its descriptor arrives over a socket.
 //!
-//! A lane is one logical thread across both processes: the controller's calls come one at a time, calls of the
-//! session go back inside of them, and both nest. A call that the session makes while no call of the controller runs
-//! waits for the next one, or until the controller attends ([`Client::attend`](crate::controller::Client::attend)),
-//! which is a call that only carries calls of the session. The controller's calls are tasks as any other; the lane's
-//! thread waits for their results, and meanwhile sends the session's calls.
+//! A lane is one logical thread across both processes. The controller's calls come one at a time, calls of the session go back
+//! inside of them, and both nest. A call that the session makes while no call of the controller runs waits for the next one.
+//! The controller may also attend ([`Client::attend`](crate::controller::Client::attend)), which is a call that only carries
+//! calls of the session. The controller's calls are tasks as any other; the lane's thread waits for their results, and
+//! meanwhile sends the session's calls.
 //!
 //! Threads: one, which owns the lane. A task that waits for the controller must not run on it, so the host's dispatch
 //! function has to use other threads.

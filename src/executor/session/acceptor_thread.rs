@@ -1,8 +1,8 @@
 //! The acceptor's thread, which alone has the executor's end of the socket that brings lanes.
 //!
-//! The thread has its own table of descriptors with only the socket in it. So the program never meets the socket: it
-//! cannot close it, its forked children do not inherit it, it does not count against the limit of open files, and the
-//! first file that the program opens has the same number as natively.
+//! The thread has its own table of descriptors with only the socket in it. So the program never meets the socket: it cannot
+//! close it, and its forked children do not inherit it. The socket does not count against the limit of open files. The first
+//! file that the program opens has the same number as natively.
 //!
 //! The thread sleeps on the doorbell, a word of the first lane's segment, which the controller and the executor's
 //! other threads ring. A [`standby`](super::standby) thread starts the serving threads, since a new thread shares the

@@ -66,11 +66,10 @@ pub fn run_if_spawned() {
 ///
 /// Leading words that begin with `test-` belong to LLVM's own tests and are ignored.
 ///
-/// `listen=PORT` listens on this machine only, where every user can connect. With the environment variable
-/// `FARCALL_TOKEN` or the argument `token-file=PATH`, a client must send that token within 5 seconds
-/// ([`Client::connect_with_token`](crate::controller::Client::connect_with_token)); other clients are disconnected,
-/// and the executor waits for the next one. Addresses that other machines can reach need a token. Nothing is
-/// encrypted.
+/// `listen=PORT` listens on this machine only, where every user can connect. With the environment variable `FARCALL_TOKEN` or
+/// the argument `token-file=PATH`, a client must send that token within 5 seconds
+/// ([`Client::connect_with_token`](crate::controller::Client::connect_with_token)). Other clients are disconnected, and the
+/// executor waits for the next one. Addresses that other machines can reach need a token. Nothing is encrypted.
 ///
 /// # Examples
 ///

@@ -59,7 +59,7 @@ pub fn serve(connection: Connection) -> Result<()> {
 ///
 /// # Errors
 ///
-/// If a name in `others` is one that every executor offers.
+/// If every executor offers one of the names in `others`.
 pub(crate) fn begin(others: &SimpleSymbolTable) -> Result<(Arc<Instance>, Vec<u8>)> {
     let session = Instance::begin(None);
     let mut symbols = names_offered::symbols(&session);

@@ -17,7 +17,7 @@ use crate::task::Task;
 use crate::transport::Payload;
 
 impl SessionBuilder {
-    /// A session that offers the functions of every executor of this library, by all their names: memory, symbols,
+    /// A session that offers the functions of every executor of this library, by all their names. They are memory, symbols,
     /// access to memory, programs, and registration with unwinders and debuggers.
     ///
     /// `dispatch` receives each task, on any thread. It must run the task soon, and on another thread unless it knows

@@ -16,9 +16,9 @@ use crate::session::SimpleSymbolTable;
 use crate::sys::io::ready::Ready;
 use crate::transport::{Connection, Side};
 
-/// An executor that starts no thread and never waits by itself. Calls run when the host [polls](Polled::poll), on the
-/// polling thread. Its descriptor is readable while there is something to poll for, so an event loop of epoll, poll
-/// or mio waits for calls as for everything else.
+/// An executor that starts no thread and never waits by itself. Calls run when the host [polls](Polled::poll), on the polling
+/// thread. Its descriptor is readable while there is something to poll for. So an event loop of epoll, poll or mio waits for
+/// calls as for everything else.
 ///
 /// While the host is busy, calls wait in shared memory. A controller enters the kernel to make the descriptor
 /// readable only if the last poll found nothing more.
@@ -66,7 +66,7 @@ impl Polled {
     ///
     /// # Errors
     ///
-    /// As [`Polled::new`]; and if a name is one that every executor offers.
+    /// As [`Polled::new`]; and if every executor offers one of the names.
     pub fn with_symbols(connection: Connection, symbols: &SimpleSymbolTable) -> Result<Self> {
         connection.expect(Side::Executor)?;
         let watched = connection.descriptor().ok_or_else(|| {

@@ -1,5 +1,5 @@
-//! Functions of LLVM's runtime in a session that a host embeds: they receive the session, answer at any time, and
-//! call the controller through the session.
+//! Functions of LLVM's runtime in a session that a host embeds. They receive the session, answer at any time, and call the
+//! controller through the session.
 #![allow(unsafe_code, reason = "has a public function whose caller must vouch for another")]
 
 use std::collections::{BTreeMap, HashSet};

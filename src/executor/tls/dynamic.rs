@@ -15,19 +15,19 @@
 //! All DTVs are in one list. So a link that is removed takes its blocks from all threads at once. No code of the link
 //! may run any more; so no thread reads the module's DTV entries, and the number can be used again.
 //!
-//! A thread's blocks are unmapped in the last round of its key destructors: after the destructors of thread-locals,
-//! and after those of the program's own keys, which may use thread-locals.
+//! A thread's blocks are unmapped in the last round of its key destructors. The destructors of thread-locals, and those of the
+//! program's own keys, which may use thread-locals, have run before.
 //!
-//! Code may ask in a signal handler, even in one that has interrupted the allocator, and in a child after `fork`.
-//! Therefore a thread that asks:
+//! Code may ask in a signal handler, even if that has interrupted the allocator, and in a child after `fork`. Therefore a
+//! thread that asks:
 //!
 //! - blocks signals,
 //! - takes memory from the kernel only,
 //! - holds the list lock for a few steps that never wait.
 //!
-//! Each step leaves the list whole. So a forked child, in which the thread that holds the lock does not exist, resets
-//! the lock. (A lock that is held across `fork` would deadlock: the C library takes its allocator's locks then, and a
-//! handler that asks may have interrupted the thread that holds one.)
+//! Each step leaves the list whole. So a forked child, in which the thread that holds the lock does not exist, resets the lock.
+//! (A lock that is held across `fork` would deadlock. The C library takes its allocator's locks then, and a handler that asks
+//! may have interrupted the thread that holds such a lock.)
 //!
 //! Invariant: a DTV entry is 0 or the address of a block that no other entry has.
 #![allow(unsafe_code, reason = "hands out memory to linked code, by address")]

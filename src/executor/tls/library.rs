@@ -1,11 +1,11 @@
 //! Thread-locals of shared libraries that linked code names (`std::call_once` has some).
 //!
-//! Linked code needs one distance from the thread pointer for all threads. Natively the dynamic linker provides it,
-//! because the libraries are loaded at the program's start. The executor opens them later, and the dynamic linker may
-//! place their thread-locals anywhere. An exception is a loaded object with a static TLS relocation against the name:
-//! for that, the dynamic linker takes room from the reserve that every thread has, once for all threads.
+//! Linked code needs one distance from the thread pointer for all threads. Natively the dynamic linker provides it, because the
+//! libraries are loaded at the program's start. The executor opens them later, and the dynamic linker may place their
+//! thread-locals anywhere. An exception is a loaded object with a static TLS relocation against the name. For that, the dynamic
+//! linker takes room from the reserve that every thread has, once for all threads.
 //!
-//! So this module makes such an object in memory, with one relocation against the name, loads it, and reads the
+//! So this module makes such an object in memory, with one relocation against the name, and loads it. Then it reads the
 //! distance from the word that the relocation wrote. The object stays loaded, as the library does.
 //!
 //! Invariant: every returned distance was compared with the address in the calling thread.

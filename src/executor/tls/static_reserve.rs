@@ -13,12 +13,11 @@
 //! | the calling one | its copy | a plain copy |
 //! | all others | their copies | found by their thread pointers, written by the kernel |
 //!
-//! The reserve's initial value is all ones, because zeroes would lie outside of the template. The thread pointer of
-//! another thread is found from its robust list: each thread has told the kernel an address in the C library's
-//! descriptor of it, which any thread of the process may read, and which has the same distance from the thread
-//! pointer in all threads. This needs no signal, which would interrupt system calls of the program. Before the
-//! pointer is used, the first word there must be its own address, as the ABI demands. The kernel does the reading and
-//! the writing, so a thread that ends meanwhile is no error.
+//! The reserve's initial value is all ones, because zeroes would lie outside of the template. The thread pointer of another
+//! thread is found from its robust list. The list's head lies in the C library's descriptor of the thread, at one distance from
+//! the thread pointer in all threads. The kernel tells any thread of the process that address. This needs no signal, which
+//! would interrupt system calls of the program. Before the pointer is used, the first word there must be its own address, as
+//! the ABI demands. The kernel does the reading and the writing, so a thread that ends meanwhile is no error.
 //!
 //! The C library copies the template to a new thread before `/proc` lists the thread. So linked code starts no thread
 //! meanwhile (see `thread`), and the list is read again until it has no new entry.
@@ -123,8 +122,8 @@ impl StaticReserve {
         if let Err(error) = writable {
             return Err(Error::remote(error.to_string()));
         }
-        // SAFETY: the range is part of the template, which is writable now; the C library copies it to new threads,
-        // which do not use these bytes yet.
+        // SAFETY: the range is part of the template, which is writable now, and whose copies in new threads do not use these
+        // bytes yet.
         unsafe { copy(values, self.template + start) };
         Ok(())
     }

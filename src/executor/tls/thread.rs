@@ -1,9 +1,8 @@
 //! `pthread_create` for linked code: threads with room for thread-locals, whose stack overflows are reported.
 //!
-//! A thread's static TLS lies in its stack, so the static reserve makes it larger than in a native program. If the
-//! program chose the stack size, perhaps the smallest that the system allows, the executor adds the size of the
-//! reserve, so that the program has the size that it asked for. A stack that the program allocated itself is left
-//! alone.
+//! A thread's static TLS lies in its stack, so the static reserve makes it larger than in a native program. The program may
+//! choose the stack size, perhaps the smallest that the system allows. Then the executor adds the size of the reserve, so that
+//! the program has what it asked for. A stack that the program allocated itself is left alone.
 #![allow(unsafe_code, reason = "provides and calls C functions")]
 
 use std::ffi::{c_int, c_void};

@@ -1,8 +1,8 @@
 //! The entry points by which linked code asks for a dynamic thread-local: the function that it calls, and the
 //! function in TLS descriptors.
 //!
-//! Both are short if the thread has its block: they load the address of the thread's DTV, which has one distance from
-//! the thread pointer in all threads, and from it the address of the block. Otherwise they call `dynamic::find`.
+//! Both are short if the thread has its block. They load the address of the thread's DTV, and from it the address of the block.
+//! The DTV has one distance from the thread pointer in all threads. Otherwise they call `dynamic::find`.
 //!
 //! The descriptor's function may change one register only, so the long way saves all others, vector registers
 //! included. Some compilers align the stack for neither function, so the long way aligns it.

@@ -13,7 +13,7 @@ use crate::session::{Answer, BootstrapInfo, Completion, SessionHandle};
 
 /// Carries calls between a session and its controller.
 ///
-/// The session calls [`connect`](ControllerAccess::connect) first, and the other functions after it, from any thread,
+/// The session calls [`connect`](ControllerAccess::connect) first. It calls the other functions after that, from any thread,
 /// several at once, and never with a lock of its own held.
 ///
 /// # Examples

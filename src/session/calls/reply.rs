@@ -117,9 +117,9 @@ impl Completion {
         matches!(self.finish, Some(Finish::Waiter(_)))
     }
 
-    /// Passes the outcome on, on this thread. For a call that failed before it was sent; all others go through
-    /// [`Attachment::complete`](crate::session::Attachment::complete), which runs code of the host as a task and not
-    /// on the receiving thread.
+    /// Passes the outcome on, on this thread. For a call that failed before it was sent. All others go through
+    /// [`Attachment::complete`](crate::session::Attachment::complete), which runs code of the host as a task and not on the
+    /// receiving thread.
     pub fn complete(mut self, outcome: Result<Vec<u8>>) {
         self.finish(outcome);
     }

@@ -100,8 +100,8 @@ impl TaskGroup {
         Self::complete(state);
     }
 
-    /// Runs `callback` once the group is closed and empty, on the thread that makes it so and in the order of
-    /// registration; at once, on this thread, if it is so already.
+    /// Runs `callback` once the group is closed and empty: on the thread that makes it so, in the order of registration. If it
+    /// is so already, the callback runs at once on this thread.
     pub fn add_on_complete(&self, callback: impl FnOnce() + Send + 'static) {
         let mut state = self.0.lock();
         if !state.is_complete {

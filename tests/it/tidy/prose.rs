@@ -83,7 +83,8 @@ const WORD_LISTS: &str = "tests/it/tidy/prose.rs";
 fn complaints(path: &str, text: &str) -> Vec<String> {
     let mut complaints = Vec::new();
     let lower = text.to_lowercase();
-    for (old, new) in OLD_WORDS {
+    // The changelog says what old names have become.
+    for (old, new) in OLD_WORDS.iter().filter(|_| path != "CHANGELOG.md") {
         for line in lines_with(&lower, old) {
             complaints.push(format!("{path}:{line}: {old} is called {new}"));
         }
@@ -102,8 +103,7 @@ fn complaints(path: &str, text: &str) -> Vec<String> {
             complaints.push(format!("{path}:{}: \"{tic}\"", paragraph.line));
         }
         for sentence in sentences(&paragraph.text) {
-            let words = sentence.split(' ').filter(|word| word.contains(char::is_alphanumeric));
-            let words = words.count();
+            let words = words_of(sentence);
             if words > SENTENCE_WORDS_MAX {
                 let line = paragraph.line;
                 complaints.push(format!("{path}:{line}: {words} words: {sentence}"));
@@ -111,6 +111,18 @@ fn complaints(path: &str, text: &str) -> Vec<String> {
         }
     }
     complaints
+}
+
+/// Counts words; what stands between backquotes is one, and the target of a link is none.
+fn words_of(sentence: &str) -> usize {
+    let mut said = String::new();
+    for (at, part) in sentence.split('`').enumerate() {
+        said.push_str(if at % 2 == 0 { part } else { "code" });
+    }
+    while let Some((start, rest)) = said.split_once("](") {
+        said = format!("{start}{}", rest.split_once(')').map_or("", |(_, behind)| behind));
+    }
+    said.split(' ').filter(|word| word.contains(char::is_alphanumeric)).count()
 }
 
 /// The lines, from 1, that hold `word` with no letter, digit or underscore around it.
@@ -234,6 +246,7 @@ fn planted_words_and_sentences_are_found() {
         ),
         ("src/a.rs", format!("/// ```text\n/// {long}\n/// ```\n"), 0),
         ("README.md", format!("| {long} |\n"), 0),
+        ("README.md", format!("`{long}` [a]({long}) b\n"), 0),
         ("README.md", long.replace(' ', "\n"), 1),
         ("README.md", long.replace(' ', "\n- "), 0),
     ] {

@@ -1,8 +1,7 @@
 //! The C calling convention of 64-bit Arm: which register or stack slot holds an argument.
 //!
-//! The first eight integers and pointers are in registers, as are the first eight floating-point numbers. The others
-//! lie on the stack in the order of the arguments, eight bytes each, the first at the lowest address, which is a
-//! multiple of 16.
+//! The first eight integers and pointers are in registers, as are the first eight floating-point numbers. The others lie on the
+//! stack in the order of the arguments, eight bytes each. The first is at the lowest address, which is a multiple of 16.
 //!
 //! Invariant: only this file knows the registers of this processor; `entry::typed` decides which arguments go to
 //! registers.

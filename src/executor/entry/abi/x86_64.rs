@@ -1,8 +1,8 @@
 //! The System V calling convention of x86-64: which register or stack slot holds an argument.
 //!
-//! The first six integers and pointers are in registers, as are the first eight floating-point numbers. The others
-//! lie on the stack in the order of the arguments, eight bytes each, the first at the lowest address, which is a
-//! multiple of 16. `%al` holds the number of vector registers used, for variadic functions.
+//! The first six integers and pointers are in registers, as are the first eight floating-point numbers. The others lie on the
+//! stack in the order of the arguments, eight bytes each. The first is at the lowest address, which is a multiple of 16. `%al`
+//! holds the number of vector registers used, for variadic functions.
 //!
 //! Invariant: only this file knows the registers of this processor; `entry::typed` decides which arguments go to
 //! registers.

@@ -1,4 +1,4 @@
-//! The memory of a session that is detached, and of one that is shut down.
+//! The memory of a session that is detached, and of a session that is shut down.
 
 use std::sync::{Mutex, mpsc};
 
