@@ -70,17 +70,17 @@ pub const SLAB_STRIPE_BYTES: [u64; 3] = [256 << 20, 256 << 20, 512 << 20];
 /// Bytes of free pages of a session's private slabs that keep their memory for the next allocation.
 pub const KEPT_BYTES_MAX: u64 = 8 << 20;
 
-/// The arena of thread-locals in the executor's program. Every thread has a copy of it, in its stack's
+/// The static TLS reserve of the executor's program. Every thread has a copy of it, in its stack's
 /// mapping, and fills it when it starts.
-pub const THREAD_ARENA_BYTES: usize = 64 << 10;
+pub const STATIC_TLS_BYTES: usize = 64 << 10;
 
-/// The largest arena that an executor may offer.
-pub const THREAD_ARENA_BYTES_MAX: u64 = 1 << 30;
+/// The largest static TLS reserve that an executor may offer.
+pub const STATIC_TLS_BYTES_MAX: u64 = 1 << 30;
 
 /// Arguments of a C function that is called by its type.
 pub const TYPED_ARGUMENTS_MAX: usize = 16;
 
-/// Links with dynamic thread-locals, for which the arena had no room, at any time. A thread that uses any has a
+/// Links with dynamic thread-locals, for which the static TLS reserve had no room, at any time. A thread that uses any has a
 /// word for each possible one.
 pub const THREAD_MODULES_MAX: usize = 4096;
 
@@ -101,8 +101,8 @@ pub const RELOCATED_ZERO_FILL_BYTES_MAX: u64 = 64 << 20;
 
 const _: () = assert!(RING_LINES.is_power_of_two());
 const _: () = assert!(ALIGNMENT_MAX.is_power_of_two() && ALIGNMENT_MAX >= PAGE_BYTES);
-const _: () = assert!((THREAD_ARENA_BYTES as u64).is_multiple_of(PAGE_BYTES));
-const _: () = assert!(THREAD_ARENA_BYTES as u64 <= THREAD_ARENA_BYTES_MAX);
+const _: () = assert!((STATIC_TLS_BYTES as u64).is_multiple_of(PAGE_BYTES));
+const _: () = assert!(STATIC_TLS_BYTES as u64 <= STATIC_TLS_BYTES_MAX);
 const _: () = assert!(CHUNK_BYTES_MAX + 64 < (RING_LINES - 1) * 64);
 const _: () = assert!(PIPELINE_CALLS_MAX + CHUNK_BYTES_MAX / 64 + 2 <= RING_LINES);
 const _: () =

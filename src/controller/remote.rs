@@ -208,9 +208,9 @@ impl Remote {
         self.crashes.remember(symbols);
     }
 
-    /// Takes removed code out of crash reports.
-    pub(crate) fn forget(&self, symbols: &Arc<SymbolTable>) {
-        self.crashes.forget(symbols);
+    /// Removes code from crash reports.
+    pub(crate) fn forget<'s>(&self, removed: impl Iterator<Item = &'s Arc<SymbolTable>>) {
+        self.crashes.forget(removed);
     }
 
     /// Finds out why a call could not complete.

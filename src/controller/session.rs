@@ -312,9 +312,9 @@ impl Session {
     }
 
     /// Makes a stub free.
-    pub(crate) fn give_back_stub(&self, stub: Stub) {
+    pub(crate) fn free_stub(&self, stub: Stub) {
         self.lazy.forget(stub.return_address());
-        self.stubs.give_back(stub);
+        self.stubs.free(stub);
     }
 
     /// Registers the handler that trampolines call.

@@ -270,7 +270,7 @@ impl State {
             Some(Kind::Part) if !self.breaks_rules() => {
                 self.hand_over(Kind::Continue, 0, &[], false)
             }
-            Some(Kind::Continue) if self.rest.is_some() => self.go_on(),
+            Some(Kind::Continue) if self.rest.is_some() => self.resume(),
             Some(Kind::Hangup) => self.die(),
             _ => {
                 self.owed += u32::from(kind == Some(Kind::Call));
@@ -340,12 +340,12 @@ impl State {
             self.hand_over(kind, target, &payload, ring);
         } else {
             self.rest = Some((kind, target, payload));
-            self.go_on();
+            self.resume();
         }
     }
 
     /// Sends as much of a long message as there is room for.
-    fn go_on(&mut self) {
+    fn resume(&mut self) {
         let Some((kind, target, mut payload)) = self.rest.take() else { return };
         let head = Head { kind: Kind::Part as u8, sequence: 0, target: 0 };
         while !payload.is_empty() {

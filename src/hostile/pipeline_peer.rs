@@ -209,7 +209,7 @@ impl State {
             args.clear();
         }
         if self.rest.is_some() {
-            return self.go_on();
+            return self.resume();
         }
         if self.breaks_rules() {
             return self.misbehave();
@@ -223,7 +223,7 @@ impl State {
         let bytes = self.random.bytes(length);
         self.sent.push_back((kind == Record::Result).then(|| bytes.clone()));
         self.rest = Some((kind, sequence, bytes));
-        self.go_on();
+        self.resume();
     }
 
     /// Sends a result that may share a line with others.
@@ -238,7 +238,7 @@ impl State {
     }
 
     /// Sends as much of a result as there is room for, in parts as an executor does.
-    fn go_on(&mut self) {
+    fn resume(&mut self) {
         self.to.complete(Record::Results as u8);
         let Some((kind, sequence, mut bytes)) = self.rest.take() else { return };
         let part = Head { kind: Record::Part as u8, sequence: 0, target: 0 };
@@ -276,7 +276,7 @@ impl State {
                 // More bytes than a payload may have.
                 let most = usize::try_from(PAYLOAD_BYTES_MAX).unwrap_or(0) + CHUNK_BYTES_MAX;
                 self.rest = Some((Record::Result, sequence, vec![1; most]));
-                self.go_on();
+                self.resume();
             }
             4 => self.to.close(),
             5 => {

@@ -84,7 +84,7 @@ impl TaskDispatcher for Threads {
 
 /// What was met in all schedules together.
 #[derive(Default)]
-struct Tally {
+struct Counters {
     schedules: Count,
     found: Count,
     missing: Count,
@@ -102,15 +102,15 @@ fn address(name: &str) -> ExecutorAddr {
 
 impl World {
     /// A unit that supplies one of the names.
-    fn unit(self: &Arc<Self>, number: usize, tally: &Arc<Tally>) -> Lazily {
-        let (world, tally) = (Arc::clone(self), Arc::clone(tally));
+    fn unit(self: &Arc<Self>, number: usize, counters: &Arc<Counters>) -> Lazily {
+        let (world, counters) = (Arc::clone(self), Arc::clone(counters));
         let interface = Interface::exporting([NAMES[number]]);
         Lazily::new(NAMES[number], interface, move |mut responsibility| {
             world.memory.live.fetch_add(1, CountOrdering::Relaxed);
             let (name, next) = (NAMES[number], NAMES[(number + 1) % NAMES.len()]);
             let symbol = Symbol::exported(address(name));
             if let Err(error) = responsibility.notify_resolved(&[(name.into(), symbol)].into()) {
-                return world.give_up(responsibility, error, &tally);
+                return world.give_up(responsibility, error, &counters);
             }
             if world.planted == Planted::Silent && number == 2 {
                 world.memory.live.fetch_sub(1, CountOrdering::Relaxed);
@@ -119,7 +119,7 @@ impl World {
             let order = vec![(world.dylib.clone(), JITDylibLookupFlags::MatchAllSymbols)];
             let names = vec![(Arc::from(next), SymbolLookupFlags::WeaklyReferenced)];
             let session = responsibility.session();
-            let callback = move |found| world.emit(responsibility, name, next, found, &tally);
+            let callback = move |found| world.emit(responsibility, name, next, found, &counters);
             session.lookup_async(LookupKind::Static, order, names, SymbolState::Resolved, callback);
         })
     }
@@ -130,11 +130,11 @@ impl World {
         name: &str,
         next: &str,
         found: Result<SymbolMap>,
-        tally: &Tally,
+        counters: &Counters,
     ) {
         let found = match found {
             Ok(found) => found,
-            Err(error) => return self.give_up(responsibility, error, tally),
+            Err(error) => return self.give_up(responsibility, error, counters),
         };
         let recorded = match self.planted {
             Planted::Unlocked => {
@@ -145,7 +145,7 @@ impl World {
             _ => responsibility.with_resource_key(|key| self.memory.record(key)),
         };
         if let Err(error) = recorded {
-            return self.give_up(responsibility, error, tally);
+            return self.give_up(responsibility, error, counters);
         }
         let on = found.keys().cloned().inspect(|found| assert_eq!(&**found, next)).collect();
         let dependencies = vec![(self.dylib.clone(), on)];
@@ -154,32 +154,37 @@ impl World {
         let _ = responsibility.notify_emitted(&[group]);
     }
 
-    fn give_up(&self, responsibility: MaterializationResponsibility, error: Error, tally: &Tally) {
+    fn give_up(
+        &self,
+        responsibility: MaterializationResponsibility,
+        error: Error,
+        counters: &Counters,
+    ) {
         self.memory.live.fetch_sub(1, CountOrdering::Relaxed);
         if error.is_tracker_defunct() {
-            count(&tally.defunct);
+            count(&counters.defunct);
         }
         responsibility.fail(error);
     }
 }
 
 /// What a lookup may tell.
-fn check(found: Result<SymbolMap>, tally: &Tally) {
+fn check(found: Result<SymbolMap>, counters: &Counters) {
     match found {
         Ok(found) => {
             assert!(found.iter().all(|(name, symbol)| symbol.address == address(name)));
-            count(&tally.found);
+            count(&counters.found);
         }
-        Err(error) if error.is_symbols_not_found() => count(&tally.missing),
+        Err(error) if error.is_symbols_not_found() => count(&counters.missing),
         Err(error) => {
             assert!(error.is_failed_to_materialize(), "{error}");
-            count(&tally.failed);
+            count(&counters.failed);
         }
     }
 }
 
-fn session(planted: Planted, tally: &Arc<Tally>) {
-    count(&tally.schedules);
+fn session(planted: Planted, counters: &Arc<Counters>) {
+    count(&counters.schedules);
     let tasks = Arc::new(Threads(Mutex::new(Vec::new())));
     let session = ExecutionSession::with_dispatcher(Arc::clone(&tasks) as Arc<dyn TaskDispatcher>);
     let dylib = session.create_dylib("main").expect("the first");
@@ -191,13 +196,13 @@ fn session(planted: Planted, tally: &Arc<Tally>) {
 
     let threads = [
         thread::spawn({
-            let (world, tally) = (Arc::clone(&world), Arc::clone(tally));
+            let (world, counters) = (Arc::clone(&world), Arc::clone(counters));
             move || {
                 for _ in 0..2 {
                     let tracker = world.dylib.create_tracker().expect("a tracker");
                     for number in [0, 1] {
                         // The one that empties its tracker may have kept the names.
-                        let _ = world.dylib.define_with(&tracker, world.unit(number, &tally));
+                        let _ = world.dylib.define_with(&tracker, world.unit(number, &counters));
                     }
                     thread::yield_now();
                     tracker.remove().expect("removed");
@@ -205,33 +210,34 @@ fn session(planted: Planted, tally: &Arc<Tally>) {
             }
         }),
         thread::spawn({
-            let (world, tally) = (Arc::clone(&world), Arc::clone(tally));
+            let (world, counters) = (Arc::clone(&world), Arc::clone(counters));
             move || {
                 let order = vec![(world.dylib.clone(), JITDylibLookupFlags::MatchAllSymbols)];
                 let names =
                     NAMES.map(|name| (Arc::from(name), SymbolLookupFlags::WeaklyReferenced));
                 let (kind, ready) = (LookupKind::Static, SymbolState::Ready);
-                check(world.session.lookup(kind, order, names.into(), ready), &tally);
+                check(world.session.lookup(kind, order, names.into(), ready), &counters);
             }
         }),
         thread::spawn({
-            let (world, tally, told) = (Arc::clone(&world), Arc::clone(tally), Arc::clone(&told));
+            let (world, counters, told) =
+                (Arc::clone(&world), Arc::clone(counters), Arc::clone(&told));
             move || {
                 let order = vec![(world.dylib.clone(), JITDylibLookupFlags::MatchAllSymbols)];
                 let names = vec![(Arc::from("a"), SymbolLookupFlags::Required)];
                 let callback = move |found| {
                     count(&told);
-                    check(found, &tally);
+                    check(found, &counters);
                 };
                 let (kind, ready) = (LookupKind::Static, SymbolState::Ready);
                 world.session.lookup_async(kind, order, names, ready, callback);
             }
         }),
         thread::spawn({
-            let (world, tally) = (Arc::clone(&world), Arc::clone(tally));
+            let (world, counters) = (Arc::clone(&world), Arc::clone(counters));
             move || {
                 let tracker = world.dylib.create_tracker().expect("a tracker");
-                let _ = world.dylib.define_with(&tracker, world.unit(2, &tally));
+                let _ = world.dylib.define_with(&tracker, world.unit(2, &counters));
                 thread::yield_now();
                 // Everything goes to the default tracker.
                 drop(tracker);
@@ -248,16 +254,21 @@ fn session(planted: Planted, tally: &Arc<Tally>) {
 }
 
 fn explore(name: &str, planted: Planted) {
-    let tally = Arc::new(Tally::default());
-    let inner = Arc::clone(&tally);
+    let counters = Arc::new(Counters::default());
+    let inner = Arc::clone(&counters);
     let mut config = ::shuttle::Config::new();
     config.stack_size = 256 << 10;
     config.failure_persistence = ::shuttle::FailurePersistence::None;
     let scheduler = RandomScheduler::new_from_seed(11, SCHEDULES);
     ::shuttle::Runner::new(scheduler, config).run(move || session(planted, &inner));
-    let [schedules, found, missing, failed, defunct] =
-        [&tally.schedules, &tally.found, &tally.missing, &tally.failed, &tally.defunct]
-            .map(|count| count.load(CountOrdering::Relaxed));
+    let [schedules, found, missing, failed, defunct] = [
+        &counters.schedules,
+        &counters.found,
+        &counters.missing,
+        &counters.failed,
+        &counters.defunct,
+    ]
+    .map(|count| count.load(CountOrdering::Relaxed));
     println!(
         "shuttle jit {name}: {schedules} executions ({found} found, {missing} missing, {failed} failed, \
          {defunct} defunct)"

@@ -213,7 +213,7 @@ fn exceptions_and_thread_locals() {
 }
 
 #[test]
-fn thread_locals_outside_of_the_arena() {
+fn thread_locals_outside_of_the_reserve() {
     for dialect in [&["-O2", "-fPIC"][..], &["-O2", "-fPIC", "-mtls-dialect=gnu2"]] {
         let sources = ["tls_large.c", "tls_large_other.c"];
         let files = sources.map(|name| corpus::object(name, gcc(dialect))).to_vec();

@@ -91,7 +91,7 @@ fn those_of_a_shared_library() {
     }
 }
 
-/// Code that a library could have, so that its thread-locals may lie outside of the arena.
+/// Code that a library could have, so that its thread-locals may lie outside of the static TLS reserve.
 const LIBRARY: [Build<'static>; 10] = [
     clang(&["-O0", "-fPIC"]),
     clang(&["-O2", "-fPIC"]),
@@ -111,7 +111,7 @@ fn library() -> &'static [Build<'static>] {
 }
 
 #[test]
-fn more_than_the_arena_has() {
+fn more_than_the_reserve_has() {
     let sources = ["tls_large.c", "tls_large_other.c"];
     same_as_native(&program(&sources, &[]), library());
     same_as_native(&program(&["tls_large_other.c", "tls_large.c"], &[]), &library()[..2]);
@@ -127,7 +127,7 @@ fn first_uses_that_interrupt_the_allocator_and_fork() {
 }
 
 #[test]
-fn objects_outside_of_the_arena() {
+fn objects_outside_of_the_reserve() {
     let sources = ["tls_objects_a.cpp", "tls_objects_b.cpp", "tls_filler.c"];
     same_as_native(&program(&sources, CXX), library());
     same_as_native(&program(&["once.cpp", "tls_filler.c"], CXX), &library()[..4]);
@@ -264,7 +264,7 @@ fn removal_runs_destructors_of_the_thread() {
 }
 
 #[test]
-fn the_arena_is_used_again_and_says_when_it_is_full() {
+fn the_reserve_is_used_again_and_says_when_it_is_full() {
     let session = Session::new();
     let late = |name: &str, flags: &[&str]| {
         let dylib = session.0.create_dylib(name);
@@ -356,7 +356,7 @@ fn exit_handlers_reach_those_of_later_links() {
 }
 
 #[test]
-fn a_later_link_reaches_those_outside_of_the_arena() {
+fn a_later_link_reaches_those_outside_of_the_reserve() {
     let session = Session::new();
     let workers = session.dylib("tls_worker.c", &["-O2"]);
     assert_eq!(session.call(&workers, "start", &[]), 3);

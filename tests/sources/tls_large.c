@@ -1,4 +1,4 @@
-/* Thread-locals of more than the executor's arena has: initial values and zeroes, alignments, addresses of threads that
+/* Thread-locals of more than the executor's static TLS reserve has: initial values and zeroes, alignments, addresses of threads that
    run side by side, first uses in signal handlers and amid calculations, destructors of keys, and fork. */
 #define _GNU_SOURCE
 #include <errno.h>

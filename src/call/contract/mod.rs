@@ -73,9 +73,9 @@ pub(crate) const ATTEND: &str = "farcall_attend";
 
 /// The name of a number: the offset from the thread pointer at which every thread has its reserve for static thread-locals. It
 /// is a multiple of the page size; thread pointers are aligned to pages.
-pub(crate) const THREAD_ARENA_OFFSET: &str = "farcall_thread_arena_offset";
+pub(crate) const STATIC_TLS_OFFSET: &str = "farcall_static_tls_offset";
 /// The name of that reserve's size in bytes; 0 when there is none.
-pub(crate) const THREAD_ARENA_BYTES: &str = "farcall_thread_arena_bytes";
+pub(crate) const STATIC_TLS_BYTES: &str = "farcall_static_tls_bytes";
 
 /// The name of the function that linked code calls for the address of a dynamic thread-local. Its argument is the address of
 /// two words: the number of a block ([`ThreadBlockRegister`]) and the offset in it. Not offered where there is no reserve.

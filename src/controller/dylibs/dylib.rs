@@ -9,7 +9,7 @@ use super::link_lock::{LinkGuard, LinkLock};
 use super::variables::Variables;
 use crate::ExecutorAddr;
 use crate::call::contract::{Placement, ProgramInitialize, ProgramMain};
-use crate::controller::linker::linking::{HANDLE, Left, Wants};
+use crate::controller::linker::linking::{HANDLE, LinkedMemory, Requirements};
 use crate::controller::linker::object_plugin::{ObjectPlugin, Plugins};
 use crate::controller::linker::store::Stored;
 use crate::controller::session::{Controller, Session};
@@ -52,7 +52,7 @@ pub(crate) struct State {
 /// One link of the dylib.
 #[derive(Debug)]
 pub(crate) struct Linked {
-    left: Left,
+    memory: LinkedMemory,
     /// The data as it was at first, if the dylib keeps it.
     pub(crate) initial: Option<InitialData>,
 }
@@ -262,13 +262,13 @@ impl Dylib {
     pub fn clear(&self) -> Result<()> {
         let _linking = self.linking.acquire()?;
         let state = std::mem::take(&mut *self.lock());
-        self.session.linker.take_back(state.linked.iter().map(|one| &one.left))
+        self.session.linker.deallocate(state.linked.iter().map(|one| &one.memory))
     }
 
     /// What is left of it when nobody has it any more.
-    pub(crate) fn into_left(self) -> Vec<Left> {
+    pub(crate) fn into_linked_memory(self) -> Vec<LinkedMemory> {
         let state = std::mem::take(&mut *self.lock());
-        state.linked.into_iter().filter_map(Arc::into_inner).map(|one| one.left).collect()
+        state.linked.into_iter().filter_map(Arc::into_inner).map(|one| one.memory).collect()
     }
 
     /// Links what is pending, if anything is.
@@ -288,8 +288,10 @@ impl Dylib {
         report.pull = started.elapsed();
 
         let started = Instant::now();
-        let mut wants = self.resolve(&mut graph, &mut placement)?;
-        self.session.linker.resolve_threads(&mut graph, std::mem::take(&mut wants.threads))?;
+        let mut requirements = self.resolve(&mut graph, &mut placement)?;
+        self.session
+            .linker
+            .resolve_threads(&mut graph, std::mem::take(&mut requirements.threads))?;
         if placement == Placement::Low {
             self.session.memory().reserve_low()?;
         }
@@ -302,10 +304,10 @@ impl Dylib {
 
         let plugins = self.plugins.all();
         let linker = &self.session.linker;
-        let stored = linker.store(placed, &plugins, |_| Ok(()), &wants, &mut handle)?;
+        let stored = linker.store(placed, &plugins, |_| Ok(()), &requirements, &mut handle)?;
         (report.fixup, report.transfer) = (stored.fixup, stored.transfer);
 
-        let Stored { mut image, left, data, .. } = stored;
+        let Stored { mut image, memory, data, .. } = stored;
         report.objects = image.stats.objects;
         report.sections = image.stats.sections;
         report.relocations = image.stats.relocations;
@@ -315,19 +317,19 @@ impl Dylib {
             variables.extend(std::mem::take(&mut image.variables));
         }
         let initial = state.keeps_data.then(|| InitialData::of(&mut image, data));
-        let symbols = &left.symbols;
+        let symbols = &memory.symbols;
         state.symbols.extend(symbols.iter().map(|(name, found)| (Arc::clone(name), *found)));
         state.hidden.extend(symbols.hidden().map(|(name, found)| (Arc::clone(name), *found)));
         (state.placement, state.handle) = (placement, handle);
-        state.linked.push(Arc::new(Linked { left, initial }));
+        state.linked.push(Arc::new(Linked { memory, initial }));
         Ok(report)
     }
 
     /// Finds what the graph does not define: in the dylib first, then in the executor with one message. Returns what
-    /// else it wants.
-    fn resolve(&self, graph: &mut LinkGraph, placement: &mut Placement) -> Result<Wants> {
+    /// else it requires.
+    fn resolve(&self, graph: &mut LinkGraph, placement: &mut Placement) -> Result<Requirements> {
         let mut wanted = Vec::new();
-        let mut wants = Wants::default();
+        let mut requirements = Requirements::default();
         let libraries = {
             let mut state = self.lock();
             if !state.handle.is_null() {
@@ -347,17 +349,17 @@ impl Dylib {
             }
             for undefined in graph.undefined() {
                 let name = &*undefined.name;
-                wants.note(name);
+                requirements.note(name);
                 match state.known(name) {
                     Some(definition) => graph.define_external(name, definition),
-                    None if undefined.thread => wants.threads.push(name.to_owned()),
+                    None if undefined.thread => requirements.threads.push(name.to_owned()),
                     None => wanted.push((name.to_owned(), !undefined.weak, undefined.narrow)),
                 }
             }
             std::mem::take(&mut state.libraries)
         };
         if wanted.is_empty() && libraries.is_empty() {
-            return Ok(wants);
+            return Ok(requirements);
         }
         let (wanted, found) = self.session.linker.look_up(libraries, placement, wanted)?;
         let mut missing = Vec::new();
@@ -370,7 +372,7 @@ impl Dylib {
                 None => {}
             }
         }
-        if missing.is_empty() { Ok(wants) } else { Err(Error::symbols_not_found(missing)) }
+        if missing.is_empty() { Ok(requirements) } else { Err(Error::symbols_not_found(missing)) }
     }
 
     pub(crate) fn lock(&self) -> MutexGuard<'_, State> {

@@ -24,7 +24,7 @@ impl From<Dylib> for OldCode {
     /// What was added to it and not linked is forgotten.
     fn from(dylib: Dylib) -> Self {
         let of = Some(Arc::downgrade(dylib.session()));
-        Self { of, removal: Removal::Links(dylib.into_left()) }
+        Self { of, removal: Removal::Links(dylib.into_linked_memory()) }
     }
 }
 
@@ -99,7 +99,7 @@ impl Controller {
 impl fmt::Debug for OldCode {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match &self.removal {
-            Removal::Links(left) => f.debug_tuple("Links").field(&left.len()).finish(),
+            Removal::Links(linked) => f.debug_tuple("Links").field(&linked.len()).finish(),
             Removal::Tracker(tracker) => f.debug_tuple("Tracker").field(tracker).finish(),
             Removal::Memory(base) => f.debug_tuple("Memory").field(base).finish(),
         }

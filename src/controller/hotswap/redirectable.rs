@@ -151,7 +151,7 @@ impl Redirectable {
 
     /// Gives the stub back; there may be another function at its address at once. Nothing may call it any more.
     pub fn remove(self) {
-        self.session.give_back_stub(self.stub);
+        self.session.free_stub(self.stub);
     }
 }
 

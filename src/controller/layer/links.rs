@@ -1,11 +1,11 @@
 //! The links of an object layer, by the trackers to which they belong.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 use crate::ExecutorAddr;
 use crate::call::contract::Placement;
-use crate::controller::linker::linking::Left;
+use crate::controller::linker::linking::LinkedMemory;
 use crate::controller::linker::object_plugin::Plugins;
 use crate::controller::session::Session;
 use crate::error::Result;
@@ -33,7 +33,7 @@ pub(super) struct Records {
 
 /// One link.
 pub(super) struct Linked {
-    pub(super) left: Left,
+    pub(super) memory: LinkedMemory,
     pub(super) program: ExecutorAddr,
 }
 
@@ -52,13 +52,12 @@ impl ResourceManager for Links {
             let mut records = self.records();
             let linked = records.by_key.remove(&key).unwrap_or_default();
             if !records.uninitialized.is_empty() {
-                let goes =
-                    |program: &ExecutorAddr| linked.iter().any(|one| one.program == *program);
-                records.uninitialized.retain(|(_, program)| !goes(program));
+                let removed: HashSet<u64> = linked.iter().map(|one| one.program.get()).collect();
+                records.uninitialized.retain(|(_, program)| !removed.contains(&program.get()));
             }
             linked
         };
-        self.session.linker.take_back(linked.iter().map(|one| &one.left))
+        self.session.linker.deallocate(linked.iter().map(|one| &one.memory))
     }
 
     fn transfer_resources(&self, dylib: &JITDylib, to: ResourceKey, from: ResourceKey) {

@@ -19,7 +19,7 @@ use std::sync::Arc;
 use super::links::{Linked, Links};
 use crate::ExecutorAddr;
 use crate::call::contract::Placement;
-use crate::controller::linker::linking::{Aside, Wants};
+use crate::controller::linker::linking::{Requirements, Suspended};
 use crate::controller::linker::object_plugin::ObjectPlugin;
 use crate::error::{Error, Result};
 use crate::jit::{
@@ -32,19 +32,26 @@ use crate::link::{Definition, Dependencies, Export, External, Image, LinkGraph};
 pub(super) struct Link {
     layer: Arc<Links>,
     responsibility: MaterializationResponsibility,
-    wants: Wants,
+    requirements: Requirements,
     /// What its symbols depend on.
     dependencies: Vec<Dependencies>,
     /// The names that it refers to, and that others of the session define.
     referred: Vec<Arc<str>>,
     /// What it has taken, from phase 2 on.
-    aside: Option<Aside>,
+    suspended: Option<Suspended>,
 }
 
 impl Link {
     pub(super) fn new(layer: Arc<Links>, responsibility: MaterializationResponsibility) -> Self {
         let (dependencies, referred) = (Vec::new(), Vec::new());
-        Self { layer, responsibility, wants: Wants::default(), dependencies, referred, aside: None }
+        Self {
+            layer,
+            responsibility,
+            requirements: Requirements::default(),
+            dependencies,
+            referred,
+            suspended: None,
+        }
     }
 
     /// Phase 1.
@@ -69,7 +76,7 @@ impl Link {
         }
         let undefined = graph.undefined();
         for one in &undefined {
-            self.wants.note(&one.name);
+            self.requirements.note(&one.name);
             let flags = match one.weak || one.thread {
                 true => SymbolLookupFlags::WeaklyReferenced,
                 false => SymbolLookupFlags::Required,
@@ -114,7 +121,7 @@ impl Link {
                     graph.define_external(name, External { callable, ..ExecutorAddr::NULL.into() });
                     wanted.push((Arc::clone(name), SymbolLookupFlags::Required));
                 }
-                None if is_thread => self.wants.threads.push(name.to_string()),
+                None if is_thread => self.requirements.threads.push(name.to_string()),
                 None if *required == SymbolLookupFlags::Required => missing.push(name.to_string()),
                 None => {}
             }
@@ -122,7 +129,7 @@ impl Link {
         if !missing.is_empty() {
             return self.fail(Error::symbols_not_found(missing));
         }
-        let outside = std::mem::take(&mut self.wants.threads);
+        let outside = std::mem::take(&mut self.requirements.threads);
         if let Err(error) = self.layer.session.linker.resolve_threads(&mut graph, outside) {
             return self.fail(error);
         }
@@ -154,7 +161,7 @@ impl Link {
             Some((Arc::clone(name), symbol(definition, flags)))
         });
         let own: SymbolMap = own.collect();
-        self.aside = Some(placed.set_aside());
+        self.suspended = Some(placed.suspend());
         if let Err(error) = self.responsibility.notify_resolved(&own) {
             return self.fail(error);
         }
@@ -178,8 +185,9 @@ impl Link {
 
     fn store(&mut self, found: &SymbolMap) -> Result<()> {
         let layer = Arc::clone(&self.layer);
-        let aside = self.aside.take().ok_or_else(|| Error::invalid("a link without a place"))?;
-        let mut placed = aside.go_on(&layer.session.linker)?;
+        let suspended =
+            self.suspended.take().ok_or_else(|| Error::invalid("a link without memory"))?;
+        let mut placed = suspended.resume(&layer.session.linker)?;
         for (name, symbol) in found {
             placed.layout.locate_external(name, symbol.address);
         }
@@ -189,9 +197,9 @@ impl Link {
         let fixed_up = |image: &mut Image| {
             plugins.iter().try_for_each(|plugin| plugin.fixed_up(&self.responsibility, image))
         };
-        let stored = linker.store(placed, &plugins, fixed_up, &self.wants, &mut program)?;
+        let stored = linker.store(placed, &plugins, fixed_up, &self.requirements, &mut program)?;
         let has_program = stored.image.init.is_some();
-        let mut linked = Some(Linked { left: stored.left, program });
+        let mut linked = Some(Linked { memory: stored.memory, program });
         let told = plugins.iter().try_for_each(|one| one.notify_emitted(&self.responsibility));
         let recorded = told.and_then(|()| {
             self.responsibility.with_resource_key(|key| {
@@ -204,15 +212,15 @@ impl Link {
             })
         });
         // The tracker has gone, or a plugin refused.
-        let given_back = linker.take_back(linked.iter().map(|one| &one.left));
-        recorded.and(given_back)
+        let freed = linker.deallocate(linked.iter().map(|one| &one.memory));
+        recorded.and(freed)
     }
 
     /// Looks names up along the link order, and goes on when they are resolved.
     fn look_up(
         self,
         names: SymbolLookupSet,
-        go_on: impl FnOnce(Self, &SymbolMap) + Send + 'static,
+        resume: impl FnOnce(Self, &SymbolMap) + Send + 'static,
     ) {
         let order = match self.responsibility.dylib().link_order() {
             Ok(order) => order,
@@ -220,7 +228,7 @@ impl Link {
         };
         let session = self.responsibility.session();
         let callback = move |found: Result<SymbolMap>| match found {
-            Ok(found) => go_on(self, &found),
+            Ok(found) => resume(self, &found),
             Err(error) => self.fail(error),
         };
         session.lookup_async(LookupKind::Static, order, names, SymbolState::Resolved, callback);
@@ -256,9 +264,9 @@ impl Link {
 
     fn fail(self, error: Error) {
         let plugins = self.plugins();
-        let Self { layer, responsibility, aside, .. } = self;
+        let Self { layer, responsibility, suspended, .. } = self;
         // What it has taken is given back.
-        let error = match aside.map(|aside| aside.go_on(&layer.session.linker)) {
+        let error = match suspended.map(|suspended| suspended.resume(&layer.session.linker)) {
             Some(Err(other)) => error.and(&other),
             Some(Ok(_)) | None => error,
         };

@@ -7,7 +7,7 @@
 
 use std::fmt;
 
-use super::linking::{Linker, Room};
+use super::linking::{LinkMemory, Linker};
 use crate::call::contract::{Action, Placement};
 use crate::controller::memory::allocation::InFlightAlloc;
 use crate::controller::memory::executor_memory::ExecutorMemory;
@@ -98,9 +98,9 @@ impl<'a> Finalizing<'a> {
         memory: &'a ExecutorMemory,
         objects: &'a [PlacedObject],
         image: &'a Image,
-        room: &Room<'_>,
+        own: &LinkMemory<'_>,
     ) -> Self {
-        let (code, additions) = (room.start(Prot::Code), Additions::default());
+        let (code, additions) = (own.start(Prot::Code), Additions::default());
         Self { memory, image, objects, code, additions }
     }
 

@@ -1,17 +1,16 @@
-//! The phases of a link that dylibs and the object layer share: places for everything, the image, and the actions that
-//! register it.
+//! The phases that every link shares: layout and memory, the image, and the actions that register it.
 //!
-//! Invariant: what a link has taken is given back when it is dropped half way.
+//! Invariant: a link that is dropped before its end frees all that it has allocated.
 
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use super::arena::{Arena, Taken, ThreadPlace};
+use super::tls_allocator::{TlsAllocation, TlsAllocator, TlsPlacement};
 use crate::call::contract::{
     Action, DylibLookup, Found, FramesDeregister, FramesRegister, IndirectResolve, NamesDeregister,
-    NamesRegister, Placement, ProgramDeregister, ProgramRegister, Remote, THREAD_ARENA_BYTES,
-    THREAD_ARENA_OFFSET, ThreadBlockDeregister, ThreadBlockRegister, ThreadInitialize,
-    ThreadLookup, Wanted,
+    NamesRegister, Placement, ProgramDeregister, ProgramRegister, Remote, STATIC_TLS_BYTES,
+    STATIC_TLS_OFFSET, ThreadBlockDeregister, ThreadBlockRegister, ThreadInitialize, ThreadLookup,
+    Wanted,
 };
 use crate::controller::memory::allocation::InFlightAlloc;
 use crate::controller::memory::executor_memory::ExecutorMemory;
@@ -33,64 +32,64 @@ const REGISTRARS: [&str; 4] =
 const NAMERS: [&str; 4] =
     ["dl_iterate_phdr", "dladdr", "backtrace_symbols", "backtrace_symbols_fd"];
 
-/// What links take from an executor: memory, and places for thread-locals.
+/// What links allocate from in an executor: memory and thread-local storage.
 #[derive(Debug)]
 pub(crate) struct Linker {
     pub(crate) memory: ExecutorMemory,
-    arena: Mutex<Arena>,
+    tls: Mutex<TlsAllocator>,
 }
 
-/// What a link wants apart from the addresses of symbols.
+/// What a link requires apart from the addresses of symbols.
 #[derive(Debug, Default)]
-pub(crate) struct Wants {
-    /// To register exit handlers.
+pub(crate) struct Requirements {
+    /// Its code registers exit handlers.
     pub(crate) exits: bool,
-    /// To find the names of its functions.
+    /// Its code finds the names of functions.
     pub(crate) names: bool,
     /// Thread-locals that neither its objects nor those of the dylib define.
     pub(crate) threads: Vec<String>,
 }
 
-/// A link that has its places.
+/// A link with its layout and memory.
 #[derive(Debug)]
 pub(crate) struct Placed<'a> {
     pub(crate) layout: Layout,
-    pub(crate) room: Room<'a>,
+    pub(crate) memory: LinkMemory<'a>,
 }
 
-/// What a link has taken.
+/// The memory that a link has allocated; freed when dropped.
 #[derive(Debug)]
-pub(crate) struct Room<'a> {
-    pub(crate) memory: InFlightAlloc<'a>,
-    pub(crate) threads: Taken<'a>,
-    /// Where the stripes of the image start.
+pub(crate) struct LinkMemory<'a> {
+    pub(crate) allocation: InFlightAlloc<'a>,
+    pub(crate) tls: TlsAllocation<'a>,
+    /// The addresses at which the stripes of the image start.
     starts: [ExecutorAddr; Prot::ALL.len()],
 }
 
-/// A link that has its places, while it waits for something and belongs to nobody. It has to [go on](Aside::go_on), even
-/// if that is to be dropped.
+/// A link with its layout and memory that waits for a lookup and borrows nothing. It must be [resumed](Suspended::resume),
+/// even to drop it: only then is its memory freed.
 #[derive(Debug)]
-pub(crate) struct Aside {
+pub(crate) struct Suspended {
     layout: Layout,
     placement: Placement,
     pages: Pages,
-    threads: ThreadPlace,
+    tls: TlsPlacement,
     starts: [ExecutorAddr; Prot::ALL.len()],
 }
 
-/// What a link has left in the executor.
+/// What a finished link owns in the executor.
 #[derive(Debug)]
-pub(crate) struct Left {
-    /// The number of its finalized memory.
-    pub(crate) memory: ExecutorAddr,
-    /// Those of what plugins added to it.
+pub(crate) struct LinkedMemory {
+    /// The base of its finalized memory.
+    pub(crate) base: ExecutorAddr,
+    /// The bases of the memory that plugins added.
     pub(crate) added: Vec<ExecutorAddr>,
-    pub(crate) threads: ThreadPlace,
+    pub(crate) tls: TlsPlacement,
     pub(crate) symbols: Arc<SymbolTable>,
 }
 
-impl Wants {
-    /// The link refers to this name.
+impl Requirements {
+    /// Notes that the link refers to this name.
     pub(crate) fn note(&mut self, name: &str) {
         self.exits |= REGISTRARS.contains(&name);
         self.names |= NAMERS.contains(&name);
@@ -99,31 +98,31 @@ impl Wants {
 
 impl<'a> Placed<'a> {
     /// Makes the image.
-    pub(crate) fn fixup(self) -> Result<(Image, Room<'a>)> {
-        let image = self.layout.fixup(self.room.starts, self.room.threads.offset())?;
-        Ok((image, self.room))
+    pub(crate) fn fixup(self) -> Result<(Image, LinkMemory<'a>)> {
+        let image = self.layout.fixup(self.memory.starts, self.memory.tls.offset())?;
+        Ok((image, self.memory))
     }
 
     /// The names that the link defines.
     pub(crate) fn symbols(&self) -> SymbolTable {
-        self.layout.symbols(self.room.starts, self.room.threads.offset())
+        self.layout.symbols(self.memory.starts, self.memory.tls.offset())
     }
 
     /// The objects of the link.
     pub(crate) fn objects(&self) -> Vec<PlacedObject> {
-        self.layout.objects(self.room.starts)
+        self.layout.objects(self.memory.starts)
     }
 
-    /// Lets go of the session, until the link goes on.
-    pub(crate) fn set_aside(self) -> Aside {
-        let Room { memory, threads, starts } = self.room;
-        let (placement, pages) = memory.set_aside();
-        Aside { layout: self.layout, placement, pages, threads: threads.keep(), starts }
+    /// Releases the borrow of the session until the link is resumed.
+    pub(crate) fn suspend(self) -> Suspended {
+        let LinkMemory { allocation, tls, starts } = self.memory;
+        let (placement, pages) = allocation.suspend();
+        Suspended { layout: self.layout, placement, pages, tls: tls.keep(), starts }
     }
 }
 
-impl Room<'_> {
-    /// Where the image's part of this protection starts.
+impl LinkMemory<'_> {
+    /// The address at which the image's part with this protection starts.
     pub(crate) fn start(&self, prot: Prot) -> ExecutorAddr {
         self.starts[prot.index()]
     }
@@ -131,75 +130,79 @@ impl Room<'_> {
     /// Stores the image.
     pub(crate) fn write(&mut self, image: &Image) {
         for (prot, content) in Prot::ALL.into_iter().zip(&image.stripes) {
-            let lead = lead(self.memory.range(prot).start, self.starts[prot.index()]);
+            let lead = lead(self.allocation.range(prot).start, self.starts[prot.index()]);
             if lead == 0 || content.is_empty() {
-                self.memory.write(prot, content);
+                self.allocation.write(prot, content);
             } else {
-                self.memory.write(prot, &[&vec![0; lead], &content[..]].concat());
+                self.allocation.write(prot, &[&vec![0; lead], &content[..]].concat());
             }
         }
     }
 }
 
-impl Aside {
-    /// Goes on with a link of this session.
-    pub(crate) fn go_on(self, linker: &Linker) -> Result<Placed<'_>> {
-        let threads = Taken::again(&linker.arena, self.threads);
-        let memory = InFlightAlloc::again(&linker.memory, self.placement, self.pages)?;
-        Ok(Placed { layout: self.layout, room: Room { memory, threads, starts: self.starts } })
+impl Suspended {
+    /// Borrows the session again. `linker` must be that of the session in which the link was suspended.
+    pub(crate) fn resume(self, linker: &Linker) -> Result<Placed<'_>> {
+        let tls = TlsAllocation::resume(&linker.tls, self.tls);
+        let allocation = InFlightAlloc::resume(&linker.memory, self.placement, self.pages)?;
+        let memory = LinkMemory { allocation, tls, starts: self.starts };
+        Ok(Placed { layout: self.layout, memory })
     }
 }
 
 impl Linker {
-    /// A linker for an executor that tells these numbers of itself.
+    /// A linker for an executor that has reported these numbers in its setup.
     ///
     /// # Errors
     ///
-    /// When its room for thread-locals cannot be as it says.
+    /// When the static TLS reserve that the executor reports is impossible.
     pub(crate) fn new(memory: ExecutorMemory, numbers: &HashMap<String, i64>) -> Result<Self> {
         let number = |name| numbers.get(name).copied().unwrap_or(0);
-        let arena = Arena::new(number(THREAD_ARENA_OFFSET), number(THREAD_ARENA_BYTES))?;
-        Ok(Self { memory, arena: Mutex::new(arena) })
+        let tls = TlsAllocator::new(number(STATIC_TLS_OFFSET), number(STATIC_TLS_BYTES))?;
+        Ok(Self { memory, tls: Mutex::new(tls) })
     }
 
-    /// Gives everything its place, and takes the memory.
+    /// Lays the link out, and allocates its memory.
     pub(crate) fn place(&self, mut graph: LinkGraph, placement: Placement) -> Result<Placed<'_>> {
         let functions = self.memory.remote().thread_functions();
         if let Some([address, descriptor]) = functions {
             graph.define_thread_functions(address, descriptor)?;
         }
-        let (layout, threads) = self.place_threads(graph.layout()?, functions.is_some())?;
+        let (layout, tls) = self.place_threads(graph.layout()?, functions.is_some())?;
         let (bytes, alignments) = (layout.bytes(), layout.alignments());
-        // Memory starts at a page; where more is asked for, there is room to start later.
-        let rooms = Prot::ALL.map(|prot| match bytes[prot.index()] {
+        // Memory starts at a page. A larger alignment takes as much more memory as the start may have to move.
+        let sizes = Prot::ALL.map(|prot| match bytes[prot.index()] {
             0 => 0,
             bytes => bytes.saturating_add(alignments[prot.index()] - PAGE_BYTES),
         });
-        let memory = InFlightAlloc::new(&self.memory, placement, rooms)?;
+        let allocation = InFlightAlloc::new(&self.memory, placement, sizes)?;
         let starts = Prot::ALL.map(|prot| {
-            let start = memory.range(prot).start.get();
+            let start = allocation.range(prot).start.get();
             ExecutorAddr::new(start.next_multiple_of(alignments[prot.index()]))
         });
-        Ok(Placed { layout, room: Room { memory, threads, starts } })
+        Ok(Placed { layout, memory: LinkMemory { allocation, tls, starts } })
     }
 
-    /// Takes a place for the thread-locals of a link: in the arena, or outside when that is full and the executor has
-    /// the functions by which code finds them there.
-    fn place_threads(&self, layout: Layout, can_be_outside: bool) -> Result<(Layout, Taken<'_>)> {
-        let arena = &self.arena;
+    /// Allocates the thread-locals of a link: in the static TLS reserve, or as a TLS module when the reserve is full and the
+    /// executor has the functions by which code finds TLS blocks.
+    fn place_threads(
+        &self,
+        layout: Layout,
+        can_be_dynamic: bool,
+    ) -> Result<(Layout, TlsAllocation<'_>)> {
         let (bytes, alignment) = layout.thread_bytes();
-        let full = match Taken::range(arena, bytes, alignment) {
-            Err(error) if error.is_exhausted() && can_be_outside => error,
-            taken => return Ok((layout, taken?)),
+        let full = match TlsAllocation::in_reserve(&self.tls, bytes, alignment) {
+            Err(error) if error.is_exhausted() && can_be_dynamic => error,
+            allocated => return Ok((layout, allocated?)),
         };
-        let (threads, module) = Taken::module(arena)?;
+        let (tls, module) = TlsAllocation::module(&self.tls)?;
         let layout = layout.with_dynamic_threads(module);
         let layout = layout.map_err(|why| Error::exhausted(format!("{full}, and {why}")))?;
-        Ok((layout, threads))
+        Ok((layout, tls))
     }
 
-    /// Asks the executor for symbols. When code that was to be near wants variables within reach that were moved below
-    /// 2 GiB for other code, it has to go there too, and asks again.
+    /// Looks symbols up in the executor. Code in the near slab may require, within reach, variables that other code had moved
+    /// below 2 GiB. Then `placement` becomes low, and a second message asks again.
     pub(crate) fn look_up(
         &self,
         libraries: Vec<String>,
@@ -208,13 +211,13 @@ impl Linker {
     ) -> Result<(Vec<Wanted>, Vec<Option<Found>>)> {
         let mut query = (libraries, *placement, wanted);
         let mut found = self.memory.remote().call::<DylibLookup>(&query)?;
-        let was_moved = |((.., narrow), found): (&Wanted, &Option<Found>)| match found {
+        let is_moved = |((.., narrow), found): (&Wanted, &Option<Found>)| match found {
             Some((address, is_function)) => {
                 *narrow && !is_function && address.get() < LOW_ADDRESS_END
             }
             None => false,
         };
-        if *placement == Placement::Near && query.2.iter().zip(&found).any(was_moved) {
+        if *placement == Placement::Near && query.2.iter().zip(&found).any(is_moved) {
             *placement = Placement::Low;
             query = (Vec::new(), *placement, query.2);
             found = self.memory.remote().call::<DylibLookup>(&query)?;
@@ -230,8 +233,8 @@ impl Linker {
         Ok((wanted, found))
     }
 
-    /// Finds thread-locals in the executor's shared libraries, with a message of their own if there are any: few programs
-    /// name them. What is missing is refused when the graph is laid out.
+    /// Finds thread-locals in the executor's shared libraries. Few programs refer to any; those that do cost one message more.
+    /// The layout refuses names that remain undefined.
     pub(crate) fn resolve_threads(&self, graph: &mut LinkGraph, names: Vec<String>) -> Result<()> {
         if names.is_empty() {
             return Ok(());
@@ -247,31 +250,31 @@ impl Linker {
         Ok(())
     }
 
-    /// Takes back what links have left, with one message at most.
+    /// Frees all that finished links own, with one message at most. Takes time proportional to their number.
     ///
     /// # Errors
     ///
     /// As [`ExecutorMemory::deallocate`].
-    pub(crate) fn take_back<'l>(
+    pub(crate) fn deallocate<'l>(
         &self,
-        left: impl IntoIterator<Item = &'l Left, IntoIter: Clone>,
+        links: impl IntoIterator<Item = &'l LinkedMemory, IntoIter: Clone>,
     ) -> Result<()> {
-        let left = left.into_iter();
-        let all = left.clone().flat_map(|one| one.added.iter().chain([&one.memory]));
-        let outcome = self.memory.deallocate(all.copied());
-        for one in left {
-            self.memory.remote().forget(&one.symbols);
-            self.arena.lock().give_back(one.threads);
-        }
+        let links = links.into_iter();
+        let bases = links.clone().flat_map(|link| link.added.iter().chain([&link.base]));
+        let outcome = self.memory.deallocate(bases.copied());
+        self.memory.remote().forget(links.clone().map(|link| &link.symbols));
+        let mut tls = self.tls.lock();
+        links.for_each(|link| tls.free(link.tls));
         outcome
     }
 
-    /// What registers unwind information, names and initializers, if the image has or wants any, and what takes it back.
+    /// The actions that register the image's unwind information, names, thread-locals and initializers, as far as the image has or
+    /// requires them, each with the action that deregisters it.
     pub(crate) fn actions(
         &self,
         image: &Image,
         memory: &InFlightAlloc<'_>,
-        wants: &Wants,
+        requirements: &Requirements,
         handle: &mut ExecutorAddr,
     ) -> Result<Vec<(Action, Action)>> {
         let mut actions: Vec<(Action, Action)> = Vec::new();
@@ -279,7 +282,7 @@ impl Linker {
             let register = self.action::<FramesRegister>(&(section,))?;
             actions.push((register, self.action::<FramesDeregister>(&(section,))?));
         }
-        if wants.names {
+        if requirements.names {
             let code = memory.range(Prot::Code);
             let file = Bytes(image.symbols.symbol_file(code));
             let register = self.action::<NamesRegister>(&(code, file))?;
@@ -295,14 +298,18 @@ impl Linker {
         if let Some(address) = image.symbols.address_of(HANDLE) {
             *handle = address;
         }
-        // Exit handlers of earlier links may call this one. They have to run before its blocks of thread-locals go, and
-        // do so when a program of the dylib is removed.
+        // Exit handlers of earlier links may call this one. They must run before its TLS blocks are freed: the removal of a
+        // program of the dylib runs them.
         let has_blocks = image.threads.is_some_and(|threads| threads.module.is_some());
         let has_code = memory.range(Prot::Code).bytes() > 0;
         let may_be_called_at_exit = has_blocks && has_code;
-        if image.init.is_some() || image.fini.is_some() || wants.exits || may_be_called_at_exit {
+        if image.init.is_some()
+            || image.fini.is_some()
+            || requirements.exits
+            || may_be_called_at_exit
+        {
             if handle.is_null() {
-                // Nothing names the handle, so any address of the program's own will do.
+                // No code refers to the handle, so any address of the program serves.
                 *handle = memory.range(Prot::Code).start;
             }
             let code = memory.range(Prot::Code);
@@ -332,7 +339,7 @@ impl Linker {
     }
 }
 
-/// How many bytes of a stripe's memory lie before the image, which is aligned to more than a page.
+/// The bytes of a stripe's memory before the image, which is aligned to more than a page.
 fn lead(memory: ExecutorAddr, image: ExecutorAddr) -> usize {
     usize::try_from(image.get() - memory.get()).unwrap_or(usize::MAX)
 }

@@ -4,7 +4,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use super::finalizing::{Additions, Finalizing};
-use super::linking::Room;
+use super::linking::LinkMemory;
 use crate::controller::memory::executor_memory::ExecutorMemory;
 use crate::error::{Error, Result};
 use crate::jit::{JITDylib, MaterializationResponsibility, ResourceKey};
@@ -88,7 +88,7 @@ pub trait ObjectPlugin: Send + Sync {
     }
 }
 
-/// What the plugins add to a link with this image in this room.
+/// What the plugins add to a link with this image in this memory.
 ///
 /// # Errors
 ///
@@ -98,9 +98,9 @@ pub(super) fn collect<'a>(
     plugins: &[Arc<dyn ObjectPlugin>],
     objects: &'a [PlacedObject],
     image: &'a Image,
-    room: &Room<'_>,
+    own: &LinkMemory<'_>,
 ) -> Result<Additions<'a>> {
-    let mut link = Finalizing::new(memory, objects, image, room);
+    let mut link = Finalizing::new(memory, objects, image, own);
     plugins.iter().try_for_each(|plugin| plugin.finalizing(&mut link))?;
     Ok(link.into_additions())
 }

@@ -8,7 +8,7 @@
 
 use std::cell::Cell;
 
-use super::linking::{Left, Linker};
+use super::linking::{LinkedMemory, Linker};
 use crate::ExecutorAddr;
 use crate::call::GracePeriod;
 use crate::error::{Error, Result};
@@ -26,7 +26,7 @@ pub(crate) struct Retired {
 /// What is removed at once.
 #[derive(Debug)]
 pub(crate) enum Removal {
-    Links(Vec<Left>),
+    Links(Vec<LinkedMemory>),
     Tracker(ResourceTracker),
     Memory(ExecutorAddr),
 }
@@ -125,12 +125,12 @@ fn remove_all(linker: &Linker, old: Vec<Removal>) -> Result<()> {
     let (mut links, mut memory, mut outcome) = (Vec::new(), Vec::new(), Ok(()));
     for one in old {
         match one {
-            Removal::Links(left) => links.extend(left),
+            Removal::Links(linked) => links.extend(linked),
             Removal::Memory(base) => memory.push(base),
             Removal::Tracker(tracker) => outcome = Error::join(outcome, tracker.remove()),
         }
     }
-    outcome = Error::join(outcome, linker.take_back(&links));
+    outcome = Error::join(outcome, linker.deallocate(&links));
     Error::join(outcome, linker.memory.deallocate(memory))
 }
 

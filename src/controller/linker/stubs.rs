@@ -42,7 +42,7 @@ impl Stubs {
     }
 
     /// Makes a stub free.
-    pub(crate) fn give_back(&self, stub: Stub) {
+    pub(crate) fn free(&self, stub: Stub) {
         self.0.lock().push(stub);
     }
 }
@@ -72,13 +72,13 @@ impl Stub {
 
 fn new_page(memory: &ExecutorMemory, lazy_tag: u64) -> Result<StubPage> {
     let [code, constants] = StubPage::BYTES;
-    let mut room = InFlightAlloc::new(memory, Placement::Near, [code, constants, 0])?;
-    let starts = [Prot::Code, Prot::Constants].map(|prot| room.range(prot).start);
+    let mut allocation = InFlightAlloc::new(memory, Placement::Near, [code, constants, 0])?;
+    let starts = [Prot::Code, Prot::Constants].map(|prot| allocation.range(prot).start);
     let page = StubPage::new(starts[0], starts[1]);
     let page = page.ok_or_else(|| Error::invalid("a slab larger than 2 GiB"))?;
-    room.write(Prot::Code, &page.code());
+    allocation.write(Prot::Code, &page.code());
     let resolver = memory.remote().named(LAZY_RESOLVER).unwrap_or_default();
-    room.write(Prot::Constants, &page.constants(resolver, lazy_tag));
-    room.finalize().release();
+    allocation.write(Prot::Constants, &page.constants(resolver, lazy_tag));
+    allocation.finalize().release();
     Ok(page)
 }

@@ -41,14 +41,14 @@ impl<'a> InFlightAlloc<'a> {
         Ok(Self { memory, slab, pages: slab.allocate(bytes)? })
     }
 
-    /// Lets go of the session; whoever has the pages takes them up [again](InFlightAlloc::again).
-    pub(crate) fn set_aside(self) -> (Placement, Pages) {
+    /// Lets go of the session; whoever has the pages takes them up [again](InFlightAlloc::resume).
+    pub(crate) fn suspend(self) -> (Placement, Pages) {
         let kept = ManuallyDrop::new(self);
         (kept.slab.placement(), kept.pages)
     }
 
     /// Takes pages of this session up again.
-    pub(crate) fn again(
+    pub(crate) fn resume(
         memory: &'a ExecutorMemory,
         placement: Placement,
         pages: Pages,
@@ -114,7 +114,7 @@ impl Drop for InFlightAlloc<'_> {
         let base = self.slab.base(&self.pages);
         if !base.is_null() {
             // It is there.
-            let _ = self.slab.give_back(base, false);
+            let _ = self.slab.free(base, false);
         }
     }
 }

@@ -1,4 +1,4 @@
-//! Memory of the executor that the controller has mapped: slabs, and what is stored in them.
+//! The slabs of an executor, which the controller maps as well.
 
 use std::sync::OnceLock;
 
@@ -15,24 +15,24 @@ use crate::{AddrRange, ExecutorAddr};
 #[derive(Debug)]
 pub(crate) struct ExecutorMemory {
     remote: Remote,
-    /// By placement, each from when it was first wanted.
+    /// By placement; each is set when it is first needed.
     slabs: [OnceLock<Slab>; 2],
     /// Held while a slab is reserved.
     reserving: Mutex<()>,
 }
 
 impl ExecutorMemory {
-    /// The memory of an executor whose first slab is this one, which was sent when it was started.
+    /// The memory of an executor that received `slab` when it was started.
     ///
     /// # Errors
     ///
-    /// When the executor has no room for the slab, or does not answer by the deadline.
+    /// When the executor has no address space for the slab, or does not answer by the deadline.
     pub(crate) fn new(remote: Remote, slab: Slab, deadline: Deadline) -> Result<Self> {
         let slabs = [const { OnceLock::new() }; 2];
         let memory = Self { remote, slabs, reserving: Mutex::default() };
         match memory.remote.named(NEAR_SLAB) {
             Ok(start) => memory.keep(slab, start)?,
-            // Asked again, it says why not.
+            // A second request returns the reason.
             Err(_) => memory.reserve(slab, deadline)?,
         }
         Ok(memory)
@@ -43,7 +43,7 @@ impl ExecutorMemory {
         &self.remote
     }
 
-    /// Makes sure that there is a slab below 2 GiB. One message the first time.
+    /// Reserves a slab below 2 GiB, unless the session has one. One message the first time.
     ///
     /// # Errors
     ///
@@ -53,7 +53,7 @@ impl ExecutorMemory {
         if self.slab(Placement::Low).is_ok() {
             return Ok(());
         }
-        // What is mapped there already may leave smaller holes only.
+        // Other mappings below 2 GiB may leave smaller holes only.
         let reserve = |part| {
             let bytes = LOW_SLAB_STRIPE_BYTES.map(|bytes| bytes / part);
             self.reserve(
@@ -62,10 +62,10 @@ impl ExecutorMemory {
             )
         };
         let reserved = reserve(1).or_else(|_| reserve(4)).or_else(|_| reserve(16));
-        reserved.map_err(|error| error.during("making room for code with addresses of 32 bits"))
+        reserved.map_err(|error| error.during("reserving a slab for code with 32-bit addresses"))
     }
 
-    /// Has a slab mapped by the executor, with one message.
+    /// Makes the executor map a slab, with one message.
     fn reserve(&self, slab: Slab, deadline: Deadline) -> Result<()> {
         let remote = &self.remote;
         let sent = remote.opener().send_stripes(slab.placement(), &slab.files()?, deadline);
@@ -77,7 +77,7 @@ impl ExecutorMemory {
     /// Keeps a slab that the executor has mapped at `start`.
     fn keep(&self, mut slab: Slab, start: ExecutorAddr) -> Result<()> {
         slab.reserved_at(start)?;
-        // There is none of its placement yet.
+        // The slab of a placement is set once.
         let _ = self.slabs[slab.placement() as usize].set(slab);
         Ok(())
     }
@@ -93,16 +93,16 @@ impl ExecutorMemory {
         slab.ok_or_else(|| Error::invalid("the slab was not reserved"))
     }
 
-    /// Runs the dealloc actions of finalized memory, with one message if there are any, and makes the memory free.
+    /// Runs the dealloc actions of finalized memory, and frees it. Sends one message if the executor keeps any actions, else none.
     ///
     /// # Errors
     ///
-    /// When an address is not that of finalized memory of this session, or an action fails: the rest is still done.
+    /// When an address is not that of finalized memory of this session, or an action fails: the rest is still freed.
     /// When the session is over.
     pub(crate) fn deallocate(&self, bases: impl IntoIterator<Item = ExecutorAddr>) -> Result<()> {
         let (mut waiting, mut outcome) = (Vec::new(), Ok(()));
         for base in bases.into_iter().filter(|base| !base.is_null()) {
-            match self.give_back(base, false) {
+            match self.free(base, false) {
                 Ok(true) => {}
                 Ok(false) => waiting.push(base),
                 Err(error) => outcome = Err(error),
@@ -113,51 +113,51 @@ impl ExecutorMemory {
             let ran = self.remote.call::<MemoryDeinitialize>(&request);
             outcome = ran.and(outcome);
             for base in request.1 {
-                self.give_back(base, true)?;
+                self.free(base, true)?;
             }
         }
         outcome
     }
 
-    fn give_back(&self, base: ExecutorAddr, actions_have_run: bool) -> Result<bool> {
+    fn free(&self, base: ExecutorAddr, actions_have_run: bool) -> Result<bool> {
         match self.slab_of(base) {
-            Some(slab) => slab.give_back(base, actions_have_run),
+            Some(slab) => slab.free(base, actions_have_run),
             None => Err(Error::invalid(format!("no memory of this session is at {base}"))),
         }
     }
 
-    /// Stores bytes in memory that was allocated.
+    /// Stores bytes in allocated memory.
     ///
     /// # Panics
     ///
-    /// When there is no slab.
+    /// When no slab has the address.
     pub(crate) fn store(&self, address: ExecutorAddr, bytes: &[u8]) {
         self.slab_of(address).expect("memory of a slab").store(address, bytes);
     }
 
-    /// Zeroes memory that was allocated.
+    /// Zeroes allocated memory.
     ///
     /// # Panics
     ///
-    /// When there is no slab.
+    /// When no slab has the address.
     pub(crate) fn zero(&self, range: AddrRange) {
         self.slab_of(range.start).expect("memory of a slab").zero(range);
     }
 
-    /// Appends the bytes that are in memory that was allocated.
+    /// Appends the present bytes of allocated memory.
     ///
     /// # Panics
     ///
-    /// When there is no slab.
+    /// When no slab has the address.
     pub(crate) fn load(&self, range: AddrRange, out: &mut Vec<u8>) {
         self.slab_of(range.start).expect("memory of a slab").load(range, out);
     }
 
-    /// A word in memory that was allocated.
+    /// A word of allocated memory.
     ///
     /// # Panics
     ///
-    /// When there is no slab.
+    /// When no slab has the address.
     #[inline]
     pub(crate) fn word(&self, address: ExecutorAddr) -> &AtomicU64 {
         self.slab_of(address).expect("memory of a slab").word(address)

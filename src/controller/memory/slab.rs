@@ -1,16 +1,18 @@
 //! The controller's side of a slab: the writable mappings of its stripes.
 //!
-//! Each stripe is a memory file of its own. The controller maps it read-write first; then code and constants are
-//! sealed against further writable mappings, so that in the executor they can only ever be R-X and R--.
-//! Allocating, writing and giving back are local: no message, no system call once the pages are there.
+//! Each stripe is a memory file of its own. The controller maps it read-write, then seals code and constants against further
+//! writable mappings. So the executor can map them only as R-X and R--. Allocating, writing and freeing are local: they send
+//! no message, and make no system call once the pages have memory behind them.
 //!
-//! Invariant: an allocation's pages are its owner's alone, so writing does not even lock.
+//! Invariant: an allocation's pages belong to one owner, so writing takes no lock.
 
 use std::os::fd::BorrowedFd;
 use std::sync::Arc;
 
-use super::books::{Books, Ledger, Taken};
+use super::page_allocator::Entry;
+use super::page_table::PageTable;
 use super::pages::{Pages, Part};
+use super::stripe::Stripe;
 use crate::call::contract::Placement;
 use crate::concurrent::biased::BiasedMutex;
 use crate::error::{Error, Result};
@@ -20,34 +22,23 @@ use crate::sync::{AtomicU64, Ordering};
 use crate::wire::layout::DATA_END_WORDS;
 use crate::{AddrRange, ExecutorAddr, Prot};
 
-/// Memory is put behind this many pages at a time.
-const BACK_PAGES: u64 = (64 << 10) / PAGE_BYTES;
-
 /// A slab: one stripe for each protection.
 #[derive(Debug)]
 pub(crate) struct Slab {
     placement: Placement,
     stripes: [Stripe; Prot::ALL.len()],
-    books: BiasedMutex<Books>,
-    /// One word, which tells the executor how far the data stripe has memory behind it.
+    page_table: BiasedMutex<PageTable>,
+    /// One word: the bytes of the data stripe that have memory behind them. The executor reads it.
     data_end: Words,
 }
 
-#[derive(Debug)]
-struct Stripe {
-    segment: Segment,
-    bytes: u64,
-    /// The executor's address of its first byte; null until the executor has reserved it.
-    base: ExecutorAddr,
-}
-
 impl Slab {
-    /// Creates the stripes' memory, of these sizes, and seals it. Where it will be in the executor, the executor says. `first` is
-    /// the segment of the first lane.
+    /// Creates the memory files of the stripes, with these sizes, and seals them. The executor chooses the address
+    /// ([`reserved_at`](Slab::reserved_at)). `first` is the segment of the first lane.
     ///
     /// # Errors
     ///
-    /// When the system refuses.
+    /// When the kernel refuses a memory file or a seal.
     pub(crate) fn new(
         placement: Placement,
         bytes: [u64; Prot::ALL.len()],
@@ -65,17 +56,17 @@ impl Slab {
         let data = stripe(c"farcall-data", bytes[2], false)?;
         code.segment.seal_against_writers()?;
         constants.segment.seal_against_writers()?;
-        let books = BiasedMutex::new(Books::new(placement, bytes));
+        let page_table = BiasedMutex::new(PageTable::new(placement, bytes));
         let word = DATA_END_WORDS[placement as usize];
         let data_end = first.view(word..word + 1);
-        Ok(Self { placement, stripes: [code, constants, data], books, data_end })
+        Ok(Self { placement, stripes: [code, constants, data], page_table, data_end })
     }
 
     pub(crate) fn placement(&self) -> Placement {
         self.placement
     }
 
-    /// The stripes' memory, to be mapped by the executor.
+    /// The memory files of the stripes, for the executor to map.
     pub(crate) fn files(&self) -> Result<[BorrowedFd<'_>; Prot::ALL.len()]> {
         let [code, constants, data] = self.stripes.each_ref().map(|stripe| stripe.segment.file());
         Ok([code?, constants?, data?])
@@ -93,56 +84,57 @@ impl Slab {
         Ok(())
     }
 
-    /// Where it is in the executor, from end to end.
+    /// The slab's addresses in the executor.
     pub(crate) fn range(&self) -> AddrRange {
         let [first, .., last] = &self.stripes;
         let end = last.base.checked_add(last.bytes).unwrap_or_default();
         AddrRange { start: first.base, end }
     }
 
-    /// Takes at least `bytes` bytes from each stripe, rounded up to pages.
+    /// Allocates at least `bytes` bytes of each stripe, rounded up to pages.
     ///
     /// # Errors
     ///
-    /// When a stripe has no hole of that size, or memory runs out. Nothing is taken then.
+    /// When a stripe has no hole of that size, or memory runs out. Nothing is allocated then.
     #[inline]
     pub(crate) fn allocate(&self, bytes: [u64; Prot::ALL.len()]) -> Result<Pages> {
-        let mut books = self.books.lock();
-        let mut pages = Pages { number: books.draw(), ..Pages::default() };
+        let mut table = self.page_table.lock();
+        let mut pages = Pages { number: table.draw(), ..Pages::default() };
         for (at, bytes) in bytes.into_iter().enumerate() {
             if bytes > 0 {
-                match self.stripes[at].take(&mut books.ledgers[at], bytes) {
+                match self.stripes[at].allocate(&mut table.allocators[at], bytes) {
                     Ok(part) => {
                         pages.parts[at] = part;
                         if at == Prot::Data.index() {
-                            self.tell_data_end(books.ledgers[at].backed);
+                            self.tell_data_end(table.allocators[at].backed);
                         }
                     }
-                    Err(error) => return Err(books.refuse(pages, Prot::ALL[at], error)),
+                    Err(error) => return Err(table.refuse(pages, Prot::ALL[at], error)),
                 }
             }
         }
         if let Some((at, part)) = pages.first() {
-            *books.ledgers[at].entry(part) = Taken { pages, has_actions: false };
+            *table.allocators[at].entry(part) = Entry { pages, has_actions: false };
         }
         Ok(pages)
     }
 
-    /// Tells the executor how many pages of data have memory behind them: a process that it forks gets a copy of those.
+    /// Tells the executor how many pages of data have memory behind them. A process that the executor forks copies those.
     fn tell_data_end(&self, pages: u64) {
         let (word, bytes) = (&self.data_end[0], pages * PAGE_BYTES);
-        // Relaxed: the code that uses the pages comes by a later message. Read first, since a store would take the line away.
+        // Relaxed: the code that uses the pages arrives with a later message. The load comes first, because a store would
+        // invalidate the executor's copy of the line.
         if word.load(Ordering::Relaxed) != bytes {
             word.store(bytes, Ordering::Relaxed);
         }
     }
 
-    /// A number as [`Pages::number`] says, for what is no allocation.
+    /// A number as of [`Pages::number`], for code that is not in an allocation of this slab.
     pub(crate) fn draw(&self) -> u64 {
-        self.books.lock().draw()
+        self.page_table.lock().draw()
     }
 
-    /// Where the pages of this protection are in the executor. Empty when there are none.
+    /// The executor's addresses of the pages with this protection; empty when there are none.
     #[inline]
     pub(crate) fn part(&self, pages: &Pages, prot: Prot) -> AddrRange {
         let (stripe, part) = (&self.stripes[prot.index()], pages.parts[prot.index()]);
@@ -152,7 +144,7 @@ impl Slab {
         AddrRange::sized(stripe.address(part), part.count() * PAGE_BYTES).unwrap_or_default()
     }
 
-    /// The lowest address of all; null when there are no pages.
+    /// The lowest address of the pages; null when there are none.
     #[inline]
     pub(crate) fn base(&self, pages: &Pages) -> ExecutorAddr {
         let first = pages.first();
@@ -170,42 +162,42 @@ impl Slab {
         self.stripes[prot.index()].fill(part, content);
     }
 
-    /// Stores bytes at an address that an allocation of the caller's has.
+    /// Stores bytes at an address in an allocation that the caller owns.
     ///
     /// # Panics
     ///
-    /// When they lie outside of every stripe.
+    /// When the address is in no stripe.
     pub(crate) fn store(&self, address: ExecutorAddr, bytes: &[u8]) {
         let stripe = self.stripe_at(address);
         stripe.segment.write(stripe.index(address), bytes);
     }
 
-    /// Zeroes bytes that an allocation of the caller's has.
+    /// Zeroes bytes in an allocation that the caller owns.
     ///
     /// # Panics
     ///
-    /// When they lie outside of every stripe.
+    /// When the range starts in no stripe.
     pub(crate) fn zero(&self, range: AddrRange) {
         let stripe = self.stripe_at(range.start);
         let bytes = stripe.index(range.end) - stripe.index(range.start);
         stripe.segment.zero(stripe.index(range.start), bytes);
     }
 
-    /// Appends the bytes at an address that an allocation of the caller's has, as they are now.
+    /// Appends the present bytes of a range in an allocation that the caller owns.
     ///
     /// # Panics
     ///
-    /// When they lie outside of every stripe.
+    /// When the range starts in no stripe.
     pub(crate) fn load(&self, range: AddrRange, out: &mut Vec<u8>) {
         let stripe = self.stripe_at(range.start);
         stripe.segment.append_to(&(stripe.index(range.start)..stripe.index(range.end)), out);
     }
 
-    /// The word at an address that an allocation of the caller's has.
+    /// The word at an address in an allocation that the caller owns.
     ///
     /// # Panics
     ///
-    /// When it lies outside of every stripe.
+    /// When the address is in no stripe.
     #[inline]
     pub(crate) fn word(&self, address: ExecutorAddr) -> &AtomicU64 {
         let stripe = self.stripe_at(address);
@@ -217,41 +209,41 @@ impl Slab {
         stripe.unwrap_or_else(|| panic!("{address} is not in the slab"))
     }
 
-    /// The executor keeps dealloc actions for the allocation at `base`.
+    /// Records that the executor keeps dealloc actions for the allocation at `base`.
     pub(crate) fn has_actions(&self, base: ExecutorAddr) {
-        if let Some(taken) = self.books.lock().taken(self.place(base)) {
-            taken.has_actions = true;
+        if let Some(entry) = self.page_table.lock().entry_at(self.page(base)) {
+            entry.has_actions = true;
         }
     }
 
-    /// Gives the allocation at `base` back: its pages may be handed out again at once. False when the executor keeps
-    /// dealloc actions for it that have not run: then nothing has happened.
+    /// Frees the allocation at `base`. The next allocation may have its pages. Returns false, and changes nothing, when the
+    /// executor keeps dealloc actions for it that have not run.
     ///
     /// # Errors
     ///
-    /// When there is no such allocation.
-    pub(crate) fn give_back(&self, base: ExecutorAddr, actions_have_run: bool) -> Result<bool> {
-        let place = self.place(base);
-        let mut books = self.books.lock();
-        let Some(taken) = books.taken(place) else {
+    /// When no allocation begins at `base`.
+    pub(crate) fn free(&self, base: ExecutorAddr, actions_have_run: bool) -> Result<bool> {
+        let page = self.page(base);
+        let mut table = self.page_table.lock();
+        let Some(entry) = table.entry_at(page) else {
             return Err(Error::invalid(format!("no finalized memory starts at {base}")));
         };
-        if taken.has_actions && !actions_have_run {
+        if entry.has_actions && !actions_have_run {
             return Ok(false);
         }
-        let pages = std::mem::take(taken).pages;
-        books.free(pages);
-        drop(books);
+        let pages = std::mem::take(entry).pages;
+        table.free(pages);
+        drop(table);
         let [code, ..] = pages.parts;
         if code.count() > 0 {
-            // Its first line is most likely with the processor that ran it, and the next code is most likely written here.
-            self.stripes[0].segment.will_write(in_bytes(code.first()));
+            // The CPU that ran the code probably holds its first line, and the next code is probably written here.
+            self.stripes[0].will_write(code);
         }
         Ok(true)
     }
 
-    /// The stripe and the page that begins at an address, if one does.
-    fn place(&self, address: ExecutorAddr) -> Option<(usize, usize)> {
+    /// The indices of the stripe and of the page in it that begins at an address, if one does.
+    fn page(&self, address: ExecutorAddr) -> Option<(usize, usize)> {
         let at = self.stripes.iter().position(|stripe| stripe.range().contains(address))?;
         let offset = self.stripes[at].index(address) as u64;
         let page = usize::try_from(offset / PAGE_BYTES).ok()?;
@@ -259,67 +251,11 @@ impl Slab {
     }
 }
 
-impl Stripe {
-    /// Takes the lowest hole that is large enough for so many bytes, more than 0, so that warm pages are used again
-    /// first.
-    fn take(&self, ledger: &mut Ledger, bytes: u64) -> Result<Part> {
-        let count = bytes.div_ceil(PAGE_BYTES);
-        let Some(first) = ledger.space.take(count, 1) else {
-            return Err(Error::exhausted(format!(
-                "{bytes} bytes wanted, the largest hole of a slab of {} bytes has {}",
-                self.bytes,
-                ledger.space.largest() * PAGE_BYTES
-            )));
-        };
-        let end = first + count;
-        if end > ledger.backed {
-            let target = end.next_multiple_of(BACK_PAGES).min(self.bytes / PAGE_BYTES);
-            let missing = (target - ledger.backed) * PAGE_BYTES;
-            if let Err(error) = self.segment.back(ledger.backed * PAGE_BYTES, missing) {
-                ledger.space.give_back(first, count);
-                return Err(error);
-            }
-            ledger.backed = target;
-        }
-        let used = ledger.untouched.clamp(first, end) - first;
-        ledger.untouched = ledger.untouched.max(end);
-        Ok(Part::new(first, count, used))
-    }
-
-    /// Fills pages: `content` first, zeros up to their end.
-    fn fill(&self, part: Part, content: &[u8]) {
-        let [start, bytes, dirty] = [part.first(), part.count(), part.used()].map(in_bytes);
-        assert!(content.len() <= bytes, "{} bytes for {bytes}", content.len());
-        self.segment.write(start, content);
-        self.segment.zero(start + content.len(), dirty.saturating_sub(content.len()));
-    }
-
-    fn range(&self) -> AddrRange {
-        AddrRange::sized(self.base, self.bytes).unwrap_or_default()
-    }
-
-    /// Where these pages are in the executor.
-    #[inline]
-    fn address(&self, part: Part) -> ExecutorAddr {
-        ExecutorAddr::new(self.base.get() + part.first() * PAGE_BYTES)
-    }
-
-    /// Where in the segment this address of the executor is.
-    fn index(&self, address: ExecutorAddr) -> usize {
-        usize::try_from(address.get().saturating_sub(self.base.get())).unwrap_or(usize::MAX)
-    }
-}
-
-/// So many pages, in bytes.
-fn in_bytes(pages: u64) -> usize {
-    usize::try_from(pages * PAGE_BYTES).unwrap_or(usize::MAX)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    /// A segment that stands for that of the first lane.
+    /// A segment in place of the first lane's.
     fn first() -> Arc<Segment> {
         Arc::new(Segment::create(c"test", 4096, false).expect("memory"))
     }
@@ -331,10 +267,7 @@ mod tests {
     }
 
     fn free(slab: &Slab, pages: Pages) {
-        assert!(
-            slab.give_back(slab.base(&pages), false).expect("it is there"),
-            "it has no actions"
-        );
+        assert!(slab.free(slab.base(&pages), false).expect("it is allocated"), "it has no actions");
     }
 
     #[test]
@@ -350,7 +283,11 @@ mod tests {
         let again = slab.allocate([1; 3]).expect("room");
         assert_eq!(slab.part(&again, Prot::Code), slab.part(&first, Prot::Code));
         free(&slab, second);
-        assert_eq!(slab.books.lock().ledgers[0].space.largest(), 256 - 1, "one hole is left");
+        assert_eq!(
+            slab.page_table.lock().allocators[0].free.largest(),
+            256 - 1,
+            "one hole is left"
+        );
     }
 
     #[test]
@@ -373,7 +310,7 @@ mod tests {
     }
 
     #[test]
-    fn a_full_stripe_gives_nothing_and_keeps_the_others() {
+    fn a_full_stripe_allocates_nothing_of_the_others() {
         let slab = slab();
         let error = slab.allocate([4096, 4096, (1 << 20) + 1]).expect_err("too much");
         assert!(error.is_exhausted(), "{error}");
@@ -406,13 +343,13 @@ mod tests {
     }
 
     #[test]
-    fn memory_with_actions_stays_until_they_have_run_and_is_known_by_its_lowest_address_only() {
+    fn memory_with_actions_is_freed_after_them_and_by_its_lowest_address() {
         let slab = slab();
         let base = slab.base(&slab.allocate([0, 1 << 20, 1]).expect("room"));
         slab.has_actions(base);
-        assert!(!slab.give_back(base, false).expect("it is there"));
+        assert!(!slab.free(base, false).expect("it is allocated"));
         assert!(slab.allocate([0, 1, 0]).expect_err("not free yet").is_exhausted());
-        assert!(slab.give_back(base, true).expect("it is there"));
+        assert!(slab.free(base, true).expect("it is allocated"));
         let again = slab.allocate([0, 1 << 20, 1]).expect("everything is free again");
         assert_eq!(slab.base(&again), base);
         let ends = [
@@ -421,9 +358,9 @@ mod tests {
             ExecutorAddr::NULL,
         ];
         for other in ends {
-            assert!(slab.give_back(other, true).expect_err("none").is_invalid_argument());
+            assert!(slab.free(other, true).expect_err("none").is_invalid_argument());
         }
         free(&slab, again);
-        assert!(slab.give_back(base, false).expect_err("gone").is_invalid_argument());
+        assert!(slab.free(base, false).expect_err("gone").is_invalid_argument());
     }
 }

@@ -1,5 +1,6 @@
 //! Why an executor answers no more: how its process has died, and in which linked function.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use super::supervisor::{News, Supervisor};
@@ -19,8 +20,11 @@ use crate::wire::layout;
 #[derive(Debug)]
 pub(crate) struct CrashReports {
     first: Arc<Segment>,
-    code: Mutex<Vec<Arc<SymbolTable>>>,
+    code: Mutex<LiveCode>,
 }
+
+/// The symbols of live code, by the address of the table.
+type LiveCode = BTreeMap<usize, Arc<SymbolTable>>;
 
 impl CrashReports {
     pub(crate) fn new(first: Arc<Segment>) -> Self {
@@ -33,12 +37,15 @@ impl CrashReports {
 
     /// Makes code known to crash reports until it is [forgotten](CrashReports::forget).
     pub(crate) fn remember(&self, symbols: &Arc<SymbolTable>) {
-        self.code.lock().push(Arc::clone(symbols));
+        self.code.lock().insert(Arc::as_ptr(symbols).addr(), Arc::clone(symbols));
     }
 
-    /// Takes removed code out of crash reports.
-    pub(crate) fn forget(&self, symbols: &Arc<SymbolTable>) {
-        self.code.lock().retain(|other| !Arc::ptr_eq(other, symbols));
+    /// Removes code from crash reports. Takes O(log n) for each table.
+    pub(crate) fn forget<'s>(&self, removed: impl Iterator<Item = &'s Arc<SymbolTable>>) {
+        let mut code = self.code.lock();
+        for symbols in removed {
+            code.remove(&Arc::as_ptr(symbols).addr());
+        }
     }
 
     /// The error to report in place of `error`: how the executor died, if it did. An executor that broke the protocol is
@@ -119,7 +126,7 @@ impl CrashReports {
     fn locate(&self, crash: &trap::Crash) -> Option<String> {
         let code = self.code.lock();
         let locate =
-            |address| code.iter().find_map(|table| table.locate(ExecutorAddr::new(address)));
+            |address| code.values().find_map(|table| table.locate(ExecutorAddr::new(address)));
         locate(crash.program_counter).or_else(|| {
             // A return address belongs to the call before it.
             let caller = crash.frames.iter().find_map(|frame| locate(frame.saturating_sub(1)));

@@ -6,8 +6,8 @@ use std::sync::Arc;
 use super::{connected, standby};
 use crate::Prot;
 use crate::call::contract::{
-    CLOSE_OTHERS, EXECUTOR_ARGUMENT as ARGUMENT, LAST_WORDS, NEAR_SLAB, Placement, Setup,
-    THREAD_ARENA_BYTES, THREAD_ARENA_OFFSET,
+    CLOSE_OTHERS, EXECUTOR_ARGUMENT as ARGUMENT, LAST_WORDS, NEAR_SLAB, Placement,
+    STATIC_TLS_BYTES, STATIC_TLS_OFFSET, Setup,
 };
 use crate::deadline::Deadline;
 use crate::error::{Error, Result};
@@ -191,8 +191,8 @@ fn run(first: &Arc<Segment>, socket: OwnedFd, stripes: Vec<OwnedFd>) -> Result<(
     let _ = first_thread::hold(first.view(HOLDER_WORD..HOLDER_WORD + HOLDER_WORDS));
     let mut numbers = Vec::new();
     if let Some(reserve) = static_reserve::get() {
-        numbers.push((THREAD_ARENA_OFFSET.to_owned(), reserve.offset));
-        numbers.push((THREAD_ARENA_BYTES.to_owned(), reserve.bytes.cast_signed()));
+        numbers.push((STATIC_TLS_OFFSET.to_owned(), reserve.offset));
+        numbers.push((STATIC_TLS_BYTES.to_owned(), reserve.bytes.cast_signed()));
     }
     let mut symbols = names_offered::symbols(&session);
     let slab = session.reserve_shared(Placement::Near, stripes);

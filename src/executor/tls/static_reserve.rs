@@ -37,7 +37,7 @@ use crate::call::contract::ThreadInitialize;
 use crate::error::{Error, Result};
 use crate::executor::entry::address::pointer;
 use crate::executor::entry::wrapper::Serve;
-use crate::limits::THREAD_ARENA_BYTES;
+use crate::limits::STATIC_TLS_BYTES;
 use crate::sys::memory::map;
 use crate::sys::process::thread;
 
@@ -53,10 +53,10 @@ pub(crate) struct StaticReserve {
 
 /// The thread-local: whole pages, so that its part of the template is whole pages.
 #[repr(C, align(4096))]
-struct Copied(UnsafeCell<[u8; THREAD_ARENA_BYTES]>);
+struct Copied(UnsafeCell<[u8; STATIC_TLS_BYTES]>);
 
 thread_local! {
-    static COPY: Copied = const { Copied(UnsafeCell::new([1; THREAD_ARENA_BYTES])) };
+    static COPY: Copied = const { Copied(UnsafeCell::new([1; STATIC_TLS_BYTES])) };
 }
 
 /// How long a new thread may take to register its robust list, which is the first thing that it does.
@@ -76,7 +76,7 @@ pub(crate) fn get() -> Option<StaticReserve> {
         // SAFETY: the callback has the expected form, and `search` outlives the call.
         unsafe { libc::dl_iterate_phdr(Some(on_module), (&raw mut search).cast()) };
         let offset = own.wrapping_sub(thread::pointer()).cast_signed();
-        let bytes = THREAD_ARENA_BYTES as u64;
+        let bytes = STATIC_TLS_BYTES as u64;
         search.template.map(|template| StaticReserve { offset, bytes, template })
     })
 }
@@ -218,7 +218,7 @@ unsafe extern "C" fn on_module(
     let segment = headers.iter().find(|header| header.p_type == libc::PT_TLS);
     if let Some(segment) = segment {
         let distance = search.own.wrapping_sub(info.dlpi_tls_data as u64);
-        let end = distance.checked_add(THREAD_ARENA_BYTES as u64);
+        let end = distance.checked_add(STATIC_TLS_BYTES as u64);
         if end.is_some_and(|end| end <= segment.p_filesz) {
             search.template = Some(info.dlpi_addr + segment.p_vaddr + distance);
         }

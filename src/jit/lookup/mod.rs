@@ -71,7 +71,7 @@ impl Lookup {
     }
 
     /// Goes on as far as possible without a generator. When it needs one it comes back, with what to ask.
-    fn go_on(
+    fn resume(
         mut self: Box<Self>,
         state: &mut State,
         outbox: &mut Outbox,
@@ -153,7 +153,7 @@ impl Lookup {
 pub(in crate::jit) fn run(session: &Arc<Inner>, lookup: Box<Lookup>) {
     let mut next = Some(lookup);
     while let Some(lookup) = next.take() {
-        let asked = session.with(|state, outbox| lookup.go_on(state, outbox));
+        let asked = session.with(|state, outbox| lookup.resume(state, outbox));
         let Some((lookup, ask)) = asked else { return };
         let turn = Arc::new(Turn::default());
         ask.generator.generate(GeneratorRequest {

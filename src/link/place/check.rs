@@ -115,7 +115,7 @@ fn objection_to_model(graph: &LinkGraph, site: &Site<'_>, own: Option<u32>) -> O
         }
         ThreadModel::Initial | ThreadModel::InitialEntry | ThreadModel::Exec => {
             "this code wants one distance from the thread pointer in all threads, which thread-locals outside of \
-             the arena have not"
+             the static TLS reserve have not"
         }
     };
     Some(format!("{what}; compile with -fPIC -ftls-model=global-dynamic"))

@@ -101,23 +101,23 @@ impl<B: Backing> Backing for Weakened<B> {
 
 /// The cases that the ends of a ring met, over all executions of a model.
 #[derive(Default)]
-struct Tally {
+struct Counters {
     executions: u64,
     full: u64,
     empty: u64,
     closed: u64,
 }
 
-type Tallied = Arc<Mutex<Tally>>;
+type Counted = Arc<Mutex<Counters>>;
 
 /// Runs `model` in every order, or in those with at most this number of preemptions.
 fn explore(
     name: &str,
     preemptions: Option<usize>,
-    model: impl Fn(&Tallied) + Send + Sync + 'static,
-) -> Tally {
-    let tallied = Tallied::default();
-    let inner = Arc::clone(&tallied);
+    model: impl Fn(&Counted) + Send + Sync + 'static,
+) -> Counters {
+    let counted = Counted::default();
+    let inner = Arc::clone(&counted);
     let mut builder = ::loom::model::Builder::new();
     builder.preemption_bound = preemptions;
     builder.max_branches = 10_000;
@@ -125,23 +125,23 @@ fn explore(
         inner.lock().unwrap().executions += 1;
         model(&inner);
     });
-    let tally = std::mem::take(&mut *tallied.lock().unwrap());
-    let Tally { executions, full, empty, closed } = tally;
+    let counters = std::mem::take(&mut *counted.lock().unwrap());
+    let Counters { executions, full, empty, closed } = counters;
     println!(
         "loom ring {name}: {executions} executions ({full} full, {empty} empty, {closed} closed)"
     );
     assert!(executions > 1, "{name}: nothing was explored");
-    tally
+    counters
 }
 
 /// Pushes a record; waits while the ring is full. False when the consumer has closed it.
-fn push(producer: &mut Producer<Cells>, record: (Head, Vec<u8>), tallied: &Tallied) -> bool {
+fn push(producer: &mut Producer<Cells>, record: (Head, Vec<u8>), counted: &Counted) -> bool {
     loop {
         match producer.push(record.0, &record.1) {
             Ok(()) => return true,
-            Err(PushError::Full) => tallied.lock().unwrap().full += 1,
+            Err(PushError::Full) => counted.lock().unwrap().full += 1,
             Err(PushError::Closed) => {
-                tallied.lock().unwrap().closed += 1;
+                counted.lock().unwrap().closed += 1;
                 return false;
             }
             Err(corrupt) => panic!("{corrupt:x?} at {:x}", producer.position()),
@@ -151,14 +151,14 @@ fn push(producer: &mut Producer<Cells>, record: (Head, Vec<u8>), tallied: &Talli
 }
 
 /// Pops a record; waits while the ring is empty. `None` when the producer has closed it.
-fn pop(consumer: &mut Consumer<Cells>, tallied: &Tallied) -> Option<(Head, Vec<u8>)> {
+fn pop(consumer: &mut Consumer<Cells>, counted: &Counted) -> Option<(Head, Vec<u8>)> {
     let mut payload = Vec::new();
     loop {
         match consumer.pop(&mut payload) {
             Popped::Record(head) => return Some((head, payload)),
-            Popped::Empty => tallied.lock().unwrap().empty += 1,
+            Popped::Empty => counted.lock().unwrap().empty += 1,
             Popped::Closed => {
-                tallied.lock().unwrap().closed += 1;
+                counted.lock().unwrap().closed += 1;
                 return None;
             }
             corrupt => panic!("{corrupt:x?} at {:x}", consumer.position()),
@@ -174,59 +174,59 @@ fn stream(
     (lines, position): (usize, u64),
     sizes: &'static [usize],
     weak: Weak,
-) -> Tally {
-    explore(name, (sizes.len() > 3).then_some(3), move |tallied| {
+) -> Counters {
+    explore(name, (sizes.len() > 3).then_some(3), move |counted| {
         let (mut producer, mut consumer) = ring(lines, position, weak);
         let writer = thread::spawn({
-            let tallied = Arc::clone(tallied);
+            let counted = Arc::clone(counted);
             move || {
                 for (sequence, bytes) in (0..).zip(sizes) {
-                    assert!(push(&mut producer, record(sequence, *bytes), &tallied));
+                    assert!(push(&mut producer, record(sequence, *bytes), &counted));
                 }
                 producer.position()
             }
         });
         for (sequence, bytes) in (0..).zip(sizes) {
-            assert_eq!(pop(&mut consumer, tallied), Some(record(sequence, *bytes)));
+            assert_eq!(pop(&mut consumer, counted), Some(record(sequence, *bytes)));
         }
         assert_eq!(writer.join().unwrap(), consumer.position());
     })
 }
 
 /// One record of two lines.
-fn publish(weak: Weak) -> Tally {
+fn publish(weak: Weak) -> Counters {
     stream("publish", (4, 0), &[48], weak)
 }
 
 /// A ring of two lines takes one record at a time.
-fn full(weak: Weak) -> Tally {
+fn full(weak: Weak) -> Counters {
     stream("full", (2, 0), &[8, 0, 16], weak)
 }
 
 /// The producer closes behind two records: the consumer sees both, then the end.
-fn close(weak: Weak) -> Tally {
-    explore("close", None, move |tallied| {
+fn close(weak: Weak) -> Counters {
+    explore("close", None, move |counted| {
         let (mut producer, mut consumer) = ring(4, 0, weak);
         let writer = thread::spawn({
-            let tallied = Arc::clone(tallied);
+            let counted = Arc::clone(counted);
             move || {
-                assert!(push(&mut producer, record(0, 8), &tallied));
-                assert!(push(&mut producer, record(1, 8), &tallied));
+                assert!(push(&mut producer, record(0, 8), &counted));
+                assert!(push(&mut producer, record(1, 8), &counted));
                 producer.close();
             }
         });
-        assert_eq!(pop(&mut consumer, tallied), Some(record(0, 8)));
-        assert_eq!(pop(&mut consumer, tallied), Some(record(1, 8)));
-        assert_eq!(pop(&mut consumer, tallied), None);
+        assert_eq!(pop(&mut consumer, counted), Some(record(0, 8)));
+        assert_eq!(pop(&mut consumer, counted), Some(record(1, 8)));
+        assert_eq!(pop(&mut consumer, counted), None);
         writer.join().unwrap();
     })
 }
 
 /// A record grows by two words and is completed without a third, in front of another record. Each word is taken as soon as it is
 /// seen.
-fn grow(weak: Weak) -> Tally {
+fn grow(weak: Weak) -> Counters {
     let head = Head { kind: 7, sequence: 5, target: 0 };
-    explore("grow", None, move |tallied| {
+    explore("grow", None, move |counted| {
         let (mut producer, consumer) = ring(4, u64::MAX, weak);
         let mut consumer = consumer.of_growing();
         let writer = thread::spawn(move || {
@@ -246,7 +246,7 @@ fn grow(weak: Weak) -> Tally {
             }
             let popped = consumer.pop(&mut Vec::new());
             assert_eq!(popped, Popped::Empty);
-            tallied.lock().unwrap().empty += 1;
+            counted.lock().unwrap().empty += 1;
             thread::yield_now();
         }
         assert_eq!(came, [[1; 8], [2; 8], [3; 8]].concat());
@@ -284,36 +284,36 @@ fn a_full_ring_overwrites_nothing() {
 /// The ring wraps twice, and positions pass the largest one.
 #[test]
 fn records_survive_wrapping() {
-    let tally = stream("wrap", (4, u64::MAX), &[104, 8, 168], None);
-    assert!(tally.full > 0 && tally.empty > 0);
+    let counters = stream("wrap", (4, u64::MAX), &[104, 8, 168], None);
+    assert!(counters.full > 0 && counters.empty > 0);
 }
 
 #[test]
 fn records_survive_many_laps() {
-    let tally = stream("laps", (4, u64::MAX - 2), &[8, 48, 104, 0, 104, 40], None);
-    assert!(tally.full > 0 && tally.empty > 0);
+    let counters = stream("laps", (4, u64::MAX - 2), &[8, 48, 104, 0, 104, 40], None);
+    assert!(counters.full > 0 && counters.empty > 0);
 }
 
 #[test]
 fn closing_loses_no_record() {
-    let tally = close(None);
-    assert_eq!(tally.closed, tally.executions);
+    let counters = close(None);
+    assert_eq!(counters.closed, counters.executions);
 }
 
 #[test]
 fn a_consumer_that_closes_stops_the_producer() {
-    let tally = explore("abandon", None, |tallied| {
+    let counters = explore("abandon", None, |counted| {
         let (mut producer, mut consumer) = ring(2, 0, None);
         let writer = thread::spawn({
-            let tallied = Arc::clone(tallied);
-            move || (0..).take_while(|at| push(&mut producer, record(*at, 8), &tallied)).count()
+            let counted = Arc::clone(counted);
+            move || (0..).take_while(|at| push(&mut producer, record(*at, 8), &counted)).count()
         });
-        assert_eq!(pop(&mut consumer, tallied), Some(record(0, 8)));
+        assert_eq!(pop(&mut consumer, counted), Some(record(0, 8)));
         consumer.close();
         let pushed = writer.join().unwrap();
         assert!(pushed == 1 || pushed == 2, "{pushed} in a ring that takes one at a time");
     });
-    assert_eq!(tally.closed, tally.executions);
+    assert_eq!(counters.closed, counters.executions);
 }
 
 #[test]

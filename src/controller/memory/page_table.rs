@@ -1,0 +1,56 @@
+//! The page table of a slab: which allocation owns which pages.
+//!
+//! Invariant: a page is free or part of exactly one allocation.
+
+use super::page_allocator::{Entry, PageAllocator};
+use super::pages::Pages;
+use crate::Prot;
+use crate::call::contract::Placement;
+use crate::error::Error;
+use crate::limits::PAGE_BYTES;
+
+/// A page allocator for each stripe of a slab, and the number of the last allocation.
+#[derive(Debug)]
+pub(crate) struct PageTable {
+    pub(crate) allocators: [PageAllocator; Prot::ALL.len()],
+    number: u64,
+}
+
+impl PageTable {
+    pub(crate) fn new(placement: Placement, bytes: [u64; Prot::ALL.len()]) -> Self {
+        let allocators = bytes.map(|bytes| PageAllocator::new(bytes / PAGE_BYTES));
+        // One slab has the even numbers, the other the odd ones.
+        Self { allocators, number: placement as u64 }
+    }
+
+    /// The next number.
+    #[inline]
+    pub(crate) fn draw(&mut self) -> u64 {
+        self.number += 2;
+        self.number
+    }
+
+    /// The allocation whose first page is this one: the index of the stripe, and the index of the page in it.
+    #[inline]
+    pub(crate) fn entry_at(&mut self, page: Option<(usize, usize)>) -> Option<&mut Entry> {
+        let (stripe, page) = page?;
+        self.allocators[stripe].entry_at(page)
+    }
+
+    /// Frees the pages that other stripes gave to an allocation which the stripe of `prot` cannot serve. Returns the error to
+    /// report.
+    #[cold]
+    pub(crate) fn refuse(&mut self, obtained: Pages, prot: Prot, error: Error) -> Error {
+        self.free(obtained);
+        error.during(format_args!("allocating {prot:?} memory"))
+    }
+
+    /// Makes pages free.
+    pub(crate) fn free(&mut self, pages: Pages) {
+        for (allocator, part) in self.allocators.iter_mut().zip(pages.parts) {
+            if part.count() > 0 {
+                allocator.free.free(part.first(), part.count());
+            }
+        }
+    }
+}
