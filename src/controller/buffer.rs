@@ -22,7 +22,7 @@ pub struct Buffer {
 }
 
 impl Controller {
-    /// Takes at least so many bytes for data in the executor, rounded up to pages. No message.
+    /// Takes at least `bytes` bytes for data in the executor, rounded up to pages. No message.
     ///
     /// # Errors
     ///

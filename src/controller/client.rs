@@ -71,7 +71,7 @@ impl Client {
 
     /// As [`Client::connect`] over TCP, with an executor that listens and wants a token: sends that first.
     ///
-    /// The token and everything else goes over the network as it is. To another machine go by ssh
+    /// The token and everything else crosses the network in clear text. To another machine go by ssh
     /// ([`ExecutorBuilder::command`](super::ExecutorBuilder::command)).
     ///
     /// # Errors
@@ -119,8 +119,8 @@ impl Client {
     ///
     /// # Errors
     ///
-    /// What the function failed with (then `is_remote`; an end that knows only LLVM's opcodes cannot say so, and its
-    /// result is empty), or why the connection is over.
+    /// What the function failed with (`is_remote`), or why the connection is over. An end that knows only LLVM's opcodes cannot
+    /// say that a function failed, and its result is empty.
     pub fn call(&self, function: ExecutorAddr, args: &[u8]) -> Result<Vec<u8>> {
         self.call_by(Deadline::SESSION_END, function, args)
     }
@@ -146,9 +146,9 @@ impl Client {
         self.call_by(Deadline::after(timeout), function, args)
     }
 
-    /// Lets the executor call: waits up to `timeout` for a call of a handler, serves it and those that wait behind it, and returns
-    /// how many those were. Otherwise handlers run only while a call of this client is under way. It is of use where the
-    /// executor calls by itself, as a [`Session`](crate::session::Session) of a host's does.
+    /// Lets the executor call. Waits up to `timeout` for a call of a handler, serves it and those that wait behind it, and
+    /// returns how many those were. Otherwise handlers run only while a call of this client is under way. It is of use where
+    /// the executor calls by itself, as a [`Session`](crate::session::Session) of a host's does.
     ///
     /// # Errors
     ///

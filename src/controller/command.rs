@@ -12,9 +12,8 @@ impl ExecutorBuilder {
     /// Starts a command whose standard input and output are a connection to an executor, and waits for that to say what it
     /// is and offers. So executors on other machines are reached: `ssh HOST farcall-executor stdio`.
     ///
-    /// What the command prints on standard error, and what code there prints at all, comes where the command's standard error
-    /// goes. Dropping the client ends the connection and waits for the command; one that does not end within two seconds is
-    /// killed.
+    /// What the command prints on standard error, and all that code there prints, goes to the command's standard error.
+    /// Dropping the client ends the connection and waits for the command, which is killed after two seconds.
     ///
     /// # Errors
     ///

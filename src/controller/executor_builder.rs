@@ -80,9 +80,9 @@ impl ExecutorBuilder {
         self
     }
 
-    /// How long each side polls for the other before it sleeps: 50 µs when this is not said. Waking a sleeper takes about
-    /// as long, so a shorter time makes calls in quick succession slower and uses less of the CPU, and a longer one the reverse;
-    /// with [`Duration::MAX`] nobody ever sleeps, and the executor has a CPU of its own for all its life.
+    /// How long each side polls for the other before it sleeps; 50 µs by default. Waking a sleeper takes about as long. A
+    /// shorter time makes calls in quick succession slower and uses less of the CPU; a longer time does the reverse. With
+    /// [`Duration::MAX`] neither side ever sleeps, and the executor occupies a CPU for all its life.
     #[must_use]
     pub fn spin(mut self, spin: Duration) -> Self {
         self.spin = Some(spin);
@@ -99,9 +99,9 @@ impl ExecutorBuilder {
         self
     }
 
-    /// Leaves open in the executor what the controller's process has open without close-on-exec, by the same numbers, as a
-    /// program that a shell starts expects it. Otherwise the executor has the standard streams alone, and before Linux 5.9 its control
-    /// socket.
+    /// Leaves open in the executor what the controller's process has open without close-on-exec, by the same numbers. A program
+    /// that a shell starts expects that. Otherwise the executor has the standard streams alone, and before Linux 5.9 its
+    /// control socket.
     #[must_use]
     pub fn inherit_descriptors(mut self) -> Self {
         self.inherits_descriptors = true;
@@ -206,7 +206,7 @@ impl Spawned {
     /// # Errors
     ///
     /// When it could not be started, ended before, is of another build, has no room for the slab, or is not ready in time
-    /// ([`ExecutorBuilder::start_timeout`]); the process is gone then.
+    /// ([`ExecutorBuilder::start_timeout`]). The process has ended then.
     pub fn connect(self) -> Result<Controller> {
         Controller::connect(self.starting, self.slab)
     }

@@ -1,7 +1,7 @@
 //! The controller: the process in which code is compiled and linked.
 //!
-//! [`ExecutorBuilder`] starts an executor, [`Controller`] is the session with it, a [`Dylib`] is a set of linked objects in it that
-//! can be looked up, run and removed. An [`ObjectLayer`] links objects one by one for a session of [`jit`](crate::jit).
+//! [`ExecutorBuilder`] starts an executor, and [`Controller`] is the session with it. A [`Dylib`] is a set of linked objects in
+//! it that can be looked up, run and removed. An [`ObjectLayer`] links objects one by one for a session of [`jit`](crate::jit).
 //!
 //! | part | what it is |
 //! |---|---|

@@ -19,13 +19,12 @@ const POLL_TIMEOUT: Duration = Duration::from_millis(5);
 /// A way to have many calls under way at a time. Cheap to clone; any number of threads may share one.
 ///
 /// The calls of a pipeline run in the order in which they were submitted, one after the other, on a thread of the executor of
-/// their own: one that takes its time holds up those behind it. Calls of other pipelines, and [`Controller::call`], have
-/// other threads. At most [`limits::PIPELINE_CALLS_MAX`](crate::limits::PIPELINE_CALLS_MAX) are under way; who submits more
-/// waits.
+/// their own. A slow call delays those behind it. Calls of other pipelines, and [`Controller::call`], have other threads. At
+/// most [`limits::PIPELINE_CALLS_MAX`](crate::limits::PIPELINE_CALLS_MAX) are under way; a thread that submits more waits.
 ///
-/// A submitted call runs, whether or not somebody waits for it. No thread of this process receives results: whoever waits
-/// does so for everybody. Only for tasks, that is, when a [`PendingCall`] is polled as a future and has no result yet, a
-/// thread is started, unless the host [polls](Pipeline::poll) itself.
+/// A submitted call runs, whether or not a thread waits for it. No thread of this process is reserved for results: the thread
+/// that waits receives those of all calls. When a [`PendingCall`] is polled as a future and has no result yet, a thread is
+/// started to receive, unless the host [polls](Pipeline::poll) itself.
 ///
 /// # Examples
 ///
@@ -99,8 +98,8 @@ impl Pipeline {
         Ok(PendingCall { handle: Arc::clone(&self.handle), completion, is_taken: false })
     }
 
-    /// Submits calls of wrapper functions with their arguments: the cheapest way to make many, above all where calls in a row
-    /// are of one function and have 8 bytes of arguments each.
+    /// Submits calls of wrapper functions with their arguments. This is the cheapest way to make many calls, above all where
+    /// calls in a row are of one function and have 8 bytes of arguments each.
     ///
     /// # Errors
     ///
@@ -137,7 +136,7 @@ impl PendingCall {
         self.take(Deadline::SESSION_END)
     }
 
-    /// As [`PendingCall::wait`], for at most so long.
+    /// As [`PendingCall::wait`], for at most `timeout`.
     ///
     /// # Errors
     ///
@@ -209,7 +208,7 @@ impl Batch {
         }
     }
 
-    /// The next result; waits until so many are there when it has none.
+    /// The next result. If there is none, waits until `count` results are there.
     #[inline]
     fn next(&mut self, enough: usize) -> Option<Result<&[u8]>> {
         self.left = self.left.checked_sub(1)?;
@@ -250,7 +249,7 @@ impl Handle {
             .map_err(|error| self.session.remote().explain(error, Deadline::after(POLL_TIMEOUT)))
     }
 
-    /// Makes sure that somebody receives for tasks.
+    /// Makes sure that a thread receives for tasks.
     fn attend(&self) -> Result<()> {
         if self.is_attended.swap(true, Ordering::Relaxed) {
             return Ok(());

@@ -184,7 +184,7 @@ impl Remote {
         self.named(C::NAME)
     }
 
-    /// The executor's functions for dynamic thread-locals, if it has any: the one that code calls, and the one of
+    /// The executor's functions for dynamic thread-locals, if it has any: the function that code calls, and that of
     /// descriptors.
     pub(crate) fn thread_functions(&self) -> Option<[ExecutorAddr; 2]> {
         let [address, descriptor] =
@@ -241,7 +241,7 @@ fn decode<C: Contract>(result: &[u8]) -> Result<C::Ret> {
     sps::from_bytes(result).map_err(|error| error.during(format_args!("result of {}", C::NAME)))
 }
 
-/// Has a thread of its own wait for an answer that nobody wants any more.
+/// Starts a thread that waits for the late answer of a call that timed out.
 fn finish_later(opener: Arc<LaneOpener>, end: LaneEnd) {
     let closer = end.with_transport(|lane| lane.closer());
     let body = move || opener.lanes().finish(end, &**opener.callbacks());

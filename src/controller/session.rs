@@ -21,15 +21,15 @@ use crate::error::{Error, Result};
 use crate::sync::{Ordering, fence};
 use crate::{ExecutorAddr, Prot};
 
-/// A session with an executor process. Cheap to clone; the last clone that is dropped (dylibs count) ends the
-/// session: the executor runs what dealloc actions are left and exits; one that does not within two seconds is killed.
+/// A session with an executor process. It is cheap to clone. Dropping the last clone ends the session (dylibs count as clones).
+/// Then the executor runs the remaining dealloc actions and exits; after two seconds it is killed.
 ///
 /// In a forked child of this process a call fails ([`Error::is_invalid_argument`]), and a drop leaves the session alone: that is
 /// the parent's.
 ///
-/// Any number of threads may call at the same time. Each has a lane of its own, and a thread of its own in the executor; the
-/// first thread that calls has the executor's main thread, as long as it lives. A thread's first call opens its lane,
-/// which takes about as long as starting a thread; when it ends, its lane is kept for another.
+/// Any number of threads may call at the same time. Each has a lane of its own, and a thread of its own in the executor. The
+/// first thread that calls has the executor's main thread, while it lives. A thread's first call opens its lane, which takes
+/// about as long as starting a thread. When the thread ends, its lane is kept for another.
 #[derive(Debug, Clone)]
 pub struct Controller {
     pub(crate) session: Arc<Session>,
@@ -83,8 +83,8 @@ impl Controller {
         Ok(Self { session: Arc::new(session) })
     }
 
-    /// Takes at least so many bytes of each protection in the executor, in the order of [`Prot::ALL`], rounded up to
-    /// pages, for who makes code without the linker. No message.
+    /// Takes at least this many bytes of each protection in the executor, rounded up to pages, for hosts that make code without
+    /// the linker. No message.
     ///
     /// # Errors
     ///
@@ -124,9 +124,10 @@ impl Controller {
     ///
     /// # Errors
     ///
-    /// The function's own out-of-band error (`is_remote`), or why no call can complete any more: the executor
-    /// died ([`Error::death`]), hung up, or broke the protocol. When the arguments are too long, calls are nested too deep, or no
-    /// more lanes can be had ([`Error::is_exhausted`]); when the executor's thread that ran the call has ended alone (`is_remote`).
+    /// The function's own out-of-band error (`is_remote`), or why no call can complete any more: the executor died
+    /// ([`Error::death`]), hung up, or broke the protocol. A call also fails if the arguments are too long, calls are nested
+    /// too deep, or no lane is free ([`Error::is_exhausted`]). It fails if the executor's thread that ran it has ended alone
+    /// (`is_remote`).
     pub fn call(&self, function: ExecutorAddr, args: &[u8]) -> Result<Vec<u8>> {
         let mut result = Vec::new();
         self.call_into(function, args, &mut result)?;
@@ -170,11 +171,10 @@ impl Controller {
         self.session.call_by(function, args, Deadline::after(timeout))
     }
 
-    /// Registers what linked code can call with `farcall_call_controller(tag, data, size)`: it gets the bytes of the
-    /// arguments, and appends its result or says why there is none. It runs on the thread that waits for the call from which it
-    /// is called, or, when a thread of the program's own calls, on one that the session starts. It may call the executor
-    /// in turn; what holds a `Controller` keeps the session alive, so let it hold a
-    /// [`WeakController`].
+    /// Registers what linked code can call with `farcall_call_controller(tag, data, size)`. The handler receives the bytes of
+    /// the arguments, and appends its result or returns an error. It runs on the thread that waits for the call from which it
+    /// is called. If a thread of the program's own calls, it runs on a thread that the session starts. It may call the executor
+    /// in turn. A `Controller` inside the handler would keep the session alive, so let it hold a [`WeakController`].
     pub fn register_handler(
         &self,
         function: impl Fn(&[u8], &mut Vec<u8>) -> std::result::Result<(), String>
@@ -201,7 +201,7 @@ impl Controller {
     ///
     /// # Errors
     ///
-    /// When the process died otherwise ([`Error::death`] says how), or does not end; when its status is unknown, since another
+    /// When the process died otherwise ([`Error::death`] says how), or does not end. When its status is unknown, since another
     /// part of this process has collected it ([`Death::status_unknown`](crate::error::Death::status_unknown)).
     pub fn exit(&self, status: i32) -> Result<i32> {
         match self.session.remote().call::<ProcessExit>(&(status,)) {

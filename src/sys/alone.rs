@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 /// Set in the process that runs one test alone.
 const VARIABLE: &str = "FARCALL_TEST_ALONE";
-const PATIENCE: Duration = Duration::from_secs(60);
+const TIMEOUT: Duration = Duration::from_secs(60);
 
 /// Runs `body` in a new process that runs only the test with this name, which must call this function.
 pub(crate) fn run(name: &str, body: impl FnOnce()) {
@@ -19,10 +19,10 @@ pub(crate) fn run(name: &str, body: impl FnOnce()) {
     let status = loop {
         match child.try_wait().expect("our own child") {
             Some(status) => break status,
-            None if begun.elapsed() > PATIENCE => {
+            None if begun.elapsed() > TIMEOUT => {
                 // It may end just now.
                 let _ = child.kill();
-                panic!("{name}: not ended after {PATIENCE:?}");
+                panic!("{name}: not ended after {TIMEOUT:?}");
             }
             None => std::thread::sleep(Duration::from_millis(2)),
         }

@@ -23,7 +23,7 @@ use crate::jit::World;
 const DEBUG: Build<'static> = gcc(&["-O1", "-g", "-fPIC", "-fcf-protection"]);
 
 /// No answer takes so long.
-const PATIENCE: Duration = Duration::from_secs(60);
+const TIMEOUT: Duration = Duration::from_secs(60);
 
 fn profiled(build: Build<'_>) -> ObjectFile {
     let file = fs::read(corpus::object("profiled.c", build)).expect("just compiled");
@@ -254,7 +254,7 @@ fn a_link_inside_of_a_handler_waits_for_no_registration() {
         assert_eq!(registered(&world.controller).len(), 1);
         sender.send(()).expect("somebody waits");
     });
-    receiver.recv_timeout(PATIENCE).expect("no deadlock");
+    receiver.recv_timeout(TIMEOUT).expect("no deadlock");
 }
 
 /// Says what gdb was good for, past the harness, which keeps the output of tests to itself.

@@ -269,9 +269,9 @@ fn a_call_that_takes_too_long_times_out_and_its_result_is_dropped() {
         Ok(())
     });
     let slow = session.function("back_after_gate");
-    let patience = Duration::from_millis(20);
+    let timeout = Duration::from_millis(20);
     for _ in 0..3 {
-        let error = controller.call_timeout(slow, &bytes(&[tag.get()]), patience);
+        let error = controller.call_timeout(slow, &bytes(&[tag.get()]), timeout);
         let error = error.expect_err("the gate is shut");
         assert!(error.is_timeout() && !error.is_disconnected(), "{error:?}");
         assert_eq!(session.call("add", &[20, 1]).expect("goes on"), 21);

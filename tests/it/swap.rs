@@ -1,7 +1,7 @@
 //! Functions that are replaced while the program runs: without a stop, without a message, with the program's data kept, and with
 //! the old code removed when no call is in it.
 //!
-//! Invariant: no assertion on a time, but that patience ends.
+//! Invariant: no assertion on a time, except that waits time out.
 
 use std::collections::HashSet;
 use std::fs;
@@ -18,7 +18,7 @@ use crate::corpus::{self, gcc};
 use crate::process::until;
 use crate::reload::Held;
 
-const PATIENCE: Duration = Duration::from_secs(20);
+const TIMEOUT: Duration = Duration::from_secs(20);
 /// The C library's heap is never quite the same twice.
 const SLACK_BYTES: u64 = 128 << 10;
 
@@ -101,7 +101,7 @@ fn a_loop_sees_the_new_function_and_the_data_stays() {
     let end = program.main.lookup("end").expect("defined");
     program.controller.function::<extern "C" fn()>(end).call().expect("a result");
     let turns = turns.join().expect("no panic");
-    assert!(calls.wait(PATIENCE), "it has returned");
+    assert!(calls.wait(TIMEOUT), "it has returned");
     assert_eq!(program.number("sum"), turns, "every turn counted in the same variable");
 }
 
@@ -127,7 +127,7 @@ fn old_code_is_removed_when_no_call_is_in_it() {
     }
     let open = program.controller.function::<extern "C" fn()>(function(&old, "open_gate"));
     open.call().expect("a result");
-    assert!(calls.wait(PATIENCE));
+    assert!(calls.wait(TIMEOUT));
     assert_eq!(held.join().expect("no panic"), 1);
     old.clear().expect("nobody is in it");
     assert_eq!(caller.call().expect("a result"), 2);
@@ -268,7 +268,7 @@ fn a_grace_period_waits_for_calls_that_timed_out_and_pipelined_ones() {
     let mut pipelined = program.controller.grace_period();
     assert!(!pipelined.is_over());
     program.controller.function::<extern "C" fn()>(function("open_gate")).call().expect("a result");
-    assert!(timed_out.wait(PATIENCE) && pipelined.wait(PATIENCE));
+    assert!(timed_out.wait(TIMEOUT) && pipelined.wait(TIMEOUT));
     drop(submitted);
     assert!(program.controller.grace_period().is_over());
 }

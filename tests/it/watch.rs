@@ -1,6 +1,6 @@
 //! `farcall watch`: hot reload of a C file on save.
 //!
-//! Invariant: no assertion on a time, but that patience ends.
+//! Invariant: no assertion on a time, except that waits time out.
 
 use std::fs;
 use std::path::Path;

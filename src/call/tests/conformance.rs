@@ -280,9 +280,9 @@ fn a_call_that_timed_out_can_be_finished<W: Ways>() {
 
 fn whoever_hangs_up_says_why<W: Ways>() {
     let (ours, theirs) = endpoints::<W>();
-    theirs.hang_up(Status(Err("out of patience".to_owned())), Deadline::SESSION_END).expect("sent");
+    theirs.hang_up(Status(Err("too slow".to_owned())), Deadline::SESSION_END).expect("sent");
     let error = ours.receive_setup(Deadline::SESSION_END).expect_err("no setup");
-    assert!(error.is_disconnected() && error.to_string().contains("out of patience"), "{error}");
+    assert!(error.is_disconnected() && error.to_string().contains("too slow"), "{error}");
 
     let (ours, theirs) = endpoints::<W>();
     theirs.send_setup(&[]).expect("sent");

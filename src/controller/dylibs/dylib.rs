@@ -154,8 +154,8 @@ impl Dylib {
     }
 
     /// Makes what is linked from now on a version of a program that later versions may follow, and that itself follows
-    /// `earlier`: each of its variables that the earlier version has under the same name, with the same size, stays where it is,
-    /// with its value. Others are new, with their initial values.
+    /// `earlier`. A variable that the earlier version has under the same name, with the same size, stays where it is, with its
+    /// value. Others are new, with their initial values.
     ///
     /// That goes for variables that have sections of their own, as `-fdata-sections` makes them, static ones included, but not
     /// for thread-locals. The earlier version has to stay as long as its variables are used. Initializers run when
@@ -179,14 +179,14 @@ impl Dylib {
         self.lock().libraries.push(path.into());
     }
 
-    /// Links everything that was added since the last time: one message to look symbols up; the code is written through
-    /// shared memory; what must be registered goes ahead of the next call. Code that holds addresses in 32 bits is placed
-    /// below 2 GiB, with all that is added to the dylib later; the first such link of a session takes a second message.
+    /// Links everything that was added since the last time. One message looks symbols up. The code is written through shared
+    /// memory, and what must be registered goes ahead of the next call. Code that holds addresses in 32 bits is placed below 2
+    /// GiB, with all that is added to the dylib later. The first such link of a session takes a second message.
     ///
     /// # Errors
     ///
-    /// Symbols that nobody defines, all of them; relocations that cannot be made; want of memory. What was added is
-    /// forgotten then, what was linked before stays.
+    /// All symbols that have no definition; relocations that cannot be made; too little memory. What was added is forgotten
+    /// then; what was linked before stays.
     pub fn link(&self) -> Result<LinkReport> {
         self.linking
             .acquire()
@@ -265,7 +265,7 @@ impl Dylib {
         self.session.linker.deallocate(state.linked.iter().map(|one| &one.memory))
     }
 
-    /// What is left of it when nobody has it any more.
+    /// What it has in the executor when its last handle is dropped.
     pub(crate) fn into_linked_memory(self) -> Vec<LinkedMemory> {
         let state = std::mem::take(&mut *self.lock());
         state.linked.into_iter().filter_map(Arc::into_inner).map(|one| one.memory).collect()

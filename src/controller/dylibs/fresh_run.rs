@@ -6,15 +6,16 @@ use crate::error::{Error, Result};
 use crate::sps::Bytes;
 
 impl Dylib {
-    /// From the next link on the data that is linked is kept as it is at first, in the memory of this process, for
+    /// From the next link on, this process keeps a copy of the initial data that is linked, for
     /// [`run_fresh`](Dylib::run_fresh).
     pub fn keep_initial_data(&self) {
         self.lock().keeps_data = true;
     }
 
-    /// Runs the program as a process of its own would, with fresh data: its variables and thread-locals have their initial
-    /// values, the initializers run, then `main` with these arguments, the program's name first, then what was registered
-    /// with `atexit` and the finalizers. Returns what `main` returns. One round trip, and nothing is linked again.
+    /// Runs the program as a process of its own would, with fresh data. Its variables and thread-locals have their initial
+    /// values. The initializers run, then `main` with these arguments, the program's name first. At last the functions run that
+    /// were registered with `atexit`, and the finalizers. Returns what `main` returns. This is one round trip, and nothing is
+    /// linked again.
     ///
     /// Fresh is what belongs to the program. What it took from the libraries is as it left it: memory from `malloc`, open files, the
     /// buffers of standard streams, `environ`, the working directory. Nothing of the program may be running, threads of its own
@@ -22,8 +23,9 @@ impl Dylib {
     ///
     /// # Errors
     ///
-    /// When there is no `main`, or [`keep_initial_data`](Dylib::keep_initial_data) was not called before the program was linked;
-    /// when the executor ends meanwhile ([`Error::death`], also when the program calls `exit`), or as [`Dylib::link`].
+    /// When there is no `main`, or [`keep_initial_data`](Dylib::keep_initial_data) was not called before the program was
+    /// linked. When the executor ends meanwhile ([`Error::death`], also when the program calls `exit`). Otherwise as
+    /// [`Dylib::link`].
     ///
     /// # Examples
     ///

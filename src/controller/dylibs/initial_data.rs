@@ -1,11 +1,11 @@
 //! The data of a program as it was at first, for runs with fresh data.
 //!
-//! The controller keeps what the program's data was at first, and stores it where the data is, through its own mapping of the
-//! slab: nothing is linked again, and nothing copied by the executor. Thread-locals are given their initial values by the same
-//! action as when they were linked.
+//! The controller keeps the program's initial data, and stores it where the data is, through its own mapping of the slab.
+//! Nothing is linked again, and the executor copies nothing. Thread-locals are given their initial values by the same action as
+//! when they were linked.
 //!
-//! Invariant: what is restored is what was linked, but for the words that say which implementation an ifunc has:
-//! those were chosen for the process and stay.
+//! Invariant: what is restored is what was linked, except the words that say which implementation an ifunc has. Those were
+//! chosen for the process and stay.
 
 use std::ops::Range;
 
@@ -67,7 +67,7 @@ impl InitialData {
         memory.remote().post::<ThreadBlockRegister>(&(module, initial, bytes))
     }
 
-    /// Makes so many bytes of data what they were at first.
+    /// Stores the initial values of this range of data again.
     fn restore_part(&self, memory: &ExecutorMemory, part: Range<u64>) {
         let stored = part.start..part.end.min(self.content.len() as u64);
         let zeroed = part.start.max(stored.end)..part.end;

@@ -1,8 +1,8 @@
 //! Functions that are compiled when they are called first.
 //!
-//! The caller sees a stub, as of a [`Redirectable`], which goes to a trampoline at first: that asks the controller, over the
-//! lane of the call in which it runs or one of the thread's own, and the handler here has the function compiled, stores its
-//! address where the stub finds it, and answers. So a first call costs one round trip, and the later ones a jump.
+//! The caller sees a stub, as of a [`Redirectable`], which leads to a trampoline at first. The trampoline asks the controller,
+//! over the lane of the call in which it runs, or over one of the thread's own. The handler here has the function compiled,
+//! stores its address into the stub's slot, and answers. So a first call costs one round trip, and the later ones a jump.
 //!
 //! Invariant: a function is compiled by one thread at a time, and never again once it is there.
 
@@ -36,7 +36,7 @@ struct Lazy {
 
 #[derive(Debug, Default)]
 struct State {
-    /// Who compiles it now.
+    /// The thread that compiles it now.
     compiler: Option<ThreadId>,
     /// How often it was tried, and why the last time failed.
     tries: u64,
@@ -47,16 +47,16 @@ impl Controller {
     /// A function that `compile` makes when it is called first, and that can be [replaced](Redirectable::redirect) later. `name`
     /// appears in errors.
     ///
-    /// First calls that come at the same time have it compiled once, by one of them, and the others wait. It runs on the
-    /// thread that serves the call, may link and call what it likes except, by whatever way, the function itself, and gets the
-    /// session as an argument: what holds a `Controller` itself keeps the session alive.
+    /// If several threads make the first call at the same time, one of them compiles the function, and the others wait.
+    /// `compile` runs on the thread that serves the call. It may link and call anything except the function itself. It receives
+    /// the session as an argument, because a `Controller` inside the closure would keep the session alive.
     ///
-    /// If it fails, those calls are unwound: the controller's call from which they were made fails
-    /// ([`Error::is_remote`](crate::Error::is_remote)) with the reason, and the next call tries again. On the way out of a call the
-    /// destructors of its frames run, as they do when a thread is cancelled; frames compiled without unwind information are
-    /// left as they are, with those behind them. A thread of the program's own, which no call of the controller waits for, ends
-    /// as by `pthread_exit`. `noexcept` functions, and those of Rust that catch panics, let nothing through and end the
-    /// process; so does a wrapper function that was called before the session had any function of this kind.
+    /// If it fails, those calls are unwound: the controller's call from which they were made fails with the reason
+    /// ([`Error::is_remote`](crate::Error::is_remote)), and the next call tries again. On the way out of a call the destructors
+    /// of its frames run, as they do when a thread is cancelled. Frames that were compiled without unwind information, and
+    /// those behind them, are left unchanged. A thread of the program's own, which no call of the controller waits for, ends as
+    /// by `pthread_exit`. `noexcept` functions, and those of Rust that catch panics, let nothing through and end the process.
+    /// So does a wrapper function that was called before the session had any function of this kind.
     ///
     /// # Errors
     ///
@@ -157,7 +157,7 @@ impl Lazy {
     }
 }
 
-/// A function that is being compiled. Who waits for it is told when this is dropped.
+/// A function that is being compiled. Dropping this wakes the threads that wait for it.
 struct Compiling<'a> {
     lazy: &'a Lazy,
     /// Why there is none; empty when there is one.

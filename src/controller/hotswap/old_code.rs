@@ -41,13 +41,13 @@ impl From<FinalizedAlloc> for OldCode {
 }
 
 impl Redirectable {
-    /// As [`Redirectable::redirect`], and `old`, the code in which the function was, is removed when no call of the
-    /// controller that is under way now is in it any more. That need not be waited for, nor asked for: who returns from a call
-    /// then does it, with a message if something of it has to be undone. If it fails,
-    /// [`Controller::remove_unused`] says so. What still waits when the session ends goes with the executor.
+    /// As [`Redirectable::redirect`], and removes `old`, the code in which the function was, when no call of the controller
+    /// that is under way now is in it any more. The host need neither wait nor ask for that. A thread that returns from a call
+    /// removes the code, with a message if something has to be undone. If that fails, [`Controller::remove_unused`] reports it.
+    /// What still waits when the session ends goes with the executor.
     ///
-    /// Threads of the program's own, and pointers to the old function itself, are not known here: when the program may have
-    /// any, use [`Redirectable::redirect`], and remove the old code when the program has said that they are gone.
+    /// The controller does not see threads of the program's own, nor pointers to the old function itself. If the program may
+    /// have any, use [`Redirectable::redirect`], and remove the old code when the program has said that they are gone.
     ///
     /// # Errors
     ///

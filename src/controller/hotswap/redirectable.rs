@@ -5,13 +5,13 @@
 //!
 //! The function that was replaced may still be running:
 //!
-//! - A call by the controller that was made before the word was stored may be in the old code until it returns, and no later one is.
-//!   [`Redirectable::replace`] has the old code removed when those have returned; [`Controller::grace_period`] tells it to who
-//!   removes the code otherwise.
+//! - A call by the controller that was made before the store may be in the old code until it returns. No later call is.
+//!   [`Redirectable::replace`] has the old code removed when those have returned; [`Controller::grace_period`] says when that
+//!   is, for a host that removes the code itself.
 //! - Threads of the program's own may be in it as long as the program says. They see the new function with their next call.
 //! - Pointers to the old function itself, not to the stub, that the program has kept are its own affair.
 //!
-//! Invariant: a stub is somebody's or free, and what is free nobody calls.
+//! Invariant: a stub has one owner or is free, and nothing calls a free stub.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -129,13 +129,13 @@ impl Redirectable {
     /// Where the function is now.
     #[must_use]
     pub fn target(&self) -> ExecutorAddr {
-        // Relaxed: only this process writes it, and what is there is known to whoever wrote it.
+        // Relaxed: only this process writes it, and the writer knows what it wrote.
         ExecutorAddr::new(self.stub.word(self.session.memory()).load(Ordering::Relaxed))
     }
 
-    /// From now on the function is the one at `target`, for every call that begins later, on any thread of the executor;
-    /// returns where it was. One store; no message, unless something was linked of which the registration has not been
-    /// sent: then that is done first.
+    /// Redirects the function to `target`, for every call that begins later, on any thread of the executor. Returns the address
+    /// before. This is one store, and no message. If the registration of something that was linked has not been sent yet, it is
+    /// sent first.
     ///
     /// # Errors
     ///
@@ -144,7 +144,7 @@ impl Redirectable {
     pub fn redirect(&self, target: ExecutorAddr) -> Result<ExecutorAddr> {
         self.session.remote().settle()?;
         // Release: the code was written before. Acquire of the executor: it loads the word to jump through it. SeqCst, because
-        // who swaps asks next which calls are under way.
+        // the redirecting thread asks next which calls are under way.
         let slot = self.stub.word(self.session.memory());
         Ok(ExecutorAddr::new(slot.swap(target.get(), Ordering::SeqCst)))
     }

@@ -23,7 +23,7 @@ pub(super) struct Links {
 #[derive(Default)]
 pub(super) struct Records {
     pub(super) by_key: HashMap<ResourceKey, Vec<Linked>>,
-    /// The symbols that have objects with initializers linked, until somebody asks for that.
+    /// The symbols whose lookup links objects with initializers, until a lookup asks for them.
     pub(super) initializers: Vec<(JITDylib, Arc<str>)>,
     /// How many of those there were.
     pub(super) numbered: u64,

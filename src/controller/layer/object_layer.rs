@@ -1,7 +1,7 @@
-//! The object layer: objects as units of a [`jit`](crate::jit) session, linked when somebody looks for their symbols.
+//! The object layer: objects as units of a [`jit`](crate::jit) session, linked at the first lookup of their symbols.
 //!
-//! Code that holds addresses in 32 bits (`-fno-pic`) has to lie below 2 GiB with all data that it names, and nobody knows
-//! beforehand what that will be: so a layer places all of its code there, or none.
+//! Code that holds addresses in 32 bits (`-fno-pic`) has to lie below 2 GiB with all data that it names. That data is not known
+//! beforehand. So a layer places all of its code there, or none.
 
 use std::fmt;
 use std::sync::Arc;
@@ -26,7 +26,7 @@ use crate::sync::Mutex;
 #[derive(Clone)]
 pub struct ObjectLayer(Arc<Links>);
 
-/// An object that nobody has asked for.
+/// An object that no lookup has asked for.
 struct ObjectUnit {
     layer: ObjectLayer,
     name: String,
@@ -42,10 +42,9 @@ impl ObjectLayer {
         Self::at(Placement::Near, session, controller)
     }
 
-    /// A layer that places all that it links below 2 GiB: for code that holds addresses in 32 bits (`-fno-pic`), and what that
-    /// refers to by such. Variables of libraries come
-    /// from [`ProcessSymbols::for_low_code`](crate::controller::ProcessSymbols::for_low_code).
-    /// One message the first time.
+    /// A layer that places all that it links below 2 GiB: for code that holds addresses in 32 bits (`-fno-pic`), and for the
+    /// data that such code names. Variables of libraries come from
+    /// [`ProcessSymbols::for_low_code`](crate::controller::ProcessSymbols::for_low_code). One message the first time.
     ///
     /// # Errors
     ///
@@ -96,7 +95,7 @@ impl ObjectLayer {
         Ok(())
     }
 
-    /// Links an object for a responsibility for its definitions: for front ends that compile when somebody asks.
+    /// Links an object for a responsibility for its definitions: for front ends that compile at the first lookup.
     pub fn emit(&self, responsibility: MaterializationResponsibility, object: &ObjectFile) {
         let mut graph = LinkGraph::new();
         match graph.add_object(object) {
@@ -116,9 +115,9 @@ impl ObjectLayer {
         Ok(interface(&graph))
     }
 
-    /// Runs the initializers (static constructors) of the objects that were added to a dylib, each once, in the order in which
-    /// the objects were linked; those that have any are linked now. It waits for that, so it has to be called on a thread that
-    /// [may](ExecutionSession::lookup).
+    /// Runs the initializers (static constructors) of the objects that were added to a dylib. Each runs once, in the order in
+    /// which the objects were linked. Objects with initializers that are not linked yet are linked now. The calling thread
+    /// waits for that, so it must be a thread that [may wait](ExecutionSession::lookup).
     ///
     /// # Errors
     ///

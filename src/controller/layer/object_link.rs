@@ -1,13 +1,13 @@
-//! A link of an object layer, from when somebody looks for its symbols.
+//! A link of an object layer, from the first lookup of its symbols.
 //!
-//! A link goes through these phases, between which it belongs to nobody and whoever brings what it waits for goes on
-//! with it:
+//! A link goes through these phases. Between them no thread holds it, and the thread that brings what it waits for continues
+//! it:
 //!
-//! 1. It is asked for: definitions that another unit has won become references to that one's. It asks which of its names
-//!    there are along the link order of its dylib; generators supply what they can. (Thread-locals of other links have to
-//!    be resolved here.)
-//! 2. Everything gets its place and the memory is taken. The addresses of its own symbols are told, so that links may refer to
-//!    each other in a circle; then it waits until the others' are.
+//! 1. A lookup asks for it. Definitions that another unit has won become references to that unit's. It asks which of its names
+//!    there are along the link order of its dylib; generators supply what they can. (Thread-locals of other links have to be
+//!    resolved here.)
+//! 2. Everything gets its place and the memory is taken. It reports the addresses of its own symbols, so that links may refer
+//!    to each other in a circle. Then it waits for those of the others.
 //! 3. The image is made, stored, and finalized: registering goes ahead of the next call. The memory is recorded under the
 //!    key of the tracker, and the symbols are emitted.
 //!

@@ -26,8 +26,8 @@ impl ProcessSymbols {
         Self { session: Arc::clone(&controller.session), placement: Placement::Near }
     }
 
-    /// The same, for a layer [for low code](ObjectLayer::for_low_code): variables are moved below 2 GiB, with their values,
-    /// and the libraries bound to them there, as by a [`Dylib`](crate::controller::Dylib) for such code.
+    /// The same, for a layer [for low code](ObjectLayer::for_low_code). Variables are moved below 2 GiB, with their values, and
+    /// the libraries bound to them there, as by a [`Dylib`](crate::controller::Dylib) for such code.
     #[must_use]
     pub fn for_low_code(controller: &Controller) -> Self {
         Self { placement: Placement::Low, ..Self::new(controller) }
@@ -51,7 +51,7 @@ impl ProcessSymbols {
         let mut found: BTreeMap<String, Symbol> = found.collect();
         loop {
             match request.dylib().define_absolute(found.clone()) {
-                // Somebody defined them meanwhile.
+                // Another thread has defined them meanwhile.
                 Err(error) if error.is_duplicate_definition() => {
                     found.retain(|name, _| !error.symbols().contains(name));
                 }

@@ -1,7 +1,7 @@
 //! The last moment of a link: its image is as it will be, and plugins add memory and actions to it.
 //!
-//! Nothing here waits for the executor. What plugins add is posted ahead of the link's own actions, so that it is done before
-//! any code of the link runs, and nobody has to wait until it is.
+//! Nothing here waits for the executor. What plugins add is posted ahead of the link's own actions. So it is done before any
+//! code of the link runs, and no thread waits for it.
 //!
 //! Invariant: what was added is given back when the link fails, and with the link's own memory when that goes.
 

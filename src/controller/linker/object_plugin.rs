@@ -15,9 +15,9 @@ use crate::sync::Mutex;
 /// [`Dylib`](crate::controller::Dylib), whose
 /// links have no responsibility, tells of [`finalizing`](ObjectPlugin::finalizing) alone.
 ///
-/// What is called runs on the thread that goes on with the link, which may be one that has just received an answer: it must
-/// not wait for a call or a lookup. What needs the executor's help is added to the link as an
-/// [action](Finalizing::add_action), for which nobody waits.
+/// The plugin runs on the thread that continues the link, which may have just received an answer. So it must not wait for a
+/// call or a lookup. What needs the executor's help is added to the link as an [action](Finalizing::add_action), for which no
+/// thread waits.
 pub trait ObjectPlugin: Send + Sync {
     /// A link begins: `graph` has its objects.
     ///

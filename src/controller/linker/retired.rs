@@ -98,8 +98,8 @@ impl Retired {
         let over = looking.waiting.extract_if(.., |(calls, _)| calls.is_over());
         let over: Vec<_> = over.map(|(_, code)| code).collect();
         let mut removing = Removing { retired: self, count: over.len(), outcome: Ok(()) };
-        // Others may look meanwhile and remove what they find: so a thread that replaces takes as much back as it brings, and
-        // no heap grows that one thread alone could not clear away.
+        // Other threads may look meanwhile and remove what they find. So a thread that redirects removes as much as it adds,
+        // and no heap grows that one thread alone could not clear.
         drop(looking);
         IS_REMOVING.set(true);
         removing.outcome = remove_all(linker, over);

@@ -1,7 +1,7 @@
 //! Memory in the executor: *in flight* while it is filled, *finalized* when code may use it, then deallocated.
 //!
-//! Filling, finalizing without actions and deallocating what had none send no message and make no system call: the
-//! stores go to the controller's mapping of the slab, and the next message tells the executor that there is new code.
+//! Filling, finalizing without actions, and deallocating without actions send no message and make no system call. The stores go
+//! to the controller's mapping of the slab. The next message tells the executor that there is new code.
 //!
 //! Invariant: an allocation in flight gives its memory back when it is dropped; a finalized one is one number that
 //! must be given back.
@@ -15,8 +15,8 @@ use crate::call::contract::{Action, MemoryInitialize, Placement, Region, prot_nu
 use crate::error::Result;
 use crate::{AddrRange, ExecutorAddr, Prot};
 
-/// Memory in the executor that nobody uses yet. Its addresses are known, so that code can be made for them. Given back
-/// when dropped.
+/// Memory in the executor that no code uses yet. Its addresses are known, so that code can be made for them. Dropping it
+/// releases it.
 #[derive(Debug)]
 pub struct InFlightAlloc<'a> {
     memory: &'a ExecutorMemory,
@@ -41,7 +41,7 @@ impl<'a> InFlightAlloc<'a> {
         Ok(Self { memory, slab, pages: slab.allocate(bytes)? })
     }
 
-    /// Lets go of the session; whoever has the pages takes them up [again](InFlightAlloc::resume).
+    /// Releases the session; the owner of the pages [resumes](InFlightAlloc::resume) with them.
     pub(crate) fn suspend(self) -> (Placement, Pages) {
         let kept = ManuallyDrop::new(self);
         (kept.slab.placement(), kept.pages)
@@ -86,7 +86,7 @@ impl<'a> InFlightAlloc<'a> {
         FinalizedAlloc(kept.slab.base(&kept.pages))
     }
 
-    /// As [`InFlightAlloc::finalize`], with pairs of actions: the first of each runs ahead of the next call, in order; the
+    /// As [`InFlightAlloc::finalize`], with pairs of actions. The first of each pair runs ahead of the next call, in order; the
     /// second when the memory is deallocated, in reverse. One message, posted ahead of the next call, if there are any.
     ///
     /// # Errors
@@ -127,7 +127,7 @@ impl FinalizedAlloc {
         self.0
     }
 
-    /// The number alone, for who keeps account in another way.
+    /// The number alone, for hosts that keep account in another way.
     pub(crate) fn release(mut self) -> ExecutorAddr {
         std::mem::take(&mut self.0)
     }

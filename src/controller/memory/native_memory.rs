@@ -1,5 +1,5 @@
-//! Memory in the executor by message, for who lays memory out by himself: LLVM's native memory map, with the content in the
-//! request.
+//! Memory in the executor by message, for hosts that lay memory out themselves: LLVM's native memory map, with the content in
+//! the request.
 //!
 //! The linker and [`Controller::allocate`](crate::controller::Controller::allocate)
 //! write through shared memory instead, which is faster and sends nothing.

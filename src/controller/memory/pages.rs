@@ -10,8 +10,8 @@ pub(crate) struct Pages {
     pub(crate) number: u64,
 }
 
-/// Pages of one stripe, possibly none: the number of the first, how many, and how many of them, from the first, were
-/// handed out before; the others are zero. One word, so that it stays in a register on its way to its owner.
+/// Pages of one stripe, possibly none: the number of the first, and the count. A third number says how many of them, from the
+/// first, were handed out before; the others are zero. One word, so that it stays in a register on its way to its owner.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) struct Part(u64);
 

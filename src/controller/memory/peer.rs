@@ -1,4 +1,4 @@
-//! Who is asked for functions of the contract: the session with a launched executor, or a client's connection.
+//! The receiver of calls of the contract's functions: the session with a launched executor, or a client's connection.
 
 use std::fmt;
 

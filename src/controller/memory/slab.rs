@@ -1,8 +1,8 @@
 //! The controller's side of a slab: the writable mappings of its stripes.
 //!
-//! Each stripe is a memory file of its own. The controller maps it read-write, then seals code and constants against further
-//! writable mappings. So the executor can map them only as R-X and R--. Allocating, writing and freeing are local: they send
-//! no message, and make no system call once the pages have memory behind them.
+//! Each stripe is a memory file of its own, which the controller maps read-write first. Then code and constants are sealed
+//! against further writable mappings, so the executor can only map them R-X and R--. Allocating, writing and freeing are local:
+//! no message, no system call once the pages are there.
 //!
 //! Invariant: an allocation's pages belong to one owner, so writing takes no lock.
 

@@ -17,10 +17,10 @@ pub(crate) struct Started(pub(crate) Child);
 
 impl Started {
     /// True when it has ended within the time.
-    fn ends_within(&mut self, patience: Duration) -> bool {
+    fn ends_within(&mut self, timeout: Duration) -> bool {
         let begun = Instant::now();
         while let Ok(None) = self.0.try_wait() {
-            if begun.elapsed() > patience {
+            if begun.elapsed() > timeout {
                 return false;
             }
             thread::sleep(LOOK);

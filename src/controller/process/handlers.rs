@@ -36,7 +36,7 @@ impl Handlers {
         self.0.remove(tag.0);
     }
 
-    /// Runs the handler with this tag; one that is removed meanwhile runs to its end. `None` when there is none.
+    /// Runs the handler with this tag. A handler that is removed meanwhile runs to its end. `None` when there is none.
     #[inline(always)]
     pub(super) fn run(
         &self,

@@ -1,6 +1,6 @@
 //! The controller's end of the socket over which lanes are opened.
 //!
-//! The controller makes every segment. It sends the descriptor and rings the doorbell: the executor's thread at the other end
+//! The controller makes every segment. It sends the descriptor and rings the doorbell. The executor's thread at the other end
 //! sleeps on a word of the first lane's segment, since no other thread of the executor has the socket.
 //!
 //! | letter | from | what it means |
@@ -157,7 +157,7 @@ impl LaneOpener {
     pub(crate) fn end_all(&self) {
         self.lanes.close();
         self.pipelines.close();
-        // A thread that waits for room in it need not wait for those who have a copy of the other end.
+        // A thread that waits for room in it need not wait for processes that have a copy of the other end.
         socket::shut_down_writing(self.socket());
     }
 

@@ -1,4 +1,4 @@
-//! What an executor says before it ends by itself: it is on its standard error too, which may be seen by nobody.
+//! What an executor says before it ends by itself. Its standard error has the same, but may lead nowhere.
 
 use std::path::Path;
 

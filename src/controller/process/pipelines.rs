@@ -1,4 +1,4 @@
-//! The pipelines of a session, for who ends and counts them.
+//! The pipelines of a session, to be ended and counted.
 
 use std::sync::{Arc, Weak};
 
@@ -46,7 +46,7 @@ impl Pipelines {
         self.0.lock().callers.iter().filter_map(Weak::upgrade).collect()
     }
 
-    /// Calls submitted so far, and results that came when nobody wanted them any more.
+    /// Calls submitted so far, and results that came after their handles were dropped.
     pub(crate) fn sums(&self) -> [u64; 2] {
         let open = self.0.lock();
         open.callers.iter().filter_map(Weak::upgrade).fold(open.gone, |[calls, late], caller| {

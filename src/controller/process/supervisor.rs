@@ -1,4 +1,4 @@
-//! The thread that starts an executor, sees it end, and tells whoever waits for it.
+//! The thread that starts an executor, sees it end, and wakes the threads that wait for that.
 
 use std::ffi::CString;
 use std::os::fd::{AsFd, OwnedFd};
@@ -17,8 +17,8 @@ use crate::sys::process::dying;
 
 /// An executor process under supervision. Dropping it kills the process and waits for its end.
 ///
-/// The process is started by the supervisor's own thread, and that thread lives until the process has ended: the
-/// kernel kills an executor when the *thread* that started it ends.
+/// The supervisor's own thread starts the process, and lives until the process has ended. The kernel kills an executor when the
+/// *thread* that started it ends.
 #[derive(Debug)]
 pub(crate) struct Supervisor {
     process: Process,
@@ -27,7 +27,7 @@ pub(crate) struct Supervisor {
     owner: u32,
 }
 
-/// The process itself; can be given away to whoever may end it.
+/// The process itself; a handle for what may end it.
 #[derive(Debug, Clone)]
 pub(crate) struct Process(Arc<Life>);
 
@@ -66,8 +66,8 @@ const HUNG_UP: Duration = Duration::from_millis(250);
 const ALONE: Duration = Duration::from_millis(50);
 
 impl Supervisor {
-    /// Starts the process, without waiting for it, and opens the lanes that it asks for at the opener. When it ends, for
-    /// whatever reason, its end is recorded and then all lanes and pipelines are closed; so they are when it cannot be started.
+    /// Starts the process, without waiting for it, and opens the lanes that it asks for at the opener. When the process ends,
+    /// its end is recorded, and then all lanes and pipelines are closed. So they are when it cannot be started.
     ///
     /// # Errors
     ///
@@ -163,9 +163,9 @@ impl Process {
     /// How the process ends, or has ended: waits for the first news of it, up to the deadline and [`END_TIMEOUT`].
     ///
     /// `news` says what the peer's words tell. An executor that dies, or runs another program now, is waited for up to the
-    /// deadline alone. One that has hung up and goes on is killed. `has_let_go` says whether its first thread has ended: then
-    /// the kernel is asked how a dying process ends. Before, the question would hold the memory of the process, and the last
-    /// one to hold it takes it apart.
+    /// deadline alone. An executor that has hung up and still runs is killed. `has_let_go` says whether its first thread has
+    /// ended: then the kernel is asked how a dying process ends. Before, the question would hold the memory of the process, and
+    /// the last holder takes it apart.
     pub(crate) fn end(
         &self,
         news: impl Fn() -> News,

@@ -18,13 +18,11 @@ use crate::sys::clock;
 /// Writes the code of every link to `jit-PID.dump`, PID being the executor's, for
 /// `perf record -k mono`, `perf inject --jit` and then `perf report` or `perf annotate`.
 ///
-/// It is this process that writes, so the file is complete even when the executor dies. The executor does one thing for it, when
-/// the dump is made: it maps the file's first page as code and leaves it there, which perf writes down and so finds
-/// the file.
+/// The controller writes the file, so it is complete even when the executor dies. The executor does one thing for it, when the
+/// dump is made: it maps the file's first page as code. perf records that mapping, and so finds the file.
 ///
-/// perf reads the file when the process has ended, so it stays. Every record has its time, so what is removed need not
-/// be said, and there is no record for it: at any address the newest code counts. The last record is written
-/// when the last of what links with this plugin is dropped.
+/// perf reads the file when the process has ended, so it stays. Every record has its time, and at any address the newest code
+/// counts, so there is no record of a removal. The last record is written when the last user of this plugin is dropped.
 #[derive(Debug)]
 pub struct JitDump {
     file: ProfileFile,

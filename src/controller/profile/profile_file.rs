@@ -15,8 +15,8 @@ pub(crate) struct ProfileFile {
 }
 
 impl ProfileFile {
-    /// Makes the file with this name, which has the executor's number in it. One that is there is of an earlier process of the
-    /// same number and is removed; no link is followed.
+    /// Makes the file with this name, which has the executor's process number in it. An existing file belongs to an earlier
+    /// process of the same number and is removed; no link is followed.
     ///
     /// # Errors
     ///
@@ -42,7 +42,7 @@ impl ProfileFile {
         &self.path
     }
 
-    /// Appends bytes; those of one call stay together, whoever else appends.
+    /// Appends bytes. Those of one call stay together, even if other threads append too.
     ///
     /// # Errors
     ///

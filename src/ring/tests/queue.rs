@@ -259,7 +259,7 @@ fn two_threads_lose_nothing() {
     const RECORDS: u64 = 1_000_000;
     let (mut producer, mut consumer) = ring(64, u64::MAX - 1_000_000);
     let started = Instant::now();
-    let patience = move || {
+    let turn = move || {
         assert!(started.elapsed() < Duration::from_secs(60), "the other thread does nothing");
         thread::yield_now();
     };
@@ -273,7 +273,7 @@ fn two_threads_lose_nothing() {
             let (head, payload) = record(sequence, bytes(sequence));
             while let Err(error) = producer.push(head, &payload) {
                 assert_eq!(error, PushError::Full);
-                patience();
+                turn();
             }
         }
         producer.close();
@@ -285,7 +285,7 @@ fn two_threads_lose_nothing() {
         let expected = record(sequence, bytes(sequence));
         let popped = loop {
             match consumer.pop(&mut payload) {
-                Popped::Empty => patience(),
+                Popped::Empty => turn(),
                 other => break other,
             }
         };

@@ -7,7 +7,7 @@ use std::fs;
 use std::time::{Duration, Instant};
 
 /// Time for threads to end that have nothing left to do.
-const PATIENCE: Duration = Duration::from_secs(10);
+const TIMEOUT: Duration = Duration::from_secs(10);
 /// More address space than stacks that are kept for threads to come take; what a test reserves is larger.
 const SLACK_KIB: u64 = 768 << 10;
 
@@ -54,7 +54,7 @@ impl Left {
 
     /// What there is when nothing ends any more.
     pub(crate) fn at_rest() -> Self {
-        let deadline = Instant::now() + PATIENCE;
+        let deadline = Instant::now() + TIMEOUT;
         let (mut last, mut same) = (Self::now(), 0);
         while same < 5 && Instant::now() < deadline {
             std::thread::sleep(Duration::from_millis(20));
@@ -81,7 +81,7 @@ impl Left {
     ///
     /// When something stays.
     pub(crate) fn expect_nothing_more(&self, what: &str) {
-        let deadline = Instant::now() + PATIENCE;
+        let deadline = Instant::now() + TIMEOUT;
         loop {
             let now = Self::now();
             if now.is_no_more_than(self) {

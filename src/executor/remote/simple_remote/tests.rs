@@ -323,8 +323,8 @@ fn orderly_hangup_round_trips() {
 #[test]
 fn hangup_reason_round_trips() {
     let mut peer = Peer::ready();
-    peer.send(Opcode::Hangup, 0, 0, &sps::to_bytes(&Status(Err("out of patience".to_owned()))));
-    assert_eq!(peer.end(), Err("out of patience".to_owned()));
+    peer.send(Opcode::Hangup, 0, 0, &sps::to_bytes(&Status(Err("too slow".to_owned()))));
+    assert_eq!(peer.end(), Err("too slow".to_owned()));
 }
 
 #[test]
