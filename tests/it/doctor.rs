@@ -10,8 +10,8 @@
 //! | `one_cpu` | the CPU affinity |
 //! | `ulimit_n_64` | `ulimit -n 64` |
 //!
-//! In a kept report `<N>` is a number or a list of numbers, `<any>` any number of words, `<PATH>` the folder in PATH and `<BIN>` the
-//! folder of farcall. Spaces are not compared.
+//! A kept report has markers. `<N>` is a number or a list of numbers. `<any>` is any number of words. `<PATH>` is the folder in
+//! PATH, and `<BIN>` the folder of farcall. Spaces are not compared.
 //!
 //! Invariant: a report has exactly the kept lines, in their order. A test that compares none fails.
 

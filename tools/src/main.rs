@@ -1,7 +1,7 @@
 //! The `farcall` command: it runs objects in another process, reloads them, and measures calls there.
 //!
-//! The entry point is C's `main`. Rust's entry point reads the memory map to find the end of the stack, which takes 0.1 ms
-//! in each of the two processes of `farcall run`. It also ignores SIGPIPE, the signal that should end a filter.
+//! The entry point is C's `main`. Rust's entry point reads the memory map to find the end of the stack. That takes 0.1 ms,
+//! and `farcall run` has two processes. Rust's entry point also ignores SIGPIPE, the signal that should end a filter.
 #![no_main]
 #![allow(unsafe_code, reason = "the entry point is exported by its name")]
 

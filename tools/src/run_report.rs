@@ -17,7 +17,7 @@ const SCHEMA: u32 = 1;
 /// For a path that holds an object.
 const OVERWRITES: &str =
     "holds an object or an archive, and is not overwritten; --json takes a file of its own, or -";
-/// The path that stands for standard output.
+/// The path that means standard output.
 const STANDARD_OUTPUT: &str = "-";
 
 /// What was linked and sent, and how long each phase took, in microseconds.

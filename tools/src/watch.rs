@@ -1,4 +1,4 @@
-//! `farcall watch`: run a function of a C file again and again, and replace it whenever the file is saved.
+//! `farcall watch`: it calls a function of a C file again and again, and replaces the function whenever the file is saved.
 //!
 //! Each version is linked beside the version before and keeps its variables. One store redirects the function to it. A file
 //! that does not compile, or cannot be linked, changes nothing. After a crash the next version starts with new variables.

@@ -5,10 +5,11 @@ use nix::sys::resource::{RLIM_INFINITY, Resource, getrlimit};
 use super::file_of_kernel;
 use super::row::{Mark, Row};
 
-/// Limits that farcall needs at least: open files, for one executor with pipelines and bulk buffers; bytes of address space, for
-/// a slab of 1.25 GiB beside the program; bytes of a file, for the largest stripe of a slab.
+/// Open files of one executor with pipelines and bulk buffers.
 const OPEN_FILES: u64 = 256;
-const ADDRESS_SPACE: u64 = 4 << 30;
+/// Bytes of address space for a slab of 1.25 GiB beside the program.
+const ADDRESS_SPACE: u64 = 2 << 30;
+/// Bytes of a file, for the largest stripe of a slab.
 const FILE_BYTES: u64 = 512 << 20;
 /// Memory for one executor with a few links.
 const MEMORY: u64 = 64 << 20;
