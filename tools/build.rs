@@ -1,7 +1,7 @@
-//! Tells the command which version and commit it is: `0.1.0 (abc1234)`.
+//! Gives the command its version and commit, as in `0.1.0 (abc1234)`.
 //!
-//! The commit is the one that a packaged crate records, or else the one that git has checked out, if git tracks this
-//! file. Without either the version stands alone. Nothing here fails the build.
+//! The commit comes from the record in a packaged crate, or else from git, if git tracks this file. Without both the
+//! version has no commit. Nothing here fails the build.
 
 use std::fs;
 use std::path::Path;

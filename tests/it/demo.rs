@@ -1,15 +1,15 @@
 //! `farcall demo`: every step in one screen, and nothing left behind.
 //!
-//! Invariant: no assertion on a time.
+//! Invariant: no assertion on a time. The demo needs no folder of its own and no environment.
 
 use std::process::Command;
 
 use crate::process::{Ended, Running, until};
 
-/// Runs the demo to its end and checks that its executors are gone.
+/// Runs the demo to its end and checks that its executors have ended.
 fn demo(args: &[&str]) -> Ended {
     let mut command = Command::new(env!("CARGO_BIN_EXE_farcall"));
-    command.arg("demo").args(args);
+    command.arg("demo").args(args).current_dir("/").env_clear();
     let running = Running::start(command);
     running.wait_for_silence();
     until("no process of the demo is left", || running.others().is_empty());

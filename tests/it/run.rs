@@ -301,11 +301,61 @@ fn statistics_leave_the_output_of_the_program_alone() {
     let report = String::from_utf8_lossy(&stats.stderr);
     let phases = ["load", "connect", "pull", "look up", "lay out", "fix up", "transfer", "run"];
     assert!(phases.iter().all(|phase| report.contains(&format!("{phase} "))), "{report}");
-    let json = with("--json");
-    assert_eq!((json.status, &json.stdout), (7, &reference.stdout), "{json}");
-    let value: serde_json::Value = serde_json::from_slice(&json.stderr).expect("one JSON value");
+}
+
+/// Runs `crash.c` with these arguments, and with `--json` and this file.
+fn with_json(file: &Path, args: &[&str]) -> Ended {
+    let inputs = [corpus::object("crash.c", PLAIN), "--json".into(), file.into()];
+    run_to_end(farcall_run(&inputs, args), b"")
+}
+
+/// Checks a report: one line with one JSON object, with every count and every phase.
+fn checked(json: &[u8], exit_code: i32) {
+    assert_eq!(json.iter().position(|byte| *byte == b'\n'), Some(json.len() - 1), "one line");
+    let report: serde_json::Value = serde_json::from_slice(json).expect("one JSON value");
+    assert_eq!(
+        (&report["schema"], &report["exit_code"]),
+        (&1.into(), &exit_code.into()),
+        "{report}"
+    );
+    for count in ["objects", "sections", "relocations", "bytes", "messages"] {
+        assert!(report[count].as_u64() > Some(0), "{count}: {report}");
+    }
     let phases = ["load", "connect", "pull", "look_up", "layout", "fixup", "transfer", "run"];
-    assert!(phases.iter().all(|phase| value[format!("{phase}_us")].is_u64()), "{value}");
+    assert!(phases.iter().all(|phase| report[format!("{phase}_us")].is_u64()), "{report}");
+    assert!(report["round_trips_before_main"].is_u64(), "{report}");
+}
+
+#[test]
+fn a_json_report_is_apart_from_the_streams_of_the_program() {
+    let folder = tempfile::tempdir().expect("a folder for the test");
+    let file = folder.path().join("report.json");
+    let reference =
+        |args: &[&str]| run_to_end(farcall_run(&[corpus::object("crash.c", PLAIN)], args), b"");
+    // `store` ends the program by a signal.
+    for (args, status) in [(&["exit", "7"][..], 7), (&["store"], 139)] {
+        assert_same("with --json FILE", &reference(args), &with_json(&file, args));
+        checked(&std::fs::read(&file).expect("written"), status);
+    }
+}
+
+#[test]
+fn a_json_report_on_standard_output_follows_the_output_of_the_program() {
+    let args = &["one", "two"];
+    let inputs = ["--json".into(), "-".into(), corpus::object("hello.c", PLAIN), "-lm".into()];
+    let plain = run_to_end(farcall_run(&inputs[2..], args), b"");
+    let json = run_to_end(farcall_run(&inputs, args), b"");
+    assert!(!plain.stdout.is_empty(), "{plain}");
+    assert_eq!((json.status, &json.stderr), (plain.status, &plain.stderr), "{json}");
+    let report = json.stdout.strip_prefix(&plain.stdout[..]);
+    checked(report.unwrap_or_else(|| panic!("{plain}\n{json}")), plain.status);
+}
+
+#[test]
+fn a_json_report_that_cannot_be_written_is_refused_before_the_program_runs() {
+    let ended = with_json(Path::new("/nowhere/report.json"), &["exit", "7"]);
+    let line = "farcall: --json /nowhere/report.json: No such file or directory (os error 2)\n";
+    assert_eq!((ended.status, ended.complaint().as_str()), (125, line), "{ended}");
 }
 
 #[test]

@@ -1,6 +1,6 @@
 //! `farcall demo`: what farcall does, in one screen. Needs no compiler: the objects are built in.
 //!
-//! Invariant: every figure is measured in this run and every answer checked; a wrong one ends it.
+//! Invariant: every figure is measured in this run, and every result is checked. A wrong result ends the demo.
 
 use std::fmt::Display;
 use std::io::Write;
@@ -13,11 +13,11 @@ use farcall_bench::{CpuPair, Effort, Plan, Report, Section, TinyObject, tiny_cod
 
 use crate::status::{Failure, TOOL};
 
-/// Where nothing is mapped, so that writing there ends a process.
+/// An address where nothing is mapped. A write there ends the process.
 const NOWHERE: u32 = 0xdad_beef;
 const SIGSEGV: i32 = 11;
 
-/// Prints a line, as `println!` does, and passes on what keeps it from that.
+/// Prints a line as `println!` does, but returns an error instead of a panic.
 macro_rules! say {
     ($($text:tt)*) => { print(format_args!("{}\n", format_args!($($text)*))) };
 }
@@ -33,7 +33,11 @@ pub(crate) struct Options {
     seconds: u64,
 }
 
-/// Shows the steps one after the other.
+/// Shows all steps in order, and returns exit code 0.
+///
+/// # Errors
+///
+/// If a step fails or its result is wrong.
 pub(crate) fn demo(options: &Options) -> Result<i32, Failure> {
     let object = TinyObject::new()
         .function("add", tiny_code::ADD)
@@ -50,7 +54,7 @@ pub(crate) fn demo(options: &Options) -> Result<i32, Failure> {
     Ok(0)
 }
 
-/// The object in an executor of its own, which ends with it.
+/// The object, linked in an executor of its own. The executor ends when this is dropped.
 struct Program {
     controller: Controller,
     dylib: Dylib,
@@ -103,7 +107,7 @@ fn call(program: &Program, calls: u32) -> Result<(), Failure> {
     say!("           p50 {p50:?}, p99 {p99:?}, p99.9 {p99_9:?}, one clock read included")
 }
 
-/// Ends the program's executor.
+/// Calls the function that ends the executor by a signal, and checks the error.
 fn crash(program: Program) -> Result<(), Failure> {
     let crash = program.dylib.lookup("crash")?;
     let started = Instant::now();
@@ -111,13 +115,16 @@ fn crash(program: Program) -> Result<(), Failure> {
         return Err(Failure::new(TOOL, "crash has returned"));
     };
     let took = started.elapsed();
-    let is_told = error.death().is_some_and(|death| {
+    let is_reported = error.death().is_some_and(|death| {
         death.signal == Some(SIGSEGV)
             && death.fault_address == Some(NOWHERE.into())
             && death.location.as_deref().is_some_and(|at| at.starts_with("crash+"))
     });
-    if !is_told {
-        return Err(Failure::new(TOOL, format_args!("not how crash should end: {error}")));
+    if !is_reported {
+        return Err(Failure::new(
+            TOOL,
+            format_args!("crash should end by SIGSEGV at {NOWHERE:#x} in crash, but: {error}"),
+        ));
     }
     say!(
         "3 crash    a call of crash, which writes to {NOWHERE:#x}, is an error after {took:.1?}:"
@@ -198,7 +205,7 @@ fn check(what: &str, answer: &[u8], due: u64) -> Result<(), Failure> {
     if answer == due.to_le_bytes() {
         return Ok(());
     }
-    Err(Failure::new(TOOL, format_args!("{what} answered {answer:?} where {due} was due")))
+    Err(Failure::new(TOOL, format_args!("{what} returned the bytes {answer:?} instead of {due}")))
 }
 
 fn print(text: impl Display) -> Result<(), Failure> {

@@ -21,7 +21,7 @@ const LIBRARY_FOLDERS: [&str; 6] = [
     "/usr/lib",
 ];
 
-/// Bytes of a file, at most. The largest archives have a tenth of that.
+/// The largest file that is read, in bytes. The largest archives have a tenth of that.
 const INPUT_BYTES_MAX: u64 = 4 << 30;
 
 /// The objects, archives and libraries of a program, read and checked.
@@ -92,9 +92,9 @@ impl Inputs {
     }
 }
 
-/// Reads a regular file. Others may have no end, or wait for a writer.
+/// Reads a regular file. A file of another kind may have no end, or reading it may wait for a writer.
 fn read(path: &Path) -> io::Result<Vec<u8>> {
-    // Opening a pipe with a name waits for its other end, unless this is said.
+    // Without O_NONBLOCK, opening a pipe with a name waits for its other end.
     let file = File::options().read(true).custom_flags(nix::libc::O_NONBLOCK).open(path)?;
     let about = file.metadata()?;
     let refused = |why: String| Error::new(ErrorKind::InvalidInput, why);
@@ -107,7 +107,7 @@ fn read(path: &Path) -> io::Result<Vec<u8>> {
     }
     let mut bytes = Vec::new();
     bytes.try_reserve_exact(usize::try_from(about.len()).map_err(Error::other)?)?;
-    // It may grow meanwhile.
+    // The file may grow while it is read.
     file.take(INPUT_BYTES_MAX + 1).read_to_end(&mut bytes)?;
     if bytes.len() as u64 > INPUT_BYTES_MAX { Err(too_large()) } else { Ok(bytes) }
 }
@@ -125,13 +125,11 @@ fn searched(folders: &[PathBuf]) -> impl Iterator<Item = &Path> {
 
 fn no_library(name: &str, folders: &[PathBuf]) -> Failure {
     let searched: Vec<_> = searched(folders).map(|folder| folder.display().to_string()).collect();
-    Failure::new(
-        LINK,
-        format_args!(
-            "-l{name}: no such library; searched for lib{name}.so and lib{name}.a in {}; -L DIR adds a folder",
-            searched.join(", ")
-        ),
-    )
+    let failure = format_args!(
+        "-l{name}: no such library; searched for lib{name}.so and lib{name}.a in {}; -L DIR adds a folder",
+        searched.join(", ")
+    );
+    Failure::new(LINK, failure).hint(advice::if_a_library_file(name))
 }
 
 fn find_library(name: &str, folders: &[PathBuf]) -> Option<Library> {

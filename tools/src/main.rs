@@ -1,7 +1,7 @@
-//! The `farcall` command: runs objects in another process, reloads them, shows and measures what that costs.
+//! The `farcall` command: it runs objects in another process, reloads them, and measures calls there.
 //!
-//! The entry point is C's. Rust's own entry point reads the memory map to find the end of the stack, which takes 0.1 ms
-//! in each of the two processes of `farcall run`. It also ignores SIGPIPE, by which a filter should end.
+//! The entry point is C's `main`. Rust's entry point reads the memory map to find the end of the stack. That takes 0.1 ms,
+//! and `farcall run` has two processes. Rust's entry point also ignores SIGPIPE, the signal that should end a filter.
 #![no_main]
 #![allow(unsafe_code, reason = "the entry point is exported by its name")]
 
@@ -24,7 +24,7 @@ use signal_hook::consts::SIGXFSZ;
 
 /// Run compiled objects in another process at nearly the cost of a function call.
 #[derive(Parser)]
-#[command(name = "farcall", version = env!("FARCALL_VERSION"), about, after_help = status::OF_ALL)]
+#[command(name = "farcall", version = env!("FARCALL_VERSION"), after_help = status::OF_ALL)]
 struct Arguments {
     #[command(subcommand)]
     command: Command,
@@ -44,18 +44,18 @@ enum Command {
     /// Measure round trips against the hardware floor, pipes and sockets.
     #[command(after_help = status::OF_BENCH)]
     Bench(bench::Options),
-    /// Show what this machine offers, and what is lost where it offers less.
+    /// Show what this machine offers to farcall, and what is lost without it.
     #[command(after_help = status::OF_DOCTOR)]
     Doctor(doctor::Options),
-    /// Print the completions of a shell for this command.
+    /// Print the completions of farcall for a shell.
     #[command(after_help = status::OF_COMPLETIONS)]
     Completions(manual::Shell),
-    /// Print the manual page of this command, or write the pages of all its commands to a folder.
+    /// Print the manual page of farcall, or write the pages of all its commands to a folder.
     #[command(after_help = status::OF_MAN)]
     Man(manual::Folder),
 }
 
-/// The one `main` of the program; the arguments reach Rust by another way.
+/// The program's entry point. It needs no parameters: Rust's standard library has the arguments already.
 #[unsafe(no_mangle)]
 extern "C" fn main() -> c_int {
     farcall::executor::run_if_spawned();
@@ -74,13 +74,13 @@ extern "C" fn main() -> c_int {
         Command::Completions(shell) => manual::completions(&shell),
         Command::Man(folder) => manual::man(&folder),
     };
-    // Not a return: Rust writes out what it has buffered when its own exit is called.
+    // A return would lose buffered output: Rust flushes standard output in its own exit function.
     std::process::exit(status.unwrap_or_else(|failure| failure.report()))
 }
 
-/// Makes a write above the limit on file sizes (`ulimit -f`) an error of that write, instead of the end of this process by
-/// SIGXFSZ. The executor does not inherit a handler, so the signal still ends the program that it runs.
+/// Handles SIGXFSZ, so that a write above the limit on file sizes (`ulimit -f`) returns an error and does not end this process.
+/// The executor does not inherit the handler: the signal still ends the program that runs there.
 fn take_large_files_as_errors() {
-    // Where the system refuses the handler, the signal keeps its meaning.
+    // If the system refuses the handler, the signal ends this process as before.
     let _ = signal_hook::flag::register(SIGXFSZ, Arc::default());
 }

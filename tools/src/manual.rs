@@ -1,4 +1,4 @@
-//! What is made from the description of the command line: completions for shells, and manual pages.
+//! Completions for shells, and manual pages. Both are generated from the description of the command line.
 
 use std::fs;
 use std::io::{self, Write};
@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 
 use clap::{Command, CommandFactory};
 use clap_mangen::Man;
+use clap_mangen::roff::{Roff, roman};
 
 use crate::Arguments;
 use crate::status::{Failure, TOOL};
@@ -33,10 +34,10 @@ pub(crate) fn completions(options: &Shell) -> Result<i32, Failure> {
     print(&text)
 }
 
-/// Prints the page of the whole command, or writes all pages.
+/// Prints the page of farcall, or writes the pages of farcall and all its commands.
 pub(crate) fn man(options: &Folder) -> Result<i32, Failure> {
     let mut command = Arguments::command().disable_help_subcommand(true);
-    // Names the commands "farcall run" and so on, in their usage lines too.
+    // This also gives the commands their full names, such as "farcall run".
     command.build();
     let Some(folder) = &options.folder else { return print(&page(command, NAME)?) };
     let failed = |path: &Path, error: io::Error| {
@@ -57,10 +58,36 @@ pub(crate) fn man(options: &Folder) -> Result<i32, Failure> {
 
 /// The manual page of one command, in roff.
 fn page(command: Command, name: &str) -> Result<Vec<u8>, Failure> {
+    let exit_codes = command.get_after_help().map(ToString::to_string).unwrap_or_default();
+    let has_commands = command.has_subcommands();
+    let source = concat!("farcall ", env!("FARCALL_VERSION"));
+    let man = Man::new(command.after_help("")).title(name).source(source);
     let mut page = Vec::new();
-    let man = Man::new(command.version(env!("FARCALL_VERSION"))).title(name);
-    man.render(&mut page).map_err(|error| Failure::new(TOOL, error))?;
+    let render = |page: &mut Vec<u8>| -> io::Result<()> {
+        man.render_title(page)?;
+        man.render_name_section(page)?;
+        man.render_synopsis_section(page)?;
+        man.render_description_section(page)?;
+        man.render_options_section(page)?;
+        if has_commands {
+            man.render_subcommands_section(page)?;
+        }
+        as_lines(&exit_codes).to_writer(page)
+    };
+    render(&mut page).map_err(|error| Failure::new(TOOL, error))?;
     Ok(page)
+}
+
+/// A section that keeps its lines.
+fn as_lines(text: &str) -> Roff {
+    let text = text.strip_prefix("Exit codes:").unwrap_or(text).trim_start_matches('\n');
+    let mut section = Roff::new();
+    section.control("SH", ["EXIT STATUS"]).control("nf", []);
+    for line in text.lines() {
+        section.text([roman(line)]);
+    }
+    section.control("fi", []);
+    section
 }
 
 fn print(text: &[u8]) -> Result<i32, Failure> {

@@ -12,6 +12,7 @@ use farcall::controller::{
 };
 use signal_hook::consts::{SIGINT, SIGQUIT};
 
+use crate::advice;
 use crate::inputs::Inputs;
 use crate::run_report::{JsonFile, Phases, RunReport};
 use crate::status::{Failure, LINK, TIMED_OUT, TOOL};
@@ -30,7 +31,8 @@ pub(crate) struct Options {
     /// Print what was linked and sent and how long each phase took, on standard error.
     #[arg(long)]
     stats: bool,
-    /// Write the statistics as one JSON object to this file, or to standard output for -, when the program has ended.
+    /// Write the statistics and the exit code as one JSON object to this file when the program has ended. For - they follow the
+    /// program's output on standard output. The file stays empty if nothing was run.
     #[arg(long, value_name = "FILE")]
     json: Option<PathBuf>,
     /// Kill the program after this time: 500ms, 10s, 2m.
@@ -53,7 +55,7 @@ pub(crate) struct Options {
 /// Runs the program and returns its exit status.
 pub(crate) fn run(options: &Options) -> Result<i32, Failure> {
     let json = options.json.as_deref().map(JsonFile::create).transpose()?;
-    // As natively: a shell may have opened files for the program.
+    // A shell may have opened files for the program.
     let spawned = ExecutorBuilder::new().this_program().inherit_descriptors().spawn()?;
     leave_interrupts_to_the_program()?;
     let started = Instant::now();
@@ -72,30 +74,37 @@ pub(crate) fn run(options: &Options) -> Result<i32, Failure> {
     let before_main = controller.stats();
 
     let started = Instant::now();
-    let status = finish(&controller, program.run_main(arguments(options)));
+    let mut outcome = finish(&controller, program.run_main(arguments(options)));
+    let run = started.elapsed();
     if timer.is_some_and(|timer| timer.rang()) {
         let timeout = options.timeout.unwrap_or_default();
-        return Err(Failure::new(TIMED_OUT, format_args!("killed after {timeout:?}")));
+        outcome = Err(Failure::new(TIMED_OUT, format_args!("killed after {timeout:?}")));
     }
-    let status = status?;
-    let report =
-        RunReport::new(link, before_main, &Phases { load, connect, run: started.elapsed() });
+    let exit_code = outcome.as_ref().map_or_else(Failure::status, |status| *status);
+    let report = RunReport::new(exit_code, link, before_main, &Phases { load, connect, run });
     if options.stats {
         eprintln!("{report}");
     }
     if let Some(json) = json {
         json.write(&report)?;
     }
-    Ok(status)
+    outcome
 }
 
-/// Links the program. A program without `main` is refused before any of its code runs.
+/// Links the program.
+///
+/// # Errors
+///
+/// If it cannot be linked, or has no `main`. None of its code has run then.
 fn link(options: &Options, program: &Dylib) -> Result<LinkReport, Failure> {
     program.want("main")?;
     let linked = program.link().and_then(|report| program.lookup("main").map(|_| report));
     linked.map_err(|error| {
-        if !error.is_symbols_not_found() || error.symbols() != ["main"] {
+        if !error.is_symbols_not_found() {
             return error.into();
+        }
+        if error.symbols() != ["main"] {
+            return Failure::from(error).hint(Some(advice::IF_UNDEFINED.to_owned()));
         }
         let files: Vec<_> = options.files.iter().map(|path| path.display().to_string()).collect();
         let files = files.join(", ");
@@ -106,7 +115,7 @@ fn link(options: &Options, program: &Dylib) -> Result<LinkReport, Failure> {
     })
 }
 
-/// Adds what makes the program known to debuggers and profilers, as the options say.
+/// Adds the plugins that the options name, which make the program known to debuggers and profilers.
 fn add_plugins(options: &Options, controller: &Controller, program: &Dylib) -> Result<(), Failure> {
     if options.gdb {
         program.add_plugin(Arc::new(DebugObjects));
@@ -120,12 +129,12 @@ fn add_plugins(options: &Options, controller: &Controller, program: &Dylib) -> R
     Ok(())
 }
 
-/// Ends the executor as the program's process would have ended, and returns the exit status.
+/// Ends the executor as the native program would end, and returns the exit status.
 fn finish(controller: &Controller, main: farcall::Result<i32>) -> Result<i32, Failure> {
     let ended = main.and_then(|status| controller.exit(status));
     match ended {
         Ok(status) => Ok(status),
-        // The program itself called exit.
+        // If the program has called exit, that is an error here, with an exit status.
         Err(error) => match error.death().and_then(|death| death.exit_status) {
             Some(status) => Ok(status),
             None => Err(error.into()),
@@ -133,9 +142,9 @@ fn finish(controller: &Controller, main: farcall::Result<i32>) -> Result<i32, Fa
     }
 }
 
-/// Leaves interrupts to the program: the terminal sends them to both processes, and this one waits until the program ends.
-/// The executor does not inherit the handlers, which do nothing. An interrupt that this process ignores stays ignored in both,
-/// as a shell wants it for programs in the background.
+/// Leaves interrupts to the program. The terminal sends them to both processes, and this one waits until the program ends.
+/// The handlers do nothing, and the executor does not inherit them. An interrupt that this process ignores stays ignored in both:
+/// a shell sets that for programs in the background.
 fn leave_interrupts_to_the_program() -> Result<(), Failure> {
     let ignored = ignored_signals();
     for signal in [SIGINT, SIGQUIT].into_iter().filter(|signal| ignored >> (signal - 1) & 1 == 0) {
@@ -145,7 +154,7 @@ fn leave_interrupts_to_the_program() -> Result<(), Failure> {
     Ok(())
 }
 
-/// The signals that this process ignores, one bit each, from `/proc/self/status`; none if that cannot be read.
+/// The signals that this process ignores, one bit each, from `/proc/self/status`; 0 if that cannot be read.
 fn ignored_signals() -> u64 {
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
     let mask = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));

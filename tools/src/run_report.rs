@@ -1,4 +1,4 @@
-//! What `farcall run` reports of a run: a few lines for people, or one JSON object.
+//! What `farcall run` reports of a run: three lines for people, or one JSON object.
 
 use std::fmt;
 use std::fs::File;
@@ -9,17 +9,23 @@ use std::time::Duration;
 use farcall::controller::{LinkReport, Stats};
 use serde::Serialize;
 
+use crate::advice;
 use crate::status::{Failure, TOOL};
 
-/// The number of the JSON object's form. It grows when a field is removed or means something else.
+/// The number of the JSON object's form. It is increased when a field is removed or changes its meaning.
 const SCHEMA: u32 = 1;
-/// The path that stands for standard output.
+/// For a path that holds an object.
+const OVERWRITES: &str =
+    "holds an object or an archive, and is not overwritten; --json takes a file of its own, or -";
+/// The path that means standard output.
 const STANDARD_OUTPUT: &str = "-";
 
 /// What was linked and sent, and how long each phase took, in microseconds.
 #[derive(Debug, Serialize)]
 pub(crate) struct RunReport {
     schema: u32,
+    /// The exit code of `farcall run`.
+    exit_code: i32,
     objects: u64,
     sections: u64,
     relocations: u64,
@@ -36,7 +42,7 @@ pub(crate) struct RunReport {
     run_us: u128,
 }
 
-/// How long the phases took that the link report does not have.
+/// The times of the phases that the link report does not have.
 pub(crate) struct Phases {
     pub(crate) load: Duration,
     pub(crate) connect: Duration,
@@ -44,10 +50,11 @@ pub(crate) struct Phases {
 }
 
 impl RunReport {
-    /// `stats` are those from before `main` was called.
-    pub(crate) fn new(link: LinkReport, stats: Stats, phases: &Phases) -> Self {
+    /// `stats` are from before the call of `main`.
+    pub(crate) fn new(exit_code: i32, link: LinkReport, stats: Stats, phases: &Phases) -> Self {
         Self {
             schema: SCHEMA,
+            exit_code,
             objects: link.objects,
             sections: link.sections,
             relocations: link.relocations,
@@ -85,17 +92,24 @@ impl fmt::Display for RunReport {
     }
 }
 
-/// Where the JSON object goes. It is open before the program starts, so a path that cannot be written loses no run.
+/// The file of the JSON object. It is opened before the program starts, so a path that cannot be written costs no run.
 pub(crate) struct JsonFile<'a> {
     path: &'a Path,
     file: Box<dyn Write>,
 }
 
 impl<'a> JsonFile<'a> {
-    /// Opens the file at `path`, and empties it; `-` is standard output.
+    /// Opens the file at `path` and empties it. `-` is standard output.
+    ///
+    /// # Errors
+    ///
+    /// If the file cannot be written, or holds an object. In `--json a.o` the user has forgotten the name.
     pub(crate) fn create(path: &'a Path) -> Result<Self, Failure> {
         if path.as_os_str() == STANDARD_OUTPUT {
             return Ok(Self { path, file: Box::new(io::stdout()) });
+        }
+        if advice::is_linkable(path) {
+            return Err(failed(path, &OVERWRITES));
         }
         let file = File::create(path).map_err(|error| failed(path, &error))?;
         Ok(Self { path, file: Box::new(file) })
@@ -109,6 +123,6 @@ impl<'a> JsonFile<'a> {
     }
 }
 
-fn failed(path: &Path, error: &io::Error) -> Failure {
+fn failed(path: &Path, error: &dyn fmt::Display) -> Failure {
     Failure::new(TOOL, format_args!("--json {}: {error}", path.display()))
 }

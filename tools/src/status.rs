@@ -1,18 +1,22 @@
-//! Exit codes: those of the program that runs, and those of the command's own failures.
+//! Exit codes, and the failures that end a command with one.
 
 use std::fmt::{self, Display};
 
 /// How the help of the whole command ends.
 pub(crate) const OF_ALL: &str = "\
 Exit codes:
-  0    done            124  the time was up       126  it cannot be linked
-  1    see doctor      125  farcall failed        127  a file was not found
-  128+N  a process died by signal N
-The help of each command lists its own: farcall run --help.";
+  0      done
+  1      doctor: no executor can be used here
+  124    run: the time was up
+  125    farcall failed, or its command line is wrong
+  126    run, watch: the program cannot be linked
+  127    run, watch: a file was not found
+  128+N  the program, or an executor, died by signal N
+The exit code of run is the program's own, if the program ends by itself.";
 
 pub(crate) const OF_RUN: &str = "\
 Exit codes: the program's own, or
-  124    the time was up (--timeout)
+  124    the time was up (--timeout), and farcall has killed the program
   125    farcall failed, or its command line is wrong
   126    the program cannot be linked
   127    a file was not found
@@ -23,13 +27,13 @@ Exit codes:
   125    farcall failed, or its command line is wrong
   126    the first version does not compile or cannot be linked
   127    the file or the compiler was not found
-  130    interrupted, the usual end";
+  130    interrupted, which is the usual end";
 
 pub(crate) const OF_DEMO: &str = "\
 Exit codes:
-  0      every step was shown, and every answer was right
+  0      every step was shown, and every result was right
   125    farcall failed, or its command line is wrong
-  128+N  an executor died by signal N before its time";
+  128+N  an executor died by signal N, which the demo did not cause";
 
 pub(crate) const OF_BENCH: &str = "\
 Exit codes:
@@ -39,8 +43,8 @@ Exit codes:
 pub(crate) const OF_DOCTOR: &str = "\
 Exit codes:
   0      an executor starts here and answers a call
-  1      it does not; the last line says why
-  125    the command line is wrong";
+  1      it does not; the last line has the reason
+  125    the report cannot be printed, or the command line is wrong";
 
 pub(crate) const OF_COMPLETIONS: &str = "\
 Exit codes:
@@ -56,14 +60,14 @@ Exit codes:
   0      printed or written
   125    the pages cannot be written, or the command line is wrong";
 
-/// Of `doctor`: no executor can be used here.
+/// Of `doctor`: the trial has failed.
 pub(crate) const NO_EXECUTOR: i32 = 1;
 pub(crate) const TIMED_OUT: i32 = 124;
 pub(crate) const TOOL: i32 = 125;
 pub(crate) const LINK: i32 = 126;
 pub(crate) const NOT_FOUND: i32 = 127;
 
-/// Why a command stops: one line for standard error, and an exit code.
+/// The failure of a command: one line for standard error, and an exit code.
 #[derive(Debug)]
 pub(crate) struct Failure {
     status: i32,
@@ -75,12 +79,17 @@ impl Failure {
         Self { status, message: message.to_string() }
     }
 
-    /// The same failure with an advice behind it, if there is one.
+    /// The same failure, followed by the hint if it is one.
     pub(crate) fn hint(self, advice: Option<String>) -> Self {
         match advice {
             Some(advice) => Self::new(self.status, format_args!("{self}; {advice}")),
             None => self,
         }
+    }
+
+    /// The exit code.
+    pub(crate) fn status(&self) -> i32 {
+        self.status
     }
 
     /// Prints the line and returns the exit code.

@@ -1,4 +1,4 @@
-//! `farcall watch`: run a function of a C file again and again, and replace it whenever the file is saved.
+//! `farcall watch`: it calls a function of a C file again and again, and replaces the function whenever the file is saved.
 //!
 //! Each version is linked beside the version before and keeps its variables. One store redirects the function to it. A file
 //! that does not compile, or cannot be linked, changes nothing. After a crash the next version starts with new variables.
@@ -15,10 +15,11 @@ use farcall::{Error, ExecutorAddr};
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::sys::inotify::{AddWatchFlags, InitFlags, Inotify};
 
+use crate::advice;
 use crate::run::duration;
 use crate::status::{Failure, LINK, NOT_FOUND, TOOL};
 
-/// How long an editor may take to write the rest of a file.
+/// The time for an editor to write the rest of a file.
 const SETTLING: Duration = Duration::from_millis(20);
 
 #[derive(clap::Args)]
@@ -52,6 +53,10 @@ pub(crate) fn watch(options: &Options) -> Result<i32, Failure> {
     if !about.is_file() {
         return Err(Failure::new(LINK, format_args!("{file}: not a file, as a C source is")));
     }
+    if advice::is_linkable(&options.file) {
+        let advice = format_args!("{file}: not a C source; farcall run {file} links and runs it");
+        return Err(Failure::new(LINK, advice));
+    }
     let saves = Saves::of(&options.file)?;
     let mut program = Program::start(options)?;
     program.load()?;
@@ -74,7 +79,7 @@ struct Program<'a> {
     controller: Controller,
     /// The function that is called: a stub, which is redirected to each version. None before the first version.
     entry: Option<Redirectable>,
-    /// All versions: a variable stays in the version that defined it first.
+    /// All versions, because a variable stays in the version that defined it first.
     versions: Vec<Dylib>,
     /// True if nothing is called before the next version.
     is_done: bool,
@@ -90,7 +95,7 @@ impl<'a> Program<'a> {
         !self.is_done
     }
 
-    /// Compiles and links the file as it is now, and makes it the version that is called.
+    /// Compiles and links the file, and makes it the version that is called.
     fn load(&mut self) -> Result<(), Failure> {
         let object = compile(self.options)?;
         if self.is_dead() {
@@ -110,7 +115,7 @@ impl<'a> Program<'a> {
                 eprintln!("version {} after {:.1?}", self.versions.len() + 1, started.elapsed());
             }
             Err(_) => {
-                version.lookup("main")?;
+                version.lookup("main").map_err(|error| self.no_entry(error))?;
                 self.entry = None;
                 eprintln!("version {}: main", self.versions.len() + 1);
             }
@@ -118,6 +123,21 @@ impl<'a> Program<'a> {
         self.versions.push(version);
         self.is_done = false;
         Ok(())
+    }
+
+    /// The failure of a version in which neither the function nor `main` is found.
+    fn no_entry(&self, error: Error) -> Failure {
+        if !error.is_symbols_not_found() || error.symbols() != ["main"] {
+            return error.into();
+        }
+        let Options { file, call, .. } = self.options;
+        let file = file.display();
+        Failure::new(
+            LINK,
+            format_args!(
+                "{file}: neither {call} nor main is defined; --call NAME names the function to call"
+            ),
+        )
     }
 
     fn redirect(&mut self, function: ExecutorAddr) -> Result<(), Failure> {

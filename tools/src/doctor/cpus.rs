@@ -1,4 +1,4 @@
-//! The CPUs that this process may use, and which of them are near each other.
+//! The CPUs that this process may use, and which of them share a cache or a core.
 
 use nix::sched::{CpuSet, sched_getaffinity};
 use nix::unistd::Pid;
@@ -8,7 +8,7 @@ use super::row::{Mark, Row};
 
 /// Where the kernel describes the CPUs.
 const FOLDER: &str = "/sys/devices/system/cpu";
-/// The number of the cache that a cluster of cores shares.
+/// The level of the cache that several cores share.
 const LAST_LEVEL: &str = "3";
 
 pub(super) fn rows() -> Vec<Row> {
@@ -23,13 +23,13 @@ pub(super) fn rows() -> Vec<Row> {
             "shared L3",
             cpus.len(),
             near,
-            "lines travel between sockets or dies, and a call takes 2 to 5 times as long",
+            "cache lines cross dies or sockets: calls are slower",
         ),
         near_row(
             "SMT siblings",
             cpus.len(),
             siblings,
-            "the two sides need two cores; siblings share one and its caches",
+            "the two sides cannot share the caches of one core",
         ),
     ]
 }
@@ -43,12 +43,7 @@ fn count(cpus: &[usize]) -> Row {
         _ => Mark::Good,
     };
     let value = format!("{} may be used: {}{online}", cpus.len(), list(cpus));
-    Row::new(
-        "CPUs",
-        mark,
-        value,
-        "both sides take turns on one CPU, and a call costs two switches, some us",
-    )
+    Row::new("CPUs", mark, value, "both sides take turns: a call costs two thread switches")
 }
 
 fn near_row(
@@ -57,8 +52,8 @@ fn near_row(
     groups: Vec<(String, Vec<usize>)>,
     without: &'static str,
 ) -> Row {
-    let told: usize = groups.iter().map(|(_, cpus)| cpus.len()).sum();
-    if told < cpus || cpus == 0 {
+    let described: usize = groups.iter().map(|(_, cpus)| cpus.len()).sum();
+    if described < cpus || cpus == 0 {
         return Row::new(name, Mark::Unknown, "the system does not say", without);
     }
     let near: Vec<String> = groups
@@ -78,7 +73,7 @@ fn allowed() -> Vec<usize> {
     (0..CpuSet::count()).filter(|cpu| set.is_set(*cpu).unwrap_or(false)).collect()
 }
 
-/// The CPUs with an equal key together, in order.
+/// The CPUs in groups of equal keys. A CPU without a key is in no group.
 fn groups(cpus: &[usize], key: impl Fn(usize) -> Option<String>) -> Vec<(String, Vec<usize>)> {
     let mut groups: Vec<(String, Vec<usize>)> = Vec::new();
     for (key, cpu) in cpus.iter().filter_map(|cpu| Some((key(*cpu)?, *cpu))) {
@@ -90,7 +85,7 @@ fn groups(cpus: &[usize], key: impl Fn(usize) -> Option<String>) -> Vec<(String,
     groups
 }
 
-/// The CPUs that share a CPU's third level cache, as the kernel lists them.
+/// The CPUs that share the L3 cache of `cpu`, as the kernel lists them.
 fn last_level_cache(cpu: usize) -> Option<String> {
     let of = |index: usize, what: &str| {
         file_of_kernel(&format!("{FOLDER}/cpu{cpu}/cache/index{index}/{what}"))
@@ -100,7 +95,7 @@ fn last_level_cache(cpu: usize) -> Option<String> {
     of(last.next()?, "shared_cpu_list")
 }
 
-/// Numbers in the kernel's way: `0-3,8`.
+/// Numbers as the kernel writes them: `0-3,8`.
 fn list(cpus: &[usize]) -> String {
     let mut ranges: Vec<(usize, usize)> = Vec::new();
     for cpu in cpus {

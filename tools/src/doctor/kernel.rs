@@ -1,4 +1,4 @@
-//! System calls that farcall uses where they exist, each tried once.
+//! The system calls that farcall needs, or uses if the kernel has them. Each is tried once.
 
 use std::sync::atomic::AtomicU32;
 
@@ -21,44 +21,30 @@ pub(super) fn rows() -> Vec<Row> {
             "Linux",
             release.as_ref().map_or(Mark::Unknown, |_| Mark::Good),
             release.unwrap_or_else(|| "unknown".to_owned()),
-            "5.9 separates the socket, 5.16 waits for several words at once",
+            "before 5.16 no futex_waitv, before 5.9 no close_range",
         ),
-        Row::found(
-            "membarrier",
-            registered(
-                MembarrierCommand::RegisterPrivateExpedited,
-                MembarrierCommand::PrivateExpedited,
-            ),
-            "each call of a handler issues a full fence, some 10 ns",
-        ),
-        Row::found(
-            "membarrier core",
-            registered(
-                MembarrierCommand::RegisterPrivateExpeditedSyncCore,
-                MembarrierCommand::PrivateExpeditedSyncCore,
-            ),
-            "nothing: the executor serializes its own instructions",
-        ),
+        Row::found("membarrier", barrier(), "each call of a handler executes a full fence"),
         memory_files(),
         Row::found(
             "pidfd_open",
             pidfd_open(getpid(), PidfdFlags::empty()).map(|_| "works".to_owned()).map_err(refused),
-            "no executor: its end could not be seen without a race",
+            "no executor: farcall waits for its end by a pidfd",
         ),
         Row::found(
             "futex_waitv",
             several_words(),
-            "a sleeper wakes every 5 ms to look at its words",
+            "a sleeper looks every 5 ms for the end of the other side",
         ),
     ]
 }
 
 /// Registers this process and issues one barrier.
-fn registered(register: MembarrierCommand, issue: MembarrierCommand) -> Result<String, String> {
-    if !membarrier_query().contains_command(issue) {
+fn barrier() -> Result<String, String> {
+    if !membarrier_query().contains_command(MembarrierCommand::PrivateExpedited) {
         return Err("not offered".to_owned());
     }
-    let issued = membarrier(register).and_then(|()| membarrier(issue));
+    let issued = membarrier(MembarrierCommand::RegisterPrivateExpedited)
+        .and_then(|()| membarrier(MembarrierCommand::PrivateExpedited));
     issued.map(|()| "works".to_owned()).map_err(refused)
 }
 
@@ -76,10 +62,10 @@ fn memory_files() -> Row {
         Ok(_) => Ok(format!("executable files{policy}")),
         Err(error) => Err(format!("{}{policy}", refused(error))),
     };
-    Row::found("memfd_create", found, "no executor: all memory is shared by such files")
+    Row::found("memfd_create", found, "no executor: all shared memory is in memory files")
 }
 
-/// Waits for a word that has another value, so the call returns at once.
+/// Waits for a word that already has another value, so that the call returns at once.
 fn several_words() -> Result<String, String> {
     let word = AtomicU32::new(0);
     let mut wait = Wait::new();

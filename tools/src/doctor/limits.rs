@@ -1,14 +1,15 @@
-//! The limits of this process, and of the control group that it is in.
+//! The limits of this process and of its control group.
 
 use nix::sys::resource::{RLIM_INFINITY, Resource, getrlimit};
 
 use super::file_of_kernel;
 use super::row::{Mark, Row};
 
-/// Below these limits an executor does not start, or soon meets them: open files; address space, for a slab of 1.25 GiB beside
-/// the program; the size of a file, as of the slab's largest stripe.
+/// Open files of one executor with pipelines and bulk buffers.
 const OPEN_FILES: u64 = 256;
-const ADDRESS_SPACE: u64 = 4 << 30;
+/// Bytes of address space for a slab of 1.25 GiB beside the program.
+const ADDRESS_SPACE: u64 = 2 << 30;
+/// Bytes of a file, for the largest stripe of a slab.
 const FILE_BYTES: u64 = 512 << 20;
 /// Memory for one executor with a few links.
 const MEMORY: u64 = 64 << 20;
@@ -34,40 +35,33 @@ pub(super) fn rows() -> Vec<Row> {
             Resource::RLIMIT_NOFILE,
             OPEN_FILES,
             |count| count.to_string(),
-            "each executor, pipeline and buffer keeps some open (ulimit -n)",
+            "fewer executors, pipelines and bulk buffers (ulimit -n)",
         ),
         limit(
             "address space",
             Resource::RLIMIT_AS,
             ADDRESS_SPACE,
             bytes,
-            "no executor: a slab is 1 GiB of address space (ulimit -v)",
+            "no executor: its slab has 1.25 GiB (ulimit -v)",
         ),
         limit(
             "file size",
             Resource::RLIMIT_FSIZE,
             FILE_BYTES,
             bytes,
-            "no executor: memory files count as files (ulimit -f)",
-        ),
-        limit(
-            "locked memory",
-            Resource::RLIMIT_MEMLOCK,
-            0,
-            bytes,
-            "nothing: farcall locks no memory",
+            "no executor: the limit holds for memory files (ulimit -f)",
         ),
         memory(),
     ]
 }
 
-/// The smallest limit on memory of the control groups that this process is in.
+/// The smallest memory limit of this process's control group and the groups above it.
 fn memory() -> Row {
-    let without = "above its limit the kernel kills a process of the group by SIGKILL";
+    let without = "above the limit the kernel kills processes of the group";
     let Some(groups) = file_of_kernel("/proc/self/cgroup") else {
         return Row::new("memory cgroup", Mark::Unknown, "unknown: no /proc/self/cgroup", without);
     };
-    // Version 2 has one line, which starts with 0; version 1 a line with the name of the controller.
+    // Version 2 has one line without a controller's name; version 1 has a line for each controller.
     let folders = groups.lines().filter_map(|line| {
         let (_, names_and_path) = line.split_once(':')?;
         let (names, path) = names_and_path.split_once(':')?;
@@ -87,7 +81,7 @@ fn memory() -> Row {
             .collect();
         parents.into_iter().filter_map(|path| file_of_kernel(&path)?.parse::<u64>().ok())
     });
-    // Version 1 says "no limit" by the largest number of whole pages.
+    // For "no limit" version 1 writes the largest number of whole pages.
     match limits.min().filter(|limit| *limit < 1 << 60) {
         None => Row::new("memory cgroup", Mark::Good, "no limit", without),
         Some(limit) if limit < MEMORY => {
@@ -97,7 +91,7 @@ fn memory() -> Row {
     }
 }
 
-/// A size in the largest unit of which there are at least two.
+/// A size in the largest unit that gives a number of at least 2.
 fn bytes(number: u64) -> String {
     let units = [(30, "GiB"), (20, "MiB"), (10, "KiB")];
     let unit = units.iter().find(|(shift, _)| number >> shift >= 2);

@@ -1,4 +1,4 @@
-//! What confines this process: a filter of system calls, what is mounted, who may look into processes.
+//! What confines this process: /proc, a filter of system calls, the rules for debuggers.
 
 use super::file_of_kernel;
 use super::row::{Mark, Row};
@@ -12,16 +12,12 @@ fn proc() -> Row {
         Some(_) => Ok("mounted".to_owned()),
         None => Err("not mounted, or not readable".to_owned()),
     };
-    Row::found(
-        "/proc",
-        found,
-        "farcall run and watch find no executor; name it with FARCALL_EXECUTOR",
-    )
+    Row::found("/proc", found, "no executor is found unless FARCALL_EXECUTOR names one")
 }
 
-/// The mode that `/proc/self/status` tells.
+/// The mode in `/proc/self/status`.
 fn seccomp() -> Row {
-    let without = "a filter can refuse calls that the rows above list";
+    let without = "a filter may refuse the calls in the rows above";
     let status = file_of_kernel("/proc/self/status").unwrap_or_default();
     let mode = status.lines().find_map(|line| line.strip_prefix("Seccomp:")).map(str::trim);
     match mode {
@@ -29,7 +25,7 @@ fn seccomp() -> Row {
         Some("1") => Row::new("seccomp", Mark::Less, "strict mode", without),
         Some("2") => {
             let filters = status.lines().find_map(|line| line.strip_prefix("Seccomp_filters:"));
-            let filters = filters.map_or("some", str::trim);
+            let filters = filters.map_or("unknown", str::trim);
             Row::new("seccomp", Mark::Less, format!("filters: {filters}"), without)
         }
         _ => Row::new("seccomp", Mark::Unknown, "unknown", without),
@@ -37,7 +33,7 @@ fn seccomp() -> Row {
 }
 
 fn tracing() -> Row {
-    let without = "a debugger cannot attach to a running executor";
+    let without = "no debugger can attach to a running executor";
     let (mark, value) = match file_of_kernel("/proc/sys/kernel/yama/ptrace_scope").as_deref() {
         Some("0") => (Mark::Good, "any process of this user".to_owned()),
         Some("1") => (Mark::Less, "ptrace_scope=1: own children only".to_owned()),

@@ -1,4 +1,4 @@
-//! Programs of others that go well with farcall, and where its own executor is.
+//! Programs that farcall's commands start or write files for, and its own executor program.
 
 use std::env;
 use std::os::unix::fs::PermissionsExt;
@@ -9,22 +9,22 @@ use super::row::{Mark, Row};
 
 pub(super) fn rows() -> Vec<Row> {
     vec![
-        tool("C compiler", &["cc"], "farcall watch compiles nothing"),
-        tool("clang", &["clang"], "none of LLVM's objects; those of cc are as good"),
-        tool("lld", &["ld.lld"], "farcall bench --link compares with ld"),
+        tool("C compiler", &["cc"], "farcall watch cannot compile"),
+        tool("clang", &["clang"], "no objects of LLVM; farcall links those of cc as well"),
+        tool("lld", &["ld.lld"], "farcall bench --link compares with ld instead"),
         tool(
             "llvm-jitlink",
             &["llvm-jitlink"],
-            "farcall bench --link has no row for LLVM's own linker",
+            "farcall bench --link has no row for LLVM's linker",
         ),
-        tool("gdb or lldb", &["gdb", "lldb"], "run --gdb has no reader"),
+        tool("gdb or lldb", &["gdb", "lldb"], "no debugger reads what farcall run --gdb offers"),
         perf(),
         profiled(),
         executor(),
     ]
 }
 
-/// A program that is found by any of these names, or by one of them with a version behind it.
+/// A program with one of these names, or with one of them and a version after it, as in `clang-19`.
 fn tool(name: &'static str, names: &[&str], without: &'static str) -> Row {
     let found = names.iter().find_map(|name| on_path(name)).or_else(|| {
         let versions = (10..=30)
@@ -38,7 +38,7 @@ fn tool(name: &'static str, names: &[&str], without: &'static str) -> Row {
 
 fn on_path(name: &str) -> Option<PathBuf> {
     let folders = env::var_os("PATH")?;
-    env::split_paths(&folders).map(|folder| folder.join(name)).find(|path| is_program(path))
+    env::split_paths(&folders).map(|folder| folder.join(name)).find(is_program)
 }
 
 fn is_program(path: &PathBuf) -> bool {
@@ -47,7 +47,7 @@ fn is_program(path: &PathBuf) -> bool {
 }
 
 fn perf() -> Row {
-    let without = "run --perf-map and --jitdump have no reader";
+    let without = "nothing reads the files of run --perf-map and --jitdump";
     Row::found(
         "perf",
         on_path("perf")
@@ -59,7 +59,7 @@ fn perf() -> Row {
 
 /// Whether this user may profile.
 fn profiled() -> Row {
-    let without = "perf counts nothing, or nothing of the kernel";
+    let without = "perf counts nothing, or nothing in the kernel";
     let level = file_of_kernel("/proc/sys/kernel/perf_event_paranoid");
     let (mark, value) = match level.as_deref().map(str::parse::<i32>) {
         Some(Ok(level)) if level <= 1 || nix::unistd::geteuid().is_root() => {
@@ -72,14 +72,14 @@ fn profiled() -> Row {
     Row::new("perf events", mark, value, without)
 }
 
-/// Where programs that use the library find an executor; this command is its own.
+/// The executor that programs in this folder find. This command needs none: it is its own executor.
 fn executor() -> Row {
-    let without = "programs beside this one must name an executor, or be their own";
+    let without = "programs in this folder must name an executor or be one";
     if let Some(named) = env::var_os("FARCALL_EXECUTOR") {
         let named = PathBuf::from(named);
         let found = match is_program(&named) {
             true => Ok(format!("FARCALL_EXECUTOR={}", named.display())),
-            false => Err(format!("FARCALL_EXECUTOR={}: no program", named.display())),
+            false => Err(format!("FARCALL_EXECUTOR={} is no program", named.display())),
         };
         return Row::found("executor program", found, without);
     }
@@ -87,12 +87,9 @@ fn executor() -> Row {
         Ok(path) if is_program(&path) => {
             Row::new("executor program", Mark::Good, path.display().to_string(), without)
         }
-        Ok(_) => Row::new(
-            "executor program",
-            Mark::Less,
-            "farcall itself; no farcall-executor beside",
-            without,
-        ),
+        Ok(_) => {
+            Row::new("executor program", Mark::Less, "no farcall-executor beside farcall", without)
+        }
         Err(error) => Row::new(
             "executor program",
             Mark::Missing,

@@ -1,19 +1,24 @@
-//! A row of the report: something that the machine offers, or does not.
+//! A row of the report: one thing that the machine offers, or does not.
 
 use std::fmt;
 
-/// Columns for the names, and for the values before the last column starts on a line of its own.
+/// Columns of the names and of the values. After a longer value the last column starts on the next line.
 const NAME_COLUMNS: usize = 18;
-const VALUE_COLUMNS: usize = 44;
+const VALUE_COLUMNS: usize = 42;
 
-/// How the machine does in one row.
+/// The line above the rows.
+pub(super) fn header() -> String {
+    format!("    {:NAME_COLUMNS$}{:VALUE_COLUMNS$}  without it", "what", "here")
+}
+
+/// What the machine offers in one row.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Mark {
-    /// All of it is there.
+    /// All of it.
     Good,
-    /// It is there in part, or with a limit that matters.
+    /// A part of it, or a limit below what farcall needs.
     Less,
-    /// It is not there.
+    /// Nothing of it.
     Missing,
     /// The system does not say.
     Unknown,
@@ -22,11 +27,11 @@ pub(super) enum Mark {
 /// One row.
 #[derive(Debug)]
 pub(super) struct Row {
-    pub(super) name: &'static str,
-    pub(super) mark: Mark,
-    pub(super) value: String,
+    name: &'static str,
+    mark: Mark,
+    value: String,
     /// What is lost without it.
-    pub(super) without: &'static str,
+    without: &'static str,
 }
 
 impl Row {
@@ -39,7 +44,7 @@ impl Row {
         Self { name, mark, value: value.into(), without }
     }
 
-    /// A row about something that is there or not.
+    /// A row that is [`Mark::Good`] with a value, or [`Mark::Missing`] with a reason.
     pub(super) fn found(
         name: &'static str,
         found: Result<String, String>,
@@ -63,10 +68,10 @@ impl fmt::Display for Row {
         let Self { name, value, without, .. } = self;
         write!(f, "{mark}  {name:NAME_COLUMNS$}")?;
         if value.chars().count() > VALUE_COLUMNS {
-            let indent = NAME_COLUMNS + VALUE_COLUMNS + "ok  ".len();
-            write!(f, "{value}\n{:indent$}  without: {without}", "")
+            let indent = "ok  ".len() + NAME_COLUMNS + VALUE_COLUMNS;
+            write!(f, "{value}\n{:indent$}  {without}", "")
         } else {
-            write!(f, "{value:VALUE_COLUMNS$}  without: {without}")
+            write!(f, "{value:VALUE_COLUMNS$}  {without}")
         }
     }
 }

@@ -1,4 +1,4 @@
-//! The trial: an executor is started as `farcall run` starts one, links a function and answers a call.
+//! The trial: farcall starts an executor as `farcall run` does, links a function there and calls it.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -13,17 +13,18 @@ use super::row::{Mark, Row};
 use crate::status::Failure;
 
 const ANSWER: u64 = 42;
-/// How long the executor may take to separate its socket.
-const SEPARATION_TIMEOUT: Duration = Duration::from_millis(100);
+/// How long the trial waits for the executor to separate its socket, and between two looks.
+const SEPARATION_TIMEOUT: Duration = Duration::from_secs(1);
+const SEPARATION_POLL: Duration = Duration::from_millis(1);
 
-/// The rows of the trial, and why it failed if so.
+/// The rows of the trial, and the failure if it failed.
 pub(super) struct Outcome {
     pub(super) rows: Vec<Row>,
     pub(super) failure: Option<Failure>,
 }
 
 pub(super) fn run() -> Outcome {
-    let without = "nothing: farcall cannot be used";
+    let without = "farcall cannot be used";
     match start_and_call() {
         Ok((controller, value)) => {
             let answers = Row::new("executor", Mark::Good, value, without);
@@ -55,30 +56,30 @@ fn start_and_call() -> Result<(Controller, String), Failure> {
     Ok((controller, format!("started in {started:.1?}, answered in {called:.1?}")))
 }
 
-/// Whether the executor's socket is in a table of descriptors of its own thread (`close_range`, Linux 5.9): then the main
-/// thread has not all the descriptors that other threads have.
+/// Whether one thread of the executor has the session's socket in a descriptor table of its own (`close_range`, Linux 5.9). Then
+/// the tables of two threads differ.
 fn socket(controller: &Controller) -> Row {
-    let without = "the program that runs can close the socket of the session";
+    let without = "the linked program can close the session's socket";
     let tasks = format!("/proc/{}/task", controller.pid());
-    // The thread separates its table as its first action, perhaps after the first call was answered.
+    // The thread separates its table at its start, perhaps after the executor has answered the first call.
     let deadline = Instant::now() + SEPARATION_TIMEOUT;
     let (mark, value) = loop {
         let tables = tables(Path::new(&tasks));
         match tables.first() {
             None => break (Mark::Unknown, "unknown: no threads in /proc"),
             Some(first) if tables.iter().any(|other| other != first) => {
-                break (Mark::Good, "the socket is apart");
+                break (Mark::Good, "one thread has the socket");
             }
             Some(_) if Instant::now() > deadline => {
-                break (Mark::Missing, "all threads share the socket");
+                break (Mark::Missing, "all threads have the socket");
             }
-            Some(_) => std::thread::sleep(SEPARATION_TIMEOUT / 100),
+            Some(_) => std::thread::sleep(SEPARATION_POLL),
         }
     };
     Row::new("close_range", mark, value, without)
 }
 
-/// The open descriptors of each thread of a process.
+/// The numbers of the open descriptors, for each thread of a process.
 fn tables(tasks: &Path) -> Vec<BTreeSet<String>> {
     let names = |folder: &Path| {
         let entries = fs::read_dir(folder).into_iter().flatten().flatten();
