@@ -1,4 +1,4 @@
-//! Poll mode: a host serves calls from its own epoll loop, beside a timer, without a thread of this library's.
+//! Poll mode: a host serves calls in its own epoll loop, beside a timer. The library starts no thread.
 
 use farcall::{Connection, controller::Client, executor::Polled};
 use nix::sys::epoll::{Epoll, EpollCreateFlags, EpollEvent, EpollFlags, EpollTimeout};
@@ -6,7 +6,7 @@ use nix::sys::timerfd::{ClockId, Expiration, TimerFd, TimerFlags, TimerSetTimeFl
 use std::{os::unix::net::UnixStream, thread, time::Duration};
 
 fn controller(socket: UnixStream) -> farcall::Result<()> {
-    // In earnest this is another process.
+    // A real controller is another process.
     let client = Client::connect(Connection::create_shared(socket)?)?;
     let info = client.symbol("farcall_process_info").expect("offered");
     (0..100).try_for_each(|_| {

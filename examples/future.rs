@@ -1,4 +1,4 @@
-//! Calls as futures in an executor of the host's own, which is `run`: all are under way before one is waited for.
+//! Calls as futures in the host's own executor, `run`: all calls are submitted before the first one is awaited.
 
 mod twice;
 

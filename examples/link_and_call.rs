@@ -1,4 +1,4 @@
-//! Link and call: C functions of another process, called by their types as if they were here.
+//! Link and call: C functions of another process, called by their types like local functions.
 
 mod compile;
 

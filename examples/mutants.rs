@@ -1,7 +1,7 @@
-//! Mutation testing: variants of a program are run against its tests in another process, which crashes and hangs in our place.
+//! Mutation testing: variants of a program run against its tests in another process. That process may crash or hang.
 //!
-//! The tests are parsed once and lent to every link. A variant that ends its executor costs a new one, a few milliseconds; all
-//! others share one.
+//! The tests are parsed once; every link borrows them. After a variant that ends its executor a new one starts, in a few
+//! milliseconds. All other variants share one executor.
 
 mod compile;
 
@@ -39,7 +39,7 @@ const TESTS: &str = "
     }
 ";
 
-/// What is replaced by what.
+/// The mutations: a piece of the program, and its replacement.
 const MUTATIONS: [(&str, &str); 7] = [
     ("x < low", "x <= low"),
     ("x < low", "x > low"),
@@ -50,7 +50,7 @@ const MUTATIONS: [(&str, &str); 7] = [
     ("i++", ""),
 ];
 
-const PATIENCE: Duration = Duration::from_millis(500);
+const TIMEOUT: Duration = Duration::from_millis(500);
 const RUNS: u32 = 1000;
 
 fn main() -> Result<(), Box<dyn Error>> {
@@ -95,12 +95,12 @@ fn link(
     Ok(dylib)
 }
 
-/// Runs the tests for so long at most.
+/// Runs the tests for at most [`TIMEOUT`].
 fn verdict(controller: &Controller, mutant: &Dylib) -> String {
     let killer = controller.killer();
     let (ended, end) = mpsc::channel::<()>();
     let timer = std::thread::spawn(move || {
-        let is_late = end.recv_timeout(PATIENCE) == Err(RecvTimeoutError::Timeout);
+        let is_late = end.recv_timeout(TIMEOUT) == Err(RecvTimeoutError::Timeout);
         if is_late {
             killer.kill();
         }
@@ -109,7 +109,7 @@ fn verdict(controller: &Controller, mutant: &Dylib) -> String {
     let outcome = mutant.run_fresh(["tests"]);
     drop(ended);
     match (outcome, timer.join()) {
-        (_, Ok(true)) => format!("killed: it still ran after {PATIENCE:?}"),
+        (_, Ok(true)) => format!("killed: it still ran after {TIMEOUT:?}"),
         (Ok(0), _) => "SURVIVED: no test tells it from the original".to_owned(),
         (Ok(test), _) => format!("killed by test {test}"),
         (Err(error), _) => format!("killed: {error}"),

@@ -1,11 +1,61 @@
 //! Run JIT-compiled code in another process at nearly the cost of a function call.
-#![doc = include_str!("README.md")]
+//!
+//! ```text
+//!  controller: your program          executor: runs the linked code
+//!   function.call(3, 0.5)   =======>  scale(3, 0.5)      a lane: one cache line, there and back
+//!   linker                  ------->  code, constants,   a slab: the same pages, mapped in both
+//!                                     data
+//! ```
+//!
+//! ```no_run
+//! use farcall::controller::ExecutorBuilder;
+//! use farcall::link::ObjectFile;
+//!
+//! fn main() -> Result<(), Box<dyn std::error::Error>> {
+//!     farcall::executor::run_if_spawned(); // the executor is this program, started again
+//!     let controller = ExecutorBuilder::new().this_program().start()?;
+//!     let dylib = controller.create_dylib("main");
+//!     dylib.add_object(&ObjectFile::parse("scale.o", std::fs::read("scale.o")?)?)?;
+//!     let scale = controller.function::<extern "C" fn(i64, f64) -> f64>(dylib.lookup("scale")?);
+//!     println!("3 * 0.5 = {}", scale.call(3, 0.5)?);
+//!     Ok(())
+//! }
+//! ```
+//!
+//! `scale.o` is any ELF object, for example from `double scale(long count, double unit) { return count * unit; }`. The executor may
+//! crash or hang: each call that waits for it returns an error that says how it ended.
+//!
+//! | module | for |
+//! |---|---|
+//! | [`controller`] | starting executors, linking objects, calling, sharing memory, replacing functions |
+//! | [`link`] | object files and archives; the linker alone, bytes in and bytes out |
+//! | [`jit`] | dylibs whose symbols are supplied at the first lookup, with names as in LLVM's ORC |
+//! | [`executor`] | being an executor: this program's other half, a served connection, a polled one |
+//! | [`session`] | an executor's session, embedded in a host that decides about threads |
+//! | [`task`] | what runs a session's tasks: a pool, a queue, the caller |
+//! | [`Connection`] | pipes, sockets, and lanes through them, for executors that were not started here |
+//! | [`sps`] | Simple Packed Serialization, LLVM's form for arguments |
+//! | [`addr`], [`error`], [`limits`] | addresses of the executor, the one error type, every maximum |
+//!
+#![cfg_attr(
+    any(doc, doctest),
+    doc = "Pages: [guide](_docs::guide), [limits](_docs::limits), [comparison](_docs::compare),"
+)]
+#![cfg_attr(
+    any(doc, doctest),
+    doc = "[architecture](_docs::architecture), [protocol](_docs::protocol), [linking](_docs::linking),"
+)]
+#![cfg_attr(
+    any(doc, doctest),
+    doc = "[threading](_docs::threading), [trust](_docs::trust), [decisions](_docs::decisions)."
+)]
 #![cfg_attr(model, allow(unused, unreachable_pub, reason = "the sides of a session are not built"))]
 
 // Under a model checker, and with a lying peer, only the rooms that move messages are built: neither has system calls.
 
 pub mod addr;
 mod call;
+mod concurrent;
 #[cfg(not(model))]
 pub mod controller;
 mod deadline;
@@ -38,3 +88,36 @@ pub use addr::{AddrRange, ExecutorAddr, Prot};
 pub use error::{Death, Error, Result};
 #[cfg(not(model))]
 pub use transport::Connection;
+
+#[cfg(any(doc, doctest))]
+macro_rules! pages {
+    ($($name:ident $file:literal,)*) => {
+        /// The pages of `src/docs`: how to use farcall, how it works, and why it is so.
+        pub mod _docs {
+            $(
+                // Links between pages: the first definition counts, which is a module here and a file elsewhere.
+                #[doc = "[guide]: guide\n[limits]: limits\n[threading]: threading\n[trust]: trust\n"]
+                #[doc = "[`controller`]: crate::controller\n[`jit`]: crate::jit\n"]
+                #[doc = include_str!($file)]
+                pub mod $name {}
+            )*
+        }
+    };
+}
+
+#[cfg(any(doc, doctest))]
+pages! {
+    guide "docs/guide.md",
+    limits "docs/limits.md",
+    compare "docs/compare.md",
+    architecture "docs/architecture.md",
+    protocol "docs/protocol.md",
+    linking "docs/linking.md",
+    threading "docs/threading.md",
+    trust "docs/trust.md",
+    decisions "docs/decisions.md",
+}
+
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+mod readme {}

@@ -26,9 +26,6 @@ pub const CALL_DEPTH_MAX: u64 = 256;
 /// Calls that one [`Polled::poll`](crate::executor::Polled::poll) serves before it returns to the host's other work.
 pub const POLLED_CALLS_MAX: usize = 64;
 
-/// Messages that wait in each direction between the two ends of a connection inside one process.
-pub const LOCAL_MESSAGES: usize = 64;
-
 /// Lanes that one side of a session has open: one for each thread that calls, and one for each call that timed out and still
 /// runs.
 pub const LANES_MAX: usize = 1024;
@@ -36,8 +33,8 @@ pub const LANES_MAX: usize = 1024;
 /// How long a socket may be full while a lane's descriptor is to be sent over it.
 pub const ATTACH_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// The time in which an executor must start, unless [`ExecutorBuilder::start_timeout`](crate::controller::ExecutorBuilder::start_timeout) sets
-/// another.
+/// The time in which an executor must start, unless
+/// [`ExecutorBuilder::start_timeout`](crate::controller::ExecutorBuilder::start_timeout) sets another.
 pub const START_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// The time in which an executor must end after its session, before it is killed.
@@ -59,8 +56,8 @@ pub const TASK_THREADS_MAX: usize = 4096;
 /// Bytes that a session queues for its controller before a sending thread waits.
 pub const SEND_QUEUE_BYTES_MAX: usize = 4 << 20;
 
-/// How long a waiter polls before it sleeps in the kernel, unless [`ExecutorBuilder::spin`](crate::controller::ExecutorBuilder::spin) sets another
-/// time. About the time of a wake.
+/// How long a waiter polls before it sleeps in the kernel, unless
+/// [`ExecutorBuilder::spin`](crate::controller::ExecutorBuilder::spin) sets another time. About the time of a wake.
 pub const SPIN_NS: u64 = if cfg!(model) { 0 } else { 50_000 };
 
 /// The largest alignment of a section or a common symbol. Thread-locals have at most that of a page.

@@ -2,6 +2,8 @@
 //!
 //! Invariant: one thread writes, with plain stores; any may read.
 
+use crossbeam_utils::CachePadded;
+
 use crate::limits::CALL_DEPTH_MAX;
 use crate::sync::{AtomicU64, Ordering};
 
@@ -10,8 +12,10 @@ const OUTSIDE: u64 = 1 << 32;
 
 /// The counters of an endpoint. Only the endpoint's owner counts; any thread may read.
 #[derive(Debug, Default)]
-#[repr(align(128))]
-pub(crate) struct Counters {
+pub(crate) struct Counters(CachePadded<Words>);
+
+#[derive(Debug, Default)]
+struct Words {
     calls: AtomicU64,
     round_trips: AtomicU64,
     /// Low half: calls under way, in both directions. High half: how often the last of them has ended.
@@ -21,32 +25,32 @@ pub(crate) struct Counters {
 impl Counters {
     /// Calls made so far, posted ones included; the last one has this number. 0 is never used.
     pub(crate) fn calls(&self) -> u64 {
-        self.calls.load(Ordering::Relaxed)
+        self.0.calls.load(Ordering::Relaxed)
     }
 
     /// How often this side has handed over and waited.
     pub(crate) fn round_trips(&self) -> u64 {
-        self.round_trips.load(Ordering::Relaxed)
+        self.0.round_trips.load(Ordering::Relaxed)
     }
 
     /// Numbers the next call.
     #[inline]
     pub(super) fn next_call(&self) -> u64 {
         let number = self.calls().wrapping_add(1).max(1);
-        self.calls.store(number, Ordering::Relaxed);
+        self.0.calls.store(number, Ordering::Relaxed);
         number
     }
 
     /// How often the endpoint has left its outermost call so far; `None` when no call is under way now.
     #[inline]
     pub(crate) fn inside(&self) -> Option<u64> {
-        let depth = self.depth.load(Ordering::Relaxed);
+        let depth = self.0.depth.load(Ordering::Relaxed);
         (!depth.is_multiple_of(OUTSIDE)).then_some(depth / OUTSIDE)
     }
 
     /// How many calls are under way, each inside of the one before.
     pub(crate) fn depth(&self) -> u64 {
-        self.depth.load(Ordering::Relaxed) % OUTSIDE
+        self.0.depth.load(Ordering::Relaxed) % OUTSIDE
     }
 
     /// True while the outermost call is under way before which [`Counters::inside`] counted `outside`.
@@ -58,10 +62,10 @@ impl Counters {
     /// before (`grace_period`).
     #[inline(always)]
     pub(super) fn enter(&self) -> bool {
-        let depth = self.depth.load(Ordering::Relaxed);
+        let depth = self.0.depth.load(Ordering::Relaxed);
         let has_room = depth % OUTSIDE < CALL_DEPTH_MAX;
         if has_room {
-            self.depth.store(depth + 1, Ordering::Relaxed);
+            self.0.depth.store(depth + 1, Ordering::Relaxed);
         }
         has_room
     }
@@ -69,14 +73,14 @@ impl Counters {
     /// Counts a call that has ended. Release: a thread that sees it may reclaim what the call used.
     #[inline]
     pub(super) fn leave(&self) {
-        let depth = self.depth.load(Ordering::Relaxed) - 1;
+        let depth = self.0.depth.load(Ordering::Relaxed) - 1;
         let is_outside = depth.is_multiple_of(OUTSIDE);
         let depth = if is_outside { depth.wrapping_add(OUTSIDE) } else { depth };
-        self.depth.store(depth, Ordering::Release);
+        self.0.depth.store(depth, Ordering::Release);
     }
 
     #[inline]
     pub(super) fn count_round_trip(&self) {
-        self.round_trips.store(self.round_trips() + 1, Ordering::Relaxed);
+        self.0.round_trips.store(self.round_trips() + 1, Ordering::Relaxed);
     }
 }

@@ -17,7 +17,6 @@ mod lanes;
 #[cfg(test)]
 #[cfg(loom)]
 mod loom;
-mod other_names;
 #[cfg(test)]
 #[cfg(shuttle)]
 mod outcome_counters;
@@ -32,9 +31,9 @@ mod shuttle;
 mod tests;
 pub(crate) mod typed;
 
+pub(crate) use contract::other_names::OTHER_NAMES;
 pub(crate) use endpoint::{Endpoint, Handler, LaneEnd};
 #[cfg(not(model))]
 pub(crate) use grace_period::GracePeriod;
 pub(crate) use lanes::{Lanes, Opened};
-pub(crate) use other_names::OTHER_NAMES;
 pub(crate) use serving::Paused;

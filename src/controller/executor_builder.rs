@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use super::memory::slab::Slab;
 use super::process::lane_opener::LaneOpener;
+use super::process::last_words::PROGRAM_VARIABLE;
 use super::process::supervisor::Supervisor;
 use super::remote::Starting;
 use super::session::Controller;
@@ -15,12 +16,13 @@ use crate::call::contract::{CLOSE_OTHERS, EXECUTOR_ARGUMENT, Placement};
 use crate::deadline::Deadline;
 use crate::error::{Error, Result};
 use crate::limits::{SLAB_STRIPE_BYTES, SPIN_NS, START_TIMEOUT};
-use crate::sys::process::{Others, SOCKET, c_string, can_close_others};
-use crate::sys::{asymmetric_fence, fork, futex, socket};
-use crate::transport::{Lane, lane_segment};
+use crate::sys::io::socket;
+use crate::sys::process::child::{Others, SOCKET, c_string, can_close_others};
+use crate::sys::process::fork;
+use crate::sys::{asymmetric_fence, futex};
+use crate::transport::Lane;
+use crate::transport::lane::segment;
 
-/// The environment variable that names the executor's program.
-const PROGRAM_VARIABLE: &str = "FARCALL_EXECUTOR";
 /// The name of the executor's program beside the controller's.
 const PROGRAM_NAME: &str = "farcall-executor";
 
@@ -87,8 +89,9 @@ impl ExecutorBuilder {
         self
     }
 
-    /// How long the executor may take from [`ExecutorBuilder::spawn`] until it is ready: 10 s when this is not said. One that takes longer is
-    /// killed, and [`Spawned::connect`] fails ([`Error::is_timeout`]). The time does not cover how long the system takes to start
+    /// How long the executor may take from [`ExecutorBuilder::spawn`] until it is ready; 10 s by default. An executor that
+    /// takes longer is killed, and [`Spawned::connect`] fails ([`Error::is_timeout`]). The time does not cover how long the system
+    /// takes to start
     /// the program, as from a network file system that does not answer.
     #[must_use]
     pub fn start_timeout(mut self, timeout: Duration) -> Self {
@@ -142,7 +145,7 @@ impl ExecutorBuilder {
         let supervisor =
             Supervisor::start(program.clone(), args, env, theirs, at, others, Arc::clone(&opener))?;
         // The executor is coming up meanwhile.
-        let (segment, file) = lane_segment::create(spin)?;
+        let (segment, file) = segment::create(spin)?;
         let end = opener.lanes().add(Lane::of_executor(&segment, &segment))?;
         let slab = Slab::new(Placement::Near, SLAB_STRIPE_BYTES, &segment)?;
         let [code, constants, data] = slab.files()?;
@@ -162,8 +165,13 @@ impl ExecutorBuilder {
         if let Some(program) = std::env::var_os(PROGRAM_VARIABLE) {
             return Ok(program.into());
         }
-        let beside = std::env::current_exe().ok().map(|path| path.with_file_name(PROGRAM_NAME));
-        beside.filter(|path| path.exists()).ok_or_else(|| {
+        let current = std::env::current_exe().map_err(|error| {
+            let advice = format!("give ExecutorBuilder::program or set {PROGRAM_VARIABLE}");
+            let what =
+                "no executor: finding the current program through /proc, which may not be mounted";
+            Error::os(what, error).and(&Error::invalid(advice))
+        })?;
+        Some(current.with_file_name(PROGRAM_NAME)).filter(|path| path.exists()).ok_or_else(|| {
             Error::invalid(format!(
                 "no executor: give ExecutorBuilder::program, set {PROGRAM_VARIABLE}, or put {PROGRAM_NAME} \
                  beside the current program"

@@ -1,25 +1,33 @@
 //! The executor: the process in which linked code runs.
 //!
-//! | folder | what is in it |
+//! | folder | content |
 //! |---|---|
-//! | `entry` | how linked code is entered, and this process's functions from outside; the two forms of wrapper functions |
+//! | `entry` | calls into linked code and back; the two conventions of wrapper functions |
 //! | `memory` | the native memory map: slabs, regions, alloc actions |
-//! | `process` | libraries, programs with `main` and exit handlers, names of linked functions |
+//! | `process` | shared libraries, programs with `main` and exit handlers, `dladdr`, registration with unwinders and debuggers |
 //! | `tls` | thread-locals of linked code, and threads |
-//! | `context` | what belongs to one controller, and how linked code reaches that controller |
-//! | `services` | the functions of the contract, by the `Serve` trait of `entry::wrapper` |
-//! | `remote` | how a host's session reaches a controller: over a stream, over a lane, or where it listens |
-//! | `session` | the ways in which a controller is served: lanes, one connection, a host's loop, a host's session |
+//! | `context` | the state that belongs to one controller, and the way from linked code to it |
+//! | `services` | the functions of the contract that need a session; all names under which functions are offered |
+//! | `remote` | the ways from a host's session to a controller: over a stream, over a lane |
+//! | `session` | the ways to serve a controller: over lanes, over one connection, in a host's loop, in a host's session |
 //!
-//! A folder imports from those above it. Functions that a host or linked code offers are called with bytes and answer with bytes
-//! ([`WrapperFunctionBuffer`]) in one of two forms: LLVM 22's, which answers when it returns, and that of LLVM's runtime
-//! ([`WrapperFunction`]), which may answer later, from any thread. [`WrapperCall`] is the typed inside of such a function,
-//! [`Proxy`] the typed outside.
+//! A folder imports only from those above it. Only `entry`, `memory`, `process` and `tls` contain unsafe code.
 //!
-//! Threads: the thread that serves a lane runs the calls that come in over it. A spawned executor serves its first lane on
-//! the main thread, so `main` has the process's main stack.
+//! Functions that a host or linked code offers take and return bytes ([`WrapperFunctionBuffer`]). There are two
+//! conventions:
 //!
-//! Invariant: the executor obeys the controller. It checks requests to fail early and whole, not to defend itself.
+//! | convention | function | answers |
+//! |---|---|---|
+//! | LLVM 22 | `buffer f(const char *data, size_t size)` | when it returns |
+//! | LLVM's runtime | [`WrapperFunction`] | at any time, from any thread |
+//!
+//! [`WrapperCall`] decodes and encodes inside such a function, [`Proxy`] on the calling side.
+//!
+//! Threads: the thread that serves a lane runs the calls that arrive over it. A spawned executor serves its first
+//! lane on the main thread, so `main` of a linked program has the process's main stack.
+//!
+//! Invariant: the executor obeys the controller. It checks requests so that they fail early and completely, not to
+//! defend itself.
 
 mod context;
 mod entry;

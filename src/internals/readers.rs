@@ -9,12 +9,13 @@ use std::os::unix::net::UnixStream;
 
 use crate::AddrRange;
 use crate::controller::profile::jit_records::{Records, closing};
-use crate::executor::remote::simple_remote::frames::Frames;
 use crate::link::Image;
 use crate::link::fuzz::{Attempt, debug_file};
 use crate::sync::AtomicU64;
 use crate::transport::{Incoming, Stream, Transport};
 use crate::wire::Kind;
+use crate::wire::frame::HEADER_BYTES;
+use crate::wire::frame_reader::FrameReader;
 
 /// Takes frames out of bytes that come in pieces of this size, as an embedded session does. Returns how many those are.
 ///
@@ -23,13 +24,16 @@ use crate::wire::Kind;
 /// When a frame has bytes that never came.
 #[must_use]
 pub fn frames(bytes: &[u8], piece_bytes: usize) -> usize {
-    let (mut frames, mut count, mut taken) = (Frames::default(), 0, 0);
-    for piece in bytes.chunks(piece_bytes.max(1)) {
-        frames.push(piece);
+    let (mut frames, mut count, mut taken) = (FrameReader::new(), 0, 0);
+    // Between two reads less than a header is left over.
+    let most = frames.space().len() - HEADER_BYTES;
+    for piece in bytes.chunks(piece_bytes.clamp(1, most)) {
+        frames.space()[..piece.len()].copy_from_slice(piece);
+        frames.received(piece.len());
         loop {
             match frames.next() {
-                Ok(Some((header, payload))) => {
-                    taken += header.encode().len() + payload.len();
+                Ok(Some((_, payload))) => {
+                    taken += HEADER_BYTES + payload.len();
                     count += 1;
                 }
                 Ok(None) => break,
@@ -38,7 +42,7 @@ pub fn frames(bytes: &[u8], piece_bytes: usize) -> usize {
         }
     }
     assert!(taken <= bytes.len(), "{taken} of {} bytes", bytes.len());
-    let is_whole = frames.end().is_ok();
+    let is_whole = frames.ended().is_ok();
     assert_eq!(is_whole, taken == bytes.len());
     count
 }

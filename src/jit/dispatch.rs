@@ -16,7 +16,7 @@ use crate::task::{Task, TaskDispatcher};
 
 /// Who runs tasks.
 #[derive(Clone)]
-pub(super) enum Dispatch {
+pub(in crate::jit) enum Dispatch {
     /// The thread that causes them.
     Here,
     /// Whoever this one has run them.
@@ -30,7 +30,7 @@ thread_local! {
 
 impl Dispatch {
     /// Has a task run.
-    pub(super) fn dispatch(&self, work: impl FnOnce() + Send + 'static) {
+    pub(in crate::jit) fn dispatch(&self, work: impl FnOnce() + Send + 'static) {
         let task = Task::new(work);
         match self {
             Self::Here => run(task),
@@ -39,7 +39,7 @@ impl Dispatch {
     }
 
     /// True in a task that other tasks wait for.
-    pub(super) fn is_in_the_way(&self) -> bool {
+    pub(in crate::jit) fn is_in_the_way(&self) -> bool {
         matches!(self, Self::Here) && WAITING.with(|waiting| waiting.borrow().is_some())
     }
 }

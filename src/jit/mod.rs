@@ -19,12 +19,8 @@
 
 mod dispatch;
 mod dylib;
-mod emission;
-mod generator;
 mod lookup;
-mod query;
-mod reexports;
-mod responsibility;
+mod materialization;
 mod session;
 #[cfg(test)]
 #[cfg(shuttle)]
@@ -34,19 +30,16 @@ mod symbol;
 #[cfg(test)]
 #[cfg(not(model))]
 mod tests;
-mod tracker;
-mod unit;
-mod waiting_on_graph;
 
 pub use dylib::JITDylib;
-pub use emission::DependencyGroup;
-pub use generator::{DefinitionGenerator, GeneratorRequest};
-pub use reexports::{Alias, ReexportsGenerator};
-pub use responsibility::MaterializationResponsibility;
+pub use dylib::generator::{DefinitionGenerator, GeneratorRequest};
+pub use dylib::reexports::{Alias, ReexportsGenerator};
+pub use dylib::tracker::{ResourceKey, ResourceManager, ResourceTracker};
+pub use materialization::emission::DependencyGroup;
+pub use materialization::responsibility::MaterializationResponsibility;
+pub use materialization::unit::{Interface, Lazily, MaterializationUnit};
 pub use session::ExecutionSession;
 pub use symbol::{
     JITDylibLookupFlags, LookupKind, Symbol, SymbolFlags, SymbolFlagsMap, SymbolLookupFlags,
     SymbolLookupSet, SymbolMap, SymbolState,
 };
-pub use tracker::{ResourceKey, ResourceManager, ResourceTracker};
-pub use unit::{Interface, Lazily, MaterializationUnit};

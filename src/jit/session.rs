@@ -5,17 +5,17 @@
 use std::fmt;
 use std::sync::Arc;
 
-use super::dispatch::Dispatch;
-use super::dylib::{DylibName, JITDylib};
-use super::lookup::{self, Finish, FlagsCallback, Lookup};
-use super::query::Callback;
-use super::responsibility::MaterializationResponsibility;
-use super::state::{Dylib, DylibId, Outbox, State};
-use super::symbol::{
+use crate::error::{Error, Result};
+use crate::jit::dispatch::Dispatch;
+use crate::jit::dylib::tracker::ResourceManager;
+use crate::jit::dylib::{DylibName, JITDylib};
+use crate::jit::lookup::query::Callback;
+use crate::jit::lookup::{self, Finish, FlagsCallback, Lookup};
+use crate::jit::materialization::responsibility::MaterializationResponsibility;
+use crate::jit::state::{Dylib, DylibId, Outbox, State};
+use crate::jit::symbol::{
     JITDylibLookupFlags, LookupKind, SymbolFlagsMap, SymbolLookupSet, SymbolMap, SymbolState,
 };
-use super::tracker::ResourceManager;
-use crate::error::{Error, Result};
 use crate::sync::{Condvar, Mutex};
 use crate::task::TaskDispatcher;
 
@@ -26,11 +26,11 @@ use crate::task::TaskDispatcher;
 ///
 /// Call [`ExecutionSession::end_session`] when it is over, so that what its symbols hold is given back.
 #[derive(Clone)]
-pub struct ExecutionSession(pub(super) Arc<Inner>);
+pub struct ExecutionSession(pub(in crate::jit) Arc<Inner>);
 
-pub(super) struct Inner {
+pub(in crate::jit) struct Inner {
     state: Mutex<State>,
-    pub(super) dispatch: Dispatch,
+    pub(in crate::jit) dispatch: Dispatch,
     reporter: Mutex<Reporter>,
 }
 
@@ -278,7 +278,10 @@ impl fmt::Debug for ExecutionSession {
 
 impl Inner {
     /// Runs `work` under the lock; what it puts into the outbox is delivered behind it.
-    pub(super) fn with<R>(self: &Arc<Self>, work: impl FnOnce(&mut State, &mut Outbox) -> R) -> R {
+    pub(in crate::jit) fn with<R>(
+        self: &Arc<Self>,
+        work: impl FnOnce(&mut State, &mut Outbox) -> R,
+    ) -> R {
         let mut outbox = Outbox::default();
         let result = work(&mut self.state.lock(), &mut outbox);
         self.deliver(outbox);
@@ -286,7 +289,7 @@ impl Inner {
     }
 
     /// Does what could not be done under the lock.
-    pub(super) fn deliver(self: &Arc<Self>, outbox: Outbox) {
+    pub(in crate::jit) fn deliver(self: &Arc<Self>, outbox: Outbox) {
         let Outbox { units, completions, flags, resumed, dropped } = outbox;
         drop(dropped);
         for started in units {
@@ -309,13 +312,13 @@ impl Inner {
         }
     }
 
-    pub(super) fn report(&self, error: &Error) {
+    pub(in crate::jit) fn report(&self, error: &Error) {
         let reporter = Arc::clone(&self.reporter.lock());
         reporter(error);
     }
 
     /// The number of a dylib of this session.
-    pub(super) fn own(self: &Arc<Self>, dylib: &JITDylib) -> Result<DylibId> {
+    pub(in crate::jit) fn own(self: &Arc<Self>, dylib: &JITDylib) -> Result<DylibId> {
         if std::ptr::eq(dylib.0.session.as_ptr(), Arc::as_ptr(self)) {
             return Ok(dylib.0.id);
         }

@@ -9,136 +9,136 @@
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::Arc;
 
-use super::dylib::{DylibName, JITDylib};
-use super::generator::GeneratorSlot;
-use super::lookup::{FlagsCallback, Lookup};
-use super::query::{Callback, Query};
-use super::symbol::{JITDylibLookupFlags, Symbol, SymbolFlagsMap, SymbolMap, SymbolState};
-use super::tracker::{ResourceKey, ResourceManager};
-use super::unit::MaterializationUnit;
-use super::waiting_on_graph::{Node, WaitingOnGraph};
 use crate::error::{Error, Result, SymbolsError};
+use crate::jit::dylib::generator::GeneratorSlot;
+use crate::jit::dylib::tracker::{ResourceKey, ResourceManager};
+use crate::jit::dylib::{DylibName, JITDylib};
+use crate::jit::lookup::query::{Callback, Query};
+use crate::jit::lookup::{FlagsCallback, Lookup};
+use crate::jit::materialization::unit::MaterializationUnit;
+use crate::jit::materialization::waiting_on_graph::{Node, WaitingOnGraph};
+use crate::jit::symbol::{JITDylibLookupFlags, Symbol, SymbolFlagsMap, SymbolMap, SymbolState};
 
-pub(super) type DylibId = u64;
-pub(super) type UnitId = u64;
-pub(super) type QueryId = u64;
-pub(super) type ResponsibilityId = u64;
+pub(in crate::jit) type DylibId = u64;
+pub(in crate::jit) type UnitId = u64;
+pub(in crate::jit) type QueryId = u64;
+pub(in crate::jit) type ResponsibilityId = u64;
 
 /// What a session knows.
 #[derive(Default)]
-pub(super) struct State {
-    pub(super) is_ended: bool,
+pub(in crate::jit) struct State {
+    pub(in crate::jit) is_ended: bool,
     /// In the order of their creation.
-    pub(super) dylibs: BTreeMap<DylibId, Dylib>,
+    pub(in crate::jit) dylibs: BTreeMap<DylibId, Dylib>,
     /// Those that live.
-    pub(super) trackers: HashMap<ResourceKey, Tracker>,
+    pub(in crate::jit) trackers: HashMap<ResourceKey, Tracker>,
     /// Those whose trackers live.
-    pub(super) responsibilities: HashMap<ResponsibilityId, Held>,
-    pub(super) queries: HashMap<QueryId, Query>,
-    pub(super) graph: WaitingOnGraph,
+    pub(in crate::jit) responsibilities: HashMap<ResponsibilityId, Held>,
+    pub(in crate::jit) queries: HashMap<QueryId, Query>,
+    pub(in crate::jit) graph: WaitingOnGraph,
     /// Which symbols the graph's numbers are.
-    pub(super) numbers: HashMap<Node, Place>,
+    pub(in crate::jit) numbers: HashMap<Node, Place>,
     /// In the order of their registration.
-    pub(super) managers: Vec<Arc<dyn ResourceManager>>,
+    pub(in crate::jit) managers: Vec<Arc<dyn ResourceManager>>,
     /// Aliases that wait for what they stand for.
-    pub(super) waiting_aliases: HashMap<Place, Place>,
+    pub(in crate::jit) waiting_aliases: HashMap<Place, Place>,
     last: u64,
 }
 
 /// A name in a dylib.
-pub(super) type Place = (DylibId, Arc<str>);
+pub(in crate::jit) type Place = (DylibId, Arc<str>);
 
-pub(super) struct Dylib {
-    pub(super) handle: JITDylib,
+pub(in crate::jit) struct Dylib {
+    pub(in crate::jit) handle: JITDylib,
     /// It is about to be removed: nothing is defined in it any more.
-    pub(super) is_closing: bool,
-    pub(super) symbols: HashMap<Arc<str>, Entry>,
+    pub(in crate::jit) is_closing: bool,
+    pub(in crate::jit) symbols: HashMap<Arc<str>, Entry>,
     /// Units that nobody has asked yet.
-    pub(super) units: HashMap<UnitId, Unit>,
-    pub(super) link_order: Vec<(DylibId, JITDylibLookupFlags)>,
-    pub(super) generators: Vec<GeneratorSlot>,
-    pub(super) default_tracker: Option<ResourceKey>,
-    pub(super) trackers: HashSet<ResourceKey>,
+    pub(in crate::jit) units: HashMap<UnitId, Unit>,
+    pub(in crate::jit) link_order: Vec<(DylibId, JITDylibLookupFlags)>,
+    pub(in crate::jit) generators: Vec<GeneratorSlot>,
+    pub(in crate::jit) default_tracker: Option<ResourceKey>,
+    pub(in crate::jit) trackers: HashSet<ResourceKey>,
 }
 
 /// A symbol of a dylib.
-pub(super) struct Entry {
-    pub(super) symbol: Symbol,
-    pub(super) state: SymbolState,
+pub(in crate::jit) struct Entry {
+    pub(in crate::jit) symbol: Symbol,
+    pub(in crate::jit) state: SymbolState,
     /// Why it failed.
-    pub(super) failure: Option<Arc<str>>,
-    pub(super) node: Node,
-    pub(super) tracker: ResourceKey,
+    pub(in crate::jit) failure: Option<Arc<str>>,
+    pub(in crate::jit) node: Node,
+    pub(in crate::jit) tracker: ResourceKey,
     /// The unit that will supply it, while nobody has asked.
-    pub(super) unit: Option<UnitId>,
+    pub(in crate::jit) unit: Option<UnitId>,
     /// Lookups that wait for it; some may be over.
-    pub(super) queries: Vec<QueryId>,
+    pub(in crate::jit) queries: Vec<QueryId>,
 }
 
 /// A unit that nobody has asked yet.
-pub(super) struct Unit {
-    pub(super) unit: Box<dyn MaterializationUnit>,
-    pub(super) tracker: ResourceKey,
+pub(in crate::jit) struct Unit {
+    pub(in crate::jit) unit: Box<dyn MaterializationUnit>,
+    pub(in crate::jit) tracker: ResourceKey,
     /// What is left of its names.
-    pub(super) symbols: SymbolFlagsMap,
-    pub(super) initializer: Option<Arc<str>>,
+    pub(in crate::jit) symbols: SymbolFlagsMap,
+    pub(in crate::jit) initializer: Option<Arc<str>>,
 }
 
 /// What a tracker that lives has.
 #[derive(Default)]
-pub(super) struct Tracker {
-    pub(super) names: HashSet<Arc<str>>,
-    pub(super) units: HashSet<UnitId>,
-    pub(super) responsibilities: HashSet<ResponsibilityId>,
+pub(in crate::jit) struct Tracker {
+    pub(in crate::jit) names: HashSet<Arc<str>>,
+    pub(in crate::jit) units: HashSet<UnitId>,
+    pub(in crate::jit) responsibilities: HashSet<ResponsibilityId>,
 }
 
 /// To whom a responsibility's symbols belong.
 #[derive(Clone, Copy)]
-pub(super) struct Held {
-    pub(super) dylib: DylibId,
-    pub(super) tracker: ResourceKey,
+pub(in crate::jit) struct Held {
+    pub(in crate::jit) dylib: DylibId,
+    pub(in crate::jit) tracker: ResourceKey,
 }
 
 /// What is to be done when the lock is free again.
 #[derive(Default)]
-pub(super) struct Outbox {
-    pub(super) units: Vec<Started>,
-    pub(super) completions: Vec<(Callback, Result<SymbolMap>)>,
-    pub(super) flags: Vec<(FlagsCallback, Result<SymbolFlagsMap>)>,
+pub(in crate::jit) struct Outbox {
+    pub(in crate::jit) units: Vec<Started>,
+    pub(in crate::jit) completions: Vec<(Callback, Result<SymbolMap>)>,
+    pub(in crate::jit) flags: Vec<(FlagsCallback, Result<SymbolFlagsMap>)>,
     /// Lookups whose turn it is to use a generator.
     #[expect(clippy::vec_box, reason = "they are boxed already, and moved on")]
-    pub(super) resumed: Vec<Box<Lookup>>,
+    pub(in crate::jit) resumed: Vec<Box<Lookup>>,
     /// To be dropped: that may run code of others.
-    pub(super) dropped: Vec<Box<dyn MaterializationUnit>>,
+    pub(in crate::jit) dropped: Vec<Box<dyn MaterializationUnit>>,
 }
 
 /// A unit to be asked.
-pub(super) struct Started {
-    pub(super) unit: Box<dyn MaterializationUnit>,
-    pub(super) dylib: JITDylib,
-    pub(super) id: ResponsibilityId,
-    pub(super) symbols: SymbolFlagsMap,
-    pub(super) initializer: Option<Arc<str>>,
+pub(in crate::jit) struct Started {
+    pub(in crate::jit) unit: Box<dyn MaterializationUnit>,
+    pub(in crate::jit) dylib: JITDylib,
+    pub(in crate::jit) id: ResponsibilityId,
+    pub(in crate::jit) symbols: SymbolFlagsMap,
+    pub(in crate::jit) initializer: Option<Arc<str>>,
 }
 
 impl State {
     /// A number that was never given out before.
-    pub(super) fn number(&mut self) -> u64 {
+    pub(in crate::jit) fn number(&mut self) -> u64 {
         self.last += 1;
         self.last
     }
 
-    pub(super) fn dylib(&mut self, name: &DylibName) -> Result<&mut Dylib> {
+    pub(in crate::jit) fn dylib(&mut self, name: &DylibName) -> Result<&mut Dylib> {
         let dylib = self.dylibs.get_mut(&name.id).filter(|dylib| !dylib.is_closing);
         dylib.ok_or_else(|| Error::dylib_defunct(&name.name))
     }
 
-    pub(super) fn entry(&mut self, (dylib, name): &Place) -> Option<&mut Entry> {
+    pub(in crate::jit) fn entry(&mut self, (dylib, name): &Place) -> Option<&mut Entry> {
         self.dylibs.get_mut(dylib)?.symbols.get_mut(name)
     }
 
     /// The dylib's default tracker, which is made when it is first asked for.
-    pub(super) fn default_tracker(&mut self, name: &DylibName) -> Result<ResourceKey> {
+    pub(in crate::jit) fn default_tracker(&mut self, name: &DylibName) -> Result<ResourceKey> {
         if let Some(key) = self.dylib(name)?.default_tracker {
             return Ok(key);
         }
@@ -147,7 +147,7 @@ impl State {
         Ok(key)
     }
 
-    pub(super) fn create_tracker(&mut self, name: &DylibName) -> Result<ResourceKey> {
+    pub(in crate::jit) fn create_tracker(&mut self, name: &DylibName) -> Result<ResourceKey> {
         let key = ResourceKey(self.number());
         self.dylib(name)?.trackers.insert(key);
         self.trackers.insert(key, Tracker::default());
@@ -157,7 +157,7 @@ impl State {
     /// Adds a unit's definitions to a dylib, by the rules for weak and strong ones. The first weak definition stays; a
     /// strong one takes the place of a weak one that nobody has looked for; two strong ones are refused, and then nothing
     /// has changed.
-    pub(super) fn define(
+    pub(in crate::jit) fn define(
         &mut self,
         dylib: &DylibName,
         tracker: ResourceKey,
@@ -218,7 +218,7 @@ impl State {
     }
 
     /// Adds a symbol; gives its number.
-    pub(super) fn insert(
+    pub(in crate::jit) fn insert(
         &mut self,
         dylib: &DylibName,
         name: &Arc<str>,
@@ -242,7 +242,12 @@ impl State {
     }
 
     /// Takes a definition that nobody has looked for away from its unit, and out of the dylib.
-    pub(super) fn discard(&mut self, dylib: &DylibName, name: &Arc<str>, outbox: &mut Outbox) {
+    pub(in crate::jit) fn discard(
+        &mut self,
+        dylib: &DylibName,
+        name: &Arc<str>,
+        outbox: &mut Outbox,
+    ) {
         let Some(state) = self.dylibs.get_mut(&dylib.id) else { return };
         let Some(entry) = state.symbols.remove(name) else { return };
         if let Some(tracker) = self.trackers.get_mut(&entry.tracker) {
@@ -264,7 +269,7 @@ impl State {
     }
 
     /// Has a unit asked for all that is left of its names.
-    pub(super) fn start(&mut self, dylib: DylibId, id: UnitId, outbox: &mut Outbox) {
+    pub(in crate::jit) fn start(&mut self, dylib: DylibId, id: UnitId, outbox: &mut Outbox) {
         let Some(state) = self.dylibs.get_mut(&dylib) else { return };
         let Some(Unit { unit, tracker, symbols, initializer }) = state.units.remove(&id) else {
             return;
@@ -285,7 +290,11 @@ impl State {
     }
 
     /// A new responsibility.
-    pub(super) fn hold(&mut self, dylib: DylibId, tracker: ResourceKey) -> ResponsibilityId {
+    pub(in crate::jit) fn hold(
+        &mut self,
+        dylib: DylibId,
+        tracker: ResourceKey,
+    ) -> ResponsibilityId {
         let id = self.number();
         self.responsibilities.insert(id, Held { dylib, tracker });
         if let Some(tracker) = self.trackers.get_mut(&tracker) {
@@ -295,7 +304,7 @@ impl State {
     }
 
     /// A responsibility is over.
-    pub(super) fn release(&mut self, id: ResponsibilityId) {
+    pub(in crate::jit) fn release(&mut self, id: ResponsibilityId) {
         if let Some(held) = self.responsibilities.remove(&id)
             && let Some(tracker) = self.trackers.get_mut(&held.tracker)
         {
@@ -308,12 +317,17 @@ impl State {
     /// # Errors
     ///
     /// When their tracker is gone.
-    pub(super) fn held(&self, id: ResponsibilityId) -> Result<Held> {
+    pub(in crate::jit) fn held(&self, id: ResponsibilityId) -> Result<Held> {
         self.responsibilities.get(&id).copied().ok_or_else(Error::tracker_defunct)
     }
 
     /// A symbol has come to a state: those who wait for it learn of that.
-    pub(super) fn advance(&mut self, place: &Place, state: SymbolState, outbox: &mut Outbox) {
+    pub(in crate::jit) fn advance(
+        &mut self,
+        place: &Place,
+        state: SymbolState,
+        outbox: &mut Outbox,
+    ) {
         let Some(entry) = self.entry(place) else { return };
         entry.state = state;
         let (symbol, node) = (entry.symbol, entry.node);
@@ -338,13 +352,18 @@ impl State {
     }
 
     /// Symbols fail, and everything that waits for them.
-    pub(super) fn fail(&mut self, nodes: &[Node], reason: &Arc<str>, outbox: &mut Outbox) {
+    pub(in crate::jit) fn fail(&mut self, nodes: &[Node], reason: &Arc<str>, outbox: &mut Outbox) {
         let failed = self.graph.fail(nodes);
         self.failed(&failed, reason, outbox);
     }
 
     /// These symbols have failed: their lookups learn of that.
-    pub(super) fn failed(&mut self, nodes: &[Node], reason: &Arc<str>, outbox: &mut Outbox) {
+    pub(in crate::jit) fn failed(
+        &mut self,
+        nodes: &[Node],
+        reason: &Arc<str>,
+        outbox: &mut Outbox,
+    ) {
         let places: Vec<Place> =
             nodes.iter().filter_map(|node| self.numbers.remove(node)).collect();
         let mut queries = Vec::new();
@@ -363,7 +382,7 @@ impl State {
     }
 
     /// Takes queries out, so that nobody else completes them.
-    pub(super) fn take_queries(&mut self, ids: &[QueryId]) -> Vec<Query> {
+    pub(in crate::jit) fn take_queries(&mut self, ids: &[QueryId]) -> Vec<Query> {
         let queries: Vec<Query> = ids.iter().filter_map(|id| self.queries.remove(id)).collect();
         for query in &queries {
             for place in &query.waits_at {
@@ -376,7 +395,7 @@ impl State {
     }
 
     /// The error of a lookup for symbols that have failed.
-    pub(super) fn failed_to_materialize(&self, places: &[Place], reason: &str) -> Error {
+    pub(in crate::jit) fn failed_to_materialize(&self, places: &[Place], reason: &str) -> Error {
         let dylib = |id| self.dylibs.get(id).map_or("", |dylib| &*dylib.handle.0.name);
         Error::failed_to_materialize(reason, places.iter().map(|(id, name)| (dylib(id), &**name)))
     }
@@ -389,12 +408,12 @@ impl Entry {
     }
 
     /// True when it will never be ready.
-    pub(super) fn has_failed(&self) -> bool {
+    pub(in crate::jit) fn has_failed(&self) -> bool {
         self.failure.is_some()
     }
 
     /// True when a lookup that asks for `state` need not wait.
-    pub(super) fn is_at(&self, state: SymbolState) -> bool {
+    pub(in crate::jit) fn is_at(&self, state: SymbolState) -> bool {
         self.state >= state
     }
 }

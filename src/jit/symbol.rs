@@ -84,7 +84,7 @@ impl SymbolFlags {
     }
 
     /// The set without what may change while a definition is on its way.
-    pub(super) const fn lasting(self) -> Self {
+    pub(in crate::jit) const fn lasting(self) -> Self {
         self.without(Self(Self::WEAK.0 | Self::COMMON.0))
     }
 }
@@ -159,7 +159,7 @@ pub enum JITDylibLookupFlags {
 }
 
 impl JITDylibLookupFlags {
-    pub(super) fn sees(self, flags: SymbolFlags) -> bool {
+    pub(in crate::jit) fn sees(self, flags: SymbolFlags) -> bool {
         self == Self::MatchAllSymbols || flags.contains(SymbolFlags::EXPORTED)
     }
 }

@@ -1,39 +1,37 @@
-//! How a session is made.
+//! Building a session.
 
 use std::collections::HashMap;
 use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::core::Core;
+#[cfg(shuttle)]
+use super::life::core::Fault;
+use super::life::core::{Core, Dispatch, HostFunction, OnDisconnect, Reporter, RunAddress};
 use super::{BootstrapInfo, Reply, Service, Session, SessionHandle};
 use crate::ExecutorAddr;
 use crate::error::{Error, Result};
 use crate::task::Task;
 
-pub(super) type Dispatch = Arc<dyn Fn(Task) + Send + Sync>;
-pub(super) type Reporter = Arc<dyn Fn(&SessionHandle, Error) + Send + Sync>;
-pub(super) type OnDisconnect = Box<dyn FnOnce(&SessionHandle, Result<()>) + Send>;
 type OnStart = Box<dyn FnOnce(&SessionHandle) + Send>;
-/// Runs the wrapper function at an address.
-pub(crate) type RunAddress = fn(&SessionHandle, ExecutorAddr, Vec<u8>, Reply);
 
-/// A function of the host that is no wrapper function of the C ABI.
-pub(super) struct HostFunction(pub(super) Box<Function>);
-
-type Function = dyn Fn(&SessionHandle, Vec<u8>, Reply) + Send + Sync;
-
-/// What a test has the session do wrong.
-#[cfg(shuttle)]
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Fault {
-    /// A callback that comes late waits for a moment that has passed.
-    LateCallbackWaits,
-    /// Services are shut down while managed code runs.
-    DoesNotDrain,
-}
-
-/// What a [`Session`] is made with.
+/// Builds a [`Session`].
+///
+/// # Examples
+///
+/// ```
+/// use std::time::Duration;
+/// use farcall::session::SessionBuilder;
+///
+/// let session = SessionBuilder::new(|task| drop(std::thread::spawn(|| task.run())))
+///     .grace(Duration::from_secs(5))
+///     .on_error(|_, error| eprintln!("session: {error}"))
+///     .value("config", b"fast")?
+///     .function("shout", |_, args, reply| reply.send(Ok(args.to_ascii_uppercase())))?
+///     .build()?;
+/// assert!(session.bootstrap_info().symbols().get("shout").is_some());
+/// # Ok::<(), farcall::Error>(())
+/// ```
 pub struct SessionBuilder {
     pub(super) dispatch: Dispatch,
     pub(super) report: Reporter,
@@ -49,7 +47,7 @@ pub struct SessionBuilder {
 }
 
 impl SessionBuilder {
-    /// A session that offers nothing of its own.
+    /// A builder of sessions that offer nothing of this process.
     pub(crate) fn bare(
         dispatch: impl Fn(Task) + Send + Sync + 'static,
         info: BootstrapInfo,
@@ -70,11 +68,11 @@ impl SessionBuilder {
         }
     }
 
-    /// Makes the session. It has no controller yet.
+    /// Makes the session. It has no controller yet ([`SessionHandle::attach`]).
     ///
     /// # Errors
     ///
-    /// When a symbol has the name that stands for the session itself ([`SESSION_SYMBOL`](super::SESSION_SYMBOL)).
+    /// If a symbol has the name of the session itself ([`SESSION_SYMBOL`](super::SESSION_SYMBOL)).
     pub fn build(mut self) -> Result<Session> {
         let start = self.on_start.take();
         let session = Session(SessionHandle(Core::new(self)?));
@@ -84,8 +82,8 @@ impl SessionBuilder {
         Ok(session)
     }
 
-    /// Calls `report` with each error that is nobody's answer, instead of writing it to standard error. It is called
-    /// from any thread, concurrently, and must not panic.
+    /// Passes each error that belongs to no call to `report`, instead of writing it to standard error. Any thread may
+    /// call `report`, several at once; it must not panic.
     #[must_use]
     pub fn on_error(
         mut self,
@@ -95,9 +93,9 @@ impl SessionBuilder {
         self
     }
 
-    /// Calls `handler` once, when the session stops having a controller or is known never to get one: before the services are
-    /// told, with no lock held. It is told that the end was orderly, or why it was not, which is then not reported as
-    /// an error. It may detach or shut down the session, and must not block.
+    /// Calls `handler` once, when the connection to the controller ends, or when the session ends without one: before
+    /// the services are notified, with no lock held. The handler receives `Ok` for an orderly end, or the error,
+    /// which is not reported otherwise. It may detach or shut down the session, and must not block.
     #[must_use]
     pub fn on_disconnect(
         mut self,
@@ -107,19 +105,19 @@ impl SessionBuilder {
         self
     }
 
-    /// Who waits for a shutdown waits no longer than this from the moment when the shutdown was asked for; the error names
-    /// what still runs. Without it, who waits does so for as long as linked code runs.
+    /// Bounds [`SessionHandle::wait`] by this duration from the request of the shutdown; its error names what still
+    /// runs. Without a grace period the wait lasts until linked code ends.
     #[must_use]
     pub fn grace(mut self, grace: Duration) -> Self {
         self.grace = Some(grace);
         self
     }
 
-    /// Offers the controller these symbols too: all of them or, on an error, none.
+    /// Offers these symbols to the controller: all of them or, on an error, none.
     ///
     /// # Errors
     ///
-    /// When a name has another address already; the message has all of them.
+    /// If a name has another address already; the message lists all such names.
     pub fn symbols<N: Into<String>>(
         mut self,
         symbols: impl IntoIterator<Item = (N, ExecutorAddr)>,
@@ -128,11 +126,11 @@ impl SessionBuilder {
         Ok(self)
     }
 
-    /// Tells the controller these bytes under this name.
+    /// Passes bytes to the controller under a name.
     ///
     /// # Errors
     ///
-    /// When the name has other bytes already.
+    /// If the name has other bytes already.
     pub fn value(mut self, name: impl Into<String>, bytes: impl Into<Vec<u8>>) -> Result<Self> {
         let (name, bytes) = (name.into(), bytes.into());
         match self.info.values.get(&name) {
@@ -148,12 +146,12 @@ impl SessionBuilder {
         }
     }
 
-    /// Offers a function of this program under a name. The controller calls it as any other, by the address that it finds
-    /// there (which holds no code). It runs as a task, and answers when it likes.
+    /// Offers a function of this program under a name. The controller calls it, as any other, by the address of that
+    /// name (at which there is no code). The function runs as a task and may answer later, on any thread.
     ///
     /// # Errors
     ///
-    /// When the name is taken.
+    /// If the name is taken.
     pub fn function(
         mut self,
         name: impl Into<String>,
@@ -166,20 +164,20 @@ impl SessionBuilder {
         Ok(self)
     }
 
-    /// Adds a service, behind those that are there.
+    /// Adds a service after those added before.
     #[must_use]
     pub fn service(mut self, service: impl Service + 'static) -> Self {
         self.services.push(Arc::new(service));
         self
     }
 
-    /// Runs what is called by address with `run` instead.
+    /// Runs calls by address with `run`.
     pub(crate) fn run_addresses(mut self, run: RunAddress) -> Self {
         self.run = run;
         self
     }
 
-    /// Calls `start` with the new session, before anybody else has it.
+    /// Calls `start` with the new session, before any other code has it.
     pub(crate) fn on_start(mut self, start: impl FnOnce(&SessionHandle) + Send + 'static) -> Self {
         self.on_start = Some(Box::new(start));
         self

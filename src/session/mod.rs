@@ -1,66 +1,100 @@
-//! A session: the root of what one controller runs in this process, as a host embeds it.
+//! A session: everything that one controller has in this process, as a host program embeds it.
 //!
-//! A [`Session`] is attached to one controller through a [`ControllerAccess`], runs that one's calls as tasks of the
-//! host's, lets linked code call back, owns [`Service`]s, and ends: detached (the controller is gone, code goes on) and
-//! then shut down (code has ended, everything is released). `teardown` says in which order, `life` when.
+//! A [`Session`] is attached to one controller through a [`ControllerAccess`]. It runs the controller's calls as
+//! tasks of the host, lets linked code call the controller, and owns [`Service`]s. It ends in two steps: *detached*
+//! (the controller is gone, linked code still runs) and *shut down* (linked code has ended, everything is released).
+//! `life::teardown` lists the order of the end, `life::stage` the states.
 //!
-//! Threads: the room starts none. Every function may be called from any thread at any moment; no code of the host is
-//! called with a lock held. Calls run where the host's dispatch function takes them, completions too.
+//! Threads: the room starts none. Every function may be called from any thread at any time. No code of the host runs
+//! under a lock. Calls and completions run where the host's dispatch function runs them.
 //!
-//! Ownership: the session owns services, access and host functions. A [`SessionHandle`] keeps it in memory, not alive.
+//! Ownership: the session owns its services, its access and the host's functions. A [`SessionHandle`] keeps the
+//! session in memory and does not delay its end.
 //!
-//! Invariant: no IO and no unsafe. A call completes exactly once, in both directions; a service is told of each stage
+//! Invariant: no IO and no unsafe. A call completes exactly once, in both directions; a service receives each stage
 //! once.
+//!
+//! # Examples
+//!
+//! A host that is its own controller:
+//!
+//! ```
+//! use farcall::session::{InProcess, SessionBuilder};
+//!
+//! let session = SessionBuilder::new(|task| drop(std::thread::spawn(|| task.run()))).build()?;
+//! let (access, controller) = InProcess::new(|_tag, args, reply| reply.send(Ok(args)));
+//! session.attach(access)?;
+//! assert_eq!(session.call(1, b"hello".to_vec())?, b"hello");
+//! controller.disconnect();
+//! # Ok::<(), farcall::Error>(())
+//! ```
 #![forbid(unsafe_code)]
 
 mod access;
-mod bootstrap;
 mod builder;
-mod connection_spec;
-mod core;
+mod calls;
 mod in_process;
 mod life;
-mod pending;
-mod reply;
-mod service;
 #[cfg(test)]
 #[cfg(shuttle)]
 mod shuttle;
-mod symbol_table;
-mod task_group;
-mod teardown;
 #[cfg(test)]
 #[cfg(not(model))]
 mod tests;
 
 use std::sync::Arc;
 
+pub use access::bootstrap::{BootstrapInfo, SESSION_SYMBOL, SUBTARGET_FEATURES};
+pub use access::connection_spec::{ConnectionSpec, ConnectorRegistry};
+pub use access::symbol_table::SimpleSymbolTable;
 pub use access::{Attachment, ControllerAccess};
-pub use bootstrap::{BootstrapInfo, SESSION_SYMBOL, SUBTARGET_FEATURES};
 pub use builder::SessionBuilder;
-pub use connection_spec::{ConnectionSpec, ConnectorRegistry};
+pub use calls::pending::PendingCalls;
+pub use calls::reply::{Answer, Completion, Reply};
 pub use in_process::{InProcess, InProcessController};
-pub use pending::PendingCalls;
-pub use reply::{Answer, Completion, Reply};
-pub use service::{Done, Service};
-pub use symbol_table::SimpleSymbolTable;
-pub use task_group::{TaskGroup, Token};
+pub use life::service::{Done, Service};
+pub use life::task_group::{TaskGroup, Token};
 
-use self::core::Core;
-use self::life::Stage;
-use self::reply::Waiter;
+use self::calls::reply::Waiter;
+use self::life::core::Core;
+use self::life::stage::Stage;
 use crate::ExecutorAddr;
 use crate::error::{Error, Result};
 use crate::task::Task;
 
-/// A session that this program owns. Several may live in one process.
+/// The owner of a session. Several sessions may live in one process.
 ///
-/// Dropped, it shuts down and waits for that, as [`SessionHandle::wait`] does, and reports what keeps it from ending; on a
-/// thread that the end waits for it does not wait.
+/// Dropping it shuts the session down and waits for that, as [`SessionHandle::wait`] does; the reason why the session
+/// does not end goes to the error reporter. If the end waits for the dropping thread, the drop does not wait.
+///
+/// # Examples
+///
+/// ```
+/// use farcall::session::SessionBuilder;
+///
+/// let session = SessionBuilder::new(|task| drop(std::thread::spawn(|| task.run()))).build()?;
+/// session.shutdown(|| println!("released"));
+/// session.wait()?; // as dropping it does
+/// # Ok::<(), farcall::Error>(())
+/// ```
 #[derive(Debug)]
 pub struct Session(SessionHandle);
 
-/// A session, as everybody else has it. It stays in memory as long as there is one of these, whether it lives or not.
+/// A reference to a session. The session stays in memory while a handle exists, also after its end.
+///
+/// # Examples
+///
+/// ```
+/// use farcall::session::{SessionBuilder, SessionHandle};
+///
+/// let session = SessionBuilder::new(|task| drop(std::thread::spawn(|| task.run()))).build()?;
+/// let handle = SessionHandle::clone(&session);
+/// let sum = handle.call_with_keepalive("a sum", || 1 + 2);
+/// assert_eq!(sum, Some(3));
+/// drop(session); // shuts it down
+/// assert_eq!(handle.call_with_keepalive("too late", || ()), None);
+/// # Ok::<(), farcall::Error>(())
+/// ```
 #[derive(Debug, Clone)]
 pub struct SessionHandle(Arc<Core>);
 
@@ -91,33 +125,34 @@ impl SessionHandle {
         &self.0
     }
 
-    /// The address that stands for the session: the one under [`SESSION_SYMBOL`].
+    /// The address that identifies the session: the one of [`SESSION_SYMBOL`].
     #[must_use]
     pub fn address(&self) -> ExecutorAddr {
         self.0.address()
     }
 
-    /// What the controller is told of this session.
+    /// What the session tells its controller.
     #[must_use]
     pub fn bootstrap_info(&self) -> &BootstrapInfo {
         &self.0.info
     }
 
-    /// Attaches the controller behind `access`; once in a session's life. If that cannot connect, the session is detached
-    /// and the handler of the disconnect told why, as for every end of a connection.
+    /// Attaches a controller; once in a session's life. If `access` cannot connect, this still succeeds: the session
+    /// is detached, and the disconnect handler receives the reason, as at every end of a connection.
     ///
     /// # Errors
     ///
-    /// When a controller was attached before, or the session is to be detached or shut down. Nothing happens then.
+    /// If a controller was attached before, or a detach or shutdown was requested. The session is unchanged then.
     pub fn attach(&self, access: impl ControllerAccess + 'static) -> Result<()> {
         self.0.attach(Arc::new(access))
     }
 
-    /// The same with an access that has to be made first.
+    /// Makes an access and attaches it.
     ///
     /// # Errors
     ///
-    /// As [`SessionHandle::attach`], or when there is no access: the session stays as it is, and may be attached later.
+    /// As [`SessionHandle::attach`]; and the error of `access`, after which the session is unchanged and may be
+    /// attached later.
     pub fn try_attach<A: ControllerAccess + 'static>(
         &self,
         access: impl FnOnce(&SessionHandle) -> Result<A>,
@@ -125,45 +160,48 @@ impl SessionHandle {
         self.attach(access(self)?)
     }
 
-    /// Ends the connection to the controller, if there is one. Linked code goes on running. `on_detach` runs once, when
-    /// every service is detached: after them, or at once, on this thread, if that has been.
+    /// Ends the connection to the controller, if there is one. Linked code continues to run. `on_detach` runs once,
+    /// after every service is detached; at once, on this thread, if that has happened.
     pub fn detach(&self, on_detach: impl FnOnce() + Send + 'static) {
         self.0.request(Stage::Detached, Box::new(on_detach));
     }
 
-    /// Detaches, waits for managed code to end and releases everything, without blocking here. `on_shutdown` runs once,
-    /// after every service is shut down, or at once, on this thread, if that has been.
+    /// Detaches, waits for managed code to end and releases everything, without blocking this thread. `on_shutdown`
+    /// runs once, after every service is shut down; at once, on this thread, if that has happened.
     pub fn shutdown(&self, on_shutdown: impl FnOnce() + Send + 'static) {
         self.0.request(Stage::Shutdown, Box::new(on_shutdown));
     }
 
-    /// Waits until the session is shut down, by whomever.
+    /// Waits until the session is shut down. The shutdown must have been requested, by any thread.
     ///
     /// # Errors
     ///
-    /// When the grace period is over (then `is_timeout`): the error names what still runs, and the session still ends when
-    /// that does. On a thread that runs a call or a callback of this session, which would wait for itself.
+    /// - After the grace period (`is_timeout`): the message names what still runs. The session still ends when that
+    ///   ends.
+    /// - On a thread that runs a call or a callback of this session, which would wait for itself
+    ///   (`is_invalid_argument`).
     pub fn wait(&self) -> Result<()> {
         self.0.wait()
     }
 
-    /// Adds a service and returns it. When the session is detached or shut down already the service is told at once.
+    /// Adds a service and returns it. If the session is detached or shut down already, the service is notified at
+    /// once.
     pub fn add_service<S: Service + 'static>(&self, service: S) -> Arc<S> {
         let service = Arc::new(service);
         self.0.add_service(Arc::clone(&service) as Arc<dyn Service>);
         service
     }
 
-    /// A token for a span of managed code, which holds the shutdown up; `None` when the session is being shut down: then
-    /// no linked code may be entered. `what` names the span to who waits for its end.
+    /// A token for a span of managed code, which delays the shutdown. `None` after the shutdown has begun: no linked
+    /// code may be entered then. `what` names the span in the error of [`SessionHandle::wait`].
     ///
-    /// It stands for what is on a stack: a continuation that runs later takes one of its own.
+    /// A token covers code on the stack. A continuation that runs later needs a token of its own.
     #[must_use]
     pub fn keepalive(&self, what: &'static str) -> Option<Token> {
         self.0.managed.acquire(what)
     }
 
-    /// Runs `code` with a [keepalive](SessionHandle::keepalive); `None` when that is refused.
+    /// Runs `code` with a [keepalive](SessionHandle::keepalive) token; `None`, without running it, if there is none.
     pub fn call_with_keepalive<R>(
         &self,
         what: &'static str,
@@ -173,9 +211,10 @@ impl SessionHandle {
         Some(self.0.inside(code))
     }
 
-    /// Calls the controller's handler with this tag. `on_complete` runs exactly once, as a task, with what the handler
-    /// answered (`is_remote` for its error) or with why there is no answer (`is_disconnected`); in that case perhaps before this
-    /// returns, on this thread, so the caller must hold no lock that it wants.
+    /// Calls the controller's handler with this tag. `on_complete` runs exactly once, as a task, with the handler's
+    /// answer (`is_remote` for its error) or with the reason for which there is none (`is_disconnected`). In the
+    /// latter case it may run on this thread before this function returns, so the caller must hold no lock that it
+    /// takes.
     pub fn call_controller(
         &self,
         tag: u64,
@@ -185,24 +224,24 @@ impl SessionHandle {
         self.0.call_controller(tag, args, Completion::new(on_complete));
     }
 
-    /// The same, and waits for the answer. It needs no task, so it comes even if every thread of the host waits like this
-    /// one.
+    /// Calls the controller's handler with this tag and waits for the answer. The answer needs no task, so it arrives
+    /// even if all threads of the host wait like this one.
     ///
     /// # Errors
     ///
-    /// What the handler answered with, or why there is no answer.
+    /// The handler's error (`is_remote`), or the reason for which there is no answer (`is_disconnected`).
     pub fn call(&self, tag: u64, args: Vec<u8>) -> Result<Vec<u8>> {
         let waiter = Arc::new(Waiter::default());
         self.0.call_controller(tag, args, Completion::waiter(&waiter));
         waiter.wait()
     }
 
-    /// Has the host run a task.
+    /// Passes a task to the host's dispatch function.
     pub fn dispatch(&self, task: Task) {
         self.0.dispatch(task);
     }
 
-    /// Reports something that went wrong and is nobody's answer.
+    /// Passes an error that belongs to no call to the session's error reporter.
     pub fn report_error(&self, error: Error) {
         self.0.report(error);
     }

@@ -1,10 +1,10 @@
-//! Lives of sessions, in a hundred thousand orders that shuttle makes up.
+//! Lives of sessions in 100,000 schedules of the model checker shuttle.
 //!
-//! Four threads call in both directions, detach, shut down and disconnect one session at any moment, add services and wait for
-//! its end; callbacks come early and late, and functions and handlers answer at once or later. All of it is the code that
-//! runs, tasks have threads of their own. Whoever waits for ever is what shuttle calls a deadlock.
+//! Four threads call in both directions, detach, shut down and disconnect one session at any moment, add services and
+//! wait for its end. Callbacks come early and late; functions and handlers answer at once or later. All of it is the
+//! code that runs in programs; each task has a thread. Shuttle reports a thread that waits for ever as a deadlock.
 //!
-//! Invariant: each model is also run with a fault, which is found.
+//! Invariant: each model also runs with a planted fault, which the checker must find.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64 as Count, Ordering as CountOrdering};
@@ -13,7 +13,7 @@ use ::shuttle::rand::{Rng, thread_rng};
 use ::shuttle::scheduler::RandomScheduler;
 use ::shuttle::thread::{self, JoinHandle};
 
-use super::builder::Fault;
+use super::life::core::Fault;
 use super::{
     Answer, BootstrapInfo, Done, InProcess, InProcessController, Reply, Service, Session,
     SessionBuilder, SessionHandle,
@@ -23,7 +23,7 @@ use crate::error::{Error, Result};
 use crate::sync::{AtomicBool, AtomicU64, Mutex, Ordering};
 
 const SCHEDULES: usize = 100_000;
-/// Calls that one thread makes, of each kind.
+/// Calls of each kind that one thread makes.
 const CALLS: u64 = 2;
 /// The tag of the handler.
 const TAG: u64 = 16;
@@ -33,31 +33,31 @@ enum Planted {
     Nothing,
     /// In the session.
     Fault(Fault),
-    /// In the access: a call that comes too late is not refused.
+    /// A fault in the access: a late call is not refused.
     StrandsCalls,
 }
 
-/// What was met in all schedules together.
+/// Counters over all schedules.
 #[derive(Default)]
-struct Tally {
+struct Counters {
     schedules: Count,
     results: Count,
     ends: Count,
     late: Count,
 }
 
-/// What happens to one session.
+/// Counters of one session.
 #[derive(Default)]
 struct World {
-    /// Spans of managed code that run.
+    /// Running spans of managed code.
     running: AtomicU64,
-    /// Callbacks of detach and shutdown that have run.
+    /// Detach and shutdown callbacks that have run.
     told: AtomicU64,
-    /// How often the handler of the disconnect ran.
+    /// Runs of the disconnect handler.
     disconnects: AtomicU64,
-    /// Calls that have completed.
+    /// Completed calls.
     completed: AtomicU64,
-    /// Tasks, and answers that come later.
+    /// Threads of tasks and of late answers.
     others: Mutex<Vec<JoinHandle<()>>>,
 }
 
@@ -70,7 +70,7 @@ impl World {
         self.others.lock().push(thread::spawn(work));
     }
 
-    /// Answers now, or on another thread, or not at all.
+    /// Answers now, on another thread, or not at all.
     fn answer(&self, reply: Reply, answer: Answer) {
         match thread_rng().gen_range(0..4) {
             0 => self.start(move || reply.send(answer)),
@@ -79,23 +79,23 @@ impl World {
         }
     }
 
-    fn complete(&self, outcome: Result<Vec<u8>>, tally: &Tally) {
+    fn complete(&self, outcome: Result<Vec<u8>>, counters: &Counters) {
         self.completed.fetch_add(1, Ordering::SeqCst);
         match outcome {
             Ok(bytes) => {
                 assert_eq!(bytes, [7]);
-                count(&tally.results);
+                count(&counters.results);
             }
             Err(error) if error.is_remote() => {}
             Err(error) => {
                 assert!(error.is_disconnected(), "{error}");
-                count(&tally.ends);
+                count(&counters.ends);
             }
         }
     }
 }
 
-/// A service that is told each stage once, in order, and that managed code relies on.
+/// A service that checks that each stage comes once and in order, and that no managed code runs at the shutdown.
 struct Watch {
     world: Arc<World>,
     detached: AtomicBool,
@@ -125,31 +125,31 @@ impl Service for Watch {
     }
 }
 
-/// Runs a function of the controller's choice.
-fn run(world: &World, session: &SessionHandle, tally: &Tally, args: Vec<u8>, reply: Reply) {
+/// Runs a function that the controller calls.
+fn run(world: &World, session: &SessionHandle, counters: &Counters, args: Vec<u8>, reply: Reply) {
     world.running.fetch_add(1, Ordering::SeqCst);
     thread::yield_now();
     if thread_rng().gen_bool(0.3) {
-        // Nested: this thread waits, the controller's handler answers.
+        // Nested: this thread waits while the controller's handler answers.
         let outcome = session.call(TAG, args.clone());
-        world.complete(outcome, tally);
+        world.complete(outcome, counters);
         world.completed.fetch_sub(1, Ordering::SeqCst);
     }
     world.answer(reply, Ok(args));
     world.running.fetch_sub(1, Ordering::SeqCst);
 }
 
-fn calls_out(world: &Arc<World>, session: &SessionHandle, tally: &Arc<Tally>) {
+fn calls_out(world: &Arc<World>, session: &SessionHandle, counters: &Arc<Counters>) {
     for _ in 0..CALLS {
-        let (inner, counts) = (Arc::clone(world), Arc::clone(tally));
+        let (inner, counts) = (Arc::clone(world), Arc::clone(counters));
         session.call_controller(TAG, vec![7], move |outcome| {
-            // A call that is refused completes on the thread that makes it, and holds nothing up.
+            // A refused call completes on the calling thread and delays no shutdown.
             let is_answered = !matches!(&outcome, Err(error) if error.is_disconnected());
             inner.running.fetch_add(u64::from(is_answered), Ordering::SeqCst);
             inner.complete(outcome, &counts);
             inner.running.fetch_sub(u64::from(is_answered), Ordering::SeqCst);
         });
-        world.complete(session.call(TAG, vec![7]), tally);
+        world.complete(session.call(TAG, vec![7]), counters);
     }
 }
 
@@ -157,17 +157,17 @@ fn calls_in(
     world: &Arc<World>,
     controller: &InProcessController,
     function: ExecutorAddr,
-    tally: &Arc<Tally>,
+    counters: &Arc<Counters>,
 ) {
     for _ in 0..2 * CALLS {
-        let (inner, counts) = (Arc::clone(world), Arc::clone(tally));
+        let (inner, counts) = (Arc::clone(world), Arc::clone(counters));
         controller.call(function, vec![7], move |outcome| {
             inner.complete(outcome, &counts);
         });
     }
 }
 
-/// A callback that has to run once.
+/// A callback that must run once.
 fn telling(world: &Arc<World>) -> impl FnOnce() + Send + use<> {
     let world = Arc::clone(world);
     move || {
@@ -175,7 +175,7 @@ fn telling(world: &Arc<World>) -> impl FnOnce() + Send + use<> {
     }
 }
 
-fn session_of(world: &Arc<World>, planted: Planted, tally: &Arc<Tally>) -> Session {
+fn session_of(world: &Arc<World>, planted: Planted, counters: &Arc<Counters>) -> Session {
     let tasks = Arc::clone(world);
     let options = SessionBuilder::bare(
         move |task| tasks.start(|| task.run()),
@@ -195,7 +195,7 @@ fn session_of(world: &Arc<World>, planted: Planted, tally: &Arc<Tally>) -> Sessi
             session.detach(telling(&ends));
         }
     });
-    let (runs, counts) = (Arc::clone(world), Arc::clone(tally));
+    let (runs, counts) = (Arc::clone(world), Arc::clone(counters));
     let options = options.function("function", move |session, args, reply| {
         run(&runs, session, &counts, args, reply);
     });
@@ -203,11 +203,11 @@ fn session_of(world: &Arc<World>, planted: Planted, tally: &Arc<Tally>) -> Sessi
     options.build().expect("a session")
 }
 
-/// One session, attached at some moment, and four threads.
-fn life(planted: Planted, tally: &Arc<Tally>) {
-    count(&tally.schedules);
+/// One session, attached at a random moment, and four threads.
+fn life(planted: Planted, counters: &Arc<Counters>) {
+    count(&counters.schedules);
     let world = Arc::new(World::default());
-    let session = session_of(&world, planted, tally);
+    let session = session_of(&world, planted, counters);
     let answers = Arc::clone(&world);
     let (access, controller) =
         InProcess::new(move |_, args, reply| answers.answer(reply, Ok(args)));
@@ -221,14 +221,15 @@ fn life(planted: Planted, tally: &Arc<Tally>) {
     });
     let mut threads = vec![attach];
     {
-        let (world, session, tally) = (Arc::clone(&world), session.clone(), Arc::clone(tally));
-        threads.push(thread::spawn(move || calls_out(&world, &session, &tally)));
+        let (world, session, counters) =
+            (Arc::clone(&world), session.clone(), Arc::clone(counters));
+        threads.push(thread::spawn(move || calls_out(&world, &session, &counters)));
     }
     {
-        let (world, tally, controller) =
-            (Arc::clone(&world), Arc::clone(tally), controller.clone());
+        let (world, counters, controller) =
+            (Arc::clone(&world), Arc::clone(counters), controller.clone());
         let function = session.bootstrap_info().symbols().get("function").expect("offered");
-        threads.push(thread::spawn(move || calls_in(&world, &controller, function, &tally)));
+        threads.push(thread::spawn(move || calls_in(&world, &controller, function, &counters)));
     }
     {
         let (world, session) = (Arc::clone(&world), session.clone());
@@ -236,7 +237,7 @@ fn life(planted: Planted, tally: &Arc<Tally>) {
             (0..thread_rng().gen_range(0..60)).for_each(|_| thread::yield_now());
             match thread_rng().gen_range(0..3) {
                 0 => controller.disconnect(),
-                1 => controller.abandon(Error::remote("tired")),
+                1 => controller.abandon(Error::remote("closing")),
                 _ => {}
             }
             session.detach(telling(&world));
@@ -248,7 +249,7 @@ fn life(planted: Planted, tally: &Arc<Tally>) {
     (0..thread_rng().gen_range(0..60)).for_each(|_| thread::yield_now());
     session.shutdown(telling(&world));
     session.wait();
-    count(&tally.late);
+    count(&counters.late);
     session.shutdown(telling(&world));
     drop(session);
     threads.into_iter().for_each(|thread| thread.join().expect("no panic"));
@@ -262,15 +263,15 @@ fn life(planted: Planted, tally: &Arc<Tally>) {
 }
 
 fn explore(name: &str, planted: Planted) {
-    let tally = Arc::new(Tally::default());
-    let inner = Arc::clone(&tally);
+    let counters = Arc::new(Counters::default());
+    let inner = Arc::clone(&counters);
     let mut config = ::shuttle::Config::new();
     config.stack_size = 256 << 10;
     config.failure_persistence = ::shuttle::FailurePersistence::None;
     let scheduler = RandomScheduler::new_from_seed(11, SCHEDULES);
     ::shuttle::Runner::new(scheduler, config).run(move || life(planted, &inner));
     let [schedules, results, ends, late] =
-        [&tally.schedules, &tally.results, &tally.ends, &tally.late]
+        [&counters.schedules, &counters.results, &counters.ends, &counters.late]
             .map(|count| count.load(CountOrdering::Relaxed));
     println!(
         "shuttle lives {name}: {schedules} executions ({results} results, {ends} ends, {late} late)"

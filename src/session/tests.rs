@@ -1,4 +1,4 @@
-//! Sessions in one process. Tests that bear the name of one of LLVM's runtime check what that one does.
+//! Sessions in one process. Tests with the name of a test of LLVM's runtime check the same.
 
 mod bootstrap;
 mod calls;
@@ -20,10 +20,10 @@ use crate::ExecutorAddr;
 use crate::error::{Error, Result};
 use crate::task::Task;
 
-/// Longer than anything here takes.
+/// Longer than any step of these tests takes.
 const LONG: Duration = Duration::from_secs(30);
 
-/// Tasks that a test runs by hand.
+/// Tasks that a test runs step by step.
 #[derive(Clone, Default)]
 struct Queue(Arc<Mutex<VecDeque<Task>>>);
 
@@ -33,7 +33,7 @@ impl Queue {
         self.0.lock().expect("no panic").pop_front()
     }
 
-    /// Runs what there is and what comes of it; returns how much that was.
+    /// Runs all tasks, including those that they dispatch; returns their number.
     fn run(&self) -> usize {
         let mut count = 0;
         while let Some(task) = self.take() {
@@ -53,12 +53,12 @@ impl Queue {
     }
 }
 
-/// SessionBuilder with a dispatch function and nothing else; wrapper functions by address echo their arguments.
+/// A builder with a dispatch function and nothing else; wrapper functions by address echo their arguments.
 fn bare(dispatch: impl Fn(Task) + Send + Sync + 'static) -> SessionBuilder {
     SessionBuilder::bare(dispatch, BootstrapInfo::default(), echo)
 }
 
-/// Every task on a thread of its own.
+/// A builder that runs every task on a thread of its own.
 fn on_threads() -> SessionBuilder {
     bare(|task| drop(thread::spawn(|| task.run())))
 }
@@ -74,7 +74,7 @@ fn session(options: SessionBuilder) -> Session {
     options.build().expect("a session")
 }
 
-/// Writes down what happens, in order.
+/// Records events in order.
 #[derive(Clone, Default)]
 struct Log(Arc<Mutex<Vec<String>>>);
 
@@ -87,13 +87,13 @@ impl Log {
         std::mem::take(&mut *self.0.lock().expect("no panic"))
     }
 
-    /// A callback that writes this down.
+    /// A callback that records this.
     fn noting(&self, what: &str) -> impl FnOnce() + Send + use<> {
         let (log, what) = (self.clone(), what.to_owned());
         move || log.note(what)
     }
 
-    /// SessionBuilder that write down errors and how the connection ended.
+    /// Records errors and the end of the connection.
     fn on(&self, options: SessionBuilder) -> SessionBuilder {
         let errors = self.clone();
         let ends = self.clone();
@@ -108,10 +108,10 @@ impl Log {
 
 type Outcome = Result<Vec<u8>>;
 
-/// A completion, and where its outcome comes out.
+/// A completion callback, and the receiver of its outcome.
 fn outcome() -> (impl FnOnce(Outcome) + Send, mpsc::Receiver<Outcome>) {
     let (sender, receiver) = mpsc::channel();
-    // Nobody waits for some outcomes.
+    // Some tests drop the receiver.
     (move |outcome| drop(sender.send(outcome)), receiver)
 }
 

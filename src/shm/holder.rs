@@ -5,7 +5,7 @@ use std::marker::PhantomData;
 use super::Words;
 use crate::error::Result;
 use crate::sync::Ordering;
-use crate::sys::robust;
+use crate::sys::process::robust;
 
 /// `FUTEX_WAITERS`: tells the kernel that a thread sleeps on the lock's word, so that it wakes one when the holder dies.
 const WAITERS: u64 = 0x8000_0000;

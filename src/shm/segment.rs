@@ -11,7 +11,9 @@ use nix::fcntl::SealFlag;
 
 use crate::error::{Error, Result};
 use crate::sync::AtomicU64;
-use crate::sys::{cpu, map, memfd};
+use crate::sys::cpu;
+use crate::sys::memory::map;
+use crate::sys::memory::memfd;
 
 /// Bytes per copy by the C library. It copies larger pieces with one instruction, which takes up to 27 times as long where the
 /// distance from destination to source is a few bytes short of a multiple of a page.
@@ -77,8 +79,9 @@ impl Segment {
         let size = usize::try_from(bytes).ok().filter(|size| *size > 0 && size.is_multiple_of(8));
         let size = size.ok_or_else(|| Error::invalid(format!("a segment of {bytes} bytes")))?;
         let map = MmapOptions::new().len(size).map_raw(&file);
-        let map =
-            map.map_err(|e| Error::os(format!("mapping {bytes} bytes of shared memory"), e))?;
+        let map = map.map_err(|error| {
+            map::refused(format!("mapping {bytes} bytes of shared memory"), error)
+        })?;
         Ok(Self { file: Some(file), map: Map::Own(map) })
     }
 

@@ -11,7 +11,7 @@ use super::{Task, TaskDispatcher};
 use crate::error::drop_panic;
 use crate::limits::TASK_THREADS_MAX;
 use crate::sync::{Condvar, Mutex, MutexGuard};
-use crate::sys::thread as system;
+use crate::sys::process::thread as system;
 
 /// Begins tasks in the order in which they came. At most *width* tasks run at a time; tasks that sleep do not count.
 ///

@@ -2,42 +2,23 @@
 //!
 //! A [`Lane`] is one logical thread that spans two processes: a baton for synchronous calls, a bulk buffer for payloads that
 //! do not fit its line, and a ring each way for what goes ahead or does not fit the buffer. Exactly one side holds the baton at any
-//! moment; only the holder sends. A [`Stream`] carries the same messages over pipes and sockets, [`Local`] inside one
-//! process; a [`Connection`] is any of them. One whose lane came over a socket ([`Shared`]) sleeps by that socket.
-//!
-//! A lane is one logical thread that spans two processes. Exactly one side holds the baton at any moment, and only the holder
-//! sends. The rings carry posted messages and payloads that do not fit the bulk buffer.
+//! moment; only the holder sends. A [`Stream`] carries the same messages over pipes and sockets. A [`Connection`] is either. If
+//! its lane came over a socket ([`Shared`](connection::shared::Shared)), a side that sleeps is woken by that socket.
 //!
 //! Invariant: this is the only room where rings meet shared memory. It never runs a handler. `wire` or `ring` checks every
 //! word from the peer before it is used.
 #![forbid(unsafe_code)]
 
 mod cells;
-mod closer;
 #[cfg(not(model))]
 mod connection;
-mod cpu_hints;
-mod inbox;
+mod kept;
 pub(crate) mod lane;
-#[cfg(not(model))]
-pub(crate) mod lane_segment;
-mod lifeline;
-#[cfg(not(model))]
-mod local;
 #[cfg(test)]
 #[cfg(loom)]
 pub(crate) mod loom;
 mod message;
-#[cfg(feature = "named-segment")]
-mod named;
-mod origin;
-mod outbox;
-mod parker;
 pub(crate) mod pipeline;
-mod poll_delay;
-mod settled;
-#[cfg(not(model))]
-mod shared;
 mod side;
 #[cfg(test)]
 #[cfg(not(model))]
@@ -47,31 +28,25 @@ mod stream;
 #[cfg(test)]
 #[cfg(not(model))]
 mod tests;
-#[cfg(not(model))]
-mod token;
 mod wait;
 
 use crate::deadline::Deadline;
 use crate::error::Result;
 use crate::wire::Kind;
-pub(crate) use closer::Closer;
 #[cfg(not(model))]
 pub use connection::Connection;
+#[cfg(not(model))]
+pub(crate) use connection::token::Token;
 pub(crate) use lane::Lane;
-pub(crate) use lifeline::{End, Lifeline};
-#[cfg(not(model))]
-use local::Local;
 pub(crate) use message::{Incoming, Payload};
-pub(crate) use origin::{Origin, forked};
-pub(crate) use parker::SharedParker;
-pub(crate) use settled::Settled;
-#[cfg(not(model))]
-use shared::Shared;
 pub(crate) use side::Side;
 #[cfg(not(model))]
 pub(crate) use stream::Stream;
-#[cfg(not(model))]
-pub(crate) use token::Token;
+pub(crate) use wait::closer::Closer;
+pub(crate) use wait::lifeline::{End, Lifeline};
+pub(crate) use wait::origin::{Origin, forked};
+pub(crate) use wait::parker::SharedParker;
+pub(crate) use wait::settled::Settled;
 
 /// One end of a two-way transport of messages in one order. One thread at a time owns it.
 ///

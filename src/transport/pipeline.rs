@@ -8,8 +8,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::cells::Cells;
-use super::lifeline::Lifeline;
-use super::parker::SharedParker;
+use super::wait::lifeline::Lifeline;
+use super::wait::parker::SharedParker;
 use crate::deadline::Deadline;
 use crate::error::{Error, Result};
 use crate::limits::{CHUNK_BYTES_MAX, PAYLOAD_BYTES_MAX, RING_LINES};
@@ -21,9 +21,9 @@ use crate::sleep;
 use crate::sync::Ordering;
 use crate::sys::cpu;
 use crate::transport::Side;
-use crate::transport::cpu_hints::CpuHints;
+use crate::transport::wait::cpu_hints::CpuHints;
 #[cfg(not(model))]
-use crate::transport::lifeline::{End, process_holder};
+use crate::transport::wait::lifeline::{End, process_holder};
 use crate::wire::pipeline::{
     CALLS_WORD, CONTROLLER_PARKER_WORD, CPU_HINT_WORDS, EXECUTOR_PARKER_WORD, HEADER, HOLDER_WORD,
     RESULTS_WORD, Record, SEGMENT_WORDS, SPIN_NS_WORD, WORD_BYTES,

@@ -12,22 +12,19 @@
 //! Every call has its sender's number. An end knows the numbers of the calls that it has to answer, innermost last, and of
 //! those that it waits for. LLVM runs calls concurrently, so the answer of a call may come before that of a call made inside
 //! of it. Such an answer is kept until the inner ones have come.
-//!
-//! Invariant: a frame's header is checked before memory is allocated for it, and memory is allocated as its bytes arrive.
 
 use std::os::fd::{BorrowedFd, OwnedFd};
 
 use super::Transport;
+use super::kept::Kept;
 use super::message::Incoming;
 use crate::deadline::Deadline;
 use crate::error::{Error, Result};
 use crate::limits::PAYLOAD_BYTES_MAX;
-use crate::sys::stream::{Reader, Writer};
+use crate::sys::io::stream::{Reader, Writer};
 use crate::wire::Kind;
-use crate::wire::frame::{HEADER_BYTES, Header, OWN_VERSION, Opcode};
-
-/// Bytes of one read.
-const READ_BYTES: usize = 64 << 10;
+use crate::wire::frame::{Header, OWN_VERSION, Opcode};
+use crate::wire::frame_reader::FrameReader;
 
 /// What is known of the other end.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -46,13 +43,13 @@ pub(crate) struct Stream {
     peer: Peer,
     said_hello: bool,
     heard_hello: bool,
-    /// Bytes that were read and belong to later frames: those from `start` to `end`.
-    buffer: Box<[u8]>,
-    start: usize,
-    end: usize,
-    /// The frame that is arriving.
-    header: Option<Header>,
-    payload: Vec<u8>,
+    frames: FrameReader,
+    /// Frames that belong to one batch: posted calls, and the message behind them.
+    kept: Kept<Arrived>,
+    /// The payload bytes of those.
+    kept_bytes: usize,
+    /// The end of the batch that is arriving has not come.
+    is_in_batch: bool,
     /// The number of the last call made.
     sequence: u64,
     /// Numbers of calls made and not answered, innermost last.
@@ -76,11 +73,10 @@ impl Stream {
             peer: Peer::Unknown,
             said_hello: false,
             heard_hello: false,
-            buffer: vec![0; READ_BYTES].into(),
-            start: 0,
-            end: 0,
-            header: None,
-            payload: Vec::new(),
+            frames: FrameReader::new(),
+            kept: Kept::new(),
+            kept_bytes: 0,
+            is_in_batch: false,
             sequence: 0,
             made: Vec::new(),
             taken: Vec::new(),
@@ -138,53 +134,45 @@ impl Stream {
         Ok(())
     }
 
-    /// Reads until a frame is whole and moves its payload to `self.payload`; `None` when the frame is not whole by the
-    /// deadline.
-    fn frame(&mut self, deadline: Deadline) -> Result<Option<Frame>> {
+    /// Reads until a frame is whole; `None` when it is not whole by the deadline.
+    fn frame(&mut self, deadline: Deadline) -> Result<Option<Arrived>> {
         loop {
-            if self.header.is_none() && self.end - self.start >= HEADER_BYTES {
-                let bytes = self.buffer[self.start..].first_chunk();
-                let header = bytes.map(Header::decode).transpose()?;
-                self.start += HEADER_BYTES;
-                self.header = header;
-                self.payload = Vec::new();
+            if let Some((header, payload)) = self.frames.next()? {
+                return Ok(Some(Arrived::Frame(header, payload)));
             }
-            if let Some(header) = self.header {
-                let wanted = header.payload_bytes - self.payload.len();
-                let bytes = wanted.min(self.end - self.start);
-                self.payload.extend_from_slice(&self.buffer[self.start..self.start + bytes]);
-                self.start += bytes;
-                if bytes == wanted {
-                    self.header = None;
-                    return Ok(Some(Frame::Whole(header)));
-                }
-            }
-            // What is left is less than a header.
-            self.buffer.copy_within(self.start..self.end, 0);
-            (self.start, self.end) = (0, self.end - self.start);
-            match self.reader.read(&mut self.buffer[self.end..], deadline)? {
+            match self.reader.read(self.frames.space(), deadline)? {
                 None => return Ok(None),
-                Some(0) => return self.ended().map(Some),
-                Some(bytes) => self.end += bytes,
+                Some(0) => return self.frames.ended().map(|()| Some(Arrived::End)),
+                Some(bytes) => self.frames.received(bytes),
             }
         }
     }
 
-    /// The error for the end of the stream: an orderly end only between two frames.
-    fn ended(&self) -> Result<Frame> {
-        match self.header {
-            None if self.end == self.start => Ok(Frame::End),
-            None => Err(Error::disconnected(format!(
-                "the stream ended after {} of a header's {HEADER_BYTES} bytes",
-                self.end - self.start
-            ))),
-            Some(header) => Err(Error::disconnected(format!(
-                "the stream ended after {} of {} bytes of {:?} {}",
-                self.payload.len(),
-                header.payload_bytes,
-                header.opcode,
-                header.sequence
-            ))),
+    /// The next frame that is due: what was kept, or what comes. Posted calls are kept until the message behind them has
+    /// come, so that it runs after the calls that they make. `None` when none is due by the deadline.
+    fn next(&mut self, deadline: Deadline) -> Result<Option<Arrived>> {
+        loop {
+            if !self.is_in_batch
+                && let Some(kept) = self.kept.pop()
+            {
+                self.kept_bytes -= kept.bytes();
+                return Ok(Some(kept));
+            }
+            let Some(arrived) = self.frame(deadline)? else { return Ok(None) };
+            let is_posted =
+                matches!(arrived, Arrived::Frame(Header { opcode: Opcode::Posted, .. }, _));
+            if !is_posted && !self.is_in_batch {
+                return Ok(Some(arrived));
+            }
+            self.kept_bytes += arrived.bytes();
+            if self.kept_bytes as u64 > PAYLOAD_BYTES_MAX {
+                return Err(Error::violation(format!(
+                    "{} bytes were sent ahead of a message, at most {PAYLOAD_BYTES_MAX} may",
+                    self.kept_bytes
+                )));
+            }
+            self.is_in_batch = is_posted;
+            self.kept.push(arrived);
         }
     }
 
@@ -195,12 +183,9 @@ impl Stream {
         Some(self.early.swap_remove(at))
     }
 
-    /// True when an answer is that of the innermost call; any other answer is kept.
-    fn is_innermost(&mut self, header: Header) -> Result<bool> {
+    /// Keeps an answer until the calls inside of its call are answered.
+    fn keep_early(&mut self, header: Header, payload: Vec<u8>) -> Result<()> {
         let Header { opcode, sequence, .. } = header;
-        if self.made.last() == Some(&sequence) {
-            return Ok(true);
-        }
         let is_early = self.early.iter().any(|(early, _)| early.sequence == sequence);
         if is_early || !self.made.contains(&sequence) {
             return Err(Error::violation(format!(
@@ -209,28 +194,40 @@ impl Stream {
             )));
         }
         let kept: usize = self.early.iter().map(|(_, payload)| payload.len()).sum();
-        let kept = kept + self.payload.len();
+        let kept = kept + payload.len();
         if kept as u64 > PAYLOAD_BYTES_MAX {
             return Err(Error::violation(format!(
                 "{kept} bytes of answers came before their turn, at most {PAYLOAD_BYTES_MAX} may"
             )));
         }
-        self.early.push((header, std::mem::take(&mut self.payload)));
-        Ok(false)
+        self.early.push((header, payload));
+        Ok(())
     }
 
     /// The answer of the innermost call as a message.
     fn deliver(&mut self, header: Header, payload: Vec<u8>, message: &mut Incoming) {
         self.made.pop();
+        if !self.kept.is_quiet() {
+            self.kept.answer_came();
+        }
         let kind = if header.opcode == Opcode::Failure { Kind::Failure } else { Kind::Result };
         message.set(kind, 0, None, payload);
     }
 }
 
 /// What a stream has brought.
-enum Frame {
-    Whole(Header),
+#[derive(Debug)]
+enum Arrived {
+    Frame(Header, Vec<u8>),
     End,
+}
+
+impl Arrived {
+    /// The memory that it takes. An empty frame counts too, so that a flood of them has a bound.
+    fn bytes(&self) -> usize {
+        let payload = if let Self::Frame(_, payload) = self { payload.len() } else { 0 };
+        size_of::<Self>() + payload
+    }
 }
 
 impl Transport for Stream {
@@ -241,6 +238,9 @@ impl Transport for Stream {
                 self.write(Opcode::Call, sequence, target, payload, deadline)?;
                 self.sequence = sequence;
                 self.made.push(sequence);
+                if !self.kept.is_quiet() {
+                    self.kept.call_was_sent();
+                }
                 Ok(())
             }
             Kind::Result => self.answer(Opcode::Result, payload, deadline),
@@ -279,36 +279,35 @@ impl Transport for Stream {
             return Ok(true);
         }
         loop {
-            let header = match self.frame(deadline)? {
+            let (header, mut payload) = match self.next(deadline)? {
                 None => return Ok(false),
-                Some(Frame::Whole(header)) => header,
-                Some(Frame::End) => {
+                Some(Arrived::Frame(header, payload)) => (header, payload),
+                Some(Arrived::End) => {
                     // As LLVM ends a session. An empty list of reasons: an orderly end.
                     message.set(Kind::Hangup, 0, None, vec![0]);
                     return Ok(true);
                 }
             };
-            match header.opcode {
-                Opcode::Result | Opcode::Failure if !self.is_innermost(header)? => continue,
-                Opcode::Hello if self.heard_hello || header.tag != OWN_VERSION => {
+            let Header { opcode, sequence, tag, .. } = header;
+            match opcode {
+                Opcode::Result | Opcode::Failure if self.made.last() != Some(&sequence) => {
+                    self.keep_early(header, payload)?;
+                    continue;
+                }
+                Opcode::Result | Opcode::Failure => self.deliver(header, payload, message),
+                Opcode::Hello if self.heard_hello || tag != OWN_VERSION => {
                     return Err(Error::violation(format!(
-                        "a hello of version {:#x}, heard before: {}",
-                        header.tag, self.heard_hello
+                        "a hello of version {tag:#x}, heard before: {}",
+                        self.heard_hello
                     )));
                 }
                 Opcode::Hello => {
                     (self.peer, self.said_hello, self.heard_hello) = (Peer::Ours, true, true);
                     continue;
                 }
-                _ => {}
-            }
-            let mut payload = std::mem::take(&mut self.payload);
-            let tag = header.tag;
-            match header.opcode {
-                Opcode::Result | Opcode::Failure => self.deliver(header, payload, message),
-                Opcode::Posted => message.set(Kind::Call, tag, Some(header.sequence), payload),
+                Opcode::Posted => message.set(Kind::Call, tag, Some(sequence), payload),
                 Opcode::Call => {
-                    self.taken.push(header.sequence);
+                    self.taken.push(sequence);
                     message.set(Kind::Call, tag, None, payload);
                 }
                 Opcode::Hangup => {
@@ -317,7 +316,7 @@ impl Transport for Stream {
                     }
                     message.set(Kind::Hangup, 0, None, payload);
                 }
-                Opcode::Setup | Opcode::Hello => message.set(Kind::Setup, 0, None, payload),
+                Opcode::Setup => message.set(Kind::Setup, 0, None, payload),
             }
             return Ok(true);
         }

@@ -13,6 +13,7 @@ mod polled;
 use std::collections::HashMap;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
+use std::os::unix::net::UnixStream;
 use std::process::{Child, ChildStderr, ChildStdin, ChildStdout, Command, Stdio};
 #[cfg(feature = "named-segment")]
 use std::time::Duration;
@@ -281,8 +282,11 @@ fn a_client_over_tcp() {
 
 #[test]
 fn a_client_in_the_same_process() {
-    let (ours, theirs) = Connection::local();
-    let executor = std::thread::spawn(|| farcall::executor::serve(theirs));
+    let (ours, theirs) = UnixStream::pair().expect("a socket");
+    let ours = Connection::create_shared(ours).expect("memory");
+    let executor = std::thread::spawn(|| {
+        farcall::executor::serve(Connection::attach_shared(theirs).expect("a lane"))
+    });
     let client = Client::connect(ours).expect("a setup");
     words_come_and_go(&client);
     drop(client);

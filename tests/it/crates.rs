@@ -41,3 +41,81 @@ fn metadata() -> &'static serde_json::Value {
         serde_json::from_slice(&output.stdout).expect("cargo metadata prints JSON")
     })
 }
+
+/// The published crates.
+const PUBLISHED: [&str; 4] = ["farcall", "farcall-bench", "farcall-cli", "farcall-ffi"];
+
+/// Every crate that a published one is built with builds with the oldest Rust that this one promises, by its own word. What the
+/// standard library has since then, clippy's `incompatible_msrv` refuses.
+#[test]
+fn no_dependency_needs_a_newer_rust() {
+    let promised = version(own("farcall")["rust_version"].as_str().expect("a rust-version"));
+    let nodes = metadata()["resolve"]["nodes"].as_array().expect("a graph");
+    let mut reached: Vec<&str> =
+        PUBLISHED.iter().map(|name| own(name)["id"].as_str().expect("an id")).collect();
+    let mut at = 0;
+    let mut newer = Vec::new();
+    while let Some(id) = reached.get(at).copied() {
+        at += 1;
+        let package = packages().iter().find(|package| package["id"] == id).expect("a package");
+        let needed = package["rust_version"].as_str().map(version);
+        if needed.is_some_and(|needed| needed > promised) {
+            newer.push(format!("{} {needed:?}", package["name"]));
+        }
+        let node = nodes.iter().find(|node| node["id"] == id).expect("a node");
+        for dependency in node["deps"].as_array().expect("dependencies") {
+            let mut kinds = dependency["dep_kinds"].as_array().expect("kinds").iter();
+            // For model checkers or never.
+            let is_built = |target: &str| {
+                !target.contains("loom") && !target.contains("shuttle") && target != "cfg(any())"
+            };
+            let is_normal = kinds
+                .any(|kind| kind["kind"].is_null() && kind["target"].as_str().is_none_or(is_built));
+            let id = dependency["pkg"].as_str().expect("an id");
+            if is_normal && !reached.contains(&id) {
+                reached.push(id);
+            }
+        }
+    }
+    assert!(reached.len() > 20, "only {} crates", reached.len());
+    assert!(newer.is_empty(), "newer than {promised:?}: {newer:?}");
+}
+
+#[test]
+fn published_crates_say_what_they_are() {
+    for name in PUBLISHED {
+        let package = own(name);
+        for field in ["description", "license", "readme", "rust_version"] {
+            assert!(package[field].is_string(), "{name} has no {field}");
+        }
+        for field in ["keywords", "categories"] {
+            let count = package[field].as_array().map_or(0, Vec::len);
+            assert!((1..=5).contains(&count), "{name} has {count} {field}");
+        }
+        for dependency in package["dependencies"].as_array().expect("dependencies") {
+            let is_own = dependency["path"].is_string() && dependency["kind"].is_null();
+            assert!(
+                !is_own || dependency["req"] != "*",
+                "{name}: {} has no version",
+                dependency["name"]
+            );
+        }
+    }
+}
+
+fn packages() -> &'static [serde_json::Value] {
+    metadata()["packages"].as_array().expect("cargo metadata lists packages")
+}
+
+/// A package of this tree.
+fn own(name: &str) -> &'static serde_json::Value {
+    let own = |package: &&serde_json::Value| package["name"] == name && package["source"].is_null();
+    packages().iter().find(own).unwrap_or_else(|| panic!("no package {name}"))
+}
+
+fn version(text: &str) -> Vec<u32> {
+    let mut numbers: Vec<u32> =
+        text.split('.').map(|part| part.parse().expect("a number")).collect();
+    numbers.resize(3, 0);
+    numbers
+}

@@ -2,7 +2,12 @@
 //!
 //! Invariant: the native program of the very same objects says what is right.
 
-use farcall::controller::ExecutorBuilder;
+use std::sync::mpsc::sync_channel;
+use std::sync::{Arc, OnceLock};
+use std::thread;
+use std::time::Duration;
+
+use farcall::controller::{Dylib, ExecutorBuilder};
 use farcall::link::ObjectFile;
 
 use crate::command::{program, same_as_native};
@@ -49,4 +54,40 @@ fn a_later_link_calls_those_of_an_earlier_one() {
         assert_eq!(dylib.run_main(["ifunc"]).expect("it runs"), 61);
         dylib.clear().expect("cleared");
     }
+}
+
+/// The second link's message takes the resolver of the first along, and so runs a handler on the thread that links.
+#[test]
+fn a_resolver_may_use_the_dylib_through_a_handler() {
+    let (done, is_done) = sync_channel(1);
+    thread::spawn(move || {
+        let program = env!("CARGO_BIN_EXE_farcall");
+        let controller = ExecutorBuilder::new().program(program).start().expect("an executor");
+        let dylib = Arc::new(controller.create_dylib("d"));
+        let seen: Arc<OnceLock<(bool, String)>> = Arc::default();
+        let tag = controller.register_handler({
+            let (dylib, seen) = (Arc::downgrade(&dylib), Arc::clone(&seen));
+            move |_, _| {
+                let dylib: Arc<Dylib> = dylib.upgrade().expect("alive");
+                let known = dylib.lookup("chosen").is_ok();
+                let refused = dylib.link().expect_err("on the thread that links").to_string();
+                seen.set((known, refused)).map_err(|_| "a second time".to_owned())
+            }
+        });
+        dylib.define("handler_tag", farcall::ExecutorAddr::new(tag.get())).expect("defined");
+        for source in ["ifunc_handler.c", "hello.c"] {
+            let file = std::fs::read(corpus::object(source, gcc(&["-O2", "-fPIC"])))
+                .expect("just compiled");
+            let object = ObjectFile::parse(source, file).expect("an object");
+            dylib.add_object(&object).expect("added");
+            dylib.link().expect("linked");
+        }
+        let function = dylib.lookup("chosen").expect("linked");
+        let chosen = controller.function::<extern "C" fn() -> i32>(function);
+        assert_eq!(chosen.call().expect("it returns"), 3);
+        let (known, refused) = seen.get().expect("the resolver ran");
+        assert!(*known && refused.contains("this thread is linking the dylib"), "{refused}");
+        done.send(()).expect("the test waits");
+    });
+    is_done.recv_timeout(Duration::from_secs(30)).expect("the link ends");
 }

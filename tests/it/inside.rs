@@ -12,22 +12,8 @@ const CIRCLES: &[(&str, &[&str])] = &[
     ("shm", &["named", "segment"]),
     ("link/graph", &["link_graph", "provided"]),
     ("link/verify", &["arrays", "fields", "names", "threads", "windows"]),
-    (
-        "jit",
-        &[
-            "dylib",
-            "emission",
-            "generator",
-            "lookup",
-            "query",
-            "reexports",
-            "responsibility",
-            "session",
-            "state",
-            "tracker",
-            "unit",
-        ],
-    ),
+    ("jit", &["dylib", "lookup", "materialization", "session", "state"]),
+    ("jit/materialization", &["responsibility", "unit"]),
     ("call/pipeline", &["caller", "sender"]),
 ];
 

@@ -14,6 +14,7 @@ mod crash;
 mod crates;
 mod debugger;
 mod demo;
+mod documents;
 mod filtered;
 mod fresh;
 mod hosts;

@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 use farcall::controller::Dylib;
 use farcall::link::{Archive, ObjectFile};
 
+use crate::advice;
 use crate::status::{Failure, LINK, NOT_FOUND};
 
 /// Where `-l` looks after the folders given with `-L`: where Linux distributions keep libraries.
@@ -20,10 +21,10 @@ const LIBRARY_FOLDERS: [&str; 6] = [
     "/usr/lib",
 ];
 
-/// Bytes of a file, at most: some times what the largest archives have.
+/// Bytes of a file, at most. The largest archives have a tenth of that.
 const INPUT_BYTES_MAX: u64 = 4 << 30;
 
-/// What a program is made of, read and checked.
+/// The objects, archives and libraries of a program, read and checked.
 pub(crate) struct Inputs {
     objects: Vec<ObjectFile>,
     archives: Vec<Archive>,
@@ -38,16 +39,17 @@ impl Inputs {
         folders: &[PathBuf],
     ) -> Result<Self, Failure> {
         let mut inputs = Self { objects: Vec::new(), archives: Vec::new(), libraries: Vec::new() };
-        for path in files {
-            inputs.add(path)?;
+        for (position, path) in files.iter().enumerate() {
+            inputs.add(path).map_err(|failure| match position {
+                0 => failure,
+                _ => failure.hint(advice::if_an_argument(path)),
+            })?;
         }
         for name in names {
             match find_library(name, folders) {
                 Some(Library::Shared(path)) => inputs.libraries.push(path),
                 Some(Library::Archive(path)) => inputs.add(&path)?,
-                None => {
-                    return Err(Failure::new(LINK, format_args!("-l{name}: no such library")));
-                }
+                None => return Err(no_library(name, folders)),
             }
         }
         Ok(inputs)
@@ -81,6 +83,9 @@ impl Inputs {
         } else if bytes.starts_with(b"!<arch>\n") {
             self.archives.push(Archive::parse(name, bytes)?);
         } else {
+            if let Some(advice) = advice::if_a_source(path, &bytes) {
+                return Err(Failure::new(LINK, format_args!("{name}: {advice}")));
+            }
             self.objects.push(ObjectFile::parse(name, bytes)?);
         }
         Ok(())
@@ -113,10 +118,25 @@ enum Library {
     Archive(PathBuf),
 }
 
+/// The folders that are searched, in this order.
+fn searched(folders: &[PathBuf]) -> impl Iterator<Item = &Path> {
+    folders.iter().map(PathBuf::as_path).chain(LIBRARY_FOLDERS.iter().map(Path::new))
+}
+
+fn no_library(name: &str, folders: &[PathBuf]) -> Failure {
+    let searched: Vec<_> = searched(folders).map(|folder| folder.display().to_string()).collect();
+    Failure::new(
+        LINK,
+        format_args!(
+            "-l{name}: no such library; searched for lib{name}.so and lib{name}.a in {}; -L DIR adds a folder",
+            searched.join(", ")
+        ),
+    )
+}
+
 fn find_library(name: &str, folders: &[PathBuf]) -> Option<Library> {
-    let standard = LIBRARY_FOLDERS.iter().map(Path::new);
     let shared = format!("lib{name}.so");
-    for folder in folders.iter().map(PathBuf::as_path).chain(standard) {
+    for folder in searched(folders) {
         if let Some(path) = shared_library(folder, &shared) {
             return Some(Library::Shared(path.display().to_string()));
         }

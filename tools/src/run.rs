@@ -9,17 +9,16 @@ use std::time::{Duration, Instant};
 
 use farcall::controller::{
     Controller, DebugObjects, Dylib, ExecutorBuilder, JitDump, KillHandle, LinkReport, PerfMap,
-    Stats,
 };
-
 use signal_hook::consts::{SIGINT, SIGQUIT};
 
 use crate::inputs::Inputs;
-use crate::status::{Failure, TIMED_OUT, TOOL};
+use crate::run_report::{JsonFile, Phases, RunReport};
+use crate::status::{Failure, LINK, TIMED_OUT, TOOL};
 
 #[derive(clap::Args)]
 pub(crate) struct Options {
-    /// Objects and archives, in any order; members of archives are linked when something needs them.
+    /// Objects and archives, in any order. A member of an archive is linked if another object needs it.
     #[arg(required = true, value_name = "FILE")]
     files: Vec<PathBuf>,
     /// Link with this library: libNAME.so, opened in the executor, or else libNAME.a.
@@ -31,9 +30,9 @@ pub(crate) struct Options {
     /// Print what was linked and sent and how long each phase took, on standard error.
     #[arg(long)]
     stats: bool,
-    /// Print the statistics as one JSON object.
-    #[arg(long)]
-    json: bool,
+    /// Write the statistics as one JSON object to this file, or to standard output for -, when the program has ended.
+    #[arg(long, value_name = "FILE")]
+    json: Option<PathBuf>,
     /// Kill the program after this time: 500ms, 10s, 2m.
     #[arg(long, value_name = "DUR", value_parser = duration)]
     timeout: Option<Duration>,
@@ -53,6 +52,7 @@ pub(crate) struct Options {
 
 /// Runs the program and returns its exit status.
 pub(crate) fn run(options: &Options) -> Result<i32, Failure> {
+    let json = options.json.as_deref().map(JsonFile::create).transpose()?;
     // As natively: a shell may have opened files for the program.
     let spawned = ExecutorBuilder::new().this_program().inherit_descriptors().spawn()?;
     leave_interrupts_to_the_program()?;
@@ -63,32 +63,50 @@ pub(crate) fn run(options: &Options) -> Result<i32, Failure> {
     let started = Instant::now();
     let controller = spawned.connect()?;
     let connect = started.elapsed();
-    let timer = options.timeout.map(|patience| Timer::start(patience, controller.killer()));
+    let timer = options.timeout.map(|timeout| Timer::start(timeout, controller.killer()));
 
     let program = controller.create_dylib("program");
     add_plugins(options, &controller, &program)?;
     inputs.add_to(&program)?;
-    program.want("main")?;
-    let report = program.link()?;
-    // A program without `main` is refused before anything of it runs.
-    program.lookup("main")?;
+    let link = link(options, &program)?;
     let before_main = controller.stats();
 
     let started = Instant::now();
     let status = finish(&controller, program.run_main(arguments(options)));
     if timer.is_some_and(|timer| timer.rang()) {
-        let patience = options.timeout.unwrap_or_default();
-        return Err(Failure::new(TIMED_OUT, format_args!("killed after {patience:?}")));
+        let timeout = options.timeout.unwrap_or_default();
+        return Err(Failure::new(TIMED_OUT, format_args!("killed after {timeout:?}")));
     }
     let status = status?;
-    if options.stats || options.json {
-        let phases = Phases { load, connect, run: started.elapsed() };
-        print(options.json, report, before_main, phases);
+    let report =
+        RunReport::new(link, before_main, &Phases { load, connect, run: started.elapsed() });
+    if options.stats {
+        eprintln!("{report}");
+    }
+    if let Some(json) = json {
+        json.write(&report)?;
     }
     Ok(status)
 }
 
-/// Has the program made known to whom the options say.
+/// Links the program. A program without `main` is refused before any of its code runs.
+fn link(options: &Options, program: &Dylib) -> Result<LinkReport, Failure> {
+    program.want("main")?;
+    let linked = program.link().and_then(|report| program.lookup("main").map(|_| report));
+    linked.map_err(|error| {
+        if !error.is_symbols_not_found() || error.symbols() != ["main"] {
+            return error.into();
+        }
+        let files: Vec<_> = options.files.iter().map(|path| path.display().to_string()).collect();
+        let files = files.join(", ");
+        Failure::new(
+            LINK,
+            format_args!("no main in {files}: add the object or the archive that defines it"),
+        )
+    })
+}
+
+/// Adds what makes the program known to debuggers and profilers, as the options say.
 fn add_plugins(options: &Options, controller: &Controller, program: &Dylib) -> Result<(), Failure> {
     if options.gdb {
         program.add_plugin(Arc::new(DebugObjects));
@@ -102,7 +120,7 @@ fn add_plugins(options: &Options, controller: &Controller, program: &Dylib) -> R
     Ok(())
 }
 
-/// Ends the executor the way the program's process would have ended, and returns the exit status.
+/// Ends the executor as the program's process would have ended, and returns the exit status.
 fn finish(controller: &Controller, main: farcall::Result<i32>) -> Result<i32, Failure> {
     let ended = main.and_then(|status| controller.exit(status));
     match ended {
@@ -115,9 +133,9 @@ fn finish(controller: &Controller, main: farcall::Result<i32>) -> Result<i32, Fa
     }
 }
 
-/// The terminal sends an interrupt to both processes, and what it means is the program's to say: this one waits for the
-/// program's end, whatever that is. A handler that does nothing is not inherited by the executor. An interrupt that this
-/// process ignores stays ignored in both, as a shell wants it for what runs in the background.
+/// Leaves interrupts to the program: the terminal sends them to both processes, and this one waits until the program ends.
+/// The executor does not inherit the handlers, which do nothing. An interrupt that this process ignores stays ignored in both,
+/// as a shell wants it for programs in the background.
 fn leave_interrupts_to_the_program() -> Result<(), Failure> {
     let ignored = ignored_signals();
     for signal in [SIGINT, SIGQUIT].into_iter().filter(|signal| ignored >> (signal - 1) & 1 == 0) {
@@ -127,14 +145,14 @@ fn leave_interrupts_to_the_program() -> Result<(), Failure> {
     Ok(())
 }
 
-/// The signals that this process ignores, one bit each, as `/proc/self/status` has them; none when it does not say.
+/// The signals that this process ignores, one bit each, from `/proc/self/status`; none if that cannot be read.
 fn ignored_signals() -> u64 {
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
     let mask = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
     mask.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok()).unwrap_or(0)
 }
 
-/// The program's `argv`: the first file stands for its name.
+/// The program's `argv`. The first file is its name.
 fn arguments(options: &Options) -> Vec<Vec<u8>> {
     let name = options.files.first().map(|path| path.as_os_str().as_bytes().to_vec());
     name.into_iter().chain(options.args.iter().map(|arg| arg.clone().into_vec())).collect()
@@ -144,11 +162,11 @@ fn arguments(options: &Options) -> Vec<Vec<u8>> {
 struct Timer(Arc<AtomicBool>);
 
 impl Timer {
-    fn start(patience: Duration, killer: KillHandle) -> Self {
+    fn start(timeout: Duration, killer: KillHandle) -> Self {
         let rang = Arc::new(AtomicBool::new(false));
         let flag = Arc::clone(&rang);
         std::thread::spawn(move || {
-            std::thread::sleep(patience);
+            std::thread::sleep(timeout);
             flag.store(true, Ordering::SeqCst);
             killer.kill();
         });
@@ -158,55 +176,6 @@ impl Timer {
     fn rang(&self) -> bool {
         self.0.load(Ordering::SeqCst)
     }
-}
-
-/// How long the phases took that the link report does not have.
-struct Phases {
-    load: Duration,
-    connect: Duration,
-    run: Duration,
-}
-
-fn print(json: bool, link: LinkReport, traffic: Stats, phases: Phases) {
-    let us = |time: Duration| time.as_micros();
-    if json {
-        eprintln!(
-            "{{\"objects\":{},\"sections\":{},\"relocations\":{},\"bytes\":{},\"messages\":{},\
-             \"round_trips_before_main\":{},\"load_us\":{},\"connect_us\":{},\"pull_us\":{},\
-             \"look_up_us\":{},\"layout_us\":{},\"fixup_us\":{},\"transfer_us\":{},\"run_us\":{}}}",
-            link.objects,
-            link.sections,
-            link.relocations,
-            link.bytes,
-            traffic.calls,
-            traffic.round_trips,
-            us(phases.load),
-            us(phases.connect),
-            us(link.pull),
-            us(link.look_up),
-            us(link.layout),
-            us(link.fixup),
-            us(link.transfer),
-            us(phases.run)
-        );
-        return;
-    }
-    eprintln!(
-        "linked {} objects: {} sections, {} relocations, {} bytes",
-        link.objects, link.sections, link.relocations, link.bytes
-    );
-    eprintln!("sent {} messages, {} round trips before main", traffic.calls, traffic.round_trips);
-    eprintln!(
-        "load {} us, connect {} us, pull {} us, look up {} us, lay out {} us, fix up {} us, transfer {} us, run {} us",
-        us(phases.load),
-        us(phases.connect),
-        us(link.pull),
-        us(link.look_up),
-        us(link.layout),
-        us(link.fixup),
-        us(link.transfer),
-        us(phases.run)
-    );
 }
 
 /// Reads a time: 500ms, 10s, 2m.

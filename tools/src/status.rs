@@ -1,19 +1,69 @@
-//! Exit statuses: the program's own, or what kept it from having one.
+//! Exit codes: those of the program that runs, and those of the command's own failures.
 
 use std::fmt::{self, Display};
 
-/// The table that `--help` ends with.
-pub(crate) const HELP: &str = "Exit status of run: the program's own, or
-  124  the time was up          125  farcall itself failed
-  126  the program cannot be linked    127  a file was not found
+/// How the help of the whole command ends.
+pub(crate) const OF_ALL: &str = "\
+Exit codes:
+  0    done            124  the time was up       126  it cannot be linked
+  1    see doctor      125  farcall failed        127  a file was not found
+  128+N  a process died by signal N
+The help of each command lists its own: farcall run --help.";
+
+pub(crate) const OF_RUN: &str = "\
+Exit codes: the program's own, or
+  124    the time was up (--timeout)
+  125    farcall failed, or its command line is wrong
+  126    the program cannot be linked
+  127    a file was not found
   128+N  the program died by signal N";
 
+pub(crate) const OF_WATCH: &str = "\
+Exit codes:
+  125    farcall failed, or its command line is wrong
+  126    the first version does not compile or cannot be linked
+  127    the file or the compiler was not found
+  130    interrupted, the usual end";
+
+pub(crate) const OF_DEMO: &str = "\
+Exit codes:
+  0      every step was shown, and every answer was right
+  125    farcall failed, or its command line is wrong
+  128+N  an executor died by signal N before its time";
+
+pub(crate) const OF_BENCH: &str = "\
+Exit codes:
+  0      measured
+  125    farcall failed, or its command line is wrong";
+
+pub(crate) const OF_DOCTOR: &str = "\
+Exit codes:
+  0      an executor starts here and answers a call
+  1      it does not; the last line says why
+  125    the command line is wrong";
+
+pub(crate) const OF_COMPLETIONS: &str = "\
+Exit codes:
+  0      printed
+  125    standard output cannot be written, or the command line is wrong
+
+bash:  farcall completions bash > ~/.local/share/bash-completion/completions/farcall
+fish:  farcall completions fish > ~/.config/fish/completions/farcall.fish
+zsh:   farcall completions zsh > a folder of $fpath, as _farcall";
+
+pub(crate) const OF_MAN: &str = "\
+Exit codes:
+  0      printed or written
+  125    the pages cannot be written, or the command line is wrong";
+
+/// Of `doctor`: no executor can be used here.
+pub(crate) const NO_EXECUTOR: i32 = 1;
 pub(crate) const TIMED_OUT: i32 = 124;
 pub(crate) const TOOL: i32 = 125;
 pub(crate) const LINK: i32 = 126;
 pub(crate) const NOT_FOUND: i32 = 127;
 
-/// Why a command stops: one line for standard error, and a status.
+/// Why a command stops: one line for standard error, and an exit code.
 #[derive(Debug)]
 pub(crate) struct Failure {
     status: i32,
@@ -25,7 +75,15 @@ impl Failure {
         Self { status, message: message.to_string() }
     }
 
-    /// Prints the line and returns the status.
+    /// The same failure with an advice behind it, if there is one.
+    pub(crate) fn hint(self, advice: Option<String>) -> Self {
+        match advice {
+            Some(advice) => Self::new(self.status, format_args!("{self}; {advice}")),
+            None => self,
+        }
+    }
+
+    /// Prints the line and returns the exit code.
     pub(crate) fn report(&self) -> i32 {
         eprintln!("farcall: {}", self.message);
         self.status

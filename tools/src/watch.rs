@@ -1,7 +1,7 @@
 //! `farcall watch`: run a function of a C file again and again, and replace it whenever the file is saved.
 //!
-//! Each version is linked beside the one before, with the variables of that, and takes its place with one store. A file that
-//! does not compile, and a version that cannot be linked, changes nothing; one that crashes is waited out.
+//! Each version is linked beside the version before and keeps its variables. One store redirects the function to it. A file
+//! that does not compile, or cannot be linked, changes nothing. After a crash the next version starts with new variables.
 
 use std::ffi::OsString;
 use std::os::fd::AsFd;
@@ -40,15 +40,25 @@ pub(crate) struct Options {
     flags: Vec<OsString>,
 }
 
-/// Goes on until it is interrupted, or the first version is none.
+/// Runs until it is interrupted.
+///
+/// # Errors
+///
+/// When the file is not found, or the first version does not compile or cannot be linked.
 pub(crate) fn watch(options: &Options) -> Result<i32, Failure> {
+    let file = options.file.display();
+    let about = std::fs::metadata(&options.file);
+    let about = about.map_err(|error| Failure::new(NOT_FOUND, format_args!("{file}: {error}")))?;
+    if !about.is_file() {
+        return Err(Failure::new(LINK, format_args!("{file}: not a file, as a C source is")));
+    }
     let saves = Saves::of(&options.file)?;
     let mut program = Program::start(options)?;
     program.load()?;
     loop {
         program.turn();
-        let patience = if program.is_looping() { Some(options.every) } else { None };
-        if saves.wait(patience)? {
+        let timeout = if program.is_looping() { Some(options.every) } else { None };
+        if saves.wait(timeout)? {
             std::thread::sleep(SETTLING);
             saves.wait(Some(Duration::ZERO))?;
             if let Err(failure) = program.load() {
@@ -62,11 +72,11 @@ pub(crate) fn watch(options: &Options) -> Result<i32, Failure> {
 struct Program<'a> {
     options: &'a Options,
     controller: Controller,
-    /// The function that is called: a stub, which the versions take in turn. None before the first.
+    /// The function that is called: a stub, which is redirected to each version. None before the first version.
     entry: Option<Redirectable>,
-    /// All of them, since variables are where the first version that had them put them.
+    /// All versions: a variable stays in the version that defined it first.
     versions: Vec<Dylib>,
-    /// Nothing to call before the next version.
+    /// True if nothing is called before the next version.
     is_done: bool,
 }
 
@@ -118,7 +128,7 @@ impl<'a> Program<'a> {
         Ok(())
     }
 
-    /// Calls the function, or runs main. What it dies of is said, and the next version waited for.
+    /// Calls the function, or runs main. After a crash it prints the reason and waits for the next version.
     fn turn(&mut self) {
         if self.is_done {
             return;
@@ -146,7 +156,7 @@ impl<'a> Program<'a> {
     }
 }
 
-/// The object of the file, or why there is none; the compiler has said more.
+/// Compiles the file. The compiler prints its own errors.
 fn compile(options: &Options) -> Result<ObjectFile, Failure> {
     let name = options.file.display().to_string();
     let object = std::env::temp_dir().join(format!("farcall-watch-{}.o", std::process::id()));
@@ -165,7 +175,7 @@ fn compile(options: &Options) -> Result<ObjectFile, Failure> {
     }
 }
 
-/// What tells that a file was saved, in whatever way: written to, or put in the place of another.
+/// Reports that a file was saved: by a write to it, or by another file that was renamed to it.
 struct Saves {
     events: Inotify,
     name: OsString,
@@ -183,9 +193,9 @@ impl Saves {
         Ok(Self { events, name })
     }
 
-    /// Waits until the file is saved, or for so long; says which.
-    fn wait(&self, patience: Option<Duration>) -> Result<bool, Failure> {
-        let until = patience.map(|patience| Instant::now() + patience);
+    /// Waits until the file is saved, at most for `timeout`. True if it was saved.
+    fn wait(&self, timeout: Option<Duration>) -> Result<bool, Failure> {
+        let until = timeout.map(|timeout| Instant::now() + timeout);
         loop {
             match self.events.read_events() {
                 Ok(events) => {

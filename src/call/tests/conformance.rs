@@ -1,18 +1,19 @@
 //! The promises of calls over any transport.
 
 use std::cell::{Cell, RefCell};
+use std::rc::Rc;
 use std::sync::mpsc;
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
 #[cfg(feature = "named-segment")]
 use super::ways::NamedSegment;
-use super::ways::{InProcess, Pipes, Shared, SharedMemory, Tcp, UnixSocket};
+use super::ways::{Pipes, Shared, SharedMemory, Tcp, UnixSocket};
 use super::{Answer, By, echo};
 use crate::call::{Endpoint, Handler};
 use crate::deadline::Deadline;
 use crate::error::Result;
-use crate::limits::{CHUNK_BYTES_MAX, LOCAL_MESSAGES, RING_LINES};
+use crate::limits::{CHUNK_BYTES_MAX, RING_LINES};
 use crate::sps::Status;
 use crate::transport::Payload;
 use crate::transport::Transport;
@@ -131,11 +132,69 @@ fn what_is_posted_runs_first_and_its_failure_stops_the_call<W: Ways>() {
     assert_eq!(ran, [4, 1, 4, 2, 5]);
 }
 
+/// A posted call of target 5 calls target 50 of the other side, which calls target 6; the call behind it runs after all that.
+fn what_is_posted_may_call_back_and_still_runs_first<W: Ways>() {
+    let (ours, theirs) = W::ends();
+    let server = thread::spawn(move || {
+        let theirs = Rc::new(Endpoint::new(theirs));
+        theirs.send_setup(b"setup").expect("sent");
+        let ran = Rc::new(RefCell::new(Vec::new()));
+        let handler =
+            Nested { end: Rc::clone(&theirs), ran: Rc::clone(&ran), calls: Some((5, 50)) };
+        theirs.serve(&handler).expect("an orderly end");
+        ran.take()
+    });
+    let ours = Rc::new(Endpoint::new(ours));
+    ours.receive_setup(Deadline::SESSION_END).expect("a setup");
+    let asked = Rc::new(RefCell::new(Vec::new()));
+    let handler = Nested { end: Rc::clone(&ours), ran: Rc::clone(&asked), calls: Some((50, 6)) };
+    let mut expected = Vec::new();
+    for posted in 0..4 {
+        for number in 0..posted {
+            ours.post(5, &pattern(number * 700), Deadline::SESSION_END).expect("posted");
+            expected.extend([5, 6, 6 + 1000, 5 + 1000]);
+        }
+        for bytes in [8, 3000] {
+            let (mut result, args) = (Vec::new(), pattern(bytes));
+            ours.call(&handler, Deadline::SESSION_END, 1, &args, &mut result).expect("a result");
+            assert_eq!(result, args);
+            expected.extend([1, 1001]);
+        }
+    }
+    assert_eq!(*asked.borrow(), [50, 1050].repeat(6));
+    ours.hang_up(Status(Ok(())), Deadline::SESSION_END).expect("sent");
+    assert_eq!(server.join().expect("no panic"), expected);
+}
+
+/// Echoes, and makes a call of its own in one target. Remembers the targets, and each plus 1000 when it returns.
+struct Nested<T> {
+    end: Rc<Endpoint<T>>,
+    ran: Rc<RefCell<Vec<u64>>>,
+    calls: Option<(u64, u64)>,
+}
+
+impl<T: Transport> Handler<T> for Nested<T> {
+    type Reply = Vec<u8>;
+
+    fn handle(&self, target: u64, args: Payload<'_>, _: Vec<u8>) -> Answer {
+        self.ran.borrow_mut().push(target);
+        if let Some((_, inner)) = self.calls.filter(|(outer, _)| *outer == target) {
+            let mut result = Vec::new();
+            let called =
+                self.end.call(self, Deadline::SESSION_END, inner, &args.bytes(), &mut result);
+            called.map_err(|error| error.to_string())?;
+            assert!(result == *args.bytes());
+        }
+        self.ran.borrow_mut().push(target + 1000);
+        Ok(args.bytes().into_owned())
+    }
+}
+
 fn what_is_posted_keeps_its_order_however_much<W: Ways>() {
     let mut expected = Vec::new();
     let ran = with_echo::<W>(|end| {
         let mut number = 100;
-        for count in [0, 1, LOCAL_MESSAGES - 1, LOCAL_MESSAGES, LOCAL_MESSAGES + 1, 1000, 3000] {
+        for count in [0, 1, 63, 64, 65, 1000, 3000] {
             for _ in 0..count {
                 number += 1;
                 let bytes = usize::try_from(number * 13 % 300).expect("small");
@@ -330,6 +389,7 @@ macro_rules! suite {
                 results_and_failures_are_told_apart,
                 every_size_comes_back_whole,
                 what_is_posted_runs_first_and_its_failure_stops_the_call,
+                what_is_posted_may_call_back_and_still_runs_first,
                 what_is_posted_keeps_its_order_however_much,
                 calls_nest_both_ways,
                 a_call_that_timed_out_can_be_finished,
@@ -348,7 +408,6 @@ macro_rules! suite {
 
 suite! {
     lane: SharedMemory;
-    local: InProcess;
     pipes: Pipes;
     shared: Shared;
     unix_socket: UnixSocket;

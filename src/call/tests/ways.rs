@@ -55,7 +55,6 @@ macro_rules! connections {
 }
 
 connections! {
-    InProcess: Connection::local;
     Pipes: || {
         let (to_theirs, from_ours) = std::io::pipe().map(|(reader, writer)| (writer, reader)).expect("a pipe");
         let (from_theirs, to_ours) = std::io::pipe().expect("a pipe");

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use super::initial_data::InitialData;
+use super::link_lock::{LinkGuard, LinkLock};
 use super::variables::Variables;
 use crate::ExecutorAddr;
 use crate::call::contract::{Placement, ProgramInitialize, ProgramMain};
@@ -24,6 +25,8 @@ pub struct Dylib {
     session: Arc<Session>,
     name: String,
     plugins: Plugins,
+    pub(super) linking: LinkLock,
+    /// Locked for moments: never across a call to the executor.
     state: Mutex<State>,
 }
 
@@ -39,7 +42,7 @@ pub(crate) struct State {
     pub(crate) handle: ExecutorAddr,
     /// Where the next link goes. What follows code below 2 GiB lies there too, in reach of it.
     placement: Placement,
-    pub(crate) linked: Vec<Linked>,
+    pub(crate) linked: Vec<Arc<Linked>>,
     /// What is linked from now on can be run again and again.
     pub(crate) keeps_data: bool,
     /// Variables that are not linked again, and those that were linked.
@@ -85,6 +88,7 @@ impl Controller {
             session: Arc::clone(&self.session),
             name: name.into(),
             plugins: Plugins::default(),
+            linking: LinkLock::default(),
             state: Mutex::default(),
         }
     }
@@ -184,25 +188,32 @@ impl Dylib {
     /// Symbols that nobody defines, all of them; relocations that cannot be made; want of memory. What was added is
     /// forgotten then, what was linked before stays.
     pub fn link(&self) -> Result<LinkReport> {
-        let mut state = self.lock();
-        let outcome = self.link_pending(&mut state);
-        outcome.map_err(|error| error.during(format_args!("linking {}", self.name)))
+        self.linking
+            .acquire()
+            .and_then(|linking| self.link_pending(&linking))
+            .map_err(|error| error.during(format_args!("linking {}", self.name)))
     }
 
     /// The address of a global symbol, linking what is pending first, and what archives have for it.
     ///
     /// # Errors
     ///
-    /// When the dylib does not define it, when it is a thread-local, or as [`Dylib::link`].
+    /// When the dylib does not define it, when it is a thread-local, or as [`Dylib::link`]. In a handler that a link of the dylib
+    /// calls, for what is not linked yet.
     pub fn lookup(&self, name: &str) -> Result<ExecutorAddr> {
-        {
-            let mut state = self.lock();
-            if !state.archives.is_empty() && !state.symbols.contains_key(name) {
-                state.pending.get_or_insert_default().want(name)?;
+        match self.linking.acquire() {
+            Ok(linking) => {
+                {
+                    let mut state = self.lock();
+                    if !state.archives.is_empty() && !state.symbols.contains_key(name) {
+                        state.pending.get_or_insert_default().want(name)?;
+                    }
+                }
+                let linked = self.link_pending(&linking);
+                linked.map_err(|error| error.during(format_args!("linking {}", self.name)))?;
             }
-        }
-        if self.lock().pending.is_some() {
-            self.link()?;
+            Err(_) if self.lock().symbols.contains_key(name) => {}
+            Err(error) => return Err(error.during(format_args!("linking {}", self.name))),
         }
         let outcome = match self.lock().symbols.get(name) {
             Some(definition) if definition.thread => Err(Error::invalid(format!(
@@ -247,8 +258,9 @@ impl Dylib {
     ///
     /// # Errors
     ///
-    /// When a dealloc action fails (the rest is still done), or the session is over.
+    /// When a dealloc action fails (the rest is still done), or the session is over. In a handler that a link of the dylib calls.
     pub fn clear(&self) -> Result<()> {
+        let _linking = self.linking.acquire()?;
         let state = std::mem::take(&mut *self.lock());
         self.session.linker.take_back(state.linked.iter().map(|one| &one.left))
     }
@@ -256,25 +268,27 @@ impl Dylib {
     /// What is left of it when nobody has it any more.
     pub(crate) fn into_left(self) -> Vec<Left> {
         let state = std::mem::take(&mut *self.lock());
-        state.linked.into_iter().map(|one| one.left).collect()
+        state.linked.into_iter().filter_map(Arc::into_inner).map(|one| one.left).collect()
     }
 
-    fn link_pending(&self, state: &mut State) -> Result<LinkReport> {
+    /// Links what is pending, if anything is.
+    fn link_pending(&self, _linking: &LinkGuard<'_>) -> Result<LinkReport> {
         let mut report = LinkReport::default();
         let started = Instant::now();
-        let Some(mut graph) = state.pending.take() else { return Ok(report) };
-        while pull_archives(&mut graph, state)? > 0 {}
-        if let Some(variables) = &state.variables {
-            graph.keep_variables(|name, bytes| variables.find(name, bytes));
-        }
-        let mut placement = state.placement;
-        if graph.needs_low_addresses() {
-            placement = Placement::Low;
-        }
+        let (mut graph, mut placement, mut handle) = {
+            let mut state = self.lock();
+            let Some(mut graph) = state.pending.take() else { return Ok(report) };
+            while pull_archives(&mut graph, &state)? > 0 {}
+            if let Some(variables) = &state.variables {
+                graph.keep_variables(|name, bytes| variables.find(name, bytes));
+            }
+            let is_low = graph.needs_low_addresses();
+            (graph, if is_low { Placement::Low } else { state.placement }, state.handle)
+        };
         report.pull = started.elapsed();
 
         let started = Instant::now();
-        let mut wants = self.resolve(&mut graph, &mut placement, state)?;
+        let mut wants = self.resolve(&mut graph, &mut placement)?;
         self.session.linker.resolve_threads(&mut graph, std::mem::take(&mut wants.threads))?;
         if placement == Placement::Low {
             self.session.memory().reserve_low()?;
@@ -288,7 +302,7 @@ impl Dylib {
 
         let plugins = self.plugins.all();
         let linker = &self.session.linker;
-        let stored = linker.store(placed, &plugins, |_| Ok(()), &wants, &mut state.handle)?;
+        let stored = linker.store(placed, &plugins, |_| Ok(()), &wants, &mut handle)?;
         (report.fixup, report.transfer) = (stored.fixup, stored.transfer);
 
         let Stored { mut image, left, data, .. } = stored;
@@ -296,6 +310,7 @@ impl Dylib {
         report.sections = image.stats.sections;
         report.relocations = image.stats.relocations;
         report.bytes = bytes.iter().sum();
+        let mut state = self.lock();
         if let Some(variables) = &mut state.variables {
             variables.extend(std::mem::take(&mut image.variables));
         }
@@ -303,46 +318,44 @@ impl Dylib {
         let symbols = &left.symbols;
         state.symbols.extend(symbols.iter().map(|(name, found)| (Arc::clone(name), *found)));
         state.hidden.extend(symbols.hidden().map(|(name, found)| (Arc::clone(name), *found)));
-        state.placement = placement;
-        state.linked.push(Linked { left, initial });
+        (state.placement, state.handle) = (placement, handle);
+        state.linked.push(Arc::new(Linked { left, initial }));
         Ok(report)
     }
 
     /// Finds what the graph does not define: in the dylib first, then in the executor with one message. Returns what
     /// else it wants.
-    fn resolve(
-        &self,
-        graph: &mut LinkGraph,
-        placement: &mut Placement,
-        state: &mut State,
-    ) -> Result<Wants> {
+    fn resolve(&self, graph: &mut LinkGraph, placement: &mut Placement) -> Result<Wants> {
         let mut wanted = Vec::new();
         let mut wants = Wants::default();
-        if !state.handle.is_null() {
-            graph.define_external(HANDLE, state.handle);
-        }
-        if !state.knows_nothing() {
-            // What is weak here gives way to what the dylib has already. Hidden data is reached by its distance, so it does
-            // not when this link goes elsewhere.
-            let is_elsewhere = *placement != state.placement;
-            let gives_way = |export: &Export| export.weak && !(export.hidden && is_elsewhere);
-            let weak: Vec<_> = graph.exports().filter(gives_way).collect();
-            for export in weak {
-                if let Some(definition) = state.known(&export.name) {
-                    graph.define_external(&export.name, definition);
+        let libraries = {
+            let mut state = self.lock();
+            if !state.handle.is_null() {
+                graph.define_external(HANDLE, state.handle);
+            }
+            if !state.knows_nothing() {
+                // What is weak here gives way to what the dylib has already. Hidden data is reached by its distance, so it does
+                // not when this link goes elsewhere.
+                let is_elsewhere = *placement != state.placement;
+                let gives_way = |export: &Export| export.weak && !(export.hidden && is_elsewhere);
+                let weak: Vec<_> = graph.exports().filter(gives_way).collect();
+                for export in weak {
+                    if let Some(definition) = state.known(&export.name) {
+                        graph.define_external(&export.name, definition);
+                    }
                 }
             }
-        }
-        for undefined in graph.undefined() {
-            let name = &*undefined.name;
-            wants.note(name);
-            match state.known(name) {
-                Some(definition) => graph.define_external(name, definition),
-                None if undefined.thread => wants.threads.push(name.to_owned()),
-                None => wanted.push((name.to_owned(), !undefined.weak, undefined.narrow)),
+            for undefined in graph.undefined() {
+                let name = &*undefined.name;
+                wants.note(name);
+                match state.known(name) {
+                    Some(definition) => graph.define_external(name, definition),
+                    None if undefined.thread => wants.threads.push(name.to_owned()),
+                    None => wanted.push((name.to_owned(), !undefined.weak, undefined.narrow)),
+                }
             }
-        }
-        let libraries = std::mem::take(&mut state.libraries);
+            std::mem::take(&mut state.libraries)
+        };
         if wanted.is_empty() && libraries.is_empty() {
             return Ok(wants);
         }

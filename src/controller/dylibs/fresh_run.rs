@@ -41,14 +41,18 @@ impl Dylib {
     pub fn run_fresh<A: AsRef<[u8]>>(&self, args: impl IntoIterator<Item = A>) -> Result<i32> {
         let main = self.lookup("main")?;
         let handle = {
-            let state = self.lock();
-            for linked in &state.linked {
-                let initial = linked.initial.as_ref().ok_or_else(|| {
+            let _linking = self.linking.acquire()?;
+            let (linked, handle) = {
+                let state = self.lock();
+                (state.linked.clone(), state.handle)
+            };
+            for one in linked.iter() {
+                let initial = one.initial.as_ref().ok_or_else(|| {
                     Error::invalid("a fresh run of what was linked before its data was to be kept")
                 })?;
                 initial.restore(self.session().memory())?;
             }
-            state.handle
+            handle
         };
         let args = args.into_iter().map(|arg| Bytes(arg.as_ref().to_vec())).collect();
         self.session().run::<ProgramRun>(&(handle, main, args))

@@ -3,4 +3,5 @@
 pub(crate) mod dylib;
 mod fresh_run;
 mod initial_data;
+mod link_lock;
 mod variables;

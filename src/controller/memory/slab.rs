@@ -12,11 +12,11 @@ use std::sync::Arc;
 use super::books::{Books, Ledger, Taken};
 use super::pages::{Pages, Part};
 use crate::call::contract::Placement;
+use crate::concurrent::biased::BiasedMutex;
 use crate::error::{Error, Result};
 use crate::limits::PAGE_BYTES;
 use crate::shm::{Segment, Words};
 use crate::sync::{AtomicU64, Ordering};
-use crate::sys::biased::BiasedMutex;
 use crate::wire::layout::DATA_END_WORDS;
 use crate::{AddrRange, ExecutorAddr, Prot};
 

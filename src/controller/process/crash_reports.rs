@@ -9,8 +9,9 @@ use crate::error::{Death, Error};
 use crate::link::SymbolTable;
 use crate::shm::Segment;
 use crate::sync::{Mutex, Ordering};
-use crate::sys::process::Ended;
-use crate::sys::{futex, trap};
+use crate::sys::futex;
+use crate::sys::process::child::Ended;
+use crate::sys::process::trap;
 use crate::wire::layout;
 
 /// What is known of an executor's end: the first lane's segment, into which its crash handler writes, and the symbols of

@@ -1,6 +1,6 @@
 //! What linked code can call in the controller.
 
-use crate::sys::hazard::HazardTable;
+use crate::concurrent::hazard::HazardTable;
 
 /// The name of a handler in calls from the executor: a number that means nothing anywhere else, never 0.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]

@@ -29,9 +29,11 @@ use crate::deadline::Deadline;
 use crate::error::{Error, Result};
 use crate::shm::Segment;
 use crate::sync::{Mutex, MutexGuard, Ordering};
-use crate::sys::socket::Heard;
-use crate::sys::{futex, socket};
-use crate::transport::{End, Lane, Side, lane_segment, pipeline};
+use crate::sys::futex;
+use crate::sys::io::socket;
+use crate::sys::io::socket::Heard;
+use crate::transport::lane::segment;
+use crate::transport::{End, Lane, Side, pipeline};
 use crate::wire::layout::{DOORBELL_WORD, VERSION};
 
 /// Messages of an executor that has ended that are looked through for its last words.
@@ -105,7 +107,7 @@ impl LaneOpener {
     pub(crate) fn open(&self, deadline: Deadline) -> Result<Opened> {
         let opened = || {
             let first = self.first()?;
-            let (segment, file) = lane_segment::create(self.spin)?;
+            let (segment, file) = segment::create(self.spin)?;
             let lane = Lane::of_executor(&segment, first);
             let number = self.expect(lane.end());
             let end = self.lanes.add(lane)?;
@@ -203,7 +205,7 @@ impl LaneOpener {
 
     /// Has a thread of this process serve a new lane; returns the segment's descriptor.
     fn open_reverse(&self) -> Result<OwnedFd> {
-        let (segment, file) = lane_segment::create(self.spin)?;
+        let (segment, file) = segment::create(self.spin)?;
         let end = self.lanes.add_reverse(Lane::of_executor(&segment, self.first()?))?;
         let (lanes, callbacks) = (Arc::clone(&self.lanes), Arc::clone(&self.callbacks));
         // The lane ends with the session or with the thread that calls on it; nothing else waits for it.

@@ -6,6 +6,9 @@ use super::lane_opener::LaneOpener;
 use crate::error::Error;
 use crate::wire::layout::VERSION;
 
+/// The environment variable that names the executor's program.
+pub(crate) const PROGRAM_VARIABLE: &str = "FARCALL_EXECUTOR";
+
 /// The same error with what the executor has said, when the error is its death and it has said anything.
 pub(crate) fn add(error: Error, opener: &LaneOpener) -> Error {
     match last_words(&error, opener) {
@@ -14,15 +17,26 @@ pub(crate) fn add(error: Error, opener: &LaneOpener) -> Error {
     }
 }
 
-/// As [`add`] for an executor that was still to say that it is ready, whose program is `program`.
+/// As [`add`], for an executor that was not ready yet, whose program is `program`. The message says if the environment names it.
 pub(crate) fn add_before_ready(error: Error, opener: &LaneOpener, program: &Path) -> Error {
+    let error = explained(error, opener, program);
+    match std::env::var_os(PROGRAM_VARIABLE) {
+        Some(named) if named == program => {
+            error.during(format_args!("{PROGRAM_VARIABLE}={}", program.display()))
+        }
+        _ => error,
+    }
+}
+
+fn explained(error: Error, opener: &LaneOpener, program: &Path) -> Error {
     let program = program.display();
     match last_words(&error, opener) {
         Some(words) => {
             error.and(&words).during(format_args!("{program} ended before it was ready"))
         }
         None if error.death().is_some() => error.during(format_args!(
-            "{program} ended before it spoke, and is perhaps no farcall executor of this version"
+            "{program} ended before it spoke, and is perhaps no farcall executor of this version: that is \
+             farcall-executor, or a program whose main calls run_if_spawned"
         )),
         None => error,
     }
@@ -49,7 +63,7 @@ mod tests {
     use super::*;
     use crate::call::contract::LAST_WORDS;
     use crate::error::Death;
-    use crate::sys::socket;
+    use crate::sys::io::socket;
 
     fn death() -> Error {
         Error::died(Death { exit_status: Some(125), ..Death::default() })

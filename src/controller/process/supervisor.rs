@@ -12,8 +12,8 @@ use crate::deadline::Deadline;
 use crate::error::{Error, Result};
 use crate::limits::END_TIMEOUT;
 use crate::sync::{Condvar, Mutex, MutexGuard};
-use crate::sys::dying;
-use crate::sys::process::{Child, Ended, Others};
+use crate::sys::process::child::{Child, Ended, Others};
+use crate::sys::process::dying;
 
 /// An executor process under supervision. Dropping it kills the process and waits for its end.
 ///

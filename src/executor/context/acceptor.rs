@@ -1,4 +1,4 @@
-//! The executor's end of what opens lanes, as other threads use it: what came for them, and what they want.
+//! The exchange between the acceptor's thread, which has the socket, and the other threads of the executor.
 
 use std::collections::VecDeque;
 use std::os::fd::OwnedFd;
@@ -15,38 +15,38 @@ use crate::sys::futex;
 use crate::transport::{Lane, Side};
 use crate::wire::layout::{DOORBELL_WORD, VERSION};
 
-/// How long the last words of a process may take.
+/// How long a thread waits for the acceptor to send the last words of the process.
 const LAST_WORDS_TIMEOUT: Duration = Duration::from_millis(100);
 
-/// What opens lanes of one session.
+/// Accepts the lanes of one session.
 #[derive(Debug)]
 pub(crate) struct Acceptor {
-    /// The segment of the first lane.
+    /// The segment of the first lane, with the doorbell.
     pub(crate) first: Arc<Segment>,
     pub(crate) state: Mutex<State>,
     pub(crate) changed: Condvar,
 }
 
-/// What the acceptor's thread has for others, and they for it.
+/// Requests to the acceptor's thread, and what it has received for other threads.
 #[derive(Debug, Default)]
 pub(crate) struct State {
-    /// Whether the acceptor's thread has its own table of descriptors, once that is known.
+    /// Whether the acceptor's thread has its own table of descriptors; `None` until that is known.
     pub(crate) is_separate: Option<bool>,
-    /// Threads that want a lane and were not told to the controller.
-    pub(crate) asks: usize,
-    /// What came for threads that asked for a lane: `None` for a lane that was refused.
+    /// The number of requests for lanes that were not sent yet.
+    pub(crate) lane_requests: usize,
+    /// The received lanes for threads that requested one: `None` for a refusal.
     pub(crate) lanes: VecDeque<Option<Arc<Segment>>>,
-    /// Slabs that were mapped, in the order in which they came.
+    /// The mapped slabs, in order of arrival.
     pub(crate) slabs: VecDeque<Result<ExecutorAddr>>,
-    /// Lanes and pipelines to serve.
+    /// Lanes and pipelines that wait for a serving thread.
     pub(crate) work: VecDeque<Work>,
-    /// What the controller is told: a letter, a number, a text.
-    pub(crate) news: VecDeque<(u8, u64, String)>,
-    /// Nothing more will come.
+    /// Messages for the controller: a letter, a number, a text.
+    pub(crate) messages: VecDeque<(u8, u64, String)>,
+    /// The socket is closed: nothing more will arrive.
     pub(crate) is_closed: bool,
 }
 
-/// Something for a thread to serve until its end.
+/// A lane or pipeline for a thread to serve until its end.
 #[derive(Debug)]
 pub(crate) struct Work {
     pub(crate) number: u64,
@@ -64,10 +64,10 @@ impl Acceptor {
         Self { first, state: Mutex::default(), changed: Condvar::new() }
     }
 
-    pub(crate) fn hand_on(&self, number: u64, kind: Result<Kind>) {
+    pub(crate) fn queue_work(&self, number: u64, kind: Result<Kind>) {
         self.change(|state| match kind {
             Ok(kind) => state.work.push_back(Work { number, kind }),
-            Err(error) => state.news.push_back((REFUSED, number, error.to_string())),
+            Err(error) => state.messages.push_back((REFUSED, number, error.to_string())),
         });
     }
 
@@ -76,34 +76,37 @@ impl Acceptor {
         self.changed.notify_all();
     }
 
-    /// Tells the controller that what has this number is not served.
+    /// Tells the controller that the lane or pipeline with this number is not served.
     pub(crate) fn refuse(&self, number: u64, reason: &Error) {
-        self.state.lock().news.push_back((REFUSED, number, reason.to_string()));
+        self.state.lock().messages.push_back((REFUSED, number, reason.to_string()));
         self.ring();
     }
 
-    /// Tells the controller why this process is about to end, as long as that reads.
-    pub(crate) fn say_last(&self, why: &Error) {
-        self.state.lock().news.push_back((LAST_WORDS, VERSION, why.to_string()));
+    /// Sends the controller the reason for which this process is about to end; waits up to [`LAST_WORDS_TIMEOUT`].
+    pub(crate) fn send_last_words(&self, why: &Error) {
+        self.state.lock().messages.push_back((LAST_WORDS, VERSION, why.to_string()));
         self.ring();
-        let waits = |state: &mut State| !state.news.is_empty() && !state.is_closed;
+        let waits = |state: &mut State| !state.messages.is_empty() && !state.is_closed;
         drop(self.changed.wait_timeout_while(self.state.lock(), LAST_WORDS_TIMEOUT, waits));
     }
 
-    /// The next lane or pipeline to serve; waits for it. `None` when none will come.
+    /// Waits for the next lane or pipeline to serve; `None` after the end.
     pub(crate) fn next_work(&self) -> Option<Work> {
         let waits = |state: &mut State| state.work.is_empty() && !state.is_closed;
         let mut state = self.changed.wait_while(self.state.lock(), waits);
         state.work.pop_front()
     }
 
-    /// Waits until the acceptor's thread has its own table of descriptors, or was refused one, and takes the socket out of the
-    /// table of all other threads, if so.
+    /// Waits until the acceptor's thread has its own table of descriptors, or the kernel has refused that. Then
+    /// releases `socket`: closes it in the table of all other threads, or leaves it to the acceptor's thread.
     ///
     /// # Errors
     ///
-    /// When that thread could not be started; the socket is given back.
-    pub(crate) fn leave(&self, socket: OwnedFd) -> std::result::Result<(), (Error, OwnedFd)> {
+    /// If that thread could not be started; returns the socket.
+    pub(crate) fn release_socket(
+        &self,
+        socket: OwnedFd,
+    ) -> std::result::Result<(), (Error, OwnedFd)> {
         let waits = |state: &mut State| state.is_separate.is_none() && !state.is_closed;
         let is_separate = self.changed.wait_while(self.state.lock(), waits).is_separate;
         match is_separate {
@@ -113,25 +116,25 @@ impl Acceptor {
             )),
             Some(true) => Ok(()),
             Some(false) => {
-                // It is the other thread's.
+                // The acceptor's thread owns it now.
                 std::mem::forget(socket);
                 Ok(())
             }
         }
     }
 
-    /// Nothing more will come.
-    pub(crate) fn give_up(&self) {
+    /// Marks the socket as closed, which ends every wait.
+    pub(crate) fn close(&self) {
         self.change(|state| state.is_closed = true);
     }
 
-    /// Asks for a lane that a thread of this process calls on.
+    /// Requests a lane on which a thread of this process calls.
     ///
     /// # Errors
     ///
-    /// When the controller refuses, or the session is over.
-    pub(crate) fn ask(&self, lanes: &Arc<Lanes>) -> Result<Opened> {
-        self.state.lock().asks += 1;
+    /// If the controller refuses (`is_exhausted`), or the session is over (`is_disconnected`).
+    pub(crate) fn request_lane(&self, lanes: &Arc<Lanes>) -> Result<Opened> {
+        self.state.lock().lane_requests += 1;
         self.ring();
         let waits = |state: &mut State| state.lanes.is_empty() && !state.is_closed;
         let came = self.changed.wait_while(self.state.lock(), waits).lanes.pop_front();
@@ -140,15 +143,15 @@ impl Acceptor {
             Error::exhausted("the controller refuses another lane for calls to it")
         })?;
         let end: LaneEnd = lanes.add(Lane::new(&segment, Side::Executor))?;
-        // The thread's end ends the lane: it gives the lane back before, so a holder would tell nothing more.
+        // No holder is needed: the thread returns the lane before it ends.
         Ok(Opened::Ready(end))
     }
 
-    /// The address of the slab whose stripes came before the call that wants it.
+    /// The address of the next slab. Its stripes arrive before the call that waits for it.
     ///
     /// # Errors
     ///
-    /// Why it was not mapped, or that the session is over.
+    /// The reason for which it was not mapped; if the session is over, `is_disconnected`.
     pub(crate) fn next_slab(&self) -> Result<ExecutorAddr> {
         let waits = |state: &mut State| state.slabs.is_empty() && !state.is_closed;
         let slab = self.changed.wait_while(self.state.lock(), waits).slabs.pop_front();
@@ -165,10 +168,10 @@ impl Acceptor {
         self.state.lock().is_closed
     }
 
-    /// Has the acceptor's thread look.
+    /// Wakes the acceptor's thread.
     fn ring(&self) {
         let word = &self.first.words()[DOORBELL_WORD];
-        // [DOORBELL] Release: pairs with the load of the acceptor's thread.
+        // [DOORBELL] Release: pairs with the Acquire in `Acceptor::run`.
         word.fetch_add(1, Ordering::AcqRel);
         futex::wake(word);
     }

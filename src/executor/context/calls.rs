@@ -1,15 +1,14 @@
-//! What runs the calls that come in.
-#![allow(unsafe_code, reason = "calls wrapper functions by address")]
+//! Runs the calls that come in over a connection, a lane or a pipeline.
 
 use crate::call::Handler;
 use crate::executor::entry::buffer::WrapperFunctionBuffer;
 use crate::executor::entry::wrapper;
 use crate::transport::{Payload, Transport};
 
-/// Runs incoming calls.
-pub(crate) struct Calls;
+/// Runs each incoming call as a call of the wrapper function at its target address.
+pub(crate) struct WrapperCalls;
 
-impl<T: Transport> Handler<T> for Calls {
+impl<T: Transport> Handler<T> for WrapperCalls {
     type Reply = WrapperFunctionBuffer;
 
     #[inline(always)]
@@ -19,8 +18,6 @@ impl<T: Transport> Handler<T> for Calls {
         args: Payload<'_>,
         _: Vec<u8>,
     ) -> std::result::Result<WrapperFunctionBuffer, String> {
-        // SAFETY: the controller names wrapper functions only, and leaves their arguments alone until they return: the
-        // executor obeys the controller.
-        unsafe { wrapper::call(target, args.as_ptr(), args.len()) }
+        wrapper::call(target, args)
     }
 }

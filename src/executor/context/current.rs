@@ -1,4 +1,4 @@
-//! The session whose call a thread runs: over a connection, or of a host's. What runs over a lane is known by that.
+//! The session whose call a thread runs: over a connection, or of a host. (`call::Lanes` knows the lane that a thread serves.)
 
 use std::cell::RefCell;
 use std::rc::Rc;
@@ -12,25 +12,29 @@ pub(crate) type ConnectionEnd = Endpoint<Connection>;
 
 thread_local! {
     /// The connection that this thread serves.
-    static SERVED: RefCell<Option<Rc<ConnectionEnd>>> = const { RefCell::new(None) };
+    static CONNECTION: RefCell<Option<Rc<ConnectionEnd>>> = const { RefCell::new(None) };
     /// The host's session whose call this thread runs.
     static HOSTED: RefCell<Option<SessionHandle>> = const { RefCell::new(None) };
 }
 
-/// Runs `work`, in which linked code reaches the controller over this connection.
+/// Runs `work`; linked code in it reaches the controller over this connection.
 pub(crate) fn while_serving<R>(end: &Rc<ConnectionEnd>, work: impl FnOnce() -> R) -> R {
-    let outer = SERVED.replace(Some(Rc::clone(end)));
+    let outer = CONNECTION.replace(Some(Rc::clone(end)));
     let outcome = work();
-    SERVED.set(outer);
+    CONNECTION.set(outer);
     outcome
 }
 
-/// The connection that this thread serves, when it is called from a handler.
-pub(crate) fn served() -> Option<Rc<ConnectionEnd>> {
-    SERVED.try_with(|served| served.borrow().clone()).ok().flatten().filter(|end| end.is_busy())
+/// The connection that this thread serves, if the thread runs a call of it.
+pub(crate) fn connection() -> Option<Rc<ConnectionEnd>> {
+    CONNECTION
+        .try_with(|connection| connection.borrow().clone())
+        .ok()
+        .flatten()
+        .filter(|end| end.is_busy())
 }
 
-/// Runs code of a call of this session, which may call back.
+/// Runs `code` as part of a call of this session; linked code in it reaches that session's controller.
 pub(crate) fn within<R>(session: &SessionHandle, code: impl FnOnce() -> R) -> R {
     let outer = HOSTED.replace(Some(session.clone()));
     let result = code();

@@ -1,11 +1,12 @@
-//! What an executor has for one controller: memory, libraries and lanes. The functions of the contract find it by a number.
+//! The state of an executor for one controller: memory, libraries and lanes. Functions of the contract receive its
+//! number.
 
 use std::collections::HashMap;
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
 
 use super::acceptor::Acceptor;
-use super::calls::Calls;
+use super::calls::WrapperCalls;
 use crate::ExecutorAddr;
 use crate::call::contract::Placement;
 use crate::call::{LaneEnd, Lanes};
@@ -16,24 +17,23 @@ use crate::session::SessionHandle;
 use crate::sync::{Mutex, MutexGuard};
 use crate::wire::layout::DATA_END_WORDS;
 
-/// What the functions of the contract know of a session: one that a spawned executor has, one over a connection, or that of a
-/// host.
+/// The session that functions of the contract work on: of a spawned executor, of a connection, or of a host.
 #[derive(Debug)]
 pub(crate) struct Instance {
     pub(crate) memory: MemoryMap,
     pub(crate) libraries: Libraries,
-    /// What opens lanes and brings slabs; nothing over a connection.
+    /// Receives lanes and slabs; none for a connection.
     acceptor: Option<Acceptor>,
     lanes: Arc<Lanes>,
-    /// The session of a host that this belongs to.
+    /// The session of the host, if a host embeds this.
     host: Mutex<Option<SessionHandle>>,
 }
 
-/// The live sessions of the process by the number that stands for their address in calls.
-static SESSIONS: Mutex<Option<HashMap<ExecutorAddr, Arc<Instance>>>> = Mutex::new(None);
+/// The live instances of the process by their numbers.
+static INSTANCES: Mutex<Option<HashMap<ExecutorAddr, Arc<Instance>>>> = Mutex::new(None);
 
 impl Instance {
-    /// A new one, which ends by [`Instance::end`]. `acceptor` is what opens lanes, if anything does.
+    /// Makes an instance, which lives until [`Instance::end`]. `acceptor` receives lanes, if the session has any.
     pub(crate) fn begin(acceptor: Option<Acceptor>) -> Arc<Self> {
         let session = Arc::new(Instance {
             memory: MemoryMap::default(),
@@ -42,11 +42,11 @@ impl Instance {
             lanes: Lanes::new(),
             host: Mutex::new(None),
         });
-        sessions().get_or_insert_default().insert(session.instance(), Arc::clone(&session));
+        instances().get_or_insert_default().insert(session.instance(), Arc::clone(&session));
         session
     }
 
-    /// The session of a host that this belongs to, while that lives.
+    /// The session of the host, while it lives.
     pub(crate) fn host(&self) -> Option<SessionHandle> {
         self.host.lock().clone()
     }
@@ -55,13 +55,13 @@ impl Instance {
         *self.host.lock() = host;
     }
 
-    /// Runs what dealloc actions are left, then closes libraries.
+    /// Runs the remaining dealloc actions, then closes the libraries.
     ///
     /// # Errors
     ///
-    /// Which of the actions failed.
+    /// The messages of the failed actions.
     pub(crate) fn end(&self) -> Result<()> {
-        sessions().get_or_insert_default().remove(&self.instance());
+        instances().get_or_insert_default().remove(&self.instance());
         if self.acceptor.is_some() {
             forked::forget();
         }
@@ -70,7 +70,7 @@ impl Instance {
         if failures.is_empty() { Ok(()) } else { Err(Error::remote(failures.join("; "))) }
     }
 
-    /// Maps a slab that the controller has sent; its data stays apart in forked children.
+    /// Maps a slab from the controller's files. Forked children get their own copy of its data.
     ///
     /// # Errors
     ///
@@ -86,7 +86,7 @@ impl Instance {
         Ok(start)
     }
 
-    /// The number that stands for the session's address.
+    /// The number of the instance, which is its address.
     pub(crate) fn instance(&self) -> ExecutorAddr {
         ExecutorAddr::new(std::ptr::from_ref(self) as u64)
     }
@@ -95,16 +95,16 @@ impl Instance {
     ///
     /// # Errors
     ///
-    /// Why the lane ended, when it was not an orderly hangup.
+    /// The reason for the lane's end, unless the controller hung up in order.
     pub(crate) fn serve(&self, end: LaneEnd) -> Result<()> {
-        self.lanes.serve(end, &Calls)
+        self.lanes.serve(end, &WrapperCalls)
     }
 
-    /// What opens lanes.
+    /// The acceptor of lanes and slabs.
     ///
     /// # Errors
     ///
-    /// When the session has one connection and nothing else.
+    /// If the session has a single connection and no lanes.
     pub(crate) fn acceptor(&self) -> Result<&Acceptor> {
         self.acceptor.as_ref().ok_or_else(|| {
             Error::invalid(
@@ -118,14 +118,14 @@ impl Instance {
         &self.lanes
     }
 
-    /// The one session of this process, for threads that serve none.
+    /// The only instance of this process, for threads that serve none.
     ///
     /// # Errors
     ///
-    /// When there is none, or more than one.
+    /// If there is none, or more than one.
     pub(crate) fn only() -> Result<Arc<Instance>> {
-        let sessions = sessions();
-        let mut live = sessions.iter().flat_map(HashMap::values);
+        let instances = instances();
+        let mut live = instances.iter().flat_map(HashMap::values);
         match (live.next(), live.next()) {
             (Some(session), None) => Ok(Arc::clone(session)),
             (None, _) => Err(Error::disconnected("the session is over")),
@@ -135,21 +135,21 @@ impl Instance {
         }
     }
 
-    /// The live session that an instance argument names.
+    /// The live instance with this number.
     pub(crate) fn at(instance: ExecutorAddr) -> Result<Arc<Instance>> {
-        let found = sessions().get_or_insert_default().get(&instance).cloned();
+        let found = instances().get_or_insert_default().get(&instance).cloned();
         found.ok_or_else(|| Error::invalid(format!("no session at {instance}")))
     }
 
-    /// The session of a host's that has this address, and what belongs to it, while it lives.
+    /// The live session of a host with this address, and its instance.
     pub(crate) fn hosted(address: ExecutorAddr) -> Option<(Arc<Instance>, SessionHandle)> {
-        let live: Vec<_> = sessions().iter().flat_map(HashMap::values).cloned().collect();
+        let live: Vec<_> = instances().iter().flat_map(HashMap::values).cloned().collect();
         let mut hosted = live.into_iter().filter_map(|instance| Some((instance.host()?, instance)));
         let found = hosted.find(|(session, _)| session.address() == address);
         found.map(|(session, instance)| (instance, session))
     }
 }
 
-fn sessions() -> MutexGuard<'static, Option<HashMap<ExecutorAddr, Arc<Instance>>>> {
-    SESSIONS.lock()
+fn instances() -> MutexGuard<'static, Option<HashMap<ExecutorAddr, Arc<Instance>>>> {
+    INSTANCES.lock()
 }

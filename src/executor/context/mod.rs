@@ -1,4 +1,4 @@
-//! What belongs to one controller, and how linked code reaches that controller.
+//! The state that belongs to one controller, and the way from linked code to it.
 
 pub(crate) mod acceptor;
 pub(crate) mod calls;

@@ -2,7 +2,7 @@
 
 use crate::ExecutorAddr;
 
-/// The pointer that an address of this process is.
+/// An address of this process as a pointer.
 #[expect(clippy::cast_possible_truncation, reason = "an address of this process fits a pointer")]
 pub(crate) fn pointer<T>(addr: ExecutorAddr) -> *const T {
     std::ptr::with_exposed_provenance(addr.get() as usize)

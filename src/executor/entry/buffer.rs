@@ -1,4 +1,4 @@
-//! The bytes that go in and out of wrapper functions, in the form that C has them.
+//! The buffer in which wrapper functions take and return bytes, with the layout of C.
 #![allow(unsafe_code, reason = "holds memory from malloc, and shares it with C")]
 
 use std::ffi::{CStr, c_char};
@@ -6,18 +6,30 @@ use std::fmt;
 
 use crate::transport::Payload;
 
-/// LLVM's `orc_rt_WrapperFunctionBuffer`, and its `CWrapperFunctionResult`: `{ union { char *ptr; char inline[8]; }, size_t size }`,
-/// which travels in two registers.
+/// LLVM's `orc_rt_WrapperFunctionBuffer` and `CWrapperFunctionResult`: `{ union { char *ptr; char inline[8]; },
+/// size_t size }`, which is passed in two registers.
 ///
 /// | size | pointer | state |
 /// |---|---|---|
 /// | 0 | null | empty, also the result of a function that has none |
 /// | 0 | not null | *out-of-band error*: a message that ends with NUL, from `malloc` |
 /// | 1 to 8 | | the bytes themselves |
-/// | more | | so many bytes from `malloc` |
+/// | more | not null | a pointer to `size` bytes from `malloc` |
 ///
-/// It owns what it points to. Given to C by value it is C's, to `free`; what C gives is freed here. A buffer may be sent to
-/// another thread.
+/// The buffer owns the memory that it points to. A buffer that is passed to C by value is C's to `free`; a buffer
+/// that C passes is freed here. A buffer may move to another thread.
+///
+/// # Examples
+///
+/// ```
+/// use farcall::executor::WrapperFunctionBuffer;
+///
+/// let buffer = WrapperFunctionBuffer::from_bytes(b"hello");
+/// assert_eq!(buffer.as_bytes(), b"hello");
+/// let error = WrapperFunctionBuffer::out_of_band("no such file");
+/// assert_eq!(error.out_of_band_error(), Some(c"no such file"));
+/// assert_eq!(error.into_result().unwrap_err(), "no such file");
+/// ```
 #[repr(C)]
 pub struct WrapperFunctionBuffer {
     /// Inline bytes, a pointer, or null.
@@ -27,12 +39,12 @@ pub struct WrapperFunctionBuffer {
 
 const _: () = assert!(size_of::<WrapperFunctionBuffer>() == 16);
 
-/// Content up to this size lies in the buffer.
+/// Content up to this size is stored in the buffer itself.
 const INLINE_BYTES: usize = size_of::<*mut c_char>();
 
-// SAFETY: memory from malloc belongs to no thread, and the buffer is the only one that knows it.
+// SAFETY: memory from malloc belongs to no thread, and only the buffer points to it.
 unsafe impl Send for WrapperFunctionBuffer {}
-// SAFETY: whoever shares a buffer only reads it.
+// SAFETY: a shared buffer is only read.
 unsafe impl Sync for WrapperFunctionBuffer {}
 
 impl WrapperFunctionBuffer {
@@ -45,14 +57,15 @@ impl WrapperFunctionBuffer {
     /// A copy of `bytes`.
     #[must_use]
     pub fn from_bytes(bytes: &[u8]) -> Self {
-        // SAFETY: the slice has so many bytes.
+        // SAFETY: the slice has this many bytes.
         unsafe { Self::copy_of(bytes.as_ptr(), bytes.len()) }
     }
 
-    /// A copy of what came in.
+    /// A copy of an incoming payload.
     #[inline]
     pub(crate) fn from_payload(payload: Payload<'_>) -> Self {
-        // SAFETY: the payload has so many bytes; the controller, which the executor obeys, does not change them meanwhile.
+        // SAFETY: the payload has this many bytes; the controller, which the executor obeys, does not change them
+        // meanwhile.
         unsafe { Self::copy_of(payload.as_ptr(), payload.len()) }
     }
 
@@ -67,49 +80,49 @@ impl WrapperFunctionBuffer {
         }
         let mut inline = [0; INLINE_BYTES];
         if size == INLINE_BYTES {
-            // A word is one instruction, a size that is known late a call.
+            // A copy of constant size is one instruction; one of variable size is a call.
             // SAFETY: the caller vouches for the bytes.
             inline = unsafe { data.cast::<[u8; INLINE_BYTES]>().read() };
         } else {
-            // SAFETY: the caller vouches for the bytes, and there is room for them.
+            // SAFETY: the caller vouches for the bytes, and `inline` has room for them.
             unsafe { std::ptr::copy_nonoverlapping(data, inline.as_mut_ptr(), size) };
         }
         Self { data: std::ptr::without_provenance_mut(usize::from_ne_bytes(inline)), size }
     }
 
-    /// A copy of `text`, with the NUL at its end.
+    /// A copy of `text`, with its NUL.
     #[must_use]
     pub fn from_c_str(text: &CStr) -> Self {
         Self::from_bytes(text.to_bytes_with_nul())
     }
 
-    /// An out-of-band error. A NUL in the message becomes a space.
+    /// An out-of-band error with this message. A NUL in the message becomes a space.
     #[must_use]
     pub fn out_of_band(message: &str) -> Self {
         let mut bytes = message.replace('\0', " ").into_bytes();
         bytes.push(0);
-        // SAFETY: the vector has so many bytes.
+        // SAFETY: the vector has this many bytes.
         Self { data: unsafe { copy_to_malloc(bytes.as_ptr(), bytes.len()) }, size: 0 }
     }
 
-    /// The buffer that these two words are.
+    /// Makes a buffer of its two words.
     ///
     /// # Safety
     ///
-    /// They must be in one of the states above, and what they point to must belong to nobody else.
+    /// The words must be in one of the states above, and no other owner may have the memory that they point to.
     #[must_use]
     pub const unsafe fn from_parts(data: *mut c_char, size: usize) -> Self {
         Self { data, size }
     }
 
-    /// The two words. Whoever gets them frees what they point to.
-    #[must_use = "what the words point to is freed by nobody else"]
+    /// The two words. The caller owns the memory that they point to, and frees it.
+    #[must_use = "the caller must free what the words point to"]
     pub fn into_parts(self) -> (*mut c_char, usize) {
         let buffer = std::mem::ManuallyDrop::new(self);
         (buffer.data, buffer.size)
     }
 
-    /// The content; none of an out-of-band error.
+    /// The content; empty for an out-of-band error.
     #[inline(always)]
     #[must_use]
     pub fn as_bytes(&self) -> &[u8] {
@@ -117,24 +130,24 @@ impl WrapperFunctionBuffer {
             0..=INLINE_BYTES => (&raw const self.data).cast(),
             _ => self.data.cast_const().cast::<u8>(),
         };
-        // SAFETY: small content lies in the buffer itself, and large content is so many bytes from malloc, which live as long
-        // as the buffer.
+        // SAFETY: small content is stored in the buffer itself; large content is this many bytes from malloc, which
+        // live as long as the buffer.
         unsafe { std::slice::from_raw_parts(at, self.size) }
     }
 
-    /// How many bytes the content has.
+    /// The number of bytes of the content.
     #[must_use]
     pub const fn len(&self) -> usize {
         self.size
     }
 
-    /// True for a buffer without content that is no error either.
+    /// True for a buffer without content that is not an error.
     #[must_use]
     pub const fn is_empty(&self) -> bool {
         self.size == 0 && self.data.is_null()
     }
 
-    /// The message of an out-of-band error.
+    /// The message, if this is an out-of-band error.
     #[must_use]
     pub fn out_of_band_error(&self) -> Option<&CStr> {
         if self.size > 0 || self.data.is_null() {
@@ -144,11 +157,11 @@ impl WrapperFunctionBuffer {
         Some(unsafe { CStr::from_ptr(self.data) })
     }
 
-    /// The buffer, unless it is an error.
+    /// Returns the buffer, unless it is an error.
     ///
     /// # Errors
     ///
-    /// The message of an out-of-band error, or what is wrong with a buffer that C gave.
+    /// The message of an out-of-band error, or a description of an invalid buffer from C.
     #[inline(always)]
     pub fn into_result(self) -> Result<Self, String> {
         if self.size.wrapping_sub(1) < INLINE_BYTES || self.data.is_null() && self.size == 0 {
@@ -186,7 +199,7 @@ impl Drop for WrapperFunctionBuffer {
     #[inline(always)]
     fn drop(&mut self) {
         if self.size.wrapping_sub(1) >= INLINE_BYTES && !self.data.is_null() {
-            // SAFETY: large content and messages come from malloc, and are the buffer's alone.
+            // SAFETY: large content and messages come from malloc, and only the buffer owns them.
             unsafe { libc::free(self.data.cast()) };
         }
     }
@@ -201,7 +214,7 @@ impl fmt::Debug for WrapperFunctionBuffer {
     }
 }
 
-/// A copy in memory from `malloc`. Ends the process when there is none, as Rust's allocator does.
+/// A copy in memory from `malloc`. Aborts the process if there is none, as Rust's allocator does.
 ///
 /// # Safety
 ///
@@ -212,7 +225,7 @@ unsafe fn copy_to_malloc(data: *const u8, size: usize) -> *mut c_char {
     if memory.is_null() {
         std::process::abort();
     }
-    // SAFETY: the caller vouches for the bytes; malloc gave as many, which nobody else knows yet.
+    // SAFETY: the caller vouches for the bytes; malloc returned as many, which no other code knows yet.
     unsafe { std::ptr::copy_nonoverlapping(data, memory, size) };
     memory.cast()
 }
@@ -233,7 +246,7 @@ mod tests {
     #[test]
     fn from_c_struct() {
         let (data, size) = WrapperFunctionBuffer::from_bytes(&[7; 100]).into_parts();
-        // SAFETY: the buffer gave the words away.
+        // SAFETY: the words come from a buffer.
         let buffer = unsafe { WrapperFunctionBuffer::from_parts(data, size) };
         assert_eq!(
             (buffer.as_bytes(), buffer.data),
@@ -282,7 +295,7 @@ mod tests {
 
     #[test]
     fn bytes_at_null_are_an_error() {
-        // SAFETY: not one of the states, but what is dropped then is null.
+        // SAFETY: this is not one of the states, but the pointer to free is null.
         let buffer = unsafe { WrapperFunctionBuffer::from_parts(std::ptr::null_mut(), 9) };
         assert!(buffer.into_result().expect_err("an error").contains("9 bytes at null"));
     }

@@ -1,9 +1,9 @@
-//! Entering linked code: a call through a frame that unwinders cannot see past.
+//! Entering linked code through a frame without unwind information.
 //!
-//! An exception that nobody in the program catches must end the program as it does natively, by `terminate`, and
-//! `pthread_exit` in `main` must end the thread. Both ask the unwinder for the end of the stack. Rust's own frames further
-//! up catch everything; so linked code is entered through a function without unwind information, where the
-//! search ends. Where a call may have to be unwound, that function is a [mod@landing].
+//! An exception that the program does not catch must end the program by `terminate`, as natively, and `pthread_exit`
+//! in `main` must end the thread. Both ask the unwinder for the end of the stack. Rust's own frames further up would
+//! catch either, so linked code is entered through a function without unwind information, where the unwinder's search
+//! ends. If a call may have to be unwound, that function is an [`unwind_boundary`].
 #![allow(unsafe_code, reason = "calls functions by address")]
 
 use std::ffi::{c_char, c_int, c_void};
@@ -12,8 +12,8 @@ use crate::ExecutorAddr;
 use crate::error::{Error, Result};
 use crate::executor::entry::address::pointer;
 use crate::executor::entry::buffer::WrapperFunctionBuffer;
-use crate::executor::entry::landing::{self, landing};
 use crate::executor::entry::raw_session::{RawSession, WrapperFunctionReturn};
+use crate::executor::entry::unwind_boundary;
 
 #[cfg(target_arch = "x86_64")]
 std::arch::global_asm!(
@@ -58,7 +58,7 @@ std::arch::global_asm!(
 );
 
 unsafe extern "C" {
-    /// Calls its first argument with the other five; what comes back in registers is the callee's.
+    /// Calls its first argument with the other five, and leaves the callee's result registers alone.
     safe fn farcall_enter();
 }
 
@@ -72,7 +72,7 @@ type WithSession = unsafe extern "C" fn(
     u64,
 );
 
-/// Calls `main`, or an initializer.
+/// Calls `main` or an initializer.
 ///
 /// # Errors
 ///
@@ -90,13 +90,15 @@ pub(crate) unsafe fn main(
     let arguments =
         [argc.cast_unsigned() as usize, argv.expose_provenance(), environment.expose_provenance()];
     // SAFETY: the caller vouches for the function.
-    let result = unsafe { landing(pointer(function), arguments) }.map_err(Error::remote)?;
+    let result =
+        unsafe { unwind_boundary::enter(pointer(function), arguments) }.map_err(Error::remote)?;
     #[expect(clippy::cast_possible_truncation, reason = "an int is the low half")]
     #[expect(clippy::cast_possible_wrap, reason = "two's complement")]
     Ok(result.first as c_int)
 }
 
-/// Calls a finalizer or an exit handler, of up to two words. Says on standard error why it was unwound, if it was.
+/// Calls a finalizer or an exit handler of at most two words. If the call is unwound, writes the reason to standard
+/// error.
 ///
 /// # Safety
 ///
@@ -108,7 +110,7 @@ pub(crate) unsafe fn handler(function: ExecutorAddr, first: usize, second: usize
     }
 }
 
-/// Calls a function of up to two words and no result.
+/// Calls a function of at most two words that returns nothing.
 ///
 /// # Errors
 ///
@@ -119,7 +121,7 @@ pub(crate) unsafe fn handler(function: ExecutorAddr, first: usize, second: usize
 /// `function` must be the address of one.
 pub(crate) unsafe fn function(function: ExecutorAddr, first: usize, second: usize) -> Result<()> {
     // SAFETY: the caller vouches for the function.
-    let result = unsafe { landing(pointer(function), [first, second, 0]) };
+    let result = unsafe { unwind_boundary::enter(pointer(function), [first, second, 0]) };
     result.map(drop).map_err(Error::remote)
 }
 
@@ -135,7 +137,7 @@ pub(crate) unsafe fn thread(function: ExecutorAddr, argument: *mut c_void) -> *m
     unsafe { enter(pointer(function), argument) }
 }
 
-/// Calls a function that chooses an implementation, and returns the address of that.
+/// Calls an ifunc resolver, and returns the address of the implementation that it chose.
 ///
 /// # Errors
 ///
@@ -146,11 +148,12 @@ pub(crate) unsafe fn thread(function: ExecutorAddr, argument: *mut c_void) -> *m
 /// `function` must be the address of one.
 pub(crate) unsafe fn resolver(function: ExecutorAddr) -> Result<ExecutorAddr> {
     // SAFETY: the callee takes no argument and returns an address.
-    let result = unsafe { landing(pointer(function), [0; 3]) }.map_err(Error::remote)?;
+    let result =
+        unsafe { unwind_boundary::enter(pointer(function), [0; 3]) }.map_err(Error::remote)?;
     Ok(ExecutorAddr::new(result.first as u64))
 }
 
-/// Calls a function of one word and no result that is not linked code itself but calls it.
+/// Calls a function of this library that calls linked code; it takes one pointer and returns nothing.
 ///
 /// # Errors
 ///
@@ -158,13 +161,16 @@ pub(crate) unsafe fn resolver(function: ExecutorAddr) -> Result<ExecutorAddr> {
 ///
 /// # Safety
 ///
-/// `function` must be one, and nothing of its frame may need dropping while it calls.
+/// `function` must accept `argument`, and its frame must hold nothing that needs dropping while it calls.
 pub(crate) unsafe fn caller<T>(
     function: unsafe extern "C" fn(*mut T),
     argument: *mut T,
 ) -> std::result::Result<(), String> {
     // SAFETY: the caller vouches for the function.
-    unsafe { landing(function as *const c_void, [argument.expose_provenance(), 0, 0]) }.map(drop)
+    unsafe {
+        unwind_boundary::enter(function as *const c_void, [argument.expose_provenance(), 0, 0])
+    }
+    .map(drop)
 }
 
 /// Calls a wrapper function.
@@ -175,18 +181,20 @@ pub(crate) unsafe fn caller<T>(
 ///
 /// # Safety
 ///
-/// `function` must be the address of one, and the arguments must stay there until it returns.
+/// `function` must be the address of a wrapper function, and the arguments must stay readable until it returns.
 #[inline]
 pub(crate) unsafe fn wrapper(
     function: ExecutorAddr,
     args: *const u8,
     bytes: usize,
 ) -> std::result::Result<WrapperFunctionBuffer, String> {
-    if landing::are_there() {
+    if unwind_boundary::is_required() {
         // SAFETY: the caller vouches for the function and its arguments.
-        let result = unsafe { landing(pointer(function), [args.expose_provenance(), bytes, 0]) }?;
+        let result = unsafe {
+            unwind_boundary::enter(pointer(function), [args.expose_provenance(), bytes, 0])
+        }?;
         let data = std::ptr::with_exposed_provenance_mut(result.first);
-        // SAFETY: that is what a wrapper function returns in its two registers.
+        // SAFETY: a wrapper function returns a buffer in its two result registers.
         return Ok(unsafe { WrapperFunctionBuffer::from_parts(data, result.second) });
     }
     // SAFETY: the function passes two arguments on, and leaves the two registers of the result alone.
@@ -195,11 +203,12 @@ pub(crate) unsafe fn wrapper(
     Ok(unsafe { enter(pointer(function), args, bytes) })
 }
 
-/// Calls a wrapper function that answers through `answer`. It has no landing, since it may have answered before it is unwound.
+/// Calls a wrapper function that answers through `answer`. It has no unwind boundary, since it may answer before it
+/// is unwound.
 ///
 /// # Safety
 ///
-/// `function` must be the address of one, and `answer` must take the session and the number.
+/// `function` must be the address of such a wrapper function, and `answer` must accept the session and the number.
 pub(crate) unsafe fn wrapper_function(
     function: ExecutorAddr,
     session: RawSession,

@@ -1,4 +1,4 @@
-//! A function elsewhere, called with types.
+//! A typed caller of a remote function.
 
 use std::fmt;
 use std::marker::PhantomData;
@@ -9,14 +9,29 @@ use crate::executor::entry::buffer::WrapperFunctionBuffer;
 use crate::limits::PAYLOAD_BYTES_MAX;
 use crate::sps::{self, Decode, Encode};
 
-/// Takes the result of a call, once, on any thread.
+/// Receives the result of a call, once, on any thread.
+///
+/// # Examples
+///
+/// ```
+/// use farcall::executor::{OnResult, WrapperFunctionBuffer};
+///
+/// fn echo(args: WrapperFunctionBuffer, on_result: OnResult) {
+///     std::thread::spawn(move || on_result(args));
+/// }
+/// # let (sender, results) = std::sync::mpsc::channel();
+/// # echo(WrapperFunctionBuffer::from_bytes(b"hello"), Box::new(move |result| sender.send(result).unwrap()));
+/// # assert_eq!(results.recv().unwrap().as_bytes(), b"hello");
+/// ```
 pub type OnResult = Box<dyn FnOnce(WrapperFunctionBuffer) + Send>;
 
-/// A function elsewhere that takes `A` and returns `R`: a tag or an address, and the way there.
+/// A remote function that takes `A` and returns `R`: a tag or an address, and the way to it.
 ///
 /// Failures have two layers. The outer `Result` is about the call: it could not be sent, the connection ended, the
-/// function answered out of band, or with other bytes than an `R` has. What the function itself says is in `R`, for example
-/// in an [`Expected`](sps::Expected). [`Expected::into_result`](sps::Expected::into_result) makes one layer of both:
+/// function answered out of band, or the bytes of the answer are no `R`. The function's own failure is in `R`, for
+/// example an [`Expected`](sps::Expected); [`Expected::into_result`](sps::Expected::into_result) merges both layers.
+///
+/// # Examples
 ///
 /// ```
 /// use farcall::executor::Proxy;
@@ -25,6 +40,11 @@ pub type OnResult = Box<dyn FnOnce(WrapperFunctionBuffer) + Send>;
 /// fn both(proxy: &Proxy<(u32,), Expected<u32>>) -> farcall::Result<u32> {
 ///     proxy.call_and_wait(&(7,)).and_then(Expected::into_result)
 /// }
+/// # use farcall::{executor::WrapperFunctionBuffer, sps::to_bytes};
+/// # let result: Expected<u32> = Expected(Ok(8));
+/// # let result = to_bytes(&result);
+/// # let proxy = Proxy::new(move |_, on_result| on_result(WrapperFunctionBuffer::from_bytes(&result)));
+/// # assert_eq!(both(&proxy).unwrap(), 8);
 /// ```
 pub struct Proxy<A, R> {
     dispatch: Box<dyn Fn(WrapperFunctionBuffer, OnResult) + Send + Sync>,
@@ -32,17 +52,17 @@ pub struct Proxy<A, R> {
 }
 
 impl<A: Encode, R: for<'a> Decode<'a> + 'static> Proxy<A, R> {
-    /// The function that `dispatch` calls: with these bytes, and who gets the result. It may call that before it returns; it may
-    /// drop it, which is an error of the call.
+    /// Makes a proxy for the function that `dispatch` calls. `dispatch` receives the encoded arguments and the
+    /// receiver of the result. It may call the receiver before it returns, or drop it, which is an error of the call.
     #[must_use]
     pub fn new(dispatch: impl Fn(WrapperFunctionBuffer, OnResult) + Send + Sync + 'static) -> Self {
         Self { dispatch: Box::new(dispatch), types: PhantomData }
     }
 
-    /// Calls it. `on_result` runs exactly once, on the thread that has the result; that may be this one, before this function
-    /// returns.
+    /// Calls the function. `on_result` runs exactly once, on the thread that has the result; that may be this one,
+    /// before this function returns.
     ///
-    /// Arguments that are longer than any call may have are an error at once, and not sent.
+    /// Arguments that exceed the payload limit are not sent; `on_result` receives the error at once.
     pub fn call(&self, args: &A, on_result: impl FnOnce(Result<R>) + Send + 'static) {
         let bytes = args.encoded_bytes();
         if bytes as u64 > PAYLOAD_BYTES_MAX {
@@ -55,11 +75,12 @@ impl<A: Encode, R: for<'a> Decode<'a> + 'static> Proxy<A, R> {
         (self.dispatch)(args, Box::new(move |result| pending.complete(decode(result))));
     }
 
-    /// Calls it and waits. Never to be used where results are received: nobody would receive this one.
+    /// Calls the function and waits for its result. Do not call this on the thread that receives results: it would
+    /// wait for itself.
     ///
     /// # Errors
     ///
-    /// When the call went wrong; what the function says is in the result.
+    /// If the call failed; the function's own failure is in the result.
     pub fn call_and_wait(&self, args: &A) -> Result<R>
     where
         R: Send,
@@ -76,7 +97,7 @@ impl<A, R> fmt::Debug for Proxy<A, R> {
     }
 }
 
-/// Who waits for a result. Learns of it when the way back is dropped.
+/// The receiver of a result. Dropping it delivers an error.
 struct Pending<F: FnOnce(Result<R>), R>(Option<F>, PhantomData<fn(R)>);
 
 impl<F: FnOnce(Result<R>), R> Pending<F, R> {

@@ -1,37 +1,23 @@
-//! C functions called by their types: the arguments come as words. The first of each kind, as many as there are registers for
-//! it, go there, and the others to the stack, in order; which registers these are is the ABI's business (`abi`).
+//! Calls C functions by their types. The arguments arrive as words. Arguments of each kind go to that kind's
+//! registers while there are any, and the others to the stack, in order; `abi` knows the registers.
 #![allow(unsafe_code, reason = "calls C functions by address")]
 
 use std::ffi::c_char;
 
 use crate::ExecutorAddr;
 use crate::call::typed::{self, Shape, TYPED_CALL};
-use crate::executor::entry::abi;
+use crate::executor::entry::abi::{self, Frame};
 use crate::executor::entry::buffer::WrapperFunctionBuffer;
 use crate::executor::entry::enter;
 use crate::limits::TYPED_ARGUMENTS_MAX;
 
-/// What `farcall_call_typed` loads before it calls, and stores afterwards.
-#[repr(C)]
-pub(crate) struct Frame {
-    /// The registers for integers and pointers; they come first.
-    integers: [u64; abi::INTEGERS],
-    pub(crate) floats: [u64; abi::FLOATS],
-    pub(crate) function: u64,
-    /// How many of the registers for floating-point numbers hold one.
-    pub(crate) floats_used: u64,
-    pub(crate) stack_words: u64,
-    pub(crate) integer_result: u64,
-    pub(crate) float_result: u64,
-    pub(crate) stack: [u64; TYPED_ARGUMENTS_MAX],
-}
-
 unsafe extern "C" {
-    /// Loads the registers from a frame, copies its stack, calls its function, and stores both registers of results.
+    /// Loads the registers from a frame, copies its stack words, calls its function, and stores both result
+    /// registers.
     fn farcall_call_typed(frame: *mut Frame);
 }
 
-/// Calls a function and returns its result, the low bytes of a word.
+/// Calls a function and returns its result word, of which the low bytes count.
 ///
 /// # Errors
 ///
@@ -39,7 +25,7 @@ unsafe extern "C" {
 ///
 /// # Safety
 ///
-/// There must be a function of this shape at the address, and the arguments must be what it takes.
+/// `shape` must describe the function at its address, and the arguments must match it.
 #[inline]
 unsafe fn call_shaped(shape: Shape, arguments: &[[u8; 8]]) -> std::result::Result<u64, String> {
     let mut frame = Frame {
@@ -55,29 +41,29 @@ unsafe fn call_shaped(shape: Shape, arguments: &[[u8; 8]]) -> std::result::Resul
     let (mut integers, mut floats, mut stack) = (0, 0, 0);
     for (index, word) in arguments.iter().enumerate() {
         let is_float = shape.floats >> index & 1 == 1;
-        let (used, places) = match is_float {
+        let (used, words) = match is_float {
             true => (&mut floats, &mut frame.floats[..]),
             false => (&mut integers, &mut frame.integers[..]),
         };
-        let (used, places) = match *used < places.len() {
-            true => (used, places),
+        let (used, words) = match *used < words.len() {
+            true => (used, words),
             false => (&mut stack, &mut frame.stack[..]),
         };
-        places[*used] = u64::from_le_bytes(*word);
+        words[*used] = u64::from_le_bytes(*word);
         *used += 1;
     }
     (frame.floats_used, frame.stack_words) = (floats as u64, stack as u64);
-    // SAFETY: the caller vouches for the function and its arguments; the frame is alive, and as large as it says.
+    // SAFETY: the caller vouches for the function and its arguments; the frame is live and as large as it says.
     unsafe { enter::caller(farcall_call_typed, &raw mut frame) }?;
     Ok(if shape.returns_float { frame.float_result } else { frame.integer_result })
 }
 
-/// The name and address under which such calls are offered.
+/// The name and address of the function that makes typed calls.
 pub(crate) fn function() -> (String, ExecutorAddr) {
     (TYPED_CALL.to_owned(), ExecutorAddr::new(call as *const () as u64))
 }
 
-/// The wrapper function that makes a call.
+/// The wrapper function that makes a typed call.
 unsafe extern "C" fn call(data: *const c_char, size: usize) -> WrapperFunctionBuffer {
     let bytes = if size == 0 {
         &[]
@@ -90,7 +76,7 @@ unsafe extern "C" fn call(data: *const c_char, size: usize) -> WrapperFunctionBu
             WrapperFunctionBuffer::out_of_band("call of address 0")
         }
         Ok((shape, arguments)) => {
-            // SAFETY: the controller's user says that there is a function of this type, and the executor obeys.
+            // SAFETY: the controller vouches for the function's type; the executor obeys it.
             match unsafe { call_shaped(shape, arguments) } {
                 Ok(word) => WrapperFunctionBuffer::from_bytes(&word.to_le_bytes()),
                 Err(why) => WrapperFunctionBuffer::out_of_band(&why),
@@ -120,7 +106,7 @@ mod tests {
         let result = unsafe { call(bytes.as_ptr().cast(), bytes.len()) };
         assert_eq!(result.as_ref(), 4321.0_f64.to_le_bytes());
         for nothing in [0, 8, 47] {
-            // SAFETY: so many bytes are there.
+            // SAFETY: at least this many bytes are there.
             let refused = unsafe { call(bytes.as_ptr().cast(), nothing) };
             let why = refused.out_of_band_error().expect("an error").to_string_lossy().into_owned();
             assert!(why.contains(TYPED_CALL), "{why}");

@@ -1,8 +1,7 @@
-//! Wrapper functions in the form of LLVM 22: the C calling convention of everything that is called across the process border.
+//! Wrapper functions of LLVM 22: the C calling convention of all functions that are called from the other process.
 //!
-//! `struct buffer f(const char *data, size_t size)`. It answers before it returns; the buffer is
-//! [`WrapperFunctionBuffer`]. Functions that may answer later have another form
-//! (`wrapper_function`).
+//! `struct buffer f(const char *data, size_t size)`, where the buffer is a [`WrapperFunctionBuffer`]. The function
+//! answers when it returns. `wrapper_function` has the other convention, whose functions may answer later.
 #![allow(unsafe_code, reason = "calls and provides C functions by address")]
 
 use std::ffi::c_char;
@@ -14,42 +13,44 @@ use crate::error::{Error, Result, panicked};
 use crate::executor::entry::buffer::WrapperFunctionBuffer;
 use crate::executor::entry::enter;
 use crate::sps;
+use crate::transport::Payload;
 
 type Wrapper = unsafe extern "C" fn(*const c_char, usize) -> WrapperFunctionBuffer;
 
-/// An implementation of a function of the contract.
+/// Implements a function of the contract.
 pub(crate) trait Serve: Remote {
-    /// Runs it; an error is answered out of band.
+    /// Runs the function; an error becomes an out-of-band error.
     fn serve(args: Self::Args) -> Result<Self::Ret>;
 }
 
-/// The name and address under which a function of the contract is offered.
+/// The name and address of a function of the contract.
 pub(crate) fn offer<R: Serve>() -> (String, ExecutorAddr) {
     let wrapper: Wrapper = shim::<R>;
     (R::NAME.to_owned(), ExecutorAddr::new(wrapper as usize as u64))
 }
 
-/// Calls the wrapper function at `target` with `bytes` bytes at `args`; `Err` is its out-of-band error.
+/// Calls the wrapper function at `target`.
 ///
-/// # Safety
+/// The controller names the address. Only the controller can know that there is a wrapper function, and that nothing
+/// changes the arguments until it returns: the executor obeys the controller.
 ///
-/// `target` must be the address of a wrapper function, and the arguments must stay until it returns. Only the controller can
-/// know that; the executor obeys it.
+/// # Errors
+///
+/// The function's out-of-band error, or the reason for which the call was unwound.
 #[inline(always)]
-pub(crate) unsafe fn call(
+pub(crate) fn call(
     target: u64,
-    args: *const u8,
-    bytes: usize,
+    args: Payload<'_>,
 ) -> std::result::Result<WrapperFunctionBuffer, String> {
     if target == 0 {
         return Err("call of address 0".to_owned());
     }
-    // SAFETY: the caller vouches for the address and the arguments.
-    let buffer = unsafe { enter::wrapper(ExecutorAddr::new(target), args, bytes) }?;
+    // SAFETY: the controller vouches for the address and the arguments, as said above.
+    let buffer = unsafe { enter::wrapper(ExecutorAddr::new(target), args.as_ptr(), args.len()) }?;
     buffer.into_result()
 }
 
-/// The C face of an implementation. A panic in it becomes an out-of-band error.
+/// The C function of an implementation. A panic in it becomes an out-of-band error.
 unsafe extern "C" fn shim<R: Serve>(data: *const c_char, size: usize) -> WrapperFunctionBuffer {
     let bytes = if size == 0 {
         &[]
@@ -57,11 +58,11 @@ unsafe extern "C" fn shim<R: Serve>(data: *const c_char, size: usize) -> Wrapper
         // SAFETY: wrapper functions are called with `size` readable bytes at `data`.
         unsafe { std::slice::from_raw_parts(data.cast::<u8>(), size) }
     };
-    let served = catch_unwind(AssertUnwindSafe(|| {
+    let outcome = catch_unwind(AssertUnwindSafe(|| {
         let args = sps::from_bytes::<R::Args>(bytes)?;
         R::serve(args)
     }));
-    let result = served.unwrap_or_else(|panic| Err(Error::remote(panicked(panic))));
+    let result = outcome.unwrap_or_else(|panic| Err(Error::remote(panicked(panic))));
     match result {
         Ok(value) => WrapperFunctionBuffer::from_bytes(&sps::to_bytes(&value)),
         Err(error) => WrapperFunctionBuffer::out_of_band(&format!("{}: {error}", R::NAME)),

@@ -1,4 +1,5 @@
-//! Wrapper functions in the form of LLVM's runtime: they are called with a session and a number, and answer once, when they like.
+//! Wrapper functions of LLVM's runtime. Their arguments include a session and a call number; they answer once, at any
+//! time.
 #![allow(unsafe_code, reason = "provides and calls C functions by address")]
 
 use std::fmt;
@@ -13,12 +14,16 @@ use crate::executor::entry::enter;
 use crate::executor::entry::raw_session::{RawSession, WrapperFunctionReturn};
 use crate::executor::entry::wrapper;
 use crate::sps::{self, Decode, Encode};
+use crate::transport::Payload;
 
-/// One call of a [`WrapperFunction`](crate::executor::WrapperFunction), seen from inside:
-/// bytes become arguments, and the answer becomes bytes.
+/// One call of a [`WrapperFunction`](crate::executor::WrapperFunction), seen by the function: decodes the arguments
+/// and encodes the answer.
+///
+/// # Examples
 ///
 /// ```
 /// use farcall::executor::{RawSession, WrapperCall, WrapperFunctionBuffer, WrapperFunctionReturn};
+/// # use farcall::session::{InProcess, SessionBuilder};
 ///
 /// unsafe extern "C" fn add(
 ///     session: RawSession,
@@ -30,6 +35,16 @@ use crate::sps::{self, Decode, Encode};
 ///     let call = unsafe { WrapperCall::new(session, args, answer, call_id) };
 ///     call.handle_sync(|(a, b): (i32, i32)| a.wrapping_add(b));
 /// }
+/// # let builder = SessionBuilder::new(|task| task.run());
+/// # // SAFETY: `add` answers once.
+/// # let session = unsafe { builder.wrapper_function("add", add) }?.build()?;
+/// # let (access, controller) = InProcess::new(|_, args, reply| reply.send(Ok(args)));
+/// # session.attach(access)?;
+/// # let add = session.bootstrap_info().symbols().get("add").expect("it is offered");
+/// # let (sender, results) = std::sync::mpsc::channel();
+/// # controller.call(add, farcall::sps::to_bytes(&(1, 2)), move |sum| sender.send(sum).unwrap());
+/// # assert_eq!(results.recv().unwrap()?, farcall::sps::to_bytes(&3));
+/// # Ok::<(), farcall::Error>(())
 /// ```
 #[derive(Debug)]
 pub struct WrapperCall {
@@ -37,12 +52,32 @@ pub struct WrapperCall {
     answer: Answer,
 }
 
-/// The one answer to a call. May go to another thread, and be sent later. Dropped unsent, it answers with an out-of-band
-/// error, so nobody waits for ever.
+/// The answer to one call. It may move to another thread and be sent later. Dropping it unsent answers with an
+/// out-of-band error, so the caller never waits in vain.
+///
+/// # Examples
+///
+/// ```
+/// use farcall::executor::{WrapperCall, WrapperReply};
+///
+/// fn later(call: WrapperCall) {
+///     call.handle(|reply: WrapperReply<u32>, (number,): (u32,)| {
+///         std::thread::spawn(move || reply.send(number + 1));
+///     });
+/// }
+/// # use farcall::{ExecutorAddr, executor::{RawSession, WrapperFunctionBuffer}, sps::to_bytes};
+/// # unsafe extern "C" fn answer(_: RawSession, result: WrapperFunctionBuffer, call_id: u64) {
+/// #     assert_eq!((result.as_bytes(), call_id), (&to_bytes(&8_u32)[..], 5));
+/// # }
+/// # let session = RawSession::new(ExecutorAddr::new(1));
+/// # let args = WrapperFunctionBuffer::from_bytes(&to_bytes(&(7_u32,)));
+/// # // SAFETY: the arguments are used once, and `answer` accepts any session and number.
+/// # later(unsafe { WrapperCall::new(session, args, answer, 5) });
+/// ```
 #[must_use = "a reply that is dropped is an error to the caller"]
 pub struct WrapperReply<R>(Answer, PhantomData<fn(R)>);
 
-/// A way back that is gone once.
+/// The answer function with its arguments, used once.
 struct Answer {
     session: RawSession,
     answer: WrapperFunctionReturn,
@@ -50,23 +85,37 @@ struct Answer {
     is_sent: bool,
 }
 
-/// How the function at an address is called. Nothing about the address says so.
+/// The calling convention of a function at an address, which the address does not tell.
+///
+/// # Examples
+///
+/// ```
+/// use farcall::executor::Convention;
+/// use farcall::session::SessionBuilder;
+///
+/// // Linked code may answer its calls later.
+/// let session = SessionBuilder::new(|task| drop(std::thread::spawn(|| task.run())))
+///     .linked_code(Convention::WithSession)
+///     .build()?;
+/// # Ok::<(), farcall::Error>(())
+/// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub enum Convention {
     /// LLVM 22's `buffer f(const char *data, size_t size)`, which answers when it returns.
     #[default]
     Llvm22,
-    /// That of LLVM's runtime, a [`WrapperFunction`](crate::executor::WrapperFunction), which answers when it likes.
+    /// That of LLVM's runtime, a [`WrapperFunction`](crate::executor::WrapperFunction), which may answer later.
     WithSession,
 }
 
 impl Convention {
-    /// Calls the function at `function`, behind a frame that unwinders cannot see past. `answer` gets the result with the
-    /// other two, on any thread, perhaps before this returns.
+    /// Calls the function at `function` through a frame without unwind information. `answer` receives the session,
+    /// the result and the number, on any thread, perhaps before this returns.
     ///
     /// # Safety
     ///
-    /// `function` must be the address of a function of this convention, and `answer` must take the session and the number.
+    /// `function` must be the address of a function of this convention, and `answer` must accept the session and the
+    /// number.
     pub unsafe fn call(
         self,
         function: ExecutorAddr,
@@ -80,16 +129,29 @@ impl Convention {
             return reply(message);
         }
         if self == Self::WithSession {
-            // SAFETY: the caller vouches for all of it.
+            // SAFETY: the caller vouches for the function, its arguments and `answer`.
             return unsafe { enter::wrapper_function(function, session, args, answer, call_id) };
         }
-        let bytes = args.as_bytes();
-        // SAFETY: the caller vouches for the function, and the arguments are dropped behind it.
-        let result = unsafe { wrapper::call(function.get(), bytes.as_ptr(), bytes.len()) };
+        let result = wrapper::call(function.get(), Payload::Own(args.as_bytes()));
         reply(result.unwrap_or_else(|message| WrapperFunctionBuffer::out_of_band(&message)));
     }
 
-    /// The answer to a call that no function gets.
+    /// Calls the [`WrapperFunction`](crate::executor::WrapperFunction) at `function`; `A` receives its answer with the
+    /// same session and number, on any thread, perhaps before this returns.
+    ///
+    /// The controller or the host names the function and vouches for its form: the executor obeys both.
+    pub(crate) fn call_for<A: Answered>(
+        function: ExecutorAddr,
+        session: RawSession,
+        args: WrapperFunctionBuffer,
+        call_id: u64,
+    ) {
+        // SAFETY: the controller or the host vouches for the function, as said above; the answer function accepts any
+        // session and number.
+        unsafe { Self::WithSession.call(function, session, args, answered::<A>, call_id) };
+    }
+
+    /// The answer to a call that is refused before the function runs.
     fn refuses(
         self,
         function: ExecutorAddr,
@@ -103,12 +165,27 @@ impl Convention {
     }
 }
 
+/// Receives the answers to calls by [`Convention::call_for`].
+pub(crate) trait Answered {
+    /// Takes the result of the call with this number.
+    fn answered(session: RawSession, result: WrapperFunctionBuffer, call_id: u64);
+}
+
+/// The C function that passes an answer on.
+unsafe extern "C" fn answered<A: Answered>(
+    session: RawSession,
+    result: WrapperFunctionBuffer,
+    call_id: u64,
+) {
+    A::answered(session, result, call_id);
+}
+
 impl WrapperCall {
-    /// The call with these arguments.
+    /// Makes the call of a wrapper function's arguments.
     ///
     /// # Safety
     ///
-    /// They must be those that a wrapper function was called with, not used otherwise.
+    /// The arguments must be those of a wrapper function's call, and must not be used otherwise.
     #[must_use = "a call that is dropped is an error to the caller"]
     pub unsafe fn new(
         session: RawSession,
@@ -125,10 +202,11 @@ impl WrapperCall {
         self.answer.session
     }
 
-    /// Gives the decoded arguments to `handler`, with the reply that it or somebody else sends.
+    /// Passes the decoded arguments and the reply to `handler`, which may send the reply later.
     ///
-    /// Arguments that are an error go back as they are, and those that cannot be decoded are answered with an out-of-band error;
-    /// the handler does not run. A panic of the handler answers for it, if it has not.
+    /// If the arguments are an out-of-band error, the answer is the same error. If they cannot be decoded, the answer
+    /// is an out-of-band error. The handler does not run in either case. If it panics before the reply is sent, the
+    /// answer is an out-of-band error.
     pub fn handle<A, R>(self, handler: impl FnOnce(WrapperReply<R>, A))
     where
         A: for<'a> Decode<'a>,
@@ -140,7 +218,7 @@ impl WrapperCall {
         });
     }
 
-    /// The same for a handler that answers before it returns.
+    /// Passes the decoded arguments to a handler that returns the answer.
     pub fn handle_sync<A, R>(self, handler: impl FnOnce(A) -> R)
     where
         A: for<'a> Decode<'a>,
@@ -149,24 +227,24 @@ impl WrapperCall {
         self.handle(|reply: WrapperReply<R>, args| reply.send(handler(args)));
     }
 
-    /// Gives the handler the bytes of the arguments, where they lie, for as long as it runs.
+    /// Passes the encoded arguments to the handler, without a copy.
     pub fn handle_view<R: Encode>(self, handler: impl FnOnce(WrapperReply<R>, &[u8])) {
         let Self { args, answer } = self;
         if args.out_of_band_error().is_some() {
             answer.send(args);
             return;
         }
-        // The reply is dropped, and so sent, if the handler panics while it has it. C cannot be told of a panic.
+        // A handler that panics drops the reply, which sends an error. The panic must not unwind into C.
         let run = AssertUnwindSafe(|| handler(WrapperReply(answer, PhantomData), args.as_bytes()));
         let _ = catch_unwind(run).map_err(drop_panic);
     }
 
-    /// Gives the object whose address is the first argument to `method`, with the others, and the reply that it or somebody
-    /// else sends. An address that is null or not aligned for a `T` is answered with an out-of-band error.
+    /// Passes the object whose address is the first argument to `method`, with the other arguments and the reply. The
+    /// answer is an out-of-band error if the address is null or not aligned for a `T`.
     ///
     /// # Safety
     ///
-    /// The caller of this function must have been told the addresses of living `T`s only.
+    /// The first argument must be the address of a live `T`, or null or misaligned.
     pub unsafe fn handle_method<T, A, R>(self, method: impl FnOnce(WrapperReply<R>, &T, A))
     where
         A: for<'a> Decode<'a>,
@@ -184,7 +262,7 @@ impl WrapperCall {
         });
     }
 
-    /// The same for a method that answers before it returns.
+    /// The same for a method that returns the answer.
     ///
     /// # Safety
     ///
@@ -201,13 +279,13 @@ impl WrapperCall {
 }
 
 impl<R: Encode> WrapperReply<R> {
-    /// Answers. What a function that can fail returns becomes the type that says so on the wire: `Result<()>` a
-    /// [`Status`](sps::Status), `Result<T>` an [`Expected`](sps::Expected).
+    /// Sends the answer. The result of a function that can fail becomes the wire type for that: `Result<()>` becomes
+    /// [`Status`](sps::Status), `Result<T>` becomes [`Expected`](sps::Expected).
     pub fn send(self, value: impl Into<R>) {
         self.0.send(WrapperFunctionBuffer::from_bytes(&sps::to_bytes(&value.into())));
     }
 
-    /// Answers that the call itself went wrong, whatever the function's own results are.
+    /// Answers with an out-of-band error: the call failed, whatever the function's own results are.
     pub fn send_out_of_band(self, message: &str) {
         self.0.send(WrapperFunctionBuffer::out_of_band(message));
     }
@@ -225,7 +303,7 @@ impl Answer {
 
     fn deliver(&mut self, result: WrapperFunctionBuffer) {
         self.is_sent = true;
-        // SAFETY: who made this vouched that the function takes the session and the number, once.
+        // SAFETY: the creator of this value vouched that the function accepts the session and the number, once.
         unsafe { (self.answer)(self.session, result, self.call_id) };
     }
 }

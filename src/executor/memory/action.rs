@@ -1,20 +1,19 @@
-//! Allocation actions: what is done when memory becomes code and data, and undone when it stops being that.
-#![allow(unsafe_code, reason = "calls actions by address")]
+//! Allocation actions: finalize actions run when memory is initialized, dealloc actions when it is deinitialized.
 
 use crate::call::contract::Action;
 use crate::error::{Error, Result};
-use crate::sps::{self, Encode, Status};
-
 use crate::executor::entry::wrapper;
+use crate::sps::{self, Encode, Status};
+use crate::transport::Payload;
 
-/// Runs the finalize actions of `pairs` in order, and returns the dealloc actions, in the same order.
+/// Runs the finalize actions of `pairs` in order, and returns the dealloc actions in the same order.
 ///
-/// A null finalize or dealloc action is none.
+/// A null action is skipped.
 ///
 /// # Errors
 ///
-/// When an action fails: the dealloc actions of the pairs before it have been run then, last first; the pair's own
-/// has not. The failures of those are added to the message.
+/// If a finalize action fails. The dealloc actions of the pairs before it have run then, the last first; that of the
+/// failed pair has not. The message includes their failures.
 pub(crate) fn finalize(pairs: Vec<(Action, Action)>) -> Result<Vec<Action>> {
     let mut undo = Vec::new();
     for (number, (finalize, dealloc)) in pairs.into_iter().enumerate() {
@@ -32,7 +31,7 @@ pub(crate) fn finalize(pairs: Vec<(Action, Action)>) -> Result<Vec<Action>> {
     Ok(undo)
 }
 
-/// Runs all of `actions`, last first, and returns the messages of those that failed.
+/// Runs all of `actions`, the last first, and returns the messages of those that failed.
 pub(crate) fn dealloc(actions: Vec<Action>) -> Vec<String> {
     let last_first = actions.iter().enumerate().rev();
     let failure = |(number, action)| match run(action) {
@@ -42,14 +41,13 @@ pub(crate) fn dealloc(actions: Vec<Action>) -> Vec<String> {
     last_first.filter_map(failure).collect()
 }
 
-/// Runs an action, if it is one. It fails out of band, or as actions for LLVM 22 do, with the bytes of an `SPSError`; any other
-/// answer is success.
+/// Runs an action unless it is null. It fails out of band, or with the bytes of an `SPSError` as actions for LLVM 22
+/// do; any other answer is success.
 fn run((function, args): &Action) -> std::result::Result<(), String> {
     if function.is_null() {
         return Ok(());
     }
-    // SAFETY: the controller names its actions, and the executor obeys the controller.
-    let answer = unsafe { wrapper::call(function.get(), args.0.as_ptr(), args.0.len()) }?;
+    let answer = wrapper::call(function.get(), Payload::Own(&args.0))?;
     let answer = answer.as_ref();
     match sps::from_bytes::<Status>(answer) {
         Ok(status) if status.encoded_bytes() == answer.len() => status.0,
@@ -71,7 +69,7 @@ mod tests {
         static LOG: RefCell<Vec<(u32, String)>> = const { RefCell::new(Vec::new()) };
     }
 
-    /// Writes its arguments down; fails when the text says so.
+    /// Records its arguments; fails if the text is `fail`.
     enum Note {}
 
     impl Remote for Note {
@@ -87,7 +85,7 @@ mod tests {
         }
     }
 
-    /// Answers with the `SPSError` it is given, as actions for LLVM 22 do.
+    /// Answers with the given `SPSError`, as actions for LLVM 22 do.
     enum Answer {}
 
     impl Remote for Answer {
@@ -102,7 +100,7 @@ mod tests {
         }
     }
 
-    /// Answers with the bytes it is given.
+    /// Answers with the given bytes.
     enum Echo {}
 
     impl Remote for Echo {

@@ -1,23 +1,23 @@
-//! Free pages of private slabs that have memory behind them.
+//! Free pages of private slabs that keep their memory.
 //!
-//! Invariant: the memory map's lock guards it, and ranges do not overlap.
+//! Invariant: the memory map's lock guards it; ranges do not overlap.
 
 use std::collections::BTreeMap;
 
 use crate::limits::KEPT_BYTES_MAX;
 use crate::{AddrRange, ExecutorAddr};
 
-/// Pages that hold zeros and are in nobody's use. There are never more than [`KEPT_BYTES_MAX`].
+/// Free pages that hold zeros; at most [`KEPT_BYTES_MAX`] bytes.
 #[derive(Debug, Default)]
-pub(super) struct Kept {
+pub(super) struct KeptPages {
     /// The end of each range by its start.
     ranges: BTreeMap<ExecutorAddr, ExecutorAddr>,
-    /// What they take, and what is promised to those that are on their way here.
+    /// The size of the kept pages, and of those for which room is promised.
     bytes: u64,
 }
 
-impl Kept {
-    /// Promises room for so many bytes; false when there is not as much.
+impl KeptPages {
+    /// Promises room for this many bytes; false if there is less.
     pub(super) fn promise(&mut self, bytes: u64) -> bool {
         let is_room = bytes <= KEPT_BYTES_MAX - self.bytes;
         if is_room {
@@ -26,12 +26,12 @@ impl Kept {
         is_room
     }
 
-    /// Takes back a promise, or a part of it.
+    /// Withdraws a promise or part of one.
     pub(super) fn withdraw(&mut self, bytes: u64) {
         self.bytes -= bytes;
     }
 
-    /// Enters pages for which room was promised.
+    /// Adds pages for which room was promised.
     pub(super) fn enter(&mut self, range: AddrRange) {
         match self.ranges.range_mut(..range.start).next_back() {
             Some((_, end)) if *end == range.start => *end = range.end,
@@ -41,7 +41,7 @@ impl Kept {
         }
     }
 
-    /// These pages are in use again, or gone.
+    /// Removes pages that are used again or unmapped.
     pub(super) fn take(&mut self, range: AddrRange) {
         while let Some((&start, &end)) = self.ranges.range(..range.end).next_back() {
             if end <= range.start {
@@ -59,7 +59,7 @@ impl Kept {
         }
     }
 
-    /// How many bytes are kept or promised.
+    /// The number of bytes that are kept or promised.
     #[cfg(test)]
     pub(super) fn bytes(&self) -> u64 {
         self.bytes
@@ -76,7 +76,7 @@ mod tests {
 
     #[test]
     fn promises_are_kept_and_end_at_the_limit() {
-        let mut kept = Kept::default();
+        let mut kept = KeptPages::default();
         assert!(kept.promise(KEPT_BYTES_MAX - 10) && !kept.promise(11) && kept.promise(10));
         assert!(!kept.promise(1) && !kept.promise(u64::MAX) && kept.promise(0));
         kept.withdraw(10);
@@ -85,7 +85,7 @@ mod tests {
 
     #[test]
     fn what_is_taken_makes_room() {
-        let mut kept = Kept::default();
+        let mut kept = KeptPages::default();
         assert!(kept.promise(60));
         for (start, end) in [(10, 20), (20, 30), (40, 50), (70, 80), (50, 70)] {
             kept.enter(range(start, end));

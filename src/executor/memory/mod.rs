@@ -1,28 +1,32 @@
-//! The native memory map: slabs reserved, regions initialized and deinitialized in them, slabs released.
+//! The native memory map: reserves slabs, initializes and deinitializes regions in them, and releases slabs.
 //!
-//! A slab is *shared* or *private*. The stripes of a shared one are mapped once, with their final protection, from memory
-//! files of the controller, which writes through its own mapping: initializing changes no protection and copies nothing.
-//! A private one is plain memory of this process, for controllers that share none: the content of a region comes in the
-//! message (or was written before), its protection is set when it is initialized, and when it is deinitialized its pages
-//! become empty, readable and writable again.
+//! A slab is *shared* or *private*:
 //!
-//! Emptying costs the kernel most when it takes the memory behind a page back. Where it is known what a page holds, because
-//! the executor has stored it and code cannot write it, that is overwritten with zeros instead, and the page keeps its memory
-//! for whoever is next, up to a limit ([`Kept`]).
+//! | | shared slab | private slab |
+//! |---|---|---|
+//! | memory | the controller's memory files, one stripe per protection | plain memory of this process |
+//! | content | the controller writes it through its own mapping | comes in the message, or was written before |
+//! | protection | mapped once with its final protection | set when a region is initialized |
+//! | deinitialized pages | stay as they are | become empty, readable and writable |
 //!
-//! A request is judged whole before anything happens. Then the content is stored, the finalize actions run in order, and the
-//! dealloc actions are kept; where one step fails, all those before it are undone in reverse and the pages are free again.
-//! Regions that are needed only until then ([`Lifetime::Finalize`]) are taken back at once.
+//! Freeing the memory of a page is the most expensive part of emptying it. Pages with known content, which the
+//! executor stored and code cannot write, are overwritten with zeros instead. They keep their memory for the next
+//! region, up to a limit ([`KeptPages`]).
 //!
-//! Order: whatever goes away together goes the newest first, across regions and slabs: dealloc actions run in the exact
-//! reverse of the finalize actions.
+//! A request is checked whole before anything happens. Then the content is stored, the finalize actions run in order,
+//! and the dealloc actions are recorded. If a step fails, all steps before it are undone in reverse, and the pages
+//! are free again. Regions with [`Lifetime::Finalize`] are freed at once.
 //!
-//! Threads: any thread at any time. Actions and system calls run without the lock, so actions may use the memory map
-//! themselves; they find what is under way refused, never waited for.
+//! Order: regions that are deinitialized together go the newest first, across regions and slabs. Dealloc actions run
+//! in the exact reverse order of the finalize actions.
 //!
-//! Invariant: regions that are recorded do not overlap, and each lies in one slab, which is mapped as long as anything is
-//! recorded in it.
+//! Threads: any thread at any time. Actions and system calls run without the lock, so actions may use the memory map.
+//! An operation on regions that another one is changing is refused and never waits.
+//!
+//! Invariant: recorded regions do not overlap; each lies in one slab, which is mapped while a region is recorded in
+//! it.
 
+pub(crate) mod access;
 mod action;
 pub(crate) mod forked;
 mod kept;
@@ -34,9 +38,9 @@ mod tests;
 use std::os::fd::OwnedFd;
 
 #[cfg(doc)]
-use self::kept::Kept;
+use self::kept::KeptPages;
 use self::slab::{Memory, Pages, Slab};
-use self::state::{Leaving, Region, RegionSet, Stage, State};
+use self::state::{Region, RegionSet, RemovedRegions, Stage, State};
 use crate::call::contract::{Action, Placement};
 use crate::error::{Error, Result};
 use crate::sps::{AllocGroup, Lifetime};
@@ -55,27 +59,27 @@ pub(crate) struct Segment {
     pub(crate) group: AllocGroup,
     pub(crate) start: ExecutorAddr,
     pub(crate) bytes: u64,
-    /// What to store, zeros after it; `None` when what is there already is the content.
+    /// The bytes to store, followed by zeros; `None` to keep the memory as it is.
     pub(crate) content: Option<Vec<u8>>,
 }
 
-/// Regions on their way in: recorded, not live yet.
+/// Regions that are being initialized: recorded, not yet live.
 struct Claim {
     base: ExecutorAddr,
     memory: Memory,
-    /// Those that stay, and those that are needed only until the finalize actions have run.
+    /// The regions that stay, and those that are freed after the finalize actions.
     standard: Vec<Pages>,
     temporary: Vec<Pages>,
 }
 
 impl MemoryMap {
-    /// Reserves a shared slab of one stripe for each protection, each the whole of its file, where it is wanted. Returns where it
-    /// starts, and where its data is.
+    /// Reserves a shared slab of one stripe per protection, each the whole of its file, at the given placement.
+    /// Returns the slab's start and the range of its data.
     ///
     /// # Errors
     ///
-    /// When a file's size is not a positive multiple of the page size or not sealed, or address space runs out. Nothing
-    /// stays reserved then.
+    /// If a file's size is not a positive multiple of the page size, a file is not sealed, or address space runs out.
+    /// Nothing stays reserved then.
     pub(crate) fn reserve_shared(
         &self,
         placement: Placement,
@@ -89,19 +93,20 @@ impl MemoryMap {
     ///
     /// # Errors
     ///
-    /// When the size is not a positive multiple of the page size, or address space runs out.
+    /// If the size is not a positive multiple of the page size, or address space runs out.
     pub(crate) fn reserve_private(&self, bytes: u64) -> Result<ExecutorAddr> {
         self.add(Slab::private(bytes)?)
     }
 
-    /// Makes regions live and returns their base, the lowest address of those that stay.
+    /// Initializes regions and returns their base, the lowest address of those that stay.
     ///
     /// # Errors
     ///
-    /// When no region stays, or one is empty, not page-aligned, not inside one slab with the others, not of its stripe's
-    /// protection, shorter than its content, or overlaps another or a recorded one: then nothing has happened. When
-    /// the system refuses a protection or an action fails: then all of it has been undone, and the regions are free
-    /// again.
+    /// - If no region stays, or a region is empty, not page-aligned, not in one slab with the others, not in the
+    ///   stripe of its protection, shorter than its content, or overlaps another one of the request or a recorded
+    ///   one: nothing has happened then.
+    /// - If the system refuses a protection or an action fails: everything has been undone then, and the regions are
+    ///   free.
     pub(crate) fn initialize(
         &self,
         segments: &[Segment],
@@ -114,38 +119,38 @@ impl MemoryMap {
         }
     }
 
-    /// Runs the dealloc actions of the region sets with these bases, of the newest set first, and makes their pages free.
-    /// A base with a problem does not stop the others.
+    /// Runs the dealloc actions of the region sets with these bases, the newest set first, and frees their pages. A
+    /// failure at one base does not stop the others.
     ///
     /// # Errors
     ///
-    /// One error that names every address that was not initialized, in the order of the list, and every action that
-    /// failed.
+    /// One error that names every address that was not initialized, in the order of the list, and every failed
+    /// action.
     pub(crate) fn deinitialize(&self, bases: &[ExecutorAddr]) -> Result<()> {
         let (mut failures, mut order) = (Vec::new(), Vec::new());
-        let mut leaving = Leaving::default();
-        self.state.lock().take_all(bases, &mut leaving, &mut order, &mut failures);
+        let mut removed = RemovedRegions::default();
+        self.state.lock().take_all(bases, &mut removed, &mut order, &mut failures);
         order.sort_unstable_by(|one, other| other.cmp(one));
         for (number, base) in order {
             // Actions run without the lock.
-            let taken = self.state.lock().take(base, number, &mut leaving);
+            let taken = self.state.lock().take(base, number, &mut removed);
             match taken {
                 Ok(actions) => dealloc(base, actions, &mut failures),
                 Err(error) => failures.push(error.to_string()),
             }
         }
-        self.empty(leaving, &mut failures);
+        self.empty(removed, &mut failures);
         joined("deinitialize", &failures)
     }
 
-    /// Gives the slabs with these first addresses back; what is live in them is deinitialized first, the newest set of
-    /// all of them first. An address with a problem does not stop the others. A slab in which regions are on their
-    /// way in or out stays.
+    /// Releases the slabs with these start addresses. Live regions in them are deinitialized first, the newest set of
+    /// all slabs first. A failure at one slab does not stop the others. A slab in which regions are being initialized
+    /// or deinitialized stays.
     ///
     /// # Errors
     ///
-    /// One error that names every address that is no slab, in the order of the list, every slab that stays and every
-    /// action that failed.
+    /// One error that names every address that is no slab, in the order of the list, every slab that stays, and every
+    /// failed action.
     pub(crate) fn release(&self, slabs: &[ExecutorAddr]) -> Result<()> {
         let (mut failures, mut order) = (Vec::new(), Vec::new());
         let mut going = Vec::with_capacity(slabs.len());
@@ -163,8 +168,8 @@ impl MemoryMap {
         joined("release", &failures)
     }
 
-    /// Deinitializes whatever is live, the newest first, and gives every slab back; from now on every request for more
-    /// is refused. Returns the failures. A slab in which something is still under way goes with the map itself.
+    /// Deinitializes all live regions, the newest first, and releases every slab. Later requests for more are
+    /// refused. Returns the failures. A slab with an operation in progress is unmapped with the map itself.
     pub(crate) fn shut_down(&self) -> Vec<String> {
         let mut failures = Vec::new();
         let (all, order) = {
@@ -189,7 +194,7 @@ impl MemoryMap {
         Ok(start)
     }
 
-    /// Judges a request and records its regions as being initialized.
+    /// Checks a request and records its regions as being initialized.
     fn claim(&self, segments: &[Segment]) -> Result<Claim> {
         let mut state = self.state.lock();
         if state.shut_down {
@@ -201,7 +206,7 @@ impl MemoryMap {
         let slab = state.slab_at(first.start);
         let (mut standard, mut temporary) = (Vec::new(), Vec::new());
         for (number, segment) in segments.iter().enumerate() {
-            let range = state.judge(segment, slab).map_err(|why| {
+            let range = state.check(segment, slab).map_err(|why| {
                 let Segment { start, bytes, .. } = segment;
                 Error::invalid(format!("region {number}, {bytes} bytes at {start}: {why}"))
             })?;
@@ -242,7 +247,7 @@ impl MemoryMap {
         Ok(Claim { base, memory, standard, temporary })
     }
 
-    /// Makes a claim live, unless the map was shut down meanwhile: then it is undone.
+    /// Makes a claim live. If the map was shut down meanwhile, undoes the claim.
     fn complete(&self, claim: Claim, dealloc: Vec<Action>) -> Result<ExecutorAddr> {
         let emptied = claim.memory.discard(&claim.temporary);
         let refused = {
@@ -265,7 +270,7 @@ impl MemoryMap {
         Err(self.withdraw(claim, with_failures(refused, &failures)))
     }
 
-    /// Makes the regions of a claim free again, and returns why.
+    /// Frees the regions of a claim, and returns the reason.
     fn withdraw(&self, claim: Claim, why: Error) -> Error {
         let Claim { memory, standard: mut pages, temporary, .. } = claim;
         pages.extend(temporary);
@@ -278,30 +283,31 @@ impl MemoryMap {
         with_failures(why, failure.as_slice())
     }
 
-    /// Empties the pages of regions that are not live any more, and frees them.
-    fn empty(&self, mut leaving: Leaving, failures: &mut Vec<String>) {
-        leaving.sort();
+    /// Empties the pages of regions that are no longer live, and frees them.
+    fn empty(&self, mut removed: RemovedRegions, failures: &mut Vec<String>) {
+        removed.sort();
         let mut kept = Vec::new();
-        for (memory, pages) in leaving.by_slab() {
+        for (memory, pages) in removed.by_slab() {
             let failure = memory.reset(pages, &mut kept).err();
             failures.extend(failure.map(|error| error.to_string()));
         }
-        self.state.lock().free(&leaving, &kept);
+        self.state.lock().free(&removed, &kept);
     }
 
-    /// Deinitializes what is live of region sets whose slabs go away, the newest first. Their pages go with the slabs.
+    /// Deinitializes the live region sets of slabs that are being released, the newest first. Their pages are
+    /// unmapped with the slabs.
     fn clear(&self, mut order: Vec<(u64, ExecutorAddr)>, failures: &mut Vec<String>) {
         order.sort_unstable_by(|one, other| other.cmp(one));
         for (number, base) in order {
-            let mut leaving = Leaving::default();
+            let mut removed = RemovedRegions::default();
             // An action may have deinitialized it meanwhile.
-            let Ok(actions) = self.state.lock().take(base, number, &mut leaving) else { continue };
+            let Ok(actions) = self.state.lock().take(base, number, &mut removed) else { continue };
             dealloc(base, actions, failures);
-            self.state.lock().free(&leaving, &[]);
+            self.state.lock().free(&removed, &[]);
         }
     }
 
-    /// Unmaps slabs whose release has begun. One that the kernel refuses to unmap stays.
+    /// Unmaps slabs whose release has begun. A slab that the kernel refuses to unmap stays.
     fn unmap(&self, starts: Vec<ExecutorAddr>, failures: &mut Vec<String>) {
         let mut gone = Vec::with_capacity(starts.len());
         {
@@ -318,15 +324,15 @@ impl MemoryMap {
 }
 
 impl Segment {
-    /// How many bytes at the start of its pages hold something, zeros after them, for as long as it is initialized; `None`
-    /// where that is not known.
+    /// The number of bytes at the start of the region that may be nonzero while it is initialized, or `None` if that
+    /// is unknown.
     fn stored(&self) -> Option<u64> {
         let content = self.content.as_ref()?;
         (self.group.prot != Prot::Data).then_some(content.len() as u64)
     }
 }
 
-/// Runs the dealloc actions of a region set that leaves, last first.
+/// Runs the dealloc actions of a region set, the last first.
 fn dealloc(base: ExecutorAddr, actions: Vec<Action>, failures: &mut Vec<String>) {
     let told = action::dealloc(actions).into_iter();
     failures.extend(told.map(|failure| format!("{base}: {failure}")));

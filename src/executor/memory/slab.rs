@@ -1,7 +1,6 @@
 //! A slab: a range of address space in which regions are initialized.
 //!
-//! Invariant: the protections of a shared slab never change after it was made; those of a private one are changed by the
-//! memory map alone.
+//! Invariant: the protections of a shared slab never change; only the memory map changes those of a private one.
 
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
@@ -10,32 +9,32 @@ use super::Segment;
 use crate::call::contract::Placement;
 use crate::error::{Error, Result};
 use crate::limits::PAGE_BYTES;
-use crate::sys::map::Reservation;
-use crate::sys::memfd;
+use crate::sys::memory::map::Reservation;
+use crate::sys::memory::memfd;
 use crate::{AddrRange, ExecutorAddr, Prot};
 
-/// A slab of either kind. Unmapped when dropped.
+/// A shared or private slab. Dropping it unmaps it.
 #[derive(Debug)]
 pub(super) struct Slab {
     reservation: Arc<Reservation>,
     kind: Kind,
-    /// It is going away.
-    is_leaving: bool,
+    /// Its release has begun.
+    is_releasing: bool,
 }
 
 #[derive(Debug)]
 enum Kind {
-    /// A stripe for each protection, filled by the controller.
+    /// One stripe per protection, which the controller fills.
     Shared(Box<[AddrRange; Prot::ALL.len()]>),
-    /// Plain memory, filled by the executor.
+    /// Plain memory, which the executor fills.
     Private,
 }
 
-/// The memory of a slab, which stays mapped as long as this is held.
+/// The memory of a slab; it stays mapped while this value lives.
 #[derive(Debug)]
 pub(super) struct Memory {
     reservation: Arc<Reservation>,
-    /// Content and protections are the executor's to change.
+    /// The executor may change content and protections.
     is_private: bool,
 }
 
@@ -43,18 +42,18 @@ pub(super) struct Memory {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Pages {
     pub(super) range: AddrRange,
-    /// How many bytes from the start may be other than zero. `None` where anybody may have written anything.
+    /// The number of bytes from the start that may be nonzero. `None` if code may have written anywhere.
     pub(super) stored: Option<u64>,
 }
 
 impl Pages {
-    /// The range of neighbours, if there are any.
+    /// The range from the first to the last of adjacent pages.
     pub(super) fn span(neighbours: &[Pages]) -> Option<AddrRange> {
         let (first, last) = (neighbours.first()?, neighbours.last()?);
         Some(AddrRange { start: first.range.start, end: last.range.end })
     }
 
-    /// The pages with memory behind them that is known; may be none.
+    /// The part with known content that has memory; it may be empty.
     pub(super) fn held(&self) -> AddrRange {
         let start = self.range.start;
         let bytes = self.stored.unwrap_or(0).next_multiple_of(PAGE_BYTES);
@@ -66,13 +65,13 @@ impl Pages {
     }
 }
 
-/// True when pages follow others without a gap.
+/// True when `next` starts where `one` ends.
 pub(super) fn touch(one: &Pages, next: &Pages) -> bool {
     one.range.end == next.range.start
 }
 
 impl Memory {
-    /// All of it.
+    /// The whole range.
     pub(super) fn range(&self) -> AddrRange {
         self.reservation.range()
     }
@@ -82,12 +81,12 @@ impl Memory {
         &self.reservation
     }
 
-    /// Stores the content of segments and gives them their protection, neighbours of one protection together. Does nothing
-    /// where the controller has done it.
+    /// Stores the content of segments and sets their protections; adjacent segments of one protection in one system
+    /// call. Does nothing in a shared slab, which the controller fills.
     ///
     /// # Errors
     ///
-    /// When the system refuses; some of it has been done then.
+    /// If the system refuses; part of the work has been done then.
     pub(super) fn fill(&self, segments: &[Segment]) -> Result<()> {
         if !self.is_private {
             return Ok(());
@@ -107,12 +106,12 @@ impl Memory {
         Ok(())
     }
 
-    /// Makes pages empty, readable and writable, without memory behind them, neighbours together. Does nothing where the
-    /// memory is the controller's.
+    /// Makes pages empty, readable and writable, and frees their memory; adjacent pages together. Does nothing in a
+    /// shared slab.
     ///
     /// # Errors
     ///
-    /// When the system refuses: the first refusal; the rest has been done even so.
+    /// The first refusal of the system; the rest has been done nevertheless.
     pub(super) fn discard(&self, pages: &[Pages]) -> Result<()> {
         if !self.is_private {
             return Ok(());
@@ -121,8 +120,8 @@ impl Memory {
         runs.map(|run| self.reservation.reset(run)).fold(Ok(()), Result::and)
     }
 
-    /// Makes pages empty, readable and writable, neighbours together. They are sorted. Those of which it is known what they
-    /// hold keep the memory behind them, and are added to `kept`. Does nothing where the memory is the controller's.
+    /// Makes sorted pages empty, readable and writable, adjacent ones together. Pages with known content keep their
+    /// memory and are added to `kept`. Does nothing in a shared slab.
     ///
     /// # Errors
     ///
@@ -137,7 +136,7 @@ impl Memory {
 
     fn reset_run(&self, run: &[Pages], kept: &mut Vec<AddrRange>) -> Result<()> {
         let Some(whole) = Pages::span(run) else { return Ok(()) };
-        // These go first: changing the protection of a page that has no memory costs next to nothing.
+        // Pages with unknown content are discarded first: changing the protection of a page without memory is cheap.
         for alike in run.chunk_by(|one, next| one.stored.is_some() == next.stored.is_some()) {
             if let (Some(unknown), [Pages { stored: None, .. }, ..]) = (Pages::span(alike), alike) {
                 self.reservation.discard(unknown)?;
@@ -145,7 +144,7 @@ impl Memory {
         }
         let stored = run.iter().filter_map(Pages::stored_range);
         self.reservation.wipe(whole, stored).inspect_err(|_| {
-            // They are emptied even so.
+            // They are emptied nevertheless.
             let _ = self.reservation.discard(whole);
         })?;
         for held in run.iter().map(Pages::held).filter(|held| held.bytes() > 0) {
@@ -158,7 +157,7 @@ impl Memory {
     }
 }
 
-/// The same ranges, those that touch as one. They do not overlap.
+/// Merges adjacent ranges. The ranges do not overlap.
 fn coalesced(mut ranges: Vec<AddrRange>) -> Vec<AddrRange> {
     ranges.sort_unstable_by_key(|range| range.start);
     ranges.dedup_by(|next, run| {
@@ -172,11 +171,11 @@ fn coalesced(mut ranges: Vec<AddrRange>) -> Vec<AddrRange> {
 }
 
 impl Slab {
-    /// Maps one stripe for each protection, the whole of its file.
+    /// Maps one stripe per protection, each the whole of its file.
     ///
     /// # Errors
     ///
-    /// When a file's size is not a positive multiple of the page size or not sealed, or address space runs out.
+    /// If a file's size is not a positive multiple of the page size, a file is not sealed, or address space runs out.
     pub(super) fn shared(placement: Placement, files: Vec<OwnedFd>) -> Result<(Self, AddrRange)> {
         if files.len() != Prot::ALL.len() {
             return Err(Error::invalid(format!(
@@ -219,7 +218,7 @@ impl Slab {
     ///
     /// # Errors
     ///
-    /// When the size is not a positive multiple of the page size, or address space runs out.
+    /// If the size is not a positive multiple of the page size, or address space runs out.
     pub(super) fn private(bytes: u64) -> Result<Self> {
         if bytes == 0 || !bytes.is_multiple_of(PAGE_BYTES) {
             return Err(Error::invalid(format!(
@@ -232,31 +231,31 @@ impl Slab {
     }
 
     fn new(reservation: Reservation, kind: Kind) -> Self {
-        Self { reservation: Arc::new(reservation), kind, is_leaving: false }
+        Self { reservation: Arc::new(reservation), kind, is_releasing: false }
     }
 
     pub(super) fn range(&self) -> AddrRange {
         self.reservation.range()
     }
 
-    /// The memory, kept mapped.
+    /// The memory, which stays mapped while the result lives.
     pub(super) fn memory(&self) -> Memory {
         let is_private = matches!(self.kind, Kind::Private);
         Memory { reservation: Arc::clone(&self.reservation), is_private }
     }
 
-    /// Whether a range inside may become memory of this protection.
+    /// Checks that a range of the slab may become memory of this protection.
     ///
     /// # Errors
     ///
-    /// Why not.
+    /// The reason against it.
     pub(super) fn admits(
         &self,
         prot: Prot,
         range: AddrRange,
         has_content: bool,
     ) -> std::result::Result<(), String> {
-        if self.is_leaving {
+        if self.is_releasing {
             return Err("its slab is being released".to_owned());
         }
         match &self.kind {
@@ -269,13 +268,13 @@ impl Slab {
         }
     }
 
-    /// From now on nothing new is initialized here.
+    /// Marks the slab as being released: no region is initialized in it any more.
     ///
     /// # Errors
     ///
-    /// When somebody has begun that already.
+    /// If it is being released already.
     pub(super) fn begin_release(&mut self) -> Result<()> {
-        if std::mem::replace(&mut self.is_leaving, true) {
+        if std::mem::replace(&mut self.is_releasing, true) {
             let start = self.range().start;
             return Err(Error::invalid(format!("the slab at {start} is being released already")));
         }
@@ -283,12 +282,13 @@ impl Slab {
     }
 }
 
-/// Unmaps slabs, neighbours together. Returns those that the kernel refuses to unmap, of use again, and why.
+/// Unmaps slabs, adjacent ones together. Returns those that the kernel refuses to unmap, usable again, and the
+/// reason.
 pub(super) fn unmap_all(slabs: Vec<Slab>) -> (Vec<Slab>, Option<Error>) {
     let mut kinds = Vec::with_capacity(slabs.len());
     let mut ranges = Vec::with_capacity(slabs.len());
     for slab in slabs {
-        // Whoever fills or empties memory of a slab keeps it from being released.
+        // A slab whose memory is being filled or emptied is not released.
         if let Some(reservation) = Arc::into_inner(slab.reservation) {
             kinds.push((reservation.start(), slab.kind));
             ranges.push(reservation);

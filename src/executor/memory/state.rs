@@ -1,28 +1,28 @@
-//! What a memory map has recorded, and the judging of requests by it.
+//! The records of a memory map, and the checks of requests against them.
 //!
-//! Invariant: regions do not overlap, and each lies in one slab, which is recorded as long as any of them is live or on its
-//! way in.
+//! Invariant: regions do not overlap; each lies in one slab, which is recorded while a region in it is live or being
+//! initialized.
 
 use std::collections::BTreeMap;
 
 use super::Segment;
-use super::kept::Kept;
+use super::kept::KeptPages;
 use super::slab::{Memory, Pages, Slab, touch};
 use crate::call::contract::Action;
 use crate::error::{Error, Result};
 use crate::limits::PAGE_BYTES;
 use crate::{AddrRange, ExecutorAddr};
 
-/// The slabs of a session and what is initialized in them.
+/// The slabs of a session and their regions.
 #[derive(Debug, Default)]
 pub(super) struct State {
     pub(super) slabs: BTreeMap<ExecutorAddr, Slab>,
-    /// By their first address.
+    /// The regions by start address.
     pub(super) regions: BTreeMap<ExecutorAddr, Region>,
-    pub(super) kept: Kept,
-    /// How many region sets there have been.
+    pub(super) kept: KeptPages,
+    /// The number of region sets so far.
     pub(super) initialized: u64,
-    /// Nothing new is taken any more.
+    /// New requests are refused.
     pub(super) shut_down: bool,
 }
 
@@ -30,18 +30,18 @@ pub(super) struct State {
 #[derive(Debug)]
 pub(super) struct Region {
     pub(super) end: ExecutorAddr,
-    /// The region set of which this is the base: the lowest region that stays.
+    /// The region set with this base, the lowest region that stays.
     pub(super) set: Option<RegionSet>,
 }
 
 /// Regions that were initialized together.
 #[derive(Debug)]
 pub(super) struct RegionSet {
-    /// The order of initialization.
+    /// The position in the order of initialization.
     pub(super) number: u64,
-    /// What is known to be stored in the base, as [`Pages::stored`].
+    /// The known content of the base, as [`Pages::stored`].
     pub(super) stored: Option<u64>,
-    /// The regions that stay besides the base.
+    /// The regions that stay, without the base.
     pub(super) others: Vec<Pages>,
     pub(super) stage: Stage,
 }
@@ -50,19 +50,19 @@ pub(super) struct RegionSet {
 pub(super) enum Stage {
     /// The content is being stored, or the finalize actions run.
     Initializing,
-    /// With its dealloc actions.
+    /// Initialized, with these dealloc actions.
     Live(Vec<Action>),
     /// The dealloc actions run, or the pages are being emptied.
     Deinitializing,
 }
 
-/// Regions on their way out: still recorded, no longer live.
+/// Regions that are being deinitialized: recorded, no longer live.
 #[derive(Debug, Default)]
-pub(super) struct Leaving {
-    /// Of the slabs they lie in; one may be here more than once.
+pub(super) struct RemovedRegions {
+    /// The memory of their slabs; a slab may appear more than once.
     memories: Vec<Memory>,
     pages: Vec<Pages>,
-    /// How many bytes of them there is room to keep for.
+    /// The number of bytes for which `KeptPages` has promised room.
     promised: u64,
 }
 
@@ -83,8 +83,8 @@ impl State {
         self.regions.iter().filter_map(|(base, region)| Some((number(region)?, *base))).collect()
     }
 
-    /// The range of a segment, if it can be initialized in this slab.
-    pub(super) fn judge(
+    /// The range of a segment, if it can be initialized in this slab; otherwise the reason.
+    pub(super) fn check(
         &self,
         segment: &Segment,
         slab: Option<&Slab>,
@@ -109,19 +109,20 @@ impl State {
         }
     }
 
-    /// Takes the live region sets with these bases that have no dealloc actions, whose order does not matter. The number and
-    /// base of each that has some is added to `order`, a complaint of each that is not live to `failures`.
+    /// Removes the live region sets with these bases that have no dealloc actions, whose order does not matter. Adds
+    /// the number and base of each set with dealloc actions to `order`, and a message for each base that is not live
+    /// to `failures`.
     pub(super) fn take_all(
         &mut self,
         bases: &[ExecutorAddr],
-        leaving: &mut Leaving,
+        removed: &mut RemovedRegions,
         order: &mut Vec<(u64, ExecutorAddr)>,
         failures: &mut Vec<String>,
     ) {
         let Self { slabs, regions, kept, .. } = self;
         let mut walk = regions.range_mut(ExecutorAddr::NULL..ExecutorAddr::NULL);
         for base in bases {
-            // What is neighbours in the list is mostly neighbours in memory, and found without a search.
+            // Neighbours in the list are mostly neighbours in memory, so the next region is tried before a search.
             let mut found = walk.next().filter(|(start, _)| *start == base);
             if found.is_none() {
                 walk = regions.range_mut(*base..);
@@ -135,43 +136,44 @@ impl State {
                 Stage::Live(actions) if !actions.is_empty() => order.push((set.number, *base)),
                 _ => {
                     let range = AddrRange { start: *base, end: *end };
-                    let taken = leaving.take(range, set, slabs, kept);
+                    let taken = removed.take(range, set, slabs, kept);
                     failures.extend(taken.err().map(|error| error.to_string()));
                 }
             }
         }
     }
 
-    /// Takes a live region set, and returns its dealloc actions.
+    /// Removes a live region set and returns its dealloc actions.
     ///
     /// # Errors
     ///
-    /// When it is not live, or there is another of that base meanwhile.
+    /// If it is not live, or another set has this base by now.
     pub(super) fn take(
         &mut self,
         base: ExecutorAddr,
         number: u64,
-        leaving: &mut Leaving,
+        removed: &mut RemovedRegions,
     ) -> Result<Vec<Action>> {
         let Self { slabs, regions, kept, .. } = self;
         match regions.get_mut(&base) {
             Some(Region { end, set: Some(set) }) if set.number == number => {
-                leaving.take(AddrRange { start: base, end: *end }, set, slabs, kept)
+                removed.take(AddrRange { start: base, end: *end }, set, slabs, kept)
             }
             _ => Err(Error::invalid(format!("nothing is initialized at {base} any more"))),
         }
     }
 
-    /// Frees the pages of regions that have left, of which some are kept, all of them with room promised. They are sorted.
-    pub(super) fn free(&mut self, leaving: &Leaving, kept: &[AddrRange]) {
-        for run in leaving.pages.chunk_by(touch) {
+    /// Frees the sorted pages of removed regions. `kept` are those whose memory is kept; all of them have promised
+    /// room.
+    pub(super) fn free(&mut self, removed: &RemovedRegions, kept: &[AddrRange]) {
+        for run in removed.pages.chunk_by(touch) {
             if let Some(AddrRange { start, end }) = Pages::span(run) {
                 self.regions.extract_if(start..end, |_, _| true).for_each(drop);
             }
         }
-        let mut promised = leaving.promised;
+        let mut promised = removed.promised;
         for range in kept {
-            // Its slab may have been released meanwhile.
+            // The slab may have been released meanwhile.
             if self.slab_at(range.start).is_some_and(|slab| slab.range().encloses(*range)) {
                 self.kept.enter(*range);
                 promised -= range.bytes();
@@ -180,12 +182,12 @@ impl State {
         self.kept.withdraw(promised);
     }
 
-    /// Marks a slab as going away, so that nothing new is initialized in it, and adds the number and base of each region set
-    /// in it to `order`.
+    /// Marks a slab as being released and adds the number and base of each region set in it to `order`.
     ///
     /// # Errors
     ///
-    /// When there is no such slab, it is going away already, or something is on its way in or out there.
+    /// If there is no such slab, it is being released already, or a region in it is being initialized or
+    /// deinitialized.
     pub(super) fn begin_release(
         &mut self,
         start: ExecutorAddr,
@@ -212,7 +214,8 @@ impl State {
         slab.begin_release().inspect_err(|_| order.truncate(count))
     }
 
-    /// Marks every slab as going away, and returns those that cannot go because something is under way in them.
+    /// Marks every slab as being released, and returns those that must stay because an operation in them is in
+    /// progress.
     pub(super) fn begin_release_all(&mut self, failures: &mut Vec<String>) -> Vec<ExecutorAddr> {
         let starts: Vec<_> = self.slabs.keys().copied().collect();
         let mut busy = Vec::new();
@@ -225,7 +228,7 @@ impl State {
         busy
     }
 
-    /// Removes a slab from the record.
+    /// Removes a slab from the records.
     pub(super) fn remove_slab(&mut self, start: ExecutorAddr) -> Option<Slab> {
         let slab = self.slabs.remove(&start)?;
         self.kept.take(slab.range());
@@ -233,15 +236,15 @@ impl State {
     }
 }
 
-impl Leaving {
-    /// Takes a region set, and returns its dealloc actions. The base is told by its range.
+impl RemovedRegions {
+    /// Removes a region set and returns its dealloc actions. `base` is the range of its base region.
     #[inline]
     fn take(
         &mut self,
         base: AddrRange,
         set: &mut RegionSet,
         slabs: &BTreeMap<ExecutorAddr, Slab>,
-        kept: &mut Kept,
+        kept: &mut KeptPages,
     ) -> Result<Vec<Action>> {
         let actions = match std::mem::replace(&mut set.stage, Stage::Deinitializing) {
             Stage::Live(actions) => actions,
@@ -267,7 +270,7 @@ impl Leaving {
         Ok(actions)
     }
 
-    fn push(&mut self, mut pages: Pages, kept: &mut Kept) {
+    fn push(&mut self, mut pages: Pages, kept: &mut KeptPages) {
         let held = pages.held();
         if kept.promise(held.bytes()) {
             self.promised += held.bytes();
@@ -284,7 +287,7 @@ impl Leaving {
         self.pages.sort_unstable_by_key(|pages| pages.range.start);
     }
 
-    /// The memory of each slab, with the pages that lie in it, when they are sorted.
+    /// The memory of each slab with its pages, which must be sorted.
     pub(super) fn by_slab(&self) -> impl Iterator<Item = (&Memory, &[Pages])> {
         let mut rest = &*self.pages;
         self.memories.iter().map(move |memory| {

@@ -19,22 +19,22 @@ use crate::error::{Error, Result};
 use crate::executor::entry::wrapper::{Serve, offer};
 use crate::limits::{KEPT_BYTES_MAX, PAGE_BYTES};
 use crate::sps::{self, AllocGroup, Bytes, Lifetime};
-use crate::sys::memfd;
+use crate::sys::memory::memfd;
 use crate::{AddrRange, ExecutorAddr, Prot};
 
 const STRIPE: u64 = 16 * PAGE_BYTES;
 
-/// Numbers from this one on name notes that fail.
+/// Notes with this number or a greater one fail.
 const FAILING: u32 = 900;
 
 thread_local! {
-    /// What the actions of this thread have done, in order.
+    /// The numbers of this thread's actions, in the order in which they ran.
     static LOG: RefCell<Vec<u32>> = const { RefCell::new(Vec::new()) };
-    /// What actions of this thread do to the memory map, by their number.
+    /// The operations that this thread's actions perform on the memory map, by action number.
     static REENTRY: RefCell<Vec<Box<dyn FnOnce()>>> = const { RefCell::new(Vec::new()) };
 }
 
-/// An action that writes its number down, and fails for some.
+/// An action that records its number; some numbers fail.
 enum Note {}
 
 impl Remote for Note {
@@ -54,7 +54,7 @@ impl Serve for Note {
     }
 }
 
-/// An action that does what was said with [`reentry`] last.
+/// An action that performs the operation that [`reentry`] set last.
 enum Reenter {}
 
 impl Remote for Reenter {
@@ -84,7 +84,7 @@ fn reentry(what: impl FnOnce() + 'static) -> Action {
     (offer::<Reenter>().1, Bytes::default())
 }
 
-/// What the actions of this thread have done since the last time.
+/// The numbers of this thread's actions since the last call of this function.
 fn noted() -> Vec<u32> {
     LOG.take()
 }
@@ -124,7 +124,7 @@ fn protections(start: ExecutorAddr, pages: u64) -> String {
     Maps::read().letters(range)
 }
 
-/// Maps a page in place of one of the slab whose protection the kernel will not change to writable.
+/// Replaces a page of the slab by one whose protection the kernel refuses to make writable.
 fn sabotage(map: &MemoryMap, slab: ExecutorAddr, page: u64) {
     let file = memfd::create(c"sabotage", PAGE_BYTES, false).expect("memory");
     memfd::seal(&file, SealFlag::F_SEAL_FUTURE_WRITE).expect("sealed");
@@ -266,7 +266,7 @@ fn more_than_1e5_addresses_in_one_release() {
     assert!(map.state.lock().slabs.is_empty());
 }
 
-// What a request may be
+// Which requests are valid
 
 #[test]
 fn requests_are_refused_whole() {
@@ -331,7 +331,7 @@ fn content_may_be_in_the_slab_already() {
     let base = map.initialize(std::slice::from_ref(&write), vec![]).expect("initialized");
     let memory = map.state.lock().slabs[&slab].memory();
     map.deinitialize(&[base]).expect("deinitialized");
-    memory.fill(&[write]).expect("as somebody else might write it");
+    memory.fill(&[write]).expect("as other code might write it");
     let mut there = filled(slab, Prot::Code, 0, 1, b"");
     there.content = None;
     map.initialize(&[there], vec![]).expect("initialized");
@@ -417,7 +417,7 @@ fn memory_is_kept_up_to_a_limit() {
     assert_eq!(map.state.lock().kept.bytes(), 0);
 }
 
-// What goes wrong on the way
+// Failures of single steps
 
 #[test]
 fn initialize_fails_at_each_step() {
@@ -458,7 +458,11 @@ fn a_failing_action_undoes_those_before_it() {
             let error = map.initialize(&segments, actions).expect_err("950 fails").to_string();
             assert!(error.contains(&format!("action {failing}")), "{error}");
             assert!(error.contains("950 fails"), "{error}");
-            assert_eq!(error.contains("902 fails"), failing > 1, "clean-up is told: {error}");
+            assert_eq!(
+                error.contains("902 fails"),
+                failing > 1,
+                "the error includes the clean-up: {error}"
+            );
             let ran = noted();
             let forth = (1..=3).take(failing).chain([950]);
             let back = [11, 902, 13].into_iter().take(failing).rev();

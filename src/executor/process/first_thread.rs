@@ -1,6 +1,5 @@
-//! The end of the process when `main` ends its thread alone (`pthread_exit`): natively the process goes on until its last
-//! thread has ended, and then exits with status 0. The executor has threads of its own, which never end; they do not
-//! count.
+//! The process's end after `main` ended its thread alone (`pthread_exit`). Natively the process continues until its
+//! last thread ends, and exits with status 0. Threads of the executor itself never end, so they do not count here.
 #![allow(unsafe_code, reason = "registers a destructor with the C library")]
 
 use std::cell::Cell;
@@ -12,36 +11,38 @@ use crate::error::{Error, Result};
 use crate::shm::{Holder, Words};
 use crate::sync::{AtomicU64, Ordering};
 
-/// Threads of the executor's own, the first one apart.
+/// The number of threads of the executor itself, the first thread excluded.
 static OWN_THREADS: AtomicU64 = AtomicU64::new(0);
 
-/// How often the threads are counted, once the first one has ended.
-const LOOK: Duration = Duration::from_millis(1);
+/// The interval at which threads are counted after the end of the first one.
+const COUNT_INTERVAL: Duration = Duration::from_millis(1);
 
-/// The C library runs destructors again that were set again, so often; the last time all others are done.
+/// The number of rounds in which the C library runs destructors that were set again. In the last one all other
+/// destructors have run.
 const ROUNDS: usize = 4;
 
 thread_local! {
-    /// Let go of by [`ended`] alone: a thread that leaves in any other way leaves it to the kernel.
+    /// Released by [`ended`] only. A thread that ends in another way leaves the lock to the kernel.
     static HOLDER: Cell<Option<ManuallyDrop<Holder>>> = const { Cell::new(None) };
 }
 
-/// Takes the lock in `words` for as long as the calling thread, the process's first, serves. `pthread_exit` lets go of it, since
-/// the process goes on then; a system call that ends the thread, and the end of the process, do not.
+/// Takes the robust lock in `words` while the calling thread, the process's first, serves. `pthread_exit` releases
+/// it, because the process continues; a system call that ends the thread, and the process's end, leave it to the
+/// kernel.
 ///
 /// # Errors
 ///
-/// When the system refuses.
+/// If the system refuses.
 pub(crate) fn hold(words: Words) -> Result<()> {
     HOLDER.set(Some(ManuallyDrop::new(Holder::take(words)?)));
     Ok(())
 }
 
-/// Ends the process with the program's last thread when the calling thread, the process's first, ends before.
+/// Has the process end with the program's last thread if the calling thread, the process's first, ends before it.
 ///
 /// # Errors
 ///
-/// When the system refuses.
+/// If the system refuses.
 pub(crate) fn outlive_others() -> Result<()> {
     let mut key = 0;
     // SAFETY: the key is written to a live variable; the destructor takes any value.
@@ -57,7 +58,7 @@ pub(crate) fn outlive_others() -> Result<()> {
     Ok(())
 }
 
-/// Counts a thread of the executor's own, as long as the count is held.
+/// Counts a thread of the executor itself while it lives.
 #[derive(Debug)]
 pub(crate) struct OwnThread(());
 
@@ -78,30 +79,30 @@ static KEY: AtomicU64 = AtomicU64::new(0);
 
 fn set(round: usize) {
     let key = libc::pthread_key_t::try_from(KEY.load(Ordering::Relaxed)).unwrap_or_default();
-    // SAFETY: the key was created; the value is a number and never followed.
+    // SAFETY: the key was created; the value is a number that is never dereferenced.
     unsafe { libc::pthread_setspecific(key, std::ptr::without_provenance(round)) };
 }
 
-/// Runs on the first thread when it ends, after the destructors of its thread-locals.
+/// Runs on the first thread at its end, after the destructors of its thread-locals.
 unsafe extern "C" fn ended(round: *mut c_void) {
     if round.addr() < ROUNDS {
         return set(round.addr() + 1);
     }
     drop(HOLDER.take().map(ManuallyDrop::into_inner));
-    // Others may wait for this very thread, so another one waits for them.
+    // Other threads may wait for the end of this thread, so a new thread waits for them.
     let counted = OwnThread::new();
     let last = std::thread::Builder::new().name("farcall-last".to_owned());
     let _ = last.spawn(move || {
         let _counted = counted;
-        // The first thread stays in the list of threads as long as there are others.
+        // `/proc` lists the first thread while others run.
         while threads() > 1 + OWN_THREADS.load(Ordering::Relaxed) {
-            std::thread::sleep(LOOK);
+            std::thread::sleep(COUNT_INTERVAL);
         }
         std::process::exit(0);
     });
 }
 
-/// The threads of this process; 0 when the system does not say.
+/// The number of threads of this process; 0 if the system does not say.
 fn threads() -> u64 {
     std::fs::read_dir("/proc/self/task").map_or(0, |tasks| tasks.count() as u64)
 }

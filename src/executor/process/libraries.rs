@@ -1,25 +1,29 @@
-//! Shared libraries that are opened in this process.
+//! Shared libraries that this process has opened.
 #![allow(unsafe_code, reason = "calls the dynamic linker")]
 
 use std::ffi::{CStr, CString, c_int, c_void};
 use std::sync::Once;
 
-use super::low_data::low_data;
+use super::copy_relocations;
 use crate::ExecutorAddr;
 use crate::error::{Error, Result};
 use crate::executor::entry::address::pointer;
 use crate::sync::Mutex;
 
-/// Libraries that a compiler's driver links by itself or programs take for granted. They are opened, in this order, when
-/// a symbol is missing otherwise.
+/// Libraries that a compiler's driver links by default, or that programs take for granted. [`open_defaults`] opens
+/// them in this order.
 const DEFAULT_LIBRARIES: [&CStr; 3] = [c"libm.so.6", c"libstdc++.so.6", c"libgcc_s.so.1"];
 
-/// The libraries that a controller has loaded by name, to be closed when its session is over.
+/// The version of symbols that compilers link statically from `libgcc.a`, and that the shared library has for old
+/// programs only: the processor's features (`__cpu_model`, `__cpu_indicator_init`), which ifunc resolvers read.
+const OLD_VERSION: &CStr = c"GCC_4.8.0";
+
+/// The libraries that one controller opened by path. They are closed at the end of its session.
 #[derive(Debug, Default)]
 pub(crate) struct Libraries(Mutex<Vec<ExecutorAddr>>);
 
 impl Libraries {
-    /// Opens a library whose symbols only its handle finds.
+    /// Opens a library and returns its handle. Its symbols are found through the handle only.
     pub(crate) fn open(&self, path: &str) -> Result<ExecutorAddr> {
         let handle = dlopen(path, libc::RTLD_LAZY | libc::RTLD_LOCAL)?;
         let handle = ExecutorAddr::new(handle.expose_provenance() as u64);
@@ -27,19 +31,20 @@ impl Libraries {
         Ok(handle)
     }
 
-    /// Closes each as often as it was opened, the last first. Nobody else may look into them any more.
+    /// Closes each library as often as it was opened, in reverse order. The caller must know that no thread reads
+    /// them any more.
     pub(crate) fn close(&self) {
         let handles = std::mem::take(&mut *self.0.lock());
-        // Another session may be looking at what is loaded.
-        let _nobody_looks = (!handles.is_empty()).then(low_data);
+        // Another session may be reading the loaded files.
+        let _lock = (!handles.is_empty()).then(copy_relocations::lock);
         for handle in handles.into_iter().rev() {
-            // SAFETY: the handle is that of an opened library, once for each time that it was opened.
+            // SAFETY: the handle belongs to an open library, and is here once for each time that it was opened.
             unsafe { libc::dlclose(pointer::<c_void>(handle).cast_mut()) };
         }
     }
 }
 
-/// Opens a shared library, and leaves it open.
+/// Opens a shared library with these flags of `dlopen`, and returns its handle.
 pub(crate) fn dlopen(path: &str, flags: c_int) -> Result<*mut c_void> {
     let name = CString::new(path).map_err(|_| Error::invalid("a library name with a NUL byte"))?;
     // SAFETY: the name is a C string; the library's initializers are the user's choice.
@@ -50,7 +55,7 @@ pub(crate) fn dlopen(path: &str, flags: c_int) -> Result<*mut c_void> {
     Ok(handle)
 }
 
-/// Opens the libraries that are opened when something is missing, if that has not been done yet.
+/// Opens the default libraries, once per process. The look-up functions call it when they miss a symbol.
 pub(crate) fn open_defaults() {
     static DEFAULTS: Once = Once::new();
     DEFAULTS.call_once(|| {
@@ -61,7 +66,45 @@ pub(crate) fn open_defaults() {
     });
 }
 
-/// Why the dynamic linker's last function failed on this thread.
+/// The address of a symbol in the process: the default version, else [`OLD_VERSION`].
+pub(crate) fn find(name: &CStr) -> Option<ExecutorAddr> {
+    // SAFETY: the name is a C string.
+    let address = unsafe { libc::dlsym(libc::RTLD_DEFAULT, name.as_ptr()) };
+    if !address.is_null() {
+        return Some(ExecutorAddr::new(address as u64));
+    }
+    // SAFETY: name and version are C strings.
+    let old = unsafe { libc::dlvsym(libc::RTLD_DEFAULT, name.as_ptr(), OLD_VERSION.as_ptr()) };
+    (!old.is_null()).then(|| ExecutorAddr::new(old as u64))
+}
+
+/// The address of a symbol in a library or its dependencies. The controller has the handle from [`Libraries::open`] of a
+/// live session. A symbol may have the value null.
+pub(crate) fn find_in(library: ExecutorAddr, name: &str) -> Option<ExecutorAddr> {
+    let name = CString::new(name).ok()?;
+    // SAFETY: clears the message of an earlier failure.
+    unsafe { libc::dlerror() };
+    let handle = pointer::<c_void>(library).cast_mut();
+    // SAFETY: the controller vouches for the handle, and the executor obeys the controller; the name is a C string.
+    let address = unsafe { libc::dlsym(handle, name.as_ptr()) };
+    // SAFETY: returns null if the symbol was found.
+    let is_missing = address.is_null() && !unsafe { libc::dlerror() }.is_null();
+    (!is_missing).then(|| ExecutorAddr::new(address.expose_provenance() as u64))
+}
+
+/// Functions that the C library has for static linking only, so that the dynamic linker does not find them.
+pub(crate) fn static_symbols() -> [(&'static str, *const c_void); 2] {
+    [
+        ("at_quick_exit", at_quick_exit as *const c_void),
+        ("pthread_atfork", libc::pthread_atfork as *const c_void),
+    ]
+}
+
+unsafe extern "C" {
+    fn at_quick_exit(function: extern "C" fn()) -> c_int;
+}
+
+/// The reason for which the dynamic linker's last function failed on this thread.
 pub(crate) fn last_error() -> String {
     // SAFETY: returns null or a C string that is valid until the next call on this thread.
     let message = unsafe { libc::dlerror() };

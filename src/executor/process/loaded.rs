@@ -1,10 +1,10 @@
-//! The files that the dynamic linker has loaded: what they define, and which of their words it has bound.
+//! The files that the dynamic linker has loaded: the symbols they define, and the words it has bound.
 //!
-//! A file's dynamic section, symbols and relocations stay mapped as long as the file is loaded. Everything here is read
-//! from there, as the dynamic linker itself reads it.
+//! A file's dynamic section, symbols and relocations stay mapped while the file is loaded. This module reads them
+//! there, as the dynamic linker does.
 //!
-//! Invariant: a [`LoadedFile`] is used at once, inside of a request; nobody unloads files meanwhile: who looks, and who unloads,
-//! holds `low_data`.
+//! Invariant: a [`LoadedFile`] is used within one request only. Every thread that reads or unloads files holds the
+//! lock of `copy_relocations`, so no file is unloaded meanwhile.
 #![allow(unsafe_code, reason = "reads what the dynamic linker has mapped")]
 
 use std::ffi::{CStr, c_int, c_void};
@@ -17,13 +17,13 @@ use crate::limits::PAGE_BYTES;
 use crate::sync::{AtomicU64, Ordering};
 use crate::{AddrRange, ExecutorAddr};
 
-/// A file that is loaded.
+/// A loaded file.
 #[derive(Debug, Default)]
 pub(crate) struct LoadedFile {
-    /// What is added to the addresses in the file.
+    /// The load bias: what is added to the addresses in the file.
     base: u64,
     segments: Vec<Segment>,
-    /// What the dynamic linker has made read-only after it was done.
+    /// The range that the dynamic linker made read-only after relocation.
     relro: AddrRange,
     dynamic: Dynamic,
 }
@@ -35,7 +35,7 @@ struct Segment {
     writable: bool,
 }
 
-/// Addresses of what the dynamic section names; 0 for what it does not.
+/// The addresses that the dynamic section names; 0 where it names none.
 #[derive(Debug, Default)]
 struct Dynamic {
     symbols: u64,
@@ -45,14 +45,14 @@ struct Dynamic {
     relocation_bytes: u64,
 }
 
-/// What a symbol is.
+/// The kind of a symbol.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum SymbolKind {
     /// A function.
     Function,
-    /// A variable of this size.
+    /// A variable of this many bytes.
     Variable(u64),
-    /// Nobody says.
+    /// No loaded file defines it.
     Unknown,
 }
 
@@ -75,14 +75,14 @@ const STT_OBJECT: u8 = 1;
 const STT_FUNC: u8 = 2;
 const STT_GNU_IFUNC: u8 = 10;
 
-/// All files that are loaded, the program first, and how often a file has been loaded so far.
+/// All loaded files, the program first, and how many files have been loaded so far (`dlpi_adds`).
 pub(crate) fn files() -> (Vec<LoadedFile>, u64) {
     type Files = (Vec<LoadedFile>, u64);
 
     unsafe extern "C" fn visit(info: *mut dl_phdr_info, _: usize, files: *mut c_void) -> c_int {
-        // SAFETY: the dynamic linker calls this with its description of a file.
+        // SAFETY: the dynamic linker passes its description of a file.
         let info = unsafe { &*info };
-        // SAFETY: the pointer is the one given below.
+        // SAFETY: the pointer is the one given to `dl_iterate_phdr` below.
         let files = unsafe { &mut *files.cast::<Files>() };
         files.0.push(LoadedFile::read(info));
         files.1 = info.dlpi_adds;
@@ -95,7 +95,7 @@ pub(crate) fn files() -> (Vec<LoadedFile>, u64) {
     files
 }
 
-/// What the symbol of this name is that the dynamic linker has found at `address`.
+/// The kind of the symbol `name`, which the dynamic linker has found at `address`.
 pub(crate) fn kind_of(files: &[LoadedFile], name: &CStr, address: u64) -> SymbolKind {
     let holder = files.iter().find_map(|file| Some((file, file.segment_at(address)?)));
     let Some((file, &Segment { executable, .. })) = holder else { return SymbolKind::Unknown };
@@ -145,7 +145,7 @@ impl LoadedFile {
         self.segments.iter().find(|segment| segment.range.contains(address))
     }
 
-    /// The file's own symbols of this name; several when it has versions of it.
+    /// The symbols of this name that the file defines; several if it has versions of it.
     fn symbols_named(&self, name: &CStr) -> Vec<Elf64_Sym> {
         let mut found = Vec::new();
         let Dynamic { symbols, names, hash_table, .. } = self.dynamic;
@@ -158,14 +158,14 @@ impl LoadedFile {
         let buckets_at = hash_table + 16 + 8 * u64::from(filter_words);
         let chains_at = buckets_at + 4 * u64::from(buckets);
         let Some(bucket) = hash.checked_rem(buckets) else { return found };
-        // SAFETY: the number is less than that of the buckets.
+        // SAFETY: the index is less than the number of buckets.
         let mut index = unsafe { *pointer::<u32>(buckets_at + 4 * u64::from(bucket)) };
         while index >= first && index != 0 {
-            // SAFETY: the chain of a bucket goes on until an entry ends it.
+            // SAFETY: a bucket's chain is readable up to the entry that ends it.
             let chain = unsafe { *pointer::<u32>(chains_at + 4 * u64::from(index - first)) };
             if chain | 1 == hash | 1 {
                 let at = symbols + size_of::<Elf64_Sym>() as u64 * u64::from(index);
-                // SAFETY: every entry of the chains has its symbol.
+                // SAFETY: every chain entry has a symbol.
                 let symbol = unsafe { *pointer::<Elf64_Sym>(at) };
                 // SAFETY: the names are NUL-terminated.
                 let own = unsafe { CStr::from_ptr(pointer(names + u64::from(symbol.st_name))) };
@@ -181,12 +181,12 @@ impl LoadedFile {
         found
     }
 
-    /// Changes the words that the dynamic linker has bound to addresses of symbols: `change` gets an address and returns
-    /// the one that takes its place. Words bound to functions by calls are not among them.
+    /// Changes the words that the dynamic linker has bound to addresses of symbols. `change` receives an address and
+    /// returns the new one, or `None` to keep it. Words of the procedure linkage table are not changed.
     ///
     /// # Errors
     ///
-    /// When memory cannot be made writable that was made read-only after binding.
+    /// If the kernel refuses to make read-only words writable.
     pub(crate) fn rebind(&self, change: impl Fn(u64) -> Option<u64>) -> Result<()> {
         let mut changes = Vec::new();
         for [offset, info, addend] in self.relocations() {
@@ -195,9 +195,9 @@ impl LoadedFile {
             if !is_bound || info >> 32 == 0 || !slot.is_multiple_of(8) {
                 continue;
             }
-            // SAFETY: the word is one that the dynamic linker has written.
+            // SAFETY: the dynamic linker has written this word.
             let bound = unsafe { *pointer::<u64>(slot) };
-            // Some entries for addresses carry an addend that is not used.
+            // `GLOB_DAT` entries may have an addend, which is not used.
             let addend = if info & 0xffff_ffff == R_X86_64_64 { *addend } else { 0 };
             let is_writable = || self.segment_at(slot).is_some_and(|segment| segment.writable);
             if let Some(new) = change(bound.wrapping_sub(addend)).filter(|_| is_writable()) {
@@ -212,7 +212,7 @@ impl LoadedFile {
         for (slot, new) in changes {
             // SAFETY: the word is aligned, mapped and writable now.
             let word = unsafe { AtomicU64::from_ptr(pointer::<u64>(slot).cast_mut()) };
-            // Threads that load the new address go on to load what was copied before.
+            // Release: a thread that loads the new address then reads the bytes that were copied before.
             word.store(new, Ordering::Release);
         }
         if protected { self.protect_relro(libc::PROT_READ) } else { Ok(()) }
@@ -224,14 +224,14 @@ impl LoadedFile {
         if relocations == 0 {
             return &[];
         }
-        // SAFETY: the dynamic section says that they are there.
+        // SAFETY: the dynamic section gives their address and size.
         unsafe { std::slice::from_raw_parts(pointer(relocations), count) }
     }
 
     fn protect_relro(&self, protection: c_int) -> Result<()> {
         let start = pointer::<c_void>(self.relro.start.get()).cast_mut();
         let bytes = usize::try_from(self.relro.bytes()).unwrap_or(0);
-        // SAFETY: the pages hold words of the dynamic linker that are read at most.
+        // SAFETY: the pages hold the dynamic linker's words, which other threads read at most.
         if unsafe { libc::mprotect(start, bytes, protection) } != 0 {
             let error = std::io::Error::last_os_error();
             return Err(Error::os("changing what a library is bound to", error));
@@ -248,7 +248,7 @@ impl Dynamic {
         let entries =
             unsafe { std::slice::from_raw_parts(pointer::<Dyn>(section.start.get()), count) };
         for [tag, value] in entries {
-            // The dynamic linker has added the base already, except where it could not write.
+            // The dynamic linker has added the base already, except where the section is read-only.
             let address = if *value < base { base + value } else { *value };
             match *tag {
                 DT_NULL => break,
@@ -264,20 +264,21 @@ impl Dynamic {
     }
 }
 
-/// The pages that the dynamic linker protects: from the page where the range starts up to the last one it fills.
+/// The pages that the dynamic linker protects: from the page in which the range starts to the last page that it
+/// fills.
 fn whole_pages(range: AddrRange) -> AddrRange {
     let floor = |address: ExecutorAddr| ExecutorAddr::new(address.get() & !(PAGE_BYTES - 1));
     AddrRange { start: floor(range.start), end: floor(range.end) }
 }
 
-/// The hash function of the hash tables.
+/// The hash function of GNU hash tables.
 fn hash_of(name: &CStr) -> u32 {
     name.to_bytes()
         .iter()
         .fold(5381, |hash, byte| u32::wrapping_add(hash.wrapping_mul(33), u32::from(*byte)))
 }
 
-/// The pointer that an address is.
+/// An address as a pointer.
 pub(crate) fn pointer<T>(address: u64) -> *const T {
     address::pointer(ExecutorAddr::new(address))
 }

@@ -1,11 +1,14 @@
 //! Programs: linked code with a `main`, initializers, finalizers and exit handlers.
 //!
-//! A program is known by its handle, the address of its `__dso_handle`. Its initializers run once, with the arguments
-//! given, before `main` or when asked for. Its exit handlers (`atexit`, `__cxa_atexit`) and finalizers run when it is removed
-//! or when the process exits, whichever comes first, as those of a shared library do: handlers last registered first,
-//! then finalizers. Before them run the destructors of the thread's thread-locals, as they do at a thread's end.
+//! A program is identified by its handle, the address of its `__dso_handle`. Its initializers run once, with the
+//! given arguments, before `main` or on request. Its end comes when it is removed or when the process exits,
+//! whichever is first. It runs, as for a shared library:
 //!
-//! Invariant: nothing of a program runs under the lock.
+//! 1. the destructors of the calling thread's thread-locals,
+//! 2. the exit handlers (`atexit`, `__cxa_atexit`), the last registered first,
+//! 3. the finalizers.
+//!
+//! Invariant: no code of a program runs under the lock.
 #![allow(unsafe_code, reason = "calls the functions of programs by address")]
 
 use std::ffi::{CStr, CString, c_char, c_int, c_void};
@@ -36,22 +39,22 @@ struct Program {
 
 #[derive(Debug, Clone, Copy)]
 struct Handler {
-    /// The handle of the program it belongs to; null for one of nobody.
+    /// The handle of its program; null if no program owns it.
     program: ExecutorAddr,
     function: ExecutorAddr,
     argument: usize,
-    /// It takes the exit status in front of its argument (`on_exit`).
+    /// The exit status precedes its argument (`on_exit`).
     wants_status: bool,
 }
 
 #[derive(Debug)]
 struct Programs {
     programs: Vec<Program>,
-    /// In the order of registration, over all programs.
+    /// The handlers of all programs, in order of registration.
     handlers: Vec<Handler>,
 }
 
-/// The programs of the process. `atexit` has no session to ask for, so this is one table.
+/// The programs of the process. There is one table, because `atexit` has no session argument.
 static PROGRAMS: Mutex<Programs> =
     Mutex::new(Programs { programs: Vec::new(), handlers: Vec::new() });
 
@@ -98,7 +101,7 @@ impl Serve for ProgramMain {
 impl Serve for ProgramRun {
     fn serve((handle, main, args): (ExecutorAddr, ExecutorAddr, Vec<Bytes>)) -> Result<i32> {
         let arguments = Arguments::new(&args)?;
-        // What is left of an earlier run would find data that it does not know.
+        // Handlers left from an earlier run would meet data of this one.
         abandon(handle);
         // SAFETY: the controller looked this symbol up as `main`, and the executor obeys the controller.
         let ran = initialize(handle, &arguments).and_then(|()| unsafe { arguments.pass_to(main) });
@@ -130,8 +133,8 @@ impl Serve for RunAsVoid {
 
 impl Serve for RunAsInt {
     fn serve((function, argument): (ExecutorAddr, i32)) -> Result<i32> {
-        // SAFETY: the controller names a function that takes an int or nothing and returns an int; it leaves
-        // further arguments alone.
+        // SAFETY: the controller names a function that takes an int or nothing and returns an int; it ignores further
+        // arguments.
         unsafe { enter::main(function, argument, std::ptr::null(), std::ptr::null()) }
     }
 }
@@ -145,7 +148,7 @@ impl Serve for CallVoidVoid {
 
 impl Serve for ProcessExit {
     fn serve((status,): (i32,)) -> Result<()> {
-        // SAFETY: ends the process as the program's own call would.
+        // SAFETY: the call ends the process, as the program's own call would.
         unsafe { libc::exit(status) }
     }
 }
@@ -195,7 +198,7 @@ fn initialize(handle: ExecutorAddr, arguments: &Arguments) -> Result<()> {
     }
 }
 
-/// Runs the exit handlers and finalizers of one program, or of all.
+/// Runs the exit handlers and finalizers of one program, or of all (`None`).
 fn finish(handle: Option<ExecutorAddr>, status: c_int) {
     let concerns = |program: ExecutorAddr| handle.is_none_or(|handle| handle == program);
     loop {
@@ -228,7 +231,7 @@ fn finish(handle: Option<ExecutorAddr>, status: c_int) {
     }
 }
 
-/// Forgets what a run of a program has left to do at its end.
+/// Discards the handlers, finalizers and destructors that a run of a program has left.
 fn abandon(handle: ExecutorAddr) {
     if handle.is_null() {
         return;
@@ -244,7 +247,7 @@ extern "C" fn exit_all(status: c_int, _argument: *mut c_void) {
     finish(None, status);
 }
 
-/// `__cxa_atexit` for linked code: the handler belongs to the program whose `__dso_handle` is given.
+/// `__cxa_atexit` for linked code: `handle` is the `__dso_handle` of the handler's program.
 pub(crate) extern "C" fn cxa_atexit(
     function: *const c_void,
     argument: *mut c_void,
@@ -253,12 +256,12 @@ pub(crate) extern "C" fn cxa_atexit(
     register(ExecutorAddr::new(handle as u64), function, argument, false)
 }
 
-/// `atexit` for linked code: the handler belongs to the program whose code it is.
+/// `atexit` for linked code: the handler belongs to the program that contains its code.
 pub(crate) extern "C" fn atexit(function: *const c_void) -> c_int {
     register(ExecutorAddr::NULL, function, std::ptr::null_mut(), false)
 }
 
-/// `on_exit` for linked code: as `atexit`, and the handler is told the exit status.
+/// `on_exit` for linked code: as `atexit`, and the handler receives the exit status.
 pub(crate) extern "C" fn on_exit(function: *const c_void, argument: *mut c_void) -> c_int {
     register(ExecutorAddr::NULL, function, argument, true)
 }
@@ -276,9 +279,9 @@ fn register(
     0
 }
 
-/// The handle of the program that registers `function` and calls itself `handle`. The C library takes any address in a
-/// program for that, and Rust's standard library gives that of a variable which holds the handle: then the program is the
-/// one whose code the function is.
+/// The handle of the program that registers `function` with `handle`. The C library accepts any address in a program
+/// as the handle, and Rust's standard library passes the address of a variable that holds the handle. In that case
+/// the program is the one that contains the function.
 pub(crate) fn owner(handle: ExecutorAddr, function: ExecutorAddr) -> ExecutorAddr {
     let programs = PROGRAMS.lock();
     let mut all = programs.programs.iter();
@@ -288,29 +291,29 @@ pub(crate) fn owner(handle: ExecutorAddr, function: ExecutorAddr) -> ExecutorAdd
     all.find(|program| program.code.contains(function)).map_or(handle, |program| program.handle)
 }
 
-/// The function addresses in an array of the controller's making.
+/// The function addresses in an array that the controller wrote.
 fn functions(array: AddrRange) -> Vec<ExecutorAddr> {
     let count = usize::try_from(array.bytes()).unwrap_or(0) / size_of::<u64>();
     if count == 0 {
         return Vec::new();
     }
-    // SAFETY: the controller names an aligned array in its slab, which is mapped as long as the program is registered.
+    // SAFETY: the controller names an aligned array in its slab, which is mapped while the program is registered.
     let all: &[u64] = unsafe { std::slice::from_raw_parts(pointer(array.start), count) };
-    // Old sections of constructors mark their ends with 0 and -1.
+    // Old constructor sections mark their ends with 0 and -1.
     let real = all.iter().copied().filter(|function| !matches!(*function, 0 | u64::MAX));
     real.map(ExecutorAddr::new).collect()
 }
 
 /// An `argv`.
 struct Arguments {
-    /// Its strings, a null at the end. Programs may change their order.
+    /// Pointers to the strings, and a null. Programs may reorder them.
     pointers: Vec<*const c_char>,
-    /// What they point to, which programs may write to.
+    /// The strings, which programs may change.
     _strings: Vec<Vec<u8>>,
 }
 
 impl Arguments {
-    /// For a program that is over before they are dropped.
+    /// Arguments for a program that ends before they are dropped.
     fn new(args: &[Bytes]) -> Result<Self> {
         let mut strings = Vec::with_capacity(args.len());
         for Bytes(arg) in args {
@@ -327,7 +330,7 @@ impl Arguments {
         Ok(Self { pointers, _strings: strings })
     }
 
-    /// Such that they live as long as the process: programs keep pointers into theirs.
+    /// Arguments that are never freed: programs keep pointers into theirs.
     fn for_good(args: &[Bytes]) -> Result<ManuallyDrop<Self>> {
         Self::new(args).map(ManuallyDrop::new)
     }
@@ -337,7 +340,7 @@ impl Arguments {
         clippy::cast_possible_wrap,
         reason = "argc is an int"
     )]
-    /// Calls a `main`, or an initializer, with these arguments.
+    /// Calls `main` or an initializer with these arguments.
     ///
     /// # Safety
     ///
@@ -351,8 +354,7 @@ impl Arguments {
     }
 }
 
-/// Tells the C library the program's name, which `assert`, `error` and `warn` print. A name that is new lives as long as the
-/// process.
+/// Sets the program's name in the C library, which `assert`, `error` and `warn` print. A new name is never freed.
 fn set_program_name(name: &CStr) {
     // SAFETY: the C library's name is a C string, or null.
     let is_same = unsafe { self::name().as_ref() }.is_some_and(|first| {
@@ -366,20 +368,20 @@ fn set_program_name(name: &CStr) {
     // SAFETY: the name is a C string.
     let slash = unsafe { libc::strrchr(name, c_int::from(b'/')) };
     let short = if slash.is_null() { name } else { slash.wrapping_add(1) };
-    // SAFETY: the variables are the C library's, meant to be set; programs do not run yet.
+    // SAFETY: the C library provides these variables to be set; no program runs yet.
     unsafe { program_invocation_name = name };
     // SAFETY: as above.
     unsafe { program_invocation_short_name = short };
 }
 
-/// The name of the program that ran last, or of the process: a C string that lives as long as the process.
+/// The name of the program that ran last, or of the process: a C string that is never freed.
 pub(crate) fn name() -> *const c_char {
-    // SAFETY: reads a pointer that programs seldom change, as the C library itself reads it.
+    // SAFETY: reads a pointer that programs rarely change, as the C library itself does.
     unsafe { program_invocation_name }
 }
 
 unsafe extern "C" {
-    /// The C library's `on_exit`: as `atexit`, and the function is told the status.
+    /// The C library's `on_exit`: as `atexit`, and the function receives the status.
     #[link_name = "on_exit"]
     fn libc_on_exit(function: extern "C" fn(c_int, *mut c_void), argument: *mut c_void) -> c_int;
     static environ: *const *const c_char;

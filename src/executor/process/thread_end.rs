@@ -1,11 +1,12 @@
-//! Destructors of thread-locals of linked code.
+//! Destructors of linked code's thread-locals.
 //!
-//! They run when their thread ends, the last registered first, and in the right order with those that shared
-//! libraries have registered: for each of ours the C library is asked for one call, and each call runs the newest
-//! that is left. When a program is removed, its destructors for the calling thread run at once, and those for
-//! other threads are forgotten, because only a thread itself can run its own and their code is about to go.
-//! Calls that the C library still owes the thread then serve those that are registered later, so that loading and
-//! removing a program any number of times takes no memory.
+//! They run at their thread's end, the last registered first, and in the right order with those of shared libraries:
+//! for each destructor here the C library owes the thread one call of [`run_newest`], which runs the newest one left.
+//!
+//! When a program is removed, its destructors for the calling thread run at once. Those for other threads are
+//! discarded, because only a thread itself can run its own, and their code is about to be removed. Calls that the C
+//! library still owes a thread then serve destructors that are registered later. So loading and removing a program
+//! any number of times takes no memory.
 //!
 //! Invariant: no destructor runs under the lock.
 #![allow(unsafe_code, reason = "calls destructors by address")]
@@ -16,19 +17,19 @@ use std::ffi::{c_int, c_void};
 use crate::ExecutorAddr;
 use crate::executor::entry::enter;
 use crate::sync::Mutex;
-use crate::sys::thread;
+use crate::sys::process::thread;
 
 #[derive(Debug, Clone, Copy)]
 struct Destructor {
-    /// The thread pointer of the thread that it is for.
+    /// The thread pointer of its thread.
     thread: u64,
-    /// The handle of the program it belongs to.
+    /// The handle of its program.
     program: ExecutorAddr,
     function: ExecutorAddr,
     object: usize,
 }
 
-/// In the order of registration, over all threads.
+/// The destructors of all threads, in order of registration.
 static DESTRUCTORS: Mutex<Vec<Destructor>> = Mutex::new(Vec::new());
 
 thread_local! {
@@ -36,7 +37,7 @@ thread_local! {
     static OWED: Cell<usize> = const { Cell::new(0) };
 }
 
-/// Has a destructor of a program run when the calling thread ends.
+/// Registers a destructor of a program for the calling thread's end.
 pub(crate) fn register(program: ExecutorAddr, function: ExecutorAddr, object: *mut c_void) {
     let thread = thread::pointer();
     let count = {
@@ -47,19 +48,19 @@ pub(crate) fn register(program: ExecutorAddr, function: ExecutorAddr, object: *m
     if count > OWED.get() {
         OWED.set(OWED.get() + 1);
         let here = (&raw const DESTRUCTORS).cast_mut().cast();
-        // SAFETY: the function may run at the end of any thread; it is in the module of the address given.
+        // SAFETY: the function may run at any thread's end; the address lies in the module of the function.
         unsafe { __cxa_thread_atexit_impl(run_newest, std::ptr::null_mut(), here) };
     }
 }
 
-/// Runs the destructors of a program for the calling thread, and forgets those for other threads.
+/// Runs a program's destructors for the calling thread, and discards those for other threads.
 pub(crate) fn finish(program: ExecutorAddr) {
     let thread = thread::pointer();
     while run(|destructor| destructor.thread == thread && destructor.program == program) {}
     forget(program);
 }
 
-/// Forgets the destructors of a program for all threads.
+/// Discards a program's destructors for all threads.
 pub(crate) fn forget(program: ExecutorAddr) {
     DESTRUCTORS.lock().retain(|destructor| destructor.program != program);
 }
@@ -70,7 +71,7 @@ extern "C" fn run_newest(_: *mut c_void) {
     run(|destructor| destructor.thread == thread);
 }
 
-/// Runs the newest of these destructors; says whether there was one.
+/// Runs the newest destructor that `wanted` accepts; false if there is none.
 fn run(wanted: impl Fn(&Destructor) -> bool) -> bool {
     let newest = {
         let mut all = DESTRUCTORS.lock();

@@ -1,18 +1,34 @@
-//! Connectors for programs that are told on their command line where their controller is.
+//! Connectors for programs whose command line names their controller.
 
 use std::os::fd::IntoRawFd;
 
 use super::simple_remote::SimpleRemote;
 use crate::error::{Error, Result};
 use crate::session::{ConnectionSpec, ConnectorRegistry, SessionHandle};
-use crate::sys::{process, stream};
+use crate::sys::io::stream;
+use crate::sys::process::child;
 
-/// The connectors of this library: `socket:adopt=NUMBER`, a connected stream socket that was left open for this process. From the
-/// moment when the number is known to be a socket's, the socket is owned, and closed on an error.
+/// The connectors of this library: `socket:adopt=NUMBER` attaches a session to a connected stream socket that was
+/// left open for this process. The connector owns a descriptor that is a socket, and closes it on an error.
+///
+/// # Examples
+///
+/// ```
+/// use std::os::fd::IntoRawFd;
+/// use std::os::unix::net::UnixStream;
+/// use farcall::executor::connectors;
+/// use farcall::session::SessionBuilder;
+///
+/// let (ours, _controllers) = UnixStream::pair()?;
+/// let session = SessionBuilder::new(|task| drop(std::thread::spawn(|| task.run()))).build()?;
+/// connectors().connect(&format!("socket:adopt={}", ours.into_raw_fd()), &session)?;
+/// # drop(_controllers);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[must_use]
 pub fn connectors() -> ConnectorRegistry {
     let registry = ConnectorRegistry::new();
-    // It is empty, so nothing is there twice.
+    // An empty registry refuses no name.
     let _ = registry.register("socket", adopt_socket);
     registry
 }
@@ -28,9 +44,9 @@ fn adopt_socket(spec: &ConnectionSpec, session: &SessionHandle) -> Result<()> {
     let number =
         number.ok_or_else(|| refused("that is not the number of a descriptor".to_owned()))?;
     let socket =
-        process::adopt(number).map_err(|error| error.during(format!("connection \"{spec}\"")))?;
+        child::adopt(number).map_err(|error| error.during(format!("connection \"{spec}\"")))?;
     if !stream::is_socket(&socket) {
-        // It stays whosever it is.
+        // Its owner keeps it.
         let _ = socket.into_raw_fd();
         return Err(refused("that is not a socket".to_owned()));
     }
@@ -91,7 +107,7 @@ mod tests {
         let (one, peer) = UnixDatagram::pair().expect("sockets");
         let number = OwnedFd::from(one).into_raw_fd();
         refused(&format!("socket:adopt={number}"), "");
-        assert!(peer.send(b"x").is_err(), "nobody has the other end any more");
+        assert!(peer.send(b"x").is_err(), "the other end is closed");
     }
 
     #[test]

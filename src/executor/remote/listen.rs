@@ -1,5 +1,5 @@
-//! An executor that listens: for whoever may run code in it, so it asks for a token where others than this machine's users
-//! could come.
+//! An executor that listens for a client. Every client may run code in it, so it requires a token at addresses that
+//! other machines can reach.
 
 use std::io::{ErrorKind, Read};
 use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream, ToSocketAddrs};
@@ -8,44 +8,46 @@ use std::time::Duration;
 use crate::error::{Error, Result};
 use crate::transport::{Connection, Token};
 
-/// The environment variable with the token that clients have to send.
+/// The environment variable that holds the clients' token.
 const TOKEN_VARIABLE: &str = "FARCALL_TOKEN";
-/// How long a client may take to send it.
+/// How long a client may take to send the token.
 const TOKEN_TIMEOUT: Duration = Duration::from_secs(5);
-/// Bytes of a file with a token, the white space around it included.
+/// The maximum size of a token file, including white space.
 const TOKEN_FILE_BYTES_MAX: u64 = 4096;
 
-/// Waits for a client at `place`: `HOST:PORT`, or `:PORT` or `PORT` for this machine alone.
+/// Waits for a client at `address`: `HOST:PORT`, or `:PORT` or `PORT` for this machine only.
 ///
-/// With a token, clients that do not send it are let go of, and the next one is waited for.
+/// With a token, clients that do not send it are disconnected, and the next one is waited for.
 ///
 /// # Errors
 ///
-/// When the place cannot be listened at, is reachable from other machines and there is no token, or the token is none.
-pub(crate) fn accept(place: &str, token_file: Option<&str>) -> Result<Connection> {
-    let failed = |error| Error::os(format!("listening at {place}"), error);
+/// If the address cannot be listened at, if other machines can reach it and there is no token, or if the token is
+/// invalid.
+pub(crate) fn accept(address: &str, token_file: Option<&str>) -> Result<Connection> {
+    let failed = |error| Error::os(format!("listening at {address}"), error);
     let token = token(token_file)?;
-    let addresses = addresses(place)?;
+    let addresses = addresses(address)?;
     let outside = addresses.iter().find(|address| !address.ip().is_loopback());
     if let (Some(outside), None) = (outside, &token) {
         return Err(Error::invalid(format!(
-            "listening at {outside}: whoever reaches that could run code here. Give a token, in {TOKEN_VARIABLE} or with \
-             token-file=PATH; or listen at 127.0.0.1 and come by ssh, which also encrypts"
+            "listening at {outside}: every machine that reaches this address could run code here. Give a token, in \
+             {TOKEN_VARIABLE} or with token-file=PATH; or listen at 127.0.0.1 and connect by ssh, which also encrypts"
         )));
     }
     let listener = TcpListener::bind(&addresses[..]).map_err(failed)?;
-    // Who asked for port 0 learns here which one it is.
+    // With port 0, this line says which port the system chose.
     eprintln!("listening at {}", listener.local_addr().map_err(failed)?);
     loop {
         let socket = match listener.accept() {
             Ok((socket, _)) => socket,
-            // A client that is gone already.
+            // The client is gone already.
             Err(error) if error.kind() == ErrorKind::ConnectionAborted => continue,
             Err(error) if error.kind() == ErrorKind::Interrupted => continue,
             Err(error) => return Err(failed(error)),
         };
         if token.as_ref().is_none_or(|token| token.came(&socket, TOKEN_TIMEOUT)) {
-            return connect(socket).map_err(|error| error.during(format!("listening at {place}")));
+            return connect(socket)
+                .map_err(|error| error.during(format!("listening at {address}")));
         }
     }
 }
@@ -55,18 +57,18 @@ fn connect(socket: TcpStream) -> Result<Connection> {
     Connection::socket(socket)
 }
 
-/// Where to listen.
-fn addresses(place: &str) -> Result<Vec<SocketAddr>> {
-    let port = place.strip_prefix(':').unwrap_or(place);
+/// The socket addresses to listen at.
+fn addresses(address: &str) -> Result<Vec<SocketAddr>> {
+    let port = address.strip_prefix(':').unwrap_or(address);
     if let Ok(port) = port.parse::<u16>() {
         return Ok(vec![(Ipv4Addr::LOCALHOST, port).into()]);
     }
-    let found = place.to_socket_addrs();
-    let found = found.map_err(|error| Error::os(format!("listening at {place}"), error))?;
+    let found = address.to_socket_addrs();
+    let found = found.map_err(|error| Error::os(format!("listening at {address}"), error))?;
     Ok(found.collect())
 }
 
-/// The token that clients have to send, if there is one.
+/// The token that clients must send, if there is one.
 fn token(file: Option<&str>) -> Result<Option<Token>> {
     let (from, text) = match (file, std::env::var_os(TOKEN_VARIABLE)) {
         (Some(path), _) => (path, read(path).map_err(|error| Error::os(path, error))?),
@@ -87,25 +89,25 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_place_without_a_host_is_this_machine() {
-        for place in ["4000", ":4000"] {
+    fn an_address_without_a_host_is_this_machine() {
+        for address in ["4000", ":4000"] {
             assert_eq!(
-                addresses(place).expect("a place"),
+                addresses(address).expect("an address"),
                 ["127.0.0.1:4000".parse().expect("one")]
             );
         }
-        let outside = addresses("0.0.0.0:4000").expect("a place");
+        let outside = addresses("0.0.0.0:4000").expect("an address");
         assert_eq!(outside, ["0.0.0.0:4000".parse().expect("one")]);
-        assert_eq!(addresses("[::1]:4").expect("a place"), ["[::1]:4".parse().expect("one")]);
-        for place in ["", ":", "70000", ":x", "127.0.0.1"] {
-            assert!(addresses(place).is_err(), "{place}");
+        assert_eq!(addresses("[::1]:4").expect("an address"), ["[::1]:4".parse().expect("one")]);
+        for address in ["", ":", "70000", ":x", "127.0.0.1"] {
+            assert!(addresses(address).is_err(), "{address}");
         }
     }
 
     #[test]
-    fn a_place_that_others_reach_is_refused_without_a_token() {
-        for place in ["0.0.0.0:0", "[::]:0"] {
-            let error = accept(place, None).expect_err("no token");
+    fn an_address_that_others_reach_needs_a_token() {
+        for address in ["0.0.0.0:0", "[::]:0"] {
+            let error = accept(address, None).expect_err("no token");
             assert!(error.is_invalid_argument(), "{error:?}");
             for words in ["token-file=", TOKEN_VARIABLE, "ssh"] {
                 assert!(error.to_string().contains(words), "{error}");

@@ -1,4 +1,4 @@
-//! How a host's session reaches its controller: over a stream, over a lane, or where it listens.
+//! The ways from a host's session to its controller: over a stream or over a lane; and the executor that listens.
 
 pub(crate) mod connectors;
 pub(crate) mod listen;

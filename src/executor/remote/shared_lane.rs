@@ -1,16 +1,16 @@
-//! Access to a controller over a lane in shared memory, whose descriptor came over a socket.
+//! Access to a controller over a lane in shared memory; its descriptor arrives over a socket.
 //!
-//! A lane is one logical thread that spans both processes: the controller's calls come one at a time, those of the session
-//! go back inside of them, and nest. So what the session calls while no call is under way waits for the next one, or until the
-//! controller attends ([`Client::attend`](crate::controller::Client::attend)): that is a call in which nothing runs but
-//! those of the session. The calls themselves are tasks like any other; the lane's thread waits for their results, and meanwhile
-//! carries calls out.
+//! A lane is one logical thread across both processes: the controller's calls come one at a time, calls of the
+//! session go back inside of them, and both nest. A call that the session makes while no call of the controller runs
+//! waits for the next one, or until the controller attends ([`Client::attend`](crate::controller::Client::attend)),
+//! which is a call that only carries calls of the session. The controller's calls are tasks as any other; the lane's
+//! thread waits for their results, and meanwhile sends the session's calls.
 //!
-//! Threads: one, which owns the lane. The session must not run a task on it that waits for the controller, so the host's
-//! dispatch function has to use other threads.
+//! Threads: one, which owns the lane. A task that waits for the controller must not run on it, so the host's dispatch
+//! function has to use other threads.
 //!
-//! The end: with a call under way the controller is sent a hangup; otherwise it is not this side's turn to send, and the
-//! controller learns that this end is gone.
+//! The end: during a call of the controller, this side sends a hangup. Otherwise it is the controller's turn to send,
+//! and it notices the end of the socket.
 
 use std::collections::{HashMap, VecDeque};
 use std::fmt;
@@ -31,43 +31,58 @@ use crate::session::{
 };
 use crate::sps::{self, Status};
 use crate::sync::{Condvar, Mutex};
-use crate::sys::socket;
+use crate::sys::io::socket;
 use crate::transport::{Connection, Payload};
 
 /// A session's access to a controller that made a lane with [`Connection::create_shared`].
+///
+/// # Examples
+///
+/// ```
+/// use farcall::executor::SharedLane;
+/// use farcall::session::SessionBuilder;
+/// # use farcall::{Connection, controller::Client};
+///
+/// # let (socket, other) = std::os::unix::net::UnixStream::pair()?;
+/// # let controller = std::thread::spawn(|| Client::connect(Connection::create_shared(other)?).map(drop));
+/// let session = SessionBuilder::new(|task| drop(std::thread::spawn(|| task.run()))).build()?;
+/// session.attach(SharedLane::attach(socket)?)?; // a Unix socket to the controller
+/// # controller.join().unwrap()?;
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Debug)]
 pub struct SharedLane {
     inbox: Arc<Inbox>,
-    /// Until it is connected.
+    /// The lane, until the session connects.
     connection: Mutex<Option<Connection>>,
 }
 
-/// What other threads have for the one that owns the lane.
+/// The exchange between the lane's thread and all others.
 struct Inbox {
     pending: PendingCalls,
     items: Mutex<Items>,
     changed: Condvar,
-    /// Ends the lane when it is shut down.
+    /// Shutting it down ends the lane.
     socket: OwnedFd,
 }
 
 #[derive(Default)]
 struct Items {
-    /// No call goes out any more.
+    /// No call is sent any more.
     is_over: bool,
-    /// It is over because the session wants it.
+    /// The session asked for the end.
     is_asked: bool,
-    /// It is this side's turn to send, and the thread will look here before it does.
+    /// This side may send, and the lane's thread reads these items before it sends.
     has_turn: bool,
     thread: Option<ThreadId>,
     last: u64,
-    /// Calls of the controller that run, and their results.
+    /// Running calls of the controller, and their results.
     running: HashMap<u64, Option<Answer>>,
-    /// Calls to make: number, tag, arguments.
+    /// Calls to send: number, tag, arguments.
     calls: VecDeque<(u64, u64, Vec<u8>)>,
 }
 
-/// What the thread finds.
+/// What the lane's thread has to do next.
 enum Item {
     Result(Answer),
     Call(u64, u64, Vec<u8>),
@@ -75,16 +90,16 @@ enum Item {
     Over,
 }
 
-/// What the thread waits for, beside calls to make and the end.
+/// What the lane's thread waits for, beside calls to send and the end.
 #[derive(Clone, Copy)]
 enum Due {
     /// The result of the controller's call with this number.
     Result(u64),
-    /// Nothing, for so long.
+    /// Nothing but calls to send, until this time.
     Until(Option<Instant>),
 }
 
-/// Has the address that the controller calls to attend.
+/// Its address is the function that the controller calls to attend.
 static ATTENDED: u8 = 0;
 
 fn attended() -> ExecutorAddr {
@@ -92,7 +107,7 @@ fn attended() -> ExecutorAddr {
 }
 
 impl SharedLane {
-    /// Takes the lane that the controller sends over a connected Unix socket; waits for it.
+    /// Waits for the lane that the controller sends over a connected Unix socket.
     ///
     /// # Errors
     ///
@@ -155,7 +170,7 @@ impl ControllerAccess for SharedLane {
             return;
         }
         drop(items);
-        // Unless it was failed with all others.
+        // If it is still pending, it was not failed with all others.
         if let Some(completion) = inbox.pending.take(number) {
             completion.complete(Err(is_over()));
         }
@@ -213,7 +228,7 @@ impl Handler<Connection> for Serving<'_> {
 }
 
 impl Serving<'_> {
-    /// Makes the calls that wait, or the first that comes in time.
+    /// Sends the waiting calls, or the first that arrives in time.
     fn attend(&self, args: &[u8]) -> Answer {
         let time = sps::from_bytes::<u64>(args).map_err(|error| error.to_string())?;
         let mut due = Due::Until(Instant::now().checked_add(Duration::from_micros(time)));
@@ -231,12 +246,12 @@ impl Serving<'_> {
         }
     }
 
-    /// Makes a call of the session.
+    /// Sends a call of the session and completes it.
     fn call(&self, number: u64, tag: u64, args: &[u8]) {
         let mut result = Vec::new();
         let outcome = self.end.call(self, Deadline::SESSION_END, tag, args, &mut result);
         if outcome.as_ref().is_err_and(Error::is_disconnected) {
-            // However long the function runs on, nothing comes of it.
+            // The controller is gone, so the result of the running function is not needed.
             self.inbox.items.lock().is_over = true;
         }
         if let Some(completion) = self.inbox.pending.take(number) {
@@ -263,7 +278,7 @@ impl Inbox {
         call
     }
 
-    /// Waits for what is due, for a call to make, or for the end.
+    /// Waits for `due`, for a call to send, or for the end.
     fn wait(&self, due: Due) -> Item {
         let mut items = self.items.lock();
         items.has_turn = true;
@@ -295,7 +310,7 @@ impl Inbox {
         }
     }
 
-    /// The lane has ended: fails what is under way, then tells the session.
+    /// The lane has ended: fails all pending calls, then notifies the session.
     fn end(&self, attachment: &Attachment, ended: Result<()>) {
         let is_asked = {
             let mut items = self.items.lock();

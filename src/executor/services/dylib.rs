@@ -1,7 +1,7 @@
-//! Symbols that this process has: its shared libraries, and what static linking would have brought in.
-#![allow(unsafe_code, reason = "calls the dynamic linker")]
+//! Look-ups of symbols in this process: its shared libraries, its own definitions, and what static linking would have
+//! added.
 
-use std::ffi::{CStr, CString, c_int, c_void};
+use std::ffi::{CString, c_void};
 
 use crate::ExecutorAddr;
 use crate::call::contract::{
@@ -9,26 +9,22 @@ use crate::call::contract::{
     Wanted,
 };
 use crate::error::{Error, Result};
-use crate::executor::context::controller_access;
+use crate::executor::context::controller_access::CurrentSession;
 use crate::executor::context::instance::Instance;
-use crate::executor::entry::address::pointer;
+use crate::executor::entry::controller_call;
 use crate::executor::entry::wrapper::Serve;
-use crate::executor::process::libraries::{dlopen, open_defaults};
+use crate::executor::process::copy_relocations::{self, CopyRelocations};
+use crate::executor::process::dladdr;
+use crate::executor::process::libraries::{dlopen, find, find_in, open_defaults, static_symbols};
 use crate::executor::process::loaded::{self, SymbolKind};
-use crate::executor::process::low_data::{LowData, low_data};
-use crate::executor::process::names;
 use crate::executor::process::program;
 use crate::executor::tls::thread;
 use crate::sps::Expected;
 
-/// The version of what compilers link statically from `libgcc.a` and the shared library has for old programs only: what the
-/// processor can do (`__cpu_model`, `__cpu_indicator_init`), by which functions choose their implementation.
-const OLD_VERSION: &CStr = c"GCC_4.8.0";
-
-/// The handle of everything that is open.
+/// The handle of the whole process.
 const PROCESS: ExecutorAddr = ExecutorAddr::new(1);
 
-/// LLVM's flag of a symbol that others may refer to.
+/// LLVM's flag of an exported symbol.
 const EXPORTED: u8 = 0x10;
 
 impl Serve for DylibLookup {
@@ -42,9 +38,9 @@ impl Serve for DylibLookup {
         for (name, required, _) in &wanted {
             found.push(look_up(name, *required).map(|address| (address, false)));
         }
-        let mut data = low_data();
-        if !data.is_empty() || wanted.iter().any(|(.., narrow)| *narrow) {
-            describe(&mut data, placement, &wanted, &mut found)?;
+        let mut relocations = copy_relocations::lock();
+        if !relocations.is_empty() || wanted.iter().any(|(.., narrow)| *narrow) {
+            describe(&mut relocations, placement, &wanted, &mut found)?;
         }
         Ok(found)
     }
@@ -99,57 +95,44 @@ impl Serve for NativeLookup {
     }
 }
 
-/// Says which of the narrow symbols are functions, moves those that are variables within reach of low code, and says
-/// where everything is now.
+/// Marks the functions among the narrow symbols, copies variables below 2 GiB for low code, and replaces each address
+/// by the current one.
 fn describe(
-    data: &mut LowData,
+    relocations: &mut CopyRelocations,
     placement: Placement,
     wanted: &[Wanted],
     found: &mut [Option<Found>],
 ) -> Result<()> {
     let (files, loaded) = loaded::files();
-    let mut is_bound = !data.is_behind(loaded);
+    let mut is_bound = !relocations.needs_bind(loaded);
     for ((name, _, narrow), found) in wanted.iter().zip(&mut *found) {
         let (Some((address, is_function)), true) = (found, *narrow) else { continue };
         let Ok(c_name) = CString::new(name.as_str()) else { continue };
         match loaded::kind_of(&files, &c_name, address.get()) {
             SymbolKind::Function => *is_function = true,
             SymbolKind::Variable(bytes) if placement == Placement::Low => {
-                is_bound &= !data.bring_down(name, address.get(), bytes)?;
+                is_bound &= !relocations.copy_low(name, address.get(), bytes)?;
             }
             SymbolKind::Variable(_) | SymbolKind::Unknown => {}
         }
     }
     if !is_bound {
-        data.bind(&files, loaded)?;
+        relocations.bind(&files, loaded)?;
     }
     for (address, _) in found.iter_mut().flatten() {
-        *address = ExecutorAddr::new(data.current(address.get()));
+        *address = ExecutorAddr::new(relocations.current(address.get()));
     }
     Ok(())
 }
 
-/// Opens a shared library for the rest of the process's life; its symbols are found from then on.
+/// Opens a shared library for the rest of the process's life. Its symbols are found from then on.
 fn open(path: &str) -> Result<()> {
     dlopen(path, libc::RTLD_NOW | libc::RTLD_GLOBAL).map(drop)
 }
 
-/// What a library, or one that came with it, has by this name; null is a value that a symbol may have.
-fn find_in(library: ExecutorAddr, name: &str) -> Option<ExecutorAddr> {
-    let name = CString::new(name).ok()?;
-    // SAFETY: returns null or the message of a failure before, which is forgotten.
-    unsafe { libc::dlerror() };
-    let handle = pointer::<c_void>(library).cast_mut();
-    // SAFETY: the controller has the handle from `NativeLoad`, and its session goes on; the name is a C string.
-    let address = unsafe { libc::dlsym(handle, name.as_ptr()) };
-    // SAFETY: returns null when the symbol was found.
-    let is_missing = address.is_null() && !unsafe { libc::dlerror() }.is_null();
-    (!is_missing).then(|| ExecutorAddr::new(address.expose_provenance() as u64))
-}
-
 fn look_up(name: &str, required: bool) -> Option<ExecutorAddr> {
-    let own = own_symbols().into_iter().find(|(own, _)| *own == name);
-    if let Some((_, address)) = own {
+    let mut own = own_symbols().into_iter().chain(static_symbols());
+    if let Some((_, address)) = own.find(|(own, _)| *own == name) {
         return Some(ExecutorAddr::new(address as u64));
     }
     let name = CString::new(name).ok()?;
@@ -161,44 +144,31 @@ fn look_up(name: &str, required: bool) -> Option<ExecutorAddr> {
     find(&name)
 }
 
-fn find(name: &CStr) -> Option<ExecutorAddr> {
-    // SAFETY: the name is a C string.
-    let address = unsafe { libc::dlsym(libc::RTLD_DEFAULT, name.as_ptr()) };
-    if !address.is_null() {
-        return Some(ExecutorAddr::new(address as u64));
-    }
-    // SAFETY: name and version are C strings.
-    let old = unsafe { libc::dlvsym(libc::RTLD_DEFAULT, name.as_ptr(), OLD_VERSION.as_ptr()) };
-    (!old.is_null()).then(|| ExecutorAddr::new(old as u64))
-}
-
-/// Functions that must be the executor's own (exit handlers belong to programs that may be removed, as destructors of
-/// thread-locals do; threads have room for thread-locals, and a stack overflow of theirs is to be named; backtraces name
-/// linked functions), and those that the C library keeps for static linking, where the dynamic linker does not find them.
-fn own_symbols() -> [(&'static str, *const c_void); 14] {
+/// Functions that the executor defines itself:
+///
+/// | functions | because |
+/// |---|---|
+/// | exit handlers, destructors of thread-locals | they belong to programs, which may be removed |
+/// | `pthread_create` | its threads have the static TLS reserve, and their stack overflows are reported |
+/// | `dladdr`, `dl_iterate_phdr`, backtraces | they find linked functions |
+/// | calls of the controller | there is no other way to it |
+fn own_symbols() -> [(&'static str, *const c_void); 12] {
+    let call = controller_call::call_controller::<CurrentSession> as *const c_void;
+    let call_async = controller_call::call_controller_async::<CurrentSession> as *const c_void;
     [
-        ("farcall_call_controller", controller_access::call_controller as *const c_void),
-        (
-            "orc_rt_Session_callController",
-            controller_access::call_controller_async as *const c_void,
-        ),
+        ("farcall_call_controller", call),
+        ("orc_rt_Session_callController", call_async),
         ("atexit", program::atexit as *const c_void),
         ("__cxa_atexit", program::cxa_atexit as *const c_void),
         ("on_exit", program::on_exit as *const c_void),
         ("__cxa_thread_atexit", program::cxa_thread_atexit as *const c_void),
         ("__cxa_thread_atexit_impl", program::cxa_thread_atexit as *const c_void),
         ("pthread_create", thread::create as *const c_void),
-        ("dl_iterate_phdr", names::dl_iterate_phdr as *const c_void),
-        ("dladdr", names::dladdr as *const c_void),
-        ("backtrace_symbols", names::backtrace_symbols as *const c_void),
-        ("backtrace_symbols_fd", names::backtrace_symbols_fd as *const c_void),
-        ("at_quick_exit", at_quick_exit as *const c_void),
-        ("pthread_atfork", libc::pthread_atfork as *const c_void),
+        ("dl_iterate_phdr", dladdr::dl_iterate_phdr as *const c_void),
+        ("dladdr", dladdr::dladdr as *const c_void),
+        ("backtrace_symbols", dladdr::backtrace_symbols as *const c_void),
+        ("backtrace_symbols_fd", dladdr::backtrace_symbols_fd as *const c_void),
     ]
-}
-
-unsafe extern "C" {
-    fn at_quick_exit(function: extern "C" fn()) -> c_int;
 }
 
 #[cfg(test)]

@@ -1,4 +1,4 @@
-//! The memory map's functions of the contract, farcall's and LLVM's.
+//! The memory map's functions of the contract, those of farcall and of LLVM.
 
 use crate::ExecutorAddr;
 use crate::call::contract::{
@@ -12,7 +12,7 @@ use crate::executor::entry::wrapper::{Serve, offer};
 use crate::executor::memory::Segment;
 use crate::sps::{AllocGroup, Bytes, Expected, Status};
 
-/// The names and addresses of the functions here.
+/// The names and addresses of the functions in this file.
 pub(crate) fn functions() -> [(String, ExecutorAddr); 10] {
     [
         offer::<MemoryReserve>(),

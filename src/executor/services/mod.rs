@@ -1,13 +1,8 @@
-//! The functions of the contract, and all names under which they are offered.
+//! The functions of the contract that need a session, and the names under which all functions are offered.
 
-pub(crate) mod debugger;
 pub(crate) mod dylib;
-pub(crate) mod frames;
-pub(crate) mod indirect;
 pub(crate) mod lazy;
 pub(crate) mod memory;
-pub(crate) mod memory_access;
 pub(crate) mod names_offered;
 pub(crate) mod process_info;
 pub(crate) mod profile_mark;
-pub(crate) mod thread_library;

@@ -1,6 +1,6 @@
-//! What an executor offers a controller, by all names.
+//! The names and addresses that an executor offers a controller.
 
-use super::{lazy, memory, memory_access};
+use super::{lazy, memory};
 use crate::ExecutorAddr;
 use crate::call::OTHER_NAMES;
 use crate::call::contract::{
@@ -12,9 +12,10 @@ use crate::call::contract::{
 use crate::executor::context::instance::Instance;
 use crate::executor::entry::typed;
 use crate::executor::entry::wrapper::offer;
-use crate::executor::tls::{thread_entry, thread_locals};
+use crate::executor::memory::access;
+use crate::executor::tls::{static_reserve, tls_get_addr};
 
-/// What this process offers, by all its names.
+/// The names and addresses that this process offers, aliases included.
 pub(crate) fn symbols(instance: &Instance) -> Vec<(String, ExecutorAddr)> {
     let mut symbols = vec![
         (SESSION_INSTANCE.to_owned(), instance.instance()),
@@ -44,13 +45,13 @@ pub(crate) fn symbols(instance: &Instance) -> Vec<(String, ExecutorAddr)> {
     ];
     symbols.extend(lazy::resolver());
     symbols.extend(memory::functions());
-    symbols.extend(memory_access::functions());
+    symbols.extend(access::functions());
     for (name, others) in OTHER_NAMES {
         let address = symbols.iter().find(|(offered, _)| offered == name).map(|(_, at)| *at);
         symbols.extend(others.iter().filter_map(|other| Some(((*other).to_owned(), address?))));
     }
-    if thread_locals::arena().is_some() {
-        symbols.extend(thread_entry::functions());
+    if static_reserve::get().is_some() {
+        symbols.extend(tls_get_addr::functions());
     }
     symbols
 }

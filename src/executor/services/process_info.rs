@@ -1,4 +1,4 @@
-//! What this process is: its target triple, its page size, what its processor can do.
+//! The properties of this process: target triple, page size, processor features.
 
 use crate::call::contract::ProcessInfo;
 use crate::error::Result;
@@ -6,12 +6,12 @@ use crate::executor::entry::wrapper::Serve;
 use crate::limits::PAGE_BYTES;
 use crate::sys::cpu;
 
-/// The target triple that code has to be made for.
+/// The target triple to compile for.
 pub(crate) fn triple() -> String {
     format!("{}-unknown-linux-gnu", std::env::consts::ARCH)
 }
 
-/// What the processor can do, as LLVM lists it: "+avx,+avx2".
+/// The processor's features as LLVM lists them: "+avx,+avx2".
 pub(crate) fn features() -> String {
     let features: Vec<_> = cpu::features().map(|name| format!("+{name}")).collect();
     features.join(",")

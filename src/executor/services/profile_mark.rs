@@ -1,4 +1,5 @@
-//! A sign for profilers: they write down which files a process maps as code, and read those that have code of its own.
+//! A mark for profilers: they record the files that a process maps as code, and so find the files that describe its
+//! own code.
 
 use std::ffi::OsStr;
 use std::fs::File;
@@ -9,7 +10,7 @@ use crate::call::contract::ProfileMark;
 use crate::error::{Error, Result};
 use crate::executor::entry::wrapper::Serve;
 use crate::sps::Bytes;
-use crate::sys::map;
+use crate::sys::memory::map;
 
 impl Serve for ProfileMark {
     fn serve((Bytes(path),): (Bytes,)) -> Result<()> {

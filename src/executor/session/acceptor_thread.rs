@@ -1,18 +1,17 @@
-//! The thread that alone has the executor's end of the socket over which lanes are opened.
+//! The acceptor's thread, which alone has the executor's end of the socket that brings lanes.
 //!
-//! That thread has a table of descriptors of its own, with the socket in it and nothing else. So the program never meets the
-//! socket: it cannot close it, its forked children do not hold it, its limit of open files does not matter here, and the
-//! first file that it opens has the number that it has natively.
+//! The thread has its own table of descriptors with only the socket in it. So the program never meets the socket: it
+//! cannot close it, its forked children do not inherit it, it does not count against the limit of open files, and the
+//! first file that the program opens has the same number as natively.
 //!
-//! The thread sleeps on a word of the first lane's segment, the doorbell, at which the controller and the other threads of
-//! the executor ring. Threads that serve are started by a [`standby`](super::standby) thread, since a new thread shares the
-//! table of the one that starts it.
+//! The thread sleeps on the doorbell, a word of the first lane's segment, which the controller and the executor's
+//! other threads ring. A [`standby`](super::standby) thread starts the serving threads, since a new thread shares the
+//! table of its parent.
 //!
-//! Invariant: the thread maps, hands on and answers; it never waits for linked code. It lives as long as the process, and so
-//! holds the lock by which the controller sees the process die.
-#![allow(unsafe_code, reason = "owns a descriptor by its number")]
+//! Invariant: the thread maps, passes on and answers; it never waits for linked code. It lives as long as the process
+//! and holds the robust lock by which the controller sees the process die.
 
-use std::os::fd::{AsFd, FromRawFd, OwnedFd, RawFd};
+use std::os::fd::{AsFd, OwnedFd, RawFd};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -21,49 +20,46 @@ use crate::deadline::Deadline;
 use crate::error::{Error, Result};
 use crate::executor::context::acceptor::{Acceptor, Kind};
 use crate::executor::context::instance::Instance;
+use crate::executor::process::descriptors;
 use crate::executor::tls::own_thread;
 use crate::shm::{Holder, Segment};
 use crate::sync::Ordering;
 use crate::sys::futex::{self, Seen};
-use crate::sys::{descriptors, socket};
-use crate::transport::lane_segment;
+use crate::sys::io::socket;
+use crate::transport::lane::segment;
 use crate::wire::layout::{DOORBELL_WORD, HOLDER_WORDS, PROCESS_HOLDER_WORD};
 
 /// The stack of the acceptor's thread.
 const STACK_BYTES: usize = 128 << 10;
 
 impl Acceptor {
-    /// Starts the thread that opens lanes for `session` until the controller closes its end of the socket, and then closes
-    /// all of them. `socket` stays open until [`Acceptor::leave`] has returned.
+    /// Starts the acceptor's thread for `session`. It runs until the controller closes its end of the socket, and
+    /// then closes all lanes. `socket` stays open until [`Acceptor::release_socket`] has returned.
     ///
     /// # Errors
     ///
-    /// When no thread can be started.
-    pub(crate) fn attend(session: &Arc<Instance>, socket: RawFd) -> Result<()> {
+    /// If no thread can be started.
+    pub(crate) fn start(session: &Arc<Instance>, socket: RawFd) -> Result<()> {
         let session = Arc::clone(session);
         own_thread::start("farcall-acceptor", STACK_BYTES, move || {
             let Ok(acceptor) = session.acceptor() else { return };
             let words =
                 acceptor.first.view(PROCESS_HOLDER_WORD..PROCESS_HOLDER_WORD + HOLDER_WORDS);
-            // Without it the controller hears of the process's end later.
+            // Without the lock the controller notices the process's end later.
             let holder = Holder::take(words);
-            // SAFETY: the socket is open, and this thread has no other descriptor.
-            let separate = unsafe { descriptors::keep_only(socket) };
-            let is_separate = separate.is_some();
-            // SAFETY: it is open, and left to this thread where that has no table of its own.
-            let socket = separate.unwrap_or_else(|| unsafe { OwnedFd::from_raw_fd(socket) });
+            let (socket, is_separate) = descriptors::keep_only(socket);
             acceptor.change(|state| state.is_separate = Some(is_separate));
             let is_lost = acceptor.run(&session, &socket);
-            acceptor.give_up();
+            acceptor.close();
             if !is_lost {
                 session.lanes().close();
                 drop(holder);
-                // What the session owns by descriptor is not in this thread's table, so it is not dropped here.
+                // The session owns descriptors that are not in this thread's table, so it must not be dropped here.
                 std::mem::forget(session);
                 return;
             }
-            // The program has closed every descriptor that it found. What calls there are goes on, over memory; and the number
-            // of the socket may soon be that of a file of the program's, so nobody must close it.
+            // The program has closed every descriptor that it found. Calls continue over memory. The number of the
+            // socket may soon be that of a file of the program, so no code may close it.
             std::mem::forget(socket);
             loop {
                 std::thread::park();
@@ -71,17 +67,18 @@ impl Acceptor {
         })
     }
 
-    /// True when the socket is gone though the controller did not close it.
+    /// Serves the socket. True if the socket disappeared without being closed by the controller.
     fn run(&self, session: &Instance, socket: &OwnedFd) -> bool {
         let doorbell = &self.first.words()[DOORBELL_WORD];
         loop {
-            // [DOORBELL] Acquire: what was rung for is there.
+            // [DOORBELL] Acquire: pairs with the Release in `Acceptor::ring`; the requests of the ringing thread are
+            // visible.
             let value = doorbell.load(Ordering::Acquire);
             let told = self.tell(socket);
             match self.take(session, socket) {
                 Ok(true) if told => {}
                 Ok(true) => {
-                    // There is no room in the socket for now, and nobody rings when there is.
+                    // The socket has no room, and no thread rings when it has.
                     std::thread::sleep(Duration::from_millis(1));
                     continue;
                 }
@@ -93,26 +90,26 @@ impl Acceptor {
         }
     }
 
-    /// Tells the controller what other threads have for it. False when the socket has no room for all of it.
+    /// Sends the messages and requests of other threads. False if the socket has no room for all of them.
     fn tell(&self, socket: &OwnedFd) -> bool {
         let mut state = self.state.lock();
-        while state.asks > 0 {
+        while state.lane_requests > 0 {
             if socket::tell(socket.as_fd(), REVERSE_LANE, 0, "").is_err() {
                 return false;
             }
-            state.asks -= 1;
+            state.lane_requests -= 1;
         }
-        while let Some((letter, number, text)) = state.news.front() {
+        while let Some((letter, number, text)) = state.messages.front() {
             if socket::tell(socket.as_fd(), *letter, *number, text).is_err() {
                 return false;
             }
-            state.news.pop_front();
+            state.messages.pop_front();
             self.changed.notify_all();
         }
         true
     }
 
-    /// Takes what has come over the socket. False when nothing more will come.
+    /// Receives what has arrived over the socket. False if nothing more will come.
     fn take(&self, session: &Instance, socket: &OwnedFd) -> Result<bool> {
         loop {
             let message = match socket::receive(socket.as_fd(), Deadline::now()) {
@@ -129,15 +126,15 @@ impl Acceptor {
             };
             match message.letter {
                 LANE => {
-                    let kind = file(files.pop()).and_then(lane_segment::open).map(Kind::Lane);
-                    self.hand_on(number, kind);
+                    let kind = file(files.pop()).and_then(segment::open).map(Kind::Lane);
+                    self.queue_work(number, kind);
                 }
                 PIPELINE => {
                     let kind = file(files.pop()).and_then(pipeline);
-                    self.hand_on(number, kind);
+                    self.queue_work(number, kind);
                 }
                 REVERSE_LANE => {
-                    let segment = file(files.pop()).and_then(lane_segment::open).ok();
+                    let segment = file(files.pop()).and_then(segment::open).ok();
                     self.change(|state| state.lanes.push_back(segment));
                 }
                 NO_LANE => self.change(|state| state.lanes.push_back(None)),
@@ -152,7 +149,7 @@ impl Acceptor {
     }
 }
 
-/// The segment of a pipeline of this version.
+/// Opens the segment of a pipeline, which must be of this version.
 fn pipeline(file: OwnedFd) -> Result<Kind> {
     let mut segment = Segment::open(file)?;
     drop(segment.take_file());

@@ -1,5 +1,4 @@
-//! The executor as a process that a controller started.
-#![allow(unsafe_code, reason = "closes descriptors by number")]
+//! The executor as a process of its own.
 
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
@@ -14,45 +13,72 @@ use crate::deadline::Deadline;
 use crate::error::{Error, Result};
 use crate::executor::context::acceptor::Acceptor;
 use crate::executor::context::instance::Instance;
-use crate::executor::process::first_thread;
+use crate::executor::process::{descriptors, first_thread};
 use crate::executor::remote::listen;
 use crate::executor::services::{names_offered, process_info};
-use crate::executor::tls::thread_locals;
+use crate::executor::tls::static_reserve;
 use crate::limits::PAGE_BYTES;
 use crate::shm::Segment;
 use crate::sps;
-use crate::sys::socket::{self, Received};
-use crate::sys::{futex, process, trap};
-use crate::transport::{Connection, Lane, Side, lane_segment};
+use crate::sys::futex;
+use crate::sys::io::socket::{self, Received};
+use crate::sys::process::child;
+use crate::sys::process::trap;
+use crate::transport::lane::segment;
+use crate::transport::{Connection, Lane, Side};
 use crate::wire::layout::{self, HOLDER_WORD, HOLDER_WORDS};
 
-/// Serves as an executor and exits, if a controller started this process as one; returns at once otherwise.
+/// Serves as an executor and exits, if a controller started this process; returns at once otherwise.
 ///
-/// Call it first thing in `main`, before threads are started: then the program's own file can be its executor
+/// Call it first in `main`, before the program starts threads: then the program can be its own executor
 /// ([`ExecutorBuilder::this_program`](crate::controller::ExecutorBuilder::this_program)).
+///
+/// # Examples
+///
+/// ```
+/// farcall::executor::run_if_spawned();
+/// println!("this process is no executor, so the program's own work starts here");
+/// ```
 pub fn run_if_spawned() {
     let asked = std::env::args_os().nth(1);
     let Some(asked) = asked.as_ref().and_then(|asked| asked.to_str()?.strip_prefix(ARGUMENT))
     else {
         return;
     };
-    // Runs the exit handlers of the C library: buffered output is written.
+    // Exit runs the exit handlers of the C library, which write buffered output.
     std::process::exit(status(serve(asked)));
 }
 
-/// The whole of an executor's program: serves as its arguments ask and exits.
+/// Runs an executor's program: serves as its arguments say and exits.
 ///
-/// Beside what a controller of this library passes ([`run_if_spawned`]) these are the arguments that LLVM's tools know:
-/// `filedescs=R,W` and `R W`, the numbers of the descriptors to read from and to write to, and `listen=HOST:PORT`, where one
-/// connection is accepted. `stdio` serves over standard input and output, for a command such as `ssh host farcall-executor
-/// stdio` ([`ExecutorBuilder::command`](crate::controller::ExecutorBuilder::command)): what runs here reads nothing then, and prints on standard
-/// error. With the feature `named-segment` there is also `segment=NAME`. Words in front that begin with `test-` are for LLVM's
-/// own tests and mean nothing here.
+/// A controller of this library passes arguments of its own ([`run_if_spawned`]). The others are:
 ///
-/// `listen=PORT` listens on this machine alone, where every user can come. With the environment variable `FARCALL_TOKEN`, or
-/// `token-file=PATH` behind, a client has to send that token first, within 5 seconds
-/// ([`Client::connect_with_token`](crate::controller::Client::connect_with_token)); one that does not is let go of, and the next
-/// one is waited for. A host that other machines reach is listened at only with a token. Nothing is encrypted.
+/// | arguments | serves |
+/// |---|---|
+/// | `filedescs=R,W` or `R W` | over these descriptors, to read from and to write to, as LLVM's tools pass them |
+/// | `listen=HOST:PORT` | one connection that is accepted there |
+/// | `stdio` | over standard input and output |
+/// | `segment=NAME` | over the named segment (feature `named-segment`) |
+///
+/// `stdio` is for commands such as `ssh host farcall-executor stdio`
+/// ([`ExecutorBuilder::command`](crate::controller::ExecutorBuilder::command)). Programs in the executor then read nothing
+/// from standard input, and print on standard error.
+///
+/// Leading words that begin with `test-` belong to LLVM's own tests and are ignored.
+///
+/// `listen=PORT` listens on this machine only, where every user can connect. With the environment variable
+/// `FARCALL_TOKEN` or the argument `token-file=PATH`, a client must send that token within 5 seconds
+/// ([`Client::connect_with_token`](crate::controller::Client::connect_with_token)); other clients are disconnected,
+/// and the executor waits for the next one. Addresses that other machines can reach need a token. Nothing is
+/// encrypted.
+///
+/// # Examples
+///
+/// All that `main` of an executor's program does:
+///
+/// ```no_run
+/// farcall::executor::main()
+/// ```
 pub fn main() -> ! {
     run_if_spawned();
     let args: Vec<String> =
@@ -65,31 +91,31 @@ pub fn main() -> ! {
         }
     };
     trap::restore_sigpipe();
-    let served = first_thread::outlive_others().and_then(|()| connected::serve(connection));
-    std::process::exit(status(served));
+    let outcome = first_thread::outlive_others().and_then(|()| connected::serve(connection));
+    std::process::exit(status(outcome));
 }
 
-/// The connection that arguments ask for.
+/// Opens the connection that the arguments name.
 fn connection(args: &[String]) -> Result<Connection> {
     let args: Vec<_> = args.iter().skip_while(|arg| arg.starts_with("test-")).collect();
     if let [first, others @ ..] = args.as_slice()
-        && let Some(place) = first.strip_prefix("listen=")
+        && let Some(address) = first.strip_prefix("listen=")
     {
         let file = |text: &str| text.strip_prefix("token-file=").map(str::to_owned);
         return match others {
-            [] => listen::accept(place, None),
-            [one] => listen::accept(place, Some(&file(one).ok_or_else(|| not_asked(one))?)),
+            [] => listen::accept(address, None),
+            [one] => listen::accept(address, Some(&file(one).ok_or_else(|| not_asked(one))?)),
             _ => Err(not_asked(others[1])),
         };
     }
     let numbers = |reader: &str, writer: &str| {
         let number = |text: &str| text.parse::<i32>().map_err(|_| not_asked(text));
         let (reader, writer) = (number(reader)?, number(writer)?);
-        let read_from = process::adopt(reader)?;
+        let read_from = child::adopt(reader)?;
         if reader == writer {
             return Connection::socket(read_from);
         }
-        Connection::stream(read_from, process::adopt(writer)?)
+        Connection::stream(read_from, child::adopt(writer)?)
     };
     match args.as_slice() {
         [reader, writer] => numbers(reader, writer),
@@ -104,7 +130,7 @@ fn connection(args: &[String]) -> Result<Connection> {
                 return Connection::attach_named(name);
             }
             if one.as_str() == "stdio" {
-                let (reader, writer) = process::take_streams()?;
+                let (reader, writer) = child::take_streams()?;
                 return Connection::stream(reader, writer);
             }
             Err(not_asked(one))
@@ -119,9 +145,9 @@ fn not_asked(text: &str) -> Error {
     ))
 }
 
-/// The exit status of an executor's program.
-fn status(served: Result<()>) -> i32 {
-    match served {
+/// The exit status: 0, or 125 after an error, which is printed.
+fn status(outcome: Result<()>) -> i32 {
+    match outcome {
         Ok(()) => 0,
         Err(error) => {
             eprintln!("farcall executor: {error}");
@@ -141,59 +167,58 @@ fn serve(asked: &str) -> Result<()> {
     let (fd, parent) =
         numbers.ok_or_else(|| Error::invalid(format!("{ARGUMENT}{asked}: not two numbers")))?;
     if closes {
-        // SAFETY: it is the first thing that this program does: what is open above comes from the controller.
-        unsafe { process::close_from(fd.saturating_add(1)) }?;
+        descriptors::close_from(fd.saturating_add(1))?;
     }
-    let socket = process::adopt(fd)?;
+    let socket = child::adopt(fd)?;
     let (segment, stripes) =
         prepare(socket.as_fd(), parent).inspect_err(|error| last_words(socket.as_fd(), error))?;
     run(segment, socket, stripes)
 }
 
-/// Offers this process's services to the controller that made the lane in `first`, until that closes its socket; then runs
-/// what dealloc actions are left. The calling thread serves that lane; every other lane gets a thread of its own.
-/// `stripes` are those of the first slab, mapped before the controller is told anything: that spares it a message.
+/// Serves the controller that made the lane in `first`, until it closes its socket; then runs the remaining dealloc
+/// actions. The calling thread serves that lane; each other lane gets a thread of its own. `stripes` are those of the
+/// first slab, mapped before the setup is sent, which saves a message.
 ///
 /// # Errors
 ///
-/// Why the session ended, when the controller did not end it in order, or which dealloc actions failed.
+/// The reason for the session's end, unless the controller ended it in order, or the failed dealloc actions.
 fn run(first: &Arc<Segment>, socket: OwnedFd, stripes: Vec<OwnedFd>) -> Result<()> {
     let session = Instance::begin(Some(Acceptor::new(Arc::clone(first))));
     let acceptor = session.acceptor()?;
     standby::begin(Arc::clone(&session), Some(socket.as_raw_fd()))
         .inspect_err(|error| last_words(socket.as_fd(), error))?;
     let end = session.lanes().add(Lane::new(first, Side::Executor))?;
-    // Without it the controller does not hear of this thread's end.
+    // Without the lock the controller does not notice this thread's end.
     let _ = first_thread::hold(first.view(HOLDER_WORD..HOLDER_WORD + HOLDER_WORDS));
     let mut numbers = Vec::new();
-    if let Some(arena) = thread_locals::arena() {
-        numbers.push((THREAD_ARENA_OFFSET.to_owned(), arena.offset));
-        numbers.push((THREAD_ARENA_BYTES.to_owned(), arena.bytes.cast_signed()));
+    if let Some(reserve) = static_reserve::get() {
+        numbers.push((THREAD_ARENA_OFFSET.to_owned(), reserve.offset));
+        numbers.push((THREAD_ARENA_BYTES.to_owned(), reserve.bytes.cast_signed()));
     }
     let mut symbols = names_offered::symbols(&session);
     let slab = session.reserve_shared(Placement::Near, stripes);
     symbols.extend(slab.ok().map(|start| (NEAR_SLAB.to_owned(), start)));
     let setup: Setup = (process_info::triple(), PAGE_BYTES, symbols, numbers);
-    acceptor.leave(socket).map_err(|(error, socket)| {
+    acceptor.release_socket(socket).map_err(|(error, socket)| {
         last_words(socket.as_fd(), &error);
         error
     })?;
     let ended = end.send_setup(&sps::to_bytes(&setup)).and_then(|()| session.serve(end));
     if ended.is_ok() {
-        // The controller needs this lane no more, perhaps others.
+        // The controller may still use other lanes.
         acceptor.wait_closed();
     }
     let failures = session.end();
     if !acceptor.is_closed() {
-        ended.inspect_err(|error| acceptor.say_last(error))?;
+        ended.inspect_err(|error| acceptor.send_last_words(error))?;
     }
     failures
 }
 
-/// Ties this process to the controller's, and takes what that sends first: the first lane's segment, and the stripes of the
-/// first slab.
+/// Ties this process's life to the controller's, and receives the first message: the first lane's segment, and the
+/// stripes of the first slab.
 fn prepare(socket: BorrowedFd<'_>, parent: i32) -> Result<(&'static Arc<Segment>, Vec<OwnedFd>)> {
-    process::die_with_parent(parent)?;
+    child::die_with_parent(parent)?;
     trap::restore_sigpipe();
     futex::check()?;
     let expected = 1 + Prot::ALL.len();
@@ -207,8 +232,8 @@ fn prepare(socket: BorrowedFd<'_>, parent: i32) -> Result<(&'static Arc<Segment>
     }
     let mut files = files.into_iter();
     let segment = files.next().ok_or_else(|| Error::violation("no segment came"))?;
-    let segment = lane_segment::open(segment)?;
-    // The crash record is written until the process is gone.
+    let segment = segment::open(segment)?;
+    // The crash handler writes to the segment until the process is gone.
     let segment: &'static Arc<Segment> = Box::leak(Box::new(segment));
     let words = segment.words();
     trap::install(
@@ -219,9 +244,9 @@ fn prepare(socket: BorrowedFd<'_>, parent: i32) -> Result<(&'static Arc<Segment>
     Ok((segment, files.collect()))
 }
 
-/// Tells the controller why this process is about to end: what it prints may be seen by nobody.
+/// Sends the controller the reason for which this process is about to end: its standard error may not be read.
 pub(crate) fn last_words(socket: BorrowedFd<'_>, why: &Error) {
-    // A controller that is gone wants to know nothing.
+    // The controller may be gone.
     let _ = socket::tell(socket, LAST_WORDS, layout::VERSION, &why.to_string());
 }
 

@@ -1,7 +1,6 @@
-//! A session over a connection: one thread, calls one after the other, nested ones inside of each other.
-#![allow(unsafe_code, reason = "provides a C function")]
+//! A session over a connection: one thread runs the calls one after the other, nested ones inside.
 
-use std::ffi::{c_char, c_void};
+use std::ffi::c_void;
 use std::rc::Rc;
 use std::sync::Arc;
 
@@ -12,11 +11,11 @@ use crate::call::contract::{
     LlvmFramesRegister, NativeLoad, NativeLookup, RunAsInt, RunAsMain, RunAsVoid,
 };
 use crate::error::{Error, Result};
-use crate::executor::context::calls::Calls;
-use crate::executor::context::controller_access;
+use crate::executor::context::calls::WrapperCalls;
+use crate::executor::context::controller_access::CurrentSession;
 use crate::executor::context::current::while_serving;
 use crate::executor::context::instance::Instance;
-use crate::executor::entry::buffer::WrapperFunctionBuffer;
+use crate::executor::entry::controller_call;
 use crate::executor::entry::wrapper::offer;
 use crate::executor::services::{names_offered, process_info};
 use crate::limits::PAGE_BYTES;
@@ -24,16 +23,29 @@ use crate::session::SimpleSymbolTable;
 use crate::sps;
 use crate::transport::{Connection, Side};
 
-/// Offers this process's services over a connection and runs what is called there, until the other side ends it. Then runs
-/// what dealloc actions are left.
+/// Serves a connection until the other side ends it: offers this process's functions and runs the calls. Then runs
+/// the remaining dealloc actions.
 ///
-/// The calling thread runs the calls, one after the other; those that come while it waits for a call of its own are run
-/// inside of that. Code reaches this process with its content in messages ([`crate::controller::Client`], or an LLVM
-/// controller).
+/// The calling thread runs the calls one after the other. While it waits for a call of its own, it runs nested calls.
+/// Code reaches this process in messages ([`crate::controller::Client`], or a controller of LLVM).
 ///
 /// # Errors
 ///
-/// Why the connection ended, when the other side did not end it in order, or which dealloc actions failed.
+/// The reason for the connection's end, unless the other side ended it in order, or the failed dealloc actions.
+///
+/// # Examples
+///
+/// ```
+/// use farcall::{Connection, controller::Client, executor};
+///
+/// let (ours, theirs) = std::os::unix::net::UnixStream::pair()?;
+/// let thread = std::thread::spawn(|| executor::serve(Connection::socket(theirs)?));
+/// let client = Client::connect(Connection::socket(ours)?)?;
+/// assert!(client.triple().ends_with("linux-gnu"));
+/// drop(client);
+/// thread.join().unwrap()?;
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 pub fn serve(connection: Connection) -> Result<()> {
     connection.expect(Side::Executor)?;
     let (session, setup) = begin(&SimpleSymbolTable::new())?;
@@ -42,11 +54,12 @@ pub fn serve(connection: Connection) -> Result<()> {
     ended.and(failures)
 }
 
-/// A session over a connection, to be [ended](Instance::end), and what is sent first: `others` are the host's own symbols.
+/// Makes an instance for a connection, which the caller must [end](Instance::end), and the encoded setup. `others`
+/// are the host's own symbols.
 ///
 /// # Errors
 ///
-/// When one of those has the name of another.
+/// If a name in `others` is one that every executor offers.
 pub(crate) fn begin(others: &SimpleSymbolTable) -> Result<(Arc<Instance>, Vec<u8>)> {
     let session = Instance::begin(None);
     let mut symbols = names_offered::symbols(&session);
@@ -64,17 +77,17 @@ pub(crate) fn begin(others: &SimpleSymbolTable) -> Result<(Arc<Instance>, Vec<u8
 fn serve_calls(connection: Connection, setup: &[u8]) -> Result<()> {
     let end = Rc::new(Endpoint::new(connection));
     end.send_setup(setup)?;
-    while_serving(&end, || end.serve(&Calls))
+    while_serving(&end, || end.serve(&WrapperCalls))
 }
 
-/// What LLVM's controllers look for beside what every session offers.
+/// The functions that LLVM's controllers need beside those of every session.
 pub(crate) fn functions() -> [(String, ExecutorAddr); 14] {
-    let dispatch = dispatch as *const c_void;
+    let dispatch = controller_call::dispatch::<CurrentSession> as *const c_void;
     [
-        // No object belongs to it, but null would be one that is missing.
+        // There is no object, but a null would count as missing.
         ("__llvm_orc_SimpleRemoteEPC_dispatch_ctx".to_owned(), ExecutorAddr::new(1)),
         ("__llvm_orc_SimpleRemoteEPC_dispatch_fn".to_owned(), ExecutorAddr::new(dispatch as u64)),
-        // One for all, as well.
+        // The same.
         ("__llvm_orc_SimpleExecutorDylibManager_Instance".to_owned(), ExecutorAddr::new(1)),
         offer::<DylibOpen>(),
         offer::<DylibResolve>(),
@@ -88,19 +101,4 @@ pub(crate) fn functions() -> [(String, ExecutorAddr); 14] {
         offer::<LlvmFramesRegister>(),
         offer::<LlvmFramesDeregister>(),
     ]
-}
-
-/// `farcall_call_controller` as LLVM's code calls it: the tag is a pointer, and a context comes first.
-///
-/// # Safety
-///
-/// `size` bytes at `data` must be readable.
-unsafe extern "C" fn dispatch(
-    _context: *mut c_void,
-    tag: *const c_void,
-    data: *const c_char,
-    size: usize,
-) -> WrapperFunctionBuffer {
-    // SAFETY: the caller vouches for the bytes.
-    unsafe { controller_access::call_controller(tag.expose_provenance() as u64, data, size) }
 }

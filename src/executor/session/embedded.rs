@@ -1,5 +1,4 @@
-//! A session that a host embeds: what it offers of this process, how its calls run, and how linked code calls back.
-#![allow(unsafe_code, reason = "calls wrapper functions by address")]
+//! A session that a host embeds: the functions it offers, how its calls run, and how linked code calls back.
 
 use std::sync::Arc;
 
@@ -15,13 +14,26 @@ use crate::session::{
     BootstrapInfo, Done, Reply, SUBTARGET_FEATURES, Service, SessionBuilder, SessionHandle,
 };
 use crate::task::Task;
+use crate::transport::Payload;
 
 impl SessionBuilder {
-    /// A session that offers what every executor of this library does: memory, symbols, access to memory, programs, and
-    /// unwind and debugger registration, by all their names.
+    /// A session that offers the functions of every executor of this library, by all their names: memory, symbols,
+    /// access to memory, programs, and registration with unwinders and debuggers.
     ///
-    /// `dispatch` is called with each task, on any thread, and has to run it soon, on another thread unless it is sure that
-    /// tasks never wait: `move |task| pool.dispatch(task)` with a [`ThreadPool`](crate::task::ThreadPool) for example.
+    /// `dispatch` receives each task, on any thread. It must run the task soon, and on another thread unless it knows
+    /// that tasks never wait: for example `move |task| pool.dispatch(task)` with a
+    /// [`ThreadPool`](crate::task::ThreadPool).
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use farcall::session::SessionBuilder;
+    /// use farcall::task::{TaskDispatcher, ThreadPool};
+    ///
+    /// let pool = ThreadPool::new(4);
+    /// let session = SessionBuilder::new(move |task| pool.dispatch(task)).build()?;
+    /// # Ok::<(), farcall::Error>(())
+    /// ```
     #[must_use]
     pub fn new(dispatch: impl Fn(Task) + Send + Sync + 'static) -> Self {
         let memory = Memory(Instance::begin(None));
@@ -32,29 +44,25 @@ impl SessionBuilder {
         };
         let symbols = names_offered::symbols(&memory.0).into_iter().chain(connected::functions());
         for (name, address) in symbols {
-            // A name that is there twice has one address.
+            // The same name always has the same address here.
             let _ = info.symbols.add_unique([(name, address)]);
         }
         info.values.insert(SUBTARGET_FEATURES.to_owned(), process_info::features().into_bytes());
-        let served = Arc::clone(&memory.0);
+        let instance = Arc::clone(&memory.0);
         Self::bare(dispatch, info, run)
             .service(memory)
-            .on_start(move |session| served.set_host(Some(session.clone())))
+            .on_start(move |session| instance.set_host(Some(session.clone())))
     }
 }
 
 /// Runs the wrapper function at an address.
 pub(crate) fn run(session: &SessionHandle, function: ExecutorAddr, args: Vec<u8>, reply: Reply) {
-    let result = within(session, || {
-        // SAFETY: the controller names wrapper functions only: the executor obeys the controller. The arguments stay until
-        // this returns.
-        unsafe { wrapper::call(function.get(), args.as_ptr(), args.len()) }
-    });
+    let result = within(session, || wrapper::call(function.get(), Payload::Own(&args)));
     reply.send(result.map(|buffer| buffer.as_ref().to_vec()));
 }
 
-/// What the functions of the contract know of a session: the memory map first of all. Added first, so it is the last one
-/// to be told, and dealloc actions run when every other service is shut down.
+/// The instance of a session, with the memory map. It is the first service, so it is shut down last, and dealloc
+/// actions run when every other service is shut down.
 struct Memory(Arc<Instance>);
 
 impl Service for Memory {
@@ -79,9 +87,9 @@ impl Memory {
 }
 
 impl Drop for Memory {
-    /// For options of which no session was made.
+    /// Ends the instance of a builder that built no session.
     fn drop(&mut self) {
-        // A second end finds nothing.
+        // A second end does nothing.
         let _ = self.end();
     }
 }

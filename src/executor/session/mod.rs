@@ -1,4 +1,4 @@
-//! The ways in which a controller is served: over lanes, over one connection, in a host's loop, in a host's session.
+//! The four ways to serve a controller: over lanes, over one connection, in a host's loop, in a host's session.
 
 mod acceptor_thread;
 pub(crate) mod child;

@@ -1,4 +1,4 @@
-//! Poll mode: a session without a thread, driven from the loop of the program that it lives in.
+//! Poll mode: a session without threads, driven by the host's event loop.
 
 use std::os::fd::{AsFd, BorrowedFd};
 use std::rc::Rc;
@@ -8,69 +8,72 @@ use std::time::Duration;
 use super::connected;
 use crate::call::{Endpoint, Paused};
 use crate::error::{Error, Result};
-use crate::executor::context::calls::Calls;
+use crate::executor::context::calls::WrapperCalls;
 use crate::executor::context::current::{ConnectionEnd, while_serving};
 use crate::executor::context::instance::Instance;
 use crate::limits::POLLED_CALLS_MAX;
 use crate::session::SimpleSymbolTable;
-use crate::sys::ready::Ready;
+use crate::sys::io::ready::Ready;
 use crate::transport::{Connection, Side};
 
-/// An executor that starts no thread and never waits by itself: calls run when the host [polls](Polled::poll), on the thread
-/// that does. Its descriptor is ready to be read while there is something to poll for, so that a loop of epoll, poll or mio
-/// waits for calls as for everything else.
+/// An executor that starts no thread and never waits by itself. Calls run when the host [polls](Polled::poll), on the
+/// polling thread. Its descriptor is readable while there is something to poll for, so an event loop of epoll, poll
+/// or mio waits for calls as for everything else.
 ///
-/// As long as the host is busy elsewhere a call waits for it in shared memory. A controller enters the kernel to
-/// make the descriptor ready only when the last poll has found nothing more.
+/// While the host is busy, calls wait in shared memory. A controller enters the kernel to make the descriptor
+/// readable only if the last poll found nothing more.
 ///
 /// # Examples
 ///
-/// ```no_run
-/// use std::os::unix::net::UnixStream;
-/// use farcall::{Connection, executor::Polled};
-/// # fn wait_for(_: std::os::fd::BorrowedFd<'_>) {}
-/// # let socket = UnixStream::connect("controller.socket")?;
+/// ```
+/// use farcall::{Connection, controller::Client, executor::Polled};
 /// # use std::os::fd::AsFd;
+/// # fn wait_for(_: std::os::fd::BorrowedFd<'_>) { std::thread::yield_now() }
 ///
+/// # let (socket, other) = std::os::unix::net::UnixStream::pair()?;
+/// # let controller = std::thread::spawn(|| Client::connect(Connection::create_shared(other)?).map(drop));
 /// let mut polled = Polled::new(Connection::attach_shared(socket)?)?;
 /// while !polled.has_ended() {
-///     wait_for(polled.as_fd()); // and for whatever else the host waits for
+///     wait_for(polled.as_fd()); // and for the host's other events
 ///     polled.poll()?;
 /// }
+/// # controller.join().unwrap()?;
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 #[derive(Debug)]
 pub struct Polled {
     session: Arc<Instance>,
-    // Before the connection whose descriptor it watches.
+    // Dropped before the connection, whose descriptor it watches.
     ready: Ready,
     end: Rc<ConnectionEnd>,
     has_ended: bool,
 }
 
 impl Polled {
-    /// Offers this process's services over a connection, as [`serve`](crate::executor::serve) does, and serves nothing yet. No copy of the
-    /// other end's socket may stay open in this process, or the end of the other process goes unseen.
+    /// Makes a session over a connection, as [`serve`](crate::executor::serve) does, without serving yet. This
+    /// process must not keep a copy of the other end's socket open, or it does not notice the end of the other
+    /// process.
     ///
     /// # Errors
     ///
-    /// When the connection has no descriptor to wait for, as one inside a process or over a named segment, or is over.
+    /// If the connection has no descriptor to wait for, as one over a named segment, or if it is over.
     pub fn new(connection: Connection) -> Result<Self> {
         Self::with_symbols(connection, &SimpleSymbolTable::new())
     }
 
-    /// The same, and offers these addresses by name as well: of wrapper functions of the host in LLVM 22's form, for example.
+    /// Makes a session that also offers these addresses by name, for example wrapper functions of the host in LLVM
+    /// 22's form.
     ///
     /// # Errors
     ///
-    /// As [`Polled::new`]; when a name is one that every executor offers.
+    /// As [`Polled::new`]; and if a name is one that every executor offers.
     pub fn with_symbols(connection: Connection, symbols: &SimpleSymbolTable) -> Result<Self> {
         connection.expect(Side::Executor)?;
         let watched = connection.descriptor().ok_or_else(|| {
             Error::invalid("this connection has no descriptor that a loop could wait for")
         })?;
         let mut ready = Ready::new(watched)?;
-        // The first poll is what asks to be told of calls.
+        // The first poll tells the controller to announce calls.
         ready.set(true);
         let end = Rc::new(Endpoint::new(connection));
         let (session, setup) = connected::begin(symbols)?;
@@ -81,20 +84,21 @@ impl Polled {
         }
     }
 
-    /// Serves the calls that are there, up to [`POLLED_CALLS_MAX`], and returns how many those were. Does not wait for calls:
-    /// when no more are there the descriptor becomes ready with the next one. Calls that a function makes to the
-    /// controller are waited for, and so is a controller that does not take a large result which it asked for.
+    /// Serves the calls that have arrived, up to [`POLLED_CALLS_MAX`], and returns their number. Does not wait for
+    /// calls: the descriptor becomes readable with the next one. It does wait for calls that a function makes to the
+    /// controller, and for a controller that does not take a large result.
     ///
     /// # Errors
     ///
-    /// Why the connection ended, when the controller did not end it in order, or which dealloc actions failed at its end.
-    /// [`Polled::has_ended`] is true then, and there is nothing to poll for any more.
+    /// The reason for the connection's end, unless the controller ended it in order, or the failed dealloc actions.
+    /// [`Polled::has_ended`] is true then, and there is nothing more to poll for.
     pub fn poll(&mut self) -> Result<usize> {
         self.poll_for(Duration::ZERO)
     }
 
-    /// The same, and waits so long for a next call after each one, without sleep as long as the controller's lane says. For
-    /// hosts that would rather serve a quick succession of calls now than enter the kernel for each.
+    /// Serves calls as [`Polled::poll`], and after each one waits up to `linger` for the next. It polls without
+    /// sleeping for as long as the lane's poll delay allows. For hosts that serve quick successions of calls without
+    /// entering the kernel for each.
     ///
     /// # Errors
     ///
@@ -105,7 +109,7 @@ impl Polled {
             return Ok(0);
         }
         let paused = while_serving(&self.end, || {
-            self.end.serve_some(&Calls, linger, POLLED_CALLS_MAX, &mut calls)
+            self.end.serve_some(&WrapperCalls, linger, POLLED_CALLS_MAX, &mut calls)
         });
         match paused {
             Ok(Paused::Ended) => self.finish().map(|()| calls),
@@ -114,7 +118,7 @@ impl Polled {
                 Ok(calls)
             }
             Err(error) => {
-                // What went wrong first is the reason.
+                // The first error is the reason.
                 let _ = self.finish();
                 Err(error)
             }
@@ -127,7 +131,7 @@ impl Polled {
         self.has_ended
     }
 
-    /// Ends the session; its descriptor stays ready.
+    /// Ends the session; its descriptor stays readable.
     fn finish(&mut self) -> Result<()> {
         self.has_ended = true;
         self.ready.set(true);
@@ -136,17 +140,17 @@ impl Polled {
 }
 
 impl AsFd for Polled {
-    /// What to wait for, until it can be read. Not to be read itself.
+    /// The descriptor to wait for until it is readable. The host must not read from it.
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.ready.as_fd()
     }
 }
 
 impl Drop for Polled {
-    /// Ends the connection, if it is not over, and runs what dealloc actions are left.
+    /// Ends the connection, if it is not over, and runs the remaining dealloc actions.
     fn drop(&mut self) {
         if !self.has_ended {
-            // There is nobody to tell.
+            // A drop has no result to report an error in.
             let _ = self.finish();
         }
     }

@@ -1,7 +1,7 @@
 //! The threads that serve lanes and pipelines.
 //!
-//! One thread always stands by. When there is something to serve it first starts its successor: if that fails, the lane is
-//! refused, and this thread stands by as before. So a program that uses up all threads costs itself lanes, and no more.
+//! One thread is always on standby. It starts its successor before it serves a lane; if that fails, the lane is
+//! refused, and the thread stays on standby. So a program that uses up all threads loses lanes and nothing else.
 
 use std::os::fd::RawFd;
 use std::sync::Arc;
@@ -10,33 +10,33 @@ use crate::call::pipeline::Server;
 use crate::call::{Handler, Lanes};
 use crate::error::Result;
 use crate::executor::context::acceptor::{Acceptor, Kind, Work};
-use crate::executor::context::calls::Calls;
+use crate::executor::context::calls::WrapperCalls;
 use crate::executor::context::instance::Instance;
 use crate::executor::tls::own_thread;
 use crate::shm::{Holder, Segment};
-use crate::sys::trap;
+use crate::sys::process::trap;
 use crate::transport::{End, Lane, Lifeline, Payload, Side, pipeline};
 use crate::wire::layout::{HOLDER_WORD, HOLDER_WORDS};
 use crate::wire::pipeline::HOLDER_WORD as PIPELINE_HOLDER_WORD;
 
-/// The stack of a thread that serves a lane: what the system gives a main thread by default.
+/// The stack of a serving thread: the system's default for main threads.
 const STACK_BYTES: usize = 8 << 20;
 
-/// Starts a thread that stands by. The first one of a process starts the thread that opens lanes, which gets the socket.
+/// Starts a standby thread. The first one of a process receives the socket and starts the acceptor's thread.
 ///
 /// # Errors
 ///
-/// When the system refuses.
+/// If the system refuses.
 pub(crate) fn begin(session: Arc<Instance>, socket: Option<RawFd>) -> Result<()> {
     own_thread::start("farcall-lane", STACK_BYTES, move || {
         if let Some(socket) = socket
-            && Acceptor::attend(&session, socket).is_err()
+            && Acceptor::start(&session, socket).is_err()
             && let Ok(acceptor) = session.acceptor()
         {
-            acceptor.give_up();
+            acceptor.close();
         }
-        // Whatever registers a destructor for this thread is done now: a library that hangs in its constructor has the
-        // loader's lock, which that takes.
+        // Registers all destructors of this thread now: a registration takes the dynamic loader's lock, which a
+        // library that hangs in its constructor holds.
         trap::protect_thread();
         Lanes::prepare_thread();
         let Ok(acceptor) = session.acceptor() else { return };
@@ -49,7 +49,7 @@ pub(crate) fn begin(session: Arc<Instance>, socket: Option<RawFd>) -> Result<()>
     })
 }
 
-/// Serves a lane or a pipeline to its end, which is the controller's to explain.
+/// Serves a lane or a pipeline to its end. The controller reports why it ended.
 fn serve(session: &Arc<Instance>, acceptor: &Acceptor, work: Work) {
     match work.kind {
         Kind::Lane(segment) => match session.lanes().add(Lane::new(&segment, Side::Executor)) {
@@ -66,13 +66,14 @@ fn serve(session: &Arc<Instance>, acceptor: &Acceptor, work: Work) {
             let lifeline = Lifeline::new(End::new());
             let server = Server::new(pipeline::end(&segment, Side::Executor, &lifeline, 0));
             let _ = server.serve(|target, args| {
-                Handler::<Lane>::handle(&Calls, target, Payload::Own(args), Vec::new())
+                Handler::<Lane>::handle(&WrapperCalls, target, Payload::Own(args), Vec::new())
             });
         }
     }
 }
 
-/// Lets the controller hear of this thread's end. Where that is refused it hears of the process's end alone.
+/// Takes the robust lock that tells the controller of this thread's end. If the system refuses, the controller
+/// notices only the process's end.
 fn hold(segment: &Arc<Segment>, word: usize) -> Option<Holder> {
     Holder::take(segment.view(word..word + HOLDER_WORDS)).ok()
 }

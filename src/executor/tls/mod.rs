@@ -1,9 +1,8 @@
-//! Thread-locals of linked code, and the threads that it starts.
+//! Thread-locals of linked code, and the threads that linked code starts.
 
+pub(crate) mod dynamic;
+pub(crate) mod library;
 pub(crate) mod own_thread;
-#[cfg(target_arch = "x86_64")]
-pub(crate) mod processor_state;
+pub(crate) mod static_reserve;
 pub(crate) mod thread;
-pub(crate) mod thread_blocks;
-pub(crate) mod thread_entry;
-pub(crate) mod thread_locals;
+pub(crate) mod tls_get_addr;

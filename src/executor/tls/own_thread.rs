@@ -1,20 +1,20 @@
-//! Threads of the executor's own, which have room for thread-locals and do not count as the program's.
+//! Threads of the executor itself. They have the static TLS reserve and do not count as threads of the program.
 
-use super::thread_locals;
+use super::static_reserve;
 use crate::error::{Error, Result};
 use crate::executor::process::first_thread::OwnThread;
 
-/// Starts a thread of the executor's own.
+/// Starts a thread of the executor itself, with this name and stack size.
 ///
 /// # Errors
 ///
-/// When the system refuses.
+/// If the system refuses the thread (`is_exhausted`).
 pub(crate) fn start(
     name: &str,
     stack_bytes: usize,
     body: impl FnOnce() + Send + 'static,
 ) -> Result<()> {
-    let _turn = thread_locals::while_starting();
+    let _guard = static_reserve::while_starting();
     let thread = std::thread::Builder::new().name(name.to_owned()).stack_size(stack_bytes);
     let counted = OwnThread::new();
     let started = thread.spawn(move || {

@@ -1,28 +1,29 @@
-//! Threads that linked code starts: they have room for thread-locals, and can say that their stack overflowed.
+//! `pthread_create` for linked code: threads with room for thread-locals, whose stack overflows are reported.
 //!
-//! A thread's block of thread-locals lies in its stack, so the arena for those of linked code makes it larger than in
-//! a native program. Stacks of a size that the program chose, perhaps the smallest that the system allows, get that
-//! much more, and the program has of them what it asked for. A stack that the program made itself stays as it is.
+//! A thread's static TLS lies in its stack, so the static reserve makes it larger than in a native program. If the
+//! program chose the stack size, perhaps the smallest that the system allows, the executor adds the size of the
+//! reserve, so that the program has the size that it asked for. A stack that the program allocated itself is left
+//! alone.
 #![allow(unsafe_code, reason = "provides and calls C functions")]
 
 use std::ffi::{c_int, c_void};
 
 use crate::ExecutorAddr;
 use crate::executor::entry::enter;
-use crate::executor::tls::thread_locals;
+use crate::executor::tls::static_reserve;
 use crate::limits::PAGE_BYTES;
-use crate::sys::trap;
+use crate::sys::process::trap;
 
-/// Stacks from here on have room for the arena.
+/// Stacks of at least this size have room for the reserve.
 const SPACIOUS_BYTES: usize = 1 << 20;
 
-/// What a new thread is to run.
+/// The function of a new thread.
 struct Start {
     function: *const c_void,
     argument: *mut c_void,
 }
 
-/// `pthread_create` for linked code: the thread gets a stack of its own for the crash handlers.
+/// `pthread_create` for linked code. The thread gets an alternate stack for the crash handlers.
 ///
 /// # Safety
 ///
@@ -34,11 +35,12 @@ pub(crate) unsafe extern "C" fn create(
     argument: *mut c_void,
 ) -> c_int {
     let start = Box::into_raw(Box::new(Start { function, argument }));
-    let _turn = thread_locals::while_starting();
+    let _turn = static_reserve::while_starting();
     // SAFETY: the caller vouches for the attributes.
     let enlarged = unsafe { enlarged(attributes) };
     let attributes = enlarged.as_ref().map_or(attributes, std::ptr::from_ref);
-    // SAFETY: the caller vouches for the first two, or the second is a copy; the last two belong together.
+    // SAFETY: the caller vouches for `thread` and `attributes`, or the latter is a copy; `begin` takes the box
+    // `start`.
     let status = unsafe { libc::pthread_create(thread, attributes, begin, start.cast()) };
     if status != 0 {
         // SAFETY: no thread was started, so the box is still ours.
@@ -48,17 +50,17 @@ pub(crate) unsafe extern "C" fn create(
 }
 
 extern "C" fn begin(start: *mut c_void) -> *mut c_void {
-    // SAFETY: `create` passes its box to this thread alone.
+    // SAFETY: `create` passes its box to this thread only.
     let start = unsafe { Box::from_raw(start.cast::<Start>()) };
     let Start { function, argument } = *start;
     trap::protect_thread();
     let function = ExecutorAddr::new(function.expose_provenance() as u64);
-    // Nothing of this frame needs dropping: the thread may also end by `pthread_exit`.
+    // The thread may end by `pthread_exit`, so this frame must hold nothing that needs dropping.
     // SAFETY: `pthread_create` was called with a function of this form.
     unsafe { enter::thread(function, argument) }
 }
 
-/// The attributes with more room, where the stack is the C library's to make, and small.
+/// A copy of the attributes with a larger stack, if the C library allocates the stack and it is small.
 ///
 /// # Safety
 ///
@@ -67,13 +69,13 @@ unsafe fn enlarged(attributes: *const libc::pthread_attr_t) -> Option<libc::pthr
     if attributes.is_null() {
         return None;
     }
-    // For its sake the start, the end and the thread pointer of the block are aligned to a page.
-    let room = usize::try_from(thread_locals::arena()?.bytes + 3 * PAGE_BYTES).ok()?;
+    // The C library aligns the start, the end and the thread pointer of the TLS block to a page each.
+    let room = usize::try_from(static_reserve::get()?.bytes + 3 * PAGE_BYTES).ok()?;
     let (mut address, mut bytes) = (std::ptr::null_mut::<c_void>(), 0);
     // SAFETY: the attributes were initialised, and the two variables are alive.
     let status =
         unsafe { libc::pthread_attr_getstack(attributes, &raw mut address, &raw mut bytes) };
-    // Without a stack of its own the address is the end of one at null.
+    // If the attributes name no stack, the address is the end of one at null.
     let is_own = address.addr().wrapping_add(bytes) != 0;
     if status != 0 || is_own || bytes == 0 || bytes >= SPACIOUS_BYTES {
         return None;

@@ -1,4 +1,4 @@
-//! `SimpleRemoteCATest`'s table of calls, and calls that nobody answers.
+//! `SimpleRemoteCATest`'s table of calls, and calls without an answer.
 
 use super::*;
 use crate::session::{Completion, InProcess, PendingCalls};
@@ -22,7 +22,7 @@ fn take_call_yields_the_handler_exactly_once() {
     table.take(number).expect("registered").complete(Ok(vec![7]));
     assert_eq!(receiver.try_recv().expect("completed").expect("a result"), [7]);
     assert!(table.take(number).is_none());
-    assert!(table.take(99).is_none(), "nobody's number");
+    assert!(table.take(99).is_none(), "no call has the number");
 }
 
 #[test]

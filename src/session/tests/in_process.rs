@@ -48,7 +48,7 @@ fn on_connect_failure_is_reported_and_detaches() {
     let log = Log::default();
     let session = session(log.on(Queue::default().options()));
     let (access, _controller) = InProcess::with_on_connect(|_, _, _| {}, |_| Err(broken()));
-    session.attach(access).expect("the handler is told");
+    session.attach(access).expect("the handler receives the error");
     session.detach(log.noting("detached"));
     assert_eq!(log.take(), ["end: connecting: it broke", "detached"]);
 }
@@ -91,7 +91,7 @@ fn disconnect_drains_pending_calls() {
     queue.run();
     let error = receiver.try_recv().expect("failed").expect_err("disconnected");
     assert!(error.is_disconnected() && error.to_string() == "disconnected", "{error}");
-    // An answer that comes now is nobody's.
+    // An answer that arrives now belongs to no call.
     kept.lock().expect("no panic").pop().expect("kept").send(Ok(Vec::new()));
     assert_eq!((queue.len(), log.take()), (0, vec!["end: orderly".to_owned()]));
 }
@@ -149,11 +149,11 @@ fn valid_call_to_controller() {
     assert_eq!(session.call(ECHO, vec![1, 2, 3]).expect("a result"), [1, 2, 3]);
 }
 
-/// A call where nobody is attached: completed on this thread, before it returns.
+/// A call of a session without a controller: completed on this thread, before it returns.
 fn is_refused(session: &Session) {
     let (done, receiver) = outcome();
     session.call_controller(ECHO, Vec::new(), done);
-    let error = receiver.try_recv().expect("inline").expect_err("nobody");
+    let error = receiver.try_recv().expect("inline").expect_err("no controller");
     assert!(error.is_disconnected() && error.to_string() == "no controller attached", "{error}");
 }
 

@@ -5,7 +5,7 @@ use crate::session::{
     Answer, Attachment, BootstrapInfo, Completion, ControllerAccess, Done, Service,
 };
 
-/// An access of which the test says how it behaves.
+/// An access whose behaviour the test chooses.
 #[derive(Clone, Default)]
 struct Fake(Arc<FakeState>);
 
@@ -51,7 +51,7 @@ impl ControllerAccess for Fake {
     fn send_result(&self, _: u64, _: Answer) {}
 }
 
-/// Writes down what it is told.
+/// Records its notifications.
 struct Noting(Log);
 
 impl Service for Noting {
@@ -328,7 +328,7 @@ fn try_attach_failure() {
 fn fail_connect() {
     let log = Log::default();
     let session = noting(&log);
-    session.attach(Fake::refusing()).expect("the handler is told");
+    session.attach(Fake::refusing()).expect("the handler receives the error");
     assert_eq!(log.take(), ["end: connecting: it broke", "detach"], "it ends detached");
     session.shutdown(|| {});
     assert_eq!(log.take(), ["shutdown"]);
@@ -367,7 +367,7 @@ fn on_disconnect_reports_abnormal_disconnect() {
 #[test]
 fn on_disconnect_reports_connect_failure() {
     let log = Log::default();
-    noting(&log).attach(Fake::refusing()).expect("the handler is told");
+    noting(&log).attach(Fake::refusing()).expect("the handler receives the error");
     assert_eq!(log.take()[0], "end: connecting: it broke");
 }
 
@@ -386,13 +386,13 @@ fn on_disconnect_is_called_once() {
     session.attach(fake.clone()).expect("attached");
     let attachment = fake.0.attachment.lock().expect("no panic").clone().expect("connected");
     fake.end(Err(broken()));
-    // An access must not do this; nothing comes of it.
+    // An access must not do this; it has no effect.
     attachment.notify_disconnected(Ok(()));
     session.shutdown(|| {});
     assert_eq!(log.take(), ["end: it broke", "detach", "shutdown"]);
 }
 
-/// A session without a handler, and what is reported.
+/// A session without a disconnect handler, and the errors it reports.
 fn without_handler() -> (Session, Log) {
     let log = Log::default();
     let errors = log.clone();

@@ -1,9 +1,9 @@
-//! Services: what they are told, in which order, and when.
+//! Services: their notifications, in which order, and when.
 
 use super::*;
 use crate::session::{Done, Service};
 
-/// Writes down what it is told.
+/// Records its notifications.
 struct Noting {
     name: String,
     log: Log,
@@ -30,7 +30,7 @@ impl Service for Noting {
     }
 }
 
-/// Keeps what it has to give back until the test does.
+/// Keeps each `Done` until the test drops it.
 #[derive(Default)]
 struct Slow {
     detach: Mutex<Option<Done>>,
@@ -169,7 +169,7 @@ fn services_get_done_on_other_threads() {
     }
 }
 
-/// Gets done at once.
+/// Completes at once.
 struct Quick;
 
 impl Service for Quick {

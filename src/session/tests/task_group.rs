@@ -18,7 +18,7 @@ fn trivial_construction_and_destruction() {
     let group = TaskGroup::new();
     let count = count_complete(&group);
     drop(group);
-    assert_eq!(count.get(), 0, "nobody closed it");
+    assert_eq!(count.get(), 0, "it is open");
 }
 
 #[test]

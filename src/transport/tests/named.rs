@@ -8,7 +8,7 @@ use std::time::Duration;
 use crate::error::Result;
 use crate::shm::{Found, Names, Segment};
 use crate::sync::Ordering;
-use crate::sys::process::Watched;
+use crate::sys::process::child::Watched;
 use crate::transport::Connection;
 use crate::wire::layout::{
     CREATOR_STARTED_WORD, CREATOR_WORD, HEADER, MAGIC, SEGMENT_WORDS, VERSION,

@@ -9,8 +9,10 @@ use std::time::{Duration, Instant};
 
 use super::*;
 use crate::sleep::Doorbell;
-use crate::sys::{memfd, socket};
-use crate::transport::{Connection, lane_segment};
+use crate::sys::io::socket;
+use crate::sys::memory::memfd;
+use crate::transport::Connection;
+use crate::transport::lane::segment;
 
 fn pair() -> (OwnedFd, OwnedFd) {
     let (ours, theirs) = UnixStream::pair().expect("a socket");
@@ -50,7 +52,7 @@ fn only_a_lane_of_this_version_is_attached_to() {
     }
 
     let (ours, theirs) = pair();
-    let (_, file) = lane_segment::create(Duration::ZERO).expect("memory");
+    let (_, file) = segment::create(Duration::ZERO).expect("memory");
     socket::send(ours.as_fd(), b'L', 0, &[file.as_fd(), file.as_fd()], Deadline::SESSION_END)
         .expect("sent");
     assert!(attach(theirs).to_string().contains("0x4c with 2"));

@@ -1,4 +1,5 @@
-//! `SPSWrapperFunctionTest` and `SPSWrapperFunctionBufferTest` of LLVM's runtime; and answers that come late, twice or never.
+//! `SPSWrapperFunctionTest` and `SPSWrapperFunctionBufferTest` of LLVM's runtime; and answers that come late, twice
+//! or never.
 #![allow(unsafe_code, reason = "calls and provides wrapper functions")]
 
 use std::sync::mpsc;
@@ -17,14 +18,14 @@ fn session() -> RawSession {
     RawSession::new(ExecutorAddr::new(0x5e55_1000))
 }
 
-/// Who waits, by number.
+/// The receivers of results by call number.
 static PENDING: Mutex<Vec<(u64, OnResult)>> = Mutex::new(Vec::new());
 
 fn pending() -> std::sync::MutexGuard<'static, Vec<(u64, OnResult)>> {
     PENDING.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Takes a result to who waits for it. A second answer finds nobody.
+/// Passes a result to its receiver. A second answer finds none.
 unsafe extern "C" fn answer(from: RawSession, result: WrapperFunctionBuffer, call_id: u64) {
     assert_eq!(from, session(), "it is handed back as it was");
     let mut pending = pending();
@@ -34,7 +35,7 @@ unsafe extern "C" fn answer(from: RawSession, result: WrapperFunctionBuffer, cal
     on_result(result);
 }
 
-/// Calls a function of this process as a session does, through the frame that ends stacks.
+/// Calls a function of this process as a session does, through the frame without unwind information.
 fn proxy<A: Encode, R: for<'a> Decode<'a> + 'static>(function: WrapperFunction) -> Proxy<A, R> {
     static NEXT: Mutex<u64> = Mutex::new(0);
     Proxy::new(move |args, on_result| {
@@ -45,12 +46,12 @@ fn proxy<A: Encode, R: for<'a> Decode<'a> + 'static>(function: WrapperFunction) 
         };
         pending().push((call_id, on_result));
         let function = ExecutorAddr::new(function as usize as u64);
-        // SAFETY: these are wrapper functions, and the answer takes what it is given.
+        // SAFETY: these are wrapper functions, and the answer function accepts this session and number.
         unsafe { Convention::WithSession.call(function, session(), args, answer, call_id) };
     })
 }
 
-/// A wrapper function that does something with the call.
+/// A wrapper function that runs this code.
 macro_rules! wrapper_function {
     ($name:ident = $call:ident => $body:expr) => {
         unsafe extern "C" fn $name(
@@ -123,7 +124,7 @@ fn transparent_conversion_error_success_case() {
 #[test]
 fn transparent_conversion_error_failure_case() {
     let outcome = proxy::<_, Status>(check).call_and_wait(&(true,));
-    // The call is fine, its function said no.
+    // The call succeeds, and its function fails.
     assert_eq!(outcome.expect("the call"), Status(Err("no".to_owned())));
     let merged = proxy(check).call_and_wait(&(true,)).and_then(Status::into_result);
     assert!(merged.expect_err("no").is_remote());
@@ -182,7 +183,7 @@ fn handle_with_async_method() {
             let sum = counter.add(more);
             thread::spawn(move || reply.send(sum));
         };
-        // SAFETY: the test calls it with the addresses of counters, and such that are none.
+        // SAFETY: the test passes addresses of counters, and null or misaligned ones.
         unsafe { call.handle_method(add) }
     });
     let counter = Counter { count: Mutex::new(40) };
@@ -256,7 +257,7 @@ fn who_gives_no_answer_gives_an_error() {
     }
 }
 
-/// What a panic carries that panics when it is dropped.
+/// A panic payload that panics when it is dropped.
 struct Bomb;
 
 impl Drop for Bomb {
@@ -281,7 +282,7 @@ fn arguments_that_cannot_be_decoded_reach_nobody() {
     }));
     let error = proxy::<_, u32>(never).call_and_wait(&(1_u8,)).expect_err("undecodable");
     assert!(error.to_string().contains("could not deserialize argument data"), "{error}");
-    // An error as the argument is passed on as the result.
+    // An error as the argument is returned as the result.
     let (done, is_done) = mpsc::channel();
     let on_result = move |result: WrapperFunctionBuffer| _ = done.send(result.into_result());
     pending().push((7, Box::new(on_result)));
@@ -308,7 +309,7 @@ fn a_call_that_is_dropped_completes() {
 
 #[test]
 fn arguments_that_no_call_may_have_are_not_sent() {
-    /// Says that it has many bytes.
+    /// Claims to have many bytes.
     struct Huge;
     impl Encode for Huge {
         fn encoded_bytes(&self) -> usize {
@@ -325,7 +326,7 @@ fn arguments_that_no_call_may_have_are_not_sent() {
 #[test]
 fn both_conventions_are_called_alike() {
     unsafe extern "C" fn sum(data: *const std::ffi::c_char, size: usize) -> WrapperFunctionBuffer {
-        // SAFETY: so many bytes are there.
+        // SAFETY: this many bytes are there.
         let bytes = unsafe { std::slice::from_raw_parts(data.cast::<u8>(), size) };
         match bytes.iter().copied().reduce(|sum, byte| sum.wrapping_add(byte)) {
             Some(sum) => WrapperFunctionBuffer::from_bytes(&[sum]),
@@ -364,7 +365,7 @@ fn both_conventions_are_called_alike() {
     }
 }
 
-/// Buffers travel inside of arguments and results as sequences of bytes.
+/// Buffers are encoded in arguments and results as sequences of bytes.
 fn round_trip_buffer(content: &[u8]) {
     wrapper_function!(echo = call => call.handle_sync(|(bytes,): (Bytes,)| bytes));
     let echo = proxy::<_, Bytes>(echo);

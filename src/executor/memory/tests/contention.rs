@@ -1,4 +1,4 @@
-//! Eight threads at one slab: no page ever belongs to two of them, and nothing is lost.
+//! Eight threads on one slab: no page ever belongs to two of them, and none is lost.
 
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Barrier};
@@ -16,10 +16,10 @@ const PAGES: u64 = 16;
 const THREADS: u64 = 8;
 const ROUNDS: u64 = 2_000;
 
-/// Who has each page, as the actions see it; 0 is nobody.
+/// The owner of each page, as the actions record it; 0 is none.
 static OWNERS: [AtomicU32; PAGES as usize] = [const { AtomicU32::new(0) }; PAGES as usize];
 
-/// Changes the owner of pages, which must be the one expected: first page, pages, from, to.
+/// Changes the owner of pages and checks the previous one: first page, number of pages, from, to.
 enum Pass {}
 
 impl Remote for Pass {
@@ -66,7 +66,7 @@ fn a_page_never_belongs_to_two_threads() {
     println!("one slab, {THREADS} threads: {} cases, {taken} regions taken", THREADS * ROUNDS);
 }
 
-/// Tries to take some pages, and gives them back; 1 when they were free.
+/// Tries to initialize some pages and deinitializes them; returns 1 if they were free.
 fn take_and_give_back(map: &MemoryMap, slab: ExecutorAddr, me: u64, round: u64) -> u64 {
     let first = (me * 7 + round * (2 * me + 1)) % PAGES;
     let pages = (1 + round % 3).min(PAGES - first);

@@ -1,4 +1,4 @@
-//! What becomes of memory when a session is detached, and when it is shut down.
+//! The memory of a session that is detached, and of one that is shut down.
 
 use std::sync::{Mutex, mpsc};
 
@@ -9,7 +9,7 @@ use crate::session::SessionBuilder;
 use crate::sps::Expected;
 use crate::task::{TaskDispatcher, ThreadPool};
 
-/// What the dealloc actions of this test have done, on whichever thread.
+/// The numbers of the dealloc actions that ran, on any thread.
 static DONE: Mutex<Vec<u32>> = Mutex::new(Vec::new());
 
 enum Log {}
@@ -35,7 +35,8 @@ fn done() -> Vec<u32> {
 fn reserve_initialize_detach_shutdown() {
     let pool = ThreadPool::new(1);
     let session = SessionBuilder::new(move |task| pool.dispatch(task)).build().expect("a session");
-    let (access, controller) = InProcess::new(|_, _, reply| reply.send(Err("nobody".to_owned())));
+    let (access, controller) =
+        InProcess::new(|_, _, reply| reply.send(Err("no handler".to_owned())));
     session.attach(access).expect("the first");
     let named = |wanted: &str| {
         let mut symbols = session.bootstrap_info().symbols().iter();

@@ -1,5 +1,4 @@
-//! What the memory map should do, said as plainly as possible: a letter and an owner for each page, a list of what was
-//! initialized.
+//! A model of the memory map: a letter and an owner for each page, and a list of the initialized sets.
 
 use super::FAILING;
 use crate::executor::memory::Segment;
@@ -7,20 +6,20 @@ use crate::limits::PAGE_BYTES;
 use crate::sps::Lifetime;
 use crate::{ExecutorAddr, Prot};
 
-/// The slabs of one thread and what is initialized in them.
+/// The slabs of one thread and its region sets.
 #[derive(Default)]
 pub(super) struct Model {
     pub(super) slabs: Vec<Slab>,
     /// In the order of initialization.
     pub(super) sets: Vec<Set>,
-    /// What the actions should have done since the last operation began.
+    /// The actions that should have run since the start of the last operation.
     pub(super) log: Vec<u32>,
 }
 
 pub(super) struct Slab {
     pub(super) start: ExecutorAddr,
     pub(super) pages: Vec<Page>,
-    /// Its protections and contents are the controller's.
+    /// The controller sets its protections and contents.
     pub(super) is_shared: bool,
 }
 
@@ -61,7 +60,7 @@ impl Slab {
 }
 
 impl Model {
-    /// The base that a request gets; `None` when it is refused or fails.
+    /// The base that a request returns; `None` if it is refused or fails.
     pub(super) fn initialize(
         &mut self,
         segments: &[Segment],
@@ -125,7 +124,7 @@ impl Model {
         Some(base)
     }
 
-    /// The addresses that a request should complain of, in the order of its list.
+    /// The addresses that a request's error should name, in the order of its list.
     pub(super) fn deinitialize(&mut self, bases: &[ExecutorAddr]) -> Vec<ExecutorAddr> {
         let (mut bad, mut good) = (Vec::new(), Vec::new());
         for base in bases {

@@ -1,4 +1,4 @@
-//! What the kernel says of this process's memory.
+//! The mappings of this process, as the kernel reports them.
 #![allow(unsafe_code, reason = "reads what the memory map wrote")]
 
 use crate::ExecutorAddr;
@@ -48,6 +48,6 @@ impl Maps {
 pub(super) fn read_byte(start: ExecutorAddr, offset: u64) -> u8 {
     let at =
         crate::executor::entry::address::pointer::<u8>(ExecutorAddr::new(start.get() + offset));
-    // SAFETY: tests ask for pages that they have seen mapped and readable.
+    // SAFETY: tests pass pages that are mapped and readable.
     unsafe { at.read_volatile() }
 }

@@ -1,5 +1,5 @@
-//! Random operations on the memory map and on the model: results, errors, the work of actions, protections and contents
-//! have to agree.
+//! Random operations on the memory map and on the model, which must agree in results, errors, actions, protections
+//! and contents.
 
 use std::sync::Arc;
 
@@ -59,7 +59,7 @@ fn random_sequences_of_8_threads_agree_with_their_models() {
     assert!(state.slabs.is_empty() && state.regions.is_empty() && state.kept.bytes() == 0);
 }
 
-/// What a run tried.
+/// Counters of a run's operations.
 #[derive(Debug, Default)]
 struct Count {
     initialized: u64,
@@ -80,7 +80,7 @@ impl Count {
         }
     }
 
-    /// A run that tries only one thing shows nothing.
+    /// A run must try every kind of operation.
     fn is_varied(&self) {
         let Count { initialized, refused, failed_actions, released, bad_addresses } = *self;
         for count in [initialized, refused, failed_actions, released, bad_addresses] {
@@ -95,7 +95,7 @@ struct Run {
     random: Random,
     count: Count,
     notes: u32,
-    /// Nobody else uses the map.
+    /// No other thread uses the map.
     is_alone: bool,
 }
 
@@ -171,7 +171,7 @@ impl Run {
         }
     }
 
-    /// A segment that more often than not could be initialized.
+    /// A segment that is valid more often than not.
     fn segment(&mut self, slab: ExecutorAddr, pages: u64, is_shared: bool) -> Segment {
         let page = self.random.below(pages);
         let mut start = slab.get() + page * PAGE_BYTES;
@@ -200,7 +200,7 @@ impl Run {
         Segment { group, start: ExecutorAddr::new(start), bytes, content }
     }
 
-    /// The number of a note; some fail and some are none.
+    /// The number of a note; some fail, and some are null.
     fn note(&mut self) -> u32 {
         self.notes += 1;
         let thousands = self.notes * 1000;
@@ -217,7 +217,7 @@ impl Run {
         for _ in 0..1 + self.random.below(4) {
             match self.random.one_of(&good) {
                 Some(address) if self.random.below(6) > 0 => list.push(*address),
-                // The next page may be another thread's.
+                // The next page may belong to another thread.
                 Some(address) => {
                     let off = if self.is_alone { PAGE_BYTES } else { 16 };
                     list.push(ExecutorAddr::new(address.get() + off));
@@ -243,7 +243,7 @@ impl Run {
         self.agree_on_actions();
     }
 
-    /// Bad addresses and failed actions are named, and nothing else is.
+    /// The error names the bad addresses and the failed actions, and no others.
     fn agree_on_complaints(&mut self, bad: &[ExecutorAddr], error: Option<String>) {
         self.count.bad_addresses += bad.len() as u64;
         let error = error.unwrap_or_default();

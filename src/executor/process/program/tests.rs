@@ -20,7 +20,7 @@ extern "C" fn nothing() {
 /// A `main` that returns the number of its arguments, less one.
 unsafe extern "C" fn main(argc: c_int, argv: *const *const c_char) -> c_int {
     let count = usize::try_from(argc).expect("a count");
-    // SAFETY: so many strings and a null are there.
+    // SAFETY: there are this many strings and a null.
     let pointers = unsafe { std::slice::from_raw_parts(argv, count + 1) };
     assert!(pointers[count].is_null());
     // SAFETY: each one is a string.

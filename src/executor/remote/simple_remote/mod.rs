@@ -10,7 +10,6 @@
 //! The end: what is queued is sent, then a hangup and nothing behind it, as far as the peer takes it in time ([`DRAIN`]). The
 //! reason that a peer gives counts more than that writing to it failed: what it sent is read to the end.
 
-pub(crate) mod frames;
 mod outgoing;
 #[cfg(test)]
 mod tests;
@@ -21,7 +20,6 @@ use std::sync::Arc;
 use std::thread;
 use std::time::Duration;
 
-use self::frames::Frames;
 use self::outgoing::{Out, Stage};
 use crate::ExecutorAddr;
 use crate::call::contract::ConnectionSetup;
@@ -33,11 +31,9 @@ use crate::session::{
 };
 use crate::sps::{self, Bytes, Status};
 use crate::sync::{Condvar, Mutex};
-use crate::sys::stream::{self, Reader, Ready, Writer};
+use crate::sys::io::stream::{self, Reader, Ready, Writer};
 use crate::wire::frame::{Header, OWN_VERSION, Opcode};
-
-/// Bytes that are read at once.
-const READ_BYTES: usize = 64 << 10;
+use crate::wire::frame_reader::FrameReader;
 
 /// How long an end waits for a peer to take what was sent before.
 const DRAIN: Duration = Duration::from_millis(if cfg!(test) { 300 } else { 5000 });
@@ -66,7 +62,7 @@ struct Shared {
 struct Reading {
     reader: Reader,
     woken: UnixStream,
-    frames: Frames,
+    frames: FrameReader,
 }
 
 impl SimpleRemote {
@@ -88,7 +84,7 @@ impl SimpleRemote {
             wake,
         };
         let reader = Reader::new(reader.into());
-        let reading = Reading { reader, woken, frames: Frames::default() };
+        let reading = Reading { reader, woken, frames: FrameReader::new() };
         Ok(Self { shared: Arc::new(shared), reading: Mutex::new(Some(reading)) })
     }
 
@@ -341,16 +337,15 @@ impl Reading {
 
     /// Reads what there is and handles it; returns how the connection has ended, if it has.
     fn read(&mut self, shared: &Shared, attachment: &Attachment) -> Option<Result<()>> {
-        let mut bytes = vec![0; READ_BYTES];
-        let count = match self.reader.read(&mut bytes, Deadline::now()) {
+        let count = match self.reader.read(self.frames.space(), Deadline::now()) {
             Ok(None) => return None,
             Ok(Some(count)) => count,
             Err(error) => return Some(Err(shared.out.lock().failed.take().unwrap_or(error))),
         };
         if count == 0 {
-            return Some(self.frames.end().and_then(|()| shared.ended()));
+            return Some(self.frames.ended().and_then(|()| shared.ended()));
         }
-        self.frames.push(&bytes[..count]);
+        self.frames.received(count);
         loop {
             let end = match self.frames.next() {
                 Ok(None) => return None,

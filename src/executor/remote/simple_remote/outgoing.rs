@@ -1,30 +1,30 @@
-//! Frames that go out: at once what there is room for, the rest later.
+//! Outgoing frames: sent at once as far as the stream has room, and queued otherwise.
 
 use std::sync::Arc;
 use std::thread::ThreadId;
 
 use crate::deadline::Deadline;
 use crate::error::Error;
-use crate::sys::stream::Writer;
+use crate::sys::io::stream::Writer;
 use crate::wire::frame::Header;
 
-/// What goes out.
+/// The sending half of a connection.
 #[derive(Debug)]
 pub(super) struct Out {
     pub(super) stage: Stage,
     pub(super) writer: Arc<Writer>,
-    /// What is to be written: from `written` on.
+    /// The queued bytes, of which those before `written` are sent.
     queue: Vec<u8>,
     written: usize,
-    /// Writing has failed: nothing more goes out.
+    /// The error of a failed write, after which nothing is sent.
     pub(super) failed: Option<Error>,
-    /// The controller is one of ours.
+    /// The controller is of this library.
     pub(super) is_ours: bool,
-    /// Who writes what is queued.
+    /// The thread that writes the queue.
     pub(super) thread: Option<ThreadId>,
 }
 
-/// How far the connection is.
+/// The stage of the connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Stage {
     NotConnected,
@@ -37,7 +37,7 @@ pub(super) enum Stage {
 }
 
 impl Out {
-    /// Nothing goes out before the stage changes.
+    /// Nothing is sent before the stage changes.
     pub(super) fn new(writer: Writer) -> Self {
         Self {
             stage: Stage::NotConnected,
@@ -50,13 +50,13 @@ impl Out {
         }
     }
 
-    /// Bytes that are still to be written.
+    /// The number of queued bytes.
     pub(super) fn queued(&self) -> usize {
         self.queue.len() - self.written
     }
 
-    /// Writes what there is room for of a frame, and queues the rest. True when there is something to do for the thread that
-    /// it does not know of: the first of a queue, or that writing has failed.
+    /// Sends as much of a frame as the stream has room for, and queues the rest. True if the queue's thread must be
+    /// woken: for the first bytes of a queue, or for a failed write.
     pub(super) fn put(&mut self, header: Header, payload: &[u8]) -> bool {
         if self.failed.is_some() {
             return false;
@@ -75,7 +75,7 @@ impl Out {
         is_first
     }
 
-    /// Writes what there is room for.
+    /// Sends as much of the queue as the stream has room for.
     pub(super) fn flush(&mut self) {
         if self.failed.is_some() || self.queued() == 0 {
             return;
@@ -89,7 +89,7 @@ impl Out {
         }
     }
 
-    /// Nothing goes out any more.
+    /// Closes the sending half.
     pub(super) fn close(&mut self) {
         self.stage = Stage::Closed;
         (self.queue, self.written) = (Vec::new(), 0);

@@ -2,11 +2,13 @@
 
 use std::sync::Arc;
 
+use std::ffi::CStr;
+
 use super::*;
 use crate::executor::session::connected;
 use crate::sps;
 
-/// A library that everybody has and this program does not use by itself.
+/// A library that every system has and that this program does not use by itself.
 const LIBRARY: &str = "libm.so.6";
 
 /// A session, to be ended by hand.
@@ -14,7 +16,7 @@ fn session() -> Arc<Instance> {
     Instance::begin(None)
 }
 
-/// Calls the function as bytes come in, and returns its own result.
+/// Calls the function with encoded arguments, and returns its own result.
 fn load_in(session: &Instance, path: &str) -> std::result::Result<ExecutorAddr, String> {
     let args = sps::to_bytes(&(session.instance(), path));
     NativeLoad::serve(sps::from_bytes(&args).expect("decodes")).expect("an answer").0
@@ -31,7 +33,7 @@ fn lookup(handle: ExecutorAddr, wanted: &[(&str, bool)]) -> Vec<Option<ExecutorA
     found.expect("an answer").0.expect("a list")
 }
 
-/// What the dynamic linker of this process says itself.
+/// The address that the dynamic linker of this process reports.
 fn known(name: &CStr) -> Option<ExecutorAddr> {
     Some(find(name).expect("this process has it"))
 }
@@ -55,7 +57,7 @@ fn load() {
     assert_eq!(open_library(LIBRARY).expect("the same"), handle);
 }
 
-/// Libraries that nothing here uses: small ones of the C library.
+/// Libraries that no test uses otherwise: small ones of the C library.
 const UNUSED: [&str; 2] = ["libBrokenLocale.so.1", "libthread_db.so.1"];
 
 fn is_mapped(library: &str) -> bool {

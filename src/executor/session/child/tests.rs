@@ -19,7 +19,7 @@ use crate::sys::futex;
 use crate::transport::Payload;
 use crate::wire::layout;
 
-/// What actions have done, in all tests here.
+/// The actions that ran, in all tests of this file.
 static NOTES: Mutex<Vec<u32>> = Mutex::new(Vec::new());
 
 enum Note {}
@@ -47,7 +47,7 @@ impl Handler<Lane> for NoCalls {
     type Reply = Vec<u8>;
 
     fn handle(&self, _: u64, _: Payload<'_>, _: Vec<u8>) -> std::result::Result<Vec<u8>, String> {
-        Err("nobody is called".to_owned())
+        Err("no handler is called".to_owned())
     }
 }
 
@@ -68,7 +68,7 @@ impl Client {
     }
 }
 
-/// Runs `body` against a session; returns how that ended.
+/// Runs `body` against a session; returns the session's outcome.
 fn with_session(body: impl FnOnce(&mut Client)) -> Result<()> {
     let bytes = layout::SEGMENT_WORDS as u64 * 8;
     let segment = Arc::new(Memory::create(c"test", bytes, false).expect("memory"));

@@ -1,4 +1,4 @@
-//! What a session of a host's has of this process, and linked code that calls back.
+//! A host's session: what it offers of this process, and linked code that calls back.
 #![allow(unsafe_code, reason = "provides a wrapper function")]
 
 use std::ffi::c_char;
@@ -8,8 +8,9 @@ use std::time::Duration;
 
 use super::*;
 use crate::call::contract::{NativeReserve, SESSION_INSTANCE};
-use crate::executor::context::controller_access::call_controller;
+use crate::executor::context::controller_access::CurrentSession;
 use crate::executor::entry::buffer::WrapperFunctionBuffer;
+use crate::executor::entry::controller_call::call_controller;
 use crate::executor::entry::wrapper::offer;
 use crate::session::{InProcess, SESSION_SYMBOL};
 
@@ -25,7 +26,7 @@ fn a_session_that_is_over_is_found_by_nobody() {
     assert!(Instance::at(instance).is_ok());
     session.shutdown(|| {});
     session.wait().expect("it is over");
-    assert!(Instance::at(instance).is_err(), "nobody finds it any more");
+    assert!(Instance::at(instance).is_err(), "it is not found any more");
 }
 
 // BootstrapInfoTest
@@ -85,16 +86,16 @@ fn options_of_which_no_session_is_made_leave_nothing() {
     assert!(Instance::at(instance).is_err());
 }
 
-/// Linked code: calls handler 5 with its arguments, and returns what that does.
+/// Linked code: calls handler 5 with its arguments, and returns the handler's result.
 unsafe extern "C" fn calls_back(data: *const c_char, size: usize) -> WrapperFunctionBuffer {
     // SAFETY: the arguments of a wrapper function are readable.
-    unsafe { call_controller(5, data, size) }
+    unsafe { call_controller::<CurrentSession>(5, data, size) }
 }
 
 #[test]
 fn linked_code_calls_the_controller_of_the_session_that_it_runs_in() {
     let address = ExecutorAddr::new(calls_back as *const () as u64);
-    // Two sessions, so that the only one is not meant.
+    // Two sessions, so that the only one is not a fallback.
     let sessions = [1_u8, 2].map(|number| {
         let (access, controller) = InProcess::new(move |tag, mut args, reply| {
             assert_eq!(tag, 5);

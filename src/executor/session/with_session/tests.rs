@@ -1,4 +1,4 @@
-//! A controller calls functions that get the session, by name and by address, and they call it back.
+//! A controller calls functions that receive the session, by name and by address, and they call back.
 #![allow(unsafe_code, reason = "provides wrapper functions")]
 
 use std::sync::mpsc;
@@ -8,14 +8,15 @@ use std::ffi::c_void;
 use super::*;
 use crate::executor::WrapperCall;
 use crate::executor::WrapperFunctionReturn;
-use crate::executor::context::controller_access::call_controller_async;
+use crate::executor::context::controller_access::CurrentSession;
+use crate::executor::entry::controller_call::call_controller_async;
 use crate::session::InProcess;
 use crate::session::InProcessController;
 use crate::session::Session;
 use crate::sps;
 use crate::task::{TaskDispatcher, ThreadPool};
 
-/// A session of these options, and the controller that it is attached to, which answers in capitals.
+/// A session of this builder, and its controller, which answers in capitals.
 fn attached(
     options: impl FnOnce(SessionBuilder) -> SessionBuilder,
 ) -> (Session, InProcessController) {
@@ -42,7 +43,7 @@ fn call_by(
     is_done.recv().expect("an answer")
 }
 
-/// Answers with what the controller makes of the arguments.
+/// Answers with the controller's answer to the same arguments.
 unsafe extern "C" fn shout(
     session: RawSession,
     args: WrapperFunctionBuffer,
@@ -56,15 +57,15 @@ unsafe extern "C" fn shout(
         result: WrapperFunctionBuffer,
         context: *mut c_void,
     ) {
-        // SAFETY: made for this, once.
+        // SAFETY: the box was made for this call, which comes once.
         let Waiting(answer, call_id) = *unsafe { Box::from_raw(context.cast::<Waiting>()) };
         // SAFETY: the one answer to the call.
         unsafe { answer(session, result, call_id) };
     }
     let context = Box::into_raw(Box::new(Waiting(answer, call_id))).cast();
     let tag = std::ptr::without_provenance(7);
-    // SAFETY: these are arguments of ours, and a context that is taken back once.
-    unsafe { call_controller_async(session, tag, args, finish, context) };
+    // SAFETY: the arguments are this function's, and the context is used once.
+    unsafe { call_controller_async::<CurrentSession>(session, tag, args, finish, context) };
 }
 
 unsafe extern "C" fn double(
@@ -87,7 +88,7 @@ unsafe extern "C" fn chatter(
 ) {
     // SAFETY: the one answer to the call.
     unsafe { answer(session, args, call_id) };
-    // SAFETY: not what it should do, but a number that nobody has.
+    // SAFETY: a second answer is wrong, but it has a number of no call.
     unsafe { answer(session, WrapperFunctionBuffer::new(), call_id) };
 }
 
@@ -120,7 +121,7 @@ fn linked_code_is_called_in_the_form_that_the_host_says() {
     let long = [b'a'; 100];
     let result = call_by(&controller, address(shout), &long);
     assert_eq!(result.expect("a result"), [b'A'; 100]);
-    // What the executor offers itself has the other form, and is called so.
+    // The executor's own functions have the other convention, and are called by it.
     let mut symbols = session.bootstrap_info().symbols().iter();
     let (_, read) =
         symbols.find(|(name, _)| *name == "orc_rt_ci_sps_mem_read_uint32s").expect("offered");
@@ -153,7 +154,9 @@ fn a_session_that_is_over_completes_calls_of_the_controller() {
     let nobody = RawSession::new(ExecutorAddr::new(8));
     let tag = std::ptr::without_provenance(7);
     let args = WrapperFunctionBuffer::new();
-    // SAFETY: these are arguments of ours, and a context that lives longer.
-    unsafe { call_controller_async(nobody, tag, args, note, (&raw mut told).cast()) };
+    // SAFETY: the arguments are this test's, and the context outlives the call.
+    unsafe {
+        call_controller_async::<CurrentSession>(nobody, tag, args, note, (&raw mut told).cast())
+    };
     assert_eq!(told.as_deref(), Some("no controller attached"));
 }

@@ -1,6 +1,6 @@
 //! What a file is if it is no object for this linker, and what the user can do about it.
 //!
-//! Invariant: looks at magic numbers and the ELF header only.
+//! Invariant: looks at magic numbers, the ELF header and program headers only, and never outside of the file.
 
 /// Why these bytes cannot be an x86-64 relocatable object; `None` when they may be one.
 pub(super) fn objection(bytes: &[u8]) -> Option<String> {
@@ -12,7 +12,9 @@ pub(super) fn objection(bytes: &[u8]) -> Option<String> {
             return refused("this is an archive; load it as an archive, not as an object");
         }
         [b'B', b'C', 0xc0, 0xde, ..] | [0xde, 0xc0, 0x17, 0x0b, ..] => {
-            return refused(LTO);
+            return refused(
+                "LLVM bitcode and no machine code; recompile without -flto and -emit-llvm, or compile it with clang -c",
+            );
         }
         [0x7f, b'E', b'L', b'F', ..] => {}
         [b'M', b'Z', ..] => return refused("this is a Windows program, not an ELF object"),
@@ -45,7 +47,12 @@ fn header_objection(bytes: &[u8]) -> Option<String> {
     }
     match bytes[4] {
         2 => {}
-        1 => return Some("32-bit ELF (class 1); only 64-bit objects can be linked".to_owned()),
+        1 => {
+            return Some(
+                "32-bit ELF (class 1); only 64-bit objects can be linked: recompile without -m32"
+                    .to_owned(),
+            );
+        }
         class => return Some(format!("unknown ELF class {class}")),
     }
     match bytes[5] {
@@ -59,17 +66,36 @@ fn header_objection(bytes: &[u8]) -> Option<String> {
     let machine = u16::from_le_bytes([bytes[18], bytes[19]]);
     if machine != EM_X86_64 {
         return Some(match machine_name(machine) {
-            Some(name) => format!("an object for {name} (machine {machine}), not for x86-64"),
-            None => format!("an object for machine {machine}, not for x86-64"),
+            Some(name) => format!(
+                "an object for {name} (machine {machine}), not for x86-64; recompile it for x86-64"
+            ),
+            None => {
+                format!("an object for machine {machine}, not for x86-64; recompile it for x86-64")
+            }
         });
     }
     match u16::from_le_bytes([bytes[16], bytes[17]]) {
         1 => None,
-        2 => Some("an executable, not an object; link the objects it was made of".to_owned()),
-        3 => Some("a shared library (or executable); link it with -l instead".to_owned()),
+        2 => Some(EXECUTABLE.to_owned()),
+        3 if has_interpreter(bytes) => Some(EXECUTABLE.to_owned()),
+        3 => Some("a shared library, not an object; link it with -L FOLDER -l NAME".to_owned()),
         4 => Some("a core dump, not an object".to_owned()),
         kind => Some(format!("ELF file of unknown type {kind}, not an object")),
     }
+}
+
+const EXECUTABLE: &str =
+    "an executable, not an object; run it as it is, or link the objects it was made of";
+
+/// True if a program header names a dynamic linker: a position-independent executable has the type of a shared library.
+fn has_interpreter(bytes: &[u8]) -> bool {
+    const PT_INTERP: [u8; 4] = 3_u32.to_le_bytes();
+    const ENTRY_BYTES: usize = 56;
+    let start = bytes[32..40].iter().rev().fold(0, |start, byte| start << 8 | u64::from(*byte));
+    let count = usize::from(u16::from_le_bytes([bytes[56], bytes[57]]));
+    let table = usize::try_from(start).ok().and_then(|start| bytes.get(start..));
+    let mut entries = table.unwrap_or_default().chunks_exact(ENTRY_BYTES).take(count);
+    entries.any(|entry| entry.starts_with(&PT_INTERP))
 }
 
 const EM_X86_64: u16 = 62;

@@ -1,0 +1,315 @@
+//! The functions of the executor that the controller calls: each declared once, so that drift is a type error.
+//!
+//! The executor implements each one with its `Serve` trait and offers its address under [`Remote::NAME`] in the setup
+//! message; the controller calls it with [`Remote::Args`]. Where a function belongs to an object in the executor, the
+//! first argument is that object's address, offered under a name as well.
+
+pub(super) mod other_names;
+
+use crate::error::Result;
+use crate::sps::{AllocGroup, Bytes, Decode, Encode, Expected, Reader, Status};
+use crate::{AddrRange, ExecutorAddr, Prot};
+
+/// A function of the executor.
+pub(crate) trait Remote {
+    /// The arguments, a tuple.
+    type Args: Encode + for<'a> Decode<'a>;
+    /// The result; failure is answered out of band.
+    type Ret: Encode + for<'a> Decode<'a>;
+    /// The name under which the setup message offers the address.
+    const NAME: &'static str;
+}
+
+macro_rules! remote {
+    ($($(#[$doc:meta])* $name:ident = $symbol:literal: $args:ty => $ret:ty;)*) => {$(
+        $(#[$doc])*
+        #[derive(Debug)]
+        pub(crate) enum $name {}
+
+        impl Remote for $name {
+            type Args = $args;
+            type Ret = $ret;
+            const NAME: &'static str = $symbol;
+        }
+    )*};
+}
+
+/// The first argument of an executor's program is `--farcall-executor=SOCKET,PARENT`: the control socket's descriptor, then
+/// the controller's process number.
+pub(crate) const EXECUTOR_ARGUMENT: &str = "--farcall-executor=";
+/// The end of that argument where the executor has to close every descriptor above its socket's.
+pub(crate) const CLOSE_OTHERS: &str = ",close";
+
+/// The first byte of what goes over the socket that opens lanes: a lane that the controller calls on.
+pub(crate) const LANE: u8 = b'l';
+/// As [`LANE`]: a lane on which the executor calls. Without a descriptor, the executor asks for one.
+pub(crate) const REVERSE_LANE: u8 = b'r';
+/// As [`LANE`]: the controller refuses the lane for which the executor asked.
+pub(crate) const NO_LANE: u8 = b'n';
+/// As [`LANE`], from the executor: it refuses the lane or the pipeline with this number, for the reason in the text.
+pub(crate) const REFUSED: u8 = b'x';
+
+/// As [`LANE`]: a pipeline for calls of the controller. There is no answer.
+pub(crate) const PIPELINE: u8 = b'p';
+
+/// The first byte of the message on the control socket that carries the descriptors of a slab.
+pub(crate) const SLAB: u8 = b's';
+
+/// The first byte of an executor's last message before it ends by itself: the version of its segments, and why it ends.
+pub(crate) const LAST_WORDS: u8 = b'w';
+
+/// The name of the address at which the executor has mapped the slab that came with the first lane. Not offered where it could
+/// not map the slab.
+pub(crate) const NEAR_SLAB: &str = "farcall_near_slab";
+
+/// The name of the session's address in the executor, which is the first argument of the `Memory` functions.
+pub(crate) const SESSION_INSTANCE: &str = "farcall_session_instance";
+
+/// The name of the function by which a controller lets a session call: over its lane the session has no other right to send.
+/// The session's calls go out inside of this one. The argument is a time in microseconds; the result is how many calls were
+/// made. It returns once at least one call was made and none waits, or when the time is over. Not offered where a session's
+/// calls go out by themselves.
+pub(crate) const ATTEND: &str = "farcall_attend";
+
+/// The name of a number: the offset from the thread pointer at which every thread has its reserve for static thread-locals. It
+/// is a multiple of the page size; thread pointers are aligned to pages.
+pub(crate) const THREAD_ARENA_OFFSET: &str = "farcall_thread_arena_offset";
+/// The name of that reserve's size in bytes; 0 when there is none.
+pub(crate) const THREAD_ARENA_BYTES: &str = "farcall_thread_arena_bytes";
+
+/// The name of the function that linked code calls for the address of a dynamic thread-local. Its argument is the address of
+/// two words: the number of a block ([`ThreadBlockRegister`]) and the offset in it. Not offered where there is no reserve.
+pub(crate) const THREAD_ADDRESS: &str = "farcall_thread_address";
+/// The name of the function in the first word of a dynamic thread-local's descriptor, in front of these two words. It takes
+/// the descriptor's address in `%rax` and returns the thread-local's offset from the thread pointer in `%rax`. All other
+/// registers stay as they are.
+pub(crate) const THREAD_DESCRIPTOR: &str = "farcall_thread_descriptor";
+
+/// The name of the function to which the entry of a page of stubs jumps (see [`StubPage`](crate::link::StubPage)). On the
+/// stack are a handler's tag, the return address of a trampoline, and that of the call. The function calls the handler with
+/// the trampoline's return address. It continues at the address that the handler returns, with all registers as they were. If
+/// the handler fails, the call is unwound. Not offered where nothing is linked for the processor.
+pub(crate) const LAZY_RESOLVER: &str = "farcall_lazy_resolver";
+
+/// A region to initialize: the number of its [`AllocGroup`] ([`prot_number`] for a region that stays), its first address, its
+/// size in bytes. The content is in the slab already.
+pub(crate) type Region = (u8, ExecutorAddr, u64);
+/// The same with its content, which is followed by zeros up to its size: LLVM's `SPSSegFinalizeRequest`.
+pub(crate) type Segment = (AllocGroup, ExecutorAddr, u64, Bytes);
+/// A function that takes bytes, and the bytes: an allocation action. The null address is no action.
+pub(crate) type Action = (ExecutorAddr, Bytes);
+
+/// Where linked code has to lie.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(crate) enum Placement {
+    /// Next to the shared libraries, so that 32-bit displacements reach them.
+    #[default]
+    Near,
+    /// Below 2 GiB, so that 32 bits hold every address.
+    Low,
+}
+
+/// A symbol to look up: its name, whether it must exist, and whether it is *narrow*. A field of less than 64 bits holds the
+/// address of a narrow symbol, or the distance to it.
+pub(crate) type Wanted = (String, bool, bool);
+/// A symbol's address, and for a narrow symbol whether it is a function.
+pub(crate) type Found = (ExecutorAddr, bool);
+
+/// A symbol as LLVM describes it: address, flags, and flags of the target.
+pub(crate) type SymbolDef = (ExecutorAddr, u8, u8);
+
+remote! {
+    /// Reserves a slab striped by protection, from one descriptor for each stripe. The descriptors were sent over the control
+    /// socket before. Takes the placement of the slab, and returns its first address.
+    MemoryReserve = "farcall_memory_reserve": (ExecutorAddr, Placement) => ExecutorAddr;
+    /// Runs the finalize actions of new regions, in order; their dealloc actions are kept. Returns the lowest address,
+    /// by which the regions are deinitialized later.
+    MemoryInitialize = "farcall_memory_initialize":
+        (ExecutorAddr, Vec<Region>, Vec<(Action, Action)>) => ExecutorAddr;
+    /// Runs the dealloc actions of what was initialized under each address, last first.
+    MemoryDeinitialize = "farcall_memory_deinitialize":
+        (ExecutorAddr, Vec<ExecutorAddr>) => ();
+    /// Gives slabs back, and runs the dealloc actions of all regions that are still initialized in them.
+    MemoryRelease = "farcall_memory_release":
+        (ExecutorAddr, Vec<ExecutorAddr>) => ();
+
+    /// Reserves a private slab of this size in bytes, for regions that are initialized with the content in the request. This
+    /// one and the next five are LLVM's, with LLVM's results: a failure in them is no failure of the call.
+    NativeReserve = "orc_rt_ci_sps_SimpleNativeMemoryMap_reserve":
+        (ExecutorAddr, u64) => Expected<ExecutorAddr>;
+    /// As [`MemoryInitialize`], with the content of the regions.
+    NativeInitialize = "orc_rt_ci_sps_SimpleNativeMemoryMap_initialize":
+        (ExecutorAddr, Vec<Segment>, Vec<(Action, Action)>) => Expected<ExecutorAddr>;
+    /// As [`MemoryDeinitialize`].
+    NativeDeinitialize = "orc_rt_ci_sps_SimpleNativeMemoryMap_deinitializeMultiple":
+        (ExecutorAddr, Vec<ExecutorAddr>) => Status;
+    /// As [`MemoryRelease`].
+    NativeRelease = "orc_rt_ci_sps_SimpleNativeMemoryMap_releaseMultiple":
+        (ExecutorAddr, Vec<ExecutorAddr>) => Status;
+    /// As [`NativeDeinitialize`], of one.
+    NativeDeinitializeOne = "orc_rt_SimpleNativeMemoryMap_deinitialize_sps_wrapper":
+        (ExecutorAddr, ExecutorAddr) => Status;
+    /// As [`NativeRelease`], of one.
+    NativeReleaseOne = "orc_rt_SimpleNativeMemoryMap_release_sps_wrapper":
+        (ExecutorAddr, ExecutorAddr) => Status;
+
+    /// Writes words at their addresses. This one and the next twelve are LLVM's. An address that cannot be read or written
+    /// fails the call; the words before it are done.
+    WriteU8s = "orc_rt_ci_sps_mem_write_uint8s": (Vec<(ExecutorAddr, u8)>,) => ();
+    /// The same for 16 bits.
+    WriteU16s = "orc_rt_ci_sps_mem_write_uint16s": (Vec<(ExecutorAddr, u16)>,) => ();
+    /// The same for 32 bits.
+    WriteU32s = "orc_rt_ci_sps_mem_write_uint32s": (Vec<(ExecutorAddr, u32)>,) => ();
+    /// The same for 64 bits.
+    WriteU64s = "orc_rt_ci_sps_mem_write_uint64s": (Vec<(ExecutorAddr, u64)>,) => ();
+    /// The same for pointers.
+    WritePointers = "orc_rt_ci_sps_mem_write_pointers": (Vec<(ExecutorAddr, ExecutorAddr)>,) => ();
+    /// The same for bytes.
+    WriteBuffers = "orc_rt_ci_sps_mem_write_buffers": (Vec<(ExecutorAddr, Bytes)>,) => ();
+    /// Reads words.
+    ReadU8s = "orc_rt_ci_sps_mem_read_uint8s": (Vec<ExecutorAddr>,) => Vec<u8>;
+    /// The same for 16 bits.
+    ReadU16s = "orc_rt_ci_sps_mem_read_uint16s": (Vec<ExecutorAddr>,) => Vec<u16>;
+    /// The same for 32 bits.
+    ReadU32s = "orc_rt_ci_sps_mem_read_uint32s": (Vec<ExecutorAddr>,) => Vec<u32>;
+    /// The same for 64 bits.
+    ReadU64s = "orc_rt_ci_sps_mem_read_uint64s": (Vec<ExecutorAddr>,) => Vec<u64>;
+    /// The same for pointers.
+    ReadPointers = "orc_rt_ci_sps_mem_read_pointers": (Vec<ExecutorAddr>,) => Vec<ExecutorAddr>;
+    /// The same for ranges of bytes.
+    ReadBuffers = "orc_rt_ci_sps_mem_read_buffers": (Vec<AddrRange>,) => Vec<Bytes>;
+    /// The same for strings that a zero byte ends, without it.
+    ReadStrings = "orc_rt_ci_sps_mem_read_strings": (Vec<ExecutorAddr>,) => Vec<Bytes>;
+
+    /// What the process is: target triple, page size, and the features of its processor as LLVM lists them, "+avx,+avx2".
+    ProcessInfo = "farcall_process_info": () => (String, u64, String);
+
+    /// Opens shared libraries by file name, then looks symbols up in the whole process, for code of this placement. For
+    /// low code, narrow variables of a known size are moved below 2 GiB first. The answer has one entry for each symbol,
+    /// in order; a missing symbol has none.
+    DylibLookup = "farcall_dylib_lookup":
+        (Vec<String>, Placement, Vec<Wanted>) => Vec<Option<Found>>;
+
+    /// Action: makes an object file in memory known to debuggers; it has to stay there.
+    DebuggerRegister = "orc_rt_ci_aa_sps_GDBJITRegistrar_register": (AddrRange,) => ();
+    /// Action: takes it back.
+    DebuggerDeregister = "orc_rt_ci_aa_sps_GDBJITRegistrar_deregister": (AddrRange,) => ();
+
+    /// Maps the first page of a file as code, by its path, for the rest of the process's life: profilers record that.
+    ProfileMark = "farcall_profile_mark": (Bytes,) => ();
+
+    /// Action: makes a section of call frame information known to the unwinder. A zero word ends it.
+    FramesRegister = "farcall_frames_register": (AddrRange,) => ();
+    /// Action: takes it back.
+    FramesDeregister = "farcall_frames_deregister": (AddrRange,) => ();
+
+    /// Action: keeps the names of the functions in a range of linked code, for code that asks for names. The bytes are an ELF
+    /// file with a symbol table relative to the start of the range.
+    NamesRegister = "farcall_names_register": (AddrRange, Bytes) => ();
+    /// Action: forgets them.
+    NamesDeregister = "farcall_names_deregister": (AddrRange,) => ();
+
+    /// Looks thread-locals up in the process's shared libraries. The answer has one entry for each, in order: its offset from
+    /// the thread pointer in every thread; a missing one has none.
+    ThreadLookup = "farcall_thread_lookup": (Vec<String>,) => Vec<Option<i64>>;
+
+    /// Action: gives every thread, also those that are yet to start, the initial values of thread-locals. The arguments are
+    /// the offset from the thread pointer, the range of the values, and the size in bytes with the zeros after them.
+    ThreadInitialize = "farcall_thread_initialize": (i64, AddrRange, u64) => ();
+
+    /// Action: makes a block of dynamic thread-locals known by a number below
+    /// [`THREAD_MODULES_MAX`](crate::limits::THREAD_MODULES_MAX). The other arguments are the range of its initial values, and
+    /// its size in bytes with the zeros after them. A thread gets its copy when it first asks.
+    ThreadBlockRegister = "farcall_thread_block_register": (u32, AddrRange, u64) => ();
+    /// Action: frees the copies of all threads, and forgets the block.
+    ThreadBlockDeregister = "farcall_thread_block_deregister": (u32,) => ();
+
+    /// Action: calls each of these functions for the address of an implementation, and stores that. Each pair is the address
+    /// of the word and the function.
+    IndirectResolve = "farcall_indirect_resolve": (Vec<(ExecutorAddr, ExecutorAddr)>,) => ();
+
+    /// Says that the next calls may be unwound, when a function cannot be compiled.
+    LazyPrepare = "farcall_lazy_prepare": () => ();
+
+    /// Action: makes a program known by its handle, the address of `__dso_handle`. The ranges are those of its code, of its
+    /// initializers and of its finalizers (arrays of function addresses).
+    ProgramRegister = "farcall_program_register":
+        (ExecutorAddr, AddrRange, AddrRange, AddrRange) => ();
+    /// Action: runs a program's exit handlers and finalizers, if it was initialized, and forgets it.
+    ProgramDeregister = "farcall_program_deregister": (ExecutorAddr,) => ();
+    /// Runs the initializers that have not run yet: program, arguments.
+    ProgramInitialize = "farcall_program_initialize": (ExecutorAddr, Vec<Bytes>) => ();
+    /// Runs `main`, after the initializers: program, address of main, arguments. Returns what main returns.
+    ProgramMain = "farcall_program_main": (ExecutorAddr, ExecutorAddr, Vec<Bytes>) => i32;
+    /// Runs a program as a process of its own would: initializers, `main`, exit handlers, finalizers; program, address of main,
+    /// arguments. Returns what main returns. The program can be run again then, with its data as it was at first.
+    ProgramRun = "farcall_program_run": (ExecutorAddr, ExecutorAddr, Vec<Bytes>) => i32;
+    /// Ends the executor as `exit` ends a program. Does not return.
+    ProcessExit = "farcall_process_exit": (i32,) => ();
+
+    /// Runs a `main` with these arguments, without a name in front. This one and the next six are those of LLVM 22's
+    /// executor that have no other name here, offered over a connection.
+    RunAsMain = "__llvm_orc_bootstrap_run_as_main_wrapper": (ExecutorAddr, Vec<Bytes>) => i64;
+    /// Runs an `int(void)`.
+    RunAsVoid = "__llvm_orc_bootstrap_run_as_void_function_wrapper": (ExecutorAddr,) => i32;
+    /// Runs an `int(int)`.
+    RunAsInt = "__llvm_orc_bootstrap_run_as_int_function_wrapper": (ExecutorAddr, i32) => i32;
+    /// Opens a shared library for the rest of the process's life; the empty path is the process itself. Every handle stands
+    /// for all that is open.
+    DylibOpen = "__llvm_orc_SimpleExecutorDylibManager_open_wrapper":
+        (ExecutorAddr, String, u64) => Expected<ExecutorAddr>;
+    /// Looks symbols up: name, and whether it must exist. A missing one has no entry if it must, address 0 otherwise.
+    DylibResolve = "__llvm_orc_SimpleExecutorDylibManager_resolve_wrapper":
+        (ExecutorAddr, Vec<(String, bool)>) => Expected<Vec<Option<SymbolDef>>>;
+    /// Opens a shared library until the session is over; only its handle finds its symbols. The empty path is the process
+    /// itself, which stays.
+    NativeLoad = "orc_rt_ci_sps_NativeDylibManager_load":
+        (ExecutorAddr, String) => Expected<ExecutorAddr>;
+    /// Looks symbols up by the handle: name, and whether it must exist. As [`DylibResolve`], without flags.
+    NativeLookup = "orc_rt_ci_sps_NativeDylibManager_lookup":
+        (ExecutorAddr, ExecutorAddr, Vec<(String, bool)>) => Expected<Vec<Option<ExecutorAddr>>>;
+    /// Runs a `void(void)`.
+    CallVoidVoid = "orc_rt_ci_sps_call_void_void": (ExecutorAddr,) => ();
+    /// Action: as [`FramesRegister`].
+    LlvmFramesRegister = "llvm_orc_registerEHFrameAllocAction": (AddrRange,) => Status;
+    /// Action: as [`FramesDeregister`].
+    LlvmFramesDeregister = "llvm_orc_deregisterEHFrameAllocAction": (AddrRange,) => Status;
+}
+
+/// What the executor says of itself, first thing: target triple, page size, named addresses and named numbers.
+pub(crate) type Setup = (String, u64, Vec<(String, ExecutorAddr)>, Vec<(String, i64)>);
+
+/// The same over a connection, as LLVM has it: target triple, page size, named bytes, and named addresses.
+pub(crate) type ConnectionSetup = (String, u64, Vec<(String, Bytes)>, Vec<(String, ExecutorAddr)>);
+
+/// The number of a protection on the wire: bits for read, write, execute, as LLVM has them.
+pub(crate) const fn prot_number(prot: Prot) -> u8 {
+    match prot {
+        Prot::Code => 1 | 4,
+        Prot::Constants => 1,
+        Prot::Data => 1 | 2,
+    }
+}
+
+impl Placement {
+    /// The placement that goes as this number.
+    pub(crate) fn from_number(number: u64) -> Self {
+        if number == Self::Low as u64 { Self::Low } else { Self::Near }
+    }
+}
+
+impl Encode for Placement {
+    fn encoded_bytes(&self) -> usize {
+        1
+    }
+    fn encode(&self, out: &mut Vec<u8>) {
+        (*self == Placement::Low).encode(out);
+    }
+}
+
+impl Decode<'_> for Placement {
+    const BYTES_MIN: usize = 1;
+    fn decode(reader: &mut Reader<'_>) -> Result<Self> {
+        Ok(if bool::decode(reader)? { Placement::Low } else { Placement::Near })
+    }
+}

@@ -1,0 +1,50 @@
+//! The lock under which a dylib is linked, restored and cleared.
+//!
+//! A link calls the executor, where the resolver of an ifunc may call a handler of the host, on the thread that links. That
+//! handler may use the dylib. So the state of a dylib is locked only for moments, and this lock tells a thread that it would wait
+//! for itself.
+
+use std::thread::{self, ThreadId};
+
+use crate::error::{Error, Result};
+use crate::sync::{Condvar, Mutex};
+
+/// A lock that refuses the thread that has it.
+#[derive(Debug, Default)]
+pub(crate) struct LinkLock {
+    owner: Mutex<Option<ThreadId>>,
+    free: Condvar,
+}
+
+/// The right to change what is linked.
+#[derive(Debug)]
+pub(crate) struct LinkGuard<'a>(&'a LinkLock);
+
+impl LinkLock {
+    /// Waits until no other thread has the lock. The bound is that of the calls which that thread makes.
+    ///
+    /// # Errors
+    ///
+    /// `is_invalid_argument` when the calling thread has it.
+    pub(crate) fn acquire(&self) -> Result<LinkGuard<'_>> {
+        let this = thread::current().id();
+        let mut owner = self.owner.lock();
+        while let Some(thread) = *owner {
+            if thread == this {
+                return Err(Error::invalid(
+                    "this thread is linking the dylib: a handler that the link calls cannot link or clear it",
+                ));
+            }
+            owner = self.free.wait(owner);
+        }
+        *owner = Some(this);
+        Ok(LinkGuard(self))
+    }
+}
+
+impl Drop for LinkGuard<'_> {
+    fn drop(&mut self) {
+        *self.0.owner.lock() = None;
+        self.0.free.notify_one();
+    }
+}

@@ -1,0 +1,275 @@
+//! Unwinding a call out of linked code that cannot continue.
+//!
+//! A call is *unwound* when it reaches a function that cannot be compiled (`services::lazy`). The unwinder runs the
+//! destructors of its frames, as for a cancelled thread, up to the innermost *unwind boundary*: the frame through
+//! which linked code was entered. The call fails there.
+//!
+//! Between a boundary and the code that it entered there are only frames of linked code, so no frame of this library
+//! is skipped. `main`, initializers, handlers, resolvers and typed calls always have a boundary, and LLVM 22's
+//! wrapper functions from [`require`] on. Threads and `WrapperFunction`s have none.
+#![allow(unsafe_code, reason = "calls functions by address, and leaves their frames")]
+
+use std::cell::Cell;
+use std::ffi::{c_int, c_void};
+use std::mem::MaybeUninit;
+
+use crate::call::Lanes;
+use crate::sync::{AtomicBool, Ordering};
+
+#[cfg(target_arch = "x86_64")]
+std::arch::global_asm!(
+    ".pushsection .text.farcall_boundary,\"ax\",@progbits",
+    ".globl farcall_enter_boundary",
+    ".hidden farcall_enter_boundary",
+    ".type farcall_enter_boundary,@function",
+    "farcall_enter_boundary:",
+    "push rbp",
+    "push rbx",
+    "push r12",
+    "push r13",
+    "push r14",
+    "push r15",
+    "sub rsp, 8",
+    "mov qword ptr [r8], rsp",
+    "mov rax, rdi",
+    "mov rdi, rsi",
+    "mov rsi, rdx",
+    "mov rdx, rcx",
+    "call rax",
+    "2:",
+    "add rsp, 8",
+    "pop r15",
+    "pop r14",
+    "pop r13",
+    "pop r12",
+    "pop rbx",
+    "pop rbp",
+    "ret",
+    ".size farcall_enter_boundary, . - farcall_enter_boundary",
+    ".globl farcall_return_to_boundary",
+    ".hidden farcall_return_to_boundary",
+    ".type farcall_return_to_boundary,@function",
+    "farcall_return_to_boundary:",
+    "mov rsp, rdi",
+    "xor eax, eax",
+    "xor edx, edx",
+    "jmp 2b",
+    ".size farcall_return_to_boundary, . - farcall_return_to_boundary",
+    ".popsection",
+);
+
+#[cfg(target_arch = "aarch64")]
+std::arch::global_asm!(
+    ".pushsection .text.farcall_boundary,\"ax\",@progbits",
+    ".globl farcall_enter_boundary",
+    ".hidden farcall_enter_boundary",
+    ".type farcall_enter_boundary,@function",
+    "farcall_enter_boundary:",
+    "stp x29, x30, [sp, #-160]!",
+    "stp x19, x20, [sp, #16]",
+    "stp x21, x22, [sp, #32]",
+    "stp x23, x24, [sp, #48]",
+    "stp x25, x26, [sp, #64]",
+    "stp x27, x28, [sp, #80]",
+    "stp d8, d9, [sp, #96]",
+    "stp d10, d11, [sp, #112]",
+    "stp d12, d13, [sp, #128]",
+    "stp d14, d15, [sp, #144]",
+    "mov x9, sp",
+    "str x9, [x4]",
+    "mov x9, x0",
+    "mov x0, x1",
+    "mov x1, x2",
+    "mov x2, x3",
+    "blr x9",
+    "2:",
+    "ldp x19, x20, [sp, #16]",
+    "ldp x21, x22, [sp, #32]",
+    "ldp x23, x24, [sp, #48]",
+    "ldp x25, x26, [sp, #64]",
+    "ldp x27, x28, [sp, #80]",
+    "ldp d8, d9, [sp, #96]",
+    "ldp d10, d11, [sp, #112]",
+    "ldp d12, d13, [sp, #128]",
+    "ldp d14, d15, [sp, #144]",
+    "ldp x29, x30, [sp], #160",
+    "ret",
+    ".size farcall_enter_boundary, . - farcall_enter_boundary",
+    ".globl farcall_return_to_boundary",
+    ".hidden farcall_return_to_boundary",
+    ".type farcall_return_to_boundary,@function",
+    "farcall_return_to_boundary:",
+    "mov sp, x0",
+    "mov x0, #0",
+    "mov x1, #0",
+    "b 2b",
+    ".size farcall_return_to_boundary, . - farcall_return_to_boundary",
+    ".popsection",
+);
+
+unsafe extern "C" {
+    /// Calls its first argument with the next three. It stores the callee-saved registers on the stack, and the stack
+    /// pointer in the word that its fifth argument points to.
+    safe fn farcall_enter_boundary();
+    /// Returns from `farcall_enter_boundary` with two zero words, from any deeper frame. The argument is the word
+    /// that it stored.
+    fn farcall_return_to_boundary(stack: u64) -> !;
+}
+
+type Enter = unsafe extern "C" fn(*const c_void, usize, usize, usize, *mut u64) -> Registers;
+
+/// The two result registers; the callee may have set fewer.
+#[repr(C)]
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Registers {
+    pub(crate) first: usize,
+    pub(crate) second: usize,
+}
+
+/// A frame at which an unwound call fails.
+#[repr(C)]
+struct UnwindBoundary {
+    /// The stack pointer in `farcall_enter_boundary`. The assembler stores to this word.
+    stack: u64,
+    /// The thread's call depth at entry. An equal depth at the unwinding proves that no other call was entered since.
+    depth: u64,
+    /// Why the call was unwound.
+    why: Option<String>,
+    exception: MaybeUninit<Exception>,
+}
+
+/// The unwinder's exception object. 64 bytes aligned to 16 are the largest that any supported system has.
+#[repr(C, align(16))]
+struct Exception([u64; 8]);
+
+thread_local! {
+    /// The boundary of the linked code that this thread entered last and has not left; null if there is none.
+    static INNERMOST: Cell<*mut UnwindBoundary> = const { Cell::new(std::ptr::null_mut()) };
+    /// The reason of the unwinding in progress.
+    static WHY: Cell<Option<String>> = const { Cell::new(None) };
+}
+
+/// True once wrapper functions need a boundary.
+static REQUIRED: AtomicBool = AtomicBool::new(false);
+
+/// Gives calls of wrapper functions a boundary from now on.
+pub(crate) fn require() {
+    // Relaxed: the calls that can be unwound come after this one in program order on their lane.
+    REQUIRED.store(true, Ordering::Relaxed);
+}
+
+/// Whether calls of wrapper functions need a boundary.
+#[inline(always)]
+pub(crate) fn is_required() -> bool {
+    REQUIRED.load(Ordering::Relaxed)
+}
+
+/// Calls a function behind an unwind boundary.
+///
+/// # Errors
+///
+/// The reason, if the call was unwound.
+///
+/// # Safety
+///
+/// There must be a function at the address that takes at most three words and returns at most two.
+pub(crate) unsafe fn enter(
+    function: *const c_void,
+    arguments: [usize; 3],
+) -> std::result::Result<Registers, String> {
+    let (depth, exception) = (Lanes::depth(), MaybeUninit::uninit());
+    let mut boundary = UnwindBoundary { stack: 0, depth, why: None, exception };
+    let at = &raw mut boundary;
+    let before = INNERMOST.replace(at);
+    // SAFETY: the function passes three arguments on, stores a word at the fifth, and returns what the callee
+    // returns.
+    let enter: Enter = unsafe { std::mem::transmute(farcall_enter_boundary as *const c_void) };
+    let [first, second, third] = arguments;
+    // SAFETY: the caller vouches for the function; the word is the first field of the live `boundary`.
+    let result = unsafe { enter(function, first, second, third, at.cast::<u64>()) };
+    INNERMOST.set(before);
+    match boundary.why.take() {
+        None => Ok(result),
+        Some(why) => Err(why),
+    }
+}
+
+const _: () = assert!(std::mem::offset_of!(UnwindBoundary, stack) == 0);
+
+/// Unwinds the call that this thread runs; called by the innermost function of that call. The destructors of its
+/// frames run, and it fails at its boundary.
+///
+/// Without a boundary, the reason is written to standard error. A thread that the program started ends then, as by
+/// `pthread_exit`; on a thread that runs a call of the controller, the process aborts.
+pub(crate) fn unwind(why: String) -> ! {
+    let (boundary, depth) = (INNERMOST.get(), Lanes::depth());
+    // SAFETY: the boundary's frame is further up on this stack and has not been left.
+    let is_here = !boundary.is_null() && unsafe { (*boundary).depth } == depth;
+    if !is_here {
+        eprintln!("farcall executor: {why}");
+        drop(why);
+        if boundary.is_null() && depth == 0 {
+            // SAFETY: nothing of this frame needs dropping.
+            unsafe { pthread_exit(std::ptr::null_mut()) }
+        }
+        std::process::abort();
+    }
+    WHY.set(Some(why));
+    // SAFETY: as above.
+    let exception = unsafe { (&raw mut (*boundary).exception).cast::<Exception>() };
+    // SAFETY: the field is part of the live boundary. The exception class is 0, and no cleanup function is set.
+    unsafe { exception.write(Exception([0; 8])) };
+    // SAFETY: the exception object lives in the boundary's frame, which stays until the unwinding arrives there.
+    unsafe { _Unwind_ForcedUnwind(exception.cast(), on_frame, boundary.cast()) };
+    // The unwinder returns if it meets a frame without unwind information; the remaining frames are skipped.
+    // SAFETY: the boundary is this thread's innermost one, checked above.
+    unsafe { return_to(boundary) }
+}
+
+/// The unwinder calls this at every frame.
+unsafe extern "C-unwind" fn on_frame(
+    _version: c_int,
+    actions: c_int,
+    _class: u64,
+    _exception: *mut c_void,
+    _context: *mut c_void,
+    boundary: *mut c_void,
+) -> c_int {
+    /// The flag of the last frame that has unwind information.
+    const END_OF_STACK: c_int = 16;
+    if actions & END_OF_STACK != 0 {
+        // SAFETY: the argument is the boundary that `unwind` gave the unwinder.
+        unsafe { return_to(boundary.cast()) }
+    }
+    0
+}
+
+/// # Safety
+///
+/// The boundary must be this thread's innermost one, and linked code that it entered must be running.
+unsafe fn return_to(boundary: *mut UnwindBoundary) -> ! {
+    let why = WHY.take();
+    // SAFETY: the caller vouches for the boundary.
+    unsafe { (*boundary).why = Some(why.unwrap_or_default()) };
+    // SAFETY: as above.
+    let stack = unsafe { (*boundary).stack };
+    // SAFETY: the frames from here to the boundary are those of linked code and the unwinder, and frames of this file
+    // in which nothing needs dropping.
+    unsafe { farcall_return_to_boundary(stack) }
+}
+
+unsafe extern "C-unwind" {
+    fn _Unwind_ForcedUnwind(
+        exception: *mut c_void,
+        stop: unsafe extern "C-unwind" fn(
+            c_int,
+            c_int,
+            u64,
+            *mut c_void,
+            *mut c_void,
+            *mut c_void,
+        ) -> c_int,
+        argument: *mut c_void,
+    ) -> c_int;
+    fn pthread_exit(result: *mut c_void) -> !;
+}

@@ -1,0 +1,265 @@
+//! Registers object files of linked code with debuggers, and deregisters them, as allocation actions: GDB's JIT
+//! interface, which LLDB reads too.
+//!
+//! A debugger sets a breakpoint on `__jit_debug_register_code` and reads the list that starts at
+//! `__jit_debug_descriptor` at each hit. Both symbols exist once in a process. The definitions here are weak: if a
+//! program defines them itself (LLVM does), all use its list.
+//!
+//! Invariant: an object is in the list while it is in [`ENTRIES`]. Its bytes must stay until it is deregistered.
+#![allow(unsafe_code, reason = "the list is made of pointers, in a form that debuggers define")]
+
+use std::collections::BTreeMap;
+
+use crate::call::contract::{DebuggerDeregister, DebuggerRegister};
+use crate::error::{Error, Result};
+use crate::executor::entry::address::pointer;
+use crate::executor::entry::wrapper::Serve;
+use crate::sync::Mutex;
+use crate::{AddrRange, ExecutorAddr};
+
+#[cfg(not(test))]
+std::arch::global_asm!(
+    ".pushsection .text.__jit_debug_register_code,\"ax\",@progbits",
+    ".weak __jit_debug_register_code",
+    ".type __jit_debug_register_code,@function",
+    "__jit_debug_register_code:",
+    "ret",
+    ".size __jit_debug_register_code, . - __jit_debug_register_code",
+    ".popsection",
+);
+
+std::arch::global_asm!(
+    ".pushsection .data.__jit_debug_descriptor,\"aw\",@progbits",
+    ".weak __jit_debug_descriptor",
+    ".type __jit_debug_descriptor,@object",
+    ".balign 8",
+    "__jit_debug_descriptor:",
+    ".long 1",
+    ".long 0",
+    ".quad 0",
+    ".quad 0",
+    ".size __jit_debug_descriptor, . - __jit_debug_descriptor",
+    ".popsection",
+);
+
+unsafe extern "C" {
+    /// Does nothing; debuggers stop here.
+    fn __jit_debug_register_code();
+    static mut __jit_debug_descriptor: Descriptor;
+}
+
+#[repr(C)]
+struct Descriptor {
+    version: u32,
+    action: u32,
+    /// The entry that the action concerns.
+    relevant: *mut Entry,
+    first: *mut Entry,
+}
+
+#[repr(C)]
+struct Entry {
+    next: *mut Entry,
+    previous: *mut Entry,
+    object: *const u8,
+    bytes: u64,
+}
+
+const _: () = assert!(size_of::<Descriptor>() == 24 && size_of::<Entry>() == 32);
+
+const NO_ACTION: u32 = 0;
+const REGISTER: u32 = 1;
+const UNREGISTER: u32 = 2;
+
+/// An object and its entry in the list.
+struct Registered {
+    entry: *mut Entry,
+    object: AddrRange,
+}
+
+// SAFETY: an entry is reached under the lock only, so it may move between threads.
+unsafe impl Send for Registered {}
+
+/// The registered objects, by start address. The lock is held while the list changes.
+static ENTRIES: Mutex<BTreeMap<ExecutorAddr, Registered>> = Mutex::new(BTreeMap::new());
+
+/// Registering a registered object again changes nothing.
+impl Serve for DebuggerRegister {
+    fn serve((object,): (AddrRange,)) -> Result<()> {
+        let mut entries = ENTRIES.lock();
+        match entries.get(&object.start) {
+            Some(same) if same.object == object => Ok(()),
+            Some(Registered { object: other, .. }) => Err(Error::invalid(format!(
+                "object {}..{}: {}..{} is registered there",
+                object.start, object.end, other.start, other.end
+            ))),
+            None if object.bytes() == 0 => {
+                Err(Error::invalid(format!("an empty object at {}", object.start)))
+            }
+            None => {
+                let entry = Box::into_raw(Box::new(Entry {
+                    next: std::ptr::null_mut(),
+                    previous: std::ptr::null_mut(),
+                    object: pointer(object.start),
+                    bytes: object.bytes(),
+                }));
+                // SAFETY: the lock is held, and the entry is in no list yet.
+                unsafe { link(entry) };
+                // SAFETY: the lock is held, and the entry is in the list.
+                unsafe { announce(REGISTER, entry) };
+                entries.insert(object.start, Registered { entry, object });
+                Ok(())
+            }
+        }
+    }
+}
+
+impl Serve for DebuggerDeregister {
+    fn serve((object,): (AddrRange,)) -> Result<()> {
+        let mut entries = ENTRIES.lock();
+        if entries.get(&object.start).is_none_or(|found| found.object != object) {
+            return Err(Error::invalid(format!(
+                "object {}..{} is not registered",
+                object.start, object.end
+            )));
+        }
+        let Some(Registered { entry, .. }) = entries.remove(&object.start) else { return Ok(()) };
+        // SAFETY: the lock is held, and the entry is in the list.
+        unsafe { unlink(entry) };
+        // SAFETY: the lock is held; the entry is freed after the debugger has read the action.
+        unsafe { announce(UNREGISTER, entry) };
+        // SAFETY: the entry comes from a `Box`, and no pointer leads to it any more.
+        drop(unsafe { Box::from_raw(entry) });
+        Ok(())
+    }
+}
+
+/// Inserts an entry at the front of the list.
+///
+/// # Safety
+///
+/// The lock must be held, and the entry be in no list.
+#[expect(clippy::multiple_unsafe_ops_per_block, reason = "one list, one lock")]
+unsafe fn link(entry: *mut Entry) {
+    let descriptor = &raw mut __jit_debug_descriptor;
+    // SAFETY: entries in the list live, and the caller holds the lock of the list.
+    unsafe {
+        let next = (*descriptor).first;
+        (*entry).next = next;
+        if !next.is_null() {
+            (*next).previous = entry;
+        }
+        (*descriptor).first = entry;
+    }
+}
+
+/// Removes an entry from the list.
+///
+/// # Safety
+///
+/// The lock must be held, and the entry be in the list.
+#[expect(clippy::multiple_unsafe_ops_per_block, reason = "one list, one lock")]
+unsafe fn unlink(entry: *mut Entry) {
+    let descriptor = &raw mut __jit_debug_descriptor;
+    // SAFETY: entries in the list live, and the caller holds the lock of the list.
+    unsafe {
+        let Entry { next, previous, .. } = *entry;
+        match previous.is_null() {
+            true => (*descriptor).first = next,
+            false => (*previous).next = next,
+        }
+        if !next.is_null() {
+            (*next).previous = previous;
+        }
+    }
+}
+
+/// Reports an action to the debugger.
+///
+/// # Safety
+///
+/// The lock must be held, and the entry live.
+#[expect(clippy::multiple_unsafe_ops_per_block, reason = "one descriptor, one lock")]
+unsafe fn announce(action: u32, entry: *mut Entry) {
+    let descriptor = &raw mut __jit_debug_descriptor;
+    // SAFETY: the caller holds the lock of the descriptor; the function does nothing. Debuggers read the words while
+    // this thread is stopped in the function, so the stores must precede the call.
+    unsafe {
+        (&raw mut (*descriptor).relevant).write_volatile(entry);
+        (&raw mut (*descriptor).action).write_volatile(action);
+        __jit_debug_register_code();
+        (&raw mut (*descriptor).action).write_volatile(NO_ACTION);
+        (&raw mut (*descriptor).relevant).write_volatile(std::ptr::null_mut());
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const DESCRIPTOR: *const Descriptor = &raw const __jit_debug_descriptor;
+
+    /// What a debugger would have read: the action, and the object's address and size.
+    static SEEN: Mutex<Vec<(u32, u64, u64)>> = Mutex::new(Vec::new());
+
+    /// A program's own definition, which overrides the weak one.
+    #[unsafe(no_mangle)]
+    extern "C" fn __jit_debug_register_code() {
+        // SAFETY: called under the lock.
+        let Descriptor { action, relevant, .. } = unsafe { DESCRIPTOR.read() };
+        // SAFETY: the entry that is announced lives.
+        let Entry { object, bytes, .. } = unsafe { relevant.read() };
+        SEEN.lock().push((action, object.addr() as u64, bytes));
+    }
+
+    /// The addresses of the objects in the list, the first first. Checks that the list is the same backwards.
+    fn listed() -> Vec<u64> {
+        let _lock = ENTRIES.lock();
+        let mut found = Vec::new();
+        // SAFETY: under the lock.
+        let mut entry = unsafe { DESCRIPTOR.read() }.first;
+        let mut previous = std::ptr::null_mut();
+        while !entry.is_null() {
+            // SAFETY: entries in the list live.
+            let Entry { next, previous: back, object, .. } = unsafe { entry.read() };
+            assert_eq!(back, previous);
+            found.push(object.addr() as u64);
+            (previous, entry) = (entry, next);
+        }
+        found
+    }
+
+    fn object(start: u64, bytes: u64) -> AddrRange {
+        AddrRange::sized(ExecutorAddr::new(start), bytes).expect("no overflow")
+    }
+
+    // One test, because there is one list.
+    #[test]
+    fn objects_are_listed_as_long_as_they_are_registered() {
+        let all = [0x1000, 0x2000, 0x3000, 0x4000].map(|start| object(start, 0x100));
+        for _ in 0..2 {
+            all.iter().for_each(|one| DebuggerRegister::serve((*one,)).expect("registered"));
+        }
+        assert_eq!(listed(), [0x4000, 0x3000, 0x2000, 0x1000], "each once, the newest first");
+        let other = DebuggerRegister::serve((object(0x2000, 0x80),)).expect_err("another one");
+        assert!(other.to_string().contains("0x2000..0x2100 is registered there"), "{other}");
+        assert!(DebuggerRegister::serve((object(0x9000, 0),)).is_err(), "empty");
+        assert!(DebuggerDeregister::serve((object(0x2000, 0x80),)).is_err(), "another one");
+
+        for (gone, left) in
+            [(1, &[0x4000, 0x3000, 0x1000][..]), (3, &[0x3000, 0x1000]), (0, &[0x3000]), (2, &[])]
+        {
+            DebuggerDeregister::serve((all[gone],)).expect("taken back");
+            assert_eq!(listed(), left);
+            let again = DebuggerDeregister::serve((all[gone],)).expect_err("it is gone");
+            assert!(again.to_string().contains("is not registered"), "{again}");
+        }
+        let registered = [0x1000, 0x2000, 0x3000, 0x4000].map(|start| (REGISTER, start, 0x100));
+        let taken = [0x2000, 0x4000, 0x1000, 0x3000].map(|start| (UNREGISTER, start, 0x100));
+        assert_eq!(*SEEN.lock(), [registered, taken].concat());
+        // SAFETY: no other test changes the descriptor.
+        let after = unsafe { DESCRIPTOR.read() };
+        assert_eq!((after.version, after.action), (1, NO_ACTION));
+        assert!(after.relevant.is_null() && after.first.is_null());
+    }
+}

@@ -1,0 +1,33 @@
+//! The descriptors of the process: those that are closed at its start, and the one that a single thread has.
+#![allow(unsafe_code, reason = "closes and owns descriptors by number")]
+
+use std::os::fd::{FromRawFd, OwnedFd, RawFd};
+
+use crate::error::Result;
+use crate::sys::io::descriptors;
+use crate::sys::process::child;
+
+/// Closes every descriptor of this process from `first` on. Only for the start of `main`, where all of them come from
+/// the controller.
+///
+/// # Errors
+///
+/// If the system refuses, as kernels before 5.9 do.
+pub(crate) fn close_from(first: RawFd) -> Result<()> {
+    // SAFETY: nothing has been opened since the start of the program, so no value owns a descriptor from `first` on.
+    unsafe { child::close_from(first) }
+}
+
+/// Gives the calling thread a table of descriptors with `socket` alone in it. Returns the socket, and whether that
+/// worked; otherwise the socket is the one that all threads share, and the caller's from now on.
+///
+/// `socket` must be open, the calling thread must use no other descriptor, and another owner of the shared one must
+/// release it without closing it (`Acceptor::release_socket`).
+pub(crate) fn keep_only(socket: RawFd) -> (OwnedFd, bool) {
+    // SAFETY: the caller vouches for the socket, and for the descriptors of this thread.
+    match unsafe { descriptors::keep_only(socket) } {
+        Some(socket) => (socket, true),
+        // SAFETY: the socket is open, and its other owner releases it.
+        None => (unsafe { OwnedFd::from_raw_fd(socket) }, false),
+    }
+}

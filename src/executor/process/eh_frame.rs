@@ -1,0 +1,222 @@
+//! Registers call frame information (`.eh_frame`) of linked code with the unwinder, and deregisters it, as allocation
+//! actions.
+//!
+//! LLVM's libunwind registers a whole section by `__unw_add_dynamic_eh_frame_section`; its `__register_frame` takes
+//! single records. libgcc's `__register_frame` takes a section that ends with a zero word, and aborts the process at
+//! a second registration or an unknown deregistration.
+//!
+//! Invariant: a section is registered while it is in [`SECTIONS`], and with one unwinder: the one that throws.
+#![allow(unsafe_code, reason = "calls the unwinder's registration functions")]
+
+use std::collections::BTreeMap;
+use std::ffi::{CStr, c_void};
+use std::mem::MaybeUninit;
+use std::sync::OnceLock;
+
+use crate::call::contract::{
+    FramesDeregister, FramesRegister, LlvmFramesDeregister, LlvmFramesRegister,
+};
+use crate::error::{Error, Result};
+use crate::executor::entry::address::pointer;
+use crate::executor::entry::wrapper::Serve;
+use crate::sps::Status;
+use crate::sync::Mutex;
+use crate::sys::memory::access;
+use crate::{AddrRange, ExecutorAddr};
+
+/// The registered sections, by start address.
+static SECTIONS: Mutex<BTreeMap<ExecutorAddr, AddrRange>> = Mutex::new(BTreeMap::new());
+
+/// Registering a registered section again changes nothing.
+impl Serve for FramesRegister {
+    fn serve((section,): (AddrRange,)) -> Result<()> {
+        check(section)?;
+        let mut sections = SECTIONS.lock();
+        match sections.get(&section.start) {
+            Some(same) if *same == section => Ok(()),
+            Some(other) => Err(Error::invalid(format!(
+                "call frame information {}..{}: {}..{} is registered there",
+                section.start, section.end, other.start, other.end
+            ))),
+            None => {
+                unwinder().register(section.start);
+                sections.insert(section.start, section);
+                Ok(())
+            }
+        }
+    }
+}
+
+impl Serve for FramesDeregister {
+    fn serve((section,): (AddrRange,)) -> Result<()> {
+        let mut sections = SECTIONS.lock();
+        if sections.get(&section.start) != Some(&section) {
+            return Err(Error::invalid(format!(
+                "call frame information {}..{} is not registered",
+                section.start, section.end
+            )));
+        }
+        unwinder().deregister(section.start);
+        sections.remove(&section.start);
+        Ok(())
+    }
+}
+
+impl Serve for LlvmFramesRegister {
+    fn serve(section: (AddrRange,)) -> Result<Status> {
+        Ok(FramesRegister::serve(section).into())
+    }
+}
+
+impl Serve for LlvmFramesDeregister {
+    fn serve(section: (AddrRange,)) -> Result<Status> {
+        Ok(FramesDeregister::serve(section).into())
+    }
+}
+
+/// The registration functions of the process's unwinder.
+#[derive(Debug, Clone, Copy)]
+enum Unwinder {
+    /// libunwind's functions that add and remove a section.
+    Sections { add: unsafe extern "C" fn(usize), remove: unsafe extern "C" fn(usize) },
+    /// libgcc's functions.
+    Frames,
+}
+
+impl Unwinder {
+    fn register(self, start: ExecutorAddr) {
+        let begin = pointer::<c_void>(start);
+        match self {
+            // SAFETY: the section was checked, and stays until the matching dealloc action.
+            Self::Sections { add, .. } => unsafe { add(begin.addr()) },
+            // SAFETY: the section was checked: it ends with a zero word. It stays until the matching dealloc action.
+            Self::Frames => unsafe { __register_frame(begin) },
+        }
+    }
+
+    fn deregister(self, start: ExecutorAddr) {
+        let begin = pointer::<c_void>(start);
+        match self {
+            // SAFETY: the section is registered, and not a second time.
+            Self::Sections { remove, .. } => unsafe { remove(begin.addr()) },
+            // SAFETY: the section is registered, and not a second time.
+            Self::Frames => unsafe { __deregister_frame(begin) },
+        }
+    }
+}
+
+/// The unwinder that throws in this process. libunwind may be loaded beside it without being used.
+fn unwinder() -> Unwinder {
+    static UNWINDER: OnceLock<Unwinder> = OnceLock::new();
+    *UNWINDER.get_or_init(|| {
+        let (thrower, raise) = found(c"_Unwind_RaiseException");
+        let (adder, add) = found(c"__unw_add_dynamic_eh_frame_section");
+        let (remover, remove) = found(c"__unw_remove_dynamic_eh_frame_section");
+        if raise.is_null() || add.is_null() || remove.is_null() || [adder, remover] != [thrower; 2]
+        {
+            return Unwinder::Frames;
+        }
+        // SAFETY: libunwind declares this function so.
+        let add = unsafe { std::mem::transmute::<*mut c_void, unsafe extern "C" fn(usize)>(add) };
+        // SAFETY: libunwind declares this function so.
+        let remove =
+            unsafe { std::mem::transmute::<*mut c_void, unsafe extern "C" fn(usize)>(remove) };
+        Unwinder::Sections { add, remove }
+    })
+}
+
+/// The base address of the file that defines a function which linked code would find, and the function; nulls if
+/// there is none.
+fn found(name: &CStr) -> (usize, *mut c_void) {
+    // SAFETY: the name is a C string.
+    let function = unsafe { libc::dlsym(libc::RTLD_DEFAULT, name.as_ptr()) };
+    let mut info = MaybeUninit::<libc::Dl_info>::zeroed();
+    // SAFETY: `info` has room for the answer; `dladdr` accepts any address.
+    unsafe { libc::dladdr(function, info.as_mut_ptr()) };
+    // SAFETY: all-zero bytes are a valid answer, as is what the function wrote.
+    let info = unsafe { info.assume_init() };
+    (info.dli_fbase.addr(), function)
+}
+
+/// Checks a whole section: its records must follow each other up to a zero word at its end, where unwinders stop.
+fn check(section: AddrRange) -> Result<()> {
+    let refuse = |why: String| {
+        let AddrRange { start, end } = section;
+        Err(Error::invalid(format!("call frame information {start}..{end}: {why}")))
+    };
+    let size = usize::try_from(section.bytes()).unwrap_or(usize::MAX);
+    if size < 4 {
+        return refuse("no room for the word that ends it".to_owned());
+    }
+    let mut bytes = vec![0; size];
+    access::read(&[(section.start.get(), size)], &mut bytes)?;
+    let mut at = 0;
+    while let Some(length) = bytes.get(at..).and_then(<[u8]>::first_chunk::<4>) {
+        let length = u32::from_le_bytes(*length);
+        match usize::try_from(length).ok().and_then(|length| at.checked_add(4 + length)) {
+            Some(end) if length == 0 && end == size => return Ok(()),
+            Some(end) if length >= 4 && end < size => at = end,
+            _ => return refuse(format!("a record of length {length:#x} at offset {at:#x}")),
+        }
+    }
+    refuse(format!("it ends at offset {at:#x} without a zero word"))
+}
+
+unsafe extern "C" {
+    fn __register_frame(begin: *const c_void);
+    fn __deregister_frame(begin: *const c_void);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Call frame information of a function: a CIE, an FDE, the terminator.
+    fn section(function: u64, bytes: u64) -> Vec<u8> {
+        let mut section = vec![20, 0, 0, 0, 0, 0, 0, 0, 1, b'z', b'R', 0, 1, 0x78, 16, 1, 0x00];
+        section.extend([0x0c, 7, 8, 0x90, 1, 0, 0]);
+        section.extend([28, 0, 0, 0, 28, 0, 0, 0]);
+        section.extend([function.to_le_bytes(), bytes.to_le_bytes()].concat());
+        section.extend([0; 8]);
+        section.extend([0; 4]);
+        section
+    }
+
+    fn range(bytes: &[u8]) -> AddrRange {
+        let start = ExecutorAddr::new(bytes.as_ptr().expose_provenance() as u64);
+        AddrRange::sized(start, bytes.len() as u64).expect("no overflow")
+    }
+
+    #[test]
+    fn registration_is_idempotent_and_symmetrical() {
+        let section = section(0x10_0000, 16);
+        let all = range(&section);
+        for _ in 0..3 {
+            for _ in 0..3 {
+                FramesRegister::serve((all,)).expect("registered");
+            }
+            FramesDeregister::serve((all,)).expect("taken back");
+            let error = FramesDeregister::serve((all,)).expect_err("it is gone").to_string();
+            assert!(error.contains("is not registered") && error.contains(&all.start.to_string()));
+        }
+    }
+
+    #[test]
+    fn a_section_is_checked_whole() {
+        let good = section(0x20_0000, 16);
+        check(range(&good)).expect("good");
+        check(range(&[0; 4])).expect("nothing but the end");
+        let cut = &good[..good.len() - 4];
+        let more = [&good[..], &[0; 4]].concat();
+        let mut long = good.clone();
+        long[24] = 29;
+        let mut wide = good.clone();
+        wide[..4].copy_from_slice(&[0xff; 4]);
+        for bad in [&[][..], &[0; 3], cut, &more, &long, &wide, &good[..20], &good[..26]] {
+            let error = FramesRegister::serve((range(bad),)).expect_err("bad").to_string();
+            assert!(error.contains("call frame information"), "{error}");
+        }
+        let nowhere = AddrRange::sized(ExecutorAddr::new(16), 64).expect("no overflow");
+        assert!(FramesRegister::serve((nowhere,)).is_err());
+    }
+}

@@ -1,0 +1,309 @@
+//! The static TLS reserve: room for thread-locals of linked code in every thread.
+//!
+//! The reserve is itself a thread-local, without initializer code and without destructor. So it is part of the
+//! program's TLS block, which the C library gives every thread at the same distance from its thread pointer. The
+//! controller allocates ranges of it to links. Linked code reaches these thread-locals at constant distances from the
+//! thread pointer, faster than code of a shared library. Thread-locals that do not fit are dynamic (`dynamic`).
+//!
+//! Initial values are written to three targets:
+//!
+//! | threads | target | how |
+//! |---|---|---|
+//! | future ones | the program's *template*, its segment of initial values | its pages are made writable once |
+//! | the calling one | its copy | a plain copy |
+//! | all others | their copies | found by their thread pointers, written by the kernel |
+//!
+//! The reserve's initial value is all ones, because zeroes would lie outside of the template. The thread pointer of
+//! another thread is found from its robust list: each thread has told the kernel an address in the C library's
+//! descriptor of it, which any thread of the process may read, and which has the same distance from the thread
+//! pointer in all threads. This needs no signal, which would interrupt system calls of the program. Before the
+//! pointer is used, the first word there must be its own address, as the ABI demands. The kernel does the reading and
+//! the writing, so a thread that ends meanwhile is no error.
+//!
+//! The C library copies the template to a new thread before `/proc` lists the thread. So linked code starts no thread
+//! meanwhile (see `thread`), and the list is read again until it has no new entry.
+//!
+//! Invariant: only ranges of the reserve that no code uses yet are written.
+#![allow(unsafe_code, reason = "copies into thread-locals by address")]
+
+use std::cell::UnsafeCell;
+use std::collections::HashSet;
+use std::ffi::{c_int, c_void};
+use std::sync::{OnceLock, PoisonError, RwLock, RwLockReadGuard};
+use std::thread::sleep;
+use std::time::Duration;
+
+use crate::AddrRange;
+use crate::call::contract::ThreadInitialize;
+use crate::error::{Error, Result};
+use crate::executor::entry::address::pointer;
+use crate::executor::entry::wrapper::Serve;
+use crate::limits::THREAD_ARENA_BYTES;
+use crate::sys::memory::map;
+use crate::sys::process::thread;
+
+/// The position of the reserve.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct StaticReserve {
+    /// The distance of a thread's copy from its thread pointer.
+    pub(crate) offset: i64,
+    pub(crate) bytes: u64,
+    /// The address of the reserve's part of the template.
+    template: u64,
+}
+
+/// The thread-local: whole pages, so that its part of the template is whole pages.
+#[repr(C, align(4096))]
+struct Copied(UnsafeCell<[u8; THREAD_ARENA_BYTES]>);
+
+thread_local! {
+    static COPY: Copied = const { Copied(UnsafeCell::new([1; THREAD_ARENA_BYTES])) };
+}
+
+/// How long a new thread may take to register its robust list, which is the first thing that it does.
+const ROBUST_LIST_TIMEOUT: Duration = Duration::from_millis(100);
+const ROBUST_LIST_PAUSE: Duration = Duration::from_micros(100);
+
+/// Write-locked while thread-locals are initialized, read-locked while a thread is started.
+static STARTING: RwLock<()> = RwLock::new(());
+
+/// The reserve of this process; `None` if this library was loaded by `dlopen`, so that the distances differ between
+/// threads.
+pub(crate) fn get() -> Option<StaticReserve> {
+    static RESERVE: OnceLock<Option<StaticReserve>> = OnceLock::new();
+    *RESERVE.get_or_init(|| {
+        let own = COPY.with(|copy| copy.0.get()) as u64;
+        let mut search = Search { own, template: None };
+        // SAFETY: the callback has the expected form, and `search` outlives the call.
+        unsafe { libc::dl_iterate_phdr(Some(on_module), (&raw mut search).cast()) };
+        let offset = own.wrapping_sub(thread::pointer()).cast_signed();
+        let bytes = THREAD_ARENA_BYTES as u64;
+        search.template.map(|template| StaticReserve { offset, bytes, template })
+    })
+}
+
+/// Delays the initialization of thread-locals while the guard lives. The thread that starts another one holds it.
+pub(crate) fn while_starting() -> RwLockReadGuard<'static, ()> {
+    STARTING.read().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl Serve for ThreadInitialize {
+    fn serve((offset, initial, bytes): (i64, AddrRange, u64)) -> Result<()> {
+        let refuse = || {
+            Error::invalid(format!(
+                "{bytes} bytes of thread-locals, {} of them with values, at {offset} from the thread \
+                 pointer: not in the static TLS reserve",
+                initial.bytes()
+            ))
+        };
+        let reserve = get().ok_or_else(refuse)?;
+        let start = offset.checked_sub(reserve.offset).and_then(|start| u64::try_from(start).ok());
+        let end =
+            start.and_then(|start| start.checked_add(bytes)).filter(|end| *end <= reserve.bytes);
+        let (Some(start), Some(_), true) = (start, end, initial.bytes() <= bytes) else {
+            return Err(refuse());
+        };
+        let mut values = stored(initial).to_vec();
+        values.resize(usize::try_from(bytes).unwrap_or(0), 0);
+        let _turn = STARTING.write().unwrap_or_else(PoisonError::into_inner);
+        reserve.write_template(start, &values)?;
+        let own = thread::pointer().wrapping_add_signed(offset);
+        // SAFETY: the range is part of this thread's copy, and no code uses it yet.
+        unsafe { copy(&values, own) };
+        write_to_others(offset, &values)
+    }
+}
+
+impl StaticReserve {
+    fn write_template(&self, start: u64, values: &[u8]) -> Result<()> {
+        static WRITABLE: OnceLock<Result<()>> = OnceLock::new();
+        // SAFETY: the reserve's part of the template is written here only, and read by the C library only.
+        let writable =
+            WRITABLE.get_or_init(|| unsafe { map::make_writable(self.template, self.bytes) });
+        if let Err(error) = writable {
+            return Err(Error::remote(error.to_string()));
+        }
+        // SAFETY: the range is part of the template, which is writable now; the C library copies it to new threads,
+        // which do not use these bytes yet.
+        unsafe { copy(values, self.template + start) };
+        Ok(())
+    }
+}
+
+/// Writes the values to the copies of all threads but the calling one.
+fn write_to_others(offset: i64, values: &[u8]) -> Result<()> {
+    let own = thread::number();
+    let mut done = HashSet::from([own]);
+    loop {
+        let threads = thread::numbers()?;
+        if !threads.contains(&own) {
+            return Err(Error::invalid(format!(
+                "thread {own} is not in /proc/self/task, which belongs to another namespace"
+            )));
+        }
+        let new: Vec<i32> = threads.into_iter().filter(|thread| done.insert(*thread)).collect();
+        if new.is_empty() {
+            return Ok(());
+        }
+        for thread in new {
+            write_to(thread, offset, values)?;
+        }
+    }
+}
+
+fn write_to(number: i32, offset: i64, values: &[u8]) -> Result<()> {
+    let own_list = thread::robust_list(0)?.unwrap_or(0);
+    let distance = own_list.wrapping_sub(thread::pointer());
+    let mut left = ROBUST_LIST_TIMEOUT;
+    loop {
+        let Some(list) = thread::robust_list(number)? else { return Ok(()) };
+        let pointer = list.wrapping_sub(distance);
+        if own_list != 0 && list != 0 && thread::word_at(pointer) == Some(pointer) {
+            let at = pointer.wrapping_add_signed(offset);
+            // SAFETY: the range is part of that thread's copy, and no code uses it yet.
+            if unsafe { thread::write(at, values) }? {
+                return Ok(());
+            }
+        }
+        if thread::is_zombie(number) {
+            return Ok(());
+        }
+        if left.is_zero() {
+            return Err(Error::invalid(format!(
+                "thread {number} has not said within {ROBUST_LIST_TIMEOUT:?} where its thread-locals are; it was not \
+                 started by the C library"
+            )));
+        }
+        sleep(ROBUST_LIST_PAUSE);
+        left = left.saturating_sub(ROBUST_LIST_PAUSE);
+    }
+}
+
+/// The initial values of a link.
+fn stored<'a>(initial: AddrRange) -> &'a [u8] {
+    let bytes = usize::try_from(initial.bytes()).unwrap_or(0);
+    if bytes == 0 {
+        return &[];
+    }
+    // SAFETY: the controller names a range of constants in its slab.
+    unsafe { std::slice::from_raw_parts(pointer(initial.start), bytes) }
+}
+
+/// # Safety
+///
+/// `values.len()` bytes at the address must be writable, and no other code may use them.
+unsafe fn copy(values: &[u8], address: u64) {
+    let to = pointer::<u8>(crate::ExecutorAddr::new(address)).cast_mut();
+    // SAFETY: the caller vouches for the bytes.
+    unsafe { std::ptr::copy_nonoverlapping(values.as_ptr(), to, values.len()) };
+}
+
+struct Search {
+    /// The address of the calling thread's copy.
+    own: u64,
+    template: Option<u64>,
+}
+
+/// Reads the first loaded file only, which is the program.
+unsafe extern "C" fn on_module(
+    info: *mut libc::dl_phdr_info,
+    _size: usize,
+    search: *mut c_void,
+) -> c_int {
+    // SAFETY: the C library passes valid information to the callback.
+    let info = unsafe { &*info };
+    // SAFETY: the pointer is the one given to `dl_iterate_phdr`, to a live `Search`.
+    let search = unsafe { &mut *search.cast::<Search>() };
+    // SAFETY: the file has this many program headers.
+    let headers = unsafe { std::slice::from_raw_parts(info.dlpi_phdr, info.dlpi_phnum.into()) };
+    let segment = headers.iter().find(|header| header.p_type == libc::PT_TLS);
+    if let Some(segment) = segment {
+        let distance = search.own.wrapping_sub(info.dlpi_tls_data as u64);
+        let end = distance.checked_add(THREAD_ARENA_BYTES as u64);
+        if end.is_some_and(|end| end <= segment.p_filesz) {
+            search.template = Some(info.dlpi_addr + segment.p_vaddr + distance);
+        }
+    }
+    1
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::mpsc;
+    use std::thread::{self as std_thread, JoinHandle};
+
+    use super::*;
+    use crate::ExecutorAddr;
+
+    /// A thread that sends the 8 bytes at an offset of its copy on each request.
+    fn reader(offset: i64) -> (mpsc::Sender<()>, mpsc::Receiver<[u8; 8]>, JoinHandle<()>) {
+        let (ask, asked) = mpsc::channel();
+        let (answer, answers) = mpsc::channel();
+        let thread = std_thread::spawn(move || {
+            for () in asked {
+                let at = thread::pointer().wrapping_add_signed(offset);
+                answer.send(thread::word_at(at).expect("mapped").to_ne_bytes()).expect("listening");
+            }
+        });
+        (ask, answers, thread)
+    }
+
+    #[test]
+    fn all_threads_get_the_values_and_zeroes() {
+        let reserve = get().expect("a test is a program of its own");
+        assert_eq!(reserve.offset % 4096, 0);
+        let offset = reserve.offset + 40;
+        let old: Vec<_> = (0..5).map(|_| reader(offset)).collect();
+        for (round, length) in [(1_u8, 5_usize), (2, 8), (3, 0)] {
+            let values = [round; 8];
+            let start = ExecutorAddr::new(values.as_ptr() as u64);
+            let initial = AddrRange::sized(start, length as u64).expect("short");
+            ThreadInitialize::serve((offset, initial, 8)).expect("written");
+            let mut expected = [0; 8];
+            expected[..length].fill(round);
+            let new = [reader(offset)];
+            for (ask, answers, _) in old.iter().chain(&new) {
+                ask.send(()).expect("running");
+                assert_eq!(answers.recv().expect("an answer"), expected, "round {round}");
+            }
+            let own = thread::word_at(thread::pointer().wrapping_add_signed(offset));
+            assert_eq!(own.expect("mapped").to_ne_bytes(), expected);
+        }
+        for (ask, _, thread) in old {
+            drop(ask);
+            thread.join().expect("no panic");
+        }
+    }
+
+    #[test]
+    fn threads_that_come_and_go_do_no_harm() {
+        let reserve = get().expect("a test is a program of its own");
+        let offset = reserve.offset + 4096;
+        std_thread::scope(|scope| {
+            for _ in 0..2 {
+                scope.spawn(|| {
+                    for _ in 0..300 {
+                        std_thread::spawn(|| ()).join().expect("no panic");
+                    }
+                });
+            }
+            for _ in 0..100 {
+                ThreadInitialize::serve((offset, AddrRange::default(), 64)).expect("written");
+            }
+        });
+    }
+
+    #[test]
+    fn ranges_outside_of_the_reserve_are_refused() {
+        let reserve = get().expect("a test is a program of its own");
+        let size = reserve.bytes;
+        let outside =
+            [(reserve.offset - 1, 1), (reserve.offset, size + 1), (reserve.offset + 8, u64::MAX)];
+        for (offset, bytes) in outside {
+            let error = ThreadInitialize::serve((offset, AddrRange::default(), bytes));
+            assert!(error.expect_err("refused").is_invalid_argument());
+        }
+        let long = AddrRange::sized(ExecutorAddr::new(4096), 9).expect("short");
+        assert!(ThreadInitialize::serve((reserve.offset, long, 8)).is_err());
+    }
+}

@@ -1,0 +1,334 @@
+//! JITDylibs: tables of symbols that lookups go through.
+//!
+//! Invariant: a handle does not keep its session alive, so that units and generators may hold handles.
+
+pub(in crate::jit) mod generator;
+pub(in crate::jit) mod reexports;
+pub(in crate::jit) mod tracker;
+
+use std::collections::{BTreeMap, HashMap};
+use std::fmt;
+use std::sync::{Arc, Weak};
+
+use crate::error::{Error, Result, SymbolsError};
+use crate::jit::dylib::generator::{DefinitionGenerator, GeneratorSlot};
+use crate::jit::dylib::reexports::{Alias, Reexports};
+use crate::jit::dylib::tracker::ResourceTracker;
+use crate::jit::lookup;
+use crate::jit::materialization::unit::{AbsoluteSymbols, MaterializationUnit};
+use crate::jit::session::{ExecutionSession, Inner};
+use crate::jit::state::DylibId;
+use crate::jit::symbol::{
+    JITDylibLookupFlags, LookupKind, Symbol, SymbolLookupFlags, SymbolMap, SymbolState,
+};
+
+/// A table of symbols, some of them still to be supplied. Cheap to clone; it lives until its session removes it.
+///
+/// What is not said to belong to another [`ResourceTracker`] belongs to the dylib's default one.
+#[derive(Clone)]
+pub struct JITDylib(pub(in crate::jit) Arc<DylibName>);
+
+/// By what a dylib is known.
+pub(in crate::jit) struct DylibName {
+    pub(in crate::jit) id: DylibId,
+    pub(in crate::jit) name: String,
+    pub(in crate::jit) session: Weak<Inner>,
+}
+
+impl JITDylib {
+    /// Its name, which appears in errors.
+    #[must_use]
+    pub fn name(&self) -> &str {
+        &self.0.name
+    }
+
+    /// Adds the definitions of a unit. Of a name that is there already a weak definition is dropped silently; a strong one
+    /// takes the place of a weak or common one that nobody has looked for yet.
+    ///
+    /// # Errors
+    ///
+    /// When a strong definition meets another one ([`Error::is_duplicate_definition`]): then nothing is added. When the
+    /// dylib was removed.
+    pub fn define(&self, unit: impl MaterializationUnit + 'static) -> Result<()> {
+        self.define_boxed(None, Box::new(unit))
+    }
+
+    /// As [`JITDylib::define`], for a tracker of this dylib.
+    ///
+    /// # Errors
+    ///
+    /// As [`JITDylib::define`]; when the tracker was removed, or is another dylib's.
+    pub fn define_with(
+        &self,
+        tracker: &ResourceTracker,
+        unit: impl MaterializationUnit + 'static,
+    ) -> Result<()> {
+        self.define_boxed(Some(tracker), Box::new(unit))
+    }
+
+    /// Adds symbols whose addresses are known.
+    ///
+    /// # Errors
+    ///
+    /// As [`JITDylib::define`].
+    pub fn define_absolute<N: Into<Arc<str>>>(
+        &self,
+        symbols: impl IntoIterator<Item = (N, Symbol)>,
+    ) -> Result<()> {
+        let symbols = symbols.into_iter().map(|(name, symbol)| (name.into(), symbol)).collect();
+        self.define(AbsoluteSymbols(symbols))
+    }
+
+    /// Adds other names for symbols of this dylib, which need not be there yet.
+    ///
+    /// # Errors
+    ///
+    /// As [`JITDylib::define`].
+    pub fn define_aliases(&self, aliases: BTreeMap<Arc<str>, Alias>) -> Result<()> {
+        self.define(Reexports::new(None, JITDylibLookupFlags::MatchAllSymbols, aliases))
+    }
+
+    /// Adds names for symbols of another dylib.
+    ///
+    /// # Errors
+    ///
+    /// As [`JITDylib::define`].
+    pub fn define_reexports(
+        &self,
+        source: &JITDylib,
+        flags: JITDylibLookupFlags,
+        aliases: BTreeMap<Arc<str>, Alias>,
+    ) -> Result<()> {
+        self.define(Reexports::new(Some(source.clone()), flags, aliases))
+    }
+
+    /// Has `generator` asked, after those added before it, for names that the dylib lacks.
+    ///
+    /// # Errors
+    ///
+    /// When the dylib was removed.
+    pub fn add_generator(&self, generator: impl DefinitionGenerator + 'static) -> Result<()> {
+        let generator: Arc<dyn DefinitionGenerator> = Arc::new(generator);
+        self.session()?.with(|state, _| {
+            let slot = GeneratorSlot { generator, is_busy: false, waiting: Default::default() };
+            state.dylib(&self.0)?.generators.push(slot);
+            Ok(())
+        })
+    }
+
+    /// Sets which dylibs [`JITDylib::lookup`], and what this dylib's own code refers to, are looked for in. The dylib
+    /// itself comes first, with all its symbols, unless it does so in `order` already.
+    ///
+    /// # Errors
+    ///
+    /// When a dylib was removed, or is of another session.
+    pub fn set_link_order(&self, order: &[(JITDylib, JITDylibLookupFlags)]) -> Result<()> {
+        let session = self.session()?;
+        session.with(|state, _| {
+            let mut ids = Vec::with_capacity(order.len() + 1);
+            if order.first().is_none_or(|(first, _)| first != self) {
+                ids.push((self.0.id, JITDylibLookupFlags::MatchAllSymbols));
+            }
+            for (dylib, flags) in order {
+                state.dylib(&dylib.0)?;
+                ids.push((session.own(dylib)?, *flags));
+            }
+            state.dylib(&self.0)?.link_order = ids;
+            Ok(())
+        })
+    }
+
+    /// Adds a dylib at the end of the link order, for its exported symbols.
+    ///
+    /// # Errors
+    ///
+    /// As [`JITDylib::set_link_order`].
+    pub fn add_to_link_order(&self, dylib: &JITDylib) -> Result<()> {
+        let mut order = self.link_order()?;
+        order.push((dylib.clone(), JITDylibLookupFlags::MatchExportedSymbolsOnly));
+        self.set_link_order(&order)
+    }
+
+    /// The link order. Without any other the dylib itself with all its symbols.
+    ///
+    /// # Errors
+    ///
+    /// When the dylib was removed.
+    pub fn link_order(&self) -> Result<Vec<(JITDylib, JITDylibLookupFlags)>> {
+        self.session()?.with(|state, _| {
+            let order = state.dylib(&self.0)?.link_order.clone();
+            let handle = |(id, flags)| Some((state.dylibs.get(&id)?.handle.clone(), flags));
+            Ok(order.into_iter().filter_map(handle).collect())
+        })
+    }
+
+    /// A new tracker, for what is to be removed together.
+    ///
+    /// # Errors
+    ///
+    /// When the dylib was removed.
+    pub fn create_tracker(&self) -> Result<ResourceTracker> {
+        let key = self.session()?.with(|state, _| state.create_tracker(&self.0))?;
+        Ok(ResourceTracker::new(self, key))
+    }
+
+    /// The tracker of everything that is no other one's.
+    ///
+    /// # Errors
+    ///
+    /// When the dylib was removed.
+    pub fn default_tracker(&self) -> Result<ResourceTracker> {
+        let key = self.session()?.with(|state, _| state.default_tracker(&self.0))?;
+        Ok(ResourceTracker::new(self, key))
+    }
+
+    /// Removes every tracker. The dylib stays usable; its generators and its link order stay.
+    ///
+    /// # Errors
+    ///
+    /// Those of the resource managers, joined.
+    pub fn clear(&self) -> Result<()> {
+        let session = self.session()?;
+        let mut keys = session.with(|state, _| {
+            let dylib = state.dylibs.get(&self.0.id);
+            Vec::from_iter(dylib.into_iter().flat_map(|dylib| dylib.trackers.iter().copied()))
+        });
+        // What came last goes first.
+        keys.sort_unstable_by(|one, other| other.cmp(one));
+        let mut outcome = Ok(());
+        for key in keys {
+            outcome = Error::join(outcome, tracker::remove(&session, self, key));
+        }
+        outcome
+    }
+
+    /// Takes symbols out that nobody has looked for, or that are ready. What they hold stays with their trackers.
+    ///
+    /// # Errors
+    ///
+    /// When some are not there, or are on their way ([`Error::is_symbols_could_not_be_removed`]). Nothing is taken out
+    /// then.
+    pub fn remove<N: AsRef<str>>(&self, names: impl IntoIterator<Item = N>) -> Result<()> {
+        let names: Vec<Arc<str>> = names.into_iter().map(|name| Arc::from(name.as_ref())).collect();
+        self.session()?.with(|state, outbox| {
+            let symbols = &state.dylib(&self.0)?.symbols;
+            let (mut missing, mut busy) = (Vec::new(), Vec::new());
+            for name in &names {
+                match symbols.get(name).map(|entry| (entry.state, entry.failure.is_some())) {
+                    None => missing.push(name.to_string()),
+                    Some((SymbolState::NeverSearched | SymbolState::Ready, _) | (_, true)) => {}
+                    Some(_) => busy.push(name.to_string()),
+                }
+            }
+            if !missing.is_empty() {
+                return Err(Error::symbols_not_found(missing));
+            }
+            if !busy.is_empty() {
+                let what = format_args!("on their way, so that they stay in {}", self.name());
+                return Err(Error::symbols_error(SymbolsError::CouldNotBeRemoved, what, busy));
+            }
+            names.iter().for_each(|name| state.discard(&self.0, name, outbox));
+            Ok(())
+        })
+    }
+
+    /// The symbol of this name, along the link order; waits until it is ready.
+    ///
+    /// # Errors
+    ///
+    /// As [`ExecutionSession::lookup`].
+    pub fn lookup(&self, name: &str) -> Result<Symbol> {
+        let found = self.lookup_all([name])?;
+        lookup::only(name, &found)
+    }
+
+    /// The symbols of these names, along the link order; waits until all are ready.
+    ///
+    /// # Errors
+    ///
+    /// As [`ExecutionSession::lookup`].
+    pub fn lookup_all<N: AsRef<str>>(
+        &self,
+        names: impl IntoIterator<Item = N>,
+    ) -> Result<SymbolMap> {
+        let session = ExecutionSession(self.session()?);
+        let required = |name: N| (Arc::from(name.as_ref()), SymbolLookupFlags::Required);
+        let names = names.into_iter().map(required).collect();
+        session.lookup(LookupKind::Static, self.link_order()?, names, SymbolState::Ready)
+    }
+
+    /// How far a symbol is; `None` when it is not there. For diagnosis: it may be further on the next moment.
+    #[must_use]
+    pub fn state_of(&self, name: &str) -> Option<SymbolState> {
+        let session = self.session().ok()?;
+        session.with(|state, _| Some(state.dylibs.get(&self.0.id)?.symbols.get(name)?.state))
+    }
+
+    pub(in crate::jit) fn session(&self) -> Result<Arc<Inner>> {
+        self.0.session.upgrade().ok_or_else(|| Error::dylib_defunct(&self.0.name))
+    }
+
+    fn define_boxed(
+        &self,
+        tracker: Option<&ResourceTracker>,
+        unit: Box<dyn MaterializationUnit>,
+    ) -> Result<()> {
+        if let Some(tracker) = tracker.filter(|tracker| tracker.dylib() != self) {
+            return Err(Error::invalid(format!(
+                "{} cannot be defined in {} with a tracker of {}",
+                unit.name(),
+                self.name(),
+                tracker.dylib().name()
+            )));
+        }
+        // Code of others, so not under the lock.
+        let (interface, name) = (unit.interface(), unit.name().to_owned());
+        let defined = self.session()?.with(|state, outbox| {
+            let key = match tracker {
+                Some(tracker) => Ok(tracker.key()),
+                None => state.default_tracker(&self.0),
+            };
+            match key {
+                Ok(key) => {
+                    let (symbols, initializer) = (interface.symbols, interface.initializer);
+                    state.define(&self.0, key, unit, symbols, initializer, outbox)
+                }
+                Err(error) => {
+                    outbox.dropped.push(unit);
+                    Err(error)
+                }
+            }
+        });
+        defined.map_err(|error| error.during(format_args!("defining {name}")))
+    }
+}
+
+impl PartialEq for JITDylib {
+    fn eq(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.0, &other.0)
+    }
+}
+
+impl Eq for JITDylib {}
+
+impl fmt::Debug for JITDylib {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "JITDylib({})", self.0.name)
+    }
+}
+
+impl crate::jit::state::Dylib {
+    pub(in crate::jit) fn new(handle: JITDylib) -> Self {
+        let link_order = vec![(handle.0.id, JITDylibLookupFlags::MatchAllSymbols)];
+        Self {
+            handle,
+            is_closing: false,
+            symbols: HashMap::new(),
+            units: HashMap::new(),
+            link_order,
+            generators: Vec::new(),
+            default_tracker: None,
+            trackers: Default::default(),
+        }
+    }
+}

@@ -1,0 +1,95 @@
+//! Emitting symbols: what they depend on enters the graph, and what became ready or has failed by it leaves it.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use crate::jit::dylib::JITDylib;
+use crate::jit::materialization::waiting_on_graph::{Emitted, Node};
+use crate::jit::state::{Entry, Outbox, State};
+use crate::jit::symbol::{SymbolFlagsMap, SymbolState};
+
+/// Symbols of one responsibility that depend on the same symbols of any dylibs.
+#[derive(Debug, Clone, Default)]
+pub struct DependencyGroup {
+    /// The symbols, in no other group.
+    pub symbols: Vec<Arc<str>>,
+    /// What they depend on.
+    pub dependencies: Vec<(JITDylib, Vec<Arc<str>>)>,
+}
+
+/// What has become of symbols that were emitted.
+pub(in crate::jit) struct Emission {
+    /// Those that have failed at once.
+    pub(in crate::jit) failed: Vec<String>,
+    pub(in crate::jit) reason: Arc<str>,
+}
+
+/// Emits symbols of a dylib, all of which have their addresses.
+pub(in crate::jit) fn emit(
+    state: &mut State,
+    dylib: u64,
+    symbols: &SymbolFlagsMap,
+    groups: &[DependencyGroup],
+    outbox: &mut Outbox,
+) -> Emission {
+    let mut reason: Option<Arc<str>> = None;
+    let mut alone: BTreeSet<&Arc<str>> = symbols.keys().collect();
+    let mut all: Vec<Emitted> = Vec::with_capacity(groups.len() + 1);
+    for group in groups {
+        for name in &group.symbols {
+            alone.remove(name);
+        }
+        let defs = nodes(state, dylib, group.symbols.iter());
+        let mut emitted = Emitted { defs, ..Emitted::default() };
+        let deps = group.dependencies.iter();
+        let deps = deps.flat_map(|(on, names)| names.iter().map(move |name| (on, name)));
+        for (on, name) in deps {
+            let Some(entry) = state.entry(&(on.0.id, Arc::clone(name))) else {
+                emitted.is_failed = true;
+                reason.get_or_insert_with(|| {
+                    format!("{name} in {}, which they depend on, is gone", on.name()).into()
+                });
+                continue;
+            };
+            if let Some(failure) = &entry.failure {
+                emitted.is_failed = true;
+                reason.get_or_insert_with(|| Arc::clone(failure));
+            } else if entry.state < SymbolState::Ready {
+                emitted.deps.push(entry.node);
+                // It was found without being looked for.
+                if let Some(unit) = entry.unit {
+                    state.start(on.0.id, unit, outbox);
+                }
+            }
+        }
+        all.push(emitted);
+    }
+    let defs = nodes(state, dylib, alone.into_iter());
+    all.push(Emitted { defs, ..Emitted::default() });
+    for name in symbols.keys() {
+        state.advance(&(dylib, Arc::clone(name)), SymbolState::Emitted, outbox);
+    }
+    let decided = state.graph.emit(all);
+    let reason = reason.unwrap_or_else(|| "what they depend on has failed".into());
+    state.failed(&decided.failed, &reason, outbox);
+    for node in decided.ready {
+        if let Some(place) = state.numbers.get(&node).cloned() {
+            state.advance(&place, SymbolState::Ready, outbox);
+        }
+    }
+    if decided.failed.is_empty() {
+        return Emission { failed: Vec::new(), reason };
+    }
+    let existing = state.dylibs.get(&dylib).map(|dylib| &dylib.symbols);
+    let has_failed = |name: &&Arc<str>| {
+        existing.is_some_and(|all| all.get(*name).is_some_and(Entry::has_failed))
+    };
+    let failed = symbols.keys().filter(has_failed).map(ToString::to_string).collect();
+    Emission { failed, reason }
+}
+
+/// The graph's nodes of those of a dylib's symbols that are still there.
+fn nodes<'a>(state: &State, dylib: u64, names: impl Iterator<Item = &'a Arc<str>>) -> Vec<Node> {
+    let existing = state.dylibs.get(&dylib).map(|dylib| &dylib.symbols);
+    names.filter_map(|name| Some(existing?.get(name)?.node)).collect()
+}

@@ -1,0 +1,362 @@
+//! Responsibilities: what a unit owes once it was asked.
+//!
+//! Invariant: for each of its names exactly one of emitting and failing happens. A responsibility that is dropped fails;
+//! after its tracker was removed it owes nothing any more, and says so.
+
+use std::collections::{BTreeSet, HashSet};
+use std::fmt;
+use std::sync::Arc;
+
+use crate::error::{Error, Result, SymbolsError};
+use crate::jit::dylib::JITDylib;
+use crate::jit::dylib::tracker::ResourceKey;
+use crate::jit::materialization::emission::{DependencyGroup, Emission, emit};
+use crate::jit::materialization::unit::MaterializationUnit;
+use crate::jit::materialization::waiting_on_graph::Node;
+use crate::jit::session::{ExecutionSession, Inner};
+use crate::jit::state::{Dylib, Held, ResponsibilityId, Started, State};
+use crate::jit::symbol::{Symbol, SymbolFlags, SymbolFlagsMap, SymbolMap, SymbolState};
+
+/// The promise to supply symbols of a dylib: first their addresses, then what is there.
+///
+/// It may be moved to any thread. Dropped before everything is emitted, it [fails](Self::fail).
+pub struct MaterializationResponsibility {
+    session: Arc<Inner>,
+    /// None of any responsibility when it is over.
+    id: ResponsibilityId,
+    dylib: JITDylib,
+    /// What is not emitted yet.
+    symbols: SymbolFlagsMap,
+    initializer: Option<Arc<str>>,
+}
+
+impl MaterializationResponsibility {
+    pub(in crate::jit) fn new(
+        session: &Arc<Inner>,
+        started: Started,
+    ) -> (Box<dyn MaterializationUnit>, Self) {
+        let Started { unit, dylib, id, symbols, initializer } = started;
+        (unit, Self { session: Arc::clone(session), id, dylib, symbols, initializer })
+    }
+
+    /// The session.
+    #[must_use]
+    pub fn session(&self) -> ExecutionSession {
+        ExecutionSession(Arc::clone(&self.session))
+    }
+
+    /// Whose symbols these are.
+    #[must_use]
+    pub fn dylib(&self) -> &JITDylib {
+        &self.dylib
+    }
+
+    /// The names that are owed, with what was said about them.
+    #[must_use]
+    pub fn symbols(&self) -> &SymbolFlagsMap {
+        &self.symbols
+    }
+
+    /// The one of them that has initializers run.
+    #[must_use]
+    pub fn initializer(&self) -> Option<&Arc<str>> {
+        self.initializer.as_ref()
+    }
+
+    /// The names that lookups wait for at the moment: a unit may supply these first, and
+    /// [put back](Self::replace) the others.
+    #[must_use]
+    pub fn requested_symbols(&self) -> BTreeSet<Arc<str>> {
+        self.session.with(|state, _| {
+            let symbols = state.dylibs.get(&self.dylib.0.id).map(|dylib| &dylib.symbols);
+            let is_requested = |name: &&Arc<str>| {
+                let entry = symbols.and_then(|symbols| symbols.get(*name));
+                entry.is_some_and(|entry| !entry.queries.is_empty())
+            };
+            self.symbols.keys().filter(is_requested).cloned().collect()
+        })
+    }
+
+    /// Runs `work` with the key of the tracker that the symbols belong to, under the session's lock: the tracker can
+    /// neither be removed nor emptied meanwhile. `work` may only take note, of what to give back when the tracker goes.
+    ///
+    /// # Errors
+    ///
+    /// When the tracker was removed ([`Error::is_tracker_defunct`]); then `work` has not run.
+    pub fn with_resource_key<R>(&self, work: impl FnOnce(ResourceKey) -> R) -> Result<R> {
+        self.session.with(|state, _| Ok(work(state.held(self.id)?.tracker)))
+    }
+
+    /// Tells addresses: whoever waits for no more than these goes on. May be called several times, each time for some of
+    /// the names.
+    ///
+    /// # Errors
+    ///
+    /// When the tracker was removed; when a name is not owed ([`Error::is_unexpected_symbol_definitions`]) or its flags are
+    /// not those promised (weak and common may change). Nothing has happened then.
+    pub fn notify_resolved(&mut self, symbols: &SymbolMap) -> Result<()> {
+        let is_other = |(name, symbol): &(&Arc<str>, &Symbol)| {
+            let flags = self.symbols.get(*name).copied();
+            let flags = flags.filter(|flags| !flags.contains(SymbolFlags::SIDE_EFFECTS_ONLY));
+            flags.map(SymbolFlags::lasting) != Some(symbol.flags.lasting())
+        };
+        let other = symbols.iter().filter(is_other).map(|(name, _)| name.to_string());
+        let other: Vec<String> = other.collect();
+        if !other.is_empty() {
+            return Err(self.error(SymbolsError::Unexpected, "not as promised", other));
+        }
+        let id = self.dylib.0.id;
+        self.session.with(|state, outbox| {
+            state.held(self.id)?;
+            for (name, symbol) in symbols {
+                let place = (id, Arc::clone(name));
+                if let Some(entry) = state.entry(&place) {
+                    let flags = entry.symbol.flags;
+                    entry.symbol = Symbol { flags, ..*symbol };
+                    state.advance(&place, SymbolState::Resolved, outbox);
+                }
+            }
+            Ok(())
+        })
+    }
+
+    /// The bytes of everything that is owed are in place. A symbol is ready when all that it depends on is emitted too;
+    /// names in no group depend on nothing. What a symbol of the same responsibility depends on need not be repeated, but
+    /// that symbol be named.
+    ///
+    /// # Errors
+    ///
+    /// When the tracker was removed; when a name has no address ([`Error::is_missing_symbol_definitions`]), or a group
+    /// has names that are not owed, or twice. Then everything has failed. When something that symbols depend on has failed
+    /// or is gone ([`Error::is_unsatisfied_symbol_dependencies`], with these symbols): then they have failed as well, and
+    /// the error reporter is not told again.
+    pub fn notify_emitted(mut self, groups: &[DependencyGroup]) -> Result<()> {
+        self.check_groups(groups).or_else(|error| self.fail_with(error))?;
+        let session = Arc::clone(&self.session);
+        let outcome = session.with(|state, outbox| {
+            let Held { dylib, .. } = state.held(self.id)?;
+            let unresolved = self.unresolved(state);
+            if !unresolved.is_empty() {
+                return Err(self.error(SymbolsError::Missing, "no address was given", unresolved));
+            }
+            let emitted = emit(state, dylib, &self.symbols, groups, outbox);
+            state.release(std::mem::take(&mut self.id));
+            self.symbols.clear();
+            Ok(emitted)
+        });
+        match outcome {
+            Ok(Emission { failed, .. }) if failed.is_empty() => Ok(()),
+            Ok(Emission { failed, reason }) => {
+                let what = format!("what they depend on cannot be had ({reason})");
+                Err(self.error(SymbolsError::Unsatisfied, &what, failed))
+            }
+            Err(error) => self.fail_with(error),
+        }
+    }
+
+    /// Nothing of what is owed will come: whoever waits for it, or for what depends on it, fails. The session's error
+    /// reporter is told `error`. Does nothing else after the tracker was removed.
+    pub fn fail(mut self, error: Error) {
+        let _ = self.fail_with(error);
+    }
+
+    /// Claims more names for the same tracker, and says which are owed now: of names that are defined already, weak ones
+    /// are left to whoever has them.
+    ///
+    /// # Errors
+    ///
+    /// When a strong one is defined already ([`Error::is_duplicate_definition`]), or the tracker was removed. Nothing is
+    /// claimed then.
+    pub fn define_materializing(&mut self, symbols: SymbolFlagsMap) -> Result<Vec<Arc<str>>> {
+        let claimed = self.session.with(|state, _| {
+            let Held { tracker, .. } = state.held(self.id)?;
+            let existing = &state.dylib(&self.dylib.0)?.symbols;
+            let mut claimed = symbols;
+            let mut duplicates = Vec::new();
+            claimed.retain(|name, flags| match existing.get(name) {
+                Some(_) if flags.is_strong() => {
+                    duplicates.push(name.to_string());
+                    false
+                }
+                Some(_) => false,
+                None => true,
+            });
+            if !duplicates.is_empty() {
+                return Err(self.error(SymbolsError::Duplicate, "defined already", duplicates));
+            }
+            for (name, flags) in &claimed {
+                let symbol = Symbol { flags: *flags, ..Symbol::default() };
+                let state_now = SymbolState::Materializing;
+                state.insert(&self.dylib.0, name, symbol, state_now, tracker, None);
+            }
+            Ok(claimed)
+        })?;
+        let names = claimed.keys().cloned().collect();
+        self.symbols.extend(claimed);
+        Ok(names)
+    }
+
+    /// Leaves some of the names, those of `unit`, to it: it is asked when somebody looks for them, at once if somebody
+    /// does already.
+    ///
+    /// # Errors
+    ///
+    /// When names of the unit are not owed, or have an address; when the tracker was removed. Nothing has changed then.
+    pub fn replace(&mut self, unit: impl MaterializationUnit + 'static) -> Result<()> {
+        let interface = unit.interface();
+        let names: Vec<Arc<str>> = interface.symbols.keys().cloned().collect();
+        self.check_owed(&names)?;
+        let mut unit: Option<Box<dyn MaterializationUnit>> = Some(Box::new(unit));
+        self.session.with(|state, outbox| {
+            let Held { dylib, tracker } = state.held(self.id)?;
+            self.check_unresolved(state, &names)?;
+            let Some(unit) = unit.take() else { return Ok(()) };
+            let id = state.number();
+            let mut is_wanted = false;
+            for (name, flags) in &interface.symbols {
+                let Some(entry) = state.entry(&(dylib, Arc::clone(name))) else { continue };
+                let node = entry.node;
+                entry.symbol.flags = *flags;
+                entry.state = SymbolState::NeverSearched;
+                entry.unit = Some(id);
+                is_wanted |= !entry.queries.is_empty();
+                is_wanted |= state.graph.has_dependents(node);
+                state.numbers.remove(&node);
+            }
+            let unit = crate::jit::state::Unit {
+                unit,
+                tracker,
+                symbols: interface.symbols,
+                initializer: interface.initializer,
+            };
+            if let Some(dylib) = state.dylibs.get_mut(&dylib) {
+                dylib.units.insert(id, unit);
+            }
+            if let Some(tracker) = state.trackers.get_mut(&tracker) {
+                tracker.units.insert(id);
+            }
+            if is_wanted {
+                state.start(dylib, id, outbox);
+            }
+            Ok(())
+        })?;
+        names.iter().for_each(|name| drop(self.forget(name)));
+        Ok(())
+    }
+
+    /// Splits names off into a responsibility of their own.
+    ///
+    /// # Errors
+    ///
+    /// When names are not owed, or the tracker was removed. Nothing has changed then.
+    pub fn delegate<N: AsRef<str>>(&mut self, names: impl IntoIterator<Item = N>) -> Result<Self> {
+        let names: Vec<Arc<str>> = names.into_iter().map(|name| Arc::from(name.as_ref())).collect();
+        self.check_owed(&names)?;
+        let id = self.session.with(|state, _| {
+            let Held { dylib, tracker } = state.held(self.id)?;
+            Ok::<_, Error>(state.hold(dylib, tracker))
+        })?;
+        let initializer = self.initializer.take_if(|initializer| names.contains(initializer));
+        let symbols = names.iter().filter_map(|name| self.forget(name)).collect();
+        let (session, dylib) = (Arc::clone(&self.session), self.dylib.clone());
+        Ok(Self { session, id, dylib, symbols, initializer })
+    }
+
+    fn forget(&mut self, name: &Arc<str>) -> Option<(Arc<str>, SymbolFlags)> {
+        self.initializer.take_if(|initializer| initializer == name);
+        self.symbols.remove_entry(name)
+    }
+
+    /// Fails what is left, and gives the error back.
+    fn fail_with(&mut self, error: Error) -> Result<()> {
+        let symbols = std::mem::take(&mut self.symbols);
+        let reason: Arc<str> = error.to_string().into();
+        let is_over = self.session.with(|state, outbox| {
+            let Ok(Held { dylib, .. }) = state.held(self.id) else { return symbols.is_empty() };
+            state.release(std::mem::take(&mut self.id));
+            let existing = state.dylibs.get(&dylib).map(|dylib| &dylib.symbols);
+            let entries = symbols.keys().filter_map(|name| existing?.get(name));
+            let nodes: Vec<Node> = entries.map(|entry| entry.node).collect();
+            state.fail(&nodes, &reason, outbox);
+            false
+        });
+        if !is_over {
+            self.session.report(&error);
+        }
+        Err(error)
+    }
+
+    fn unresolved(&self, state: &State) -> Vec<String> {
+        let Some(Dylib { symbols: existing, .. }) = state.dylibs.get(&self.dylib.0.id) else {
+            return Vec::new();
+        };
+        let is_unresolved = |(name, flags): &(&Arc<str>, &SymbolFlags)| {
+            let is_there =
+                existing.get(*name).is_some_and(|entry| entry.is_at(SymbolState::Resolved));
+            !is_there && !flags.contains(SymbolFlags::SIDE_EFFECTS_ONLY)
+        };
+        self.symbols.iter().filter(is_unresolved).map(|(name, _)| name.to_string()).collect()
+    }
+
+    fn check_unresolved(&self, state: &State, names: &[Arc<str>]) -> Result<()> {
+        let existing = state.dylibs.get(&self.dylib.0.id).map(|dylib| &dylib.symbols);
+        let is_resolved = |name: &&Arc<str>| {
+            let entry = existing.and_then(|existing| existing.get(*name));
+            entry.is_some_and(|entry| entry.is_at(SymbolState::Resolved))
+        };
+        let resolved: Vec<String> =
+            names.iter().filter(is_resolved).map(ToString::to_string).collect();
+        if resolved.is_empty() {
+            return Ok(());
+        }
+        Err(self.error(SymbolsError::Unexpected, "they have addresses already", resolved))
+    }
+
+    fn check_owed(&self, names: &[Arc<str>]) -> Result<()> {
+        let is_other = |name: &&Arc<str>| !self.symbols.contains_key(*name);
+        let other: Vec<String> = names.iter().filter(is_other).map(ToString::to_string).collect();
+        if other.is_empty() {
+            return Ok(());
+        }
+        Err(self.error(SymbolsError::Unexpected, "not promised", other))
+    }
+
+    fn check_groups(&self, groups: &[DependencyGroup]) -> Result<()> {
+        let mut seen = HashSet::new();
+        let names = groups.iter().flat_map(|group| &group.symbols);
+        let odd: Vec<String> = names
+            .filter(|name| !self.symbols.contains_key(*name) || !seen.insert(Arc::clone(name)))
+            .map(ToString::to_string)
+            .collect();
+        if odd.is_empty() {
+            return Ok(());
+        }
+        let what = "in a dependency group without being owed, or in two";
+        Err(self.error(SymbolsError::Unexpected, what, odd))
+    }
+
+    fn error(&self, kind: SymbolsError, what: &str, names: Vec<String>) -> Error {
+        Error::symbols_error(kind, format_args!("{}: {what}", self.dylib.name()), names)
+    }
+}
+
+impl Drop for MaterializationResponsibility {
+    fn drop(&mut self) {
+        if !self.symbols.is_empty() {
+            let what = "what should have supplied symbols failed without saying why";
+            let names = self.symbols.keys().map(ToString::to_string).collect();
+            let _ = self.fail_with(self.error(SymbolsError::Missing, what, names));
+        } else if self.id != 0 {
+            self.session.with(|state, _| state.release(self.id));
+        }
+    }
+}
+
+impl fmt::Debug for MaterializationResponsibility {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("MaterializationResponsibility")
+            .field("dylib", &self.dylib)
+            .field("symbols", &self.symbols)
+            .finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,138 @@
+//! Anonymous shared memory: files without a name, their size sealed.
+
+use std::ffi::CStr;
+use std::os::fd::{AsFd, OwnedFd};
+
+use nix::errno::Errno;
+use nix::fcntl::{FallocateFlags, FcntlArg, SealFlag, fallocate, fcntl};
+use nix::sys::memfd::{MFdFlags, memfd_create};
+use nix::sys::resource::{Resource, getrlimit};
+use nix::unistd::ftruncate;
+
+use crate::error::{Error, Result};
+
+/// Creates a memory file of `bytes` bytes with a sealed size.
+///
+/// Its pages have no memory yet: see [`back`]. `executable` files may be mapped R-X.
+///
+/// # Errors
+///
+/// When the system refuses, or `bytes` is over this process's limit on file sizes (then `is_exhausted`). The message carries the
+/// size.
+pub(crate) fn create(name: &CStr, bytes: u64, executable: bool) -> Result<OwnedFd> {
+    let during =
+        |errno: Errno| Error::os(format!("creating {bytes} bytes of shared memory"), errno);
+    let base = MFdFlags::MFD_CLOEXEC | MFdFlags::MFD_ALLOW_SEALING;
+    let kind =
+        MFdFlags::from_bits_retain(if executable { libc::MFD_EXEC } else { libc::MFD_NOEXEC_SEAL });
+    let file = match memfd_create(name, base | kind) {
+        // Kernels before 6.3 know neither flag; there every memory file may be mapped R-X.
+        Err(Errno::EINVAL) => memfd_create(name, base),
+        other => other,
+    }
+    .map_err(|errno| match cause(errno) {
+        Some(cause) => during(errno).and(&Error::invalid(cause)),
+        None => during(errno),
+    })?;
+    let size = i64::try_from(bytes).map_err(|_| during(Errno::EFBIG))?;
+    // Above the limit the kernel would end this process by SIGXFSZ. No other function here makes a file larger.
+    let (limit, _) = getrlimit(Resource::RLIMIT_FSIZE).map_err(during)?;
+    if bytes > limit {
+        return Err(Error::exhausted(format!(
+            "{bytes} bytes of shared memory are more than this process may have in a file, \
+             {limit} bytes (RLIMIT_FSIZE): raise the limit with ulimit -f"
+        )));
+    }
+    ftruncate(&file, size).map_err(during)?;
+    seal(file.as_fd(), SealFlag::F_SEAL_SHRINK | SealFlag::F_SEAL_GROW)?;
+    Ok(file)
+}
+
+/// Why the system creates no memory file, and what the user can do about it.
+fn cause(errno: Errno) -> Option<&'static str> {
+    /// 2 forbids memory files that may be mapped R-X.
+    const POLICY: &str = "/proc/sys/vm/memfd_noexec";
+    match errno {
+        Errno::EACCES if std::fs::read_to_string(POLICY).is_ok_and(|mode| mode.trim() == "2") => {
+            Some(
+                "vm.memfd_noexec is 2, which forbids executable memory files: sysctl vm.memfd_noexec=1 allows them",
+            )
+        }
+        Errno::EACCES | Errno::EPERM | Errno::ENOSYS => {
+            Some("a policy of this system (seccomp, a container, SELinux) refuses memfd_create")
+        }
+        Errno::EMFILE => Some("raise the limit on open files (RLIMIT_NOFILE, ulimit -n)"),
+        _ => None,
+    }
+}
+
+/// Adds seals to a memory file.
+///
+/// # Errors
+///
+/// When the system refuses, for example because the file is sealed against further seals.
+pub(crate) fn seal(file: impl AsFd, seals: SealFlag) -> Result<()> {
+    fcntl(file, FcntlArg::F_ADD_SEALS(seals))
+        .map(drop)
+        .map_err(|errno| Error::os(format!("sealing shared memory with {seals:?}"), errno))
+}
+
+/// Allocates the memory of `bytes` bytes from `offset` on, so that no access to them fails.
+///
+/// # Errors
+///
+/// When memory runs out.
+pub(crate) fn back(file: impl AsFd, offset: u64, bytes: u64) -> Result<()> {
+    let during = |errno| Error::os(format!("backing {bytes} bytes of shared memory"), errno);
+    let start = i64::try_from(offset).map_err(|_| during(Errno::EFBIG))?;
+    let size = i64::try_from(bytes).map_err(|_| during(Errno::EFBIG))?;
+    loop {
+        match fallocate(file.as_fd(), FallocateFlags::FALLOC_FL_KEEP_SIZE, start, size) {
+            Err(Errno::EINTR) => {}
+            other => return other.map_err(during),
+        }
+    }
+}
+
+/// The size of a received memory file, after a check that it can neither shrink nor grow.
+///
+/// # Errors
+///
+/// When it is no memory file, or its size is not sealed: an access to its mapping could then kill this process.
+pub(crate) fn sealed_bytes(file: impl AsFd) -> Result<u64> {
+    let seals = fcntl(file.as_fd(), FcntlArg::F_GET_SEALS)
+        .map_err(|errno| Error::os("reading the seals of a received descriptor", errno))?;
+    let seals = SealFlag::from_bits_retain(seals);
+    if !seals.contains(SealFlag::F_SEAL_SHRINK | SealFlag::F_SEAL_GROW) {
+        return Err(Error::violation(format!(
+            "received shared memory is sealed with {seals:?} only: its size could change"
+        )));
+    }
+    let status = nix::sys::stat::fstat(file)
+        .map_err(|errno| Error::os("reading the size of a received descriptor", errno))?;
+    u64::try_from(status.st_size)
+        .map_err(|_| Error::violation("received shared memory has a negative size"))
+}
+
+#[cfg(test)]
+mod tests {
+    use nix::sys::resource::setrlimit;
+
+    use super::*;
+    use crate::sys::alone;
+
+    #[test]
+    fn a_file_over_the_limit_of_the_process_is_an_error() {
+        alone::run("sys::memfd::tests::a_file_over_the_limit_of_the_process_is_an_error", || {
+            let (_, hard) = getrlimit(Resource::RLIMIT_FSIZE).expect("the limit");
+            setrlimit(Resource::RLIMIT_FSIZE, 1 << 20, hard).expect("a lower limit");
+            let file = create(c"test", 1 << 20, false).expect("as much as the limit");
+            back(&file, 0, 1 << 20).expect("memory");
+            let error = create(c"test", (1 << 20) + 1, false).expect_err("more");
+            assert!(error.is_exhausted(), "{error:?}");
+            for word in ["1048577 bytes", "1048576 bytes", "RLIMIT_FSIZE", "ulimit -f"] {
+                assert!(error.to_string().contains(word), "{error}");
+            }
+        });
+    }
+}

@@ -1,0 +1,8 @@
+//! Processes and threads: children, how a process dies, forks.
+
+pub(crate) mod child;
+pub(crate) mod dying;
+pub(crate) mod fork;
+pub(crate) mod robust;
+pub(crate) mod thread;
+pub(crate) mod trap;

@@ -1,0 +1,143 @@
+//! The threads of this process, seen from one of them.
+//!
+//! Invariant: a thread that ends meanwhile gives the answer "gone", never a fault.
+
+use nix::errno::Errno;
+
+use crate::error::{Error, Result};
+use crate::sys::memory::access as memory;
+
+/// The calling thread's thread pointer, the base of its thread-locals.
+pub(crate) fn pointer() -> u64 {
+    let pointer: u64;
+    #[cfg(target_arch = "x86_64")]
+    // SAFETY: every thread's first word is its own address; that is how the C ABI reads the thread pointer.
+    unsafe {
+        std::arch::asm!("mov {}, qword ptr fs:[0]", out(reg) pointer, options(nostack, readonly, preserves_flags));
+    }
+    #[cfg(target_arch = "aarch64")]
+    // SAFETY: reads a register that user code may read.
+    unsafe {
+        std::arch::asm!("mrs {}, tpidr_el0", out(reg) pointer, options(nostack, nomem, preserves_flags));
+    }
+    pointer
+}
+
+/// The calling thread's number.
+pub(crate) fn number() -> i32 {
+    nix::unistd::gettid().as_raw()
+}
+
+/// The numbers of all threads of this process.
+///
+/// # Errors
+///
+/// When `/proc` cannot be read.
+pub(crate) fn numbers() -> Result<Vec<i32>> {
+    let during = |error: std::io::Error| {
+        let errno = error.raw_os_error().map_or(Errno::EIO, Errno::from_raw);
+        Error::os("listing the process's threads in /proc/self/task", errno)
+    };
+    let mut numbers = Vec::new();
+    for entry in std::fs::read_dir("/proc/self/task").map_err(during)? {
+        let name = entry.map_err(during)?.file_name();
+        numbers.extend(name.to_str().and_then(|name| name.parse::<i32>().ok()));
+    }
+    Ok(numbers)
+}
+
+/// Blocks all signals of the calling thread while this value lives, and restores `errno`.
+#[derive(Debug)]
+pub(crate) struct Undisturbed {
+    /// The signals that the thread blocked before.
+    old: libc::sigset_t,
+    errno: i32,
+    /// The signal mask belongs to the thread that made this.
+    _not_send: std::marker::PhantomData<*const ()>,
+}
+
+impl Undisturbed {
+    pub(crate) fn new() -> Self {
+        let mut all = std::mem::MaybeUninit::<libc::sigset_t>::uninit();
+        // SAFETY: fills the set.
+        unsafe { libc::sigfillset(all.as_mut_ptr()) };
+        let mut old = all;
+        // SAFETY: one set is read, and the other, of the same type, is written.
+        unsafe { libc::pthread_sigmask(libc::SIG_BLOCK, all.as_ptr(), old.as_mut_ptr()) };
+        // SAFETY: it was full already, and is the thread's old set now.
+        let old = unsafe { old.assume_init() };
+        let errno = Errno::last_raw();
+        Self { old, errno, _not_send: std::marker::PhantomData }
+    }
+}
+
+impl Drop for Undisturbed {
+    fn drop(&mut self) {
+        Errno::set_raw(self.errno);
+        // SAFETY: the set is the one that the thread had.
+        unsafe {
+            libc::pthread_sigmask(libc::SIG_SETMASK, &raw const self.old, std::ptr::null_mut())
+        };
+    }
+}
+
+/// The address that a thread of this process has given the kernel for its list of robust locks. It is in the C library's record
+/// of the thread, at the same distance from the thread pointer in all threads. 0 when the thread has given none or is about to
+/// end; `None` when it has ended.
+///
+/// # Errors
+///
+/// When the system refuses.
+pub(crate) fn robust_list(thread: i32) -> Result<Option<u64>> {
+    let (mut head, mut bytes) = (0_u64, 0_usize);
+    // SAFETY: the kernel stores an address and a size in the two variables.
+    let status =
+        unsafe { libc::syscall(libc::SYS_get_robust_list, thread, &raw mut head, &raw mut bytes) };
+    match Errno::result(status) {
+        Ok(_) => Ok(Some(head)),
+        Err(Errno::ESRCH) => Ok(None),
+        Err(errno) => Err(Error::os(format!("asking for the record of thread {thread}"), errno)),
+    }
+}
+
+/// True for a thread that has ended and is still listed, as a main thread that ended before the others.
+pub(crate) fn is_zombie(thread: i32) -> bool {
+    matches!(state(thread), None | Some('Z' | 'X'))
+}
+
+/// True for a thread that is not running or ready to run: it waits, or is gone.
+pub(crate) fn is_asleep(thread: i32) -> bool {
+    state(thread) != Some('R')
+}
+
+/// The kernel's letter for a thread's state; `None` when the thread is gone.
+fn state(thread: i32) -> Option<char> {
+    let status = std::fs::read_to_string(format!("/proc/self/task/{thread}/stat")).ok()?;
+    // The state follows the name, which stands in parentheses and may contain some.
+    status.rsplit_once(')')?.1.trim_start().chars().next()
+}
+
+/// The word at an address of this process; `None` when it cannot be read.
+pub(crate) fn word_at(address: u64) -> Option<u64> {
+    let mut bytes = [0; 8];
+    memory::read(&[(address, bytes.len())], &mut bytes).ok()?;
+    Some(u64::from_ne_bytes(bytes))
+}
+
+/// Copies bytes to an address of this process, if it can be written: `Ok(false)` when it cannot.
+///
+/// # Errors
+///
+/// When the system refuses to copy at all.
+///
+/// # Safety
+///
+/// No thread may use the bytes there meanwhile.
+pub(crate) unsafe fn write(address: u64, bytes: &[u8]) -> Result<bool> {
+    // SAFETY: the caller vouches for the memory there.
+    match unsafe { memory::write(&[(address, bytes.len())], bytes) } {
+        Ok(()) => Ok(true),
+        Err(error) if error.raw_os_error() == Some(libc::EFAULT) => Ok(false),
+        Err(error) => Err(error.during("writing another thread's thread-locals")),
+    }
+}

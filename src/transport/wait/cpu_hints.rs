@@ -1,0 +1,43 @@
+//! The CPUs on which the two sides of a lane or a pipeline run.
+//!
+//! A side stores its CPU when it waits for long. If both sides run on one CPU, a waiter that polls keeps its peer from
+//! running. The number is a hint: a side that has moved since costs its peer some microseconds, and the next long wait
+//! corrects it.
+
+use std::sync::Arc;
+
+use crate::shm::{Segment, Words};
+use crate::sync::Ordering;
+use crate::sys::cpu;
+use crate::transport::Side;
+
+/// One side's view of both hints.
+#[derive(Debug)]
+pub(in crate::transport) struct CpuHints {
+    ours: Words,
+    theirs: Words,
+    /// What this side stored last.
+    told: u64,
+}
+
+impl CpuHints {
+    /// The hints in these words of the segment, the controller's first.
+    pub(in crate::transport) fn new(segment: &Arc<Segment>, words: [usize; 2], side: Side) -> Self {
+        let [controller, executor] = words.map(|word| segment.view(word..word + 1));
+        let (ours, theirs) = match side {
+            Side::Controller => (controller, executor),
+            Side::Executor => (executor, controller),
+        };
+        Self { ours, theirs, told: 0 }
+    }
+
+    /// Stores the CPU of this side. True when the peer stored the same one last.
+    pub(in crate::transport) fn share_cpu(&mut self) -> bool {
+        let current = cpu::current();
+        if current != self.told {
+            self.told = current;
+            self.ours[0].store(current, Ordering::Relaxed);
+        }
+        current != 0 && self.theirs[0].load(Ordering::Relaxed) == current
+    }
+}

@@ -1,0 +1,377 @@
+//! Waiting for a word to change: poll first, then sleep in the kernel.
+//!
+//! If both sides run on one CPU, the waiter yields instead of polling.
+//!
+//! The sender stores the word and does not swap it. So the message and the word that announces it leave the processor
+//! together, and no poll comes between them. A sleeper says that it sleeps in a word of its own ([`sleep`]). The sender reads
+//! that word behind a fence.
+
+use std::time::{Duration, Instant};
+
+use super::cpu_hints::CpuHints;
+use super::lifeline::Lifeline;
+use super::parker::SharedParker;
+use super::poll_delay::PollDelay;
+use crate::deadline::Deadline;
+use crate::error::Result;
+use crate::shm::Words;
+use crate::sleep::{self, Parker};
+use crate::sync::{AtomicU64, Ordering};
+use crate::sys::cpu;
+
+/// Turns ([`cpu::spin`]) between quick polls. Without them this side holds the line most of the time, and the peer hardly gets
+/// it. `pause` takes four times longer than these turns, and more on some processors.
+const TURNS_BETWEEN: usize = 10;
+/// Polls within which a quick answer comes. Only behind them the waiter reads the CPU of its peer.
+const POLLS_QUICK: u32 = if cfg!(model) { 1 } else { 32 };
+/// Polls between two looks at the clock.
+const POLLS_PER_LOOK: u32 = 64;
+/// How long a waiter polls before it offers the CPU to other threads between polls.
+const YIELD_AFTER: Duration = Duration::from_micros(10);
+/// How often a waiter yields to a peer on its CPU before it sleeps.
+const YIELDS_MAX: u32 = 4;
+/// To wake the peer takes about as long as polling usually lasts. A side that had to wake its peer polls longer, by this
+/// factor.
+const WOKEN_FACTOR: u32 = 4;
+/// The largest factor by which polling lasts longer where answers come a little later than polling usually lasts.
+const SLOW_FACTOR_MAX: u32 = 8;
+
+/// What one side waits with.
+#[derive(Debug)]
+pub(in crate::transport) struct Waiter {
+    /// What it sleeps on.
+    parker: SharedParker,
+    /// Not 0 when the peer has closed its end.
+    closed: Words,
+    lifeline: Lifeline,
+    poll_delay: PollDelay,
+    poll_budget: PollBudget,
+    /// The CPUs of both sides.
+    cpu_hints: CpuHints,
+}
+
+impl Waiter {
+    /// A waiter that polls for `spin` before it sleeps.
+    pub(in crate::transport) fn new(
+        parker: SharedParker,
+        closed: Words,
+        lifeline: Lifeline,
+        spin: Duration,
+        cpu_hints: CpuHints,
+    ) -> Self {
+        let (poll_delay, poll_budget) = (PollDelay::new(), PollBudget::new(spin));
+        Self { parker, closed, lifeline, poll_delay, poll_budget, cpu_hints }
+    }
+
+    /// From now on the waiter sleeps on `bed`.
+    #[cfg(any(not(model), loom))]
+    pub(in crate::transport) fn sleep_on(&mut self, parker: SharedParker) {
+        self.parker = parker;
+    }
+
+    /// Tells that the peer was woken: its answer takes longer this time.
+    pub(in crate::transport) fn woke(&mut self) {
+        self.poll_budget.woke = true;
+    }
+
+    /// Waits until `word` holds anything but `current`, and returns what it holds; `None` when it has not changed by the
+    /// deadline: then, with a doorbell, that is rung when it changes.
+    ///
+    /// Polls, then sleeps. When no answer comes quickly and the peer was last seen on this CPU, the waiter yields. The peer
+    /// can only answer when it has the CPU.
+    ///
+    /// # Errors
+    ///
+    /// When the lifeline was cut or the peer closed its end, and the word has not changed before.
+    #[inline(always)]
+    pub(in crate::transport) fn for_change(
+        &mut self,
+        word: &AtomicU64,
+        current: u64,
+        deadline: Deadline,
+    ) -> Result<Option<u64>> {
+        match self.quickly(word, current) {
+            Some(found) => Ok(Some(found)),
+            None => self.slowly(word, current, deadline),
+        }
+    }
+
+    /// Polls where an answer is due at any moment.
+    #[inline(always)]
+    fn quickly(&mut self, word: &AtomicU64, current: u64) -> Option<u64> {
+        self.poll_delay.pause();
+        if let Some(found) = poll(word, current) {
+            return Some(found);
+        }
+        for _ in 1..POLLS_QUICK {
+            cpu::spin(TURNS_BETWEEN);
+            if let Some(found) = poll(word, current) {
+                self.poll_delay.was_too_short();
+                return Some(found);
+            }
+        }
+        None
+    }
+
+    #[cold]
+    fn slowly(
+        &mut self,
+        word: &AtomicU64,
+        current: u64,
+        deadline: Deadline,
+    ) -> Result<Option<u64>> {
+        let spin = self.poll_budget.take_spin();
+        if self.cpu_hints.share_cpu() {
+            let has_time = !deadline.has_passed();
+            for _ in 0..if has_time { YIELDS_MAX } else { 0 } {
+                std::thread::yield_now();
+                if let Some(found) = poll(word, current) {
+                    return Ok(Some(found));
+                }
+            }
+            return self.asleep(word, current, deadline);
+        }
+        let start = Instant::now();
+        let spin = deadline.left_at(start).map_or(spin, |left| spin.min(left));
+        // Time during which other threads have the CPU does not count: this one does not poll then.
+        let mut lost = Duration::ZERO;
+        while start.elapsed().saturating_sub(lost) < spin && !self.is_closed() {
+            for _ in 0..POLLS_PER_LOOK {
+                if let Some(found) = poll(word, current) {
+                    self.poll_budget.took(start.elapsed());
+                    return Ok(Some(found));
+                }
+                std::hint::spin_loop();
+            }
+            // The answer is late already. Another thread may need the CPU, perhaps the thread that answers.
+            let before = start.elapsed();
+            if before > YIELD_AFTER {
+                std::thread::yield_now();
+                lost += start.elapsed() - before;
+                if deadline.has_passed() {
+                    break;
+                }
+            }
+        }
+        let found = self.asleep(word, current, deadline);
+        self.poll_budget.took(start.elapsed());
+        found
+    }
+
+    #[cold]
+    fn asleep(&self, word: &AtomicU64, current: u64, deadline: Deadline) -> Result<Option<u64>> {
+        loop {
+            let is_alone = !self.parker.drain();
+            let seen = self.parker.look();
+            sleep::mark(&self.parker);
+            // What was handed over before the end is still found.
+            let is_closed = is_alone || self.is_closed();
+            if let Some(found) = poll(word, current) {
+                sleep::unmark(&self.parker);
+                return Ok(Some(found));
+            }
+            if is_closed {
+                sleep::unmark(&self.parker);
+                return Err(self.lifeline.why());
+            }
+            if deadline.has_passed() {
+                return Ok(None);
+            }
+            self.parker.park(sleep::ASLEEP, seen, deadline);
+        }
+    }
+
+    fn is_closed(&self) -> bool {
+        // [CLOSE] Acquire: pairs with the store of the peer that closes.
+        self.lifeline.is_cut() || self.closed[0].load(Ordering::Acquire) != 0
+    }
+}
+
+/// The value of `word` when it differs from `current`.
+///
+/// The prefetch asks for the line in order to write it. So the line arrives in exclusive state, and the answer is stored into
+/// it without another transfer. The load that follows waits for the line. A compare-exchange would fetch it in the same state,
+/// but no instruction behind it begins before it has ended. Behind a load the processor goes on speculatively.
+#[inline(always)]
+fn poll(word: &AtomicU64, current: u64) -> Option<u64> {
+    #[cfg(not(model))]
+    cpu::prefetch_to_write(std::ptr::from_ref(word).expose_provenance() as u64);
+    // [HOP] Acquire: pairs with the sender's store.
+    let found = word.load(Ordering::Acquire);
+    (found != current).then_some(found)
+}
+
+/// How long to poll.
+#[derive(Debug)]
+struct PollBudget {
+    /// How long to poll before sleeping.
+    spin: Duration,
+    /// The peer was asleep and had to be woken.
+    woke: bool,
+    /// The factor by which polling lasts longer, since answers came late recently.
+    slow_factor: u32,
+}
+
+impl PollBudget {
+    fn new(spin: Duration) -> Self {
+        Self { spin, woke: false, slow_factor: 1 }
+    }
+
+    /// How long to poll this time.
+    fn take_spin(&mut self) -> Duration {
+        let woken_factor = if std::mem::take(&mut self.woke) { WOKEN_FACTOR } else { 1 };
+        self.spin.saturating_mul(woken_factor.max(self.slow_factor))
+    }
+
+    /// Tells how long a wait took in all that the quick polls did not end.
+    fn took(&mut self, time: Duration) {
+        let reach = |factor| self.spin.saturating_mul(factor);
+        if time > reach(SLOW_FACTOR_MAX) {
+            // No calls come, or the called function takes long: sleeping is right.
+            self.slow_factor = 1;
+        } else if time > reach(self.slow_factor) / 2 {
+            self.slow_factor = (self.slow_factor * 2).min(SLOW_FACTOR_MAX);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use super::*;
+    use crate::shm::Segment;
+    use crate::sys::futex::{self, OWNER_DIED};
+    use crate::transport::Side;
+    use crate::transport::wait::lifeline::End;
+
+    const SPIN: Duration = Duration::from_micros(50);
+
+    fn parker(segment: &Arc<Segment>) -> SharedParker {
+        SharedParker::new(segment.view(1..2), Lifeline::new(End::new()))
+    }
+
+    #[test]
+    fn polling_lasts_as_long_as_answers_take_within_reason() {
+        let mut poll_budget = PollBudget::new(SPIN);
+        poll_budget.took(SPIN * 2);
+        poll_budget.took(SPIN * 2);
+        assert_eq!(poll_budget.take_spin(), SPIN * 4);
+        poll_budget.took(SPIN * 2);
+        poll_budget.took(SPIN);
+        assert_eq!(poll_budget.take_spin(), SPIN * 4);
+        poll_budget.took(SPIN * 8);
+        poll_budget.took(SPIN * 8);
+        assert_eq!(poll_budget.take_spin(), SPIN * SLOW_FACTOR_MAX);
+        poll_budget.took(Duration::from_secs(1));
+        assert_eq!(poll_budget.take_spin(), SPIN);
+        let mut unlimited = PollBudget::new(Duration::MAX);
+        unlimited.took(Duration::from_secs(1));
+        assert_eq!(unlimited.take_spin(), Duration::MAX);
+    }
+
+    #[test]
+    fn a_side_that_woke_the_other_polls_longer_once() {
+        let mut poll_budget = PollBudget::new(SPIN);
+        poll_budget.woke = true;
+        assert_eq!((poll_budget.take_spin(), poll_budget.take_spin()), (SPIN * WOKEN_FACTOR, SPIN));
+        let mut poll_budget = PollBudget::new(Duration::MAX);
+        poll_budget.woke = true;
+        assert_eq!(poll_budget.take_spin(), Duration::MAX);
+    }
+
+    /// A waiter for the first word of a segment. Word 4 of it is the CPU hint of the peer.
+    fn waiter(spin: Duration, shares_cpu: bool) -> (Arc<Segment>, Waiter) {
+        let segment = Arc::new(Segment::create(c"test", 4096, false).expect("memory"));
+        let view = |word| segment.view(word..word + 1);
+        let cpu_hints = CpuHints::new(&segment, [3, 4], Side::Controller);
+        let lifeline = Lifeline::new(End::new());
+        segment.words()[4].store(if shares_cpu { cpu::current() } else { 0 }, Ordering::Relaxed);
+        let parker = SharedParker::new(view(1), lifeline.clone());
+        let waiter = Waiter::new(parker, view(2), lifeline, spin, cpu_hints);
+        (segment, waiter)
+    }
+
+    #[test]
+    fn an_answer_is_found_by_polling_by_yielding_and_in_sleep() {
+        for (spin, shares_cpu) in
+            [(SPIN, false), (Duration::MAX, false), (Duration::ZERO, false), (SPIN, true)]
+        {
+            let (segment, mut waiter) = waiter(spin, shares_cpu);
+            let (word, parker) = (&segment.words()[0], parker(&segment));
+            let found = std::thread::scope(|scope| {
+                scope.spawn(|| {
+                    std::thread::sleep(Duration::from_millis(2));
+                    // With no limit to polling nobody sleeps; otherwise the other side does at last.
+                    while spin != Duration::MAX && parker.word().load(Ordering::Relaxed) == 0 {
+                        std::thread::yield_now();
+                    }
+                    word.store(16, Ordering::Release);
+                    assert_eq!(sleep::wake(&parker), spin != Duration::MAX, "{spin:?}");
+                });
+                waiter.for_change(word, 0, Deadline::SESSION_END)
+            });
+            assert_eq!(found.expect("open"), Some(16));
+        }
+    }
+
+    #[test]
+    fn nobody_waits_longer_than_asked() {
+        for (spin, shares_cpu) in [(SPIN, false), (Duration::MAX, false), (Duration::ZERO, true)] {
+            let (segment, mut waiter) = waiter(spin, shares_cpu);
+            let start = Instant::now();
+            let deadline = Deadline::after(Duration::from_millis(2));
+            let found = waiter.for_change(&segment.words()[0], 0, deadline);
+            assert_eq!(found.expect("open"), None);
+            assert!(start.elapsed() >= Duration::from_millis(2));
+        }
+    }
+
+    #[test]
+    fn the_end_is_seen_while_polling_and_in_sleep_whatever_the_peer_writes() {
+        for (spin, scribbles) in
+            [(Duration::MAX, false), (Duration::ZERO, false), (Duration::ZERO, true)]
+        {
+            let (segment, mut waiter) = waiter(spin, false);
+            let (end, words) = (waiter.lifeline.end().clone(), segment.words());
+            let ended = std::thread::scope(|scope| {
+                scope.spawn(|| {
+                    let start = Instant::now();
+                    while scribbles && start.elapsed() < Duration::from_millis(2) {
+                        words[1].store(sleep::ASLEEP, Ordering::Relaxed);
+                        words[2].store(0, Ordering::Relaxed);
+                    }
+                    std::thread::sleep(Duration::from_millis(2));
+                    end.announce();
+                });
+                waiter.for_change(&words[0], 0, Deadline::SESSION_END)
+            });
+            assert!(ended.expect_err("the end").is_disconnected());
+        }
+    }
+
+    #[test]
+    fn a_peer_that_closes_and_one_whose_holder_died_are_seen() {
+        for (closes, spin) in
+            [(true, SPIN), (true, Duration::MAX), (false, SPIN), (false, Duration::MAX)]
+        {
+            let (segment, mut waiter) = waiter(spin, false);
+            let words = segment.words();
+            let holder = segment.view(5..6);
+            waiter.lifeline = waiter.lifeline.clone().with_holders(holder, segment.view(6..7));
+            waiter.parker = SharedParker::new(segment.view(1..2), waiter.lifeline.clone());
+            let ended = std::thread::scope(|scope| {
+                scope.spawn(|| {
+                    std::thread::sleep(Duration::from_millis(2));
+                    let (at, value) = if closes { (2, 1) } else { (5, OWNER_DIED) };
+                    words[at].store(value, Ordering::Release);
+                    // As the kernel does for a thread that ends, and a peer for its own end.
+                    futex::wake(&words[5]);
+                    sleep::wake(&parker(&segment));
+                });
+                waiter.for_change(&words[0], 0, Deadline::SESSION_END)
+            });
+            assert_eq!(ended.expect_err("the end").is_thread_gone(), !closes);
+        }
+    }
+}

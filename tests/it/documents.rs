@@ -1,0 +1,232 @@
+//! The pages that users read: what README.md and the guide show is done as a reader would do it, and what all pages name is there.
+//!
+//! A block whose first line is a comment with a file's name is written to that file. A `sh` block is run in the reader's folder, and
+//! a `text` block right behind it is what that prints; `...` in it stands for anything.
+//!
+//! Invariant: no block of the two pages is passed over, but for the pictures and the lines in [`OTHERWISE`].
+
+mod names;
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use tempfile::TempDir;
+
+/// The pages whose blocks are run, one behind the other in one folder, as they are read.
+const PAGES: [&str; 2] = ["README.md", "src/docs/guide.md"];
+
+/// Lines that are not run as they are: the line, what is run in its place, and why.
+const OTHERWISE: [(&str, &str, &str); 3] = [
+    (
+        "cargo run --release -- demo",
+        "farcall demo --calls 1000 --seconds 0",
+        "a release build takes minutes; .ci/run does it",
+    ),
+    (
+        "cargo test --workspace",
+        "cargo test --workspace --help >/dev/null",
+        "this is one of those tests",
+    ),
+    (
+        "cargo install farcall-cli",
+        "command -v farcall farcall-executor >/dev/null",
+        "not published yet; .ci/run installs it from here",
+    ),
+];
+
+/// What stands between fences.
+struct Block {
+    page: &'static str,
+    line: usize,
+    language: String,
+    text: String,
+}
+
+fn root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("..").canonicalize().expect("the root of the tree")
+}
+
+fn blocks(page: &'static str, text: &str) -> Vec<Block> {
+    let mut blocks = Vec::new();
+    let mut open: Option<Block> = None;
+    for (line, content) in (1..).zip(text.lines()) {
+        match (content.strip_prefix("```"), &mut open) {
+            (Some(info), None) => {
+                let language = info.split(',').next().unwrap_or_default().to_owned();
+                open = Some(Block { page, line, language, text: String::new() });
+            }
+            (Some(_), Some(_)) => blocks.extend(open.take()),
+            (None, Some(block)) => {
+                block.text.push_str(content);
+                block.text.push('\n');
+            }
+            (None, None) => {}
+        }
+    }
+    assert!(open.is_none(), "{page}: a block without an end");
+    blocks
+}
+
+/// The folder of a reader who has nothing but the published crates and commands, which are those of this tree.
+struct Reader {
+    home: TempDir,
+    /// Where the reader's shell is.
+    at: PathBuf,
+    /// Programs in Rust that were written and not run yet.
+    not_run: Vec<String>,
+    ran: usize,
+}
+
+impl Reader {
+    fn new() -> Self {
+        let home = tempfile::tempdir().expect("a folder");
+        let target = Path::new(env!("CARGO_TARGET_TMPDIR")).join("documents");
+        let config = format!(
+            "[net]\noffline = true\n[cargo-new]\nvcs = \"none\"\n[build]\ntarget-dir = {target:?}\n\
+             [patch.crates-io]\nfarcall = {{ path = {:?} }}\n",
+            root()
+        );
+        fs::create_dir(home.path().join(".cargo")).expect("a folder");
+        fs::write(home.path().join(".cargo/config.toml"), config).expect("written");
+        let at = home.path().to_path_buf();
+        Self { home, at, not_run: Vec::new(), ran: 0 }
+    }
+
+    /// Does what a block shows; what it prints is due, when the page shows that.
+    fn follow(&mut self, block: &Block, due: Option<&str>) {
+        match block.language.as_str() {
+            "sh" => self.run(block, due),
+            "text" => return,
+            _ => self.write(block),
+        }
+        self.ran += 1;
+    }
+
+    fn write(&mut self, block: &Block) {
+        let Block { page, line, language, text } = block;
+        let first = text.lines().next().unwrap_or_default();
+        let name = first.strip_prefix("// ").or_else(|| first.strip_prefix("# "));
+        let name = name.filter(|name| !name.contains(' '));
+        let name = name.unwrap_or_else(|| panic!("{page}:{line}: the first line names no file"));
+        let path = self.at.join(name);
+        fs::create_dir_all(path.parent().expect("a folder")).expect("a folder");
+        if language == "toml" {
+            let made = fs::read_to_string(&path).expect("what cargo new has made");
+            let head = made.split("[dependencies]").next().unwrap_or_default();
+            fs::write(&path, format!("{head}{text}")).expect("written");
+            // The versions that this machine has.
+            fs::copy(root().join("Cargo.lock"), self.at.join("Cargo.lock")).expect("copied");
+            return;
+        }
+        fs::write(&path, text).expect("written");
+        match language.as_str() {
+            "rust" => self.not_run.push(text.clone()),
+            "c" => {
+                let flags = ["-Wall", "-Wextra", "-Werror", "-c", name, "-o", "/dev/null"];
+                let output =
+                    Command::new("cc").args(flags).current_dir(&self.at).output().expect("cc");
+                let complaint = String::from_utf8_lossy(&output.stderr);
+                assert!(output.status.success(), "{page}:{line}: {complaint}");
+            }
+            other => panic!("{page}:{line}: a block of {other}"),
+        }
+    }
+
+    fn run(&mut self, block: &Block, due: Option<&str>) {
+        let Block { page, line, text, .. } = block;
+        let mut script = "set -e\n".to_owned();
+        for command in text.lines() {
+            let said = command.split(" #").next().unwrap_or_default().trim_end();
+            let other = OTHERWISE.iter().find(|(line, ..)| *line == said);
+            script.push_str(other.map_or(command, |(_, other, _)| other));
+            script.push('\n');
+            let program = said.split_once("cargo run").map(|(_, arguments)| {
+                match arguments.split_once("--bin ") {
+                    Some((_, name)) => {
+                        format!("// src/bin/{}.rs\n", name.split(' ').next().unwrap_or_default())
+                    }
+                    None => "// src/main.rs\n".to_owned(),
+                }
+            });
+            self.not_run
+                .retain(|text| program.as_ref().is_none_or(|first| !text.starts_with(first)));
+        }
+        let where_to = self.home.path().join("where");
+        script.push_str("pwd -P >\"$WHERE\"\n");
+        let commands = Path::new(env!("CARGO_BIN_EXE_farcall")).parent().expect("a folder");
+        let path = format!("{}:{}", commands.display(), std::env::var("PATH").unwrap_or_default());
+        let mut shell = Command::new("sh");
+        shell.args(["-c", &script]).current_dir(&self.at).env("PATH", path).env("WHERE", &where_to);
+        shell.env_remove("CARGO_TARGET_DIR").env_remove("FARCALL_EXECUTOR");
+        let output = shell.output().expect("a shell");
+        let (printed, complaint) =
+            (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+        assert!(
+            output.status.success(),
+            "{page}:{line}: {}\n{printed}\n{complaint}",
+            output.status
+        );
+        if let Some(due) = due {
+            assert!(
+                is_printed(due, &printed),
+                "{page}:{line}: printed\n{printed}\nin place of\n{due}\n{complaint}"
+            );
+        }
+        self.at = fs::read_to_string(where_to).expect("the shell's folder").trim_end().into();
+    }
+}
+
+/// True when each line that is due was printed, `...` being anything.
+fn is_printed(due: &str, printed: &str) -> bool {
+    due.lines().count() == printed.lines().count()
+        && due.lines().zip(printed.lines()).all(|(due, line)| is_line(due, line))
+}
+
+fn is_line(due: &str, line: &str) -> bool {
+    let Some((front, rest)) = due.split_once("...") else { return due == line };
+    line.strip_prefix(front).is_some_and(|line| {
+        line.char_indices().any(|(at, _)| is_line(rest, &line[at..])) || rest.is_empty()
+    })
+}
+
+#[test]
+fn every_block_of_readme_and_guide_runs() {
+    let mut reader = Reader::new();
+    for page in PAGES {
+        let text = fs::read_to_string(root().join(page)).expect("a page");
+        let blocks = blocks(page, &text);
+        for (at, block) in blocks.iter().enumerate() {
+            let next = blocks.get(at + 1).filter(|next| next.language == "text");
+            reader.follow(block, next.map(|next| next.text.as_str()));
+        }
+        assert!(reader.not_run.is_empty(), "{page}: written and not run: {:?}", reader.not_run);
+    }
+    println!("documents: {} cases", reader.ran);
+    assert!(reader.ran >= 20, "only {} blocks", reader.ran);
+}
+
+#[test]
+fn the_first_program_of_the_readme_is_short() {
+    let text = fs::read_to_string(root().join("README.md")).expect("a page");
+    assert!(text.lines().count() <= 120, "README.md has {} lines", text.lines().count());
+    let blocks = blocks("README.md", &text);
+    let program = blocks.iter().find(|block| block.language == "rust").expect("a program");
+    assert!(program.text.lines().count() < 15, "{}", program.text);
+}
+
+#[test]
+fn what_is_due_is_compared_line_by_line() {
+    for (due, printed, is_right) in [
+        ("a\n", "a\n", true),
+        ("a\n", "b\n", false),
+        ("a\n", "a\nb\n", false),
+        ("a ... c\n", "a b c\n", true),
+        ("a ... c\n", "a b d\n", false),
+        ("a ...\n", "a \n", true),
+        ("...a...\n", "bab\n", true),
+        ("...a...\n", "bb\n", false),
+    ] {
+        assert_eq!(is_printed(due, printed), is_right, "{due:?} {printed:?}");
+    }
+}

@@ -1,0 +1,123 @@
+//! What the pages name is there: files of the tree, rooms and their modules, and the pages that are linked.
+
+use std::fs;
+use std::path::Path;
+
+use super::root;
+
+/// Files, modules and links that a page names and the tree does not have.
+fn missing(page: &str, text: &str, exists: &dyn Fn(&str) -> bool) -> Vec<String> {
+    let folder = page.rsplit_once('/').map_or("", |(folder, _)| folder);
+    let mut missing = Vec::new();
+    let mut is_code = false;
+    for (line, content) in (1..).zip(text.lines()) {
+        if content.starts_with("```") {
+            is_code = !is_code;
+        }
+        if is_code {
+            continue;
+        }
+        for (at, word) in content.split('`').enumerate() {
+            if at % 2 == 1
+                && !candidates(word).is_empty()
+                && !candidates(word).iter().any(|path| exists(path))
+            {
+                missing.push(format!("{page}:{line}: no {word}"));
+            }
+        }
+        for link in content.split("](").skip(1).filter_map(|rest| rest.split(')').next()) {
+            let path = link.split('#').next().unwrap_or_default();
+            if !path.is_empty()
+                && !path.contains("://")
+                && !exists(&normal(&format!("{folder}/{path}")))
+            {
+                missing.push(format!("{page}:{line}: no {link}"));
+            }
+        }
+        let definition = content.strip_prefix('[').and_then(|rest| rest.split_once("]: "));
+        if let Some((_, path)) = definition.filter(|(_, path)| !path.contains("://")) {
+            let path = path.split('#').next().unwrap_or_default();
+            if !exists(&normal(&format!("{folder}/{path}"))) {
+                missing.push(format!("{page}:{line}: no {path}"));
+            }
+        }
+    }
+    missing
+}
+
+/// Where the file of a word in backticks may be; nowhere for a word that names none.
+fn candidates(word: &str) -> Vec<String> {
+    let is_path = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || "_/.-".contains(c);
+    if word.contains('/') && word.ends_with(".rs") && word.chars().all(is_path) {
+        return vec![format!("src/{word}"), word.to_owned()];
+    }
+    let Some((room, _)) = word.split_once("::") else { return Vec::new() };
+    if !Path::new(&format!("{}/src/{room}", root().display())).is_dir() {
+        return Vec::new();
+    }
+    // What follows a type is in the type's file.
+    let names: Vec<_> = word
+        .split("::")
+        .take_while(|name| name.chars().all(|c| c.is_ascii_lowercase() || c == '_'))
+        .collect();
+    let module = names.join("/");
+    // A last lower-case name may be a function's.
+    let is_type = names.len() < word.split("::").count();
+    let parent = if is_type { module.clone() } else { names[..names.len() - 1].join("/") };
+    [&module, &parent]
+        .iter()
+        .flat_map(|path| [format!("src/{path}.rs"), format!("src/{path}/mod.rs")])
+        .collect()
+}
+
+/// Without `..`.
+fn normal(path: &str) -> String {
+    let mut names = Vec::new();
+    for name in path.split('/').filter(|name| !name.is_empty() && *name != ".") {
+        match name {
+            ".." => drop(names.pop()),
+            _ => names.push(name),
+        }
+    }
+    names.join("/")
+}
+
+#[test]
+fn pages_name_files_that_are_there() {
+    let root = root();
+    let mut pages = vec!["README.md".to_owned(), "CHANGELOG.md".to_owned()];
+    for entry in fs::read_dir(root.join("src/docs")).expect("the pages") {
+        pages.push(format!("src/docs/{}", entry.expect("a page").file_name().display()));
+    }
+    assert!(pages.len() > 10, "{pages:?}");
+    let exists = |path: &str| root.join(path).exists();
+    let mut complaints = Vec::new();
+    for page in &pages {
+        let text = fs::read_to_string(root.join(page)).expect("a page");
+        complaints.extend(missing(page, &text, &exists));
+    }
+    assert!(complaints.is_empty(), "\n{}", complaints.join("\n"));
+    println!("pages: {} cases", pages.len());
+}
+
+#[test]
+fn planted_names_are_found() {
+    let exists = |path: &str| {
+        ["src/call/posts.rs", "src/call/mod.rs", "src/docs/guide.md", "README.md"].contains(&path)
+    };
+    for (text, count) in [
+        (
+            "`call/posts.rs`, `call::posts`, `call::posts::Posts`, `call::Endpoint`, [guide](guide.md#start), [first](../../README.md)",
+            0,
+        ),
+        ("`call/past.rs`", 1),
+        ("`call::past::Posts`", 1),
+        ("`std::fs::read`, `x.rs`, `/proc/PID/stat`, [web](https://example.org)", 0),
+        ("[guide](gide.md)", 1),
+        ("[guide]: gide.md", 1),
+        ("```rust\n`call/past.rs`\n```\n`call/past.rs`", 1),
+    ] {
+        let found = missing("src/docs/page.md", text, &exists);
+        assert_eq!(found.len(), count, "{text}: {found:?}");
+    }
+}
