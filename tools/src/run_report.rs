@@ -20,9 +20,9 @@ const STANDARD_OUTPUT: &str = "-";
 #[derive(Debug, Serialize)]
 pub(crate) struct RunReport {
     schema: u32,
-    objects: usize,
-    sections: usize,
-    relocations: usize,
+    objects: u64,
+    sections: u64,
+    relocations: u64,
     bytes: u64,
     messages: u64,
     round_trips_before_main: u64,
