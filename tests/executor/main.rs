@@ -15,7 +15,6 @@ use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
 use std::os::unix::net::UnixStream;
 use std::process::{Child, ChildStderr, ChildStdin, ChildStdout, Command, Stdio};
-#[cfg(feature = "named-segment")]
 use std::time::Duration;
 
 use farcall::controller::Client;
@@ -293,7 +292,6 @@ fn a_client_in_the_same_process() {
     executor.join().expect("no panic").expect("an orderly end");
 }
 
-#[cfg(feature = "named-segment")]
 #[test]
 fn a_client_over_a_named_segment_and_its_end() {
     let start = |how: &str| {

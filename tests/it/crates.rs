@@ -59,7 +59,7 @@ fn no_dependency_needs_a_newer_rust() {
         at += 1;
         let package = packages().iter().find(|package| package["id"] == id).expect("a package");
         let needed = package["rust_version"].as_str().map(version);
-        if needed.is_some_and(|needed| needed > promised) {
+        if needed.as_ref().is_some_and(|needed| *needed > promised) {
             newer.push(format!("{} {needed:?}", package["name"]));
         }
         let node = nodes.iter().find(|node| node["id"] == id).expect("a node");
