@@ -1,4 +1,4 @@
-//! Tells the command which version and commit it is: `0.1.0 (abc1234)`.
+//! Tells the command which version and commit it is: `0.1.0 (abc1234)`, and the commit alone.
 //!
 //! The commit is the one that a packaged crate records, or else the one that git has checked out, if git tracks this
 //! file. Without either the version stands alone. Nothing here fails the build.
@@ -13,7 +13,10 @@ const DIGITS: usize = 7;
 fn main() {
     let version = env!("CARGO_PKG_VERSION");
     let full = match packaged_commit().or_else(checked_out_commit) {
-        Some(commit) => format!("{version} ({commit})"),
+        Some(commit) => {
+            println!("cargo::rustc-env=FARCALL_COMMIT={commit}");
+            format!("{version} ({commit})")
+        }
         None => version.to_owned(),
     };
     println!("cargo::rustc-env=FARCALL_VERSION={full}");

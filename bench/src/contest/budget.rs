@@ -100,7 +100,8 @@ mod tests {
         let now = Instant::now();
         assert_eq!(rounds(now, 11), [Some(0)]);
         assert_eq!(rounds(now + Duration::from_secs(60), 3), [1, 2, 3].map(Some));
-        let stopped = Allowance { until: now, rounds_max: 5 }.rounds(|| Err::<(), _>("gone".into()));
+        let stopped =
+            Allowance { until: now, rounds_max: 5 }.rounds(|| Err::<(), _>("gone".into()));
         assert_eq!(stopped.unwrap_err().to_string(), "gone");
     }
 }

@@ -60,7 +60,9 @@ impl RowKind {
     pub(crate) fn hot(asked: Asked<'_>) -> Vec<RowKind> {
         use Calling::{CallBack, Code, Data, Echo, NestedRound, Spin};
         let mut rows = RowKind::FLOORS.to_vec();
-        rows.extend([RowKind::NULL].into_iter().chain([CallBack, NestedRound].map(RowKind::Calling)));
+        rows.extend(
+            [RowKind::NULL].into_iter().chain([CallBack, NestedRound].map(RowKind::Calling)),
+        );
         if asked.threads > 1 {
             rows.push(RowKind::Threads(asked.threads));
         }
@@ -121,7 +123,9 @@ impl RowKind {
             RowKind::Versus(Versus::Local, _) => Local::NAME.to_owned(),
             RowKind::Versus(Versus::Spin, _) => Calling::Spin.name(),
             #[cfg(feature = "iceoryx2")]
-            RowKind::Versus(Versus::Iceoryx, _) => crate::transports::iceoryx::Iceoryx::NAME.to_owned(),
+            RowKind::Versus(Versus::Iceoryx, _) => {
+                crate::transports::iceoryx::Iceoryx::NAME.to_owned()
+            }
             #[cfg(feature = "shaq")]
             RowKind::Versus(Versus::Shaq, _) => crate::transports::shaq::name(in_flight.max(1)),
         }

@@ -56,14 +56,12 @@ pub struct Plan {
     pub only: Vec<String>,
     /// True if the report judges the figures by the project's own bars.
     pub has_bars: bool,
-    /// True if a machine that is busy at the start is an error; otherwise it is a warning in the report.
-    pub is_strict: bool,
     /// How long the run takes.
     pub effort: Effort,
     /// The `farcall` command, if its `run` is to be compared with LLVM's.
     pub command: Option<PathBuf>,
-    /// The flags that asked for this plan, for the report.
-    pub flags: Vec<String>,
+    /// The program and its flags, for the report.
+    pub origin: Origin,
 }
 
 impl Plan {
@@ -80,10 +78,9 @@ impl Plan {
             in_flight: 0,
             only: Vec::new(),
             has_bars: false,
-            is_strict: false,
             effort,
             command: None,
-            flags: Vec::new(),
+            origin: Origin::new(None, Vec::new()),
         })
     }
 
@@ -101,7 +98,6 @@ impl Plan {
     ///
     /// # Errors
     /// - What [`check`](Self::check) finds.
-    /// - A busy machine, if the plan is strict.
     /// - A child process, its pipes or its memory cannot be made; the first error of a row, with its name.
     /// - A break before anything was measured.
     pub fn run(&self, progress: &mut Progress<'_>) -> Result<Report> {
@@ -111,9 +107,6 @@ impl Plan {
         let machine = Machine::read();
         let load = Load::look(self.cpus, &machine);
         let mut warnings: Vec<_> = load.warning().into_iter().collect();
-        if let (true, Some(warning)) = (self.is_strict, warnings.first()) {
-            return Err(format!("{warning}; not measured, as --strict asks").into());
-        }
         let ticks = Ticks::of(self.cpus);
         let mut pinned = Some(self.cpus.pin_caller()?);
         let clock_read_ns = clock_read_ns();
@@ -122,7 +115,7 @@ impl Plan {
         let mut budget = Budget::new(start, duration.min(DURATION_MAX), &weights);
 
         let mut servers = Some((Peer::start(self.cpus)?, Callee::start(self.cpus)?));
-        let mut report = Report::new(Origin::here(&self.flags), machine, load, self.cpus);
+        let mut report = Report::new(self.origin.clone(), machine, load, self.cpus);
         report.clock_read_ns = clock_read_ns;
         for &part in &chosen.parts {
             let allowance = Allowance { until: budget.next(), rounds_max: COST_ROUNDS_MAX };

@@ -103,7 +103,11 @@ impl Selection {
         let is_wanted = |row: &RowKind| only.contains(&&row.name(plan.in_flight));
         let with_floors = |rows: Vec<RowKind>| {
             let keep = |row: &RowKind| RowKind::FLOORS.contains(row) || is_wanted(row);
-            if rows.iter().any(is_wanted) { rows.into_iter().filter(keep).collect() } else { Vec::new() }
+            if rows.iter().any(is_wanted) {
+                rows.into_iter().filter(keep).collect()
+            } else {
+                Vec::new()
+            }
         };
         let (hot, one_cpu) = (with_floors(more.hot), with_floors(more.one_cpu));
         let cold: Vec<_> = more.cold.into_iter().filter(is_wanted).collect();
@@ -193,7 +197,8 @@ mod tests {
     #[test]
     fn a_name_that_no_row_has_is_an_error_that_lists_the_names() {
         let error = Selection::new(&plan(&["null call", "fax"])).unwrap_err().to_string();
-        let start = "fax: no row has this name; there are: two-line floor, one-line floor, null call, ";
+        let start =
+            "fax: no row has this name; there are: two-line floor, one-line floor, null call, ";
         assert!(error.starts_with(start), "{error}");
         for name in ["TCP", "null call spinning", "hot swap", "memory"] {
             assert_eq!(error.matches(&format!(", {name}")).count(), 1, "{name} in {error}");

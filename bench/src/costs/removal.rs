@@ -15,11 +15,11 @@ use farcall::{Connection, ExecutorAddr, Prot};
 use memmap2::{Mmap, MmapMut};
 use serde::{Deserialize, Serialize};
 
+use crate::contest::budget::Allowance;
 use crate::processes::order::Service;
 use crate::processes::peer::Peer;
 use crate::processes::serve::Server;
 use crate::report::table::{nanoseconds, ratio};
-use crate::contest::budget::Allowance;
 use crate::{Bar, Callee, Judged, Result, Size, Spread};
 
 const REGIONS: u32 = 1_000;

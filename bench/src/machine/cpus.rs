@@ -93,7 +93,10 @@ impl FromStr for CpuPair {
     /// Reads two numbers with a comma between them: the caller's CPU and the server's.
     fn from_str(text: &str) -> std::result::Result<CpuPair, String> {
         let numbers = text.split_once(',').and_then(|(caller, server)| {
-            Some(CpuPair { caller: caller.trim().parse().ok()?, server: server.trim().parse().ok()? })
+            Some(CpuPair {
+                caller: caller.trim().parse().ok()?,
+                server: server.trim().parse().ok()?,
+            })
         });
         numbers.ok_or_else(|| format!("{text}: not two CPUs; write 0,1"))
     }

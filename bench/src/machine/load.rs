@@ -59,7 +59,9 @@ impl Load {
     pub fn warning(&self) -> Option<String> {
         let Load { average_per_cpu, busy_percent, steal_percent } = *self;
         if busy_percent > BUSY_PERCENT_MAX {
-            Some(format!("other work took {busy_percent:.0} % of a CPU of this run before the start"))
+            Some(format!(
+                "other work took {busy_percent:.0} % of a CPU of this run before the start"
+            ))
         } else if steal_percent > STEAL_PERCENT_MAX {
             Some(format!("the hypervisor took {steal_percent:.0} % of a CPU before the start"))
         } else if average_per_cpu >= 1.0 {
@@ -111,8 +113,10 @@ impl Ticks {
 mod tests {
     use super::*;
 
-    const BEFORE: &str = "cpu  0 0 0 0\ncpu0 100 0 100 800 0 0 0 0 0 0\ncpu1 0 0 0 1000 0 0 0 0 0 0\n";
-    const AFTER: &str = "cpu  0 0 0 0\ncpu0 130 0 120 840 0 0 0 10 0 0\ncpu1 0 0 0 1100 0 0 0 0 0 0\n";
+    const BEFORE: &str =
+        "cpu  0 0 0 0\ncpu0 100 0 100 800 0 0 0 0 0 0\ncpu1 0 0 0 1000 0 0 0 0 0 0\n";
+    const AFTER: &str =
+        "cpu  0 0 0 0\ncpu0 130 0 120 840 0 0 0 10 0 0\ncpu1 0 0 0 1100 0 0 0 0 0 0\n";
 
     #[test]
     fn the_worse_cpu_counts() {

@@ -18,14 +18,12 @@ use std::time::Duration;
 use nix::sys::prctl;
 use nix::sys::signal::Signal;
 
-use crate::calls::echo;
 use crate::calls::call_back::{CallBack, NestedRound};
-use crate::transports::floor::{OneLine, TwoLines};
-use crate::processes::peer::{self, Peer};
+use crate::calls::echo;
 use crate::calls::spin::SpinCall;
-use crate::{
-    Callee, CodeCall, Contender, CpuPair, DataCall, EchoCall, NullCall, Result, Size,
-};
+use crate::processes::peer::{self, Peer};
+use crate::transports::floor::{OneLine, TwoLines};
+use crate::{Callee, CodeCall, Contender, CpuPair, DataCall, EchoCall, NullCall, Result, Size};
 
 /// What the first argument of a caller process begins with; the two CPUs follow.
 const ARGUMENT: &str = "--farcall-bench-caller=";

@@ -11,11 +11,11 @@ use std::process;
 use nix::sys::prctl;
 use nix::sys::signal::Signal;
 
+use crate::Result;
+use crate::costs::removal::ExecutorServer;
+use crate::processes::caller;
 use crate::processes::order::{Order, Service};
 use crate::processes::poll::Poll;
-use crate::costs::removal::ExecutorServer;
-use crate::Result;
-use crate::processes::caller;
 use crate::transports::{copy, eventfd, floor, futex, kernel};
 
 /// One row's server.
@@ -97,7 +97,9 @@ fn install(service: Service, bytes: u32, fds: Vec<OwnedFd>, poll: Poll) -> Resul
             Ok(Box::new(kernel::EchoServer::new(from, to, bytes as usize)))
         }
         #[cfg(feature = "iceoryx2")]
-        (Service::Iceoryx, None, None) => Ok(Box::new(crate::transports::iceoryx::IceoryxServer::open(poll)?)),
+        (Service::Iceoryx, None, None) => {
+            Ok(Box::new(crate::transports::iceoryx::IceoryxServer::open(poll)?))
+        }
         #[cfg(feature = "shaq")]
         (Service::Shaq, Some(calls), Some(results)) => {
             Ok(Box::new(crate::transports::shaq::ShaqServer::attach(calls, results, poll)?))

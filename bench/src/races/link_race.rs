@@ -119,7 +119,7 @@ impl LinkRace {
     ///
     /// # Errors
     /// When the linker refuses the program, or the two sides end with different statuses.
-    pub fn run(&mut self, flags: &[String], duration: Duration) -> Result<LinkReport> {
+    pub fn run(&mut self, origin: Origin, duration: Duration) -> Result<LinkReport> {
         let end = Instant::now() + duration;
         let time = Allowance { until: end, rounds_max: usize::MAX };
         let (linker_time, llvm_time) = (time.part(2), time);
@@ -132,7 +132,7 @@ impl LinkRace {
         let Program { farcall, files, libraries, args } = &self.program;
         Ok(LinkReport {
             schema: SCHEMA,
-            origin: Origin::here(flags),
+            origin,
             rounds: ours.len(),
             ours_ms: spread(ours)?,
             linker: self.linker,

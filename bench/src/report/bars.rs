@@ -140,10 +140,14 @@ mod tests {
     #[test]
     fn the_median_decides_and_the_table_says_so() {
         let spread = |median| Spread { lower_quartile: 1.0, median, upper_quartile: 9.0 };
-        let judged = [1.2, 1.3].map(|median| Judged::new("row / base", spread(median), Bar::AtMost(1.2)));
+        let judged =
+            [1.2, 1.3].map(|median| Judged::new("row / base", spread(median), Bar::AtMost(1.2)));
         assert!(judged[0].is_met && !judged[1].is_met);
         let table = Judged::table(&judged);
-        assert!(table.ends_with("row / base    1.30  1.00..9.00  at most 1.2  MISSED\n"), "{table}");
+        assert!(
+            table.ends_with("row / base    1.30  1.00..9.00  at most 1.2  MISSED\n"),
+            "{table}"
+        );
         assert_eq!(Judged::table(&[]), "");
     }
 }

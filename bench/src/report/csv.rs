@@ -86,7 +86,8 @@ mod tests {
         let text = report.to_csv().unwrap();
         let mut reader = csv::Reader::from_reader(&*text);
         let lines: Vec<Line> = reader.deserialize().collect::<std::result::Result<_, _>>().unwrap();
-        let rows = report.sections.iter().flat_map(|one| one.rows.iter().map(move |row| (one, row)));
+        let rows =
+            report.sections.iter().flat_map(|one| one.rows.iter().map(move |row| (one, row)));
         assert_eq!(lines, rows.map(|(section, row)| Line::of(section, row)).collect::<Vec<_>>());
         assert_eq!(lines.len(), 2);
         assert_eq!((lines[0].x2, lines[1].x2), (Some(271.4), None));

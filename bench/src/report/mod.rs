@@ -20,8 +20,8 @@ use serde::{Deserialize, Serialize};
 
 use crate::contest::plan::ROUNDS_MIN;
 use crate::{
-    Changes, CpuPair, HotSwap, Idle, Judged, Life, LlvmReport, Load, Machine, Origin, Regime, Removal,
-    Result, Section,
+    Changes, CpuPair, HotSwap, Idle, Judged, Life, LlvmReport, Load, Machine, Origin, Regime,
+    Removal, Result, Section,
 };
 
 /// The version of the form of a report in JSON. It grows when a member is removed or changes its meaning.
@@ -121,18 +121,25 @@ impl Report {
     /// Adds these warnings, and those that follow from the report itself.
     pub(crate) fn warn(&mut self, warnings: Vec<String>) {
         if self.is_partial {
-            self.warnings.push("partial: the run was interrupted, parts are missing or short".to_owned());
+            self.warnings
+                .push("partial: the run was interrupted, parts are missing or short".to_owned());
         }
         if !self.is_optimized {
             let build = "compiled without optimization: build with --release for figures";
             self.warnings.push(build.to_owned());
         }
         let rounds = |regime: Regime| {
-            self.sections.iter().filter(|one| one.regime == regime).map(|one| one.rounds).sum::<usize>()
+            self.sections
+                .iter()
+                .filter(|one| one.regime == regime)
+                .map(|one| one.rounds)
+                .sum::<usize>()
         };
         let hot = rounds(Regime::Near) + rounds(Regime::Far);
         if (1..ROUNDS_MIN).contains(&hot) {
-            self.warnings.push(format!("only {hot} rounds of hot calls; at least {ROUNDS_MIN} say something"));
+            self.warnings.push(format!(
+                "only {hot} rounds of hot calls; at least {ROUNDS_MIN} say something"
+            ));
         }
         self.warnings.extend(warnings);
     }
@@ -374,7 +381,10 @@ pub(crate) mod tests {
         assert_eq!(Report::from_json(&json).unwrap(), report);
         let value: serde_json::Value = serde_json::from_str(&json).unwrap();
         let row = &value["sections"][0]["rows"][0];
-        assert_eq!((value["schema"].as_u64(), value["commit"].as_str()), (Some(1), Some("0123abc")));
+        assert_eq!(
+            (value["schema"].as_u64(), value["commit"].as_str()),
+            (Some(1), Some("0123abc"))
+        );
         assert_eq!(value["flags"][0], "--bars");
         assert_eq!(value["server_cpu"], 1);
         assert_eq!(row["name"], "a \"long\" name: 18");

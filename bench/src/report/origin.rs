@@ -1,4 +1,4 @@
-//! Which program made a report, and how it was asked to.
+//! The program that made a report, and the flags of the run.
 
 use serde::{Deserialize, Serialize};
 
@@ -7,18 +7,18 @@ use serde::{Deserialize, Serialize};
 pub struct Origin {
     /// The version of farcall.
     pub version: String,
-    /// The commit that it was built from; `None` where it was not built in a repository.
+    /// The commit that the program was built from; `None` if its build found no repository.
     pub commit: Option<String>,
     /// The flags of the run.
     pub flags: Vec<String>,
 }
 
 impl Origin {
-    /// This program with these flags.
-    pub(crate) fn here(flags: &[String]) -> Origin {
+    /// This version of farcall, built from `commit`, with the flags of the run.
+    #[must_use]
+    pub fn new(commit: Option<&str>, flags: Vec<String>) -> Origin {
         let version = env!("CARGO_PKG_VERSION").to_owned();
-        let commit = option_env!("FARCALL_COMMIT").map(str::to_owned);
-        Origin { version, commit, flags: flags.to_vec() }
+        Origin { version, commit: commit.map(str::to_owned), flags }
     }
 
     /// Version and commit, as in the heading of a table.

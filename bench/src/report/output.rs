@@ -68,7 +68,8 @@ impl Output {
             file.write_all(content)
         };
         let written = write(&mut self.file);
-        Ok(written.map_err(|error| format!("{}: cannot be written: {error}", self.path.display()))?)
+        Ok(written
+            .map_err(|error| format!("{}: cannot be written: {error}", self.path.display()))?)
     }
 }
 

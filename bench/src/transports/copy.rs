@@ -9,12 +9,12 @@ use std::os::fd::{AsFd, BorrowedFd};
 use std::rc::Rc;
 use std::sync::atomic::Ordering;
 
-use crate::transports::floor::{is_hop, parent_kills};
 use crate::processes::order::Service;
 use crate::processes::peer::{Peer, Slot};
 use crate::processes::poll::Poll;
 use crate::processes::serve::Server;
 use crate::processes::shared::SharedBytes;
+use crate::transports::floor::{is_hop, parent_kills};
 use crate::{Contender, Result, Size};
 
 /// Bytes copied to the other process and back.

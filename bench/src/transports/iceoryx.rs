@@ -14,11 +14,11 @@ use iceoryx2::service::port_factory::PortFactory as _;
 use iceoryx2::service::port_factory::request_response::PortFactory;
 use nix::unistd::{Pid, getpid, getppid};
 
-use crate::transports::floor::parent_kills;
 use crate::processes::order::Service;
 use crate::processes::peer::{Peer, Slot};
 use crate::processes::poll::Poll;
 use crate::processes::serve::Server;
+use crate::transports::floor::parent_kills;
 use crate::{Contender, Result, Size};
 
 type Factory = PortFactory<ipc::Service, u64, (), u64, ()>;

@@ -11,10 +11,10 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::net::UnixStream;
 use std::rc::Rc;
 
-use crate::transports::copy::{ends, mark};
 use crate::processes::order::Service;
 use crate::processes::peer::{Peer, Slot};
 use crate::processes::serve::Server;
+use crate::transports::copy::{ends, mark};
 use crate::{Contender, Result, Size};
 
 /// The kinds of byte streams, as rows are named.

@@ -49,7 +49,8 @@ impl Report {
             let rows = groups(section).len().div_ceil(COLUMNS);
             Ok::<_, std::num::TryFromIntError>(SECTION_HEADING + PANEL * u32::try_from(rows)?)
         };
-        let heights = self.sections.iter().map(height).collect::<std::result::Result<Vec<_>, _>>()?;
+        let heights =
+            self.sections.iter().map(height).collect::<std::result::Result<Vec<_>, _>>()?;
         let mut svg = String::new();
         let size = (WIDTH, HEADING + heights.iter().sum::<u32>());
         let root = SVGBackend::with_string(&mut svg, size).into_drawing_area();
@@ -63,8 +64,13 @@ fn draw(report: &Report, heights: &[u32], root: &Area<'_>) -> Result<()> {
     root.fill(&WHITE)?;
     let (heading, mut rest) = root.split_vertically(HEADING);
     let title = (FONT, 20).into_font().color(&INK);
-    heading.draw_text("farcall bench: latency of round trips between two processes", &title, (16, 10))?;
-    let reading = "lower is faster; a curve that rises to the right has a long tail; names have the p50";
+    heading.draw_text(
+        "farcall bench: latency of round trips between two processes",
+        &title,
+        (16, 10),
+    )?;
+    let reading =
+        "lower is faster; a curve that rises to the right has a long tail; names have the p50";
     let machine = format!("{}. {reading}", report.machine);
     heading.draw_text(&machine, &(FONT, 12).into_font().color(&FAINT_INK), (16, 38))?;
     let mut colours = Vec::new();
@@ -116,11 +122,7 @@ fn groups(section: &Section) -> Vec<Vec<&Row>> {
 }
 
 /// The colour of a row: the same as in earlier panels, unless a row of this panel has it already.
-fn colour<'a>(
-    name: &'a str,
-    known: &mut Vec<(&'a str, RGBColor)>,
-    taken: &[RGBColor],
-) -> RGBColor {
+fn colour<'a>(name: &'a str, known: &mut Vec<(&'a str, RGBColor)>, taken: &[RGBColor]) -> RGBColor {
     if name == TwoLines::NAME {
         return GREY;
     }
@@ -143,9 +145,14 @@ mod tests {
     #[test]
     fn the_picture_names_every_row_and_both_axes() {
         let svg = report(CpuPair { caller: 0, server: 1 }).to_svg().unwrap();
-        for shown in
-            ["Some CPU, 2 virtual CPUs", "a &quot;long&quot; name: 18", "99.9 %", "50 µs", "5 ms", "27 µs"]
-        {
+        for shown in [
+            "Some CPU, 2 virtual CPUs",
+            "a &quot;long&quot; name: 18",
+            "99.9 %",
+            "50 µs",
+            "5 ms",
+            "27 µs",
+        ] {
             assert!(svg.contains(shown), "{shown} is missing in\n{svg}");
         }
         assert_eq!(svg.matches("one call after 5 ms of rest").count(), 1);
@@ -159,7 +166,8 @@ mod tests {
     fn panels_have_at_most_six_curves_of_different_colours_and_the_floor() {
         let mut section = report(CpuPair { caller: 0, server: 1 }).sections.swap_remove(0);
         let row = section.rows.swap_remove(0);
-        let names = [TwoLines::NAME.to_owned()].into_iter().chain((1..=19).map(|n| format!("row {n}")));
+        let names =
+            [TwoLines::NAME.to_owned()].into_iter().chain((1..=19).map(|n| format!("row {n}")));
         section.rows.extend(names.map(|name| Row { name, ..row.clone() }));
         let groups = groups(&section);
         assert_eq!(groups.iter().map(Vec::len).collect::<Vec<_>>(), [6, 6, 6, 5]);

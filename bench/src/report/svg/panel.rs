@@ -45,7 +45,12 @@ impl Axes {
 }
 
 /// Draws the panel; the names go to `root`, because their positions are those of the whole picture.
-pub(super) fn draw(axes: &Axes, curves: &[Curve<'_>], panel: &Area<'_>, root: &Area<'_>) -> Result<()> {
+pub(super) fn draw(
+    axes: &Axes,
+    curves: &[Curve<'_>],
+    panel: &Area<'_>,
+    root: &Area<'_>,
+) -> Result<()> {
     let shares = SHARES.map(|(share, _)| position(share));
     let times_ns = axes.times_ns.clone();
     let mut chart = ChartBuilder::on(panel)
@@ -121,7 +126,8 @@ fn share(position_of: f64) -> &'static str {
 /// The round times of a range: 1, 2 and 5 with zeros, or 1 with zeros in a range of more than three decades.
 fn round_times(range: &Range<f64>) -> Vec<f64> {
     let firsts: &[f64] = if range.end / range.start > 1e3 { &[1.0] } else { &[1.0, 2.0, 5.0] };
-    let steps = (0..=11).flat_map(|zeros| firsts.iter().map(move |first| first * 10_f64.powi(zeros)));
+    let steps =
+        (0..=11).flat_map(|zeros| firsts.iter().map(move |first| first * 10_f64.powi(zeros)));
     steps.filter(|step| range.contains(step)).collect()
 }
 
@@ -151,7 +157,10 @@ mod tests {
         }
         assert_eq!(round_times(&(90.0..1_500.0)), [100.0, 200.0, 500.0, 1_000.0]);
         assert_eq!(round_times(&(90.0..150_000.0)), [100.0, 1_000.0, 10_000.0, 100_000.0]);
-        assert_eq!([90.4, 2e3, 2_340.0, 5e6, 1e9].map(time), ["90 ns", "2 µs", "2.3 µs", "5 ms", "1 s"]);
+        assert_eq!(
+            [90.4, 2e3, 2_340.0, 5e6, 1e9].map(time),
+            ["90 ns", "2 µs", "2.3 µs", "5 ms", "1 s"]
+        );
     }
 
     #[test]
