@@ -1,22 +1,30 @@
 //! The time of a run: which part of it may measure until when.
 //!
-//! Invariant: the parts share the whole duration by weight; a part that starts late ends at its time
-//! all the same, so that one late part does not make the run late.
+//! Invariant: the parts fill the duration. A part that starts late still ends at its time, so one late part does not make the
+//! run late.
 
 use std::time::{Duration, Instant};
 
 use crate::Result;
 
-/// The time of a run, shared by its parts in the order in which they come.
+/// The time of a run, shared by its parts in their order.
 #[derive(Debug, Clone)]
 pub(crate) struct Budget {
     start: Instant,
     duration: Duration,
-    /// The weights of the parts that are still to come.
-    weights: Vec<f64>,
-    total: f64,
-    /// The weights of the parts before.
-    past: f64,
+    /// The lengths of the parts that are still to come, the next one last.
+    lengths: Vec<Duration>,
+    /// From the start of the run to the end of the last part that was asked for.
+    past: Duration,
+}
+
+/// The time that a part needs.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Share {
+    /// The time of one round, with the start of the processes.
+    pub(crate) least: Duration,
+    /// The part's share of the time that is left after one round of each part, relative to the other parts.
+    pub(crate) weight: f64,
 }
 
 /// How long one part may measure, and at most how many rounds are of use to it.
@@ -27,17 +35,29 @@ pub(crate) struct Allowance {
 }
 
 impl Budget {
-    /// A run that began at `start` and is to take `duration`, with parts of these weights.
-    pub(crate) fn new(start: Instant, duration: Duration, weights: &[f64]) -> Budget {
-        let total = weights.iter().sum::<f64>().max(f64::MIN_POSITIVE);
-        let weights = weights.iter().rev().copied().collect();
-        Budget { start, duration, weights, total, past: 0.0 }
+    /// A run that began at `start` and takes `duration`. A duration that is too short for one round of each part is shared
+    /// in proportion to what they need.
+    pub(crate) fn new(start: Instant, duration: Duration, shares: &[Share]) -> Budget {
+        let least: Duration = shares.iter().map(|share| share.least).sum();
+        let weights: f64 = shares.iter().map(|share| share.weight).sum();
+        let scale = duration.as_secs_f64() / least.max(Duration::from_nanos(1)).as_secs_f64();
+        let left = duration.saturating_sub(least);
+        let length = |share: &Share| {
+            share.least.mul_f64(scale.min(1.0))
+                + left.mul_f64(share.weight / weights.max(f64::MIN_POSITIVE))
+        };
+        Budget {
+            start,
+            duration,
+            lengths: shares.iter().rev().map(length).collect(),
+            past: Duration::ZERO,
+        }
     }
 
-    /// The moment at which the next part is to end; past the last part, the end of the run.
+    /// The moment at which the next part ends; after the last part, the end of the run.
     pub(crate) fn next(&mut self) -> Instant {
-        self.past += self.weights.pop().unwrap_or(0.0);
-        self.start + self.duration.mul_f64((self.past / self.total).min(1.0))
+        self.past += self.lengths.pop().unwrap_or_default();
+        self.start + self.past
     }
 
     /// How much of the run is over, at most 1.
@@ -77,17 +97,23 @@ impl Allowance {
 mod tests {
     use super::*;
 
-    #[test]
-    fn parts_end_by_their_weights_and_the_last_with_the_run() {
+    fn ends(duration_s: u64, shares: &[(u64, f64)]) -> Vec<f64> {
         let start = Instant::now();
-        let mut budget = Budget::new(start, Duration::from_secs(10), &[6.0, 1.0, 3.0]);
-        let ends = [(); 4].map(|()| budget.next() - start);
-        let expected = [6, 7, 10, 10].map(Duration::from_secs);
-        for (end, expected) in ends.into_iter().zip(expected) {
-            assert!(end.abs_diff(expected) < Duration::from_micros(1), "{ends:?}");
-        }
-        assert!(budget.share() < 0.5);
-        assert!(Budget::new(start, Duration::ZERO, &[]).share() >= 1.0);
+        let share = |&(least_s, weight)| Share { least: Duration::from_secs(least_s), weight };
+        let shares: Vec<_> = shares.iter().map(share).collect();
+        let mut budget = Budget::new(start, Duration::from_secs(duration_s), &shares);
+        let seconds = |end: Instant| ((end - start).as_secs_f64() * 1e3).round() / 1e3;
+        (0..=shares.len()).map(|_| seconds(budget.next())).collect()
+    }
+
+    #[test]
+    fn parts_share_what_one_round_of_each_leaves_and_the_last_ends_with_the_run() {
+        assert_eq!(ends(10, &[(0, 6.0), (0, 1.0), (0, 3.0)]), [6.0, 7.0, 10.0, 10.0]);
+        assert_eq!(ends(10, &[(1, 3.0), (5, 1.0)]), [4.0, 10.0, 10.0]);
+        // Too short for both.
+        assert_eq!(ends(3, &[(1, 3.0), (5, 1.0)]), [0.5, 3.0, 3.0]);
+        let none = Budget::new(Instant::now(), Duration::ZERO, &[]);
+        assert!(none.share() >= 1.0);
     }
 
     #[test]

@@ -111,14 +111,18 @@ impl Plan {
         let mut pinned = Some(self.cpus.pin_caller()?);
         let clock_read_ns = clock_read_ns();
         let Effort { rounds_min, duration } = self.effort;
-        let weights: Vec<_> = chosen.parts.iter().map(|part| part.weight()).collect();
-        let mut budget = Budget::new(start, duration.min(DURATION_MAX), &weights);
+        let shares: Vec<_> = chosen.parts.iter().map(|part| part.share()).collect();
+        let mut budget = Budget::new(start, duration.min(DURATION_MAX), &shares);
 
         let mut servers = Some((Peer::start(self.cpus)?, Callee::start(self.cpus)?));
         let mut report = Report::new(self.origin.clone(), machine, load, self.cpus);
         report.clock_read_ns = clock_read_ns;
         for &part in &chosen.parts {
             let allowance = Allowance { until: budget.next(), rounds_max: COST_ROUNDS_MAX };
+            // A break ends the part and the run.
+            if report.is_partial {
+                break;
+            }
             let is_partial = &mut report.is_partial;
             let mut step = || {
                 let flow = progress(part.title(), budget.share());

@@ -2,6 +2,9 @@
 //!
 //! Invariant: a name that no row has is an error before anything is started.
 
+use std::time::Duration;
+
+use crate::contest::budget::Share;
 use crate::contest::lineup::{Asked, RowKind};
 use crate::contest::plan::Plan;
 use crate::{Result, Versus};
@@ -54,16 +57,18 @@ impl Part {
         }
     }
 
-    /// The share of the time that the part gets, in percent if all parts run.
-    pub(crate) fn weight(self) -> f64 {
-        match self {
-            Part::Hot => 60.0,
-            Part::OneCpu | Part::Cold | Part::Life => 8.0,
-            Part::Removal => 6.0,
-            Part::HotSwap => 1.0,
-            Part::Idle => 5.0,
-            Part::Llvm => 4.0,
-        }
+    /// The time that the part needs. The weights of all parts are percents.
+    pub(crate) fn share(self) -> Share {
+        let (least_ms, weight) = match self {
+            Part::Hot => (150, 64.0),
+            Part::OneCpu | Part::Cold => (100, 8.0),
+            Part::Removal => (400, 5.0),
+            Part::Life => (250, 7.0),
+            Part::HotSwap => (20, 1.0),
+            Part::Idle => (160, 4.0),
+            Part::Llvm => (200, 3.0),
+        };
+        Share { least: Duration::from_millis(least_ms), weight }
     }
 
     /// The first words of its lines in the report; contests have rows instead.
@@ -157,7 +162,6 @@ impl Selection {
 mod tests {
     use super::*;
     use crate::{CpuPair, Effort};
-    use std::time::Duration;
 
     fn plan(only: &[&str]) -> Plan {
         let effort = Effort { rounds_min: 1, duration: Duration::ZERO };
@@ -177,7 +181,7 @@ mod tests {
         assert_eq!(all.parts, Part::ALL[..7]);
         assert_eq!(names(&all.hot).len(), 9);
         assert!(names(&all.hot).ends_with(&["pipe pair".to_owned(), "Unix stream".to_owned()]));
-        let weights = Part::ALL.iter().map(|part| part.weight()).sum::<f64>();
+        let weights = Part::ALL.iter().map(|part| part.share().weight).sum::<f64>();
         assert!((weights - 100.0).abs() < 1e-9, "{weights}");
     }
 

@@ -7,12 +7,15 @@ pub(crate) mod bars;
 pub(crate) mod changes;
 mod csv;
 mod hgrm;
+mod json;
 pub(crate) mod origin;
 pub(crate) mod output;
 mod samples;
 pub(crate) mod section;
 mod svg;
 pub(crate) mod table;
+
+pub use json::SCHEMA;
 
 use std::fmt;
 
@@ -21,11 +24,8 @@ use serde::{Deserialize, Serialize};
 use crate::contest::plan::ROUNDS_MIN;
 use crate::{
     Changes, CpuPair, HotSwap, Idle, Judged, Life, LlvmReport, Load, Machine, Origin, Regime,
-    Removal, Result, Section,
+    Removal, Section,
 };
-
-/// The version of the form of a report in JSON. It grows when a member is removed or changes its meaning.
-pub const SCHEMA: u32 = 1;
 
 /// Everything a run found. `Display` is the text table, at most 100 columns wide for names of
 /// at most 18 characters.
@@ -138,37 +138,10 @@ impl Report {
         let hot = rounds(Regime::Near) + rounds(Regime::Far);
         if (1..ROUNDS_MIN).contains(&hot) {
             self.warnings.push(format!(
-                "only {hot} rounds of hot calls; at least {ROUNDS_MIN} say something"
+                "few rounds of hot calls: {hot}; fewer than {ROUNDS_MIN} say little"
             ));
         }
         self.warnings.extend(warnings);
-    }
-
-    /// The report as one JSON object on one line, without a final newline. Spreads are objects of `lower_quartile`,
-    /// `median` and `upper_quartile`; a ratio to floors that did not run is `null`; `histogram_ns` is pairs of nanoseconds
-    /// and a number of samples.
-    ///
-    /// # Errors
-    /// None is known; the writer of the library could fail.
-    pub fn to_json(&self) -> Result<String> {
-        Ok(serde_json::to_string(self)?)
-    }
-
-    /// Reads what [`to_json`](Self::to_json) has made.
-    ///
-    /// # Errors
-    /// For text that is no report, and for a report of another [`SCHEMA`].
-    pub fn from_json(text: &str) -> Result<Report> {
-        #[derive(Deserialize)]
-        struct Head {
-            schema: u32,
-        }
-        let no_report = |error| format!("not a saved report of farcall bench: {error}");
-        let Head { schema } = serde_json::from_str(text).map_err(no_report)?;
-        if schema != SCHEMA {
-            return Err(format!("a report of schema {schema}; this farcall reads {SCHEMA}").into());
-        }
-        Ok(serde_json::from_str(text).map_err(no_report)?)
     }
 }
 
@@ -358,7 +331,7 @@ pub(crate) mod tests {
             "both sides on CPU 3;",
             "WARNING  partial: ",
             "WARNING  compiled without optimization",
-            "WARNING  only 10 rounds of hot calls; ",
+            "WARNING  few rounds of hot calls: 10; ",
             "WARNING  the machine is busy\n",
         ] {
             assert!(text.contains(shown), "{shown} is missing in\n{text}");
@@ -371,40 +344,5 @@ pub(crate) mod tests {
         let empty = Report::new(origin, machine, load, cpus);
         assert!(empty.is_empty() && !report(cpus).is_empty());
         assert!(empty.to_string().ends_with("sampled calls\n"), "{empty}");
-    }
-
-    #[test]
-    fn json_reads_back_as_an_equal_report() {
-        let mut report = report(CpuPair { caller: 0, server: 1 });
-        report.changes = Some(report.changes_since(&report.clone()));
-        let json = report.to_json().unwrap();
-        assert_eq!(Report::from_json(&json).unwrap(), report);
-        let value: serde_json::Value = serde_json::from_str(&json).unwrap();
-        let row = &value["sections"][0]["rows"][0];
-        assert_eq!(
-            (value["schema"].as_u64(), value["commit"].as_str()),
-            (Some(1), Some("0123abc"))
-        );
-        assert_eq!(value["flags"][0], "--bars");
-        assert_eq!(value["server_cpu"], 1);
-        assert_eq!(row["name"], "a \"long\" name: 18");
-        assert_eq!(row["two_line_ratio"]["median"], 271.4);
-        assert_eq!((&row["samples"], &row["p50_ns"]), (&1000.into(), &27_007.into()));
-        assert_eq!(row["histogram_ns"][0], serde_json::json!([27_007, 989]));
-        assert!(value["sections"][1]["rows"][0]["two_line_ratio"].is_null());
-        assert_eq!(value["sections"][0]["bars"][0]["bar"]["at_most"], 1.2);
-    }
-
-    #[test]
-    fn what_is_no_report_or_of_another_schema_is_refused() {
-        for (text, complaint) in [
-            ("", "not a saved report"),
-            ("{}", "missing field `schema`"),
-            (r#"{"schema":1}"#, "not a saved report"),
-            (r#"{"schema":7,"new":1}"#, "a report of schema 7; this farcall reads 1"),
-        ] {
-            let error = Report::from_json(text).unwrap_err().to_string();
-            assert!(error.contains(complaint), "{text}: {error}");
-        }
     }
 }

@@ -69,8 +69,7 @@ fn draw(report: &Report, heights: &[u32], root: &Area<'_>) -> Result<()> {
         &title,
         (16, 10),
     )?;
-    let reading =
-        "lower is faster; a curve that rises to the right has a long tail; names have the p50";
+    let reading = "lower is faster; a curve that rises to the right has a long tail; the time beside a name is its p50";
     let machine = format!("{}. {reading}", report.machine);
     heading.draw_text(&machine, &(FONT, 12).into_font().color(&FAINT_INK), (16, 38))?;
     let mut colours = Vec::new();
