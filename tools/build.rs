@@ -1,4 +1,8 @@
+<<<<<<< HEAD
 //! Gives the command its version and commit, as in `0.1.0 (abc1234)`.
+=======
+//! Tells the command which version and commit it is: `0.1.0 (abc1234)`, and the commit alone.
+>>>>>>> h2
 //!
 //! The commit comes from the record in a packaged crate, or else from git, if git tracks this file. Without both the
 //! version has no commit. Nothing here fails the build.
@@ -13,7 +17,10 @@ const DIGITS: usize = 7;
 fn main() {
     let version = env!("CARGO_PKG_VERSION");
     let full = match packaged_commit().or_else(checked_out_commit) {
-        Some(commit) => format!("{version} ({commit})"),
+        Some(commit) => {
+            println!("cargo::rustc-env=FARCALL_COMMIT={commit}");
+            format!("{version} ({commit})")
+        }
         None => version.to_owned(),
     };
     println!("cargo::rustc-env=FARCALL_VERSION={full}");

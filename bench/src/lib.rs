@@ -1,89 +1,62 @@
 //! Round trips between two processes, measured side by side: the harness behind `farcall bench`.
 //!
-//! A [`Plan`] runs every [`Contender`] in every round, in blocks of about one millisecond, and
-//! reports each as a ratio to the *floor*, the bare cache-line ping-pong of the same round. How and
-//! why is in `bench/README.md`.
+//! A [`Plan`] runs every [`Contender`] in every round, in blocks of about one millisecond. It
+//! reports each row as a ratio to the *floor*, the bare cache-line ping-pong of the same round.
+//! `bench/README.md` describes the method.
 //!
-//! A host program calls [`serve_if_child`] and [`farcall::executor::run_if_spawned`] as the first
-//! things in `main`, because the other processes are further runs of the host's own executable.
+//! A host program calls [`serve_if_child`] and [`farcall::executor::run_if_spawned`] first in
+//! `main`, because the other processes are further runs of the host's own executable.
+//!
+//! | folder | what is in it |
+//! |---|---|
+//! | `contest/` | the plan of a run: rows, rounds, regimes, time |
+//! | `calls/` | farcall's own rows |
+//! | `transports/` | the floors, and the rows that farcall is compared with |
+//! | `processes/` | peers and callers: the other processes |
+//! | `costs/` | operations beside calls: memory, links, removal, hot swaps, idle |
+//! | `races/` | whole commands against each other |
+//! | `machine/` | CPUs, pinning, load |
+//! | `report/` | what a run found, as text, JSON, CSV, `.hgrm` and SVG, and compared with a saved run |
 //!
 //! Invariant: nothing here outlives the contest: no process, no descriptor, no name in a file
 //! system, no changed affinity; and no row's server uses a CPU while another row is measured.
 
-mod bars;
-mod call_back;
-mod caller;
 mod calls;
-mod cdf;
-mod contender;
 mod contest;
-mod copy;
-mod cpus;
-mod echo;
-mod entry;
-mod eventfd;
-mod floor;
-mod futex;
-mod hgrm;
-#[cfg(feature = "iceoryx2")]
-mod iceoryx;
-mod idle;
-mod in_flight;
-mod jitlink;
-mod json;
-mod json_report;
-mod kernel;
-mod life;
-mod link_race;
-mod llvm_race;
-mod local;
+mod costs;
 mod machine;
-mod order;
-mod peer;
-mod plan;
-mod poll;
-mod rate;
-mod regime;
-mod removal;
+mod processes;
+mod races;
 mod report;
-mod section;
-mod serve;
-#[cfg(feature = "shaq")]
-mod shaq;
-mod shared;
-mod size;
-mod spin;
-mod spread;
-mod swap;
-mod table;
-mod threads;
-mod tiny_object;
-mod versus;
+mod transports;
 
-pub use bars::Bar;
+pub use calls::echo::EchoCall;
+pub use calls::in_flight::InFlight;
+pub use calls::tiny_object::{TinyObject, tiny_code};
 pub use calls::{Callee, CodeCall, DataCall, FRESH_BYTES, NullCall};
-pub use contender::Contender;
 pub use contest::Effort;
-pub use cpus::{CpuPair, Pinned};
-pub use echo::EchoCall;
-pub use idle::Idle;
-pub use in_flight::InFlight;
-pub use life::{Life, Made};
-pub use link_race::{LinkRace, LinkReport};
-pub use llvm_race::LlvmReport;
+pub use contest::contender::Contender;
+pub use contest::plan::{Plan, Progress};
+pub use contest::regime::Regime;
+pub use contest::size::Size;
+pub use contest::spread::Spread;
+pub use contest::versus::Versus;
+pub use costs::hot_swap::HotSwap;
+pub use costs::idle::Idle;
+pub use costs::life::{Life, Made};
+pub use costs::removal::{Removal, Removals, Removed};
 pub use machine::Machine;
-pub use plan::Plan;
-pub use rate::Rate;
-pub use regime::Regime;
-pub use removal::{Removal, Removals, Removed};
-pub use report::Report;
-pub use section::{Comparison, Row, Section};
-pub use serve::serve_if_child;
-pub use size::Size;
-pub use spread::Spread;
-pub use swap::Swap;
-pub use tiny_object::{TinyObject, tiny_code};
-pub use versus::Versus;
+pub use machine::cpus::{CpuPair, Pinned};
+pub use machine::load::Load;
+pub use processes::serve::serve_if_child;
+pub use races::link_race::{LinkRace, LinkReport};
+pub use races::llvm_race::LlvmReport;
+pub use report::bars::{Bar, Judged};
+pub use report::changes::{Change, Changes, Verdict};
+pub use report::origin::Origin;
+pub use report::output::Output;
+pub use report::section::{Row, Section};
+pub use report::{Report, SCHEMA};
 
-/// What every fallible function of the harness returns; an error ends the contest.
+/// The result of every fallible function of the harness; an error ends the contest.
 pub type Result<T> = std::result::Result<T, Box<dyn std::error::Error + Send + Sync>>;

@@ -12,6 +12,7 @@ use std::time::{Duration, Instant};
 use farcall_bench::CpuPair;
 use nix::sched::{CpuSet, sched_setaffinity};
 use nix::unistd::Pid;
+use serde_json::{Value, json};
 
 const HOST: &str = env!("CARGO_BIN_EXE_farcall-bench");
 const ROWS: [&str; 20] = [
@@ -34,7 +35,7 @@ const ROWS: [&str; 20] = [
     "futex",
     "eventfd",
     "local",
-    "null call, spins",
+    "null call spinning",
 ];
 const PLACES_MAX: usize = 16;
 const ROWS_ON_ONE_CPU: usize = 5;
@@ -47,16 +48,6 @@ fn run(args: &[&str]) -> String {
     assert!(output.status.success(), "{args:?}: {}\n{stderr}", output.status);
     assert_eq!(stderr, "");
     String::from_utf8(output.stdout).expect("the host prints text")
-}
-
-/// The value of every member `name` of JSON text, as a number.
-fn numbers(json: &str, name: &str) -> Vec<f64> {
-    let key = format!("\"{name}\":");
-    let values = json.split(&key).skip(1).map(|rest| {
-        let end = rest.find([',', '}']).expect("a value has an end");
-        rest[..end].parse().expect("the value is a number")
-    });
-    values.collect()
 }
 
 /// The processes of `host`, once its peer, the first one, has answered calls for a while, so that all rows are there.
@@ -80,43 +71,52 @@ fn children_at_work(host: &Child) -> Vec<String> {
 #[test]
 fn every_row_is_there_and_has_samples() {
     let versus = ["tcp", "futex", "eventfd", "local", "spin"].map(|name| ["--vs", name]).concat();
-    let json =
-        run(&[&["--rounds", "5", "--size", "64K", "--threads", "3", "--json"], &*versus].concat());
-    let hot =
-        json.matches("\"regime\":\"near\"").count() + json.matches("\"regime\":\"far\"").count();
-    assert!((1..=2).contains(&hot), "{json}");
-    for row in ROWS {
-        assert!(json.matches(&format!("\"name\":\"{row}\"")).count() >= hot, "{row} in {json}");
+    let asked = ["--rounds", "5", "--size", "64K", "--threads", "3", "--bars", "--json"];
+    let report: Value = serde_json::from_str(&run(&[&asked[..], &versus].concat())).expect("JSON");
+    let sections = report["sections"].as_array().expect("sections");
+    let is_hot = |section: &&Value| ["near", "far"].map(Value::from).contains(&section["regime"]);
+    let (hot, others): (Vec<_>, Vec<_>) = sections.iter().partition(is_hot);
+    assert!((1..=2).contains(&hot.len()), "{report}");
+    let regimes: Vec<_> = others.iter().map(|section| &section["regime"]).collect();
+    assert_eq!(regimes, ["one CPU", "cold"], "{report}");
+
+    let rows = |section: &Value| section["rows"].as_array().expect("rows").clone();
+    let names =
+        |section: &Value| rows(section).iter().map(|row| row["name"].clone()).collect::<Vec<_>>();
+    for section in &hot {
+        assert_eq!(names(section), ROWS);
+        // The two-line floor is its own unit, to the digit.
+        let unit = json!({ "lower_quartile": 1.0, "median": 1.0, "upper_quartile": 1.0 });
+        assert_eq!(section["rows"][0]["two_line_ratio"], unit);
     }
-    for regime in ["one CPU", "cold"] {
-        assert_eq!(json.matches(&format!("\"regime\":\"{regime}\"")).count(), 1, "{json}");
-    }
-    for name in ["samples", "calls", "calls_per_s", "p50_ns", "max_ns", "mean_ns"] {
-        let values = numbers(&json, name);
+    let sizes: Vec<_> = others.iter().map(|section| rows(section).len()).collect();
+    assert_eq!(sizes, [ROWS_ON_ONE_CPU, ROWS_COLD]);
+    for row in sections.iter().flat_map(rows) {
+        for name in ["samples", "calls", "p50_ns", "max_ns", "mean_ns"] {
+            assert!(row[name].as_f64().is_some_and(|value| value > 0.0), "{name} in {row}");
+        }
+        let counts = row["histogram_ns"].as_array().expect("pairs").iter();
         assert_eq!(
-            values.len(),
-            hot * ROWS.len() + ROWS_ON_ONE_CPU + ROWS_COLD,
-            "{name} in {json}"
+            counts.map(|pair| pair[1].as_u64().unwrap()).sum::<u64>(),
+            row["samples"],
+            "{row}"
         );
-        assert!(values.iter().all(|&value| value > 0.0), "{name} in {json}");
     }
-    let rounds: f64 = numbers(&json, "rounds").iter().sum();
-    assert_eq!(rounds, 15.0);
+    let sum = |sections: &[&Value], name: &str| -> u64 {
+        sections.iter().map(|section| section[name].as_u64().expect("a count")).sum()
+    };
     // Each of the few hot rounds is at a place of its own; the short contests stay at one.
-    let places: f64 = numbers(&json, "places").iter().sum();
-    assert_eq!(places, 5.0 + 1.0 + 1.0, "{json}");
-    // The two-line floor is its own unit, to the digit.
-    assert!(
-        json.contains(r#""two_line_ratio":{"lower_quartile":1,"median":1,"upper_quartile":1}"#)
-    );
-    for compared in [
-        r#""row":"null call","base":"two-line floor","#,
-        r#""row":"null call","base":"futex","#,
-        r#""row":"null call","base":"Unix stream","#,
+    assert_eq!((sum(&hot, "rounds"), sum(&hot, "places")), (5, 5), "{report}");
+    assert_eq!((sum(&others, "rounds"), sum(&others, "places")), (10, 2), "{report}");
+    for (section, due) in [
+        (hot[0], "null call / two-line floor"),
+        (others[0], "null call / futex"),
+        (others[1], "null call / Unix stream"),
     ] {
-        assert!(json.contains(compared), "{compared} in {json}");
+        let bars = section["bars"].as_array().expect("bars");
+        assert!(bars.iter().any(|bar| bar["what"] == due), "{due} in {section}");
     }
-    assert_eq!(numbers(&json, "executor_percent").len(), 1, "{json}");
+    assert!(report["idle"]["executor_percent"].as_f64().is_some(), "{report}");
 }
 
 #[test]
@@ -141,7 +141,7 @@ fn one_cpu_is_enough() {
     // Of this test's thread alone; the host inherits it.
     sched_setaffinity(Pid::from_raw(0), &only).unwrap();
     let table = run(&["--rounds", "1"]);
-    assert!(table.contains(&format!("both sides on CPU {cpu}, the only one")), "{table}");
+    assert!(table.contains(&format!("both sides on CPU {cpu}; polls yield")), "{table}");
     assert!(table.contains("one CPU (both sides take turns on it): 1 rounds"), "{table}");
 }
 

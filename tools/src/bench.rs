@@ -1,89 +1,164 @@
 //! `farcall bench`: round trips against the hardware floor, pipes and sockets, in one screen; or the way from objects to
 //! `main` against a linker's.
+//!
+//! Invariant: all input is read and all output files are open before anything is measured.
 
 use std::ffi::OsString;
-use std::path::PathBuf;
+use std::io::Write;
+use std::ops::ControlFlow;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use farcall_bench::{Effort, LinkRace, LinkReport, Plan, Report, Size, Versus};
+use farcall_bench::{
+    CpuPair, Effort, LinkRace, LinkReport, Origin, Output, Plan, Report, Size, Versus,
+};
 use indicatif::{ProgressBar, ProgressStyle};
+use nix::sys::signal::{SigSet, Signal};
+use nix::sys::signalfd::{SfdFlags, SignalFd};
 
-use crate::status::{Failure, TOOL};
+use crate::status::{Failure, INTERRUPTED, TOOL, WORSE};
 
-/// Fewer rounds than this say nothing.
-const ROUNDS_MIN: usize = 20;
-/// More threads than this are not worth a row.
+/// A row has at most this many threads.
 const THREADS_MAX: usize = 256;
-/// More calls than this are never under way in a pipeline.
+/// A pipeline has at most this many calls in flight.
 const CALLS_MAX: usize = farcall::limits::PIPELINE_CALLS_MAX;
 /// Steps of the progress bar.
 const STEPS: f64 = 1_000.0;
 
 #[derive(clap::Args)]
 pub(crate) struct Options {
-    /// Measure for at least this long.
+    /// Length of the whole run, in seconds; 0 measures one round.
     #[arg(long, value_name = "N", default_value_t = 5.0, value_parser = seconds)]
     seconds: f64,
-    /// What else makes round trips: pipe, unix, tcp, futex, eventfd, local, spin (farcall without sleep).
+    /// CPU of the calling thread and CPU of the servers, as 0,1; the first two allowed ones if absent.
+    #[arg(long, value_name = "A,B")]
+    cpus: Option<CpuPair>,
+    /// Other transports to measure: pipe, unix, tcp, futex, eventfd, local, spin (farcall without sleep).
     #[arg(long, value_name = "LIST", value_delimiter = ',', default_value = "pipe,unix")]
     vs: Vec<Versus>,
     /// Payloads to carry there and back besides 8 bytes: 64, 4K, 1M.
     #[arg(long, value_name = "LIST", value_delimiter = ',')]
     sizes: Vec<Size>,
-    /// Let so many threads call at once, in a row of their own.
+    /// Add a row with N threads that call at the same time.
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = threads)]
     threads: usize,
-    /// Have so many calls under way at a time, in a row of their own.
+    /// Add a row with N calls in flight over one pipeline.
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = calls)]
     pipeline: usize,
-    /// Print the figures as one JSON object.
+    /// Measure this row only, by its name in the report, as "null call" or link; may be repeated. The floors stay.
+    #[arg(long, value_name = "ROW")]
+    only: Vec<String>,
+    /// Save the report, with all histograms, as JSON in this file.
+    #[arg(long, value_name = "FILE")]
+    save: Option<PathBuf>,
+    /// Compare each row with a saved report: better, worse or within noise. A worse row makes the exit code 1.
+    #[arg(long, value_name = "FILE", conflicts_with = "csv")]
+    compare: Option<PathBuf>,
+    /// Judge the figures by the limits that the project sets itself: met or MISSED. They do not change the exit code.
     #[arg(long)]
+    bars: bool,
+    /// Print the report as one JSON object instead of text.
+    #[arg(long, conflicts_with = "csv")]
     json: bool,
-    /// Write each row's latencies to a .hgrm file in this directory.
+    /// Print the rows as CSV instead of text. Warnings go to standard error.
+    #[arg(long)]
+    csv: bool,
+    /// Write the latencies of each row to a .hgrm file (the text form of HdrHistogram) in this directory.
     #[arg(long, value_name = "DIRECTORY")]
     hgrm: Option<PathBuf>,
-    /// Draw the latencies.
+    /// Draw the latencies as small panels of curves in an SVG file.
     #[arg(long, value_name = "FILE")]
     svg: Option<PathBuf>,
     /// Measure `farcall run` of these objects and archives against linking them with ld.lld (or ld) and running that.
-    #[arg(long, value_name = "FILE", num_args = 1.., conflicts_with_all = ["vs", "sizes", "threads", "pipeline", "hgrm", "svg"])]
+    #[arg(
+        long, value_name = "FILE", num_args = 1..,
+        conflicts_with_all = [
+            "cpus", "vs", "sizes", "threads", "pipeline", "only", "save", "compare", "bars", "csv", "hgrm", "svg"
+        ]
+    )]
     link: Vec<PathBuf>,
     /// With --link: link with this library.
     #[arg(short = 'l', value_name = "NAME", requires = "link")]
     libraries: Vec<String>,
-    /// With --link: the program's arguments; best such that it ends at once.
+    /// With --link: the program's arguments; choose them so that the program ends at once.
     #[arg(last = true, value_name = "ARGS", requires = "link")]
     args: Vec<OsString>,
 }
 
-/// Measures and prints; the status is 0.
+/// Measures and prints; returns the exit code.
+///
+/// # Errors
+/// Bad input, an output file that cannot be written, a busy or missing CPU, and a process that fails.
 pub(crate) fn bench(options: &Options) -> Result<i32, Failure> {
-    let text = if options.link.is_empty() { measure(options) } else { race(options) };
-    println!("{}", text.map_err(|error| Failure::new(TOOL, error))?.trim_end());
-    Ok(0)
+    let done = if options.link.is_empty() { measure(options) } else { race(options) };
+    done.map_err(|error| Failure::new(TOOL, error))
 }
 
-/// Runs the contests and writes what was asked for; returns the table or the JSON.
-fn measure(options: &Options) -> farcall_bench::Result<String> {
-    let duration_min = Duration::from_secs_f64(options.seconds);
-    let mut plan = Plan::new(Effort { rounds_min: ROUNDS_MIN, duration_min })?;
+/// Runs the plan, writes the files and prints the report.
+fn measure(options: &Options) -> farcall_bench::Result<i32> {
+    let plan = plan(options)?;
+    plan.check()?;
+    let saved = options.compare.as_deref().map(read_saved).transpose()?;
+    let open = |path: &Option<PathBuf>| path.as_deref().map(Output::open).transpose();
+    let (save, svg) = (open(&options.save)?, open(&options.svg)?);
+    if let Some(directory) = &options.hgrm {
+        Output::check_directory(directory)?;
+    }
+    let mut report = run(&plan)?;
+    if let Some(saved) = &saved {
+        report.changes = Some(report.changes_since(saved));
+    }
+    // The figures are printed even if a disk became full meanwhile.
+    print(options, &report)?;
+    if let Some(output) = save {
+        output.write(report.to_json()?.as_bytes())?;
+    }
+    if let Some(output) = svg {
+        output.write(report.to_svg()?.as_bytes())?;
+    }
+    if let Some(directory) = &options.hgrm {
+        report.write_hgrm(directory)?;
+    }
+    let is_worse = report.changes.is_some_and(|changes| changes.is_worse());
+    Ok(if report.is_partial { INTERRUPTED } else { i32::from(is_worse) * WORSE })
+}
+
+fn plan(options: &Options) -> farcall_bench::Result<Plan> {
+    let duration = Duration::from_secs_f64(options.seconds);
+    let mut plan = Plan::new(Effort { rounds_min: 1, duration })?;
+    plan.cpus = options.cpus.unwrap_or(plan.cpus);
     plan.versus.clone_from(&options.vs);
     plan.sizes.clone_from(&options.sizes);
     plan.threads = options.threads;
     plan.in_flight = options.pipeline;
+    plan.only.clone_from(&options.only);
+    plan.has_bars = options.bars;
     plan.command = Some(std::env::current_exe()?);
-    let report = run(&plan)?;
-    if let Some(directory) = &options.hgrm {
-        report.write_hgrm(directory)?;
-    }
-    if let Some(path) = &options.svg {
-        report.write_svg(path)?;
-    }
-    Ok(if options.json { report.to_json() } else { report.to_string() })
+    plan.origin = origin();
+    Ok(plan)
 }
 
-/// Runs the plan behind a bar, which is seen on terminals alone.
+/// This build and the flags behind `farcall bench`.
+fn origin() -> Origin {
+    let flags = std::env::args_os().skip(2).map(|flag| flag.to_string_lossy().into_owned());
+    Origin::new(option_env!("FARCALL_COMMIT"), flags.collect())
+}
+
+/// Reads the report that `--save` wrote.
+fn read_saved(path: &Path) -> farcall_bench::Result<Report> {
+    let complain = |error: &dyn std::fmt::Display| format!("{}: {error}", path.display());
+    let text = std::fs::read_to_string(path).map_err(|error| complain(&error))?;
+    Ok(Report::from_json(&text).map_err(|error| complain(&error))?)
+}
+
+/// Runs the plan behind a progress bar, which only a terminal shows. An interrupt ends the run after the current step, and the
+/// report is partial.
 fn run(plan: &Plan) -> farcall_bench::Result<Report> {
+    // Blocked here and, by inheritance, in all processes that the plan starts: the terminal sends an interrupt to each of them.
+    let interrupt = SigSet::from(Signal::SIGINT);
+    interrupt.thread_block()?;
+    let interrupts =
+        SignalFd::with_flags(&interrupt, SfdFlags::SFD_NONBLOCK | SfdFlags::SFD_CLOEXEC)?;
     #[expect(clippy::cast_possible_truncation, reason = "a share of the steps")]
     #[expect(clippy::cast_sign_loss, reason = "a share is positive")]
     let steps = |share: f64| (share * STEPS) as u64;
@@ -94,16 +169,46 @@ fn run(plan: &Plan) -> farcall_bench::Result<Report> {
             bar.set_message(what);
         }
         bar.set_position(steps(share));
+        match interrupts.read_signal() {
+            Ok(Some(_)) => ControlFlow::Break(()),
+            Ok(None) | Err(_) => ControlFlow::Continue(()),
+        }
     });
     bar.finish_and_clear();
+    // An interrupt in the last step changes nothing; the next one ends this process as usual.
+    while let Ok(Some(_)) = interrupts.read_signal() {}
+    interrupt.thread_unblock()?;
     report
 }
 
-fn race(options: &Options) -> farcall_bench::Result<String> {
+/// Prints the report in the form that was asked for.
+fn print(options: &Options, report: &Report) -> farcall_bench::Result<()> {
+    let content = if options.csv {
+        for warning in &report.warnings {
+            eprintln!("farcall: warning: {warning}");
+        }
+        report.to_csv()?
+    } else if options.json {
+        format!("{}\n", report.to_json()?).into_bytes()
+    } else {
+        report.to_string().into_bytes()
+    };
+    write_out(&content)
+}
+
+fn write_out(content: &[u8]) -> farcall_bench::Result<()> {
+    let written = std::io::stdout().write_all(content);
+    Ok(written.map_err(|error| format!("standard output: {error}"))?)
+}
+
+/// Runs the race against a linker and prints its report.
+fn race(options: &Options) -> farcall_bench::Result<i32> {
     let farcall = std::env::current_exe()?;
     let mut race = LinkRace::new(&farcall, &options.link, &options.libraries, &options.args)?;
-    let report: LinkReport = race.run(ROUNDS_MIN, Duration::from_secs_f64(options.seconds))?;
-    Ok(if options.json { report.to_json() } else { report.to_string() })
+    let report: LinkReport = race.run(origin(), Duration::from_secs_f64(options.seconds))?;
+    let text = if options.json { report.to_json()? } else { report.to_string() };
+    write_out(format!("{}\n", text.trim_end()).as_bytes())?;
+    Ok(0)
 }
 
 fn seconds(text: &str) -> Result<f64, String> {

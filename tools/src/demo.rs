@@ -4,12 +4,13 @@
 
 use std::fmt::Display;
 use std::io::Write;
+use std::ops::ControlFlow;
 use std::time::{Duration, Instant};
 
 use farcall::ExecutorAddr;
 use farcall::controller::{Controller, Dylib, ExecutorBuilder};
 use farcall::link::ObjectFile;
-use farcall_bench::{CpuPair, Effort, Plan, Report, Section, TinyObject, tiny_code};
+use farcall_bench::{CpuPair, Effort, Plan, Report, TinyObject, tiny_code};
 
 use crate::status::{Failure, TOOL};
 
@@ -50,7 +51,7 @@ pub(crate) fn demo(options: &Options) -> Result<i32, Failure> {
     let program = start_again(&object)?;
     replace(&program.controller)?;
     drop(program);
-    compare(Effort { rounds_min: 1, duration_min: Duration::from_secs(options.seconds) })?;
+    compare(Effort { rounds_min: 1, duration: Duration::from_secs(options.seconds) })?;
     Ok(0)
 }
 
@@ -176,17 +177,17 @@ fn link_version(controller: &Controller, version: u64) -> Result<(Dylib, Executo
 
 fn compare(effort: Effort) -> Result<(), Failure> {
     let report = Plan::new(effort)
-        .and_then(|plan| plan.run(&mut |_, _| {}))
+        .and_then(|plan| plan.run(&mut |_, _| ControlFlow::Continue(())))
         .map_err(|error| Failure::new(TOOL, error))?;
-    let Report { cpus: CpuPair { caller, server }, elapsed, .. } = report;
-    let time = format!("all rows in turn, {elapsed:.1?}");
+    let Report { cpus: CpuPair { caller, server }, elapsed_s, .. } = report;
+    let time = format!("all rows in turn, {elapsed_s:.1} s");
     say!("6 compare  8 bytes from CPU {caller} to CPU {server} and back, {time}")?;
     say!("           x2: times the two-line floor; block, p50..max: ns per round trip")?;
     if !report.is_optimized {
         say!("           a debug build says little: cargo run --release -- demo")?;
     }
     let longest = report.sections.iter().rev().max_by_key(|section| section.rounds);
-    longest.map_or(Ok(()), |section| print(Section { comparisons: Vec::new(), ..section.clone() }))
+    longest.map_or(Ok(()), |section| print(section))
 }
 
 fn start() -> Result<Controller, Failure> {

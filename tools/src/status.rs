@@ -6,7 +6,7 @@ use std::fmt::{self, Display};
 pub(crate) const OF_ALL: &str = "\
 Exit codes:
   0      done
-  1      doctor: no executor can be used here
+  1      doctor: no executor can be used here; bench: a row is worse than in the saved report
   124    run: the time was up
   125    farcall failed, or its command line is wrong
   126    run, watch: the program cannot be linked
@@ -38,7 +38,9 @@ Exit codes:
 pub(crate) const OF_BENCH: &str = "\
 Exit codes:
   0      measured
-  125    farcall failed, or its command line is wrong";
+  1      with --compare: a row is worse than in the saved report
+  125    farcall failed, or its command line is wrong
+  130    interrupted; the report is partial";
 
 pub(crate) const OF_DOCTOR: &str = "\
 Exit codes:
@@ -60,6 +62,10 @@ Exit codes:
   0      printed or written
   125    the pages cannot be written, or the command line is wrong";
 
+/// Of `bench --compare`: a row is worse than in the saved report.
+pub(crate) const WORSE: i32 = 1;
+/// Of `bench`: the run was interrupted, and the report is partial.
+pub(crate) const INTERRUPTED: i32 = 130;
 /// Of `doctor`: the trial has failed.
 pub(crate) const NO_EXECUTOR: i32 = 1;
 pub(crate) const TIMED_OUT: i32 = 124;

@@ -1,11 +1,12 @@
-//! Runs a plan: `farcall-bench [--rounds N] [--vs NAME]... [--size SIZE]... [--threads N] [--pipeline N] [--json]`.
-//!
-//! Invariant: a small host for tests of the harness; `farcall bench` is the command for users.
+//! Runs a plan, counted in rounds: a small host for tests of the harness. `farcall bench` is the command for users.
 
+use std::ops::ControlFlow;
 use std::process::ExitCode;
 use std::time::Duration;
 
 use farcall_bench::{Effort, Plan, Result, serve_if_child};
+
+const OPTIONS: &str = "--rounds, --vs, --size, --threads, --pipeline, --only, --bars, --json";
 
 fn main() -> ExitCode {
     serve_if_child();
@@ -23,7 +24,7 @@ fn main() -> ExitCode {
 }
 
 fn run() -> Result<String> {
-    let mut plan = Plan::new(Effort { rounds_min: 200, duration_min: Duration::ZERO })?;
+    let mut plan = Plan::new(Effort { rounds_min: 200, duration: Duration::ZERO })?;
     let mut as_json = false;
     let mut args = std::env::args().skip(1);
     while let Some(arg) = args.next() {
@@ -34,15 +35,12 @@ fn run() -> Result<String> {
             "--size" => plan.sizes.push(value()?.parse()?),
             "--threads" => plan.threads = value()?.parse()?,
             "--pipeline" => plan.in_flight = value()?.parse()?,
+            "--only" => plan.only.push(value()?),
+            "--bars" => plan.has_bars = true,
             "--json" => as_json = true,
-            other => {
-                return Err(format!(
-                    "{other}: not one of --rounds, --vs, --size, --threads, --pipeline, --json"
-                )
-                .into());
-            }
+            other => return Err(format!("{other}: not one of {OPTIONS}").into()),
         }
     }
-    let report = plan.run(&mut |_, _| {})?;
-    Ok(if as_json { report.to_json() } else { report.to_string() })
+    let report = plan.run(&mut |_, _| ControlFlow::Continue(()))?;
+    if as_json { report.to_json() } else { Ok(report.to_string()) }
 }

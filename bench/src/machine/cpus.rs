@@ -1,0 +1,160 @@
+//! The two CPUs of a contest, and pinning to them.
+//!
+//! Invariant: the affinity of the calling thread is changed only while a [`Pinned`] lives.
+
+use std::fs;
+use std::str::FromStr;
+
+use nix::sched::{CpuSet, sched_getaffinity, sched_setaffinity};
+use nix::unistd::Pid;
+use serde::{Deserialize, Serialize};
+
+use crate::Result;
+
+/// The CPU of the calling side and the CPU of the serving side; the same one where only one exists.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct CpuPair {
+    /// Where the thread that makes the calls runs.
+    #[serde(rename = "caller_cpu")]
+    pub caller: usize,
+    /// Where the servers run.
+    #[serde(rename = "server_cpu")]
+    pub server: usize,
+}
+
+impl CpuPair {
+    /// The first two CPUs that this process may use, or the only one twice.
+    ///
+    /// # Errors
+    /// When the kernel does not tell the affinity of this thread.
+    pub fn first_two() -> Result<CpuPair> {
+        let mut cpus = allowed()?.into_iter();
+        let caller = cpus.next().ok_or("the affinity mask of this thread is empty")?;
+        Ok(CpuPair { caller, server: cpus.next().unwrap_or(caller) })
+    }
+
+    /// An error with the CPUs that this process may use, if one of the two is not among them.
+    ///
+    /// # Errors
+    /// As said, or when the kernel does not tell the affinity of this thread.
+    pub fn check(self) -> Result<()> {
+        let allowed = allowed()?;
+        for cpu in [self.caller, self.server] {
+            if !allowed.contains(&cpu) {
+                let names: Vec<_> = allowed.iter().map(usize::to_string).collect();
+                return Err(format!(
+                    "CPU {cpu}: this process may not use it, only {}",
+                    names.join(", ")
+                )
+                .into());
+            }
+        }
+        Ok(())
+    }
+
+    /// True when both sides share one CPU, so that spinning only delays the other side.
+    #[must_use]
+    pub fn is_shared(self) -> bool {
+        self.caller == self.server
+    }
+
+    /// Pins every thread that process `pid` has now to the server's CPU; threads it starts later
+    /// inherit that. For contenders that bring a server of their own.
+    ///
+    /// # Errors
+    /// When the process is gone or belongs to somebody else, or the CPU is not allowed to it.
+    pub fn pin_server(self, pid: u32) -> Result<()> {
+        let tasks = format!("/proc/{pid}/task");
+        for task in fs::read_dir(&tasks).map_err(|error| format!("listing {tasks}: {error}"))? {
+            let name = task?.file_name();
+            let id = name.to_str().and_then(|id| id.parse().ok());
+            let id = id.ok_or_else(|| format!("{tasks} lists {name:?}, not a thread id"))?;
+            pin(Pid::from_raw(id), self.server)?;
+        }
+        Ok(())
+    }
+
+    /// Pins the calling thread to the caller's CPU until the guard is dropped, on the same thread.
+    ///
+    /// # Errors
+    /// When the CPU is not allowed to the thread any more.
+    pub fn pin_caller(self) -> Result<Pinned> {
+        let this_thread = Pid::from_raw(0);
+        let before = sched_getaffinity(this_thread)
+            .map_err(|errno| format!("reading the affinity of this thread: {errno}"))?;
+        pin(this_thread, self.caller)?;
+        Ok(Pinned { before })
+    }
+}
+
+impl FromStr for CpuPair {
+    type Err = String;
+
+    /// Reads two numbers with a comma between them: the caller's CPU and the server's.
+    fn from_str(text: &str) -> std::result::Result<CpuPair, String> {
+        let numbers = text.split_once(',').and_then(|(caller, server)| {
+            Some(CpuPair {
+                caller: caller.trim().parse().ok()?,
+                server: server.trim().parse().ok()?,
+            })
+        });
+        numbers.ok_or_else(|| format!("{text}: not two CPUs; write 0,1"))
+    }
+}
+
+/// The CPUs that this process may use.
+fn allowed() -> Result<Vec<usize>> {
+    let mask = sched_getaffinity(Pid::this())
+        .map_err(|errno| format!("reading the affinity of this thread: {errno}"))?;
+    Ok((0..CpuSet::count()).filter(|&cpu| mask.is_set(cpu).is_ok_and(|is_set| is_set)).collect())
+}
+
+/// Gives the thread that made it its former affinity back when dropped (on that same thread).
+#[derive(Debug)]
+#[must_use = "the thread is pinned only as long as this lives"]
+pub struct Pinned {
+    before: CpuSet,
+}
+
+impl Drop for Pinned {
+    fn drop(&mut self) {
+        // A CPU that went offline meanwhile is the only way to fail; the thread then stays where it
+        // is.
+        let _ = sched_setaffinity(Pid::from_raw(0), &self.before);
+    }
+}
+
+fn pin(thread: Pid, cpu: usize) -> Result<()> {
+    let mut set = CpuSet::new();
+    set.set(cpu).map_err(|_| format!("CPU {cpu} is above the {} of a mask", CpuSet::count()))?;
+    sched_setaffinity(thread, &set)
+        .map_err(|errno| format!("pinning thread {thread} to CPU {cpu}: {errno}").into())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn pairs_are_read_and_checked() {
+        assert_eq!("3,12".parse(), Ok(CpuPair { caller: 3, server: 12 }));
+        for wrong in ["", "1", "1,2,3", "a,b", "-1,0"] {
+            assert!(wrong.parse::<CpuPair>().unwrap_err().contains("write 0,1"), "{wrong}");
+        }
+        CpuPair::first_two().unwrap().check().unwrap();
+        let error = CpuPair { caller: 0, server: 999_999 }.check().unwrap_err().to_string();
+        assert!(error.starts_with("CPU 999999: this process may not use it, only "), "{error}");
+    }
+
+    #[test]
+    fn pinning_the_caller_ends_with_the_guard() {
+        let cpus = CpuPair::first_two().unwrap();
+        let before = sched_getaffinity(Pid::from_raw(0)).unwrap();
+        let guard = cpus.pin_caller().unwrap();
+        let during = sched_getaffinity(Pid::from_raw(0)).unwrap();
+        let set: Vec<_> = (0..CpuSet::count()).filter(|&cpu| during.is_set(cpu).unwrap()).collect();
+        assert_eq!(set, [cpus.caller]);
+        drop(guard);
+        assert_eq!(sched_getaffinity(Pid::from_raw(0)).unwrap(), before);
+    }
+}

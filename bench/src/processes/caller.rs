@@ -1,0 +1,351 @@
+//! Caller processes: further runs of this executable that make calls as the contest tells them.
+//!
+//! What a polled line costs depends on the virtual addresses of the loops that poll it. They are drawn when a process
+//! starts, so one process can say only what its own draw costs.
+//!
+//! Invariant: what is timed happens inside the caller process; orders and answers lie outside of every figure.
+
+use std::cell::{Cell, RefCell};
+use std::io::{self, Read, Write};
+use std::net::Shutdown;
+use std::os::fd::{AsFd, OwnedFd};
+use std::os::unix::net::UnixStream;
+use std::os::unix::process::CommandExt;
+use std::process::{Child, Command, Stdio};
+use std::rc::Rc;
+use std::time::Duration;
+
+use nix::sys::prctl;
+use nix::sys::signal::Signal;
+
+use crate::calls::call_back::{CallBack, NestedRound};
+use crate::calls::echo;
+use crate::calls::spin::SpinCall;
+use crate::processes::peer::{self, Peer};
+use crate::transports::floor::{OneLine, TwoLines};
+use crate::{Callee, CodeCall, Contender, CpuPair, DataCall, EchoCall, NullCall, Result, Size};
+
+/// What the first argument of a caller process begins with; the two CPUs follow.
+const ARGUMENT: &str = "--farcall-bench-caller=";
+/// How long a process may take to end by itself, with its own peer and executor.
+const END_PATIENCE: Duration = Duration::from_secs(1);
+
+/// The rows that a caller process has.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Calling {
+    TwoLines,
+    OneLine,
+    Null,
+    CallBack,
+    NestedRound,
+    Code,
+    Data,
+    Echo(Size),
+    Spin,
+}
+
+/// A process that makes calls on the caller's CPU, with a peer and an executor of its own on the server's.
+///
+/// It sleeps until it gets an order. The kernel ends it with the thread that started it.
+#[derive(Debug)]
+pub(crate) struct Caller {
+    child: RefCell<Child>,
+    control: UnixStream,
+    rows: Cell<u64>,
+}
+
+impl Caller {
+    /// Starts the process; pins nothing here.
+    ///
+    /// # Errors
+    /// When the executable of this process cannot be started again.
+    pub(crate) fn start(cpus: CpuPair) -> Result<Rc<Caller>> {
+        let (control, theirs) = UnixStream::pair()?;
+        let child = Command::new("/proc/self/exe")
+            .arg0("farcall-bench-caller")
+            .arg(format!("{ARGUMENT}{},{}", cpus.caller, cpus.server))
+            .stdin(Stdio::from(OwnedFd::from(theirs)))
+            .stdout(Stdio::null())
+            .spawn()
+            .map_err(|error| format!("starting this executable again as a caller: {error}"))?;
+        Ok(Rc::new(Caller { child: RefCell::new(child), control, rows: Cell::new(0) }))
+    }
+
+    /// A row whose calls the process makes.
+    ///
+    /// # Errors
+    /// When the row cannot be made there.
+    pub(crate) fn row(self: &Rc<Self>, calling: Calling) -> Result<CallerRow> {
+        let (kind, bytes) = calling.encode();
+        let name = String::from_utf8(self.order([MAKE, kind, bytes])?)?;
+        let index = self.rows.get();
+        self.rows.set(index + 1);
+        Ok(CallerRow { caller: Rc::clone(self), name, index })
+    }
+
+    /// Has the process do something, and returns what it answers.
+    fn order(&self, words: [u64; 3]) -> Result<Vec<u8>> {
+        let exchange = || {
+            (&self.control).write_all(&words.map(u64::to_le_bytes).concat())?;
+            read_answer(&self.control)
+        };
+        match exchange().map_err(|error| format!("a caller process ended: {error}"))? {
+            (0, answer) => Ok(answer),
+            (_, error) => Err(String::from_utf8_lossy(&error).into()),
+        }
+    }
+}
+
+impl Drop for Caller {
+    fn drop(&mut self) {
+        // Fails for a process that is gone.
+        let _ = self.control.shutdown(Shutdown::Both);
+        peer::end(self.child.get_mut(), END_PATIENCE);
+    }
+}
+
+/// A row whose calls a [`Caller`] makes and times.
+#[derive(Debug)]
+pub(crate) struct CallerRow {
+    caller: Rc<Caller>,
+    name: String,
+    index: u64,
+}
+
+impl CallerRow {
+    /// The times that the process answers with.
+    fn order(&self, action: u64, calls: u32) -> Result<Vec<u64>> {
+        let answer = self.caller.order([action, self.index, u64::from(calls)])?;
+        Ok(words(&answer).collect())
+    }
+}
+
+impl Contender for CallerRow {
+    fn name(&self) -> &str {
+        &self.name
+    }
+
+    fn prepare(&mut self, calls: u32) -> Result<()> {
+        self.order(PREPARE, calls).map(drop)
+    }
+
+    fn rest(&mut self) -> Result<()> {
+        self.order(REST, 0).map(drop)
+    }
+
+    fn call(&mut self) -> Result<()> {
+        self.run(1).map(drop)
+    }
+
+    fn run(&mut self, calls: u32) -> Result<Duration> {
+        let took_ns = self.order(RUN, calls)?;
+        Ok(Duration::from_nanos(*took_ns.first().ok_or("a caller process gave no time")?))
+    }
+
+    fn sample(&mut self, calls: u32, samples_ns: &mut Vec<u64>) -> Result<()> {
+        samples_ns.extend(self.order(SAMPLE, calls)?);
+        Ok(())
+    }
+}
+
+/// Orders: the second and third word are a kind of row and its bytes, or the index of a row and a number of calls.
+const MAKE: u64 = 0;
+const PREPARE: u64 = 1;
+const RUN: u64 = 2;
+const SAMPLE: u64 = 3;
+const REST: u64 = 4;
+
+/// The CPUs in the first argument of a caller process; `None` for any other argument.
+pub(crate) fn cpus(argument: &str) -> Option<CpuPair> {
+    let (caller, server) = argument.strip_prefix(ARGUMENT)?.split_once(',')?;
+    Some(CpuPair { caller: caller.parse().ok()?, server: server.parse().ok()? })
+}
+
+/// The caller process from inside: carries out orders from its standard input until that ends.
+pub(crate) fn serve_orders(cpus: CpuPair) -> Result<()> {
+    // A parent that died before this line has closed the socket, which the loop notices.
+    prctl::set_pdeathsig(Signal::SIGKILL)?;
+    let _pinned = cpus.pin_caller()?;
+    let mut control = UnixStream::from(io::stdin().as_fd().try_clone_to_owned()?);
+    let (peer, callee) = (Peer::start(cpus)?, Callee::start(cpus)?);
+    let mut rows = Vec::new();
+    let mut order = [0; 24];
+    while read_order(&mut control, &mut order)? {
+        let mut order = words(&order);
+        let [action, second, third] = [(); 3].map(|()| order.next().unwrap_or_default());
+        let make = || Calling::decode(second, third)?.start(cpus, &peer, &callee);
+        let (status, answer) = match carry_out(&mut rows, action, second, third, make) {
+            Ok(answer) => (0_u64, answer),
+            Err(error) => (1, error.to_string().into_bytes()),
+        };
+        let head = [status, answer.len() as u64].map(u64::to_le_bytes);
+        control.write_all(&[&head.concat()[..], &answer].concat())?;
+    }
+    Ok(())
+}
+
+fn carry_out(
+    rows: &mut Vec<Box<dyn Contender>>,
+    action: u64,
+    index: u64,
+    calls: u64,
+    make: impl FnOnce() -> Result<Box<dyn Contender>>,
+) -> Result<Vec<u8>> {
+    if action == MAKE {
+        let row = make()?;
+        let name = row.name().as_bytes().to_vec();
+        rows.push(row);
+        return Ok(name);
+    }
+    let row = rows.get_mut(usize::try_from(index)?);
+    let row = row.ok_or_else(|| format!("told to call in row {index}, which is not there"))?;
+    let calls = u32::try_from(calls)?;
+    let mut times_ns = Vec::new();
+    match action {
+        PREPARE => row.prepare(calls)?,
+        RUN => times_ns.push(u64::try_from(row.run(calls)?.as_nanos())?),
+        SAMPLE => {
+            times_ns.reserve(calls as usize);
+            row.sample(calls, &mut times_ns)?;
+        }
+        REST => row.rest()?,
+        other => return Err(format!("no order has the number {other}").into()),
+    }
+    Ok(times_ns.into_iter().flat_map(u64::to_le_bytes).collect())
+}
+
+impl Calling {
+    const PLAIN: [Calling; 8] = [
+        Calling::TwoLines,
+        Calling::OneLine,
+        Calling::Null,
+        Calling::CallBack,
+        Calling::NestedRound,
+        Calling::Code,
+        Calling::Data,
+        Calling::Spin,
+    ];
+
+    /// A number for the kind, and the bytes of a payload.
+    fn encode(self) -> (u64, u64) {
+        match self {
+            Calling::Echo(size) => (Self::PLAIN.len() as u64, size.bytes() as u64),
+            plain => (Self::PLAIN.iter().position(|&kind| kind == plain).unwrap_or(0) as u64, 0),
+        }
+    }
+
+    fn decode(kind: u64, bytes: u64) -> Result<Calling> {
+        match Self::PLAIN.get(usize::try_from(kind)?) {
+            Some(&plain) => Ok(plain),
+            None => Ok(Calling::Echo(bytes.to_string().parse()?)),
+        }
+    }
+
+    /// The name of the row.
+    pub(crate) fn name(self) -> String {
+        let name = match self {
+            Calling::TwoLines => TwoLines::NAME,
+            Calling::OneLine => OneLine::NAME,
+            Calling::Null => NullCall::NAME,
+            Calling::CallBack => CallBack::NAME,
+            Calling::NestedRound => NestedRound::NAME,
+            Calling::Code => CodeCall::NAME,
+            Calling::Data => DataCall::NAME,
+            Calling::Echo(size) => return echo::name(size),
+            Calling::Spin => SpinCall::NAME,
+        };
+        name.to_owned()
+    }
+
+    /// Makes the row, with the servers that it needs.
+    pub(crate) fn start(
+        self,
+        cpus: CpuPair,
+        peer: &Rc<Peer>,
+        callee: &Callee,
+    ) -> Result<Box<dyn Contender>> {
+        Ok(match self {
+            Calling::TwoLines => Box::new(TwoLines::new(peer)?),
+            Calling::OneLine => Box::new(OneLine::new(peer)?),
+            Calling::Null => Box::new(callee.null_call()),
+            Calling::CallBack => Box::new(CallBack::new(callee)?),
+            Calling::NestedRound => Box::new(NestedRound::new(callee)?),
+            Calling::Code => Box::new(callee.code_call()),
+            Calling::Data => Box::new(callee.data_call()),
+            Calling::Echo(size) => Box::new(EchoCall::new(callee, size)?),
+            Calling::Spin => Box::new(SpinCall::new(cpus)?),
+        })
+    }
+}
+
+/// The 64-bit words of an order or an answer.
+fn words(bytes: &[u8]) -> impl Iterator<Item = u64> + '_ {
+    bytes.chunks_exact(8).map(|word| word.try_into().map_or(0, u64::from_le_bytes))
+}
+
+/// False at the end of the stream.
+fn read_order(control: &mut UnixStream, order: &mut [u8]) -> Result<bool> {
+    match control.read_exact(order) {
+        Ok(()) => Ok(true),
+        Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => Ok(false),
+        Err(error) => Err(format!("reading an order: {error}").into()),
+    }
+}
+
+/// Status and content.
+fn read_answer(mut control: &UnixStream) -> io::Result<(u64, Vec<u8>)> {
+    let (mut status, mut count) = ([0; 8], [0; 8]);
+    control.read_exact(&mut status)?;
+    control.read_exact(&mut count)?;
+    let count = usize::try_from(u64::from_le_bytes(count)).map_err(io::Error::other)?;
+    let mut answer = vec![0; count];
+    control.read_exact(&mut answer)?;
+    Ok((u64::from_le_bytes(status), answer))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rows_and_cpus_are_read_as_written() {
+        for calling in [&Calling::PLAIN[..], &[Calling::Echo(Size::PAGE)]].concat() {
+            assert!((4..=18).contains(&calling.name().len()), "{calling:?}");
+            let (kind, bytes) = calling.encode();
+            assert_eq!(Calling::decode(kind, bytes).unwrap(), calling);
+        }
+        assert_eq!(cpus("--farcall-bench-caller=3,12"), Some(CpuPair { caller: 3, server: 12 }));
+        assert_eq!(cpus("--farcall-bench-caller=3"), None);
+        assert_eq!(cpus("bench"), None);
+    }
+
+    struct Row;
+
+    impl Contender for Row {
+        fn name(&self) -> &str {
+            "row"
+        }
+        fn call(&mut self) -> Result<()> {
+            Ok(())
+        }
+        fn rest(&mut self) -> Result<()> {
+            Err("cannot rest".into())
+        }
+    }
+
+    #[test]
+    fn orders_are_carried_out_by_the_row_that_they_name() {
+        let mut rows: Vec<Box<dyn Contender>> = Vec::new();
+        let mut order = |action, index, calls| {
+            carry_out(&mut rows, action, index, calls, || Ok(Box::new(Row)))
+                .map_err(|error| error.to_string())
+        };
+        assert!(order(RUN, 0, 1).unwrap_err().contains("row 0, which is not there"));
+        assert_eq!(order(MAKE, 0, 0).unwrap(), b"row");
+        assert_eq!(order(PREPARE, 0, 8).unwrap(), b"");
+        assert_eq!(order(RUN, 0, 5).unwrap().len(), 8);
+        assert_eq!(order(SAMPLE, 0, 3).unwrap().len(), 3 * 8);
+        assert_eq!(order(REST, 0, 0).unwrap_err(), "cannot rest");
+        assert!(order(9, 0, 0).unwrap_err().contains("number 9"));
+    }
+}

@@ -1,0 +1,169 @@
+//! The peer process as its parent sees it: one child that serves all standard rows in turn.
+//!
+//! Invariant: dropping the last handle ends the process and reaps it, whatever it is doing.
+
+use std::cell::{Cell, RefCell};
+use std::fmt;
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
+use std::os::unix::process::CommandExt;
+use std::process::{Child, Command, Stdio};
+use std::rc::Rc;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use nix::errno::Errno;
+use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
+use nix::sys::socket::{AddressFamily, Shutdown, SockFlag, SockType, shutdown, socketpair};
+
+use crate::processes::order::{Order, Service};
+use crate::processes::poll::Poll;
+use crate::processes::serve;
+use crate::{CpuPair, Result, Size};
+
+/// How long the process may take to end by itself.
+const END_PATIENCE: Duration = Duration::from_millis(100);
+
+/// The child process that serves the standard rows: a second run of this executable.
+///
+/// It has one thread. That thread sleeps in the control socket until it is told which row comes
+/// next and how many calls it has, serves those, and sleeps again; so a row that is not being
+/// measured uses no CPU. Bound to the thread that started it, because the kernel ends the child
+/// with that thread.
+pub(crate) struct Peer {
+    child: RefCell<Child>,
+    control: OwnedFd,
+    poll: Poll,
+    slots: Cell<u32>,
+}
+
+impl Peer {
+    /// Starts the process and pins it to the server's CPU.
+    ///
+    /// # Errors
+    /// When the executable of this process cannot be started again.
+    pub(crate) fn start(cpus: CpuPair) -> Result<Rc<Peer>> {
+        let poll = if cpus.is_shared() { Poll::Yield } else { Poll::Pause };
+        let (family, kind) = (AddressFamily::Unix, SockType::SeqPacket);
+        let (control, theirs) = socketpair(family, kind, None, SockFlag::SOCK_CLOEXEC)?;
+        let child = Command::new("/proc/self/exe")
+            .arg0("farcall-bench-peer")
+            .arg(serve::argument(poll))
+            .stdin(Stdio::from(theirs))
+            .stdout(Stdio::null())
+            .spawn()
+            .map_err(|error| format!("starting this executable again as the peer: {error}"))?;
+        let pid = child.id();
+        let child = RefCell::new(child);
+        let peer = Rc::new(Peer { child, control, poll, slots: Cell::new(0) });
+        cpus.pin_server(pid)?;
+        Ok(peer)
+    }
+
+    /// Makes the process serve one more row, with messages of `size`, from duplicates of `fds`.
+    pub(crate) fn install(
+        self: &Rc<Self>,
+        service: Service,
+        size: Size,
+        fds: &[BorrowedFd<'_>],
+    ) -> Result<Slot> {
+        Order::Install(service, size.bytes().try_into()?).send(&self.control, fds)?;
+        let index = self.slots.get();
+        self.slots.set(index + 1);
+        Ok(Slot { peer: Rc::clone(self), index })
+    }
+
+    /// An error when the process has ended.
+    fn check_lives(&self) -> Result<()> {
+        match self.child.borrow_mut().try_wait()? {
+            None => Ok(()),
+            Some(status) => Err(format!(
+                "the peer process ended within a block ({status}); its reason is on stderr"
+            )
+            .into()),
+        }
+    }
+}
+
+impl Drop for Peer {
+    fn drop(&mut self) {
+        let child = self.child.get_mut();
+        // Between two orders it ends by itself and tidies up. Fails for a child that is gone.
+        let _ = shutdown(self.control.as_raw_fd(), Shutdown::Both);
+        end(child, END_PATIENCE);
+    }
+}
+
+/// Waits for the end of a child that was told to end, and ends it when that takes longer than `patience`.
+pub(crate) fn end(child: &mut Child, patience: Duration) {
+    let start = Instant::now();
+    while matches!(child.try_wait(), Ok(None)) && start.elapsed() < patience {
+        thread::sleep(Duration::from_millis(1));
+    }
+    // It may be polling for a call that never comes. Both fail only for a child that is already reaped, which is what
+    // is wanted.
+    let _ = child.kill();
+    let _ = child.wait();
+}
+
+impl fmt::Debug for Peer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Peer").field("child", &self.child).finish_non_exhaustive()
+    }
+}
+
+/// One row's server inside the peer process.
+#[derive(Debug)]
+pub(crate) struct Slot {
+    peer: Rc<Peer>,
+    index: u32,
+}
+
+impl Slot {
+    /// Wakes the process to serve `calls` calls of this row.
+    pub(crate) fn serve(&self, calls: u32) -> Result<()> {
+        Order::Serve { slot: self.index, calls }.send(&self.peer.control, &[])
+    }
+
+    /// Polls until `ready`.
+    ///
+    /// # Errors
+    /// When the process ends before that.
+    #[inline]
+    pub(crate) fn poll_until(&self, ready: impl Fn() -> bool) -> Result<()> {
+        self.peer.poll.until(ready, || self.check_lives())
+    }
+
+    /// What happens between two polls, for who polls in his own way; asks now and then whether the process has ended.
+    ///
+    /// # Errors
+    /// When it has.
+    #[cfg(feature = "shaq")]
+    pub(crate) fn pause(&self, polls: &mut u32) -> Result<()> {
+        self.peer.poll.pause();
+        *polls = polls.wrapping_add(1);
+        if polls.is_multiple_of(1 << 16) { self.check_lives() } else { Ok(()) }
+    }
+
+    /// An error when the process has ended.
+    pub(crate) fn check_lives(&self) -> Result<()> {
+        self.peer.check_lives()
+    }
+
+    /// What [`ends`](Hangup::wait) when the process does.
+    pub(crate) fn hangup(&self) -> Result<Hangup> {
+        Ok(Hangup(self.peer.control.try_clone()?))
+    }
+}
+
+/// The end of the peer process, for another thread to wait for.
+#[derive(Debug)]
+pub(crate) struct Hangup(OwnedFd);
+
+impl Hangup {
+    /// Waits until the process has ended.
+    pub(crate) fn wait(&self) {
+        // Its end of the control socket is the only other one.
+        let mut polled = [PollFd::new(self.0.as_fd(), PollFlags::empty())];
+        while poll(&mut polled, PollTimeout::NONE) == Err(Errno::EINTR) {}
+    }
+}

@@ -1,0 +1,121 @@
+//! Round trips through the kernel: messages over pipes, over a Unix stream socket and over TCP.
+//!
+//! Both sides block in `read`, so each hop wakes a sleeper: what a call costs without polling.
+//!
+//! Invariant: one `write` and one `read` on each side of a call, as long as the kernel takes and gives all bytes at once.
+
+use std::fs::File;
+use std::io::{self, Read, Write};
+use std::net::{Ipv4Addr, TcpListener, TcpStream};
+use std::os::fd::{AsFd, OwnedFd};
+use std::os::unix::net::UnixStream;
+use std::rc::Rc;
+
+use crate::processes::order::Service;
+use crate::processes::peer::{Peer, Slot};
+use crate::processes::serve::Server;
+use crate::transports::copy::{ends, mark};
+use crate::{Contender, Result, Size};
+
+/// The kinds of byte streams, as rows are named.
+pub(crate) const PIPES: &str = "pipe pair";
+pub(crate) const UNIX: &str = "Unix stream";
+pub(crate) const TCP: &str = "TCP";
+
+/// A round trip over two byte streams, one each way, or one that goes both ways.
+#[derive(Debug)]
+pub(crate) struct Echo {
+    name: String,
+    to: File,
+    from: File,
+    slot: Slot,
+    number: u64,
+    message: Vec<u8>,
+    reply: Vec<u8>,
+}
+
+impl Echo {
+    /// Two pipes, one each way.
+    pub(crate) fn over_pipes(peer: &Rc<Peer>, size: Size) -> Result<Echo> {
+        let (their_from, to) = io::pipe()?;
+        let (from, their_to) = io::pipe()?;
+        let slot = peer.install(Service::Echo, size, &[their_from.as_fd(), their_to.as_fd()])?;
+        Ok(Echo::new(PIPES, size, to.into(), from.into(), slot))
+    }
+
+    /// A connected pair of Unix stream sockets.
+    pub(crate) fn over_unix_stream(peer: &Rc<Peer>, size: Size) -> Result<Echo> {
+        let (ours, theirs) = UnixStream::pair()?;
+        let slot = peer.install(Service::Echo, size, &[theirs.as_fd(), theirs.as_fd()])?;
+        Ok(Echo::new(UNIX, size, ours.try_clone()?.into(), ours.into(), slot))
+    }
+
+    /// A TCP connection through the loopback device, without delays.
+    pub(crate) fn over_tcp(peer: &Rc<Peer>, size: Size) -> Result<Echo> {
+        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?;
+        let ours = TcpStream::connect(listener.local_addr()?)?;
+        let (theirs, _) = listener.accept()?;
+        ours.set_nodelay(true)?;
+        theirs.set_nodelay(true)?;
+        let slot = peer.install(Service::Echo, size, &[theirs.as_fd(), theirs.as_fd()])?;
+        Ok(Echo::new(TCP, size, ours.try_clone()?.into(), ours.into(), slot))
+    }
+
+    fn new(kind: &str, size: Size, to: OwnedFd, from: OwnedFd, slot: Slot) -> Echo {
+        let name = name(kind, size);
+        let (message, reply) = (vec![0x5a; size.bytes()], vec![0; size.bytes()]);
+        Echo { name, to: to.into(), from: from.into(), slot, number: 0, message, reply }
+    }
+}
+
+/// The name of a row: the kind alone for 8 bytes, else with the size.
+pub(crate) fn name(kind: &str, size: Size) -> String {
+    if size == Size::WORD { kind.to_owned() } else { format!("{kind} {size}") }
+}
+
+impl Contender for Echo {
+    fn name(&self) -> &str {
+        &self.name
+    }
+
+    fn prepare(&mut self, calls: u32) -> Result<()> {
+        self.slot.serve(calls)
+    }
+
+    fn call(&mut self) -> Result<()> {
+        self.number += 1;
+        mark(&mut self.message, self.number);
+        self.to.write_all(&self.message)?;
+        // Ends with an error when the peer process is gone: it had the only other end.
+        self.from.read_exact(&mut self.reply)?;
+        if ends(&self.reply) == ends(&self.message) {
+            Ok(())
+        } else {
+            Err(format!("call {} came back as {:x?}", self.number, ends(&self.reply)).into())
+        }
+    }
+}
+
+/// The other side of [`Echo`]: sends back what comes.
+#[derive(Debug)]
+pub(crate) struct EchoServer {
+    from: File,
+    to: File,
+    message: Vec<u8>,
+}
+
+impl EchoServer {
+    pub(crate) fn new(from: OwnedFd, to: OwnedFd, bytes: usize) -> EchoServer {
+        EchoServer { from: from.into(), to: to.into(), message: vec![0; bytes] }
+    }
+}
+
+impl Server for EchoServer {
+    fn serve(&mut self, calls: u32) -> Result<()> {
+        for _ in 0..calls {
+            self.from.read_exact(&mut self.message)?;
+            self.to.write_all(&self.message)?;
+        }
+        Ok(())
+    }
+}
