@@ -1,8 +1,4 @@
-<<<<<<< HEAD
-//! Gives the command its version and commit, as in `0.1.0 (abc1234)`.
-=======
 //! Tells the command which version and commit it is: `0.1.0 (abc1234)`, and the commit alone.
->>>>>>> h2
 //!
 //! The commit comes from the record in a packaged crate, or else from git, if git tracks this file. Without both the
 //! version has no commit. Nothing here fails the build.

@@ -1,10 +1,10 @@
-//! Who runs the session's tasks: units at work, and callbacks of lookups that have completed.
+//! Runs the session's tasks: units at work, and callbacks of lookups that have completed.
 //!
-//! Unless it is given another way, a session runs them on the thread that caused them: at once, or, when that thread is
-//! in a task already, after that one. So a chain of units that need one another does not grow the stack. A task of such a
-//! session cannot wait for another one, as that would have to run on the same thread.
+//! By default a session runs them on the thread that caused them: at once, or, when that thread is in a task already, after
+//! that task. So a chain of units that need one another does not grow the stack. A task of such a session cannot wait for
+//! another task, which would have to run on the same thread.
 //!
-//! Invariant: a task runs at most once. One that is dropped instead has told those who wait for it.
+//! Invariant: a task runs at most once. Dropping a task instead fails what waits for it.
 
 use std::cell::RefCell;
 use std::collections::VecDeque;
@@ -14,12 +14,12 @@ use std::sync::Arc;
 use crate::sync::thread_local;
 use crate::task::{Task, TaskDispatcher};
 
-/// Who runs tasks.
+/// What runs tasks.
 #[derive(Clone)]
 pub(in crate::jit) enum Dispatch {
     /// The thread that causes them.
     Here,
-    /// Whoever this one has run them.
+    /// The host's dispatcher.
     With(Arc<dyn TaskDispatcher>),
 }
 

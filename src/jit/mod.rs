@@ -1,11 +1,11 @@
-//! The session of a JIT: dylibs whose symbols are supplied when somebody looks for them, and removed together.
+//! The session of a JIT: dylibs whose symbols are supplied at the first lookup, and removed together.
 //!
-//! A front end gives a [`JITDylib`] a [`MaterializationUnit`]: names, and how to supply them. The first lookup of one of
-//! them starts the unit as a task, with a [`MaterializationResponsibility`]: it tells the addresses
-//! ([resolved](MaterializationResponsibility::notify_resolved)), then that the bytes are in place
-//! ([emitted](MaterializationResponsibility::notify_emitted)) and what they depend on. A symbol is *ready*, and lookups
-//! of programs complete, when everything that it reaches is emitted. Units refer to each other in any way, cycles included:
-//! to link it is enough that a symbol is resolved. What fails takes with it what depends on it.
+//! A front end gives a [`JITDylib`] a [`MaterializationUnit`]: names, and how to supply them. The first lookup of one of them
+//! starts the unit as a task, with a [`MaterializationResponsibility`]. The unit reports the addresses
+//! ([resolved](MaterializationResponsibility::notify_resolved)). Then it reports that the bytes are stored
+//! ([emitted](MaterializationResponsibility::notify_emitted)), and what they depend on. A symbol is *ready*, and lookups of
+//! programs complete, when everything that it reaches is emitted. Units refer to each other in any way, cycles included: to
+//! link, it is enough that a symbol is resolved. A failure takes with it what depends on it.
 //!
 //! [`DefinitionGenerator`]s supply units, or addresses, for names that a dylib lacks. A [`ResourceTracker`] removes
 //! symbols, and with them what [`ResourceManager`]s hold for them: memory in the executor, mostly.

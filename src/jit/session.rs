@@ -1,4 +1,4 @@
-//! The session: dylibs, and who looks for what in them.
+//! The session: dylibs, and the lookups in them.
 //!
 //! Invariant: one lock over all symbol state; code of others runs outside of it, except where a trait says so.
 
@@ -19,7 +19,7 @@ use crate::jit::symbol::{
 use crate::sync::{Condvar, Mutex};
 use crate::task::TaskDispatcher;
 
-/// Dylibs whose symbols are supplied when somebody looks for them. Cheap to clone.
+/// Dylibs whose symbols are supplied at the first lookup. Cheap to clone.
 ///
 /// Any number of threads may use it at the same time. Units and callbacks run as tasks: on the threads that cause them,
 /// unless [`ExecutionSession::with_dispatcher`] says otherwise.
@@ -37,8 +37,8 @@ pub(in crate::jit) struct Inner {
 type Reporter = Arc<dyn Fn(&Error) + Send + Sync>;
 
 impl ExecutionSession {
-    /// A session whose tasks run on the threads that cause them: units and callbacks may not wait for symbols then
-    /// ([`ExecutionSession::lookup`] refuses), but they may ask to be told.
+    /// A session whose tasks run on the threads that cause them. Units and callbacks may not wait for symbols then
+    /// ([`ExecutionSession::lookup`] refuses), but they may look them up with a callback.
     #[must_use]
     pub fn new() -> Self {
         Self::of(Dispatch::Here)
@@ -58,8 +58,8 @@ impl ExecutionSession {
         Self(Arc::new(Inner { state, dispatch, reporter }))
     }
 
-    /// Has `reporter` told of every error for which a unit [failed](MaterializationResponsibility::fail). Whoever
-    /// looks for its symbols is told as well.
+    /// Calls `reporter` with every error for which a unit [failed](MaterializationResponsibility::fail). Lookups of its symbols
+    /// receive the error as well.
     pub fn set_error_reporter(&self, reporter: impl Fn(&Error) + Send + Sync + 'static) {
         let mut place = self.0.reporter.lock();
         let old = std::mem::replace(&mut *place, Arc::new(reporter));
@@ -151,9 +151,9 @@ impl ExecutionSession {
     ///
     /// # Errors
     ///
-    /// When required names are not there, all of them ([`Error::is_symbols_not_found`]); when one has failed or fails
-    /// meanwhile ([`Error::is_failed_to_materialize`]); when a dylib was removed, a generator failed, or the session
-    /// ended. When this thread runs the tasks that would have to supply them: it is in one itself.
+    /// When required names are not defined, with all of them ([`Error::is_symbols_not_found`]). When one has failed or fails
+    /// meanwhile ([`Error::is_failed_to_materialize`]). When a dylib was removed, a generator failed, or the session ended.
+    /// When this thread would have to run the tasks that supply them, because it is in a task itself.
     pub fn lookup(
         &self,
         kind: LookupKind,
@@ -168,8 +168,8 @@ impl ExecutionSession {
         waiter.wait(|| self.0.dispatch.is_in_the_way())
     }
 
-    /// Looks for names along `order`, and calls `callback` once, as a task, when all of them are in `required`, at least, or
-    /// when they will not be.
+    /// Looks for names along `order`. Calls `callback` once, as a task, when all of them have at least the state `required`, or
+    /// when they never will.
     pub fn lookup_async(
         &self,
         kind: LookupKind,
@@ -222,7 +222,7 @@ impl ExecutionSession {
         definers
     }
 
-    /// Ends the session: removes the dylibs, the one created last first. Whoever waits is told. The second time nothing
+    /// Ends the session: removes the dylibs, the newest first. Waiting lookups receive an error. The second time nothing
     /// happens.
     ///
     /// # Errors

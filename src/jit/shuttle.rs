@@ -1,6 +1,6 @@
-//! A session of several threads, in tens of thousands of orders that shuttle makes up: one defines and removes, one
-//! looks up and waits, one looks up and is told, one empties its tracker into another, and every unit and callback has a
-//! thread of its own. Units depend on each other in a circle, and hold memory, which has to be given back in the end.
+//! A session of several threads, in tens of thousands of orders that shuttle makes up. One thread defines and removes. One
+//! looks up and waits, another looks up with a callback. One empties its tracker into another. Every unit and callback has a
+//! thread of its own. Units depend on each other in a circle, and hold memory, which has to be released in the end.
 //!
 //! Invariant: the model is also run with faults, which are found: memory that is recorded without the session's lock, and
 //! a unit that never answers.
@@ -201,7 +201,7 @@ fn session(planted: Planted, counters: &Arc<Counters>) {
                 for _ in 0..2 {
                     let tracker = world.dylib.create_tracker().expect("a tracker");
                     for number in [0, 1] {
-                        // The one that empties its tracker may have kept the names.
+                        // The thread that empties its tracker may have kept the names.
                         let _ = world.dylib.define_with(&tracker, world.unit(number, &counters));
                     }
                     thread::yield_now();

@@ -1,10 +1,10 @@
 //! What a session knows, all of it under its one lock: dylibs, their symbols, units, trackers, and lookups that wait.
 //!
-//! Whatever runs code of others, units to start, callbacks to call, things to drop, is put into an [`Outbox`] under the
-//! lock, and delivered when the lock is free again.
+//! Under the lock, what runs foreign code is put into an [`Outbox`]: units to start, callbacks to call, values to drop. It is
+//! delivered when the lock is free again.
 //!
-//! Invariant: a symbol belongs to exactly one tracker that lives; one that is materializing, resolved or emitted and has not
-//! failed is in `numbers`.
+//! Invariant: a symbol belongs to exactly one tracker that lives. A symbol that is materializing, resolved or emitted and has
+//! not failed is in `numbers`.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::Arc;
@@ -53,7 +53,7 @@ pub(in crate::jit) struct Dylib {
     /// It is about to be removed: nothing is defined in it any more.
     pub(in crate::jit) is_closing: bool,
     pub(in crate::jit) symbols: HashMap<Arc<str>, Entry>,
-    /// Units that nobody has asked yet.
+    /// Units that no lookup has started yet.
     pub(in crate::jit) units: HashMap<UnitId, Unit>,
     pub(in crate::jit) link_order: Vec<(DylibId, JITDylibLookupFlags)>,
     pub(in crate::jit) generators: Vec<GeneratorSlot>,
@@ -69,13 +69,13 @@ pub(in crate::jit) struct Entry {
     pub(in crate::jit) failure: Option<Arc<str>>,
     pub(in crate::jit) node: Node,
     pub(in crate::jit) tracker: ResourceKey,
-    /// The unit that will supply it, while nobody has asked.
+    /// The unit that will supply it, while no lookup has asked for it.
     pub(in crate::jit) unit: Option<UnitId>,
     /// Lookups that wait for it; some may be over.
     pub(in crate::jit) queries: Vec<QueryId>,
 }
 
-/// A unit that nobody has asked yet.
+/// A unit that no lookup has started yet.
 pub(in crate::jit) struct Unit {
     pub(in crate::jit) unit: Box<dyn MaterializationUnit>,
     pub(in crate::jit) tracker: ResourceKey,
@@ -92,7 +92,7 @@ pub(in crate::jit) struct Tracker {
     pub(in crate::jit) responsibilities: HashSet<ResponsibilityId>,
 }
 
-/// To whom a responsibility's symbols belong.
+/// The tracker of a responsibility's symbols.
 #[derive(Clone, Copy)]
 pub(in crate::jit) struct Held {
     pub(in crate::jit) dylib: DylibId,
@@ -154,9 +154,8 @@ impl State {
         Ok(key)
     }
 
-    /// Adds a unit's definitions to a dylib, by the rules for weak and strong ones. The first weak definition stays; a
-    /// strong one takes the place of a weak one that nobody has looked for; two strong ones are refused, and then nothing
-    /// has changed.
+    /// Adds a unit's definitions to a dylib, by the rules for weak and strong ones. The first weak definition stays. A strong
+    /// one replaces a weak one that no lookup has asked for. Two strong ones are refused, and then nothing has changed.
     pub(in crate::jit) fn define(
         &mut self,
         dylib: &DylibName,
@@ -241,7 +240,7 @@ impl State {
         }
     }
 
-    /// Takes a definition that nobody has looked for away from its unit, and out of the dylib.
+    /// Removes a definition that no lookup has asked for from its unit, and from the dylib.
     pub(in crate::jit) fn discard(
         &mut self,
         dylib: &DylibName,
@@ -312,7 +311,7 @@ impl State {
         }
     }
 
-    /// To whom a responsibility's symbols belong.
+    /// The tracker of a responsibility's symbols.
     ///
     /// # Errors
     ///
@@ -321,7 +320,7 @@ impl State {
         self.responsibilities.get(&id).copied().ok_or_else(Error::tracker_defunct)
     }
 
-    /// A symbol has come to a state: those who wait for it learn of that.
+    /// A symbol has reached a state; informs the queries that wait for it.
     pub(in crate::jit) fn advance(
         &mut self,
         place: &Place,
@@ -381,7 +380,7 @@ impl State {
         outbox.completions.extend(queries.into_iter().map(|query| query.fail(error())));
     }
 
-    /// Takes queries out, so that nobody else completes them.
+    /// Takes queries out, so that no other thread completes them.
     pub(in crate::jit) fn take_queries(&mut self, ids: &[QueryId]) -> Vec<Query> {
         let queries: Vec<Query> = ids.iter().filter_map(|id| self.queries.remove(id)).collect();
         for query in &queries {

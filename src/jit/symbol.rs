@@ -40,7 +40,7 @@ pub struct SymbolFlags(u8);
 impl SymbolFlags {
     /// A strong symbol for its own dylib only.
     pub const NONE: Self = Self(0);
-    /// The first definition counts, and a strong one takes its place as long as nobody has looked for it.
+    /// The first definition counts. A strong one replaces it if no lookup has asked for it yet.
     pub const WEAK: Self = Self(1 << 1);
     /// As [`WEAK`](Self::WEAK): the linker makes room for it.
     pub const COMMON: Self = Self(1 << 2);
@@ -115,7 +115,7 @@ impl fmt::Debug for SymbolFlags {
 /// How far a symbol is. It only ever goes on, except that a unit may be [replaced](super::MaterializationResponsibility::replace).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum SymbolState {
-    /// Defined; nobody has looked for it.
+    /// Defined; no lookup has asked for it.
     NeverSearched,
     /// Its unit is at work.
     Materializing,

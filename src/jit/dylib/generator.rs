@@ -1,4 +1,4 @@
-//! Generators: what supplies definitions that a dylib lacks, when somebody looks for them.
+//! Generators supply definitions that a dylib lacks, at the first lookup.
 //!
 //! A generator may answer at once or keep the request and answer later, from any thread; the lookup is suspended
 //! meanwhile. One lookup at a time uses a generator; the others queue up.

@@ -42,8 +42,8 @@ impl JITDylib {
         &self.0.name
     }
 
-    /// Adds the definitions of a unit. Of a name that is there already a weak definition is dropped silently; a strong one
-    /// takes the place of a weak or common one that nobody has looked for yet.
+    /// Adds the definitions of a unit. If a name is defined already, a weak definition is dropped silently. A strong one
+    /// replaces a weak or common one that no lookup has asked for yet.
     ///
     /// # Errors
     ///
@@ -202,7 +202,7 @@ impl JITDylib {
         outcome
     }
 
-    /// Takes symbols out that nobody has looked for, or that are ready. What they hold stays with their trackers.
+    /// Removes symbols that no lookup has asked for, or that are ready. What they hold stays with their trackers.
     ///
     /// # Errors
     ///

@@ -127,7 +127,7 @@ fn emit(
     };
     let groups: Vec<DependencyGroup> = aliases.iter().map(group).collect();
     match responsibility.notify_resolved(&symbols) {
-        // Whoever waits has been told if it fails.
+        // If it fails, the waiting lookups have the error already.
         Ok(()) => drop(responsibility.notify_emitted(&groups)),
         Err(error) => responsibility.fail(error),
     }
@@ -205,7 +205,7 @@ impl DefinitionGenerator for ReexportsGenerator {
                 let mut aliases: BTreeMap<_, _> = found.into_iter().map(alias).collect();
                 loop {
                     match request.dylib().define_reexports(&source, flags, aliases.clone()) {
-                        // Somebody defined them meanwhile.
+                        // Another thread has defined them meanwhile.
                         Err(error) if error.is_duplicate_definition() => {
                             aliases.retain(|name, _| !error.symbols().iter().any(|s| **s == **name))
                         }

@@ -1,7 +1,7 @@
 //! Resource trackers: what is removed together.
 //!
-//! Invariant: resources are attached to a key under the session's lock only while its tracker lives
-//! ([`ResourceTracker::with_resource_key`]), so that whoever removes the tracker meets all of them.
+//! Invariant: resources are attached to a key under the session's lock, and only while its tracker lives
+//! ([`ResourceTracker::with_resource_key`]). So the thread that removes the tracker meets all of them.
 
 use std::fmt;
 use std::sync::Arc;
@@ -26,7 +26,7 @@ impl ResourceKey {
     }
 }
 
-/// Who holds resources, such as memory in the executor, for the symbols of trackers.
+/// A holder of resources, such as memory in the executor, for the symbols of trackers.
 pub trait ResourceManager: Send + Sync {
     /// A tracker was removed: gives back what is held under its key. Called once per key, outside of the session's lock, the
     /// manager that was registered last first.
@@ -88,9 +88,9 @@ impl ResourceTracker {
         })
     }
 
-    /// Removes the symbols from the dylib: lookups that wait for them fail, and so does what depends on them and is not
-    /// ready; units that were not asked are dropped; those at work are told when they come back. Then the resource managers
-    /// give back what was held. The second time nothing happens.
+    /// Removes the symbols from the dylib. Lookups that wait for them fail, and so does what depends on them and is not ready.
+    /// Units that were not started are dropped. Units at work learn of it at their next call. Then the resource managers
+    /// release what they hold. The second time nothing happens.
     ///
     /// # Errors
     ///
@@ -100,8 +100,8 @@ impl ResourceTracker {
         remove(&session, &self.0.dylib, self.0.key)
     }
 
-    /// Empties the tracker into another one of the same dylib, which from then on has its symbols, its units, those at
-    /// work included, and its resources. Into itself nothing happens.
+    /// Empties the tracker into another one of the same dylib. From then on that has its symbols, its units, those at work
+    /// included, and its resources. Into itself nothing happens.
     ///
     /// # Errors
     ///

@@ -1,7 +1,7 @@
 //! Looking names up: first along the search order, asking generators for what is missing, then for the symbols found.
 //!
-//! 1. Each dylib of the order is looked through for the names that none before it has; for those that it lacks, its
-//!    generators are asked, one after the other. The lock is free meanwhile, and the lookup may be suspended.
+//! 1. Each dylib of the order is searched for the names that none before it has. For names that it lacks, its generators are
+//!    asked, one after the other. The lock is free meanwhile, and the lookup may be suspended.
 //! 2. Under one lock, every name is looked for once more along the order. If a required one is missing, or one has failed,
 //!    the lookup fails and nothing has been started. Otherwise the units of those that nobody has looked for are started,
 //!    and the lookup waits for all that have not come far enough.
@@ -46,7 +46,7 @@ pub(in crate::jit) enum Finish {
     Flags(FlagsCallback),
 }
 
-/// Whom to tell the flags.
+/// The receiver of the flags.
 pub(in crate::jit) struct FlagsCallback(pub(in crate::jit) Option<FlagsFunction>);
 type FlagsFunction = Box<dyn FnOnce(Result<SymbolFlagsMap>) + Send>;
 

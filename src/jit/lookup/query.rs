@@ -1,6 +1,6 @@
 //! Lookups that have found their symbols and wait for them.
 //!
-//! Invariant: a callback is called exactly once, never under the session's lock: one that is dropped says that the
+//! Invariant: a callback is called exactly once, never under the session's lock. A dropped callback receives the error that the
 //! session is over.
 
 use std::collections::HashMap;
@@ -52,10 +52,10 @@ impl Query {
     }
 }
 
-/// Whom to tell the result of a lookup.
+/// The receiver of a lookup's result.
 pub(in crate::jit) struct Callback {
     function: Option<Box<dyn FnOnce(Result<SymbolMap>) + Send>>,
-    /// It only takes note, so whoever completes the lookup may call it at once.
+    /// It only takes note, so the thread that completes the lookup may call it at once.
     pub(in crate::jit) is_direct: bool,
 }
 

@@ -17,7 +17,7 @@ use crate::jit::session::{ExecutionSession, Inner};
 use crate::jit::state::{Dylib, Held, ResponsibilityId, Started, State};
 use crate::jit::symbol::{Symbol, SymbolFlags, SymbolFlagsMap, SymbolMap, SymbolState};
 
-/// The promise to supply symbols of a dylib: first their addresses, then what is there.
+/// The promise to supply symbols of a dylib: first their addresses, then their bytes.
 ///
 /// It may be moved to any thread. Dropped before everything is emitted, it [fails](Self::fail).
 pub struct MaterializationResponsibility {
@@ -77,8 +77,8 @@ impl MaterializationResponsibility {
         })
     }
 
-    /// Runs `work` with the key of the tracker that the symbols belong to, under the session's lock: the tracker can
-    /// neither be removed nor emptied meanwhile. `work` may only take note, of what to give back when the tracker goes.
+    /// Runs `work` with the key of the tracker that the symbols belong to, under the session's lock. The tracker can neither be
+    /// removed nor emptied meanwhile. `work` may only record what to release when the tracker is removed.
     ///
     /// # Errors
     ///
@@ -87,7 +87,7 @@ impl MaterializationResponsibility {
         self.session.with(|state, _| Ok(work(state.held(self.id)?.tracker)))
     }
 
-    /// Tells addresses: whoever waits for no more than these goes on. May be called several times, each time for some of
+    /// Reports addresses; lookups that wait for no more than these complete. May be called several times, each time for some of
     /// the names.
     ///
     /// # Errors
@@ -126,10 +126,10 @@ impl MaterializationResponsibility {
     ///
     /// # Errors
     ///
-    /// When the tracker was removed; when a name has no address ([`Error::is_missing_symbol_definitions`]), or a group
-    /// has names that are not owed, or twice. Then everything has failed. When something that symbols depend on has failed
-    /// or is gone ([`Error::is_unsatisfied_symbol_dependencies`], with these symbols): then they have failed as well, and
-    /// the error reporter is not told again.
+    /// When the tracker was removed. When a name has no address ([`Error::is_missing_symbol_definitions`]), or a group has
+    /// names that are not owed, or names one twice: then everything has failed. When a dependency has failed or was removed
+    /// ([`Error::is_unsatisfied_symbol_dependencies`], with these symbols): then they have failed as well, and the error
+    /// reporter is not called again.
     pub fn notify_emitted(mut self, groups: &[DependencyGroup]) -> Result<()> {
         self.check_groups(groups).or_else(|error| self.fail_with(error))?;
         let session = Arc::clone(&self.session);
@@ -154,14 +154,14 @@ impl MaterializationResponsibility {
         }
     }
 
-    /// Nothing of what is owed will come: whoever waits for it, or for what depends on it, fails. The session's error
-    /// reporter is told `error`. Does nothing else after the tracker was removed.
+    /// Nothing of what is owed will come. What waits for it, or depends on it, fails. The session's error reporter receives
+    /// `error`. Does nothing else after the tracker was removed.
     pub fn fail(mut self, error: Error) {
         let _ = self.fail_with(error);
     }
 
-    /// Claims more names for the same tracker, and says which are owed now: of names that are defined already, weak ones
-    /// are left to whoever has them.
+    /// Claims more names for the same tracker, and returns those that are owed now. Weak names that are defined already stay
+    /// with their owner.
     ///
     /// # Errors
     ///
@@ -196,8 +196,8 @@ impl MaterializationResponsibility {
         Ok(names)
     }
 
-    /// Leaves some of the names, those of `unit`, to it: it is asked when somebody looks for them, at once if somebody
-    /// does already.
+    /// Hands some of the names, those of `unit`, back to it. It is started at the next lookup of them, or at once if a lookup
+    /// waits already.
     ///
     /// # Errors
     ///

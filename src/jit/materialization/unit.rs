@@ -1,4 +1,4 @@
-//! Units: what can supply definitions when somebody looks for them.
+//! Units supply definitions at the first lookup.
 //!
 //! Invariant: a unit is asked to materialize at most once, and never under the session's lock.
 
@@ -47,7 +47,7 @@ impl Interface {
     }
 }
 
-/// A unit made of a function: for front ends that compile when somebody asks.
+/// A unit made of a function: for front ends that compile at the first lookup.
 ///
 /// # Examples
 ///
@@ -124,7 +124,7 @@ impl MaterializationUnit for AbsoluteSymbols {
     fn materialize(self: Box<Self>, mut responsibility: MaterializationResponsibility) {
         let symbols: SymbolMap = self.0.into_iter().collect();
         match responsibility.notify_resolved(&symbols) {
-            // Whoever waits has been told if it fails.
+            // If it fails, the waiting lookups have the error already.
             Ok(()) => drop(responsibility.notify_emitted(&[])),
             Err(error) => responsibility.fail(error),
         }

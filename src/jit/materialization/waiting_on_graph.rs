@@ -1,10 +1,9 @@
-//! Who waits for whom: when a symbol is ready, and which fail with one that fails.
+//! The graph of waiting symbols: when a symbol is ready, and which symbols fail with another one.
 //!
-//! A symbol that is emitted is ready when everything that it reaches, over what it depends on, is emitted. Cycles are
-//! usual: two functions that call each other become ready together. So it is no use to count: what a waiting symbol needs
-//! to know is whether it still reaches *any* symbol that is not emitted. Each one therefore *watches* a single such symbol.
-//! As long as that one is not emitted, nothing can change. When it is, those who watched it look for another one to watch;
-//! who finds none is ready.
+//! An emitted symbol is ready when everything that it reaches, over its dependencies, is emitted. Cycles are usual: two
+//! functions that call each other become ready together. So counting does not help. A waiting symbol needs to know whether it
+//! still reaches *any* symbol that is not emitted. Each one therefore *watches* a single such symbol. Until that is emitted,
+//! nothing can change. Then its watchers look for another symbol to watch; a watcher that finds none is ready.
 //!
 //! What is emitted is a *group*: symbols with one list of what they depend on. All groups that watch the same symbol
 //! form a *class*. A group that is emitted and still depends on something not emitted hands its whole class on: all of
@@ -24,7 +23,7 @@ pub(in crate::jit) struct WaitingOnGraph {
     groups: HashMap<GroupId, Group>,
     /// The groups of emitted symbols.
     group_of: HashMap<Node, GroupId>,
-    /// Who depends on a symbol that is not ready. Groups that are gone may still be listed.
+    /// The groups that depend on a symbol that is not ready. Removed groups may still be listed.
     dependents: HashMap<Node, Vec<GroupId>>,
     classes: HashMap<ClassId, Class>,
     class_of_watch: HashMap<Node, ClassId>,
@@ -38,7 +37,7 @@ type ClassId = u64;
 #[derive(Debug)]
 struct Group {
     defs: Vec<Node>,
-    /// Some may be ready: those are nobody's in `dependents`.
+    /// Some may be ready: those are in no list of `dependents`.
     deps: Vec<Node>,
     class: ClassId,
 }
@@ -112,7 +111,7 @@ impl WaitingOnGraph {
             for group in self.dependents.remove(&node).unwrap_or_default() {
                 self.remove_group(group, &mut queue);
             }
-            // Whoever watched it reaches it, and so fails as well.
+            // Its watchers reach it, and so fail as well.
             if let Some(class) = self.class_of_watch.remove(&node) {
                 self.classes.remove(&class);
             }
@@ -132,7 +131,7 @@ impl WaitingOnGraph {
         self.groups.is_empty() && self.group_of.is_empty() && self.classes.is_empty()
     }
 
-    /// How many symbols are watched: those who wait for the same one are together.
+    /// How many symbols are watched; the watchers of one symbol are together.
     #[cfg(test)]
     pub(in crate::jit) fn classes(&self) -> usize {
         self.classes.len()
@@ -146,7 +145,7 @@ impl WaitingOnGraph {
         let freed: Vec<ClassId> =
             defs.iter().filter_map(|def| self.class_of_watch.remove(def)).collect();
         if deps.is_empty() && freed.is_empty() {
-            // Nobody who is emitted depends on it: who does watches it, or depends on one who does.
+            // No emitted symbol depends on it alone: each such symbol watches it, or depends on a watcher.
             defs.iter().for_each(|def| drop(self.dependents.remove(def)));
             ready.extend(defs);
             return;
@@ -165,7 +164,7 @@ impl WaitingOnGraph {
         let is_freed = |class: ClassId| freed.contains(&class) || class == NO_CLASS;
         match self.look_for_watch(id, is_freed) {
             Some(watch) => {
-                // All who watched the group's symbols reach it, and so what it reaches.
+                // All watchers of the group's symbols reach it, and so what it reaches.
                 let class = freed.into_iter().fold(None, |class, other| self.merge(class, other));
                 let class = match (class, self.class_of_watch.get(&watch).copied()) {
                     (class, Some(other)) => self.merge(class, other),
@@ -177,7 +176,7 @@ impl WaitingOnGraph {
         }
     }
 
-    /// Finds a new watch for everybody who watched the symbols of a group, itself included, or that there is none.
+    /// Finds a new watch for each watcher of a group's symbols, itself included, or that there is none.
     fn decide(&mut self, id: GroupId, freed: &[ClassId], ready: &mut Vec<Node>) {
         let classes = freed.iter().filter_map(|class| self.classes.remove(class));
         let watchers = classes.flat_map(|class| class.groups);
@@ -185,7 +184,7 @@ impl WaitingOnGraph {
         let mut undecided: HashSet<GroupId> = all.iter().copied().collect();
         undecided.insert(id);
         let is_freed = |class: ClassId| freed.contains(&class) || class == NO_CLASS;
-        // Those who depend directly on something that somebody else watches, or that is not emitted.
+        // The groups that depend directly on a symbol that another group watches, or that is not emitted.
         let mut found: Vec<(GroupId, Node)> = Vec::new();
         for group in all.into_iter().chain([id]) {
             if let Some(watch) = self.look_for_watch(group, is_freed) {
@@ -193,7 +192,7 @@ impl WaitingOnGraph {
                 found.push((group, watch));
             }
         }
-        // Those who depend on them.
+        // The groups that depend on those.
         while let Some((group, watch)) = found.pop() {
             let defs = self.groups.get(&group).into_iter().flat_map(|group| &group.defs);
             let dependents = defs.filter_map(|def| self.dependents.get(def)).flatten();
@@ -302,7 +301,7 @@ const NO_CLASS: ClassId = 0;
 /// Lists shorter than this one may keep what is gone.
 const SHORT_LIST: usize = 16;
 
-/// Adds to a list, which drops those who are gone whenever it has doubled.
+/// Adds to a list, which drops removed groups whenever it has doubled.
 fn push_live(list: &mut Vec<GroupId>, id: GroupId, is_live: impl Fn(GroupId) -> bool) {
     if list.len() >= SHORT_LIST && list.len().is_power_of_two() {
         list.retain(|group| is_live(*group));

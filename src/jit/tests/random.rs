@@ -1,5 +1,4 @@
-//! Random emissions and failures: the graph of who waits for whom agrees with a model that follows every path every
-//! time.
+//! Random emissions and failures: the graph of waiting symbols agrees with a model that follows every path every time.
 //!
 //! Invariant: the comparison is also made with a graph that is not told everything, and finds that.
 

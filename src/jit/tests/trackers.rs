@@ -120,7 +120,7 @@ fn is_locked(dylib: &JITDylib) -> bool {
         let state = dylib.state_of("foo");
         let _ = done.send(state);
     });
-    // Who is kept out cannot be early; who is not kept out has time enough.
+    // A thread that is kept out cannot be early; a thread that is not kept out has time enough.
     looked.recv_timeout(std::time::Duration::from_millis(200)).is_err()
 }
 

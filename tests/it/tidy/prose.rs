@@ -41,7 +41,6 @@ const OLD_NAMES: &[(&str, &str)] = &[
     ("Aside", "Suspended"),
     ("Wants", "Requirements"),
     ("Room", "LinkMemory"),
-    ("Turn", "Leadership"),
     ("Seat", "Follower"),
     ("Bell", "Doorbell"),
 ];
