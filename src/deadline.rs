@@ -5,7 +5,7 @@
 
 use std::time::{Duration, Instant};
 
-/// The moment at which a wait gives up.
+/// The moment at which a wait times out.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Deadline(Option<Instant>);
 
@@ -13,12 +13,12 @@ impl Deadline {
     /// The wait lasts until it succeeds or the session ends.
     pub(crate) const SESSION_END: Self = Self(None);
 
-    /// The wait gives up `timeout` from now. A `timeout` that the clock cannot represent is no limit.
+    /// The wait times out `timeout` from now. A `timeout` that the clock cannot represent is no limit.
     pub(crate) fn after(timeout: Duration) -> Self {
         Self(Instant::now().checked_add(timeout))
     }
 
-    /// The wait gives up at once, unless it finds what it wants already there.
+    /// The wait times out at once, unless its condition is already met.
     pub(crate) fn now() -> Self {
         Self(Some(Instant::now()))
     }

@@ -26,8 +26,7 @@ pub const CALL_DEPTH_MAX: u64 = 256;
 /// Calls that one [`Polled::poll`](crate::executor::Polled::poll) serves before it returns to the host's other work.
 pub const POLLED_CALLS_MAX: usize = 64;
 
-/// Lanes that one side of a session has open: one for each thread that calls, and one for each call that timed out and still
-/// runs.
+/// Lanes that one side of a session has open: one for each thread that calls, and for each call that timed out and still runs.
 pub const LANES_MAX: usize = 1024;
 
 /// How long a socket may be full while a lane's descriptor is to be sent over it.
@@ -50,7 +49,7 @@ pub const IDLE_LANES_MAX: usize = if cfg!(model) { 1 } else { 16 };
 /// many calls and one large part always fit the ring, so only large results wait for room in the executor.
 pub const PIPELINE_CALLS_MAX: usize = if cfg!(model) { 2 } else { 256 };
 
-/// Threads of one pool of tasks: those that run tasks, and one that watches the queue.
+/// Threads of one pool of tasks: those that run tasks, and a thread that watches the queue.
 pub const TASK_THREADS_MAX: usize = 4096;
 
 /// Bytes that a session queues for its controller before a sending thread waits.
@@ -63,8 +62,8 @@ pub const SPIN_NS: u64 = if cfg!(model) { 0 } else { 50_000 };
 /// The largest alignment of a section or a common symbol. Thread-locals have at most that of a page.
 pub const ALIGNMENT_MAX: u64 = 64 << 10;
 
-/// Default sizes of the stripes of a slab: code, constants, data. All of it lies within 1 GiB, so that code
-/// reaches its own constants and data, and the libraries next to the slab, by 32-bit displacements.
+/// Default sizes of the stripes of a slab: code, constants, data. All of it lies within 1 GiB. So code reaches its own
+/// constants and data, and the libraries next to the slab, by 32-bit displacements.
 pub const SLAB_STRIPE_BYTES: [u64; 3] = [256 << 20, 256 << 20, 512 << 20];
 
 /// Bytes of free pages of a session's private slabs that keep their memory for the next allocation.

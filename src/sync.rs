@@ -1,5 +1,5 @@
-//! The only source of atomics, locks and thread-locals that are model-checked: those of the standard library, of loom, of
-//! shuttle, or, under `--cfg hostile`, words whose loads a liar answers.
+//! The only source of atomics, locks and thread-locals that are model-checked. They come from the standard library, loom or
+//! shuttle. Under `--cfg hostile` they are words whose loads a liar answers.
 //!
 //! Invariant: no other room names an atomic type by its original path.
 

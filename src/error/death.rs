@@ -15,8 +15,8 @@ pub struct Death {
     pub exit_status: Option<i32>,
     /// The signal that ended the process, as the kernel or the process's own crash handler tells it.
     pub signal: Option<i32>,
-    /// True when the kernel could not say how the process ended, because another part of the controller's process collected it:
-    /// it ignores SIGCHLD, or waits for any child. Then `signal` too was written by the dying process.
+    /// True when the kernel could not say how the process ended, because another part of the controller's process collected it.
+    /// That part ignores SIGCHLD, or waits for any child. Then `signal` too was written by the dying process.
     pub status_unknown: bool,
     /// The address whose access faulted.
     pub fault_address: Option<u64>,

@@ -8,14 +8,14 @@ use farcall::executor::WrapperFunctionBuffer;
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub union BufferValue {
-    /// So many bytes, from malloc; in a buffer of size 0, NULL, or the text of an out-of-band error.
+    /// The bytes, from malloc. In a buffer of size 0 it is NULL, or the text of an out-of-band error.
     pub pointer: *mut c_char,
     /// Up to 8 bytes.
     pub bytes: [c_char; 8],
 }
 
-/// Arguments or a result, as orc_rt_WrapperFunctionBuffer: empty, up to 8 bytes in place, more from malloc, or an
-/// out-of-band error. Whoever has one by value owns what it points to: dispose of it, or hand it on.
+/// Arguments or a result, as orc_rt_WrapperFunctionBuffer: empty, up to 8 bytes in place, more from malloc, or an out-of-band
+/// error. The holder of a value owns what it points to: dispose of it, or pass it on.
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub struct Buffer {
@@ -65,7 +65,7 @@ pub extern "C" fn farcall_buffer_empty() -> Buffer {
     Buffer::new(WrapperFunctionBuffer::new())
 }
 
-/// A buffer of so many bytes, all zero. Ends the process where there is no memory.
+/// A buffer of size bytes, all zero. Ends the process where there is no memory.
 #[unsafe(no_mangle)]
 pub extern "C" fn farcall_buffer_allocate(size: usize) -> Buffer {
     if size <= size_of::<BufferValue>() {

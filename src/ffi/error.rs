@@ -4,7 +4,7 @@ use std::ffi::c_char;
 
 use farcall::executor::WrapperFunctionBuffer;
 
-/// Why something failed. Belongs to whoever got it, who hands it on or frees it.
+/// Why something failed. The receiver owns it, and passes it on or frees it.
 #[derive(Debug)]
 pub struct Error(pub(super) farcall::Error);
 
@@ -79,7 +79,7 @@ pub unsafe extern "C" fn farcall_error_free_message(message: *mut c_char) {
     unsafe { libc::free(message.cast()) };
 }
 
-/// Frees an error that nobody looks at.
+/// Frees an error.
 ///
 /// # Safety
 ///

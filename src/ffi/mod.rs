@@ -4,8 +4,8 @@
 //! `farcall.h` is made of these files by cbindgen, and a test compares the two. The library is built as `libfarcall_ffi.a` and
 //! `libfarcall_ffi.so` by `cargo build -p farcall-ffi`.
 //!
-//! Threads: every function may be called from any thread, but those of an executor that is polled, which belongs to one; functions of
-//! the host are called from any thread, and never with a lock of this library held.
+//! Threads: every function may be called from any thread, except those of a polled executor, which belongs to one thread.
+//! Functions of the host are called from any thread, and never with a lock of this library held.
 //!
 //! Ownership: sessions are numbers that are looked up, so a stale one is an error. All other objects are handed over by
 //! pointer, once, as each function says. Memory in buffers and texts comes from `malloc`.

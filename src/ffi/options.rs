@@ -30,7 +30,7 @@ pub struct Options {
     linked_code: Convention,
 }
 
-/// Gets an error that is nobody's answer, for good.
+/// Receives an error that answers no call, and owns it.
 pub type OnError =
     Option<unsafe extern "C" fn(session: *mut Session, error: *mut Error, context: *mut c_void)>;
 
@@ -72,7 +72,7 @@ pub unsafe extern "C" fn farcall_options_dispatch(
     unsafe { (*options).dispatch = Some((dispatch, Context::new(context))) };
 }
 
-/// Gives errors that are nobody's answer to the host, instead of writing them to standard error.
+/// Gives errors that answer no call to the host, instead of writing them to standard error.
 ///
 /// # Safety
 ///
@@ -102,7 +102,8 @@ pub unsafe extern "C" fn farcall_options_on_disconnect(
     unsafe { (*options).on_disconnect = Some((on_disconnect, Context::new(context))) };
 }
 
-/// Who waits for a shutdown waits no longer than this; the error names what still runs. Without it, there is no end to that.
+/// A thread that waits for the shutdown waits no longer than this; the error names what still runs. Without it, that wait has
+/// no bound.
 ///
 /// # Safety
 ///
@@ -168,9 +169,9 @@ pub unsafe extern "C" fn farcall_options_function(
     unsafe { (*options).functions.push((name, function)) };
 }
 
-/// Has linked code called in the form of farcall_function, as LLVM's runtime does, where with_session is true; and else, as
-/// without this function, in LLVM 22's: struct farcall_buffer f(const char *data, size_t size). In place of the session linked
-/// code gets its address, which the functions here take as well while the session lives.
+/// Chooses the form in which linked code is called. If with_session is true, it is that of farcall_function, as in LLVM's
+/// runtime. Otherwise, and by default, it is LLVM 22's: struct farcall_buffer f(const char *data, size_t size). In place of the
+/// session linked code gets its address, which the functions here take as well while the session lives.
 ///
 /// # Safety
 ///
@@ -182,8 +183,8 @@ pub unsafe extern "C" fn farcall_options_linked_code(options: *mut Options, with
     unsafe { (*options).linked_code = convention };
 }
 
-/// Adds a service: on_detach and then on_shutdown are called once each when the session ends, for the service that was added
-/// last first, each when the one before is done. Either may be NULL.
+/// Adds a service. When the session ends, on_detach and then on_shutdown are called once each. The service that was added last
+/// is first; each function is called when the one before is done. Either may be NULL.
 ///
 /// # Safety
 ///

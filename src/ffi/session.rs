@@ -20,7 +20,7 @@ use super::options::Options;
 /// A session that this program embeds.
 #[derive(Debug)]
 pub struct Session {
-    /// Nobody makes one: its address is a number.
+    /// No value of this type exists: its address is a number.
     _nobody: std::convert::Infallible,
 }
 
@@ -174,9 +174,9 @@ pub unsafe extern "C" fn farcall_session_attach_name(
     })
 }
 
-/// Attaches the controller at the other end of a connected Unix stream socket over a lane in shared memory, whose descriptor it
-/// sends over that socket, which is the session's from here on. Waits for it. Calls of the session go out inside of calls of the
-/// controller, or while that attends.
+/// Attaches the controller at the other end of a connected Unix stream socket over a lane in shared memory. The controller
+/// sends its descriptor over that socket, which is the session's from here on. Waits for it. Calls of the session go out inside
+/// of calls of the controller, or while that attends.
 #[unsafe(no_mangle)]
 pub extern "C" fn farcall_session_attach_shared(
     session: *mut Session,
@@ -221,8 +221,8 @@ pub extern "C" fn farcall_session_detach(
     })
 }
 
-/// Detaches, waits for managed code to end and releases everything, without blocking here. on_shutdown, which may be NULL, is
-/// called once, when that is done; at once if it is.
+/// Detaches, waits for managed code to end and releases everything, without blocking here. When that is done, on_shutdown is
+/// called once; it may be NULL.
 #[unsafe(no_mangle)]
 pub extern "C" fn farcall_session_shutdown(
     session: *mut Session,
@@ -236,8 +236,8 @@ pub extern "C" fn farcall_session_shutdown(
     })
 }
 
-/// Waits until the session is shut down, by whomever: an error when the grace period is over first, or on a thread that
-/// runs a call of this session.
+/// Waits until the session is shut down by any thread. Returns an error when the grace period is over first, or on a thread
+/// that runs a call of this session.
 #[unsafe(no_mangle)]
 pub extern "C" fn farcall_session_wait(session: *mut Session) -> *mut Error {
     Handle::of(session).with(|live| live.session.wait())
@@ -266,8 +266,8 @@ pub extern "C" fn farcall_session_dispose(session: *mut Session) -> *mut Error {
     })
 }
 
-/// Holds the shutdown up while managed code runs in this thread: NULL when the session is being shut down, and none may be
-/// entered any more. what names it to who waits for its end.
+/// Delays the shutdown while managed code runs in this thread. NULL when the session is being shut down, and none may be
+/// entered any more. what names the code in the error of a shutdown that takes too long.
 ///
 /// # Safety
 ///
@@ -296,7 +296,7 @@ pub unsafe extern "C" fn farcall_keepalive_release(keepalive: *mut Keepalive) {
     }
 }
 
-/// Reports an error that is nobody's answer, as the session does itself. Takes the error.
+/// Reports an error that answers no call, as the session does itself. Takes the error.
 ///
 /// # Safety
 ///
@@ -317,7 +317,7 @@ fn notify(function: Notify, handle: Handle, context: Context) {
     }
 }
 
-/// A socket to whoever listens at this name.
+/// A socket to the process that listens at this name.
 fn connect(name: &str) -> farcall::Result<UnixStream> {
     UnixStream::connect(name)
         .map_err(|error| farcall::Error::other(format!("attaching to {name}: {error}")))

@@ -33,9 +33,9 @@ impl LinkGraph {
 
 impl Layout {
     /// The same link with *dynamic* thread-locals, for an executor whose static TLS has no room for them. Code asks the
-    /// executor for the address of each thread-local, and a thread gets its copy of the TLS block when it first asks.
-    /// `module` is the number by which the executor will know the TLS module. All sections of a link share one TLS block, so
-    /// all code of the link that reaches it must ask: general dynamic, local dynamic, or by descriptors.
+    /// executor for the address of each thread-local, and a thread gets its copy of the TLS block when it first asks. `module`
+    /// is the number by which the executor will know the TLS module. All sections of a link share one TLS block. So all code of
+    /// the link that reaches it must ask: general dynamic, local dynamic, or by descriptors.
     ///
     /// # Errors
     /// The message names code that needs a constant distance from the thread pointer, and says how to compile it; or

@@ -33,8 +33,8 @@ pub(crate) enum Popped {
     Corrupt(u64),
 }
 
-/// The head of a record of one line, in words as they are in the line: a processor that stores part of a word and then loads
-/// all of it waits until all its earlier stores are done.
+/// The head of a record of one line, in the line's words. A processor that stores part of a word and then loads all of it waits
+/// until all its earlier stores are done.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct LineHead {
     publication: u64,
@@ -248,8 +248,8 @@ impl<B: Backing> Consumer<B> {
         self.cells.store(CONSUMED_WORD, self.position, Ordering::Release);
     }
 
-    /// True for a word in the next record's place before that is published (zero, or from the record a lap ago), and for the
-    /// word of a record that has not grown.
+    /// True for a word at the next record's position before that is published: zero, or a word of the record a lap ago. Also
+    /// true for the word of a record that has not grown.
     #[inline]
     fn is_nothing(&self, word: u64) -> bool {
         let lap_ago = self.position.wrapping_sub(self.shape.lines) & POSITION_BITS;
@@ -262,7 +262,7 @@ impl<B: Backing> Consumer<B> {
         self.grows && self.open == 0 && fits && self.is_due(word)
     }
 
-    /// True for the publication word of a growing record, or one that grew, with a piece that was not taken yet.
+    /// True for the publication word of a record that grows or grew, with a piece that was not taken yet.
     #[inline(always)]
     fn has_grown(&self, word: u64) -> bool {
         let (bytes, taken) = (payload_bytes_of(word), payload_bytes_of(self.open));

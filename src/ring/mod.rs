@@ -12,7 +12,7 @@
 //!
 //! What an earlier lap left never looks like a record. Where a record began a lap ago, the position in its publication word
 //! tells. Payload may lie there instead, after a record of several lines and in the first lap. Only then the producer clears
-//! the publication word of the *next* record before it publishes this one: the consumer polls that line, so each store to it
+//! the publication word of the *next* record before it publishes this one. The consumer polls that line, so each store to it
 //! costs both sides a transfer.
 //!
 //! A record of one line may *grow*: the producer publishes it with its first word, and again with each word that it adds. So
@@ -27,8 +27,8 @@
 //!
 //! The ring never sleeps; [`crate::sleep`] does that for its users.
 //!
-//! Invariant: the ring does not know where its lines live (heap, segment, model checker), trusts no word it
-//! loads, loads each word of a record once, and never blocks.
+//! Invariant: the ring does not know where its lines live (heap, segment, model checker). It trusts no word it loads, loads
+//! each word of a record once, and never blocks.
 #![forbid(unsafe_code)]
 
 mod consumer;
@@ -142,8 +142,8 @@ impl Shape {
         (CONTROL_LINES + (position & (self.lines - 1)) as usize) * LINE_WORDS
     }
 
-    /// Splits `bytes` payload bytes of the record at `position` where the ring wraps: the word the
-    /// payload starts at, and how many of its bytes fit before the end.
+    /// Splits `bytes` payload bytes of the record at `position` where the ring wraps. Returns the word at which the payload
+    /// starts, and how many of its bytes fit before the end.
     #[expect(clippy::cast_possible_truncation, reason = "bounded by the number of lines, a usize")]
     #[inline]
     fn payload(self, position: u64, bytes: usize) -> (usize, usize) {

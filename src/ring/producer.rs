@@ -15,8 +15,8 @@ pub(crate) struct Producer<B> {
     position: u64,
     /// The consumer's position as last loaded; refreshed only when the ring looks full.
     consumed: u64,
-    /// Lines before this position may hold other bytes in the place of a publication word: anything in the first lap, later
-    /// the payload of records of several lines.
+    /// Lines before this position may hold other bytes where a publication word would be. In the first lap these may be any
+    /// bytes, later the payload of records of several lines.
     stale_until: u64,
     /// Payload bytes so far of the growing record at the position; 0 when none grows.
     open_bytes: usize,

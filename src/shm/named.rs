@@ -1,8 +1,8 @@
 //! Segments that have a name, for processes that have no socket over which to pass a descriptor.
 //!
-//! A name stays in the system's shared-memory file system until a process removes it. A process that may open it may also shrink
-//! it, and the next access to the segment then kills this process. So a name is for trusted peers of the same user, and it is
-//! removed as soon as both sides have the segment ([`crate::transport`] decides when).
+//! A name stays in the system's shared-memory file system until a process removes it. A process that may open it may also
+//! shrink it, and the next access to the segment then kills this process. So a name is for trusted peers of the same user. It
+//! is removed when both sides have the segment ([`crate::transport`] decides when).
 //!
 //! Invariant: names are made, opened and removed only under the [`Names`] lock, which ends with its holder.
 

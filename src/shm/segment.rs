@@ -15,7 +15,7 @@ use crate::sys::cpu;
 use crate::sys::memory::map;
 use crate::sys::memory::memfd;
 
-/// Bytes per copy by the C library. It copies larger pieces with one instruction, which takes up to 27 times as long where the
+/// Bytes per copy by the C library. It copies larger pieces with one instruction. That takes up to 27 times as long where the
 /// distance from destination to source is a few bytes short of a multiple of a page.
 const PIECE_BYTES: usize = 512;
 
@@ -56,7 +56,7 @@ impl Map {
 }
 
 impl Segment {
-    /// Creates a segment of `bytes` bytes. It takes memory as it is [backed](Segment::back) or touched.
+    /// Creates a segment of `bytes` bytes. It takes memory when it is [backed](Segment::back) or touched.
     ///
     /// # Errors
     ///
@@ -191,8 +191,8 @@ impl Segment {
         let from = self.place(range.start, range.len());
         out.reserve(range.len());
         let to = out.spare_capacity_mut().as_mut_ptr().cast::<u8>();
-        // SAFETY: the source lies inside the mapping, whose size is fixed; the copy has room; every byte value is valid,
-        // also one that the peer writes meanwhile.
+        // SAFETY: the source lies inside the mapping, whose size is fixed; the copy has room; every byte value is valid, also
+        // while the peer writes.
         unsafe { std::ptr::copy_nonoverlapping(from, to, range.len()) };
         // SAFETY: that number of bytes was just written.
         unsafe { out.set_len(out.len() + range.len()) };

@@ -408,8 +408,8 @@ fn a_follower_takes_over() {
     take_over("take over");
 }
 
-/// Three threads wait. The first leader gets the second one's result too, and calls that thread, which no longer needs the
-/// lead: the third must not wait for ever.
+/// Three threads wait. The first leader receives the second thread's result too, and wakes that thread, which no longer needs
+/// the lead. The third must not wait for ever.
 fn pass_on(name: &str, planted: Planted) {
     explore(name, Some(2), move |sleeps| {
         let (calls, mut results) = calls();

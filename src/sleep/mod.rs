@@ -1,9 +1,9 @@
 //! Handshakes: between a sleeper and its waker, and between a leader and its followers.
 //!
-//! A [`Parker`] is a word that a thread sleeps on. A waker publishes with plain stores and calls [`wake`] once behind them.
-//! No wake is lost: the sleeper stores the word and then looks for a cause to stay awake; the waker publishes and then looks at
-//! the word. Both fence in between, so one of them sees the other's store `[PARK]`. The kernel compares the word once
-//! more before it puts the thread to sleep.
+//! A [`Parker`] is a word that a thread sleeps on. A waker publishes with plain stores and calls [`wake`] once behind them. No
+//! wake is lost. The sleeper stores the word and then looks for a cause to stay awake; the waker publishes and then looks at
+//! the word. Both fence in between, so one of them sees the other's store `[PARK]`. The kernel compares the word once more
+//! before it puts the thread to sleep.
 //!
 //! The word has its own cache line, apart from what is published. An exchange per record, in place of a store, would make the
 //! processor finish one record before it begins the next. A [`Doorbell`] replaces the word in an event loop.

@@ -5,7 +5,7 @@ use std::collections::VecDeque;
 use super::{Task, TaskDispatcher};
 use crate::sync::{Condvar, Mutex};
 
-/// Keeps tasks in the order in which they came, for the host to take: a test that goes step by step, or the host's own loop.
+/// Keeps tasks in the order in which they came. The host takes them: a test goes step by step, or the host has its own loop.
 ///
 /// A task that was handed out is the taker's: a shutdown does not wait for it.
 #[derive(Debug, Default)]

@@ -1,4 +1,4 @@
-//! Both ends of a lane, threads that wait for posted calls and one that closes, in every order that loom finds.
+//! Both ends of a lane, threads that wait for posted calls and a thread that closes, in every order that loom finds.
 //!
 //! The models run the real code on the model's segment and futex. Loom reports a thread that sleeps for ever as a deadlock.
 //!

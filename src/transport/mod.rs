@@ -1,9 +1,10 @@
 //! How messages move between the two processes.
 //!
-//! A [`Lane`] is one logical thread that spans two processes: a baton for synchronous calls, a bulk buffer for payloads that
-//! do not fit its line, and a ring each way for what goes ahead or does not fit the buffer. Exactly one side holds the baton at any
-//! moment; only the holder sends. A [`Stream`] carries the same messages over pipes and sockets. A [`Connection`] is either. If
-//! its lane came over a socket ([`Shared`](connection::shared::Shared)), a side that sleeps is woken by that socket.
+//! A [`Lane`] is one logical thread that spans two processes. It has a baton for synchronous calls, and a bulk buffer for
+//! payloads that do not fit its line. A ring each way carries what goes ahead or does not fit the buffer. Exactly one side
+//! holds the baton at any moment; only the holder sends. A [`Stream`] carries the same messages over pipes and sockets. A
+//! [`Connection`] is either. If its lane came over a socket ([`Shared`](connection::shared::Shared)), a side that sleeps is
+//! woken by that socket.
 //!
 //! Invariant: this is the only room where rings meet shared memory. It never runs a handler. `wire` or `ring` checks every
 //! word from the peer before it is used.

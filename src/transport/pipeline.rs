@@ -365,7 +365,7 @@ impl Inbound {
         self.cpu_hints.share_cpu()
     }
 
-    /// Sleeps until the peer, or somebody else, unparks this side, unless `has_cause` to stay awake. Returns early for any
+    /// Sleeps until the peer or another thread unparks this side, unless `has_cause` to stay awake. Returns early for any
     /// reason.
     pub(crate) fn sleep_unless(&self, deadline: Deadline, has_cause: impl FnOnce() -> bool) {
         sleep::sleep_unless(&self.own, deadline, has_cause);

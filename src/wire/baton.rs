@@ -6,8 +6,8 @@
 //! words 2..7   inline bytes, up to 48; with the ring bit word 2 is the sender's ring position and 40 remain
 //! ```
 //!
-//! 63 for the inline bytes says that the payload is in the lane's bulk buffer; the first inline word says where: the low half has the
-//! bytes, the high half the offset in lines.
+//! 63 for the inline bytes says that the payload is in the lane's bulk buffer. The low half of the first inline word has its
+//! bytes, the high half its offset in lines.
 //!
 //! The hop number grows by one with every handover, so a word is never mistaken for an earlier one. The fresh bit says that
 //! code was written since the sender's last message: the receiver serialises its instruction stream before it runs anything.

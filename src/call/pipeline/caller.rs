@@ -177,7 +177,7 @@ impl Caller {
         Poll::Pending
     }
 
-    /// Receives what is there, unless another thread is receiving. Does not wait. Returns how many results came.
+    /// Receives what has arrived, unless another thread is receiving. Does not wait. Returns how many results came.
     pub(crate) fn poll(&self) -> usize {
         let Some(mut receiver) = self.leadership.try_take() else { return 0 };
         let came = receiver.receive(self);

@@ -39,7 +39,7 @@ pub(super) struct State {
 /// What is woken when results are there.
 #[derive(Debug)]
 pub(super) enum Waiter {
-    /// A thread that waits until so many results are there.
+    /// A thread that waits until this many results are there.
     Thread(Arc<Follower>, usize),
     /// A task that waits for all of them.
     Task(Waker),

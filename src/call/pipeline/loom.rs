@@ -76,8 +76,8 @@ fn a_result_from_before_the_end_is_received() {
     });
 }
 
-/// An executor that never answers says in the parker of the controller that no thread sleeps there, at any moment
-/// while one parks, and the pipeline ends.
+/// An executor that never answers writes into the controller's parker that no thread sleeps there, at any moment while a thread
+/// parks. Then the pipeline ends.
 #[test]
 fn the_end_wakes_a_caller_whose_executor_scribbles() {
     explore("scribbled parker of a pipeline", 3, |met| {

@@ -1,9 +1,9 @@
 //! Pipelined calls: many under way at a time, answered in the order in which they were submitted.
 //!
-//! The executor runs the calls of a pipeline one after the other, on one thread ([`Server`]); a call that takes its time
-//! holds up those behind it, and nobody else's. In the controller any number of threads submit calls ([`Caller`]) and wait
-//! for results. There is no thread that receives: whoever waits takes the lead, receives for everybody, and gives it
-//! to the next when it has what it waited for. Each submission has a [`Completion`], where its results arrive.
+//! The executor runs the calls of a pipeline one after the other, on one thread ([`Server`]); a slow call delays those behind
+//! it, and no others. In the controller any number of threads submit calls ([`Caller`]) and wait for results. No thread is
+//! reserved for receiving. A waiting thread takes the lead and receives for all. When it has what it waited for, it passes the
+//! lead to the next. Each submission has a [`Completion`], where its results arrive.
 //!
 //! ```text
 //! submit:  run noted -> records pushed -> executor woken if it sleeps
@@ -17,8 +17,8 @@
 //! Results come in order, so a result needs no search. It belongs to the oldest run that misses one, and must have the number
 //! of the next call. An honest executor sends no other number.
 //!
-//! Nothing waits for ever for room. The executor keeps results that do not fit the ring and goes on taking calls. A
-//! submitter that finds no room, or too many calls under way, takes the lead from whoever has it and receives.
+//! Nothing waits for ever for room. The executor keeps results that do not fit the ring and goes on taking calls. A submitter
+//! that finds no room, or too many calls under way, takes the lead and receives.
 //!
 //! Invariant: a call completes exactly once; a thread that holds the lead never waits for another thread of this process,
 //! and calls no waker.

@@ -1,4 +1,4 @@
-//! Receiving for everybody: what the thread that has the lead does.
+//! Receiving for all waiting threads: what the leader does.
 
 use std::sync::Arc;
 use std::task::Waker;
@@ -20,8 +20,8 @@ const PAUSES: u32 = 4;
 const POLLS_QUICK: u32 = if cfg!(model) { 1 } else { 16 };
 /// How often the leader yields to an executor on its CPU before it sleeps.
 const YIELDS_MAX: u32 = 4;
-/// Polls after the parker was made and before the kernel is asked. An executor that goes on with the next call at this very
-/// moment may have missed that somebody parks; by then what it has sent before is here.
+/// Polls after the parker was made and before the kernel is asked. An executor that starts the next call at this moment may
+/// have missed that a thread parks. By then what it has sent before is here.
 const LAST_POLLS: u32 = if cfg!(model) { 1 } else { 100 };
 
 /// How many lines ahead of the next one are fetched when results of a batch have come.
@@ -65,8 +65,8 @@ impl Receiver {
         }
     }
 
-    /// Receives until `is_enough`, which is told whether something came, or until the deadline passes, a thread wants the lead,
-    /// tasks are to be woken, or nothing will ever come. Polls for a while, then sleeps between results.
+    /// Receives until `is_enough`, whose argument says whether something came. Also ends when the deadline passes, a thread
+    /// wants the lead, tasks are to be woken, or nothing will ever come. Polls for a while, then sleeps between results.
     pub(super) fn lead(
         &mut self,
         caller: &Caller,
@@ -135,7 +135,7 @@ impl Receiver {
         self.inbound.sleep_unless(deadline, has_cause);
     }
 
-    /// Receives what is there, and returns the number of results. A violation of the protocol ends the pipeline. Once the
+    /// Receives what has arrived, and returns the number of results. A violation of the protocol ends the pipeline. Once the
     /// pipeline has ended, every call still under way fails.
     pub(super) fn receive(&mut self, caller: &Caller) -> usize {
         // Read first: records that were published before the end are then received in this call.

@@ -108,7 +108,7 @@ fn what_is_in_use_is_dropped_by_its_last_user() {
         });
         entered.recv().expect("it is used");
         table.remove(tag);
-        // An unused value does not wait for one that is in use.
+        // An unused value does not wait for a value in use.
         table.remove(other);
         assert_eq!(count(dropped), 1);
         drop(leave);

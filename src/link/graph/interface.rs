@@ -28,7 +28,7 @@ pub struct External {
     /// Where it is. For a thread-local its offset from the thread pointer, in two's complement; for a dynamic one
     /// its distance from the start of its TLS block.
     pub address: ExecutorAddr,
-    /// True for a function. One that is too far away for a 32-bit field gets a canonical PLT entry. That is a stub, whose
+    /// True for a function. If it is too far away for a 32-bit field, it gets a canonical PLT entry. That is a stub, whose
     /// address is the function's everywhere in the graph.
     pub callable: bool,
     /// True for a thread-local.

@@ -40,11 +40,11 @@ pub struct LinkGraph {
 /// The executor's functions for dynamic thread-locals.
 #[derive(Debug, Clone, Copy)]
 pub(in crate::link) struct ThreadFunctions {
-    /// The one that code calls, as an index into `globals`. Objects cannot refer to it by name.
+    /// The function that code calls, as an index into `globals`. Objects cannot refer to it by name.
     pub(in crate::link) global: u32,
     /// The address of that one.
     pub(in crate::link) address: ExecutorAddr,
-    /// The one that descriptors hold.
+    /// The function in descriptors.
     pub(in crate::link) descriptor: ExecutorAddr,
 }
 
@@ -243,10 +243,10 @@ impl LinkGraph {
         global.resolution = Resolution::External(found.into());
     }
 
-    /// Tells where the functions are by which code finds dynamic thread-locals (see
-    /// [`Layout::with_dynamic_threads`](crate::link::Layout::with_dynamic_threads)):
-    /// the one that it calls with the address of two words, the number of a TLS module and a distance in its TLS block, and the
-    /// one that descriptors hold, whose third word is the distance. Call it before [`layout`](Self::layout), once.
+    /// Defines the functions by which code finds dynamic thread-locals (see
+    /// [`Layout::with_dynamic_threads`](crate::link::Layout::with_dynamic_threads)). Code calls `address` with the address of
+    /// two words: the number of a TLS module and a distance in its TLS block. Descriptors hold `descriptor`, and the distance
+    /// in their third word. Call it before [`layout`](Self::layout), once.
     ///
     /// # Errors
     /// There are 2^32 names already.

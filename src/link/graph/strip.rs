@@ -1,8 +1,8 @@
 //! Dropping the sections all of whose definitions lost against others.
 //!
-//! A COMDAT duplicate is dropped when its object is added. A weak function that another object overrides has a section,
-//! which is dropped here under two conditions: it defines nothing else that counts, and its object refers to it only by the
-//! names that lost. Its unwind record and its undefined names are dropped with it.
+//! A COMDAT duplicate is dropped when its object is added. A weak function that another object overrides has a section. It is
+//! dropped here if it defines nothing else that counts, and its object refers to it only by the names that lost. Its unwind
+//! record and its undefined names are dropped with it.
 //!
 //! Invariant: no relocation that is applied refers to what is dropped here.
 

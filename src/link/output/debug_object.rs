@@ -3,8 +3,8 @@
 //! The copy stays a relocatable file. Debuggers relocate its debug information themselves, by the addresses in the section
 //! headers.
 //!
-//! Invariant: the copy differs in the addresses of sections, in the flags of sections that are not in the image, and in
-//! the places of symbols. Everything else is equal.
+//! Invariant: the copy differs in the addresses of sections, the flags of sections outside of the image, and the addresses of
+//! symbols. Everything else is equal.
 
 use object::elf;
 use object::read::elf::{FileHeader, SectionHeader};

@@ -14,7 +14,7 @@ use object::read::elf::{FileHeader, Rela, SectionHeader, SectionTable};
 use super::placed_object::PlacedObject;
 use crate::addr::{AddrRange, ExecutorAddr};
 
-/// The source line of the code from one address up to the next one that has a line.
+/// The source line of the code from one address up to the next address with a line.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct SourceLine<'a> {
     /// Where the code is.

@@ -1,13 +1,13 @@
 //! The tables that the linker adds: the GOT (addresses to load) and the PLT (stubs, which jump through the GOT).
 //!
 //! Addresses are not known yet, and later nothing may grow. So every load gets a GOT entry, although many loads are rewritten
-//! without one. Every function outside of the graph gets a stub if a field holds its address in less than 64 bits. If the
-//! function is too far for that field, the stub is its *canonical PLT entry*: every reference to the function, however wide,
-//! means the stub, so pointers to it are equal. Only the stub jumps to the function, through a GOT entry of its own.
+//! without one. A function outside of the graph gets a stub if a field holds its address in less than 64 bits. If the function
+//! is too far for that field, the stub is its *canonical PLT entry*: every reference to the function, however wide, means the
+//! stub, so pointers to it are equal. Only the stub jumps to the function, through a GOT entry of its own.
 //!
-//! A dynamic thread-local has a *descriptor*, three GOT entries in a row: the executor's function for descriptors, the number
-//! of the TLS module, and the distance in its TLS block. `__tls_get_addr` takes the last two; for the block itself the
-//! distance is 0.
+//! A dynamic thread-local has a *descriptor*, three GOT entries in a row. They hold the executor's function for descriptors,
+//! the number of the TLS module, and the distance in its TLS block. `__tls_get_addr` takes the last two; for the block itself
+//! the distance is 0.
 //!
 //! Invariant: one entry per symbol (and one per stub that may be canonical), one stub and one descriptor per symbol.
 

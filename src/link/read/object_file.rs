@@ -28,9 +28,8 @@ impl ObjectFile {
     /// The bytes are owned; a `Vec` is not copied. A mapped file is not accepted: a process that truncates the file would
     /// kill this one with SIGBUS. A process that writes to it would change bytes that were already checked.
     ///
-    /// # Errors
-    /// The file is not a sound x86-64 ELF relocatable object, or uses something that this linker does not support;
-    /// the message names the place in the file.
+    /// # Errors The file is not a sound x86-64 ELF relocatable object, or uses something that this linker does not support. The
+    /// message names the position in the file.
     pub fn parse(name: impl Into<String>, bytes: impl Into<Vec<u8>>) -> Result<ObjectFile> {
         Self::read(name.into(), FileBytes::from(bytes.into()))
     }

@@ -1,5 +1,5 @@
-//! What runs at start and at the end: the arrays hold the functions of all objects, in the order in which a native
-//! program would run them.
+//! What runs at start and at the end. The arrays hold the functions of all objects, in the order in which a native program
+//! would run them.
 //!
 //! Invariant: the order follows from names, types and the order of the objects only.
 

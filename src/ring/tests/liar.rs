@@ -10,7 +10,7 @@ use crate::ring::{
     record_lines,
 };
 
-/// Words that have another value at every load, often one that is almost right.
+/// Words that have another value at every load, often an almost right value.
 struct Liar {
     lines: usize,
     state: Cell<u64>,

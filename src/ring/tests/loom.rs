@@ -1,8 +1,8 @@
 //! A tiny ring between two threads, in every order of loom.
 //!
-//! Loom's words are watched besides. A relaxed store to a word of a record fails the model, if no Release and Acquire order it
-//! with every other access to that word. That is stricter than comparing values: loom runs the loads of a thread in order, so by
-//! its values a consumer that gives lines back with a relaxed store looks right.
+//! Loom's words are watched besides. A relaxed store to a word of a record fails the model unless Release and Acquire order it
+//! with every other access to that word. That is stricter than comparing values. Loom runs the loads of a thread in order, so
+//! by its values a consumer that returns lines with a relaxed store looks right.
 //!
 //! Invariant: each labelled ordering of the ring is also made relaxed, each end by itself, and its model must fail then.
 
@@ -222,7 +222,7 @@ fn close(weak: Weak) -> Counters {
     })
 }
 
-/// A record grows by two words and is completed without a third, in front of another record. Each word is taken as soon as it is
+/// A record grows by two words and is completed without a third, in front of another record. Each word is taken when it is
 /// seen.
 fn grow(weak: Weak) -> Counters {
     let head = Head { kind: 7, sequence: 5, target: 0 };

@@ -13,7 +13,7 @@ use crate::ring::{
     CONTROL_LINES, LINE_PAYLOAD_BYTES, LINE_WORDS, POSITION_BITS, Piece, publication, record_lines,
 };
 
-/// Both ends of a ring whose words are the worst that an earlier lap could have left: every line but the next looks like a
+/// Both ends of a ring whose words are the worst that an earlier lap could have left. Every line but the next looks like a
 /// record at the position that it will have.
 fn ring(lines: usize, position: u64) -> (Producer<Heap>, Consumer<Heap>) {
     let heap = Heap::new(lines);

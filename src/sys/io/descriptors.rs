@@ -7,8 +7,8 @@ use nix::errno::Errno;
 /// `CLOSE_RANGE_UNSHARE`: gives the calling thread its own table of descriptors before any is closed.
 const UNSHARE: libc::c_uint = 1 << 1;
 
-/// Gives the calling thread, and the threads that it starts from now on, their own table of descriptors with `kept` alone in it,
-/// and returns that one. The tables of all other threads stay, and the owner of `kept` there still owns it.
+/// Gives the calling thread, and the threads that it starts from now on, their own table of descriptors. Only `kept` is in it,
+/// which is returned. The tables of all other threads stay, and the owner of `kept` there still owns it.
 ///
 /// `None` when the kernel refuses, as kernels before 5.9 do: then the thread still shares the table of all threads.
 ///

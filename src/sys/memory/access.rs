@@ -17,7 +17,7 @@ use crate::limits::PAGE_BYTES;
 /// `UIO_MAXIOV`: parts that the kernel takes in one call.
 const PARTS_MAX: usize = 1024;
 
-/// Reads parts of this process's memory, each an address and a size, one after the other into `out`, which is as long as all
+/// Reads parts of this process's memory, each an address and a size, one after the other into `out`. That is as long as all
 /// parts together.
 ///
 /// # Errors
@@ -51,7 +51,7 @@ pub(crate) fn read(parts: &[(u64, usize)], out: &mut [u8]) -> Result<()> {
 ///
 /// # Safety
 ///
-/// No code may rely on the memory to stay as it is.
+/// No code may rely on the memory to stay unchanged.
 pub(crate) unsafe fn write(parts: &[(u64, usize)], bytes: &[u8]) -> Result<()> {
     let mut pipe = None;
     walk("writing", parts, |done, remote| {
@@ -111,7 +111,7 @@ impl Pipe {
     ///
     /// # Safety
     ///
-    /// No code may rely on the memory to stay as it is.
+    /// No code may rely on the memory to stay unchanged.
     unsafe fn write(&self, address: usize, bytes: &[u8]) -> nix::Result<usize> {
         let put = nix::unistd::write(&self.writer, bytes)?;
         let to = std::ptr::with_exposed_provenance_mut(address);

@@ -14,8 +14,8 @@ use crate::addr::{AddrRange, Prot};
 use crate::error::{Error, Result};
 use crate::limits::{LOW_ADDRESS_END, PAGE_BYTES};
 
-/// Low ranges lie between these addresses: above null pointers with an offset, and with room at the end, because compilers may
-/// add up to 16 MiB to an address and still take it for a low one.
+/// Low ranges lie between these addresses: above null pointers with an offset, and with room at the end. Compilers may add up
+/// to 16 MiB to an address and still take it for a low address.
 const LOW_START: usize = 1 << 20;
 const LOW_END: usize = (2 << 30) - (16 << 20);
 const _: () = assert!(LOW_END as u64 + (16 << 20) == LOW_ADDRESS_END);
@@ -213,7 +213,7 @@ impl Reservation {
     ///
     /// # Errors
     ///
-    /// When they are not whole pages of the range, or the kernel refuses: each border between protections takes one of the
+    /// When they are not whole pages of the range, or the kernel refuses. Each border between protections takes one of the
     /// mappings that a process may have (`vm.max_map_count`).
     pub(crate) fn protect(&self, pages: AddrRange, prot: Prot) -> Result<()> {
         let at = self.inside(pages, "protecting")?;
@@ -270,7 +270,7 @@ impl Reservation {
     /// When they are not whole pages of the range, or the kernel refuses.
     pub(crate) fn discard(&self, pages: AddrRange) -> Result<()> {
         let at = self.inside(pages, "emptying")?;
-        // SAFETY: the pages belong to this reservation, whose user gives up their content.
+        // SAFETY: the pages belong to this reservation, whose user no longer needs their content.
         unsafe { madvise(at, size_of_range(pages), MmapAdvise::MADV_DONTNEED) }.map_err(|errno| {
             Error::os(format!("emptying {} bytes at {}", pages.bytes(), pages.start), errno)
         })
@@ -302,8 +302,8 @@ impl Reservation {
         AddrRange { start, end }
     }
 
-    /// Unmaps ranges, neighbours with one system call. Returns the ranges that the kernel refuses to unmap, and why: a hole in a
-    /// larger mapping takes one more of the mappings that a process may have.
+    /// Unmaps ranges, neighbours with one system call. Returns the ranges that the kernel refuses to unmap, and why. A hole in
+    /// a larger mapping takes one more of the mappings that a process may have.
     pub(crate) fn unmap_all(mut ranges: Vec<Reservation>) -> (Vec<Reservation>, Option<Error>) {
         ranges.sort_unstable_by_key(Reservation::start);
         let (mut kept, mut why) = (Vec::new(), None);

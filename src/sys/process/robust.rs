@@ -46,6 +46,6 @@ pub(crate) unsafe fn lock(lock: *mut libc::pthread_mutex_t) -> Result<()> {
 ///
 /// The calling thread must have [taken](lock) it.
 pub(crate) unsafe fn unlock(lock: *mut libc::pthread_mutex_t) {
-    // SAFETY: the caller vouches for the lock. The C library refuses one that was overwritten meanwhile.
+    // SAFETY: the caller vouches for the lock. The C library refuses a lock that was overwritten meanwhile.
     unsafe { libc::pthread_mutex_unlock(lock) };
 }

@@ -74,7 +74,7 @@ impl Undisturbed {
 impl Drop for Undisturbed {
     fn drop(&mut self) {
         Errno::set_raw(self.errno);
-        // SAFETY: the set is the one that the thread had.
+        // SAFETY: the set is the thread's earlier set.
         unsafe {
             libc::pthread_sigmask(libc::SIG_SETMASK, &raw const self.old, std::ptr::null_mut())
         };

@@ -98,7 +98,7 @@ pub(crate) fn install(record: &'static [AtomicU64], holder: &'static AtomicU64) 
     Ok(())
 }
 
-/// Gives the calling thread, which is not the main one, a stack for the handlers until it ends, so that they can report an
+/// Gives the calling thread, which is not the main thread, a stack for the handlers until it ends. So they can report an
 /// overflow of its own stack.
 pub(crate) fn protect_thread() {
     let mut attributes = MaybeUninit::<libc::pthread_attr_t>::uninit();

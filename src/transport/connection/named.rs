@@ -170,7 +170,7 @@ fn remove_stale(names: &Names) {
         let is_stale = match names.open(&name) {
             Ok(Found::Segment(segment)) => !has_creator(&segment),
             Ok(Found::Unfinished) => true,
-            // The name of another user's segment, or one that has gone meanwhile.
+            // The name of another user's segment, or of a segment that was removed meanwhile.
             Ok(Found::Nothing) | Err(_) => false,
         };
         if is_stale {

@@ -1,9 +1,9 @@
 //! A lane in a segment that came over a Unix socket, for processes that already have a socket between them.
 //!
-//! The controller makes the segment, sealed and without a name, and sends its descriptor. From then on the socket is the
-//! lane's doorbell: a byte says that the baton has come to a side that sleeps, and the end of the socket that the other process
-//! is gone. So neither side needs a thread that watches the other, and an event loop waits for one descriptor. An eventfd
-//! would not do for peers that do not trust each other: who has one can make a write to it wait for ever.
+//! The controller makes the segment, sealed and without a name, and sends its descriptor. From then on the socket is the lane's
+//! doorbell. A byte says that the baton has come to a side that sleeps; the end of the socket says that the other process is
+//! gone. So neither side needs a thread that watches the other, and an event loop waits for one descriptor. An eventfd would
+//! not do for peers that do not trust each other: each holder can make a write to it wait for ever.
 
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;

@@ -1,10 +1,10 @@
 //! One lane: a baton, a bulk buffer and two rings in a shared segment, and one order over all of them.
 //!
-//! The holder of the baton sends: it fills the line and stores the baton's first word, which hands the baton over. The
-//! other side polls that word. A payload that does not fit the line is copied to the bulk buffer, and the line says where.
-//! What was *posted*, that is, sent without waiting for the answer, goes through the sender's ring, and so does what does not
-//! fit it; the baton then carries the ring position up to which the receiver drains before it acts. So posted messages and calls
-//! of a lane have one order.
+//! The holder of the baton sends: it fills the line and stores the baton's first word, which hands the baton over. The other
+//! side polls that word. A payload that does not fit the line is copied to the bulk buffer, and the line says where. *Posted*
+//! messages, which are sent without waiting for the answer, go through the sender's ring, and so does what does not fit the
+//! buffer. The baton then carries the ring position up to which the receiver drains before it acts. So posted messages and
+//! calls of a lane have one order.
 //!
 //! Arguments stay in the bulk buffer, untouched, until their call is answered; those of nested calls lie behind them. Each side
 //! knows where free memory begins, because it has sent or received every call under way.

@@ -34,7 +34,7 @@ impl SharedParker {
         Self { doorbell: Some(doorbell), ..self.clone() }
     }
 
-    /// Takes what the doorbell was rung so far. False when nobody is left to ring it.
+    /// Takes the rings of the doorbell so far. False when the ringing side is gone.
     pub(in crate::transport) fn drain(&self) -> bool {
         self.doorbell.as_ref().is_none_or(|doorbell| doorbell.drain())
     }

@@ -74,8 +74,8 @@ impl Waiter {
         self.poll_budget.woke = true;
     }
 
-    /// Waits until `word` holds anything but `current`, and returns what it holds; `None` when it has not changed by the
-    /// deadline: then, with a doorbell, that is rung when it changes.
+    /// Waits until `word` holds anything but `current`, and returns what it holds. `None` when it has not changed by the
+    /// deadline; a doorbell, if there is one, is rung when it changes.
     ///
     /// Polls, then sleeps. When no answer comes quickly and the peer was last seen on this CPU, the waiter yields. The peer
     /// can only answer when it has the CPU.
@@ -302,7 +302,7 @@ mod tests {
             let found = std::thread::scope(|scope| {
                 scope.spawn(|| {
                     std::thread::sleep(Duration::from_millis(2));
-                    // With no limit to polling nobody sleeps; otherwise the other side does at last.
+                    // With no limit to polling neither side sleeps; otherwise the other side does at last.
                     while spin != Duration::MAX && parker.word().load(Ordering::Relaxed) == 0 {
                         std::thread::yield_now();
                     }

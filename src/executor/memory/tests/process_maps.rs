@@ -27,8 +27,7 @@ impl Maps {
         Maps(text.lines().map(|line| mapping(line).expect("a line of maps")).collect())
     }
 
-    /// A letter for each page of a range: `x` executable, `r` read-only, `w` writable, `-` none of these, and `.` for a page
-    /// that is not mapped.
+    /// A letter for each page of a range: `x` executable, `r` read-only, `w` writable, `-` none of these, `.` not mapped.
     pub(super) fn letters(&self, range: AddrRange) -> String {
         let pages = (range.start.get()..range.end.get()).step_by(PAGE_BYTES as usize);
         let of_range = self

@@ -3,9 +3,9 @@
 //! Frames are those of LLVM's `SimpleRemoteEPC` ([`wire::frame`](crate::wire::frame)); the controller may be LLVM's, or
 //! a [`Client`](crate::controller::Client) of this library, which says hello.
 //!
-//! Threads: one, which reads and gives calls to the session. Whoever sends writes at once what there is room for; the
-//! rest is queued and written by that thread. Who sends while much is queued waits for room, but never that thread: what
-//! it reads may be what makes the room.
+//! Threads: one, which reads and gives calls to the session. A sending thread writes at once what there is room for; the rest
+//! is queued and written by the reading thread. A thread that sends while much is queued waits for room. The reading thread
+//! never does, since what it reads may make the room.
 //!
 //! The end: what is queued is sent, then a hangup and nothing behind it, as far as the peer takes it in time ([`DRAIN`]). The
 //! reason that a peer gives counts more than that writing to it failed: what it sent is read to the end.

@@ -1,7 +1,7 @@
 //! Reading an ELF relocatable object into plain data.
 //!
-//! Invariant: every offset, size and index is checked before it is used. Work and memory are at most proportional to the
-//! size of the file: its sections together may not exceed the file's size, and its names [`NAME_OVERLAP_MAX`] times that.
+//! Invariant: every offset, size and index is checked before it is used. Work and memory are at most proportional to the size
+//! of the file. Its sections together may not exceed the file's size, and its names [`NAME_OVERLAP_MAX`] times that.
 
 mod file_kind;
 mod groups;
