@@ -1,8 +1,9 @@
 // farcall in C: a program that embeds a session, is attached by a controller, and serves its calls; or polls for them.
 //
-// Every function may be called from any thread, but those of an executor that is polled, which belongs to one. Functions of the
-// host are called from any thread too; those must not throw. A session is a number behind a pointer type: one that is over, or never was, costs an error and nothing else.
-// Other pointers are handed over where it says so, and are of no use then. An error that is NULL is none: success.
+// Every function may be called from any thread, except those of a polled executor, which belongs to one thread. Functions of the
+// host are called from any thread too, and must not throw. A session is a number behind a pointer type: a session that is over, or
+// never was, costs an error and nothing else.
+// Other pointers are handed over where the comments say so, and are invalid then. A NULL error means success.
 //
 // Memory in buffers and texts comes from malloc. Link with libfarcall_ffi.a -lpthread -ldl -lm, or -lfarcall_ffi.
 
@@ -18,7 +19,7 @@
 // Says that a service is done, once.
 typedef struct farcall_done farcall_done;
 
-// Why something failed. Belongs to whoever got it, who hands it on or frees it.
+// Why something failed. The receiver owns it, and passes it on or frees it.
 typedef struct farcall_error farcall_error;
 
 // Holds the shutdown of a session up.
@@ -38,14 +39,14 @@ typedef struct farcall_task farcall_task;
 
 // The bytes of a buffer that has up to 8, the address of those of a larger one.
 typedef union {
-    // So many bytes, from malloc; in a buffer of size 0, NULL, or the text of an out-of-band error.
+    // The bytes, from malloc. In a buffer of size 0 it is NULL, or the text of an out-of-band error.
     char *pointer;
     // Up to 8 bytes.
     char bytes[8];
 } farcall_buffer_value;
 
-// Arguments or a result, as orc_rt_WrapperFunctionBuffer: empty, up to 8 bytes in place, more from malloc, or an
-// out-of-band error. Whoever has one by value owns what it points to: dispose of it, or hand it on.
+// Arguments or a result, as orc_rt_WrapperFunctionBuffer: empty, up to 8 bytes in place, more from malloc, or an out-of-band
+// error. The holder of a value owns what it points to: dispose of it, or pass it on.
 typedef struct {
     // Where the bytes are.
     farcall_buffer_value value;
@@ -56,11 +57,11 @@ typedef struct {
 // Is told how a call of the controller ended. Takes the result, which is an out-of-band error where there is none.
 typedef void (*farcall_completion)(farcall_session *session, farcall_buffer result, void *context);
 
-// Gets a task, which is to be run soon, by a thread that may wait: not inside of this function, unless the host knows that no
-// task waits for a message.
+// Receives a task, which is to be run soon, by a thread that may wait. It must not run inside of this function, unless the
+// host knows that no task waits for a message.
 typedef void (*farcall_dispatch)(farcall_task *task, void *context);
 
-// Gets an error that is nobody's answer, for good.
+// Receives an error that answers no call, and owns it.
 typedef void (*farcall_on_error)(farcall_session *session, farcall_error *error, void *context);
 
 // The session has no controller any more: error is NULL for an orderly end, or why, for good. Must not block.
@@ -92,7 +93,7 @@ extern "C" {
 // An empty buffer, which is also the result of a function that has none.
 farcall_buffer farcall_buffer_empty(void);
 
-// A buffer of so many bytes, all zero. Ends the process where there is no memory.
+// A buffer of size bytes, all zero. Ends the process where there is no memory.
 farcall_buffer farcall_buffer_allocate(size_t size);
 
 // A copy of size bytes at data.
@@ -180,7 +181,7 @@ char *farcall_error_to_string(farcall_error *error);
 // It must come from farcall_error_to_string.
 void farcall_error_free_message(char *message);
 
-// Frees an error that nobody looks at.
+// Frees an error.
 //
 // # Safety
 //
@@ -229,7 +230,7 @@ bool farcall_error_is_hosts(const farcall_error *error);
 // It must come from a dispatch function, and be run or dropped once.
 void farcall_task_run(farcall_task *task);
 
-// Frees a task that is not to run. Whoever waits for it learns that it was dropped.
+// Frees a task that is not to run. What waits for it receives an error.
 //
 // # Safety
 //
@@ -281,7 +282,7 @@ void farcall_options_dispose(farcall_options *options);
 // The options must be the caller's.
 void farcall_options_dispatch(farcall_options *options, farcall_dispatch dispatch, void *context);
 
-// Gives errors that are nobody's answer to the host, instead of writing them to standard error.
+// Gives errors that answer no call to the host, instead of writing them to standard error.
 //
 // # Safety
 //
@@ -297,7 +298,8 @@ void farcall_options_on_disconnect(farcall_options *options,
                                    farcall_on_disconnect on_disconnect,
                                    void *context);
 
-// Who waits for a shutdown waits no longer than this; the error names what still runs. Without it, there is no end to that.
+// A thread that waits for the shutdown waits no longer than this; the error names what still runs. Without it, that wait has
+// no bound.
 //
 // # Safety
 //
@@ -326,9 +328,9 @@ void farcall_options_value(farcall_options *options, const char *name, const voi
 // The options must be the caller's, and the name a text.
 void farcall_options_function(farcall_options *options, const char *name, farcall_function function);
 
-// Has linked code called in the form of farcall_function, as LLVM's runtime does, where with_session is true; and else, as
-// without this function, in LLVM 22's: struct farcall_buffer f(const char *data, size_t size). In place of the session linked
-// code gets its address, which the functions here take as well while the session lives.
+// Chooses the form in which linked code is called. If with_session is true, it is that of farcall_function, as in LLVM's
+// runtime. Otherwise, and by default, it is LLVM 22's: struct farcall_buffer f(const char *data, size_t size). In place of the
+// session linked code gets its address, which the functions here take as well while the session lives.
 //
 // # Safety
 //
@@ -336,8 +338,8 @@ void farcall_options_function(farcall_options *options, const char *name, farcal
 void farcall_options_linked_code(farcall_options *options,
                                  bool with_session);
 
-// Adds a service: on_detach and then on_shutdown are called once each when the session ends, for the service that was added
-// last first, each when the one before is done. Either may be NULL.
+// Adds a service. When the session ends, on_detach and then on_shutdown are called once each. The service that was added last
+// is first; each function is called when the one before is done. Either may be NULL.
 //
 // # Safety
 //
@@ -370,9 +372,9 @@ farcall_error *farcall_session_attach_pipes(farcall_session *session, int reader
 // The name must be a text.
 farcall_error *farcall_session_attach_name(farcall_session *session, const char *name);
 
-// Attaches the controller at the other end of a connected Unix stream socket over a lane in shared memory, whose descriptor it
-// sends over that socket, which is the session's from here on. Waits for it. Calls of the session go out inside of calls of the
-// controller, or while that attends.
+// Attaches the controller at the other end of a connected Unix stream socket over a lane in shared memory. The controller
+// sends its descriptor over that socket, which is the session's from here on. Waits for it. Calls of the session go out inside
+// of calls of the controller, or while that attends.
 farcall_error *farcall_session_attach_shared(farcall_session *session,
                                              int socket);
 
@@ -389,22 +391,22 @@ farcall_error *farcall_session_detach(farcall_session *session,
                                       farcall_notify on_detach,
                                       void *context);
 
-// Detaches, waits for managed code to end and releases everything, without blocking here. on_shutdown, which may be NULL, is
-// called once, when that is done; at once if it is.
+// Detaches, waits for managed code to end and releases everything, without blocking here. When that is done, on_shutdown is
+// called once; it may be NULL.
 farcall_error *farcall_session_shutdown(farcall_session *session,
                                         farcall_notify on_shutdown,
                                         void *context);
 
-// Waits until the session is shut down, by whomever: an error when the grace period is over first, or on a thread that
-// runs a call of this session.
+// Waits until the session is shut down by any thread. Returns an error when the grace period is over first, or on a thread
+// that runs a call of this session.
 farcall_error *farcall_session_wait(farcall_session *session);
 
 // Shuts the session down, waits for that as farcall_session_wait does, and forgets it; its number means nothing from then on.
 // Where the wait fails what still runs goes on, and its answers go nowhere. NULL is no session, and fine.
 farcall_error *farcall_session_dispose(farcall_session *session);
 
-// Holds the shutdown up while managed code runs in this thread: NULL when the session is being shut down, and none may be
-// entered any more. what names it to who waits for its end.
+// Delays the shutdown while managed code runs in this thread. NULL when the session is being shut down, and none may be
+// entered any more. what names the code in the error of a shutdown that takes too long.
 //
 // # Safety
 //
@@ -419,7 +421,7 @@ farcall_keepalive *farcall_session_keepalive(farcall_session *session,
 // It must come from farcall_session_keepalive, and be released once; NULL is fine.
 void farcall_keepalive_release(farcall_keepalive *keepalive);
 
-// Reports an error that is nobody's answer, as the session does itself. Takes the error.
+// Reports an error that answers no call, as the session does itself. Takes the error.
 //
 // # Safety
 //
@@ -427,10 +429,10 @@ void farcall_keepalive_release(farcall_keepalive *keepalive);
 void farcall_session_report_error(farcall_session *session, farcall_error *error);
 
 // Offers what every executor of this library does, and the symbols of the options, to the controller at the other end of a
-// connected Unix socket: over a lane in shared memory, which the controller sends and this waits for, where is_shared is true,
-// and else over the socket itself. Takes the options, which may say nothing but symbols, or be NULL, and the socket, of which
-// no copy may stay open in this process. A function that is offered has the form of LLVM 22:
-// struct farcall_buffer f(const char *data, size_t size).
+// connected Unix socket. If is_shared is true, calls travel over a lane in shared memory, which the controller sends and this
+// function waits for; else over the socket. Takes the options, which may say nothing but symbols, or be NULL, and the socket,
+// of which no copy may stay open in this process. A function that is offered has the form of LLVM 22: struct farcall_buffer
+// f(const char *data, size_t size).
 //
 // # Safety
 //
@@ -447,8 +449,8 @@ farcall_error *farcall_polled_create(farcall_options *options,
 // polled must be of this thread.
 int farcall_polled_descriptor(const farcall_polled *polled);
 
-// Serves the calls that are there, up to 64, and those that come within so long after the last one. calls, which may be NULL,
-// is told how many they were. An error says why the connection is over, unless the controller has ended it in order.
+// Serves the calls that wait, up to 64, and those that come within this time after the last call. calls, which may be NULL,
+// receives their number. An error says why the connection is over, unless the controller has ended it in order.
 //
 // # Safety
 //
