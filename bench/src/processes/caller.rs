@@ -341,7 +341,7 @@ mod tests {
             carry_out(&mut rows, action, index, calls, || Ok(Box::new(Row)))
                 .map_err(|error| error.to_string())
         };
-        assert!(order(RUN, 0, 1).unwrap_err().contains("row 0, which is not there"));
+        assert!(order(RUN, 0, 1).unwrap_err().contains("row 0, which does not exist"));
         assert_eq!(order(MAKE, 0, 0).unwrap(), b"row");
         assert_eq!(order(PREPARE, 0, 8).unwrap(), b"");
         assert_eq!(order(RUN, 0, 5).unwrap().len(), 8);

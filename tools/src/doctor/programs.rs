@@ -38,7 +38,7 @@ fn tool(name: &'static str, names: &[&str], without: &'static str) -> Row {
 
 fn on_path(name: &str) -> Option<PathBuf> {
     let folders = env::var_os("PATH")?;
-    env::split_paths(&folders).map(|folder| folder.join(name)).find(|path| is_program(path))
+    env::split_paths(&folders).map(|folder| folder.join(name)).find(is_program)
 }
 
 fn is_program(path: &PathBuf) -> bool {
