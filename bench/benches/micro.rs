@@ -1,10 +1,10 @@
 //! `cargo bench -p farcall-bench`: the parts of a call and of a link one by one, and the whole of both between
 //! two processes.
 //!
-//! Criterion's figures are for telling two versions of the code apart on one machine. How far a call is from what the
-//! machine can do, with its tails, is what `farcall bench` says.
+//! Criterion's figures compare two versions of the code on one machine. `farcall bench` shows the distance of a call from the
+//! machine's floor, with its tails.
 //!
-//! Invariant: nothing is measured that was not checked to work.
+//! Invariant: each measured operation was checked to work before.
 
 use std::hint::black_box;
 use std::time::Duration;

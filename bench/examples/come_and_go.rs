@@ -1,7 +1,7 @@
 //! Adds, calls and removes objects in one executor, and draws what the executor holds meanwhile:
 //! `come_and_go OBJECTS FILE.svg`.
 //!
-//! Invariant: the executor's own process is looked at, through the kernel; nothing is estimated.
+//! Invariant: all figures are the kernel's, of the executor's own process.
 
 use std::fs;
 use std::path::Path;
@@ -12,7 +12,7 @@ use farcall::link::ObjectFile;
 use farcall_bench::{Machine, Result, TinyObject, tiny_code};
 use plotters::prelude::*;
 
-/// Looks at the executor, evenly spread.
+/// The number of samples of the executor, evenly spread.
 const LOOKS: u32 = 200;
 const PANELS: [&str; 3] = ["resident memory, KiB", "mappings", "descriptors"];
 

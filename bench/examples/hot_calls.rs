@@ -1,7 +1,7 @@
 //! Makes many calls and nothing else, to count system calls from outside:
 //! `strace -f -c hot_calls CALLS null|code|data|in-flight|SIZE`.
 //!
-//! Invariant: everything but the calls costs the same number of system calls whatever CALLS is.
+//! Invariant: all but the calls makes the same number of system calls for any CALLS.
 
 use farcall_bench::{Callee, Contender, CpuPair, EchoCall, InFlight, Result};
 

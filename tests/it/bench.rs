@@ -1,6 +1,6 @@
 //! `farcall bench`: its flags, and what it prints and writes.
 //!
-//! Invariant: one test is about time, that of the whole run; the rows themselves are tested beside the harness.
+//! Invariant: the only assertion on a time is on the length of a run; the rows themselves are tested beside the harness.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -113,7 +113,7 @@ fn a_row_is_measured_alone_with_the_floors_and_on_the_cpus_asked_for() {
     assert!(report["removal"].is_null() && report["idle"].is_null(), "{report}");
     assert!(
         section["bars"].is_null() && report["bars"].is_null(),
-        "bars nobody asked for: {report}"
+        "no bars without the flag: {report}"
     );
 
     let report = measure(&["--seconds", "0", "--only", "link", "--bars"]);
@@ -156,7 +156,7 @@ fn a_saved_report_is_whole_and_the_next_run_is_compared_with_it() {
     let is_due = |verdict| matches!(verdict, Verdict::WithinNoise | Verdict::FewRounds);
     assert!(itself.rows.iter().all(|row| is_due(row.verdict)), "{itself}");
 
-    // As if the saved run had been so noisy that each change is within the noise, and as if it had been faster by far.
+    // Two changed reports: one of a run with much noise, one of a run that was 1,000 times as fast.
     for (median, quartiles, status, verdict) in
         [(1.0, [0.0, 40.0], 0, "0 better, 0 worse, "), (0.001, [0.001, 0.001], 1, "0 better, ")]
     {

@@ -187,7 +187,7 @@ fn compare(effort: Effort) -> Result<(), Failure> {
         say!("           a debug build says little: cargo run --release -- demo")?;
     }
     let longest = report.sections.iter().rev().max_by_key(|section| section.rounds);
-    longest.map_or(Ok(()), |section| print(section))
+    longest.map_or(Ok(()), print)
 }
 
 fn start() -> Result<Controller, Failure> {

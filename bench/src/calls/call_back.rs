@@ -22,7 +22,7 @@ pub(crate) struct CallBack(Looping);
 #[derive(Debug)]
 pub(crate) struct NestedRound(Looping);
 
-/// A function in the executor that calls a handler here as often as it is told.
+/// A function in the executor that calls a handler of this process; its argument is the number of calls.
 #[derive(Debug)]
 struct Looping {
     callee: Callee,
@@ -32,7 +32,7 @@ struct Looping {
     result: Vec<u8>,
 }
 
-/// When the handler was called.
+/// The times of the handler's calls.
 #[derive(Debug, Default)]
 struct Arrivals {
     are_kept: AtomicBool,
@@ -121,7 +121,7 @@ impl Looping {
         Ok(Looping { callee: callee.clone(), function, handler, arrivals, result: Vec::new() })
     }
 
-    /// Has the executor call so often, with the numbers from `calls` down to 1, which come back.
+    /// Makes the executor call `calls` times, with the numbers from `calls` down to 1, and checks the sum that comes back.
     #[inline]
     fn call(&mut self, calls: u32) -> Result<()> {
         let calls = u64::from(calls);

@@ -1,6 +1,6 @@
 //! farcall's rows with larger payloads: the bytes come back.
 //!
-//! Invariant: the function called copies its argument to memory of its own, as every function does that makes its
+//! Invariant: the function called copies its argument to memory of its own, like every function that makes its
 //! result; the first and last bytes tell the answers of two calls apart.
 
 use farcall::ExecutorAddr;
@@ -9,7 +9,7 @@ use farcall::link::ObjectFile;
 use crate::transports::copy::{ends, mark};
 use crate::{Callee, Contender, Result, Size, TinyObject, tiny_code};
 
-/// One call of a function with so many bytes, which come back.
+/// Calls of a function with a payload, which comes back.
 #[derive(Debug)]
 pub struct EchoCall {
     name: String,

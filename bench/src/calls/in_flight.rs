@@ -1,6 +1,6 @@
-//! Many calls under way at a time, over a pipeline.
+//! Many calls in flight over one pipeline.
 //!
-//! Invariant: never more calls are under way than asked for, and every result is compared with its call's number.
+//! Invariant: never more calls are in flight than asked for, and every result is compared with its call's number.
 
 use std::time::{Duration, Instant};
 
@@ -9,21 +9,21 @@ use farcall::controller::{Batch, Pipeline};
 
 use crate::{Callee, Contender, Result};
 
-/// Calls of a function that returns its 8 bytes, submitted in batches: while the results of one are awaited the next
-/// is under way.
+/// Calls of a function that returns its 8 bytes, submitted in batches: while this thread awaits the results of one
+/// batch, the next batch is in flight.
 #[derive(Debug)]
 pub struct InFlight {
     name: String,
     pipeline: Pipeline,
     echo: ExecutorAddr,
-    /// Calls of a batch; two batches are under way.
+    /// Calls of a batch; two batches are in flight.
     batch: u32,
     number: u64,
     args: Vec<[u8; 8]>,
 }
 
 impl InFlight {
-    /// A row with so many calls under way, at least 2.
+    /// A row with this many calls in flight, at least 2.
     ///
     /// # Errors
     /// When no pipeline can be opened.
@@ -83,7 +83,7 @@ impl Contender for InFlight {
     }
 }
 
-/// The name of the row with so many calls under way.
+/// The name of the row with this many calls in flight.
 pub(crate) fn name(calls: usize) -> String {
     format!("{calls} in flight")
 }

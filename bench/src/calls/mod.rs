@@ -18,7 +18,7 @@ use farcall::{ExecutorAddr, Prot};
 
 use crate::{Contender, CpuPair, Result, TinyObject, tiny_code};
 
-/// The bytes of code or data that a call brings along.
+/// The bytes of code or data that are new with each call.
 pub const FRESH_BYTES: usize = 4096;
 
 /// An executor on the server's CPU with the null call linked into it: a wrapper function that
@@ -71,7 +71,7 @@ impl Callee {
     }
 
     /// The row of calls after new code: the function called is written and finalized before each
-    /// call and its memory given back after it.
+    /// call and its memory deallocated after it.
     #[must_use]
     pub fn code_call(&self) -> CodeCall {
         let mut code = vec![BREAKPOINT; FRESH_BYTES];
@@ -80,8 +80,8 @@ impl Callee {
         CodeCall { callee: self.clone(), number: 0, code, result: Vec::with_capacity(8) }
     }
 
-    /// The row of null calls after new data, which the executor does not read: what the writing
-    /// alone costs.
+    /// The row of null calls after new data, which the executor does not read: the cost of
+    /// writing alone.
     #[must_use]
     pub fn data_call(&self) -> DataCall {
         DataCall { call: self.null_call(), data: vec![BREAKPOINT; FRESH_BYTES] }
@@ -126,7 +126,7 @@ impl Contender for NullCall {
     }
 }
 
-/// 4 KiB of code written and finalized, one call of it, and the memory given back.
+/// 4 KiB of code written and finalized, one call of it, and the memory deallocated.
 #[derive(Debug)]
 pub struct CodeCall {
     callee: Callee,
@@ -158,7 +158,7 @@ impl Contender for CodeCall {
     }
 }
 
-/// 4 KiB of data written, one null call, and the memory given back.
+/// 4 KiB of data written, one null call, and the memory deallocated.
 #[derive(Debug)]
 pub struct DataCall {
     call: NullCall,

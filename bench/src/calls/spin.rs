@@ -1,13 +1,13 @@
-//! The null call when nobody ever sleeps: what it costs at least, to which adaptive waiting is compared.
+//! The null call while neither side ever sleeps: its least cost, the reference for adaptive waiting.
 //!
-//! Invariant: the executor is stopped whenever this row is not measured, because it would poll on.
+//! Invariant: the executor is stopped whenever this row is not measured, because otherwise it would poll.
 
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 
 use crate::{Callee, Contender, CpuPair, NullCall, Result};
 
-/// Calls to an executor of its own that polls for ever.
+/// Calls to an executor of its own that never sleeps.
 #[derive(Debug)]
 pub(crate) struct SpinCall {
     call: NullCall,

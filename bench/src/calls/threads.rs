@@ -9,14 +9,14 @@ use std::time::{Duration, Instant};
 
 use crate::{Callee, Contender, NullCall, Result};
 
-/// So many threads on the caller's CPU, whose calls the executor runs on the server's.
+/// Threads on the caller's CPU, whose calls the executor runs on the server's.
 #[derive(Debug)]
 pub(crate) struct Threads {
     name: String,
     workers: Vec<Worker>,
 }
 
-/// One thread: what it is told, and what it says.
+/// One thread, with the channels of its orders and its answers.
 #[derive(Debug)]
 struct Worker {
     orders: Sender<Order>,
@@ -24,7 +24,7 @@ struct Worker {
     done: Receiver<Result<Vec<u64>>>,
 }
 
-/// So many calls, each of them timed or not.
+/// An order: this many calls, each of them timed or not.
 #[derive(Debug, Clone, Copy)]
 struct Order {
     calls: u32,
@@ -40,7 +40,7 @@ impl Threads {
             let (reports, done) = channel();
             let mut call = callee.null_call();
             let thread = thread::Builder::new().name(format!("caller {number}"));
-            // It runs where the thread that starts it is pinned.
+            // It inherits the CPU of the thread that starts it.
             thread.spawn(move || {
                 while let Ok(order) = received.recv() {
                     if reports.send(work(&mut call, order)).is_err() {
@@ -54,7 +54,7 @@ impl Threads {
         Ok(Threads { name: name(threads), workers })
     }
 
-    /// Has all threads together make so many calls.
+    /// Makes `calls` calls by all threads together.
     fn order(&mut self, calls: u32, is_sampled: bool) -> Result<Vec<u64>> {
         let threads = u32::try_from(self.workers.len())?;
         for (number, worker) in (0..).zip(&self.workers) {

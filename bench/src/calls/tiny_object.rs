@@ -1,6 +1,6 @@
 //! Small relocatable objects, made without a compiler: machine code in, ELF x86-64 out.
 //!
-//! Invariant: what is made is an ordinary object; nothing in it says that no compiler made it.
+//! Invariant: what is made is an ordinary object; no linker can tell it from a compiler's.
 
 use object::write::{
     Object, Relocation, SectionId, StandardSection, Symbol, SymbolId, SymbolSection,
@@ -34,7 +34,7 @@ impl TinyObject {
         TinyObject { object, last: None }
     }
 
-    /// Adds a global function with this machine code, which must not depend on where it lies except
+    /// Adds a global function with this machine code, which must not depend on its address except
     /// through [`call_at`](Self::call_at) and [`data_at`](Self::data_at).
     #[must_use]
     pub fn function(self, name: &str, code: &[u8]) -> TinyObject {
@@ -160,8 +160,8 @@ pub mod tiny_code {
     /// Returns the first 8 bytes of its argument: `mov rax, [rdi]; mov edx, 8; ret`.
     pub const NULL_CALL: &[u8] = &[0x48, 0x8b, 0x07, 0xba, 8, 0, 0, 0, 0xc3];
 
-    /// Returns its argument, of more than 8 bytes, in memory from `malloc`. The calls at [`BOUNCE_MALLOC`] and
-    /// [`BOUNCE_MEMCPY`] are still to be told where these functions are:
+    /// Returns its argument, of more than 8 bytes, in memory from `malloc`. The host must set the targets of the calls at
+    /// [`BOUNCE_MALLOC`] and [`BOUNCE_MEMCPY`]:
     /// `push rbx; push rbp; push rax; mov rbx, rdi; mov rbp, rsi; mov rdi, rsi; call malloc; mov rdi, rax; mov rsi, rbx;
     /// mov rdx, rbp; call memcpy; mov rdx, rbp; pop rcx; pop rbp; pop rbx; ret`.
     pub const BOUNCE: &[u8] = &[
@@ -175,8 +175,8 @@ pub mod tiny_code {
     pub const BOUNCE_MEMCPY: u64 = 27;
 
     /// Takes a handler's tag and a count, calls that handler with each number from the count down to 1, and returns the sum
-    /// of the numbers that come back. The call at [`CALL_BACK_CALL`] is still to be told where
-    /// `farcall_call_controller` is:
+    /// of the numbers that come back. The host must set the target of the call at [`CALL_BACK_CALL`] to
+    /// `farcall_call_controller`:
     /// `push rbx; push rbp; push r12; sub rsp, 16; mov rbx, [rdi]; mov rbp, [rdi + 8]; xor r12d, r12d; again:
     /// mov [rsp], rbp; mov rdi, rbx; mov rsi, rsp; mov edx, 8; call farcall_call_controller; add r12, rax; dec rbp;
     /// jnz again; mov rax, r12; mov edx, 8; add rsp, 16; pop r12; pop rbp; pop rbx; ret`.
@@ -199,7 +199,7 @@ pub mod tiny_code {
         [&[0x48, 0xb8], &value.to_le_bytes()[..], &[0xba, 8, 0, 0, 0, 0xc3]].concat()
     }
 
-    /// Stores a zero byte at an address, to die of it; returns no bytes should it live on:
+    /// Stores a zero byte at an address, to die of it; returns no bytes if it survives:
     /// `mov eax, address; mov byte ptr [rax], 0; xor eax, eax; xor edx, edx; ret`.
     #[must_use]
     pub fn poke(address: u32) -> Vec<u8> {

@@ -13,26 +13,26 @@ use crate::Result;
 /// [`run`](Self::run), some through [`sample`](Self::sample); [`rest`](Self::rest) ends the block.
 /// Between its blocks a contender must leave both CPUs alone: its server sleeps.
 ///
-/// A new contender writes `name` and `call`; the others only where the server must be told. The
+/// A new contender implements `name` and `call`, and the other functions if its server needs orders. The
 /// loops of `run` and `sample` are compiled for each contender, so that a call inside them is
 /// direct.
 pub trait Contender {
     /// The name of the row, at most 18 characters.
     fn name(&self) -> &str;
 
-    /// Announces that `calls` calls follow. Not timed: this is the place to wake a server.
+    /// Announces that `calls` calls follow. Not timed, so a server may be woken here.
     ///
     /// # Errors
-    /// Whatever keeps the server from being told.
+    /// The order does not reach the server.
     fn prepare(&mut self, calls: u32) -> Result<()> {
         let _ = calls;
         Ok(())
     }
 
-    /// The announced calls were made. Not timed: this is the place to send a server to sleep that does not go by itself.
+    /// The announced calls were made. Not timed: a server that does not sleep by itself is stopped here.
     ///
     /// # Errors
-    /// Whatever keeps the server from being told.
+    /// The order does not reach the server.
     fn rest(&mut self) -> Result<()> {
         Ok(())
     }

@@ -1,7 +1,7 @@
 //! One row of a contest while it runs: its contenders, its block of the current round, and its counters.
 //!
 //! Invariant: in a hot block a timed or sampled call follows at least one warm-up call. So no figure includes the wake of
-//! a server or an order to it, except where the wake is the call.
+//! a server or an order to it, except in the cold contest.
 
 use std::thread;
 use std::time::Duration;
@@ -59,7 +59,7 @@ impl Entry {
         self.place = round % self.contenders.len();
     }
 
-    /// Finds the number of calls of a first block.
+    /// Finds the number of calls of the first block.
     pub(crate) fn calibrate(&mut self) -> Result<()> {
         loop {
             let (calls, contender) = (self.calls, &mut self.contenders[self.place]);

@@ -22,7 +22,7 @@ pub(crate) enum RowKind {
     Calling(Calling),
     /// Null calls of this many threads at once.
     Threads(usize),
-    /// This many calls under way over one pipeline.
+    /// This many calls in flight over one pipeline.
     InFlight(usize),
     /// Calls with a payload that is copied for longer than a line is polled.
     LargeEcho(Size),
@@ -106,7 +106,7 @@ impl RowKind {
         RowKind::Versus(versus, Size::WORD)
     }
 
-    /// The name of the row in tables; `in_flight` is the number of messages under way where a row can have many.
+    /// The name of the row in tables; `in_flight` is the number of messages in flight, for rows that can have many.
     #[cfg_attr(not(feature = "shaq"), expect(unused_variables, reason = "of shaq's row alone"))]
     pub(crate) fn name(self, in_flight: usize) -> String {
         match self {

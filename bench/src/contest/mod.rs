@@ -1,6 +1,6 @@
 //! The contest: every row in every round, block against block.
 //!
-//! Invariant: figures of one round can be compared with each other, and with none of another round.
+//! Invariant: figures are compared only within one round.
 
 pub(crate) mod budget;
 pub(crate) mod contender;
@@ -26,7 +26,7 @@ use crate::{Contender, CpuPair, Judged, Regime, Result, Section, Spread};
 pub struct Effort {
     /// At least this many rounds of calls back to back, however long they take; at least one.
     pub rounds_min: usize,
-    /// The length of the whole run, from its start with the making of processes to its end with their removal.
+    /// The length of the whole run, the start and the end of its processes included.
     pub duration: Duration,
 }
 
@@ -45,7 +45,7 @@ pub(crate) struct Contest {
     cpus: CpuPair,
     pace: Pace,
     entries: Vec<Entry>,
-    /// The places that the rounds of each regime were at.
+    /// The places of the rounds of each regime.
     places: [BTreeSet<usize>; Regime::ALL.len()],
     /// True if the sections judge their rows by the project's own bars.
     has_bars: bool,
@@ -72,7 +72,7 @@ impl Contest {
     /// in each sample. Calls `progress` after each round; a break ends the rounds.
     ///
     /// # Errors
-    /// The first error of a contender, with its name; the contest is of no use then.
+    /// The first error of a contender, with its name; the contest is over then.
     pub(crate) fn run(
         mut self,
         rounds_min: usize,

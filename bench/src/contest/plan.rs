@@ -19,19 +19,20 @@ use crate::processes::peer::Peer;
 use crate::races::llvm_race;
 use crate::{Callee, CpuPair, Effort, Load, Machine, Origin, Report, Result, Size, Versus};
 
-/// Rounds of a contest that says something.
+/// A contest of fewer rounds says little.
 pub(crate) const ROUNDS_MIN: usize = 20;
 /// More places than this add little.
 pub(crate) const PLACES_MAX: usize = 16;
-/// Each place takes this much of the run at least: starting a caller, its peer and its executor takes some milliseconds,
+/// Each place takes this much of the run at least: starting a caller, its peer and its executor takes milliseconds,
 /// which must be a small part of the run.
 const RUN_PER_PLACE: Duration = Duration::from_millis(100);
-/// Rounds of the operations beside calls; more say no more.
+/// Rounds of the operations beside calls; more add little.
 const COST_ROUNDS_MAX: usize = 11;
 /// No run is longer.
 const DURATION_MAX: Duration = Duration::from_secs(3600 * 24 * 365);
 
-/// What hears about the progress of a run: the part that is being measured, and how much of the run is over, from 0 to 1.
+/// A callback that receives the progress of a run: the part that is being measured, and the share of the run that is over, from
+/// 0 to 1. The calling thread calls it before each part and after each round of a contest.
 /// If it returns a break, measuring ends and the report is partial.
 pub type Progress<'a> = dyn FnMut(&'static str, f64) -> ControlFlow<()> + 'a;
 
@@ -50,13 +51,13 @@ pub struct Plan {
     pub sizes: Vec<Size>,
     /// The number of threads that call at once in a row of their own; no such row below two.
     pub threads: usize,
-    /// The number of calls under way at a time in a row of their own, over a pipeline; no such row below two.
+    /// The number of calls in flight over one pipeline, in a row of their own; no such row below two.
     pub in_flight: usize,
     /// The names of the rows and lines to measure, as printed; all if empty. The floors are always measured with a row.
     pub only: Vec<String>,
     /// True if the report judges the figures by the project's own bars.
     pub has_bars: bool,
-    /// How long the run takes.
+    /// The length of the run.
     pub effort: Effort,
     /// The `farcall` command, if its `run` is to be compared with LLVM's.
     pub command: Option<PathBuf>,
@@ -68,7 +69,7 @@ impl Plan {
     /// A plan with pipes and Unix sockets, on the first two CPUs that this process may use.
     ///
     /// # Errors
-    /// When the kernel does not tell which CPUs there are.
+    /// When the kernel does not return the affinity of this thread.
     pub fn new(effort: Effort) -> Result<Plan> {
         Ok(Plan {
             cpus: CpuPair::first_two()?,
@@ -178,7 +179,7 @@ impl Plan {
     /// Calls back to back on two CPUs.
     ///
     /// Rows that poll for a few hundred nanoseconds at most have their callers and servers in many processes; for the others
-    /// one pair says enough.
+    /// one pair is enough.
     fn hot(&self, rows: &[RowKind], peer: &Rc<Peer>, callee: &Callee) -> Result<Contest> {
         let callers = iter::repeat_with(|| Caller::start(self.cpus)).take(self.places());
         let callers = callers.collect::<Result<Vec<_>>>()?;

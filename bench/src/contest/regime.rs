@@ -1,8 +1,8 @@
-//! Near, far, on one CPU, or cold: rounds whose figures may be put together.
+//! Near, far, on one CPU, or cold: the regimes of rounds, which are never mixed.
 
 use serde::{Deserialize, Serialize};
 
-/// Where the two sides of a round were, and how warm.
+/// The CPUs of the two sides of a round, and their caches.
 ///
 /// A hypervisor moves CPUs between caches while a contest runs, and every figure moves with them;
 /// so rounds are reported by regime and never mixed.

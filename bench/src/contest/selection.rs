@@ -1,4 +1,4 @@
-//! The rows that a run has, of all that it could have.
+//! The rows of a run, out of all rows.
 //!
 //! Invariant: a name that no row has is an error before anything is started.
 
@@ -43,7 +43,7 @@ impl Part {
         Part::Llvm,
     ];
 
-    /// What a progress bar calls it.
+    /// Its name in the progress bar.
     pub(crate) fn title(self) -> &'static str {
         match self {
             Part::Hot => "hot calls",

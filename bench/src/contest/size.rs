@@ -1,6 +1,6 @@
-//! Sizes of payloads, as one writes them: 8, 4K, 1M.
+//! Sizes of payloads, as on the command line: 8, 4K, 1M.
 //!
-//! Invariant: what is shown is what was read.
+//! Invariant: a size that was read is shown with the same value.
 
 use std::fmt;
 use std::str::FromStr;
@@ -10,7 +10,7 @@ use std::str::FromStr;
 pub struct Size(usize);
 
 impl Size {
-    /// What most rows carry.
+    /// The payload of most rows.
     pub const WORD: Size = Size(8);
     /// A page.
     pub const PAGE: Size = Size(4 << 10);

@@ -1,7 +1,6 @@
 //! The middle of a set of values, by ranks.
 //!
-//! Invariant: one wild value moves nothing; that is why ratios are reported by it and not by a
-//! mean.
+//! Invariant: one outlier does not move it; so ratios are reported by their median, not by a mean.
 
 use serde::{Deserialize, Serialize};
 

@@ -1,11 +1,11 @@
-//! What farcall's calls can be measured against.
+//! The transports that farcall's calls can be compared with.
 //!
-//! Invariant: every kind has one name, which is what one writes for it.
+//! Invariant: every transport has one name, which `--vs` takes.
 
 use std::fmt;
 use std::str::FromStr;
 
-/// One other way to make a round trip.
+/// A transport.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Versus {
     /// A pair of pipes.
@@ -20,12 +20,12 @@ pub enum Versus {
     Eventfd,
     /// Two threads of one process and two ring buffers of the `rtrb` crate.
     Local,
-    /// farcall itself when nobody ever sleeps.
+    /// farcall itself while neither side ever sleeps.
     Spin,
     /// Request-response of iceoryx2, polled.
     #[cfg(feature = "iceoryx2")]
     Iceoryx,
-    /// Queues of the `shaq` crate, with as many messages under way as farcall has calls.
+    /// Queues of the `shaq` crate, with as many messages in flight as farcall has calls.
     #[cfg(feature = "shaq")]
     Shaq,
 }
@@ -46,7 +46,7 @@ impl Versus {
         Versus::Shaq,
     ];
 
-    /// What one writes for it.
+    /// Its name on the command line.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {

@@ -1,6 +1,6 @@
 //! The CPU time that the two sides of a session take while nothing is called.
 //!
-//! Invariant: the calling process sleeps throughout the look.
+//! Invariant: the calling process sleeps during the measurement.
 
 use std::fmt;
 use std::thread;
@@ -13,9 +13,9 @@ use serde::{Deserialize, Serialize};
 use crate::contest::budget::Allowance;
 use crate::{Bar, Callee, Contender, Judged, Result, Spread};
 
-/// How long after a call a side may go on polling.
+/// A side may poll for this long after a call.
 const AFTER: Duration = Duration::from_millis(100);
-/// The length of the look, if the time allows it, and its least length.
+/// The length of the measurement, if the time allows it, and its least length.
 const WINDOW_MAX: Duration = Duration::from_millis(300);
 const WINDOW_MIN: Duration = Duration::from_millis(50);
 /// The bar of either side, in percent of a CPU.
@@ -24,9 +24,9 @@ const PERCENT_MAX: f64 = 0.5;
 /// The CPU time that the two sides of a session take while nothing is called.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct Idle {
-    /// Milliseconds from the last call to the beginning of the look.
+    /// Milliseconds from the last call to the start of the measurement.
     pub after_ms: u64,
-    /// The length of the look in milliseconds.
+    /// The length of the measurement in milliseconds.
     pub window_ms: u64,
     /// The calling process, in percent of one CPU.
     pub caller_percent: f64,
@@ -37,7 +37,7 @@ pub struct Idle {
 /// Makes a call, waits, and reads the CPU time that the two processes take.
 ///
 /// # Errors
-/// When the call fails, or the kernel does not tell.
+/// When the call fails, or the kernel does not return the times.
 pub(crate) fn look(callee: &Callee, time: Allowance) -> Result<Idle> {
     let executor = clock_getcpuclockid(Pid::from_raw(callee.controller().pid()))?;
     callee.null_call().call()?;

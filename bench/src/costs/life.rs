@@ -1,4 +1,4 @@
-//! The cost of making memory, of linking an object into it, and of removing linked objects.
+//! The cost of allocating memory, of linking an object into it, and of removing linked objects.
 //!
 //! Invariant: each round removes all that it made; messages are counted, not assumed.
 
@@ -18,13 +18,13 @@ use crate::{Bar, Callee, Judged, Result, Spread, TinyObject, tiny_code};
 const TIMES: u32 = 1_000;
 const OBJECTS: u32 = 1_000;
 const PAGE: [u8; 4_096] = [0xcc; 4_096];
-/// Bar: making memory and giving it back, beyond writing to it.
+/// Bar: allocating and deallocating memory, beyond writing to it.
 const MEMORY_NS_MAX: f64 = 2_000.0;
 /// Bar: a link, beyond this many null calls.
 const LINK_NS_MAX: f64 = 10_000.0;
 const LINK_NULL_CALLS_MAX: f64 = 10.0;
 
-/// The cost of making memory, of linking, and of removing what was linked.
+/// The cost of allocating memory, of linking, and of removing what was linked.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct Life {
     /// 4 KiB of code and 4 KiB of data allocated, finalized and deallocated, beyond writing them.
@@ -48,7 +48,7 @@ pub struct Made {
     pub messages: u64,
 }
 
-/// Makes, links and removes.
+/// Measures allocations, links and removals.
 ///
 /// # Errors
 /// When the executor is gone.
@@ -96,7 +96,7 @@ fn rounds(
     Made::of(rounds)
 }
 
-/// What making memory and giving it back takes in all, without the time of writing to it.
+/// The time to allocate and deallocate memory, less the time of writing to it.
 fn beyond_writing(controller: &Controller) -> Result<f64> {
     let mut spare = controller.allocate([4_096, 0, 4_096])?;
     let start = Instant::now();

@@ -1,4 +1,4 @@
-//! What single operations of farcall cost, beside calls: memory, links, removal, hot swaps, an idle session.
+//! The cost of single operations of farcall, beside calls: memory, links, removal, hot swaps, an idle session.
 //!
 //! Invariant: each file makes its own rounds on one executor and leaves the executor as it was.
 

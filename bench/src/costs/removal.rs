@@ -1,4 +1,4 @@
-//! The cost of taking memory back, in one message for many and in a message for each.
+//! The cost of deallocating memory, by one message for many and by a message for each.
 //!
 //! Invariant: both ways remove the same regions, filled in the same way, in turns; only the removal is timed.
 
@@ -30,10 +30,10 @@ const CODE: [u8; 64] = [0xc3; 64];
 /// The cost of a message for each, in times of one message for all.
 const BAR: Bar = Bar::AtLeast(20.0);
 
-/// The cost of taking memory back, over both ways to an executor.
+/// The cost of deallocating memory, over both ways to an executor.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct Removal {
-    /// Over a Unix stream, as for controllers that share no memory: messages are what costs.
+    /// Over a Unix stream, as for controllers that share no memory: the messages are the cost.
     pub stream: Removals,
     /// Over a lane, where a message costs less than the kernel's work for one region.
     pub lane: Removals,
@@ -41,7 +41,7 @@ pub struct Removal {
     pub kernel: Removed,
 }
 
-/// The cost of taking memory back, over one way.
+/// The cost of deallocating memory, over one way.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct Removals {
     /// Regions of a page of code.
@@ -171,7 +171,7 @@ fn kernel(time: Allowance) -> Result<Removed> {
 }
 
 impl Removed {
-    /// Each way says how long it took to remove all.
+    /// Each closure returns the time to remove all.
     fn measure(
         count: u32,
         time: Allowance,

@@ -11,13 +11,13 @@ use serde::{Deserialize, Serialize};
 
 use crate::Result;
 
-/// The CPU of the calling side and the CPU of the serving side; the same one where only one exists.
+/// The CPU of the calling side and the CPU of the serving side; the same one if only one exists.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CpuPair {
-    /// Where the thread that makes the calls runs.
+    /// The CPU of the thread that makes the calls.
     #[serde(rename = "caller_cpu")]
     pub caller: usize,
-    /// Where the servers run.
+    /// The CPU of the servers.
     #[serde(rename = "server_cpu")]
     pub server: usize,
 }
@@ -26,17 +26,17 @@ impl CpuPair {
     /// The first two CPUs that this process may use, or the only one twice.
     ///
     /// # Errors
-    /// When the kernel does not tell the affinity of this thread.
+    /// When the kernel does not return the affinity of this thread.
     pub fn first_two() -> Result<CpuPair> {
         let mut cpus = allowed()?.into_iter();
         let caller = cpus.next().ok_or("the affinity mask of this thread is empty")?;
         Ok(CpuPair { caller, server: cpus.next().unwrap_or(caller) })
     }
 
-    /// An error with the CPUs that this process may use, if one of the two is not among them.
+    /// Checks that this process may use both CPUs.
     ///
     /// # Errors
-    /// As said, or when the kernel does not tell the affinity of this thread.
+    /// A CPU that this process may not use, with the list of those that it may; or the kernel does not return the affinity.
     pub fn check(self) -> Result<()> {
         let allowed = allowed()?;
         for cpu in [self.caller, self.server] {
@@ -62,7 +62,7 @@ impl CpuPair {
     /// inherit that. For contenders that bring a server of their own.
     ///
     /// # Errors
-    /// When the process is gone or belongs to somebody else, or the CPU is not allowed to it.
+    /// When the process is gone or belongs to another user, or may not use the CPU.
     pub fn pin_server(self, pid: u32) -> Result<()> {
         let tasks = format!("/proc/{pid}/task");
         for task in fs::read_dir(&tasks).map_err(|error| format!("listing {tasks}: {error}"))? {
@@ -77,7 +77,7 @@ impl CpuPair {
     /// Pins the calling thread to the caller's CPU until the guard is dropped, on the same thread.
     ///
     /// # Errors
-    /// When the CPU is not allowed to the thread any more.
+    /// When the thread may not use the CPU any more.
     pub fn pin_caller(self) -> Result<Pinned> {
         let this_thread = Pid::from_raw(0);
         let before = sched_getaffinity(this_thread)
@@ -109,7 +109,7 @@ fn allowed() -> Result<Vec<usize>> {
     Ok((0..CpuSet::count()).filter(|&cpu| mask.is_set(cpu).is_ok_and(|is_set| is_set)).collect())
 }
 
-/// Gives the thread that made it its former affinity back when dropped (on that same thread).
+/// Restores the affinity of the thread that made it, when that thread drops it.
 #[derive(Debug)]
 #[must_use = "the thread is pinned only as long as this lives"]
 pub struct Pinned {
@@ -118,8 +118,7 @@ pub struct Pinned {
 
 impl Drop for Pinned {
     fn drop(&mut self) {
-        // A CPU that went offline meanwhile is the only way to fail; the thread then stays where it
-        // is.
+        // Fails only if a CPU went offline meanwhile; the thread then stays pinned.
         let _ = sched_setaffinity(Pid::from_raw(0), &self.before);
     }
 }

@@ -1,4 +1,4 @@
-//! What else runs on the machine, before a run and during it.
+//! Other work on the machine, before a run and during it.
 //!
 //! Invariant: reads files of the kernel; a figure that cannot be read is 0 and warns of nothing.
 
@@ -10,14 +10,14 @@ use serde::{Deserialize, Serialize};
 
 use crate::{CpuPair, Machine};
 
-/// How long the look at the two CPUs is.
+/// The two CPUs are watched for this long.
 const WINDOW: Duration = Duration::from_millis(100);
 /// Above this one of the two CPUs is busy with other work.
 const BUSY_PERCENT_MAX: f64 = 20.0;
-/// Above this a hypervisor gives the CPUs to others for so long that figures move.
+/// Above this the time that a hypervisor takes moves the figures.
 const STEAL_PERCENT_MAX: f64 = 2.0;
 
-/// What else ran on the machine just before a run.
+/// Other work on the machine just before a run.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct Load {
     /// The load average of the last minute, for each CPU of the machine.
@@ -40,7 +40,7 @@ struct CpuTicks {
 }
 
 impl Load {
-    /// Looks for 100 ms, in which the calling thread sleeps.
+    /// Watches for 100 ms, in which the calling thread sleeps.
     #[must_use]
     pub fn look(cpus: CpuPair, machine: &Machine) -> Load {
         let before = Ticks::of(cpus);
@@ -54,7 +54,7 @@ impl Load {
         }
     }
 
-    /// Why figures of this machine say little now; `None` if it is quiet.
+    /// The reason to distrust figures of this machine now; `None` if it is quiet.
     #[must_use]
     pub fn warning(&self) -> Option<String> {
         let Load { average_per_cpu, busy_percent, steal_percent } = *self;
@@ -91,7 +91,7 @@ impl Ticks {
         Ticks([cpus.caller, cpus.server].into_iter().filter_map(line).collect())
     }
 
-    /// The largest share of a CPU's time between two looks that `part` is, in percent.
+    /// The share of `part` in a CPU's time between `self` and `after`, in percent; that of the worse CPU.
     fn percent(&self, after: &Ticks, part: impl Fn(CpuTicks) -> u64) -> f64 {
         let shares = self.0.iter().zip(&after.0).map(|(before, after)| {
             let all = after.all.saturating_sub(before.all).max(1);
@@ -101,7 +101,7 @@ impl Ticks {
         shares.fold(0.0, f64::max)
     }
 
-    /// A warning if a hypervisor took much of the time between two looks.
+    /// A warning if a hypervisor took more than 2 % of the time between `self` and `after`.
     pub(crate) fn warning(&self, after: &Ticks) -> Option<String> {
         let percent = self.percent(after, |cpu| cpu.steal);
         (percent > STEAL_PERCENT_MAX)

@@ -1,6 +1,6 @@
-//! The machine and the moment of a contest: what a figure is worth nothing without.
+//! The machine and the moment of a contest, without which no figure means anything.
 //!
-//! Invariant: reads files of the kernel; what cannot be read is called unknown, never guessed.
+//! Invariant: reads files of the kernel; a value that cannot be read is "unknown", never a guess.
 
 pub(crate) mod cpus;
 pub(crate) mod load;
@@ -11,18 +11,18 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use serde::{Deserialize, Serialize};
 
-/// Where and when a contest ran.
+/// The machine of a contest, and its time.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Machine {
     /// The processor's name, or its architecture where the kernel does not name it.
     pub cpu_model: String,
     /// CPUs that are online.
     pub cpus: usize,
-    /// True when the processor says that a hypervisor is below; it may move CPUs during a contest.
+    /// True if the processor reports a hypervisor, which may move CPUs during a contest.
     pub is_virtual: bool,
     /// Release of the kernel.
     pub kernel: String,
-    /// Load average of the minute before the contest: what else was running.
+    /// Load average of the minute before the contest.
     pub load: String,
     /// Time of the report, UTC.
     pub date: String,
@@ -48,13 +48,13 @@ impl Machine {
         }
     }
 
-    /// What it has, in a line of its own: names of processors are long.
+    /// Processor and CPUs, on a line of their own: names of processors are long.
     pub(crate) fn processors(&self) -> String {
         let kind = if self.is_virtual { "virtual CPUs" } else { "CPUs" };
         format!("{}, {} {kind}", self.cpu_model, self.cpus)
     }
 
-    /// What runs on it, and when.
+    /// Kernel, load and date.
     pub(crate) fn moment(&self) -> String {
         format!("Linux {}, load {}, {}", self.kernel, self.load, self.date)
     }

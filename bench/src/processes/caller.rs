@@ -1,9 +1,9 @@
-//! Caller processes: further runs of this executable that make calls as the contest tells them.
+//! Caller processes: further runs of this executable that make calls by order of the contest.
 //!
-//! What a polled line costs depends on the virtual addresses of the loops that poll it. They are drawn when a process
-//! starts, so one process can say only what its own draw costs.
+//! The cost of a polled line depends on the virtual addresses of the loops that poll it. The kernel draws them when a process
+//! starts, so one process measures one draw.
 //!
-//! Invariant: what is timed happens inside the caller process; orders and answers lie outside of every figure.
+//! Invariant: all timed work happens inside the caller process; no figure includes an order or an answer.
 
 use std::cell::{Cell, RefCell};
 use std::io::{self, Read, Write};
@@ -83,7 +83,7 @@ impl Caller {
         Ok(CallerRow { caller: Rc::clone(self), name, index })
     }
 
-    /// Has the process do something, and returns what it answers.
+    /// Sends an order to the process, and returns the answer.
     fn order(&self, words: [u64; 3]) -> Result<Vec<u8>> {
         let exchange = || {
             (&self.control).write_all(&words.map(u64::to_le_bytes).concat())?;
@@ -198,7 +198,8 @@ fn carry_out(
         return Ok(name);
     }
     let row = rows.get_mut(usize::try_from(index)?);
-    let row = row.ok_or_else(|| format!("told to call in row {index}, which is not there"))?;
+    let row =
+        row.ok_or_else(|| format!("an order to call in row {index}, which does not exist"))?;
     let calls = u32::try_from(calls)?;
     let mut times_ns = Vec::new();
     match action {
@@ -340,7 +341,7 @@ mod tests {
             carry_out(&mut rows, action, index, calls, || Ok(Box::new(Row)))
                 .map_err(|error| error.to_string())
         };
-        assert!(order(RUN, 0, 1).unwrap_err().contains("row 0, which is not there"));
+        assert!(order(RUN, 0, 1).unwrap_err().contains("row 0, which does not exist"));
         assert_eq!(order(MAKE, 0, 0).unwrap(), b"row");
         assert_eq!(order(PREPARE, 0, 8).unwrap(), b"");
         assert_eq!(order(RUN, 0, 5).unwrap().len(), 8);

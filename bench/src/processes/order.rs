@@ -1,4 +1,4 @@
-//! What the caller tells the peer process over the control socket.
+//! The orders that the caller sends to the peer process over the control socket.
 //!
 //! Invariant: one packet is one order; the descriptors of a packet are owned the moment it is read.
 
@@ -32,7 +32,7 @@ pub(crate) enum Service {
     TwoLines = 0,
     /// Descriptor: the memfd of the words. One line both ways, polled by compare-exchange.
     OneLine = 1,
-    /// Descriptors: where to read messages from and where to write them back.
+    /// Descriptors: one to read messages from, one to write them back to.
     Echo = 2,
     /// Descriptor: the memfd of the bytes. Copied out of it and back into it.
     Copy = 3,
@@ -44,7 +44,7 @@ pub(crate) enum Service {
     Iceoryx = 6,
     /// Descriptors: the memory of the queue of calls and that of results.
     Shaq = 7,
-    /// Descriptor: a Unix stream. farcall's executor over it, until the caller ends the connection: one call is all of that.
+    /// Descriptor: a Unix stream. farcall's executor over it, until the caller ends the connection; all of that is one call.
     Executor = 8,
 }
 

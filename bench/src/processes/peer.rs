@@ -25,8 +25,8 @@ const END_PATIENCE: Duration = Duration::from_millis(100);
 
 /// The child process that serves the standard rows: a second run of this executable.
 ///
-/// It has one thread. That thread sleeps in the control socket until it is told which row comes
-/// next and how many calls it has, serves those, and sleeps again; so a row that is not being
+/// It has one thread. That thread sleeps in the control socket until an order names the next row
+/// and the number of its calls; it serves those and sleeps again. So a row that is not being
 /// measured uses no CPU. Bound to the thread that started it, because the kernel ends the child
 /// with that thread.
 pub(crate) struct Peer {
@@ -93,14 +93,14 @@ impl Drop for Peer {
     }
 }
 
-/// Waits for the end of a child that was told to end, and ends it when that takes longer than `patience`.
+/// Waits for the end of a child that was asked to end, and kills it after `patience`.
 pub(crate) fn end(child: &mut Child, patience: Duration) {
     let start = Instant::now();
     while matches!(child.try_wait(), Ok(None)) && start.elapsed() < patience {
         thread::sleep(Duration::from_millis(1));
     }
-    // It may be polling for a call that never comes. Both fail only for a child that is already reaped, which is what
-    // is wanted.
+    // It may be polling for a call that never comes. Both fail only for a child that is already reaped, which is
+    // the goal.
     let _ = child.kill();
     let _ = child.wait();
 }
@@ -133,7 +133,7 @@ impl Slot {
         self.peer.poll.until(ready, || self.check_lives())
     }
 
-    /// What happens between two polls, for who polls in his own way; asks now and then whether the process has ended.
+    /// The pause between two polls, for callers with a poll loop of their own; every so often it checks that the process lives.
     ///
     /// # Errors
     /// When it has.
@@ -149,7 +149,7 @@ impl Slot {
         self.peer.check_lives()
     }
 
-    /// What [`ends`](Hangup::wait) when the process does.
+    /// A value that [reports](Hangup::wait) the end of the process to another thread.
     pub(crate) fn hangup(&self) -> Result<Hangup> {
         Ok(Hangup(self.peer.control.try_clone()?))
     }

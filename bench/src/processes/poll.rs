@@ -1,4 +1,4 @@
-//! How a side waits for a word in shared memory: by polling it.
+//! Polling of a word in shared memory.
 //!
 //! Invariant: a poll loop ends when the other process does.
 
@@ -7,21 +7,20 @@ use std::thread;
 
 use crate::Result;
 
-/// Polls between two looks at whether the other process still lives: some milliseconds of spinning.
+/// Polls between two looks at whether the other process still lives: a few milliseconds of spinning.
 const POLLS_PER_LOOK: u32 = 1 << 16;
 
-/// What happens between two polls.
+/// The pause between two polls.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Poll {
     /// The processor's pause; for two sides on two CPUs.
     Pause,
-    /// The CPU is given away; for two sides on one CPU, where the other one could not run
-    /// otherwise.
+    /// A yield; for two sides on one CPU, where the other side could not run otherwise.
     Yield,
 }
 
 impl Poll {
-    /// Polls until `ready`; every [`POLLS_PER_LOOK`] polls asks `look` whether waiting makes sense.
+    /// Polls until `ready`; every [`POLLS_PER_LOOK`] polls `look` checks that the other side lives.
     ///
     /// # Errors
     /// The error of `look`.
@@ -42,7 +41,7 @@ impl Poll {
         Ok(())
     }
 
-    /// What happens between two polls.
+    /// The pause between two polls.
     #[inline]
     pub(crate) fn pause(self) {
         match self {

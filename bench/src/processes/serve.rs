@@ -69,7 +69,7 @@ fn serve_orders(poll: Poll) -> Result<()> {
                 let installed = servers.len();
                 let server = servers.get_mut(slot as usize);
                 server
-                    .ok_or_else(|| format!("told to serve slot {slot} of {installed}"))?
+                    .ok_or_else(|| format!("an order to serve slot {slot} of {installed}"))?
                     .serve(calls)?;
             }
         }

@@ -1,7 +1,7 @@
 //! Words in memory that both processes map, and the descriptors that come with a message.
 //!
-//! Invariant: the only file of the crate with `unsafe` but for `shaq`; nobody gets a reference to shared bytes
-//! other than to an atomic word.
+//! Invariant: the only file of the crate with `unsafe` but for `shaq`; the only references to shared bytes
+//! are to atomic words.
 #![expect(
     unsafe_code,
     reason = "maps shared memory, sleeps on it, adopts descriptors received from a socket"
@@ -75,7 +75,7 @@ impl SharedWords {
         }
     }
 
-    /// Wakes who sleeps on word `index`.
+    /// Wakes the other side if it sleeps on word `index`.
     pub(crate) fn wake(&self, index: usize) {
         let low_half = self.word(index).as_ptr().cast::<u32>();
         // SAFETY: waking only uses the address of the word.
@@ -95,7 +95,7 @@ pub(crate) struct SharedBytes {
 }
 
 impl SharedBytes {
-    /// So many bytes, all zero, and the descriptor by which the other process attaches to them.
+    /// This many bytes, all zero, and the descriptor by which the other process attaches to them.
     pub(crate) fn create(bytes: usize) -> Result<(SharedBytes, OwnedFd)> {
         let file = sealed_file(STRIDE_BYTES + bytes)?;
         Ok((SharedBytes::attach(file.as_fd())?, file))
@@ -110,7 +110,7 @@ impl SharedBytes {
         Ok(SharedBytes { map, bytes })
     }
 
-    /// How many bytes there are.
+    /// The number of bytes.
     pub(crate) fn len(&self) -> usize {
         self.bytes
     }
@@ -130,8 +130,8 @@ impl SharedBytes {
     pub(crate) fn write(&mut self, from: &[u8]) {
         assert_eq!(from.len(), self.bytes, "bytes to copy in");
         let to = self.map.as_mut_ptr().wrapping_add(STRIDE_BYTES);
-        // SAFETY: the mapping has so many bytes there, nobody has a reference to them, and the other process leaves them
-        // alone while it is this one's turn.
+        // SAFETY: the mapping has this many bytes there, no reference to them exists, and the other process does not access
+        // them during this side's turn.
         unsafe { to.copy_from_nonoverlapping(from.as_ptr(), from.len()) }
     }
 

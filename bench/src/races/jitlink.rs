@@ -1,27 +1,27 @@
 //! LLVM's own linker of code for another process, `llvm-jitlink`, where it is installed.
 //!
-//! Invariant: what is found has been started once and has said its version.
+//! Invariant: a command that is found has been started once and has printed its version.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 /// The version that the project is compared with.
 const VERSION: u32 = 22;
-/// What says that there is nothing to compare with.
+/// The line if LLVM is not installed.
 pub(crate) const ABSENT: &str = "LLVM 22: not installed here, no comparison";
 
 /// The newest `llvm-jitlink` of this machine.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Jitlink {
     program: PathBuf,
-    /// What it starts to run code in.
+    /// The executor that it starts.
     executor: PathBuf,
-    /// As it says itself.
+    /// As it prints it.
     version: String,
 }
 
 impl Jitlink {
-    /// Looks where commands are, and where Debian has LLVM; the highest version wins.
+    /// Searches PATH and Debian's folders of LLVM; the highest version wins.
     pub(crate) fn find() -> Option<Self> {
         let folders = std::env::var_os("PATH").unwrap_or_default();
         let mut found: Vec<(u32, PathBuf)> = Vec::new();
@@ -35,7 +35,7 @@ impl Jitlink {
     }
 
     fn at(program: &Path) -> Option<Self> {
-        // A command may be a link to where its neighbours are.
+        // A command may be a link to the folder of its neighbours.
         let program = program.canonicalize().ok()?;
         let executor = program.with_file_name("llvm-jitlink-executor");
         let said = Command::new(&program).arg("--version").stdin(Stdio::null()).output().ok()?;
@@ -43,7 +43,7 @@ impl Jitlink {
         executor.is_file().then_some(Self { program, executor, version })
     }
 
-    /// What runs a program of these objects in a process of its own.
+    /// The command that runs a program in a process of its own, without its objects.
     pub(crate) fn command(&self) -> Command {
         let mut command = Command::new(&self.program);
         let mut executor = std::ffi::OsString::from("-oop-executor=");
@@ -52,7 +52,7 @@ impl Jitlink {
         command
     }
 
-    /// What it is called in reports.
+    /// Its name in reports.
     pub(crate) fn name(&self) -> String {
         let major = self.version.split('.').next().and_then(|word| word.parse().ok());
         let note = if major == Some(VERSION) { "" } else { ", as LLVM 22 is not installed" };
@@ -60,7 +60,7 @@ impl Jitlink {
     }
 }
 
-/// What a folder has with this name and a number behind it.
+/// The files of a folder with this name and a number behind it.
 fn numbered(folder: &Path, name: &'static str) -> impl Iterator<Item = (u32, PathBuf)> {
     let entries = std::fs::read_dir(folder).into_iter().flatten().flatten();
     entries.filter_map(move |entry| {

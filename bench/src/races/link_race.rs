@@ -1,8 +1,8 @@
 //! From objects to the end of `main`: `farcall run` against a linker and the executable it makes, in turns.
 //!
-//! Give arguments with which the program ends at once, and what is measured is the way to `main`. The linker is started
+//! With arguments that end the program at once, the time is that of the way to `main`. The linker is started
 //! directly, without a compiler's driver, and writes a dynamically linked executable into the folder for temporary files;
-//! whether `ld.lld` is there decides which it is. Both sides read their files from the page cache.
+//! it is `ld.lld`, or else `ld`. Both sides read their files from the page cache.
 //!
 //! Invariant: both sides get the same objects and arguments and end with the same status, or there is no report.
 
@@ -62,7 +62,7 @@ pub struct LinkReport {
     pub theirs_ms: Spread,
     /// Ours divided by theirs, round by round.
     pub ratio: Spread,
-    /// The same program by LLVM's command, in turns with ours, after all that.
+    /// The same program by LLVM's command, in turns with ours, after that.
     pub llvm: LlvmReport,
 }
 
@@ -71,7 +71,7 @@ impl LinkRace {
     /// the command.
     ///
     /// # Errors
-    /// When there is no linker or no C compiler, which knows where the start files are.
+    /// When there is no linker or no C compiler, which knows the paths of the start files.
     pub fn new(
         farcall: &Path,
         files: &[PathBuf],
@@ -95,7 +95,7 @@ impl LinkRace {
         std::fs::create_dir_all(&folder)?;
         let output = folder.join("program");
         let mut link = quiet(linker);
-        // The user sees its complaints.
+        // Its errors go to the user.
         link.stderr(Stdio::inherit());
         link.args(["-pie", "--eh-frame-hdr", "--hash-style=gnu"]);
         link.args(["-dynamic-linker", "/lib64/ld-linux-x86-64.so.2", "-o"]).arg(&output);

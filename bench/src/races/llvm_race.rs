@@ -45,14 +45,15 @@ pub enum LlvmReport {
     },
 }
 
-/// A program that takes longer than this is none to measure the way to `main` with.
+/// A program that takes longer than this is not compared.
 const PATIENCE: Duration = Duration::from_secs(5);
 /// Parts of the C library. LLVM's executor has them, and LLVM's linker does not read the files by which linkers find them.
 const OF_EVERY_PROCESS: [&str; 5] = ["c", "m", "dl", "pthread", "rt"];
-/// Where libraries are that linkers find by themselves.
+/// Folders of libraries that linkers search by themselves.
 const FOLDERS: [&str; 2] = ["-L/lib/x86_64-linux-gnu", "-L/usr/lib/x86_64-linux-gnu"];
 
-/// Races with a program that does nothing, so that all is the way to its `main` and back. `farcall` is the path of the command.
+/// Races with a program that does nothing, so that the time is that of the way to its `main` and back. `farcall` is the path of
+/// the command.
 ///
 /// # Errors
 /// When the program cannot be written to the folder for temporary files, or `farcall run` fails.
@@ -123,7 +124,7 @@ pub(crate) fn race(
     })
 }
 
-/// Why a command does not run what ended with this status: what it complains of, or another end or none.
+/// The reason why a command does not run a program that ends with this status: its error, another status, or a timeout.
 fn objection(command: &mut Command, due: ExitStatus) -> Result<Option<String>> {
     // Not a pipe: a process that it leaves behind would keep that open.
     let path = std::env::temp_dir().join(format!("farcall-said-{}", std::process::id()));
@@ -140,7 +141,8 @@ fn objection(command: &mut Command, due: ExitStatus) -> Result<Option<String>> {
     Ok((status.code() != due.code()).then_some(why))
 }
 
-/// The end of a command; none when it takes too long, and then it is killed. LLVM's hangs now and then when programs fail in it.
+/// Waits for the end of a command; kills it after [`PATIENCE`] and returns `None`. LLVM's command sometimes hangs when its program
+/// fails.
 fn end(command: &mut Command) -> Result<Option<ExitStatus>> {
     let mut child = command.spawn().map_err(|error| format!("{command:?}: {error}"))?;
     let started = Instant::now();
@@ -157,7 +159,7 @@ fn end(command: &mut Command) -> Result<Option<ExitStatus>> {
     }
 }
 
-/// Runs a command to its end, and says how long that took.
+/// Runs a command to its end, and returns the time that it took.
 pub(crate) fn timed(command: &mut Command) -> Result<(ExitStatus, Duration)> {
     let started = Instant::now();
     let status = command.status().map_err(|error| format!("{command:?}: {error}"))?;
@@ -199,7 +201,7 @@ mod tests {
             refused.to_string(),
             "llvm-jitlink of LLVM 22.1.8: does not run it, no comparison: no \"main\"\n"
         );
-        assert!(json(&refused).ends_with(r#""refused":"no \"main\""}"#));
+        assert!(json(&refused).ends_with(r#""why":"no \"main\""}"#), "{}", json(&refused));
         let even = |value| Spread { lower_quartile: value, median: value, upper_quartile: value };
         let (ours_ms, theirs_ms, ratio) = (even(1.125), even(22.5), even(0.05));
         let ran = LlvmReport::Ran { tool, rounds: 20, ours_ms, theirs_ms, ratio };

@@ -1,7 +1,7 @@
-//! The bars of the project: limits for its own figures, which a report judges only if it is asked to.
+//! The bars of the project: limits for its own figures, which a report has only with `--bars`.
 //!
-//! Invariant: a bar of a row is a ratio to another row of the same rounds; the only others are rates of calls under way
-//! together and the costs of operations beside calls.
+//! Invariant: a bar of a row is a ratio to another row of the same rounds; the other bars are rates of calls in flight and
+//! costs of operations beside calls.
 
 use std::fmt;
 
@@ -23,7 +23,7 @@ pub enum Bar {
 /// A figure beside its limit.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Judged {
-    /// What the figure is of.
+    /// The name of the figure.
     pub what: String,
     /// The figure, over the rounds.
     pub value: Spread,

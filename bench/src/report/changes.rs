@@ -1,7 +1,7 @@
 //! A report compared with a saved one: a verdict for each row, regime by regime.
 //!
-//! A row is compared by its ratio to the two-line floor of the same rounds, which holds still while the machine's speed
-//! moves. Rows without that ratio (the floor itself, cold calls) are compared by their time.
+//! A row is compared by its ratio to the two-line floor of the same rounds, which does not move with the machine's
+//! speed. Rows without that ratio (the floor itself, cold calls) are compared by their time.
 //!
 //! A change counts only if it is larger than the noise of both runs. The noise of a median is three standard errors: of 20 rows
 //! that did not change, all are within the noise in 19 of 20 comparisons. A standard error is 0.93 times the range between the
@@ -26,10 +26,10 @@ const MARGIN: f64 = 2.78;
 const INDEPENDENT_MAX: usize = PLACES_MAX;
 /// Fewer rounds than this in either run give no verdict.
 const ROUNDS_MIN: usize = 5;
-/// A smaller change than this is no change, whatever the noise.
+/// A smaller change than this is within the noise.
 const PERCENT_MIN: f64 = 2.0;
 
-/// What became of a row.
+/// The verdict for one row.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Verdict {
@@ -166,7 +166,7 @@ fn noise(figure: Spread, row: &Row, section: &Section) -> f64 {
     MARGIN * (figure.upper_quartile - figure.lower_quartile) / (independent.max(1) as f64).sqrt()
 }
 
-/// What else is different, as far as it moves figures.
+/// The differences between the runs that move figures.
 fn differences(now: &Report, saved: &Report) -> Vec<String> {
     let mut notes = Vec::new();
     let mut differ = |what: &str, before: String, after: String| {
@@ -350,7 +350,7 @@ mod tests {
         let verdicts: Vec<_> = changes.rows.iter().map(|row| (row.is_ratio, row.verdict)).collect();
         assert_eq!(verdicts, [(false, Verdict::Worse), (false, Verdict::New)]);
         let text = changes.to_string();
-        assert!(text.contains("null call  ns   1000  2000  +100.0 %  ±6.9 %"), "{text}");
+        assert!(text.contains("null call  ns   1000  2000  +100.0 %  ±2.0 %"), "{text}");
         assert!(text.contains("not in the saved run"), "{text}");
     }
 

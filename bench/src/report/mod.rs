@@ -1,7 +1,6 @@
-//! What a run of the benchmark found: plain data, as a text table or as JSON.
+//! The result of a run: plain data, as a text table, JSON, CSV, `.hgrm` files or a picture.
 //!
-//! Invariant: ratios come first; a figure is never shown without the machine and the regime it is
-//! from.
+//! Invariant: ratios come first; each figure is shown with its machine and its regime.
 
 pub(crate) mod bars;
 pub(crate) mod changes;
@@ -27,7 +26,7 @@ use crate::{
     Removal, Section,
 };
 
-/// Everything a run found. `Display` is the text table, at most 100 columns wide for names of
+/// The result of a run. `Display` is the text table, at most 100 columns wide for names of
 /// at most 18 characters.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Report {
@@ -42,9 +41,9 @@ pub struct Report {
     pub warnings: Vec<String>,
     /// The machine and the moment.
     pub machine: Machine,
-    /// What else ran on the machine before the start.
+    /// Other work on the machine before the start.
     pub load: Load,
-    /// Where the two sides were pinned.
+    /// The CPUs of the two sides.
     #[serde(flatten)]
     pub cpus: CpuPair,
     /// True when the harness was compiled with optimization; figures are not valid otherwise.
@@ -55,9 +54,9 @@ pub struct Report {
     pub clock_read_ns: f64,
     /// The results by regime; only regimes that occurred.
     pub sections: Vec<Section>,
-    /// The cost of taking memory back.
+    /// The cost of deallocating memory.
     pub removal: Option<Removal>,
-    /// The cost of making, linking and removing code.
+    /// The cost of allocating memory, and of linking and removing code.
     pub life: Option<Life>,
     /// The cost of a hot swap.
     pub hot_swap: Option<HotSwap>,
@@ -74,7 +73,7 @@ pub struct Report {
 }
 
 impl Report {
-    /// A report of nothing yet.
+    /// A report without figures.
     pub(crate) fn new(origin: Origin, machine: Machine, load: Load, cpus: CpuPair) -> Report {
         Report {
             schema: SCHEMA,
@@ -307,7 +306,7 @@ pub(crate) mod tests {
         }
         assert!(!text.contains("WARNING"));
         for (figure, end) in [
-            ("remove slabs, lane: alone / together", "at least 20  met"),
+            ("remove slabs, lane: alone / together", "  at least 20     met"),
             ("link, ns", "at most 11.0k  MISSED"),
             ("idle executor, % of a CPU", "at most 0.5  MISSED"),
         ] {

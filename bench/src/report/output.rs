@@ -1,7 +1,6 @@
-//! A file that a report will be written to, opened before anything is measured.
+//! An output file of a report, opened before anything is measured.
 //!
-//! Invariant: a file that was there keeps its content until the new content is ready; a file that was made for a report
-//! that never came is removed.
+//! Invariant: an existing file keeps its content until the new content is ready; a new file is removed if no content comes.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{ErrorKind, Write};
@@ -16,7 +15,7 @@ use crate::Result;
 pub struct Output {
     path: PathBuf,
     file: File,
-    /// True if the file was not there before, and has no content yet.
+    /// True if the file is new and has no content yet.
     is_new: bool,
 }
 

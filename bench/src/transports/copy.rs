@@ -1,7 +1,7 @@
 //! The floor of large payloads: bare copies through shared memory, both sides of it.
 //!
-//! Each way the bytes go from memory of one process to shared memory to memory of the other, which is what a call that
-//! owns its arguments and its result has to do at least.
+//! Each way the bytes go from memory of one process to shared memory to memory of the other: the least work of a call that
+//! owns its arguments and its result.
 //!
 //! Invariant: four copies a round trip, and one line handed over twice.
 
@@ -58,7 +58,7 @@ impl Contender for BareCopy {
         mark(&mut self.bytes, request);
         self.shared.write(&self.bytes);
         let line = self.shared.word();
-        // Release: pairs with the Acquire of the server's `is_hop`; the bytes are its now.
+        // Release: pairs with the Acquire of the server's `is_hop`; the bytes are the other side's now.
         line.store(request, Ordering::Release);
         self.slot.poll_until(|| is_hop(line, reply))?;
         self.shared.read(&mut self.back);
@@ -95,7 +95,7 @@ impl Server for BareCopyServer {
             self.poll.until(|| is_hop(self.shared.word(), request), parent_kills)?;
             self.shared.read(&mut self.bytes);
             self.shared.write(&self.bytes);
-            // Release: pairs with the Acquire of the caller's `is_hop`; the bytes are its now.
+            // Release: pairs with the Acquire of the caller's `is_hop`; the bytes are the other side's now.
             self.shared.word().store(reply, Ordering::Release);
         }
         Ok(())

@@ -32,7 +32,7 @@ impl Eventfd {
         let [requests, replies] = [OwnedFd::from(EventFd::new()?), OwnedFd::from(EventFd::new()?)];
         let slot =
             peer.install(Service::Eventfd, Size::WORD, &[requests.as_fd(), replies.as_fd()])?;
-        // An event descriptor does not say that nobody is left to write to it.
+        // An event descriptor does not report that its last writer is gone.
         let (hangup, ours) = (slot.hangup()?, replies.try_clone()?);
         thread::Builder::new().name("peer's end".to_owned()).spawn(move || {
             hangup.wait();

@@ -16,7 +16,7 @@ use crate::processes::shared::SharedWords;
 use crate::{Contender, Result, Size};
 
 /// The request on one line, the reply on another, each polled with loads and pauses: the ping-pong
-/// that everybody measures, and the unit in which all rows are reported.
+/// that is usually measured, and the unit in which all rows are reported.
 #[derive(Debug)]
 pub(crate) struct TwoLines {
     words: SharedWords,

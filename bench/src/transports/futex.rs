@@ -1,6 +1,6 @@
 //! A round trip by two words and the kernel's futex: each side sleeps at once, each hop wakes the other.
 //!
-//! What adaptive waiting costs when polling is of no use, as on one CPU.
+//! The reference for adaptive waiting when polling is useless, as on one CPU.
 //!
 //! Invariant: at most one wake and one sleep on each side of a call.
 
@@ -15,7 +15,7 @@ use crate::processes::serve::Server;
 use crate::processes::shared::SharedWords;
 use crate::{Contender, Result, Size};
 
-/// How long one sleep is before a look at whether the other process still lives.
+/// After a sleep of this length a side checks that the other process lives.
 const PATIENCE: Duration = Duration::from_millis(100);
 const REQUEST: usize = 0;
 const REPLY: usize = 1;

@@ -1,6 +1,6 @@
 //! A round trip by iceoryx2's request-response, polled on both sides; with the feature `iceoryx2` only.
 //!
-//! Invariant: both ends give their ports back, so that no file of theirs is left.
+//! Invariant: both ends close their ports, so that none of their files is left.
 
 use std::cell::Cell;
 use std::rc::Rc;

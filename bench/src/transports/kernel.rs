@@ -1,6 +1,6 @@
 //! Round trips through the kernel: messages over pipes, over a Unix stream socket and over TCP.
 //!
-//! Both sides block in `read`, so each hop wakes a sleeper: what a call costs without polling.
+//! Both sides block in `read`, so each hop wakes a sleeper: the cost of a call without polling.
 //!
 //! Invariant: one `write` and one `read` on each side of a call, as long as the kernel takes and gives all bytes at once.
 
@@ -86,7 +86,7 @@ impl Contender for Echo {
         self.number += 1;
         mark(&mut self.message, self.number);
         self.to.write_all(&self.message)?;
-        // Ends with an error when the peer process is gone: it had the only other end.
+        // Ends with an error when the peer process is gone: it owned the only other end.
         self.from.read_exact(&mut self.reply)?;
         if ends(&self.reply) == ends(&self.message) {
             Ok(())

@@ -1,5 +1,5 @@
-//! A round trip between two threads of one process, over two ring buffers of the `rtrb` crate: what a call costs that
-//! does not leave the process.
+//! A round trip between two threads of one process, over two ring buffers of the `rtrb` crate: the cost of a call
+//! within one process.
 //!
 //! Invariant: the other thread sleeps between blocks, and ends with the contender.
 
@@ -21,7 +21,7 @@ pub(crate) struct Local {
     from: Consumer<u64>,
     number: u64,
     poll: Poll,
-    /// Tells the thread how many calls come; its end ends the thread.
+    /// The channel of orders, each a number of calls; its end ends the thread.
     orders: Sender<u32>,
     thread: JoinHandle<()>,
 }
@@ -33,7 +33,7 @@ impl Local {
         let (replies, from) = RingBuffer::new(SLOTS);
         let (orders, received) = channel();
         let thread = thread::Builder::new().name("local server".to_owned()).spawn(move || {
-            // Where it is not allowed to run on that CPU it runs where it may.
+            // If that CPU is not allowed, the thread runs on any other.
             let _pinned = CpuPair { caller: cpus.server, ..cpus }.pin_caller();
             serve(&received, requests, replies, poll);
         })?;
@@ -71,7 +71,7 @@ impl Contender for Local {
     }
 }
 
-/// The other thread: answers so many calls for each order.
+/// The other thread: answers the number of calls of each order.
 fn serve(
     orders: &Receiver<u32>,
     mut requests: Consumer<u64>,

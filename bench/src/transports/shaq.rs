@@ -1,6 +1,6 @@
-//! Many messages under way at a time, over two queues of the `shaq` crate, polled on both sides; with the feature `shaq` only.
+//! Many messages in flight, over two queues of the `shaq` crate, polled on both sides; with the feature `shaq` only.
 //!
-//! Invariant: both sides publish and take as many messages at once as there are, which is what that crate is quickest with.
+//! Invariant: both sides publish and take all available messages at once, the fastest way of that crate.
 #![expect(unsafe_code, reason = "the crate asks for a promise where it opens a queue")]
 
 use std::fs::File;
@@ -17,7 +17,7 @@ use crate::processes::poll::Poll;
 use crate::processes::serve::Server;
 use crate::{Contender, Result, Size};
 
-/// What a call has to say at least: whom it is for, its number and its argument.
+/// The least content of a call: the function, its number and its argument.
 type Message = [u64; 3];
 
 /// Messages that a queue has room for.
@@ -34,12 +34,12 @@ pub(crate) struct Shaq {
 }
 
 impl Shaq {
-    /// A row with so many messages under way.
+    /// A row with this many messages in flight.
     pub(crate) fn new(peer: &Rc<Peer>, messages: usize) -> Result<Shaq> {
         let bytes = minimum_file_size::<Message>(CAPACITY).next_multiple_of(4096);
         let file = || memfd_create("farcall-bench", MFdFlags::MFD_CLOEXEC).map(File::from);
         let [calls, results] = [file()?, file()?];
-        // SAFETY: nobody else knows the new file yet, and the peer will be its only consumer.
+        // SAFETY: no other process has the new file yet, and the peer will be its only consumer.
         let to = unsafe { Producer::create(&calls, bytes) };
         // SAFETY: as above; the peer will be its only producer.
         let from = unsafe { Consumer::create(&results, bytes) };
@@ -49,7 +49,7 @@ impl Shaq {
         Ok(Shaq { name, to, from, slot, under_way: messages as u64, number: 0 })
     }
 
-    /// Makes so many calls.
+    /// Makes `calls` calls.
     fn work(&mut self, calls: u64) -> Result<()> {
         let end = self.number + calls;
         let (mut sent, mut polls) = (self.number, 0);
@@ -78,7 +78,7 @@ impl Shaq {
     }
 }
 
-/// The name of the row with this many messages under way.
+/// The name of the row with this many messages in flight.
 pub(crate) fn name(messages: usize) -> String {
     format!("shaq x {messages}")
 }

@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-/// Heights for labels that want to be at `wanted`, at least `distance` apart and inside `range` as far as they fit, in the
+/// Heights of labels, as near to `wanted` as possible, at least `distance` apart and inside `range` as far as they fit, in the
 /// order of `wanted`.
 pub(super) fn spread(wanted: &[i32], distance: i32, range: &Range<i32>) -> Vec<i32> {
     let mut order: Vec<usize> = (0..wanted.len()).collect();
@@ -13,7 +13,7 @@ pub(super) fn spread(wanted: &[i32], distance: i32, range: &Range<i32>) -> Vec<i
         heights[index] = heights[index].max(least);
         least = heights[index] + distance;
     }
-    // What was pushed out below pushes back.
+    // Labels that were pushed beyond the end move back.
     let mut most = range.end - distance / 2;
     for &index in order.iter().rev() {
         heights[index] = heights[index].min(most);

@@ -20,14 +20,14 @@ const HEADING: u32 = 62;
 const SECTION_HEADING: u32 = 34;
 const PANEL: u32 = 330;
 const COLUMNS: usize = 2;
-/// Curves of one panel; more cannot be told apart.
+/// Curves of one panel; more cannot be distinguished.
 const CURVES_MAX: usize = 6;
 const FONT: &str = "sans-serif";
 const INK: RGBColor = RGBColor(40, 40, 40);
 const FAINT_INK: RGBColor = RGBColor(110, 110, 110);
 /// The two-line floor, the reference of each panel.
 const GREY: RGBColor = RGBColor(140, 140, 140);
-/// Colours for the other rows: six that most eyes tell apart (Okabe and Ito), dark enough for text.
+/// Colours for the other rows: six that most eyes distinguish (Okabe and Ito), dark enough for text.
 const COLOURS: [RGBColor; CURVES_MAX] = [
     RGBColor(213, 94, 0),
     RGBColor(0, 114, 178),

@@ -92,26 +92,24 @@ pub(super) fn draw(
     Ok(())
 }
 
-/// The points of a row: a share, and the time that this share stayed within.
+/// The points of a row: the position of a share, and the time in nanoseconds that this share stayed within.
 fn points(row: &Row) -> Vec<(f64, f64)> {
     let highest = SHARES[SHARES.len() - 1].0;
-    let steps = row.samples.iter_quantiles(20);
-    let steps = steps.map(|step| (step.quantile_iterated_to(), step.value_iterated_to() as f64));
+    // Few samples end before the axis: the slowest of 1,000 is at 99.9 %.
+    let end = (row.samples.len().max(1) as f64).min(position(highest));
+    let steps = row
+        .samples
+        .iter_quantiles(20)
+        .map(|step| (position(step.quantile_iterated_to()), step.value_iterated_to() as f64));
     // The first step is not at 0: the curve begins at the fastest call.
     let start = (position(0.0), row.samples.min() as f64);
-    let inside = steps.take_while(|(share, _)| *share <= highest);
     let mut points: Vec<_> =
-        [start].into_iter().chain(inside.map(|(share, ns)| (position(share), ns))).collect();
-    // The slowest call of few samples, which is beyond their last quantile.
-    let last = (row.samples.len().max(1) as f64).min(position(highest));
-    let slowest = row.quantile_ns(1.0 - 1.0 / last.max(1.0)).max(row.quantile_ns(highest));
-    if points.last().is_some_and(|point| point.0 < last) {
-        points.push((last, slowest as f64));
-    }
+        [start].into_iter().chain(steps.take_while(|(position, _)| *position < end)).collect();
+    points.push((end, row.quantile_ns(highest) as f64));
     points
 }
 
-/// Where a share is on a logarithmic axis: one of how many calls took longer.
+/// The position of a share on a logarithmic axis: one call of this many took longer.
 fn position(share: f64) -> f64 {
     1.0 / (1.0 - share)
 }
@@ -169,7 +167,7 @@ mod tests {
         let points = points(row);
         assert_eq!(points[0], (1.0, row.samples.min() as f64));
         assert!(points.is_sorted_by(|a, b| a.0 <= b.0 && a.1 <= b.1), "{points:?}");
-        // 1,000 samples end at one of 1,000.
+        // 1,000 samples end at 99.9 %.
         let (last, slowest) = points[points.len() - 1];
         assert!((last - 1_000.0).abs() < 1e-6 && slowest > 8e6, "{points:?}");
     }
