@@ -153,7 +153,7 @@ impl Controller {
     ///
     /// The time covers opening a lane, what goes ahead of the call, sending the arguments, the answer, and sending answers to calls
     /// back. It does not interrupt a handler of the host that runs meanwhile: that runs to its end first. Nor does it cover the
-    /// removal of [replaced](super::Redirectable::replace) code, which may follow the call.
+    /// removal of [replaced](super::Redirectable::redirect_and_remove) code, which may follow the call.
     ///
     /// # Errors
     ///

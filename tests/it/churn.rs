@@ -67,7 +67,7 @@ impl Churn {
             // The last one is neither lost nor handed over twice: both happen under the lock.
             let mut current = self.current.lock().expect("no panic");
             match current.replace(tracker) {
-                Some(old) => self.shared.replace(function, old),
+                Some(old) => self.shared.redirect_and_remove(function, old),
                 None => self.shared.redirect(function),
             }
             .expect("replaced");

@@ -65,11 +65,15 @@ impl Redirectable {
     /// for number in 2..10 {
     ///     let next = link(number)?;
     ///     let function = next.lookup("step")?;
-    ///     step.replace(function, std::mem::replace(&mut version, next))?;
+    ///     step.redirect_and_remove(function, std::mem::replace(&mut version, next))?;
     /// }
     /// # Ok::<(), farcall::Error>(())
     /// ```
-    pub fn replace(&self, target: ExecutorAddr, old: impl Into<OldCode>) -> Result<ExecutorAddr> {
+    pub fn redirect_and_remove(
+        &self,
+        target: ExecutorAddr,
+        old: impl Into<OldCode>,
+    ) -> Result<ExecutorAddr> {
         let (session, OldCode { of, removal }) = (self.session(), old.into());
         if of.is_some_and(|of| !std::ptr::eq(of.as_ptr(), Arc::as_ptr(session))) {
             return Err(Error::invalid("the old code is in the executor of another session"));
@@ -84,7 +88,7 @@ impl Redirectable {
 }
 
 impl Controller {
-    /// Removes what was [replaced](Redirectable::replace) and is unused now, and says how much is still in use. It is done without
+    /// Removes what was [replaced](Redirectable::redirect_and_remove) and is unused now, and says how much is still in use. It is done without
     /// being asked for whenever a call of the session returns.
     ///
     /// # Errors

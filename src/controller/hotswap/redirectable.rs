@@ -6,7 +6,7 @@
 //! The function that was replaced may still be running:
 //!
 //! - A call by the controller that was made before the word was stored may be in the old code until it returns, and no later one is.
-//!   [`Redirectable::replace`] has the old code removed when those have returned; [`Controller::grace_period`] tells it to who
+//!   [`Redirectable::redirect_and_remove`] has the old code removed when those have returned; [`Controller::grace_period`] tells it to who
 //!   removes the code otherwise.
 //! - Threads of the program's own may be in it as long as the program says. They see the new function with their next call.
 //! - Pointers to the old function itself, not to the stub, that the program has kept are its own affair.
@@ -28,7 +28,7 @@ use crate::sync::Ordering;
 /// A function whose place can change. Its own address, that of a stub, stays.
 ///
 /// The stub lives until it is [removed](Redirectable::remove) or the session ends; the handle may be dropped before.
-#[derive(Debug, Clone)]
+#[derive(Debug)]
 pub struct Redirectable {
     session: Arc<Session>,
     stub: Stub,

@@ -1,6 +1,6 @@
 //! Code that was replaced, until no call is in it.
 //!
-//! A host that [replaces](crate::controller::Redirectable::replace) a function hands the old code over. No thread waits for the
+//! A host that [replaces](crate::controller::Redirectable::redirect_and_remove) a function hands the old code over. No thread waits for the
 //! calls that may be in that code. While there is any, each thread that returns from a call of the session looks for code that is
 //! unused now, and removes it. While there is none, the look is one load.
 //!
