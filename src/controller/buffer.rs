@@ -9,7 +9,7 @@ use super::memory::allocation::InFlightAlloc;
 use super::session::{Controller, Session};
 use crate::call::contract::Placement;
 use crate::error::Result;
-use crate::{AddrRange, ExecutorAddr, Prot};
+use crate::{AddrRange, ExecutorAddr, PerProt, Prot};
 
 /// Writable memory in the executor, of whole pages, zero at first. Linked code may use it as long as the buffer lives; it is
 /// given back when dropped.
@@ -43,8 +43,8 @@ impl Controller {
     /// # Ok::<(), farcall::Error>(())
     /// ```
     pub fn buffer(&self, bytes: u64) -> Result<Buffer> {
-        let mut memory =
-            InFlightAlloc::new(self.session.memory(), Placement::Near, [0, 0, bytes.max(1)])?;
+        let bytes = PerProt { data: bytes.max(1), ..PerProt::default() };
+        let mut memory = InFlightAlloc::new(self.session.memory(), Placement::Near, bytes)?;
         memory.write(Prot::Data, &[]);
         let range = memory.range(Prot::Data);
         memory.finalize().release();

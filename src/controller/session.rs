@@ -19,7 +19,7 @@ use crate::call::contract::{Placement, ProcessExit, Remote as Contract};
 use crate::deadline::Deadline;
 use crate::error::{Error, Result};
 use crate::sync::{Ordering, fence};
-use crate::{ExecutorAddr, Prot};
+use crate::{ExecutorAddr, PerProt};
 
 /// A session with an executor process. Cheap to clone; the last clone that is dropped (dylibs count) ends the
 /// session: the executor runs what dealloc actions are left and exits; one that does not within two seconds is killed.
@@ -97,7 +97,7 @@ impl Controller {
     /// use farcall::Prot;
     /// // A wrapper function for x86-64 that returns the first 8 bytes of its argument.
     /// let code = [0x48, 0x8b, 0x07, 0xba, 8, 0, 0, 0, 0xc3];
-    /// let mut memory = controller.allocate([code.len() as u64, 0, 0])?;
+    /// let mut memory = controller.allocate(PerProt { code: code.len() as u64, ..PerProt::default() })?;
     /// memory.write(Prot::Code, &code);
     /// let memory = memory.finalize();
     /// assert_eq!(controller.call(memory.address(), &[7; 8])?, [7; 8]);
@@ -105,7 +105,7 @@ impl Controller {
     /// # Ok::<(), farcall::Error>(())
     /// ```
     #[inline]
-    pub fn allocate(&self, bytes: [u64; Prot::ALL.len()]) -> Result<InFlightAlloc<'_>> {
+    pub fn allocate(&self, bytes: PerProt<u64>) -> Result<InFlightAlloc<'_>> {
         InFlightAlloc::new(self.session.memory(), Placement::Near, bytes)
     }
 
@@ -153,7 +153,7 @@ impl Controller {
     ///
     /// The time covers opening a lane, what goes ahead of the call, sending the arguments, the answer, and sending answers to calls
     /// back. It does not interrupt a handler of the host that runs meanwhile: that runs to its end first. Nor does it cover the
-    /// removal of [replaced](super::Redirectable::redirect_and_remove) code, which may follow the call.
+    /// removal of [replaced](super::hotswap::Redirectable::redirect_and_remove) code, which may follow the call.
     ///
     /// # Errors
     ///

@@ -8,7 +8,8 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use farcall::ExecutorAddr;
-use farcall::controller::{Controller, ExecutorBuilder, ObjectLayer, Redirectable};
+use farcall::controller::hotswap::Redirectable;
+use farcall::controller::{Controller, ExecutorBuilder, ObjectLayer};
 use farcall::jit::{ExecutionSession, JITDylib, ResourceTracker};
 use farcall::link::ObjectFile;
 use farcall::task::{TaskDispatcher, ThreadPool};

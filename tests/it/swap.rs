@@ -9,10 +9,11 @@ use std::marker::PhantomData;
 use std::sync::Arc;
 use std::time::Duration;
 
-use farcall::controller::{Controller, Dylib, ExecutorBuilder, Redirectable};
+use farcall::controller::hotswap::Redirectable;
+use farcall::controller::{Controller, Dylib, ExecutorBuilder};
 use farcall::jit::{ExecutionSession, JITDylib, ResourceKey, ResourceManager};
 use farcall::link::{External, ObjectFile};
-use farcall::{Error, ExecutorAddr, Prot};
+use farcall::{Error, ExecutorAddr, PerProt, Prot};
 use farcall_bench::{TinyObject, tiny_code};
 
 use crate::corpus::{self, gcc};
@@ -136,7 +137,7 @@ fn old_code_is_removed_when_no_call_is_in_it() {
 
 /// Where the next memory of each protection would be.
 pub(crate) fn next(controller: &Controller) -> [ExecutorAddr; 3] {
-    let memory = controller.allocate([1; 3]).expect("memory");
+    let memory = controller.allocate(PerProt::from_fn(|_| 1)).expect("memory");
     Prot::ALL.map(|prot| memory.range(prot).start)
 }
 
@@ -193,7 +194,9 @@ fn a_hundred_replacements_of_memory_without_a_linker_take_no_more_than_two() {
         ExecutorBuilder::new().program(env!("CARGO_BIN_EXE_farcall")).start().expect("an executor");
     let install = |value| {
         let code = tiny_code::constant(value);
-        let mut memory = controller.allocate([code.len() as u64, 0, 0]).expect("room");
+        let mut memory = controller
+            .allocate(PerProt { code: code.len() as u64, ..PerProt::default() })
+            .expect("room");
         memory.write(Prot::Code, &code);
         memory.finalize()
     };

@@ -13,7 +13,7 @@ use super::pages::Pages;
 use super::slab::Slab;
 use crate::call::contract::{Action, MemoryInitialize, Placement, Region, prot_number};
 use crate::error::Result;
-use crate::{AddrRange, ExecutorAddr, Prot};
+use crate::{AddrRange, ExecutorAddr, PerProt, Prot};
 
 /// Memory in the executor that nobody uses yet. Its addresses are known, so that code can be made for them. Given back
 /// when dropped.
@@ -35,7 +35,7 @@ impl<'a> InFlightAlloc<'a> {
     pub(crate) fn new(
         memory: &'a ExecutorMemory,
         placement: Placement,
-        bytes: [u64; Prot::ALL.len()],
+        bytes: PerProt<u64>,
     ) -> Result<Self> {
         let slab = memory.slab(placement)?;
         Ok(Self { memory, slab, pages: slab.allocate(bytes)? })

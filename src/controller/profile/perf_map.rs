@@ -17,7 +17,7 @@ use crate::error::Result;
 ///
 /// perf reads the map when the process has ended, so the file stays; nobody but the user removes it. For the same reason
 /// functions that are removed stay in it. Where memory is used again, old and new functions are both there, and
-/// [`JitDump`](crate::controller::JitDump), which knows times, tells them apart.
+/// [`JitDump`](crate::controller::profile::JitDump), which knows times, tells them apart.
 #[derive(Debug)]
 pub struct PerfMap {
     file: ProfileFile,
