@@ -6,14 +6,25 @@ use super::session::Controller;
 use crate::call::contract;
 use crate::error::Result;
 
-/// What the executor is.
+/// The executor's target triple, page size and processor features.
+///
+/// # Examples
+///
+/// ```standalone_crate
+/// # farcall::executor::run_if_spawned();
+/// # let controller = farcall::controller::ExecutorBuilder::new().this_program().start()?;
+/// let info = controller.process_info()?;
+/// assert_eq!(info.page_bytes, 4096);
+/// assert!(info.triple.starts_with("x86_64"));
+/// # Ok::<(), farcall::Error>(())
+/// ```
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ProcessInfo {
     /// The target triple.
     pub triple: String,
     /// The size of a page.
     pub page_bytes: u64,
-    /// What its processor can do, by LLVM's names.
+    /// The features of its processor, by LLVM's names.
     pub cpu_features: Vec<String>,
 }
 
@@ -24,7 +35,7 @@ impl Controller {
         MemoryAccess::of(self.session.memory())
     }
 
-    /// Asks the executor what it is. One message.
+    /// Asks the executor for its triple, page size and processor features. Sends one message.
     ///
     /// # Errors
     ///

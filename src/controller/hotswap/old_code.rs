@@ -1,4 +1,4 @@
-//! Code that a host replaces, and has removed when no call is in it any more.
+//! Old code, which is removed when no call of the controller is in it.
 
 use std::fmt;
 use std::sync::{Arc, Weak};
@@ -12,16 +12,30 @@ use crate::controller::session::{Controller, Session};
 use crate::error::{Error, Result};
 use crate::jit::ResourceTracker;
 
-/// Code that is not wanted any more: a [`Dylib`] with all that is linked into it, what a [`ResourceTracker`] has, or
-/// [`FinalizedAlloc`] memory.
+/// Code to remove: a [`Dylib`] with all that is linked into it, the resources of a [`ResourceTracker`], or [`FinalizedAlloc`]
+/// memory. [`Redirectable::redirect_and_remove`] takes it.
+///
+/// # Examples
+///
+/// ```standalone_crate
+/// # farcall::executor::run_if_spawned();
+/// # let controller = farcall::controller::ExecutorBuilder::new().this_program().start()?;
+/// use farcall::controller::hotswap::OldCode;
+/// let version = controller.create_dylib("version 1");
+/// let old = OldCode::from(version);
+/// let function = controller.create_redirectable(farcall::ExecutorAddr::NULL)?;
+/// function.redirect_and_remove(farcall::ExecutorAddr::new(0x1000), old)?;
+/// assert_eq!(controller.remove_unused()?, 0, "no call was in it");
+/// # Ok::<(), farcall::Error>(())
+/// ```
 pub struct OldCode {
-    /// Its session, where that is known.
+    /// Its session, if known.
     of: Option<Weak<Session>>,
     removal: Removal,
 }
 
 impl From<Dylib> for OldCode {
-    /// What was added to it and not linked is forgotten.
+    /// Objects that were added to the dylib and not linked are dropped.
     fn from(dylib: Dylib) -> Self {
         let of = Some(Arc::downgrade(dylib.session()));
         Self { of, removal: Removal::Links(dylib.into_linked_memory()) }
@@ -41,20 +55,23 @@ impl From<FinalizedAlloc> for OldCode {
 }
 
 impl Redirectable {
-    /// As [`Redirectable::redirect`], and `old`, the code in which the function was, is removed when no call of the
-    /// controller that is under way now is in it any more. That need not be waited for, nor asked for: who returns from a call
-    /// then does it, with a message if something of it has to be undone. If it fails,
-    /// [`Controller::remove_unused`] says so. What still waits when the session ends goes with the executor.
+    /// As [`Redirectable::redirect`], and removes `old`, the code of the function so far, when no call of the controller is in it
+    /// that is under way now. The host need not wait or ask: the thread that returns from a call removes unused code, with one
+    /// message if it has dealloc actions. [`Controller::remove_unused`] reports failures. Code that is still in use when the session
+    /// ends goes with the executor.
     ///
-    /// Threads of the program's own, and pointers to the old function itself, are not known here: when the program may have
-    /// any, use [`Redirectable::redirect`], and remove the old code when the program has said that they are gone.
+    /// The controller does not know of the program's own threads in the old code, nor of pointers to the old function itself. For a
+    /// program that may have any, use [`Redirectable::redirect`], and remove the old code when the program has said that it has
+    /// none.
     ///
     /// # Errors
     ///
-    /// As [`Redirectable::redirect`]; when the old code is another session's. Nothing has changed then, but that the old code
-    /// stays until its session ends.
+    /// As [`Redirectable::redirect`]; when the old code belongs to another session. The function keeps its target then, and the old
+    /// code stays until its session ends.
     ///
     /// # Examples
+    ///
+    /// Each round links a version, redirects to it, and removes the version before ([`Redirectable`] has an example that runs):
     ///
     /// ```no_run
     /// # use farcall::controller::Dylib;
@@ -80,7 +97,7 @@ impl Redirectable {
         }
         let before = self.redirect(target)?;
         let calls = session.grace_period();
-        // What was replaced earlier, for hosts that call nothing.
+        // Earlier old code: a host that makes no call would never remove it.
         session.retired.remove_unused(&session.linker);
         session.retired.add(calls, removal);
         Ok(before)
@@ -88,12 +105,12 @@ impl Redirectable {
 }
 
 impl Controller {
-    /// Removes what was [replaced](Redirectable::redirect_and_remove) and is unused now, and says how much is still in use. It is done without
-    /// being asked for whenever a call of the session returns.
+    /// Removes old code that no call is in, and returns how many pieces are still in use. Each return from a call of the session
+    /// does the same.
     ///
     /// # Errors
     ///
-    /// Those of all that could not be removed, or not as it should, since this was called last.
+    /// All failures to remove old code since the last call of this function.
     pub fn remove_unused(&self) -> Result<usize> {
         self.session.retired.remove_unused(&self.session.linker);
         self.session.retired.outcome()

@@ -9,15 +9,42 @@ use crate::error::{Error, Result};
 use crate::sps::Bytes;
 use crate::{AddrRange, ExecutorAddr};
 
-/// Memory of the executor by address. Each function is one message. What cannot be read or written
-/// is an error; the executor goes on. Nothing is atomic.
+/// Memory of the executor by address. Each function sends one message. An address that cannot be read or written is an error, and the
+/// executor continues. No access is atomic.
+///
+/// # Examples
+///
+/// ```standalone_crate
+/// # farcall::executor::run_if_spawned();
+/// # let controller = farcall::controller::ExecutorBuilder::new().this_program().start()?;
+/// let buffer = controller.buffer(16)?;
+/// let memory = controller.memory_access();
+/// memory.write([(buffer.address(), 7_u32)])?;
+/// assert_eq!(memory.read::<u32>(&[buffer.address()])?, [7]);
+/// assert!(memory.read::<u8>(&[farcall::ExecutorAddr::NULL]).is_err());
+/// # Ok::<(), farcall::Error>(())
+/// ```
 #[derive(Debug, Clone, Copy)]
 pub struct MemoryAccess<'a> {
     peer: &'a dyn Peer,
 }
 
-/// A word that can be read and written by address: `u8`, `u16`, `u32`, `u64`, or a pointer ([`ExecutorAddr`]).
-#[expect(private_bounds, reason = "the functions behind it are not for others to name")]
+/// A word that [`MemoryAccess`] reads and writes: `u8`, `u16`, `u32`, `u64`, or a pointer ([`ExecutorAddr`]).
+///
+/// # Examples
+///
+/// ```
+/// use farcall::controller::memory::{MemoryAccess, Word};
+/// use farcall::{Error, ExecutorAddr};
+///
+/// fn increment(memory: MemoryAccess<'_>, at: ExecutorAddr) -> Result<(), Error> {
+///     let value: Vec<u64> = memory.read(&[at])?;
+///     memory.write([(at, value[0] + 1)])
+/// }
+/// # fn is_word<W: Word>() {}
+/// # is_word::<u64>();
+/// ```
+#[expect(private_bounds, reason = "the functions behind it are private")]
 pub trait Word: Functions {}
 
 trait Functions: Sized {
@@ -52,8 +79,8 @@ impl<'a> MemoryAccess<'a> {
     ///
     /// # Errors
     ///
-    /// When an address cannot be written ([`Error::is_remote`]): the message names it, and the words before it have been
-    /// written. When the session is over.
+    /// When an address cannot be written ([`Error::is_remote`]): the message names it, and the words before it are written. When the
+    /// session is over.
     pub fn write<W: Word>(&self, words: impl IntoIterator<Item = (ExecutorAddr, W)>) -> Result<()> {
         self.peer.call::<W::Write>(&(words.into_iter().collect(),))
     }
@@ -85,7 +112,7 @@ impl<'a> MemoryAccess<'a> {
     ///
     /// # Errors
     ///
-    /// As [`MemoryAccess::read`], or when they are too many for one answer
+    /// As [`MemoryAccess::read`], or when the bytes are too many for one answer
     /// ([`PAYLOAD_BYTES_MAX`](crate::limits::PAYLOAD_BYTES_MAX)).
     pub fn read_buffers(&self, ranges: &[AddrRange]) -> Result<Vec<Vec<u8>>> {
         let buffers = counted(ranges.len(), self.peer.call::<ReadBuffers>(&(ranges.to_vec(),))?)?;
@@ -102,7 +129,7 @@ impl<'a> MemoryAccess<'a> {
         Ok(buffers.into_iter().map(|Bytes(buffer)| buffer).collect())
     }
 
-    /// Reads strings that a zero byte ends, without it.
+    /// Reads strings that end with a zero byte, which is left out.
     ///
     /// # Errors
     ///
@@ -114,7 +141,7 @@ impl<'a> MemoryAccess<'a> {
     }
 }
 
-/// The answers, if there are as many as questions.
+/// The answers, if their number is that of the questions.
 fn counted<T>(questions: usize, answers: Vec<T>) -> Result<Vec<T>> {
     if answers.len() == questions {
         return Ok(answers);
