@@ -3,6 +3,7 @@
 //! Invariant: nothing here can be dereferenced; only `executor` turns an address into a pointer.
 
 use std::fmt;
+use std::ops::{Index, IndexMut};
 
 /// An address in the executor process.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
@@ -112,6 +113,74 @@ impl Prot {
     #[must_use]
     pub const fn index(self) -> usize {
         self as usize
+    }
+}
+
+/// A value for each protection.
+///
+/// # Examples
+///
+/// ```
+/// use farcall::{PerProt, Prot};
+///
+/// let mut bytes = PerProt { code: 16, ..PerProt::default() };
+/// bytes[Prot::Data] = 8;
+/// assert_eq!(bytes, PerProt { code: 16, constants: 0, data: 8 });
+/// assert_eq!(bytes.into_array(), [16, 0, 8]); // in the order of Prot::ALL
+/// ```
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
+pub struct PerProt<T> {
+    /// For executable code.
+    pub code: T,
+    /// For constants.
+    pub constants: T,
+    /// For data.
+    pub data: T,
+}
+
+impl<T> PerProt<T> {
+    /// The value that `value` returns for each protection, which is called in the order of [`Prot::ALL`].
+    #[inline]
+    pub fn from_fn(mut value: impl FnMut(Prot) -> T) -> Self {
+        Self { code: value(Prot::Code), constants: value(Prot::Constants), data: value(Prot::Data) }
+    }
+
+    /// The values in the order of [`Prot::ALL`].
+    #[must_use]
+    #[inline]
+    pub fn into_array(self) -> [T; 3] {
+        [self.code, self.constants, self.data]
+    }
+
+    /// The result of `map` for each value.
+    #[must_use]
+    #[inline]
+    pub fn map<U>(self, mut map: impl FnMut(T) -> U) -> PerProt<U> {
+        PerProt { code: map(self.code), constants: map(self.constants), data: map(self.data) }
+    }
+}
+
+impl<T> Index<Prot> for PerProt<T> {
+    type Output = T;
+
+    #[inline]
+    fn index(&self, prot: Prot) -> &T {
+        match prot {
+            Prot::Code => &self.code,
+            Prot::Constants => &self.constants,
+            Prot::Data => &self.data,
+        }
+    }
+}
+
+impl<T> IndexMut<Prot> for PerProt<T> {
+    #[inline]
+    fn index_mut(&mut self, prot: Prot) -> &mut T {
+        match prot {
+            Prot::Code => &mut self.code,
+            Prot::Constants => &mut self.constants,
+            Prot::Data => &mut self.data,
+        }
     }
 }
 

@@ -84,7 +84,7 @@ pub mod task;
 mod transport;
 mod wire;
 
-pub use addr::{AddrRange, ExecutorAddr, Prot};
+pub use addr::{AddrRange, ExecutorAddr, PerProt, Prot};
 pub use error::{Death, Error, Result};
 #[cfg(not(model))]
 pub use transport::Connection;

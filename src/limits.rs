@@ -3,6 +3,8 @@
 
 use std::time::Duration;
 
+use crate::addr::PerProt;
+
 /// The size of a page, and the unit in which stripes are allocated.
 pub const PAGE_BYTES: u64 = 4096;
 
@@ -62,9 +64,10 @@ pub const SPIN_NS: u64 = if cfg!(model) { 0 } else { 50_000 };
 /// The largest alignment of a section or a common symbol. Thread-locals have at most that of a page.
 pub const ALIGNMENT_MAX: u64 = 64 << 10;
 
-/// Default sizes of the stripes of a slab: code, constants, data. All of it lies within 1 GiB. So code reaches its own
-/// constants and data, and the libraries next to the slab, by 32-bit displacements.
-pub const SLAB_STRIPE_BYTES: [u64; 3] = [256 << 20, 256 << 20, 512 << 20];
+/// Default sizes of the stripes of a slab: code, constants, data. All of it lies within 1 GiB, so that code
+/// reaches its own constants and data, and the libraries next to the slab, by 32-bit displacements.
+pub const SLAB_STRIPE_BYTES: PerProt<u64> =
+    PerProt { code: 256 << 20, constants: 256 << 20, data: 512 << 20 };
 
 /// Bytes of free pages of a session's private slabs that keep their memory for the next allocation.
 pub const KEPT_BYTES_MAX: u64 = 8 << 20;
@@ -87,7 +90,8 @@ pub const THREAD_MODULES_MAX: usize = 4096;
 pub const LOW_ADDRESS_END: u64 = 1 << 31;
 
 /// Sizes of the stripes of a slab below 2 GiB, where there is a hole for it; otherwise it is smaller.
-pub const LOW_SLAB_STRIPE_BYTES: [u64; 3] = [64 << 20, 64 << 20, 256 << 20];
+pub const LOW_SLAB_STRIPE_BYTES: PerProt<u64> =
+    PerProt { code: 64 << 20, constants: 64 << 20, data: 256 << 20 };
 
 /// Stack frames that are recorded of a crash.
 pub const CRASH_FRAMES_MAX: usize = 16;
@@ -104,5 +108,6 @@ const _: () = assert!((STATIC_TLS_BYTES as u64).is_multiple_of(PAGE_BYTES));
 const _: () = assert!(STATIC_TLS_BYTES as u64 <= STATIC_TLS_BYTES_MAX);
 const _: () = assert!(CHUNK_BYTES_MAX + 64 < (RING_LINES - 1) * 64);
 const _: () = assert!(PIPELINE_CALLS_MAX + CHUNK_BYTES_MAX / 64 + 2 <= RING_LINES);
-const _: () =
-    assert!(SLAB_STRIPE_BYTES[0] + SLAB_STRIPE_BYTES[1] + SLAB_STRIPE_BYTES[2] <= 1 << 30);
+const _: () = assert!(
+    SLAB_STRIPE_BYTES.code + SLAB_STRIPE_BYTES.constants + SLAB_STRIPE_BYTES.data <= 1 << 30
+);

@@ -2,8 +2,8 @@
 //!
 //! Invariant: every answer checked comes from code that this test wrote.
 
-use farcall::Prot;
 use farcall::controller::{Controller, ExecutorBuilder};
+use farcall::{PerProt, Prot};
 use farcall_bench::tiny_code;
 
 fn start() -> Controller {
@@ -20,7 +20,8 @@ fn code_is_written_called_and_replaced_without_a_message() {
     let mut addresses = Vec::new();
     for number in 1..=1_000_u64 {
         let code = tiny_code::constant(number);
-        let mut memory = controller.allocate([code.len() as u64, 0, 0]).unwrap();
+        let mut memory =
+            controller.allocate(PerProt { code: code.len() as u64, ..PerProt::default() }).unwrap();
         memory.write(Prot::Code, &code);
         let memory = memory.finalize();
         addresses.push(memory.address());
@@ -42,7 +43,9 @@ fn memory_that_is_live_is_not_handed_out_again() {
     let controller = start();
     let memory = [1, 2, 3].map(|number| {
         let code = tiny_code::constant(number);
-        let mut memory = controller.allocate([code.len() as u64, 8, 8]).unwrap();
+        let mut memory = controller
+            .allocate(PerProt { code: code.len() as u64, constants: 8, data: 8 })
+            .unwrap();
         memory.write(Prot::Code, &code);
         memory.finalize()
     });
@@ -55,19 +58,19 @@ fn memory_that_is_live_is_not_handed_out_again() {
 #[test]
 fn memory_in_flight_comes_back_when_it_is_dropped() {
     let controller = start();
-    let first = controller.allocate([1, 0, 4097]).unwrap();
+    let first = controller.allocate(PerProt { code: 1, data: 4097, ..PerProt::default() }).unwrap();
     let (code, data) = (first.range(Prot::Code), first.range(Prot::Data));
     assert_eq!((code.bytes(), data.bytes()), (4096, 8192));
     assert_eq!(first.range(Prot::Constants).bytes(), 0);
     drop(first);
-    let second = controller.allocate([1, 0, 1]).unwrap();
+    let second = controller.allocate(PerProt { code: 1, data: 1, ..PerProt::default() }).unwrap();
     assert_eq!((second.range(Prot::Code), second.range(Prot::Data).start), (code, data.start));
 }
 
 #[test]
 fn nothing_is_an_allocation_too() {
     let controller = start();
-    let memory = controller.allocate([0; 3]).unwrap().finalize();
+    let memory = controller.allocate(PerProt::default()).unwrap().finalize();
     assert!(memory.address().is_null());
     controller.deallocate([memory]).unwrap();
 }
@@ -76,8 +79,8 @@ fn nothing_is_an_allocation_too() {
 fn memory_of_another_session_is_refused() {
     let (ours, theirs) = (start(), start());
     // Not at an address that is live in both.
-    let distance = theirs.allocate([1 << 20, 0, 0]).unwrap();
-    let memory = theirs.allocate([1, 0, 0]).unwrap().finalize();
+    let distance = theirs.allocate(PerProt { code: 1 << 20, ..PerProt::default() }).unwrap();
+    let memory = theirs.allocate(PerProt { code: 1, ..PerProt::default() }).unwrap().finalize();
     let error = ours.deallocate([memory]).unwrap_err();
     assert!(error.is_invalid_argument(), "{error}");
     drop(distance);
@@ -86,10 +89,14 @@ fn memory_of_another_session_is_refused() {
 #[test]
 fn more_than_there_is_is_an_error_and_takes_nothing() {
     let controller = start();
-    let code = controller.allocate([1, 0, 0]).unwrap().range(Prot::Code);
-    let error = controller.allocate([1, 1, u64::MAX]).unwrap_err();
+    let code =
+        controller.allocate(PerProt { code: 1, ..PerProt::default() }).unwrap().range(Prot::Code);
+    let error = controller.allocate(PerProt { code: 1, constants: 1, data: u64::MAX }).unwrap_err();
     assert!(error.is_exhausted(), "{error}");
-    assert_eq!(controller.allocate([1, 0, 0]).unwrap().range(Prot::Code), code);
+    assert_eq!(
+        controller.allocate(PerProt { code: 1, ..PerProt::default() }).unwrap().range(Prot::Code),
+        code
+    );
 }
 
 #[test]
@@ -97,5 +104,5 @@ fn more_than_there_is_is_an_error_and_takes_nothing() {
 #[should_panic(expected = "was never deallocated")]
 fn forgetting_finalized_memory_is_caught() {
     let controller = start();
-    drop(controller.allocate([1, 0, 0]).unwrap().finalize());
+    drop(controller.allocate(PerProt { code: 1, ..PerProt::default() }).unwrap().finalize());
 }

@@ -1,6 +1,6 @@
 //! Memory of the executor for data that both sides read and write: structures, strings, arrays.
 //!
-//! It is a part of a slab, which the controller has mapped: reading and writing send no message.
+//! A buffer is a part of a slab, which the controller maps: reading and writing send no message.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -9,12 +9,23 @@ use super::memory::allocation::InFlightAlloc;
 use super::session::{Controller, Session};
 use crate::call::contract::Placement;
 use crate::error::Result;
-use crate::{AddrRange, ExecutorAddr, Prot};
+use crate::{AddrRange, ExecutorAddr, PerProt, Prot};
 
-/// Writable memory in the executor, of whole pages, zero at first. Linked code may use it as long as the buffer lives; it is
-/// given back when dropped.
+/// Writable memory in the executor, whole pages, zero at first. Linked code may use it until the buffer is dropped, which frees it.
 ///
-/// What the executor does to it meanwhile is seen byte by byte, in no order, unless a call returns in between.
+/// Stores of the executor that no returned call orders before a read appear byte by byte, in any order.
+///
+/// # Examples
+///
+/// ```standalone_crate
+/// # farcall::executor::run_if_spawned();
+/// # let controller = farcall::controller::ExecutorBuilder::new().this_program().start()?;
+/// let mut buffer = controller.buffer(8)?;
+/// buffer.write(0, &3_i32.to_le_bytes());
+/// assert_eq!(buffer.read(0..4), 3_i32.to_le_bytes());
+/// assert_eq!(buffer.bytes(), 4096); // whole pages
+/// # Ok::<(), farcall::Error>(())
+/// ```
 #[derive(Debug)]
 pub struct Buffer {
     session: Arc<Session>,
@@ -22,7 +33,7 @@ pub struct Buffer {
 }
 
 impl Controller {
-    /// Takes at least `bytes` bytes for data in the executor, rounded up to pages. No message.
+    /// Allocates at least `bytes` bytes for data in the executor, rounded up to pages. Sends no message.
     ///
     /// # Errors
     ///
@@ -43,8 +54,8 @@ impl Controller {
     /// # Ok::<(), farcall::Error>(())
     /// ```
     pub fn buffer(&self, bytes: u64) -> Result<Buffer> {
-        let mut memory =
-            InFlightAlloc::new(self.session.memory(), Placement::Near, [0, 0, bytes.max(1)])?;
+        let bytes = PerProt { data: bytes.max(1), ..PerProt::default() };
+        let mut memory = InFlightAlloc::new(self.session.memory(), Placement::Near, bytes)?;
         memory.write(Prot::Data, &[]);
         let range = memory.range(Prot::Data);
         memory.finalize().release();
@@ -53,13 +64,13 @@ impl Controller {
 }
 
 impl Buffer {
-    /// Where it is in the executor.
+    /// The executor's address of the first byte.
     #[must_use]
     pub fn address(&self) -> ExecutorAddr {
         self.range.start
     }
 
-    /// Its size in bytes.
+    /// The size in bytes, a multiple of the page size.
     #[must_use]
     pub fn bytes(&self) -> u64 {
         self.range.bytes()
@@ -69,17 +80,17 @@ impl Buffer {
     ///
     /// # Panics
     ///
-    /// When they do not fit.
+    /// When they reach past the end of the buffer.
     pub fn write(&mut self, offset: usize, bytes: &[u8]) {
         let range = self.checked(offset, bytes.len());
         self.session.memory().store(range.start, bytes);
     }
 
-    /// The bytes as they are now.
+    /// The present bytes of a range.
     ///
     /// # Panics
     ///
-    /// When the range does not lie inside.
+    /// When the range reaches past the end of the buffer.
     #[must_use]
     pub fn read(&self, range: Range<usize>) -> Vec<u8> {
         let mut bytes = Vec::new();
@@ -99,7 +110,7 @@ impl Buffer {
 
 impl Drop for Buffer {
     fn drop(&mut self) {
-        // It is there, and without actions.
+        // It is allocated and has no actions, so this cannot fail.
         let _ = self.session.memory().deallocate([self.range.start]);
     }
 }

@@ -8,7 +8,8 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::rc::Rc;
 use std::time::Duration;
 
-use super::inspect::{MemoryAccess, ProcessInfo};
+use super::inspect::ProcessInfo;
+use super::memory::memory_access::MemoryAccess;
 use super::memory::native_memory::NativeMemory;
 use super::memory::peer::Peer;
 use super::process::command::Started;

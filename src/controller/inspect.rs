@@ -1,58 +1,31 @@
-//! Looking at the executor: what the process is, and its memory by address.
+//! Asking the executor what it is, and for its memory by address.
 
+use super::memory::memory_access::MemoryAccess;
 use super::memory::peer::Peer;
 use super::session::Controller;
-use crate::call::contract::{
-    self, ReadBuffers, ReadPointers, ReadStrings, ReadU8s, ReadU16s, ReadU32s, ReadU64s, Remote,
-    WriteBuffers, WritePointers, WriteU8s, WriteU16s, WriteU32s, WriteU64s,
-};
-use crate::error::{Error, Result};
-use crate::sps::Bytes;
-use crate::{AddrRange, ExecutorAddr};
+use crate::call::contract;
+use crate::error::Result;
 
-/// Memory of the executor by address. Each function is one message. What cannot be read or written
-/// is an error; the executor goes on. Nothing is atomic.
-#[derive(Debug, Clone, Copy)]
-pub struct MemoryAccess<'a> {
-    peer: &'a dyn Peer,
-}
-
-/// What the executor is.
+/// The executor's target triple, page size and processor features.
+///
+/// # Examples
+///
+/// ```standalone_crate
+/// # farcall::executor::run_if_spawned();
+/// # let controller = farcall::controller::ExecutorBuilder::new().this_program().start()?;
+/// let info = controller.process_info()?;
+/// assert_eq!(info.page_bytes, 4096);
+/// assert!(info.triple.starts_with("x86_64"));
+/// # Ok::<(), farcall::Error>(())
+/// ```
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ProcessInfo {
     /// The target triple.
     pub triple: String,
     /// The size of a page.
     pub page_bytes: u64,
-    /// What its processor can do, by LLVM's names.
+    /// The features of its processor, by LLVM's names.
     pub cpu_features: Vec<String>,
-}
-
-/// A word that can be read and written by address: `u8`, `u16`, `u32`, `u64`, or a pointer ([`ExecutorAddr`]).
-#[expect(private_bounds, reason = "the functions behind it are not for others to name")]
-pub trait Word: Functions {}
-
-trait Functions: Sized {
-    type Write: Remote<Args = (Vec<(ExecutorAddr, Self)>,), Ret = ()>;
-    type Read: Remote<Args = (Vec<ExecutorAddr>,), Ret = Vec<Self>>;
-}
-
-macro_rules! words {
-    ($($word:ty: $write:ty, $read:ty;)*) => {$(
-        impl Word for $word {}
-        impl Functions for $word {
-            type Write = $write;
-            type Read = $read;
-        }
-    )*};
-}
-
-words! {
-    u8: WriteU8s, ReadU8s;
-    u16: WriteU16s, ReadU16s;
-    u32: WriteU32s, ReadU32s;
-    u64: WriteU64s, ReadU64s;
-    ExecutorAddr: WritePointers, ReadPointers;
 }
 
 impl Controller {
@@ -62,7 +35,7 @@ impl Controller {
         MemoryAccess::of(self.session.memory())
     }
 
-    /// Asks the executor what it is. One message.
+    /// Asks the executor for its triple, page size and processor features. Sends one message.
     ///
     /// # Errors
     ///
@@ -79,83 +52,4 @@ impl ProcessInfo {
         let cpu_features = names.map(str::to_owned).collect();
         Ok(Self { triple, page_bytes, cpu_features })
     }
-}
-
-impl<'a> MemoryAccess<'a> {
-    pub(super) fn of(peer: &'a dyn Peer) -> Self {
-        Self { peer }
-    }
-
-    /// Writes words, in order.
-    ///
-    /// # Errors
-    ///
-    /// When an address cannot be written ([`Error::is_remote`]): the message names it, and the words before it have been
-    /// written. When the session is over.
-    pub fn write<W: Word>(&self, words: impl IntoIterator<Item = (ExecutorAddr, W)>) -> Result<()> {
-        self.peer.call::<W::Write>(&(words.into_iter().collect(),))
-    }
-
-    /// Reads words, in order.
-    ///
-    /// # Errors
-    ///
-    /// When an address cannot be read ([`Error::is_remote`]); the message names it. When the session is over.
-    pub fn read<W: Word>(&self, addresses: &[ExecutorAddr]) -> Result<Vec<W>> {
-        let query = (addresses.to_vec(),);
-        counted(addresses.len(), self.peer.call::<W::Read>(&query)?)
-    }
-
-    /// Writes bytes, one buffer after the other.
-    ///
-    /// # Errors
-    ///
-    /// As [`MemoryAccess::write`].
-    pub fn write_buffers<'b>(
-        &self,
-        buffers: impl IntoIterator<Item = (ExecutorAddr, &'b [u8])>,
-    ) -> Result<()> {
-        let buffers = buffers.into_iter().map(|(address, bytes)| (address, Bytes(bytes.to_vec())));
-        self.peer.call::<WriteBuffers>(&(buffers.collect(),))
-    }
-
-    /// Reads ranges of bytes.
-    ///
-    /// # Errors
-    ///
-    /// As [`MemoryAccess::read`], or when they are too many for one answer
-    /// ([`PAYLOAD_BYTES_MAX`](crate::limits::PAYLOAD_BYTES_MAX)).
-    pub fn read_buffers(&self, ranges: &[AddrRange]) -> Result<Vec<Vec<u8>>> {
-        let buffers = counted(ranges.len(), self.peer.call::<ReadBuffers>(&(ranges.to_vec(),))?)?;
-        for (Bytes(buffer), range) in buffers.iter().zip(ranges) {
-            if buffer.len() as u64 != range.bytes() {
-                return Err(Error::violation(format!(
-                    "{} bytes came for the {} at {}",
-                    buffer.len(),
-                    range.bytes(),
-                    range.start
-                )));
-            }
-        }
-        Ok(buffers.into_iter().map(|Bytes(buffer)| buffer).collect())
-    }
-
-    /// Reads strings that a zero byte ends, without it.
-    ///
-    /// # Errors
-    ///
-    /// As [`MemoryAccess::read_buffers`].
-    pub fn read_strings(&self, addresses: &[ExecutorAddr]) -> Result<Vec<Vec<u8>>> {
-        let query = (addresses.to_vec(),);
-        let strings = counted(addresses.len(), self.peer.call::<ReadStrings>(&query)?)?;
-        Ok(strings.into_iter().map(|Bytes(string)| string).collect())
-    }
-}
-
-/// The answers, if there are as many as questions.
-fn counted<T>(questions: usize, answers: Vec<T>) -> Result<Vec<T>> {
-    if answers.len() == questions {
-        return Ok(answers);
-    }
-    Err(Error::violation(format!("{} answers to {questions} questions", answers.len())))
 }

@@ -19,57 +19,109 @@ use crate::call::contract::{Placement, ProcessExit, Remote as Contract};
 use crate::deadline::Deadline;
 use crate::error::{Error, Result};
 use crate::sync::{Ordering, fence};
-use crate::{ExecutorAddr, Prot};
+use crate::{ExecutorAddr, PerProt};
 
-/// A session with an executor process. It is cheap to clone. Dropping the last clone ends the session (dylibs count as clones).
-/// Then the executor runs the remaining dealloc actions and exits; after two seconds it is killed.
+/// A session with an executor process. Cheap to clone. The session ends when its last clone is dropped, where each dylib, buffer,
+/// function and pipeline counts as a clone. The executor then runs the dealloc actions that are left and exits; the controller
+/// kills it after two seconds.
 ///
-/// In a forked child of this process a call fails ([`Error::is_invalid_argument`]), and a drop leaves the session alone: that is
-/// the parent's.
+/// In a forked child of this process a call fails ([`Error::is_invalid_argument`]), and a drop has no effect: the session belongs to
+/// the parent.
 ///
-/// Any number of threads may call at the same time. Each has a lane of its own, and a thread of its own in the executor. The
-/// first thread that calls has the executor's main thread, while it lives. A thread's first call opens its lane, which takes
-/// about as long as starting a thread. When the thread ends, its lane is kept for another.
+/// Any number of threads may call at the same time. Each has a lane of its own, and a thread of its own in the executor. The first
+/// thread that calls has the executor's main thread while it lives. A thread's first call opens its lane, which takes about as long
+/// as starting a thread. When the thread ends, the session keeps the lane for another thread.
+///
+/// # Examples
+///
+/// ```standalone_crate
+/// # farcall::executor::run_if_spawned();
+/// # let controller = farcall::controller::ExecutorBuilder::new().this_program().start()?;
+/// // A wrapper function for x86-64 that returns the first 8 bytes of its argument.
+/// use farcall::{PerProt, Prot};
+/// let code = [0x48, 0x8b, 0x07, 0xba, 8, 0, 0, 0, 0xc3];
+/// let mut memory = controller.allocate(PerProt { code: 9, ..PerProt::default() })?;
+/// memory.write(Prot::Code, &code);
+/// let memory = memory.finalize();
+/// assert_eq!(controller.call(memory.address(), &[7; 8])?, [7; 8]);
+/// controller.deallocate([memory])?;
+/// # Ok::<(), farcall::Error>(())
+/// ```
 #[derive(Debug, Clone)]
 pub struct Controller {
     pub(crate) session: Arc<Session>,
 }
 
-/// What all handles of a session share.
+/// The part of a session that all its handles share.
 #[derive(Debug)]
 pub(crate) struct Session {
-    /// The executor itself is in it. It comes first: what is dropped after it is of no use without.
+    /// Has the executor itself. It is the first field, so it is dropped first: the others need no executor to be dropped.
     pub(crate) linker: Linker,
     pub(crate) retired: Retired,
     pub(crate) lazy: LazyFunctions,
     stubs: Stubs,
 }
 
-/// A session that may be over: for handlers, which belong to it.
+/// A handle that does not keep the session alive. A handler belongs to its session, so it holds one of these.
+///
+/// # Examples
+///
+/// ```standalone_crate
+/// # farcall::executor::run_if_spawned();
+/// # let controller = farcall::controller::ExecutorBuilder::new().this_program().start()?;
+/// let weak = controller.downgrade();
+/// assert!(weak.upgrade().is_some());
+/// drop(controller);
+/// assert!(weak.upgrade().is_none());
+/// # Ok::<(), farcall::Error>(())
+/// ```
 #[derive(Debug, Clone)]
 pub struct WeakController(Weak<Session>);
 
-/// Ends an executor from another thread.
+/// Ends an executor from another thread. Dropping it has no effect.
+///
+/// # Examples
+///
+/// ```standalone_crate
+/// # farcall::executor::run_if_spawned();
+/// # let controller = farcall::controller::ExecutorBuilder::new().this_program().start()?;
+/// let killer = controller.killer();
+/// killer.kill();
+/// let error = controller.process_info().expect_err("the executor is dead");
+/// assert!(error.death().is_some(), "{error}");
+/// # Ok::<(), farcall::Error>(())
+/// ```
 #[derive(Debug, Clone)]
 pub struct KillHandle(Process);
 
-/// What a session has sent so far.
+/// Counters of a session.
+///
+/// # Examples
+///
+/// ```standalone_crate
+/// # farcall::executor::run_if_spawned();
+/// # let controller = farcall::controller::ExecutorBuilder::new().this_program().start()?;
+/// let before = controller.stats();
+/// controller.process_info()?;
+/// assert_eq!(controller.stats().calls, before.calls + 1);
+/// # Ok::<(), farcall::Error>(())
+/// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Stats {
-    /// Calls made, those sent ahead of another and those submitted included.
+    /// Calls made, posted and submitted ones included.
     pub calls: u64,
-    /// Times the controller handed over and waited for an answer.
+    /// The times that the controller passed the baton and waited for an answer.
     pub round_trips: u64,
-    /// Results that came after their calls had timed out, and were dropped.
+    /// Results that arrived after their calls had timed out, and were dropped.
     pub late: u64,
 }
 
 impl Controller {
-    /// Waits until the executor is ready, whose first slab is this one.
+    /// Waits until the executor is ready. `slab` is its first slab.
     ///
     /// # Errors
     ///
-    /// As [`Remote::connect`], and when the executor has no room for the slab.
+    /// As [`Remote::connect`], and when the executor has no address space for the slab.
     pub(crate) fn connect(starting: Starting, slab: Slab) -> Result<Self> {
         let deadline = starting.deadline;
         let (remote, numbers) = Remote::connect(starting)?;
@@ -83,8 +135,8 @@ impl Controller {
         Ok(Self { session: Arc::new(session) })
     }
 
-    /// Takes at least this many bytes of each protection in the executor, rounded up to pages, for hosts that make code without
-    /// the linker. No message.
+    /// Allocates at least `bytes` bytes of each protection in the executor, rounded up to pages, for code that is made without the
+    /// linker. Sends no message.
     ///
     /// # Errors
     ///
@@ -97,7 +149,7 @@ impl Controller {
     /// use farcall::Prot;
     /// // A wrapper function for x86-64 that returns the first 8 bytes of its argument.
     /// let code = [0x48, 0x8b, 0x07, 0xba, 8, 0, 0, 0, 0xc3];
-    /// let mut memory = controller.allocate([code.len() as u64, 0, 0])?;
+    /// let mut memory = controller.allocate(PerProt { code: code.len() as u64, ..PerProt::default() })?;
     /// memory.write(Prot::Code, &code);
     /// let memory = memory.finalize();
     /// assert_eq!(controller.call(memory.address(), &[7; 8])?, [7; 8]);
@@ -105,16 +157,15 @@ impl Controller {
     /// # Ok::<(), farcall::Error>(())
     /// ```
     #[inline]
-    pub fn allocate(&self, bytes: [u64; Prot::ALL.len()]) -> Result<InFlightAlloc<'_>> {
+    pub fn allocate(&self, bytes: PerProt<u64>) -> Result<InFlightAlloc<'_>> {
         InFlightAlloc::new(self.session.memory(), Placement::Near, bytes)
     }
 
-    /// Gives memory back; it is free at once. Nothing of it may be running. One message at most, for what dealloc
-    /// actions there are.
+    /// Frees memory, at once. None of its code may be running. Sends one message if the memory has dealloc actions, else none.
     ///
     /// # Errors
     ///
-    /// When some of it is not of this session or an action fails (the rest is still done), or when the session is over.
+    /// When some memory is not of this session or an action fails (the rest is still freed), or when the session is over.
     #[inline]
     pub fn deallocate(&self, memory: impl IntoIterator<Item = FinalizedAlloc>) -> Result<()> {
         self.session.memory().deallocate(memory.into_iter().map(FinalizedAlloc::release))
@@ -124,18 +175,17 @@ impl Controller {
     ///
     /// # Errors
     ///
-    /// The function's own out-of-band error (`is_remote`), or why no call can complete any more: the executor died
-    /// ([`Error::death`]), hung up, or broke the protocol. A call also fails if the arguments are too long, calls are nested
-    /// too deep, or no lane is free ([`Error::is_exhausted`]). It fails if the executor's thread that ran it has ended alone
-    /// (`is_remote`).
+    /// - The function's own out-of-band error ([`Error::is_remote`]).
+    /// - No call can complete any more: the executor died ([`Error::death`]), hung up, or broke the protocol.
+    /// - The arguments are too long, calls are nested too deep, or no more lanes can be opened ([`Error::is_exhausted`]).
+    /// - The executor's thread that ran the call has ended alone ([`Error::is_remote`]).
     pub fn call(&self, function: ExecutorAddr, args: &[u8]) -> Result<Vec<u8>> {
         let mut result = Vec::new();
         self.call_into(function, args, &mut result)?;
         Ok(result)
     }
 
-    /// As [`Controller::call`], with the result appended to `result`: nothing is allocated for a small one when
-    /// there is room.
+    /// As [`Controller::call`], with the result appended to `result`. A small result that fits its capacity allocates nothing.
     ///
     /// # Errors
     ///
@@ -152,16 +202,16 @@ impl Controller {
 
     /// As [`Controller::call`], for at most `timeout`.
     ///
-    /// The time covers opening a lane, what goes ahead of the call, sending the arguments, the answer, and sending answers to calls
-    /// back. It does not interrupt a handler of the host that runs meanwhile: that runs to its end first. Nor does it cover the
-    /// removal of [replaced](super::Redirectable::replace) code, which may follow the call.
+    /// The time covers opening a lane, posted calls, sending the arguments, the answer, and sending answers to calls back. It does not
+    /// interrupt a handler of the host: that runs to its end first. A call with a timeout does not remove
+    /// [old code](super::hotswap::Redirectable::redirect_and_remove), which has no bound.
     ///
     /// # Errors
     ///
     /// As [`Controller::call`]; [`Error::is_timeout`] when the function has not returned in time. If it was called, it still runs,
-    /// and what it calls in the controller is still served; its result will be dropped ([`Stats::late`]). Arguments, and
-    /// answers to the executor, over 64 MiB travel in parts. A time that passes between two of these ends the lane: calls back over
-    /// it fail, and the next call takes another lane.
+    /// and the controller still serves its calls back; its result will be dropped ([`Stats::late`]). Arguments, and answers to the
+    /// executor, over 64 MiB travel in parts. If the time ends between two parts, the lane ends: calls back over it fail, and the
+    /// next call takes another lane.
     pub fn call_timeout(
         &self,
         function: ExecutorAddr,
@@ -171,10 +221,10 @@ impl Controller {
         self.session.call_by(function, args, Deadline::after(timeout))
     }
 
-    /// Registers what linked code can call with `farcall_call_controller(tag, data, size)`. The handler receives the bytes of
-    /// the arguments, and appends its result or returns an error. It runs on the thread that waits for the call from which it
-    /// is called. If a thread of the program's own calls, it runs on a thread that the session starts. It may call the executor
-    /// in turn. A `Controller` inside the handler would keep the session alive, so let it hold a [`WeakController`].
+    /// Registers a handler, which linked code calls with `farcall_call_controller(tag, data, size)`. It receives the bytes of the
+    /// arguments, and appends its result or returns the reason for having none. It runs on the thread that waits for the executor's
+    /// call; if a thread of the program's own calls, on a thread that the session starts. It may call the executor in turn. A
+    /// handler that holds a `Controller` keeps the session alive for ever; it should hold a [`WeakController`].
     pub fn register_handler(
         &self,
         function: impl Fn(&[u8], &mut Vec<u8>) -> std::result::Result<(), String>
@@ -185,7 +235,7 @@ impl Controller {
         self.session.add_handler(Box::new(function))
     }
 
-    /// Takes a handler back; calls that come later are refused. Those under way go on.
+    /// Removes a handler. Later calls of it are refused; calls under way run to their end.
     pub fn remove_handler(&self, tag: HandlerTag) {
         self.session.remote().opener().callbacks().handlers().remove(tag);
     }
@@ -196,16 +246,16 @@ impl Controller {
         WeakController(Arc::downgrade(&self.session))
     }
 
-    /// Ends the executor as `exit(status)` ends a program: exit handlers run, output is written. Returns the status
-    /// the process ended with.
+    /// Ends the executor as `exit(status)` ends a program: exit handlers run, output is flushed. Returns the exit status of the
+    /// process.
     ///
     /// # Errors
     ///
-    /// When the process died otherwise ([`Error::death`] says how), or does not end. When its status is unknown, since another
-    /// part of this process has collected it ([`Death::status_unknown`](crate::error::Death::status_unknown)).
+    /// When the process died otherwise ([`Error::death`] says how), or does not end; when its status is unknown, because another
+    /// part of this process collected it ([`Death::status_unknown`](crate::error::Death::status_unknown)).
     pub fn exit(&self, status: i32) -> Result<i32> {
         match self.session.remote().call::<ProcessExit>(&(status,)) {
-            Ok(()) => Err(Error::violation("the executor goes on after exit")),
+            Ok(()) => Err(Error::violation("the executor continues after exit")),
             Err(error) => match error.death().and_then(|death| death.exit_status) {
                 Some(status) => Ok(status),
                 None => Err(error),
@@ -225,7 +275,7 @@ impl Controller {
         self.session.remote().triple()
     }
 
-    /// What ends the executor from another thread while this one waits for a call.
+    /// A handle that ends the executor from another thread, while this one waits for a call.
     #[must_use]
     pub fn killer(&self) -> KillHandle {
         KillHandle(self.session.remote().supervisor().process().clone())
@@ -237,7 +287,7 @@ impl Controller {
         NativeMemory::of(self.session.memory())
     }
 
-    /// What was sent so far.
+    /// The counters of the session.
     #[must_use]
     pub fn stats(&self) -> Stats {
         let opener = self.session.remote().opener();
@@ -262,7 +312,7 @@ impl Session {
         self.linker.memory.remote()
     }
 
-    /// Calls a wrapper function and appends its result. Then removes what was replaced and is unused.
+    /// Calls a wrapper function and appends its result. Then removes old code that is unused.
     #[inline]
     pub(crate) fn call_into(
         &self,
@@ -277,7 +327,7 @@ impl Session {
         outcome
     }
 
-    /// The same up to the deadline. What is unused is left to calls without one: removing may call, too.
+    /// The same up to the deadline. Calls without a deadline remove unused old code: removing it may call the executor, too.
     fn call_by(&self, function: ExecutorAddr, args: &[u8], deadline: Deadline) -> Result<Vec<u8>> {
         self.remote().call_wrapper_by(function, args, deadline)
     }
@@ -297,7 +347,7 @@ impl Session {
 
     /// The calls that have not returned yet.
     pub(crate) fn grace_period(&self) -> GracePeriod {
-        // A swap before this is seen by every call that is not found to be under way.
+        // A call that the scan below does not find loads a redirected word after this fence, and so sees the new target.
         fence(Ordering::SeqCst);
         self.remote().grace_period()
     }

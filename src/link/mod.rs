@@ -42,7 +42,7 @@ mod read;
 mod tests;
 mod verify;
 
-pub use arch::stub_page::StubPage;
+pub(crate) use arch::stub_page::StubPage;
 pub use graph::dependencies::Dependencies;
 pub use graph::interface::{Export, External, Undefined};
 pub use graph::link_graph::LinkGraph;

@@ -8,7 +8,8 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use farcall::ExecutorAddr;
-use farcall::controller::{Controller, ExecutorBuilder, ObjectLayer, Redirectable};
+use farcall::controller::hotswap::Redirectable;
+use farcall::controller::{Controller, ExecutorBuilder, ObjectLayer};
 use farcall::jit::{ExecutionSession, JITDylib, ResourceTracker};
 use farcall::link::ObjectFile;
 use farcall::task::{TaskDispatcher, ThreadPool};
@@ -67,7 +68,7 @@ impl Churn {
             // The last one is neither lost nor handed over twice: both happen under the lock.
             let mut current = self.current.lock().expect("no panic");
             match current.replace(tracker) {
-                Some(old) => self.shared.replace(function, old),
+                Some(old) => self.shared.redirect_and_remove(function, old),
                 None => self.shared.redirect(function),
             }
             .expect("replaced");

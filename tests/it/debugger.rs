@@ -12,7 +12,9 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, mpsc};
 use std::time::Duration;
 
-use farcall::controller::{Controller, DebugObjects, Finalizing, ObjectPlugin};
+use farcall::controller::Controller;
+use farcall::controller::plugin::{Finalizing, ObjectPlugin};
+use farcall::controller::profile::DebugObjects;
 use farcall::jit::MaterializationResponsibility;
 use farcall::link::{Archive, Image, ObjectFile};
 use farcall::{ExecutorAddr, Result};

@@ -1,6 +1,7 @@
 //! What the controller sees of the executor: memory by address, and what the process is.
 
-use farcall::controller::{Controller, ExecutorBuilder, Segment};
+use farcall::controller::memory::Segment;
+use farcall::controller::{Controller, ExecutorBuilder};
 use farcall::sps::AllocGroup;
 use farcall::{AddrRange, ExecutorAddr, Prot};
 

@@ -8,9 +8,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
 
-use farcall::controller::{
-    Buffer, Controller, Dylib, ExecutorBuilder, Function, Redirectable, Signature,
-};
+use farcall::controller::hotswap::Redirectable;
+use farcall::controller::{Buffer, Controller, Dylib, ExecutorBuilder, Function, Signature};
 use farcall::link::ObjectFile;
 use farcall::{Error, ExecutorAddr};
 use farcall_bench::{TinyObject, tiny_code};

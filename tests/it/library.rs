@@ -1,5 +1,6 @@
 //! The library as a JIT author uses it: launch, link, look up, call, remove.
 
+use farcall::PerProt;
 use farcall::controller::{Controller, Dylib, ExecutorBuilder};
 use farcall::link::{Archive, ObjectFile};
 use farcall_bench::{TinyObject, tiny_code};
@@ -170,12 +171,14 @@ fn memory_in_flight_is_free_when_it_is_dropped_and_finalized_memory_when_it_is_g
     let place = || next(&controller);
     let base = place();
     assert_eq!(place(), base, "it was dropped");
-    let memory = [(); 3].map(|()| controller.allocate([1, 1, 1]).expect("room").finalize());
+    let memory = [(); 3].map(|()| {
+        controller.allocate(PerProt { code: 1, constants: 1, data: 1 }).expect("room").finalize()
+    });
     assert_eq!(memory[0].address(), base[0]);
     assert_ne!(place(), base);
     controller.deallocate(memory).expect("all three");
     assert_eq!(place(), base);
-    let nothing = controller.allocate([0; 3]).expect("no room is needed").finalize();
+    let nothing = controller.allocate(PerProt::default()).expect("no room is needed").finalize();
     assert!(nothing.address().is_null());
     controller.deallocate([nothing]).expect("nothing to give back");
     assert_eq!(controller.stats(), before, "no message");
@@ -184,10 +187,11 @@ fn memory_in_flight_is_free_when_it_is_dropped_and_finalized_memory_when_it_is_g
 #[test]
 fn finalized_memory_that_is_dropped_is_caught_in_debug_builds() {
     let controller = controller();
-    let memory = controller.allocate([1, 0, 0]).expect("room").finalize();
+    let memory =
+        controller.allocate(PerProt { code: 1, ..PerProt::default() }).expect("room").finalize();
     let dropped = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| drop(memory)));
     assert_eq!(dropped.is_err(), cfg!(debug_assertions));
-    drop(controller.allocate([0; 3]).expect("no room is needed").finalize());
+    drop(controller.allocate(PerProt::default()).expect("no room is needed").finalize());
 }
 
 #[test]

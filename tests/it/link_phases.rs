@@ -4,7 +4,8 @@
 
 use std::sync::{Arc, Mutex};
 
-use farcall::controller::{Controller, ObjectPlugin, ProcessSymbols};
+use farcall::controller::plugin::ObjectPlugin;
+use farcall::controller::{Controller, ProcessSymbols};
 use farcall::jit::{
     ExecutionSession, Interface, JITDylib, Lazily, LookupKind, MaterializationResponsibility,
     ResourceKey, ResourceTracker, Symbol, SymbolLookupFlags,

@@ -2,7 +2,8 @@
 
 use std::fs;
 
-use farcall::controller::{AllocAction, AllocActionPair, Controller, ExecutorBuilder, Segment};
+use farcall::controller::memory::{AllocAction, AllocActionPair, Segment};
+use farcall::controller::{Controller, ExecutorBuilder};
 use farcall::link::ObjectFile;
 use farcall::sps::{AllocGroup, Lifetime};
 use farcall::{ExecutorAddr, Prot};

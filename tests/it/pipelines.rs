@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use farcall::controller::{Controller, Dylib, ExecutorBuilder, Pipeline};
 use farcall::link::ObjectFile;
-use farcall::{ExecutorAddr, Prot};
+use farcall::{ExecutorAddr, PerProt, Prot};
 
 use crate::corpus::{self, PLAIN};
 
@@ -210,7 +210,10 @@ fn new_code_and_what_was_posted_are_there_for_the_next_call() {
     for at in 0..200_u64 {
         // mov rax, number; mov edx, 8; ret
         let code = [&[0x48, 0xb8], &at.to_le_bytes()[..], &[0xba, 8, 0, 0, 0, 0xc3]].concat();
-        let mut memory = session.controller.allocate([code.len() as u64, 0, 0]).expect("memory");
+        let mut memory = session
+            .controller
+            .allocate(PerProt { code: code.len() as u64, ..PerProt::default() })
+            .expect("memory");
         memory.write(Prot::Code, &code);
         let memory = memory.finalize();
         let result = session.pipeline.submit(memory.address(), &[]).expect("submitted").wait();

@@ -11,7 +11,8 @@ use std::path::Path;
 use std::process::{Command, Output};
 use std::sync::Arc;
 
-use farcall::controller::{ExecutorBuilder, JitDump, PerfMap};
+use farcall::controller::ExecutorBuilder;
+use farcall::controller::profile::{JitDump, PerfMap};
 use farcall::link::ObjectFile;
 use farcall::{AddrRange, ExecutorAddr};
 

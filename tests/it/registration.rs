@@ -1,6 +1,7 @@
 //! Linked code made known to the unwinder and to debuggers, and taken back, by allocation actions.
 
-use farcall::controller::{AllocActionPair, Controller, ExecutorBuilder, Segment};
+use farcall::controller::memory::{AllocActionPair, Segment};
+use farcall::controller::{Controller, ExecutorBuilder};
 use farcall::link::ObjectFile;
 use farcall::sps::AllocGroup;
 use farcall::{AddrRange, ExecutorAddr, Prot};

@@ -5,13 +5,15 @@
 
 use std::collections::HashSet;
 use std::fs;
+use std::marker::PhantomData;
 use std::sync::Arc;
 use std::time::Duration;
 
-use farcall::controller::{Controller, Dylib, ExecutorBuilder, Redirectable};
+use farcall::controller::hotswap::Redirectable;
+use farcall::controller::{Controller, Dylib, ExecutorBuilder};
 use farcall::jit::{ExecutionSession, JITDylib, ResourceKey, ResourceManager};
 use farcall::link::{External, ObjectFile};
-use farcall::{Error, ExecutorAddr, Prot};
+use farcall::{Error, ExecutorAddr, PerProt, Prot};
 use farcall_bench::{TinyObject, tiny_code};
 
 use crate::corpus::{self, gcc};
@@ -135,7 +137,7 @@ fn old_code_is_removed_when_no_call_is_in_it() {
 
 /// Where the next memory of each protection would be.
 pub(crate) fn next(controller: &Controller) -> [ExecutorAddr; 3] {
-    let memory = controller.allocate([1; 3]).expect("memory");
+    let memory = controller.allocate(PerProt::from_fn(|_| 1)).expect("memory");
     Prot::ALL.map(|prot| memory.range(prot).start)
 }
 
@@ -158,7 +160,8 @@ fn replaced_code_goes_by_itself_when_the_last_call_has_left_it() {
 
     let taken = place();
     let open = program.controller.function::<extern "C" fn()>(function(&old, "open_gate"));
-    let before = program.version.replace(function(&new, "version"), old).expect("alive");
+    let before =
+        program.version.redirect_and_remove(function(&new, "version"), old).expect("alive");
     assert_eq!(before, at_gate);
     for _ in 0..100 {
         assert_eq!(caller.call().expect("a result"), 2, "new calls come and go");
@@ -179,7 +182,7 @@ fn a_session_ends_while_replaced_code_waits() {
     let (old, new) = (program.link(1), program.link(2));
     let version = |dylib: &Dylib| dylib.lookup("version").expect("defined");
     program.version.redirect(version(&old)).expect("alive");
-    program.version.replace(version(&new), old).expect("alive");
+    program.version.redirect_and_remove(version(&new), old).expect("alive");
     let weak = program.controller.downgrade();
     drop((program, new));
     assert!(weak.upgrade().is_none(), "what waits does not keep it alive");
@@ -191,7 +194,9 @@ fn a_hundred_replacements_of_memory_without_a_linker_take_no_more_than_two() {
         ExecutorBuilder::new().program(env!("CARGO_BIN_EXE_farcall")).start().expect("an executor");
     let install = |value| {
         let code = tiny_code::constant(value);
-        let mut memory = controller.allocate([code.len() as u64, 0, 0]).expect("room");
+        let mut memory = controller
+            .allocate(PerProt { code: code.len() as u64, ..PerProt::default() })
+            .expect("room");
         memory.write(Prot::Code, &code);
         memory.finalize()
     };
@@ -204,7 +209,7 @@ fn a_hundred_replacements_of_memory_without_a_linker_take_no_more_than_two() {
         places.insert(new.address());
         let target = new.address();
         let old = std::mem::replace(&mut current, new);
-        function.replace(target, old).expect("alive");
+        function.redirect_and_remove(target, old).expect("alive");
         let result = controller.call(function.address(), &[]).expect("a result");
         assert_eq!(result, value.to_le_bytes());
     }
@@ -214,7 +219,9 @@ fn a_hundred_replacements_of_memory_without_a_linker_take_no_more_than_two() {
     for value in 101..=200 {
         let new = install(value);
         places.insert(new.address());
-        function.replace(new.address(), std::mem::replace(&mut current, new)).expect("alive");
+        function
+            .redirect_and_remove(new.address(), std::mem::replace(&mut current, new))
+            .expect("alive");
     }
     assert_eq!(places.len(), 3);
     controller.deallocate([current]).expect("its own");
@@ -242,12 +249,14 @@ fn replaced_code_that_cannot_be_removed_is_told_to_who_asks() {
     session.register_resource_manager(Arc::new(Stuck));
     let dylib = session.create_dylib("main").expect("the first");
     for _ in 0..2 {
-        function.replace(target, dylib.create_tracker().expect("a tracker")).expect("alive");
+        function
+            .redirect_and_remove(target, dylib.create_tracker().expect("a tracker"))
+            .expect("alive");
     }
     let error = controller.remove_unused().expect_err("both are stuck").to_string();
     assert_eq!(error.matches("it is stuck").count(), 2, "{error}");
     assert_eq!(controller.remove_unused().expect("it was told"), 0);
-    let foreign = function.replace(ExecutorAddr::NULL, other.create_dylib("another's"));
+    let foreign = function.redirect_and_remove(ExecutorAddr::NULL, other.create_dylib("another's"));
     assert!(foreign.expect_err("another session's").is_invalid_argument());
     assert_eq!(function.target(), target, "nothing has changed");
 }
@@ -319,6 +328,35 @@ fn a_hundred_thousand_swaps_send_nothing_and_take_no_memory() {
     let last = many[1199].address();
     many.into_iter().for_each(Redirectable::remove);
     assert_eq!(controller.create_redirectable(versions[0]).expect("room").address(), last);
+}
+
+/// True for types that can be cloned.
+struct IsClone<T>(PhantomData<T>);
+
+/// False for all others.
+trait IsNotClone {
+    const ANSWER: bool = false;
+}
+
+impl<T> IsNotClone for IsClone<T> {}
+
+impl<T: Clone> IsClone<T> {
+    const ANSWER: bool = true;
+}
+
+/// With two handles of one stub, each could free it, and the next two functions would share it.
+#[test]
+fn a_stub_has_one_handle_and_is_freed_once() {
+    let answers = [IsClone::<Controller>::ANSWER, IsClone::<Redirectable>::ANSWER];
+    assert_eq!(answers, [true, false]);
+    let program = Program::start();
+    let create = || program.controller.create_redirectable(ExecutorAddr::NULL).expect("room");
+    let first = create();
+    let address = first.address();
+    first.remove();
+    let next = [create(), create()].map(|one| one.address());
+    assert_eq!(next[0], address, "it is used again");
+    assert_ne!(next[0], next[1]);
 }
 
 #[test]

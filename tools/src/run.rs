@@ -7,9 +7,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use farcall::controller::{
-    Controller, DebugObjects, Dylib, ExecutorBuilder, JitDump, KillHandle, LinkReport, PerfMap,
-};
+use farcall::controller::profile::{DebugObjects, JitDump, PerfMap};
+use farcall::controller::{Controller, Dylib, ExecutorBuilder, KillHandle, LinkReport};
 use signal_hook::consts::{SIGINT, SIGQUIT};
 
 use crate::advice;

@@ -9,7 +9,8 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::{Duration, Instant};
 
-use farcall::controller::{Controller, Dylib, ExecutorBuilder, Redirectable};
+use farcall::controller::hotswap::Redirectable;
+use farcall::controller::{Controller, Dylib, ExecutorBuilder};
 use farcall::link::ObjectFile;
 use farcall::{Error, ExecutorAddr};
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};

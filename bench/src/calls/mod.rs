@@ -14,7 +14,7 @@ use std::time::Duration;
 
 use farcall::controller::{Controller, Dylib, ExecutorBuilder};
 use farcall::link::ObjectFile;
-use farcall::{ExecutorAddr, Prot};
+use farcall::{ExecutorAddr, PerProt, Prot};
 
 use crate::{Contender, CpuPair, Result, TinyObject, tiny_code};
 
@@ -149,7 +149,10 @@ impl Contender for CodeCall {
     fn call(&mut self) -> Result<()> {
         self.number += 1;
         self.code[2..10].copy_from_slice(&self.number.to_le_bytes());
-        let mut memory = self.callee.controller.allocate([FRESH_BYTES as u64, 0, 0])?;
+        let mut memory = self
+            .callee
+            .controller
+            .allocate(PerProt { code: FRESH_BYTES as u64, ..PerProt::default() })?;
         memory.write(Prot::Code, &self.code);
         let memory = memory.finalize();
         let called = self.callee.call(memory.address(), self.number, &mut self.result);
@@ -178,7 +181,8 @@ impl Contender for DataCall {
     #[inline]
     fn call(&mut self) -> Result<()> {
         let controller = &self.call.callee.controller;
-        let mut memory = controller.allocate([0, 0, FRESH_BYTES as u64])?;
+        let mut memory =
+            controller.allocate(PerProt { data: FRESH_BYTES as u64, ..PerProt::default() })?;
         memory.write(Prot::Data, &self.data);
         let memory = memory.finalize();
         self.call.call()?;

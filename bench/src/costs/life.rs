@@ -5,10 +5,11 @@
 use std::fmt;
 use std::time::Instant;
 
-use farcall::Prot;
-use farcall::controller::{Controller, FinalizedAlloc, ObjectLayer};
+use farcall::controller::memory::FinalizedAlloc;
+use farcall::controller::{Controller, ObjectLayer};
 use farcall::jit::{ExecutionSession, ResourceTracker};
 use farcall::link::ObjectFile;
+use farcall::{PerProt, Prot};
 use serde::{Deserialize, Serialize};
 
 use crate::contest::budget::Allowance;
@@ -98,7 +99,8 @@ fn rounds(
 
 /// The time to allocate and deallocate memory, less the time of writing to it.
 fn beyond_writing(controller: &Controller) -> Result<f64> {
-    let mut spare = controller.allocate([4_096, 0, 4_096])?;
+    let mut spare =
+        controller.allocate(PerProt { code: 4_096, data: 4_096, ..PerProt::default() })?;
     let start = Instant::now();
     for _ in 0..TIMES {
         spare.write(Prot::Code, &PAGE);
@@ -108,7 +110,8 @@ fn beyond_writing(controller: &Controller) -> Result<f64> {
     drop(spare);
     let start = Instant::now();
     for _ in 0..TIMES {
-        let mut memory = controller.allocate([4_096, 0, 4_096])?;
+        let mut memory =
+            controller.allocate(PerProt { code: 4_096, data: 4_096, ..PerProt::default() })?;
         memory.write(Prot::Code, &PAGE);
         memory.write(Prot::Data, &PAGE);
         let memory: FinalizedAlloc = memory.finalize();

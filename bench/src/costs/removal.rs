@@ -9,7 +9,8 @@ use std::os::unix::net::UnixStream;
 use std::rc::Rc;
 use std::time::{Duration, Instant};
 
-use farcall::controller::{Client, NativeMemory, Segment};
+use farcall::controller::Client;
+use farcall::controller::memory::{NativeMemory, Segment};
 use farcall::sps::AllocGroup;
 use farcall::{Connection, ExecutorAddr, Prot};
 use memmap2::{Mmap, MmapMut};

@@ -1,4 +1,4 @@
-//! Code that a host replaces, and has removed when no call is in it any more.
+//! Old code, which is removed when no call of the controller is in it.
 
 use std::fmt;
 use std::sync::{Arc, Weak};
@@ -12,16 +12,30 @@ use crate::controller::session::{Controller, Session};
 use crate::error::{Error, Result};
 use crate::jit::ResourceTracker;
 
-/// Code that is not wanted any more: a [`Dylib`] with all that is linked into it, what a [`ResourceTracker`] has, or
-/// [`FinalizedAlloc`] memory.
+/// Code to remove: a [`Dylib`] with all that is linked into it, the resources of a [`ResourceTracker`], or [`FinalizedAlloc`]
+/// memory. [`Redirectable::redirect_and_remove`] takes it.
+///
+/// # Examples
+///
+/// ```standalone_crate
+/// # farcall::executor::run_if_spawned();
+/// # let controller = farcall::controller::ExecutorBuilder::new().this_program().start()?;
+/// use farcall::controller::hotswap::OldCode;
+/// let version = controller.create_dylib("version 1");
+/// let old = OldCode::from(version);
+/// let function = controller.create_redirectable(farcall::ExecutorAddr::NULL)?;
+/// function.redirect_and_remove(farcall::ExecutorAddr::new(0x1000), old)?;
+/// assert_eq!(controller.remove_unused()?, 0, "no call was in it");
+/// # Ok::<(), farcall::Error>(())
+/// ```
 pub struct OldCode {
-    /// Its session, where that is known.
+    /// Its session, if known.
     of: Option<Weak<Session>>,
     removal: Removal,
 }
 
 impl From<Dylib> for OldCode {
-    /// What was added to it and not linked is forgotten.
+    /// Objects that were added to the dylib and not linked are dropped.
     fn from(dylib: Dylib) -> Self {
         let of = Some(Arc::downgrade(dylib.session()));
         Self { of, removal: Removal::Links(dylib.into_linked_memory()) }
@@ -41,20 +55,23 @@ impl From<FinalizedAlloc> for OldCode {
 }
 
 impl Redirectable {
-    /// As [`Redirectable::redirect`], and removes `old`, the code in which the function was, when no call of the controller
-    /// that is under way now is in it any more. The host need neither wait nor ask for that. A thread that returns from a call
-    /// removes the code, with a message if something has to be undone. If that fails, [`Controller::remove_unused`] reports it.
-    /// What still waits when the session ends goes with the executor.
+    /// As [`Redirectable::redirect`], and removes `old`, the code of the function so far, when no call of the controller is in it
+    /// that is under way now. The host need not wait or ask: the thread that returns from a call removes unused code, with one
+    /// message if it has dealloc actions. [`Controller::remove_unused`] reports failures. Code that is still in use when the session
+    /// ends goes with the executor.
     ///
-    /// The controller does not see threads of the program's own, nor pointers to the old function itself. If the program may
-    /// have any, use [`Redirectable::redirect`], and remove the old code when the program has said that they are gone.
+    /// The controller does not know of the program's own threads in the old code, nor of pointers to the old function itself. For a
+    /// program that may have any, use [`Redirectable::redirect`], and remove the old code when the program has said that it has
+    /// none.
     ///
     /// # Errors
     ///
-    /// As [`Redirectable::redirect`]; when the old code is another session's. Nothing has changed then, but that the old code
-    /// stays until its session ends.
+    /// As [`Redirectable::redirect`]; when the old code belongs to another session. The function keeps its target then, and the old
+    /// code stays until its session ends.
     ///
     /// # Examples
+    ///
+    /// Each round links a version, redirects to it, and removes the version before ([`Redirectable`] has an example that runs):
     ///
     /// ```no_run
     /// # use farcall::controller::Dylib;
@@ -65,18 +82,22 @@ impl Redirectable {
     /// for number in 2..10 {
     ///     let next = link(number)?;
     ///     let function = next.lookup("step")?;
-    ///     step.replace(function, std::mem::replace(&mut version, next))?;
+    ///     step.redirect_and_remove(function, std::mem::replace(&mut version, next))?;
     /// }
     /// # Ok::<(), farcall::Error>(())
     /// ```
-    pub fn replace(&self, target: ExecutorAddr, old: impl Into<OldCode>) -> Result<ExecutorAddr> {
+    pub fn redirect_and_remove(
+        &self,
+        target: ExecutorAddr,
+        old: impl Into<OldCode>,
+    ) -> Result<ExecutorAddr> {
         let (session, OldCode { of, removal }) = (self.session(), old.into());
         if of.is_some_and(|of| !std::ptr::eq(of.as_ptr(), Arc::as_ptr(session))) {
             return Err(Error::invalid("the old code is in the executor of another session"));
         }
         let before = self.redirect(target)?;
         let calls = session.grace_period();
-        // What was replaced earlier, for hosts that call nothing.
+        // Earlier old code: a host that makes no call would never remove it.
         session.retired.remove_unused(&session.linker);
         session.retired.add(calls, removal);
         Ok(before)
@@ -84,12 +105,12 @@ impl Redirectable {
 }
 
 impl Controller {
-    /// Removes what was [replaced](Redirectable::replace) and is unused now, and says how much is still in use. It is done without
-    /// being asked for whenever a call of the session returns.
+    /// Removes old code that no call is in, and returns how many pieces are still in use. Each return from a call of the session
+    /// does the same.
     ///
     /// # Errors
     ///
-    /// Those of all that could not be removed, or not as it should, since this was called last.
+    /// All failures to remove old code since the last call of this function.
     pub fn remove_unused(&self) -> Result<usize> {
         self.session.retired.remove_unused(&self.session.linker);
         self.session.retired.outcome()

@@ -1,17 +1,18 @@
-//! Functions that can be replaced while the program runs.
+//! Functions that can be redirected to other code while the program runs.
 //!
-//! A caller sees a stub, which jumps through a word that only the controller can write: to replace the function is to store
-//! that word. Threads that run need not stop, no message is sent, and what the program has as its data is not touched.
+//! Callers see a stub, which jumps through a word that only the controller can write. To redirect the function is to store that
+//! word. No thread stops, no message is sent, and the program's data stays.
 //!
-//! The function that was replaced may still be running:
+//! Old code may still run after the store:
 //!
-//! - A call by the controller that was made before the store may be in the old code until it returns. No later call is.
-//!   [`Redirectable::replace`] has the old code removed when those have returned; [`Controller::grace_period`] says when that
-//!   is, for a host that removes the code itself.
-//! - Threads of the program's own may be in it as long as the program says. They see the new function with their next call.
-//! - Pointers to the old function itself, not to the stub, that the program has kept are its own affair.
+//! | caller | may be in the old code | who knows |
+//! |---|---|---|
+//! | a call of the controller from before the store | until it returns | [`Controller::grace_period`]; [`Redirectable::redirect_and_remove`] removes the code then |
+//! | a call of the controller from after the store | never | |
+//! | a thread of the program's own | until its present call of the stub returns | the program |
+//! | a pointer to the old function itself | as long as the program keeps it | the program |
 //!
-//! Invariant: a stub has one owner or is free, and nothing calls a free stub.
+//! Invariant: each stub has one owner or is free, and no code calls a free one.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -25,26 +26,60 @@ use crate::error::Result;
 use crate::link::External;
 use crate::sync::Ordering;
 
-/// A function whose place can change. Its own address, that of a stub, stays.
+/// A function that can be redirected to other code. Its own address, that of a stub, stays.
 ///
-/// The stub lives until it is [removed](Redirectable::remove) or the session ends; the handle may be dropped before.
-#[derive(Debug, Clone)]
+/// Dropping the handle keeps the stub, with its target, until the session ends. [`remove`](Redirectable::remove) frees it, once:
+/// a stub has one handle. Threads that share it put it into an [`Arc`].
+///
+/// # Examples
+///
+/// ```standalone_crate
+/// # farcall::executor::run_if_spawned();
+/// # let controller = farcall::controller::ExecutorBuilder::new().this_program().start()?;
+/// use farcall::{PerProt, Prot};
+/// // mov eax, value; ret
+/// let version = |value| -> farcall::Result<_> {
+///     let code = [0xb8, value, 0, 0, 0, 0xc3];
+///     let mut memory = controller.allocate(PerProt { code: 6, ..PerProt::default() })?;
+///     memory.write(Prot::Code, &code);
+///     Ok(memory.finalize())
+/// };
+/// let (first, second) = (version(1)?, version(2)?);
+/// let step = controller.create_redirectable(first.address())?;
+/// let function = controller.function::<extern "C" fn() -> i32>(step.address());
+/// assert_eq!(function.call()?, 1);
+/// step.redirect_and_remove(second.address(), first)?;
+/// assert_eq!(function.call()?, 2);
+/// # controller.deallocate([second])?;
+/// # Ok::<(), farcall::Error>(())
+/// ```
+#[derive(Debug)]
 pub struct Redirectable {
     session: Arc<Session>,
     stub: Stub,
 }
 
-/// The time until every call of a session that was under way at some moment has returned. Code that was replaced before that
-/// moment may be removed when it is over.
+/// The time until each call of a session that was under way at one moment has returned. Then code to which no caller could come
+/// after that moment may be removed.
+///
+/// # Examples
+///
+/// ```standalone_crate
+/// # farcall::executor::run_if_spawned();
+/// # let controller = farcall::controller::ExecutorBuilder::new().this_program().start()?;
+/// use std::time::Duration;
+/// let mut calls = controller.grace_period();
+/// assert!(calls.wait(Duration::from_secs(1)), "no call is under way");
+/// # Ok::<(), farcall::Error>(())
+/// ```
 #[derive(Debug)]
 pub struct GracePeriod(call::GracePeriod);
 
-/// How long a wait for calls sleeps between two looks, at first and at most.
+/// The pause between two checks of a wait for calls, at first and at most.
 const PAUSES: [Duration; 2] = [Duration::from_micros(20), Duration::from_millis(2)];
 
 impl Controller {
-    /// A function that can be replaced, which is the one at `target` at first. Nothing may call it while that is null. No
-    /// message.
+    /// A function that can be redirected, at first to `target`. No code may call it while its target is null. Sends no message.
     ///
     /// # Errors
     ///
@@ -53,8 +88,8 @@ impl Controller {
         Redirectable::new(&self.session, target)
     }
 
-    /// Begins a grace period: it is over when every call of this session that has not returned yet has returned. Pipelined calls and
-    /// those that timed out are included.
+    /// Begins a grace period. It is over when each call of this session that is under way now has returned, pipelined calls and
+    /// calls that timed out included.
     #[must_use]
     pub fn grace_period(&self) -> GracePeriod {
         GracePeriod(self.session.grace_period())
@@ -62,13 +97,13 @@ impl Controller {
 }
 
 impl GracePeriod {
-    /// True when all of those calls have returned.
+    /// True when all those calls have returned.
     pub fn is_over(&mut self) -> bool {
         self.0.is_over()
     }
 
-    /// Waits until all of those calls have returned; false when they have not within `timeout`. A handler that waits for the
-    /// call in which it runs waits in vain.
+    /// Waits until all those calls have returned; false when some have not within `timeout`. A handler that waits for the call in
+    /// which it runs always waits for the whole time.
     pub fn wait(&mut self, timeout: Duration) -> bool {
         let started = Instant::now();
         let [mut pause, longest] = PAUSES;
@@ -84,18 +119,17 @@ impl GracePeriod {
 }
 
 impl Dylib {
-    /// A function that can be replaced, under a name that what is linked into the dylib later refers to: as
-    /// [`Controller::create_redirectable`].
+    /// As [`Controller::create_redirectable`], and the dylib defines the function under `name` for objects that it links later.
     ///
     /// # Errors
     ///
-    /// As that, or when the dylib defines the name already.
+    /// As [`Controller::create_redirectable`], or when the dylib defines the name already.
     pub fn create_redirectable(&self, name: &str, target: ExecutorAddr) -> Result<Redirectable> {
         let redirectable = Redirectable::new(self.session(), target)?;
         self.define_stub(name, redirectable)
     }
 
-    /// Makes the dylib define a name as a stub, which is given back when it cannot.
+    /// Makes the dylib define a name as a stub. Frees the stub when it cannot.
     pub(crate) fn define_stub(&self, name: &str, stub: Redirectable) -> Result<Redirectable> {
         let found = External { callable: true, ..External::from(stub.address()) };
         match self.define(name, found) {
@@ -120,22 +154,21 @@ impl Redirectable {
         }
     }
 
-    /// The function's address, which is the same whatever it is redirected to.
+    /// The function's address, which is that of the stub and never changes.
     #[must_use]
     pub fn address(&self) -> ExecutorAddr {
         self.stub.address()
     }
 
-    /// Where the function is now.
+    /// The address that the function is redirected to now.
     #[must_use]
     pub fn target(&self) -> ExecutorAddr {
-        // Relaxed: only this process writes it, and the writer knows what it wrote.
+        // Relaxed: only this process writes the word, and the caller does not read through the address.
         ExecutorAddr::new(self.stub.word(self.session.memory()).load(Ordering::Relaxed))
     }
 
-    /// Redirects the function to `target`, for every call that begins later, on any thread of the executor. Returns the address
-    /// before. This is one store, and no message. If the registration of something that was linked has not been sent yet, it is
-    /// sent first.
+    /// Redirects the function to `target`, for each call that begins later on any thread of the executor. Returns the target
+    /// before. Costs one store. It sends a message first only if the registration of linked code has not been sent.
     ///
     /// # Errors
     ///
@@ -143,19 +176,19 @@ impl Redirectable {
     #[inline]
     pub fn redirect(&self, target: ExecutorAddr) -> Result<ExecutorAddr> {
         self.session.remote().settle()?;
-        // Release: the code was written before. Acquire of the executor: it loads the word to jump through it. SeqCst, because
-        // the redirecting thread asks next which calls are under way.
+        // Release: the code was written before. The executor's Acquire is the load of the word that the stub jumps through.
+        // SeqCst: the caller may next ask which calls are under way, and that look must not come before the store.
         let slot = self.stub.word(self.session.memory());
         Ok(ExecutorAddr::new(slot.swap(target.get(), Ordering::SeqCst)))
     }
 
-    /// Gives the stub back; there may be another function at its address at once. Nothing may call it any more.
+    /// Frees the stub. The next function may have its address at once, so no code may call this one any more.
     pub fn remove(self) {
         self.session.free_stub(self.stub);
     }
 }
 
-/// For functions that are not compiled yet, and for code that is replaced.
+/// For functions that are not compiled yet, and for the removal of old code.
 impl Redirectable {
     pub(super) fn at(session: &Arc<Session>, stub: Stub) -> Self {
         Self { session: Arc::clone(session), stub }
@@ -166,8 +199,7 @@ impl Redirectable {
         self.stub
     }
 
-    /// The function is there now: as [`Redirectable::redirect`]. Returns where it is, which is elsewhere if it was redirected
-    /// before.
+    /// As [`Redirectable::redirect`] for a function that was compiled, unless it was redirected meanwhile. Returns its target.
     pub(super) fn resolve(&self, function: ExecutorAddr) -> Result<ExecutorAddr> {
         self.session.remote().settle()?;
         let slot = self.stub.word(self.session.memory());

@@ -14,7 +14,7 @@ use crate::controller::memory::executor_memory::ExecutorMemory;
 use crate::controller::memory::native_memory::{AllocActionPair, NativeMemory};
 use crate::error::Result;
 use crate::link::{Image, PlacedObject, SymbolTable};
-use crate::{AddrRange, ExecutorAddr, Prot};
+use crate::{AddrRange, ExecutorAddr, PerProt, Prot};
 
 /// A link that is about to be finalized, for [`ObjectPlugin::finalizing`](super::object_plugin::ObjectPlugin::finalizing).
 pub struct Finalizing<'a> {
@@ -80,8 +80,7 @@ impl Finalizing<'_> {
         actions: impl FnOnce(&NativeMemory<'_>, AddrRange) -> Result<Vec<AllocActionPair>>,
     ) -> Result<()> {
         let bytes = content.len() as u64;
-        let mut sizes = [0; Prot::ALL.len()];
-        sizes[Prot::Constants.index()] = bytes;
+        let sizes = PerProt { constants: bytes, ..PerProt::default() };
         let mut memory = InFlightAlloc::new(self.memory, Placement::Near, sizes)?;
         let start = memory.range(Prot::Constants).start;
         let range = AddrRange::sized(start, bytes).unwrap_or_default();

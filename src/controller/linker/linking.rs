@@ -20,7 +20,7 @@ use crate::limits::{LOW_ADDRESS_END, PAGE_BYTES};
 use crate::link::{External, Image, Layout, LinkGraph, PlacedObject, SymbolTable, TlsBlock};
 use crate::sps::{self, Bytes, Encode};
 use crate::sync::Mutex;
-use crate::{ExecutorAddr, Prot};
+use crate::{ExecutorAddr, PerProt, Prot};
 
 /// The symbol whose address is a program's handle.
 pub(crate) const HANDLE: &str = "__dso_handle";
@@ -171,7 +171,7 @@ impl Linker {
         let (layout, tls) = self.place_threads(graph.layout()?, functions.is_some())?;
         let (bytes, alignments) = (layout.bytes(), layout.alignments());
         // Memory starts at a page. A larger alignment takes as much more memory as the start may have to move.
-        let sizes = Prot::ALL.map(|prot| match bytes[prot.index()] {
+        let sizes = PerProt::from_fn(|prot| match bytes[prot.index()] {
             0 => 0,
             bytes => bytes.saturating_add(alignments[prot.index()] - PAGE_BYTES),
         });

@@ -1,8 +1,8 @@
-//! Code that was replaced, until no call is in it.
+//! Retired code: functions were redirected away from it, and calls may still be in it.
 //!
-//! A host that [replaces](crate::controller::Redirectable::replace) a function hands the old code over. No thread waits for the
-//! calls that may be in that code. While there is any, each thread that returns from a call of the session looks for code that is
-//! unused now, and removes it. While there is none, the look is one load.
+//! `Redirectable::redirect_and_remove` hands the old code over. No thread waits for the calls in it. While any code is retired,
+//! each thread that returns from a call of the session looks for code that is unused now, and removes it. While none is, the check
+//! is one load.
 //!
 //! Invariant: one thread at a time looks. It removes what it found with no lock held.
 
@@ -15,15 +15,15 @@ use crate::error::{Error, Result};
 use crate::jit::ResourceTracker;
 use crate::sync::{AtomicBool, Mutex, Ordering};
 
-/// The code of a session that was replaced.
+/// The retired code of a session.
 #[derive(Debug, Default)]
 pub(crate) struct Retired {
-    /// There is some.
+    /// Some code is retired.
     waits: AtomicBool,
     state: Mutex<State>,
 }
 
-/// What is removed at once.
+/// Code that is removed together.
 #[derive(Debug)]
 pub(crate) enum Removal {
     Links(Vec<LinkedMemory>),
@@ -33,53 +33,53 @@ pub(crate) enum Removal {
 
 #[derive(Debug, Default)]
 struct State {
-    /// Each with the calls that were under way when it was replaced.
+    /// Each with the calls that were under way when it was retired.
     waiting: Vec<(GracePeriod, Removal)>,
-    /// A thread looks through it.
+    /// A thread looks through the list.
     is_busy: bool,
-    /// Another thread wanted to meanwhile.
+    /// Another thread tried to look meanwhile.
     again: bool,
-    /// How much a thread looks through, or removes.
+    /// Entries that a thread looks through, or removes.
     taken: usize,
     failure: Option<Error>,
 }
 
 std::thread_local! {
-    /// This thread removes something: the calls that takes look for nothing more to remove, one inside of the other.
+    /// This thread removes code. The calls that it makes for that must not look again, or removals would nest.
     static IS_REMOVING: Cell<bool> = const { Cell::new(false) };
 }
 
-/// How often a thread looks on behalf of others, which look again themselves when they go on calling.
+/// The most looks of one thread on behalf of others. Those look again themselves at their next call.
 const LOOKS: usize = 16;
 
 impl Retired {
-    /// True when a thread that returns from a call may look what is unused.
+    /// True when a thread that returns from a call should look for unused code.
     #[inline]
     pub(crate) fn waits(&self) -> bool {
-        // Relaxed: a thread that does not see it yet leaves it to the next.
+        // Relaxed: a thread that does not see the flag yet leaves the look to the next one.
         self.waits.load(Ordering::Relaxed)
     }
 
-    /// Has code removed when the calls that are under way now have returned.
+    /// Retires code, to be removed when `calls` have returned.
     pub(crate) fn add(&self, calls: GracePeriod, old: Removal) {
         self.state.lock().waiting.push((calls, old));
         self.waits.store(true, Ordering::Relaxed);
     }
 
-    /// How much is still in use.
+    /// The number of pieces that are still in use.
     ///
     /// # Errors
     ///
-    /// Those of all that could not be removed, or not as it should, since this was called last.
+    /// All failures to remove code since the last call of this function.
     pub(crate) fn outcome(&self) -> Result<usize> {
         let mut state = self.state.lock();
         match state.failure.take() {
-            Some(failure) => Err(failure.during("removing what was replaced")),
+            Some(failure) => Err(failure.during("removing old code")),
             None => Ok(state.waiting.len() + state.taken),
         }
     }
 
-    /// Removes what is unused now, or leaves it to the thread that is about to.
+    /// Removes code that is unused now, or leaves that to the thread that looks already.
     #[cold]
     pub(crate) fn remove_unused(&self, linker: &Linker) {
         for _ in 0..LOOKS {
@@ -89,7 +89,7 @@ impl Retired {
         }
     }
 
-    /// True when another thread wanted to look meanwhile.
+    /// Looks once. True when another thread tried to look meanwhile.
     fn look_through(&self, linker: &Linker) -> bool {
         if IS_REMOVING.get() {
             return false;
@@ -98,8 +98,8 @@ impl Retired {
         let over = looking.waiting.extract_if(.., |(calls, _)| calls.is_over());
         let over: Vec<_> = over.map(|(_, code)| code).collect();
         let mut removing = Removing { retired: self, count: over.len(), outcome: Ok(()) };
-        // Other threads may look meanwhile and remove what they find. So a thread that redirects removes as much as it adds,
-        // and no heap grows that one thread alone could not clear.
+        // Other threads may look and remove meanwhile. So each thread that retires code also removes as much, and the backlog
+        // cannot outgrow one thread.
         drop(looking);
         IS_REMOVING.set(true);
         removing.outcome = remove_all(linker, over);
@@ -107,7 +107,7 @@ impl Retired {
         std::mem::take(&mut self.state.lock().again)
     }
 
-    /// Takes out what waits, unless another thread has.
+    /// Takes the list, unless another thread has it.
     fn begin(&self) -> Option<Looking<'_>> {
         let mut state = self.state.lock();
         state.again = state.is_busy;
@@ -120,7 +120,7 @@ impl Retired {
     }
 }
 
-/// One message at most for what was linked, and for each tracker what that takes.
+/// One message at most for links, one at most for memory, and for each tracker as many as its removal sends.
 fn remove_all(linker: &Linker, old: Vec<Removal>) -> Result<()> {
     let (mut links, mut memory, mut outcome) = (Vec::new(), Vec::new(), Ok(()));
     for one in old {
@@ -134,7 +134,7 @@ fn remove_all(linker: &Linker, old: Vec<Removal>) -> Result<()> {
     Error::join(outcome, linker.memory.deallocate(memory))
 }
 
-/// What one thread looks through. What is still in use goes back when it is dropped.
+/// The list in the hands of one thread. Dropping it puts back the code that is still in use.
 struct Looking<'a> {
     retired: &'a Retired,
     waiting: Vec<(GracePeriod, Removal)>,
@@ -150,7 +150,7 @@ impl Drop for Looking<'_> {
     }
 }
 
-/// What one thread removes: no more when it is dropped, also when removing panics.
+/// One thread's removal. Dropping it ends the removal, also when it panics.
 struct Removing<'a> {
     retired: &'a Retired,
     count: usize,

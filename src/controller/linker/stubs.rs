@@ -8,7 +8,7 @@ use crate::controller::memory::executor_memory::ExecutorMemory;
 use crate::error::{Error, Result};
 use crate::link::StubPage;
 use crate::sync::{AtomicU64, Mutex};
-use crate::{ExecutorAddr, Prot};
+use crate::{ExecutorAddr, PerProt, Prot};
 
 /// The stubs of a session.
 #[derive(Debug, Default)]
@@ -72,7 +72,8 @@ impl Stub {
 
 fn new_page(memory: &ExecutorMemory, lazy_tag: u64) -> Result<StubPage> {
     let [code, constants] = StubPage::BYTES;
-    let mut allocation = InFlightAlloc::new(memory, Placement::Near, [code, constants, 0])?;
+    let mut allocation =
+        InFlightAlloc::new(memory, Placement::Near, PerProt { code, constants, data: 0 })?;
     let starts = [Prot::Code, Prot::Constants].map(|prot| allocation.range(prot).start);
     let page = StubPage::new(starts[0], starts[1]);
     let page = page.ok_or_else(|| Error::invalid("a slab larger than 2 GiB"))?;

@@ -1,10 +1,9 @@
-//! Memory in the executor: *in flight* while it is filled, *finalized* when code may use it, then deallocated.
+//! Allocations in the executor: *in flight* while they are filled, *finalized* when code may use them, then deallocated.
 //!
-//! Filling, finalizing without actions, and deallocating without actions send no message and make no system call. The stores go
-//! to the controller's mapping of the slab. The next message tells the executor that there is new code.
+//! Without dealloc actions none of these steps sends a message or makes a system call. The stores go to the controller's mapping
+//! of the slab; the next message tells the executor that there is new code.
 //!
-//! Invariant: an allocation in flight gives its memory back when it is dropped; a finalized one is one number that
-//! must be given back.
+//! Invariant: an allocation in flight frees its memory when dropped; a finalized one is an address that must be deallocated.
 
 use std::mem::ManuallyDrop;
 
@@ -13,10 +12,23 @@ use super::pages::Pages;
 use super::slab::Slab;
 use crate::call::contract::{Action, MemoryInitialize, Placement, Region, prot_number};
 use crate::error::Result;
-use crate::{AddrRange, ExecutorAddr, Prot};
+use crate::{AddrRange, ExecutorAddr, PerProt, Prot};
 
-/// Memory in the executor that no code uses yet. Its addresses are known, so that code can be made for them. Dropping it
-/// releases it.
+/// Memory in the executor that no code uses yet. Its addresses are known, so code can be made for them. Dropping it frees the memory.
+///
+/// # Examples
+///
+/// ```standalone_crate
+/// # farcall::executor::run_if_spawned();
+/// # let controller = farcall::controller::ExecutorBuilder::new().this_program().start()?;
+/// use farcall::{PerProt, Prot};
+/// let mut memory = controller.allocate(PerProt { data: 100, ..PerProt::default() })?;
+/// assert_eq!(memory.range(Prot::Data).bytes(), 4096); // whole pages
+/// memory.write(Prot::Data, b"hello");
+/// let memory = memory.finalize();
+/// controller.deallocate([memory])?;
+/// # Ok::<(), farcall::Error>(())
+/// ```
 #[derive(Debug)]
 pub struct InFlightAlloc<'a> {
     memory: &'a ExecutorMemory,
@@ -24,10 +36,26 @@ pub struct InFlightAlloc<'a> {
     pages: Pages,
 }
 
-/// Memory in the executor that code uses. It stays until it is given to
-/// [`Controller::deallocate`](crate::controller::Controller::deallocate); to drop it is a mistake, which debug builds panic at.
+/// Memory in the executor that code may use. [`Controller::deallocate`](crate::controller::Controller::deallocate) frees it.
+/// Dropping it is a mistake: debug builds panic, others keep the memory until the session ends.
+///
+/// # Examples
+///
+/// ```standalone_crate
+/// # farcall::executor::run_if_spawned();
+/// # let controller = farcall::controller::ExecutorBuilder::new().this_program().start()?;
+/// use farcall::{PerProt, Prot};
+/// // lea rax, [rdi + rsi]; ret
+/// let mut memory = controller.allocate(PerProt { code: 5, ..PerProt::default() })?;
+/// memory.write(Prot::Code, &[0x48, 0x8d, 0x04, 0x37, 0xc3]);
+/// let memory = memory.finalize();
+/// let add = controller.function::<extern "C" fn(i64, i64) -> i64>(memory.address());
+/// assert_eq!(add.call(3, 4)?, 7);
+/// controller.deallocate([memory])?;
+/// # Ok::<(), farcall::Error>(())
+/// ```
 #[derive(Debug)]
-#[must_use = "the memory stays in use until it is given to Controller::deallocate"]
+#[must_use = "the memory stays allocated until Controller::deallocate takes it"]
 pub struct FinalizedAlloc(ExecutorAddr);
 
 impl<'a> InFlightAlloc<'a> {
@@ -35,19 +63,19 @@ impl<'a> InFlightAlloc<'a> {
     pub(crate) fn new(
         memory: &'a ExecutorMemory,
         placement: Placement,
-        bytes: [u64; Prot::ALL.len()],
+        bytes: PerProt<u64>,
     ) -> Result<Self> {
         let slab = memory.slab(placement)?;
         Ok(Self { memory, slab, pages: slab.allocate(bytes)? })
     }
 
-    /// Releases the session; the owner of the pages [resumes](InFlightAlloc::resume) with them.
+    /// Releases the borrow of the session. The owner of the pages must [resume](InFlightAlloc::resume), or the pages leak.
     pub(crate) fn suspend(self) -> (Placement, Pages) {
         let kept = ManuallyDrop::new(self);
         (kept.slab.placement(), kept.pages)
     }
 
-    /// Takes pages of this session up again.
+    /// An allocation in flight of suspended pages of this session.
     pub(crate) fn resume(
         memory: &'a ExecutorMemory,
         placement: Placement,
@@ -56,16 +84,16 @@ impl<'a> InFlightAlloc<'a> {
         Ok(Self { memory, slab: memory.slab(placement)?, pages })
     }
 
-    /// Where the part of this protection will be in the executor: whole pages, at least as many bytes as were asked
-    /// for. Empty when none were.
+    /// The executor's addresses of the part with this protection: whole pages that hold at least the requested bytes. Empty when
+    /// none were requested.
     #[must_use]
     #[inline]
     pub fn range(&self, prot: Prot) -> AddrRange {
         self.slab.part(&self.pages, prot)
     }
 
-    /// Fills the part of this protection: `content` first, zeros up to its end. A part that is never filled holds zeros
-    /// or what an earlier allocation left there.
+    /// Fills the part with this protection: `content` first, then zeros to the end of the part. A part that is never filled holds
+    /// zeros or the bytes of an earlier allocation.
     ///
     /// # Panics
     ///
@@ -75,10 +103,10 @@ impl<'a> InFlightAlloc<'a> {
         self.slab.write(&self.pages, prot, content);
     }
 
-    /// Makes the memory usable: the next call may run its code. Nothing is sent for it.
+    /// Makes the memory usable: the next call may run its code. Sends no message.
     #[inline]
     pub fn finalize(self) -> FinalizedAlloc {
-        // From here on it is not given back by itself.
+        // From here on dropping does not free it.
         let kept = ManuallyDrop::new(self);
         if kept.range(Prot::Code).bytes() > 0 {
             kept.memory.remote().code_written(kept.pages.number());
@@ -87,7 +115,7 @@ impl<'a> InFlightAlloc<'a> {
     }
 
     /// As [`InFlightAlloc::finalize`], with pairs of actions. The first of each pair runs ahead of the next call, in order; the
-    /// second when the memory is deallocated, in reverse. One message, posted ahead of the next call, if there are any.
+    /// second runs when the memory is deallocated, in reverse order. Posts one message ahead of the next call, if any pair is given.
     ///
     /// # Errors
     ///
@@ -113,21 +141,21 @@ impl Drop for InFlightAlloc<'_> {
     fn drop(&mut self) {
         let base = self.slab.base(&self.pages);
         if !base.is_null() {
-            // It is there.
+            // It is allocated, so this cannot fail.
             let _ = self.slab.free(base, false);
         }
     }
 }
 
 impl FinalizedAlloc {
-    /// The lowest address of the memory, the number by which it is known; null when no byte was asked for.
+    /// The lowest address of the memory, which identifies it; null when no byte was requested.
     #[must_use]
     #[inline]
     pub fn address(&self) -> ExecutorAddr {
         self.0
     }
 
-    /// The number alone, for hosts that keep account in another way.
+    /// The address alone. The caller has the duty to deallocate it.
     pub(crate) fn release(mut self) -> ExecutorAddr {
         std::mem::take(&mut self.0)
     }

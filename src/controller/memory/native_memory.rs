@@ -1,10 +1,10 @@
-//! Memory in the executor by message, for hosts that lay memory out themselves: LLVM's native memory map, with the content in
-//! the request.
+//! LLVM's native memory map: memory in the executor by message, with the content in the request, for hosts with a layout of
+//! their own.
 //!
-//! The linker and [`Controller::allocate`](crate::controller::Controller::allocate)
-//! write through shared memory instead, which is faster and sends nothing.
+//! The linker and [`Controller::allocate`](crate::controller::Controller::allocate) write through shared memory instead, which is
+//! faster and sends no message.
 //!
-//! Invariant: no account is kept here; the executor's memory map is the account.
+//! Invariant: this side keeps no state; the executor's memory map has it.
 
 use super::peer::Peer;
 use crate::call::contract::{
@@ -15,42 +15,84 @@ use crate::error::{Error, Result};
 use crate::sps::{self, AllocGroup, Bytes, Encode};
 use crate::{AddrRange, ExecutorAddr};
 
-/// The executor's native memory map. Each function is one message.
+/// The executor's native memory map. Each function sends one message, unless it says that it sends none.
+///
+/// # Examples
+///
+/// ```standalone_crate
+/// # farcall::executor::run_if_spawned();
+/// # let controller = farcall::controller::ExecutorBuilder::new().this_program().start()?;
+/// use farcall::controller::memory::Segment;
+/// use farcall::sps::AllocGroup;
+/// use farcall::Prot;
+/// let memory = controller.native_memory();
+/// let slab = memory.reserve(4096)?;
+/// let group = AllocGroup::standard(Prot::Data);
+/// let text = Segment { group, start: slab, bytes: 4096, content: b"hello" };
+/// let base = memory.initialize(&[text], &[])?;
+/// memory.deinitialize(&[base])?;
+/// memory.release(&[slab])?;
+/// # Ok::<(), farcall::Error>(())
+/// ```
 #[derive(Debug, Clone, Copy)]
 pub struct NativeMemory<'a> {
     peer: &'a dyn Peer,
 }
 
-/// A part of a request: whole pages of one slab.
+/// A part of a request to [`NativeMemory::initialize`]: whole pages of one slab. [`NativeMemory`] has an example.
 #[derive(Debug, Clone, Copy)]
 pub struct Segment<'a> {
-    /// The protection, and for how long the pages are needed.
+    /// The protection, and the lifetime of the pages.
     pub group: AllocGroup,
     /// The first address.
     pub start: ExecutorAddr,
     /// The size, a multiple of the page size.
     pub bytes: u64,
-    /// What to store, at most `bytes`; zeros follow.
+    /// The bytes to store, at most `bytes`; zeros follow.
     pub content: &'a [u8],
 }
 
-/// A function that takes bytes, and the bytes: done when memory is initialized, or when it is deinitialized. The default is
-/// none.
+/// A call of a wrapper function that the executor makes when it initializes or deinitializes memory. The default is no call.
+///
+/// # Examples
+///
+/// ```
+/// use farcall::ExecutorAddr;
+/// use farcall::controller::memory::AllocAction;
+///
+/// let action = AllocAction::new(ExecutorAddr::new(0x1000), &(ExecutorAddr::new(0x2000), 16_u64));
+/// assert_ne!(action, AllocAction::default());
+/// ```
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct AllocAction(Action);
 
-/// What is done when memory is initialized, and what undoes it.
+/// The action that the executor runs when it initializes memory, and the action that undoes it.
+///
+/// # Examples
+///
+/// ```
+/// use farcall::ExecutorAddr;
+/// use farcall::controller::memory::{AllocAction, AllocActionPair};
+///
+/// let range = (ExecutorAddr::new(0x2000), ExecutorAddr::new(0x3000));
+/// let [register, deregister] = [0x1000, 0x1100].map(ExecutorAddr::new);
+/// let pair = AllocActionPair {
+///     finalize: AllocAction::new(register, &range),
+///     dealloc: AllocAction::new(deregister, &range),
+/// };
+/// assert_ne!(pair, AllocActionPair::default());
+/// ```
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct AllocActionPair {
-    /// Runs in the order of the pairs, once the content is stored and protected.
+    /// Runs in the order of the pairs, after the content is stored and protected.
     pub finalize: AllocAction,
-    /// Runs in the reverse order, while the memory is still there; also when a later `finalize` fails.
+    /// Runs in the reverse order, while the memory is still mapped; also when a later `finalize` fails.
     pub dealloc: AllocAction,
 }
 
 impl AllocAction {
-    /// The call of a wrapper function with these arguments. It succeeds unless it answers out of band or with an `SPSError` that
-    /// has an error.
+    /// The call of a wrapper function with these arguments. It fails when the function answers out of band, or with an `SPSError`
+    /// that has an error.
     #[must_use]
     pub fn new(function: ExecutorAddr, args: &impl Encode) -> Self {
         Self((function, Bytes(sps::to_bytes(args))))
@@ -76,8 +118,8 @@ impl<'a> NativeMemory<'a> {
         Self { peer }
     }
 
-    /// What makes call frame information known to the unwinder, and takes it back: a whole `.eh_frame` section, with the zero
-    /// word that ends it. No message.
+    /// The actions that register and deregister call frame information with the unwinder: a whole `.eh_frame` section, with the
+    /// zero word that ends it. Sends no message.
     ///
     /// # Errors
     ///
@@ -86,8 +128,8 @@ impl<'a> NativeMemory<'a> {
         AllocActionPair::of::<FramesRegister, FramesDeregister>(self.peer, section)
     }
 
-    /// What makes an object file in the executor's memory known to debuggers (the JIT interface of GDB), and takes it back. No
-    /// message.
+    /// The actions that register and deregister an object file in the executor's memory with debuggers (the JIT interface of GDB).
+    /// Sends no message.
     ///
     /// # Errors
     ///
@@ -107,8 +149,8 @@ impl<'a> NativeMemory<'a> {
         slab.0.map_err(Error::remote)
     }
 
-    /// Stores the content of segments, protects them, and runs the finalize actions. Returns their base, the lowest address of
-    /// those that stay. Whatever fails, all of it has been undone then, and the pages are free.
+    /// Stores the content of segments, protects them, and runs the finalize actions. Returns the base: the lowest address of the
+    /// segments that stay. After a failure all of it is undone, and the pages are free.
     ///
     /// # Errors
     ///
@@ -127,19 +169,19 @@ impl<'a> NativeMemory<'a> {
         self.peer.call::<NativeInitialize>(&request)?.0.map_err(Error::remote)
     }
 
-    /// Runs the dealloc actions of what was initialized with these bases, the newest first, and makes its pages free: empty,
-    /// readable and writable.
+    /// Runs the dealloc actions of the initializations with these bases, the newest first. Then their pages are free: empty, readable
+    /// and writable.
     ///
     /// # Errors
     ///
-    /// One error that names every bad address and every action that failed ([`Error::is_remote`]); the rest has been done.
+    /// One error that names every bad address and every action that failed ([`Error::is_remote`]); the rest is done.
     /// When the session is over.
     pub fn deinitialize(&self, bases: &[ExecutorAddr]) -> Result<()> {
         let request = (self.peer.instance()?, bases.to_vec());
         self.peer.call::<NativeDeinitialize>(&request)?.0.map_err(Error::remote)
     }
 
-    /// Gives slabs back, after whatever is initialized in them.
+    /// Deinitializes all memory in these slabs, then releases them.
     ///
     /// # Errors
     ///

@@ -4,10 +4,10 @@
 
 use super::page_allocator::{Entry, PageAllocator};
 use super::pages::Pages;
-use crate::Prot;
 use crate::call::contract::Placement;
 use crate::error::Error;
 use crate::limits::PAGE_BYTES;
+use crate::{PerProt, Prot};
 
 /// A page allocator for each stripe of a slab, and the number of the last allocation.
 #[derive(Debug)]
@@ -17,8 +17,8 @@ pub(crate) struct PageTable {
 }
 
 impl PageTable {
-    pub(crate) fn new(placement: Placement, bytes: [u64; Prot::ALL.len()]) -> Self {
-        let allocators = bytes.map(|bytes| PageAllocator::new(bytes / PAGE_BYTES));
+    pub(crate) fn new(placement: Placement, bytes: PerProt<u64>) -> Self {
+        let allocators = bytes.into_array().map(|bytes| PageAllocator::new(bytes / PAGE_BYTES));
         // One slab has the even numbers, the other the odd ones.
         Self { allocators, number: placement as u64 }
     }

@@ -1,27 +1,27 @@
-//! Pages of a slab that belong together.
+//! The pages of one allocation in a slab.
 
 use crate::Prot;
 
-/// Pages of each stripe that belong together, given back together.
+/// Pages of each stripe that are allocated and freed together.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) struct Pages {
     pub(crate) parts: [Part; Prot::ALL.len()],
-    /// What no other pages of the session ever had; never 0.
+    /// A number that no other allocation of the session ever has; never 0.
     pub(crate) number: u64,
 }
 
-/// Pages of one stripe, possibly none: the number of the first, and the count. A third number says how many of them, from the
-/// first, were handed out before; the others are zero. One word, so that it stays in a register on its way to its owner.
+/// Pages of one stripe, possibly none: the index of the first, their count, and how many from the first on were allocated before;
+/// the others are zero. One word, so it stays in a register on the way to its owner.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) struct Part(u64);
 
 impl Pages {
-    /// What no other pages of the session ever had; never 0.
+    /// A number that no other allocation of the session ever has; never 0.
     pub(crate) fn number(&self) -> u64 {
         self.number
     }
 
-    /// The lowest pages, and the number of their stripe. The order of stripes is that of addresses.
+    /// The lowest pages, and the index of their stripe. Stripes are in the order of addresses.
     #[inline(always)]
     pub(crate) fn first(&self) -> Option<(usize, Part)> {
         let [code, constants, data] = self.parts;
@@ -37,7 +37,7 @@ impl Pages {
 impl Part {
     const BITS: u32 = 21;
     const MASK: u64 = (1 << Self::BITS) - 1;
-    /// What a stripe can have.
+    /// The most pages of a stripe.
     pub(crate) const PAGES_MAX: u64 = Self::MASK;
 
     #[inline]

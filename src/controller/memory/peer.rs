@@ -1,4 +1,4 @@
-//! The receiver of calls of the contract's functions: the session with a launched executor, or a client's connection.
+//! An executor that offers functions of the contract, reached through a session or through a client's connection.
 
 use std::fmt;
 
@@ -9,15 +9,15 @@ use crate::call::contract::{Placement, Remote, SESSION_INSTANCE};
 use crate::error::Result;
 use crate::sps;
 
-/// An executor, however it is reached.
+/// An executor of either kind.
 pub(crate) trait Peer: fmt::Debug {
-    /// The address of something that it offers.
+    /// The address that the executor offers under a name.
     fn named(&self, name: &str) -> Result<ExecutorAddr>;
 
     /// Calls a wrapper function.
     fn ask(&self, function: ExecutorAddr, args: &[u8]) -> Result<Vec<u8>>;
 
-    /// The next message brings code.
+    /// Notes that the controller has written code: the next message must tell the executor.
     fn code_written(&self);
 }
 
@@ -42,7 +42,7 @@ impl dyn Peer + '_ {
         self.named(R::NAME)
     }
 
-    /// What the executor calls this session.
+    /// The executor's address for this session.
     ///
     /// # Errors
     ///
@@ -64,7 +64,7 @@ impl Peer for ExecutorMemory {
     }
 
     fn code_written(&self) {
-        // There is none only before the session is there.
+        // The near slab is missing only before the session has begun.
         let number = self.slab(Placement::Near).map_or(1, Slab::draw);
         self.remote().code_written(number);
     }

@@ -20,7 +20,7 @@ use crate::limits::PAGE_BYTES;
 use crate::shm::{Segment, Words};
 use crate::sync::{AtomicU64, Ordering};
 use crate::wire::layout::DATA_END_WORDS;
-use crate::{AddrRange, ExecutorAddr, Prot};
+use crate::{AddrRange, ExecutorAddr, PerProt, Prot};
 
 /// A slab: one stripe for each protection.
 #[derive(Debug)]
@@ -41,7 +41,7 @@ impl Slab {
     /// When the kernel refuses a memory file or a seal.
     pub(crate) fn new(
         placement: Placement,
-        bytes: [u64; Prot::ALL.len()],
+        bytes: PerProt<u64>,
         first: &Arc<Segment>,
     ) -> Result<Self> {
         let stripe = |name, bytes, executable| {
@@ -51,9 +51,9 @@ impl Slab {
             let segment = Segment::create(name, bytes, executable)?;
             Ok::<_, Error>(Stripe { segment, bytes, base: ExecutorAddr::NULL })
         };
-        let code = stripe(c"farcall-code", bytes[0], true)?;
-        let constants = stripe(c"farcall-constants", bytes[1], false)?;
-        let data = stripe(c"farcall-data", bytes[2], false)?;
+        let code = stripe(c"farcall-code", bytes.code, true)?;
+        let constants = stripe(c"farcall-constants", bytes.constants, false)?;
+        let data = stripe(c"farcall-data", bytes.data, false)?;
         code.segment.seal_against_writers()?;
         constants.segment.seal_against_writers()?;
         let page_table = BiasedMutex::new(PageTable::new(placement, bytes));
@@ -97,10 +97,10 @@ impl Slab {
     ///
     /// When a stripe has no hole of that size, or memory runs out. Nothing is allocated then.
     #[inline]
-    pub(crate) fn allocate(&self, bytes: [u64; Prot::ALL.len()]) -> Result<Pages> {
+    pub(crate) fn allocate(&self, bytes: PerProt<u64>) -> Result<Pages> {
         let mut table = self.page_table.lock();
         let mut pages = Pages { number: table.draw(), ..Pages::default() };
-        for (at, bytes) in bytes.into_iter().enumerate() {
+        for (at, bytes) in bytes.into_array().into_iter().enumerate() {
             if bytes > 0 {
                 match self.stripes[at].allocate(&mut table.allocators[at], bytes) {
                     Ok(part) => {
@@ -261,9 +261,14 @@ mod tests {
     }
 
     fn slab() -> Slab {
-        let mut slab = Slab::new(Placement::Near, [1 << 20; 3], &first()).expect("memory");
+        let mut slab = Slab::new(Placement::Near, each([1 << 20; 3]), &first()).expect("memory");
         slab.reserved_at(ExecutorAddr::new(0x7000_0000_0000)).expect("an address");
         slab
+    }
+
+    fn each(bytes: [u64; 3]) -> PerProt<u64> {
+        let [code, constants, data] = bytes;
+        PerProt { code, constants, data }
     }
 
     fn free(slab: &Slab, pages: Pages) {
@@ -273,14 +278,14 @@ mod tests {
     #[test]
     fn freed_pages_are_used_again_and_holes_coalesce() {
         let slab = slab();
-        let first = slab.allocate([1, 4096, 4097]).expect("room");
+        let first = slab.allocate(each([1, 4096, 4097])).expect("room");
         let bytes = Prot::ALL.map(|prot| slab.part(&first, prot).bytes());
         assert_eq!(bytes, [4096, 4096, 8192]);
-        let second = slab.allocate([4096; 3]).expect("room");
-        let third = slab.allocate([4096; 3]).expect("room");
+        let second = slab.allocate(each([4096; 3])).expect("room");
+        let third = slab.allocate(each([4096; 3])).expect("room");
         free(&slab, first);
         free(&slab, third);
-        let again = slab.allocate([1; 3]).expect("room");
+        let again = slab.allocate(each([1; 3])).expect("room");
         assert_eq!(slab.part(&again, Prot::Code), slab.part(&first, Prot::Code));
         free(&slab, second);
         assert_eq!(
@@ -292,12 +297,12 @@ mod tests {
 
     #[test]
     fn no_number_comes_twice_in_a_session() {
-        let mut low = Slab::new(Placement::Low, [1 << 20; 3], &first()).expect("memory");
+        let mut low = Slab::new(Placement::Low, each([1 << 20; 3]), &first()).expect("memory");
         low.reserved_at(ExecutorAddr::new(0x1000_0000)).expect("an address");
         let mut numbers = Vec::new();
         for slab in [slab(), low] {
             for _ in 0..3 {
-                let pages = slab.allocate([1, 0, 0]).expect("room");
+                let pages = slab.allocate(each([1, 0, 0])).expect("room");
                 numbers.extend([pages.number(), slab.draw()]);
                 free(&slab, pages);
             }
@@ -312,9 +317,9 @@ mod tests {
     #[test]
     fn a_full_stripe_allocates_nothing_of_the_others() {
         let slab = slab();
-        let error = slab.allocate([4096, 4096, (1 << 20) + 1]).expect_err("too much");
+        let error = slab.allocate(each([4096, 4096, (1 << 20) + 1])).expect_err("too much");
         assert!(error.is_exhausted(), "{error}");
-        let all = slab.allocate([1 << 20; 3]).expect("everything is free again");
+        let all = slab.allocate(each([1 << 20; 3])).expect("everything is free again");
         free(&slab, all);
     }
 
@@ -331,10 +336,10 @@ mod tests {
     #[test]
     fn reused_pages_come_back_zeroed() {
         let slab = slab();
-        let first = slab.allocate([0, 0, 8192]).expect("room");
+        let first = slab.allocate(each([0, 0, 8192])).expect("room");
         slab.write(&first, Prot::Data, &[0xff; 8192]);
         free(&slab, first);
-        let second = slab.allocate([0, 0, 8192]).expect("room");
+        let second = slab.allocate(each([0, 0, 8192])).expect("room");
         slab.write(&second, Prot::Data, &[1, 2, 3]);
         let words = &slab.stripes[Prot::Data.index()].segment.words()[..1024];
         let load = |at: usize| words[at].load(crate::sync::Ordering::Relaxed);
@@ -345,12 +350,12 @@ mod tests {
     #[test]
     fn memory_with_actions_is_freed_after_them_and_by_its_lowest_address() {
         let slab = slab();
-        let base = slab.base(&slab.allocate([0, 1 << 20, 1]).expect("room"));
+        let base = slab.base(&slab.allocate(each([0, 1 << 20, 1])).expect("room"));
         slab.has_actions(base);
         assert!(!slab.free(base, false).expect("it is allocated"));
-        assert!(slab.allocate([0, 1, 0]).expect_err("not free yet").is_exhausted());
+        assert!(slab.allocate(each([0, 1, 0])).expect_err("not free yet").is_exhausted());
         assert!(slab.free(base, true).expect("it is allocated"));
-        let again = slab.allocate([0, 1 << 20, 1]).expect("everything is free again");
+        let again = slab.allocate(each([0, 1 << 20, 1])).expect("everything is free again");
         assert_eq!(slab.base(&again), base);
         let ends = [
             slab.part(&again, Prot::Data).start,

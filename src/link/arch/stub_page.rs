@@ -18,7 +18,7 @@ use crate::limits::PAGE_BYTES;
 
 /// Where the pages of stubs and of slots are.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct StubPage {
+pub(crate) struct StubPage {
     code: ExecutorAddr,
     constants: ExecutorAddr,
 }
@@ -29,11 +29,10 @@ const WORD_BYTES: u64 = 8;
 
 impl StubPage {
     /// The bytes of code and of constants.
-    pub const BYTES: [u64; 2] = [2 * PAGE_BYTES, PAGE_BYTES];
+    pub(crate) const BYTES: [u64; 2] = [2 * PAGE_BYTES, PAGE_BYTES];
 
     /// The pages at these addresses; `None` when they are more than 2 GiB apart.
-    #[must_use]
-    pub fn new(code: ExecutorAddr, constants: ExecutorAddr) -> Option<Self> {
+    pub(crate) fn new(code: ExecutorAddr, constants: ExecutorAddr) -> Option<Self> {
         let ends = [code.checked_add(2 * PAGE_BYTES)?, constants.checked_add(PAGE_BYTES)?];
         let reaches =
             |from: ExecutorAddr, to: ExecutorAddr| x86_64::stub(from.get(), to.get()).is_some();
@@ -42,39 +41,33 @@ impl StubPage {
     }
 
     /// The numbers of the stubs.
-    #[must_use]
-    pub fn numbers() -> std::ops::Range<u64> {
+    pub(crate) fn numbers() -> std::ops::Range<u64> {
         HEAD_WORDS..PAGE_BYTES / WORD_BYTES
     }
 
     /// The address that callers use as that of the function.
-    #[must_use]
-    pub fn stub(&self, number: u64) -> ExecutorAddr {
+    pub(crate) fn stub(&self, number: u64) -> ExecutorAddr {
         ExecutorAddr::new(self.code.get() + number * WORD_BYTES)
     }
 
     /// The word that holds the address of the function's code.
-    #[must_use]
-    pub fn slot(&self, number: u64) -> ExecutorAddr {
+    pub(crate) fn slot(&self, number: u64) -> ExecutorAddr {
         ExecutorAddr::new(self.constants.get() + number * WORD_BYTES)
     }
 
     /// What the slot holds while the function is not compiled.
-    #[must_use]
-    pub fn trampoline(&self, number: u64) -> ExecutorAddr {
+    pub(crate) fn trampoline(&self, number: u64) -> ExecutorAddr {
         ExecutorAddr::new(self.code.get() + PAGE_BYTES + number * WORD_BYTES)
     }
 
     /// The return address that a trampoline's call pushes.
-    #[must_use]
-    pub fn return_address(&self, number: u64) -> ExecutorAddr {
+    pub(crate) fn return_address(&self, number: u64) -> ExecutorAddr {
         ExecutorAddr::new(self.trampoline(number).get() + x86_64::TRAMPOLINE_CALL_BYTES)
     }
 
     /// The code: stubs and trampolines.
-    #[must_use]
     #[expect(clippy::cast_possible_truncation, reason = "a page is small")]
-    pub fn code(&self) -> Vec<u8> {
+    pub(crate) fn code(&self) -> Vec<u8> {
         let tag = self.constants.get() + WORD_BYTES;
         let entry = x86_64::lazy_entry(self.code.get(), tag, self.constants.get());
         let mut code = Vec::from(entry);
@@ -91,8 +84,7 @@ impl StubPage {
     }
 
     /// The constants of a new page: the resolver and the tag. Every slot is null.
-    #[must_use]
-    pub fn constants(&self, resolver: ExecutorAddr, tag: u64) -> Vec<u8> {
+    pub(crate) fn constants(&self, resolver: ExecutorAddr, tag: u64) -> Vec<u8> {
         [resolver.get().to_le_bytes(), tag.to_le_bytes()].concat()
     }
 }

@@ -7,7 +7,8 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc;
 use std::time::Duration;
 
-use farcall::controller::{Client, Segment};
+use farcall::controller::Client;
+use farcall::controller::memory::Segment;
 use farcall::executor::{Polled, SharedLane, SimpleRemote};
 use farcall::session::SessionBuilder;
 use farcall::sps::AllocGroup;

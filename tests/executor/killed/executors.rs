@@ -7,7 +7,8 @@ use std::rc::Rc;
 use std::sync::mpsc;
 use std::time::Duration;
 
-use farcall::controller::{AllocAction, AllocActionPair, Client, Segment};
+use farcall::controller::Client;
+use farcall::controller::memory::{AllocAction, AllocActionPair, Segment};
 use farcall::executor::{SharedLane, SimpleRemote};
 use farcall::session::SessionBuilder;
 use farcall::sps::AllocGroup;
