@@ -64,8 +64,8 @@ pub const SPIN_NS: u64 = if cfg!(model) { 0 } else { 50_000 };
 /// The largest alignment of a section or a common symbol. Thread-locals have at most that of a page.
 pub const ALIGNMENT_MAX: u64 = 64 << 10;
 
-/// Default sizes of the stripes of a slab: code, constants, data. All of it lies within 1 GiB, so that code
-/// reaches its own constants and data, and the libraries next to the slab, by 32-bit displacements.
+/// Default sizes of the stripes of a slab: code, constants, data. All of it lies within 1 GiB. So code reaches its own
+/// constants and data, and the libraries next to the slab, by 32-bit displacements.
 pub const SLAB_STRIPE_BYTES: PerProt<u64> =
     PerProt { code: 256 << 20, constants: 256 << 20, data: 512 << 20 };
 

@@ -18,8 +18,8 @@
 //! | `machine/` | CPUs, pinning, load |
 //! | `report/` | what a run found, as text, JSON, CSV, `.hgrm` and SVG, and compared with a saved run |
 //!
-//! Invariant: nothing here outlives the contest: no process, no descriptor, no name in a file
-//! system, no changed affinity; and no row's server uses a CPU while another row is measured.
+//! Invariant: nothing here outlives the contest: no process, no descriptor, no name in a file system, no changed affinity. No
+//! row's server uses a CPU while another row is measured.
 
 mod calls;
 mod contest;

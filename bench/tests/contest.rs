@@ -40,7 +40,7 @@ const ROWS: [&str; 20] = [
 const PLACES_MAX: usize = 16;
 const ROWS_ON_ONE_CPU: usize = 5;
 const ROWS_COLD: usize = 4;
-const PATIENCE: Duration = Duration::from_secs(20);
+const TIMEOUT: Duration = Duration::from_secs(20);
 
 fn run(args: &[&str]) -> String {
     let output = Command::new(HOST).args(args).output().expect("the host starts");
@@ -55,7 +55,7 @@ fn children_at_work(host: &Child) -> Vec<String> {
     let read = |path| fs::read_to_string(path).expect("the host and its peer live");
     let start = Instant::now();
     loop {
-        assert!(start.elapsed() < PATIENCE, "no peer serves calls");
+        assert!(start.elapsed() < TIMEOUT, "no peer serves calls");
         thread::sleep(Duration::from_millis(5));
         let children = read(format!("/proc/{0}/task/{0}/children", host.id()));
         let Some(peer) = children.split_whitespace().next() else { continue };
@@ -161,7 +161,7 @@ fn the_peer_dies_with_a_killed_host() {
     // The peer has the same stderr: the pipe ends when the last of them is gone.
     let (sender, receiver) = mpsc::channel();
     thread::spawn(move || sender.send(stderr.read_to_end(&mut Vec::new())));
-    receiver.recv_timeout(PATIENCE).expect("the peer outlived its host").unwrap();
+    receiver.recv_timeout(TIMEOUT).expect("the peer outlived its host").unwrap();
 }
 
 #[test]
@@ -185,7 +185,7 @@ fn a_killed_peer_or_caller_ends_the_contest_with_an_error() {
             let mut text = String::new();
             sender.send(stderr.read_to_string(&mut text).map(|_| text))
         });
-        let text = receiver.recv_timeout(PATIENCE).expect("the host waits for the dead").unwrap();
+        let text = receiver.recv_timeout(TIMEOUT).expect("the host waits for the dead").unwrap();
         assert!(!host.wait().unwrap().success());
         assert!(text.contains("row \""), "{text}");
     }

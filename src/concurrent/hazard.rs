@@ -9,7 +9,7 @@
 //! So the user sees that the tag is cleared, or the remover sees the hazard. A value that is removed while in use is
 //! *retired*: its last user drops it. For that, a user that has cleared its hazard issues the light fence again and loads `has_retired`.
 //!
-//! Invariants: a slot never moves. A value changes only under the lock of its table, while its slot has no tag and no hazard of
+//! Invariants: a slot never moves. A value changes only under the lock of its table. Then its slot has no tag, and no hazard of
 //! a thread that may have seen the tag.
 
 use std::cell::{Cell, OnceCell};

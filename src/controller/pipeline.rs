@@ -18,9 +18,9 @@ const POLL_TIMEOUT: Duration = Duration::from_millis(5);
 
 /// A way to have many calls under way at a time. Cheap to clone; any number of threads may share one.
 ///
-/// The calls of a pipeline run in the order in which they were submitted, one after the other, on a thread of the executor of
-/// their own. A slow call delays those behind it. Calls of other pipelines, and [`Controller::call`], have other threads. At
-/// most [`limits::PIPELINE_CALLS_MAX`](crate::limits::PIPELINE_CALLS_MAX) are under way; a thread that submits more waits.
+/// The calls of a pipeline run one after the other, in the order of submission, on a thread of the executor of their own. A
+/// slow call delays those behind it. Calls of other pipelines, and [`Controller::call`], have other threads. At most
+/// [`limits::PIPELINE_CALLS_MAX`](crate::limits::PIPELINE_CALLS_MAX) are under way; a thread that submits more waits.
 ///
 /// A submitted call runs, whether or not a thread waits for it. No thread of this process is reserved for results: the thread
 /// that waits receives those of all calls. When a [`PendingCall`] is polled as a future and has no result yet, a thread is
@@ -98,8 +98,8 @@ impl Pipeline {
         Ok(PendingCall { handle: Arc::clone(&self.handle), completion, is_taken: false })
     }
 
-    /// Submits calls of wrapper functions with their arguments. This is the cheapest way to make many calls, above all where
-    /// calls in a row are of one function and have 8 bytes of arguments each.
+    /// Submits calls of wrapper functions with their arguments. This is the cheapest way to make many calls, above all if calls
+    /// in a row are of one function with 8 bytes of arguments.
     ///
     /// # Errors
     ///

@@ -221,10 +221,11 @@ impl Controller {
         self.session.call_by(function, args, Deadline::after(timeout))
     }
 
-    /// Registers a handler, which linked code calls with `farcall_call_controller(tag, data, size)`. It receives the bytes of the
-    /// arguments, and appends its result or returns the reason for having none. It runs on the thread that waits for the executor's
-    /// call; if a thread of the program's own calls, on a thread that the session starts. It may call the executor in turn. A
-    /// handler that holds a `Controller` keeps the session alive for ever; it should hold a [`WeakController`].
+    /// Registers a handler, which linked code calls with `farcall_call_controller(tag, data, size)`. It receives the bytes of
+    /// the arguments, and appends its result or returns the reason for having none. It runs on the thread that waits for the
+    /// executor's call. If a thread of the program's own calls, it runs on a thread that the session starts. It may call the
+    /// executor in turn. A handler that holds a `Controller` keeps the session alive for ever; it should hold a
+    /// [`WeakController`].
     pub fn register_handler(
         &self,
         function: impl Fn(&[u8], &mut Vec<u8>) -> std::result::Result<(), String>
@@ -251,8 +252,8 @@ impl Controller {
     ///
     /// # Errors
     ///
-    /// When the process died otherwise ([`Error::death`] says how), or does not end; when its status is unknown, because another
-    /// part of this process collected it ([`Death::status_unknown`](crate::error::Death::status_unknown)).
+    /// When the process died otherwise ([`Error::death`] says how), or does not end. When its status is unknown, because
+    /// another part of this process collected it ([`Death::status_unknown`](crate::error::Death::status_unknown)).
     pub fn exit(&self, status: i32) -> Result<i32> {
         match self.session.remote().call::<ProcessExit>(&(status,)) {
             Ok(()) => Err(Error::violation("the executor continues after exit")),

@@ -14,11 +14,11 @@ use super::session::owned;
 #[derive(Debug)]
 pub struct Polled(executor::Polled);
 
-/// Offers what every executor of this library does, and the symbols of the options, to the controller at the other end of a
-/// connected Unix socket. If is_shared is true, calls travel over a lane in shared memory, which the controller sends and this
-/// function waits for; else over the socket. Takes the options, which may say nothing but symbols, or be NULL, and the socket,
-/// of which no copy may stay open in this process. A function that is offered has the form of LLVM 22: struct farcall_buffer
-/// f(const char *data, size_t size).
+/// Offers what every executor does, and the symbols of the options, to the controller at the other end of a connected Unix
+/// socket. If is_shared is true, calls travel over a lane in shared memory, which the controller sends and this function waits
+/// for; else over the socket. Takes the options, which may say nothing but symbols, or be NULL, and the socket, of which no
+/// copy may stay open in this process. A function that is offered has the form of LLVM 22: struct farcall_buffer f(const char
+/// *data, size_t size).
 ///
 /// # Safety
 ///
@@ -62,8 +62,8 @@ pub unsafe extern "C" fn farcall_polled_descriptor(polled: *const Polled) -> c_i
     unsafe { &*polled }.0.as_fd().as_raw_fd()
 }
 
-/// Serves the calls that wait, up to 64, and those that come within this time after the last call. calls, which may be NULL,
-/// receives their number. An error says why the connection is over, unless the controller has ended it in order.
+/// Serves the calls that wait, up to 64, and those that come within this time after the last call. Their number is stored to
+/// calls, which may be NULL. An error says why the connection is over, unless the controller has ended it in order.
 ///
 /// # Safety
 ///

@@ -267,7 +267,7 @@ pub extern "C" fn farcall_session_dispose(session: *mut Session) -> *mut Error {
 }
 
 /// Delays the shutdown while managed code runs in this thread. NULL when the session is being shut down, and none may be
-/// entered any more. what names the code in the error of a shutdown that takes too long.
+/// entered any more. The error of a shutdown that takes too long names the code by what.
 ///
 /// # Safety
 ///

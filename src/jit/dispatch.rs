@@ -1,8 +1,8 @@
 //! Runs the session's tasks: units at work, and callbacks of lookups that have completed.
 //!
-//! By default a session runs them on the thread that caused them: at once, or, when that thread is in a task already, after
-//! that task. So a chain of units that need one another does not grow the stack. A task of such a session cannot wait for
-//! another task, which would have to run on the same thread.
+//! By default a session runs them on the thread that caused them: at once, or after the task in which that thread is. So a
+//! chain of units that need one another does not grow the stack. A task of such a session cannot wait for another task, which
+//! would have to run on the same thread.
 //!
 //! Invariant: a task runs at most once. Dropping a task instead fails what waits for it.
 

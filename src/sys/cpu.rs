@@ -159,8 +159,8 @@ pub(crate) fn spin(turns: usize) {
     }
 }
 
-/// The extended state that the processor must save so that compiled code may run in between: a bit mask for `xsave`, and the
-/// size in bytes. The mask is 0 where there is only `fxsave`.
+/// The extended state that must be saved while compiled code runs in between: a bit mask for `xsave`, and the size in bytes.
+/// The mask is 0 where there is only `fxsave`.
 #[cfg(target_arch = "x86_64")]
 pub(crate) fn extended_state() -> (u64, u64) {
     use std::arch::x86_64::{__cpuid, __cpuid_count};

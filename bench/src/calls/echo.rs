@@ -1,7 +1,7 @@
 //! farcall's rows with larger payloads: the bytes come back.
 //!
-//! Invariant: the function called copies its argument to memory of its own, like every function that makes its
-//! result; the first and last bytes tell the answers of two calls apart.
+//! Invariant: the function copies its argument to memory of its own, like every function that makes its result. The first and
+//! last bytes tell the answers of two calls apart.
 
 use farcall::ExecutorAddr;
 use farcall::link::ObjectFile;

@@ -9,8 +9,8 @@ use farcall::controller::{Batch, Pipeline};
 
 use crate::{Callee, Contender, Result};
 
-/// Calls of a function that returns its 8 bytes, submitted in batches: while this thread awaits the results of one
-/// batch, the next batch is in flight.
+/// Calls of a function that returns its 8 bytes, submitted in batches. While this thread awaits the results of one batch, the
+/// next batch is in flight.
 #[derive(Debug)]
 pub struct InFlight {
     name: String,

@@ -47,8 +47,8 @@ impl TinyObject {
         self.define(name, StandardSection::Data, SymbolKind::Data, value)
     }
 
-    /// Makes the four bytes at `offset` of the function added last the operand of a `call` or `jmp`
-    /// to `symbol`, which need not be defined here.
+    /// Makes the four bytes at `offset` of the newest function the operand of a `call` or `jmp` to `symbol`, which need not be
+    /// defined here.
     ///
     /// # Panics
     /// When nothing was added yet.
@@ -57,8 +57,8 @@ impl TinyObject {
         self.distance_at(offset, symbol, elf::R_X86_64_PLT32)
     }
 
-    /// Makes the four bytes at `offset` of the function added last the distance from the
-    /// instruction's end, which they are, to the variable `symbol`, which need not be defined here.
+    /// Makes the four bytes at `offset` of the newest function the distance from their end to the variable `symbol`, which need
+    /// not be defined here. The instruction must end with them.
     ///
     /// # Panics
     /// When nothing was added yet.
@@ -154,8 +154,8 @@ impl Default for TinyObject {
     }
 }
 
-/// Machine code for [`TinyObject::function`]: wrapper functions, which take bytes at `rdi` (their
-/// count in `rsi`) and return up to 8 bytes in `rax`, their count in `rdx`.
+/// Machine code for [`TinyObject::function`]: wrapper functions. They take bytes at `rdi` (their count in `rsi`) and return up
+/// to 8 bytes in `rax`, their count in `rdx`.
 pub mod tiny_code {
     /// Returns the first 8 bytes of its argument: `mov rax, [rdi]; mov edx, 8; ret`.
     pub const NULL_CALL: &[u8] = &[0x48, 0x8b, 0x07, 0xba, 8, 0, 0, 0, 0xc3];
@@ -174,12 +174,11 @@ pub mod tiny_code {
     /// Where in [`BOUNCE`] the operand of the call of `memcpy` is.
     pub const BOUNCE_MEMCPY: u64 = 27;
 
-    /// Takes a handler's tag and a count, calls that handler with each number from the count down to 1, and returns the sum
-    /// of the numbers that come back. The host must set the target of the call at [`CALL_BACK_CALL`] to
-    /// `farcall_call_controller`:
-    /// `push rbx; push rbp; push r12; sub rsp, 16; mov rbx, [rdi]; mov rbp, [rdi + 8]; xor r12d, r12d; again:
-    /// mov [rsp], rbp; mov rdi, rbx; mov rsi, rsp; mov edx, 8; call farcall_call_controller; add r12, rax; dec rbp;
-    /// jnz again; mov rax, r12; mov edx, 8; add rsp, 16; pop r12; pop rbp; pop rbx; ret`.
+    /// Takes a handler's tag and a count. Calls that handler with each number from the count down to 1, and returns the sum of
+    /// its answers. The host must set the target of the call at [`CALL_BACK_CALL`] to `farcall_call_controller`: `push rbx;
+    /// push rbp; push r12; sub rsp, 16; mov rbx, [rdi]; mov rbp, [rdi + 8]; xor r12d, r12d; again: mov [rsp], rbp; mov rdi,
+    /// rbx; mov rsi, rsp; mov edx, 8; call farcall_call_controller; add r12, rax; dec rbp; jnz again; mov rax, r12; mov edx, 8;
+    /// add rsp, 16; pop r12; pop rbp; pop rbx; ret`.
     pub const CALL_BACK: &[u8] = &[
         0x53, 0x55, 0x41, 0x54, 0x48, 0x83, 0xec, 16, 0x48, 0x8b, 0x1f, 0x48, 0x8b, 0x6f, 8, 0x45,
         0x31, 0xe4, 0x48, 0x89, 0x2c, 0x24, 0x48, 0x89, 0xdf, 0x48, 0x89, 0xe6, 0xba, 8, 0, 0, 0,

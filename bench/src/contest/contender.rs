@@ -8,10 +8,10 @@ use crate::Result;
 
 /// One row of a contest: a round trip between this process and another one.
 ///
-/// The contest drives it from one thread, in blocks: [`prepare`](Self::prepare) says how many calls
-/// follow, then exactly that many are made, some of them untimed (warm-up), some through
-/// [`run`](Self::run), some through [`sample`](Self::sample); [`rest`](Self::rest) ends the block.
-/// Between its blocks a contender must leave both CPUs alone: its server sleeps.
+/// The contest drives it from one thread, in blocks. [`prepare`](Self::prepare) says how many calls follow, then exactly that
+/// many are made. Some of them are untimed (warm-up), some go through [`run`](Self::run), some through
+/// [`sample`](Self::sample). [`rest`](Self::rest) ends the block. Between its blocks a contender must leave both CPUs alone:
+/// its server sleeps.
 ///
 /// A new contender implements `name` and `call`, and the other functions if its server needs orders. The
 /// loops of `run` and `sample` are compiled for each contender, so that a call inside them is
@@ -37,7 +37,7 @@ pub trait Contender {
         Ok(())
     }
 
-    /// Makes one round trip and checks that the answer is the one that belongs to this call.
+    /// Makes one round trip and checks that the answer belongs to this call.
     ///
     /// # Errors
     /// A wrong answer, or the end of the other process; a call must not wait for a dead server.

@@ -96,8 +96,8 @@ impl Contest {
         Ok(Regime::ALL.into_iter().filter_map(|regime| self.section(regime)).collect())
     }
 
-    /// One block of every row, in an order of its own: a process that has used up its share of a CPU loses it at about
-    /// the same place of every round, and that must not be the same row's block.
+    /// One block of every row, in an order of its own. A process that has used up its share of a CPU loses it at about the same
+    /// place of every round. That must not be the same row's block.
     fn round(&mut self, number: usize, clock_read_ns: f64) -> Result<()> {
         let step = match self.pace {
             Pace::Hot => Entry::block,
@@ -205,7 +205,7 @@ mod tests {
         assert_eq!(pairs.len(), count * (count - 1));
     }
 
-    fn go_on() -> ControlFlow<()> {
+    fn may_go_on() -> ControlFlow<()> {
         ControlFlow::Continue(())
     }
 
@@ -245,7 +245,7 @@ mod tests {
             };
             contest.enter((0..3).map(|place| noter(place, &noted)).collect());
             contest.enter(vec![noter(9, &noted_there)]);
-            let sections = contest.run(rounds_min, Instant::now(), 0.0, &mut go_on).unwrap();
+            let sections = contest.run(rounds_min, Instant::now(), 0.0, &mut may_go_on).unwrap();
             let [section] = &*sections else { panic!("{sections:?}") };
             assert_eq!((section.rounds, section.places), (rounds_min, rounds_min.min(3)));
             assert_eq!(section.rows[0].calls, rounds_min as u64);
@@ -261,7 +261,7 @@ mod tests {
         let mut contest = Contest::new(CpuPair { caller: 0, server: 1 }, Pace::Cold, true);
         contest.enter(vec![Box::new(Sleeper("Unix stream", 9_000))]);
         contest.enter(vec![Box::new(Sleeper("null call", 1_000))]);
-        let sections = contest.run(3, Instant::now(), 0.0, &mut go_on).unwrap();
+        let sections = contest.run(3, Instant::now(), 0.0, &mut may_go_on).unwrap();
         let [section] = &*sections else { panic!("{sections:?}") };
         assert_eq!((section.regime, section.rounds, section.rows.len()), (Regime::Cold, 3, 2));
         let [judged] = &*section.bars else { panic!("{section:?}") };

@@ -23,24 +23,24 @@ use crate::{Callee, CpuPair, Effort, Load, Machine, Origin, Report, Result, Size
 pub(crate) const ROUNDS_MIN: usize = 20;
 /// More places than this add little.
 pub(crate) const PLACES_MAX: usize = 16;
-/// Each place takes this much of the run at least: starting a caller, its peer and its executor takes milliseconds,
-/// which must be a small part of the run.
+/// Each place takes this much of the run at least. Starting a caller, its peer and its executor takes milliseconds, which must
+/// be a small part of the run.
 const RUN_PER_PLACE: Duration = Duration::from_millis(100);
 /// Rounds of the operations beside calls; more add little.
 const COST_ROUNDS_MAX: usize = 11;
 /// No run is longer.
 const DURATION_MAX: Duration = Duration::from_secs(3600 * 24 * 365);
 
-/// A callback that receives the progress of a run: the part that is being measured, and the share of the run that is over, from
-/// 0 to 1. The calling thread calls it before each part and after each round of a contest.
-/// If it returns a break, measuring ends and the report is partial.
+/// A callback that receives the progress of a run: the part that is measured, and the share of the run that is over, from 0 to
+/// 1. The calling thread calls it before each part and after each round of a contest. If it returns a break, measuring ends and
+/// the report is partial.
 pub type Progress<'a> = dyn FnMut(&'static str, f64) -> ControlFlow<()> + 'a;
 
 /// What a run measures.
 ///
-/// The hot contest on two CPUs has the floors, the null call of farcall in both directions, alone and after new code and
-/// new data, and the rows asked for. A short contest of calls after a rest, and one with both sides on one CPU, have their
-/// own few rows. Then come operations beside calls.
+/// The hot contest on two CPUs has the floors, farcall's null call and the rows asked for. The null call is made in both
+/// directions, alone and after new code and new data. Two short contests have their own few rows: calls after a rest, and both
+/// sides on one CPU. Then come operations beside calls.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Plan {
     /// The CPUs of the two sides.

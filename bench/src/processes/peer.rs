@@ -25,10 +25,9 @@ const END_PATIENCE: Duration = Duration::from_millis(100);
 
 /// The child process that serves the standard rows: a second run of this executable.
 ///
-/// It has one thread. That thread sleeps in the control socket until an order names the next row
-/// and the number of its calls; it serves those and sleeps again. So a row that is not being
-/// measured uses no CPU. Bound to the thread that started it, because the kernel ends the child
-/// with that thread.
+/// It has one thread. That thread sleeps in the control socket until an order names the next row and the number of its calls.
+/// It serves those and sleeps again. So a row that is not being measured uses no CPU. Bound to the thread that started it,
+/// because the kernel ends the child with that thread.
 pub(crate) struct Peer {
     child: RefCell<Child>,
     control: OwnedFd,
@@ -93,10 +92,10 @@ impl Drop for Peer {
     }
 }
 
-/// Waits for the end of a child that was asked to end, and kills it after `patience`.
-pub(crate) fn end(child: &mut Child, patience: Duration) {
+/// Waits for the end of a child that was asked to end, and kills it after `timeout`.
+pub(crate) fn end(child: &mut Child, timeout: Duration) {
     let start = Instant::now();
-    while matches!(child.try_wait(), Ok(None)) && start.elapsed() < patience {
+    while matches!(child.try_wait(), Ok(None)) && start.elapsed() < timeout {
         thread::sleep(Duration::from_millis(1));
     }
     // It may be polling for a call that never comes. Both fail only for a child that is already reaped, which is

@@ -1,8 +1,8 @@
 //! From objects to the end of `main`: `farcall run` against a linker and the executable it makes, in turns.
 //!
-//! With arguments that end the program at once, the time is that of the way to `main`. The linker is started
-//! directly, without a compiler's driver, and writes a dynamically linked executable into the folder for temporary files;
-//! it is `ld.lld`, or else `ld`. Both sides read their files from the page cache.
+//! With arguments that end the program at once, the time is that of the way to `main`. The linker is `ld.lld`, or else `ld`. It
+//! is started directly, without a compiler's driver, and writes a dynamically linked executable into the folder for temporary
+//! files. Both sides read their files from the page cache.
 //!
 //! Invariant: both sides get the same objects and arguments and end with the same status, or there is no report.
 

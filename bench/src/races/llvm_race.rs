@@ -46,7 +46,7 @@ pub enum LlvmReport {
 }
 
 /// A program that takes longer than this is not compared.
-const PATIENCE: Duration = Duration::from_secs(5);
+const TIMEOUT: Duration = Duration::from_secs(5);
 /// Parts of the C library. LLVM's executor has them, and LLVM's linker does not read the files by which linkers find them.
 const OF_EVERY_PROCESS: [&str; 5] = ["c", "m", "dl", "pthread", "rt"];
 /// Folders of libraries that linkers search by themselves.
@@ -133,7 +133,7 @@ fn objection(command: &mut Command, due: ExitStatus) -> Result<Option<String>> {
     let said = std::fs::read(&path)?;
     std::fs::remove_file(&path)?;
     let Some(status) = status else {
-        return Ok(Some(format!("it has not ended after {PATIENCE:?}")));
+        return Ok(Some(format!("it has not ended after {TIMEOUT:?}")));
     };
     let complaint = String::from_utf8_lossy(&said);
     let first = complaint.lines().next().map(str::to_owned);
@@ -141,7 +141,7 @@ fn objection(command: &mut Command, due: ExitStatus) -> Result<Option<String>> {
     Ok((status.code() != due.code()).then_some(why))
 }
 
-/// Waits for the end of a command; kills it after [`PATIENCE`] and returns `None`. LLVM's command sometimes hangs when its program
+/// Waits for the end of a command; kills it after [`TIMEOUT`] and returns `None`. LLVM's command sometimes hangs when its program
 /// fails.
 fn end(command: &mut Command) -> Result<Option<ExitStatus>> {
     let mut child = command.spawn().map_err(|error| format!("{command:?}: {error}"))?;
@@ -150,7 +150,7 @@ fn end(command: &mut Command) -> Result<Option<ExitStatus>> {
         if let Some(status) = child.try_wait()? {
             return Ok(Some(status));
         }
-        if started.elapsed() > PATIENCE {
+        if started.elapsed() > TIMEOUT {
             child.kill()?;
             child.wait()?;
             return Ok(None);

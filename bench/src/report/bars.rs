@@ -1,6 +1,6 @@
 //! The bars of the project: limits for its own figures, which a report has only with `--bars`.
 //!
-//! Invariant: a bar of a row is a ratio to another row of the same rounds; the other bars are rates of calls in flight and
+//! Invariant: a bar of a row is a ratio to another row of the same rounds. The other bars are rates of calls in flight and
 //! costs of operations beside calls.
 
 use std::fmt;

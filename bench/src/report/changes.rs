@@ -3,10 +3,10 @@
 //! A row is compared by its ratio to the two-line floor of the same rounds, which does not move with the machine's
 //! speed. Rows without that ratio (the floor itself, cold calls) are compared by their time.
 //!
-//! A change counts only if it is larger than the noise of both runs. The noise of a median is three standard errors: of 20 rows
-//! that did not change, all are within the noise in 19 of 20 comparisons. A standard error is 0.93 times the range between the
-//! quartiles, divided by the square root of the number of independent measurements (McGill, Tukey and Larsen 1978). Rounds in
-//! one process are not independent, because each process draws its addresses once. So a row at several places counts its
+//! A change counts only if it is larger than the noise of both runs. The noise of a median is three standard errors. Then 20
+//! rows that did not change are all within the noise in 19 of 20 comparisons. A standard error is 0.93 times the range between
+//! the quartiles, divided by the square root of the count of independent measurements (McGill, Tukey and Larsen 1978). Rounds
+//! in one process are not independent, because each process draws its addresses once. So a row at several places counts its
 //! places, and a row at one place counts at most [`INDEPENDENT_MAX`] rounds.
 //!
 //! Invariant: figures of two regimes are never compared.

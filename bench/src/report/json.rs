@@ -10,9 +10,9 @@ use crate::{Report, Result};
 pub const SCHEMA: u32 = 1;
 
 impl Report {
-    /// The report as one JSON object on one line, without a final newline. Spreads are objects of `lower_quartile`,
-    /// `median` and `upper_quartile`; a ratio to floors that did not run is `null`; `histogram_ns` is pairs of nanoseconds
-    /// and a number of samples.
+    /// The report as one JSON object on one line, without a final newline. Spreads are objects of `lower_quartile`, `median`
+    /// and `upper_quartile`. A ratio to floors that did not run is `null`. `histogram_ns` is pairs of nanoseconds and a number
+    /// of samples.
     ///
     /// # Errors
     /// None is known; the writer of the library could fail.

@@ -1,7 +1,7 @@
 //! The floor of large payloads: bare copies through shared memory, both sides of it.
 //!
-//! Each way the bytes go from memory of one process to shared memory to memory of the other: the least work of a call that
-//! owns its arguments and its result.
+//! Each way the bytes go from memory of one process to shared memory to memory of the other. That is the least work of a call
+//! that owns its arguments and its result.
 //!
 //! Invariant: four copies a round trip, and one line handed over twice.
 

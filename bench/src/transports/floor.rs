@@ -15,8 +15,8 @@ use crate::processes::serve::Server;
 use crate::processes::shared::SharedWords;
 use crate::{Contender, Result, Size};
 
-/// The request on one line, the reply on another, each polled with loads and pauses: the ping-pong
-/// that is usually measured, and the unit in which all rows are reported.
+/// The request on one line, the reply on another, each polled with loads and pauses. This ping-pong is usually measured, and is
+/// the unit in which all rows are reported.
 #[derive(Debug)]
 pub(crate) struct TwoLines {
     words: SharedWords,
@@ -86,8 +86,8 @@ impl Server for TwoLinesServer {
     }
 }
 
-/// Request and reply in the same line, polled with compare-exchange, so that the line arrives in
-/// exclusive state and the answering store hits: the fastest round trip that the machine has.
+/// Request and reply in the same line, polled with compare-exchange. So the line arrives in exclusive state, and the answering
+/// store hits: the fastest round trip that the machine has.
 #[derive(Debug)]
 pub(crate) struct OneLine {
     words: SharedWords,
@@ -158,8 +158,8 @@ impl Server for OneLineServer {
 
 /// One poll of a line: is it at `hop`, and if so, is it ours to write?
 ///
-/// Compare-exchange with equal operands, not `fetch_add(0)` or `fetch_or(0)`: the compiler turns
-/// those into a fence and a plain load, which leaves the line in shared state.
+/// Compare-exchange with equal operands, not `fetch_add(0)` or `fetch_or(0)`. The compiler turns those into a fence and a plain
+/// load, which leaves the line in shared state.
 #[inline]
 pub(crate) fn is_hop(line: &AtomicU64, hop: u64) -> bool {
     line.compare_exchange(hop, hop, Ordering::Acquire, Ordering::Relaxed).is_ok()

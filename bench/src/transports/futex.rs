@@ -16,7 +16,7 @@ use crate::processes::shared::SharedWords;
 use crate::{Contender, Result, Size};
 
 /// After a sleep of this length a side checks that the other process lives.
-const PATIENCE: Duration = Duration::from_millis(100);
+const TIMEOUT: Duration = Duration::from_millis(100);
 const REQUEST: usize = 0;
 const REPLY: usize = 1;
 
@@ -58,7 +58,7 @@ impl Contender for Futex {
         self.words.wake(REQUEST);
         // Acquire: pairs with the server's Release store of the reply.
         while self.words.word(REPLY).load(Ordering::Acquire) != self.sequence {
-            self.words.sleep(REPLY, before, PATIENCE);
+            self.words.sleep(REPLY, before, TIMEOUT);
             if self.words.word(REPLY).load(Ordering::Relaxed) == before {
                 self.slot.check_lives()?;
             }
@@ -88,7 +88,7 @@ impl Server for FutexServer {
             // Acquire: pairs with the caller's Release store of the request.
             while self.words.word(REQUEST).load(Ordering::Acquire) != self.sequence {
                 // The kernel ends this process with its parent.
-                self.words.sleep(REQUEST, before, PATIENCE);
+                self.words.sleep(REQUEST, before, TIMEOUT);
             }
             // Release: pairs with the caller's Acquire load of the reply.
             self.words.word(REPLY).store(self.sequence, Ordering::Release);

@@ -24,7 +24,7 @@ use crate::{Contender, Result, Size};
 type Factory = PortFactory<ipc::Service, u64, (), u64, ()>;
 
 /// How long the server may take to open its port.
-const PATIENCE: Duration = Duration::from_secs(5);
+const TIMEOUT: Duration = Duration::from_secs(5);
 
 /// A number sent there and one received back.
 #[derive(Debug)]
@@ -45,8 +45,8 @@ impl Iceoryx {
         let start = Instant::now();
         while service.dynamic_config().number_of_servers() == 0 {
             slot.check_lives()?;
-            if start.elapsed() > PATIENCE {
-                return Err(format!("no iceoryx2 server after {PATIENCE:?}").into());
+            if start.elapsed() > TIMEOUT {
+                return Err(format!("no iceoryx2 server after {TIMEOUT:?}").into());
             }
             thread::sleep(Duration::from_millis(1));
         }

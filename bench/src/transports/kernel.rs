@@ -22,7 +22,7 @@ pub(crate) const PIPES: &str = "pipe pair";
 pub(crate) const UNIX: &str = "Unix stream";
 pub(crate) const TCP: &str = "TCP";
 
-/// A round trip over two byte streams, one each way, or one that goes both ways.
+/// A round trip over two byte streams, one each way, or over a single stream for both ways.
 #[derive(Debug)]
 pub(crate) struct Echo {
     name: String,

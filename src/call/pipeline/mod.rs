@@ -1,6 +1,6 @@
 //! Pipelined calls: many under way at a time, answered in the order in which they were submitted.
 //!
-//! The executor runs the calls of a pipeline one after the other, on one thread ([`Server`]); a slow call delays those behind
+//! The executor runs the calls of a pipeline one after the other, on one thread ([`Server`]). A slow call delays those behind
 //! it, and no others. In the controller any number of threads submit calls ([`Caller`]) and wait for results. No thread is
 //! reserved for receiving. A waiting thread takes the lead and receives for all. When it has what it waited for, it passes the
 //! lead to the next. Each submission has a [`Completion`], where its results arrive.

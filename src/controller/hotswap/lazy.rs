@@ -51,7 +51,7 @@ impl Controller {
     /// `compile` runs on the thread that serves the call. It may link and call anything except the function itself. It receives
     /// the session as an argument, because a `Controller` inside the closure would keep the session alive.
     ///
-    /// If it fails, those calls are unwound: the controller's call from which they were made fails with the reason
+    /// If it fails, those calls are unwound. The controller's call from which they were made fails with the reason
     /// ([`Error::is_remote`](crate::Error::is_remote)), and the next call tries again. On the way out of a call the destructors
     /// of its frames run, as they do when a thread is cancelled. Frames that were compiled without unwind information, and
     /// those behind them, are left unchanged. A thread of the program's own, which no call of the controller waits for, ends as

@@ -55,10 +55,10 @@ impl From<FinalizedAlloc> for OldCode {
 }
 
 impl Redirectable {
-    /// As [`Redirectable::redirect`], and removes `old`, the code of the function so far, when no call of the controller is in it
-    /// that is under way now. The host need not wait or ask: the thread that returns from a call removes unused code, with one
-    /// message if it has dealloc actions. [`Controller::remove_unused`] reports failures. Code that is still in use when the session
-    /// ends goes with the executor.
+    /// As [`Redirectable::redirect`]. Then removes `old`, the code of the function so far, when the controller's calls that are
+    /// under way now have left it. The host need not wait or ask: the thread that returns from a call removes unused code, with
+    /// one message if it has dealloc actions. [`Controller::remove_unused`] reports failures. Code that is still in use when
+    /// the session ends goes with the executor.
     ///
     /// The controller does not know of the program's own threads in the old code, nor of pointers to the old function itself. For a
     /// program that may have any, use [`Redirectable::redirect`], and remove the old code when the program has said that it has

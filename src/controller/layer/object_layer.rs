@@ -42,9 +42,9 @@ impl ObjectLayer {
         Self::at(Placement::Near, session, controller)
     }
 
-    /// A layer that places all that it links below 2 GiB: for code that holds addresses in 32 bits (`-fno-pic`), and for the
-    /// data that such code names. Variables of libraries come from
-    /// [`ProcessSymbols::for_low_code`](crate::controller::ProcessSymbols::for_low_code). One message the first time.
+    /// A layer that places all that it links below 2 GiB, for code that holds addresses in 32 bits (`-fno-pic`) and its data.
+    /// Variables of libraries come from [`ProcessSymbols::for_low_code`](crate::controller::ProcessSymbols::for_low_code). One
+    /// message the first time.
     ///
     /// # Errors
     ///

@@ -183,7 +183,7 @@ impl Linker {
         Ok(Placed { layout, memory: LinkMemory { allocation, tls, starts } })
     }
 
-    /// Allocates the thread-locals of a link: in the static TLS reserve, or as a TLS module when the reserve is full and the
+    /// Allocates the thread-locals of a link in the static TLS reserve. When that is full, they become a TLS module, if the
     /// executor has the functions by which code finds TLS blocks.
     fn place_threads(
         &self,
@@ -268,8 +268,8 @@ impl Linker {
         outcome
     }
 
-    /// The actions that register the image's unwind information, names, thread-locals and initializers, as far as the image has or
-    /// requires them, each with the action that deregisters it.
+    /// The actions that register the image's unwind information, names, thread-locals and initializers, as far as the image has
+    /// or requires them. Each comes with the action that deregisters it.
     pub(crate) fn actions(
         &self,
         image: &Image,

@@ -90,7 +90,7 @@ impl Drop for TlsAllocation<'_> {
 }
 
 impl TlsAllocator {
-    /// An allocator for the reserve that an executor reports: its offset from the thread pointer, and its size, which is 0
+    /// An allocator for the reserve that an executor reports: its offset from the thread pointer, and its size. The size is 0
     /// when the executor has none.
     ///
     /// # Errors

@@ -10,8 +10,8 @@ pub(crate) struct Pages {
     pub(crate) number: u64,
 }
 
-/// Pages of one stripe, possibly none: the index of the first, their count, and how many from the first on were allocated before;
-/// the others are zero. One word, so it stays in a register on the way to its owner.
+/// Pages of one stripe, possibly none: the index of the first, their count, and how many from the first on were allocated
+/// before. The others are zero. One word, so it stays in a register on the way to its owner.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) struct Part(u64);
 

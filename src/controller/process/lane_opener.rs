@@ -1,7 +1,7 @@
 //! The controller's end of the socket over which lanes are opened.
 //!
-//! The controller makes every segment. It sends the descriptor and rings the doorbell. The executor's thread at the other end
-//! sleeps on a word of the first lane's segment, since no other thread of the executor has the socket.
+//! The controller makes every segment. It sends the descriptor and rings the doorbell. Only one thread of the executor has the
+//! socket. It sleeps on a word of the first lane's segment.
 //!
 //! | letter | from | what it means |
 //! |---|---|---|

@@ -19,7 +19,7 @@ use crate::sys::clock;
 /// `perf record -k mono`, `perf inject --jit` and then `perf report` or `perf annotate`.
 ///
 /// The controller writes the file, so it is complete even when the executor dies. The executor does one thing for it, when the
-/// dump is made: it maps the file's first page as code. perf records that mapping, and so finds the file.
+/// dump is made: it maps the file's first page as code. That mapping is in perf's records, by which perf finds the file.
 ///
 /// perf reads the file when the process has ended, so it stays. Every record has its time, and at any address the newest code
 /// counts, so there is no record of a removal. The last record is written when the last user of this plugin is dropped.

@@ -15,7 +15,7 @@ use crate::error::Result;
 /// It is this process that writes, so nothing is sent to the executor. An executor has one map; what links for it shares this
 /// plugin.
 ///
-/// perf reads the map when the process has ended, so the file stays; nobody but the user removes it. For the same reason
+/// perf reads the map when the process has ended, so the file stays; no process but the user removes it. For the same reason
 /// functions that are removed stay in it. Where memory is used again, old and new functions are both there, and
 /// [`JitDump`](crate::controller::profile::JitDump), which knows times, tells them apart.
 #[derive(Debug)]

@@ -128,7 +128,7 @@ impl MaterializationResponsibility {
     ///
     /// When the tracker was removed. When a name has no address ([`Error::is_missing_symbol_definitions`]), or a group has
     /// names that are not owed, or names one twice: then everything has failed. When a dependency has failed or was removed
-    /// ([`Error::is_unsatisfied_symbol_dependencies`], with these symbols): then they have failed as well, and the error
+    /// ([`Error::is_unsatisfied_symbol_dependencies`], with these symbols). Then they have failed as well, and the error
     /// reporter is not called again.
     pub fn notify_emitted(mut self, groups: &[DependencyGroup]) -> Result<()> {
         self.check_groups(groups).or_else(|error| self.fail_with(error))?;

@@ -2,7 +2,7 @@
 //!
 //! Addresses are not known yet, and later nothing may grow. So every load gets a GOT entry, although many loads are rewritten
 //! without one. A function outside of the graph gets a stub if a field holds its address in less than 64 bits. If the function
-//! is too far for that field, the stub is its *canonical PLT entry*: every reference to the function, however wide, means the
+//! is too far for that field, the stub is its *canonical PLT entry*. Every reference to the function, however wide, means the
 //! stub, so pointers to it are equal. Only the stub jumps to the function, through a GOT entry of its own.
 //!
 //! A dynamic thread-local has a *descriptor*, three GOT entries in a row. They hold the executor's function for descriptors,

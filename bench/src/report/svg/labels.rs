@@ -2,8 +2,8 @@
 
 use std::ops::Range;
 
-/// Heights of labels, as near to `wanted` as possible, at least `distance` apart and inside `range` as far as they fit, in the
-/// order of `wanted`.
+/// Heights of labels, in the order of `wanted` and as near to it as possible. They are at least `distance` apart, and inside
+/// `range` as far as they fit.
 pub(super) fn spread(wanted: &[i32], distance: i32, range: &Range<i32>) -> Vec<i32> {
     let mut order: Vec<usize> = (0..wanted.len()).collect();
     order.sort_by_key(|&index| wanted[index]);
