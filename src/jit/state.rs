@@ -155,7 +155,7 @@ impl State {
     }
 
     /// Adds a unit's definitions to a dylib, by the rules for weak and strong ones. The first weak definition stays. A strong
-    /// one replaces a weak one that no lookup has asked for. Two strong ones are refused, and then nothing has changed.
+    /// one replaces a weak one, unless a lookup has asked for that. Two strong ones are refused, and then nothing has changed.
     pub(in crate::jit) fn define(
         &mut self,
         dylib: &DylibName,

@@ -15,8 +15,8 @@ use crate::sys::cpu;
 use crate::sys::memory::map;
 use crate::sys::memory::memfd;
 
-/// Bytes per copy by the C library. It copies larger pieces with one instruction. That takes up to 27 times as long if the
-/// distance from destination to source is a few bytes less than a multiple of a page.
+/// Bytes per copy by the C library. It copies larger pieces with one instruction. That takes up to 27 times as long if
+/// destination and source lie a few bytes less than a multiple of a page apart.
 const PIECE_BYTES: usize = 512;
 
 /// Shared memory of a fixed size. Dropping it unmaps the memory and closes the descriptor.

@@ -51,7 +51,7 @@ impl Apart {
     pub(crate) fn run<F: FnOnce()>(self, body: F) {
         let name = name_of::<F>();
         if std::env::var(TEST).is_ok_and(|test| test == name) {
-            // Who stops the tests stops this as well.
+            // What stops the tests stops this as well.
             nix::sys::prctl::set_pdeathsig(Signal::SIGKILL).expect("Linux");
             return body();
         }
@@ -68,7 +68,7 @@ impl Apart {
         }
     }
 
-    /// Runs the test of this name in another process, which finds the case in [`case`]; returns how it ended, unless it had to
+    /// Runs the test of this name in another process, which finds the case in [`case`]. Returns how it ended, unless it had to
     /// be stopped, and what it wrote.
     pub(crate) fn again(&self, name: &str, case: &str) -> (Option<ExitStatus>, String) {
         let test = command(name, case);

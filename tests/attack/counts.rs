@@ -7,7 +7,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 /// How long threads and children may take to end that have nothing left to do.
-const PATIENCE: Duration = Duration::from_secs(5);
+const TIMEOUT: Duration = Duration::from_secs(5);
 
 /// What this process had at some moment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -74,7 +74,7 @@ impl Counts {
     ///
     /// When something stays: what there was and is.
     pub(crate) fn nothing_more(&self) -> Result<(), String> {
-        let deadline = Instant::now() + PATIENCE;
+        let deadline = Instant::now() + TIMEOUT;
         loop {
             let now = Self::now();
             if now.is_no_more_than(self) {
@@ -102,7 +102,7 @@ pub(crate) fn children() -> Vec<i32> {
     numbers.collect()
 }
 
-/// The children that have ended and that nobody has collected.
+/// The children that have ended and were not collected.
 pub(crate) fn zombies() -> usize {
     let is_zombie = |pid: &i32| {
         let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();

@@ -58,7 +58,7 @@ fn as_many_as_there_is_room_for(most: usize) -> usize {
     sessions.len()
 }
 
-/// Limits a resource, fills it with sessions, lets go of them, and has a session once more.
+/// Limits a resource, fills it with sessions, releases them, and makes a session once more.
 fn under_a_limit(resource: Resource, limit: u64, least: usize) {
     // What is made once for a process is made.
     works("without a limit");

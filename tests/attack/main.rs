@@ -1,6 +1,6 @@
 //! Attacks on a controller: linked code that does what it must not, systems that refuse, hosts that are unusual.
 //!
-//! Each test runs in a process of its own, with a bound of time: a hang, an abort and a death are failures with a name.
+//! Each test runs in a process of its own, with a bound of time. A hang, an abort and a death are failures with a name.
 //!
 //! Invariant: a test asks for a result or an error in bounded time, never for a certain way to get there.
 

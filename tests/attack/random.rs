@@ -1,5 +1,5 @@
-//! Attacked calls: linked code does random things to what it shares with its host, and the host's calls end in time all the same, and
-//! nothing stays behind a session.
+//! Attacked calls. Linked code does random things to what it shares with its host. The host's calls end in time all the same,
+//! and nothing stays behind a session.
 //!
 //! `ATTACK_CASES` says how many calls there are, `ATTACK_SEED` with which seed they begin: that of a session which is named in a
 //! complaint repeats it.
@@ -22,7 +22,7 @@ const CASES: usize = 2_000;
 const CALLS_MAX: u64 = 8;
 /// When it is clear that a session hangs.
 const HANG: Duration = Duration::from_secs(6);
-/// So many hangs and other faults are enough to know.
+/// This many hangs and other faults are enough to know.
 const FAULTS_MAX: usize = 12;
 /// What a deadline may be missed by.
 const OVERSHOOT_MAX: Duration = Duration::from_secs(1);
@@ -72,7 +72,7 @@ impl Numbers {
 struct Case {
     seed: u64,
     deeds: Vec<u64>,
-    patience: Duration,
+    timeout: Duration,
 }
 
 impl Case {
@@ -86,8 +86,8 @@ impl Case {
         while deeds.len() < 4 && deed() % 2 == 0 {
             deeds.push(deed());
         }
-        let patience = Duration::from_micros(1000 + numbers.below(7000));
-        Self { seed: numbers.any(), deeds, patience }
+        let timeout = Duration::from_micros(1000 + numbers.below(7000));
+        Self { seed: numbers.any(), deeds, timeout }
     }
 
     fn args(&self) -> Vec<u8> {
@@ -108,7 +108,7 @@ enum Told {
     Started(Pid),
     /// This call begins.
     Begun(Case),
-    /// It has ended so, so long behind its deadline.
+    /// It has ended so, this long after its deadline.
     Ended(String, Option<Duration>),
     /// The session was let go of.
     Over,
@@ -227,7 +227,7 @@ fn watch(way: Way, mut numbers: Numbers, place: &str, tally: &mut Tally) -> bool
 
 /// Some calls of one session, and its end.
 fn session(way: Way, numbers: &mut Numbers, calls: u64, told: &mpsc::Sender<Told>) {
-    // Nobody listens any more when it has hung.
+    // No thread listens any more when it has hung.
     let tell = |what| drop(told.send(what));
     let mut attacked = match Attacked::start(way, NAME) {
         Ok(attacked) => attacked,
@@ -239,16 +239,16 @@ fn session(way: Way, numbers: &mut Numbers, calls: u64, told: &mpsc::Sender<Told
     tell(Told::Started(attacked.pid()));
     for _ in 0..calls {
         let case = Case::from(numbers);
-        let (args, patience) = (case.args(), case.patience);
+        let (args, timeout) = (case.args(), case.timeout);
         tell(Told::Begun(case));
         let start = Instant::now();
-        let outcome = attacked.call(&args, patience);
+        let outcome = attacked.call(&args, timeout);
         let took = start.elapsed();
         let goes_on = match &outcome {
             Ok(_) => true,
             Err(error) => !error.is_disconnected() && !error.is_timeout(),
         };
-        tell(Told::Ended(label(&outcome), took.checked_sub(patience)));
+        tell(Told::Ended(label(&outcome), took.checked_sub(timeout)));
         if !goes_on {
             break;
         }

@@ -58,14 +58,14 @@ impl Session {
         &self,
         function: ExecutorAddr,
         args: &[u8],
-        patience: Duration,
+        timeout: Duration,
     ) -> Duration {
         let start = Instant::now();
-        let outcome = self.controller.call_timeout(function, args, patience);
+        let outcome = self.controller.call_timeout(function, args, timeout);
         let took = start.elapsed();
         let error = outcome.expect_err("it takes longer");
         assert!(error.is_timeout(), "after {took:?}: {error}");
-        took.saturating_sub(patience)
+        took.saturating_sub(timeout)
     }
 
     pub(crate) fn signal(&self, signal: Signal) {

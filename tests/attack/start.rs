@@ -11,14 +11,14 @@ use crate::sources;
 fn d02_the_start_of_a_program_that_says_nothing_times_out() {
     Apart::within(30).run(|| {
         let before = Counts::now();
-        let patience = Duration::from_millis(300);
-        let silent = launch().program(sources::path("silent")).start_timeout(patience);
+        let timeout = Duration::from_millis(300);
+        let silent = launch().program(sources::path("silent")).start_timeout(timeout);
         let start = Instant::now();
         let outcome = within(Duration::from_secs(5), "the start", move || silent.start().map(drop));
         let (took, error) = (start.elapsed(), outcome.expect_err("it says nothing"));
         println!("attack: after {took:?}: {error}");
         assert!(error.is_timeout(), "{error:?}");
-        assert!(took >= patience && took < patience + Duration::from_millis(700), "{took:?}");
+        assert!(took >= timeout && took < timeout + Duration::from_millis(700), "{took:?}");
         before.expect_nothing_more("a start that timed out");
         assert_eq!(children(), [0; 0]);
     });
@@ -40,8 +40,8 @@ fn d02_a_start_has_a_limit_of_time_that_nobody_has_set() {
 #[test]
 fn d02_a_start_that_is_quick_enough_has_no_deadline_afterwards() {
     Apart::within(30).run(|| {
-        let patience = Duration::from_secs(2);
-        let session = Session::try_start(&launch().start_timeout(patience), "ends");
+        let timeout = Duration::from_secs(2);
+        let session = Session::try_start(&launch().start_timeout(timeout), "ends");
         let session = session.expect("an executor");
         let rested =
             within(Duration::from_secs(10), "the call", move || session.call("rest", &[2500]));

@@ -1,5 +1,5 @@
-//! Every system call that a session needs fails, one at a time, in the host or in the executor: what comes of it is a session that
-//! works or an error, soon.
+//! Every system call that a session needs fails, one at a time, in the host or in the executor. The result is a session that
+//! works, or an error soon.
 //!
 //! A filter in the host is the executor's as well: the kernel hands it on. `exit` and `exit_group` are left out: the C library has no
 //! other way to end.
@@ -48,7 +48,7 @@ const ERRORS: [Errno; 2] = [Errno::EPERM, Errno::ENOSYS];
 const SIDES: [&str; 2] = ["host", "executor"];
 /// How many seconds a session may take: more than the limit of a start.
 const BOUND_S: u64 = 25;
-/// What the C library writes when it aborts for want of a call: nobody can do better.
+/// What the C library writes when it aborts for want of a call: no program can do better.
 const OF_THE_LIBRARY: [&str; 2] = ["The futex facility", "rseq registration failed"];
 /// What the line of an outcome begins with.
 const OUTCOME: &str = "outcome: ";

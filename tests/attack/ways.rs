@@ -127,15 +127,15 @@ impl Attacked {
     /// # Errors
     ///
     /// As those of the library's calls.
-    pub(crate) fn call(&mut self, args: &[u8], patience: Duration) -> Result<Vec<u8>> {
+    pub(crate) fn call(&mut self, args: &[u8], timeout: Duration) -> Result<Vec<u8>> {
         match self {
             Self::Lane { session, function, .. } => {
-                session.controller.call_timeout(*function, args, patience)
+                session.controller.call_timeout(*function, args, timeout)
             }
             Self::Pipeline { pipeline, function, .. } => {
-                pipeline.submit(*function, args)?.wait_timeout(patience)
+                pipeline.submit(*function, args)?.wait_timeout(timeout)
             }
-            Self::Client { client, function, .. } => client.call_timeout(*function, args, patience),
+            Self::Client { client, function, .. } => client.call_timeout(*function, args, timeout),
         }
     }
 

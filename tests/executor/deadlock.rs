@@ -1,5 +1,5 @@
-//! The deadlock of a finalize handler that waits for another reply: a dispatcher that runs calls on the thread that receives
-//! hangs in it, and the library's pool does not.
+//! The deadlock of a finalize handler that waits for another reply. A dispatcher that runs calls on the receiving thread hangs
+//! in it; the library's pool does not.
 #![allow(unsafe_code, reason = "provides an allocation action")]
 
 use std::ffi::c_char;
@@ -15,9 +15,9 @@ use farcall::sps::{self, AllocGroup, Bytes, Expected};
 use farcall::task::{Inline, TaskDispatcher, ThreadPool};
 use farcall::{Connection, Error, ExecutorAddr, Prot};
 
-/// After this much time, who waits is stuck.
+/// A thread that waits longer than this is stuck.
 const STUCK: Duration = Duration::from_millis(500);
-/// Who is not stuck may take as long on a machine with much to do.
+/// A thread that is not stuck may take this long on a busy machine.
 const PATIENT: Duration = Duration::from_secs(20);
 
 /// The tag of the controller's handler that gives debug objects memory.
@@ -37,7 +37,7 @@ unsafe extern "C" fn wait_for_another_reply(_: *const c_char, _: usize) -> Wrapp
 }
 
 /// Embeds a session that runs its tasks with `dispatcher`, and initializes memory whose finalize action waits. Returns the
-/// session too: one that is stuck has no end.
+/// session too, because a stuck session never ends.
 fn initialize(
     dispatcher: Arc<dyn TaskDispatcher>,
     deadline: Duration,

@@ -25,7 +25,7 @@ fn options() -> (SessionBuilder, Receiver<std::result::Result<(), String>>) {
         .expect("functions")
         .on_error(|_, error| panic!("{error}"))
         .on_disconnect(move |_, cause| {
-            // Nobody looks in some tests.
+            // Some tests do not look.
             let _ = sender.send(cause.map_err(|error| error.to_string()));
         });
     (options, receiver)

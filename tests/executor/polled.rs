@@ -128,7 +128,7 @@ fn a_host_that_is_gone_is_disconnected() {
     let controller = std::thread::spawn(move || {
         let client = Client::connect(ours).expect("a setup");
         let info = client.symbol("farcall_process_info").expect("offered");
-        // Until nobody polls any more.
+        // Until polling has ended.
         let error = std::iter::repeat_with(|| client.call(info, &[])).find_map(Result::err);
         let error = error.expect("without end");
         assert!(error.is_disconnected() && !error.is_violation(), "{error}");
@@ -165,7 +165,7 @@ fn a_controller_that_is_gone_ends_the_session() {
     }
 }
 
-/// Whoever calls without end gets so many calls at a time, and the host's other work has its turn.
+/// A client that calls without end gets this many calls at a time, and then the host's other work has its turn.
 #[test]
 fn one_poll_has_an_end() {
     use std::io::Write;

@@ -234,13 +234,13 @@ fn linked_code_is_called_with_the_session() {
 fn buffers_have_four_states() {
     let bytes = [7_u8; 20];
     for size in [0, 1, 8, 9, 20] {
-        // SAFETY: so many bytes are there.
+        // SAFETY: the buffer has this many bytes.
         let mut buffer = unsafe { farcall_buffer_from_range(bytes.as_ptr().cast(), size) };
         // SAFETY: the buffer is ours.
         let data = unsafe { farcall_buffer_data(&raw mut buffer) }.cast::<u8>();
         // SAFETY: as above.
         assert_eq!(unsafe { farcall_buffer_size(&raw const buffer) }, size);
-        // SAFETY: so many bytes are there.
+        // SAFETY: the buffer has this many bytes.
         assert_eq!(unsafe { std::slice::from_raw_parts(data, size) }, &bytes[..size]);
         // SAFETY: the buffer is ours.
         assert_eq!(unsafe { farcall_buffer_is_empty(&raw const buffer) }, size == 0);
@@ -253,7 +253,7 @@ fn buffers_have_four_states() {
         let mut zeros = farcall_buffer_allocate(size);
         // SAFETY: as above.
         let data = unsafe { farcall_buffer_data(&raw mut zeros) }.cast::<u8>();
-        // SAFETY: so many bytes are there.
+        // SAFETY: the buffer has this many bytes.
         assert!(unsafe { std::slice::from_raw_parts(data, size) }.iter().all(|byte| *byte == 0));
         // SAFETY: as above.
         unsafe { farcall_buffer_dispose(&raw mut zeros) };

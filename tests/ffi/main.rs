@@ -1,5 +1,4 @@
-//! The C ABI: its header is the one that the sources make, and a program in C embeds a session that a controller of this library
-//! attaches.
+//! The C ABI. The sources make its header, and a program in C embeds a session that a controller of this library attaches.
 //!
 //! Invariant: the C program is compiled with every warning an error, and knows the library by the header only.
 

@@ -1,11 +1,11 @@
-//! Tries millions of cases: the linker on damaged files and random programs, or the controller's side of a lane on an executor
-//! that writes arbitrary words.
+//! Tries millions of cases. They are the linker on damaged files and random programs, or the controller's side of a lane on an
+//! executor that writes arbitrary words.
 //!
 //!     cargo run --release -p farcall-fuzz -- [CASES] [FIRST]
 //!     RUSTFLAGS="--cfg model --cfg hostile" CARGO_TARGET_DIR=target/hostile cargo run --release -p farcall-fuzz -- ...
 //!
-//! A case follows from its number, so one that failed can be repeated alone. A case fails when the code panics, makes
-//! something wrong, takes too long, or takes too much memory.
+//! A case follows from its number, so a failed case can be repeated alone. A case fails when the code panics, makes something
+//! wrong, takes too long, or takes too much memory.
 //!
 //! Invariant: the cases do not depend on the number of threads.
 

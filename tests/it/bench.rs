@@ -17,7 +17,7 @@ use serde_json::{Value, json};
 
 use crate::process::{Ended, Running, run_to_end, until};
 
-/// A measurement of this length does not end before the tests lose their patience.
+/// A measurement of this length does not end before the tests lose their timeout.
 const TOO_LONG: [&str; 2] = ["--seconds", "3600"];
 
 fn command(args: &[&str]) -> Command {
@@ -213,12 +213,12 @@ fn an_interrupt_gives_a_partial_report() {
     let directory = tempfile::tempdir().expect("a directory");
     let path = directory.path().join("saved.json");
     // The machine decides how long it takes to the end of the first round.
-    for patience in [1, 4, 16].map(Duration::from_secs) {
+    for timeout in [1, 4, 16].map(Duration::from_secs) {
         let mut command = command(&TOO_LONG);
         command.args(["--only", "null call", "--json", "--save"]).arg(&path).process_group(0);
         let running = Running::start(command);
         until("the processes of the rows are there", || running.others().len() > 2);
-        thread::sleep(patience);
+        thread::sleep(timeout);
         // As a terminal does it: to all processes.
         running.signal_group(Signal::SIGINT);
         running.wait_for_silence();

@@ -1,6 +1,6 @@
 //! Sixteen threads that link, call, replace and remove code of one executor at once.
 //!
-//! Invariant: a call through the stub that all of them redirect returns what some function that is still there returns; at the
+//! Invariant: a call through the stub that all threads redirect returns the number of a function that is not removed. At the
 //! end every byte is free again.
 
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -19,7 +19,7 @@ use crate::jit::object;
 use crate::swap::next;
 
 const THREADS: u64 = 16;
-/// In so many rounds there is one with objects that refer to each other.
+/// One in this many rounds has objects that refer to each other.
 const CIRCLE: u64 = 8;
 
 struct Churn {
@@ -28,7 +28,7 @@ struct Churn {
     session: ExecutionSession,
     layer: ObjectLayer,
     shared: Redirectable,
-    /// What the stub leads to. Who replaces it hands this over, to be removed when no call is in it.
+    /// What the stub leads to. The thread that redirects it hands this over, to be removed when no call is in it.
     current: Mutex<Option<ResourceTracker>>,
     /// They refer to each other.
     parts: [ObjectFile; 4],

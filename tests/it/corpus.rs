@@ -1,9 +1,9 @@
 //! The corpus: compiles the programs of `tests/sources`, and of crates, to objects and executables.
 //!
-//! Artefacts lie in the tests' folder of the target directory under a hash of all that went into
-//! them, so that a second run of the tests compiles nothing. Headers of the system are not hashed.
+//! Artefacts lie in the tests' folder of the target directory under a hash of all that went into them. So a second run of the
+//! tests compiles nothing. Headers of the system are not hashed.
 //!
-//! Invariant: an artefact is complete or absent, whoever else compiles the same at the same time.
+//! Invariant: an artefact is complete or absent, even if several processes compile it at the same time.
 
 use std::collections::HashMap;
 use std::ffi::OsStr;

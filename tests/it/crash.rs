@@ -7,8 +7,8 @@ use crate::command::{Program, both_ways, farcall_run, program, same_as_native};
 use crate::corpus::{self, PLAIN};
 use crate::process::{Ended, run_to_end};
 
-/// Runs `crash.c` in this way and checks that its status and standard output are the native ones
-/// and that standard error is one line with all of `words`.
+/// Runs `crash.c` in this way. Checks that its status and standard output are the native ones, and that standard error is one
+/// line with all of `words`.
 fn report(how: &str, words: &[&str]) {
     report_of("crash.c", how, words);
 }

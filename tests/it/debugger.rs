@@ -1,4 +1,4 @@
-//! Linked code in a debugger's eyes: what is registered, by whom it is read, and when it is taken back.
+//! Linked code in a debugger's eyes: what is registered, by which debugger it is read, and when it is deregistered.
 //!
 //! The list that `__jit_debug_descriptor` begins is read from the executor's memory, as a debugger would; gdb itself joins in
 //! where it is installed.
@@ -24,7 +24,7 @@ use crate::jit::World;
 
 const DEBUG: Build<'static> = gcc(&["-O1", "-g", "-fPIC", "-fcf-protection"]);
 
-/// No answer takes so long.
+/// No answer takes longer.
 const TIMEOUT: Duration = Duration::from_secs(60);
 
 fn profiled(build: Build<'_>) -> ObjectFile {
@@ -227,7 +227,7 @@ fn a_link_that_fails_or_is_removed_at_any_phase_leaves_nothing_registered() {
 
 #[test]
 fn a_link_inside_of_a_handler_waits_for_no_registration() {
-    // The thread that runs a handler is the one that receives answers.
+    // The thread that runs a handler also receives answers.
     let (sender, receiver) = mpsc::channel();
     std::thread::spawn(move || {
         let world = Arc::new(world());

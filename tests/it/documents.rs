@@ -1,7 +1,8 @@
-//! The pages that users read: what README.md and the guide show is done as a reader would do it, and what all pages name is there.
+//! The pages that users read. What README.md and the guide show is done as a reader would do it, and what all pages name
+//! exists.
 //!
-//! A block whose first line is a comment with a file's name is written to that file. A `sh` block is run in the reader's folder, and
-//! a `text` block right behind it is what that prints; `...` in it stands for anything.
+//! A block whose first line is a comment with a file's name is written to that file. A `sh` block is run in the reader's
+//! folder. A `text` block right behind it is what that prints; `...` in it stands for anything.
 //!
 //! Invariant: no block of the two pages is passed over, but for the pictures and the lines in [`OTHERWISE`].
 
@@ -68,7 +69,7 @@ fn blocks(page: &'static str, text: &str) -> Vec<Block> {
     blocks
 }
 
-/// The folder of a reader who has nothing but the published crates and commands, which are those of this tree.
+/// The folder of a reader with nothing but the published crates and commands, which are those of this tree.
 struct Reader {
     home: TempDir,
     /// Where the reader's shell is.

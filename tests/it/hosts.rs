@@ -21,8 +21,8 @@ fn run_behind(setup: &str, args: &[&str]) -> Ended {
     run_to_end(shell, b"")
 }
 
-/// Runs `body`, with the object of `crash.c`, in a process of its own that a shell has started behind `setup`, for the test with
-/// this name.
+/// Runs `body`, with the object of `crash.c`, in a process of its own for the test with this name. A shell has started it
+/// behind `setup`.
 fn behind(setup: &str, name: &str, body: impl FnOnce(PathBuf)) {
     // Compiled out here: a process that ignores the ends of children can wait for none.
     if let Some(object) = std::env::var_os(SET_UP) {

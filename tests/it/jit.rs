@@ -1,4 +1,4 @@
-//! Sessions over an executor: objects that are linked when somebody looks for their symbols, and removed by trackers.
+//! Sessions over an executor: objects that are linked at the first lookup of their symbols, and removed by trackers.
 //!
 //! Invariant: after every removal and every failure the memory that a link had taken is free again: the same place is handed
 //! out as before.
@@ -249,7 +249,7 @@ fn code_with_addresses_of_32_bits_has_a_layer_of_its_own() {
     assert!(world.dylib.lookup("bump_shared").expect("found").address.get() > 1 << 32);
 }
 
-/// Whoever completes a lookup runs its callback, and nobody else has to receive what that waits for.
+/// The thread that completes a lookup runs its callback. No other thread has to receive what that waits for.
 #[test]
 fn a_callback_may_wait_for_the_executor() {
     let world = World::new();

@@ -1,8 +1,8 @@
-//! An executor that its controller has started is killed, by SIGKILL, at every point of what linked code goes through, and so is
-//! the controller: the other one ends each call once and soon, and keeps nothing.
+//! An executor that its controller has started is killed, by SIGKILL, at every point of what linked code goes through. So is
+//! the controller. The other one ends each call once and soon, and keeps nothing.
 //!
-//! Peers that were not started by each other, over lanes and streams, are those of the test of the same name in
-//! `tests/executor`, whose harness this is.
+//! The test of the same name in `tests/executor`, whose harness this is, has peers that did not start each other, over lanes
+//! and streams.
 
 #[path = "../executor/killed/harness.rs"]
 mod harness;
@@ -110,7 +110,7 @@ fn pid(controller: &Controller) -> Pid {
     Pid::from_raw(controller.pid())
 }
 
-/// Kills the executor; whoever waits learns of it later.
+/// Kills the executor; waiting threads learn of it later.
 fn kills(pid: Pid) {
     kill(pid, Signal::SIGKILL).expect("nobody has waited for it");
 }

@@ -147,7 +147,7 @@ fn calls_nest_in_both_directions() {
         let sum = session.call("back", &[tag.get(), LEVELS]).expect("a result");
         assert_eq!(sum, LEVELS * (LEVELS + 1) / 2);
     }
-    // The first thread, the door, one that stands by.
+    // The first thread, the acceptor, the standby.
     assert!(session.threads() <= 3, "nested calls stay on their lane: {}", session.threads());
 }
 
@@ -216,7 +216,7 @@ fn lanes_are_used_again() {
         });
         assert_eq!(called.expect("no panic"), number + 1);
     }
-    // The first thread, the door, one lane, one that stands by.
+    // The first thread, the acceptor, one lane, the standby.
     assert!(session.threads() <= 4, "{} threads", session.threads());
     thread::scope(|scope| {
         for number in 0..40 {

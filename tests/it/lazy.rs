@@ -1,5 +1,5 @@
-//! Functions that are compiled when they are called first: once each, whoever calls, with all arguments as they were; and calls
-//! that fail, and nothing else, when there is no such function.
+//! Functions that are compiled at their first call: once each, from any thread, with unchanged arguments. Calls that fail
+//! alone, when there is no such function.
 //!
 //! Invariant: what comes back is compared with what arithmetic here says.
 
@@ -97,7 +97,7 @@ fn a_thousand_functions_called_from_eight_threads_are_compiled_once_each() {
     assert_eq!(traffic.calls - before.calls, THREADS, "each was had with the call that asked");
     assert_eq!(traffic.round_trips - before.round_trips, THREADS);
 
-    // And now it is a jump: nobody is asked any more.
+    // And now it is a jump: the controller is not asked any more.
     for function in &functions {
         assert_ne!(function.target(), ExecutorAddr::NULL);
     }
@@ -140,7 +140,7 @@ fn all_arguments_are_what_they_were() {
     let due = call.call(vectors).expect("a result");
     assert!(due.is_normal());
     let later = controller.create_lazy("vectors", move |controller| {
-        // Whoever compiles uses such registers as well.
+        // The compiling closure uses such registers as well.
         let twice = controller.create_dylib("another");
         twice.add_object(&object("lazy_vectors.c", gcc(&["-O3", "-mavx"])))?;
         Ok(twice.lookup("vectors")?)
@@ -174,7 +174,7 @@ fn a_function_that_cannot_be_had_fails_the_call_and_nothing_else() {
     let builds = [
         gcc(&["-O2"]),
         gcc(&["-O0"]),
-        // Nobody can unwind this, so its destructors do not run.
+        // This cannot be unwound, so its destructors do not run.
         gcc(&["-O2", "-fno-exceptions", "-fno-asynchronous-unwind-tables", "-fno-unwind-tables"]),
     ];
     for (turn, (build, due)) in builds.into_iter().zip([3, 3, 0]).enumerate() {

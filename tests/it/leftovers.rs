@@ -26,7 +26,7 @@ struct Watched {
 fn start(how: &str, ready: &str) -> Watched {
     let shared_memory = shared_memory();
     let run = farcall_run(&[corpus::object("crash.c", PLAIN)], &[how]);
-    // Who runs the tests in the background of a script has them ignore interrupts.
+    // In a script's background the tests would ignore interrupts.
     let mut command = Command::new("env");
     command.arg("--default-signal=INT").arg(run.get_program()).args(run.get_args());
     command.envs(run.get_envs().filter_map(|(name, value)| Some((name, value?))));

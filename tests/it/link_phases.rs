@@ -226,7 +226,7 @@ fn what_a_failed_link_had_taken_is_free_when_plugins_hear_of_it() {
     }
 }
 
-/// Lets go the second time, and calls what is about to go.
+/// Releases at the second call, and calls what is about to be removed.
 struct Refusing {
     controller: Controller,
     function: Mutex<ExecutorAddr>,

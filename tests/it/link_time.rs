@@ -15,7 +15,7 @@ use crate::programs;
 const MEMBERS: usize = 300;
 const MESSAGES_MAX: u64 = 4;
 
-/// An archive of so many members, each of which needs the next.
+/// An archive with this many members, each of which needs the next.
 fn archive() -> Vec<u8> {
     let folder = tempfile::tempdir().expect("a folder for the archive");
     let mut ar = Command::new("ar");

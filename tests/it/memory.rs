@@ -78,8 +78,8 @@ fn actions_are_called_with_their_arguments_and_what_was_temporary_is_free() {
     let controller = controller();
     let memory = controller.native_memory();
     let slab = memory.reserve(8 * PAGE).expect("a slab");
-    // A wrapper function that adds its second word to the word that its first one points to:
-    // mov rax, [rdi]; mov rcx, [rdi + 8]; add [rax], rcx; xor eax, eax; xor edx, edx; ret
+    // A wrapper function that adds its second word to the word at its first: mov rax, [rdi]; mov rcx, [rdi + 8]; add [rax],
+    // rcx; xor eax, eax; xor edx, edx; ret
     let add = b"\x48\x8b\x07\x48\x8b\x4f\x08\x48\x01\x08\x31\xc0\x31\xd2\xc3";
     let add = memory.initialize(&[segment(Prot::Code, slab, add)], &[]).expect("initialized");
     let sum = segment(Prot::Data, page(slab, 1), &[]);
@@ -99,8 +99,7 @@ fn actions_are_called_with_their_arguments_and_what_was_temporary_is_free() {
     memory.deinitialize(&[base]).expect("deinitialized");
     assert_eq!(read(), 3121);
 
-    // One that fails with its argument as the message:
-    // sub rsp, 8; call strdup; add rsp, 8; xor edx, edx; ret
+    // A function that fails with its argument as the message: `sub rsp, 8; call strdup; add rsp, 8; xor edx, edx; ret`
     let dylib = controller.create_dylib("fails");
     let code = b"\x48\x83\xec\x08\xe8\0\0\0\0\x48\x83\xc4\x08\x31\xd2\xc3";
     let object = TinyObject::new().function("fails", code).call_at(5, "strdup").bytes();

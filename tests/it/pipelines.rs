@@ -101,7 +101,7 @@ fn large_results_do_not_hold_up_calls() {
     };
     let large: Vec<_> = (0..40).map(large).collect();
     let last = session.pipeline.submit(twice, &21_u64.to_le_bytes()).expect("submitted");
-    // On a lane of its own: sees that the pipeline got to its end while nobody received.
+    // On a lane of its own: sees that the pipeline got to its end while no thread received.
     let count = session.function("count");
     while number(&session.controller.call(count, &[]).expect("a result")) == 0 {
         thread::yield_now();

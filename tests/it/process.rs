@@ -125,7 +125,7 @@ impl Running {
         self.stdout.text()
     }
 
-    /// Waits until nobody can write to either output stream any more.
+    /// Waits until no process can write to either output stream any more.
     pub(crate) fn wait_for_silence(&self) {
         let closed = |stream: &Stream| stream.wait(self.deadline, |state| state.closed);
         assert!(closed(&self.stdout) && closed(&self.stderr), "still open after {DEADLINE:?}");

@@ -1,5 +1,5 @@
-//! Linked code in a profiler's eyes: the map and the dump that are written for it, read back by a reader of their own, and by
-//! perf where it is installed.
+//! Linked code in a profiler's eyes: the map and the dump that are written for it. A reader of the tests reads them back, and
+//! so does perf where it is installed.
 //!
 //! Invariant: the files are read byte by byte, and nothing is left over.
 

@@ -1,5 +1,5 @@
-//! What cannot be linked is refused: status 126 (127 for a file that is not there), nothing of the
-//! program runs, and standard error is one line that says what is wrong and where.
+//! What cannot be linked is refused with status 126, or 127 for a missing file. Nothing of the program runs, and standard error
+//! is one line that says what is wrong and where.
 //!
 //! Invariant: no input, however damaged, makes the command panic, hang or die by a signal.
 
@@ -75,7 +75,7 @@ fn what_is_no_regular_file_is_not_read() {
     let folder = folder();
     let pipe = folder.path().join("pipe.o");
     nix::unistd::mkfifo(&pipe, nix::sys::stat::Mode::S_IRWXU).expect("a pipe with a name");
-    // Nobody will ever write to it.
+    // No process will ever write to it.
     refused(&[&pipe], 126, &["pipe.o", "not a regular file"]);
     for device in ["/dev/zero", "/dev/full", "/dev/null", "/dev/tty"] {
         refused(&[device], 126, &[device]);

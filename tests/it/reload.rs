@@ -1,6 +1,6 @@
-//! Programs that come and go two hundred times in one executor leave nothing behind: each run is right, and the
-//! executor's memory, mappings, descriptors and threads stay what they were. Objects are read from their files each
-//! time, through the cache that is for that.
+//! Programs that come and go two hundred times in one executor leave nothing behind. Each run is right, and the executor's
+//! memory, mappings, descriptors and threads stay what they were. Objects are read from their files each time, through the
+//! cache that is for that.
 //!
 //! Invariant: the native program says what is right; what may stay behind is what the program itself does not give back.
 

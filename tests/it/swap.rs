@@ -1,5 +1,5 @@
-//! Functions that are replaced while the program runs: without a stop, without a message, with the program's data kept, and with
-//! the old code removed when no call is in it.
+//! Functions that are replaced while the program runs: without a stop, without a message, with the program's data kept. The old
+//! code is removed when no call is in it.
 //!
 //! Invariant: no assertion on a time, except that waits time out.
 
@@ -227,7 +227,7 @@ fn a_hundred_replacements_of_memory_without_a_linker_take_no_more_than_two() {
     controller.deallocate([current]).expect("its own");
 }
 
-/// Never lets go.
+/// Never returns.
 struct Stuck;
 
 impl ResourceManager for Stuck {
@@ -304,7 +304,8 @@ fn a_hundred_thousand_swaps_send_nothing_and_take_no_memory() {
         swap(turn);
         assert_eq!(number(), turn as u64 % 2 + 1, "the next call sees it");
     }
-    // A thread of the executor that is still starting takes memory; the one that opens lanes has, once another thread calls.
+    // A thread of the executor that is still starting takes memory. The acceptor has taken its memory, once another thread
+    // calls.
     std::thread::scope(|scope| scope.spawn(number).join()).expect("a result");
     let held = Held::of(controller.pid());
     let before = controller.stats();

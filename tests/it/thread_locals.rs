@@ -1,7 +1,7 @@
 //! Thread-locals behave as in the native program, whatever code reaches them, and come and go with their dylib.
 //!
-//! Invariant: the native program of the very same objects says what is right; where code is loaded into running
-//! threads there is none, and the numbers are in the sources.
+//! Invariant: the native program of the very same objects says what is right. Code that is loaded into running threads has no
+//! native program; its numbers are in the sources.
 
 use farcall::ExecutorAddr;
 use farcall::controller::{Controller, Dylib, ExecutorBuilder};

@@ -1,5 +1,5 @@
-//! Tidiness of the source tree, read as text: which room imports which, where atomics and `unsafe` are
-//! named, the shape of files, and (in `folders`) the shape of folders.
+//! Tidiness of the source tree, read as text: which room imports which, where atomics and `unsafe` are named, and the shape of
+//! files. `folders` has the shape of folders, `prose` the words and sentences.
 //!
 //! Invariant: every checker is a function of a path and a text, and is shown planted violations.
 

@@ -1,5 +1,5 @@
-//! C functions called by their types: every kind of argument and result, in registers and on the stack, against what gcc and
-//! clang make of C.
+//! C functions called by their types: every kind of argument and result, in registers and on the stack. The checker is what gcc
+//! and clang make of C.
 //!
 //! Invariant: what comes back is compared with what arithmetic here says.
 

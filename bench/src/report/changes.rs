@@ -4,10 +4,10 @@
 //! speed. Rows without that ratio (the floor itself, cold calls) are compared by their time.
 //!
 //! A change counts only if it is larger than the noise of both runs. The noise of a median is three standard errors. Then 20
-//! rows that did not change are all within the noise in 19 of 20 comparisons. A standard error is 0.93 times the range between
-//! the quartiles, divided by the square root of the count of independent measurements (McGill, Tukey and Larsen 1978). Rounds
-//! in one process are not independent, because each process draws its addresses once. So a row at several places counts its
-//! places, and a row at one place counts at most [`INDEPENDENT_MAX`] rounds.
+//! rows that did not change are all within the noise in 19 of 20 comparisons. A standard error is 0.93 times the interquartile
+//! range, divided by the square root of the count of independent measurements (McGill, Tukey and Larsen 1978). Rounds in one
+//! process are not independent, because each process draws its addresses once. So a row at several places counts its places,
+//! and a row at one place counts at most [`INDEPENDENT_MAX`] rounds.
 //!
 //! Invariant: figures of two regimes are never compared.
 

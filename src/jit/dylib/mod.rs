@@ -43,7 +43,7 @@ impl JITDylib {
     }
 
     /// Adds the definitions of a unit. If a name is defined already, a weak definition is dropped silently. A strong one
-    /// replaces a weak or common one that no lookup has asked for yet.
+    /// replaces a weak or common one, unless a lookup has asked for that.
     ///
     /// # Errors
     ///

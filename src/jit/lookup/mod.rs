@@ -2,9 +2,9 @@
 //!
 //! 1. Each dylib of the order is searched for the names that none before it has. For names that it lacks, its generators are
 //!    asked, one after the other. The lock is free meanwhile, and the lookup may be suspended.
-//! 2. Under one lock, every name is looked for once more along the order. If a required one is missing, or one has failed,
-//!    the lookup fails and nothing has been started. Otherwise the units of those that nobody has looked for are started,
-//!    and the lookup waits for all that have not come far enough.
+//! 2. Under one lock, every name is looked for once more along the order. If a required one is missing, or one has failed, the
+//!    lookup fails and nothing has been started. Otherwise the units of symbols that no lookup has asked for are started, and
+//!    the lookup waits for all that have not come far enough.
 //!
 //! Invariant: phase 2 starts a unit only when the lookup as a whole succeeds in finding its names.
 

@@ -11,7 +11,7 @@ use crate::apart::{Apart, within};
 use crate::session::{Session, bytes};
 use crate::sources;
 
-const PATIENCE: Duration = Duration::from_millis(50);
+const TIMEOUT: Duration = Duration::from_millis(50);
 /// What a busy machine may add.
 const SLACK: Duration = Duration::from_millis(250);
 /// When it is clear that nothing ends the call.
@@ -20,7 +20,7 @@ const HANG: Duration = Duration::from_secs(3);
 /// On a thread that has no lane yet: calls a function that is not waited for to the end.
 fn holds_on_a_new_thread(session: &Arc<Session>, function: &str, args: Vec<u8>) {
     let (caller, address) = (Arc::clone(session), session.function(function));
-    let over = within(HANG, function, move || caller.overshoot(address, &args, PATIENCE));
+    let over = within(HANG, function, move || caller.overshoot(address, &args, TIMEOUT));
     println!("attack: {function} on a new thread: {over:?} late");
     assert!(over < SLACK, "{over:?} late");
 }
@@ -52,14 +52,14 @@ fn d02_a_deadline_holds_while_a_library_hangs_in_its_constructor() {
             let (caller, add) = (Arc::clone(&session), session.function("add"));
             let (outcome, took) = within(HANG, "a new thread", move || {
                 let start = Instant::now();
-                let outcome = caller.controller.call_timeout(add, &bytes(&[1, 2]), PATIENCE);
+                let outcome = caller.controller.call_timeout(add, &bytes(&[1, 2]), TIMEOUT);
                 (outcome, start.elapsed())
             });
             match &outcome {
                 Ok(sum) => assert_eq!(sum[0], 3),
                 Err(error) => assert!(error.is_timeout(), "{error}"),
             }
-            assert!(took < PATIENCE + SLACK, "{took:?}: {outcome:?}");
+            assert!(took < TIMEOUT + SLACK, "{took:?}: {outcome:?}");
         }
         opener.join().expect("no panic").expect("it is opened at last");
         assert_eq!(session.call("add", &[2, 3]).expect("it goes on"), 5);
@@ -71,7 +71,7 @@ fn d02_a_deadline_holds_while_a_posted_resolver_hangs() {
     Apart::within(20).run(|| {
         let session = Session::start("resolver");
         let answer = session.function("late_answer");
-        let over = session.overshoot(answer, &[], PATIENCE);
+        let over = session.overshoot(answer, &[], TIMEOUT);
         assert!(over < SLACK, "{over:?} late on the lane that the resolver runs on");
         holds_on_a_new_thread(&session, "late_answer", Vec::new());
     });
@@ -90,7 +90,7 @@ fn d02_a_deadline_holds_for_arguments_larger_than_the_bulk_buffer_of_a_lane() {
         let over = {
             let (caller, args) = (Arc::clone(&caller), args.clone());
             // The lane of a thread that has one.
-            within(HANG, "65 MiB on a new thread", move || caller.overshoot(add, &args, PATIENCE))
+            within(HANG, "65 MiB on a new thread", move || caller.overshoot(add, &args, TIMEOUT))
         };
         println!("attack: 65 MiB on a new thread: {over:?} late");
         assert!(over < 2 * SLACK, "{over:?} late");
@@ -98,7 +98,7 @@ fn d02_a_deadline_holds_for_arguments_larger_than_the_bulk_buffer_of_a_lane() {
         let over = within(HANG, "65 MiB on a lane", move || {
             caller.call("add", &[4, 5]).expect("a sum");
             caller.signal(Signal::SIGSTOP);
-            let over = caller.overshoot(add, &args, PATIENCE);
+            let over = caller.overshoot(add, &args, TIMEOUT);
             caller.signal(Signal::SIGCONT);
             over
         });

@@ -79,7 +79,7 @@ fn d03_a_death_is_noticed_behind_a_flood_of_requests() {
     Apart::within(30).run(|| dies_on_a_lane("sockets", "jam_and_die"));
 }
 
-/// How long it takes from a signal to the error of the call under way, with so many MiB touched before.
+/// The time from a signal to the error of the call under way, with this many MiB touched before.
 fn from_death_to_error(touched_mib: u64, signal: Signal) -> Duration {
     let session = Session::start("ends");
     assert_eq!(session.call("touch", &[touched_mib]).expect("enough memory"), 0);

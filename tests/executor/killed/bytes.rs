@@ -1,4 +1,4 @@
-//! One end is killed when so many bytes of it have arrived: between two frames, in a header, in a payload.
+//! One end is killed when a given number of its bytes has arrived: between two frames, in a header, in a payload.
 
 use std::io::{Read, Write};
 use std::net::Shutdown;

@@ -1,4 +1,4 @@
-//! A controller is killed: of a session that a host embeds, of an executor that serves, of one that is polled.
+//! A controller is killed: that of an embedded session, of an executor that serves, or of a polled executor.
 
 use std::os::fd::{AsFd, OwnedFd};
 use std::process::Command;
@@ -50,7 +50,7 @@ pub(super) fn victim(way: Way) {
     point("before the hangup");
     drop(client);
     point("behind the hangup");
-    // All that it has to say may be said before somebody sees where it is cut.
+    // It may have sent everything before a thread sees where it is cut.
     while std::env::var(super::POINT).is_ok_and(|place| place == STAYS) {
         std::thread::park();
     }
@@ -116,7 +116,7 @@ pub(super) enum Kind {
 impl Kind {
     const ALL: [Self; 3] = [Self::Session, Self::Serve, Self::Polled];
 
-    /// An executor from its connection to its end. Each thread of a session makes so many calls, unless it ends before.
+    /// An executor from its connection to its end. Each thread of a session makes this many calls, unless it ends before.
     pub(super) fn outlive(self, way: Way, socket: OwnedFd, calls: usize, what: &str) {
         let ended = match self {
             Self::Session => return session(way, socket, calls, what),
@@ -185,7 +185,7 @@ fn session(way: Way, socket: OwnedFd, calls: usize, what: &str) {
         assert_eq!(ended, 1, "{what}: call {number} ended {ended} times");
     }
     drop(session);
-    // One that never was attached learns of its end when it is shut down.
+    // A session that never was attached learns of its end when it is shut down.
     let told = ends.try_iter().count();
     assert_eq!(told, usize::from(!was_attached), "{what}: told so often of the end");
     assert_eq!(reports.try_iter().collect::<Vec<_>>(), [""; 0], "{what}");

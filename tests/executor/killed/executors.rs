@@ -1,4 +1,4 @@
-//! An executor is killed: one that a host embeds, one that serves, and the program.
+//! An executor is killed: an embedded one, a serving one, and the program.
 
 use std::cell::Cell;
 use std::os::fd::OwnedFd;
@@ -119,7 +119,7 @@ pub(super) enum Deed {
     None,
     /// The function that is called kills it.
     Call,
-    /// The one that the controller's handler calls.
+    /// The function that the controller's handler calls.
     NestedCall,
     /// The function, when the handler has answered.
     BehindCallBack,
@@ -146,7 +146,7 @@ const DEEDS: [Deed; 9] = [
     Deed::End,
 ];
 
-/// What the controller has seen: calls that worked, and then calls that failed since nobody is there.
+/// What the controller has seen: calls that worked, and then calls that failed since the executor is gone.
 #[derive(Default)]
 struct Seen {
     worked: usize,
@@ -339,7 +339,7 @@ fn is_gone<T: std::fmt::Debug>(outcome: Result<T>, what: &str) {
     assert!(error.is_disconnected() && !error.is_violation(), "{what}: {error:?}");
 }
 
-/// Nobody calls; or the controller sleeps in a call that nobody will answer.
+/// No call is under way, or the controller sleeps in a call that is never answered.
 fn at_rest(points: &mut Points, name: &str, kind: Kind, way: Way) {
     let kind_name = format!("{name}, at rest");
     points.dies(&kind_name, "between two calls", |what| {
@@ -396,7 +396,7 @@ fn at_rest(points: &mut Points, name: &str, kind: Kind, way: Way) {
     });
 }
 
-/// Calls go to and fro, nested ones too, and somebody kills the executor meanwhile.
+/// Calls go to and fro, nested ones too, and a thread kills the executor meanwhile.
 fn at_moments(points: &mut Points, name: &str, kind: Kind, way: Way) {
     for moment in 0..MOMENTS {
         let delay = Duration::from_micros(37) * moment;

@@ -1,5 +1,5 @@
-//! What kills: a process that is started to die at a given point, a watch over the one that survives, and the count of it all.
-//! The tests of processes that were not started by their peer have it, and those of `it`.
+//! What kills: a process that is started to die at a given point, a watch over the survivor, and the counts. Tests of peers
+//! that did not start each other use it, and so do those of `it`.
 //!
 //! Invariant: a point counts only when the victim was seen to die of SIGKILL, there.
 
@@ -154,7 +154,7 @@ impl Points {
         *self.counts.entry(kind.to_owned()).or_default() += 1;
     }
 
-    /// The same for a run in which nobody dies.
+    /// The same for a run in which no process dies.
     pub(super) fn runs<R>(&mut self, kind: &str, what: &str, work: impl FnOnce(&str) -> R) -> R {
         let what = format!("{kind}: {what}");
         *CURRENT.lock().unwrap_or_else(PoisonError::into_inner) =

@@ -1,10 +1,10 @@
-//! One end is killed, by SIGKILL, at every point of the protocol; the other one ends each call under way once and soon,
-//! with an error that says why, and keeps nothing: no descriptor, no memory, no thread, no child, no name.
+//! One end is killed, by SIGKILL, at every point of the protocol. The other end finishes each call under way once and soon,
+//! with an error that says why. It keeps nothing: no descriptor, no memory, no thread, no child, no name.
 //!
-//! Three processes: this test, the *survivor*, in which nothing else runs, so that what it keeps can be counted, and the
-//! *victim*, which the survivor starts for each point. Points are found in five ways: places in the victim's own code, which it
-//! names while it passes ([`point`]); functions that kill the process that runs them, called or run as actions; the bytes that
-//! the victim has sent; moments, while calls go to and fro without end; and rest.
+//! There are three processes: this test, the *survivor* and the *victim*. Nothing else runs in the survivor, so that what it
+//! keeps can be counted. It starts the victim for each point. Points are found in five ways. The victim names places in its own
+//! code while it passes ([`point`]). Functions, called or run as actions, kill the process that runs them. Bytes that the
+//! victim has sent are counted. Moments come while calls go to and fro without end. The last way is rest.
 //!
 //! Invariant: which error, and how many calls, is not left to the moment: each call ends once, whatever the point.
 

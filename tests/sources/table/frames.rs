@@ -1,5 +1,5 @@
-//! Walks of the stack, in Rust without its standard library: through functions in assembly with unwind information and
-//! without, through another object and the C library, and with the names of functions.
+//! Walks of the stack, in Rust without its standard library. They go through functions in assembly with unwind information and
+//! without, through another object and the C library. They name functions.
 
 use core::ffi::{c_char, c_int, c_void};
 use core::ptr;
