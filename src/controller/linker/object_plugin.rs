@@ -122,7 +122,7 @@ pub trait ObjectPlugin: Send + Sync {
 ///
 /// # Errors
 ///
-/// The first one's that refuses.
+/// The error of the first plugin that refuses.
 pub(super) fn collect<'a>(
     memory: &'a ExecutorMemory,
     plugins: &[Arc<dyn ObjectPlugin>],
