@@ -41,16 +41,20 @@ impl Controller {
     ///
     /// # Examples
     ///
-    /// ```no_run
-    /// # let controller = farcall::controller::ExecutorBuilder::new().start()?;
-    /// # let dylib = controller.create_dylib("d");
-    /// use farcall::ExecutorAddr;
-    /// // struct point { int32_t x, y; }; int32_t sum(const struct point *)
-    /// let mut point = controller.buffer(8)?;
-    /// point.write(0, &3_i32.to_le_bytes());
-    /// point.write(4, &4_i32.to_le_bytes());
-    /// let sum = controller.function::<extern "C" fn(ExecutorAddr) -> i32>(dylib.lookup("sum")?);
-    /// assert_eq!(sum.call(point.address())?, 7);
+    /// ```standalone_crate
+    /// # farcall::executor::run_if_spawned();
+    /// # let controller = farcall::controller::ExecutorBuilder::new().this_program().start()?;
+    /// use farcall::{ExecutorAddr, PerProt, Prot};
+    /// // int32_t sum(const int32_t *pair): mov eax, [rdi]; add eax, [rdi + 4]; ret
+    /// # let mut memory = controller.allocate(PerProt { code: 6, ..PerProt::default() })?;
+    /// # memory.write(Prot::Code, &[0x8b, 0x07, 0x03, 0x47, 0x04, 0xc3]);
+    /// # let code = memory.finalize();
+    /// let mut pair = controller.buffer(8)?;
+    /// pair.write(0, &3_i32.to_le_bytes());
+    /// pair.write(4, &4_i32.to_le_bytes());
+    /// let sum = controller.function::<extern "C" fn(ExecutorAddr) -> i32>(code.address());
+    /// assert_eq!(sum.call(pair.address())?, 7);
+    /// # controller.deallocate([code])?;
     /// # Ok::<(), farcall::Error>(())
     /// ```
     pub fn buffer(&self, bytes: u64) -> Result<Buffer> {

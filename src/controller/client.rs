@@ -1,4 +1,4 @@
-//! The controller's end of a connection: calls by address, and handlers for what is called back.
+//! The controller's end of a connection: calls by address, and handlers for calls back.
 
 use std::cell::{Cell, RefCell};
 use std::collections::HashMap;
@@ -22,35 +22,53 @@ use crate::limits::{END_TIMEOUT, START_TIMEOUT};
 use crate::sps::{self, Status};
 use crate::transport::{Connection, Payload, Side, Token};
 
-/// Calls an executor at the other end of a [`Connection`]: one of this library, or LLVM's. One thread owns it; its calls nest.
+/// Calls an executor at the other end of a [`Connection`]: one of this library, or LLVM's. One thread owns a client; its calls nest.
+/// Dropping it ends the connection.
 ///
-/// Nothing here links: for that, a [`Controller`](super::Controller) shares memory with its executor. What an executor offers
-/// is called by name, functions that take bytes and return bytes in the format of [`crate::sps`].
+/// A client does not link: a [`Controller`](super::Controller) does, which shares memory with its executor. A client calls the
+/// functions that the executor offers by name; they take and return bytes in the format of [`crate::sps`].
+///
+/// # Examples
+///
+/// ```
+/// use std::os::unix::net::UnixStream;
+///
+/// use farcall::controller::Client;
+/// use farcall::{Connection, executor};
+///
+/// let (ours, theirs) = UnixStream::pair().expect("sockets");
+/// let executor = std::thread::spawn(move || executor::serve(Connection::socket(theirs)?));
+/// let client = Client::connect(Connection::socket(ours)?)?;
+/// assert_eq!(client.process_info()?.page_bytes, 4096);
+/// drop(client);
+/// executor.join().expect("no panic")?;
+/// # Ok::<(), farcall::Error>(())
+/// ```
 pub struct Client {
     end: Endpoint<Connection>,
     triple: String,
     symbols: HashMap<String, ExecutorAddr>,
     handlers: RefCell<HashMap<u64, Rc<Function>>>,
-    /// Calls timed out whose answers are still to come.
+    /// A call timed out, and its answer has not arrived.
     late: Cell<bool>,
     is_over: Cell<bool>,
-    /// The command that the connection goes through. Behind the connection, so that it is dropped after that.
+    /// The command that carries the connection. The last field, so it is dropped after the connection.
     command: Option<Started>,
 }
 
 type Function = dyn Fn(&Client, &[u8], &mut Vec<u8>) -> std::result::Result<(), String>;
 
 impl Client {
-    /// Waits for the executor to say what it is and offers, up to [`START_TIMEOUT`].
+    /// Waits for the executor's setup, which has its triple and the functions that it offers, up to [`START_TIMEOUT`].
     ///
     /// # Errors
     ///
-    /// When it says anything else, or nothing in time ([`Error::is_timeout`]), or the connection ends.
+    /// When the executor sends anything else, or nothing in time ([`Error::is_timeout`]), or the connection ends.
     pub fn connect(connection: Connection) -> Result<Self> {
         Self::connect_timeout(connection, START_TIMEOUT)
     }
 
-    /// As [`Client::connect`], with another limit of time.
+    /// As [`Client::connect`], for at most `timeout`.
     ///
     /// # Errors
     ///
@@ -70,31 +88,31 @@ impl Client {
         Ok(Self { end, triple, symbols, handlers, late, is_over, command: None })
     }
 
-    /// As [`Client::connect`] over TCP, with an executor that listens and wants a token: sends that first.
+    /// As [`Client::connect`] over TCP, with an executor that listens and requires a token, which this function sends first.
     ///
-    /// The token and everything else crosses the network in clear text. To another machine go by ssh
+    /// The token and all other bytes go over the network unencrypted. Reach another machine through ssh instead
     /// ([`ExecutorBuilder::command`](super::ExecutorBuilder::command)).
     ///
     /// # Errors
     ///
-    /// As [`Client::connect`]. An executor that knows another token ends the connection (then `is_disconnected`).
+    /// As [`Client::connect`]. An executor with another token ends the connection ([`Error::is_disconnected`]).
     pub fn connect_with_token(socket: TcpStream, token: &str) -> Result<Self> {
         let token = Token::new(token)?;
         socket.set_nodelay(true).map_err(|error| Error::os("switching nodelay on", error))?;
         token.send(&socket)?;
         Self::connect(Connection::socket(socket)?).map_err(|error| match error.is_disconnected() {
-            true => error.during("the executor has not taken the token, or is gone"),
+            true => error.during("the executor has refused the token, or has ended"),
             false => error,
         })
     }
 
-    /// This client, whose connection goes through a command.
+    /// This client, with the command that carries its connection.
     pub(super) fn behind(mut self, command: Started) -> Self {
         self.command = Some(command);
         self
     }
 
-    /// The target triple that the executor's code has to be made for.
+    /// The executor's target triple.
     #[must_use]
     pub fn triple(&self) -> &str {
         &self.triple
@@ -106,8 +124,8 @@ impl Client {
         self.symbols.get(name).copied()
     }
 
-    /// From now on `function` runs when the executor calls `tag`, on the thread that waits for a call of this client. It
-    /// may call the executor in turn. A panic in it is an error of the call.
+    /// Registers `function` as the handler of `tag`, in place of an earlier one. It runs when the executor calls `tag`, on the thread
+    /// that waits for a call of this client. It may call the executor in turn. A panic in it becomes an error of the executor's call.
     pub fn register_handler(
         &self,
         tag: u64,
@@ -120,21 +138,22 @@ impl Client {
     ///
     /// # Errors
     ///
-    /// What the function failed with (`is_remote`), or why the connection is over. An end that knows only LLVM's opcodes cannot
-    /// say that a function failed, and its result is empty.
+    /// The function's own error ([`Error::is_remote`]), or the reason why the connection is over. An executor that knows only LLVM's
+    /// opcodes cannot report the function's error; the result is empty then.
     pub fn call(&self, function: ExecutorAddr, args: &[u8]) -> Result<Vec<u8>> {
         self.call_by(Deadline::SESSION_END, function, args)
     }
 
-    /// The same, for at most `timeout`. A call that times out still runs, and what is called next waits for its end.
+    /// The same, for at most `timeout`. A call that times out still runs, and the next call waits for its end.
     ///
     /// The time covers the wait for a call that timed out before, sending the arguments, the answer, and sending answers to
     /// calls back. A handler of this client runs to its end.
     ///
     /// # Errors
     ///
-    /// As [`Client::call`]; `is_timeout` when the time was up. When the executor had not taken all of the arguments by then, nothing
-    /// more can be called: drop the client. A handler cannot set a time: its caller waits for it.
+    /// As [`Client::call`]; [`Error::is_timeout`] when the time is over. If the executor has not taken all arguments by then, no further
+    /// call can be made: drop the client. A handler cannot set a timeout, because its caller waits for it
+    /// ([`Error::is_invalid_argument`]).
     pub fn call_timeout(
         &self,
         function: ExecutorAddr,
@@ -147,20 +166,21 @@ impl Client {
         self.call_by(Deadline::after(timeout), function, args)
     }
 
-    /// Lets the executor call. Waits up to `timeout` for a call of a handler, serves it and those that wait behind it, and
-    /// returns how many those were. Otherwise handlers run only while a call of this client is under way. It is of use where
-    /// the executor calls by itself, as a [`Session`](crate::session::Session) of a host's does.
+    /// Serves calls of the executor while no call of this client is under way: waits up to `timeout` for one, serves it and those
+    /// behind it, and returns their number. Use it where the executor calls by itself, as a host's
+    /// [`Session`](crate::session::Session) does.
     ///
     /// # Errors
     ///
-    /// Why the connection is over. A handler cannot attend: its caller waits for it.
+    /// The reason why the connection is over. A handler cannot attend, because its caller waits for it
+    /// ([`Error::is_invalid_argument`]).
     pub fn attend(&self, timeout: Duration) -> Result<u64> {
         if self.end.is_busy() && !self.late.get() {
             return Err(Error::invalid("a handler cannot attend: its caller waits for it"));
         }
         if let Some(attend) = self.symbol(ATTEND) {
             let time = u64::try_from(timeout.as_micros()).unwrap_or(u64::MAX);
-            // The executor has as long beyond that as any peer has for an end.
+            // The executor answers after the time; it may take as much longer as any peer may take to end.
             let deadline = Deadline::after(timeout.saturating_add(END_TIMEOUT));
             return sps::from_bytes(&self.call_by(deadline, attend, &sps::to_bytes(&time))?);
         }
@@ -211,21 +231,21 @@ impl Client {
     }
 }
 
-/// What executors of this library offer beside calls.
+/// Services that executors of this library offer beside calls.
 impl Client {
-    /// The executor's native memory map, if the executor is of this library.
+    /// The executor's native memory map. Its functions fail if the executor is not of this library.
     #[must_use]
     pub fn native_memory(&self) -> NativeMemory<'_> {
         NativeMemory::of(self)
     }
 
-    /// The executor's memory by address, if the executor is of this library.
+    /// The executor's memory by address. Its functions fail if the executor is not of this library.
     #[must_use]
     pub fn memory_access(&self) -> MemoryAccess<'_> {
         MemoryAccess::of(self)
     }
 
-    /// Asks the executor what it is. One message.
+    /// Asks the executor for its triple, page size and processor features. Sends one message.
     ///
     /// # Errors
     ///
@@ -271,7 +291,7 @@ impl Drop for Client {
     /// Ends the connection: the hangup is sent for at most 2 s.
     fn drop(&mut self) {
         if !self.late.get() && !self.is_over.get() {
-            // It may be over already.
+            // The connection may have ended meanwhile, which is as good.
             let _ = self.end.hang_up(Status(Ok(())), Deadline::after(END_TIMEOUT));
         }
     }

@@ -1,4 +1,4 @@
-//! An executor behind a command, such as `ssh`, whose standard streams are the connection.
+//! An executor that a command carries, such as `ssh`: the command's standard streams are the connection.
 
 use std::process::{Command, Stdio};
 
@@ -9,16 +9,16 @@ use crate::error::{Error, Result};
 use crate::transport::Connection;
 
 impl ExecutorBuilder {
-    /// Starts a command whose standard input and output are a connection to an executor, and waits for that to say what it
-    /// is and offers. So executors on other machines are reached: `ssh HOST farcall-executor stdio`.
+    /// Starts a command whose standard input and output are a connection to an executor, and waits for the executor's setup. This
+    /// reaches executors on other machines: `ssh HOST farcall-executor stdio`.
     ///
-    /// What the command prints on standard error, and all that code there prints, goes to the command's standard error.
-    /// Dropping the client ends the connection and waits for the command, which is killed after two seconds.
+    /// The command's standard error carries its own messages, and all output of code in that executor. Dropping the client ends the
+    /// connection and waits for the command to end; after two seconds it kills the command.
     ///
     /// # Errors
     ///
-    /// When the command cannot be started, ends before the executor has spoken (with its exit status), or says anything
-    /// else.
+    /// When the command cannot be started, ends before the executor has sent its setup (the error has the exit status), or sends
+    /// anything else.
     ///
     /// # Examples
     ///

@@ -1,4 +1,4 @@
-//! How an executor is started.
+//! The start of an executor.
 
 use std::ffi::{CString, OsStr, OsString};
 use std::os::fd::{AsFd, AsRawFd};
@@ -23,20 +23,26 @@ use crate::sys::{asymmetric_fence, futex};
 use crate::transport::Lane;
 use crate::transport::lane::segment;
 
-/// The name of the executor's program beside the controller's.
+/// The file name of the executor's program, beside the controller's.
 const PROGRAM_NAME: &str = "farcall-executor";
 
 /// Starts executors: a builder, like [`std::process::Command`].
 ///
-/// The program is, in this order: the one given, the one named by the environment variable `FARCALL_EXECUTOR`, the
-/// file `farcall-executor` beside the current program. Standard streams, working directory and environment are the
-/// controller's; other files that the controller has open are not open in the executor
-/// ([`inherit_descriptors`](ExecutorBuilder::inherit_descriptors)).
+/// The program is the first of these:
+///
+/// 1. the one given ([`program`](ExecutorBuilder::program))
+/// 2. the one that the environment variable `FARCALL_EXECUTOR` names
+/// 3. the file `farcall-executor` beside the current program
+///
+/// The executor has the controller's standard streams, working directory and environment. Other open files of the controller are not
+/// open in the executor ([`inherit_descriptors`](ExecutorBuilder::inherit_descriptors)).
 ///
 /// # Examples
 ///
-/// ```no_run
-/// let controller = farcall::controller::ExecutorBuilder::new().start()?;
+/// ```standalone_crate
+/// use farcall::controller::ExecutorBuilder;
+/// farcall::executor::run_if_spawned(); // the executor is this program, started again
+/// let controller = ExecutorBuilder::new().this_program().start()?;
 /// println!("{}", controller.triple());
 /// # Ok::<(), farcall::Error>(())
 /// ```
@@ -50,21 +56,21 @@ pub struct ExecutorBuilder {
 }
 
 impl ExecutorBuilder {
-    /// An executor found by environment variable or beside the current program.
+    /// A builder that finds the program by the environment variable, or beside the current program.
     #[must_use]
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// The executor is this program.
+    /// Sets the executor's program.
     #[must_use]
     pub fn program(mut self, path: impl Into<PathBuf>) -> Self {
         self.program = Some(path.into());
         self
     }
 
-    /// The executor is the current program, started again. Its `main` must call
-    /// [`run_if_spawned`](crate::executor::run_if_spawned) first thing. `FARCALL_EXECUTOR` still has precedence.
+    /// Makes the current program the executor's as well. Its `main` must first call
+    /// [`run_if_spawned`](crate::executor::run_if_spawned). `FARCALL_EXECUTOR` has precedence.
     #[must_use]
     pub fn this_program(self) -> Self {
         match (std::env::var_os(PROGRAM_VARIABLE), std::env::current_exe()) {
@@ -80,28 +86,26 @@ impl ExecutorBuilder {
         self
     }
 
-    /// How long each side polls for the other before it sleeps; 50 µs by default. Waking a sleeper takes about as long. A
-    /// shorter time makes calls in quick succession slower and uses less of the CPU; a longer time does the reverse. With
-    /// [`Duration::MAX`] neither side ever sleeps, and the executor occupies a CPU for all its life.
+    /// Sets how long each side polls for the other before it sleeps; 50 µs by default, about the time that waking a sleeper takes. A
+    /// shorter time makes calls in quick succession slower and uses less CPU; a longer one does the reverse. With
+    /// [`Duration::MAX`] neither side ever sleeps, and each waiting thread takes a whole CPU.
     #[must_use]
     pub fn spin(mut self, spin: Duration) -> Self {
         self.spin = Some(spin);
         self
     }
 
-    /// How long the executor may take from [`ExecutorBuilder::spawn`] until it is ready; 10 s by default. An executor that
-    /// takes longer is killed, and [`Spawned::connect`] fails ([`Error::is_timeout`]). The time does not cover how long the system
-    /// takes to start
-    /// the program, as from a network file system that does not answer.
+    /// Sets how long the executor may take from [`ExecutorBuilder::spawn`] until it is ready; 10 s by default. After that time the
+    /// controller kills it, and [`Spawned::connect`] fails ([`Error::is_timeout`]). The time does not cover the kernel's start of the
+    /// program, for example from a network file system that does not answer.
     #[must_use]
     pub fn start_timeout(mut self, timeout: Duration) -> Self {
         self.start_timeout = Some(timeout);
         self
     }
 
-    /// Leaves open in the executor what the controller's process has open without close-on-exec, by the same numbers. A program
-    /// that a shell starts expects that. Otherwise the executor has the standard streams alone, and before Linux 5.9 its
-    /// control socket.
+    /// Leaves the controller's descriptors without close-on-exec open in the executor, with the same numbers, as for a program that a
+    /// shell starts. Otherwise the executor has only the standard streams, and before Linux 5.9 its control socket.
     #[must_use]
     pub fn inherit_descriptors(mut self) -> Self {
         self.inherits_descriptors = true;
@@ -117,15 +121,15 @@ impl ExecutorBuilder {
         self.spawn()?.connect()
     }
 
-    /// Starts the executor and returns at once: there is time for other work while it comes up.
+    /// Starts the executor and returns at once, so the host can do other work while the executor starts.
     ///
     /// # Errors
     ///
-    /// When no program is found, or the system refuses. Nothing is left behind then. That the program itself cannot be
-    /// started is an error of [`Spawned::connect`].
+    /// When no program is found, or the kernel refuses a resource; nothing is left behind then. [`Spawned::connect`] reports that the
+    /// program itself cannot be started.
     pub fn spawn(&self) -> Result<Spawned> {
         let program = self.find()?;
-        // There may be no other thread yet; the supervisor is one.
+        // Before the supervisor's thread exists: this process may have no other thread yet.
         futex::check()?;
         asymmetric_fence::prepare();
         fork::watch();
@@ -134,7 +138,7 @@ impl ExecutorBuilder {
         let (ours, theirs) = socket::pair()?;
         let opener = Arc::new(LaneOpener::new(ours, spin));
         let (at, others, tail) = match self.inherits_descriptors {
-            // The number is free in the child as well: it has this process's descriptors.
+            // The number names this socket in the child as well, which inherits all descriptors.
             true => (theirs.as_raw_fd(), Others::Inherited, ""),
             false if can_close_others() => (SOCKET, Others::Closed, ""),
             false => (SOCKET, Others::Inherited, CLOSE_OTHERS),
@@ -144,13 +148,13 @@ impl ExecutorBuilder {
         let env = self.environment()?;
         let supervisor =
             Supervisor::start(program.clone(), args, env, theirs, at, others, Arc::clone(&opener))?;
-        // The executor is coming up meanwhile.
+        // The executor starts meanwhile.
         let (segment, file) = segment::create(spin)?;
         let end = opener.lanes().add(Lane::of_executor(&segment, &segment))?;
         let slab = Slab::new(Placement::Near, SLAB_STRIPE_BYTES, &segment)?;
         let [code, constants, data] = slab.files()?;
         match opener.begin(&segment, &[file.as_fd(), code, constants, data], deadline) {
-            // It could not be started, or has ended: that is heard where its first word is due.
+            // The executor could not be started, or has ended. The wait for its setup reports that.
             Err(error) if error.is_disconnected() => {}
             sent => sent?,
         }
@@ -194,6 +198,18 @@ impl ExecutorBuilder {
 }
 
 /// An executor that was started and may not be ready yet. Dropping it ends the process.
+///
+/// # Examples
+///
+/// ```standalone_crate
+/// # farcall::executor::run_if_spawned();
+/// # use farcall::controller::ExecutorBuilder;
+/// let spawned = ExecutorBuilder::new().this_program().spawn()?;
+/// // other work, while the executor starts
+/// let controller = spawned.connect()?;
+/// assert_ne!(controller.pid(), 0);
+/// # Ok::<(), farcall::Error>(())
+/// ```
 #[derive(Debug)]
 pub struct Spawned {
     starting: Starting,
@@ -205,8 +221,8 @@ impl Spawned {
     ///
     /// # Errors
     ///
-    /// When it could not be started, ended before, is of another build, has no room for the slab, or is not ready in time
-    /// ([`ExecutorBuilder::start_timeout`]). The process has ended then.
+    /// When the executor could not be started, ended early, is of another build, has no address space for the slab, or is not ready in
+    /// time ([`ExecutorBuilder::start_timeout`]). The process has ended then.
     pub fn connect(self) -> Result<Controller> {
         Controller::connect(self.starting, self.slab)
     }

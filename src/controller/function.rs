@@ -1,10 +1,10 @@
-//! C functions of the executor, called by their types as if they were here.
+//! C functions of the executor, called by their types like functions of this process.
 //!
-//! The types of arguments and results are numbers: integers, floating-point numbers, `bool`, and addresses of the executor,
-//! which are its pointers. Structures are passed by their address (see [`Buffer`](super::Buffer)).
+//! Arguments and results are numbers: integers, floating-point numbers, `bool`, and addresses of the executor, which are its
+//! pointers. Structures are passed by their address (see [`Buffer`](super::Buffer)).
 //!
-//! Invariant: nothing that a function does or returns can harm this process: a result is a number of its type, whatever the
-//! executor answers.
+//! Invariant: no function can harm this process by what it returns. Any answer of the executor becomes a number of the result's
+//! type, or an error.
 
 use std::any::type_name;
 use std::cell::Cell;
@@ -19,57 +19,100 @@ use crate::error::{Error, Result};
 
 /// A C function of the executor, of the type `F`, for example `extern "C" fn(i64, f64) -> f64`. Up to 16 arguments.
 ///
-/// The type is what its maker says. Should the function be of another one, the executor may crash; here that is an error, or a
-/// number that means nothing.
+/// The host states the type. If the function has another type, the executor may crash; the call then returns an error, or a number
+/// without meaning.
 ///
-/// Each call is one round trip, by any thread, as [`Controller::call`] is.
+/// Each call is one round trip, on any thread, as [`Controller::call`].
 ///
 /// # Examples
 ///
-/// ```no_run
-/// # let controller = farcall::controller::ExecutorBuilder::new().start()?;
-/// # let dylib = controller.create_dylib("d");
-/// let scale = controller.function::<extern "C" fn(i64, f64) -> f64>(dylib.lookup("scale")?);
-/// assert_eq!(scale.call(3, 0.5)?, 1.5);
+/// ```standalone_crate
+/// # farcall::executor::run_if_spawned();
+/// # let controller = farcall::controller::ExecutorBuilder::new().this_program().start()?;
+/// use farcall::{PerProt, Prot};
+/// // long add(long, long): lea rax, [rdi + rsi]; ret
+/// # let mut memory = controller.allocate(PerProt { code: 5, ..PerProt::default() })?;
+/// # memory.write(Prot::Code, &[0x48, 0x8d, 0x04, 0x37, 0xc3]);
+/// # let code = memory.finalize();
+/// let add = controller.function::<extern "C" fn(i64, i64) -> i64>(code.address());
+/// assert_eq!(add.call(3, 4)?, 7);
+/// # controller.deallocate([code])?;
 /// # Ok::<(), farcall::Error>(())
 /// ```
 pub struct Function<F> {
     session: Arc<Session>,
     address: ExecutorAddr,
-    /// The executor's function that makes the call; null when it offers none.
+    /// The executor's function that makes the call; null when the executor offers none.
     caller: ExecutorAddr,
     signature: PhantomData<fn() -> F>,
 }
 
-/// A number that a C function takes or returns: an integer, a floating-point number, `bool`, or a pointer of the
-/// executor's, which is an [`ExecutorAddr`].
-#[expect(private_bounds, reason = "how a number becomes a word is not for others to say")]
+/// A number that a C function takes or returns: an integer, a floating-point number, `bool`, or a pointer of the executor, which is
+/// an [`ExecutorAddr`].
+///
+/// # Examples
+///
+/// ```
+/// use farcall::controller::{Function, Scalar};
+///
+/// fn apply<T: Scalar>(function: &Function<extern "C" fn(T) -> T>, value: T) -> farcall::Result<T> {
+///     function.call(value)
+/// }
+/// # fn is_scalar<T: Scalar>() {}
+/// # is_scalar::<f64>();
+/// ```
+#[expect(private_bounds, reason = "the form of a number as a word is private")]
 pub trait Scalar: Word {}
 
-/// What a C function returns: a [`Scalar`], or `()` for nothing.
-#[expect(private_bounds, reason = "how a word becomes a number is not for others to say")]
+/// The result of a C function: a [`Scalar`], or `()` for none.
+///
+/// # Examples
+///
+/// ```
+/// use farcall::controller::{Function, Return};
+///
+/// fn run<R: Return>(function: &Function<extern "C" fn() -> R>) -> farcall::Result<R> {
+///     function.call()
+/// }
+/// # fn is_return<R: Return>() {}
+/// # is_return::<()>();
+/// ```
+#[expect(private_bounds, reason = "the form of a number as a word is private")]
 pub trait Return: FromWord {}
 
 /// The type of a C function that can be called: `extern "C" fn` with up to 16 [`Scalar`]s and a [`Return`].
+///
+/// # Examples
+///
+/// ```
+/// use farcall::ExecutorAddr;
+/// use farcall::controller::{Controller, Function, Signature};
+///
+/// fn functions<F: Signature>(controller: &Controller, at: &[ExecutorAddr]) -> Vec<Function<F>> {
+///     at.iter().map(|address| controller.function(*address)).collect()
+/// }
+/// # fn is_signature<F: Signature>() {}
+/// # is_signature::<extern "C" fn(i64, f64) -> f64>();
+/// ```
 #[expect(private_bounds, reason = "the types are those listed here")]
 pub trait Signature: Callable {}
 
 trait Word: FromWord {
-    /// The value in 64 bits, extended by its sign.
+    /// The value in 64 bits, sign-extended if its type is signed.
     fn to_word(self) -> u64;
 }
 
 trait FromWord: Sized {
     const IS_FLOAT: bool = false;
 
-    /// The value that the low bytes of any word are.
+    /// The value in the low bytes of any word.
     fn from_word(word: u64) -> Self;
 }
 
 trait Callable {}
 
 impl Controller {
-    /// The C function at this address. No message.
+    /// The C function at this address. Sends no message.
     #[must_use]
     pub fn function<F: Signature>(&self, address: ExecutorAddr) -> Function<F> {
         let caller = self.session.remote().named(TYPED_CALL).unwrap_or_default();
@@ -78,7 +121,7 @@ impl Controller {
 }
 
 impl<F> Function<F> {
-    /// Where it is in the executor.
+    /// The function's address in the executor.
     #[must_use]
     pub fn address(&self) -> ExecutorAddr {
         self.address
@@ -103,7 +146,7 @@ impl<F> Function<F> {
             Ok(word) => Ok(u64::from_le_bytes(word)),
             Err(_) => Err(Error::violation(format!("{} bytes for a number", result.len()))),
         });
-        // A thread that is about to end keeps nothing.
+        // A thread that ends has no thread-local any more; then the buffer is dropped.
         let _ = RESULT.try_with(|kept| kept.set(result));
         word
     }
@@ -121,7 +164,7 @@ macro_rules! callable {
             ///
             /// As [`Controller::call`].
             #[inline]
-            #[allow(clippy::too_many_arguments, reason = "as many as the function has")]
+            #[allow(clippy::too_many_arguments, reason = "a parameter for each argument of the function")]
             pub fn call(&self $(, $name: $argument)*) -> Result<R> {
                 let kinds: &[bool] = &[$($argument::IS_FLOAT),*];
                 let floats = kinds.iter().rev().fold(0, |bits, kind| bits << 1 | u32::from(*kind));
@@ -161,7 +204,7 @@ macro_rules! integers {
 
         impl Word for $kind {
             #[inline]
-            #[allow(clippy::cast_lossless, reason = "it is the sign that is extended")]
+            #[allow(clippy::cast_lossless, reason = "the cast extends the sign")]
             fn to_word(self) -> u64 {
                 self as u64
             }

@@ -1,25 +1,58 @@
-//! The controller: the process in which code is compiled and linked.
+//! The controller: the process that compiles and links code, and calls it in the executor.
 //!
-//! [`ExecutorBuilder`] starts an executor, and [`Controller`] is the session with it. A [`Dylib`] is a set of linked objects in
-//! it that can be looked up, run and removed. An [`ObjectLayer`] links objects one by one for a session of [`jit`](crate::jit).
+//! [`ExecutorBuilder`] starts an executor, and [`Controller`] is the session with it. A [`Dylib`] is a set of linked objects in the
+//! executor that the host looks up, runs and removes together. An [`ObjectLayer`] links single objects for a session of
+//! [`jit`](crate::jit).
+//!
+//! | module | for |
+//! |---|---|
+//! | [`memory`] | allocations in the executor, LLVM's native memory map, memory by address |
+//! | [`hotswap`] | functions that are redirected or compiled while the program runs |
+//! | [`plugin`] | code that looks at each link, and adds to it |
+//! | [`profile`] | plugins for debuggers and profilers |
+//!
+//! # Dropping a handle
+//!
+//! | handle | dropping it | to do otherwise |
+//! |---|---|---|
+//! | [`Controller`] | releases the session; the last owner ends it, and so the executor | [`exit`](Controller::exit) |
+//! | [`WeakController`], [`KillHandle`] | has no effect | [`kill`](KillHandle::kill) |
+//! | [`HandlerTag`] | keeps the handler | [`remove_handler`](Controller::remove_handler) |
+//! | [`Spawned`] | kills the process | [`connect`](Spawned::connect) |
+//! | [`Client`] | ends the connection | |
+//! | [`Dylib`] | keeps its code until the session ends | [`clear`](Dylib::clear) |
+//! | [`ObjectLayer`] | keeps its links, which belong to trackers | remove the tracker |
+//! | [`Buffer`] | frees the memory | |
+//! | [`InFlightAlloc`](memory::InFlightAlloc) | frees the memory | [`finalize`](memory::InFlightAlloc::finalize) |
+//! | [`FinalizedAlloc`](memory::FinalizedAlloc) | is a mistake: panics in debug builds, else leaks | [`deallocate`](Controller::deallocate) |
+//! | [`Function`] | keeps the function | |
+//! | [`Redirectable`](hotswap::Redirectable) | keeps the stub and its target | [`remove`](hotswap::Redirectable::remove) |
+//! | [`Pipeline`] | the last clone, pending call or batch closes it | |
+//! | [`PendingCall`], [`Batch`] | the calls run on; drops and counts results | [`wait`](PendingCall::wait), [`for_each`](Batch::for_each) |
+//! | [`GracePeriod`](hotswap::GracePeriod) | has no effect on the calls | |
+//! | [`JitDump`](profile::JitDump), [`PerfMap`](profile::PerfMap) | keeps the file | |
+//!
+//! Owners of a session are its controllers, dylibs, buffers, functions, redirectables, pipelines, object layers and process symbols.
+//!
+//! # Inside
 //!
 //! | part | what it is |
 //! |---|---|
-//! | `process` | the executor's process: start, end, lanes to it, what it can call here |
-//! | `remote` | the executor as what can be called |
+//! | `process` | the executor's process: start, end, lanes, handlers |
+//! | `remote` | calls of the executor |
 //! | `memory` | slabs that both processes map, and allocations in them |
-//! | `linker` | the passes of every link; stubs; code that was replaced |
-//! | `session`, `executor_builder` | the session, and how it begins |
-//! | `dylibs`, `layer` | two ways to say what is linked: all at once, or by need |
-//! | `hotswap`, `profile` | functions that change while they run; debuggers and profilers |
-//! | `buffer`, `function`, `inspect`, `pipeline` | data, typed calls, memory by address, many calls at once |
+//! | `linker` | the passes of every link; stubs; retired code |
+//! | `session`, `executor_builder` | the session, and its start |
+//! | `dylibs`, `layer` | two ways to choose the objects of a link: all added ones, or those looked up |
+//! | `hotswap`, `plugin`, `profile` | redirected and lazy functions; plugins; debuggers and profilers |
+//! | `buffer`, `function`, `inspect`, `pipeline` | data, typed calls, questions to the executor, many calls at a time |
 //! | `client`, `command` | an executor that shares no memory |
 //!
-//! A part imports from those above it.
+//! A part imports only from those above it.
 //!
-//! Threads: every type here may be shared between threads; each thread that calls has a lane of its own.
+//! Threads: all types here but [`Client`] may be shared between threads. Each calling thread has a lane of its own.
 //!
-//! Invariant: the controller trusts no byte that comes from the executor, and writes its memory only through its own
+//! Invariant: the controller trusts no byte that comes from the executor. It writes the executor's memory only through its own
 //! mappings.
 #![forbid(unsafe_code)]
 

@@ -1,4 +1,4 @@
-//! Calls that are under way at the same time: submitted one by one or in batches, and waited for later.
+//! Pipelines: many calls under way at a time, submitted one by one or in batches, and awaited later.
 
 use std::future::Future;
 use std::pin::Pin;
@@ -13,28 +13,35 @@ use crate::deadline::Deadline;
 use crate::error::{Error, Result};
 use crate::sync::{AtomicBool, Ordering};
 
-/// How long a task, or a thread that submits, may wait to learn how the executor has died.
+/// How long a task, or a thread that submits, may wait to learn how the executor died.
 const POLL_TIMEOUT: Duration = Duration::from_millis(5);
 
-/// A way to have many calls under way at a time. Cheap to clone; any number of threads may share one.
+/// Sends calls without waiting for their results. Cheap to clone; any number of threads may share a pipeline.
 ///
-/// The calls of a pipeline run one after the other, in the order of submission, on a thread of the executor of their own. A
-/// slow call delays those behind it. Calls of other pipelines, and [`Controller::call`], have other threads. At most
-/// [`limits::PIPELINE_CALLS_MAX`](crate::limits::PIPELINE_CALLS_MAX) are under way; a thread that submits more waits.
+/// The calls of a pipeline run in the order of their submission, one after the other, on a thread of the executor of their own: a
+/// long call delays those behind it. Other pipelines, and [`Controller::call`], have other threads. At most
+/// [`limits::PIPELINE_CALLS_MAX`](crate::limits::PIPELINE_CALLS_MAX) calls are under way; a thread that submits more waits.
 ///
-/// A submitted call runs, whether or not a thread waits for it. No thread of this process is reserved for results: the thread
-/// that waits receives those of all calls. When a [`PendingCall`] is polled as a future and has no result yet, a thread is
-/// started to receive, unless the host [polls](Pipeline::poll) itself.
+/// A submitted call runs, whether or not its result is awaited. A thread that waits receives the results of all waiters. The
+/// session starts a receiving thread only for futures: when a [`PendingCall`] is polled and has no result yet, unless the host
+/// [polls](Pipeline::poll) itself.
 ///
 /// # Examples
 ///
-/// ```no_run
-/// # let controller = farcall::controller::ExecutorBuilder::new().start()?;
-/// # let function = farcall::ExecutorAddr::new(0);
+/// ```standalone_crate
+/// # farcall::executor::run_if_spawned();
+/// # let controller = farcall::controller::ExecutorBuilder::new().this_program().start()?;
+/// # let mut memory = controller.allocate(farcall::PerProt { code: 9, ..Default::default() })?;
+/// # memory.write(farcall::Prot::Code, &[0x48, 0x8b, 0x07, 0xba, 8, 0, 0, 0, 0xc3]);
+/// # let code = memory.finalize();
+/// # let echo = code.address();
+/// // `echo` is a wrapper function that returns the first 8 bytes of its argument.
 /// let pipeline = controller.pipeline()?;
-/// let first = pipeline.submit(function, b"first")?;
-/// let second = pipeline.submit(function, b"second")?;
-/// println!("{:?} {:?}", first.wait()?, second.wait()?);
+/// let first = pipeline.submit(echo, b"thefirst")?;
+/// let second = pipeline.submit(echo, b"a second")?;
+/// assert_eq!(first.wait()?, b"thefirst");
+/// assert_eq!(second.wait()?, b"a second");
+/// # controller.deallocate([code])?;
 /// # Ok::<(), farcall::Error>(())
 /// ```
 #[derive(Debug, Clone)]
@@ -42,8 +49,24 @@ pub struct Pipeline {
     handle: Arc<Handle>,
 }
 
-/// A call that was submitted. A future that needs no runtime; it can be waited for as well. When it is dropped the call
-/// still runs, and its result is dropped and counted ([`Stats::late`](super::Stats::late)).
+/// A submitted call: wait for it, or poll it as a future, which needs no runtime. Dropping it does not stop the call; its result is
+/// dropped and counted ([`Stats::late`](super::Stats::late)).
+///
+/// # Examples
+///
+/// ```standalone_crate
+/// # farcall::executor::run_if_spawned();
+/// # let controller = farcall::controller::ExecutorBuilder::new().this_program().start()?;
+/// # let mut memory = controller.allocate(farcall::PerProt { code: 9, ..Default::default() })?;
+/// # memory.write(farcall::Prot::Code, &[0x48, 0x8b, 0x07, 0xba, 8, 0, 0, 0, 0xc3]);
+/// # let code = memory.finalize();
+/// # let echo = code.address();
+/// let pipeline = controller.pipeline()?;
+/// let pending = pipeline.submit(echo, &7_u64.to_le_bytes())?;
+/// assert_eq!(pending.wait()?, 7_u64.to_le_bytes());
+/// # controller.deallocate([code])?;
+/// # Ok::<(), farcall::Error>(())
+/// ```
 #[derive(Debug)]
 #[must_use = "the result of the call is dropped"]
 pub struct PendingCall {
@@ -52,13 +75,32 @@ pub struct PendingCall {
     is_taken: bool,
 }
 
-/// Calls that were submitted together. Their results are handed out in order, each once; nothing is allocated for each.
-/// What is left when it is dropped is treated as for [`PendingCall`].
+/// Calls that were submitted together. It returns their results in order, each once, and allocates nothing for each. Dropping it
+/// treats the results that are left as [`PendingCall`] does.
+///
+/// # Examples
+///
+/// ```standalone_crate
+/// # farcall::executor::run_if_spawned();
+/// # let controller = farcall::controller::ExecutorBuilder::new().this_program().start()?;
+/// # let mut memory = controller.allocate(farcall::PerProt { code: 9, ..Default::default() })?;
+/// # memory.write(farcall::Prot::Code, &[0x48, 0x8b, 0x07, 0xba, 8, 0, 0, 0, 0xc3]);
+/// # let code = memory.finalize();
+/// # let echo = code.address();
+/// let pipeline = controller.pipeline()?;
+/// let numbers = [1_u64, 2, 3].map(u64::to_le_bytes);
+/// let batch = pipeline.submit_batch(numbers.iter().map(|number| (echo, &number[..])))?;
+/// let mut results = Vec::new();
+/// batch.for_each(|result| results.push(result.expect("it returns").to_vec()));
+/// assert_eq!(results[2], 3_u64.to_le_bytes());
+/// # controller.deallocate([code])?;
+/// # Ok::<(), farcall::Error>(())
+/// ```
 #[derive(Debug)]
 #[must_use = "the results of the calls are dropped"]
 pub struct Batch {
     handle: Arc<Handle>,
-    /// There until it is dropped.
+    /// Present until the batch is dropped.
     completion: Option<Arc<Completion>>,
     arrived: Arrived,
     left: usize,
@@ -69,7 +111,7 @@ pub struct Batch {
 struct Handle {
     caller: Arc<Caller>,
     session: Arc<Session>,
-    /// A thread receives for tasks, or the host does.
+    /// A thread of the session receives for futures, or the host polls.
     is_attended: AtomicBool,
 }
 
@@ -98,8 +140,8 @@ impl Pipeline {
         Ok(PendingCall { handle: Arc::clone(&self.handle), completion, is_taken: false })
     }
 
-    /// Submits calls of wrapper functions with their arguments. This is the cheapest way to make many calls, above all if calls
-    /// in a row are of one function with 8 bytes of arguments.
+    /// Submits calls of wrapper functions with their arguments. This is the cheapest way to make many calls, above all where
+    /// consecutive calls are of one function and have 8 bytes of arguments each.
     ///
     /// # Errors
     ///
@@ -115,9 +157,9 @@ impl Pipeline {
         Ok(Batch { handle, completion: Some(completion), arrived, left })
     }
 
-    /// Receives the results that are there, unless another thread does, and wakes the tasks whose calls are done. Does not
-    /// wait. Returns how many results came. For hosts that poll tasks from a loop of their own: from the first call on no
-    /// thread is started for tasks.
+    /// Receives the results that have arrived, unless another thread does, and wakes the tasks whose calls are done. Returns the
+    /// number of results. Never waits. For hosts that poll tasks from a loop of their own: after the first call of this function
+    /// the session starts no thread for futures.
     pub fn poll(&self) -> usize {
         self.handle.is_attended.store(true, Ordering::Relaxed);
         self.handle.caller.poll()
@@ -129,7 +171,7 @@ impl PendingCall {
     ///
     /// # Errors
     ///
-    /// The function's own out-of-band error (`is_remote`), or why no call can complete any more: the executor
+    /// The function's own out-of-band error ([`Error::is_remote`]). Or the reason why no call can complete any more: the executor
     /// died ([`Error::death`]), closed the pipeline, or broke the protocol.
     pub fn wait(mut self) -> Result<Vec<u8>> {
         self.handle.caller.wait(&self.completion, 1, Deadline::SESSION_END);
@@ -140,8 +182,7 @@ impl PendingCall {
     ///
     /// # Errors
     ///
-    /// As [`PendingCall::wait`]; [`Error::is_timeout`] when there is no result in time: it is treated as if the call was
-    /// dropped.
+    /// As [`PendingCall::wait`]; [`Error::is_timeout`] when no result arrives in time. The call is then treated as dropped.
     pub fn wait_timeout(mut self, timeout: Duration) -> Result<Vec<u8>> {
         let deadline = Deadline::after(timeout);
         if self.handle.caller.wait(&self.completion, 1, deadline) {
@@ -171,7 +212,7 @@ impl Future for PendingCall {
                 Err(error) => Poll::Ready(Err(error)),
             };
         }
-        // A task does not wait for long to learn how an executor has died.
+        // A task must not block for long to learn how an executor died.
         Poll::Ready(self.take(Deadline::after(POLL_TIMEOUT)))
     }
 }
@@ -185,13 +226,13 @@ impl Drop for PendingCall {
 }
 
 impl Batch {
-    /// Results that were not handed out yet.
+    /// The number of results that were not returned yet.
     #[must_use]
     pub fn left(&self) -> usize {
         self.left
     }
 
-    /// Waits for the next result and appends it to `result`. `None` when all were handed out.
+    /// Waits for the next result and appends it to `result`. `None` when all were returned.
     ///
     /// # Errors
     ///
@@ -200,7 +241,7 @@ impl Batch {
         self.next(1).map(|next| next.map(|bytes| result.extend_from_slice(bytes)))
     }
 
-    /// Waits for all results that are left and hands each of them to `visit`, or the error of its call, as for
+    /// Waits for all results that are left, and calls `visit` with each result, or with the error of its call as of
     /// [`PendingCall::wait`].
     pub fn for_each(mut self, mut visit: impl FnMut(Result<&[u8]>)) {
         while let Some(result) = self.next(self.left) {
@@ -208,7 +249,7 @@ impl Batch {
         }
     }
 
-    /// The next result. If there is none, waits until `count` results are there.
+    /// The next result. If none has arrived, waits until `enough` have.
     #[inline]
     fn next(&mut self, enough: usize) -> Option<Result<&[u8]>> {
         self.left = self.left.checked_sub(1)?;
@@ -249,7 +290,7 @@ impl Handle {
             .map_err(|error| self.session.remote().explain(error, Deadline::after(POLL_TIMEOUT)))
     }
 
-    /// Makes sure that a thread receives for tasks.
+    /// Starts the thread that receives for futures, unless it runs or the host polls.
     fn attend(&self) -> Result<()> {
         if self.is_attended.swap(true, Ordering::Relaxed) {
             return Ok(());
@@ -259,7 +300,7 @@ impl Handle {
         let started = thread.spawn(move || caller.listen());
         started.map(drop).map_err(|error| {
             self.is_attended.store(false, Ordering::Relaxed);
-            Error::os("starting a thread that receives results for tasks", error)
+            Error::os("starting a thread that receives results for futures", error)
         })
     }
 }

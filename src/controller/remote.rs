@@ -1,4 +1,4 @@
-//! The executor as what can be called: functions of the contract by name, any wrapper function by address.
+//! Calls of the executor: functions of the contract by name, any wrapper function by address.
 
 use std::collections::HashMap;
 use std::path::PathBuf;
@@ -43,11 +43,11 @@ pub(crate) struct Remote {
 }
 
 impl Remote {
-    /// Waits until the executor is ready. Returns the numbers that it tells of itself, by name.
+    /// Waits until the executor is ready. Returns the numbers in its setup, by name.
     ///
     /// # Errors
     ///
-    /// When it could not be started, ended before, is of another build, or is not ready in time.
+    /// When the executor could not be started, ended early, is of another build, or is not ready in time.
     pub(crate) fn connect(starting: Starting) -> Result<(Self, HashMap<String, i64>)> {
         let Starting { supervisor, opener, segment, end, deadline, program } = starting;
         let crashes = CrashReports::new(segment);
@@ -157,23 +157,23 @@ impl Remote {
         calls
     }
 
-    /// Makes sure that everything posted has run, for calls that go over no lane; returns the number of the code written last.
+    /// Waits until all posted calls have run, for calls that go over no lane. Returns the number of the code written last.
     ///
     /// # Errors
     ///
-    /// When something posted has failed, or the session is over.
+    /// When a posted call has failed, or the session is over.
     #[inline]
     pub(crate) fn settle(&self) -> Result<u64> {
         let lanes = self.opener.lanes();
         while !lanes.posts.are_settled() {
-            // It goes behind what was posted.
+            // This call goes behind the posted ones.
             self.call::<ProcessInfo>(&())?;
             lanes.posts.look();
         }
         Ok(lanes.code_epoch())
     }
 
-    /// The next message of each lane tells the executor that code was written, which has this number and no other.
+    /// Makes the next message of each lane tell the executor that code was written. `number` is unique to that code.
     #[inline]
     pub(crate) fn code_written(&self, number: u64) {
         self.opener.lanes().code_written(number);
@@ -184,26 +184,25 @@ impl Remote {
         self.named(C::NAME)
     }
 
-    /// The executor's functions for dynamic thread-locals, if it has any: the function that code calls, and that of
-    /// descriptors.
+    /// The executor's functions for TLS modules, if it offers them: the one that code calls, and the one for TLS descriptors.
     pub(crate) fn thread_functions(&self) -> Option<[ExecutorAddr; 2]> {
         let [address, descriptor] =
             [THREAD_ADDRESS, THREAD_DESCRIPTOR].map(|name| self.functions.get(name).copied());
         Some([address?, descriptor?])
     }
 
-    /// What the executor calls this session.
+    /// The executor's address for this session.
     pub(crate) fn instance(&self) -> Result<ExecutorAddr> {
         self.named(SESSION_INSTANCE)
     }
 
-    /// The address of something that the executor offers.
+    /// The address that the executor offers under a name.
     pub(crate) fn named(&self, name: &str) -> Result<ExecutorAddr> {
         let address = self.functions.get(name).copied();
         address.ok_or_else(|| Error::violation(format!("the executor does not offer {name}")))
     }
 
-    /// Makes code known to crash reports until it is [forgotten](Remote::forget).
+    /// Adds code to crash reports until it is [removed](Remote::forget).
     pub(crate) fn remember(&self, symbols: &Arc<SymbolTable>) {
         self.crashes.remember(symbols);
     }
@@ -213,12 +212,12 @@ impl Remote {
         self.crashes.forget(removed);
     }
 
-    /// Finds out why a call could not complete.
+    /// The reason why a call could not complete.
     #[cold]
     pub(crate) fn explain(&self, error: Error, deadline: Deadline) -> Error {
         let error = self.crashes.explain(error, &self.supervisor, deadline);
         if error.death().is_some() {
-            // Other callers need not wait for the kernel either.
+            // Other callers then need not wait for the kernel either.
             self.opener.end_all();
         }
         last_words::add(error, &self.opener)
@@ -228,7 +227,7 @@ impl Remote {
 impl Drop for Remote {
     fn drop(&mut self) {
         if !self.supervisor.is_own() {
-            // A forked child closes its descriptors and mappings, and does nothing to the session.
+            // A forked child closes its descriptors and mappings. The session belongs to the parent.
             return;
         }
         self.opener.close();
@@ -241,13 +240,13 @@ fn decode<C: Contract>(result: &[u8]) -> Result<C::Ret> {
     sps::from_bytes(result).map_err(|error| error.during(format_args!("result of {}", C::NAME)))
 }
 
-/// Starts a thread that waits for the late answer of a call that timed out.
+/// Starts a thread that waits for the answer of a call that timed out.
 fn finish_later(opener: Arc<LaneOpener>, end: LaneEnd) {
     let closer = end.with_transport(|lane| lane.closer());
     let body = move || opener.lanes().finish(end, &**opener.callbacks());
     let thread = std::thread::Builder::new().name("farcall-late".to_owned()).spawn(body);
     if thread.is_err() {
-        // The executor's thread ends when the function returns.
+        // Without the thread the lane closes, and the executor's thread ends when the function returns.
         closer.close();
     }
 }

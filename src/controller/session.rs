@@ -141,21 +141,6 @@ impl Controller {
     /// # Errors
     ///
     /// When the slab has no hole of that size, or memory runs out ([`Error::is_exhausted`]).
-    ///
-    /// # Examples
-    ///
-    /// ```no_run
-    /// # let controller = farcall::controller::ExecutorBuilder::new().start()?;
-    /// use farcall::Prot;
-    /// // A wrapper function for x86-64 that returns the first 8 bytes of its argument.
-    /// let code = [0x48, 0x8b, 0x07, 0xba, 8, 0, 0, 0, 0xc3];
-    /// let mut memory = controller.allocate(PerProt { code: code.len() as u64, ..PerProt::default() })?;
-    /// memory.write(Prot::Code, &code);
-    /// let memory = memory.finalize();
-    /// assert_eq!(controller.call(memory.address(), &[7; 8])?, [7; 8]);
-    /// controller.deallocate([memory])?;
-    /// # Ok::<(), farcall::Error>(())
-    /// ```
     #[inline]
     pub fn allocate(&self, bytes: PerProt<u64>) -> Result<InFlightAlloc<'_>> {
         InFlightAlloc::new(self.session.memory(), Placement::Near, bytes)

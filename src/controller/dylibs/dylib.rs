@@ -18,15 +18,29 @@ use crate::link::{Archive, Definition, Export, External, LinkGraph, ObjectFile};
 use crate::sps::Bytes;
 use crate::sync::{Mutex, MutexGuard};
 
-/// A set of objects in the executor. Objects added are linked at the next [`link`](Dylib::link), which looking up does by
-/// itself. Dropping a dylib leaves its code where it is until the session ends; [`clear`](Dylib::clear) removes it.
+/// A set of objects in the executor. [`link`](Dylib::link) links the objects that were added; [`lookup`](Dylib::lookup) does so by
+/// itself. Dropping a dylib leaves its code in the executor until the session ends; [`clear`](Dylib::clear) removes it.
+///
+/// # Examples
+///
+/// ```standalone_crate
+/// # farcall::executor::run_if_spawned();
+/// # let controller = farcall::controller::ExecutorBuilder::new().this_program().start()?;
+/// let dylib = controller.create_dylib("main");
+/// // An object comes from a compiler: dylib.add_object(&ObjectFile::parse("a.o", bytes)?)?;
+/// dylib.define("answer", farcall::ExecutorAddr::new(0x1000))?;
+/// assert_eq!(dylib.lookup("answer")?.get(), 0x1000);
+/// assert!(dylib.lookup("question").is_err());
+/// dylib.clear()?;
+/// # Ok::<(), farcall::Error>(())
+/// ```
 #[derive(Debug)]
 pub struct Dylib {
     session: Arc<Session>,
     name: String,
     plugins: Plugins,
     pub(super) linking: LinkLock,
-    /// Locked for moments: never across a call to the executor.
+    /// Never locked across a call to the executor.
     state: Mutex<State>,
 }
 
@@ -35,17 +49,17 @@ pub(crate) struct State {
     pending: Option<LinkGraph>,
     archives: Vec<Archive>,
     libraries: Vec<String>,
-    /// Everything that can be looked up.
+    /// The names that can be looked up.
     symbols: HashMap<Arc<str>, Definition>,
-    /// The hidden names, which only what is linked into the dylib later may refer to.
+    /// The hidden names, which only objects that the dylib links later may refer to.
     hidden: HashMap<Arc<str>, Definition>,
     pub(crate) handle: ExecutorAddr,
-    /// Where the next link goes. What follows code below 2 GiB lies there too, in reach of it.
+    /// The slab of the next link. After code below 2 GiB all links go there, within its reach.
     placement: Placement,
     pub(crate) linked: Vec<Arc<Linked>>,
-    /// What is linked from now on can be run again and again.
+    /// Links from now on keep their initial data, so the program can run again and again.
     pub(crate) keeps_data: bool,
-    /// Variables that are not linked again, and those that were linked.
+    /// The variables of earlier versions, which are not linked again, and those of this one.
     pub(crate) variables: Option<Variables>,
 }
 
@@ -53,11 +67,22 @@ pub(crate) struct State {
 #[derive(Debug)]
 pub(crate) struct Linked {
     memory: LinkedMemory,
-    /// The data as it was at first, if the dylib keeps it.
+    /// The initial data, if the dylib keeps it.
     pub(crate) initial: Option<InitialData>,
 }
 
-/// What one link did, and how long its phases took.
+/// The counts of one link, and the times of its phases.
+///
+/// # Examples
+///
+/// ```standalone_crate
+/// # farcall::executor::run_if_spawned();
+/// # let controller = farcall::controller::ExecutorBuilder::new().this_program().start()?;
+/// let dylib = controller.create_dylib("empty");
+/// let report = dylib.link()?;
+/// assert_eq!((report.objects, report.bytes), (0, 0));
+/// # Ok::<(), farcall::Error>(())
+/// ```
 #[derive(Debug, Clone, Copy, Default)]
 pub struct LinkReport {
     /// Objects linked, archive members included.
@@ -68,15 +93,15 @@ pub struct LinkReport {
     pub relocations: u64,
     /// Bytes of the image, zero-fill included.
     pub bytes: u64,
-    /// Searching archives, and reading the members that are needed.
+    /// Time to search archives, and to read the members that are needed.
     pub pull: Duration,
-    /// Looking symbols up, first here, then in the executor.
+    /// Time to look symbols up, first in the dylib, then in the executor.
     pub look_up: Duration,
-    /// Giving everything its place, and taking the memory.
+    /// Time to lay the image out, and to allocate its memory.
     pub layout: Duration,
-    /// Making the image for its addresses; in debug builds with the check of it.
+    /// Time to make the image for its addresses; in debug builds with its check.
     pub fixup: Duration,
-    /// Writing the image, and sending what registers it.
+    /// Time to store the image, and to post its actions.
     pub transfer: Duration,
 }
 
@@ -95,16 +120,16 @@ impl Controller {
 }
 
 impl Dylib {
-    /// Adds an object; it stays the caller's and may be added to other dylibs as well.
+    /// Adds an object, which the caller may add to other dylibs as well.
     ///
     /// # Errors
     ///
-    /// When it defines a symbol that the dylib has already. What was added since the last link is forgotten then.
+    /// When the object defines a symbol that the dylib defines already. All objects added since the last link are dropped then.
     pub fn add_object(&self, object: &ObjectFile) -> Result<()> {
         let mut state = self.lock();
         let mut graph = state.pending.take().unwrap_or_default();
         graph.add_object(object)?;
-        // Among the objects of one link the graph itself has looked.
+        // The graph itself compares the objects of one link.
         let exports = if state.knows_nothing() { None } else { Some(graph.exports()) };
         for export in exports.into_iter().flatten().filter(|export| !export.weak) {
             if state.known(&export.name).is_some() {
@@ -120,11 +145,11 @@ impl Dylib {
         Ok(())
     }
 
-    /// Makes the dylib define a name as something that is elsewhere, for what is linked into it later.
+    /// Defines a name as an address of the executor, for lookups and for objects that the dylib links later.
     ///
     /// # Errors
     ///
-    /// When the dylib defines it already.
+    /// When the dylib defines the name already.
     pub fn define(&self, name: &str, found: impl Into<External>) -> Result<()> {
         let mut state = self.lock();
         let is_pending = state.pending.as_ref().is_some_and(|graph| graph.defines(name));
@@ -143,23 +168,23 @@ impl Dylib {
         &self.session
     }
 
-    /// Adds an archive, whose members are linked when they define something that is missing.
+    /// Adds an archive. A link takes the members that define a missing symbol.
     pub fn add_archive(&self, archive: &Archive) {
         self.lock().archives.push(archive.clone());
     }
 
-    /// Has `plugin` look at all links that begin later, after the plugins added before.
+    /// Adds a plugin for all links that begin later. It runs after the plugins added before.
     pub fn add_plugin(&self, plugin: Arc<dyn ObjectPlugin>) {
         self.plugins.add(plugin);
     }
 
-    /// Makes what is linked from now on a version of a program that later versions may follow, and that itself follows
-    /// `earlier`. A variable that the earlier version has under the same name, with the same size, stays where it is, with its
-    /// value. Others are new, with their initial values.
+    /// Makes the links from now on a version of a program that shares variables with `earlier`, and with later versions. A variable
+    /// that the earlier version has under the same name, with the same size, keeps its address and its value. Other variables are
+    /// new, with their initial values.
     ///
-    /// That goes for variables that have sections of their own, as `-fdata-sections` makes them, static ones included, but not
-    /// for thread-locals. The earlier version has to stay as long as its variables are used. Initializers run when
-    /// [`initialize`](Dylib::initialize) is called, as ever: they would begin anew.
+    /// That holds for variables in sections of their own, as `-fdata-sections` makes them, static ones included. It does not hold for
+    /// thread-locals. The earlier version must stay while its variables are in use. [`initialize`](Dylib::initialize) runs all
+    /// initializers of the new version, which store initial values again.
     pub fn keep_variables(&self, earlier: Option<&Dylib>) {
         let known = earlier.and_then(|earlier| earlier.lock().variables.clone());
         self.lock().variables = Some(known.unwrap_or_default());
@@ -169,24 +194,27 @@ impl Dylib {
     ///
     /// # Errors
     ///
-    /// When there are too many names.
+    /// When the link has too many names.
     pub fn want(&self, name: &str) -> Result<()> {
         self.lock().pending.get_or_insert_default().want(name)
     }
 
-    /// Opens a shared library in the executor, by file name or path as `dlopen` takes it, at the next link.
+    /// Makes the next link open a shared library in the executor, by file name or path as of `dlopen`.
     pub fn add_library(&self, path: impl Into<String>) {
         self.lock().libraries.push(path.into());
     }
 
-    /// Links everything that was added since the last time. One message looks symbols up. The code is written through shared
-    /// memory, and what must be registered goes ahead of the next call. Code that holds addresses in 32 bits is placed below 2
-    /// GiB, with all that is added to the dylib later. The first such link of a session takes a second message.
+    /// Links the objects added since the last link. It sends one message, to look symbols up. It writes the code through shared memory,
+    /// and posts the registration ahead of the next call. Code with 32-bit addresses goes below 2 GiB, with all later links of the
+    /// dylib; the first such link of a session sends a second message.
     ///
     /// # Errors
     ///
-    /// All symbols that have no definition; relocations that cannot be made; too little memory. What was added is forgotten
-    /// then; what was linked before stays.
+    /// - Undefined symbols; the error lists all of them.
+    /// - A relocation that cannot be made.
+    /// - Memory runs out.
+    ///
+    /// The added objects are dropped then; earlier links stay.
     pub fn link(&self) -> Result<LinkReport> {
         self.linking
             .acquire()
@@ -194,12 +222,12 @@ impl Dylib {
             .map_err(|error| error.during(format_args!("linking {}", self.name)))
     }
 
-    /// The address of a global symbol, linking what is pending first, and what archives have for it.
+    /// The address of a global symbol. Links the added objects first, with the archive members that define the symbol.
     ///
     /// # Errors
     ///
-    /// When the dylib does not define it, when it is a thread-local, or as [`Dylib::link`]. In a handler that a link of the dylib
-    /// calls, for what is not linked yet.
+    /// When the dylib does not define the symbol, when it is a thread-local, or as [`Dylib::link`]. In a handler that a link of the
+    /// dylib calls, when the symbol is not linked yet.
     pub fn lookup(&self, name: &str) -> Result<ExecutorAddr> {
         match self.linking.acquire() {
             Ok(linking) => {
@@ -226,11 +254,11 @@ impl Dylib {
         outcome.map_err(|error| error.during(format_args!("in {}", self.name)))
     }
 
-    /// Runs the initializers (static constructors) of what was linked and has not been initialized yet.
+    /// Runs the initializers (static constructors) of the links whose initializers have not run.
     ///
     /// # Errors
     ///
-    /// When the executor dies of it, or as [`Dylib::link`].
+    /// When an initializer ends the executor, or as [`Dylib::link`].
     pub fn initialize(&self) -> Result<()> {
         if self.lock().pending.is_some() {
             self.link()?;
@@ -239,12 +267,12 @@ impl Dylib {
         self.session.run::<ProgramInitialize>(&(handle, Vec::new()))
     }
 
-    /// Runs `main` with these arguments, the program's name first, after the initializers that have not run. Returns
-    /// what main returns. Exit handlers run when the dylib is cleared or the executor exits.
+    /// Runs the initializers that have not run, then `main` with these arguments, the program's name first. Returns the result of
+    /// `main`. Exit handlers run when the dylib is cleared or the executor exits.
     ///
     /// # Errors
     ///
-    /// When there is no `main`, when the executor ends meanwhile ([`Error::death`], also after the program called
+    /// When the dylib has no `main`, when the executor ends meanwhile ([`Error::death`], also after the program called
     /// `exit`), or as [`Dylib::link`].
     pub fn run_main<A: AsRef<[u8]>>(&self, args: impl IntoIterator<Item = A>) -> Result<i32> {
         let main = self.lookup("main")?;
@@ -253,25 +281,25 @@ impl Dylib {
         self.session.run::<ProgramMain>(&(handle, main, args))
     }
 
-    /// Removes everything from the dylib: exit handlers and finalizers run, unwind information is taken back, the
-    /// memory is free at once. One message at most. Nothing of it may be running.
+    /// Removes all code from the dylib: runs exit handlers and finalizers, deregisters unwind information, and frees the memory at
+    /// once. Sends one message at most. None of the code may be running.
     ///
     /// # Errors
     ///
-    /// When a dealloc action fails (the rest is still done), or the session is over. In a handler that a link of the dylib calls.
+    /// When a dealloc action fails (the rest is still freed), or the session is over. In a handler that a link of the dylib calls.
     pub fn clear(&self) -> Result<()> {
         let _linking = self.linking.acquire()?;
         let state = std::mem::take(&mut *self.lock());
         self.session.linker.deallocate(state.linked.iter().map(|one| &one.memory))
     }
 
-    /// What it has in the executor when its last handle is dropped.
+    /// What the links of the dylib own in the executor.
     pub(crate) fn into_linked_memory(self) -> Vec<LinkedMemory> {
         let state = std::mem::take(&mut *self.lock());
         state.linked.into_iter().filter_map(Arc::into_inner).map(|one| one.memory).collect()
     }
 
-    /// Links what is pending, if anything is.
+    /// Links the objects that were added, if any were.
     fn link_pending(&self, _linking: &LinkGuard<'_>) -> Result<LinkReport> {
         let mut report = LinkReport::default();
         let started = Instant::now();
@@ -325,8 +353,8 @@ impl Dylib {
         Ok(report)
     }
 
-    /// Finds what the graph does not define: in the dylib first, then in the executor with one message. Returns what
-    /// else it requires.
+    /// Finds the names that the graph does not define: in the dylib first, then in the executor with one message. Returns the
+    /// other requirements of the link.
     fn resolve(&self, graph: &mut LinkGraph, placement: &mut Placement) -> Result<Requirements> {
         let mut wanted = Vec::new();
         let mut requirements = Requirements::default();
@@ -336,8 +364,8 @@ impl Dylib {
                 graph.define_external(HANDLE, state.handle);
             }
             if !state.knows_nothing() {
-                // What is weak here gives way to what the dylib has already. Hidden data is reached by its distance, so it does
-                // not when this link goes elsewhere.
+                // A weak definition here yields to one that the dylib has already. Code reaches hidden data by its distance, so a
+                // hidden definition does not yield when this link goes to another slab.
                 let is_elsewhere = *placement != state.placement;
                 let gives_way = |export: &Export| export.weak && !(export.hidden && is_elsewhere);
                 let weak: Vec<_> = graph.exports().filter(gives_way).collect();
@@ -381,18 +409,18 @@ impl Dylib {
 }
 
 impl State {
-    /// True when the dylib has no name.
+    /// True when the dylib defines no name.
     fn knows_nothing(&self) -> bool {
         self.symbols.is_empty() && self.hidden.is_empty()
     }
 
-    /// What the dylib has under this name for the links that follow.
+    /// The dylib's definition of a name for later links.
     fn known(&self, name: &str) -> Option<&Definition> {
         self.symbols.get(name).or_else(|| self.hidden.get(name))
     }
 }
 
-/// Adds the members of archives that define what neither the graph nor the dylib does; says how many.
+/// Adds the archive members that define a name which is undefined in both the graph and the dylib. Returns their number.
 fn pull_archives(graph: &mut LinkGraph, state: &State) -> Result<usize> {
     let is_known = |name: &str| state.known(name).is_some();
     let mut archives = state.archives.iter();

@@ -1,4 +1,4 @@
-//! A program that is run again and again, each time as if it had just been linked.
+//! A program that runs again and again, each time with the data that it was linked with.
 
 use super::dylib::Dylib;
 use crate::call::contract::ProgramRun;
@@ -6,26 +6,29 @@ use crate::error::{Error, Result};
 use crate::sps::Bytes;
 
 impl Dylib {
-    /// From the next link on, this process keeps a copy of the initial data that is linked, for
+    /// Makes links from now on keep a copy of their initial data in the memory of this process, for
     /// [`run_fresh`](Dylib::run_fresh).
     pub fn keep_initial_data(&self) {
         self.lock().keeps_data = true;
     }
 
-    /// Runs the program as a process of its own would, with fresh data. Its variables and thread-locals have their initial
-    /// values. The initializers run, then `main` with these arguments, the program's name first. At last the functions run that
-    /// were registered with `atexit`, and the finalizers. Returns what `main` returns. This is one round trip, and nothing is
-    /// linked again.
+    /// Runs the program with fresh data, as a process of its own would, in this order:
     ///
-    /// Fresh is what belongs to the program. What it took from the libraries is as it left it: memory from `malloc`, open files, the
-    /// buffers of standard streams, `environ`, the working directory. Nothing of the program may be running, threads of its own
-    /// included; the arguments are gone when it returns.
+    /// 1. Its variables and thread-locals get their initial values.
+    /// 2. The initializers run.
+    /// 3. `main` runs with these arguments, the program's name first.
+    /// 4. The handlers registered with `atexit` run, then the finalizers.
+    ///
+    /// Returns the result of `main`. Takes one round trip and links nothing again.
+    ///
+    /// Only data of the program itself is fresh. The state of the libraries stays as the program left it: memory from `malloc`, open
+    /// files, the buffers of standard streams, `environ`, the working directory. No code of the program may be running, threads of its
+    /// own included. The arguments are freed when the run ends.
     ///
     /// # Errors
     ///
-    /// When there is no `main`, or [`keep_initial_data`](Dylib::keep_initial_data) was not called before the program was
-    /// linked. When the executor ends meanwhile ([`Error::death`], also when the program calls `exit`). Otherwise as
-    /// [`Dylib::link`].
+    /// When the program has no `main`, or was linked before [`keep_initial_data`](Dylib::keep_initial_data); when the executor ends
+    /// meanwhile ([`Error::death`], also when the program calls `exit`), or as [`Dylib::link`].
     ///
     /// # Examples
     ///
@@ -50,7 +53,9 @@ impl Dylib {
             };
             for one in linked.iter() {
                 let initial = one.initial.as_ref().ok_or_else(|| {
-                    Error::invalid("a fresh run of what was linked before its data was to be kept")
+                    Error::invalid(
+                        "a fresh run of a program that was linked before keep_initial_data",
+                    )
                 })?;
                 initial.restore(self.session().memory())?;
             }

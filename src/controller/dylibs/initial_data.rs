@@ -1,11 +1,10 @@
-//! The data of a program as it was at first, for runs with fresh data.
+//! The initial data of a program, for runs with fresh data.
 //!
-//! The controller keeps the program's initial data, and stores it where the data is, through its own mapping of the slab.
-//! Nothing is linked again, and the executor copies nothing. Thread-locals are given their initial values by the same action as
-//! when they were linked.
+//! The controller keeps a copy, and stores it through its own mapping of the slab. So nothing is linked again, and the executor
+//! copies nothing. Thread-locals get their initial values by the same action as when they were linked.
 //!
-//! Invariant: what is restored is what was linked, except the words that say which implementation an ifunc has. Those were
-//! chosen for the process and stay.
+//! Invariant: restored data equals linked data except for the slots of ifuncs. The executor chose their implementations for the
+//! process, and they stay.
 
 use std::ops::Range;
 
@@ -15,23 +14,22 @@ use crate::error::Result;
 use crate::link::{Image, TlsBlock};
 use crate::{AddrRange, ExecutorAddr, Prot};
 
-/// The data of a link as it was at first.
+/// The initial data of a link.
 #[derive(Debug)]
 pub(crate) struct InitialData {
-    /// Where the data is.
+    /// The address of the data.
     start: ExecutorAddr,
-    /// What is not zero of it.
+    /// Its bytes up to the last that is not zero-filled.
     content: Vec<u8>,
-    /// All of it.
+    /// Its size, zero-fill included.
     bytes: u64,
-    /// Words that stay, in order. They are not even stored as they are: when the link is new, the executor may be about to store
-    /// them for the first time.
+    /// The slots of ifuncs, in order. The controller never stores them: the executor may be about to store them for the first time.
     kept: Vec<ExecutorAddr>,
     threads: Option<TlsBlock>,
 }
 
 impl InitialData {
-    /// The data of an image, whose part of the data starts there. Takes it out of the image.
+    /// Takes the data out of an image whose data starts at `start`.
     pub(crate) fn of(image: &mut Image, start: ExecutorAddr) -> Self {
         let mut kept: Vec<_> = image.ifuncs.iter().map(|one| one.slot).collect();
         kept.sort_unstable();
@@ -44,7 +42,7 @@ impl InitialData {
         }
     }
 
-    /// Makes the data what it was at first.
+    /// Gives the data its initial values.
     ///
     /// # Errors
     ///
@@ -67,7 +65,7 @@ impl InitialData {
         memory.remote().post::<ThreadBlockRegister>(&(module, initial, bytes))
     }
 
-    /// Stores the initial values of this range of data again.
+    /// Gives this range of the data its initial values.
     fn restore_part(&self, memory: &ExecutorMemory, part: Range<u64>) {
         let stored = part.start..part.end.min(self.content.len() as u64);
         let zeroed = part.start.max(stored.end)..part.end;

@@ -1,15 +1,15 @@
 //! The lock under which a dylib is linked, restored and cleared.
 //!
 //! A link calls the executor, where the resolver of an ifunc may call a handler of the host, on the thread that links. That
-//! handler may use the dylib. So the state of a dylib is locked only for moments, and this lock tells a thread that it would wait
-//! for itself.
+//! handler may use the dylib. So no thread locks the state of a dylib across a call, and this lock returns an error to a thread
+//! that would wait for itself.
 
 use std::thread::{self, ThreadId};
 
 use crate::error::{Error, Result};
 use crate::sync::{Condvar, Mutex};
 
-/// A lock that refuses the thread that has it.
+/// A lock that refuses the thread that holds it already.
 #[derive(Debug, Default)]
 pub(crate) struct LinkLock {
     owner: Mutex<Option<ThreadId>>,
@@ -21,11 +21,11 @@ pub(crate) struct LinkLock {
 pub(crate) struct LinkGuard<'a>(&'a LinkLock);
 
 impl LinkLock {
-    /// Waits until no other thread has the lock. The bound is that of the calls which that thread makes.
+    /// Waits until no other thread has the lock. The wait ends when the calls of that thread do.
     ///
     /// # Errors
     ///
-    /// `is_invalid_argument` when the calling thread has it.
+    /// [`Error::is_invalid_argument`] when the calling thread has the lock.
     pub(crate) fn acquire(&self) -> Result<LinkGuard<'_>> {
         let this = thread::current().id();
         let mut owner = self.owner.lock();

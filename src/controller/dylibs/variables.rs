@@ -4,12 +4,12 @@ use std::collections::HashMap;
 
 use crate::{AddrRange, ExecutorAddr};
 
-/// Where variables are, by the names of their sections.
+/// The addresses of variables, by the names of their sections.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Variables(HashMap<String, AddrRange>);
 
 impl Variables {
-    /// Where a variable of this size is.
+    /// The address of the variable with this name, if it has this size.
     pub(crate) fn find(&self, name: &str, bytes: u64) -> Option<ExecutorAddr> {
         self.0.get(name).filter(|range| range.bytes() == bytes).map(|range| range.start)
     }

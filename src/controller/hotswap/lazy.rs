@@ -1,10 +1,10 @@
-//! Functions that are compiled when they are called first.
+//! Functions that are compiled at their first call.
 //!
-//! The caller sees a stub, as of a [`Redirectable`], which leads to a trampoline at first. The trampoline asks the controller,
-//! over the lane of the call in which it runs, or over one of the thread's own. The handler here has the function compiled,
-//! stores its address into the stub's slot, and answers. So a first call costs one round trip, and the later ones a jump.
+//! The caller sees the stub of a [`Redirectable`], which jumps to a trampoline at first. The trampoline calls the controller, over
+//! the lane of the call in which it runs, or over a lane of its thread's own. The handler here compiles the function, stores its
+//! address in the stub's word, and answers. So the first call costs one round trip, and each later call one jump.
 //!
-//! Invariant: a function is compiled by one thread at a time, and never again once it is there.
+//! Invariant: one thread at a time compiles a function, and no thread compiles it again after it succeeded.
 
 use std::error::Error as StdError;
 use std::fmt;
@@ -20,12 +20,12 @@ use crate::controller::session::{Controller, Session};
 use crate::error::Result;
 use crate::sync::{Condvar, Mutex};
 
-/// Where a function is that was compiled, or why there is none.
+/// The address of a compiled function, or the reason why compilation failed.
 pub type Compiled = std::result::Result<ExecutorAddr, Box<dyn StdError + Send + Sync>>;
 
 type Compile = dyn Fn(&Controller) -> Compiled + Send + Sync;
 
-/// A function that may not be compiled yet.
+/// A function that is perhaps not compiled yet.
 struct Lazy {
     name: String,
     compile: Box<Compile>,
@@ -38,42 +38,50 @@ struct Lazy {
 struct State {
     /// The thread that compiles it now.
     compiler: Option<ThreadId>,
-    /// How often it was tried, and why the last time failed.
+    /// The number of attempts so far, and the reason why the last one failed.
     tries: u64,
     failure: String,
 }
 
 impl Controller {
-    /// A function that `compile` makes when it is called first, and that can be [replaced](Redirectable::redirect) later. `name`
-    /// appears in errors.
+    /// A function that `compile` makes at its first call. It can be [redirected](Redirectable::redirect) later. `name` appears in errors.
     ///
-    /// If several threads make the first call at the same time, one of them compiles the function, and the others wait.
-    /// `compile` runs on the thread that serves the call. It may link and call anything except the function itself. It receives
-    /// the session as an argument, because a `Controller` inside the closure would keep the session alive.
+    /// Of first calls at the same time one compiles, and the others wait for it. `compile` runs on the thread that serves the call. It
+    /// receives the session as an argument: a closure that held a `Controller` would keep the session alive. It may link and call
+    /// any function except this one, directly or indirectly.
     ///
-    /// If it fails, those calls are unwound. The controller's call from which they were made fails with the reason
-    /// ([`Error::is_remote`](crate::Error::is_remote)), and the next call tries again. On the way out of a call the destructors
-    /// of its frames run, as they do when a thread is cancelled. Frames that were compiled without unwind information, and
-    /// those behind them, are left unchanged. A thread of the program's own, which no call of the controller waits for, ends as
-    /// by `pthread_exit`. `noexcept` functions, and those of Rust that catch panics, let nothing through and end the process.
-    /// So does a wrapper function that was called before the session had any function of this kind.
+    /// If compilation fails, those calls are unwound to their entry frame. The controller's call then returns the error
+    /// ([`Error::is_remote`](crate::Error::is_remote)), and the next call tries again.
+    ///
+    /// | frames of the unwound call | what happens |
+    /// |---|---|
+    /// | compiled with unwind information | their destructors run, as when a thread is cancelled |
+    /// | compiled without | they are skipped, with the frames behind them |
+    /// | of a thread of the program's own | the thread ends as by `pthread_exit` |
+    /// | `noexcept` functions, and functions of Rust that catch panics | the process ends |
+    /// | a wrapper function that was called before the session had any lazy function | the process ends |
     ///
     /// # Errors
     ///
-    /// When memory runs out, or the session is over, or its executor has no such functions.
+    /// When memory runs out, the session is over, or its executor does not offer lazy functions.
     ///
     /// # Examples
     ///
-    /// ```no_run
-    /// # let controller = farcall::controller::ExecutorBuilder::new().start()?;
-    /// use farcall::link::ObjectFile;
-    /// let square = controller.create_lazy("square", |controller| {
-    ///     let dylib = controller.create_dylib("square");
-    ///     dylib.add_object(&ObjectFile::parse("square.o", std::fs::read("square.o")?)?)?;
-    ///     Ok(dylib.lookup("square")?)
+    /// ```standalone_crate
+    /// # farcall::executor::run_if_spawned();
+    /// # let controller = farcall::controller::ExecutorBuilder::new().this_program().start()?;
+    /// use farcall::{PerProt, Prot};
+    /// // A compiler makes the code: lea eax, [rdi + rdi]; ret
+    /// let double = controller.create_lazy("double", |controller| {
+    ///     let mut memory = controller.allocate(PerProt { code: 4, ..PerProt::default() })?;
+    ///     memory.write(Prot::Code, &[0x8d, 0x04, 0x3f, 0xc3]);
+    ///     let memory = memory.finalize();
+    ///     let address = memory.address();
+    ///     std::mem::forget(memory); // the code stays until the session ends
+    ///     Ok(address)
     /// })?;
-    /// let square = controller.function::<extern "C" fn(f64) -> f64>(square.address());
-    /// assert_eq!(square.call(3.0)?, 9.0);
+    /// let double = controller.function::<extern "C" fn(i32) -> i32>(double.address());
+    /// assert_eq!(double.call(21)?, 42);
     /// # Ok::<(), farcall::Error>(())
     /// ```
     pub fn create_lazy(
@@ -86,12 +94,11 @@ impl Controller {
 }
 
 impl Dylib {
-    /// A function that `compile` makes when it is called first, under a name that what is linked into the dylib later refers
-    /// to: as [`Controller::create_lazy`].
+    /// As [`Controller::create_lazy`], and the dylib defines the function under `name` for objects that it links later.
     ///
     /// # Errors
     ///
-    /// As that, or when the dylib defines the name already.
+    /// As [`Controller::create_lazy`], or when the dylib defines the name already.
     pub fn create_lazy(
         &self,
         name: &str,
@@ -117,7 +124,7 @@ fn create_lazy(session: &Arc<Session>, name: &str, compile: Box<Compile>) -> Res
 }
 
 impl Lazy {
-    /// Where the function is, which is compiled if it is not yet.
+    /// The address of the function. Compiles it if it is not compiled yet.
     fn address(&self, controller: &Controller) -> std::result::Result<ExecutorAddr, String> {
         let own = thread::current().id();
         let stub = Redirectable::at(&controller.session, self.stub);
@@ -143,11 +150,11 @@ impl Lazy {
         }
         state.compiler = Some(own);
         drop(state);
-        // Also when it panics.
+        // The reason if `compile` panics.
         let mut compiling =
             Compiling { lazy: self, failure: format!("compiling {} panicked", self.name) };
         let outcome = match (self.compile)(controller) {
-            Ok(function) if function.is_null() => Err("it is at address 0".into()),
+            Ok(function) if function.is_null() => Err("the compiler returned address 0".into()),
             Ok(function) => stub.resolve(function).map_err(Into::into),
             Err(error) => Err(error),
         };
@@ -157,10 +164,10 @@ impl Lazy {
     }
 }
 
-/// A function that is being compiled. Dropping this wakes the threads that wait for it.
+/// A compilation under way. Dropping it wakes the threads that wait for it.
 struct Compiling<'a> {
     lazy: &'a Lazy,
-    /// Why there is none; empty when there is one.
+    /// The reason why it failed; empty when it succeeded.
     failure: String,
 }
 

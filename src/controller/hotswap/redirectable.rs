@@ -5,12 +5,14 @@
 //!
 //! Old code may still run after the store:
 //!
-//! | caller | may be in the old code | who knows |
+//! | caller | may be in the old code | known to |
 //! |---|---|---|
-//! | a call of the controller from before the store | until it returns | [`Controller::grace_period`]; [`Redirectable::redirect_and_remove`] removes the code then |
+//! | a call of the controller from before the store | until it returns | [`Controller::grace_period`] |
 //! | a call of the controller from after the store | never | |
 //! | a thread of the program's own | until its present call of the stub returns | the program |
 //! | a pointer to the old function itself | as long as the program keeps it | the program |
+//!
+//! [`Redirectable::redirect_and_remove`] removes the old code when the calls of the first row have returned.
 //!
 //! Invariant: each stub has one owner or is free, and no code calls a free one.
 

@@ -1,4 +1,4 @@
-//! The links of an object layer, by the trackers to which they belong.
+//! The links of an object layer, by the key of the tracker that owns them.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
@@ -14,7 +14,7 @@ use crate::sync::{Mutex, MutexGuard};
 
 pub(super) struct Links {
     pub(super) session: Arc<Session>,
-    /// Where all of its links go.
+    /// The slab of all its links.
     pub(super) placement: Placement,
     pub(super) plugins: Plugins,
     pub(super) records: Mutex<Records>,
@@ -23,9 +23,10 @@ pub(super) struct Links {
 #[derive(Default)]
 pub(super) struct Records {
     pub(super) by_key: HashMap<ResourceKey, Vec<Linked>>,
-    /// The symbols whose lookup links objects with initializers, until a lookup asks for them.
+    /// The symbols whose lookup links objects with initializers, until [`ObjectLayer::initialize`](super::object_layer::ObjectLayer)
+    /// looks them up.
     pub(super) initializers: Vec<(JITDylib, Arc<str>)>,
-    /// How many of those there were.
+    /// The number of such symbols so far.
     pub(super) numbered: u64,
     /// Programs whose initializers have not run, in order.
     pub(super) uninitialized: Vec<(JITDylib, ExecutorAddr)>,

@@ -1,7 +1,7 @@
-//! The object layer: objects as units of a [`jit`](crate::jit) session, linked at the first lookup of their symbols.
+//! The object layer: objects as units of a [`jit`](crate::jit) session, linked when one of their symbols is looked up.
 //!
-//! Code that holds addresses in 32 bits (`-fno-pic`) has to lie below 2 GiB with all data that it names. That data is not known
-//! beforehand. So a layer places all of its code there, or none.
+//! Code with 32-bit addresses (`-fno-pic`) must lie below 2 GiB with all data that it refers to. That data is not known
+//! beforehand, so a layer places all of its code there, or none.
 
 use std::fmt;
 use std::sync::Arc;
@@ -20,35 +20,52 @@ use crate::jit::{
 use crate::link::{Export, LinkGraph, ObjectFile};
 use crate::sync::Mutex;
 
-/// Links objects for the dylibs of a session. Cheap to clone.
+/// Links objects for the dylibs of a [`jit`](crate::jit) session. Cheap to clone. Dropping it keeps its links: they belong to
+/// trackers.
 ///
-/// Objects are lent: the same one may be added to any number of dylibs, of any sessions.
+/// A layer borrows objects: the same object may be added to any number of dylibs, of any sessions.
+///
+/// # Examples
+///
+/// ```standalone_crate
+/// # farcall::executor::run_if_spawned();
+/// # let controller = farcall::controller::ExecutorBuilder::new().this_program().start()?;
+/// use farcall::controller::{ObjectLayer, ProcessSymbols};
+/// use farcall::jit::ExecutionSession;
+/// let session = ExecutionSession::new();
+/// let layer = ObjectLayer::new(&session, &controller);
+/// let main = session.create_dylib("main")?;
+/// main.add_generator(ProcessSymbols::new(&controller))?;
+/// // An object comes from a compiler: layer.add(&main.default_tracker()?, &object)?;
+/// layer.initialize(&session, &main)?; // runs no initializer: the dylib has no object
+/// # Ok::<(), farcall::Error>(())
+/// ```
 #[derive(Clone)]
 pub struct ObjectLayer(Arc<Links>);
 
-/// An object that no lookup has asked for.
+/// An object that is not linked yet.
 struct ObjectUnit {
     layer: ObjectLayer,
     name: String,
     graph: LinkGraph,
-    /// The symbol that has it linked for its initializers.
+    /// The symbol whose lookup links the object for its initializers.
     initializer: Option<Arc<str>>,
 }
 
 impl ObjectLayer {
-    /// A layer that links for the executor of `controller` what is added to dylibs of `session`.
+    /// A layer that links, for the executor of `controller`, objects that are added to dylibs of `session`.
     #[must_use]
     pub fn new(session: &ExecutionSession, controller: &Controller) -> Self {
         Self::at(Placement::Near, session, controller)
     }
 
-    /// A layer that places all that it links below 2 GiB, for code that holds addresses in 32 bits (`-fno-pic`) and its data.
-    /// Variables of libraries come from [`ProcessSymbols::for_low_code`](crate::controller::ProcessSymbols::for_low_code). One
-    /// message the first time.
+    /// A layer that places all its links below 2 GiB: for code with 32-bit addresses (`-fno-pic`), and for objects that such code
+    /// refers to. [`ProcessSymbols::for_low_code`](crate::controller::ProcessSymbols::for_low_code) supplies variables of libraries.
+    /// Sends one message the first time.
     ///
     /// # Errors
     ///
-    /// When there is no room, or the session with the executor is over.
+    /// When address space below 2 GiB or memory runs out, or the session with the executor is over.
     pub fn for_low_code(session: &ExecutionSession, controller: &Controller) -> Result<Self> {
         controller.session.memory().reserve_low()?;
         Ok(Self::at(Placement::Low, session, controller))
@@ -66,12 +83,12 @@ impl ObjectLayer {
         Self(layer)
     }
 
-    /// Has `plugin` look at all links that begin later, after the plugins added before.
+    /// Adds a plugin for all links that begin later. It runs after the plugins added before.
     pub fn add_plugin(&self, plugin: Arc<dyn ObjectPlugin>) {
         self.0.plugins.add(plugin);
     }
 
-    /// Adds the definitions of an object to the dylib of `tracker`. It is linked when one of them is looked for.
+    /// Adds the definitions of an object to the dylib of `tracker`. A lookup of one of them links the object.
     ///
     /// # Errors
     ///
@@ -95,7 +112,7 @@ impl ObjectLayer {
         Ok(())
     }
 
-    /// Links an object for a responsibility for its definitions: for front ends that compile at the first lookup.
+    /// Links an object that fulfils a responsibility for its definitions: for front ends that compile at the first lookup.
     pub fn emit(&self, responsibility: MaterializationResponsibility, object: &ObjectFile) {
         let mut graph = LinkGraph::new();
         match graph.add_object(object) {
@@ -104,24 +121,24 @@ impl ObjectLayer {
         }
     }
 
-    /// What a unit that will be an object like this one defines.
+    /// The interface of a unit that will supply this object.
     ///
     /// # Errors
     ///
-    /// When it cannot be linked.
+    /// When the object cannot be linked.
     pub fn interface(object: &ObjectFile) -> Result<Interface> {
         let mut graph = LinkGraph::new();
         graph.add_object(object)?;
         Ok(interface(&graph))
     }
 
-    /// Runs the initializers (static constructors) of the objects that were added to a dylib. Each runs once, in the order in
-    /// which the objects were linked. Objects with initializers that are not linked yet are linked now. The calling thread
-    /// waits for that, so it must be a thread that [may wait](ExecutionSession::lookup).
+    /// Runs the initializers (static constructors) of the objects that were added to a dylib, each once, in the order in which the
+    /// objects were linked. First links the objects that have any, and waits for that. So call it on a thread that
+    /// [may wait](ExecutionSession::lookup).
     ///
     /// # Errors
     ///
-    /// When one cannot be linked, when the executor dies of it, or the session is over.
+    /// When an object cannot be linked, an initializer ends the executor, or the session is over.
     pub fn initialize(&self, session: &ExecutionSession, dylib: &JITDylib) -> Result<()> {
         let mut names = Vec::new();
         self.0.records().initializers.retain(|(of, name)| {

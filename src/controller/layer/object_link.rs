@@ -1,17 +1,15 @@
-//! A link of an object layer, from the first lookup of its symbols.
+//! A link of an object layer, which a lookup of its symbols begins.
 //!
-//! A link goes through these phases. Between them no thread holds it, and the thread that brings what it waits for continues
-//! it:
+//! Between two phases no thread owns the link. The thread that completes the lookup for which the link waits runs the next phase.
 //!
-//! 1. A lookup asks for it. Definitions that another unit has won become references to that unit's. It asks which of its names
-//!    there are along the link order of its dylib; generators supply what they can. (Thread-locals of other links have to be
-//!    resolved here.)
-//! 2. Everything gets its place and the memory is taken. It reports the addresses of its own symbols, so that links may refer
-//!    to each other in a circle. Then it waits for those of the others.
-//! 3. The image is made, stored, and finalized: registering goes ahead of the next call. The memory is recorded under the
-//!    key of the tracker, and the symbols are emitted.
+//! 1. Begin. Definitions that another unit provides instead become references to that unit's. The link looks up which of its names
+//!    exist along the link order of its dylib; generators supply missing ones. Thread-locals of other links are resolved here.
+//! 2. Place. The link lays its image out and allocates memory. It publishes the addresses of its own symbols, so links may refer to
+//!    each other in a circle. Then it waits for the addresses of the others.
+//! 3. Finish. It makes, stores and finalizes the image; its registration is posted ahead of the next call. It records the memory
+//!    under the key of the tracker, and emits the symbols.
 //!
-//! If the tracker was removed meanwhile, all that was taken is given back, and the session's error reporter is told once.
+//! If the tracker was removed meanwhile, the link frees all its memory, and the session's error reporter is called once.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -33,11 +31,11 @@ pub(super) struct Link {
     layer: Arc<Links>,
     responsibility: MaterializationResponsibility,
     requirements: Requirements,
-    /// What its symbols depend on.
+    /// The dependencies of its symbols.
     dependencies: Vec<Dependencies>,
-    /// The names that it refers to, and that others of the session define.
+    /// The names that it refers to and that other units of the session define.
     referred: Vec<Arc<str>>,
-    /// What it has taken, from phase 2 on.
+    /// Its layout and memory, from phase 2 on.
     suspended: Option<Suspended>,
 }
 
@@ -63,7 +61,7 @@ impl Link {
         }
         if graph.needs_low_addresses() && self.layer.placement != Placement::Low {
             return self.fail(Error::link(
-                "code with addresses of 32 bits; compile with -fPIC or -fPIE, or use \
+                "code with 32-bit addresses; compile with -fPIC or -fPIE, or use \
                  ObjectLayer::for_low_code",
             ));
         }
@@ -100,7 +98,7 @@ impl Link {
         });
     }
 
-    /// Goes on with what is known about the names that the link refers to.
+    /// The end of phase 1, with the flags of the names that the link refers to.
     fn know(
         mut self,
         mut graph: LinkGraph,
@@ -176,7 +174,7 @@ impl Link {
         match self.store(found) {
             Ok(()) => {
                 let groups = self.dependency_groups();
-                // The reporter is told if the tracker goes this very moment; what was recorded goes with it.
+                // If the tracker is removed at this moment, the reporter receives the error, and the tracker's removal frees the memory.
                 let _ = self.responsibility.notify_emitted(&groups);
             }
             Err(error) => self.fail(error),
@@ -211,12 +209,12 @@ impl Link {
                 }
             })
         });
-        // The tracker has gone, or a plugin refused.
+        // If it was not recorded: the tracker was removed, or a plugin refused.
         let freed = linker.deallocate(linked.iter().map(|one| &one.memory));
         recorded.and(freed)
     }
 
-    /// Looks names up along the link order, and goes on when they are resolved.
+    /// Looks names up along the link order, and calls `resume` when they are resolved.
     fn look_up(
         self,
         names: SymbolLookupSet,
@@ -255,7 +253,7 @@ impl Link {
         let dependencies = std::mem::take(&mut self.dependencies);
         let mut groups: Vec<DependencyGroup> = dependencies.into_iter().map(group).collect();
         if let Some(initializer) = responsibility.initializer() {
-            // Initializers have no names; they may reach anything.
+            // Initializers have no names, so they may depend on each name that the link refers to.
             let symbols = vec![Arc::clone(initializer)];
             groups.push(DependencyGroup { symbols, dependencies: all.clone() });
         }
@@ -265,7 +263,7 @@ impl Link {
     fn fail(self, error: Error) {
         let plugins = self.plugins();
         let Self { layer, responsibility, suspended, .. } = self;
-        // What it has taken is given back.
+        // Resuming, then dropping, frees the memory.
         let error = match suspended.map(|suspended| suspended.resume(&layer.session.linker)) {
             Some(Err(other)) => error.and(&other),
             Some(Ok(_)) | None => error,
@@ -281,7 +279,7 @@ impl Link {
     }
 }
 
-/// What [`Symbol::target`] says of a thread-local: this, and the number of its block after one.
+/// The value of [`Symbol::target`] for a thread-local: this bit, and the number of its TLS module plus one.
 const THREAD: u32 = 1 << 31;
 
 fn symbol(definition: &Definition, flags: SymbolFlags) -> Symbol {

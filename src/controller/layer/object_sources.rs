@@ -1,4 +1,4 @@
-//! Where an [`ObjectLayer`] finds what dylibs lack: in archives, and in the executor's own process.
+//! Generators for symbols that dylibs of an [`ObjectLayer`] lack: from archives, and from the executor's process.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -12,7 +12,25 @@ use crate::jit::{
 };
 use crate::link::{Archive, ObjectFile};
 
-/// Defines symbols of the executor's process and its libraries, with one message for all that a lookup lacks.
+/// Defines symbols of the executor's process and its libraries. Sends one message for all missing names of a lookup.
+///
+/// # Examples
+///
+/// ```standalone_crate
+/// # farcall::executor::run_if_spawned();
+/// # let controller = farcall::controller::ExecutorBuilder::new().this_program().start()?;
+/// use farcall::controller::ProcessSymbols;
+/// use farcall::jit::{ExecutionSession, JITDylibLookupFlags, LookupKind, SymbolLookupFlags, SymbolState};
+/// let session = ExecutionSession::new();
+/// let main = session.create_dylib("main")?;
+/// main.add_generator(ProcessSymbols::new(&controller))?;
+/// let order = vec![(main, JITDylibLookupFlags::MatchAllSymbols)];
+/// let names = vec![("getpid".into(), SymbolLookupFlags::Required)];
+/// let found = session.lookup(LookupKind::Static, order, names, SymbolState::Ready)?;
+/// let getpid = controller.function::<extern "C" fn() -> i32>(found["getpid"].address);
+/// assert_eq!(getpid.call()?, controller.pid());
+/// # Ok::<(), farcall::Error>(())
+/// ```
 #[derive(Debug)]
 pub struct ProcessSymbols {
     session: Arc<Session>,
@@ -20,14 +38,14 @@ pub struct ProcessSymbols {
 }
 
 impl ProcessSymbols {
-    /// Those of this executor.
+    /// The symbols of this executor.
     #[must_use]
     pub fn new(controller: &Controller) -> Self {
         Self { session: Arc::clone(&controller.session), placement: Placement::Near }
     }
 
-    /// The same, for a layer [for low code](ObjectLayer::for_low_code). Variables are moved below 2 GiB, with their values, and
-    /// the libraries bound to them there, as by a [`Dylib`](crate::controller::Dylib) for such code.
+    /// The same, for a layer [for low code](ObjectLayer::for_low_code): copy relocations move variables below 2 GiB, with their
+    /// values, and bind the libraries to the copies, as a [`Dylib`](crate::controller::Dylib) does for such code.
     #[must_use]
     pub fn for_low_code(controller: &Controller) -> Self {
         Self { placement: Placement::Low, ..Self::new(controller) }
@@ -51,7 +69,7 @@ impl ProcessSymbols {
         let mut found: BTreeMap<String, Symbol> = found.collect();
         loop {
             match request.dylib().define_absolute(found.clone()) {
-                // Another thread has defined them meanwhile.
+                // Another thread defined these names meanwhile.
                 Err(error) if error.is_duplicate_definition() => {
                     found.retain(|name, _| !error.symbols().contains(name));
                 }
@@ -68,7 +86,23 @@ impl DefinitionGenerator for ProcessSymbols {
     }
 }
 
-/// Adds the members of an archive that define what a dylib lacks, to its default tracker. Lookups as by `dlsym` add none.
+/// Adds the archive members that define missing names of a dylib, to its default tracker. Lookups as by `dlsym` add none.
+///
+/// # Examples
+///
+/// ```standalone_crate
+/// # farcall::executor::run_if_spawned();
+/// # let controller = farcall::controller::ExecutorBuilder::new().this_program().start()?;
+/// use farcall::controller::{ArchiveMembers, ObjectLayer};
+/// use farcall::jit::ExecutionSession;
+/// use farcall::link::Archive;
+/// let session = ExecutionSession::new();
+/// let layer = ObjectLayer::new(&session, &controller);
+/// let main = session.create_dylib("main")?;
+/// let archive = Archive::parse("empty.a", b"!<arch>\n".to_vec())?;
+/// main.add_generator(ArchiveMembers::new(&layer, &archive))?;
+/// # Ok::<(), farcall::Error>(())
+/// ```
 #[derive(Debug)]
 pub struct ArchiveMembers {
     layer: ObjectLayer,
@@ -76,7 +110,7 @@ pub struct ArchiveMembers {
 }
 
 impl ArchiveMembers {
-    /// Those of `archive`, linked by `layer`.
+    /// The members of `archive`, linked by `layer`.
     #[must_use]
     pub fn new(layer: &ObjectLayer, archive: &Archive) -> Self {
         Self { layer: layer.clone(), archive: archive.clone() }

@@ -1,9 +1,9 @@
-//! The last moment of a link: its image is as it will be, and plugins add memory and actions to it.
+//! The last step of a link before it is finalized: its image is final, and plugins add memory and actions to it.
 //!
-//! Nothing here waits for the executor. What plugins add is posted ahead of the link's own actions. So it is done before any
-//! code of the link runs, and no thread waits for it.
+//! No function here waits for the executor. The actions of memory that plugins add are posted ahead of the link's own, so they run
+//! before any code of the link.
 //!
-//! Invariant: what was added is given back when the link fails, and with the link's own memory when that goes.
+//! Invariant: added memory is freed when the link fails, and together with the link's own memory.
 
 use std::fmt;
 
@@ -17,6 +17,29 @@ use crate::link::{Image, PlacedObject, SymbolTable};
 use crate::{AddrRange, ExecutorAddr, PerProt, Prot};
 
 /// A link that is about to be finalized, for [`ObjectPlugin::finalizing`](super::object_plugin::ObjectPlugin::finalizing).
+///
+/// # Examples
+///
+/// ```standalone_crate
+/// # farcall::executor::run_if_spawned();
+/// # let controller = farcall::controller::ExecutorBuilder::new().this_program().start()?;
+/// use std::sync::Arc;
+/// use farcall::controller::plugin::{Finalizing, ObjectPlugin};
+///
+/// struct PrintFunctions;
+///
+/// impl ObjectPlugin for PrintFunctions {
+///     fn finalizing(&self, link: &mut Finalizing<'_>) -> farcall::Result<()> {
+///         for (range, name) in link.symbols().functions() {
+///             println!("{name} at {}: {:x?}", range.start, link.code(range));
+///         }
+///         Ok(())
+///     }
+/// }
+///
+/// controller.create_dylib("main").add_plugin(Arc::new(PrintFunctions));
+/// # Ok::<(), farcall::Error>(())
+/// ```
 pub struct Finalizing<'a> {
     memory: &'a ExecutorMemory,
     image: &'a Image,
@@ -25,12 +48,12 @@ pub struct Finalizing<'a> {
     additions: Additions<'a>,
 }
 
-/// What plugins have added to a link.
+/// The memory and actions that plugins have added to a link.
 #[derive(Debug, Default)]
 pub(crate) struct Additions<'a> {
-    /// Memory of their own, each part with its actions.
+    /// Memory of the plugins, each allocation with its actions.
     memory: Vec<(InFlightAlloc<'a>, Vec<(Action, Action)>)>,
-    /// For the link's own memory, after the link's own.
+    /// Actions for the link's own memory, after the link's own actions.
     actions: Vec<(Action, Action)>,
 }
 
@@ -41,13 +64,13 @@ impl Finalizing<'_> {
         &self.image.symbols
     }
 
-    /// The objects that were linked, and where their parts are.
+    /// The objects that were linked, with the addresses of their sections.
     #[must_use]
     pub fn objects(&self) -> &[PlacedObject] {
         self.objects
     }
 
-    /// The code in a range; none when the range is not in the link's code.
+    /// The code in a range; empty when the range is not in the link's code.
     #[must_use]
     pub fn code(&self, range: AddrRange) -> &[u8] {
         let stored = &self.image.stripes[Prot::Code.index()];
@@ -57,19 +80,21 @@ impl Finalizing<'_> {
         stored.get(offset(range.start)..offset(range.end)).unwrap_or_default()
     }
 
-    /// What makes actions. It can be asked for them; calls that wait are not for a plugin.
+    /// The executor's native memory map, for the actions that it makes. A plugin must not use its functions that wait for the
+    /// executor.
     #[must_use]
     pub fn native_memory(&self) -> NativeMemory<'_> {
         NativeMemory::of(self.memory)
     }
 
-    /// Adds what is done after the link's own actions, and undone when the link is removed.
+    /// Adds a pair of actions: the first runs after the link's own actions, the second when the link is removed.
     pub fn add_action(&mut self, pair: AllocActionPair) {
         self.additions.actions.push(pair.into_actions());
     }
 
-    /// Adds constants to the link, in memory of their own that goes when the link is removed. `actions` is told where they are, and
-    /// says what is done with them before the link's own actions, and undone while they are still there.
+    /// Adds constants to the link, in memory of their own that is freed with the link. `actions` receives their addresses and returns
+    /// pairs of actions. The first of each pair runs before the link's own actions; the second runs while the constants are still
+    /// mapped.
     ///
     /// # Errors
     ///
@@ -109,12 +134,12 @@ impl<'a> Finalizing<'a> {
 }
 
 impl Linker {
-    /// Finalizes the memory of a link with its actions, after what plugins have added to it. Returns the numbers of all of it,
-    /// the link's own first.
+    /// Finalizes the memory that plugins have added to a link, then the link's own, with their actions. Returns the base of the link's
+    /// own memory, and the bases of the added memory.
     ///
     /// # Errors
     ///
-    /// When the session is over; nothing is left then.
+    /// When the session is over. All the memory is freed then.
     pub(crate) fn finalize(
         &self,
         memory: InFlightAlloc<'_>,

@@ -1,4 +1,4 @@
-//! The functions of a session that may not be compiled yet, by what their trampolines leave on the stack.
+//! The functions of a session that are perhaps not compiled yet, by the return address that their trampolines push.
 
 use std::collections::HashMap;
 use std::fmt;
@@ -10,7 +10,7 @@ use crate::controller::remote::Remote;
 use crate::error::Result;
 use crate::sync::Mutex;
 
-/// Says where a function is, which is compiled if it is not yet.
+/// Returns the address of a function, and compiles it first if necessary.
 type Resolve = dyn Fn() -> std::result::Result<ExecutorAddr, String> + Send + Sync;
 
 #[derive(Default)]
@@ -18,21 +18,21 @@ pub(crate) struct LazyFunctions {
     functions: Mutex<HashMap<u64, Arc<Resolve>>>,
     /// The handler that trampolines call.
     tag: OnceLock<u64>,
-    /// The executor was told that there are such functions.
+    /// The executor was told to prepare for such functions.
     is_told: Mutex<bool>,
 }
 
 impl LazyFunctions {
-    /// The tag of the handler that trampolines call, which `register` makes the first time.
+    /// The tag of the handler that trampolines call. `register` registers the handler at the first call.
     pub(crate) fn tag(&self, register: impl FnOnce() -> u64) -> u64 {
         *self.tag.get_or_init(register)
     }
 
-    /// Has the executor prepare, from the next call on, for calls that are unwound to their entry.
+    /// Makes the executor prepare each call from the next one on to be unwound to its entry frame.
     ///
     /// # Errors
     ///
-    /// When it has no such functions.
+    /// When the executor does not offer that.
     pub(crate) fn announce(&self, remote: &Remote) -> Result<()> {
         let mut is_told = self.is_told.lock();
         if !*is_told {
@@ -46,16 +46,16 @@ impl LazyFunctions {
         self.functions.lock().insert(return_address.get(), resolve);
     }
 
-    /// Forgets the function whose stub is given back.
+    /// Removes the function of a stub that is freed.
     pub(crate) fn forget(&self, return_address: ExecutorAddr) {
         self.functions.lock().remove(&return_address.get());
     }
 
-    /// Answers a trampoline: `args` is what it has left on the stack.
+    /// Answers a trampoline: `args` is the return address that it pushed.
     pub(crate) fn resolve(&self, args: &[u8]) -> std::result::Result<ExecutorAddr, String> {
         let address = args.try_into().map(u64::from_le_bytes).unwrap_or_default();
         let found = self.functions.lock().get(&address).cloned();
-        found.ok_or_else(|| format!("no function is compiled on demand for {address:#x}"))?()
+        found.ok_or_else(|| format!("no lazy function has the trampoline before {address:#x}"))?()
     }
 }
 

@@ -1,4 +1,4 @@
-//! What looks at links, or changes them: plugins of object layers and of dylibs.
+//! Plugins of object layers and of dylibs: they look at links, or change them.
 
 use std::fmt;
 use std::sync::Arc;
@@ -11,19 +11,49 @@ use crate::jit::{JITDylib, MaterializationResponsibility, ResourceKey};
 use crate::link::{Image, LinkGraph, PlacedObject};
 use crate::sync::Mutex;
 
-/// Something that looks at every link of an [`ObjectLayer`](crate::controller::ObjectLayer), or changes it. A
-/// [`Dylib`](crate::controller::Dylib), whose
-/// links have no responsibility, tells of [`finalizing`](ObjectPlugin::finalizing) alone.
+/// A plugin of an [`ObjectLayer`](crate::controller::ObjectLayer) or a [`Dylib`](crate::controller::Dylib): it looks at each link, or
+/// changes it. Links of a dylib have no responsibility, so a dylib calls only [`finalizing`](ObjectPlugin::finalizing).
 ///
-/// The plugin runs on the thread that continues the link, which may have just received an answer. So it must not wait for a
-/// call or a lookup. What needs the executor's help is added to the link as an [action](Finalizing::add_action), for which no
-/// thread waits.
+/// Plugins run on the thread that runs the phase of the link, which may be one that has just received an answer. So a plugin must not
+/// wait for a call or a lookup. It adds what it needs from the executor as an [action](Finalizing::add_action), which no thread
+/// waits for.
+///
+/// | order | function | state of the link |
+/// |---|---|---|
+/// | 1 | [`prepare`](ObjectPlugin::prepare) | the graph has its objects |
+/// | 2 | [`fixed_up`](ObjectPlugin::fixed_up) | the image is made and can be changed |
+/// | 3 | [`finalizing`](ObjectPlugin::finalizing) | the image is final; memory and actions can be added |
+/// | 4 | [`notify_emitted`](ObjectPlugin::notify_emitted) | the image is stored |
+/// | instead | [`notify_failed`](ObjectPlugin::notify_failed) | the memory is freed |
+///
+/// # Examples
+///
+/// ```standalone_crate
+/// # farcall::executor::run_if_spawned();
+/// # let controller = farcall::controller::ExecutorBuilder::new().this_program().start()?;
+/// use std::sync::Arc;
+/// use farcall::controller::ObjectLayer;
+/// use farcall::controller::plugin::ObjectPlugin;
+/// use farcall::jit::{ExecutionSession, MaterializationResponsibility};
+///
+/// struct ReportFailures;
+///
+/// impl ObjectPlugin for ReportFailures {
+///     fn notify_failed(&self, _: &MaterializationResponsibility, error: &farcall::Error) {
+///         eprintln!("a link failed: {error}");
+///     }
+/// }
+///
+/// let session = ExecutionSession::new();
+/// ObjectLayer::new(&session, &controller).add_plugin(Arc::new(ReportFailures));
+/// # Ok::<(), farcall::Error>(())
+/// ```
 pub trait ObjectPlugin: Send + Sync {
     /// A link begins: `graph` has its objects.
     ///
     /// # Errors
     ///
-    /// They fail the link.
+    /// An error fails the link.
     fn prepare(
         &self,
         responsibility: &MaterializationResponsibility,
@@ -33,11 +63,11 @@ pub trait ObjectPlugin: Send + Sync {
         Ok(())
     }
 
-    /// The image was made, and is about to be stored.
+    /// The image is made for its addresses, and may still be changed.
     ///
     /// # Errors
     ///
-    /// They fail the link.
+    /// An error fails the link.
     fn fixed_up(
         &self,
         responsibility: &MaterializationResponsibility,
@@ -47,42 +77,42 @@ pub trait ObjectPlugin: Send + Sync {
         Ok(())
     }
 
-    /// The image is as it will be, and about to be finalized: memory and actions can be added to the link.
+    /// The image is final: the plugin may add memory and actions to the link.
     ///
     /// # Errors
     ///
-    /// They fail the link, and what was added is given back.
+    /// An error fails the link and frees the added memory.
     fn finalizing(&self, link: &mut Finalizing<'_>) -> Result<()> {
         let _ = link;
         Ok(())
     }
 
-    /// The image is in place, and about to be recorded.
+    /// The image is stored, and the layer is about to record it.
     ///
     /// # Errors
     ///
-    /// They fail the link.
+    /// An error fails the link.
     fn notify_emitted(&self, responsibility: &MaterializationResponsibility) -> Result<()> {
         let _ = responsibility;
         Ok(())
     }
 
-    /// A link has failed. What it had taken has been given back.
+    /// A link has failed, and its memory is freed.
     fn notify_failed(&self, responsibility: &MaterializationResponsibility, error: &Error) {
         let _ = (responsibility, error);
     }
 
-    /// What was recorded under a key is about to be given back.
+    /// The memory of the links that are recorded under a key is about to be freed.
     ///
     /// # Errors
     ///
-    /// Then it is not given back until the session with the executor ends.
+    /// After an error the memory stays allocated until the session with the executor ends.
     fn notify_removing(&self, dylib: &JITDylib, key: ResourceKey) -> Result<()> {
         let _ = (dylib, key);
         Ok(())
     }
 
-    /// What was recorded under `from` belongs to `to` now. Called **under the session's lock**.
+    /// The links that were recorded under `from` now belong to `to`. Called **under the session's lock**.
     fn notify_transferring(&self, dylib: &JITDylib, to: ResourceKey, from: ResourceKey) {
         let _ = (dylib, to, from);
     }
@@ -92,7 +122,7 @@ pub trait ObjectPlugin: Send + Sync {
 ///
 /// # Errors
 ///
-/// The first one's that refuses.
+/// The error of the first plugin that refuses.
 pub(super) fn collect<'a>(
     memory: &'a ExecutorMemory,
     plugins: &[Arc<dyn ObjectPlugin>],
@@ -114,7 +144,7 @@ impl Plugins {
         self.0.lock().push(plugin);
     }
 
-    /// Those that there are now.
+    /// The plugins that are added so far.
     pub(crate) fn all(&self) -> Vec<Arc<dyn ObjectPlugin>> {
         self.0.lock().clone()
     }

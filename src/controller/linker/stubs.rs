@@ -1,6 +1,6 @@
 //! Stubs: functions of a few bytes that jump through a word which only the controller can write.
 //!
-//! Invariant: a stub has one owner or is free, and no code calls a free one. Pages of stubs stay until the session ends.
+//! Invariant: a stub has one owner or is free, and no code calls a free one. The session keeps pages of stubs until it ends.
 
 use crate::call::contract::{LAZY_RESOLVER, Placement};
 use crate::controller::memory::allocation::InFlightAlloc;
@@ -22,7 +22,7 @@ pub(crate) struct Stub {
 }
 
 impl Stubs {
-    /// Takes a free stub. `lazy_tag` is the handler that trampolines of a new page call.
+    /// Takes a free stub. `lazy_tag` returns the tag of the handler that trampolines of a new page call.
     ///
     /// # Errors
     ///
@@ -38,7 +38,7 @@ impl Stubs {
         }
         let page = new_page(memory, lazy_tag())?;
         free.extend(StubPage::numbers().rev().map(|number| Stub { page, number }));
-        free.pop().ok_or_else(|| Error::invalid("a page without stubs"))
+        free.pop().ok_or_else(|| Error::invalid("a page of stubs has none"))
     }
 
     /// Makes a stub free.
@@ -59,12 +59,12 @@ impl Stub {
         memory.word(self.page.slot(self.number))
     }
 
-    /// Where it jumps to until its function is compiled.
+    /// The target of the stub until its function is compiled.
     pub(crate) fn trampoline(self) -> ExecutorAddr {
         self.page.trampoline(self.number)
     }
 
-    /// What its trampoline leaves on the stack.
+    /// The return address that its trampoline pushes.
     pub(crate) fn return_address(self) -> ExecutorAddr {
         self.page.return_address(self.number)
     }

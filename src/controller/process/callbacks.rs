@@ -1,4 +1,4 @@
-//! What the controller does while it waits on a lane: it runs handlers that linked code calls.
+//! Calls back: while the controller waits on a lane, it runs the handlers that linked code calls.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
@@ -9,7 +9,7 @@ use crate::deadline::Deadline;
 use crate::error::{Result, panicked};
 use crate::transport::{Lane, Payload};
 
-/// The handlers of a session, and the lanes whose posted calls go ahead of an answer.
+/// The handlers of a session, and the lanes, whose posted calls go ahead of an answer.
 #[derive(Debug)]
 pub(crate) struct Callbacks {
     handlers: Handlers,
@@ -38,7 +38,7 @@ impl Handler<Lane> for Callbacks {
     ) -> std::result::Result<Vec<u8>, String> {
         let args = args.bytes();
         let run = || self.handlers.run(target, &args, &mut result);
-        // A panic that went through the lane's own frames would leave the executor without an answer.
+        // A panic that unwound the lane's own frames would leave the executor without an answer.
         match catch_unwind(AssertUnwindSafe(run)) {
             Ok(Some(outcome)) => outcome.map(|()| result),
             Ok(None) => Err(format!("no handler is registered for tag {target:#x}")),

@@ -1,4 +1,4 @@
-//! A command whose standard streams are a connection.
+//! The process of a command that carries a connection.
 
 use std::process::Child;
 use std::thread;
@@ -6,17 +6,17 @@ use std::time::{Duration, Instant};
 
 use crate::error::Error;
 
-/// How long a command may take to end once its streams are closed, before it is killed.
+/// How long a command may take to end after its streams are closed. Then the controller kills it.
 const END_TIMEOUT: Duration = Duration::from_secs(2);
-/// The pause between two looks at it.
+/// The pause between two checks of its end.
 const LOOK: Duration = Duration::from_millis(1);
 
-/// A command that was started. Dropping it waits for its end, and kills it when that does not come.
+/// A command that was started. Dropping it waits for its end for [`END_TIMEOUT`], then kills it.
 #[derive(Debug)]
 pub(crate) struct Started(pub(crate) Child);
 
 impl Started {
-    /// True when it has ended within the time.
+    /// True when the command ends within the timeout.
     fn ends_within(&mut self, timeout: Duration) -> bool {
         let begun = Instant::now();
         while let Ok(None) = self.0.try_wait() {
@@ -28,7 +28,7 @@ impl Started {
         true
     }
 
-    /// The error with how the command has ended, when that is why.
+    /// Adds the exit status of the command to the error, if the command has ended.
     pub(crate) fn explain(&mut self, error: Error) -> Error {
         if !self.ends_within(END_TIMEOUT) {
             return error;
@@ -43,7 +43,7 @@ impl Started {
 impl Drop for Started {
     fn drop(&mut self) {
         if !self.ends_within(END_TIMEOUT) {
-            // It may end in this very moment.
+            // The command may end between the check and the signal; both calls tolerate that.
             let _ = self.0.kill();
             let _ = self.0.wait();
         }

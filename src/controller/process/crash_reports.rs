@@ -1,4 +1,4 @@
-//! Why an executor answers no more: how its process has died, and in which linked function.
+//! Crash reports: how an executor's process died, and in which linked function.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -15,8 +15,8 @@ use crate::sys::process::child::Ended;
 use crate::sys::process::trap;
 use crate::wire::layout;
 
-/// What is known of an executor's end: the first lane's segment, into which its crash handler writes, and the symbols of
-/// live code.
+/// The sources of a crash report: the first lane's segment, into which the executor's crash handler writes, and the symbols of live
+/// code.
 #[derive(Debug)]
 pub(crate) struct CrashReports {
     first: Arc<Segment>,
@@ -35,7 +35,7 @@ impl CrashReports {
         &self.first
     }
 
-    /// Makes code known to crash reports until it is [forgotten](CrashReports::forget).
+    /// Adds code to crash reports until it is [removed](CrashReports::forget).
     pub(crate) fn remember(&self, symbols: &Arc<SymbolTable>) {
         self.code.lock().insert(Arc::as_ptr(symbols).addr(), Arc::clone(symbols));
     }
@@ -48,8 +48,7 @@ impl CrashReports {
         }
     }
 
-    /// The error to report in place of `error`: how the executor died, if it did. An executor that broke the protocol is
-    /// killed.
+    /// The error to report instead of `error`: how the executor died, if it did. Kills an executor that broke the protocol.
     #[cold]
     pub(crate) fn explain(
         &self,
@@ -78,7 +77,7 @@ impl CrashReports {
             false if is_alone => News::ThreadEnded,
             false => News::HungUp,
         };
-        // A crash handler says so before the kernel does.
+        // The crash handler's record is complete before the kernel reports the end.
         if news() == News::ProcessEnds
             && let Some(crash) = self.record()
         {
@@ -122,13 +121,13 @@ impl CrashReports {
         }
     }
 
-    /// The linked function in which it crashed, or the one from which that was called.
+    /// The linked function that crashed, or the linked function that called the one that crashed.
     fn locate(&self, crash: &trap::Crash) -> Option<String> {
         let code = self.code.lock();
         let locate =
             |address| code.values().find_map(|table| table.locate(ExecutorAddr::new(address)));
         locate(crash.program_counter).or_else(|| {
-            // A return address belongs to the call before it.
+            // A return address may already be in the next function; the call before it is not.
             let caller = crash.frames.iter().find_map(|frame| locate(frame.saturating_sub(1)));
             caller.map(|caller| format!("a function called from {caller}"))
         })

@@ -1,8 +1,23 @@
-//! What linked code can call in the controller.
+//! The handlers that linked code can call in the controller.
 
 use crate::concurrent::hazard::HazardTable;
 
-/// The name of a handler in calls from the executor: a number that means nothing anywhere else, never 0.
+/// The number of a handler in calls from the executor, never 0. It means nothing to other sessions. Dropping it keeps the handler.
+///
+/// # Examples
+///
+/// ```standalone_crate
+/// # farcall::executor::run_if_spawned();
+/// # let controller = farcall::controller::ExecutorBuilder::new().this_program().start()?;
+/// let tag = controller.register_handler(|args, result| {
+///     result.extend(args.iter().rev());
+///     Ok(())
+/// });
+/// // Linked code calls farcall_call_controller(tag, data, size) with this number.
+/// assert_ne!(tag.get(), 0);
+/// controller.remove_handler(tag);
+/// # Ok::<(), farcall::Error>(())
+/// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct HandlerTag(u64);
 
@@ -36,7 +51,7 @@ impl Handlers {
         self.0.remove(tag.0);
     }
 
-    /// Runs the handler with this tag. A handler that is removed meanwhile runs to its end. `None` when there is none.
+    /// Runs the handler with this tag, to its end also when it is removed meanwhile. `None` when no handler has the tag.
     #[inline(always)]
     pub(super) fn run(
         &self,

@@ -1,13 +1,13 @@
-//! The controller's end of the socket over which lanes are opened.
+//! The lane opener: the controller's end of the socket over which lanes are opened.
 //!
-//! The controller makes every segment. It sends the descriptor and rings the doorbell. Only one thread of the executor has the
-//! socket. It sleeps on a word of the first lane's segment.
+//! The controller makes each segment, sends its descriptor, and rings the doorbell. One thread of the executor owns the other end of
+//! the socket, and sleeps on the doorbell, a word of the first lane's segment.
 //!
 //! | letter | from | what it means |
 //! |---|---|---|
 //! | [`LANE`], [`PIPELINE`] | controller | serve this segment, which has a number |
-//! | [`REFUSED`] | executor | the segment with this number is not served; the text says why |
-//! | [`REVERSE_LANE`] | executor | a thread of the program's own wants to call |
+//! | [`REFUSED`] | executor | refuses the segment with this number; the text is the reason |
+//! | [`REVERSE_LANE`] | executor | a thread of the program's own requests a lane to call |
 //! | [`REVERSE_LANE`], [`NO_LANE`] | controller | the lane for that thread, or none |
 //! | [`SLAB`] | controller | map these stripes |
 //!
@@ -36,17 +36,17 @@ use crate::transport::lane::segment;
 use crate::transport::{End, Lane, Side, pipeline};
 use crate::wire::layout::{DOORBELL_WORD, VERSION};
 
-/// Messages of an executor that has ended that are looked through for its last words.
+/// The most messages of an ended executor that the controller reads to find its last words.
 const LAST_MESSAGES_MAX: usize = 64;
 
-/// What opens lanes of one session.
+/// Opens the lanes of one session.
 #[derive(Debug)]
 pub(crate) struct LaneOpener {
     socket: OwnedFd,
-    /// The segment of the first lane, from when it is made.
+    /// The segment of the first lane; set when it is made.
     first: OnceLock<Arc<Segment>>,
     lanes: Arc<Lanes>,
-    /// What threads run that serve lanes of the executor's own threads.
+    /// The handlers, which also run on threads that serve reverse lanes.
     callbacks: Arc<Callbacks>,
     /// How long both sides of a lane poll before they sleep.
     spin: Duration,
@@ -54,12 +54,12 @@ pub(crate) struct LaneOpener {
     numbered: Mutex<Numbered>,
 }
 
-/// What was sent with a number, and what came last.
+/// The segments that were sent, by number, and the executor's last words.
 #[derive(Debug, Default)]
 struct Numbered {
     last: u64,
     ends: HashMap<u64, End>,
-    /// The version of an executor that ends by itself, and why it does.
+    /// The version of an executor that ends by itself, and its reason.
     last_words: Option<(u64, String)>,
 }
 
@@ -87,23 +87,23 @@ impl LaneOpener {
         self.socket.as_fd()
     }
 
-    /// The segment of the first lane goes out with other descriptors; the doorbell is in it.
+    /// Sends the descriptor of the first lane's segment with the others. The doorbell is in that segment.
     pub(crate) fn begin(
         &self,
         first: &Arc<Segment>,
         files: &[BorrowedFd<'_>],
         deadline: Deadline,
     ) -> Result<()> {
-        // It is set once.
+        // Only the first call sets it.
         let _ = self.first.set(Arc::clone(first));
         socket::send(self.socket(), LANE, VERSION, files, deadline)
     }
 
-    /// Opens a lane for a thread that calls. The executor answers over the lane itself.
+    /// Opens a lane for a calling thread. The executor answers over the lane itself.
     ///
     /// # Errors
     ///
-    /// When memory or lanes run out, the session is over, or the executor takes nothing by the deadline.
+    /// When memory or lanes run out, the session is over, or the socket stays full until the deadline.
     pub(crate) fn open(&self, deadline: Deadline) -> Result<Opened> {
         let opened = || {
             let first = self.first()?;
@@ -117,7 +117,7 @@ impl LaneOpener {
         opened().map_err(|error: Error| error.during("opening a lane"))
     }
 
-    /// Opens a pipeline. Nothing is waited for but room in the socket.
+    /// Opens a pipeline. Waits only while the socket is full.
     ///
     /// # Errors
     ///
@@ -139,11 +139,11 @@ impl LaneOpener {
         opened().map_err(|error: Error| error.during("opening a pipeline"))
     }
 
-    /// Has the executor map the stripes of a slab, when it is told so by a call.
+    /// Sends the stripes of a slab. A later call makes the executor map them.
     ///
     /// # Errors
     ///
-    /// When the session is over, or the executor takes nothing by the deadline.
+    /// When the session is over, or the socket stays full until the deadline.
     pub(crate) fn send_stripes(
         &self,
         placement: Placement,
@@ -153,21 +153,21 @@ impl LaneOpener {
         self.send(SLAB, placement as u64, files, deadline)
     }
 
-    /// Ends everything that was opened, or will be: the executor is gone.
+    /// Ends all lanes and pipelines, present and future: the executor has ended.
     pub(crate) fn end_all(&self) {
         self.lanes.close();
         self.pipelines.close();
-        // A thread that waits for room in it need not wait for processes that have a copy of the other end.
+        // Other processes may hold a copy of the other end. Without this, a thread that waits for space would wait for them.
         socket::shut_down_writing(self.socket());
     }
 
-    /// Takes one message of the executor, if there is one. False when nothing more will come, or what came makes no sense: an
-    /// executor that does not keep to the protocol opens no more lanes.
+    /// Receives one message of the executor, if one has arrived. False when the executor has closed the socket or broken the protocol:
+    /// then it opens no more lanes.
     pub(crate) fn answer(&self) -> bool {
         self.take().is_ok()
     }
 
-    /// True when there was a message.
+    /// True when a message had arrived.
     fn take(&self) -> Result<bool> {
         let told = match socket::hear(self.socket())? {
             Heard::Nothing => return Ok(false),
@@ -187,15 +187,15 @@ impl LaneOpener {
         Ok(true)
     }
 
-    /// What the executor has said before it ended: the version of its segments, and why.
+    /// The last words of an executor that has ended: the version of its segments, and the reason.
     pub(crate) fn last_words(&self) -> Option<(u64, String)> {
-        // The supervisor reads nothing more of a process that has ended.
+        // The supervisor does not read the socket of a process that has ended, so this thread does.
         let came = (0..LAST_MESSAGES_MAX).take_while(|_| matches!(self.take(), Ok(true)));
         came.for_each(drop);
         self.numbered().last_words.clone()
     }
 
-    /// Never waits: an executor that asks and reads no answer does not keep to the protocol.
+    /// Never waits: an executor that requests a lane and reads no answer breaks the protocol.
     fn answer_reverse(&self) -> Result<()> {
         match self.open_reverse() {
             Ok(file) => self.send(REVERSE_LANE, 0, &[file.as_fd()], Deadline::now()),
@@ -203,12 +203,12 @@ impl LaneOpener {
         }
     }
 
-    /// Has a thread of this process serve a new lane; returns the segment's descriptor.
+    /// Starts a thread of this process that serves a new lane. Returns the segment's descriptor.
     fn open_reverse(&self) -> Result<OwnedFd> {
         let (segment, file) = segment::create(self.spin)?;
         let end = self.lanes.add_reverse(Lane::of_executor(&segment, self.first()?))?;
         let (lanes, callbacks) = (Arc::clone(&self.lanes), Arc::clone(&self.callbacks));
-        // The lane ends with the session or with the thread that calls on it; nothing else waits for it.
+        // The lane ends with the session or with the thread that calls over it. No thread joins this one.
         let body = move || drop(lanes.serve(end, &*callbacks));
         let thread = std::thread::Builder::new().name("farcall-lane".to_owned()).spawn(body);
         thread.map_err(|error| Error::os("starting a thread for a lane", error))?;
@@ -225,7 +225,7 @@ impl LaneOpener {
         self.first.get().ok_or_else(|| Error::disconnected("the session has not begun"))
     }
 
-    /// A number for what is sent next: the executor may refuse it.
+    /// A number for the segment that is sent next, by which the executor may refuse it.
     fn expect(&self, end: &End) -> u64 {
         let mut numbered = self.numbered();
         numbered.ends.retain(|_, end| end.is_shared());
@@ -247,7 +247,7 @@ impl LaneOpener {
         Ok(())
     }
 
-    /// Has the executor look at its end of the socket.
+    /// Makes the executor read the socket.
     fn ring(&self) {
         if let Some(first) = self.first.get() {
             let word = &first.words()[DOORBELL_WORD];

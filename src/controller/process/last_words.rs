@@ -1,4 +1,4 @@
-//! What an executor says before it ends by itself. Its standard error has the same, but may lead nowhere.
+//! Last words: the message of an executor that ends by itself. It also prints them on its standard error, which may be discarded.
 
 use std::path::Path;
 
@@ -9,7 +9,7 @@ use crate::wire::layout::VERSION;
 /// The environment variable that names the executor's program.
 pub(crate) const PROGRAM_VARIABLE: &str = "FARCALL_EXECUTOR";
 
-/// The same error with what the executor has said, when the error is its death and it has said anything.
+/// Adds the executor's last words to an error that reports its death, if it sent any.
 pub(crate) fn add(error: Error, opener: &LaneOpener) -> Error {
     match last_words(&error, opener) {
         Some(words) => error.and(&words),
@@ -17,7 +17,7 @@ pub(crate) fn add(error: Error, opener: &LaneOpener) -> Error {
     }
 }
 
-/// As [`add`], for an executor that was not ready yet, whose program is `program`. The message says if the environment names it.
+/// As [`add`], for an executor that was not ready yet and runs `program`. The message says if the environment variable names it.
 pub(crate) fn add_before_ready(error: Error, opener: &LaneOpener, program: &Path) -> Error {
     let error = explained(error, opener, program);
     match std::env::var_os(PROGRAM_VARIABLE) {
@@ -74,7 +74,7 @@ mod tests {
         (LaneOpener::new(ours, Duration::ZERO), theirs)
     }
 
-    /// What is added when the executor has sent these bytes.
+    /// The error with the last words of an executor that has sent these bytes.
     fn added(sent: &[u8]) -> String {
         let (opener, theirs) = opener();
         std::fs::File::from(theirs).write_all(sent).expect("sent");
@@ -88,7 +88,7 @@ mod tests {
     }
 
     #[test]
-    fn words_of_this_version_stand_behind_the_status() {
+    fn words_of_this_version_follow_the_status() {
         let text = added(&message(VERSION, b"no memory"));
         assert_eq!(text, "executor exited with status 125; it said: no memory");
     }
@@ -104,7 +104,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_words_or_too_many_does_no_harm() {
+    fn malformed_or_long_words_do_no_harm() {
         for sent in [&b""[..], b"y12345678no"] {
             assert_eq!(added(sent), "executor exited with status 125");
         }
@@ -114,7 +114,7 @@ mod tests {
     }
 
     #[test]
-    fn an_executor_that_has_said_nothing_is_not_waited_for() {
+    fn the_controller_does_not_wait_for_last_words() {
         let (opener, theirs) = opener();
         assert_eq!(add(death(), &opener).to_string(), death().to_string());
         let error = add_before_ready(death(), &opener, Path::new("/bin/false"));

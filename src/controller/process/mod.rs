@@ -1,4 +1,4 @@
-//! The executor's process: how it is started and ends, how lanes to it are opened, and what it can call here.
+//! The executor's process: its start and end, the lanes to it, and the handlers that it can call.
 
 mod callbacks;
 pub(crate) mod command;

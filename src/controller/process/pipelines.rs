@@ -1,4 +1,4 @@
-//! The pipelines of a session, to be ended and counted.
+//! The open pipelines of a session.
 
 use std::sync::{Arc, Weak};
 
@@ -13,14 +13,14 @@ pub(crate) struct Pipelines(Mutex<Open>);
 #[derive(Debug, Default)]
 struct Open {
     callers: Vec<Weak<Caller>>,
-    /// Why there will be no more.
+    /// The session is over: pipelines that are added end at once.
     is_closed: bool,
-    /// Calls, and results that came late, of pipelines that are gone.
-    gone: [u64; 2],
+    /// Calls, and late results, of pipelines that were removed.
+    removed: [u64; 2],
 }
 
 impl Pipelines {
-    /// Adds a pipeline, which ends at once when the others have ended.
+    /// Adds a pipeline. It ends at once if the session is over.
     pub(crate) fn add(&self, caller: &Arc<Caller>) {
         let mut open = self.0.lock();
         open.callers.retain(|caller| caller.strong_count() > 0);
@@ -30,7 +30,7 @@ impl Pipelines {
         open.callers.push(Arc::downgrade(caller));
     }
 
-    /// Ends all pipelines, those to come as well.
+    /// Ends all pipelines, and those that are added later.
     pub(crate) fn close(&self) {
         let mut open = self.0.lock();
         open.is_closed = true;
@@ -41,24 +41,24 @@ impl Pipelines {
         }
     }
 
-    /// Those that are open.
+    /// The open pipelines.
     pub(crate) fn callers(&self) -> Vec<Arc<Caller>> {
         self.0.lock().callers.iter().filter_map(Weak::upgrade).collect()
     }
 
-    /// Calls submitted so far, and results that came after their handles were dropped.
+    /// Calls submitted so far, and results that arrived after their calls had timed out or were dropped.
     pub(crate) fn sums(&self) -> [u64; 2] {
         let open = self.0.lock();
-        open.callers.iter().filter_map(Weak::upgrade).fold(open.gone, |[calls, late], caller| {
+        open.callers.iter().filter_map(Weak::upgrade).fold(open.removed, |[calls, late], caller| {
             [calls.wrapping_add(caller.calls()), late.wrapping_add(caller.late())]
         })
     }
 
-    /// Takes a pipeline out that was closed.
+    /// Removes a pipeline that was closed.
     pub(crate) fn forget(&self, caller: &Caller) {
         let mut open = self.0.lock();
-        let gone = [caller.calls(), caller.late()];
-        for (sum, more) in open.gone.iter_mut().zip(gone) {
+        let counts = [caller.calls(), caller.late()];
+        for (sum, more) in open.removed.iter_mut().zip(counts) {
             *sum = sum.wrapping_add(more);
         }
         open.callers.retain(|other| !std::ptr::eq(other.as_ptr(), caller));

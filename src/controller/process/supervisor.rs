@@ -1,4 +1,4 @@
-//! The thread that starts an executor, sees it end, and wakes the threads that wait for that.
+//! The supervisor: the thread that starts an executor, observes its end, and wakes the threads that wait for it.
 
 use std::ffi::CString;
 use std::os::fd::{AsFd, OwnedFd};
@@ -17,7 +17,7 @@ use crate::sys::process::dying;
 
 /// An executor process under supervision. Dropping it kills the process and waits for its end.
 ///
-/// The supervisor's own thread starts the process, and lives until the process has ended. The kernel kills an executor when the
+/// The supervisor's own thread starts the process and lives until the process has ended: the kernel kills an executor when the
 /// *thread* that started it ends.
 #[derive(Debug)]
 pub(crate) struct Supervisor {
@@ -27,7 +27,7 @@ pub(crate) struct Supervisor {
     owner: u32,
 }
 
-/// The process itself; a handle for what may end it.
+/// The process itself, for the supervisor and for kill handles.
 #[derive(Debug, Clone)]
 pub(crate) struct Process(Arc<Life>);
 
@@ -40,34 +40,34 @@ struct Life {
 #[derive(Debug)]
 enum Stage {
     Starting,
-    /// It could not be started. The reason is given once.
+    /// The process could not be started. The reason is reported once.
     Failed(Option<Error>),
     Running(Child),
     Ended(Ended),
 }
 
-/// What is known of an executor that serves a call no more.
+/// What an executor that does not answer any more has reported of itself.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum News {
     /// The thread has ended, perhaps alone.
     ThreadEnded,
     /// The thread that lives as long as the process has ended.
     ProcessEnds,
-    /// The session is over, or the executor says so.
+    /// The session is over, or the executor has hung up.
     HungUp,
 }
 
-/// Pauses between looks at how a process ends.
+/// The shortest and the longest pause between checks of how a process ends.
 const PAUSE_MIN: Duration = Duration::from_micros(50);
 const PAUSE_MAX: Duration = Duration::from_millis(10);
-/// How long an executor may go on after it has hung up. The controller kills it then.
+/// How long an executor may run after it has hung up. Then the controller kills it.
 const HUNG_UP: Duration = Duration::from_millis(250);
-/// When the process lives this long behind the end of a thread, the thread has ended alone.
+/// If the process still runs this long after the end of a thread, the thread has ended alone.
 const ALONE: Duration = Duration::from_millis(50);
 
 impl Supervisor {
-    /// Starts the process, without waiting for it, and opens the lanes that it asks for at the opener. When the process ends,
-    /// its end is recorded, and then all lanes and pipelines are closed. So they are when it cannot be started.
+    /// Starts the process without waiting for it, and opens the lanes that it requests through `opener`. When the process ends, or cannot
+    /// be started, the thread records that and then closes all lanes and pipelines.
     ///
     /// # Errors
     ///
@@ -86,7 +86,7 @@ impl Supervisor {
         let life = Arc::clone(&process.0);
         let body = move || {
             let started = Child::spawn(&program, &args, &env, socket.as_fd(), at, others);
-            // The executor's end of the socket is its own from here on.
+            // From here on only the executor has its end of the socket.
             drop(socket);
             match started {
                 Ok(child) => {
@@ -106,7 +106,7 @@ impl Supervisor {
         Ok(Self { process, thread: Some(thread), owner: std::process::id() })
     }
 
-    /// True unless this process is a forked child of the controller's, whose executor it is.
+    /// False in a forked child of the controller, whose executor belongs to the parent.
     pub(crate) fn is_own(&self) -> bool {
         self.owner == std::process::id()
     }
@@ -119,7 +119,7 @@ impl Supervisor {
 impl Drop for Supervisor {
     fn drop(&mut self) {
         if !self.is_own() {
-            // There is no such thread in a forked child.
+            // A forked child does not have the thread.
             std::mem::forget(self.thread.take());
             return;
         }
@@ -160,16 +160,20 @@ impl Process {
         }
     }
 
-    /// How the process ends, or has ended: waits for the first news of it, up to the deadline and [`END_TIMEOUT`].
+    /// Waits until the end of the process is known, up to the deadline and [`END_TIMEOUT`].
     ///
-    /// `news` says what the peer's words tell. An executor that dies, or runs another program now, is waited for up to the
-    /// deadline alone. An executor that has hung up and still runs is killed. `has_let_go` says whether its first thread has
-    /// ended: then the kernel is asked how a dying process ends. Before, the question would hold the memory of the process, and
-    /// the last holder takes it apart.
+    /// | `news` | wait |
+    /// |---|---|
+    /// | [`News::ProcessEnds`] (it dies, or runs another program now) | up to the deadline alone |
+    /// | [`News::ThreadEnded`] | [`ALONE`], then `None` |
+    /// | [`News::HungUp`] | [`HUNG_UP`], then kill it |
+    ///
+    /// `has_released` returns true when the first thread of the process has ended. Then this function asks the kernel how the dying
+    /// process ends. An earlier question would hold a reference to the memory of the process, and the last holder has to free it.
     pub(crate) fn end(
         &self,
         news: impl Fn() -> News,
-        has_let_go: impl Fn() -> bool,
+        has_released: impl Fn() -> bool,
         deadline: Deadline,
     ) -> Option<Ended> {
         let (begun, bounded) = (Instant::now(), deadline.or_after(END_TIMEOUT));
@@ -179,9 +183,9 @@ impl Process {
                 return Some(ended);
             }
             let is_dying = news() == News::ProcessEnds;
-            if is_dying && (has_let_go() || begun.elapsed() > ALONE) {
+            if is_dying && (has_released() || begun.elapsed() > ALONE) {
                 let early = dying::status(self.pid());
-                // A process that was collected meanwhile may have given its number away.
+                // If the process was collected meanwhile, another process may have its number.
                 if early.is_some() && self.wait(Deadline::now()).is_none() {
                     return early;
                 }
@@ -203,7 +207,7 @@ impl Process {
         }
     }
 
-    /// Why the process could not be started, if so; tells it once.
+    /// The reason why the process could not be started, once.
     pub(crate) fn failure(&self) -> Option<Error> {
         match &mut *self.0.started() {
             Stage::Failed(error) => error.take(),
@@ -218,7 +222,7 @@ impl Life {
         self.changed.notify_all();
     }
 
-    /// Waits until the process was started, or could not be. That takes no longer than the system takes.
+    /// Waits until the process is started, or could not be. The kernel bounds the wait.
     fn started(&self) -> MutexGuard<'_, Stage> {
         let starting = |stage: &mut Stage| matches!(stage, Stage::Starting);
         self.changed.wait_while(self.stage.lock(), starting)

@@ -1,4 +1,4 @@
-//! Linked code made known to debuggers: gdb and lldb see functions, lines and variables of it.
+//! Debug information of linked code for gdb and lldb: functions, lines and variables.
 
 use crate::AddrRange;
 use crate::controller::linker::finalizing::Finalizing;
@@ -6,17 +6,27 @@ use crate::controller::linker::object_plugin::ObjectPlugin;
 use crate::error::Result;
 use crate::link::PlacedObject;
 
-/// Registers every object of a link with the debugger of the executor (the JIT interface of GDB), if there is one now or
-/// later.
+/// Registers each object of a link with a debugger of the executor, present or future (the JIT interface of GDB).
 ///
-/// A copy of the object file, with the addresses of its sections, lies in the executor's memory as long as the link does. It is
-/// registered before any code of the link runs, and taken back before the memory goes; neither is waited for.
+/// The plugin adds a copy of the object file, with the addresses of its sections, to the link. The copy is registered before any code
+/// of the link runs, and deregistered before the memory is freed. No thread waits for either.
 ///
-/// Linked code cannot be written by the executor, nor by a debugger: breakpoints in it have to be the processor's own (gdb: `hbreak`).
+/// Neither the executor nor a debugger can write linked code, so breakpoints in it must be hardware breakpoints (gdb: `hbreak`).
+///
+/// # Examples
+///
+/// ```standalone_crate
+/// # farcall::executor::run_if_spawned();
+/// # let controller = farcall::controller::ExecutorBuilder::new().this_program().start()?;
+/// use std::sync::Arc;
+/// use farcall::controller::profile::DebugObjects;
+/// controller.create_dylib("main").add_plugin(Arc::new(DebugObjects));
+/// # Ok::<(), farcall::Error>(())
+/// ```
 #[derive(Debug, Clone, Copy, Default)]
 pub struct DebugObjects;
 
-/// What copies start at a multiple of.
+/// The alignment of the copies in bytes.
 const ALIGNMENT: usize = 16;
 
 impl ObjectPlugin for DebugObjects {

@@ -1,6 +1,6 @@
-//! Linked code itself for profilers, with names, source lines and times: perf's jitdump.
+//! perf's jitdump: linked code with its names, source lines and times.
 //!
-//! Invariant: the file is whole records at any moment, one link's after the other's.
+//! Invariant: at any moment the file has only whole records, and the records of one link are contiguous.
 
 use std::path::Path;
 
@@ -18,27 +18,43 @@ use crate::sys::clock;
 /// Writes the code of every link to `jit-PID.dump`, PID being the executor's, for
 /// `perf record -k mono`, `perf inject --jit` and then `perf report` or `perf annotate`.
 ///
-/// The controller writes the file, so it is complete even when the executor dies. The executor does one thing for it, when the
-/// dump is made: it maps the file's first page as code. That mapping is in perf's records, by which perf finds the file.
+/// The controller writes the file, so it is complete even when the executor dies. When the dump is made, the executor maps the file's
+/// first page as code and keeps the mapping. perf records that mapping, and so finds the file.
 ///
-/// perf reads the file when the process has ended, so it stays. Every record has its time, and at any address the newest code
-/// counts, so there is no record of a removal. The last record is written when the last user of this plugin is dropped.
+/// The file stays, because perf reads it after the process has ended. Each record has its time, and at any address the newest code
+/// counts. So the removal of code needs no record, and the format has none. The last record is written when the last dylib or
+/// layer with this plugin is dropped.
+///
+/// # Examples
+///
+/// ```standalone_crate
+/// # farcall::executor::run_if_spawned();
+/// # let controller = farcall::controller::ExecutorBuilder::new().this_program().start()?;
+/// use std::sync::Arc;
+/// use farcall::controller::profile::JitDump;
+/// let dump = JitDump::create(&controller, std::env::temp_dir())?;
+/// let path = dump.path().to_owned();
+/// controller.create_dylib("main").add_plugin(Arc::new(dump));
+/// assert!(path.exists());
+/// # std::fs::remove_file(path).expect("it exists");
+/// # Ok::<(), farcall::Error>(())
+/// ```
 #[derive(Debug)]
 pub struct JitDump {
     file: ProfileFile,
     pid: u32,
-    /// How many functions were written.
+    /// The number of functions written so far.
     functions: AtomicU64,
 }
 
-/// The numbers that the format has for what it says: "JiTD", its version, x86-64.
+/// The format's numbers for "JiTD", its version, and x86-64.
 const MAGIC: u32 = 0x4a69_5444;
 const VERSION: u32 = 1;
 const ELF_MACHINE: u32 = 62;
 const HEADER_BYTES: u32 = 40;
 
 impl JitDump {
-    /// Makes the dump of an executor in a directory from which files may be mapped as code. One message.
+    /// Makes the dump of an executor in a directory. Its file system must allow the executor to map files as code. Sends one message.
     ///
     /// # Errors
     ///
@@ -60,7 +76,7 @@ impl JitDump {
         Ok(Self { file, pid, functions: AtomicU64::new(0) })
     }
 
-    /// Where the dump is.
+    /// The path of the dump.
     #[must_use]
     pub fn path(&self) -> &Path {
         self.file.path()
@@ -78,7 +94,7 @@ impl ObjectPlugin for JitDump {
 
 impl Drop for JitDump {
     fn drop(&mut self) {
-        // A dump without an end is good as well.
+        // perf also reads a dump without its last record.
         let _ = self.file.append(&closing(clock::monotonic_ns()));
     }
 }

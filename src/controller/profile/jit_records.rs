@@ -1,6 +1,6 @@
 //! The records of a jitdump: for each function its source lines, then its code.
 //!
-//! Invariant: every record says its own size, whatever the objects say of their sources.
+//! Invariant: each record has its own size, for any debug information of the objects.
 
 use crate::link::PlacedObject;
 use crate::sync::{AtomicU64, Ordering};
@@ -11,12 +11,12 @@ const CODE_LOAD: u32 = 0;
 const CODE_DEBUG_INFO: u32 = 2;
 const CODE_CLOSE: u32 = 3;
 
-/// What makes the records of a link.
+/// The maker of the records of a link.
 #[derive(Debug)]
 pub(crate) struct Records<'a> {
-    /// The number of the executor.
+    /// The executor's process number.
     pub(crate) pid: u32,
-    /// When it was linked.
+    /// The time of the link, in nanoseconds of the monotonic clock.
     pub(crate) time: u64,
     /// The number of the next function.
     pub(crate) next: &'a AtomicU64,
@@ -27,12 +27,12 @@ struct Line {
     address: ExecutorAddr,
     line: u32,
     discriminator: u32,
-    /// Which of the files.
+    /// The index of the file.
     file: usize,
 }
 
 impl Records<'_> {
-    /// The records of a link with these objects and functions; `code` says what is in a range.
+    /// The records of a link with these objects and functions; `code` returns the bytes of a range.
     pub(crate) fn of_link<'a>(
         &self,
         objects: &[PlacedObject],
@@ -59,10 +59,10 @@ impl Records<'_> {
         records
     }
 
-    /// What says that a function was loaded.
+    /// The record for a function that was loaded.
     fn load(&self, range: AddrRange, name: &str, code: &[u8]) -> Vec<u8> {
         let mut record = Vec::with_capacity(PREFIX_BYTES + 40 + name.len() + 1 + code.len());
-        // The process, and the thread that made it, for which its first one stands.
+        // The process, and the thread that made the code: the process's first thread serves.
         record.extend_from_slice(&self.pid.to_le_bytes());
         record.extend_from_slice(&self.pid.to_le_bytes());
         let number = self.next.fetch_add(1, Ordering::Relaxed);
@@ -77,7 +77,7 @@ impl Records<'_> {
     }
 }
 
-/// The record behind all others.
+/// The last record.
 pub(crate) fn closing(time: u64) -> Vec<u8> {
     with_prefix(CODE_CLOSE, time, Vec::new())
 }
@@ -100,7 +100,7 @@ fn lines(objects: &[PlacedObject]) -> (Vec<String>, Vec<Line>) {
     (files, lines)
 }
 
-/// What says where the code of a function comes from, which the record of its code follows.
+/// The record for the source lines of a function; the record of its code follows.
 fn debug_info(time: u64, function: ExecutorAddr, lines: &[Line], files: &[String]) -> Vec<u8> {
     let mut record = Vec::new();
     record.extend_from_slice(&function.get().to_le_bytes());
@@ -115,7 +115,7 @@ fn debug_info(time: u64, function: ExecutorAddr, lines: &[Line], files: &[String
     with_prefix(CODE_DEBUG_INFO, time, record)
 }
 
-/// A record: what it is, its size, its time, and the rest.
+/// A record: its kind, its size, its time, and the rest.
 fn with_prefix(kind: u32, time: u64, rest: Vec<u8>) -> Vec<u8> {
     let bytes = u32::try_from(PREFIX_BYTES + rest.len()).unwrap_or(u32::MAX);
     let mut record = Vec::with_capacity(PREFIX_BYTES + rest.len());
@@ -159,7 +159,7 @@ mod tests {
     }
 
     #[test]
-    fn names_of_sources_take_as_much_as_the_file_at_most_so_many_times() {
+    fn names_of_sources_take_at_most_100_times_the_file() {
         let line = line_table(20_000);
         let place = line.windows(3).position(|bytes| bytes == [0, 9, 2]).expect("an address") + 3;
         let file = debug_file([&line, &[], &[], &[], &[]], place as u64);

@@ -1,4 +1,4 @@
-//! The names of linked functions for profilers that look samples up in a list: perf, and others that read its map.
+//! perf's map: the names of linked functions, for perf and other profilers that look samples up in it.
 
 use std::fmt::Write;
 use std::path::Path;
@@ -12,12 +12,26 @@ use crate::error::Result;
 /// Writes the functions of every link to `/tmp/perf-PID.map`, PID being the executor's: a line `START SIZE name` for each,
 /// the numbers in hexadecimal.
 ///
-/// It is this process that writes, so nothing is sent to the executor. An executor has one map; what links for it shares this
-/// plugin.
+/// The controller writes the file and sends no message. An executor has one map; all its dylibs and layers share this plugin.
 ///
-/// perf reads the map when the process has ended, so the file stays; no process but the user removes it. For the same reason
-/// functions that are removed stay in it. Where memory is used again, old and new functions are both there, and
-/// [`JitDump`](crate::controller::profile::JitDump), which knows times, tells them apart.
+/// The file stays, with removed functions, because perf reads it after the process has ended; only the user removes it. Where memory
+/// was allocated again, the map has both the old and the new functions, and
+/// [`JitDump`](crate::controller::profile::JitDump), which has times, tells them apart.
+///
+/// # Examples
+///
+/// ```standalone_crate
+/// # farcall::executor::run_if_spawned();
+/// # let controller = farcall::controller::ExecutorBuilder::new().this_program().start()?;
+/// use std::sync::Arc;
+/// use farcall::controller::profile::PerfMap;
+/// let map = PerfMap::create(&controller)?;
+/// let path = map.path().to_owned();
+/// controller.create_dylib("main").add_plugin(Arc::new(map));
+/// assert!(path.exists());
+/// # std::fs::remove_file(path).expect("it exists");
+/// # Ok::<(), farcall::Error>(())
+/// ```
 #[derive(Debug)]
 pub struct PerfMap {
     file: ProfileFile,
@@ -31,12 +45,12 @@ impl PerfMap {
     /// When the file cannot be made, or the executor has ended.
     pub fn create(controller: &Controller) -> Result<Self> {
         let name = |pid| format!("perf-{pid}.map");
-        // perf looks nowhere else.
+        // perf looks in this directory only.
         let (file, _) = ProfileFile::create(controller, Path::new("/tmp"), name)?;
         Ok(Self { file })
     }
 
-    /// Where the map is.
+    /// The path of the map.
     #[must_use]
     pub fn path(&self) -> &Path {
         self.file.path()
@@ -47,7 +61,7 @@ impl ObjectPlugin for PerfMap {
     fn finalizing(&self, link: &mut Finalizing<'_>) -> Result<()> {
         let mut lines = String::new();
         for (range, name) in link.symbols().functions().filter(|(range, _)| range.bytes() > 0) {
-            // Text takes all of it.
+            // Writing to a string cannot fail.
             let _ = writeln!(lines, "{:x} {:x} {name}", range.start.get(), range.bytes());
         }
         self.file.append(lines.as_bytes())

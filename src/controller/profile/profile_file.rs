@@ -1,4 +1,4 @@
-//! A file that profilers find by the number of the process it is about.
+//! A file that profilers find by the process number in its name.
 
 use std::fs::{File, OpenOptions};
 use std::io::{ErrorKind, Write};
@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use crate::controller::session::Controller;
 use crate::error::{Error, Result};
 
-/// A file about an executor, which is made anew and stays: profilers read it when the process has ended.
+/// A new file about an executor. It stays, because profilers read it after the process has ended.
 #[derive(Debug)]
 pub(crate) struct ProfileFile {
     file: File,
@@ -15,8 +15,8 @@ pub(crate) struct ProfileFile {
 }
 
 impl ProfileFile {
-    /// Makes the file with this name, which has the executor's process number in it. An existing file belongs to an earlier
-    /// process of the same number and is removed; no link is followed.
+    /// Makes the file whose name `name` returns for the executor's process number. Removes an existing file, which belongs to an
+    /// earlier process with that number. Follows no link.
     ///
     /// # Errors
     ///
@@ -42,11 +42,11 @@ impl ProfileFile {
         &self.path
     }
 
-    /// Appends bytes. Those of one call stay together, even if other threads append too.
+    /// Appends bytes. The bytes of one call stay contiguous when several threads append.
     ///
     /// # Errors
     ///
-    /// When the system refuses.
+    /// When the kernel cannot write the file.
     pub(crate) fn append(&self, bytes: &[u8]) -> Result<()> {
         let written = (&self.file).write_all(bytes);
         written.map_err(|error| Error::os(format!("writing {}", self.path.display()), error))
