@@ -166,8 +166,8 @@ impl Client {
         self.call_by(Deadline::after(timeout), function, args)
     }
 
-    /// Serves calls of the executor while no call of this client is under way: waits up to `timeout` for one, serves it and those
-    /// behind it, and returns their number. Use it where the executor calls by itself, as a host's
+    /// Serves calls of the executor while no call of this client is under way. Waits up to `timeout` for a call, serves it and
+    /// those behind it, and returns their number. Use it where the executor calls by itself, as a host's
     /// [`Session`](crate::session::Session) does.
     ///
     /// # Errors

@@ -31,7 +31,7 @@ const PROGRAM_NAME: &str = "farcall-executor";
 /// The program is the first of these:
 ///
 /// 1. the one given ([`program`](ExecutorBuilder::program))
-/// 2. the one that the environment variable `FARCALL_EXECUTOR` names
+/// 2. the program that the environment variable `FARCALL_EXECUTOR` names
 /// 3. the file `farcall-executor` beside the current program
 ///
 /// The executor has the controller's standard streams, working directory and environment. Other open files of the controller are not
@@ -221,8 +221,8 @@ impl Spawned {
     ///
     /// # Errors
     ///
-    /// When the executor could not be started, ended early, is of another build, has no address space for the slab, or is not ready in
-    /// time ([`ExecutorBuilder::start_timeout`]). The process has ended then.
+    /// When the executor could not be started, ended early, is of another build, or has no address space for the slab. When it
+    /// is not ready in time ([`ExecutorBuilder::start_timeout`]). The process has ended then.
     pub fn connect(self) -> Result<Controller> {
         Controller::connect(self.starting, self.slab)
     }

@@ -28,7 +28,7 @@
 //! | [`Function`] | keeps the function | |
 //! | [`Redirectable`](hotswap::Redirectable) | keeps the stub and its target | [`remove`](hotswap::Redirectable::remove) |
 //! | [`Pipeline`] | the last clone, pending call or batch closes it | |
-//! | [`PendingCall`], [`Batch`] | the calls run on; drops and counts results | [`wait`](PendingCall::wait), [`for_each`](Batch::for_each) |
+//! | [`PendingCall`], [`Batch`] | the calls run on, unheard | [`wait`](PendingCall::wait), [`for_each`](Batch::for_each) |
 //! | [`GracePeriod`](hotswap::GracePeriod) | has no effect on the calls | |
 //! | [`JitDump`](profile::JitDump), [`PerfMap`](profile::PerfMap) | keeps the file | |
 //!

@@ -18,8 +18,8 @@ const POLL_TIMEOUT: Duration = Duration::from_millis(5);
 
 /// Sends calls without waiting for their results. Cheap to clone; any number of threads may share a pipeline.
 ///
-/// The calls of a pipeline run in the order of their submission, one after the other, on a thread of the executor of their own: a
-/// long call delays those behind it. Other pipelines, and [`Controller::call`], have other threads. At most
+/// The calls of a pipeline run in the order of their submission, one after the other, on a thread of the executor of their own.
+/// A long call delays those behind it. Other pipelines, and [`Controller::call`], have other threads. At most
 /// [`limits::PIPELINE_CALLS_MAX`](crate::limits::PIPELINE_CALLS_MAX) calls are under way; a thread that submits more waits.
 ///
 /// A submitted call runs, whether or not its result is awaited. A thread that waits receives the results of all waiters. The

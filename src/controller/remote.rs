@@ -184,7 +184,7 @@ impl Remote {
         self.named(C::NAME)
     }
 
-    /// The executor's functions for TLS modules, if it offers them: the one that code calls, and the one for TLS descriptors.
+    /// The executor's functions for TLS modules, if it offers them: the function that code calls, and that for TLS descriptors.
     pub(crate) fn thread_functions(&self) -> Option<[ExecutorAddr; 2]> {
         let [address, descriptor] =
             [THREAD_ADDRESS, THREAD_DESCRIPTOR].map(|name| self.functions.get(name).copied());

@@ -116,7 +116,7 @@ enum Told {
 
 /// What has come of all calls.
 #[derive(Debug, Default)]
-struct Tally {
+struct Counts {
     cases: usize,
     sessions: BTreeMap<String, usize>,
     outcomes: BTreeMap<String, usize>,
@@ -149,7 +149,7 @@ fn attack(cases: usize) {
     let ways = std::env::var("ATTACK_WAY").ok().map_or(Way::ALL.to_vec(), |name| {
         vec![Way::named(&name).unwrap_or_else(|| panic!("no way is called {name}"))]
     });
-    let mut tally = Tally::default();
+    let mut counts = Counts::default();
     // What is made once for the process is made.
     for way in &ways {
         let (sender, _told) = mpsc::channel();
@@ -158,32 +158,32 @@ fn attack(cases: usize) {
     }
     let mut before = Counts::now();
     let mut next = seed;
-    while tally.cases < cases && tally.hangs.len() + tally.faults.len() < FAULTS_MAX {
+    while counts.cases < cases && counts.hangs.len() + counts.faults.len() < FAULTS_MAX {
         let mut numbers = Numbers(next);
         let way = ways[usize::try_from(numbers.below(ways.len() as u64)).expect("a way")];
         let place = format!("{way:?} with ATTACK_SEED={next}");
-        let has_hung = !watch(way, numbers, &place, &mut tally);
-        *tally.sessions.entry(format!("{way:?}")).or_default() += 1;
+        let has_hung = !watch(way, numbers, &place, &mut counts);
+        *counts.sessions.entry(format!("{way:?}")).or_default() += 1;
         if has_hung {
             // It keeps what it has.
             before = Counts::now();
         } else if let Err(more) = before.nothing_more() {
-            tally.faults.push(format!("{place}: {more}"));
+            counts.faults.push(format!("{place}: {more}"));
             before = Counts::now();
         }
         next = Numbers(next).any();
     }
     let sum = Session::start("ends").call("add", &[2, 3]);
-    tally.report();
+    counts.report();
     assert_eq!(sum.expect("a new executor works"), 5);
-    assert!(tally.hangs.is_empty(), "hang: {}", tally.hangs.join("\nhang: "));
-    assert!(tally.faults.is_empty(), "{}", tally.faults.join("\n"));
-    let most = tally.overshoots.iter().max().copied().unwrap_or_default();
+    assert!(counts.hangs.is_empty(), "hang: {}", counts.hangs.join("\nhang: "));
+    assert!(counts.faults.is_empty(), "{}", counts.faults.join("\n"));
+    let most = counts.overshoots.iter().max().copied().unwrap_or_default();
     assert!(most <= OVERSHOOT_MAX, "a deadline was missed by {most:?}");
 }
 
 /// Runs a session on a thread of its own; false when it hangs.
-fn watch(way: Way, mut numbers: Numbers, place: &str, tally: &mut Tally) -> bool {
+fn watch(way: Way, mut numbers: Numbers, place: &str, counts: &mut Counts) -> bool {
     let (sender, told) = mpsc::channel();
     let runner = thread::spawn(move || {
         let calls = 1 + numbers.below(CALLS_MAX);
@@ -197,11 +197,11 @@ fn watch(way: Way, mut numbers: Numbers, place: &str, tally: &mut Tally) -> bool
             Ok(Told::Ended(outcome, overshoot)) => {
                 let case = last.as_ref().map(Case::names).unwrap_or_default();
                 if overshoot.is_some_and(|over| over > OVERSHOOT_MAX) {
-                    tally.faults.push(format!("{place}: {case}: {outcome}: {overshoot:?} late"));
+                    counts.faults.push(format!("{place}: {case}: {outcome}: {overshoot:?} late"));
                 }
-                tally.cases += 1;
-                *tally.outcomes.entry(outcome).or_default() += 1;
-                tally.overshoots.extend(overshoot);
+                counts.cases += 1;
+                *counts.outcomes.entry(outcome).or_default() += 1;
+                counts.overshoots.extend(overshoot);
             }
             Ok(Told::Over) => {
                 runner.join().expect("it has nothing left to do");
@@ -209,16 +209,16 @@ fn watch(way: Way, mut numbers: Numbers, place: &str, tally: &mut Tally) -> bool
             }
             Err(mpsc::RecvTimeoutError::Disconnected) => {
                 let case = last.as_ref().map(Case::names).unwrap_or_default();
-                tally.faults.push(format!("{place}: {case}: panic"));
+                counts.faults.push(format!("{place}: {case}: panic"));
                 return runner.join().is_err();
             }
             Err(mpsc::RecvTimeoutError::Timeout) => {
                 let case = last.as_ref().map(Case::names).unwrap_or_default();
-                tally.hangs.push(format!("{place}: {case}"));
+                counts.hangs.push(format!("{place}: {case}"));
                 if let Some(pid) = pid {
                     pid.kill();
                 }
-                tally.cases += 1;
+                counts.cases += 1;
                 return false;
             }
         }
@@ -274,7 +274,7 @@ fn label(outcome: &Result<Vec<u8>, Error>) -> String {
     }
 }
 
-impl Tally {
+impl Counts {
     fn report(&mut self) {
         self.overshoots.sort_unstable();
         let count = self.overshoots.len();

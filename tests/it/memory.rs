@@ -78,8 +78,8 @@ fn actions_are_called_with_their_arguments_and_what_was_temporary_is_free() {
     let controller = controller();
     let memory = controller.native_memory();
     let slab = memory.reserve(8 * PAGE).expect("a slab");
-    // A wrapper function that adds its second word to the word at its first: mov rax, [rdi]; mov rcx, [rdi + 8]; add [rax],
-    // rcx; xor eax, eax; xor edx, edx; ret
+    // A wrapper function that adds its second word to the word at its first: `mov rax, [rdi]; mov rcx, [rdi + 8]; add [rax],
+    // rcx; xor eax, eax; xor edx, edx; ret`
     let add = b"\x48\x8b\x07\x48\x8b\x4f\x08\x48\x01\x08\x31\xc0\x31\xd2\xc3";
     let add = memory.initialize(&[segment(Prot::Code, slab, add)], &[]).expect("initialized");
     let sum = segment(Prot::Data, page(slab, 1), &[]);

@@ -31,9 +31,9 @@ const COST_ROUNDS_MAX: usize = 11;
 /// No run is longer.
 const DURATION_MAX: Duration = Duration::from_secs(3600 * 24 * 365);
 
-/// A callback that receives the progress of a run: the part that is measured, and the share (0 to 1) of the run that
-/// is over. The calling thread calls it before each part and after each round of a contest. If it returns a break, measuring ends and
-/// the report is partial.
+/// A callback that receives a run's progress: the part that is measured, and the share of the run that is over (0 to 1). The
+/// calling thread calls it before each part and after each round of a contest. If it returns a break, measuring ends and the
+/// report is partial.
 pub type Progress<'a> = dyn FnMut(&'static str, f64) -> ControlFlow<()> + 'a;
 
 /// What a run measures.

@@ -204,9 +204,9 @@ impl Dylib {
         self.lock().libraries.push(path.into());
     }
 
-    /// Links the objects added since the last link. It sends one message, to look symbols up. It writes the code through shared memory,
-    /// and posts the registration ahead of the next call. Code with 32-bit addresses goes below 2 GiB, with all later links of the
-    /// dylib; the first such link of a session sends a second message.
+    /// Links the objects added since the last link. It sends one message, to look symbols up. It writes the code through shared
+    /// memory, and posts the registration ahead of the next call. Code with 32-bit addresses goes below 2 GiB, with all later
+    /// links of the dylib. The first such link of a session sends a second message.
     ///
     /// # Errors
     ///
@@ -364,7 +364,7 @@ impl Dylib {
                 graph.define_external(HANDLE, state.handle);
             }
             if !state.knows_nothing() {
-                // A weak definition here yields to one that the dylib has already. Code reaches hidden data by its distance, so a
+                // A weak definition here yields to an earlier one of the dylib. Code reaches hidden data by its distance, so a
                 // hidden definition does not yield when this link goes to another slab.
                 let is_elsewhere = *placement != state.placement;
                 let gives_way = |export: &Export| export.weak && !(export.hidden && is_elsewhere);

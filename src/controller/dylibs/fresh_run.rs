@@ -27,8 +27,8 @@ impl Dylib {
     ///
     /// # Errors
     ///
-    /// When the program has no `main`, or was linked before [`keep_initial_data`](Dylib::keep_initial_data); when the executor ends
-    /// meanwhile ([`Error::death`], also when the program calls `exit`), or as [`Dylib::link`].
+    /// When the program has no `main`, or was linked before [`keep_initial_data`](Dylib::keep_initial_data). When the executor
+    /// ends meanwhile ([`Error::death`], also when the program calls `exit`). Otherwise as [`Dylib::link`].
     ///
     /// # Examples
     ///

@@ -1,7 +1,7 @@
 //! The lock under which a dylib is linked, restored and cleared.
 //!
 //! A link calls the executor, where the resolver of an ifunc may call a handler of the host, on the thread that links. That
-//! handler may use the dylib. So no thread locks the state of a dylib across a call, and this lock returns an error to a thread
+//! handler may use the dylib. So no thread locks the state of a dylib across a call. This lock returns an error to a thread
 //! that would wait for itself.
 
 use std::thread::{self, ThreadId};

@@ -44,8 +44,8 @@ impl ProcessSymbols {
         Self { session: Arc::clone(&controller.session), placement: Placement::Near }
     }
 
-    /// The same, for a layer [for low code](ObjectLayer::for_low_code): copy relocations move variables below 2 GiB, with their
-    /// values, and bind the libraries to the copies, as a [`Dylib`](crate::controller::Dylib) does for such code.
+    /// The same, for a layer [for low code](ObjectLayer::for_low_code). Copy relocations move variables below 2 GiB, with their
+    /// values, and bind the libraries to the copies. A [`Dylib`](crate::controller::Dylib) does the same for such code.
     #[must_use]
     pub fn for_low_code(controller: &Controller) -> Self {
         Self { placement: Placement::Low, ..Self::new(controller) }

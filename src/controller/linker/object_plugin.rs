@@ -14,7 +14,7 @@ use crate::sync::Mutex;
 /// A plugin of an [`ObjectLayer`](crate::controller::ObjectLayer) or a [`Dylib`](crate::controller::Dylib): it looks at each link, or
 /// changes it. Links of a dylib have no responsibility, so a dylib calls only [`finalizing`](ObjectPlugin::finalizing).
 ///
-/// Plugins run on the thread that runs the phase of the link, which may be one that has just received an answer. So a plugin must not
+/// Plugins run on the thread that runs the phase of the link, and that thread may have just received an answer. So a plugin must not
 /// wait for a call or a lookup. It adds what it needs from the executor as an [action](Finalizing::add_action), which no thread
 /// waits for.
 ///

@@ -121,7 +121,7 @@ impl CrashReports {
         }
     }
 
-    /// The linked function that crashed, or the linked function that called the one that crashed.
+    /// The linked function that crashed, or the caller in linked code of the function that crashed.
     fn locate(&self, crash: &trap::Crash) -> Option<String> {
         let code = self.code.lock();
         let locate =

@@ -17,7 +17,7 @@ use crate::sys::process::dying;
 
 /// An executor process under supervision. Dropping it kills the process and waits for its end.
 ///
-/// The supervisor's own thread starts the process and lives until the process has ended: the kernel kills an executor when the
+/// The supervisor's own thread starts the process and lives until the process has ended. The kernel kills an executor when the
 /// *thread* that started it ends.
 #[derive(Debug)]
 pub(crate) struct Supervisor {

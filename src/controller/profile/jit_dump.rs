@@ -18,8 +18,8 @@ use crate::sys::clock;
 /// Writes the code of every link to `jit-PID.dump`, PID being the executor's, for
 /// `perf record -k mono`, `perf inject --jit` and then `perf report` or `perf annotate`.
 ///
-/// The controller writes the file, so it is complete even when the executor dies. When the dump is made, the executor maps the file's
-/// first page as code and keeps the mapping. perf records that mapping, and so finds the file.
+/// The controller writes the file, so it is complete even when the executor dies. When the dump is made, the executor maps the
+/// file's first page as code and keeps the mapping. That is in perf's records, by which perf finds the file.
 ///
 /// The file stays, because perf reads it after the process has ended. Each record has its time, and at any address the newest code
 /// counts. So the removal of code needs no record, and the format has none. The last record is written when the last dylib or

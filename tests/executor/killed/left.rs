@@ -1,5 +1,5 @@
-//! What the death of another process could leave behind in a process: descriptors, mappings of shared memory, address space,
-//! threads, children, and names of shared memory.
+//! What the death of another process could leave behind: descriptors, mappings of shared memory, address space, threads,
+//! children, and names of shared memory.
 //!
 //! Invariant: it is of use only where nothing else runs in the process meanwhile.
 
