@@ -1,9 +1,15 @@
-//! A session of several threads, in tens of thousands of orders that shuttle makes up: one defines and removes, one
-//! looks up and waits, one looks up and is told, one empties its tracker into another, and every unit and callback has a
-//! thread of its own. Units depend on each other in a circle, and hold memory, which has to be given back in the end.
+//! A session with several threads, in 50,000 schedules of shuttle's:
 //!
-//! Invariant: the model is also run with faults, which are found: memory that is recorded without the session's lock, and
-//! a unit that never answers.
+//! - one thread defines and removes;
+//! - one looks up and waits;
+//! - one looks up with a callback;
+//! - one empties its tracker into another;
+//! - each unit and each callback has a thread of its own.
+//!
+//! Units depend on each other in a circle, and hold memory, all of which must be released at the end.
+//!
+//! Invariant: the model finds two planted faults: memory that is recorded without the session's lock, and a unit that
+//! never answers.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -25,7 +31,7 @@ const NAMES: [&str; 3] = ["a", "b", "c"];
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Planted {
     Nothing,
-    /// Memory is recorded under a key that was asked for before.
+    /// Memory is recorded without the lock, under a key that was read before.
     Unlocked,
     /// A unit keeps its responsibility.
     Silent,
@@ -82,7 +88,7 @@ impl TaskDispatcher for Threads {
     }
 }
 
-/// What was met in all schedules together.
+/// The outcomes of all schedules together.
 #[derive(Default)]
 struct Tally {
     schedules: Count,
@@ -110,7 +116,7 @@ impl World {
             let (name, next) = (NAMES[number], NAMES[(number + 1) % NAMES.len()]);
             let symbol = Symbol::exported(address(name));
             if let Err(error) = responsibility.notify_resolved(&[(name.into(), symbol)].into()) {
-                return world.give_up(responsibility, error, &tally);
+                return world.fail(responsibility, error, &tally);
             }
             if world.planted == Planted::Silent && number == 2 {
                 world.memory.live.fetch_sub(1, CountOrdering::Relaxed);
@@ -134,7 +140,7 @@ impl World {
     ) {
         let found = match found {
             Ok(found) => found,
-            Err(error) => return self.give_up(responsibility, error, tally),
+            Err(error) => return self.fail(responsibility, error, tally),
         };
         let recorded = match self.planted {
             Planted::Unlocked => {
@@ -145,7 +151,7 @@ impl World {
             _ => responsibility.with_resource_key(|key| self.memory.record(key)),
         };
         if let Err(error) = recorded {
-            return self.give_up(responsibility, error, tally);
+            return self.fail(responsibility, error, tally);
         }
         let on = found.keys().cloned().inspect(|found| assert_eq!(&**found, next)).collect();
         let dependencies = vec![(self.dylib.clone(), on)];
@@ -154,7 +160,7 @@ impl World {
         let _ = responsibility.notify_emitted(&[group]);
     }
 
-    fn give_up(&self, responsibility: MaterializationResponsibility, error: Error, tally: &Tally) {
+    fn fail(&self, responsibility: MaterializationResponsibility, error: Error, tally: &Tally) {
         self.memory.live.fetch_sub(1, CountOrdering::Relaxed);
         if error.is_tracker_defunct() {
             count(&tally.defunct);
@@ -163,7 +169,7 @@ impl World {
     }
 }
 
-/// What a lookup may tell.
+/// Checks that a lookup's result is a possible one.
 fn check(found: Result<SymbolMap>, tally: &Tally) {
     match found {
         Ok(found) => {
@@ -196,7 +202,7 @@ fn session(planted: Planted, tally: &Arc<Tally>) {
                 for _ in 0..2 {
                     let tracker = world.dylib.create_tracker().expect("a tracker");
                     for number in [0, 1] {
-                        // The one that empties its tracker may have kept the names.
+                        // The thread that empties its tracker may have kept the names.
                         let _ = world.dylib.define_with(&tracker, world.unit(number, &tally));
                     }
                     thread::yield_now();
@@ -233,7 +239,7 @@ fn session(planted: Planted, tally: &Arc<Tally>) {
                 let tracker = world.dylib.create_tracker().expect("a tracker");
                 let _ = world.dylib.define_with(&tracker, world.unit(2, &tally));
                 thread::yield_now();
-                // Everything goes to the default tracker.
+                // The symbols move to the default tracker.
                 drop(tracker);
             }
         }),
@@ -243,7 +249,7 @@ fn session(planted: Planted, tally: &Arc<Tally>) {
     }
     world.session.end_session().expect("ended");
     tasks.shutdown();
-    assert_eq!(told.load(CountOrdering::Relaxed), 1, "a lookup is told once");
+    assert_eq!(told.load(CountOrdering::Relaxed), 1, "a callback is called once");
     assert_eq!(world.memory.live.load(CountOrdering::Relaxed), 0, "memory is left");
 }
 
