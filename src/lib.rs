@@ -72,6 +72,9 @@ pub mod jit;
 pub mod limits;
 #[cfg(not(model))]
 pub mod link;
+#[cfg(any(test, hostile, feature = "internals"))]
+#[doc(hidden)]
+pub mod random;
 mod ring;
 #[cfg(any(not(model), shuttle))]
 pub mod session;

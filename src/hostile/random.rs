@@ -1,23 +1,22 @@
-//! Pseudo-random numbers from a seed.
+//! What a lying peer draws: wrong words, payloads and their lengths.
 
+use crate::random;
+
+/// The generator of one side of a case.
 #[derive(Debug, Clone)]
-pub(super) struct Random(u64);
+pub(super) struct Random(random::Random);
 
 impl Random {
     pub(super) fn new(seed: u64) -> Self {
-        let mut random = Self(seed.wrapping_mul(0xd134_2543_de82_ef95));
-        random.next();
-        random
+        Self(random::Random::new(seed))
     }
 
     pub(super) fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mixed = (self.0 ^ self.0 >> 32).wrapping_mul(0xd6e8_feb8_6659_fd93);
-        mixed ^ mixed >> 29
+        self.0.word()
     }
 
     pub(super) fn below(&mut self, end: usize) -> usize {
-        usize::try_from((self.next() >> 16) % end.max(1) as u64).unwrap_or(0)
+        self.0.index(end)
     }
 
     pub(super) fn one_in(&mut self, times: usize) -> bool {

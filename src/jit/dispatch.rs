@@ -1,10 +1,10 @@
-//! Runs the session's tasks: units at work, and callbacks of lookups that have completed.
+//! Running the session's tasks: units, and callbacks of completed lookups.
 //!
-//! By default a session runs them on the thread that caused them: at once, or after the task in which that thread is. So a
-//! chain of units that need one another does not grow the stack. A task of such a session cannot wait for another task, which
-//! would have to run on the same thread.
+//! Without a dispatcher, a session runs a task on the thread that caused it. It runs at once, or, if that thread is in a
+//! task, after that task. So a chain of units that need each other does not grow the stack. A task of such a session cannot
+//! wait for another task, which would have to run on the same thread.
 //!
-//! Invariant: a task runs at most once. Dropping a task instead fails what waits for it.
+//! Invariant: a task runs at most once. A task that is dropped instead fails its symbols or its lookup.
 
 use std::cell::RefCell;
 use std::collections::VecDeque;
@@ -19,17 +19,17 @@ use crate::task::{Task, TaskDispatcher};
 pub(in crate::jit) enum Dispatch {
     /// The thread that causes them.
     Here,
-    /// The host's dispatcher.
+    /// This dispatcher.
     With(Arc<dyn TaskDispatcher>),
 }
 
 thread_local! {
-    /// What waits for the task that this thread is in.
+    /// The tasks that wait for the task that this thread is in; `None` outside of tasks.
     static WAITING: RefCell<Option<VecDeque<Task>>> = const { RefCell::new(None) };
 }
 
 impl Dispatch {
-    /// Has a task run.
+    /// Runs a task, or hands it to the dispatcher.
     pub(in crate::jit) fn dispatch(&self, work: impl FnOnce() + Send + 'static) {
         let task = Task::new(work);
         match self {
@@ -38,7 +38,7 @@ impl Dispatch {
         }
     }
 
-    /// True in a task that other tasks wait for.
+    /// True on a thread that is in a task, so that other tasks wait for it.
     pub(in crate::jit) fn is_in_the_way(&self) -> bool {
         matches!(self, Self::Here) && WAITING.with(|waiting| waiting.borrow().is_some())
     }
@@ -53,7 +53,7 @@ impl fmt::Debug for Dispatch {
     }
 }
 
-/// Runs a task and all that it causes, or leaves it to the task that this thread is in.
+/// Runs a task and all tasks that it causes, or queues it behind the task that this thread is in.
 fn run(task: Task) {
     let task = WAITING.with(|waiting| {
         let mut waiting = waiting.borrow_mut();
@@ -76,7 +76,7 @@ fn run(task: Task) {
     }
 }
 
-/// A thread that runs tasks. What waits when one panics is refused.
+/// A thread that runs tasks. If a task panics, the queued tasks are dropped.
 struct Turn;
 
 impl Drop for Turn {

@@ -1,20 +1,23 @@
 //! The session of a JIT: dylibs whose symbols are supplied at the first lookup, and removed together.
 //!
-//! A front end gives a [`JITDylib`] a [`MaterializationUnit`]: names, and how to supply them. The first lookup of one of them
-//! starts the unit as a task, with a [`MaterializationResponsibility`]. The unit reports the addresses
-//! ([resolved](MaterializationResponsibility::notify_resolved)). Then it reports that the bytes are stored
-//! ([emitted](MaterializationResponsibility::notify_emitted)), and what they depend on. A symbol is *ready*, and lookups of
-//! programs complete, when everything that it reaches is emitted. Units refer to each other in any way, cycles included: to
-//! link, it is enough that a symbol is resolved. A failure takes with it what depends on it.
+//! A front end gives a [`JITDylib`] a [`MaterializationUnit`]: names, and how to supply them. The first lookup of one of
+//! them starts the unit as a task, with a [`MaterializationResponsibility`]. The unit reports twice:
+//!
+//! 1. [resolved](MaterializationResponsibility::notify_resolved): these are the addresses;
+//! 2. [emitted](MaterializationResponsibility::notify_emitted): the bytes are in place, and depend on these symbols.
+//!
+//! A symbol is *ready*, and lookups of programs complete, when everything that it reaches is emitted. Units may refer to
+//! each other in any way, cycles included, because linking needs resolved symbols only. If a symbol fails, all that depend
+//! on it fail.
 //!
 //! [`DefinitionGenerator`]s supply units, or addresses, for names that a dylib lacks. A [`ResourceTracker`] removes
-//! symbols, and with them what [`ResourceManager`]s hold for them: memory in the executor, mostly.
+//! symbols, together with what [`ResourceManager`]s hold for them: mostly memory in the executor.
 //!
-//! Threads: everything may be used from any thread. One lock guards what a session knows. Units, callbacks, generators
+//! Threads: every type may be used from any thread. One lock guards the session's state. Units, callbacks, generators
 //! and managers run without it, unless their traits say otherwise.
 //!
-//! Invariant: knows no executor and no linker; addresses are numbers that it passes on. Nothing recurses over what users
-//! give it: chains of dependencies, aliases and units may be as long as they like.
+//! Invariant: this room knows no executor and no linker; addresses are numbers that it passes on. Nothing recurses over
+//! input, so chains of dependencies, aliases and units may have any length.
 #![forbid(unsafe_code)]
 
 mod dispatch;

@@ -1,6 +1,6 @@
-//! The session: dylibs, and the lookups in them.
+//! The session: its dylibs, and the lookups in them.
 //!
-//! Invariant: one lock over all symbol state; code of others runs outside of it, except where a trait says so.
+//! Invariant: one lock guards all symbol state; foreign code runs outside of it, except where a trait says so.
 
 use std::fmt;
 use std::sync::Arc;
@@ -24,7 +24,22 @@ use crate::task::TaskDispatcher;
 /// Any number of threads may use it at the same time. Units and callbacks run as tasks: on the threads that cause them,
 /// unless [`ExecutionSession::with_dispatcher`] says otherwise.
 ///
-/// Call [`ExecutionSession::end_session`] when it is over, so that what its symbols hold is given back.
+/// Call [`ExecutionSession::end_session`] at the end: it releases what the symbols hold.
+///
+/// # Examples
+///
+/// ```
+/// use farcall::ExecutorAddr;
+/// use farcall::jit::{ExecutionSession, Symbol};
+///
+/// let session = ExecutionSession::new();
+/// let main = session.create_dylib("main")?;
+/// main.define_absolute([("answer", Symbol::exported(ExecutorAddr::new(0x42)))])?;
+/// assert_eq!(main.lookup("answer")?.address.get(), 0x42);
+/// session.end_session()?;
+/// assert!(main.lookup("answer").is_err());
+/// # Ok::<(), farcall::Error>(())
+/// ```
 #[derive(Clone)]
 pub struct ExecutionSession(pub(in crate::jit) Arc<Inner>);
 
@@ -37,16 +52,16 @@ pub(in crate::jit) struct Inner {
 type Reporter = Arc<dyn Fn(&Error) + Send + Sync>;
 
 impl ExecutionSession {
-    /// A session whose tasks run on the threads that cause them. Units and callbacks may not wait for symbols then
-    /// ([`ExecutionSession::lookup`] refuses), but they may look them up with a callback.
+    /// A session whose tasks run on the threads that cause them. Its units and callbacks may not wait for symbols:
+    /// [`ExecutionSession::lookup`] returns an error there. They may use [`ExecutionSession::lookup_async`].
     #[must_use]
     pub fn new() -> Self {
         Self::of(Dispatch::Here)
     }
 
-    /// A session whose tasks `dispatcher` runs, such as a [`ThreadPool`](crate::task::ThreadPool): units are at work on
-    /// several threads then, and tasks may wait for symbols. A task that it drops fails what it would have done. It has to
-    /// be kept running until the session has ended.
+    /// A session whose tasks `dispatcher` runs, such as a [`ThreadPool`](crate::task::ThreadPool). Units then run on
+    /// several threads, and tasks may wait for symbols. If the dispatcher drops a task, the symbols or the lookup of that
+    /// task fail. The dispatcher must run until the session has ended.
     #[must_use]
     pub fn with_dispatcher(dispatcher: Arc<dyn TaskDispatcher>) -> Self {
         Self::of(Dispatch::With(dispatcher))
@@ -58,8 +73,8 @@ impl ExecutionSession {
         Self(Arc::new(Inner { state, dispatch, reporter }))
     }
 
-    /// Calls `reporter` with every error for which a unit [failed](MaterializationResponsibility::fail). Lookups of its symbols
-    /// receive the error as well.
+    /// Sets the function that receives each error with which a unit [fails](MaterializationResponsibility::fail). Lookups
+    /// of the unit's symbols return an error as well.
     pub fn set_error_reporter(&self, reporter: impl Fn(&Error) + Send + Sync + 'static) {
         let mut place = self.0.reporter.lock();
         let old = std::mem::replace(&mut *place, Arc::new(reporter));
@@ -67,21 +82,21 @@ impl ExecutionSession {
         drop(old);
     }
 
-    /// Tells the error reporter.
+    /// Passes an error to the error reporter.
     pub fn report_error(&self, error: &Error) {
         self.0.report(error);
     }
 
-    /// Runs a task as the session's own are run.
+    /// Runs a task where the session's own tasks run.
     pub fn dispatch_task(&self, task: impl FnOnce() + Send + 'static) {
         self.0.dispatch.dispatch(task);
     }
 
-    /// A new dylib, whose link order is itself.
+    /// Creates a dylib, whose link order is itself.
     ///
     /// # Errors
     ///
-    /// When there is one of this name, or the session is over.
+    /// When a dylib has this name already, or the session is over.
     pub fn create_dylib(&self, name: impl Into<String>) -> Result<JITDylib> {
         let name = name.into();
         self.0.with(|state, _| {
@@ -108,7 +123,7 @@ impl ExecutionSession {
         })
     }
 
-    /// Clears a dylib and takes it out of the session and of all link orders. The second time nothing happens.
+    /// Clears a dylib, and removes it from the session and from all link orders. A second call does nothing.
     ///
     /// # Errors
     ///
@@ -128,17 +143,17 @@ impl ExecutionSession {
             }
             Some(removed)
         });
-        // Its generators go without the lock.
+        // Its generators are dropped without the lock.
         drop(removed);
         outcome
     }
 
-    /// Has a manager told when trackers are removed or emptied.
+    /// Registers a manager, which is called when trackers are removed or emptied.
     pub fn register_resource_manager(&self, manager: Arc<dyn ResourceManager>) {
         self.0.with(|state, _| state.managers.push(manager));
     }
 
-    /// Takes a manager back.
+    /// Removes a manager.
     pub fn deregister_resource_manager(&self, manager: &Arc<dyn ResourceManager>) {
         let removed = self.0.with(|state, _| {
             let at = state.managers.iter().rposition(|other| Arc::ptr_eq(other, manager))?;
@@ -147,13 +162,14 @@ impl ExecutionSession {
         drop(removed);
     }
 
-    /// Looks for names along `order` and waits until all of them are in `required`, at least.
+    /// Looks names up along `order`, and waits until all of them have reached the state `required`.
     ///
     /// # Errors
     ///
-    /// When required names are not defined, with all of them ([`Error::is_symbols_not_found`]). When one has failed or fails
-    /// meanwhile ([`Error::is_failed_to_materialize`]). When a dylib was removed, a generator failed, or the session ended.
-    /// When this thread would have to run the tasks that supply them, because it is in a task itself.
+    /// - Required names are not defined: [`Error::is_symbols_not_found`], with all of these names.
+    /// - A symbol has failed, or fails meanwhile: [`Error::is_failed_to_materialize`].
+    /// - A dylib was removed, a generator failed, or the session ended.
+    /// - The calling thread is in a task of the session, and would have to run the tasks that supply the names.
     pub fn lookup(
         &self,
         kind: LookupKind,
@@ -168,8 +184,8 @@ impl ExecutionSession {
         waiter.wait(|| self.0.dispatch.is_in_the_way())
     }
 
-    /// Looks for names along `order`. Calls `callback` once, as a task, when all of them have at least the state `required`, or
-    /// when they never will.
+    /// Looks names up along `order`. Calls `callback` once, as a task, when all of them have reached the state `required`, or
+    /// when one of them cannot reach it.
     pub fn lookup_async(
         &self,
         kind: LookupKind,
@@ -182,8 +198,8 @@ impl ExecutionSession {
         self.start(kind, order, names, Finish::Symbols(required, callback));
     }
 
-    /// Finds which names there are along `order`, generators included, and what is known about them. No unit is asked for
-    /// it. Calls `callback` once, as a task.
+    /// Finds which names are defined along `order`, generators included, and their flags. Starts no unit. Calls `callback`
+    /// once, as a task.
     pub fn lookup_flags_async(
         &self,
         kind: LookupKind,
@@ -195,8 +211,8 @@ impl ExecutionSession {
         self.start(kind, order, names, Finish::Flags(callback));
     }
 
-    /// Which dylib of `order` has each of these names, as a [`DependencyGroup`](super::DependencyGroup) wants them: those that
-    /// none has are the first one's.
+    /// Groups names by the first dylib of `order` that defines them, for a [`DependencyGroup`](super::DependencyGroup). Names
+    /// that no dylib defines are listed with the first dylib.
     #[must_use]
     pub fn definers(
         &self,
@@ -222,8 +238,8 @@ impl ExecutionSession {
         definers
     }
 
-    /// Ends the session: removes the dylibs, the newest first. Waiting lookups receive an error. The second time nothing
-    /// happens.
+    /// Ends the session: removes the dylibs in reverse order of creation. Lookups that wait fail. A second call does
+    /// nothing.
     ///
     /// # Errors
     ///
@@ -277,7 +293,7 @@ impl fmt::Debug for ExecutionSession {
 }
 
 impl Inner {
-    /// Runs `work` under the lock; what it puts into the outbox is delivered behind it.
+    /// Runs `work` under the lock, then delivers the outbox without it.
     pub(in crate::jit) fn with<R>(
         self: &Arc<Self>,
         work: impl FnOnce(&mut State, &mut Outbox) -> R,
@@ -288,7 +304,7 @@ impl Inner {
         result
     }
 
-    /// Does what could not be done under the lock.
+    /// Does the work that must not run under the lock.
     pub(in crate::jit) fn deliver(self: &Arc<Self>, outbox: Outbox) {
         let Outbox { units, completions, flags, resumed, dropped } = outbox;
         drop(dropped);
@@ -338,7 +354,7 @@ impl Waiter {
         self.came.notify_all();
     }
 
-    /// Waits for the result, unless `is_in_the_way` says that it cannot come meanwhile.
+    /// Waits for the result, unless `is_in_the_way` says that this thread would have to produce it.
     fn wait(&self, is_in_the_way: impl FnOnce() -> bool) -> Result<SymbolMap> {
         let mut result = self.result.lock();
         if result.is_none() && is_in_the_way() {

@@ -1,9 +1,15 @@
-//! A session of several threads, in tens of thousands of orders that shuttle makes up. One thread defines and removes. One
-//! looks up and waits, another looks up with a callback. One empties its tracker into another. Every unit and callback has a
-//! thread of its own. Units depend on each other in a circle, and hold memory, which has to be released in the end.
+//! A session with several threads, in 50,000 schedules of shuttle's:
 //!
-//! Invariant: the model is also run with faults, which are found: memory that is recorded without the session's lock, and
-//! a unit that never answers.
+//! - one thread defines and removes;
+//! - one looks up and waits;
+//! - one looks up with a callback;
+//! - one empties its tracker into another;
+//! - each unit and each callback has a thread of its own.
+//!
+//! Units depend on each other in a circle, and hold memory, all of which must be released at the end.
+//!
+//! Invariant: the model finds two planted faults: memory that is recorded without the session's lock, and a unit that
+//! never answers.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -25,7 +31,7 @@ const NAMES: [&str; 3] = ["a", "b", "c"];
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Planted {
     Nothing,
-    /// Memory is recorded under a key that was asked for before.
+    /// Memory is recorded without the lock, under a key that was read before.
     Unlocked,
     /// A unit keeps its responsibility.
     Silent,
@@ -82,7 +88,7 @@ impl TaskDispatcher for Threads {
     }
 }
 
-/// What was met in all schedules together.
+/// The outcomes of all schedules together.
 #[derive(Default)]
 struct Counters {
     schedules: Count,
@@ -110,7 +116,7 @@ impl World {
             let (name, next) = (NAMES[number], NAMES[(number + 1) % NAMES.len()]);
             let symbol = Symbol::exported(address(name));
             if let Err(error) = responsibility.notify_resolved(&[(name.into(), symbol)].into()) {
-                return world.give_up(responsibility, error, &counters);
+                return world.fail(responsibility, error, &counts);
             }
             if world.planted == Planted::Silent && number == 2 {
                 world.memory.live.fetch_sub(1, CountOrdering::Relaxed);
@@ -134,7 +140,7 @@ impl World {
     ) {
         let found = match found {
             Ok(found) => found,
-            Err(error) => return self.give_up(responsibility, error, counters),
+            Err(error) => return self.fail(responsibility, error, counts),
         };
         let recorded = match self.planted {
             Planted::Unlocked => {
@@ -145,7 +151,7 @@ impl World {
             _ => responsibility.with_resource_key(|key| self.memory.record(key)),
         };
         if let Err(error) = recorded {
-            return self.give_up(responsibility, error, counters);
+            return self.fail(responsibility, error, counts);
         }
         let on = found.keys().cloned().inspect(|found| assert_eq!(&**found, next)).collect();
         let dependencies = vec![(self.dylib.clone(), on)];
@@ -154,12 +160,7 @@ impl World {
         let _ = responsibility.notify_emitted(&[group]);
     }
 
-    fn give_up(
-        &self,
-        responsibility: MaterializationResponsibility,
-        error: Error,
-        counters: &Counters,
-    ) {
+    fn fail(&self, responsibility: MaterializationResponsibility, error: Error, counts: &Counts) {
         self.memory.live.fetch_sub(1, CountOrdering::Relaxed);
         if error.is_tracker_defunct() {
             count(&counters.defunct);
@@ -168,8 +169,8 @@ impl World {
     }
 }
 
-/// What a lookup may tell.
-fn check(found: Result<SymbolMap>, counters: &Counters) {
+/// Checks that a lookup's result is a possible one.
+fn check(found: Result<SymbolMap>, counts: &Counts) {
     match found {
         Ok(found) => {
             assert!(found.iter().all(|(name, symbol)| symbol.address == address(name)));
@@ -202,7 +203,7 @@ fn session(planted: Planted, counters: &Arc<Counters>) {
                     let tracker = world.dylib.create_tracker().expect("a tracker");
                     for number in [0, 1] {
                         // The thread that empties its tracker may have kept the names.
-                        let _ = world.dylib.define_with(&tracker, world.unit(number, &counters));
+                        let _ = world.dylib.define_with(&tracker, world.unit(number, &counts));
                     }
                     thread::yield_now();
                     tracker.remove().expect("removed");
@@ -239,7 +240,7 @@ fn session(planted: Planted, counters: &Arc<Counters>) {
                 let tracker = world.dylib.create_tracker().expect("a tracker");
                 let _ = world.dylib.define_with(&tracker, world.unit(2, &counters));
                 thread::yield_now();
-                // Everything goes to the default tracker.
+                // The symbols move to the default tracker.
                 drop(tracker);
             }
         }),
@@ -249,7 +250,7 @@ fn session(planted: Planted, counters: &Arc<Counters>) {
     }
     world.session.end_session().expect("ended");
     tasks.shutdown();
-    assert_eq!(told.load(CountOrdering::Relaxed), 1, "a lookup is told once");
+    assert_eq!(told.load(CountOrdering::Relaxed), 1, "a callback is called once");
     assert_eq!(world.memory.live.load(CountOrdering::Relaxed), 0, "memory is left");
 }
 

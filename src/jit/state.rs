@@ -1,10 +1,11 @@
-//! What a session knows, all of it under its one lock: dylibs, their symbols, units, trackers, and lookups that wait.
+//! The state of a session, all under its one lock: dylibs, their symbols, units, trackers, and lookups that wait.
 //!
-//! Under the lock, what runs foreign code is put into an [`Outbox`]: units to start, callbacks to call, values to drop. It is
-//! delivered when the lock is free again.
+//! Starting units, calling callbacks and dropping units run foreign code. Under the lock they are put into an [`Outbox`];
+//! the session delivers that after it has released the lock.
 //!
-//! Invariant: a symbol belongs to exactly one tracker that lives. A symbol that is materializing, resolved or emitted and has
-//! not failed is in `numbers`.
+//! Invariants:
+//! - Each symbol belongs to exactly 1 live tracker.
+//! - `numbers` has each symbol that is materializing, resolved or emitted and has not failed.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::Arc;
@@ -24,23 +25,23 @@ pub(in crate::jit) type UnitId = u64;
 pub(in crate::jit) type QueryId = u64;
 pub(in crate::jit) type ResponsibilityId = u64;
 
-/// What a session knows.
+/// The state of a session.
 #[derive(Default)]
 pub(in crate::jit) struct State {
     pub(in crate::jit) is_ended: bool,
     /// In the order of their creation.
     pub(in crate::jit) dylibs: BTreeMap<DylibId, Dylib>,
-    /// Those that live.
+    /// The live trackers.
     pub(in crate::jit) trackers: HashMap<ResourceKey, Tracker>,
-    /// Those whose trackers live.
+    /// The responsibilities whose trackers live.
     pub(in crate::jit) responsibilities: HashMap<ResponsibilityId, Held>,
     pub(in crate::jit) queries: HashMap<QueryId, Query>,
     pub(in crate::jit) graph: WaitingOnGraph,
-    /// Which symbols the graph's numbers are.
+    /// The symbols of the graph's nodes.
     pub(in crate::jit) numbers: HashMap<Node, Place>,
     /// In the order of their registration.
     pub(in crate::jit) managers: Vec<Arc<dyn ResourceManager>>,
-    /// Aliases that wait for what they stand for.
+    /// Aliases that wait for the symbols that they name.
     pub(in crate::jit) waiting_aliases: HashMap<Place, Place>,
     last: u64,
 }
@@ -50,10 +51,10 @@ pub(in crate::jit) type Place = (DylibId, Arc<str>);
 
 pub(in crate::jit) struct Dylib {
     pub(in crate::jit) handle: JITDylib,
-    /// It is about to be removed: nothing is defined in it any more.
+    /// True while it is being removed: it takes no more definitions.
     pub(in crate::jit) is_closing: bool,
     pub(in crate::jit) symbols: HashMap<Arc<str>, Entry>,
-    /// Units that no lookup has started yet.
+    /// Units that were not started.
     pub(in crate::jit) units: HashMap<UnitId, Unit>,
     pub(in crate::jit) link_order: Vec<(DylibId, JITDylibLookupFlags)>,
     pub(in crate::jit) generators: Vec<GeneratorSlot>,
@@ -69,22 +70,22 @@ pub(in crate::jit) struct Entry {
     pub(in crate::jit) failure: Option<Arc<str>>,
     pub(in crate::jit) node: Node,
     pub(in crate::jit) tracker: ResourceKey,
-    /// The unit that will supply it, while no lookup has asked for it.
+    /// The unit that will supply it, until that is started.
     pub(in crate::jit) unit: Option<UnitId>,
-    /// Lookups that wait for it; some may be over.
+    /// Lookups that wait for it, or have waited and are over.
     pub(in crate::jit) queries: Vec<QueryId>,
 }
 
-/// A unit that no lookup has started yet.
+/// A unit that was not started.
 pub(in crate::jit) struct Unit {
     pub(in crate::jit) unit: Box<dyn MaterializationUnit>,
     pub(in crate::jit) tracker: ResourceKey,
-    /// What is left of its names.
+    /// Its names, less those that other definitions have overridden.
     pub(in crate::jit) symbols: SymbolFlagsMap,
     pub(in crate::jit) initializer: Option<Arc<str>>,
 }
 
-/// What a tracker that lives has.
+/// The symbols, units and responsibilities of a live tracker.
 #[derive(Default)]
 pub(in crate::jit) struct Tracker {
     pub(in crate::jit) names: HashSet<Arc<str>>,
@@ -92,27 +93,27 @@ pub(in crate::jit) struct Tracker {
     pub(in crate::jit) responsibilities: HashSet<ResponsibilityId>,
 }
 
-/// The tracker of a responsibility's symbols.
+/// The dylib and the tracker of a responsibility's symbols.
 #[derive(Clone, Copy)]
 pub(in crate::jit) struct Held {
     pub(in crate::jit) dylib: DylibId,
     pub(in crate::jit) tracker: ResourceKey,
 }
 
-/// What is to be done when the lock is free again.
+/// Work to do after the lock is released.
 #[derive(Default)]
 pub(in crate::jit) struct Outbox {
     pub(in crate::jit) units: Vec<Started>,
     pub(in crate::jit) completions: Vec<(Callback, Result<SymbolMap>)>,
     pub(in crate::jit) flags: Vec<(FlagsCallback, Result<SymbolFlagsMap>)>,
-    /// Lookups whose turn it is to use a generator.
+    /// Lookups that may use their generator now.
     #[expect(clippy::vec_box, reason = "they are boxed already, and moved on")]
     pub(in crate::jit) resumed: Vec<Box<Lookup>>,
-    /// To be dropped: that may run code of others.
+    /// Units to drop, which may run foreign code.
     pub(in crate::jit) dropped: Vec<Box<dyn MaterializationUnit>>,
 }
 
-/// A unit to be asked.
+/// A unit to run, with its responsibility.
 pub(in crate::jit) struct Started {
     pub(in crate::jit) unit: Box<dyn MaterializationUnit>,
     pub(in crate::jit) dylib: JITDylib,
@@ -122,7 +123,7 @@ pub(in crate::jit) struct Started {
 }
 
 impl State {
-    /// A number that was never given out before.
+    /// A number that this session has never used.
     pub(in crate::jit) fn number(&mut self) -> u64 {
         self.last += 1;
         self.last
@@ -137,7 +138,7 @@ impl State {
         self.dylibs.get_mut(dylib)?.symbols.get_mut(name)
     }
 
-    /// The dylib's default tracker, which is made when it is first asked for.
+    /// The dylib's default tracker, made at the first use.
     pub(in crate::jit) fn default_tracker(&mut self, name: &DylibName) -> Result<ResourceKey> {
         if let Some(key) = self.dylib(name)?.default_tracker {
             return Ok(key);
@@ -154,8 +155,13 @@ impl State {
         Ok(key)
     }
 
-    /// Adds a unit's definitions to a dylib, by the rules for weak and strong ones. The first weak definition stays. A strong
-    /// one replaces a weak one, unless a lookup has asked for that. Two strong ones are refused, and then nothing has changed.
+    /// Adds a unit's definitions to a dylib:
+    ///
+    /// | existing | new | result |
+    /// |---|---|---|
+    /// | any | weak | the existing one stays |
+    /// | weak, never searched | strong | the new one overrides it |
+    /// | strong, or searched | strong | an error; nothing has changed |
     pub(in crate::jit) fn define(
         &mut self,
         dylib: &DylibName,
@@ -216,7 +222,7 @@ impl State {
         Ok(())
     }
 
-    /// Adds a symbol; gives its number.
+    /// Adds a symbol, with a new number.
     pub(in crate::jit) fn insert(
         &mut self,
         dylib: &DylibName,
@@ -240,7 +246,7 @@ impl State {
         }
     }
 
-    /// Removes a definition that no lookup has asked for from its unit, and from the dylib.
+    /// Removes a definition that was never searched from its unit and from the dylib.
     pub(in crate::jit) fn discard(
         &mut self,
         dylib: &DylibName,
@@ -267,7 +273,7 @@ impl State {
         }
     }
 
-    /// Has a unit asked for all that is left of its names.
+    /// Starts a unit, for all names that it still defines.
     pub(in crate::jit) fn start(&mut self, dylib: DylibId, id: UnitId, outbox: &mut Outbox) {
         let Some(state) = self.dylibs.get_mut(&dylib) else { return };
         let Some(Unit { unit, tracker, symbols, initializer }) = state.units.remove(&id) else {
@@ -288,7 +294,7 @@ impl State {
         outbox.units.push(Started { unit, dylib: handle, id, symbols, initializer });
     }
 
-    /// A new responsibility.
+    /// Registers a new responsibility.
     pub(in crate::jit) fn hold(
         &mut self,
         dylib: DylibId,
@@ -302,7 +308,7 @@ impl State {
         id
     }
 
-    /// A responsibility is over.
+    /// Removes a responsibility that is over.
     pub(in crate::jit) fn release(&mut self, id: ResponsibilityId) {
         if let Some(held) = self.responsibilities.remove(&id)
             && let Some(tracker) = self.trackers.get_mut(&held.tracker)
@@ -311,16 +317,16 @@ impl State {
         }
     }
 
-    /// The tracker of a responsibility's symbols.
+    /// The dylib and the tracker of a responsibility's symbols.
     ///
     /// # Errors
     ///
-    /// When their tracker is gone.
+    /// When their tracker was removed.
     pub(in crate::jit) fn held(&self, id: ResponsibilityId) -> Result<Held> {
         self.responsibilities.get(&id).copied().ok_or_else(Error::tracker_defunct)
     }
 
-    /// A symbol has reached a state; informs the queries that wait for it.
+    /// Sets a symbol's state, and completes the lookups that waited for just that.
     pub(in crate::jit) fn advance(
         &mut self,
         place: &Place,
@@ -350,13 +356,13 @@ impl State {
         }
     }
 
-    /// Symbols fail, and everything that waits for them.
+    /// Fails symbols, and all that depend on them.
     pub(in crate::jit) fn fail(&mut self, nodes: &[Node], reason: &Arc<str>, outbox: &mut Outbox) {
         let failed = self.graph.fail(nodes);
         self.failed(&failed, reason, outbox);
     }
 
-    /// These symbols have failed: their lookups learn of that.
+    /// Marks symbols as failed, and fails their lookups.
     pub(in crate::jit) fn failed(
         &mut self,
         nodes: &[Node],
@@ -380,7 +386,7 @@ impl State {
         outbox.completions.extend(queries.into_iter().map(|query| query.fail(error())));
     }
 
-    /// Takes queries out, so that no other thread completes them.
+    /// Takes queries out of the state, so that no other event completes them.
     pub(in crate::jit) fn take_queries(&mut self, ids: &[QueryId]) -> Vec<Query> {
         let queries: Vec<Query> = ids.iter().filter_map(|id| self.queries.remove(id)).collect();
         for query in &queries {
@@ -401,7 +407,7 @@ impl State {
 }
 
 impl Entry {
-    /// True when a strong definition may take its place.
+    /// True when a strong definition may override it.
     fn may_be_overridden(&self) -> bool {
         !self.symbol.flags.is_strong() && self.state == SymbolState::NeverSearched
     }

@@ -1,4 +1,4 @@
-//! Symbols: what a name stands for, and how far it is on its way.
+//! Symbols: their addresses, flags and states.
 //!
 //! Invariant: plain values; nothing here locks.
 
@@ -9,24 +9,35 @@ use std::sync::Arc;
 
 use crate::ExecutorAddr;
 
-/// The addresses of names: what a lookup gives, and what a responsibility is told.
+/// Names with their symbols. Lookups return it; units pass it to
+/// [`notify_resolved`](super::MaterializationResponsibility::notify_resolved).
 pub type SymbolMap = HashMap<Arc<str>, Symbol>;
-/// The flags of names, in their order.
+/// Names with their flags, sorted by name.
 pub type SymbolFlagsMap = BTreeMap<Arc<str>, SymbolFlags>;
 
-/// What a name stands for.
+/// The definition of a name.
+///
+/// # Examples
+///
+/// ```
+/// use farcall::ExecutorAddr;
+/// use farcall::jit::{Symbol, SymbolFlags};
+///
+/// let symbol = Symbol::exported(ExecutorAddr::new(0x42));
+/// assert!(symbol.flags.contains(SymbolFlags::EXPORTED));
+/// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Symbol {
     /// Where it is in the executor.
     pub address: ExecutorAddr,
     /// What is known about it.
     pub flags: SymbolFlags,
-    /// What the layer that defines it says to the layer that refers to it; 0 says nothing. The session only passes it on.
+    /// A value that the defining layer passes to the referring layer; 0 means none. The session does not interpret it.
     pub target: u32,
 }
 
 impl Symbol {
-    /// A strong symbol that others may use.
+    /// A strong symbol that other dylibs see.
     #[must_use]
     pub fn exported(address: ExecutorAddr) -> Self {
         Self { address, flags: SymbolFlags::EXPORTED, target: 0 }
@@ -34,23 +45,34 @@ impl Symbol {
 }
 
 /// A set of flags. The numbers are LLVM's.
+///
+/// # Examples
+///
+/// ```
+/// use farcall::jit::SymbolFlags;
+///
+/// let flags = SymbolFlags::EXPORTED | SymbolFlags::WEAK;
+/// assert!(!flags.is_strong());
+/// assert_eq!(flags.without(SymbolFlags::WEAK), SymbolFlags::EXPORTED);
+/// assert_eq!(SymbolFlags::from_bits(flags.bits()), flags);
+/// ```
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub struct SymbolFlags(u8);
 
 impl SymbolFlags {
     /// A strong symbol for its own dylib only.
     pub const NONE: Self = Self(0);
-    /// The first definition counts. A strong one replaces it if no lookup has asked for it yet.
+    /// The first weak definition counts. A strong definition overrides it until the first lookup of the name.
     pub const WEAK: Self = Self(1 << 1);
-    /// As [`WEAK`](Self::WEAK): the linker makes room for it.
+    /// As [`WEAK`](Self::WEAK), but the linker allocates its memory.
     pub const COMMON: Self = Self(1 << 2);
-    /// A number rather than a place.
+    /// A number rather than an address.
     pub const ABSOLUTE: Self = Self(1 << 3);
     /// Other dylibs see it.
     pub const EXPORTED: Self = Self(1 << 4);
     /// A function.
     pub const CALLABLE: Self = Self(1 << 5);
-    /// Nothing is at it; looking for it makes its unit do its work.
+    /// The name has no address. Its lookup runs its unit.
     pub const SIDE_EFFECTS_ONLY: Self = Self(1 << 6);
 
     /// The set with this number; bits without a meaning are dropped.
@@ -83,7 +105,7 @@ impl SymbolFlags {
         self.0 & (Self::WEAK.0 | Self::COMMON.0) == 0
     }
 
-    /// The set without what may change while a definition is on its way.
+    /// The set without the flags that may change until the definition is resolved.
     pub(in crate::jit) const fn lasting(self) -> Self {
         self.without(Self(Self::WEAK.0 | Self::COMMON.0))
     }
@@ -112,44 +134,113 @@ impl fmt::Debug for SymbolFlags {
     }
 }
 
-/// How far a symbol is. It only ever goes on, except that a unit may be [replaced](super::MaterializationResponsibility::replace).
+/// The state of a symbol. States only advance, with 1 exception: after
+/// [`replace`](super::MaterializationResponsibility::replace) a symbol is [`NeverSearched`](Self::NeverSearched) again.
+///
+/// # Examples
+///
+/// ```
+/// use farcall::ExecutorAddr;
+/// use farcall::jit::{ExecutionSession, Symbol, SymbolState};
+///
+/// let session = ExecutionSession::new();
+/// let main = session.create_dylib("main")?;
+/// main.define_absolute([("answer", Symbol::exported(ExecutorAddr::new(0x42)))])?;
+/// assert_eq!(main.state_of("answer"), Some(SymbolState::NeverSearched));
+/// main.lookup("answer")?;
+/// assert_eq!(main.state_of("answer"), Some(SymbolState::Ready));
+/// # Ok::<(), farcall::Error>(())
+/// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum SymbolState {
     /// Defined; no lookup has asked for it.
     NeverSearched,
-    /// Its unit is at work.
+    /// Its unit was started.
     Materializing,
     /// Its address is known.
     Resolved,
-    /// Its bytes are in place; what it depends on may not be.
+    /// Its bytes are in place; those of its dependencies may be missing.
     Emitted,
     /// Everything that it reaches is emitted too.
     Ready,
 }
 
-/// Whether a lookup fails for want of a name.
+/// Whether a lookup fails if the name is not defined.
+///
+/// # Examples
+///
+/// ```
+/// use farcall::jit::{
+///     ExecutionSession, JITDylibLookupFlags, LookupKind, SymbolLookupFlags, SymbolState,
+/// };
+///
+/// let session = ExecutionSession::new();
+/// let main = session.create_dylib("main")?;
+/// let look_up = |flags| {
+///     let order = vec![(main.clone(), JITDylibLookupFlags::MatchAllSymbols)];
+///     session.lookup(LookupKind::Static, order, vec![("missing".into(), flags)], SymbolState::Ready)
+/// };
+/// assert!(look_up(SymbolLookupFlags::WeaklyReferenced)?.is_empty());
+/// assert!(look_up(SymbolLookupFlags::Required).is_err_and(|error| error.is_symbols_not_found()));
+/// # Ok::<(), farcall::Error>(())
+/// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum SymbolLookupFlags {
-    /// It does.
+    /// It fails.
     #[default]
     Required,
     /// The name is left out of the result.
     WeaklyReferenced,
 }
 
-/// What is looked for, each name once.
+/// The names that a lookup asks for, each once.
 pub type SymbolLookupSet = Vec<(Arc<str>, SymbolLookupFlags)>;
 
-/// What a lookup is for. Generators may look at it.
+/// The purpose of a lookup. Generators may read it.
+///
+/// # Examples
+///
+/// ```
+/// use std::sync::Arc;
+///
+/// use farcall::Result;
+/// use farcall::jit::{ExecutionSession, JITDylib, LookupKind, SymbolLookupFlags};
+///
+/// let session = ExecutionSession::new();
+/// let main = session.create_dylib("main")?;
+/// main.add_generator(|_: &JITDylib, kind: LookupKind, _: &[(Arc<str>, SymbolLookupFlags)]| -> Result<()> {
+///     assert_eq!(kind, LookupKind::Static);
+///     Ok(())
+/// })?;
+/// assert!(main.lookup("missing").is_err());
+/// # Ok::<(), farcall::Error>(())
+/// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum LookupKind {
-    /// As a linker looks for what an object refers to.
+    /// A linker looks up the references of an object.
     Static,
-    /// As `dlsym` looks: archives add no members for it.
+    /// A program looks up a name, as with `dlsym`. Archives add no members for it.
     DLSym,
 }
 
 /// Which symbols of a dylib a lookup sees.
+///
+/// # Examples
+///
+/// ```
+/// use farcall::ExecutorAddr;
+/// use farcall::jit::{ExecutionSession, JITDylibLookupFlags, Symbol, SymbolFlags};
+///
+/// let session = ExecutionSession::new();
+/// let (main, library) = (session.create_dylib("main")?, session.create_dylib("library")?);
+/// let hidden = Symbol { flags: SymbolFlags::NONE, ..Symbol::exported(ExecutorAddr::new(0x42)) };
+/// library.define_absolute([("hidden", hidden)])?;
+/// main.set_link_order(&[(library.clone(), JITDylibLookupFlags::MatchExportedSymbolsOnly)])?;
+/// assert!(main.lookup("hidden").is_err());
+/// main.set_link_order(&[(library, JITDylibLookupFlags::MatchAllSymbols)])?;
+/// assert!(main.lookup("hidden").is_ok());
+/// # Ok::<(), farcall::Error>(())
+/// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum JITDylibLookupFlags {
     /// Exported ones.

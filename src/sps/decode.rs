@@ -4,6 +4,30 @@ use crate::error::{Error, Result};
 use crate::{AddrRange, ExecutorAddr};
 
 /// A value that can be decoded. It may borrow from the bytes.
+///
+/// # Examples
+///
+/// ```
+/// use farcall::Result;
+/// use farcall::sps::{Decode, Reader, from_bytes};
+///
+/// #[derive(Debug, PartialEq)]
+/// struct Point {
+///     x: u16,
+///     y: u16,
+/// }
+///
+/// impl Decode<'_> for Point {
+///     const BYTES_MIN: usize = 4;
+///     fn decode(reader: &mut Reader<'_>) -> Result<Self> {
+///         Ok(Self { x: u16::decode(reader)?, y: u16::decode(reader)? })
+///     }
+/// }
+///
+/// assert_eq!(from_bytes::<Point>(&[1, 0, 2, 0])?, Point { x: 1, y: 2 });
+/// assert!(from_bytes::<Point>(&[1, 0]).is_err());
+/// # Ok::<(), farcall::Error>(())
+/// ```
 pub trait Decode<'a>: Sized {
     /// The fewest bytes a value takes; bounds the count of a sequence before anything is allocated.
     const BYTES_MIN: usize;
@@ -17,6 +41,19 @@ pub trait Decode<'a>: Sized {
 }
 
 /// Bytes and how far they have been read.
+///
+/// # Examples
+///
+/// ```
+/// use farcall::sps::{Decode, Reader};
+///
+/// let mut reader = Reader::new(&[1, 2, 0, 9]);
+/// assert_eq!(u8::decode(&mut reader)?, 1);
+/// assert_eq!(u16::decode(&mut reader)?, 2);
+/// assert_eq!(reader.take(1)?, [9]);
+/// assert!(reader.take(1).is_err());
+/// # Ok::<(), farcall::Error>(())
+/// ```
 #[derive(Debug)]
 pub struct Reader<'a> {
     rest: &'a [u8],

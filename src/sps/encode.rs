@@ -3,6 +3,29 @@
 use crate::{AddrRange, ExecutorAddr};
 
 /// A value that can be written.
+///
+/// # Examples
+///
+/// ```
+/// use farcall::sps::{Encode, to_bytes};
+///
+/// struct Point {
+///     x: u16,
+///     y: u16,
+/// }
+///
+/// impl Encode for Point {
+///     fn encoded_bytes(&self) -> usize {
+///         self.x.encoded_bytes() + self.y.encoded_bytes()
+///     }
+///     fn encode(&self, out: &mut Vec<u8>) {
+///         self.x.encode(out);
+///         self.y.encode(out);
+///     }
+/// }
+///
+/// assert_eq!(to_bytes(&Point { x: 1, y: 2 }), [1, 0, 2, 0]);
+/// ```
 pub trait Encode {
     /// The number of bytes `encode` appends.
     fn encoded_bytes(&self) -> usize;

@@ -5,21 +5,62 @@ use crate::Prot;
 use crate::error::{Error, Result};
 
 /// A sequence of bytes, copied at once. The same bytes on the wire as `Vec<u8>`.
+///
+/// # Examples
+///
+/// ```
+/// use farcall::sps::{Bytes, to_bytes};
+///
+/// assert_eq!(to_bytes(&Bytes(vec![1, 2])), [2, 0, 0, 0, 0, 0, 0, 0, 1, 2]);
+/// ```
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Bytes(pub Vec<u8>);
 
 /// LLVM's `SPSError`: a bool "has error", and the message if so.
+///
+/// # Examples
+///
+/// ```
+/// use farcall::sps::{Status, from_bytes, to_bytes};
+///
+/// assert_eq!(to_bytes(&Status(Ok(()))), [0]);
+/// let failed = Status(Err("no".to_owned()));
+/// assert_eq!(from_bytes::<Status>(&to_bytes(&failed))?, failed);
+/// # Ok::<(), farcall::Error>(())
+/// ```
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Status(pub std::result::Result<(), String>);
 
 /// LLVM's `SPSExpected`: a bool "has value", then the value, or the message of the error.
 ///
 /// Mind the polarity: [`Status`] is `00` for success, `Expected` is `01`.
+///
+/// # Examples
+///
+/// ```
+/// use farcall::sps::{Expected, from_bytes, to_bytes};
+///
+/// assert_eq!(to_bytes(&Expected(Ok(7_u8))), [1, 7]);
+/// let failed: Expected<u8> = Expected(Err("no".to_owned()));
+/// let failed: Expected<u8> = from_bytes(&to_bytes(&failed))?;
+/// assert!(failed.into_result().is_err_and(|error| error.is_remote()));
+/// # Ok::<(), farcall::Error>(())
+/// ```
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Expected<T>(pub std::result::Result<T, String>);
 
 /// LLVM's `AllocGroup`: what memory may be used for, and for how long it is needed. One byte on the wire: bits for
 /// read, write and execute, and one for the lifetime. Memory that is writable and executable has no value.
+///
+/// # Examples
+///
+/// ```
+/// use farcall::Prot;
+/// use farcall::sps::{AllocGroup, to_bytes};
+///
+/// // Read and execute, until it is deallocated.
+/// assert_eq!(to_bytes(&AllocGroup::standard(Prot::Code)), [1 | 4]);
+/// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct AllocGroup {
     /// The protection.
@@ -29,6 +70,16 @@ pub struct AllocGroup {
 }
 
 /// How long memory of an allocation is needed.
+///
+/// # Examples
+///
+/// ```
+/// use farcall::Prot;
+/// use farcall::sps::{AllocGroup, Lifetime, to_bytes};
+///
+/// let group = AllocGroup { prot: Prot::Data, lifetime: Lifetime::Finalize };
+/// assert_eq!(to_bytes(&group), [1 | 2 | 8]);
+/// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Lifetime {
     /// Until it is deallocated.

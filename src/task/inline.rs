@@ -10,6 +10,20 @@ use crate::sync::{Condvar, Mutex};
 ///
 /// The cheapest dispatcher, for tasks that never wait. A task that waits for a message stops the thread that would receive the
 /// message, and hangs.
+///
+/// # Examples
+///
+/// ```
+/// use std::sync::mpsc;
+///
+/// use farcall::task::{Inline, Task, TaskDispatcher};
+///
+/// let dispatcher = Inline::new();
+/// let (sender, receiver) = mpsc::channel();
+/// dispatcher.dispatch(Task::new(move || sender.send(42).unwrap()));
+/// dispatcher.shutdown();
+/// assert_eq!(receiver.recv(), Ok(42));
+/// ```
 #[derive(Debug, Default)]
 pub struct Inline {
     state: Mutex<State>,

@@ -33,6 +33,18 @@ pub use thread_pool::ThreadPool;
 
 /// Work to do once, on any thread. A task may be dropped without having run: a thread that waits for it has to learn of that
 /// from what the task owns.
+///
+/// # Examples
+///
+/// ```
+/// use std::sync::mpsc;
+///
+/// use farcall::task::Task;
+///
+/// let (sender, receiver) = mpsc::channel();
+/// Task::new(move || sender.send(42).unwrap()).run();
+/// assert_eq!(receiver.recv(), Ok(42));
+/// ```
 pub struct Task(Box<dyn FnOnce() + Send>);
 
 impl Task {
@@ -58,6 +70,41 @@ impl fmt::Debug for Task {
 ///
 /// A host that shares a dispatcher with a session has to keep it running until the session is shut down. Tasks may block, and
 /// may wait for each other, so they can bring a dispatcher with a fixed number of threads to a stop.
+///
+/// # Examples
+///
+/// ```
+/// // A thread for each task.
+/// use std::sync::Mutex;
+/// use std::thread::{self, JoinHandle};
+///
+/// use farcall::task::{Task, TaskDispatcher};
+///
+/// /// The threads; `None` after the shutdown.
+/// struct Threads(Mutex<Option<Vec<JoinHandle<()>>>>);
+///
+/// impl TaskDispatcher for Threads {
+///     fn dispatch(&self, task: Task) {
+///         if let Some(threads) = &mut *self.0.lock().unwrap() {
+///             threads.push(thread::spawn(|| task.run()));
+///         }
+///     }
+///
+///     fn shutdown(&self) {
+///         let threads = self.0.lock().unwrap().take();
+///         let own = thread::current().id();
+///         for thread in threads.into_iter().flatten().filter(|other| other.thread().id() != own) {
+///             thread.join().unwrap();
+///         }
+///     }
+/// }
+///
+/// let threads = Threads(Mutex::new(Some(Vec::new())));
+/// let (sender, receiver) = std::sync::mpsc::channel();
+/// threads.dispatch(Task::new(move || sender.send(42).unwrap()));
+/// threads.shutdown();
+/// assert_eq!(receiver.recv(), Ok(42));
+/// ```
 pub trait TaskDispatcher: Send + Sync {
     /// Accepts `task`, which runs once, now or later. After [`shutdown`](TaskDispatcher::shutdown) it is dropped instead.
     fn dispatch(&self, task: Task);

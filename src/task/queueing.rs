@@ -8,6 +8,18 @@ use crate::sync::{Condvar, Mutex};
 /// Keeps tasks in the order in which they came. The host takes them: a test goes step by step, or the host has its own loop.
 ///
 /// A task that was handed out is the taker's: a shutdown does not wait for it.
+///
+/// # Examples
+///
+/// ```
+/// use farcall::task::{Queueing, Task, TaskDispatcher};
+///
+/// let queue = Queueing::new();
+/// queue.dispatch(Task::new(|| println!("first")));
+/// queue.dispatch(Task::new(|| println!("second")));
+/// assert_eq!(queue.len(), 2);
+/// assert_eq!(queue.run_fifo_until_empty(), 2);
+/// ```
 #[derive(Debug, Default)]
 pub struct Queueing {
     state: Mutex<State>,

@@ -20,6 +20,19 @@ use crate::sys::process::thread as system;
 /// [`TASK_THREADS_MAX`] threads. A thread without work for 10 s ends; the pool has no thread before the first task.
 ///
 /// A panic in a task ends that task only. If the system refuses even the first thread, tasks are dropped.
+///
+/// # Examples
+///
+/// ```
+/// use std::sync::mpsc;
+///
+/// use farcall::task::{Task, TaskDispatcher, ThreadPool};
+///
+/// let pool = ThreadPool::new(2);
+/// let (sender, receiver) = mpsc::channel();
+/// pool.dispatch(Task::new(move || sender.send(42).unwrap()));
+/// assert_eq!(receiver.recv(), Ok(42));
+/// ```
 #[derive(Debug)]
 pub struct ThreadPool {
     shared: Arc<Shared>,

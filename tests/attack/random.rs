@@ -10,6 +10,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use farcall::Error;
+use fastrand::Rng;
 
 use crate::apart::{self, Apart};
 use crate::counts::Counts;
@@ -50,23 +51,6 @@ const DEEDS: [&str; 19] = [
     "rest",
 ];
 
-/// The numbers that follow from a seed.
-#[derive(Debug)]
-struct Numbers(u64);
-
-impl Numbers {
-    fn any(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let z = (self.0 ^ self.0 >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        let z = (z ^ z >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
-        z ^ z >> 31
-    }
-
-    fn below(&mut self, end: u64) -> u64 {
-        self.any() % end
-    }
-}
-
 /// One call and what it was asked to do.
 #[derive(Debug, Clone)]
 struct Case {
@@ -76,18 +60,18 @@ struct Case {
 }
 
 impl Case {
-    fn from(numbers: &mut Numbers) -> Self {
+    fn from(numbers: &mut Rng) -> Self {
         // Half of all deeds are stores.
-        let mut deed = || match numbers.below(2) {
-            0 => numbers.below(5),
-            _ => numbers.below(DEEDS.len() as u64),
+        let mut deed = || match numbers.u64(..2) {
+            0 => numbers.u64(..5),
+            _ => numbers.u64(..DEEDS.len() as u64),
         };
         let mut deeds = vec![deed()];
         while deeds.len() < 4 && deed() % 2 == 0 {
             deeds.push(deed());
         }
-        let timeout = Duration::from_micros(1000 + numbers.below(7000));
-        Self { seed: numbers.any(), deeds, timeout }
+        let patience = Duration::from_micros(1000 + numbers.u64(..7000));
+        Self { seed: numbers.u64(..), deeds, patience }
     }
 
     fn args(&self) -> Vec<u8> {
@@ -154,13 +138,15 @@ fn attack(cases: usize) {
     for way in &ways {
         let (sender, _told) = mpsc::channel();
         let way = *way;
-        thread::spawn(move || session(way, &mut Numbers(0), 0, &sender)).join().expect("no panic");
+        thread::spawn(move || session(way, &mut Rng::with_seed(0), 0, &sender))
+            .join()
+            .expect("no panic");
     }
     let mut before = Counts::now();
     let mut next = seed;
     while counts.cases < cases && counts.hangs.len() + counts.faults.len() < FAULTS_MAX {
-        let mut numbers = Numbers(next);
-        let way = ways[usize::try_from(numbers.below(ways.len() as u64)).expect("a way")];
+        let mut numbers = Rng::with_seed(next);
+        let way = ways[usize::try_from(numbers.u64(..ways.len() as u64)).expect("a way")];
         let place = format!("{way:?} with ATTACK_SEED={next}");
         let has_hung = !watch(way, numbers, &place, &mut counts);
         *counts.sessions.entry(format!("{way:?}")).or_default() += 1;
@@ -171,7 +157,7 @@ fn attack(cases: usize) {
             counts.faults.push(format!("{place}: {more}"));
             before = Counts::now();
         }
-        next = Numbers(next).any();
+        next = Rng::with_seed(next).u64(..);
     }
     let sum = Session::start("ends").call("add", &[2, 3]);
     counts.report();
@@ -183,10 +169,10 @@ fn attack(cases: usize) {
 }
 
 /// Runs a session on a thread of its own; false when it hangs.
-fn watch(way: Way, mut numbers: Numbers, place: &str, counts: &mut Counts) -> bool {
+fn watch(way: Way, mut numbers: Rng, place: &str, counts: &mut Counts) -> bool {
     let (sender, told) = mpsc::channel();
     let runner = thread::spawn(move || {
-        let calls = 1 + numbers.below(CALLS_MAX);
+        let calls = 1 + numbers.u64(..CALLS_MAX);
         session(way, &mut numbers, calls, &sender);
     });
     let (mut pid, mut last) = (None, None);
@@ -226,8 +212,8 @@ fn watch(way: Way, mut numbers: Numbers, place: &str, counts: &mut Counts) -> bo
 }
 
 /// Some calls of one session, and its end.
-fn session(way: Way, numbers: &mut Numbers, calls: u64, told: &mpsc::Sender<Told>) {
-    // No thread listens any more when it has hung.
+fn session(way: Way, numbers: &mut Rng, calls: u64, told: &mpsc::Sender<Told>) {
+    // Nobody listens any more when it has hung.
     let tell = |what| drop(told.send(what));
     let mut attacked = match Attacked::start(way, NAME) {
         Ok(attacked) => attacked,

@@ -12,8 +12,6 @@ use crate::tidy::{code_of, is_test, names_behind, sources};
 /// Parts of a room that import each other.
 const CIRCLES: &[(&str, &[&str])] = &[
     ("shm", &["named", "segment"]),
-    ("link/graph", &["link_graph", "provided"]),
-    ("link/verify", &["arrays", "fields", "names", "threads", "windows"]),
     ("jit", &["dylib", "lookup", "materialization", "session", "state"]),
     ("jit/materialization", &["responsibility", "unit"]),
     ("call/pipeline", &["caller", "sender"]),

@@ -16,6 +16,7 @@ const ROOMS: &[(&str, &[&str])] = &[
     ("addr", &[]),
     ("limits", &[]),
     ("deadline", &[]),
+    ("random", &[]),
     ("sync", &[]),
     ("sys", &["sync"]),
     ("concurrent", &["sys", "sync"]),
@@ -55,7 +56,7 @@ const ROOMS: &[(&str, &[&str])] = &[
 ];
 
 /// Rooms that every room may import.
-const GROUND: &[&str] = &["error", "addr", "limits", "deadline"];
+const GROUND: &[&str] = &["error", "addr", "limits", "deadline", "random"];
 
 /// Rooms with a fence: only these folders and files of theirs, and tests, may have unsafe code.
 const FENCES: &[(&str, &[&str])] = &[(

@@ -14,6 +14,7 @@ pub(crate) mod spread;
 pub(crate) mod versus;
 
 use std::collections::BTreeSet;
+use std::hash::{DefaultHasher, Hash, Hasher};
 use std::ops::ControlFlow;
 use std::time::{Duration, Instant};
 
@@ -173,15 +174,11 @@ impl Contest {
 /// The numbers below `count`, in an order that depends on `seed` alone.
 fn shuffled(count: usize, seed: usize) -> Vec<usize> {
     let mut order: Vec<_> = (0..count).collect();
-    let mut state = seed as u64;
-    for last in (1..count).rev() {
-        // One step of SplitMix64.
-        state = state.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mixed = (state ^ (state >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        let mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        let other = usize::try_from(mixed >> 33).unwrap_or(0) % (last + 1);
-        order.swap(last, other);
-    }
+    order.sort_by_cached_key(|number| {
+        let mut hasher = DefaultHasher::new();
+        (seed, number).hash(&mut hasher);
+        hasher.finish()
+    });
     order
 }
 

@@ -1,9 +1,9 @@
-//! Generators supply definitions that a dylib lacks, at the first lookup.
+//! Generators: they define names that a dylib lacks, when a lookup asks for them.
 //!
-//! A generator may answer at once or keep the request and answer later, from any thread; the lookup is suspended
-//! meanwhile. One lookup at a time uses a generator; the others queue up.
+//! A generator may answer at once, or keep the request and answer later, from any thread. The lookup is suspended
+//! meanwhile. One lookup at a time uses a generator; the others queue.
 //!
-//! Invariant: a generator is never called under the session's lock; every request is answered once.
+//! Invariant: a generator is never called under the session's lock; each request is answered once.
 
 use std::collections::VecDeque;
 use std::fmt;
@@ -16,11 +16,33 @@ use crate::jit::session::Inner;
 use crate::jit::symbol::{LookupKind, SymbolLookupFlags, SymbolLookupSet};
 use crate::sync::Mutex;
 
-/// Something that can define what a dylib lacks. A function of the dylib, the kind of lookup and the missing names that
-/// defines what it can and returns is one.
+/// Something that can define names that a dylib lacks.
+///
+/// A closure `Fn(&JITDylib, LookupKind, &[(Arc<str>, SymbolLookupFlags)]) -> Result<()>` is a generator that answers at once.
+///
+/// # Examples
+///
+/// ```
+/// use std::sync::Arc;
+///
+/// use farcall::jit::{ExecutionSession, JITDylib, LookupKind, Symbol, SymbolLookupFlags};
+/// use farcall::{ExecutorAddr, Result};
+///
+/// let session = ExecutionSession::new();
+/// let main = session.create_dylib("main")?;
+/// // Defines each missing name, at the address that is its length.
+/// let define = |dylib: &JITDylib, _: LookupKind, names: &[(Arc<str>, SymbolLookupFlags)]| -> Result<()> {
+///     dylib.define_absolute(names.iter().map(|(name, _)| {
+///         (Arc::clone(name), Symbol::exported(ExecutorAddr::new(name.len() as u64)))
+///     }))
+/// };
+/// main.add_generator(define)?;
+/// assert_eq!(main.lookup("four")?.address.get(), 4);
+/// # Ok::<(), farcall::Error>(())
+/// ```
 pub trait DefinitionGenerator: Send + Sync {
-    /// Defines in [`GeneratorRequest::dylib`] what it has of the names, and says so with [`GeneratorRequest::done`], now or
-    /// later.
+    /// Defines in [`GeneratorRequest::dylib`] the requested names that it knows. Then it calls [`GeneratorRequest::done`],
+    /// now or later, on any thread.
     fn generate(&self, request: GeneratorRequest);
 }
 
@@ -34,24 +56,55 @@ where
     }
 }
 
-/// A lookup that waits for a generator. Dropped without an answer it fails.
+/// A lookup that waits for a generator. If the request is dropped without an answer, the lookup fails.
+///
+/// # Examples
+///
+/// A generator that answers from another thread:
+///
+/// ```
+/// use std::thread;
+///
+/// use farcall::ExecutorAddr;
+/// use farcall::jit::{DefinitionGenerator, ExecutionSession, GeneratorRequest, Symbol};
+///
+/// struct Later;
+///
+/// impl DefinitionGenerator for Later {
+///     fn generate(&self, request: GeneratorRequest) {
+///         thread::spawn(move || {
+///             let symbol = Symbol::exported(ExecutorAddr::new(0x42));
+///             let names = request.names().to_vec();
+///             let outcome =
+///                 request.dylib().define_absolute(names.into_iter().map(|(name, _)| (name, symbol)));
+///             request.done(outcome);
+///         });
+///     }
+/// }
+///
+/// let session = ExecutionSession::new();
+/// let main = session.create_dylib("main")?;
+/// main.add_generator(Later)?;
+/// assert_eq!(main.lookup("answer")?.address.get(), 0x42);
+/// # Ok::<(), farcall::Error>(())
+/// ```
 pub struct GeneratorRequest {
     pub(in crate::jit) session: Arc<Inner>,
     pub(in crate::jit) dylib: JITDylib,
     pub(in crate::jit) kind: LookupKind,
     pub(in crate::jit) names: SymbolLookupSet,
-    /// None when it has been answered.
+    /// `None` after the answer.
     pub(in crate::jit) turn: Option<Arc<Turn>>,
 }
 
 impl GeneratorRequest {
-    /// Where the names are missing.
+    /// The dylib that lacks the names.
     #[must_use]
     pub fn dylib(&self) -> &JITDylib {
         &self.dylib
     }
 
-    /// What they are looked for.
+    /// The purpose of the lookup.
     #[must_use]
     pub fn kind(&self) -> LookupKind {
         self.kind
@@ -63,7 +116,7 @@ impl GeneratorRequest {
         &self.names
     }
 
-    /// Lets the lookup go on: with what is defined now, or, when `outcome` is an error, to fail with it.
+    /// Continues the lookup. If `outcome` is an error, the lookup fails with it.
     pub fn done(mut self, outcome: Result<()>) {
         self.answer(|_| outcome);
     }
@@ -104,7 +157,7 @@ impl fmt::Debug for GeneratorRequest {
 /// A generator of a dylib.
 pub(in crate::jit) struct GeneratorSlot {
     pub(in crate::jit) generator: Arc<dyn DefinitionGenerator>,
-    /// A lookup uses it.
+    /// True while a lookup uses it.
     pub(in crate::jit) is_busy: bool,
     pub(in crate::jit) waiting: VecDeque<Box<Lookup>>,
 }
@@ -120,15 +173,15 @@ enum Stage {
     /// `generate` has not returned.
     #[default]
     Generating,
-    /// It has answered before it returned.
+    /// The request was answered before `generate` returned.
     Answered(Result<()>),
-    /// It has returned without an answer.
+    /// `generate` has returned, and the answer is still to come.
     Suspended(Box<Lookup>),
     Over,
 }
 
 impl Turn {
-    /// The answer, if there is one yet; otherwise the lookup is kept until it comes.
+    /// The answer, if it has come; otherwise keeps the lookup until then.
     pub(in crate::jit) fn answered(
         &self,
         lookup: Box<Lookup>,

@@ -1,4 +1,4 @@
-//! JITDylibs: tables of symbols that lookups go through.
+//! JITDylibs: the tables of symbols that lookups search.
 //!
 //! Invariant: a handle does not keep its session alive, so that units and generators may hold handles.
 
@@ -22,13 +22,28 @@ use crate::jit::symbol::{
     JITDylibLookupFlags, LookupKind, Symbol, SymbolLookupFlags, SymbolMap, SymbolState,
 };
 
-/// A table of symbols, some of them still to be supplied. Cheap to clone; it lives until its session removes it.
+/// A table of symbols, which units supply at the first lookup. Cheap to clone; it lives until its session removes it.
 ///
-/// What is not said to belong to another [`ResourceTracker`] belongs to the dylib's default one.
+/// Definitions without a [`ResourceTracker`] belong to the dylib's default tracker.
+///
+/// # Examples
+///
+/// ```
+/// use farcall::ExecutorAddr;
+/// use farcall::jit::{ExecutionSession, Symbol};
+///
+/// let session = ExecutionSession::new();
+/// let (main, library) = (session.create_dylib("main")?, session.create_dylib("library")?);
+/// library.define_absolute([("answer", Symbol::exported(ExecutorAddr::new(0x42)))])?;
+/// assert!(main.lookup("answer").is_err());
+/// main.add_to_link_order(&library)?;
+/// assert_eq!(main.lookup("answer")?.address.get(), 0x42);
+/// # Ok::<(), farcall::Error>(())
+/// ```
 #[derive(Clone)]
 pub struct JITDylib(pub(in crate::jit) Arc<DylibName>);
 
-/// By what a dylib is known.
+/// The identity of a dylib.
 pub(in crate::jit) struct DylibName {
     pub(in crate::jit) id: DylibId,
     pub(in crate::jit) name: String,
@@ -42,13 +57,13 @@ impl JITDylib {
         &self.0.name
     }
 
-    /// Adds the definitions of a unit. If a name is defined already, a weak definition is dropped silently. A strong one
-    /// replaces a weak or common one, unless a lookup has asked for that.
+    /// Adds the definitions of a unit. If a name is defined already, a weak definition of the unit is dropped without an
+    /// error. A strong definition overrides a weak or common one that no lookup has asked for.
     ///
     /// # Errors
     ///
-    /// When a strong definition meets another one ([`Error::is_duplicate_definition`]): then nothing is added. When the
-    /// dylib was removed.
+    /// - A strong definition meets another one that it cannot override: [`Error::is_duplicate_definition`]. Nothing is added.
+    /// - The dylib was removed.
     pub fn define(&self, unit: impl MaterializationUnit + 'static) -> Result<()> {
         self.define_boxed(None, Box::new(unit))
     }
@@ -57,7 +72,7 @@ impl JITDylib {
     ///
     /// # Errors
     ///
-    /// As [`JITDylib::define`]; when the tracker was removed, or is another dylib's.
+    /// As [`JITDylib::define`]; or the tracker was removed, or belongs to another dylib.
     pub fn define_with(
         &self,
         tracker: &ResourceTracker,
@@ -79,7 +94,7 @@ impl JITDylib {
         self.define(AbsoluteSymbols(symbols))
     }
 
-    /// Adds other names for symbols of this dylib, which need not be there yet.
+    /// Adds other names for symbols of this dylib, which may be defined later.
     ///
     /// # Errors
     ///
@@ -102,7 +117,7 @@ impl JITDylib {
         self.define(Reexports::new(Some(source.clone()), flags, aliases))
     }
 
-    /// Has `generator` asked, after those added before it, for names that the dylib lacks.
+    /// Adds a generator for names that the dylib lacks. Lookups ask generators in the order in which they were added.
     ///
     /// # Errors
     ///
@@ -116,12 +131,12 @@ impl JITDylib {
         })
     }
 
-    /// Sets which dylibs [`JITDylib::lookup`], and what this dylib's own code refers to, are looked for in. The dylib
-    /// itself comes first, with all its symbols, unless it does so in `order` already.
+    /// Sets the dylibs that [`JITDylib::lookup`] and the references of this dylib's own code search. The dylib itself is
+    /// put in front, with all its symbols, unless it is the first of `order`.
     ///
     /// # Errors
     ///
-    /// When a dylib was removed, or is of another session.
+    /// A dylib was removed, or belongs to another session.
     pub fn set_link_order(&self, order: &[(JITDylib, JITDylibLookupFlags)]) -> Result<()> {
         let session = self.session()?;
         session.with(|state, _| {
@@ -149,7 +164,7 @@ impl JITDylib {
         self.set_link_order(&order)
     }
 
-    /// The link order. Without any other the dylib itself with all its symbols.
+    /// The link order. Until it is set, it is the dylib itself with all its symbols.
     ///
     /// # Errors
     ///
@@ -162,7 +177,7 @@ impl JITDylib {
         })
     }
 
-    /// A new tracker, for what is to be removed together.
+    /// Creates a tracker, for symbols that are removed together.
     ///
     /// # Errors
     ///
@@ -172,7 +187,7 @@ impl JITDylib {
         Ok(ResourceTracker::new(self, key))
     }
 
-    /// The tracker of everything that is no other one's.
+    /// The tracker of all definitions that belong to no other tracker.
     ///
     /// # Errors
     ///
@@ -193,7 +208,7 @@ impl JITDylib {
             let dylib = state.dylibs.get(&self.0.id);
             Vec::from_iter(dylib.into_iter().flat_map(|dylib| dylib.trackers.iter().copied()))
         });
-        // What came last goes first.
+        // The newest tracker is removed first.
         keys.sort_unstable_by(|one, other| other.cmp(one));
         let mut outcome = Ok(());
         for key in keys {
@@ -202,12 +217,14 @@ impl JITDylib {
         outcome
     }
 
-    /// Removes symbols that no lookup has asked for, or that are ready. What they hold stays with their trackers.
+    /// Removes symbols that no lookup has asked for, or that are ready or have failed. Their resources stay with their
+    /// trackers.
     ///
     /// # Errors
     ///
-    /// When some are not there, or are on their way ([`Error::is_symbols_could_not_be_removed`]). Nothing is taken out
-    /// then.
+    /// Nothing is removed when
+    /// - names are not defined: [`Error::is_symbols_not_found`];
+    /// - symbols are between these states: [`Error::is_symbols_could_not_be_removed`].
     pub fn remove<N: AsRef<str>>(&self, names: impl IntoIterator<Item = N>) -> Result<()> {
         let names: Vec<Arc<str>> = names.into_iter().map(|name| Arc::from(name.as_ref())).collect();
         self.session()?.with(|state, outbox| {
@@ -224,7 +241,7 @@ impl JITDylib {
                 return Err(Error::symbols_not_found(missing));
             }
             if !busy.is_empty() {
-                let what = format_args!("on their way, so that they stay in {}", self.name());
+                let what = format_args!("being materialized, so they stay in {}", self.name());
                 return Err(Error::symbols_error(SymbolsError::CouldNotBeRemoved, what, busy));
             }
             names.iter().for_each(|name| state.discard(&self.0, name, outbox));
@@ -232,7 +249,7 @@ impl JITDylib {
         })
     }
 
-    /// The symbol of this name, along the link order; waits until it is ready.
+    /// Looks a name up along the link order, and waits until the symbol is ready.
     ///
     /// # Errors
     ///
@@ -242,7 +259,7 @@ impl JITDylib {
         lookup::only(name, &found)
     }
 
-    /// The symbols of these names, along the link order; waits until all are ready.
+    /// Looks names up along the link order, and waits until all symbols are ready.
     ///
     /// # Errors
     ///
@@ -257,7 +274,7 @@ impl JITDylib {
         session.lookup(LookupKind::Static, self.link_order()?, names, SymbolState::Ready)
     }
 
-    /// How far a symbol is; `None` when it is not there. For diagnosis: it may be further on the next moment.
+    /// The state of a symbol; `None` when it is not defined. For diagnosis: other threads may advance it at any time.
     #[must_use]
     pub fn state_of(&self, name: &str) -> Option<SymbolState> {
         let session = self.session().ok()?;

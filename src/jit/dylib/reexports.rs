@@ -1,6 +1,6 @@
 //! Aliases: names for symbols of the same dylib or of another one.
 //!
-//! Invariant: an alias that in the end stands for itself fails, instead of waiting for itself.
+//! Invariant: an alias whose chain leads back to itself fails, instead of waiting for itself.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -18,10 +18,25 @@ use crate::jit::symbol::{
     JITDylibLookupFlags, LookupKind, Symbol, SymbolFlags, SymbolLookupFlags, SymbolMap, SymbolState,
 };
 
-/// What an alias stands for.
+/// The symbol that an alias names, and the flags of the alias.
+///
+/// # Examples
+///
+/// ```
+/// use farcall::ExecutorAddr;
+/// use farcall::jit::{Alias, ExecutionSession, Symbol, SymbolFlags};
+///
+/// let session = ExecutionSession::new();
+/// let main = session.create_dylib("main")?;
+/// main.define_absolute([("malloc", Symbol::exported(ExecutorAddr::new(0x42)))])?;
+/// let alias = Alias { aliasee: "malloc".into(), flags: SymbolFlags::EXPORTED };
+/// main.define_aliases([("my_malloc".into(), alias)].into())?;
+/// assert_eq!(main.lookup("my_malloc")?.address.get(), 0x42);
+/// # Ok::<(), farcall::Error>(())
+/// ```
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Alias {
-    /// The name of that symbol.
+    /// The name of the symbol.
     pub aliasee: Arc<str>,
     /// The flags of the alias.
     pub flags: SymbolFlags,
@@ -30,7 +45,7 @@ pub struct Alias {
 /// A unit of aliases.
 #[derive(Debug)]
 pub(in crate::jit) struct Reexports {
-    /// Where the symbols are; in the aliases' own dylib when there is none.
+    /// The dylib of the symbols; `None` for the aliases' own.
     source: Option<JITDylib>,
     flags: JITDylibLookupFlags,
     aliases: BTreeMap<Arc<str>, Alias>,
@@ -59,7 +74,7 @@ impl MaterializationUnit for Reexports {
     fn materialize(self: Box<Self>, mut responsibility: MaterializationResponsibility) {
         let Self { source, flags, mut aliases } = *self;
         let source = source.unwrap_or_else(|| responsibility.dylib().clone());
-        // An alias of an alias waits for that one, which the others need not.
+        // An alias of an alias waits for that alias. It gets a responsibility of its own, so that the others need not wait.
         let is_own = source == *responsibility.dylib();
         let chained: Vec<Arc<str>> = aliases
             .iter()
@@ -81,7 +96,7 @@ impl MaterializationUnit for Reexports {
     }
 }
 
-/// Looks up what aliases stand for; they have those addresses then.
+/// Looks up the symbols of aliases, and gives their addresses to the aliases.
 fn resolve(
     responsibility: MaterializationResponsibility,
     source: &JITDylib,
@@ -127,17 +142,17 @@ fn emit(
     };
     let groups: Vec<DependencyGroup> = aliases.iter().map(group).collect();
     match responsibility.notify_resolved(&symbols) {
-        // If it fails, the waiting lookups have the error already.
+        // If this fails, it has failed the lookups that wait.
         Ok(()) => drop(responsibility.notify_emitted(&groups)),
         Err(error) => responsibility.fail(error),
     }
 }
 
-/// Notes what aliases wait for.
+/// Notes the symbols that aliases wait for.
 ///
 /// # Errors
 ///
-/// When that waits for one of the aliases.
+/// An alias waits for itself, over any number of other aliases.
 fn wait_for(
     session: &ExecutionSession,
     own: DylibId,
@@ -156,7 +171,7 @@ fn wait_for(
                 next = state.waiting_aliases.get(place);
             }
             if next.is_some() {
-                return Err(Error::invalid(format!("the alias {name} stands for itself")));
+                return Err(Error::invalid(format!("the alias {name} names itself")));
             }
         }
         Ok(())
@@ -171,7 +186,24 @@ fn done_waiting(session: &ExecutionSession, own: DylibId, aliases: &BTreeMap<Arc
     });
 }
 
-/// Defines what a dylib lacks, and another one has, as aliases of that one's symbols.
+/// A generator that defines missing names as aliases of the symbols of another dylib.
+///
+/// # Examples
+///
+/// ```
+/// use farcall::ExecutorAddr;
+/// use farcall::jit::{ExecutionSession, JITDylibLookupFlags, ReexportsGenerator, Symbol};
+///
+/// let session = ExecutionSession::new();
+/// let (main, library) = (session.create_dylib("main")?, session.create_dylib("library")?);
+/// let symbol = Symbol::exported(ExecutorAddr::new(0x42));
+/// library.define_absolute([("public_answer", symbol), ("answer", symbol)])?;
+/// let flags = JITDylibLookupFlags::MatchExportedSymbolsOnly;
+/// main.add_generator(ReexportsGenerator::new(&library, flags, |name| name.starts_with("public_")))?;
+/// assert_eq!(main.lookup("public_answer")?.address.get(), 0x42);
+/// assert!(main.lookup("answer").is_err());
+/// # Ok::<(), farcall::Error>(())
+/// ```
 pub struct ReexportsGenerator {
     source: JITDylib,
     flags: JITDylibLookupFlags,
@@ -179,7 +211,7 @@ pub struct ReexportsGenerator {
 }
 
 impl ReexportsGenerator {
-    /// For the symbols of `source` that `flags` let through, and whose names `allow` does.
+    /// Reexports the symbols of `source` that match `flags` and for whose names `allow` returns true.
     pub fn new(
         source: &JITDylib,
         flags: JITDylibLookupFlags,

@@ -1,7 +1,7 @@
-//! Resource trackers: what is removed together.
+//! Resource trackers: symbols and resources that are removed together.
 //!
 //! Invariant: resources are attached to a key under the session's lock, and only while its tracker lives
-//! ([`ResourceTracker::with_resource_key`]). So the thread that removes the tracker meets all of them.
+//! ([`ResourceTracker::with_resource_key`]). So the removal of the tracker finds all of them.
 
 use std::fmt;
 use std::sync::Arc;
@@ -14,7 +14,17 @@ use crate::jit::session::Inner;
 use crate::jit::state::{Outbox, State};
 use crate::jit::symbol::SymbolState;
 
-/// What resources are known by. Never used again for another tracker of the session.
+/// The key under which resource managers record resources. A session never uses a key for two trackers.
+///
+/// # Examples
+///
+/// ```
+/// let session = farcall::jit::ExecutionSession::new();
+/// let main = session.create_dylib("main")?;
+/// let (one, other) = (main.create_tracker()?, main.create_tracker()?);
+/// assert_ne!(one.key(), other.key());
+/// # Ok::<(), farcall::Error>(())
+/// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct ResourceKey(pub(in crate::jit) u64);
 
@@ -27,22 +37,75 @@ impl ResourceKey {
 }
 
 /// A holder of resources, such as memory in the executor, for the symbols of trackers.
+///
+/// # Examples
+///
+/// ```
+/// use std::sync::{Arc, Mutex};
+///
+/// use farcall::Result;
+/// use farcall::jit::{ExecutionSession, JITDylib, ResourceKey, ResourceManager};
+///
+/// /// Notes the keys that were removed.
+/// #[derive(Default)]
+/// struct Removed(Mutex<Vec<ResourceKey>>);
+///
+/// impl ResourceManager for Removed {
+///     fn remove_resources(&self, _: &JITDylib, key: ResourceKey) -> Result<()> {
+///         self.0.lock().unwrap().push(key);
+///         Ok(())
+///     }
+///
+///     fn transfer_resources(&self, _: &JITDylib, _to: ResourceKey, _from: ResourceKey) {}
+/// }
+///
+/// let session = ExecutionSession::new();
+/// let removed = Arc::new(Removed::default());
+/// session.register_resource_manager(removed.clone());
+/// let tracker = session.create_dylib("main")?.create_tracker()?;
+/// tracker.remove()?;
+/// assert_eq!(*removed.0.lock().unwrap(), [tracker.key()]);
+/// # Ok::<(), farcall::Error>(())
+/// ```
 pub trait ResourceManager: Send + Sync {
-    /// A tracker was removed: gives back what is held under its key. Called once per key, outside of the session's lock, the
-    /// manager that was registered last first.
+    /// Releases the resources of a key whose tracker was removed. Called once per key, outside of the session's lock, in
+    /// reverse order of registration.
     ///
     /// # Errors
     ///
-    /// They are joined; the other managers are called all the same.
+    /// The session joins the errors of all managers. An error does not keep it from calling the others.
     fn remove_resources(&self, dylib: &JITDylib, key: ResourceKey) -> Result<()>;
 
-    /// A tracker was emptied into another one of the same dylib: what is held under `from` belongs to `to` now. Called
-    /// **under the session's lock**, the manager that was registered last first: it may only take note.
+    /// Moves the resources of `from` to `to`, because a tracker was emptied into another one of the same dylib. Called
+    /// **under the session's lock**, in reverse order of registration: it may only record this.
     fn transfer_resources(&self, dylib: &JITDylib, to: ResourceKey, from: ResourceKey);
 }
 
-/// Symbols of a dylib, and what they hold, that can be removed together. Cheap to clone; when the last clone is dropped
-/// all of it goes to the dylib's default tracker.
+/// Symbols of a dylib, and their resources, that are removed together. Cheap to clone. The drop of the last clone moves
+/// them to the dylib's default tracker.
+///
+/// # Examples
+///
+/// ```
+/// use farcall::ExecutorAddr;
+/// use farcall::jit::{ExecutionSession, Interface, Lazily, Symbol};
+///
+/// let session = ExecutionSession::new();
+/// let main = session.create_dylib("main")?;
+/// let tracker = main.create_tracker()?;
+/// let unit = Lazily::new("answer", Interface::exporting(["answer"]), |mut responsibility| {
+///     let symbol = Symbol::exported(ExecutorAddr::new(0x42));
+///     match responsibility.notify_resolved(&[("answer".into(), symbol)].into()) {
+///         Ok(()) => drop(responsibility.notify_emitted(&[])),
+///         Err(error) => responsibility.fail(error),
+///     }
+/// });
+/// main.define_with(&tracker, unit)?;
+/// assert!(main.lookup("answer").is_ok());
+/// tracker.remove()?;
+/// assert!(main.lookup("answer").is_err());
+/// # Ok::<(), farcall::Error>(())
+/// ```
 #[derive(Clone)]
 pub struct ResourceTracker(Arc<Handle>);
 
@@ -62,7 +125,7 @@ impl ResourceTracker {
         self.0.key
     }
 
-    /// Whose symbols it has.
+    /// The dylib of its symbols.
     #[must_use]
     pub fn dylib(&self) -> &JITDylib {
         &self.0.dylib
@@ -75,7 +138,7 @@ impl ResourceTracker {
     }
 
     /// Runs `work` with the key under the session's lock: the tracker can neither be removed nor emptied meanwhile. `work`
-    /// may only take note, of what to give back when the tracker goes.
+    /// may only record resources, for release when the tracker is removed.
     ///
     /// # Errors
     ///
@@ -88,9 +151,14 @@ impl ResourceTracker {
         })
     }
 
-    /// Removes the symbols from the dylib. Lookups that wait for them fail, and so does what depends on them and is not ready.
-    /// Units that were not started are dropped. Units at work learn of it at their next call. Then the resource managers
-    /// release what they hold. The second time nothing happens.
+    /// Removes the symbols from the dylib, in this order:
+    ///
+    /// 1. Units that were not started are dropped. Units that are running get an error from their responsibility.
+    /// 2. All symbols fail that depend on the removed ones and are not ready.
+    /// 3. The resource managers release the resources.
+    /// 4. Lookups that wait for removed symbols fail.
+    ///
+    /// A second call does nothing.
     ///
     /// # Errors
     ///
@@ -100,12 +168,12 @@ impl ResourceTracker {
         remove(&session, &self.0.dylib, self.0.key)
     }
 
-    /// Empties the tracker into another one of the same dylib. From then on that has its symbols, its units, those at work
-    /// included, and its resources. Into itself nothing happens.
+    /// Moves the symbols, units (running ones included) and resources to another tracker of the same dylib. A transfer to
+    /// itself does nothing.
     ///
     /// # Errors
     ///
-    /// When one of them was removed or emptied, or they are of different dylibs.
+    /// One of them was removed or emptied, or they belong to different dylibs.
     pub fn transfer_to(&self, to: &ResourceTracker) -> Result<()> {
         if self.0.dylib != to.0.dylib {
             return Err(Error::invalid(format!(
@@ -164,7 +232,7 @@ pub(in crate::jit) fn remove(
     outcome
 }
 
-/// Takes the symbols of a tracker out of its dylib. The lookups that wait for them are given back, with their errors.
+/// Removes the symbols of a tracker from its dylib. Returns the lookups that wait for them, with their errors.
 fn take_out(
     state: &mut State,
     dylib: &DylibName,
@@ -193,7 +261,7 @@ fn take_out(
     }
     let queries = state.take_queries(&queries);
     let reason: Arc<str> = "the resource tracker was removed meanwhile".into();
-    // What is left of these are those that depend on what goes.
+    // The removed symbols are no longer in `numbers`, so only the symbols that depend on them remain of these.
     let failed = state.graph.fail(&nodes);
     nodes.iter().for_each(|node| drop(state.numbers.remove(node)));
     state.failed(&failed, &reason, outbox);
@@ -201,7 +269,7 @@ fn take_out(
     Some(queries.into_iter().map(|query| (query, error())).collect())
 }
 
-/// Empties a tracker into another one of the same dylib, which lives.
+/// Empties a tracker into another live tracker of the same dylib.
 fn transfer(state: &mut State, dylib: &JITDylib, to: ResourceKey, from: ResourceKey) -> Result<()> {
     if to == from {
         return Ok(());

@@ -1,10 +1,10 @@
-//! Looking names up: first along the search order, asking generators for what is missing, then for the symbols found.
+//! Looking names up, in two phases.
 //!
-//! 1. Each dylib of the order is searched for the names that none before it has. For names that it lacks, its generators are
-//!    asked, one after the other. The lock is free meanwhile, and the lookup may be suspended.
-//! 2. Under one lock, every name is looked for once more along the order. If a required one is missing, or one has failed, the
-//!    lookup fails and nothing has been started. Otherwise the units of symbols that no lookup has asked for are started, and
-//!    the lookup waits for all that have not come far enough.
+//! 1. Each dylib of the order is searched for the names that no dylib before it defines. Its generators are asked for the
+//!    names that it lacks, one after the other. They run without the lock, and may suspend the lookup.
+//! 2. Every name is searched once more along the order, all under one hold of the lock. If a required name is missing, or a
+//!    symbol has failed, the lookup fails and starts nothing. Otherwise it starts the units of symbols that were never
+//!    searched, and waits for all symbols that have not reached the required state.
 //!
 //! Invariant: phase 2 starts a unit only when the lookup as a whole succeeds in finding its names.
 
@@ -24,12 +24,12 @@ use crate::jit::symbol::{
     SymbolLookupSet, SymbolMap, SymbolState,
 };
 
-/// A lookup on its way along the search order.
+/// A lookup in phase 1.
 pub(in crate::jit) struct Lookup {
     kind: LookupKind,
     order: Vec<(JITDylib, JITDylibLookupFlags)>,
     names: SymbolLookupSet,
-    /// Names that no dylib before the current one has.
+    /// Names that no dylib before the current one defines.
     unresolved: SymbolLookupSet,
     /// The current dylib of the order.
     dylib: usize,
@@ -38,19 +38,19 @@ pub(in crate::jit) struct Lookup {
     finish: Finish,
 }
 
-/// What a lookup is for.
+/// The result that a lookup returns, and its callback.
 pub(in crate::jit) enum Finish {
     /// The symbols, in that state at least.
     Symbols(SymbolState, Callback),
-    /// What is known about them; nothing is started for it.
+    /// Their flags. No unit is started.
     Flags(FlagsCallback),
 }
 
-/// The receiver of the flags.
+/// The callback for flags.
 pub(in crate::jit) struct FlagsCallback(pub(in crate::jit) Option<FlagsFunction>);
 type FlagsFunction = Box<dyn FnOnce(Result<SymbolFlagsMap>) + Send>;
 
-/// A generator to be asked.
+/// A generator to ask.
 struct Ask {
     generator: Arc<dyn DefinitionGenerator>,
     dylib: JITDylib,
@@ -70,7 +70,7 @@ impl Lookup {
         Box::new(Self { kind, order, names, unresolved, dylib: 0, generator: 0, finish })
     }
 
-    /// Goes on as far as possible without a generator. When it needs one it comes back, with what to ask.
+    /// Continues until the lookup needs a generator. Returns itself and the generator then.
     fn resume(
         mut self: Box<Self>,
         state: &mut State,
@@ -110,7 +110,7 @@ impl Lookup {
         None
     }
 
-    /// Leaves the generator to the next lookup that waits for it.
+    /// Hands the generator to the next lookup that waits for it.
     fn leave_generator(&mut self, state: &mut State, outbox: &mut Outbox) {
         let slot = self.order.get(self.dylib).and_then(|(handle, _)| {
             state.dylibs.get_mut(&handle.0.id)?.generators.get_mut(self.generator)
@@ -168,7 +168,7 @@ pub(in crate::jit) fn run(session: &Arc<Inner>, lookup: Box<Lookup>) {
     }
 }
 
-/// Goes on with a lookup that was suspended by a generator.
+/// Continues a lookup that a generator suspended.
 pub(in crate::jit) fn generated(session: &Arc<Inner>, lookup: Box<Lookup>, outcome: Result<()>) {
     if let Some(lookup) = after_generator(session, lookup, outcome) {
         run(session, lookup);
@@ -192,7 +192,7 @@ fn after_generator(
     })
 }
 
-/// Where the first definition of a name is that the order sees.
+/// The first definition of a name that the order sees.
 fn find(state: &State, order: &[(DylibId, JITDylibLookupFlags)], name: &Arc<str>) -> Option<Place> {
     let mut order = order.iter();
     order.find_map(|(id, flags)| {

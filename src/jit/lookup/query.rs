@@ -1,7 +1,7 @@
 //! Lookups that have found their symbols and wait for them.
 //!
-//! Invariant: a callback is called exactly once, never under the session's lock. A dropped callback receives the error that the
-//! session is over.
+//! Invariant: a callback is called exactly once, never under the session's lock. If it is dropped, it is called with the
+//! error that the session is over.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -15,11 +15,11 @@ pub(in crate::jit) struct Query {
     pub(in crate::jit) id: QueryId,
     pub(in crate::jit) required: SymbolState,
     pub(in crate::jit) callback: Callback,
-    /// What has come to the state that it asks for.
+    /// The symbols that have reached the required state.
     pub(in crate::jit) results: SymbolMap,
-    /// How many symbols are still to come.
+    /// The number of symbols that have not.
     pub(in crate::jit) outstanding: usize,
-    /// Where they are to come from.
+    /// Their names and dylibs.
     pub(in crate::jit) waits_at: Vec<Place>,
 }
 
@@ -29,14 +29,14 @@ impl Query {
         Self { id, required, callback, results, outstanding: 0, waits_at }
     }
 
-    /// Notes a symbol that need not be waited for.
+    /// Adds a symbol that has reached the required state already.
     pub(in crate::jit) fn add(&mut self, name: &Arc<str>, symbol: Symbol) {
         if !symbol.flags.contains(SymbolFlags::SIDE_EFFECTS_ONLY) {
             self.results.insert(Arc::clone(name), symbol);
         }
     }
 
-    /// Notes a symbol that was waited for; true when it was the last.
+    /// Adds a symbol that the lookup has waited for; true when it was the last.
     pub(in crate::jit) fn found(&mut self, name: &Arc<str>, symbol: Symbol) -> bool {
         self.add(name, symbol);
         self.outstanding -= 1;
@@ -52,10 +52,10 @@ impl Query {
     }
 }
 
-/// The receiver of a lookup's result.
+/// The callback of a lookup.
 pub(in crate::jit) struct Callback {
     function: Option<Box<dyn FnOnce(Result<SymbolMap>) + Send>>,
-    /// It only takes note, so the thread that completes the lookup may call it at once.
+    /// True if it only records the result, so that the completing thread may call it at once, without a task.
     pub(in crate::jit) is_direct: bool,
 }
 

@@ -1,4 +1,4 @@
-//! Emitting symbols: what they depend on enters the graph, and what became ready or has failed by it leaves it.
+//! Emitting symbols: their dependencies enter the graph; symbols that become ready or fail leave it.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -9,22 +9,49 @@ use crate::jit::state::{Entry, Outbox, State};
 use crate::jit::symbol::{SymbolFlagsMap, SymbolState};
 
 /// Symbols of one responsibility that depend on the same symbols of any dylibs.
+///
+/// # Examples
+///
+/// A unit whose symbol `a` depends on `b`, which another unit supplies:
+///
+/// ```
+/// use farcall::ExecutorAddr;
+/// use farcall::jit::{DependencyGroup, ExecutionSession, Interface, Lazily, Symbol};
+///
+/// let session = ExecutionSession::new();
+/// let main = session.create_dylib("main")?;
+/// let address = |number| Symbol::exported(ExecutorAddr::new(number));
+/// let dylib = main.clone();
+/// main.define(Lazily::new("a.o", Interface::exporting(["a"]), move |mut responsibility| {
+///     let group = DependencyGroup {
+///         symbols: vec!["a".into()],
+///         dependencies: vec![(dylib, vec!["b".into()])],
+///     };
+///     match responsibility.notify_resolved(&[("a".into(), address(1))].into()) {
+///         Ok(()) => drop(responsibility.notify_emitted(&[group])),
+///         Err(error) => responsibility.fail(error),
+///     }
+/// }))?;
+/// main.define_absolute([("b", address(2))])?;
+/// assert_eq!(main.lookup("a")?.address.get(), 1);
+/// # Ok::<(), farcall::Error>(())
+/// ```
 #[derive(Debug, Clone, Default)]
 pub struct DependencyGroup {
     /// The symbols, in no other group.
     pub symbols: Vec<Arc<str>>,
-    /// What they depend on.
+    /// The symbols that they depend on, by dylib.
     pub dependencies: Vec<(JITDylib, Vec<Arc<str>>)>,
 }
 
-/// What has become of symbols that were emitted.
+/// The outcome of an emission.
 pub(in crate::jit) struct Emission {
-    /// Those that have failed at once.
+    /// The emitted symbols that have failed at once.
     pub(in crate::jit) failed: Vec<String>,
     pub(in crate::jit) reason: Arc<str>,
 }
 
-/// Emits symbols of a dylib, all of which have their addresses.
+/// Emits symbols of a dylib, all of which are resolved.
 pub(in crate::jit) fn emit(
     state: &mut State,
     dylib: u64,
@@ -47,7 +74,7 @@ pub(in crate::jit) fn emit(
             let Some(entry) = state.entry(&(on.0.id, Arc::clone(name))) else {
                 emitted.is_failed = true;
                 reason.get_or_insert_with(|| {
-                    format!("{name} in {}, which they depend on, is gone", on.name()).into()
+                    format!("{name} in {}, which they depend on, was removed", on.name()).into()
                 });
                 continue;
             };
@@ -56,7 +83,7 @@ pub(in crate::jit) fn emit(
                 reason.get_or_insert_with(|| Arc::clone(failure));
             } else if entry.state < SymbolState::Ready {
                 emitted.deps.push(entry.node);
-                // It was found without being looked for.
+                // No lookup has started its unit.
                 if let Some(unit) = entry.unit {
                     state.start(on.0.id, unit, outbox);
                 }
@@ -88,7 +115,7 @@ pub(in crate::jit) fn emit(
     Emission { failed, reason }
 }
 
-/// The graph's nodes of those of a dylib's symbols that are still there.
+/// The graph's nodes of these symbols, less those that were removed from the dylib.
 fn nodes<'a>(state: &State, dylib: u64, names: impl Iterator<Item = &'a Arc<str>>) -> Vec<Node> {
     let existing = state.dylibs.get(&dylib).map(|dylib| &dylib.symbols);
     names.filter_map(|name| Some(existing?.get(name)?.node)).collect()

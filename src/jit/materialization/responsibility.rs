@@ -1,7 +1,7 @@
-//! Responsibilities: what a unit owes once it was asked.
+//! Responsibilities: the symbols that a started unit owes.
 //!
-//! Invariant: for each of its names exactly one of emitting and failing happens. A responsibility that is dropped fails;
-//! after its tracker was removed it owes nothing any more, and says so.
+//! Invariant: each of its names is either emitted or fails, once. A responsibility that is dropped fails. After the removal
+//! of its tracker it owes nothing, and its methods return an error.
 
 use std::collections::{BTreeSet, HashSet};
 use std::fmt;
@@ -19,13 +19,36 @@ use crate::jit::symbol::{Symbol, SymbolFlags, SymbolFlagsMap, SymbolMap, SymbolS
 
 /// The promise to supply symbols of a dylib: first their addresses, then their bytes.
 ///
-/// It may be moved to any thread. Dropped before everything is emitted, it [fails](Self::fail).
+/// It may be moved to any thread. If it is dropped before all symbols are emitted, it [fails](Self::fail).
+///
+/// # Examples
+///
+/// ```
+/// use farcall::ExecutorAddr;
+/// use farcall::jit::{ExecutionSession, Interface, Lazily, Symbol};
+///
+/// let session = ExecutionSession::new();
+/// let main = session.create_dylib("main")?;
+/// main.define(Lazily::new("unit", Interface::exporting(["a", "b"]), |mut responsibility| {
+///     // `b` fails, `a` does not.
+///     let b = responsibility.delegate(["b"]).expect("it is owed");
+///     b.fail(farcall::Error::other("no code for b"));
+///     let symbol = Symbol::exported(ExecutorAddr::new(0x42));
+///     match responsibility.notify_resolved(&[("a".into(), symbol)].into()) {
+///         Ok(()) => drop(responsibility.notify_emitted(&[])),
+///         Err(error) => responsibility.fail(error),
+///     }
+/// }))?;
+/// assert_eq!(main.lookup("a")?.address.get(), 0x42);
+/// assert!(main.lookup("b").is_err_and(|error| error.is_failed_to_materialize()));
+/// # Ok::<(), farcall::Error>(())
+/// ```
 pub struct MaterializationResponsibility {
     session: Arc<Inner>,
-    /// None of any responsibility when it is over.
+    /// 0, which no responsibility has, when it is over.
     id: ResponsibilityId,
     dylib: JITDylib,
-    /// What is not emitted yet.
+    /// The symbols that are not emitted.
     symbols: SymbolFlagsMap,
     initializer: Option<Arc<str>>,
 }
@@ -45,26 +68,25 @@ impl MaterializationResponsibility {
         ExecutionSession(Arc::clone(&self.session))
     }
 
-    /// Whose symbols these are.
+    /// The dylib of the symbols.
     #[must_use]
     pub fn dylib(&self) -> &JITDylib {
         &self.dylib
     }
 
-    /// The names that are owed, with what was said about them.
+    /// The names that are owed, with their promised flags.
     #[must_use]
     pub fn symbols(&self) -> &SymbolFlagsMap {
         &self.symbols
     }
 
-    /// The one of them that has initializers run.
+    /// The name, if any, whose lookup runs the initializers.
     #[must_use]
     pub fn initializer(&self) -> Option<&Arc<str>> {
         self.initializer.as_ref()
     }
 
-    /// The names that lookups wait for at the moment: a unit may supply these first, and
-    /// [put back](Self::replace) the others.
+    /// The names that lookups wait for at the moment. A unit may supply these, and [put back](Self::replace) the others.
     #[must_use]
     pub fn requested_symbols(&self) -> BTreeSet<Arc<str>> {
         self.session.with(|state, _| {
@@ -77,8 +99,8 @@ impl MaterializationResponsibility {
         })
     }
 
-    /// Runs `work` with the key of the tracker that the symbols belong to, under the session's lock. The tracker can neither be
-    /// removed nor emptied meanwhile. `work` may only record what to release when the tracker is removed.
+    /// Runs `work` with the key of the symbols' tracker under the session's lock: the tracker can neither be removed nor
+    /// emptied meanwhile. `work` may only record resources, for release when the tracker is removed.
     ///
     /// # Errors
     ///
@@ -87,13 +109,15 @@ impl MaterializationResponsibility {
         self.session.with(|state, _| Ok(work(state.held(self.id)?.tracker)))
     }
 
-    /// Reports addresses; lookups that wait for no more than these complete. May be called several times, each time for some of
-    /// the names.
+    /// Sets the addresses of symbols, and completes lookups that wait for addresses only. May be called several times, for
+    /// different names.
     ///
     /// # Errors
     ///
-    /// When the tracker was removed; when a name is not owed ([`Error::is_unexpected_symbol_definitions`]) or its flags are
-    /// not those promised (weak and common may change). Nothing has happened then.
+    /// Nothing has changed when
+    /// - the tracker was removed;
+    /// - a name is not owed, or its flags differ from the promised ones (weak and common may change):
+    ///   [`Error::is_unexpected_symbol_definitions`].
     pub fn notify_resolved(&mut self, symbols: &SymbolMap) -> Result<()> {
         let is_other = |(name, symbol): &(&Arc<str>, &Symbol)| {
             let flags = self.symbols.get(*name).copied();
@@ -120,16 +144,16 @@ impl MaterializationResponsibility {
         })
     }
 
-    /// The bytes of everything that is owed are in place. A symbol is ready when all that it depends on is emitted too;
-    /// names in no group depend on nothing. What a symbol of the same responsibility depends on need not be repeated, but
-    /// that symbol be named.
+    /// Declares that the bytes of all owed symbols are in place, and what they depend on. A symbol is ready when everything
+    /// that it reaches is emitted too. Names in no group depend on nothing. A group that depends on a symbol of the same
+    /// responsibility names that symbol, and need not repeat the dependencies of that symbol.
     ///
     /// # Errors
     ///
-    /// When the tracker was removed. When a name has no address ([`Error::is_missing_symbol_definitions`]), or a group has
-    /// names that are not owed, or names one twice: then everything has failed. When a dependency has failed or was removed
-    /// ([`Error::is_unsatisfied_symbol_dependencies`], with these symbols). Then they have failed as well, and the error
-    /// reporter is not called again.
+    /// - All owed symbols fail when the tracker was removed, when a name has no address
+    ///   ([`Error::is_missing_symbol_definitions`]), or when groups have a name twice or a name that is not owed.
+    /// - If a dependency has failed or was removed, the symbols that depend on it fail, and the error has their names
+    ///   ([`Error::is_unsatisfied_symbol_dependencies`]). The error reporter does not receive this error.
     pub fn notify_emitted(mut self, groups: &[DependencyGroup]) -> Result<()> {
         self.check_groups(groups).or_else(|error| self.fail_with(error))?;
         let session = Arc::clone(&self.session);
@@ -147,26 +171,26 @@ impl MaterializationResponsibility {
         match outcome {
             Ok(Emission { failed, .. }) if failed.is_empty() => Ok(()),
             Ok(Emission { failed, reason }) => {
-                let what = format!("what they depend on cannot be had ({reason})");
+                let what = format!("their dependencies have failed ({reason})");
                 Err(self.error(SymbolsError::Unsatisfied, &what, failed))
             }
             Err(error) => self.fail_with(error),
         }
     }
 
-    /// Nothing of what is owed will come. What waits for it, or depends on it, fails. The session's error reporter receives
-    /// `error`. Does nothing else after the tracker was removed.
+    /// Fails all owed symbols, all that depend on them, and the lookups that wait for any of them. The session's error
+    /// reporter receives `error`. After the removal of the tracker only the reporter is called, and only if symbols were owed.
     pub fn fail(mut self, error: Error) {
         let _ = self.fail_with(error);
     }
 
-    /// Claims more names for the same tracker, and returns those that are owed now. Weak names that are defined already stay
-    /// with their owner.
+    /// Claims more names for the same tracker, and returns the claimed ones. A weak name that is defined already stays with
+    /// its existing definition.
     ///
     /// # Errors
     ///
-    /// When a strong one is defined already ([`Error::is_duplicate_definition`]), or the tracker was removed. Nothing is
-    /// claimed then.
+    /// A strong name is defined already ([`Error::is_duplicate_definition`]), or the tracker was removed. Nothing is claimed
+    /// then.
     pub fn define_materializing(&mut self, symbols: SymbolFlagsMap) -> Result<Vec<Arc<str>>> {
         let claimed = self.session.with(|state, _| {
             let Held { tracker, .. } = state.held(self.id)?;
@@ -196,12 +220,12 @@ impl MaterializationResponsibility {
         Ok(names)
     }
 
-    /// Hands some of the names, those of `unit`, back to it. It is started at the next lookup of them, or at once if a lookup
-    /// waits already.
+    /// Hands the names of `unit` over to it. The unit is started at the next lookup of one of them; at once, if a lookup or
+    /// an emitted symbol waits for one.
     ///
     /// # Errors
     ///
-    /// When names of the unit are not owed, or have an address; when the tracker was removed. Nothing has changed then.
+    /// Names of the unit are not owed, or have an address, or the tracker was removed. Nothing has changed then.
     pub fn replace(&mut self, unit: impl MaterializationUnit + 'static) -> Result<()> {
         let interface = unit.interface();
         let names: Vec<Arc<str>> = interface.symbols.keys().cloned().collect();
@@ -248,7 +272,7 @@ impl MaterializationResponsibility {
     ///
     /// # Errors
     ///
-    /// When names are not owed, or the tracker was removed. Nothing has changed then.
+    /// Names are not owed, or the tracker was removed. Nothing has changed then.
     pub fn delegate<N: AsRef<str>>(&mut self, names: impl IntoIterator<Item = N>) -> Result<Self> {
         let names: Vec<Arc<str>> = names.into_iter().map(|name| Arc::from(name.as_ref())).collect();
         self.check_owed(&names)?;
@@ -267,7 +291,7 @@ impl MaterializationResponsibility {
         self.symbols.remove_entry(name)
     }
 
-    /// Fails what is left, and gives the error back.
+    /// Fails the symbols that are still owed, and returns the error.
     fn fail_with(&mut self, error: Error) -> Result<()> {
         let symbols = std::mem::take(&mut self.symbols);
         let reason: Arc<str> = error.to_string().into();
@@ -343,7 +367,7 @@ impl MaterializationResponsibility {
 impl Drop for MaterializationResponsibility {
     fn drop(&mut self) {
         if !self.symbols.is_empty() {
-            let what = "what should have supplied symbols failed without saying why";
+            let what = "the unit dropped its responsibility without an error";
             let names = self.symbols.keys().map(ToString::to_string).collect();
             let _ = self.fail_with(self.error(SymbolsError::Missing, what, names));
         } else if self.id != 0 {

@@ -1,6 +1,6 @@
-//! Units supply definitions at the first lookup.
+//! Units: they supply definitions at the first lookup.
 //!
-//! Invariant: a unit is asked to materialize at most once, and never under the session's lock.
+//! Invariant: a unit is started at most once, and never under the session's lock.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -9,31 +9,76 @@ use std::sync::Arc;
 use crate::jit::materialization::responsibility::MaterializationResponsibility;
 use crate::jit::symbol::{Symbol, SymbolFlags, SymbolFlagsMap, SymbolMap};
 
-/// What a unit defines.
+/// The names that a unit defines.
+///
+/// # Examples
+///
+/// ```
+/// use farcall::jit::{Interface, SymbolFlags};
+///
+/// let interface = Interface::exporting(["one", "two"]);
+/// assert_eq!(interface.symbols["one"], SymbolFlags::EXPORTED);
+/// assert_eq!(interface.initializer, None);
+/// ```
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Interface {
-    /// The names, with what is known about them beforehand.
+    /// The names and their flags.
     pub symbols: SymbolFlagsMap,
-    /// The one of them, if any, that is looked for to have initializers run.
+    /// The name, if any, whose lookup runs the initializers.
     pub initializer: Option<Arc<str>>,
 }
 
 /// Something that can supply definitions: an object file, a compiler with its input, a table of addresses.
 ///
-/// It is dropped when none of its names is wanted any more, never under the session's lock.
+/// The session drops it, without its lock, when all of its names are overridden or removed.
+///
+/// # Examples
+///
+/// ```
+/// use farcall::ExecutorAddr;
+/// use farcall::jit::{
+///     ExecutionSession, Interface, MaterializationResponsibility, MaterializationUnit, Symbol,
+/// };
+///
+/// struct Answer;
+///
+/// impl MaterializationUnit for Answer {
+///     fn name(&self) -> &str {
+///         "answer.o"
+///     }
+///
+///     fn interface(&self) -> Interface {
+///         Interface::exporting(["answer"])
+///     }
+///
+///     fn materialize(self: Box<Self>, mut responsibility: MaterializationResponsibility) {
+///         let symbol = Symbol::exported(ExecutorAddr::new(0x42));
+///         match responsibility.notify_resolved(&[("answer".into(), symbol)].into()) {
+///             Ok(()) => drop(responsibility.notify_emitted(&[])),
+///             Err(error) => responsibility.fail(error),
+///         }
+///     }
+/// }
+///
+/// let session = ExecutionSession::new();
+/// let dylib = session.create_dylib("main")?;
+/// dylib.define(Answer)?;
+/// assert_eq!(dylib.lookup("answer")?.address.get(), 0x42);
+/// # Ok::<(), farcall::Error>(())
+/// ```
 pub trait MaterializationUnit: Send {
-    /// What messages call it.
+    /// Its name in error messages.
     fn name(&self) -> &str;
 
-    /// What it defines. Asked once, before the unit is given to a dylib.
+    /// The names that it defines. Called once, before the unit is added to a dylib.
     fn interface(&self) -> Interface;
 
-    /// Supplies what is left of its names: on this thread or any other, now or later, over `responsibility`. Runs as a
-    /// task of the session, when one of the names is first looked for.
+    /// Supplies the names of `responsibility`, on any thread, now or later. Runs as a task of the session, after the first
+    /// lookup of one of the names.
     fn materialize(self: Box<Self>, responsibility: MaterializationResponsibility);
 
-    /// Another definition has taken the place of `name`. Called before `materialize`, **under the session's lock**: it may
-    /// only note this.
+    /// Another definition has overridden `name`. Called before `materialize`, **under the session's lock**: it may only
+    /// record this.
     fn discard(&mut self, dylib: &str, name: &str) {
         let _ = (dylib, name);
     }
@@ -74,7 +119,7 @@ pub struct Lazily {
 }
 
 impl Lazily {
-    /// A unit that has `work` supply the symbols of `interface`.
+    /// A unit for which `work` supplies the symbols of `interface`.
     pub fn new(
         name: impl Into<String>,
         interface: Interface,
@@ -124,7 +169,7 @@ impl MaterializationUnit for AbsoluteSymbols {
     fn materialize(self: Box<Self>, mut responsibility: MaterializationResponsibility) {
         let symbols: SymbolMap = self.0.into_iter().collect();
         match responsibility.notify_resolved(&symbols) {
-            // If it fails, the waiting lookups have the error already.
+            // If this fails, it has failed the lookups that wait.
             Ok(()) => drop(responsibility.notify_emitted(&[])),
             Err(error) => responsibility.fail(error),
         }

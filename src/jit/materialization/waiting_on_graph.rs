@@ -1,29 +1,30 @@
-//! The graph of waiting symbols: when a symbol is ready, and which symbols fail with another one.
+//! The graph of dependencies: it decides when a symbol is ready, and which symbols fail with another one.
 //!
-//! An emitted symbol is ready when everything that it reaches, over its dependencies, is emitted. Cycles are usual: two
-//! functions that call each other become ready together. So counting does not help. A waiting symbol needs to know whether it
-//! still reaches *any* symbol that is not emitted. Each one therefore *watches* a single such symbol. Until that is emitted,
-//! nothing can change. Then its watchers look for another symbol to watch; a watcher that finds none is ready.
+//! An emitted symbol is ready when every symbol that it reaches, over its dependencies, is emitted. Cycles are usual: two
+//! functions that call each other become ready together. So counting dependencies does not work: a waiting symbol must know
+//! whether it still reaches *any* symbol that is not emitted. Each waiting symbol therefore *watches* one such symbol. Until
+//! the watched symbol is emitted, nothing can change. After that, each watcher looks for another symbol to watch. A watcher
+//! that finds none is ready.
 //!
-//! What is emitted is a *group*: symbols with one list of what they depend on. All groups that watch the same symbol
-//! form a *class*. A group that is emitted and still depends on something not emitted hands its whole class on: all of
-//! them reach whatever it reaches. So a chain that is emitted from its head costs a step per link, not a walk each.
+//! Symbols are emitted in *groups*, which share one list of dependencies. All groups that watch the same symbol form a
+//! *class*. If a group is emitted and still waits, the class that watched it now watches the group's own watch, because the
+//! class reaches all that the group reaches. So a chain that is emitted from its head costs 1 step per link, not a walk each.
 //!
-//! Invariant: every group here watches a symbol that it reaches and that is neither emitted nor failed. Ready and failed
-//! symbols are forgotten.
+//! Invariant: every group here watches a symbol that it reaches and that is neither emitted nor failed. The graph drops
+//! symbols that are ready or have failed.
 
 use std::collections::{HashMap, HashSet};
 
 /// A symbol, by a number that is never used again.
 pub(in crate::jit) type Node = u64;
 
-/// What waits, and for what.
+/// The emitted symbols that wait, and their dependencies.
 #[derive(Debug, Default)]
 pub(in crate::jit) struct WaitingOnGraph {
     groups: HashMap<GroupId, Group>,
     /// The groups of emitted symbols.
     group_of: HashMap<Node, GroupId>,
-    /// The groups that depend on a symbol that is not ready. Removed groups may still be listed.
+    /// The groups that depend on each symbol that is not ready. Removed groups may still be listed.
     dependents: HashMap<Node, Vec<GroupId>>,
     classes: HashMap<ClassId, Class>,
     class_of_watch: HashMap<Node, ClassId>,
@@ -37,17 +38,17 @@ type ClassId = u64;
 #[derive(Debug)]
 struct Group {
     defs: Vec<Node>,
-    /// Some may be ready: those are in no list of `dependents`.
+    /// Some may be ready: these have no entry in `dependents`.
     deps: Vec<Node>,
     class: ClassId,
 }
 
-/// Groups that watch the same symbol. Some may be gone.
+/// Groups that watch the same symbol. Removed groups may still be listed.
 #[derive(Debug)]
 struct Class {
     watch: Node,
     groups: Vec<GroupId>,
-    /// How many are not gone.
+    /// The number of groups that are not removed.
     live: usize,
 }
 
@@ -55,20 +56,20 @@ struct Class {
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub(in crate::jit) struct Emitted {
     pub(in crate::jit) defs: Vec<Node>,
-    /// What all of them depend on, without what is ready.
+    /// The symbols that all of them depend on and that are not ready.
     pub(in crate::jit) deps: Vec<Node>,
-    /// They depend on something that has failed.
+    /// True if they depend on a symbol that has failed.
     pub(in crate::jit) is_failed: bool,
 }
 
-/// What an emission has decided.
+/// The symbols that an emission has decided.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(in crate::jit) struct Decided {
     pub(in crate::jit) ready: Vec<Node>,
     pub(in crate::jit) failed: Vec<Node>,
 }
 
-/// Where a dependency stands.
+/// The state of a dependency.
 enum Standing {
     Ready,
     Watched(Node),
@@ -76,10 +77,10 @@ enum Standing {
 }
 
 impl WaitingOnGraph {
-    /// These symbols are emitted, each for the first time. Says which symbols are ready with that, and which have failed.
+    /// Emits symbols, each for the first time. Returns the symbols that are ready with that, and those that fail.
     pub(in crate::jit) fn emit(&mut self, groups: impl IntoIterator<Item = Emitted>) -> Decided {
         let mut decided = Decided::default();
-        // What this emission has decided so far, for its later groups.
+        // The decisions for earlier groups of this emission.
         let (mut ready, mut failed) = (HashSet::<Node>::new(), HashSet::<Node>::new());
         for mut group in groups {
             group.deps.retain(|dep| !ready.contains(dep));
@@ -95,7 +96,7 @@ impl WaitingOnGraph {
         decided
     }
 
-    /// These symbols fail or go away. Says which fail with them, themselves included.
+    /// Fails or removes symbols. Returns the symbols that fail, these included.
     pub(in crate::jit) fn fail(&mut self, nodes: &[Node]) -> Vec<Node> {
         let mut failed = Vec::new();
         let mut seen = HashSet::new();
@@ -111,7 +112,7 @@ impl WaitingOnGraph {
             for group in self.dependents.remove(&node).unwrap_or_default() {
                 self.remove_group(group, &mut queue);
             }
-            // Its watchers reach it, and so fail as well.
+            // Each group that watched it reaches it, and so fails as well.
             if let Some(class) = self.class_of_watch.remove(&node) {
                 self.classes.remove(&class);
             }
@@ -119,7 +120,7 @@ impl WaitingOnGraph {
         failed
     }
 
-    /// True when something that is emitted waits for `node`.
+    /// True when an emitted symbol waits for `node`.
     pub(in crate::jit) fn has_dependents(&self, node: Node) -> bool {
         let dependents = self.dependents.get(&node).into_iter().flatten();
         dependents.copied().any(|group| self.groups.contains_key(&group))
@@ -131,7 +132,7 @@ impl WaitingOnGraph {
         self.groups.is_empty() && self.group_of.is_empty() && self.classes.is_empty()
     }
 
-    /// How many symbols are watched; the watchers of one symbol are together.
+    /// The number of watched symbols, each of which has one class.
     #[cfg(test)]
     pub(in crate::jit) fn classes(&self) -> usize {
         self.classes.len()
@@ -145,7 +146,7 @@ impl WaitingOnGraph {
         let freed: Vec<ClassId> =
             defs.iter().filter_map(|def| self.class_of_watch.remove(def)).collect();
         if deps.is_empty() && freed.is_empty() {
-            // No emitted symbol depends on it alone: each such symbol watches it, or depends on a watcher.
+            // No emitted symbol depends on these: it would watch them, or depend on a symbol that does.
             defs.iter().for_each(|def| drop(self.dependents.remove(def)));
             ready.extend(defs);
             return;
@@ -164,7 +165,7 @@ impl WaitingOnGraph {
         let is_freed = |class: ClassId| freed.contains(&class) || class == NO_CLASS;
         match self.look_for_watch(id, is_freed) {
             Some(watch) => {
-                // All watchers of the group's symbols reach it, and so what it reaches.
+                // All groups that watched this group's symbols reach it, and all that it reaches.
                 let class = freed.into_iter().fold(None, |class, other| self.merge(class, other));
                 let class = match (class, self.class_of_watch.get(&watch).copied()) {
                     (class, Some(other)) => self.merge(class, other),
@@ -176,7 +177,7 @@ impl WaitingOnGraph {
         }
     }
 
-    /// Finds a new watch for each watcher of a group's symbols, itself included, or that there is none.
+    /// Finds new watches for the group and for all groups that watched its symbols. Groups without one are ready.
     fn decide(&mut self, id: GroupId, freed: &[ClassId], ready: &mut Vec<Node>) {
         let classes = freed.iter().filter_map(|class| self.classes.remove(class));
         let watchers = classes.flat_map(|class| class.groups);
@@ -184,7 +185,7 @@ impl WaitingOnGraph {
         let mut undecided: HashSet<GroupId> = all.iter().copied().collect();
         undecided.insert(id);
         let is_freed = |class: ClassId| freed.contains(&class) || class == NO_CLASS;
-        // The groups that depend directly on a symbol that another group watches, or that is not emitted.
+        // Groups that directly depend on a symbol that is not emitted, or on a group of a class that keeps its watch.
         let mut found: Vec<(GroupId, Node)> = Vec::new();
         for group in all.into_iter().chain([id]) {
             if let Some(watch) = self.look_for_watch(group, is_freed) {
@@ -192,7 +193,7 @@ impl WaitingOnGraph {
                 found.push((group, watch));
             }
         }
-        // The groups that depend on those.
+        // Groups that depend on those.
         while let Some((group, watch)) = found.pop() {
             let defs = self.groups.get(&group).into_iter().flat_map(|group| &group.defs);
             let dependents = defs.filter_map(|def| self.dependents.get(def)).flatten();
@@ -210,7 +211,7 @@ impl WaitingOnGraph {
         }
     }
 
-    /// Something that is not emitted and that a group reaches without the groups of freed classes.
+    /// A symbol that is not emitted and that a group reaches without the groups of freed classes.
     fn look_for_watch(&mut self, id: GroupId, is_freed: impl Fn(ClassId) -> bool) -> Option<Node> {
         let mut deps = std::mem::take(&mut self.groups.get_mut(&id)?.deps);
         let mut watch = None;
@@ -298,10 +299,10 @@ impl WaitingOnGraph {
 /// No class has this number.
 const NO_CLASS: ClassId = 0;
 
-/// Lists shorter than this one may keep what is gone.
+/// Lists shorter than this may keep removed groups.
 const SHORT_LIST: usize = 16;
 
-/// Adds to a list, which drops removed groups whenever it has doubled.
+/// Adds to a list. Each time the list has doubled it drops the removed groups.
 fn push_live(list: &mut Vec<GroupId>, id: GroupId, is_live: impl Fn(GroupId) -> bool) {
     if list.len() >= SHORT_LIST && list.len().is_power_of_two() {
         list.retain(|group| is_live(*group));

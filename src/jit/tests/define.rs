@@ -165,7 +165,7 @@ fn an_alias_that_stands_for_itself_fails() {
         let error = world.dylib.lookup(name).expect_err("a circle");
         assert!(error.is_failed_to_materialize(), "{error}");
     }
-    assert!(world.reported.lock().unwrap().iter().any(|error| error.contains("stands for itself")));
+    assert!(world.reported.lock().unwrap().iter().any(|error| error.contains("names itself")));
 }
 
 #[test]

@@ -125,7 +125,7 @@ fn what_depends_on_something_failed_or_gone_fails() {
         let mut one = asked.take();
         one.notify_resolved(&map(&[(&name, 1)])).expect("resolved");
         let emitted = one.notify_emitted(&[group(&[&name], &world.dylib, &[on])]);
-        let error = emitted.expect_err("it cannot be had");
+        let error = emitted.expect_err("its dependency has failed");
         assert!(error.is_unsatisfied_symbol_dependencies(), "{error}");
         assert_eq!(error.symbols(), [name]);
         let error = told.error();

@@ -2,7 +2,7 @@
 //!
 //! Invariant: everything follows from the random numbers.
 
-use super::random::Random;
+use crate::random::Random;
 
 /// A damaged copy of one of the files, or random bytes.
 ///

@@ -3,7 +3,7 @@
 //! Invariant: the fields of a section do not overlap, and nearly all of them can hold what they refer to.
 
 use super::elf_file::{ALLOC, EXECUTE, ElfFile, NOBITS, Relocation, Symbol};
-use super::random::Random;
+use crate::random::Random;
 
 /// A symbol that fields can refer to.
 #[derive(Debug, Clone, Copy, Default)]

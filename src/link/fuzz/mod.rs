@@ -13,11 +13,10 @@ mod elf_file;
 mod fields;
 mod names;
 mod program;
-mod random;
 mod unwind;
 
+pub use crate::random::Random;
 pub use attempt::{Attempt, Made, is_fault};
 pub use damage::damaged;
 pub use debug_file::debug_file;
 pub use program::Program;
-pub use random::Random;

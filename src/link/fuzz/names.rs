@@ -3,7 +3,7 @@
 //! Invariant: everything follows from the random numbers.
 
 use super::fields::Reach;
-use super::random::Random;
+use crate::random::Random;
 
 /// The definitions of a name.
 #[derive(Clone, Copy, PartialEq, Eq)]

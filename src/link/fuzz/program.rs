@@ -12,10 +12,10 @@ use super::elf_file::{
 };
 use super::fields::{Reach, TLS_GET_ADDR, Target, add_fields};
 use super::names::{Fate, Name, names};
-use super::random::Random;
 use super::unwind;
 use crate::addr::ExecutorAddr;
 use crate::link::graph::interface::External;
+use crate::random::Random;
 
 /// Objects, and everything that linking them needs.
 #[derive(Debug)]

@@ -3,7 +3,7 @@
 //! Invariant: lengths, CIEs and relocations are sound; the other bytes are random.
 
 use super::elf_file::{ALLOC, EXECUTE, ElfFile, PROGBITS, Relocation, Section};
-use super::random::Random;
+use crate::random::Random;
 
 /// Adds an `.eh_frame` that describes the sections with code.
 pub(super) fn add_records(random: &mut Random, file: &mut ElfFile) {

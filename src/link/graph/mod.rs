@@ -3,6 +3,7 @@
 //! Invariant: knows no addresses except those of external names and of variables that stay where they are.
 
 pub(super) mod dependencies;
+mod externals;
 pub(super) mod interface;
 pub(super) mod link_graph;
 pub(super) mod provided;

@@ -2,9 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use super::link_graph::LinkGraph;
 use crate::addr::Prot;
-use crate::link::read::parsed::Role;
 
 /// The name of the GOT.
 pub(in crate::link) const GOT_NAME: &str = "_GLOBAL_OFFSET_TABLE_";
@@ -21,26 +19,6 @@ pub(in crate::link) const ENTRY_NAME: &str = "main";
 
 /// The name whose address identifies this link to `__cxa_atexit`.
 pub(in crate::link) const DSO_HANDLE_NAME: &str = "__dso_handle";
-
-impl LinkGraph {
-    /// The sections whose names are C identifiers, for which `__start_X` and `__stop_X` exist. With each name the stripe of all
-    /// sections that have it.
-    pub(in crate::link) fn named_sections(&self) -> BTreeMap<&str, Prot> {
-        let mut sets = BTreeMap::new();
-        for input in &self.inputs {
-            for (_, section) in input.kept_sections() {
-                let name = input.object.text(section.name);
-                if matches!(section.role, Role::Plain) && is_c_identifier(name) {
-                    let prot = sets.entry(name).or_insert(section.prot);
-                    if section.prot == Prot::Data {
-                        *prot = Prot::Data;
-                    }
-                }
-            }
-        }
-        sets
-    }
-}
 
 /// Splits `__start_X` or `__stop_X`; the flag is true for the start.
 pub(in crate::link) fn section_bound(name: &str) -> Option<(&str, bool)> {

@@ -4,47 +4,9 @@
 //! Invariant: the order follows from names, types and the order of the objects only.
 
 use super::fields::{Field, Fields};
-use super::raw::{Section, THREAD};
+use super::raw::ArrayKind;
 use super::windows::Windows;
 use super::{Fault, Verified, say};
-
-/// An array of functions in an object.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) struct Kind {
-    is_fini: bool,
-    /// 0 for what runs before all others, then by priority. Of one priority, arrays of the old kind come first.
-    order: u64,
-    /// True when the first word is the function that runs last.
-    is_reversed: bool,
-}
-
-/// The kind of array that a section is, if it is one.
-pub(super) fn kind(section: &Section<'_>) -> Option<Kind> {
-    if section.flags & THREAD != 0 || section.is_eh_frame() {
-        return None;
-    }
-    let text = std::str::from_utf8(section.name).unwrap_or_default();
-    let (family, number) = match text.match_indices('.').nth(1) {
-        Some((dot, _)) => (&text[..dot], text[dot + 1..].parse::<u32>().ok()),
-        None => (text, None),
-    };
-    // Only the customary names of such sections end with a priority.
-    let is_custom = matches!(family, ".init_array" | ".fini_array" | ".ctors" | ".dtors");
-    let number = number.filter(|_| is_custom);
-    const LAST: u64 = 65536;
-    let upwards = 2 + number.map_or(2 * LAST, |number| 2 * u64::from(number) + 1);
-    let old = |number: u32| 2 * 65535_u64.saturating_sub(number.into());
-    let downwards = 2 + number.map_or(2 * LAST, old);
-    let kind = |is_fini, order, is_reversed| Some(Kind { is_fini, order, is_reversed });
-    match (section.kind, family) {
-        (16, _) | (_, ".preinit_array") => kind(false, 0, false),
-        (14, _) | (_, ".init_array") => kind(false, upwards, false),
-        (15, _) | (_, ".fini_array") => kind(true, upwards, false),
-        (_, ".ctors") => kind(false, downwards, true),
-        (_, ".dtors") => kind(true, downwards, true),
-        _ => None,
-    }
-}
 
 impl Fields<'_, '_> {
     /// Checks that the array for the start, or the one for the end, is at `range`.
@@ -70,11 +32,11 @@ impl Fields<'_, '_> {
     }
 
     /// The arrays, in the order that they should have.
-    fn arrays(&self, is_fini: bool) -> Vec<(Kind, usize, usize)> {
+    fn arrays(&self, is_fini: bool) -> Vec<(ArrayKind, usize, usize)> {
         let mut arrays = Vec::new();
         for (number, object) in self.objects.iter().enumerate() {
             for (index, section) in object.raw.sections.iter().enumerate() {
-                let kind = kind(section).filter(|kind| kind.is_fini == is_fini);
+                let kind = section.array_kind().filter(|kind| kind.is_fini == is_fini);
                 if let (Some(kind), Some(_)) = (kind, object.at[index]) {
                     arrays.push((kind, number, index));
                 }
@@ -87,7 +49,7 @@ impl Fields<'_, '_> {
     /// Checks that the words of one object's array are at `at`. Returns the address behind them.
     fn check_array(
         &self,
-        kind: Kind,
+        kind: ArrayKind,
         number: usize,
         index: usize,
         mut at: u64,

@@ -6,7 +6,7 @@ use std::collections::{HashMap, HashSet};
 
 use super::link_map::{LinkMap, MappedInput};
 use super::raw::{GROUP, Home, LINK_ORDER, Raw, Symbol, u32_at};
-use super::{Fault, arrays, say};
+use super::{Fault, say};
 
 /// An object, and the addresses of its sections.
 pub(super) struct Object<'a> {
@@ -142,7 +142,7 @@ impl<'v, 'a> Names<'v, 'a> {
     fn add_sets(&mut self, object: &Object<'a>) {
         for (section, at) in object.raw.sections.iter().zip(&object.at) {
             let is_plain =
-                !section.is_thread() && !section.is_eh_frame() && arrays::kind(section).is_none();
+                !section.is_thread() && !section.is_eh_frame() && section.array_kind().is_none();
             let Some(start) = at.filter(|_| is_plain) else { continue };
             let end = start.saturating_add(section.bytes);
             let set = self.sets.entry(section.name).or_insert((start, end));

@@ -25,6 +25,16 @@ pub(super) struct Section<'a> {
     pub(super) content: &'a [u8],
 }
 
+/// An array of functions in an object.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct ArrayKind {
+    pub(super) is_fini: bool,
+    /// 0 for what runs before all others, then by priority. Of one priority, arrays of the old kind come first.
+    pub(super) order: u64,
+    /// True when the first word is the function that runs last.
+    pub(super) is_reversed: bool,
+}
+
 /// A symbol.
 pub(super) struct Symbol<'a> {
     pub(super) name: &'a [u8],
@@ -154,6 +164,34 @@ impl<'a> Section<'a> {
 
     pub(super) fn is_executable(&self) -> bool {
         self.flags & EXECUTE != 0
+    }
+
+    /// The kind of array that this section is, if it is one.
+    pub(super) fn array_kind(&self) -> Option<ArrayKind> {
+        if self.flags & THREAD != 0 || self.is_eh_frame() {
+            return None;
+        }
+        let text = std::str::from_utf8(self.name).unwrap_or_default();
+        let (family, number) = match text.match_indices('.').nth(1) {
+            Some((dot, _)) => (&text[..dot], text[dot + 1..].parse::<u32>().ok()),
+            None => (text, None),
+        };
+        // Only the customary names of such sections end with a priority.
+        let is_custom = matches!(family, ".init_array" | ".fini_array" | ".ctors" | ".dtors");
+        let number = number.filter(|_| is_custom);
+        const LAST: u64 = 65536;
+        let upwards = 2 + number.map_or(2 * LAST, |number| 2 * u64::from(number) + 1);
+        let old = |number: u32| 2 * 65535_u64.saturating_sub(number.into());
+        let downwards = 2 + number.map_or(2 * LAST, old);
+        let kind = |is_fini, order, is_reversed| Some(ArrayKind { is_fini, order, is_reversed });
+        match (self.kind, family) {
+            (16, _) | (_, ".preinit_array") => kind(false, 0, false),
+            (14, _) | (_, ".init_array") => kind(false, upwards, false),
+            (15, _) | (_, ".fini_array") => kind(true, upwards, false),
+            (_, ".ctors") => kind(false, downwards, true),
+            (_, ".dtors") => kind(true, downwards, true),
+            _ => None,
+        }
     }
 }
 

@@ -7,7 +7,7 @@ use super::memory::{CODE, DATA};
 use super::names::{Meaning, Names, Object};
 use super::raw::{Home, NO_BITS, Section, WRITE};
 use super::windows::Windows;
-use super::{Fault, Verified, arrays, say, threads};
+use super::{Fault, Verified, say, threads};
 
 impl Fields<'_, '_> {
     /// Checks all sections of an object.
@@ -30,7 +30,7 @@ impl Fields<'_, '_> {
                 Some(_) if object.elsewhere[index] => {}
                 Some(at) => {
                     self.check_place(section, at).map_err(fault)?;
-                    if !section.is_eh_frame() && arrays::kind(section).is_none() {
+                    if !section.is_eh_frame() && section.array_kind().is_none() {
                         self.check_content(number, index, at, verified).map_err(fault)?;
                     }
                 }
@@ -46,7 +46,7 @@ impl Fields<'_, '_> {
             return Ok(());
         }
         let section = &object.raw.sections[index];
-        if may_have_bounds(section.name) || section.is_eh_frame() || arrays::kind(section).is_some()
+        if may_have_bounds(section.name) || section.is_eh_frame() || section.array_kind().is_some()
         {
             return Err("it was dropped, and is used whether its names are or not".to_owned());
         }
@@ -78,7 +78,7 @@ impl Fields<'_, '_> {
         if is_data && stripe != DATA && bytes > 0 {
             return Err(format!("it is at {at:#x}, in stripe {stripe}, and written to"));
         }
-        let is_packed = section.is_eh_frame() || arrays::kind(section).is_some();
+        let is_packed = section.is_eh_frame() || section.array_kind().is_some();
         if !is_packed && !at.is_multiple_of(section.alignment) {
             return Err(format!("it is at {at:#x} and wants alignment {}", section.alignment));
         }
@@ -133,7 +133,7 @@ fn may_be_constant(section: &Section<'_>) -> bool {
     let name = section.name;
     section.is_eh_frame()
         || section.is_thread()
-        || arrays::kind(section).is_some()
+        || section.array_kind().is_some()
         || name.starts_with(b".got")
         || [&b".data.rel.ro"[..], b".ldata.rel.ro", b".bss.rel.ro"]
             .iter()

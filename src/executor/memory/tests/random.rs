@@ -9,6 +9,7 @@ use super::{STRIPE, note, noted, shared};
 use crate::call::contract::Action;
 use crate::executor::memory::{MemoryMap, Segment};
 use crate::limits::PAGE_BYTES;
+use crate::random::Random;
 use crate::sps::{AllocGroup, Lifetime};
 use crate::{AddrRange, ExecutorAddr, Prot};
 
@@ -103,7 +104,7 @@ impl Run {
     fn new(map: Arc<MemoryMap>, seed: u64) -> Run {
         let is_alone = Arc::strong_count(&map) == 1;
         let (model, count) = (Model::default(), Count::default());
-        Run { map, model, random: Random(seed), count, notes: 0, is_alone }
+        Run { map, model, random: Random::new(seed), count, notes: 0, is_alone }
     }
 
     fn sequence(&mut self) {
@@ -148,7 +149,9 @@ impl Run {
     }
 
     fn initialize(&mut self) {
-        let Some(slab) = self.random.one_of(&self.model.slabs) else { return };
+        let Some(slab) = self.model.slabs.get(self.random.index(self.model.slabs.len())) else {
+            return;
+        };
         let (start, pages, is_shared) = (slab.start, slab.pages.len() as u64, slab.is_shared);
         let segments: Vec<_> =
             (0..1 + self.random.below(2)).map(|_| self.segment(start, pages, is_shared)).collect();
@@ -180,7 +183,7 @@ impl Run {
             0 => start += 1 + self.random.below(PAGE_BYTES),
             1 => bytes = self.random.below(2 * PAGE_BYTES),
             2 => bytes = pages * PAGE_BYTES,
-            3 => bytes = self.random.next(),
+            3 => bytes = self.random.word(),
             _ => {}
         }
         let mut prot = Prot::ALL[self.random.below(3) as usize];
@@ -215,7 +218,7 @@ impl Run {
     fn addresses(&mut self, good: Vec<ExecutorAddr>) -> Vec<ExecutorAddr> {
         let mut list = Vec::new();
         for _ in 0..1 + self.random.below(4) {
-            match self.random.one_of(&good) {
+            match good.get(self.random.index(good.len())) {
                 Some(address) if self.random.below(6) > 0 => list.push(*address),
                 // The next page may belong to another thread.
                 Some(address) => {
@@ -288,26 +291,5 @@ impl Run {
                 assert_eq!(found, page.content, "page {number} at {}", slab.start);
             }
         }
-    }
-}
-
-/// SplitMix64.
-struct Random(u64);
-
-impl Random {
-    fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mixed = (self.0 ^ (self.0 >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        let mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        mixed ^ (mixed >> 31)
-    }
-
-    fn below(&mut self, end: u64) -> u64 {
-        self.next() % end
-    }
-
-    fn one_of<'a, T>(&mut self, all: &'a [T]) -> Option<&'a T> {
-        let at = self.below(all.len().max(1) as u64);
-        all.get(at as usize)
     }
 }

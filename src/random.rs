@@ -1,4 +1,4 @@
-//! Pseudo-random numbers (SplitMix64).
+//! Pseudo-random numbers (SplitMix64) for tests and fuzzers. Not built into programs.
 //!
 //! Invariant: the numbers follow from the seed.
 

@@ -1,0 +1,107 @@
+//! Names from outside: which the graph lacks, and what they are defined as.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use super::interface::{External, Undefined};
+use super::link_graph::{Global, LOCAL, LinkGraph, Resolution, ThreadFunctions};
+use super::provided::{THREAD_FUNCTION_NAME, is_c_identifier, is_provided};
+use crate::addr::{ExecutorAddr, Prot};
+use crate::error::{Error, Result};
+use crate::link::arch::edge::Formula;
+use crate::link::read::parsed::Role;
+
+impl LinkGraph {
+    /// The undefined names that relocations of needed sections refer to, sorted. Names that the linker defines
+    /// (`_GLOBAL_OFFSET_TABLE_`, `_TLS_MODULE_BASE_`, `__dso_handle`, `__start_X` and `__stop_X` of a section X) are not
+    /// among them.
+    #[must_use]
+    pub fn undefined(&self) -> Vec<Undefined> {
+        let mut needs: BTreeMap<Arc<str>, Undefined> = BTreeMap::new();
+        let sets = self.named_sections();
+        self.visit_edges(|site| {
+            let Some(global) = self.globals.get(site.binding() as usize) else { return };
+            if global.resolution != Resolution::None || is_provided(&global.name, &sets) {
+                return;
+            }
+            let weak = site.symbol().weak;
+            let narrow = site.edge.kind.is_narrow();
+            let need = needs.entry(Arc::clone(&global.name)).or_insert_with(|| Undefined {
+                name: Arc::clone(&global.name),
+                weak,
+                narrow,
+                thread: false,
+                used_by: Arc::clone(site.input.object.shared_name()),
+            });
+            need.weak &= weak;
+            need.narrow |= narrow;
+            need.thread |= matches!(site.edge.kind.formula, Formula::Thread(_));
+        });
+        needs.into_values().collect()
+    }
+
+    /// Defines a name from outside. The name may be undefined, or weak or common: then this definition replaces the graph's
+    /// own. For any other name this does nothing. Call it after the last object was added. A plain address counts as data;
+    /// set [`External::callable`] for a function.
+    pub fn define_external(&mut self, name: &str, found: impl Into<External>) {
+        let Some(global) = self.names.get(name).and_then(|id| self.globals.get_mut(*id as usize))
+        else {
+            return;
+        };
+        match global.resolution {
+            Resolution::Here { weak: false, .. } => return,
+            Resolution::Here { input, .. } => {
+                self.losers.insert(input);
+            }
+            Resolution::None | Resolution::External(_) | Resolution::Common { .. } => {}
+        }
+        global.resolution = Resolution::External(found.into());
+    }
+
+    /// Sets the two functions by which code finds dynamic thread-locals (see
+    /// [`Layout::with_dynamic_threads`](crate::link::Layout::with_dynamic_threads)).
+    ///
+    /// - Code calls the function at `address` with the address of two words: the number of a TLS module, and a distance in its
+    ///   TLS block.
+    /// - TLS descriptors hold `descriptor`, and the distance in their third word.
+    ///
+    /// Call it once, before [`layout`](Self::layout).
+    ///
+    /// # Errors
+    /// There are 2^32 names already.
+    pub fn define_thread_functions(
+        &mut self,
+        address: ExecutorAddr,
+        descriptor: ExecutorAddr,
+    ) -> Result<()> {
+        let global = u32::try_from(self.globals.len()).ok().filter(|id| *id != LOCAL);
+        let global = global.ok_or_else(|| Error::link("more than 2^32 names in one link"))?;
+        let found = External { callable: true, ..External::from(address) };
+        self.globals.push(Global {
+            name: Arc::from(THREAD_FUNCTION_NAME),
+            resolution: Resolution::External(found),
+            hidden: true,
+            wanted: false,
+        });
+        self.thread_functions = Some(ThreadFunctions { global, address, descriptor });
+        Ok(())
+    }
+
+    /// The sections whose names are C identifiers, for which `__start_X` and `__stop_X` exist. With each name the stripe of all
+    /// sections that have it.
+    pub(in crate::link) fn named_sections(&self) -> BTreeMap<&str, Prot> {
+        let mut sets = BTreeMap::new();
+        for input in &self.inputs {
+            for (_, section) in input.kept_sections() {
+                let name = input.object.text(section.name);
+                if matches!(section.role, Role::Plain) && is_c_identifier(name) {
+                    let prot = sets.entry(name).or_insert(section.prot);
+                    if section.prot == Prot::Data {
+                        *prot = Prot::Data;
+                    }
+                }
+            }
+        }
+        sets
+    }
+}
