@@ -70,8 +70,8 @@ impl Case {
         while deeds.len() < 4 && deed() % 2 == 0 {
             deeds.push(deed());
         }
-        let patience = Duration::from_micros(1000 + numbers.u64(..7000));
-        Self { seed: numbers.u64(..), deeds, patience }
+        let timeout = Duration::from_micros(1000 + numbers.u64(..7000));
+        Self { seed: numbers.u64(..), deeds, timeout }
     }
 
     fn args(&self) -> Vec<u8> {
@@ -100,7 +100,7 @@ enum Told {
 
 /// What has come of all calls.
 #[derive(Debug, Default)]
-struct Counts {
+struct Totals {
     cases: usize,
     sessions: BTreeMap<String, usize>,
     outcomes: BTreeMap<String, usize>,
@@ -133,7 +133,7 @@ fn attack(cases: usize) {
     let ways = std::env::var("ATTACK_WAY").ok().map_or(Way::ALL.to_vec(), |name| {
         vec![Way::named(&name).unwrap_or_else(|| panic!("no way is called {name}"))]
     });
-    let mut counts = Counts::default();
+    let mut totals = Totals::default();
     // What is made once for the process is made.
     for way in &ways {
         let (sender, _told) = mpsc::channel();
@@ -144,32 +144,32 @@ fn attack(cases: usize) {
     }
     let mut before = Counts::now();
     let mut next = seed;
-    while counts.cases < cases && counts.hangs.len() + counts.faults.len() < FAULTS_MAX {
+    while totals.cases < cases && totals.hangs.len() + totals.faults.len() < FAULTS_MAX {
         let mut numbers = Rng::with_seed(next);
         let way = ways[usize::try_from(numbers.u64(..ways.len() as u64)).expect("a way")];
         let place = format!("{way:?} with ATTACK_SEED={next}");
-        let has_hung = !watch(way, numbers, &place, &mut counts);
-        *counts.sessions.entry(format!("{way:?}")).or_default() += 1;
+        let has_hung = !watch(way, numbers, &place, &mut totals);
+        *totals.sessions.entry(format!("{way:?}")).or_default() += 1;
         if has_hung {
             // It keeps what it has.
             before = Counts::now();
         } else if let Err(more) = before.nothing_more() {
-            counts.faults.push(format!("{place}: {more}"));
+            totals.faults.push(format!("{place}: {more}"));
             before = Counts::now();
         }
         next = Rng::with_seed(next).u64(..);
     }
     let sum = Session::start("ends").call("add", &[2, 3]);
-    counts.report();
+    totals.report();
     assert_eq!(sum.expect("a new executor works"), 5);
-    assert!(counts.hangs.is_empty(), "hang: {}", counts.hangs.join("\nhang: "));
-    assert!(counts.faults.is_empty(), "{}", counts.faults.join("\n"));
-    let most = counts.overshoots.iter().max().copied().unwrap_or_default();
+    assert!(totals.hangs.is_empty(), "hang: {}", totals.hangs.join("\nhang: "));
+    assert!(totals.faults.is_empty(), "{}", totals.faults.join("\n"));
+    let most = totals.overshoots.iter().max().copied().unwrap_or_default();
     assert!(most <= OVERSHOOT_MAX, "a deadline was missed by {most:?}");
 }
 
 /// Runs a session on a thread of its own; false when it hangs.
-fn watch(way: Way, mut numbers: Rng, place: &str, counts: &mut Counts) -> bool {
+fn watch(way: Way, mut numbers: Rng, place: &str, totals: &mut Totals) -> bool {
     let (sender, told) = mpsc::channel();
     let runner = thread::spawn(move || {
         let calls = 1 + numbers.u64(..CALLS_MAX);
@@ -183,11 +183,11 @@ fn watch(way: Way, mut numbers: Rng, place: &str, counts: &mut Counts) -> bool {
             Ok(Told::Ended(outcome, overshoot)) => {
                 let case = last.as_ref().map(Case::names).unwrap_or_default();
                 if overshoot.is_some_and(|over| over > OVERSHOOT_MAX) {
-                    counts.faults.push(format!("{place}: {case}: {outcome}: {overshoot:?} late"));
+                    totals.faults.push(format!("{place}: {case}: {outcome}: {overshoot:?} late"));
                 }
-                counts.cases += 1;
-                *counts.outcomes.entry(outcome).or_default() += 1;
-                counts.overshoots.extend(overshoot);
+                totals.cases += 1;
+                *totals.outcomes.entry(outcome).or_default() += 1;
+                totals.overshoots.extend(overshoot);
             }
             Ok(Told::Over) => {
                 runner.join().expect("it has nothing left to do");
@@ -195,16 +195,16 @@ fn watch(way: Way, mut numbers: Rng, place: &str, counts: &mut Counts) -> bool {
             }
             Err(mpsc::RecvTimeoutError::Disconnected) => {
                 let case = last.as_ref().map(Case::names).unwrap_or_default();
-                counts.faults.push(format!("{place}: {case}: panic"));
+                totals.faults.push(format!("{place}: {case}: panic"));
                 return runner.join().is_err();
             }
             Err(mpsc::RecvTimeoutError::Timeout) => {
                 let case = last.as_ref().map(Case::names).unwrap_or_default();
-                counts.hangs.push(format!("{place}: {case}"));
+                totals.hangs.push(format!("{place}: {case}"));
                 if let Some(pid) = pid {
                     pid.kill();
                 }
-                counts.cases += 1;
+                totals.cases += 1;
                 return false;
             }
         }
@@ -213,7 +213,7 @@ fn watch(way: Way, mut numbers: Rng, place: &str, counts: &mut Counts) -> bool {
 
 /// Some calls of one session, and its end.
 fn session(way: Way, numbers: &mut Rng, calls: u64, told: &mpsc::Sender<Told>) {
-    // Nobody listens any more when it has hung.
+    // No thread listens any more when it has hung.
     let tell = |what| drop(told.send(what));
     let mut attacked = match Attacked::start(way, NAME) {
         Ok(attacked) => attacked,
@@ -260,7 +260,7 @@ fn label(outcome: &Result<Vec<u8>, Error>) -> String {
     }
 }
 
-impl Counts {
+impl Totals {
     fn report(&mut self) {
         self.overshoots.sort_unstable();
         let count = self.overshoots.len();

@@ -58,11 +58,11 @@ impl JITDylib {
     }
 
     /// Adds the definitions of a unit. If a name is defined already, a weak definition of the unit is dropped without an
-    /// error. A strong definition overrides a weak or common one that no lookup has asked for.
+    /// error. A strong definition overrides a weak or common one, unless a lookup has asked for that.
     ///
     /// # Errors
     ///
-    /// - A strong definition meets another one that it cannot override: [`Error::is_duplicate_definition`]. Nothing is added.
+    /// - A strong definition meets another definition and cannot override it: [`Error::is_duplicate_definition`]. Nothing is added.
     /// - The dylib was removed.
     pub fn define(&self, unit: impl MaterializationUnit + 'static) -> Result<()> {
         self.define_boxed(None, Box::new(unit))

@@ -150,8 +150,8 @@ impl MaterializationResponsibility {
     ///
     /// # Errors
     ///
-    /// - All owed symbols fail when the tracker was removed, when a name has no address
-    ///   ([`Error::is_missing_symbol_definitions`]), or when groups have a name twice or a name that is not owed.
+    /// - All owed symbols fail when the tracker was removed, or a name has no address
+    ///   ([`Error::is_missing_symbol_definitions`]). So they do when groups have a name twice, or a name that is not owed.
     /// - If a dependency has failed or was removed, the symbols that depend on it fail, and the error has their names
     ///   ([`Error::is_unsatisfied_symbol_dependencies`]). The error reporter does not receive this error.
     pub fn notify_emitted(mut self, groups: &[DependencyGroup]) -> Result<()> {

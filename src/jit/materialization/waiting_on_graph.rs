@@ -6,9 +6,9 @@
 //! the watched symbol is emitted, nothing can change. After that, each watcher looks for another symbol to watch. A watcher
 //! that finds none is ready.
 //!
-//! Symbols are emitted in *groups*, which share one list of dependencies. All groups that watch the same symbol form a
-//! *class*. If a group is emitted and still waits, the class that watched it now watches the group's own watch, because the
-//! class reaches all that the group reaches. So a chain that is emitted from its head costs 1 step per link, not a walk each.
+//! Symbols are emitted in *groups*, which share one list of dependencies. All groups that watch the same symbol form a *class*.
+//! If a group is emitted and still waits, the class that watched it now watches the group's own watch. The class reaches all
+//! that the group reaches. So a chain that is emitted from its head costs 1 step per link, not a walk each.
 //!
 //! Invariant: every group here watches a symbol that it reaches and that is neither emitted nor failed. The graph drops
 //! symbols that are ready or have failed.
