@@ -102,7 +102,7 @@ fn drawing(folder: &str, imports: &Imports) -> String {
     while !left.is_empty() {
         let is_next = |part: &&String| !left.iter().any(|other| imports[*part].contains(*other));
         // In a circle any part may come first.
-        let next = left.iter().position(|part| is_next(part)).unwrap_or(0);
+        let next = left.iter().position(is_next).unwrap_or(0);
         let part = left.remove(next);
         let targets: Vec<&str> = imports[part].iter().map(String::as_str).collect();
         let arrow = if targets.is_empty() { "" } else { " -> " };
