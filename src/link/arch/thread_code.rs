@@ -28,7 +28,7 @@
 //! *Dynamic* thread-locals have no constant offset. They have a descriptor in the GOT (see `place::got_plt`):
 //!
 //! - General dynamic and local dynamic code calls a stub of the executor's function with the last two words of the descriptor.
-//! - Code with descriptors stays as it is.
+//! - Code with descriptors stays unchanged.
 //! - Initial exec and local exec code cannot be linked.
 //! - Distances inside the TLS block stay distances.
 //!

@@ -95,7 +95,7 @@ fn records_of_dropped_copies_go() {
 
 #[test]
 fn records_are_packed_whatever_their_size() {
-    // Two records whose size is no multiple of 8, around one that is dropped.
+    // Two records whose size is no multiple of 8, around a dropped record.
     let object = |name: &str| {
         let source = format!(
             "
