@@ -4,24 +4,24 @@ use std::ffi::{CStr, c_char, c_void};
 
 use farcall::executor::WrapperFunctionBuffer;
 
-/// The bytes of a buffer that has up to 8, the address of those of a larger one.
+/// The bytes of a buffer of up to 8 bytes, or the address of the bytes of a larger one.
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub union BufferValue {
-    /// The bytes, from malloc. In a buffer of size 0 it is NULL, or the text of an out-of-band error.
+    /// The bytes, from malloc. In a buffer of size 0: NULL, or the text of an out-of-band error.
     pub pointer: *mut c_char,
     /// Up to 8 bytes.
     pub bytes: [c_char; 8],
 }
 
-/// Arguments or a result, as orc_rt_WrapperFunctionBuffer: empty, up to 8 bytes in place, more from malloc, or an out-of-band
-/// error. The holder of a value owns what it points to: dispose of it, or pass it on.
+/// Arguments or a result, as orc_rt_WrapperFunctionBuffer: empty, up to 8 bytes in place, more from malloc, or an
+/// out-of-band error. A function that receives a buffer by value owns the bytes, and disposes of them or hands them on.
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub struct Buffer {
-    /// Where the bytes are.
+    /// The bytes, or their address.
     pub value: BufferValue,
-    /// How many there are.
+    /// The number of bytes.
     pub size: usize,
 }
 
@@ -59,13 +59,13 @@ impl Buffer {
     }
 }
 
-/// An empty buffer, which is also the result of a function that has none.
+/// An empty buffer, which is also the result of a function without a result.
 #[unsafe(no_mangle)]
 pub extern "C" fn farcall_buffer_empty() -> Buffer {
     Buffer::new(WrapperFunctionBuffer::new())
 }
 
-/// A buffer of size bytes, all zero. Ends the process where there is no memory.
+/// A buffer of size bytes, all zero. Ends the process if memory runs out.
 #[unsafe(no_mangle)]
 pub extern "C" fn farcall_buffer_allocate(size: usize) -> Buffer {
     if size <= size_of::<BufferValue>() {

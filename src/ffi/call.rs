@@ -15,12 +15,12 @@ use super::session::{Handle, Session};
 /// Answers the call with this number, once, on any thread. Takes the result.
 pub type Return = Option<unsafe extern "C" fn(session: *mut Session, result: Buffer, call_id: u64)>;
 
-/// A function that the controller calls, as orc_rt_WrapperFunction: gets the arguments for good, and answers by calling
+/// A function that the controller calls, as orc_rt_WrapperFunction. It owns the arguments, and answers by calling
 /// answer(session, result, call_id) exactly once, now or later.
 pub type Function =
     Option<unsafe extern "C" fn(session: *mut Session, args: Buffer, answer: Return, call_id: u64)>;
 
-/// Is told how a call of the controller ended. Takes the result, which is an out-of-band error where there is none.
+/// Receives the result of a call to the controller, and owns it. If the call failed, the result is an out-of-band error.
 pub type Completion =
     Option<unsafe extern "C" fn(session: *mut Session, result: Buffer, context: *mut c_void)>;
 
@@ -42,8 +42,8 @@ impl Calls {
     }
 }
 
-/// Calls the controller's handler with this tag. Takes the arguments. on_complete is called exactly once, as a task, or at once
-/// on this thread when the call cannot be made.
+/// Calls the controller's handler with this tag. Takes the arguments. on_complete is called exactly once: as a task, or at once
+/// on this thread if the call cannot be made.
 ///
 /// # Safety
 ///
@@ -76,7 +76,8 @@ pub unsafe extern "C" fn farcall_session_call_controller(
     }
 }
 
-/// The same, and waits for the result. It needs no task, so it comes even if every thread of the host waits like this one.
+/// As farcall_session_call_controller, but waits for the result. The result needs no task, so it comes even if every thread of
+/// the host waits here.
 ///
 /// # Safety
 ///
@@ -110,7 +111,7 @@ pub(super) fn address(function: Function) -> ExecutorAddr {
     ExecutorAddr::new(pointer.expose_provenance() as u64)
 }
 
-/// Has a function of the host serve a call.
+/// Serves a call with a function of the host.
 pub(super) fn serve(handle: Handle, function: ExecutorAddr, args: &[u8], reply: Reply) {
     // Without a session the reply is dropped, and says so.
     let Some(live) = handle.live() else { return };

@@ -4,7 +4,7 @@ use std::ffi::c_char;
 
 use farcall::executor::WrapperFunctionBuffer;
 
-/// Why something failed. The receiver owns it, and passes it on or frees it.
+/// The reason of a failure. The receiver owns it, and hands it on or frees it.
 #[derive(Debug)]
 pub struct Error(pub(super) farcall::Error);
 
@@ -14,7 +14,7 @@ impl Error {
         Box::into_raw(Box::new(Self(error)))
     }
 
-    /// What C gets of an outcome: NULL for success.
+    /// The reference that C gets for an outcome: NULL for success.
     pub(super) fn outcome(outcome: farcall::Result<()>) -> *mut Self {
         outcome.map_or_else(Self::give, |()| std::ptr::null_mut())
     }
@@ -53,8 +53,8 @@ pub unsafe extern "C" fn farcall_error_create(message: *const c_char) -> *mut Er
     Error::give(farcall::Error::other(message))
 }
 
-/// The message of an error, to be freed with farcall_error_free_message. Takes the error. Of NULL, the message says that there is
-/// none.
+/// The message of an error, to be freed with farcall_error_free_message. Takes the error. For NULL the message says that there
+/// is no error.
 ///
 /// # Safety
 ///
@@ -115,7 +115,7 @@ pub unsafe extern "C" fn farcall_error_is_disconnected(error: *const Error) -> b
     unsafe { Error::look(error) }.is_some_and(farcall::Error::is_disconnected)
 }
 
-/// True when the time was up.
+/// True after a timeout.
 ///
 /// # Safety
 ///

@@ -1,9 +1,10 @@
 // farcall in C: a program that embeds a session, is attached by a controller, and serves its calls; or polls for them.
 //
-// Every function may be called from any thread, except those of a polled executor, which belongs to one thread. Functions of the
-// host are called from any thread too, and must not throw. A session is a number behind a pointer type: a session that is over, or
-// never was, costs an error and nothing else.
-// Other pointers are handed over where the comments say so, and are invalid then. A NULL error means success.
+// Threads: every function may be called from any thread, except the functions of a polled executor, which belongs to one thread.
+// The library calls functions of the host from any thread; they must not throw.
+// Sessions: a farcall_session pointer is a number. If its session is over or never existed, functions return an error.
+// Ownership: a function that takes a pointer says so; the caller must not use that pointer afterwards.
+// Errors: NULL is success.
 //
 // Memory in buffers and texts comes from malloc. Link with libfarcall_ffi.a -lpthread -ldl -lm, or -lfarcall_ffi.
 
@@ -16,19 +17,19 @@
 #include <stddef.h>
 #include <stdint.h>
 
-// Says that a service is done, once.
+// The completion of a service, to be given once.
 typedef struct farcall_done farcall_done;
 
-// Why something failed. The receiver owns it, and passes it on or frees it.
+// The reason of a failure. The receiver owns it, and hands it on or frees it.
 typedef struct farcall_error farcall_error;
 
-// Holds the shutdown of a session up.
+// Delays the shutdown of a session.
 typedef struct farcall_keepalive farcall_keepalive;
 
-// What a session is made with. Belongs to the host until a session is made of it.
+// The options of a session. The host owns them until a function takes them.
 typedef struct farcall_options farcall_options;
 
-// An executor that starts no thread and never waits by itself. It belongs to the thread that made it.
+// An executor that starts no thread and never waits by itself. It belongs to the thread that created it.
 typedef struct farcall_polled farcall_polled;
 
 // A session that this program embeds.
@@ -37,63 +38,64 @@ typedef struct farcall_session farcall_session;
 // Something to do once, on any thread: the host runs it or drops it.
 typedef struct farcall_task farcall_task;
 
-// The bytes of a buffer that has up to 8, the address of those of a larger one.
+// The bytes of a buffer of up to 8 bytes, or the address of the bytes of a larger one.
 typedef union {
-    // The bytes, from malloc. In a buffer of size 0 it is NULL, or the text of an out-of-band error.
+    // The bytes, from malloc. In a buffer of size 0: NULL, or the text of an out-of-band error.
     char *pointer;
     // Up to 8 bytes.
     char bytes[8];
 } farcall_buffer_value;
 
-// Arguments or a result, as orc_rt_WrapperFunctionBuffer: empty, up to 8 bytes in place, more from malloc, or an out-of-band
-// error. The holder of a value owns what it points to: dispose of it, or pass it on.
+// Arguments or a result, as orc_rt_WrapperFunctionBuffer: empty, up to 8 bytes in place, more from malloc, or an
+// out-of-band error. A function that receives a buffer by value owns the bytes, and disposes of them or hands them on.
 typedef struct {
-    // Where the bytes are.
+    // The bytes, or their address.
     farcall_buffer_value value;
-    // How many there are.
+    // The number of bytes.
     size_t size;
 } farcall_buffer;
 
-// Is told how a call of the controller ended. Takes the result, which is an out-of-band error where there is none.
+// Receives the result of a call to the controller, and owns it. If the call failed, the result is an out-of-band error.
 typedef void (*farcall_completion)(farcall_session *session, farcall_buffer result, void *context);
 
-// Receives a task, which is to be run soon, by a thread that may wait. It must not run inside of this function, unless the
-// host knows that no task waits for a message.
+// Receives a task, which the host runs soon, on a thread that may wait. Run it inside of this function only if no task waits
+// for a message.
 typedef void (*farcall_dispatch)(farcall_task *task, void *context);
 
-// Receives an error that answers no call, and owns it.
+// Receives an error that belongs to no call, and owns it.
 typedef void (*farcall_on_error)(farcall_session *session, farcall_error *error, void *context);
 
-// The session has no controller any more: error is NULL for an orderly end, or why, for good. Must not block.
+// The session has lost its controller. error is NULL after an orderly end, otherwise the reason, which this function owns. Must
+// not block.
 typedef void (*farcall_on_disconnect)(farcall_session *session, farcall_error *error, void *context);
 
 // Answers the call with this number, once, on any thread. Takes the result.
 typedef void (*farcall_return)(farcall_session *session, farcall_buffer result, uint64_t call_id);
 
-// A function that the controller calls, as orc_rt_WrapperFunction: gets the arguments for good, and answers by calling
+// A function that the controller calls, as orc_rt_WrapperFunction. It owns the arguments, and answers by calling
 // answer(session, result, call_id) exactly once, now or later.
 typedef void (*farcall_function)(farcall_session *session,
                                  farcall_buffer args,
                                  farcall_return answer,
                                  uint64_t call_id);
 
-// The controller is gone, and managed code may still run. farcall_done_complete(done), now or later, on any thread.
+// The controller has detached, and managed code may still run. Call farcall_done_complete(done), now or later, on any thread.
 typedef void (*farcall_on_detach)(farcall_done *done, bool shutdown_requested, void *context);
 
-// No managed code runs any more: release everything. farcall_done_complete(done), now or later, on any thread.
+// No managed code runs any more: release everything. Call farcall_done_complete(done), now or later, on any thread.
 typedef void (*farcall_on_shutdown)(farcall_done *done, void *context);
 
-// Is told that something has come about.
+// Called when the operation that it was passed to is done.
 typedef void (*farcall_notify)(farcall_session *session, void *context);
 
 #ifdef __cplusplus
 extern "C" {
 #endif // __cplusplus
 
-// An empty buffer, which is also the result of a function that has none.
+// An empty buffer, which is also the result of a function without a result.
 farcall_buffer farcall_buffer_empty(void);
 
-// A buffer of size bytes, all zero. Ends the process where there is no memory.
+// A buffer of size bytes, all zero. Ends the process if memory runs out.
 farcall_buffer farcall_buffer_allocate(size_t size);
 
 // A copy of size bytes at data.
@@ -166,8 +168,8 @@ const char *farcall_buffer_out_of_band_error(const farcall_buffer *buffer);
 // It must be a text.
 farcall_error *farcall_error_create(const char *message);
 
-// The message of an error, to be freed with farcall_error_free_message. Takes the error. Of NULL, the message says that there is
-// none.
+// The message of an error, to be freed with farcall_error_free_message. Takes the error. For NULL the message says that there
+// is no error.
 //
 // # Safety
 //
@@ -202,7 +204,7 @@ void farcall_error_cant_fail(farcall_error *error);
 // The error must be the caller's, or NULL.
 bool farcall_error_is_disconnected(const farcall_error *error);
 
-// True when the time was up.
+// True after a timeout.
 //
 // # Safety
 //
@@ -230,22 +232,22 @@ bool farcall_error_is_hosts(const farcall_error *error);
 // It must come from a dispatch function, and be run or dropped once.
 void farcall_task_run(farcall_task *task);
 
-// Frees a task that is not to run. What waits for it receives an error.
+// Frees a task without running it. A thread that waits for the task gets an error.
 //
 // # Safety
 //
 // It must come from a dispatch function, and be run or dropped once.
 void farcall_task_drop(farcall_task *task);
 
-// The service is done; the next one is told.
+// Completes a service. The session then calls the next one.
 //
 // # Safety
 //
 // Must come from the session, and be given back once.
 void farcall_done_complete(farcall_done *done);
 
-// Calls the controller's handler with this tag. Takes the arguments. on_complete is called exactly once, as a task, or at once
-// on this thread when the call cannot be made.
+// Calls the controller's handler with this tag. Takes the arguments. on_complete is called exactly once: as a task, or at once
+// on this thread if the call cannot be made.
 //
 // # Safety
 //
@@ -256,7 +258,8 @@ void farcall_session_call_controller(farcall_session *session,
                                      farcall_completion on_complete,
                                      void *context);
 
-// The same, and waits for the result. It needs no task, so it comes even if every thread of the host waits like this one.
+// As farcall_session_call_controller, but waits for the result. The result needs no task, so it comes even if every thread of
+// the host waits here.
 //
 // # Safety
 //
@@ -268,28 +271,28 @@ farcall_buffer farcall_session_call_controller_and_wait(farcall_session *session
 // Options of a session that offers what every executor of this library does, and runs calls on threads of its own.
 farcall_options *farcall_options_create(void);
 
-// Frees options that no session is made of.
+// Frees options that no function has taken.
 //
 // # Safety
 //
 // They must be the caller's, or NULL.
 void farcall_options_dispose(farcall_options *options);
 
-// Has the host run calls, completions and whatever else may wait: dispatch gets each as a task.
+// Makes the host run calls, completions and all other work that may wait: dispatch receives each as a task.
 //
 // # Safety
 //
 // The options must be the caller's.
 void farcall_options_dispatch(farcall_options *options, farcall_dispatch dispatch, void *context);
 
-// Gives errors that answer no call to the host, instead of writing them to standard error.
+// Passes errors that belong to no call to the host, instead of writing them to standard error.
 //
 // # Safety
 //
 // The options must be the caller's.
 void farcall_options_on_error(farcall_options *options, farcall_on_error on_error, void *context);
 
-// Tells the host, once, that the session has no controller any more.
+// Calls the host, once, when the session has lost its controller.
 //
 // # Safety
 //
@@ -298,8 +301,8 @@ void farcall_options_on_disconnect(farcall_options *options,
                                    farcall_on_disconnect on_disconnect,
                                    void *context);
 
-// A thread that waits for the shutdown waits no longer than this; the error names what still runs. Without it, that wait has
-// no bound.
+// Sets the longest wait for a shutdown. After that the waiting function returns an error that names what still runs. Without
+// this option the wait has no limit.
 //
 // # Safety
 //
@@ -314,23 +317,23 @@ void farcall_options_grace_ms(farcall_options *options,
 // The options must be the caller's, and the name a text.
 void farcall_options_symbol(farcall_options *options, const char *name, const void *address);
 
-// Tells the controller a copy of size bytes under a name.
+// Sends the controller a copy of size bytes under a name.
 //
 // # Safety
 //
 // The options must be the caller's, the name a text, and the bytes readable.
 void farcall_options_value(farcall_options *options, const char *name, const void *data, size_t size);
 
-// Offers the controller a function under a name, which is called with the session.
+// Offers the controller a function under a name. It is called with the session.
 //
 // # Safety
 //
 // The options must be the caller's, and the name a text.
 void farcall_options_function(farcall_options *options, const char *name, farcall_function function);
 
-// Chooses the form in which linked code is called. If with_session is true, it is that of farcall_function, as in LLVM's
-// runtime. Otherwise, and by default, it is LLVM 22's: struct farcall_buffer f(const char *data, size_t size). In place of the
-// session linked code gets its address, which the functions here take as well while the session lives.
+// Sets the form in which linked code is called. If with_session is true, it is that of farcall_function, as in LLVM's runtime.
+// Otherwise, and by default, it is that of LLVM 22: struct farcall_buffer f(const char *data, size_t size). Linked code gets the
+// address of the session instead of its number. The functions here accept that address while the session lives.
 //
 // # Safety
 //
@@ -338,8 +341,8 @@ void farcall_options_function(farcall_options *options, const char *name, farcal
 void farcall_options_linked_code(farcall_options *options,
                                  bool with_session);
 
-// Adds a service. When the session ends, on_detach and then on_shutdown are called once each. The service that was added last
-// is first; each function is called when the one before is done. Either may be NULL.
+// Adds a service. When the session ends, it calls on_detach and then on_shutdown, once each. It calls services in reverse order
+// of addition, each after the one before is done. Either function may be NULL.
 //
 // # Safety
 //
@@ -350,19 +353,18 @@ void farcall_options_service(farcall_options *options,
                              farcall_on_shutdown on_shutdown,
                              void *context);
 
-// Makes a session of options, which are given away, also where this fails.
+// Creates a session. Takes the options, even if this fails.
 //
 // # Safety
 //
 // The options must be the caller's, and session must be writable.
 farcall_error *farcall_session_create(farcall_options *options, farcall_session **session);
 
-// Attaches the controller at the other end of a connected stream socket, which is the session's from here on. Once in a
-// session's life.
+// Attaches the controller at the other end of a connected stream socket. Takes the socket. A session can attach once.
 farcall_error *farcall_session_attach_socket(farcall_session *session,
                                              int socket);
 
-// Attaches the controller at the other ends of two pipes, which are the session's from here on.
+// Attaches the controller at the other ends of two pipes. Takes the pipes.
 farcall_error *farcall_session_attach_pipes(farcall_session *session, int reader, int writer);
 
 // Attaches the controller that listens on the Unix socket of this name.
@@ -372,41 +374,41 @@ farcall_error *farcall_session_attach_pipes(farcall_session *session, int reader
 // The name must be a text.
 farcall_error *farcall_session_attach_name(farcall_session *session, const char *name);
 
-// Attaches the controller at the other end of a connected Unix stream socket over a lane in shared memory. The controller
-// sends its descriptor over that socket, which is the session's from here on. Waits for it. Calls of the session go out inside
-// of calls of the controller, or while that attends.
+// Attaches the controller at the other end of a connected Unix stream socket over a lane in shared memory. Takes the socket, and
+// waits for the lane's descriptor, which the controller sends over it. Calls of the session reach the controller inside of its
+// own calls, or while it attends.
 farcall_error *farcall_session_attach_shared(farcall_session *session,
                                              int socket);
 
-// The same, with the controller that listens on the Unix socket of this name.
+// As farcall_session_attach_shared, with the controller that listens on the Unix socket of this name.
 //
 // # Safety
 //
 // The name must be a text.
 farcall_error *farcall_session_attach_shared_name(farcall_session *session, const char *name);
 
-// Ends the connection to the controller. Managed code goes on. on_detach, which may be NULL, is called once, when all services
-// are detached; at once if they are.
+// Ends the connection to the controller. Managed code continues. on_detach, which may be NULL, is called once, after all services
+// are detached; at once if they are detached already.
 farcall_error *farcall_session_detach(farcall_session *session,
                                       farcall_notify on_detach,
                                       void *context);
 
-// Detaches, waits for managed code to end and releases everything, without blocking here. When that is done, on_shutdown is
-// called once; it may be NULL.
+// Starts the shutdown: the session detaches, waits for managed code to end and releases everything. This function does not block.
+// on_shutdown, which may be NULL, is called once, after the shutdown; at once if the session is shut down already.
 farcall_error *farcall_session_shutdown(farcall_session *session,
                                         farcall_notify on_shutdown,
                                         void *context);
 
-// Waits until the session is shut down by any thread. Returns an error when the grace period is over first, or on a thread
-// that runs a call of this session.
+// Waits until the session is shut down, by any thread. Returns an error if the grace period ends first, or on a thread that runs
+// a call of this session.
 farcall_error *farcall_session_wait(farcall_session *session);
 
-// Shuts the session down, waits for that as farcall_session_wait does, and forgets it; its number means nothing from then on.
-// Where the wait fails what still runs goes on, and its answers go nowhere. NULL is no session, and fine.
+// Shuts the session down, waits as farcall_session_wait does, and releases the session. Its number is invalid afterwards. If the
+// wait fails, managed code continues to run, and its answers are dropped. Does nothing for NULL.
 farcall_error *farcall_session_dispose(farcall_session *session);
 
-// Delays the shutdown while managed code runs in this thread. NULL when the session is being shut down, and none may be
-// entered any more. what names the code in the error of a shutdown that takes too long.
+// Delays the shutdown while managed code runs in this thread. Returns NULL if the shutdown has begun: then no managed code may be
+// entered. what names this code in the error of a wait that times out.
 //
 // # Safety
 //
@@ -414,25 +416,27 @@ farcall_error *farcall_session_dispose(farcall_session *session);
 farcall_keepalive *farcall_session_keepalive(farcall_session *session,
                                              const char *what);
 
-// The managed code has ended.
+// Releases a keepalive, after the managed code has ended.
 //
 // # Safety
 //
 // It must come from farcall_session_keepalive, and be released once; NULL is fine.
 void farcall_keepalive_release(farcall_keepalive *keepalive);
 
-// Reports an error that answers no call, as the session does itself. Takes the error.
+// Reports an error that belongs to no call, as the session does itself. Takes the error.
 //
 // # Safety
 //
 // The error must be the caller's.
 void farcall_session_report_error(farcall_session *session, farcall_error *error);
 
-// Offers what every executor of this library does, and the symbols of the options, to the controller at the other end of a
-// connected Unix socket. If is_shared is true, calls travel over a lane in shared memory, which the controller sends and this
-// function waits for; else over the socket. Takes the options, which may say nothing but symbols, or be NULL, and the socket,
-// of which no copy may stay open in this process. A function that is offered has the form of LLVM 22: struct farcall_buffer
-// f(const char *data, size_t size).
+// Creates an executor for the controller at the other end of a connected Unix socket. It offers what every executor of this
+// library does, and the symbols of the options.
+//
+// - If is_shared is true, it waits for a lane in shared memory, which the controller sends; otherwise it uses the socket itself.
+// - It takes the options, which may be NULL. They may set symbols only.
+// - It takes the socket. No copy of the descriptor may stay open in this process.
+// - Functions among the symbols have the form of LLVM 22: struct farcall_buffer f(const char *data, size_t size).
 //
 // # Safety
 //
@@ -442,15 +446,16 @@ farcall_error *farcall_polled_create(farcall_options *options,
                                      bool is_shared,
                                      farcall_polled **polled);
 
-// What to wait for in a loop, until it can be read: there is something to poll for then. Not to be read or closed.
+// The descriptor for the host's event loop. When it is readable, poll. The host must not read or close it.
 //
 // # Safety
 //
 // polled must be of this thread.
 int farcall_polled_descriptor(const farcall_polled *polled);
 
-// Serves the calls that wait, up to 64, and those that come within this time after the last call. calls, which may be NULL,
-// receives their number. An error says why the connection is over, unless the controller has ended it in order.
+// Serves the waiting calls, at most 64, and calls that arrive within linger_ns nanoseconds after the last one. Sets calls, which
+// may be NULL, to their number. Returns an error, with the reason, if the connection is over and the controller did not end it
+// in order.
 //
 // # Safety
 //

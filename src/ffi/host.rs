@@ -6,15 +6,15 @@ use std::ffi::c_void;
 #[derive(Debug)]
 pub struct Task(farcall::task::Task);
 
-/// Receives a task, which is to be run soon, by a thread that may wait. It must not run inside of this function, unless the
-/// host knows that no task waits for a message.
+/// Receives a task, which the host runs soon, on a thread that may wait. Run it inside of this function only if no task waits
+/// for a message.
 pub type Dispatch = Option<unsafe extern "C" fn(task: *mut Task, context: *mut c_void)>;
 
-/// A pointer of the host's that functions of the host get.
+/// A pointer of the host, which the library passes to the host's functions.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Context(*mut c_void);
 
-// SAFETY: this library never follows the pointer; the host's functions are called from any thread, as the header says.
+// SAFETY: this library never dereferences the pointer; the header requires that the host's functions accept any thread.
 unsafe impl Send for Context {}
 // SAFETY: as above.
 unsafe impl Sync for Context {}
@@ -46,7 +46,7 @@ pub unsafe extern "C" fn farcall_task_run(task: *mut Task) {
     unsafe { Box::from_raw(task) }.0.run();
 }
 
-/// Frees a task that is not to run. What waits for it receives an error.
+/// Frees a task without running it. A thread that waits for the task gets an error.
 ///
 /// # Safety
 ///

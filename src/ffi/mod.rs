@@ -4,13 +4,13 @@
 //! `farcall.h` is made of these files by cbindgen, and a test compares the two. The library is built as `libfarcall_ffi.a` and
 //! `libfarcall_ffi.so` by `cargo build -p farcall-ffi`.
 //!
-//! Threads: every function may be called from any thread, except those of a polled executor, which belongs to one thread.
-//! Functions of the host are called from any thread, and never with a lock of this library held.
+//! Threads: every function may be called from any thread, except the functions of a polled executor, which belongs to one thread.
+//! The library calls functions of the host from any thread, and holds none of its locks then.
 //!
-//! Ownership: sessions are numbers that are looked up, so a stale one is an error. All other objects are handed over by
-//! pointer, once, as each function says. Memory in buffers and texts comes from `malloc`.
+//! Ownership: a session is a number that is looked up, so a call with a stale one returns an error. All other objects are handed
+//! over by pointer, once, as each function says. Memory in buffers and texts comes from `malloc`.
 //!
-//! Invariant: nothing here but the C ABI; what it does, `farcall::executor` does.
+//! Invariant: this room holds the C ABI only; `farcall::executor` and `farcall::session` do the work.
 #![allow(unsafe_code, reason = "functions for C take pointers")]
 
 mod buffer;

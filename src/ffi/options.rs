@@ -1,4 +1,4 @@
-//! How a session is made.
+//! The options of a session.
 
 use std::ffi::{c_char, c_void};
 use std::sync::Arc;
@@ -16,7 +16,7 @@ use super::host::{self, Context, Dispatch};
 use super::service::{OnDetach, OnShutdown, Service};
 use super::session::{Handle, Session};
 
-/// What a session is made with. Belongs to the host until a session is made of it.
+/// The options of a session. The host owns them until a function takes them.
 #[derive(Debug, Default)]
 pub struct Options {
     dispatch: Option<(Dispatch, Context)>,
@@ -30,11 +30,12 @@ pub struct Options {
     linked_code: Convention,
 }
 
-/// Receives an error that answers no call, and owns it.
+/// Receives an error that belongs to no call, and owns it.
 pub type OnError =
     Option<unsafe extern "C" fn(session: *mut Session, error: *mut Error, context: *mut c_void)>;
 
-/// The session has no controller any more: error is NULL for an orderly end, or why, for good. Must not block.
+/// The session has lost its controller. error is NULL after an orderly end, otherwise the reason, which this function owns. Must
+/// not block.
 pub type OnDisconnect =
     Option<unsafe extern "C" fn(session: *mut Session, error: *mut Error, context: *mut c_void)>;
 
@@ -44,7 +45,7 @@ pub extern "C" fn farcall_options_create() -> *mut Options {
     Box::into_raw(Box::default())
 }
 
-/// Frees options that no session is made of.
+/// Frees options that no function has taken.
 ///
 /// # Safety
 ///
@@ -57,7 +58,7 @@ pub unsafe extern "C" fn farcall_options_dispose(options: *mut Options) {
     }
 }
 
-/// Has the host run calls, completions and whatever else may wait: dispatch gets each as a task.
+/// Makes the host run calls, completions and all other work that may wait: dispatch receives each as a task.
 ///
 /// # Safety
 ///
@@ -72,7 +73,7 @@ pub unsafe extern "C" fn farcall_options_dispatch(
     unsafe { (*options).dispatch = Some((dispatch, Context::new(context))) };
 }
 
-/// Gives errors that answer no call to the host, instead of writing them to standard error.
+/// Passes errors that belong to no call to the host, instead of writing them to standard error.
 ///
 /// # Safety
 ///
@@ -87,7 +88,7 @@ pub unsafe extern "C" fn farcall_options_on_error(
     unsafe { (*options).on_error = Some((on_error, Context::new(context))) };
 }
 
-/// Tells the host, once, that the session has no controller any more.
+/// Calls the host, once, when the session has lost its controller.
 ///
 /// # Safety
 ///
@@ -102,8 +103,8 @@ pub unsafe extern "C" fn farcall_options_on_disconnect(
     unsafe { (*options).on_disconnect = Some((on_disconnect, Context::new(context))) };
 }
 
-/// A thread that waits for the shutdown waits no longer than this; the error names what still runs. Without it, that wait has
-/// no bound.
+/// Sets the longest wait for a shutdown. After that the waiting function returns an error that names what still runs. Without
+/// this option the wait has no limit.
 ///
 /// # Safety
 ///
@@ -132,7 +133,7 @@ pub unsafe extern "C" fn farcall_options_symbol(
     unsafe { (*options).symbols.push((name, address)) };
 }
 
-/// Tells the controller a copy of size bytes under a name.
+/// Sends the controller a copy of size bytes under a name.
 ///
 /// # Safety
 ///
@@ -152,7 +153,7 @@ pub unsafe extern "C" fn farcall_options_value(
     unsafe { (*options).values.push((name, value)) };
 }
 
-/// Offers the controller a function under a name, which is called with the session.
+/// Offers the controller a function under a name. It is called with the session.
 ///
 /// # Safety
 ///
@@ -169,9 +170,9 @@ pub unsafe extern "C" fn farcall_options_function(
     unsafe { (*options).functions.push((name, function)) };
 }
 
-/// Chooses the form in which linked code is called. If with_session is true, it is that of farcall_function, as in LLVM's
-/// runtime. Otherwise, and by default, it is LLVM 22's: struct farcall_buffer f(const char *data, size_t size). In place of the
-/// session linked code gets its address, which the functions here take as well while the session lives.
+/// Sets the form in which linked code is called. If with_session is true, it is that of farcall_function, as in LLVM's runtime.
+/// Otherwise, and by default, it is that of LLVM 22: struct farcall_buffer f(const char *data, size_t size). Linked code gets the
+/// address of the session instead of its number. The functions here accept that address while the session lives.
 ///
 /// # Safety
 ///
@@ -183,8 +184,8 @@ pub unsafe extern "C" fn farcall_options_linked_code(options: *mut Options, with
     unsafe { (*options).linked_code = convention };
 }
 
-/// Adds a service. When the session ends, on_detach and then on_shutdown are called once each. The service that was added last
-/// is first; each function is called when the one before is done. Either may be NULL.
+/// Adds a service. When the session ends, it calls on_detach and then on_shutdown, once each. It calls services in reverse order
+/// of addition, each after the one before is done. Either function may be NULL.
 ///
 /// # Safety
 ///
@@ -225,7 +226,7 @@ impl Options {
         Ok(symbols)
     }
 
-    /// What the library takes, for the session with this handle; and its pool, where the host has no threads for it.
+    /// The library's options for the session with this handle, and its thread pool if the host runs no tasks.
     pub(super) fn build(
         self,
         handle: Handle,

@@ -10,15 +10,17 @@ use super::error::Error;
 use super::options::Options;
 use super::session::owned;
 
-/// An executor that starts no thread and never waits by itself. It belongs to the thread that made it.
+/// An executor that starts no thread and never waits by itself. It belongs to the thread that created it.
 #[derive(Debug)]
 pub struct Polled(executor::Polled);
 
-/// Offers what every executor does, and the symbols of the options, to the controller at the other end of a connected Unix
-/// socket. If is_shared is true, calls travel over a lane in shared memory, which the controller sends and this function waits
-/// for; else over the socket. Takes the options, which may say nothing but symbols, or be NULL, and the socket, of which no
-/// copy may stay open in this process. A function that is offered has the form of LLVM 22: struct farcall_buffer f(const char
-/// *data, size_t size).
+/// Creates an executor for the controller at the other end of a connected Unix socket. It offers what every executor of this
+/// library does, and the symbols of the options.
+///
+/// - If is_shared is true, it waits for a lane in shared memory, which the controller sends; otherwise it uses the socket itself.
+/// - It takes the options, which may be NULL. They may set symbols only.
+/// - It takes the socket. No copy of the descriptor may stay open in this process.
+/// - Functions among the symbols have the form of LLVM 22: struct farcall_buffer f(const char *data, size_t size).
 ///
 /// # Safety
 ///
@@ -46,12 +48,12 @@ pub unsafe extern "C" fn farcall_polled_create(
         Ok(made) => (Box::into_raw(Box::new(Polled(made))), Ok(())),
         Err(error) => (std::ptr::null_mut(), Err(error)),
     };
-    // SAFETY: the caller vouches for the place.
+    // SAFETY: the caller vouches that the pointer is writable.
     unsafe { polled.write(pointer) };
     Error::outcome(outcome)
 }
 
-/// What to wait for in a loop, until it can be read: there is something to poll for then. Not to be read or closed.
+/// The descriptor for the host's event loop. When it is readable, poll. The host must not read or close it.
 ///
 /// # Safety
 ///
@@ -62,8 +64,9 @@ pub unsafe extern "C" fn farcall_polled_descriptor(polled: *const Polled) -> c_i
     unsafe { &*polled }.0.as_fd().as_raw_fd()
 }
 
-/// Serves the calls that wait, up to 64, and those that come within this time after the last call. Their number is stored to
-/// calls, which may be NULL. An error says why the connection is over, unless the controller has ended it in order.
+/// Serves the waiting calls, at most 64, and calls that arrive within linger_ns nanoseconds after the last one. Sets calls, which
+/// may be NULL, to their number. Returns an error, with the reason, if the connection is over and the controller did not end it
+/// in order.
 ///
 /// # Safety
 ///
@@ -78,7 +81,7 @@ pub unsafe extern "C" fn farcall_polled_poll(
     let polled = unsafe { &mut *polled };
     let served = polled.0.poll_for(Duration::from_nanos(linger_ns));
     if !calls.is_null() {
-        // SAFETY: the caller vouches for the place.
+        // SAFETY: the caller vouches that the pointer is writable.
         unsafe { calls.write(*served.as_ref().unwrap_or(&0)) };
     }
     Error::outcome(served.map(drop))

@@ -4,15 +4,15 @@ use std::ffi::c_void;
 
 use super::host::Context;
 
-/// Says that a service is done, once.
+/// The completion of a service, to be given once.
 #[derive(Debug)]
 pub struct Done(farcall::session::Done);
 
-/// The controller is gone, and managed code may still run. farcall_done_complete(done), now or later, on any thread.
+/// The controller has detached, and managed code may still run. Call farcall_done_complete(done), now or later, on any thread.
 pub type OnDetach =
     Option<unsafe extern "C" fn(done: *mut Done, shutdown_requested: bool, context: *mut c_void)>;
 
-/// No managed code runs any more: release everything. farcall_done_complete(done), now or later, on any thread.
+/// No managed code runs any more: release everything. Call farcall_done_complete(done), now or later, on any thread.
 pub type OnShutdown = Option<unsafe extern "C" fn(done: *mut Done, context: *mut c_void)>;
 
 /// A service of the host.
@@ -46,7 +46,7 @@ impl farcall::session::Service for Service {
     }
 }
 
-/// The service is done; the next one is told.
+/// Completes a service. The session then calls the next one.
 ///
 /// # Safety
 ///

@@ -24,18 +24,18 @@ pub struct Session {
     _nobody: std::convert::Infallible,
 }
 
-/// Holds the shutdown of a session up.
+/// Delays the shutdown of a session.
 #[derive(Debug)]
 pub struct Keepalive(#[expect(dead_code, reason = "it is there to be dropped")] Token);
 
-/// Is told that something has come about.
+/// Called when the operation that it was passed to is done.
 pub type Notify = Option<unsafe extern "C" fn(session: *mut Session, context: *mut c_void)>;
 
 /// The number of a session.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Handle(usize);
 
-/// What a number stands for.
+/// The session of a number.
 #[derive(Debug)]
 pub(super) struct Live {
     pub(super) session: SessionHandle,
@@ -45,10 +45,10 @@ pub(super) struct Live {
     pool: Option<Arc<ThreadPool>>,
 }
 
-/// The sessions there are, and how many there have been.
+/// The live sessions, and the number of sessions that were created.
 static SESSIONS: Mutex<(usize, BTreeMap<Handle, Arc<Live>>)> = Mutex::new((0, BTreeMap::new()));
 
-/// What keepalives are called. Texts that stay, as few as the host has.
+/// The names of keepalives: texts that live as long as the process, each stored once.
 static NAMES: Mutex<BTreeSet<&'static str>> = Mutex::new(BTreeSet::new());
 
 fn sessions() -> MutexGuard<'static, (usize, BTreeMap<Handle, Arc<Live>>)> {
@@ -78,7 +78,7 @@ impl Handle {
         RawSession::new(ExecutorAddr::new(self.0 as u64))
     }
 
-    /// What C has.
+    /// The pointer that C has.
     pub(super) fn pointer(self) -> *mut Session {
         std::ptr::without_provenance_mut(self.0)
     }
@@ -105,7 +105,7 @@ fn no_session(handle: Handle) -> farcall::Error {
     farcall::Error::other(format!("there is no session {:#x}", handle.0))
 }
 
-/// Makes a session of options, which are given away, also where this fails.
+/// Creates a session. Takes the options, even if this fails.
 ///
 /// # Safety
 ///
@@ -125,13 +125,12 @@ pub unsafe extern "C" fn farcall_session_create(
     });
     let outcome = made.map(|live| _ = sessions().1.insert(handle, Arc::new(live)));
     let pointer = if outcome.is_ok() { handle.pointer() } else { std::ptr::null_mut() };
-    // SAFETY: the caller vouches for the place.
+    // SAFETY: the caller vouches that the pointer is writable.
     unsafe { session.write(pointer) };
     Error::outcome(outcome)
 }
 
-/// Attaches the controller at the other end of a connected stream socket, which is the session's from here on. Once in a
-/// session's life.
+/// Attaches the controller at the other end of a connected stream socket. Takes the socket. A session can attach once.
 #[unsafe(no_mangle)]
 pub extern "C" fn farcall_session_attach_socket(
     session: *mut Session,
@@ -143,7 +142,7 @@ pub extern "C" fn farcall_session_attach_socket(
     })
 }
 
-/// Attaches the controller at the other ends of two pipes, which are the session's from here on.
+/// Attaches the controller at the other ends of two pipes. Takes the pipes.
 #[unsafe(no_mangle)]
 pub extern "C" fn farcall_session_attach_pipes(
     session: *mut Session,
@@ -174,9 +173,9 @@ pub unsafe extern "C" fn farcall_session_attach_name(
     })
 }
 
-/// Attaches the controller at the other end of a connected Unix stream socket over a lane in shared memory. The controller
-/// sends its descriptor over that socket, which is the session's from here on. Waits for it. Calls of the session go out inside
-/// of calls of the controller, or while that attends.
+/// Attaches the controller at the other end of a connected Unix stream socket over a lane in shared memory. Takes the socket, and
+/// waits for the lane's descriptor, which the controller sends over it. Calls of the session reach the controller inside of its
+/// own calls, or while it attends.
 #[unsafe(no_mangle)]
 pub extern "C" fn farcall_session_attach_shared(
     session: *mut Session,
@@ -188,7 +187,7 @@ pub extern "C" fn farcall_session_attach_shared(
     })
 }
 
-/// The same, with the controller that listens on the Unix socket of this name.
+/// As farcall_session_attach_shared, with the controller that listens on the Unix socket of this name.
 ///
 /// # Safety
 ///
@@ -206,8 +205,8 @@ pub unsafe extern "C" fn farcall_session_attach_shared_name(
     })
 }
 
-/// Ends the connection to the controller. Managed code goes on. on_detach, which may be NULL, is called once, when all services
-/// are detached; at once if they are.
+/// Ends the connection to the controller. Managed code continues. on_detach, which may be NULL, is called once, after all services
+/// are detached; at once if they are detached already.
 #[unsafe(no_mangle)]
 pub extern "C" fn farcall_session_detach(
     session: *mut Session,
@@ -221,8 +220,8 @@ pub extern "C" fn farcall_session_detach(
     })
 }
 
-/// Detaches, waits for managed code to end and releases everything, without blocking here. When that is done, on_shutdown is
-/// called once; it may be NULL.
+/// Starts the shutdown: the session detaches, waits for managed code to end and releases everything. This function does not block.
+/// on_shutdown, which may be NULL, is called once, after the shutdown; at once if the session is shut down already.
 #[unsafe(no_mangle)]
 pub extern "C" fn farcall_session_shutdown(
     session: *mut Session,
@@ -236,15 +235,15 @@ pub extern "C" fn farcall_session_shutdown(
     })
 }
 
-/// Waits until the session is shut down by any thread. Returns an error when the grace period is over first, or on a thread
-/// that runs a call of this session.
+/// Waits until the session is shut down, by any thread. Returns an error if the grace period ends first, or on a thread that runs
+/// a call of this session.
 #[unsafe(no_mangle)]
 pub extern "C" fn farcall_session_wait(session: *mut Session) -> *mut Error {
     Handle::of(session).with(|live| live.session.wait())
 }
 
-/// Shuts the session down, waits for that as farcall_session_wait does, and forgets it; its number means nothing from then on.
-/// Where the wait fails what still runs goes on, and its answers go nowhere. NULL is no session, and fine.
+/// Shuts the session down, waits as farcall_session_wait does, and releases the session. Its number is invalid afterwards. If the
+/// wait fails, managed code continues to run, and its answers are dropped. Does nothing for NULL.
 #[unsafe(no_mangle)]
 pub extern "C" fn farcall_session_dispose(session: *mut Session) -> *mut Error {
     if session.is_null() {
@@ -258,7 +257,7 @@ pub extern "C" fn farcall_session_dispose(session: *mut Session) -> *mut Error {
         let owner = live.owner.lock().unwrap_or_else(PoisonError::into_inner).take();
         match (&outcome, &live.pool) {
             (Ok(()), Some(pool)) => pool.shutdown(),
-            // It would wait once more.
+            // The drop would wait once more.
             (Err(_), _) => std::mem::forget(owner),
             _ => {}
         }
@@ -266,8 +265,8 @@ pub extern "C" fn farcall_session_dispose(session: *mut Session) -> *mut Error {
     })
 }
 
-/// Delays the shutdown while managed code runs in this thread. NULL when the session is being shut down, and none may be
-/// entered any more. The error of a shutdown that takes too long names the code by what.
+/// Delays the shutdown while managed code runs in this thread. Returns NULL if the shutdown has begun: then no managed code may be
+/// entered. what names this code in the error of a wait that times out.
 ///
 /// # Safety
 ///
@@ -283,7 +282,7 @@ pub unsafe extern "C" fn farcall_session_keepalive(
     token.map_or(std::ptr::null_mut(), |token| Box::into_raw(Box::new(Keepalive(token))))
 }
 
-/// The managed code has ended.
+/// Releases a keepalive, after the managed code has ended.
 ///
 /// # Safety
 ///
@@ -296,7 +295,7 @@ pub unsafe extern "C" fn farcall_keepalive_release(keepalive: *mut Keepalive) {
     }
 }
 
-/// Reports an error that answers no call, as the session does itself. Takes the error.
+/// Reports an error that belongs to no call, as the session does itself. Takes the error.
 ///
 /// # Safety
 ///
@@ -317,13 +316,13 @@ fn notify(function: Notify, handle: Handle, context: Context) {
     }
 }
 
-/// A socket to the process that listens at this name.
+/// Connects a socket to the listener of this name.
 fn connect(name: &str) -> farcall::Result<UnixStream> {
     UnixStream::connect(name)
         .map_err(|error| farcall::Error::other(format!("attaching to {name}: {error}")))
 }
 
-/// The descriptor that C gives away.
+/// The descriptor that this function takes from C.
 pub(super) fn owned(descriptor: c_int) -> farcall::Result<OwnedFd> {
     // SAFETY: asks for flags only.
     if unsafe { libc::fcntl(descriptor, libc::F_GETFD) } < 0 {
@@ -333,7 +332,7 @@ pub(super) fn owned(descriptor: c_int) -> farcall::Result<OwnedFd> {
     Ok(unsafe { OwnedFd::from_raw_fd(descriptor) })
 }
 
-/// A text that stays.
+/// A text that lives as long as the process.
 fn name(text: String) -> &'static str {
     let mut names = NAMES.lock().unwrap_or_else(PoisonError::into_inner);
     if let Some(name) = names.get(text.as_str()) {

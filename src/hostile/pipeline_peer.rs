@@ -255,7 +255,7 @@ impl State {
         }
     }
 
-    /// Sends answers without a call, or damages words.
+    /// Sends a wrong or unrequested result, closes the ring, or overwrites a word of the segment.
     fn misbehave(&mut self) {
         let choice = self.random.below(7);
         let sequence = match self.owed.front() {

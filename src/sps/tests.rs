@@ -292,7 +292,7 @@ fn symbol_lookup_set_serialization() {
 #[test]
 fn symbol_lookup_result_serialization() {
     round_trip(Vec::<Option<ExecutorAddr>>::new(), "0000000000000000");
-    // A defined symbol, an undefined symbol, and a symbol with a null address.
+    // A defined symbol, a missing symbol, and a symbol at address 0.
     let found = vec![Some(ExecutorAddr::new(0x1234)), None, Some(ExecutorAddr::NULL)];
     round_trip(
         found,

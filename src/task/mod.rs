@@ -1,7 +1,7 @@
 //! Tasks, and their dispatchers: a thread pool, a queue that the host empties, or the dispatching thread.
 //!
 //! Both sides of a session dispatch here the work that must not run on the thread that receives messages. Such work may wait
-//! for a message, and then no thread would receive that message. The host decides through one trait which thread runs what.
+//! for a message, and then no thread would receive that message. The host decides through one trait which thread runs each task.
 //!
 //! | | contract |
 //! |---|---|
@@ -31,8 +31,8 @@ pub use queueing::Queueing;
 #[cfg(not(model))]
 pub use thread_pool::ThreadPool;
 
-/// Work to do once, on any thread. A task may be dropped without having run: a thread that waits for it has to learn of that
-/// from what the task owns.
+/// Work to do once, on any thread. A dispatcher may drop a task without running it. A value that the task owns can tell a waiting
+/// thread about that, in its `Drop`.
 ///
 /// # Examples
 ///

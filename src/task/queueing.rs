@@ -5,9 +5,9 @@ use std::collections::VecDeque;
 use super::{Task, TaskDispatcher};
 use crate::sync::{Condvar, Mutex};
 
-/// Keeps tasks in the order in which they came. The host takes them: a test goes step by step, or the host has its own loop.
+/// Keeps tasks in the order of dispatch until the host takes them: in a test that runs step by step, or in the host's own loop.
 ///
-/// A task that was handed out is the taker's: a shutdown does not wait for it.
+/// A task that was taken belongs to the taker: a shutdown does not wait for it.
 ///
 /// # Examples
 ///
@@ -42,7 +42,7 @@ impl Queueing {
         Self::default()
     }
 
-    /// How many tasks wait.
+    /// The number of waiting tasks.
     #[must_use]
     pub fn len(&self) -> usize {
         self.state.lock().tasks.len()
@@ -78,18 +78,17 @@ impl Queueing {
         self.take(VecDeque::pop_back)
     }
 
-    /// Runs tasks, the oldest first, until none waits, also those that come meanwhile. Returns how many.
+    /// Runs tasks, the oldest first, until none waits, including tasks that are dispatched meanwhile. Returns their number.
     pub fn run_fifo_until_empty(&self) -> usize {
         self.run(VecDeque::pop_front)
     }
 
-    /// Runs tasks, the newest first, until none waits, also those that come meanwhile. Returns how many.
+    /// Runs tasks, the newest first, until none waits, including tasks that are dispatched meanwhile. Returns their number.
     pub fn run_lifo_until_empty(&self) -> usize {
         self.run(VecDeque::pop_back)
     }
 
-    /// Accepts nothing from now on. Waiting tasks are still handed out; a thread that waits for more learns that none will
-    /// come.
+    /// Accepts no more tasks. Waiting tasks can still be taken; after them, waiting takers get `None`.
     pub fn close(&self) {
         self.state.lock().is_closed = true;
         self.changed.notify_all();

@@ -55,18 +55,18 @@ struct State {
     queue: VecDeque<Task>,
     is_shut: bool,
     running: Running<i32>,
-    /// How many of those were asleep at the last look.
+    /// The number of running tasks that slept at the last check.
     asleep: usize,
-    /// Threads of the pool, and those among them that wait for work.
+    /// The number of the pool's threads, and of those that wait for work.
     live: usize,
     idle: usize,
-    /// One of these threads watches the queue.
+    /// True while one of these threads watches the queue.
     has_lookout: bool,
     /// Threads that are not joined yet.
     threads: Vec<JoinHandle<()>>,
 }
 
-/// How long tasks wait for a thread before it is looked which of the running ones sleep.
+/// How long tasks wait for a thread before the pool checks which running tasks sleep.
 const LOOK: Duration = Duration::from_millis(2);
 
 /// How long a thread waits for work before it ends.
@@ -101,7 +101,7 @@ impl ThreadPool {
         Self { shared: Arc::new(shared) }
     }
 
-    /// How many threads the pool has.
+    /// The number of the pool's threads.
     #[cfg(test)]
     pub(super) fn threads(&self) -> usize {
         self.shared.state.lock().live

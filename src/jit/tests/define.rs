@@ -93,7 +93,7 @@ fn removing_names() {
     let asked = world.define(&["foo", "bar"]);
     world.dylib.define_absolute([("ready", at(1))]).expect("defined");
     world.dylib.lookup("ready").expect("found");
-    world.dylib.remove(["foo", "ready"]).expect("nobody has looked, or it is ready");
+    world.dylib.remove(["foo", "ready"]).expect("never searched, or ready");
     assert_eq!(asked.discarded(), ["main:foo"]);
     assert_eq!(world.dylib.state_of("ready"), None);
     let error = world.dylib.remove(["bar", "missing", "absent"]).expect_err("not there");

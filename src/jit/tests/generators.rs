@@ -106,7 +106,7 @@ fn one_lookup_at_a_time_uses_a_generator() {
     request.done(Ok(()));
     assert_eq!(told[1].error().symbols(), ["b"]);
     assert_eq!(told[2].address("a"), 1);
-    assert!(later.0.lock().unwrap().is_empty(), "it is there, so nobody is asked");
+    assert!(later.0.lock().unwrap().is_empty(), "it is defined, so no generator is asked");
 }
 
 #[test]
@@ -160,7 +160,7 @@ fn a_thousand_generators_that_answer_at_once() {
         let nothing = |_: &JITDylib, _: LookupKind, _: &[(Arc<str>, SymbolLookupFlags)]| Ok(());
         world.dylib.add_generator(nothing).expect("added");
     }
-    assert!(world.dylib.lookup("foo").expect_err("nobody has it").is_symbols_not_found());
+    assert!(world.dylib.lookup("foo").expect_err("not defined").is_symbols_not_found());
 }
 
 #[test]

@@ -1,4 +1,4 @@
-//! Looking up: order, flags, states, and what is told when it fails.
+//! Lookups: order, flags, states, and the errors of those that fail.
 
 use std::sync::Barrier;
 

@@ -1,4 +1,4 @@
-//! The rules of sessions, by name, and the graph of waiting symbols against a brute-force model.
+//! The rules of sessions, by name, and the graph of dependencies against a brute-force model.
 //!
 //! Invariant: nothing here links or runs anything; addresses are made up.
 
@@ -39,7 +39,7 @@ impl World {
         self.session.create_dylib(name).expect("another")
     }
 
-    /// Looks for a symbol of the first dylib, without waiting.
+    /// Looks up a symbol of the first dylib, without waiting.
     fn look_for(&self, required: SymbolState, names: &[&str]) -> Told {
         self.look_in(vec![(self.dylib.clone(), ALL)], required, names)
     }

@@ -1,4 +1,5 @@
-//! Random emissions and failures: the graph of waiting symbols agrees with a model that follows every path every time.
+//! Random emissions and failures: the graph of dependencies agrees with a model that follows every path every
+//! time.
 //!
 //! Invariant: the comparison is also made with a graph that is not told everything, and finds that.
 
@@ -133,7 +134,7 @@ fn agree(steps: &[Step], planted: Planted) -> Result<(), TestCaseError> {
         let (ready_set, failed_set) = (numbers(&ready), numbers(&failed));
         let counts = (ready_set.len(), failed_set.len());
         prop_assert_eq!((ready_set, failed_set), (model_ready, model_failed));
-        prop_assert_eq!((ready.len(), failed.len()), counts, "each is told once");
+        prop_assert_eq!((ready.len(), failed.len()), counts, "each is reported once");
     }
     let is_waiting = model.0.iter().any(|fate| matches!(fate, Fate::Waiting(_)));
     prop_assert_eq!(graph.is_empty(), !is_waiting);

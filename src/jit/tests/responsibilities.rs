@@ -67,7 +67,7 @@ fn a_symbol_is_ready_when_all_that_it_reaches_is_emitted() {
     a.notify_resolved(&map(&[("a", 1)])).expect("resolved");
     a.notify_emitted(&[group(&["a"], &world.dylib, &["b"])]).expect("emitted");
     assert_eq!(world.dylib.state_of("a"), Some(SymbolState::Emitted));
-    // A lookup for its dependencies starts, if none has asked for them.
+    // Its dependencies are started, if no lookup has asked for them.
     let mut b = b.take();
     b.notify_resolved(&map(&[("b", 2)])).expect("resolved");
     b.notify_emitted(&[group(&["b"], &world.dylib, &["a", "c"])]).expect("emitted");

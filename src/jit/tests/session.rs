@@ -107,7 +107,7 @@ fn each_kind_of_error_has_a_predicate_of_its_own() {
         tracker.with_resource_key(|_| ()).expect_err("defunct"),
         gone.lookup("there").map(drop).expect_err("removed"),
         world.look_for(SymbolState::Ready, &["failed"]).error(),
-        dylib.lookup("missing").map(drop).expect_err("nobody has it"),
+        dylib.lookup("missing").map(drop).expect_err("not defined"),
         dylib.remove(["busy"]).expect_err("on its way"),
         given("promised").notify_emitted(&[]).expect_err("it has no address"),
         unexpected.notify_resolved(&map(&[("more", 1)])).expect_err("not promised"),
@@ -208,7 +208,7 @@ fn a_task_that_is_refused_fails_what_it_would_have_done() {
     let session = ExecutionSession::with_dispatcher(Arc::new(shut));
     let dylib = session.create_dylib("main").expect("the first");
     dylib.define_absolute([("foo", at(1))]).expect("defined");
-    let error = dylib.lookup("foo").expect_err("nobody has run it");
+    let error = dylib.lookup("foo").expect_err("no thread has run it");
     assert!(error.is_failed_to_materialize(), "{error}");
     let told = Told::default();
     let noted = told.clone();

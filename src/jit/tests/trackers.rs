@@ -2,12 +2,12 @@
 
 use super::*;
 
-/// Notes what it is told.
+/// Records its calls.
 struct Noting {
     name: &'static str,
     log: Arc<Mutex<Vec<String>>>,
     fails: bool,
-    /// To be looked into when it is told.
+    /// The lookup whose result it checks when it is called.
     session: Option<JITDylib>,
 }
 
@@ -68,7 +68,7 @@ fn removal_takes_the_symbols_and_tells_managers_in_reverse_order_outside_of_the_
     assert!(tracker.is_defunct());
 }
 
-/// Looks how much a lookup has told whenever it is told to give something back.
+/// Records the results of a lookup at each release of resources.
 struct Looking {
     told: Told,
     was_nothing: Mutex<Vec<bool>>,
@@ -120,7 +120,7 @@ fn is_locked(dylib: &JITDylib) -> bool {
         let state = dylib.state_of("foo");
         let _ = done.send(state);
     });
-    // A thread that is kept out cannot be early; a thread that is not kept out has time enough.
+    // A thread that must wait for the lock cannot be early; a thread that need not has time enough.
     looked.recv_timeout(std::time::Duration::from_millis(200)).is_err()
 }
 
@@ -373,7 +373,7 @@ fn with_resource_key_runs_only_while_the_tracker_lives() {
     assert!(error.is_tracker_defunct(), "{error}");
 }
 
-/// At each phase of something on its way the tracker goes: it is told once, and nothing is left.
+/// The tracker is removed at each phase of a materialization: its lookup gets 1 result, and nothing is left.
 #[test]
 fn a_tracker_removed_at_every_phase_tells_the_unit_once() {
     for phase in 0..4 {

@@ -1,4 +1,4 @@
-//! The graph of waiting symbols: LLVM's cases by their names, and long chains.
+//! The graph of dependencies: LLVM's cases by their names, and long chains.
 //!
 //! Invariant: LLVM's cases look at its nodes, one for all symbols with the same dependencies. These look at what becomes ready
 //! with what, and at how many symbols are watched.
@@ -172,7 +172,7 @@ fn emit_trivial_single_node() {
 
 #[test]
 fn emit_trivial_sequence() {
-    // What is ready is not named among dependencies; the caller leaves it out.
+    // Ready symbols are not listed among dependencies: the caller leaves them out.
     let mut graph = WaitingOnGraph::default();
     assert_eq!(emit(&mut graph, &[(&[0], &[]), (&[1], &[0])]), ready(&[0, 1]));
 }

@@ -15,6 +15,20 @@ use crate::addr::Prot;
 use crate::link::read::parsed::{Place, Role};
 
 /// Names of a graph that depend on the same other names.
+///
+/// # Examples
+///
+/// ```
+#[doc = include_str!("../compile.txt")]
+/// use farcall::link::LinkGraph;
+///
+/// let mut graph = LinkGraph::new();
+/// graph.add_object(&compile("int next(int); int twice(int n) { return next(next(n)); }")?)?;
+/// let dependencies = graph.dependencies();
+/// assert_eq!(&*dependencies[0].symbols[0], "twice");
+/// assert_eq!(&*dependencies[0].on[0], "next");
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Dependencies {
     /// The names, hidden ones included.

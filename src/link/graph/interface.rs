@@ -7,6 +7,20 @@ use std::sync::Arc;
 use crate::addr::ExecutorAddr;
 
 /// A name that the graph needs and does not define.
+///
+/// # Examples
+///
+/// ```
+#[doc = include_str!("../compile.txt")]
+/// use farcall::link::LinkGraph;
+///
+/// let mut graph = LinkGraph::new();
+/// graph.add_object(&compile("int next(int); int twice(int n) { return next(next(n)); }")?)?;
+/// let [undefined] = &graph.undefined()[..] else { panic!("one name") };
+/// assert_eq!((&*undefined.name, &*undefined.used_by), ("next", "example.o"));
+/// assert!(!undefined.weak && !undefined.thread);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Undefined {
     /// The name.
@@ -23,13 +37,28 @@ pub struct Undefined {
 }
 
 /// A definition outside of the graph.
+///
+/// # Examples
+///
+/// ```
+#[doc = include_str!("../compile.txt")]
+/// use farcall::ExecutorAddr;
+/// use farcall::link::{External, LinkGraph};
+///
+/// let mut graph = LinkGraph::new();
+/// graph.add_object(&compile("int next(int); int twice(int n) { return next(next(n)); }")?)?;
+/// let next = External { callable: true, ..External::from(ExecutorAddr::new(0x7f00_0000_0000)) };
+/// graph.define_external("next", next);
+/// assert!(graph.undefined().is_empty());
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct External {
     /// Where it is. For a thread-local its offset from the thread pointer, in two's complement; for a dynamic one
     /// its distance from the start of its TLS block.
     pub address: ExecutorAddr,
-    /// True for a function. If it is too far away for a 32-bit field, it gets a canonical PLT entry. That is a stub, whose
-    /// address is the function's everywhere in the graph.
+    /// True for a function. A function too far away for a 32-bit field gets a canonical PLT entry: a stub, whose address is
+    /// the function's everywhere in the graph.
     pub callable: bool,
     /// True for a thread-local.
     pub thread: bool,
@@ -39,6 +68,20 @@ pub struct External {
 }
 
 /// A name that the graph defines for others.
+///
+/// # Examples
+///
+/// ```
+#[doc = include_str!("../compile.txt")]
+/// use farcall::link::LinkGraph;
+///
+/// let mut graph = LinkGraph::new();
+/// graph.add_object(&compile("__attribute__((weak)) int answer(void) { return 42; }")?)?;
+/// let exports: Vec<_> = graph.exports().collect();
+/// assert_eq!(&*exports[0].name, "answer");
+/// assert!(exports[0].weak && exports[0].callable && !exports[0].hidden);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Export {
     /// The name.

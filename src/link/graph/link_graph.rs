@@ -24,6 +24,25 @@ use crate::link::read::parsed::{Place, Role, Section, Symbol, SymbolKind};
 ///
 /// After an error of [`add_object`](Self::add_object) or [`add_archive`](Self::add_archive) the graph
 /// holds a part of that object. Start again with a new graph; the objects need not be read again.
+///
+/// # Examples
+///
+/// ```
+#[doc = include_str!("../compile.txt")]
+/// use farcall::ExecutorAddr;
+/// use farcall::link::LinkGraph;
+///
+/// let mut graph = LinkGraph::new();
+/// graph.add_object(&compile("int next(int); int twice(int n) { return next(next(n)); }")?)?;
+/// assert_eq!(&*graph.undefined()[0].name, "next");
+/// graph.add_object(&compile("int next(int n) { return n + 1; }")?)?;
+/// let layout = graph.layout()?;
+/// // Code, constants, data.
+/// let bases = [0x10000, 0x20000, 0x30000].map(ExecutorAddr::new);
+/// let image = layout.fixup(bases, 0)?;
+/// assert!(image.symbols.address_of("twice").is_some());
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Default)]
 pub struct LinkGraph {
     pub(in crate::link) inputs: Vec<Input>,
@@ -42,9 +61,9 @@ pub struct LinkGraph {
 pub(in crate::link) struct ThreadFunctions {
     /// The function that code calls, as an index into `globals`. Objects cannot refer to it by name.
     pub(in crate::link) global: u32,
-    /// The address of that one.
+    /// The address of that function.
     pub(in crate::link) address: ExecutorAddr,
-    /// The function in descriptors.
+    /// The function that descriptors hold.
     pub(in crate::link) descriptor: ExecutorAddr,
 }
 

@@ -13,6 +13,23 @@ use crate::link::place::block::{Block, Content, Rank};
 use crate::link::place::layout::{Layout, NO_BLOCK};
 
 /// A linked program, ready to be copied to the addresses that it was computed for.
+///
+/// # Examples
+///
+/// ```
+#[doc = include_str!("../compile.txt")]
+/// use farcall::ExecutorAddr;
+/// use farcall::link::LinkGraph;
+///
+/// let mut graph = LinkGraph::new();
+/// graph.add_object(&compile("long answer = 42;")?)?;
+/// let bases = [0x10000, 0x20000, 0x30000].map(ExecutorAddr::new);
+/// let image = graph.layout()?.fixup(bases, 0)?;
+/// let [_, _, data] = &image.stripes;
+/// let offset = image.symbols.address_of("answer").expect("it is defined").get() - bases[2].get();
+/// assert_eq!(data[offset as usize..][..8], 42_u64.to_le_bytes());
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Debug)]
 pub struct Image {
     /// The stored bytes of each stripe, in the order of [`Prot::ALL`](crate::Prot::ALL).
@@ -40,6 +57,23 @@ pub struct Image {
 }
 
 /// The TLS block of an image, of which every thread has a copy.
+///
+/// # Examples
+///
+/// ```
+#[doc = include_str!("../compile.txt")]
+/// use farcall::ExecutorAddr;
+/// use farcall::link::LinkGraph;
+///
+/// let mut graph = LinkGraph::new();
+/// graph.add_object(&compile("__thread long count = 42;")?)?;
+/// let bases = [0x10000, 0x20000, 0x30000].map(ExecutorAddr::new);
+/// // Each thread's copy starts 64 bytes below its thread pointer.
+/// let image = graph.layout()?.fixup(bases, -64)?;
+/// let block = image.threads.expect("a thread-local");
+/// assert_eq!((block.offset, block.bytes), (-64, 8));
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct TlsBlock {
     /// Where a thread's copy starts, from its thread pointer; 0 for dynamic ones.
@@ -53,6 +87,28 @@ pub struct TlsBlock {
 }
 
 /// A function whose resolver chooses the implementation at start.
+///
+/// # Examples
+///
+/// ```
+#[doc = include_str!("../compile.txt")]
+/// use farcall::ExecutorAddr;
+/// use farcall::link::LinkGraph;
+///
+/// let mut graph = LinkGraph::new();
+/// let source = r#"
+///     static int one(int n) { return n; }
+///     static int (*choose(void))(int) { return one; }
+///     int f(int) __attribute__((ifunc("choose")));
+/// "#;
+/// graph.add_object(&compile(source)?)?;
+/// let bases = [0x10000, 0x20000, 0x30000].map(ExecutorAddr::new);
+/// let image = graph.layout()?.fixup(bases, 0)?;
+/// assert_eq!(image.ifuncs.len(), 1);
+/// // The executor calls `resolver` and stores the result at `slot`.
+/// assert!(image.ifuncs[0].slot >= bases[2]);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Ifunc {
     /// The 8 bytes of the image's data where the executor stores the address of the implementation.
@@ -62,6 +118,21 @@ pub struct Ifunc {
 }
 
 /// Counts of one link.
+///
+/// # Examples
+///
+/// ```
+#[doc = include_str!("../compile.txt")]
+/// use farcall::ExecutorAddr;
+/// use farcall::link::LinkGraph;
+///
+/// let mut graph = LinkGraph::new();
+/// graph.add_object(&compile("int answer(void) { return 42; }")?)?;
+/// let bases = [0x10000, 0x20000, 0x30000].map(ExecutorAddr::new);
+/// let image = graph.layout()?.fixup(bases, 0)?;
+/// assert_eq!(image.stats.objects, 1);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct LinkStats {
     /// Objects that took part, members of archives included.

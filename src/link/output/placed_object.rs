@@ -11,6 +11,22 @@ use crate::link::read::object_file::ObjectFile;
 use crate::link::read::parsed::Place;
 
 /// An object of a link, and the addresses of its sections and common symbols.
+///
+/// # Examples
+///
+/// ```
+#[doc = include_str!("../compile.txt")]
+/// use farcall::ExecutorAddr;
+/// use farcall::link::LinkGraph;
+///
+/// let mut graph = LinkGraph::new();
+/// graph.add_object(&compile("int answer(void) { return 42; }")?)?;
+/// let bases = [0x10000, 0x20000, 0x30000].map(ExecutorAddr::new);
+/// let objects = graph.layout()?.objects(bases);
+/// assert_eq!(objects[0].object().name(), "example.o");
+/// assert!(objects[0].is_there());
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Debug, Clone)]
 pub struct PlacedObject {
     pub(in crate::link) object: ObjectFile,

@@ -14,7 +14,25 @@ use object::read::elf::{FileHeader, Rela, SectionHeader, SectionTable};
 use super::placed_object::PlacedObject;
 use crate::addr::{AddrRange, ExecutorAddr};
 
-/// The source line of the code from one address up to the next address with a line.
+/// The source line of the code from one address up to the next address that has a line.
+///
+/// # Examples
+///
+/// ```
+#[doc = include_str!("../compile.txt")]
+/// use farcall::ExecutorAddr;
+/// use farcall::link::LinkGraph;
+///
+/// let mut graph = LinkGraph::new();
+/// graph.add_object(&compile("int answer(void) {\n    return 42;\n}")?)?;
+/// let bases = [0x10000, 0x20000, 0x30000].map(ExecutorAddr::new);
+/// let mut lines = Vec::new();
+/// for object in graph.layout()?.objects(bases) {
+///     object.lines(|line| lines.push(line.line));
+/// }
+/// assert!(lines.contains(&2));
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct SourceLine<'a> {
     /// Where the code is.

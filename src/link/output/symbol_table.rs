@@ -17,6 +17,22 @@ use crate::link::place::layout::{Layout, NO_BLOCK};
 use crate::link::read::parsed::{Place, SymbolKind};
 
 /// The names that an image defines, and all functions in it.
+///
+/// # Examples
+///
+/// ```
+#[doc = include_str!("../compile.txt")]
+/// use farcall::ExecutorAddr;
+/// use farcall::link::LinkGraph;
+///
+/// let mut graph = LinkGraph::new();
+/// graph.add_object(&compile("int answer(void) { return 42; }")?)?;
+/// let bases = [0x10000, 0x20000, 0x30000].map(ExecutorAddr::new);
+/// let image = graph.layout()?.fixup(bases, 0)?;
+/// let address = image.symbols.address_of("answer").expect("it is defined");
+/// assert!(image.symbols.locate(address).is_some_and(|text| text.contains("answer")));
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Default)]
 pub struct SymbolTable {
     definitions: HashMap<Arc<str>, Definition>,
@@ -31,6 +47,23 @@ pub struct SymbolTable {
 }
 
 /// A definition that others may use.
+///
+/// # Examples
+///
+/// ```
+#[doc = include_str!("../compile.txt")]
+/// use farcall::ExecutorAddr;
+/// use farcall::link::LinkGraph;
+///
+/// let mut graph = LinkGraph::new();
+/// graph.add_object(&compile("long answer = 42;")?)?;
+/// let bases = [0x10000, 0x20000, 0x30000].map(ExecutorAddr::new);
+/// let image = graph.layout()?.fixup(bases, 0)?;
+/// let definition = image.symbols.get("answer").expect("it is defined");
+/// assert_eq!(definition.bytes, 8);
+/// assert!(!definition.callable && !definition.thread && !definition.weak);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Definition {
     /// Where it is. For a thread-local its offset from the thread pointer, in two's complement; for a dynamic one

@@ -30,7 +30,7 @@ pub(in crate::link) struct Block {
 
 /// What a block holds.
 pub(in crate::link) enum Content {
-    /// A section of an object.
+    /// A section with the bytes of its object.
     Section { input: u32, section: u32 },
     /// A section whose bytes were rearranged.
     Rewritten { input: u32, section: u32, content: Vec<u8>, edges: Vec<Edge> },

@@ -15,6 +15,25 @@ use crate::link::graph::link_graph::{Input, LinkGraph, Resolution};
 use crate::link::graph::provided::{DSO_HANDLE_NAME, GOT_NAME, section_bound};
 
 /// A link whose blocks have their offsets in three stripes. It needs the addresses of the stripes next.
+///
+/// # Examples
+///
+/// ```
+#[doc = include_str!("../compile.txt")]
+/// use farcall::ExecutorAddr;
+/// use farcall::link::LinkGraph;
+///
+/// let mut graph = LinkGraph::new();
+/// graph.add_object(&compile("char buffer[10000];")?)?;
+/// let layout = graph.layout()?;
+/// let [_, _, data] = layout.bytes();
+/// assert!(data >= 10000);
+/// let bases = [0x10000, 0x20000, 0x30000].map(ExecutorAddr::new);
+/// let image = layout.fixup(bases, 0)?;
+/// // Zeroes are not stored.
+/// assert!(image.stripes[2].len() < 10000);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 pub struct Layout {
     pub(in crate::link) graph: LinkGraph,
     pub(in crate::link) tables: GotPlt,

@@ -23,6 +23,18 @@ use crate::error::{Error, Result};
 ///
 /// Immutable except for its cache of members, and cheap to clone. Any number of threads may link it at the same time. The
 /// archive, and every object that was read from it, keeps the bytes of the file alive: members are not copied.
+///
+/// # Examples
+///
+/// ```
+/// use farcall::link::Archive;
+///
+/// // An archive without members.
+/// let archive = Archive::parse("libempty.a", *b"!<arch>\n")?;
+/// assert_eq!(archive.name(), "libempty.a");
+/// assert!(archive.member_defining("answer")?.is_none());
+/// # Ok::<(), farcall::Error>(())
+/// ```
 #[derive(Clone)]
 pub struct Archive(Arc<Contents>);
 

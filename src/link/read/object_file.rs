@@ -15,6 +15,15 @@ use crate::error::Result;
 ///
 /// Immutable and cheap to clone. Any number of threads may link it at the same time. It keeps the bytes of the file
 /// alive.
+///
+/// # Examples
+///
+/// ```
+#[doc = include_str!("../compile.txt")]
+/// let object = compile("int answer(void) { return 42; }")?;
+/// assert_eq!(object.definitions().collect::<Vec<_>>(), ["answer"]);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Clone)]
 pub struct ObjectFile {
     /// The name used in messages.

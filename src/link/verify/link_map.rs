@@ -34,7 +34,7 @@ pub(in crate::link) struct LinkMap<'a> {
     pub(in crate::link) threads: Option<(u64, u64)>,
     /// The number of the TLS module, if the thread-locals are dynamic.
     pub(in crate::link) tls_module: Option<u32>,
-    /// The functions that find dynamic thread-locals: the first is called by code, the second is in descriptors.
+    /// The functions that find dynamic thread-locals: the function that code calls, and the function in descriptors.
     pub(in crate::link) thread_functions: Option<(u64, u64)>,
 }
 

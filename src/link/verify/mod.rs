@@ -45,6 +45,21 @@ use names::{Meaning, Names, Object, own_address};
 pub(super) const WRONG_IMAGE: &str = "the linker made a wrong image";
 
 /// What was found right in an image.
+///
+/// # Examples
+///
+/// ```
+#[doc = include_str!("../compile.txt")]
+/// use farcall::ExecutorAddr;
+/// use farcall::link::LinkGraph;
+///
+/// let mut graph = LinkGraph::new();
+/// graph.add_object(&compile("int answer(void) { return 42; } int (*pointer)(void) = answer;")?)?;
+/// let bases = [0x10000, 0x20000, 0x30000].map(ExecutorAddr::new);
+/// let (_, verified) = graph.layout()?.fixup_and_verify(bases, 0)?;
+/// assert_eq!(verified.names, 2);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Verified {
     /// Relocated fields.

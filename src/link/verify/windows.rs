@@ -69,7 +69,7 @@ fn entangled(windows: &[Range<usize>]) -> Vec<bool> {
     let mut order: Vec<usize> = (0..windows.len()).collect();
     order.sort_by_key(|window| windows[*window].start);
     let mut is_entangled = vec![false; windows.len()];
-    // Of the windows that have started, that with the highest end.
+    // The window that ends last, of those that have started.
     let mut furthest: Option<usize> = None;
     for window in order {
         if let Some(before) = furthest

@@ -250,7 +250,7 @@ fn two_tasks_and_two_others_may_shut_the_pool_down_at_once() {
             done.send(()).expect("a receiver");
         });
     }
-    (0..2).for_each(|_| is_done.recv_timeout(DEADLINE).expect("nobody waits for himself"));
+    (0..2).for_each(|_| is_done.recv_timeout(DEADLINE).expect("no task waits for itself"));
 }
 
 #[test]

@@ -85,7 +85,7 @@ fn header_objection(bytes: &[u8]) -> Option<String> {
 }
 
 const EXECUTABLE: &str =
-    "an executable, not an object; run it as it is, or link the objects it was made of";
+    "an executable, not an object; run it directly, or link the objects it was made of";
 
 /// True if a program header names a dynamic linker: a position-independent executable has the type of a shared library.
 fn has_interpreter(bytes: &[u8]) -> bool {

@@ -5,7 +5,7 @@ use crate::link::verify::link_map::LinkMap;
 use crate::link::verify::verify;
 use crate::link::{External, Layout};
 
-/// The function that code calls, and the function in descriptors.
+/// The function that code calls, and the function that descriptors hold.
 const FUNCTION: u64 = FAR + 0x100;
 const DESCRIPTOR: u64 = FAR + 0x200;
 

@@ -241,7 +241,7 @@ fn loads_from_the_got_are_relaxed_when_the_target_is_near() {
 
     let compare = address_of(&image, "compare");
     assert_eq!(bytes_at(&image, compare)[..3], [0x48, 0x3b, 0x05]);
-    assert_eq!(u64_at(&image, target(compare + 7)), NEAR, "a comparison stays as it is");
+    assert_eq!(u64_at(&image, target(compare + 7)), NEAR, "a comparison stays unchanged");
     assert_eq!(image.stats.loads_relaxed, 4);
 }
 
