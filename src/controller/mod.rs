@@ -24,7 +24,7 @@
 //! | [`ObjectLayer`] | keeps its links, which belong to trackers | remove the tracker |
 //! | [`Buffer`] | frees the memory | |
 //! | [`InFlightAlloc`](memory::InFlightAlloc) | frees the memory | [`finalize`](memory::InFlightAlloc::finalize) |
-//! | [`FinalizedAlloc`](memory::FinalizedAlloc) | is a mistake: panics in debug builds, else leaks | [`deallocate`](Controller::deallocate) |
+//! | [`FinalizedAlloc`](memory::FinalizedAlloc) | a mistake: panics in debug builds, else leaks | [`deallocate`](Controller::deallocate) |
 //! | [`Function`] | keeps the function | |
 //! | [`Redirectable`](hotswap::Redirectable) | keeps the stub and its target | [`remove`](hotswap::Redirectable::remove) |
 //! | [`Pipeline`] | the last clone, pending call or batch closes it | |
@@ -76,7 +76,8 @@ mod session;
 
 pub use buffer::Buffer;
 pub use client::Client;
-pub use dylibs::dylib::{Dylib, LinkReport};
+pub use dylibs::dylib::Dylib;
+pub use dylibs::link_report::LinkReport;
 pub use executor_builder::{ExecutorBuilder, Spawned};
 pub use function::{Function, Return, Scalar, Signature};
 pub use inspect::ProcessInfo;
