@@ -55,7 +55,7 @@ pub struct Function<F> {
 /// ```
 /// use farcall::controller::{Function, Scalar};
 ///
-/// fn apply<T: Scalar>(function: &Function<extern "C" fn(T) -> T>, value: T) -> farcall::Result<T> {
+/// fn pass<T: Scalar>(function: &Function<extern "C" fn(T)>, value: T) -> farcall::Result<()> {
 ///     function.call(value)
 /// }
 /// # fn is_scalar<T: Scalar>() {}

@@ -265,8 +265,8 @@ pub extern "C" fn farcall_session_dispose(session: *mut Session) -> *mut Error {
     })
 }
 
-/// Delays the shutdown while managed code runs in this thread. Returns NULL if the shutdown has begun: then no managed code may be
-/// entered. what names this code in the error of a wait that times out.
+/// Delays the shutdown while managed code runs in this thread. Returns NULL if the shutdown has begun: then no managed code may
+/// be entered. The error of a wait that times out names this code by what.
 ///
 /// # Safety
 ///

@@ -5,7 +5,7 @@ use std::collections::VecDeque;
 use super::{Task, TaskDispatcher};
 use crate::sync::{Condvar, Mutex};
 
-/// Keeps tasks in the order of dispatch until the host takes them: in a test that runs step by step, or in the host's own loop.
+/// Keeps tasks in the order of dispatch until the host takes them: in a test that runs step by step, or in its own loop.
 ///
 /// A task that was taken belongs to the taker: a shutdown does not wait for it.
 ///

@@ -4,4 +4,5 @@ pub(crate) mod dylib;
 mod fresh_run;
 mod initial_data;
 mod link_lock;
+pub(crate) mod link_report;
 mod variables;

@@ -39,7 +39,20 @@ pub struct NativeMemory<'a> {
     peer: &'a dyn Peer,
 }
 
-/// A part of a request to [`NativeMemory::initialize`]: whole pages of one slab. [`NativeMemory`] has an example.
+/// A part of a request to [`NativeMemory::initialize`]: whole pages of one slab.
+///
+/// # Examples
+///
+/// ```
+/// use farcall::controller::memory::Segment;
+/// use farcall::sps::AllocGroup;
+/// use farcall::{ExecutorAddr, Prot};
+///
+/// let group = AllocGroup::standard(Prot::Constants);
+/// let slab = ExecutorAddr::new(0x10000); // as of NativeMemory::reserve
+/// let text = Segment { group, start: slab, bytes: 4096, content: b"hello" };
+/// assert!(text.content.len() as u64 <= text.bytes);
+/// ```
 #[derive(Debug, Clone, Copy)]
 pub struct Segment<'a> {
     /// The protection, and the lifetime of the pages.

@@ -155,7 +155,8 @@ fn paragraphs(path: &str, text: &str) -> Vec<Paragraph> {
             None => None,
         };
         let Some(said) = said else {
-            fenced = false;
+            // A block may have lines of another file.
+            fenced &= content.starts_with("#[doc") || content.starts_with("#![doc");
             found.extend(open.take());
             continue;
         };
@@ -244,6 +245,7 @@ fn planted_words_and_sentences_are_found() {
             0,
         ),
         ("src/a.rs", format!("/// ```text\n/// {long}\n/// ```\n"), 0),
+        ("src/a.rs", format!("/// ```\n#[doc = include_str!(\"b\")]\n/// {long}\n/// ```\n"), 0),
         ("README.md", format!("| {long} |\n"), 0),
         ("README.md", format!("`{long}` [a]({long}) b\n"), 0),
         ("README.md", long.replace(' ', "\n"), 1),

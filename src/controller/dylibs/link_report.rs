@@ -1,0 +1,37 @@
+//! The report of a link.
+
+use std::time::Duration;
+
+/// The counts of one link, and the times of its phases.
+///
+/// # Examples
+///
+/// ```standalone_crate
+/// # farcall::executor::run_if_spawned();
+/// # let controller = farcall::controller::ExecutorBuilder::new().this_program().start()?;
+/// let dylib = controller.create_dylib("empty");
+/// let report = dylib.link()?;
+/// assert_eq!((report.objects, report.bytes), (0, 0));
+/// # Ok::<(), farcall::Error>(())
+/// ```
+#[derive(Debug, Clone, Copy, Default)]
+pub struct LinkReport {
+    /// Objects linked, archive members included.
+    pub objects: u64,
+    /// Sections that became part of the image.
+    pub sections: u64,
+    /// Relocations applied.
+    pub relocations: u64,
+    /// Bytes of the image, zero-fill included.
+    pub bytes: u64,
+    /// Time to search archives, and to read the members that are needed.
+    pub pull: Duration,
+    /// Time to look symbols up, first in the dylib, then in the executor.
+    pub look_up: Duration,
+    /// Time to lay the image out, and to allocate its memory.
+    pub layout: Duration,
+    /// Time to make the image for its addresses; in debug builds with its check.
+    pub fixup: Duration,
+    /// Time to store the image, and to post its actions.
+    pub transfer: Duration,
+}
