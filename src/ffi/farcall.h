@@ -407,8 +407,8 @@ farcall_error *farcall_session_wait(farcall_session *session);
 // wait fails, managed code continues to run, and its answers are dropped. Does nothing for NULL.
 farcall_error *farcall_session_dispose(farcall_session *session);
 
-// Delays the shutdown while managed code runs in this thread. Returns NULL if the shutdown has begun: then no managed code may be
-// entered. what names this code in the error of a wait that times out.
+// Delays the shutdown while managed code runs in this thread. Returns NULL if the shutdown has begun: then no managed code may
+// be entered. The error of a wait that times out names this code by what.
 //
 // # Safety
 //
