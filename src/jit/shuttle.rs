@@ -116,7 +116,7 @@ impl World {
             let (name, next) = (NAMES[number], NAMES[(number + 1) % NAMES.len()]);
             let symbol = Symbol::exported(address(name));
             if let Err(error) = responsibility.notify_resolved(&[(name.into(), symbol)].into()) {
-                return world.fail(responsibility, error, &counts);
+                return world.fail(responsibility, error, &counters);
             }
             if world.planted == Planted::Silent && number == 2 {
                 world.memory.live.fetch_sub(1, CountOrdering::Relaxed);
@@ -140,7 +140,7 @@ impl World {
     ) {
         let found = match found {
             Ok(found) => found,
-            Err(error) => return self.fail(responsibility, error, counts),
+            Err(error) => return self.fail(responsibility, error, counters),
         };
         let recorded = match self.planted {
             Planted::Unlocked => {
@@ -151,7 +151,7 @@ impl World {
             _ => responsibility.with_resource_key(|key| self.memory.record(key)),
         };
         if let Err(error) = recorded {
-            return self.fail(responsibility, error, counts);
+            return self.fail(responsibility, error, counters);
         }
         let on = found.keys().cloned().inspect(|found| assert_eq!(&**found, next)).collect();
         let dependencies = vec![(self.dylib.clone(), on)];
@@ -160,7 +160,12 @@ impl World {
         let _ = responsibility.notify_emitted(&[group]);
     }
 
-    fn fail(&self, responsibility: MaterializationResponsibility, error: Error, counts: &Counts) {
+    fn fail(
+        &self,
+        responsibility: MaterializationResponsibility,
+        error: Error,
+        counters: &Counters,
+    ) {
         self.memory.live.fetch_sub(1, CountOrdering::Relaxed);
         if error.is_tracker_defunct() {
             count(&counters.defunct);
@@ -170,7 +175,7 @@ impl World {
 }
 
 /// Checks that a lookup's result is a possible one.
-fn check(found: Result<SymbolMap>, counts: &Counts) {
+fn check(found: Result<SymbolMap>, counters: &Counters) {
     match found {
         Ok(found) => {
             assert!(found.iter().all(|(name, symbol)| symbol.address == address(name)));
@@ -203,7 +208,7 @@ fn session(planted: Planted, counters: &Arc<Counters>) {
                     let tracker = world.dylib.create_tracker().expect("a tracker");
                     for number in [0, 1] {
                         // The thread that empties its tracker may have kept the names.
-                        let _ = world.dylib.define_with(&tracker, world.unit(number, &counts));
+                        let _ = world.dylib.define_with(&tracker, world.unit(number, &counters));
                     }
                     thread::yield_now();
                     tracker.remove().expect("removed");

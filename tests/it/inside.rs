@@ -14,7 +14,6 @@ const CIRCLES: &[(&str, &[&str])] = &[
     ("shm", &["named", "segment"]),
     ("jit", &["dylib", "lookup", "materialization", "session", "state"]),
     ("jit/materialization", &["responsibility", "unit"]),
-    ("call/pipeline", &["caller", "sender"]),
 ];
 
 /// What the parts of a folder import of each other.

@@ -29,7 +29,9 @@ mod completion;
 #[cfg(test)]
 #[cfg(loom)]
 mod loom;
+mod progress;
 mod receiver;
+mod reception;
 mod sender;
 mod server;
 #[cfg(test)]

@@ -4,8 +4,8 @@ use std::sync::Arc;
 use std::task::Waker;
 use std::time::Instant;
 
-use super::completion::{State, Waiter};
-use super::{Caller, Completion};
+use super::completion::{Completion, State, Waiter};
+use super::progress::Progress;
 use crate::deadline::Deadline;
 use crate::error::{Error, Result};
 use crate::sync::Ordering;
@@ -65,11 +65,12 @@ impl Receiver {
         }
     }
 
-    /// Receives until `is_enough`, whose argument says whether something came. Also ends when the deadline passes, a thread
-    /// wants the lead, tasks are to be woken, or nothing will ever come. Polls for a while, then sleeps between results.
+    /// Receives until `is_enough`, whose argument says whether something came. Also ends when the deadline passes, the lead
+    /// `is_wanted`, tasks are to be woken, or nothing will ever come. Polls for a while, then sleeps between results.
     pub(super) fn lead(
         &mut self,
-        caller: &Caller,
+        progress: &Progress,
+        is_wanted: impl Fn() -> bool,
         deadline: Deadline,
         mut is_enough: impl FnMut(bool) -> bool,
     ) {
@@ -80,8 +81,8 @@ impl Receiver {
         // Polls since the last look at the clock, and polls in a row without a result.
         let (mut polls, mut empty) = (0, 0);
         loop {
-            let came = self.receive(caller) > 0;
-            if is_enough(came) || !self.wakers.is_empty() || caller.has_ended() {
+            let came = self.receive(progress) > 0;
+            if is_enough(came) || !self.wakers.is_empty() || progress.has_ended() {
                 return;
             }
             polls += 1;
@@ -89,7 +90,7 @@ impl Receiver {
             if came {
                 (idle_since, empty) = (None, 0);
             } else {
-                if caller.leadership.is_wanted() {
+                if is_wanted() {
                     return;
                 }
                 empty += 1;
@@ -100,7 +101,7 @@ impl Receiver {
                 continue;
             }
             polls = 0;
-            caller.look_after_executor();
+            progress.look_after_executor();
             let now = Instant::now();
             if deadline.left_at(now).is_some_and(|left| left.is_zero()) {
                 return;
@@ -108,7 +109,7 @@ impl Receiver {
             if shares_cpu && self.gave_way() {
                 empty = 0;
             } else if shares_cpu || now - *idle_since.get_or_insert(now) >= self.inbound.spin() {
-                self.sleep(caller, deadline, || is_enough(true));
+                self.sleep(progress, &is_wanted, deadline, || is_enough(true));
                 (idle_since, empty) = (None, 0);
             }
         }
@@ -123,12 +124,18 @@ impl Receiver {
         })
     }
 
-    fn sleep(&self, caller: &Caller, deadline: Deadline, mut is_enough: impl FnMut() -> bool) {
+    fn sleep(
+        &self,
+        progress: &Progress,
+        is_wanted: impl Fn() -> bool,
+        deadline: Deadline,
+        mut is_enough: impl FnMut() -> bool,
+    ) {
         let has_cause = || {
             is_enough()
                 || (0..LAST_POLLS).any(|_| {
                     std::hint::spin_loop();
-                    !self.inbound.is_empty() || caller.has_ended() || caller.leadership.is_wanted()
+                    !self.inbound.is_empty() || progress.has_ended() || is_wanted()
                 })
                 || is_enough()
         };
@@ -137,34 +144,34 @@ impl Receiver {
 
     /// Receives what has arrived, and returns the number of results. A violation of the protocol ends the pipeline. Once the
     /// pipeline has ended, every call still under way fails.
-    pub(super) fn receive(&mut self, caller: &Caller) -> usize {
+    pub(super) fn receive(&mut self, progress: &Progress) -> usize {
         // Read first: records that were published before the end are then received in this call.
-        let had_ended = caller.has_ended();
+        let had_ended = progress.has_ended();
         let before = self.received;
-        if let Err(error) = self.drain(caller) {
-            caller.end(&error);
-            self.fail_all(caller);
+        if let Err(error) = self.drain(progress) {
+            progress.end(&error);
+            self.fail_all(progress);
         }
         if had_ended {
-            self.fail_all(caller);
+            self.fail_all(progress);
         }
         if self.received != before {
             // [CAP] Release: pairs with the submitters' look.
-            caller.received.store(self.received, Ordering::Release);
+            progress.received.store(self.received, Ordering::Release);
         }
         usize::try_from(self.received.wrapping_sub(before)).unwrap_or(usize::MAX)
     }
 
-    fn drain(&mut self, caller: &Caller) -> Result<()> {
+    fn drain(&mut self, progress: &Progress) -> Result<()> {
         while !self.inbound.is_empty() {
             let Some(mut run) = self.next_run() else {
                 return Err(self.unexpected());
             };
             let Run { completion, calls } = &mut run;
             let mut state = completion.lock();
-            let outcome = self.fill(caller, calls, &mut state);
+            let outcome = self.fill(progress, calls, &mut state);
             completion.show(&state);
-            self.tell(caller, &mut state);
+            self.tell(progress, &mut state);
             drop(state);
             if run.calls > 0 {
                 self.run = Some(run);
@@ -174,7 +181,7 @@ impl Receiver {
             }
         }
         if self.inbound.take_room_news() {
-            caller.wake_executor();
+            progress.wake_executor();
         }
         Ok(())
     }
@@ -195,17 +202,17 @@ impl Receiver {
 
     /// True when the next `results` results are of calls that were made.
     #[inline(always)]
-    fn are_due(&mut self, caller: &Caller, results: usize) -> bool {
+    fn are_due(&mut self, progress: &Progress, results: usize) -> bool {
         if self.submitted - self.received < results as u64 {
             // Relaxed: the sender stored it before it published the calls that this record answers.
-            self.submitted = caller.submitted.load(Ordering::Relaxed);
+            self.submitted = progress.submitted.load(Ordering::Relaxed);
         }
         self.submitted - self.received >= results as u64
     }
 
     /// Receives results of `calls` calls. False when no more are there now.
     #[inline]
-    fn fill(&mut self, caller: &Caller, calls: &mut usize, state: &mut State) -> Result<bool> {
+    fn fill(&mut self, progress: &Progress, calls: &mut usize, state: &mut State) -> Result<bool> {
         while *calls > 0 {
             let received = self.inbound.receive_results(state.next_line(), &mut self.long);
             if let Ok(Received::Words(piece)) = &received {
@@ -213,14 +220,14 @@ impl Receiver {
                 let before = piece.taken / WORD_BYTES;
                 let is_next = sequence_after(piece.sequence(), before as u64) == self.sequence;
                 // All of them must answer calls of this submission, since they answer calls of one record.
-                if !is_next || results > *calls || !self.are_due(caller, results) {
+                if !is_next || results > *calls || !self.are_due(progress, results) {
                     state.put_back();
                     return Err(self.not_due(Some(Record::Results), piece.sequence()));
                 }
                 if state.is_expired {
                     state.put_back();
                     state.drop_late(results);
-                    caller.late.fetch_add(results as u64, Ordering::Relaxed);
+                    progress.late.fetch_add(results as u64, Ordering::Relaxed);
                 } else {
                     state.put_words(results);
                 }
@@ -233,7 +240,7 @@ impl Receiver {
             if let Ok(Received::Line(head)) = &received
                 && head.kind() == Record::Result as u8
                 && head.sequence == self.sequence
-                && self.are_due(caller, 1)
+                && self.are_due(progress, 1)
                 && !state.is_expired
             {
                 if *calls > 1 {
@@ -244,15 +251,15 @@ impl Receiver {
                 continue;
             }
             let judged = match &received {
-                Ok(Received::Line(head)) => self.judge(caller, head.kind(), head.sequence),
-                Ok(Received::Long(head)) => self.judge(caller, head.kind, head.sequence),
+                Ok(Received::Line(head)) => self.judge(progress, head.kind(), head.sequence),
+                Ok(Received::Long(head)) => self.judge(progress, head.kind, head.sequence),
                 _ => Ok(false),
             };
             match (received, judged) {
                 (Ok(Received::Line(_) | Received::Long(_)), Ok(_)) if state.is_expired => {
                     state.put_back();
                     state.drop_late(1);
-                    caller.late.fetch_add(1, Ordering::Relaxed);
+                    progress.late.fetch_add(1, Ordering::Relaxed);
                 }
                 (Ok(Received::Line(head)), Ok(is_failure)) => {
                     state.put_line(head.payload_bytes(), is_failure);
@@ -280,8 +287,8 @@ impl Receiver {
 
     /// Checks that the record answers the call that is due. True for a failure, false for a result.
     #[inline(always)]
-    fn judge(&mut self, caller: &Caller, kind: u8, sequence: u64) -> Result<bool> {
-        let is_due = self.are_due(caller, 1);
+    fn judge(&mut self, progress: &Progress, kind: u8, sequence: u64) -> Result<bool> {
+        let is_due = self.are_due(progress, 1);
         let kind = Record::from_bits(kind);
         if sequence == self.sequence && is_due {
             match kind {
@@ -315,19 +322,19 @@ impl Receiver {
         }
     }
 
-    fn fail_all(&mut self, caller: &Caller) {
-        let reason = caller.reason();
+    fn fail_all(&mut self, progress: &Progress) {
+        let reason = progress.reason();
         while let Some(run) = self.next_run() {
             let mut state = run.completion.lock();
             state.end(&reason);
             run.completion.show(&state);
-            self.tell(caller, &mut state);
+            self.tell(progress, &mut state);
         }
     }
 
     /// Wakes the waiter of a completion, if it has enough results.
     #[inline]
-    fn tell(&mut self, caller: &Caller, state: &mut State) {
+    fn tell(&mut self, progress: &Progress, state: &mut State) {
         let enough = match &state.waiter {
             None => return,
             Some(Waiter::Thread(_, enough)) => *enough,
@@ -339,7 +346,7 @@ impl Receiver {
         match state.waiter.take() {
             Some(Waiter::Thread(follower, _)) => follower.call(),
             Some(Waiter::Task(waker)) => {
-                caller.count_task(false);
+                progress.count_task(false);
                 self.wakers.push(waker);
             }
             None => {}

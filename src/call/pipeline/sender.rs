@@ -3,9 +3,9 @@
 use std::sync::Arc;
 
 use super::bundle::Bundle;
-use super::caller::Caller;
 use super::completion::Completion;
 use super::receiver::Run;
+use super::reception::Reception;
 use crate::error::{Error, Result};
 use crate::limits::PIPELINE_CALLS_MAX;
 use crate::sync::Ordering;
@@ -78,68 +78,68 @@ impl Sender {
     /// Why the pipeline has ended.
     pub(super) fn send_all<'a>(
         &mut self,
-        caller: &Caller,
+        reception: &Reception,
         code_epoch: u64,
         mut calls: impl ExactSizeIterator<Item = (u64, &'a [u8])>,
     ) -> Result<()> {
         if self.code_epoch != code_epoch {
             self.code_epoch = code_epoch;
-            self.send(caller, Record::Fresh, 0, 0, &[])?;
+            self.send(reception, Record::Fresh, 0, 0, &[])?;
         }
         if calls.len() == 1 {
-            return calls.try_for_each(|(target, args)| self.send_call(caller, target, args));
+            return calls.try_for_each(|(target, args)| self.send_call(reception, target, args));
         }
         let mut bundle = Bundle::new();
         for (target, args) in calls {
             if bundle.add(target, args) {
                 continue;
             }
-            self.send_bundle(caller, &bundle)?;
+            self.send_bundle(reception, &bundle)?;
             bundle = Bundle::new();
             if !bundle.add(target, args) {
-                self.send_call(caller, target, args)?;
+                self.send_call(reception, target, args)?;
             }
         }
-        self.send_bundle(caller, &bundle)
+        self.send_bundle(reception, &bundle)
     }
 
     #[inline(always)]
-    fn send_call(&mut self, caller: &Caller, target: u64, args: &[u8]) -> Result<()> {
-        self.count(caller, 1)?;
+    fn send_call(&mut self, reception: &Reception, target: u64, args: &[u8]) -> Result<()> {
+        self.count(reception, 1)?;
         self.sequence = next_sequence(self.sequence);
-        self.send(caller, Record::Call, self.sequence, target, args)
+        self.send(reception, Record::Call, self.sequence, target, args)
     }
 
     #[inline(always)]
-    fn send_bundle(&mut self, caller: &Caller, bundle: &Bundle) -> Result<()> {
+    fn send_bundle(&mut self, reception: &Reception, bundle: &Bundle) -> Result<()> {
         let calls = bundle.count() as u64;
         if calls == 0 {
             return Ok(());
         }
-        self.count(caller, calls)?;
+        self.count(reception, calls)?;
         let first = next_sequence(self.sequence);
         self.sequence = sequence_after(self.sequence, calls);
         self.outbound.prefetch();
         let (kind, target, args) = bundle.record();
-        self.send(caller, kind, first, target, args)
+        self.send(reception, kind, first, target, args)
     }
 
     /// Counts the calls that are sent next, as soon as that many more may be under way.
     #[inline(always)]
-    fn count(&mut self, caller: &Caller, calls: u64) -> Result<()> {
-        if self.is_full(caller, calls) {
-            caller.wait_for_room(self, |sender| !sender.is_full(caller, calls))?;
+    fn count(&mut self, reception: &Reception, calls: u64) -> Result<()> {
+        if self.is_full(reception, calls) {
+            self.wait_for_room(reception, |sender| !sender.is_full(reception, calls))?;
         }
         self.submitted += calls;
         // Relaxed: the record that is pushed next publishes it.
-        caller.submitted.store(self.submitted, Ordering::Relaxed);
+        reception.progress.submitted.store(self.submitted, Ordering::Relaxed);
         Ok(())
     }
 
     #[inline(always)]
     fn send(
         &mut self,
-        caller: &Caller,
+        reception: &Reception,
         kind: Record,
         sequence: u64,
         target: u64,
@@ -147,7 +147,24 @@ impl Sender {
     ) -> Result<()> {
         let mut sent = 0;
         while !self.outbound.send(kind, sequence, target, args, &mut sent)? {
-            caller.wait_for_room(self, |sender| sender.outbound.has_room(args.len() - sent))?;
+            self.wait_for_room(reception, |sender| sender.outbound.has_room(args.len() - sent))?;
+        }
+        Ok(())
+    }
+
+    /// Receives for all waiters until `has_room`.
+    #[cold]
+    fn wait_for_room(
+        &mut self,
+        reception: &Reception,
+        mut has_room: impl FnMut(&mut Self) -> bool,
+    ) -> Result<()> {
+        self.outbound.wake();
+        while !has_room(self) {
+            if reception.progress.has_ended() {
+                return Err(reception.progress.reason().error());
+            }
+            reception.demand(|_| has_room(self));
         }
         Ok(())
     }
@@ -161,12 +178,12 @@ impl Sender {
 
     /// True when `calls` more calls would be too many under way.
     #[inline]
-    fn is_full(&mut self, caller: &Caller, calls: u64) -> bool {
+    fn is_full(&mut self, reception: &Reception, calls: u64) -> bool {
         if self.submitted - self.received + calls <= PIPELINE_CALLS_MAX as u64 {
             return false;
         }
         // [CAP] Acquire: pairs with the receiver's store.
-        self.received = caller.received.load(Ordering::Acquire);
+        self.received = reception.progress.received.load(Ordering::Acquire);
         self.submitted - self.received + calls > PIPELINE_CALLS_MAX as u64
     }
 }
