@@ -1,4 +1,4 @@
-//! `MemoryAccessSPSCITest` of LLVM's runtime: each operation, through its encoded arguments. `tests/it/inspect.rs`
+//! `MemoryAccessSPSCITest` of LLVM's runtime: each operation, through its encoded arguments. `tests/it/executor/inspect.rs`
 //! tests unreadable and unwritable addresses by message.
 
 use std::sync::atomic::{AtomicU8, AtomicU16, AtomicU32, AtomicU64, Ordering::Relaxed};

@@ -1,0 +1,413 @@
+//! Calls from many threads at once, in both directions, nested, timed out, and cut off.
+//!
+//! Invariant: what comes back is compared with what arithmetic says; no test depends on how long anything takes.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, mpsc};
+use std::thread;
+use std::time::Duration;
+
+use farcall::ExecutorAddr;
+use farcall::controller::{Controller, Dylib, ExecutorBuilder, HandlerTag};
+use farcall::link::ObjectFile;
+
+use crate::testkit::corpus::{self, PLAIN};
+use crate::testkit::process::until;
+
+/// An executor with the functions of `calls_back.c`.
+pub(crate) struct Session {
+    pub(crate) controller: Controller,
+    dylib: Dylib,
+}
+
+impl Session {
+    pub(crate) fn start() -> Self {
+        let controller = ExecutorBuilder::new().program(env!("CARGO_BIN_EXE_farcall")).start();
+        let controller = controller.expect("an executor");
+        let dylib = controller.create_dylib("calls_back");
+        let path = corpus::object("calls_back.c", PLAIN);
+        let object = ObjectFile::parse("calls_back.o", std::fs::read(path).expect("a file"));
+        dylib.add_object(&object.expect("an object")).expect("added");
+        Self { controller, dylib }
+    }
+
+    pub(crate) fn function(&self, name: &str) -> ExecutorAddr {
+        self.dylib.lookup(name).expect("defined")
+    }
+
+    pub(crate) fn call(&self, name: &str, numbers: &[u64]) -> farcall::Result<u64> {
+        self.controller.call(self.function(name), &bytes(numbers)).map(|result| number(&result))
+    }
+
+    fn threads(&self) -> usize {
+        let path = format!("/proc/{}/task", self.controller.pid());
+        std::fs::read_dir(path).expect("a process").count()
+    }
+}
+
+pub(crate) fn bytes(numbers: &[u64]) -> Vec<u8> {
+    numbers.iter().flat_map(|number| number.to_le_bytes()).collect()
+}
+
+pub(crate) fn number(bytes: &[u8]) -> u64 {
+    u64::from_le_bytes(bytes[..8].try_into().expect("8 bytes"))
+}
+
+/// A handler that doubles a number.
+fn doubling(controller: &Controller) -> HandlerTag {
+    controller.register_handler(|args, result| {
+        result.extend_from_slice(&(number(args) * 2).to_le_bytes());
+        Ok(())
+    })
+}
+
+#[test]
+fn handlers_get_bytes_and_answer_bytes_of_any_size() {
+    let session = Session::start();
+    let echo = session.controller.register_handler(|args, result| {
+        result.extend(args.iter().map(|byte| byte ^ 0x5a));
+        Ok(())
+    });
+    let back = session.function("back");
+    for size in [0, 1, 7, 8, 9, 39, 40, 41, 48, 49, 4096, 1 << 20, 5_000_001] {
+        let payload: Vec<u8> = (0..size).map(|at: usize| at.to_le_bytes()[0]).collect();
+        let args = [&echo.get().to_le_bytes()[..], &payload].concat();
+        let expected: Vec<u8> = payload.iter().map(|byte| byte ^ 0x5a).collect();
+        assert!(session.controller.call(back, &args).expect("a result") == expected, "{size}");
+    }
+}
+
+#[test]
+fn handlers_that_fail_panic_or_are_gone_are_errors_of_the_call() {
+    let session = Session::start();
+    let controller = &session.controller;
+    let fails = controller.register_handler(|_, _| Err("not today".to_owned()));
+    let panics = controller.register_handler(|args, _| panic!("{} bytes of nonsense", args.len()));
+    let removed = doubling(controller);
+    controller.remove_handler(removed);
+    let cases = [
+        (fails.get(), "not today"),
+        (panics.get(), "0 bytes of nonsense"),
+        (removed.get(), "no handler"),
+        (u64::MAX, "no handler"),
+    ];
+    for (tag, words) in cases {
+        let error = session.call("back", &[tag]).expect_err("refused");
+        assert!(error.is_remote() && error.to_string().contains(words), "{error}");
+    }
+    let tag = doubling(controller);
+    assert_eq!(session.call("back", &[tag.get(), 21]).expect("goes on"), 42);
+}
+
+/// What a panic carries that panics when it is dropped.
+struct Bomb;
+
+impl Drop for Bomb {
+    fn drop(&mut self) {
+        panic!("dropped");
+    }
+}
+
+#[test]
+fn what_the_panic_of_a_handler_carries_may_panic_too() {
+    let session = Session::start();
+    let tag = session.controller.register_handler(|_, _| std::panic::panic_any(Bomb));
+    for _ in 0..3 {
+        let error = session.call("back", &[tag.get()]).expect_err("a panic");
+        assert!(error.is_remote() && error.to_string().contains("the handler panicked"), "{error}");
+    }
+    let tag = doubling(&session.controller);
+    assert_eq!(session.call("back", &[tag.get(), 21]).expect("goes on"), 42);
+}
+
+/// Handler and function call each other, a level deeper each time.
+#[test]
+fn calls_nest_in_both_directions() {
+    const LEVELS: u64 = 60;
+    let session = Arc::new(Session::start());
+    let back = session.function("back");
+    let weak = session.controller.downgrade();
+    let own_tag = Arc::new(AtomicU64::new(0));
+    let tag = Arc::clone(&own_tag);
+    let tag = session.controller.register_handler(move |args, result| {
+        let level = number(args);
+        let below = match level {
+            0 => 0,
+            _ => {
+                let controller = weak.upgrade().ok_or("the session is over")?;
+                let args = bytes(&[tag.load(Ordering::Relaxed), level - 1]);
+                number(&controller.call(back, &args).map_err(|error| error.to_string())?)
+            }
+        };
+        result.extend_from_slice(&(below + level).to_le_bytes());
+        Ok(())
+    });
+    own_tag.store(tag.get(), Ordering::Relaxed);
+    for _ in 0..3 {
+        let sum = session.call("back", &[tag.get(), LEVELS]).expect("a result");
+        assert_eq!(sum, LEVELS * (LEVELS + 1) / 2);
+    }
+    // The first thread, the acceptor, the standby.
+    assert!(session.threads() <= 3, "nested calls stay on their lane: {}", session.threads());
+}
+
+#[test]
+fn threads_of_the_program_call_the_controller() {
+    let session = Session::start();
+    let tag = doubling(&session.controller);
+    for _ in 0..3 {
+        let sum = session.call("on_threads", &[tag.get(), 8]).expect("a result");
+        assert_eq!(sum, 8 * 2 * (0..100).sum::<u64>());
+    }
+}
+
+#[test]
+fn many_threads_call_both_ways_at_once() {
+    const THREADS: u64 = 8;
+    const CALLS: u64 = 2_000;
+    let session = Session::start();
+    let tag = doubling(&session.controller).get();
+    let (add, back) = (session.function("add"), session.function("back"));
+    session.call("add", &[0, 0]).expect("links");
+    let before = session.controller.stats();
+    thread::scope(|scope| {
+        for thread in 0..THREADS {
+            let controller = &session.controller;
+            scope.spawn(move || {
+                for call in 0..CALLS {
+                    let value = thread * CALLS + call;
+                    let sum = controller.call(add, &bytes(&[value, 1])).expect("a sum");
+                    assert_eq!(number(&sum), value + 1);
+                    let double = controller.call(back, &bytes(&[tag, value])).expect("a product");
+                    assert_eq!(number(&double), 2 * value);
+                }
+            });
+        }
+    });
+    let made = session.controller.stats().calls - before.calls;
+    assert_eq!(made, THREADS * CALLS * 2);
+}
+
+#[test]
+fn a_call_that_blocks_stops_no_other() {
+    let session = Session::start();
+    thread::scope(|scope| {
+        let waiters: Vec<_> = (0..4)
+            .map(|number| {
+                let session = &session;
+                scope.spawn(move || session.call("wait_at_gate", &[number]).expect("opened"))
+            })
+            .collect();
+        assert_eq!(session.call("add", &[2, 3]).expect("a sum"), 5);
+        session.call("set_gate", &[1]).expect("opens");
+        for (number, waiter) in (0..).zip(waiters) {
+            assert_eq!(waiter.join().expect("no panic"), number);
+        }
+    });
+}
+
+#[test]
+fn lanes_are_used_again() {
+    let session = Session::start();
+    for number in 0..200 {
+        // Joined, a thread has given its lane back.
+        let called = thread::scope(|scope| {
+            scope.spawn(|| session.call("add", &[number, 1]).expect("a sum")).join()
+        });
+        assert_eq!(called.expect("no panic"), number + 1);
+    }
+    // The first thread, the acceptor, one lane, the standby.
+    assert!(session.threads() <= 4, "{} threads", session.threads());
+    thread::scope(|scope| {
+        for number in 0..40 {
+            let session = &session;
+            scope.spawn(move || session.call("wait_at_gate", &[number]));
+        }
+        until("all threads wait", || session.threads() >= 40);
+        session.call("set_gate", &[1]).expect("opens");
+    });
+    until("what is not kept ends", || session.threads() <= 20);
+    assert_eq!(session.call("add", &[1, 1]).expect("a sum"), 2);
+}
+
+#[test]
+fn a_program_may_close_every_file_under_calls() {
+    let session = Session::start();
+    // The function is linked and each lane's file mapped before.
+    let add = session.function("add");
+    let sum =
+        |number| session.controller.call(add, &bytes(&[number, 1])).map(|sum| self::number(&sum));
+    assert_eq!(session.call("close_files", &[7]).expect("a number"), 7);
+    // The thread that opens lanes has its own table of descriptors: lanes are opened as before, for any number of threads.
+    thread::scope(|scope| {
+        let first = scope.spawn(|| (0..100).all(|turn| sum(turn).is_ok_and(|sum| sum == turn + 1)));
+        assert!(first.join().expect("no panic"));
+        assert_eq!(sum(1).expect("the first lane is still there"), 2);
+    });
+    let wait = session.function("wait_at_gate");
+    thread::scope(|scope| {
+        let callers: Vec<_> = (0..4)
+            .map(|_| scope.spawn(|| session.controller.call(wait, &bytes(&[0])).map(drop)))
+            .collect();
+        until("each has a lane", || session.threads() >= 2 + 4);
+        session.call("set_gate", &[1]).expect("opens");
+        callers.into_iter().for_each(|caller| {
+            caller.join().expect("no panic").expect("let through");
+        });
+    });
+    assert_eq!(sum(5).expect("calls go on"), 6);
+}
+
+#[test]
+fn a_call_that_takes_too_long_times_out_and_its_result_is_dropped() {
+    let session = Session::start();
+    let controller = &session.controller;
+    let calls = Arc::new(AtomicU64::new(0));
+    let counted = Arc::clone(&calls);
+    let tag = controller.register_handler(move |_, _| {
+        counted.fetch_add(1, Ordering::Relaxed);
+        Ok(())
+    });
+    let slow = session.function("back_after_gate");
+    let timeout = Duration::from_millis(20);
+    for _ in 0..3 {
+        let error = controller.call_timeout(slow, &bytes(&[tag.get()]), timeout);
+        let error = error.expect_err("the gate is shut");
+        assert!(error.is_timeout() && !error.is_disconnected(), "{error:?}");
+        assert_eq!(session.call("add", &[20, 1]).expect("goes on"), 21);
+    }
+    assert_eq!(controller.stats().late, 0);
+    session.call("set_gate", &[1]).expect("opens");
+    until("late results are counted", || controller.stats().late == 3);
+    assert_eq!(calls.load(Ordering::Relaxed), 3, "what a late call calls is served");
+    let add = session.function("add");
+    let sum = controller.call_timeout(add, &bytes(&[4, 5]), Duration::from_secs(60));
+    assert_eq!(number(&sum.expect("in time")), 9);
+    assert!(session.threads() <= 6, "{} threads", session.threads());
+}
+
+#[test]
+fn a_call_from_a_handler_may_time_out() {
+    let session = Session::start();
+    let wait = session.function("wait_at_gate");
+    let weak = session.controller.downgrade();
+    let tag = session.controller.register_handler(move |_, result| {
+        let controller = weak.upgrade().ok_or("the session is over")?;
+        let timed_out = controller.call_timeout(wait, &bytes(&[1]), Duration::from_millis(10));
+        let is_timeout = timed_out.is_err_and(|error| error.is_timeout());
+        result.extend_from_slice(&u64::from(is_timeout).to_le_bytes());
+        Ok(())
+    });
+    assert_eq!(session.call("back", &[tag.get()]).expect("a result"), 1);
+    session.call("set_gate", &[1]).expect("opens");
+    until("the late result is counted", || session.controller.stats().late == 1);
+}
+
+#[test]
+fn a_death_ends_the_calls_of_all_threads_with_its_name() {
+    let session = Session::start();
+    thread::scope(|scope| {
+        let waiters: Vec<_> = (0..4)
+            .map(|_| scope.spawn(|| session.call("wait_at_gate", &[0]).expect_err("died")))
+            .collect();
+        until("all threads wait", || session.threads() >= 5);
+        let error = session.call("die", &[]).expect_err("died");
+        for error in
+            waiters.into_iter().map(|waiter| waiter.join().expect("no panic")).chain([error])
+        {
+            let death = error.death().expect("a death");
+            assert_eq!(death.signal, Some(6), "{error}");
+        }
+    });
+    let late = thread::scope(|scope| {
+        scope.spawn(|| session.call("add", &[1, 1]).expect_err("too late")).join()
+    });
+    assert!(late.expect("no panic").is_disconnected());
+}
+
+/// A constructor is an action that is posted ahead of the next call; whichever thread makes that.
+#[test]
+fn what_is_linked_on_one_thread_is_ready_on_every_other() {
+    let session = Session::start();
+    let path = corpus::object("resolved_once.c", PLAIN);
+    let object = ObjectFile::parse("resolved_once.o", std::fs::read(path).expect("a file"));
+    let object = object.expect("an object");
+    thread::scope(|scope| {
+        let (sender, receivers): (Vec<_>, Vec<_>) =
+            (0..3).map(|_| std::sync::mpsc::channel::<ExecutorAddr>()).unzip();
+        for receiver in receivers {
+            let controller = &session.controller;
+            scope.spawn(move || {
+                for function in receiver {
+                    let result = controller.call(function, &[]).expect("a result");
+                    assert_eq!(number(&result), 7);
+                }
+            });
+        }
+        for _ in 0..100 {
+            let dylib = session.controller.create_dylib("d");
+            dylib.add_object(&object).expect("added");
+            let function = dylib.lookup("answer").expect("defined");
+            for sender in &sender {
+                sender.send(function).expect("somebody calls");
+            }
+            std::mem::forget(dylib);
+        }
+    });
+}
+
+/// Neither a thread that has called it nor that thread's lane keeps it.
+#[test]
+fn what_a_removed_handler_holds_is_dropped_at_once_when_no_call_runs_it() {
+    let session = Session::start();
+    let (held, drops) = mpsc::sync_channel::<()>(0);
+    let tag = session.controller.register_handler(move |args, result| {
+        let _held = &held;
+        result.extend_from_slice(args);
+        Ok(())
+    });
+    let (called, is_called) = mpsc::channel();
+    let (done, is_done) = mpsc::channel::<()>();
+    thread::scope(|scope| {
+        let session = &session;
+        scope.spawn(move || {
+            called.send(session.call("back", &[tag.get(), 5])).expect("somebody waits");
+            let _ = is_done.recv();
+        });
+        assert_eq!(is_called.recv().expect("a call").expect("a result"), 5);
+        // Its threads have lanes of their own, which threads of the controller's serve.
+        assert_eq!(session.call("on_threads", &[tag.get(), 2]).expect("a result"), 2 * 4950);
+        assert_eq!(drops.try_recv(), Err(mpsc::TryRecvError::Empty));
+        session.controller.remove_handler(tag);
+        assert_eq!(drops.try_recv(), Err(mpsc::TryRecvError::Disconnected));
+        let error = session.call("back", &[tag.get(), 7]).expect_err("it is gone");
+        assert!(error.to_string().contains("no handler"), "{error}");
+        drop(done);
+    });
+}
+
+#[test]
+fn a_handler_that_is_removed_while_it_runs_goes_on_and_then_drops_what_it_holds() {
+    let session = Session::start();
+    let (enter, is_entered) = mpsc::sync_channel::<()>(0);
+    let (leave, may_leave) = mpsc::channel::<()>();
+    let may_leave = Mutex::new(may_leave);
+    let tag = session.controller.register_handler(move |args, result| {
+        enter.send(()).map_err(|error| error.to_string())?;
+        let may_leave = may_leave.lock().map_err(|error| error.to_string())?;
+        may_leave.recv().map_err(|error| error.to_string())?;
+        result.extend_from_slice(args);
+        Ok(())
+    });
+    thread::scope(|scope| {
+        let caller = scope.spawn(|| session.call("back", &[tag.get(), 5]));
+        is_entered.recv().expect("it runs");
+        session.controller.remove_handler(tag);
+        let error = session.call("back", &[tag.get(), 6]).expect_err("refused");
+        assert!(error.to_string().contains("no handler"), "{error}");
+        assert_eq!(is_entered.try_recv(), Err(mpsc::TryRecvError::Empty));
+        leave.send(()).expect("it runs");
+        assert_eq!(caller.join().expect("no panic").expect("a result"), 5);
+        assert_eq!(is_entered.try_recv(), Err(mpsc::TryRecvError::Disconnected));
+    });
+}

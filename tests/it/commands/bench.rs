@@ -1,0 +1,354 @@
+//! `farcall bench`: its flags, and what it prints and writes.
+//!
+//! Invariant: the only assertion on a time is on the length of a run; the rows themselves are tested beside the harness.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::os::unix::process::CommandExt;
+use std::path::Path;
+use std::process::Command;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+use std::time::Duration;
+
+use farcall_bench::{CpuPair, Report, TinyObject, Verdict};
+use nix::sys::signal::Signal;
+use serde_json::{Value, json};
+
+use crate::testkit::process::{Ended, Running, run_to_end, until};
+
+/// A measurement of this length does not end before the tests lose their timeout.
+const TOO_LONG: [&str; 2] = ["--seconds", "3600"];
+
+fn command(args: &[&str]) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_farcall"));
+    command.arg("bench").args(args);
+    command
+}
+
+fn bench(args: &[&str]) -> Ended {
+    run_to_end(command(args), b"")
+}
+
+/// The report of a run with `--json`.
+fn measure(args: &[&str]) -> Value {
+    let ended = bench(&[args, &["--json"]].concat());
+    assert_eq!((ended.status, &*ended.complaint()), (0, ""), "{ended}");
+    serde_json::from_slice(&ended.stdout).expect("one JSON object")
+}
+
+fn sections(report: &Value) -> &[Value] {
+    report["sections"].as_array().expect("sections")
+}
+
+fn names(section: &Value) -> Vec<&str> {
+    let rows = section["rows"].as_array().expect("rows").iter();
+    rows.map(|row| row["name"].as_str().expect("a name")).collect()
+}
+
+fn text(path: &Path) -> &str {
+    path.to_str().expect("a path in UTF-8")
+}
+
+#[test]
+fn rows_are_those_asked_for_and_files_hold_them_too() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let (svg, hgrm) = (directory.path().join("latencies.svg"), directory.path().join("hgrm"));
+    let files = ["--svg", text(&svg), "--hgrm", text(&hgrm)];
+    let rows =
+        ["--vs", "futex,local,spin", "--sizes", "64,1K", "--threads", "2", "--pipeline", "64"];
+    let report = measure(&[&["--seconds", "0", "--bars"][..], &rows, &files].concat());
+    // LLVM's command is not everywhere, and it runs an empty program.
+    let llvm = &report["llvm"];
+    let has_run = llvm["ratio"]["median"].as_f64().is_some_and(|ratio| ratio > 0.0);
+    assert!(has_run || llvm["outcome"] == "absent" || llvm["outcome"] == "refused", "{llvm}");
+    let regimes: Vec<_> =
+        sections(&report).iter().map(|one| one["regime"].as_str().unwrap()).collect();
+    let expected = [
+        "two-line floor",
+        "one-line floor",
+        "null call",
+        "call back",
+        "nested round",
+        "null call x 2",
+        "64 in flight",
+        "4 KiB code + call",
+        "4 KiB data + call",
+        "64 B echo",
+        "64 B bare copy",
+        "1 KiB echo",
+        "1 KiB bare copy",
+        "futex",
+        "local",
+        "null call spinning",
+    ];
+    let first = &sections(&report)[0];
+    assert_eq!(names(first), expected);
+    if regimes[0] != "one CPU" {
+        let bars = first["bars"].as_array().expect("bars");
+        assert!(bars.iter().any(|bar| bar["what"] == "64 in flight, calls/s"), "{first}");
+    }
+    assert_eq!(regimes.last(), Some(&"cold"));
+
+    let svg = fs::read_to_string(svg).expect("the picture");
+    for name in expected {
+        let regime = regimes[0].replace("one CPU", "one-cpu");
+        let file = format!("{regime}-{}.hgrm", name.to_lowercase().replace([' ', '+', ','], "-"));
+        let file = hgrm.join(file.replace("---", "-").replace("--", "-"));
+        let text = fs::read_to_string(&file).unwrap_or_default();
+        assert!(text.contains("1/(1-Percentile)"), "{} is missing", file.display());
+        assert!(svg.contains(name), "{name} is not in the picture");
+    }
+}
+
+#[test]
+fn a_row_is_measured_alone_with_the_floors_and_on_the_cpus_asked_for() {
+    let cpu = CpuPair::first_two().expect("a CPU").server;
+    let cpus = format!("{cpu},{cpu}");
+    let report = measure(&["--seconds", "0", "--only", "TCP", "--cpus", &cpus]);
+    assert_eq!([&report["caller_cpu"], &report["server_cpu"]], [cpu, cpu], "{report}");
+    let [section] = sections(&report) else { panic!("{report}") };
+    assert_eq!(section["regime"], "one CPU");
+    assert_eq!(names(section), ["two-line floor", "one-line floor", "TCP"]);
+    assert!(report["removal"].is_null() && report["idle"].is_null(), "{report}");
+    assert!(
+        section["bars"].is_null() && report["bars"].is_null(),
+        "no bars without the flag: {report}"
+    );
+
+    let report = measure(&["--seconds", "0", "--only", "link", "--bars"]);
+    assert!(sections(&report).is_empty() && report["life"]["link"].is_object(), "{report}");
+    assert_eq!(report["bars"][0]["bar"]["at_most"], 2000.0, "{report}");
+}
+
+#[test]
+fn csv_has_a_heading_and_a_line_for_each_row() {
+    let ended = bench(&["--seconds", "0", "--only", "futex", "--csv"]);
+    assert_eq!(ended.status, 0, "{ended}");
+    assert!(ended.complaint().contains("farcall: warning: few rounds of hot calls: "), "{ended}");
+    let text = String::from_utf8(ended.stdout).expect("text");
+    let lines: Vec<Vec<&str>> = text.lines().map(|line| line.split(',').collect()).collect();
+    assert_eq!(lines[0][..3], ["regime", "row", "rounds"], "{text}");
+    assert!(lines.iter().all(|line| line.len() == lines[0].len()), "{text}");
+    let futexes: BTreeSet<_> =
+        lines.iter().filter(|line| line[1] == "futex").map(|line| line[0]).collect();
+    assert!(futexes.len() >= 2 && futexes.contains("cold"), "{text}");
+}
+
+#[test]
+fn a_saved_report_is_whole_and_the_next_run_is_compared_with_it() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let path = directory.path().join("saved.json");
+    let asked = ["--seconds", "1", "--only", "null call"];
+    let ended = bench(&[&asked[..], &["--save", text(&path)]].concat());
+    assert_eq!(ended.status, 0, "{ended}");
+    let content = fs::read_to_string(&path).expect("saved");
+    let saved = Report::from_json(&content).expect("a report");
+    assert!(
+        saved.sections.iter().all(|section| section.rows.iter().all(|row| !row.samples.is_empty()))
+    );
+    let mut json: Value = serde_json::from_str(&content).expect("JSON");
+    assert_eq!((json["schema"].as_u64(), &json["flags"][3]), (Some(1), &json!("null call")));
+    assert!(json["commit"].is_string() || json["commit"].is_null(), "{}", json["commit"]);
+
+    let itself = saved.changes_since(&saved);
+    assert!(itself.rows.len() >= 3 && !itself.is_worse(), "{itself}");
+    let is_due = |verdict| matches!(verdict, Verdict::WithinNoise | Verdict::FewRounds);
+    assert!(itself.rows.iter().all(|row| is_due(row.verdict)), "{itself}");
+
+    // Two changed reports: one of a run with much noise, one of a run that was 1,000 times as fast.
+    for (median, quartiles, status, verdict) in
+        [(1.0, [0.0, 40.0], 0, "0 better, 0 worse, "), (0.001, [0.001, 0.001], 1, "0 better, ")]
+    {
+        for section in json["sections"].as_array_mut().expect("sections") {
+            section["rounds"] = json!(1_000);
+            for row in section["rows"].as_array_mut().expect("rows") {
+                row["places"] = json!(16);
+                for figure in ["two_line_ratio", "block_ns"] {
+                    let Some(was) = row[figure]["median"].as_f64() else { continue };
+                    let [low, high] = quartiles.map(|part| part * was);
+                    let median = median * was;
+                    row[figure] =
+                        json!({ "lower_quartile": low, "median": median, "upper_quartile": high });
+                }
+            }
+        }
+        fs::write(&path, json.to_string()).expect("written");
+        let ended = bench(&[&asked[..], &["--compare", text(&path)]].concat());
+        let text = String::from_utf8_lossy(&ended.stdout);
+        let end = text.lines().last().unwrap_or_default();
+        assert!(
+            ended.status == status && end.starts_with(&format!("verdict  {verdict}")),
+            "{ended}"
+        );
+        assert_eq!(end.contains(", 0 worse, "), status == 0, "{text}");
+    }
+}
+
+#[test]
+fn what_cannot_be_read_or_written_is_an_error_before_anything_is_measured() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let [new, old, other] = ["new", "old", "other"].map(|name| directory.path().join(name));
+    fs::write(&old, "old").expect("written");
+    fs::write(&other, r#"{"schema":7}"#).expect("written");
+    for (args, complaint) in [
+        (["--save", "/nowhere/saved.json"], "/nowhere/saved.json: cannot be written: No such file"),
+        (["--svg", "/proc/latencies.svg"], "/proc/latencies.svg: cannot be written: "),
+        (["--hgrm", "/proc/latencies"], "/proc/latencies: cannot be written: "),
+        (["--compare", "/nowhere/saved.json"], "/nowhere/saved.json: No such file"),
+        (["--compare", text(&old)], "old: not a saved report of farcall bench: "),
+        (["--compare", text(&other)], "other: a report of schema 7; this farcall reads 1"),
+    ] {
+        let file = if args[0] == "--save" { ["--svg", text(&old)] } else { ["--save", text(&new)] };
+        let ended = bench(&[&TOO_LONG[..], &file, &args].concat());
+        assert_eq!((ended.status, ended.stdout.len()), (125, 0), "{ended}");
+        assert!(ended.complaint().contains(complaint), "{complaint:?} is missing: {ended}");
+        assert!(!new.exists(), "{args:?} leaves an empty file");
+        assert_eq!(fs::read_to_string(&old).expect("kept"), "old");
+    }
+}
+
+#[test]
+fn an_interrupt_gives_a_partial_report() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let path = directory.path().join("saved.json");
+    // The machine decides how long it takes to the end of the first round.
+    for timeout in [1, 4, 16].map(Duration::from_secs) {
+        let mut command = command(&TOO_LONG);
+        command.args(["--only", "null call", "--json", "--save"]).arg(&path).process_group(0);
+        let running = Running::start(command);
+        until("the processes of the rows are there", || running.others().len() > 2);
+        thread::sleep(timeout);
+        // As a terminal does it: to all processes.
+        running.signal_group(Signal::SIGINT);
+        running.wait_for_silence();
+        until("no process is left", || running.others().is_empty());
+        let ended = running.end();
+        if ended.complaint().contains("interrupted before anything was measured") {
+            assert!(ended.status == 125 && !path.exists(), "{ended}");
+            continue;
+        }
+        assert_eq!((ended.status, &*ended.complaint()), (130, ""), "{ended}");
+        let report: Value = serde_json::from_slice(&ended.stdout).expect("one JSON object");
+        assert_eq!(report["is_partial"], true);
+        let warning = report["warnings"][0].as_str().unwrap_or_default();
+        assert!(warning.starts_with("partial: "), "{report}");
+        assert!(names(&sections(&report)[0]).contains(&"null call"), "{report}");
+        assert!(sections(&report).iter().all(|section| section["regime"] != "cold"), "{report}");
+        let saved =
+            Report::from_json(&fs::read_to_string(&path).expect("saved")).expect("a report");
+        assert!(saved.is_partial);
+        return;
+    }
+    panic!("16 s are not enough for one round");
+}
+
+#[test]
+fn a_busy_cpu_is_a_warning() {
+    let CpuPair { caller, server } = CpuPair::first_two().expect("a CPU");
+    let is_over = AtomicBool::new(false);
+    let report = thread::scope(|scope| {
+        scope.spawn(|| {
+            let pinned = CpuPair { caller: server, server: caller }.pin_caller().expect("pinned");
+            while !is_over.load(Ordering::Relaxed) {
+                std::hint::spin_loop();
+            }
+            drop(pinned);
+        });
+        let report = measure(&["--seconds", "0", "--only", "link"]);
+        is_over.store(true, Ordering::Relaxed);
+        report
+    });
+    let warnings = report["warnings"].as_array().expect("warnings");
+    let is_due =
+        |warning: &Value| warning.as_str().is_some_and(|text| text.contains("other work took "));
+    assert!(warnings.iter().any(is_due), "{report}");
+    assert!(report["load"]["busy_percent"].as_f64() > Some(20.0), "{report}");
+}
+
+#[test]
+fn a_run_is_as_long_as_asked_within_a_fifth() {
+    let mut lengths = Vec::new();
+    // A busy machine may miss it once or twice.
+    for _ in 0..3 {
+        let report = measure(&["--seconds", "3"]);
+        lengths.push(report["elapsed_s"].as_f64().expect("seconds"));
+        if lengths.last().is_some_and(|length| (2.4..=3.6).contains(length)) {
+            return;
+        }
+    }
+    panic!("{lengths:?} s for 3 s");
+}
+
+#[test]
+fn the_page_and_the_help_have_the_same_flags() {
+    let page = Path::new(env!("CARGO_MANIFEST_DIR")).join("../bench/README.md");
+    let page = fs::read_to_string(page).expect("the page");
+    let rows = page.lines().filter_map(|line| line.strip_prefix("| `--"));
+    let end = |text: &str| text.find(|c: char| !c.is_ascii_lowercase()).unwrap_or(text.len());
+    let of_page: BTreeSet<_> = rows.map(|row| row[..end(row)].to_owned()).collect();
+    let help = String::from_utf8(bench(&["--help"]).stdout).expect("text");
+    let lines = help.lines().filter_map(|line| line.trim_start().strip_prefix("--"));
+    let of_help: BTreeSet<_> = lines.map(|line| line[..end(line)].to_owned()).collect();
+    assert!(of_help.len() >= 15, "{help}");
+    assert_eq!(of_page, of_help);
+}
+
+/// A folder with a command in the role of LLVM's, which prints this version.
+fn fake_jitlink(version: &str, body: &str) -> tempfile::TempDir {
+    let folder = tempfile::tempdir().expect("a folder");
+    let script = format!(
+        "#!/bin/sh\n[ \"$1\" = --version ] && {{ echo 'LLVM version {version}'; exit; }}\n{body}\n"
+    );
+    // The highest number wins over what is installed.
+    for (name, script) in [("llvm-jitlink-9000", &*script), ("llvm-jitlink-executor", "")] {
+        let path = folder.path().join(name);
+        std::fs::write(&path, script).expect("written");
+        let executable = std::os::unix::fs::PermissionsExt::from_mode(0o755);
+        std::fs::set_permissions(&path, executable).expect("permitted");
+    }
+    folder
+}
+
+#[test]
+fn the_row_of_llvm_says_which_it_is_and_what_it_does() {
+    let object = tempfile::NamedTempFile::new().expect("a file");
+    // xor eax, eax; ret
+    let empty = TinyObject::new().function("main", &[0x31, 0xc0, 0xc3]).bytes();
+    std::fs::write(object.path(), empty).expect("written");
+    for (version, body, shown) in [
+        ("31.0", "exit 0", "llvm     llvm-jitlink of LLVM 31.0, as LLVM 22 is not installed\n"),
+        ("22.9", "echo no >&2; exit 3", "LLVM 22.9: does not run it, no comparison: no\n"),
+    ] {
+        let folder = fake_jitlink(version, body);
+        let mut command = Command::new(env!("CARGO_BIN_EXE_farcall"));
+        let path = std::env::var_os("PATH").unwrap_or_default();
+        let all = [folder.path().to_owned()].into_iter().chain(std::env::split_paths(&path));
+        command.env("PATH", std::env::join_paths(all).expect("a path"));
+        command.args(["bench", "--seconds", "0", "--link"]).arg(object.path());
+        let ended = run_to_end(command, b"");
+        let text = String::from_utf8_lossy(&ended.stdout);
+        assert!(ended.status == 0 && text.contains(shown), "{shown:?} is missing: {ended}");
+        assert_eq!(text.contains("runs in turns)"), body == "exit 0", "{ended}");
+    }
+}
+
+#[test]
+fn a_wrong_option_is_refused_with_what_is_right() {
+    for (args, complaint) in [
+        (&["--vs", "pipe,fax"][..], "fax: not one of pipe, unix, tcp, futex, eventfd, local, spin"),
+        (&["--cpus", "0"], "0: not two CPUs; write 0,1"),
+        (&["--cpus", "0,99999"], "CPU 99999: this process may not use it, only "),
+        (&["--only", "fax"], "fax: no row has this name; there are: two-line floor, "),
+        (&["--csv", "--json"], "cannot be used with"),
+        (&["--sizes", "4Q"], "4Q: not a size from 1 to 1024M"),
+        (&["--threads", "0"], "0: not a number of threads from 1 to 256"),
+        (&["--pipeline", "257"], "257: not a number of calls from 1 to 256"),
+        (&["--seconds", "soon"], "soon: not a number"),
+        (&["--link", "a.o", "--sizes", "4K"], "cannot be used with"),
+    ] {
+        let ended = bench(args);
+        assert_eq!((ended.status, ended.stdout.len()), (125, 0), "{ended}");
+        assert!(ended.complaint().contains(complaint), "{complaint:?} is missing: {ended}");
+    }
+}

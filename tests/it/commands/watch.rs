@@ -1,0 +1,86 @@
+//! `farcall watch`: hot reload of a C file on save.
+//!
+//! Invariant: no assertion on a time, except that waits time out.
+
+use std::fs;
+use std::path::Path;
+use std::process::Command;
+
+use crate::testkit::process::{Running, until};
+
+/// A program that counts, with this step; what it says goes to standard output at once.
+fn counting(step: u32) -> String {
+    format!(
+        "#include <stdio.h>\n\
+         static int own = 100; int shared; static const char *said = \"so far\";\n\
+         void tick(void) {{ static int turns; own += {step}; turns++; shared += turns;\n\
+         printf(\"step {step}: %s %d, %d turns\\n\", said, own, turns); fflush(stdout); }}\n"
+    )
+}
+
+fn watch(file: &Path, options: &[&str]) -> Running {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_farcall"));
+    command.arg("watch").arg(file).args(options);
+    Running::start(command)
+}
+
+#[test]
+fn a_saved_file_takes_the_place_of_the_last_and_keeps_its_data() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let file = folder.path().join("count.c");
+    fs::write(&file, counting(1)).expect("written");
+    let watch = watch(&file, &["--every", "10ms"]);
+    watch.wait_for("step 1: so far 103, 3 turns\n");
+
+    // It does not compile, and the last version goes on.
+    fs::write(&file, "void tick(void) { nonsense }").expect("written");
+    watch.wait_for_complaint("does not compile, version 1 stays");
+    let lines = || watch.written().lines().count();
+    let before = lines();
+    until("it goes on", || lines() > before + 3);
+
+    // An editor puts a new file in the place of the old one.
+    let new = folder.path().join("count.c.new");
+    fs::write(&new, counting(1000)).expect("written");
+    fs::rename(&new, &file).expect("renamed");
+    watch.wait_for_complaint("version 2");
+    watch.wait_for("step 1000: ");
+    let output = watch.written();
+    let number = |line: &str, at: usize| {
+        let word = line.split_whitespace().nth(at).expect("a word").trim_end_matches(',');
+        word.parse::<i64>().expect("a number")
+    };
+    let first_new = output.lines().position(|line| line.starts_with("step 1000")).expect("there");
+    let all: Vec<_> = output.lines().collect();
+    let (old, new) = (all[first_new - 1], all[first_new]);
+    assert_eq!(number(new, 4), number(old, 4) + 1000, "{old}, then {new}: a static variable");
+    assert_eq!(number(new, 5), number(old, 5) + 1, "{old}, then {new}: one of the function");
+
+    // It crashes, and so does not go on before the next version.
+    fs::write(&file, "void tick(void) { *(volatile int *)16 = 1; }").expect("written");
+    watch.wait_for_complaint("executor died by SIGSEGV, fault address 0x10, in tick+0x");
+    fs::write(&file, counting(7)).expect("written");
+    watch.wait_for("step 7: so far 107, 1 turns\n");
+}
+
+#[test]
+fn a_file_with_main_is_run_once_for_each_version() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let file = folder.path().join("main.c");
+    fs::write(&file, "int main(void) { return 3; }").expect("written");
+    let watch = watch(&file, &["--", "-O2"]);
+    watch.wait_for_complaint("main has returned 3");
+    fs::write(&file, "int main(void) { return 4; }").expect("written");
+    watch.wait_for_complaint("main has returned 4");
+}
+
+#[test]
+fn what_cannot_be_watched_is_refused() {
+    let nowhere = watch(Path::new("/nowhere/at/all.c"), &[]).end();
+    assert_eq!(nowhere.status, 127, "{nowhere}");
+    let folder = tempfile::tempdir().expect("a folder");
+    let file = folder.path().join("empty.c");
+    fs::write(&file, "").expect("written");
+    let empty = watch(&file, &[]).end();
+    assert!(empty.status == 126 && empty.complaint().contains("main"), "{empty}");
+}

@@ -1,0 +1,147 @@
+//! Controllers whose process is set up in ways of its own: what they ignore, what they may use, what they have open.
+
+use std::path::PathBuf;
+use std::process::Command;
+
+use farcall::ExecutorAddr;
+use farcall::controller::{Controller, ExecutorBuilder};
+use farcall::link::ObjectFile;
+
+use crate::alone;
+use crate::commands::native::farcall_run;
+use crate::testkit::corpus::{self, PLAIN};
+use crate::testkit::process::{Ended, run_to_end};
+
+/// `farcall run` with these arguments of `crash.c`, started by a shell behind `setup`.
+fn run_behind(setup: &str, args: &[&str]) -> Ended {
+    let run = farcall_run(&[corpus::object("crash.c", PLAIN)], args);
+    let mut shell = Command::new("/bin/sh");
+    shell.args(["-c", &format!("{setup} \"$@\""), "sh"]);
+    shell.arg(run.get_program()).args(run.get_args());
+    run_to_end(shell, b"")
+}
+
+/// Runs `body`, with the object of `crash.c`, in a process of its own for the test with this name. A shell has started it
+/// behind `setup`.
+fn behind(setup: &str, name: &str, body: impl FnOnce(PathBuf)) {
+    // Compiled out here: a process that ignores the ends of children can wait for none.
+    if let Some(object) = std::env::var_os(SET_UP) {
+        return body(object.into());
+    }
+    let mut shell = Command::new("/bin/sh");
+    shell.args(["-c", &format!("{setup} \"$@\""), "sh"]);
+    shell.arg(std::env::current_exe().expect("this program"));
+    shell.args([name, "--exact", "--nocapture"]).env(SET_UP, corpus::object("crash.c", PLAIN));
+    let ended = run_to_end(shell, b"");
+    let stdout = String::from_utf8_lossy(&ended.stdout);
+    assert!(ended.status == 0 && stdout.contains("1 passed"), "{ended}");
+}
+
+/// An object in an executor, and its function with this name.
+fn load(controller: &Controller, object: PathBuf, name: &str) -> ExecutorAddr {
+    let dylib = controller.create_dylib("crash");
+    let file = std::fs::read(object).expect("just compiled");
+    dylib.add_object(&ObjectFile::parse("crash.o", file).expect("an object")).expect("added");
+    dylib.lookup(name).expect("linked")
+}
+
+/// True where the kernel keeps the status of a process that was collected.
+fn keeps_status() -> bool {
+    let release = std::fs::read_to_string("/proc/sys/kernel/osrelease").expect("a version");
+    let mut numbers = release.split(['.', '-']).map_while(|part| part.parse::<u32>().ok());
+    (numbers.next(), numbers.next()) >= (Some(6), Some(15))
+}
+
+#[test]
+fn a_host_that_ignores_the_ends_of_children_learns_the_status() {
+    for _ in 0..10 {
+        let ended = run_behind("exec env --ignore-signal=CHLD", &["exit", "9"]);
+        if keeps_status() {
+            assert_eq!((ended.status, ended.complaint().as_str()), (9, ""), "{ended}");
+        } else {
+            assert!(ended.complaint().contains("exit status is unknown"), "{ended}");
+        }
+    }
+    let ended = run_behind("exec env --ignore-signal=CHLD", &["store"]);
+    for word in ["SIGSEGV", "0xdadbeef", "store_to_nowhere+0x"] {
+        assert!(ended.complaint().contains(word), "{ended}");
+    }
+    assert!(ended.status == 139, "{ended}");
+}
+
+#[test]
+fn what_no_kernel_keeps_is_said_to_be_unknown_and_the_crash_record_stays() {
+    let name = "hosts::what_no_kernel_keeps_is_said_to_be_unknown_and_the_crash_record_stays";
+    // What is ignored is inherited.
+    behind("exec env --ignore-signal=CHLD", name, |object| {
+        // PIDFD_GET_INFO.
+        alone::refuse(16, &[(1, 0xc040_ff0b)], 25);
+        let launch = ExecutorBuilder::new().program(env!("CARGO_BIN_EXE_farcall"));
+        let controller = launch.start().expect("an executor");
+        // The kernel tells the status while the process ends; behind its end nothing does.
+        match controller.exit(9) {
+            Ok(status) => assert_eq!(status, 9),
+            Err(error) => {
+                let death = error.death().expect("it is gone");
+                assert!(death.status_unknown && death.exit_status.is_none(), "{death:?}");
+                assert!(death.signal.is_none(), "{death:?}");
+                assert!(error.to_string().contains("another part of this process"), "{error}");
+            }
+        }
+
+        let controller = launch.start().expect("an executor");
+        let function = load(&controller, object, "store_to_nowhere");
+        let error = controller.call(function, &[]).expect_err("a crash");
+        let death = error.death().expect("it is gone");
+        // The crash handler has told it before the kernel could.
+        assert!(death.exit_status.is_none(), "{death:?}");
+        assert_eq!((death.signal, death.fault_address), (Some(11), Some(0xdad_beef)), "{death:?}");
+        for word in ["SIGSEGV", "store_to_nowhere+0x"] {
+            assert!(error.to_string().contains(word), "{error}");
+        }
+    });
+}
+
+#[test]
+fn a_limit_on_the_size_of_files_is_an_error_and_no_death() {
+    for limit in ["0", "1", "100000"] {
+        let ended = run_behind(&format!("ulimit -f {limit}; exec"), &["exit", "9"]);
+        assert!(!ended.killed && ended.status == 125, "{ended}");
+        let bytes = limit.parse::<u64>().expect("a number") * 512;
+        for word in ["ulimit -f", "RLIMIT_FSIZE", &format!(" {bytes} bytes")] {
+            assert!(ended.complaint().contains(word), "{word}: {ended}");
+        }
+    }
+}
+
+#[test]
+fn an_executor_inherits_what_it_is_meant_to() {
+    let name = "hosts::an_executor_inherits_what_it_is_meant_to";
+    behind("exec 7</dev/null 9</dev/null; exec", name, |_| {
+        let launch = ExecutorBuilder::new().program(env!("CARGO_BIN_EXE_farcall"));
+        let has = |launch: &ExecutorBuilder, number| {
+            let controller = launch.start().expect("an executor");
+            let file = std::fs::read_link(format!("/proc/{}/fd/{number}", controller.pid()));
+            file.is_ok_and(|file| file.as_os_str() == "/dev/null")
+        };
+        let is_here = |number| std::fs::read_link(format!("/proc/self/fd/{number}")).is_ok();
+        for number in [7, 9] {
+            assert!(is_here(number), "the shell has opened {number}");
+            assert!(!has(&launch, number), "{number} is open");
+            assert!(has(&launch.clone().inherit_descriptors(), number), "{number} is not open");
+        }
+    });
+}
+
+#[test]
+fn a_program_that_is_run_has_what_its_shell_has_opened() {
+    let run = farcall_run(&[corpus::object("inherited.c", PLAIN)], &["7"]);
+    let mut shell = Command::new("/bin/sh");
+    shell.args(["-c", "exec 7<<end; exec \"$@\"\nfrom the shell\nend", "sh"]);
+    shell.arg(run.get_program()).args(run.get_args());
+    let ended = run_to_end(shell, b"");
+    assert_eq!((ended.status, ended.stdout.as_slice()), (0, &b"from the shell\n"[..]), "{ended}");
+}
+
+/// Set where a shell has set this process up, to the path of an object.
+const SET_UP: &str = "FARCALL_TEST_SET_UP_ENDS";

@@ -1,0 +1,327 @@
+//! The library as a JIT author uses it: launch, link, look up, call, remove.
+
+use farcall::PerProt;
+use farcall::controller::{Controller, Dylib, ExecutorBuilder};
+use farcall::link::{Archive, ObjectFile};
+use farcall_bench::{TinyObject, tiny_code};
+
+use crate::controller::redirectable::next;
+use crate::testkit::corpus;
+
+fn controller() -> Controller {
+    ExecutorBuilder::new().program(env!("CARGO_BIN_EXE_farcall")).start().expect("an executor")
+}
+
+fn object(tiny: &TinyObject) -> ObjectFile {
+    ObjectFile::parse("tiny.o", tiny.bytes()).expect("an object")
+}
+
+fn constant(name: &str, value: u64) -> ObjectFile {
+    object(&TinyObject::new().function(name, &tiny_code::constant(value)))
+}
+
+fn call(controller: &Controller, dylib: &Dylib, name: &str) -> u64 {
+    let function = dylib.lookup(name).expect("defined");
+    let result = controller.call(function, &[0; 16]).expect("a result");
+    u64::from_le_bytes(result.try_into().expect("8 bytes"))
+}
+
+#[test]
+fn functions_are_called_with_bytes_and_answer_bytes() {
+    let controller = controller();
+    assert!(controller.triple().starts_with("x86_64"), "{}", controller.triple());
+    let dylib = controller.create_dylib("d");
+    dylib.add_object(&object(&TinyObject::new().function("add", tiny_code::ADD))).expect("added");
+    let add = dylib.lookup("add").expect("defined");
+    let mut sum = Vec::new();
+    for number in 0..10_000_u64 {
+        sum.clear();
+        let args = [number.to_le_bytes(), 7_u64.to_le_bytes()].concat();
+        controller.call_into(add, &args, &mut sum).expect("a result");
+        assert_eq!(sum, (number + 7).to_le_bytes());
+    }
+    let large = [1_u64.to_le_bytes(), 2_u64.to_le_bytes()].concat().repeat(1 << 16);
+    let result = controller.call(add, &large).expect("a megabyte travels");
+    assert_eq!(result, 3_u64.to_le_bytes());
+}
+
+#[test]
+fn hidden_names_are_seen_by_later_links_of_the_dylib_and_by_no_others() {
+    let controller = controller();
+    for build in [corpus::PLAIN, corpus::gcc(&["-O2", "-fPIC"]), corpus::LOW] {
+        let objects = ["hidden_first.c", "hidden_second.c"].map(|name| {
+            let file = std::fs::read(corpus::object(name, build)).expect("compiled");
+            ObjectFile::parse(name, file).expect("an object")
+        });
+        let dylib = controller.create_dylib("d");
+        for object in &objects {
+            dylib.add_object(object).expect("added");
+            dylib.link().expect("linked");
+        }
+        assert_eq!(call(&controller, &dylib, "second"), 0x0107_0606);
+        assert_eq!(call(&controller, &dylib, "second"), 0x0107_0707);
+        assert!(dylib.lookup("hidden_next").is_err(), "it is not for who looks it up");
+        let again = dylib.add_object(&objects[0]).expect_err("its names are there");
+        assert!(again.to_string().contains("is defined in d already"), "{again}");
+
+        let other = controller.create_dylib("other");
+        other.add_object(&objects[1]).expect("added");
+        let error = other.link().expect_err("they are hidden").to_string();
+        assert!(error.contains("hidden_next"), "{error}");
+        dylib.clear().expect("cleared");
+        dylib.add_object(&objects[1]).expect("added");
+        assert!(dylib.link().is_err(), "they are gone");
+    }
+}
+
+#[test]
+fn a_later_link_takes_no_second_copy_of_an_archives_member() {
+    let first = corpus::object("hidden_first.c", corpus::PLAIN);
+    let file = std::fs::read(corpus::archive("hidden", &[first])).expect("just made");
+    let archive = Archive::parse("libhidden.a", file).expect("an archive");
+    let controller = controller();
+    let dylib = controller.create_dylib("d");
+    dylib.add_archive(&archive);
+    for (name, target, objects) in [("f", "first_shared", 2), ("g", "hidden_next", 1)] {
+        // jmp target
+        let caller = TinyObject::new().function(name, &[0xe9, 0, 0, 0, 0]).call_at(1, target);
+        dylib.add_object(&object(&caller)).expect("added");
+        assert_eq!(dylib.link().expect("linked").objects, objects);
+    }
+}
+
+#[test]
+fn one_object_is_lent_to_many_dylibs_and_executors() {
+    let shared = constant("f", 5);
+    for _ in 0..2 {
+        let controller = controller();
+        let dylibs = ["a", "b"].map(|name| controller.create_dylib(name));
+        for dylib in &dylibs {
+            dylib.add_object(&shared).expect("added");
+            assert_eq!(call(&controller, dylib, "f"), 5);
+        }
+        assert_ne!(dylibs[0].lookup("f").expect("a"), dylibs[1].lookup("f").expect("b"));
+    }
+}
+
+#[test]
+fn a_later_link_refers_to_an_earlier_one() {
+    let controller = controller();
+    let dylib = controller.create_dylib("d");
+    dylib.add_object(&constant("f", 6)).expect("added");
+    dylib.link().expect("linked");
+    // jmp f
+    let caller = TinyObject::new().function("g", &[0xe9, 0, 0, 0, 0]).call_at(1, "f");
+    dylib.add_object(&object(&caller)).expect("added");
+    assert_eq!(call(&controller, &dylib, "g"), 6);
+
+    let error = dylib.add_object(&constant("f", 7)).expect_err("f is there already");
+    assert!(error.is_link() && error.to_string().contains('f'), "{error}");
+    assert_eq!(call(&controller, &dylib, "g"), 6, "what was linked stays");
+}
+
+#[test]
+fn all_undefined_symbols_are_named() {
+    let controller = controller();
+    let dylib = controller.create_dylib("needy");
+    let code = [0xe8, 0, 0, 0, 0, 0xe8, 0, 0, 0, 0, 0xc3];
+    let needy = TinyObject::new().function("f", &code).call_at(1, "nobody").call_at(6, "no_one");
+    dylib.add_object(&object(&needy)).expect("added");
+    let error = dylib.link().expect_err("undefined");
+    assert_eq!(error.symbols(), ["no_one", "nobody"]);
+    assert!(error.is_link());
+
+    let error = dylib.lookup("f").expect_err("forgotten");
+    assert_eq!(error.symbols(), ["f"]);
+    dylib.add_object(&constant("f", 1)).expect("the dylib is still of use");
+    assert_eq!(call(&controller, &dylib, "f"), 1);
+}
+
+#[test]
+fn removed_code_makes_room_at_once() {
+    let controller = controller();
+    let mut first = None;
+    for version in 0..100 {
+        let dylib = controller.create_dylib("d");
+        dylib.add_object(&constant("f", version)).expect("added");
+        let address = dylib.lookup("f").expect("defined");
+        assert_eq!(call(&controller, &dylib, "f"), version, "never an earlier version");
+        assert_eq!(*first.get_or_insert(address), address, "the same pages again");
+        dylib.clear().expect("cleared");
+        assert!(dylib.lookup("f").is_err());
+    }
+}
+
+#[test]
+fn finalizing_without_actions_sends_nothing() {
+    let controller = controller();
+    let before = controller.stats();
+    let dylib = controller.create_dylib("d");
+    dylib.add_object(&constant("f", 1)).expect("added");
+    let report = dylib.link().expect("linked");
+    dylib.clear().expect("cleared");
+    assert_eq!(controller.stats(), before);
+    assert_eq!(report.objects, 1);
+}
+
+#[test]
+fn memory_in_flight_is_free_when_it_is_dropped_and_finalized_memory_when_it_is_given_back() {
+    let controller = controller();
+    let before = controller.stats();
+    let place = || next(&controller);
+    let base = place();
+    assert_eq!(place(), base, "it was dropped");
+    let memory = [(); 3].map(|()| {
+        controller.allocate(PerProt { code: 1, constants: 1, data: 1 }).expect("room").finalize()
+    });
+    assert_eq!(memory[0].address(), base[0]);
+    assert_ne!(place(), base);
+    controller.deallocate(memory).expect("all three");
+    assert_eq!(place(), base);
+    let nothing = controller.allocate(PerProt::default()).expect("no room is needed").finalize();
+    assert!(nothing.address().is_null());
+    controller.deallocate([nothing]).expect("nothing to give back");
+    assert_eq!(controller.stats(), before, "no message");
+}
+
+#[test]
+fn finalized_memory_that_is_dropped_is_caught_in_debug_builds() {
+    let controller = controller();
+    let memory =
+        controller.allocate(PerProt { code: 1, ..PerProt::default() }).expect("room").finalize();
+    let dropped = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| drop(memory)));
+    assert_eq!(dropped.is_err(), cfg!(debug_assertions));
+    drop(controller.allocate(PerProt::default()).expect("no room is needed").finalize());
+}
+
+#[test]
+fn what_is_not_a_function_of_the_contract_is_answered_not_suffered() {
+    let controller = controller();
+    let error = controller.call(farcall::ExecutorAddr::NULL, &[]).expect_err("nothing there");
+    assert!(error.is_remote(), "{error:?}");
+    let dylib = controller.create_dylib("d");
+    dylib.add_object(&constant("f", 3)).expect("added");
+    assert_eq!(call(&controller, &dylib, "f"), 3, "the session goes on");
+}
+
+#[test]
+fn a_crash_is_an_error_that_names_the_function_and_a_new_executor_works() {
+    let poke = object(&TinyObject::new().function("poke", &tiny_code::poke(0xdad_beef)));
+    let first = controller();
+    let dylib = first.create_dylib("d");
+    dylib.add_object(&poke).expect("added");
+    let function = dylib.lookup("poke").expect("defined");
+    let error = first.call(function, &[]).expect_err("it crashes");
+    let death = error.death().expect("a death");
+    assert_eq!(death.signal, Some(11));
+    assert_eq!(death.fault_address, Some(0xdad_beef));
+    assert!(death.location.as_ref().is_some_and(|at| at.contains("poke+0x")), "{death}");
+    for _ in 0..2 {
+        let again = first.call(function, &[]).expect_err("it stays dead");
+        assert_eq!(again.death().and_then(|death| death.signal), Some(11));
+    }
+    assert!(dylib.clear().is_ok(), "nothing was registered, so nobody has to be told");
+
+    let second = controller();
+    let dylib = second.create_dylib("d");
+    dylib.add_object(&constant("f", 9)).expect("added");
+    assert_eq!(call(&second, &dylib, "f"), 9);
+}
+
+#[test]
+fn a_killed_executor_ends_the_call_that_waits() {
+    let controller = controller();
+    let dylib = controller.create_dylib("d");
+    // jmp to itself
+    let spin = object(&TinyObject::new().function("spin", &[0xeb, 0xfe]));
+    dylib.add_object(&spin).expect("added");
+    let function = dylib.lookup("spin").expect("defined");
+    let killer = controller.killer();
+    let clone = controller.clone();
+    let caller = std::thread::spawn(move || clone.call(function, &[]));
+    std::thread::sleep(std::time::Duration::from_millis(20));
+    killer.kill();
+    let error = caller.join().expect("no panic").expect_err("killed");
+    assert_eq!(error.death().and_then(|death| death.signal), Some(9), "{error}");
+}
+
+#[test]
+fn an_executor_that_cannot_start_is_an_error() {
+    let error =
+        ExecutorBuilder::new().program("/nonexistent/executor").start().expect_err("no program");
+    assert!(error.to_string().contains("/nonexistent/executor"), "{error}");
+    let error = ExecutorBuilder::new().program("/bin/false").start().expect_err("no executor");
+    assert_eq!(error.death().and_then(|death| death.exit_status), Some(1), "{error}");
+}
+
+/// What a wrapper function of `low_wrapper.c` says.
+fn low_address(controller: &Controller, dylib: &Dylib, name: &str) -> u64 {
+    let address = call(controller, dylib, name);
+    assert!(address < 1 << 31, "{name} says {address:#x}");
+    address
+}
+
+#[test]
+fn code_with_addresses_of_32_bits_lies_low_and_near_code_beside_it() {
+    let file = std::fs::read(corpus::object("low_wrapper.c", corpus::LOW)).expect("compiled");
+    let low = ObjectFile::parse("low_wrapper.o", file).expect("an object");
+    let controller = controller();
+    let mut trips = Vec::new();
+    let mut places = std::collections::HashSet::new();
+    for version in 0..200 {
+        let before = controller.stats().round_trips;
+        let dylib = controller.create_dylib("low");
+        dylib.add_object(&low).expect("added");
+        dylib.link().expect("linked");
+        trips.push(controller.stats().round_trips - before);
+        let near = controller.create_dylib("near");
+        near.add_object(&constant("f", version)).expect("added");
+        let counter = low_address(&controller, &dylib, "low_count");
+        assert_eq!(low_address(&controller, &dylib, "low_count"), counter);
+        let stdout = low_address(&controller, &dylib, "low_stdout");
+        places.insert((counter, stdout));
+        assert_eq!(call(&controller, &near, "f"), version);
+        assert!(near.lookup("f").expect("defined").get() > 1 << 32);
+        assert!(dylib.lookup("low_count").expect("defined").get() < 1 << 31);
+        near.clear().expect("cleared");
+        dylib.clear().expect("cleared");
+    }
+    assert_eq!(places.len(), 1, "the same pages, and one place for the library's variable");
+    assert_eq!(trips[..3], [2, 1, 1], "the first link has memory reserved");
+}
+
+#[test]
+fn what_is_added_to_low_code_lies_low_too() {
+    let file = std::fs::read(corpus::object("low_wrapper.c", corpus::LOW)).expect("compiled");
+    let low = ObjectFile::parse("low_wrapper.o", file).expect("an object");
+    let controller = controller();
+    let dylib = controller.create_dylib("low");
+    dylib.add_object(&low).expect("added");
+    dylib.link().expect("linked");
+    // jmp low_count
+    let later = TinyObject::new().function("later", &[0xe9, 0, 0, 0, 0]).call_at(1, "low_count");
+    dylib.add_object(&object(&later)).expect("added");
+    assert!(dylib.lookup("later").expect("defined").get() < 1 << 31);
+    low_address(&controller, &dylib, "later");
+}
+
+#[test]
+fn near_code_follows_a_variable_that_low_code_has_had_moved() {
+    let controller = controller();
+    let link = |name: &str, build| {
+        let file = std::fs::read(corpus::object("low_wrapper.c", build)).expect("compiled");
+        let dylib = controller.create_dylib(name);
+        dylib.add_object(&ObjectFile::parse(name, file).expect("an object")).expect("added");
+        dylib.link().expect("linked");
+        dylib
+    };
+    let before = link("before", corpus::PLAIN);
+    assert!(call(&controller, &before, "low_stdout") > 1 << 32, "the library's own");
+    let low = link("low", corpus::LOW);
+    let stdout = low_address(&controller, &low, "low_stdout");
+    let after = link("after", corpus::PLAIN);
+    assert_eq!(low_address(&controller, &after, "low_stdout"), stdout);
+    let wide = link("wide", corpus::gcc(&["-O2", "-fPIC"]));
+    assert_eq!(low_address(&controller, &wide, "low_stdout"), stdout);
+    assert!(wide.lookup("low_count").expect("defined").get() > 1 << 32, "it reaches everything");
+}

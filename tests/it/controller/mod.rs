@@ -1,0 +1,10 @@
+//! Controllers and dylibs: linking, replacing, lazy functions, the life of a session.
+
+pub(crate) mod churn;
+pub(crate) mod fresh;
+pub(crate) mod hosts;
+pub(crate) mod lazy;
+pub(crate) mod library;
+pub(crate) mod not_ready;
+pub(crate) mod redirectable;
+pub(crate) mod reload;

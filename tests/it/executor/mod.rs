@@ -1,0 +1,11 @@
+//! What the executor offers and shows: memory, registration, crashes, debuggers and profilers.
+
+pub(crate) mod backtrace;
+pub(crate) mod crash;
+pub(crate) mod debugger;
+pub(crate) mod filtered;
+pub(crate) mod inspect;
+pub(crate) mod killed;
+pub(crate) mod memory;
+pub(crate) mod profilers;
+pub(crate) mod registration;

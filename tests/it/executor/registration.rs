@@ -1,0 +1,97 @@
+//! Linked code made known to the unwinder and to debuggers, and taken back, by allocation actions.
+
+use farcall::controller::memory::{AllocActionPair, Segment};
+use farcall::controller::{Controller, ExecutorBuilder};
+use farcall::link::ObjectFile;
+use farcall::sps::AllocGroup;
+use farcall::{AddrRange, ExecutorAddr, Prot};
+use farcall_bench::TinyObject;
+
+use crate::testkit::corpus::{self, gcc};
+
+const PAGE: u64 = 4096;
+
+fn launch() -> ExecutorBuilder {
+    ExecutorBuilder::new().program(env!("CARGO_BIN_EXE_farcall"))
+}
+
+/// Stores content in a page of constants with the actions, and returns its base.
+fn store(
+    controller: &Controller,
+    start: ExecutorAddr,
+    content: &[u8],
+    actions: &[AllocActionPair],
+) -> farcall::Result<ExecutorAddr> {
+    let group = AllocGroup::standard(Prot::Constants);
+    controller
+        .native_memory()
+        .initialize(&[Segment { group, start, bytes: PAGE, content }], actions)
+}
+
+fn range(start: ExecutorAddr, bytes: usize) -> AddrRange {
+    AddrRange::sized(start, bytes as u64).expect("no overflow")
+}
+
+#[test]
+fn libunwind_gets_whole_sections_where_it_is_the_one_that_throws() {
+    let source = corpus::source("fake_libunwind.c");
+    let library = corpus::shared_library(&[corpus::compile(&source, gcc(&["-O1", "-fPIC"]))]);
+    let controller = launch().env("LD_PRELOAD", library).start().expect("an executor");
+    let dylib = controller.create_dylib("calls");
+    // jmp fake_libunwind_calls
+    let calls = TinyObject::new().function("calls", &[0xe9, 0, 0, 0, 0]);
+    let calls = calls.call_at(1, "fake_libunwind_calls").bytes();
+    dylib.add_object(&ObjectFile::parse("calls.o", calls).expect("an object")).expect("added");
+    let calls = dylib.lookup("calls").expect("defined");
+    let count = || {
+        let result = controller.call(calls, &[]).expect("a result");
+        result.chunks(4).map(|count| count[0]).collect::<Vec<_>>()
+    };
+    assert_eq!(count(), [0, 0]);
+    let memory = controller.native_memory();
+    let slab = memory.reserve(PAGE).expect("a slab");
+    let frames = memory.frames(range(slab, 4)).expect("offered");
+    let twice = [frames.clone(), frames];
+    let base = store(&controller, slab, &[0; 4], &twice[..1]).expect("initialized");
+    assert_eq!(count(), [1, 0]);
+    memory.deinitialize(&[base]).expect("deinitialized");
+    assert_eq!(count(), [1, 1]);
+    let base = store(&controller, slab, &[0; 4], &twice).expect("the second changes nothing");
+    assert_eq!(count(), [2, 1]);
+    let error = memory.deinitialize(&[base]).expect_err("the second finds nothing to take back");
+    assert!(error.to_string().contains("is not registered"), "{error}");
+    assert_eq!(count(), [2, 2]);
+}
+
+#[test]
+fn frames_that_no_unwinder_could_read_are_refused_and_the_memory_is_free() {
+    let controller = launch().start().expect("an executor");
+    let memory = controller.native_memory();
+    let slab = memory.reserve(PAGE).expect("a slab");
+    for bad in [&[1, 0, 0, 0][..], &[0; 8], &[0xff; 12], &[4, 0, 0, 0, 0, 0, 0, 0]] {
+        let frames = memory.frames(range(slab, bad.len())).expect("offered");
+        let error = store(&controller, slab, bad, &[frames]).expect_err("refused").to_string();
+        assert!(error.contains("call frame information"), "{error}");
+    }
+    let frames = memory.frames(range(slab, 4)).expect("offered");
+    store(&controller, slab, &[0; 4], &[frames]).expect("a good one");
+    memory.release(&[slab]).expect("released");
+}
+
+#[test]
+fn objects_are_known_to_debuggers_as_long_as_their_memory_lives() {
+    let controller = launch().start().expect("an executor");
+    let memory = controller.native_memory();
+    let slab = memory.reserve(2 * PAGE).expect("a slab");
+    let object = TinyObject::new().function("f", &[0xc3]).bytes();
+    let known = [memory.debug_object(range(slab, object.len())).expect("offered")];
+    for _ in 0..3 {
+        let base = store(&controller, slab, &object, &known).expect("initialized");
+        memory.deinitialize(&[base]).expect("deinitialized");
+    }
+    store(&controller, slab, &object, &known).expect("initialized");
+    let second = ExecutorAddr::new(slab.get() + PAGE);
+    store(&controller, second, &object, &known).expect("registering it again changes nothing");
+    let error = memory.release(&[slab]).expect_err("it can be taken back once").to_string();
+    assert!(error.contains("object") && error.contains("is not registered"), "{error}");
+}

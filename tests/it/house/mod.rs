@@ -1,0 +1,7 @@
+//! The shape of the tree, and what its pages say.
+
+pub(crate) mod conformance;
+pub(crate) mod documents;
+pub(crate) mod inside;
+pub(crate) mod rules;
+pub(crate) mod tidy;

@@ -1,0 +1,7 @@
+//! What links, compared with the native program of the same objects.
+
+pub(crate) mod indirect;
+pub(crate) mod link_time;
+pub(crate) mod real;
+pub(crate) mod table;
+pub(crate) mod thread_locals;

@@ -1,0 +1,6 @@
+//! What tests share: executors to call, compiled sources, processes under a deadline.
+
+pub(crate) mod corpus;
+pub(crate) mod crates;
+pub(crate) mod process;
+pub(crate) mod programs;
