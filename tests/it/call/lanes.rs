@@ -8,10 +8,11 @@ use std::thread;
 use std::time::Duration;
 
 use farcall::ExecutorAddr;
-use farcall::controller::{Controller, Dylib, ExecutorBuilder, HandlerTag};
+use farcall::controller::{Controller, Dylib, HandlerTag};
 use farcall::link::ObjectFile;
 
 use crate::testkit::corpus::{self, PLAIN};
+use crate::testkit::launch;
 use crate::testkit::process::until;
 
 /// An executor with the functions of `calls_back.c`.
@@ -22,7 +23,7 @@ pub(crate) struct Session {
 
 impl Session {
     pub(crate) fn start() -> Self {
-        let controller = ExecutorBuilder::new().program(env!("CARGO_BIN_EXE_farcall")).start();
+        let controller = launch::builder().start();
         let controller = controller.expect("an executor");
         let dylib = controller.create_dylib("calls_back");
         let path = corpus::object("calls_back.c", PLAIN);

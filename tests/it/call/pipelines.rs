@@ -9,11 +9,12 @@ use std::task::{Context, Poll, Wake, Waker};
 use std::thread;
 use std::time::Duration;
 
-use farcall::controller::{Controller, Dylib, ExecutorBuilder, Pipeline};
+use farcall::controller::{Controller, Dylib, Pipeline};
 use farcall::link::ObjectFile;
 use farcall::{ExecutorAddr, PerProt, Prot};
 
 use crate::testkit::corpus::{self, PLAIN};
+use crate::testkit::launch;
 
 /// An executor with the functions of `pipelined.c`, and a pipeline to it.
 struct Session {
@@ -24,7 +25,7 @@ struct Session {
 
 impl Session {
     fn start() -> Self {
-        let controller = ExecutorBuilder::new().program(env!("CARGO_BIN_EXE_farcall")).start();
+        let controller = launch::builder().start();
         let controller = controller.expect("an executor");
         let dylib = controller.create_dylib("pipelined");
         let path = corpus::object("pipelined.c", PLAIN);

@@ -4,10 +4,11 @@
 //! Invariant: what comes back is compared with what arithmetic here says.
 
 use farcall::ExecutorAddr;
-use farcall::controller::{Controller, Dylib, ExecutorBuilder, Function, Signature};
+use farcall::controller::{Controller, Dylib, Function, Signature};
 use farcall::link::ObjectFile;
 
 use crate::testkit::corpus::{self, Build, clang, gcc};
+use crate::testkit::launch;
 
 /// The functions of `typed.c` in an executor of their own.
 struct Session {
@@ -17,7 +18,7 @@ struct Session {
 
 impl Session {
     fn start(build: Build<'_>) -> Self {
-        let launch = ExecutorBuilder::new().program(env!("CARGO_BIN_EXE_farcall"));
+        let launch = launch::builder();
         let controller = launch.start().expect("an executor");
         let dylib = controller.create_dylib("typed");
         let object = std::fs::read(corpus::object("typed.c", build)).expect("just compiled");
@@ -162,7 +163,7 @@ fn structures_are_passed_by_their_address() {
 #[test]
 #[should_panic(expected = "5 bytes at 4092 of a buffer of 4096")]
 fn what_does_not_fit_a_buffer_is_refused_here() {
-    let launch = ExecutorBuilder::new().program(env!("CARGO_BIN_EXE_farcall"));
+    let launch = launch::builder();
     let controller = launch.start().expect("an executor");
     controller.buffer(1).expect("room").write(4092, &[0; 5]);
 }

@@ -15,13 +15,14 @@ use farcall_bench::{CpuPair, Report, TinyObject, Verdict};
 use nix::sys::signal::Signal;
 use serde_json::{Value, json};
 
+use crate::testkit::launch::FARCALL;
 use crate::testkit::process::{Ended, Running, run_to_end, until};
 
 /// A measurement of this length does not end before the tests lose their timeout.
 const TOO_LONG: [&str; 2] = ["--seconds", "3600"];
 
 fn command(args: &[&str]) -> Command {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_farcall"));
+    let mut command = Command::new(FARCALL);
     command.arg("bench").args(args);
     command
 }
@@ -321,7 +322,7 @@ fn the_row_of_llvm_says_which_it_is_and_what_it_does() {
         ("22.9", "echo no >&2; exit 3", "LLVM 22.9: does not run it, no comparison: no\n"),
     ] {
         let folder = fake_jitlink(version, body);
-        let mut command = Command::new(env!("CARGO_BIN_EXE_farcall"));
+        let mut command = Command::new(FARCALL);
         let path = std::env::var_os("PATH").unwrap_or_default();
         let all = [folder.path().to_owned()].into_iter().chain(std::env::split_paths(&path));
         command.env("PATH", std::env::join_paths(all).expect("a path"));

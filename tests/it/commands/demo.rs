@@ -4,11 +4,12 @@
 
 use std::process::Command;
 
+use crate::testkit::launch::FARCALL;
 use crate::testkit::process::{Ended, Running, until};
 
 /// Runs the demo to its end and checks that its executors have ended.
 fn demo(args: &[&str]) -> Ended {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_farcall"));
+    let mut command = Command::new(FARCALL);
     command.arg("demo").args(args).current_dir("/").env_clear();
     let running = Running::start(command);
     running.wait_for_silence();

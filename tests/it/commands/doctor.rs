@@ -23,6 +23,7 @@ use nix::sched::{CpuSet, sched_getaffinity, sched_setaffinity};
 use nix::unistd::Pid;
 
 use crate::alone;
+use crate::testkit::launch::FARCALL;
 use crate::testkit::process::{Ended, run_to_end};
 
 const MEMFD_CREATE: i64 = 319;
@@ -44,9 +45,9 @@ fn compare(name: &str, kept: &str, launcher: &[&str], setup: &str, programs: &[&
     let script = format!("{setup} exec env -u FARCALL_EXECUTOR PATH=\"$1\" \"$2\" doctor");
     let mut words = launcher.iter().copied().chain(["/bin/sh", "-c", &script, "sh"]);
     let mut command = Command::new(words.next().expect("at least the shell"));
-    command.args(words).arg(folder.path()).arg(env!("CARGO_BIN_EXE_farcall"));
+    command.args(words).arg(folder.path()).arg(FARCALL);
     let mut found = report(&run_to_end(command, b""));
-    let built = Path::new(env!("CARGO_BIN_EXE_farcall")).parent().expect("it lies in a folder");
+    let built = Path::new(FARCALL).parent().expect("it lies in a folder");
     for row in &mut found {
         for (path, marker) in [(folder.path(), "<PATH>"), (built, "<BIN>")] {
             *row = row.replace(&path.display().to_string(), marker);

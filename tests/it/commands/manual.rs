@@ -4,13 +4,14 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
+use crate::testkit::launch::FARCALL;
 use crate::testkit::process::{Ended, run_to_end};
 
 const SHELLS: [&str; 5] = ["bash", "elvish", "fish", "powershell", "zsh"];
 const COMMANDS: [&str; 7] = ["run", "watch", "demo", "bench", "doctor", "completions", "man"];
 
 fn farcall(args: &[&str]) -> Ended {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_farcall"));
+    let mut command = Command::new(FARCALL);
     command.args(args);
     run_to_end(command, b"")
 }
@@ -114,9 +115,7 @@ fn a_manual_page_has_the_exit_codes_of_the_help() {
 fn what_cannot_be_written_is_an_error() {
     for args in [&["man"][..], &["completions", "zsh"], &["doctor"]] {
         let mut shell = Command::new("/bin/sh");
-        shell
-            .args(["-c", "exec \"$@\" >/dev/full", "sh", env!("CARGO_BIN_EXE_farcall")])
-            .args(args);
+        shell.args(["-c", "exec \"$@\" >/dev/full", "sh", FARCALL]).args(args);
         let ended = run_to_end(shell, b"");
         let line = "farcall: standard output: No space left on device (os error 28)\n";
         assert_eq!((ended.status, ended.complaint().as_str()), (125, line), "{args:?}");

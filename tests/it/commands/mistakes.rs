@@ -8,6 +8,7 @@ use std::process::Command;
 
 use crate::commands::doctor::{WITHOUT_PROC, namespaces};
 use crate::testkit::corpus::{self, PLAIN, gcc};
+use crate::testkit::launch::FARCALL;
 use crate::testkit::process::run_to_end;
 
 /// Types `line` into a shell, in a folder with `m.c`, `m.o`, `no_main.o`, `undefined.o` and `libx.so`. The command must print
@@ -25,7 +26,7 @@ fn mistake_in(launcher: &[&str], line: &str, exit_code: i32, expected: &str) {
     let mut words = launcher.iter().copied().chain(["/bin/sh", "-c", &script]);
     let mut shell = Command::new(words.next().expect("at least the shell"));
     shell.args(words).current_dir(&folder).env_remove("FARCALL_EXECUTOR");
-    shell.env("FARCALL", env!("CARGO_BIN_EXE_farcall"));
+    shell.env("FARCALL", FARCALL);
     let ended = run_to_end(shell, b"");
     let complaint = ended.complaint();
     assert_eq!((ended.status, ended.stdout.len()), (exit_code, 0), "{line}: {ended}");

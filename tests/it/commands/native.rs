@@ -7,6 +7,7 @@ use std::path::PathBuf;
 use std::process::Command;
 
 use crate::testkit::corpus::{self, Build};
+use crate::testkit::launch::FARCALL;
 use crate::testkit::process::{Ended, run_to_end};
 
 /// A program of `tests/sources`.
@@ -51,8 +52,7 @@ pub(crate) fn both_ways(program: &Program<'_>, build: Build<'_>) -> (Ended, Ende
 pub(crate) fn farcall_run<I: AsRef<OsStr>>(inputs: &[I], args: &[&str]) -> Command {
     // Another binary can be put to the same tests, for example an installed one.
     let binary = std::env::var_os("FARCALL_BIN");
-    let mut command =
-        Command::new(binary.as_deref().unwrap_or(env!("CARGO_BIN_EXE_farcall").as_ref()));
+    let mut command = Command::new(binary.as_deref().unwrap_or(FARCALL.as_ref()));
     command.arg("run").args(inputs);
     if !args.is_empty() {
         command.arg("--").args(args);

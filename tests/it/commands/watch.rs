@@ -6,6 +6,7 @@ use std::fs;
 use std::path::Path;
 use std::process::Command;
 
+use crate::testkit::launch::FARCALL;
 use crate::testkit::process::{Running, until};
 
 /// A program that counts, with this step; what it says goes to standard output at once.
@@ -19,7 +20,7 @@ fn counting(step: u32) -> String {
 }
 
 fn watch(file: &Path, options: &[&str]) -> Running {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_farcall"));
+    let mut command = Command::new(FARCALL);
     command.arg("watch").arg(file).args(options);
     Running::start(command)
 }

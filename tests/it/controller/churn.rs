@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use farcall::ExecutorAddr;
 use farcall::controller::hotswap::Redirectable;
-use farcall::controller::{Controller, ExecutorBuilder, ObjectLayer};
+use farcall::controller::{Controller, ObjectLayer};
 use farcall::jit::{ExecutionSession, JITDylib, ResourceTracker};
 use farcall::link::ObjectFile;
 use farcall::task::{TaskDispatcher, ThreadPool};
@@ -17,6 +17,7 @@ use farcall_bench::{TinyObject, tiny_code};
 
 use crate::controller::redirectable::next;
 use crate::jit::objects::object;
+use crate::testkit::launch;
 
 const THREADS: u64 = 16;
 /// One in this many rounds has objects that refer to each other.
@@ -37,7 +38,7 @@ struct Churn {
 
 impl Churn {
     fn new() -> Self {
-        let launch = ExecutorBuilder::new().program(env!("CARGO_BIN_EXE_farcall"));
+        let launch = launch::builder();
         let controller = launch.start().expect("an executor");
         let pool = Arc::new(ThreadPool::new(2));
         let tasks = Arc::clone(&pool) as Arc<dyn TaskDispatcher>;

@@ -8,23 +8,20 @@ use std::sync::{Arc, Barrier, Mutex};
 use std::thread;
 use std::time::Instant;
 
-use farcall::controller::{Controller, Dylib, ExecutorBuilder};
+use farcall::controller::{Controller, Dylib};
 use farcall::link::ObjectFile;
 
 use crate::call::lanes::Session;
 use crate::commands::native::native;
 use crate::controller::reload::Held;
 use crate::testkit::corpus::{self, Build, gcc};
+use crate::testkit::launch;
 use crate::testkit::process::run_to_end;
 
 const RUNS: u32 = 10_000;
 const WARM_RUNS: u32 = 500;
 const SLACK_BYTES: u64 = 256 << 10;
 const SOURCES: [&str; 2] = ["fresh.c", "fresh_other.c"];
-
-fn start() -> Controller {
-    ExecutorBuilder::new().program(env!("CARGO_BIN_EXE_farcall")).start().expect("an executor")
-}
 
 fn objects(build: Build<'_>) -> [ObjectFile; 2] {
     SOURCES.map(|name| {
@@ -43,7 +40,7 @@ struct Program {
 
 impl Program {
     fn new(build: Build<'_>) -> Self {
-        let controller = start();
+        let controller = launch::controller();
         let told = Arc::<Mutex<Vec<String>>>::default();
         let log = Arc::clone(&told);
         let tag = controller.register_handler(move |what, _| {
@@ -121,7 +118,7 @@ fn other_runs_leave_no_trace_either() {
         program.dylib.clear().expect("cleared");
         assert!(program.dylib.run_fresh(["program"]).is_err(), "it is gone");
     }
-    let dylib = start().create_dylib("program");
+    let dylib = launch::controller().create_dylib("program");
     dylib.add_object(&objects(corpus::PLAIN)[1]).expect("added");
     dylib.link().expect_err("the other file is missing");
     for object in &objects(corpus::PLAIN) {
@@ -139,7 +136,7 @@ fn one_parsed_object_is_linked_into_many_sessions_from_many_threads_at_once() {
     const THREADS: usize = 3;
     let build = gcc(&["-O2"]);
     let (objects, due) = (objects(build), due(build));
-    let controllers: Vec<_> = (0..SESSIONS).map(|_| start()).collect();
+    let controllers: Vec<_> = (0..SESSIONS).map(|_| launch::controller()).collect();
     let together = Barrier::new(SESSIONS * THREADS);
     thread::scope(|scope| {
         for controller in &controllers {

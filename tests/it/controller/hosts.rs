@@ -10,6 +10,7 @@ use farcall::link::ObjectFile;
 use crate::alone;
 use crate::commands::native::farcall_run;
 use crate::testkit::corpus::{self, PLAIN};
+use crate::testkit::launch;
 use crate::testkit::process::{Ended, run_to_end};
 
 /// `farcall run` with these arguments of `crash.c`, started by a shell behind `setup`.
@@ -76,7 +77,7 @@ fn what_no_kernel_keeps_is_said_to_be_unknown_and_the_crash_record_stays() {
     behind("exec env --ignore-signal=CHLD", name, |object| {
         // PIDFD_GET_INFO.
         alone::refuse(16, &[(1, 0xc040_ff0b)], 25);
-        let launch = ExecutorBuilder::new().program(env!("CARGO_BIN_EXE_farcall"));
+        let launch = launch::builder();
         let controller = launch.start().expect("an executor");
         // The kernel tells the status while the process ends; behind its end nothing does.
         match controller.exit(9) {
@@ -118,7 +119,7 @@ fn a_limit_on_the_size_of_files_is_an_error_and_no_death() {
 fn an_executor_inherits_what_it_is_meant_to() {
     let name = "hosts::an_executor_inherits_what_it_is_meant_to";
     behind("exec 7</dev/null 9</dev/null; exec", name, |_| {
-        let launch = ExecutorBuilder::new().program(env!("CARGO_BIN_EXE_farcall"));
+        let launch = launch::builder();
         let has = |launch: &ExecutorBuilder, number| {
             let controller = launch.start().expect("an executor");
             let file = std::fs::read_link(format!("/proc/{}/fd/{number}", controller.pid()));

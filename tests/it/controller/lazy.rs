@@ -9,23 +9,20 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
 
 use farcall::controller::hotswap::Redirectable;
-use farcall::controller::{Buffer, Controller, Dylib, ExecutorBuilder, Function, Signature};
+use farcall::controller::{Buffer, Controller, Dylib, Function, Signature};
 use farcall::link::ObjectFile;
 use farcall::{Error, ExecutorAddr};
 use farcall_bench::{TinyObject, tiny_code};
 
 use crate::call::lanes::number;
 use crate::testkit::corpus::{self, Build, gcc};
+use crate::testkit::launch;
 
 /// As many as take several pages of stubs.
 const FUNCTIONS: u64 = 1000;
 const THREADS: u64 = 8;
 
 type CallAll = extern "C" fn(ExecutorAddr, u64, u64) -> u64;
-
-fn start() -> Controller {
-    ExecutorBuilder::new().program(env!("CARGO_BIN_EXE_farcall")).start().expect("an executor")
-}
 
 fn object(name: &str, build: Build<'_>) -> ObjectFile {
     let bytes = fs::read(corpus::object(name, build)).expect("just compiled");
@@ -61,7 +58,7 @@ fn table(controller: &Controller, functions: &[Redirectable]) -> Buffer {
 
 #[test]
 fn a_thousand_functions_called_from_eight_threads_are_compiled_once_each() {
-    let controller = start();
+    let controller = launch::controller();
     let dylib = link(&controller, "lazy.c", gcc(&["-O2"]));
     let call_all = function::<CallAll>(&controller, &dylib, "call_all");
     let compiled: Arc<Vec<_>> = Arc::new((0..FUNCTIONS).map(|_| AtomicUsize::new(0)).collect());
@@ -109,7 +106,7 @@ fn a_thousand_functions_called_from_eight_threads_are_compiled_once_each() {
 
 #[test]
 fn threads_of_the_program_have_functions_compiled_too() {
-    let controller = start();
+    let controller = launch::controller();
     let dylib = link(&controller, "lazy.c", gcc(&["-O2"]));
     let functions = [1, 10, 100].map(|value| {
         let compile = move |controller: &Controller| Ok(constant(controller, value)?);
@@ -131,7 +128,7 @@ fn all_arguments_are_what_they_were() {
     if !std::arch::is_x86_feature_detected!("avx") {
         return;
     }
-    let controller = start();
+    let controller = launch::controller();
     let build = gcc(&["-O2", "-mavx"]);
     let dylib = link(&controller, "lazy_vectors.c", build);
     type CallVectors = extern "C" fn(ExecutorAddr) -> f64;
@@ -159,7 +156,7 @@ fn all_arguments_are_what_they_were() {
 
 #[test]
 fn a_function_that_cannot_be_had_fails_the_call_and_nothing_else() {
-    let controller = start();
+    let controller = launch::controller();
     let fails = Arc::new(AtomicUsize::new(3));
     let left = Arc::clone(&fails);
     let later = controller.create_lazy("later", move |controller| {
@@ -207,7 +204,7 @@ fn a_function_that_cannot_be_had_fails_the_call_and_nothing_else() {
 
 #[test]
 fn main_fails_and_is_run_again() {
-    let controller = start();
+    let controller = launch::controller();
     let program = controller.create_dylib("program");
     let tries = AtomicUsize::new(0);
     let compile = move |controller: &Controller| match tries.fetch_add(1, Ordering::Relaxed) {
@@ -224,7 +221,7 @@ fn main_fails_and_is_run_again() {
 /// Nested: the handler's call fails, the handler knows it, and what called the handler goes on.
 #[test]
 fn only_the_innermost_call_fails() {
-    let controller = start();
+    let controller = launch::controller();
     let missing = controller.create_lazy("missing", |_| Err("none".into())).expect("room");
     let calls_back = link(&controller, "calls_back.c", gcc(&["-O2"]));
     let (weak, missing_at) = (controller.downgrade(), missing.address());
@@ -251,7 +248,7 @@ fn only_the_innermost_call_fails() {
 
 #[test]
 fn what_was_removed_is_gone_and_the_session_ends() {
-    let controller = start();
+    let controller = launch::controller();
     let value = Arc::new(());
     let kept = Arc::clone(&value);
     let one = controller.create_lazy("one", move |controller| {

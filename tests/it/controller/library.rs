@@ -7,17 +7,10 @@ use farcall_bench::{TinyObject, tiny_code};
 
 use crate::controller::redirectable::next;
 use crate::testkit::corpus;
-
-fn controller() -> Controller {
-    ExecutorBuilder::new().program(env!("CARGO_BIN_EXE_farcall")).start().expect("an executor")
-}
-
-fn object(tiny: &TinyObject) -> ObjectFile {
-    ObjectFile::parse("tiny.o", tiny.bytes()).expect("an object")
-}
+use crate::testkit::launch;
 
 fn constant(name: &str, value: u64) -> ObjectFile {
-    object(&TinyObject::new().function(name, &tiny_code::constant(value)))
+    launch::tiny_object(&TinyObject::new().function(name, &tiny_code::constant(value)))
 }
 
 fn call(controller: &Controller, dylib: &Dylib, name: &str) -> u64 {
@@ -28,10 +21,12 @@ fn call(controller: &Controller, dylib: &Dylib, name: &str) -> u64 {
 
 #[test]
 fn functions_are_called_with_bytes_and_answer_bytes() {
-    let controller = controller();
+    let controller = launch::controller();
     assert!(controller.triple().starts_with("x86_64"), "{}", controller.triple());
     let dylib = controller.create_dylib("d");
-    dylib.add_object(&object(&TinyObject::new().function("add", tiny_code::ADD))).expect("added");
+    dylib
+        .add_object(&launch::tiny_object(&TinyObject::new().function("add", tiny_code::ADD)))
+        .expect("added");
     let add = dylib.lookup("add").expect("defined");
     let mut sum = Vec::new();
     for number in 0..10_000_u64 {
@@ -47,7 +42,7 @@ fn functions_are_called_with_bytes_and_answer_bytes() {
 
 #[test]
 fn hidden_names_are_seen_by_later_links_of_the_dylib_and_by_no_others() {
-    let controller = controller();
+    let controller = launch::controller();
     for build in [corpus::PLAIN, corpus::gcc(&["-O2", "-fPIC"]), corpus::LOW] {
         let objects = ["hidden_first.c", "hidden_second.c"].map(|name| {
             let file = std::fs::read(corpus::object(name, build)).expect("compiled");
@@ -79,13 +74,13 @@ fn a_later_link_takes_no_second_copy_of_an_archives_member() {
     let first = corpus::object("hidden_first.c", corpus::PLAIN);
     let file = std::fs::read(corpus::archive("hidden", &[first])).expect("just made");
     let archive = Archive::parse("libhidden.a", file).expect("an archive");
-    let controller = controller();
+    let controller = launch::controller();
     let dylib = controller.create_dylib("d");
     dylib.add_archive(&archive);
     for (name, target, objects) in [("f", "first_shared", 2), ("g", "hidden_next", 1)] {
         // jmp target
         let caller = TinyObject::new().function(name, &[0xe9, 0, 0, 0, 0]).call_at(1, target);
-        dylib.add_object(&object(&caller)).expect("added");
+        dylib.add_object(&launch::tiny_object(&caller)).expect("added");
         assert_eq!(dylib.link().expect("linked").objects, objects);
     }
 }
@@ -94,7 +89,7 @@ fn a_later_link_takes_no_second_copy_of_an_archives_member() {
 fn one_object_is_lent_to_many_dylibs_and_executors() {
     let shared = constant("f", 5);
     for _ in 0..2 {
-        let controller = controller();
+        let controller = launch::controller();
         let dylibs = ["a", "b"].map(|name| controller.create_dylib(name));
         for dylib in &dylibs {
             dylib.add_object(&shared).expect("added");
@@ -106,13 +101,13 @@ fn one_object_is_lent_to_many_dylibs_and_executors() {
 
 #[test]
 fn a_later_link_refers_to_an_earlier_one() {
-    let controller = controller();
+    let controller = launch::controller();
     let dylib = controller.create_dylib("d");
     dylib.add_object(&constant("f", 6)).expect("added");
     dylib.link().expect("linked");
     // jmp f
     let caller = TinyObject::new().function("g", &[0xe9, 0, 0, 0, 0]).call_at(1, "f");
-    dylib.add_object(&object(&caller)).expect("added");
+    dylib.add_object(&launch::tiny_object(&caller)).expect("added");
     assert_eq!(call(&controller, &dylib, "g"), 6);
 
     let error = dylib.add_object(&constant("f", 7)).expect_err("f is there already");
@@ -122,11 +117,11 @@ fn a_later_link_refers_to_an_earlier_one() {
 
 #[test]
 fn all_undefined_symbols_are_named() {
-    let controller = controller();
+    let controller = launch::controller();
     let dylib = controller.create_dylib("needy");
     let code = [0xe8, 0, 0, 0, 0, 0xe8, 0, 0, 0, 0, 0xc3];
     let needy = TinyObject::new().function("f", &code).call_at(1, "nobody").call_at(6, "no_one");
-    dylib.add_object(&object(&needy)).expect("added");
+    dylib.add_object(&launch::tiny_object(&needy)).expect("added");
     let error = dylib.link().expect_err("undefined");
     assert_eq!(error.symbols(), ["no_one", "nobody"]);
     assert!(error.is_link());
@@ -139,7 +134,7 @@ fn all_undefined_symbols_are_named() {
 
 #[test]
 fn removed_code_makes_room_at_once() {
-    let controller = controller();
+    let controller = launch::controller();
     let mut first = None;
     for version in 0..100 {
         let dylib = controller.create_dylib("d");
@@ -154,7 +149,7 @@ fn removed_code_makes_room_at_once() {
 
 #[test]
 fn finalizing_without_actions_sends_nothing() {
-    let controller = controller();
+    let controller = launch::controller();
     let before = controller.stats();
     let dylib = controller.create_dylib("d");
     dylib.add_object(&constant("f", 1)).expect("added");
@@ -166,7 +161,7 @@ fn finalizing_without_actions_sends_nothing() {
 
 #[test]
 fn memory_in_flight_is_free_when_it_is_dropped_and_finalized_memory_when_it_is_given_back() {
-    let controller = controller();
+    let controller = launch::controller();
     let before = controller.stats();
     let place = || next(&controller);
     let base = place();
@@ -186,7 +181,7 @@ fn memory_in_flight_is_free_when_it_is_dropped_and_finalized_memory_when_it_is_g
 
 #[test]
 fn finalized_memory_that_is_dropped_is_caught_in_debug_builds() {
-    let controller = controller();
+    let controller = launch::controller();
     let memory =
         controller.allocate(PerProt { code: 1, ..PerProt::default() }).expect("room").finalize();
     let dropped = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| drop(memory)));
@@ -196,7 +191,7 @@ fn finalized_memory_that_is_dropped_is_caught_in_debug_builds() {
 
 #[test]
 fn what_is_not_a_function_of_the_contract_is_answered_not_suffered() {
-    let controller = controller();
+    let controller = launch::controller();
     let error = controller.call(farcall::ExecutorAddr::NULL, &[]).expect_err("nothing there");
     assert!(error.is_remote(), "{error:?}");
     let dylib = controller.create_dylib("d");
@@ -206,8 +201,9 @@ fn what_is_not_a_function_of_the_contract_is_answered_not_suffered() {
 
 #[test]
 fn a_crash_is_an_error_that_names_the_function_and_a_new_executor_works() {
-    let poke = object(&TinyObject::new().function("poke", &tiny_code::poke(0xdad_beef)));
-    let first = controller();
+    let poke =
+        launch::tiny_object(&TinyObject::new().function("poke", &tiny_code::poke(0xdad_beef)));
+    let first = launch::controller();
     let dylib = first.create_dylib("d");
     dylib.add_object(&poke).expect("added");
     let function = dylib.lookup("poke").expect("defined");
@@ -222,7 +218,7 @@ fn a_crash_is_an_error_that_names_the_function_and_a_new_executor_works() {
     }
     assert!(dylib.clear().is_ok(), "nothing was registered, so nobody has to be told");
 
-    let second = controller();
+    let second = launch::controller();
     let dylib = second.create_dylib("d");
     dylib.add_object(&constant("f", 9)).expect("added");
     assert_eq!(call(&second, &dylib, "f"), 9);
@@ -230,10 +226,10 @@ fn a_crash_is_an_error_that_names_the_function_and_a_new_executor_works() {
 
 #[test]
 fn a_killed_executor_ends_the_call_that_waits() {
-    let controller = controller();
+    let controller = launch::controller();
     let dylib = controller.create_dylib("d");
     // jmp to itself
-    let spin = object(&TinyObject::new().function("spin", &[0xeb, 0xfe]));
+    let spin = launch::tiny_object(&TinyObject::new().function("spin", &[0xeb, 0xfe]));
     dylib.add_object(&spin).expect("added");
     let function = dylib.lookup("spin").expect("defined");
     let killer = controller.killer();
@@ -265,7 +261,7 @@ fn low_address(controller: &Controller, dylib: &Dylib, name: &str) -> u64 {
 fn code_with_addresses_of_32_bits_lies_low_and_near_code_beside_it() {
     let file = std::fs::read(corpus::object("low_wrapper.c", corpus::LOW)).expect("compiled");
     let low = ObjectFile::parse("low_wrapper.o", file).expect("an object");
-    let controller = controller();
+    let controller = launch::controller();
     let mut trips = Vec::new();
     let mut places = std::collections::HashSet::new();
     for version in 0..200 {
@@ -294,20 +290,20 @@ fn code_with_addresses_of_32_bits_lies_low_and_near_code_beside_it() {
 fn what_is_added_to_low_code_lies_low_too() {
     let file = std::fs::read(corpus::object("low_wrapper.c", corpus::LOW)).expect("compiled");
     let low = ObjectFile::parse("low_wrapper.o", file).expect("an object");
-    let controller = controller();
+    let controller = launch::controller();
     let dylib = controller.create_dylib("low");
     dylib.add_object(&low).expect("added");
     dylib.link().expect("linked");
     // jmp low_count
     let later = TinyObject::new().function("later", &[0xe9, 0, 0, 0, 0]).call_at(1, "low_count");
-    dylib.add_object(&object(&later)).expect("added");
+    dylib.add_object(&launch::tiny_object(&later)).expect("added");
     assert!(dylib.lookup("later").expect("defined").get() < 1 << 31);
     low_address(&controller, &dylib, "later");
 }
 
 #[test]
 fn near_code_follows_a_variable_that_low_code_has_had_moved() {
-    let controller = controller();
+    let controller = launch::controller();
     let link = |name: &str, build| {
         let file = std::fs::read(corpus::object("low_wrapper.c", build)).expect("compiled");
         let dylib = controller.create_dylib(name);

@@ -13,6 +13,7 @@ use nix::sys::socket::{
 };
 
 use crate::alone;
+use crate::testkit::launch::FARCALL;
 use crate::testkit::process::run_to_end;
 
 fn error_of(program: impl Into<PathBuf>) -> Error {
@@ -73,7 +74,7 @@ fn an_executor_without_threads_says_so() {
         // The C library starts threads by the older call where there is no newer one, with these flags.
         alone::refuse(CLONE3, &[], 38);
         alone::refuse(CLONE, &[(0, 0x003d_0f00)], 11);
-        let mut executor = Command::new(env!("CARGO_BIN_EXE_farcall"));
+        let mut executor = Command::new(FARCALL);
         panic!("{}", executor.arg(argument).exec());
     }
     let folder = tempfile::tempdir().expect("a folder");
@@ -99,7 +100,7 @@ fn an_executor_of_another_version_names_both() {
     let files = [ours.as_raw_fd(); 4];
     let rights = [ControlMessage::ScmRights(&files)];
     sendmsg::<()>(ours.as_raw_fd(), &data, &rights, MsgFlags::empty(), None).expect("sent");
-    let mut executor = Command::new(env!("CARGO_BIN_EXE_farcall"));
+    let mut executor = Command::new(FARCALL);
     executor.arg(format!("--farcall-executor=0,{}", std::process::id())).stdin(theirs);
     let output = executor.output().expect("an executor");
     assert_eq!(output.status.code(), Some(125));

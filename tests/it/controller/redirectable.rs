@@ -10,7 +10,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use farcall::controller::hotswap::Redirectable;
-use farcall::controller::{Controller, Dylib, ExecutorBuilder};
+use farcall::controller::{Controller, Dylib};
 use farcall::jit::{ExecutionSession, JITDylib, ResourceKey, ResourceManager};
 use farcall::link::{External, ObjectFile};
 use farcall::{Error, ExecutorAddr, PerProt, Prot};
@@ -18,6 +18,7 @@ use farcall_bench::{TinyObject, tiny_code};
 
 use crate::controller::reload::Held;
 use crate::testkit::corpus::{self, gcc};
+use crate::testkit::launch;
 use crate::testkit::process::until;
 
 const TIMEOUT: Duration = Duration::from_secs(20);
@@ -33,7 +34,7 @@ struct Program {
 
 impl Program {
     fn start() -> Self {
-        let launch = ExecutorBuilder::new().program(env!("CARGO_BIN_EXE_farcall"));
+        let launch = launch::builder();
         let controller = launch.start().expect("an executor");
         let main = controller.create_dylib("main");
         let version = main.create_redirectable("version", ExecutorAddr::NULL).expect("room");
@@ -190,8 +191,7 @@ fn a_session_ends_while_replaced_code_waits() {
 
 #[test]
 fn a_hundred_replacements_of_memory_without_a_linker_take_no_more_than_two() {
-    let controller =
-        ExecutorBuilder::new().program(env!("CARGO_BIN_EXE_farcall")).start().expect("an executor");
+    let controller = launch::controller();
     let install = |value| {
         let code = tiny_code::constant(value);
         let mut memory = controller
@@ -240,9 +240,7 @@ impl ResourceManager for Stuck {
 
 #[test]
 fn replaced_code_that_cannot_be_removed_is_told_to_who_asks() {
-    let [controller, other] = [(); 2].map(|()| {
-        ExecutorBuilder::new().program(env!("CARGO_BIN_EXE_farcall")).start().expect("an executor")
-    });
+    let [controller, other] = [(); 2].map(|()| launch::controller());
     let target = ExecutorAddr::new(0x1000);
     let function = controller.create_redirectable(target).expect("room");
     let session = ExecutionSession::new();
@@ -284,7 +282,7 @@ fn a_grace_period_waits_for_calls_that_timed_out_and_pipelined_ones() {
 
 #[test]
 fn a_hundred_thousand_swaps_send_nothing_and_take_no_memory() {
-    let launch = ExecutorBuilder::new().program(env!("CARGO_BIN_EXE_farcall"));
+    let launch = launch::builder();
     let controller = launch.start().expect("an executor");
     let tiny = |name: &str, value| {
         let tiny = TinyObject::new().function(name, &tiny_code::constant(value));
@@ -373,7 +371,7 @@ fn names_are_defined_once() {
 
 #[test]
 fn a_new_version_keeps_the_variables_of_the_last() {
-    let launch = ExecutorBuilder::new().program(env!("CARGO_BIN_EXE_farcall"));
+    let launch = launch::builder();
     let controller = launch.start().expect("an executor");
     let version = |earlier: Option<&Dylib>, step: i32, size: usize, flags: &[&str]| {
         let dylib = controller.create_dylib("version");

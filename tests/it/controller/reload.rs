@@ -8,11 +8,12 @@ use std::fs::{self, File};
 use std::path::{Path, PathBuf};
 
 use farcall::ExecutorAddr;
-use farcall::controller::{Controller, Dylib, ExecutorBuilder};
+use farcall::controller::{Controller, Dylib};
 use farcall::link::{Archive, ObjectCache, ObjectFile};
 
 use crate::commands::native::native;
 use crate::testkit::corpus::{self, LOW, PLAIN, gcc};
+use crate::testkit::launch;
 use crate::testkit::process::run_to_end;
 use crate::testkit::programs::{self, Compiled};
 
@@ -108,7 +109,7 @@ struct Session {
 
 impl Session {
     fn new() -> Self {
-        let launch = ExecutorBuilder::new().program(env!("CARGO_BIN_EXE_farcall"));
+        let launch = launch::builder();
         let launch = launch.env("CORPUS_WORD", "a word, and another").env("LC_ALL", "C");
         let controller = launch.start().expect("an executor");
         let redirect = controller.create_dylib("redirect");

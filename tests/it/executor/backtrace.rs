@@ -10,6 +10,7 @@ use farcall::link::ObjectFile;
 
 use crate::commands::native::{farcall_run, native};
 use crate::testkit::corpus::{self, LOW, PLAIN, gcc};
+use crate::testkit::launch::FARCALL;
 use crate::testkit::process::run_to_end;
 
 #[test]
@@ -58,7 +59,7 @@ fn of_rust_with_its_standard_library() {
 
 #[test]
 fn names_go_with_the_code() {
-    let program = env!("CARGO_BIN_EXE_farcall");
+    let program = FARCALL;
     let controller = ExecutorBuilder::new().program(program).start().expect("an executor");
     let file = std::fs::read(corpus::object("backtrace.c", PLAIN)).expect("just compiled");
     let object = ObjectFile::parse("backtrace.o", file).expect("an object");

@@ -21,6 +21,7 @@ use farcall::{ExecutorAddr, Result};
 
 use crate::jit::objects::World;
 use crate::testkit::corpus::{self, Build, gcc};
+use crate::testkit::launch::FARCALL;
 
 const DEBUG: Build<'static> = gcc(&["-O1", "-g", "-fPIC", "-fcf-protection"]);
 
@@ -58,7 +59,7 @@ fn registered(controller: &Controller) -> Vec<Vec<u8>> {
 
 /// Where the executor's descriptor is: as far from the start of its program as the program's file says.
 fn descriptor(controller: &Controller) -> u64 {
-    let program = Path::new(env!("CARGO_BIN_EXE_farcall")).canonicalize().expect("it is there");
+    let program = Path::new(FARCALL).canonicalize().expect("it is there");
     let output = Command::new("nm").arg(&program).output().expect("nm is installed");
     let names = String::from_utf8(output.stdout).expect("text");
     let line = names.lines().find(|line| line.ends_with(" __jit_debug_descriptor"));

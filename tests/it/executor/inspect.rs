@@ -1,15 +1,12 @@
 //! What the controller sees of the executor: memory by address, and what the process is.
 
+use crate::testkit::launch;
+use farcall::controller::Controller;
 use farcall::controller::memory::Segment;
-use farcall::controller::{Controller, ExecutorBuilder};
 use farcall::sps::AllocGroup;
 use farcall::{AddrRange, ExecutorAddr, Prot};
 
 const PAGE: u64 = 4096;
-
-fn controller() -> Controller {
-    ExecutorBuilder::new().program(env!("CARGO_BIN_EXE_farcall")).start().expect("an executor")
-}
 
 /// Two pages of memory with the end of the second at the end of what is mapped readable.
 fn memory(controller: &Controller) -> ExecutorAddr {
@@ -23,7 +20,7 @@ fn at(start: ExecutorAddr, offset: u64) -> ExecutorAddr {
 #[test]
 #[expect(clippy::cast_possible_truncation, reason = "the low bits of a number are a word as well")]
 fn words_of_every_size_are_written_and_read_in_order() {
-    let controller = controller();
+    let controller = launch::controller();
     let (start, access) = (memory(&controller), controller.memory_access());
     let places = |step: u64| (0..2000 / step).map(|n| at(start, n * step)).collect::<Vec<_>>();
     macro_rules! check {
@@ -46,7 +43,7 @@ fn words_of_every_size_are_written_and_read_in_order() {
 
 #[test]
 fn buffers_and_strings_are_written_and_read() {
-    let controller = controller();
+    let controller = launch::controller();
     let (start, access) = (memory(&controller), controller.memory_access());
     let across = vec![7; 5000];
     let buffers =
@@ -63,7 +60,7 @@ fn buffers_and_strings_are_written_and_read() {
 
 #[test]
 fn what_cannot_be_read_or_written_is_an_error_and_the_executor_goes_on() {
-    let controller = controller();
+    let controller = launch::controller();
     let (start, access) = (memory(&controller), controller.memory_access());
     let native = controller.native_memory();
     let group = AllocGroup::standard(Prot::Code);
@@ -102,7 +99,7 @@ fn what_cannot_be_read_or_written_is_an_error_and_the_executor_goes_on() {
 
 #[test]
 fn a_string_without_an_end_is_an_error() {
-    let controller = controller();
+    let controller = launch::controller();
     let native = controller.native_memory();
     // Slabs are neighbours, the later one below: without it, what ends the first is not mapped.
     let below = native.reserve(4 * PAGE).expect("a slab");
@@ -120,7 +117,7 @@ fn a_string_without_an_end_is_an_error() {
 
 #[test]
 fn the_executor_says_what_it_is() {
-    let controller = controller();
+    let controller = launch::controller();
     let info = controller.process_info().expect("an answer");
     assert_eq!((info.triple.as_str(), info.page_bytes), (controller.triple(), PAGE));
     let cpuinfo = std::fs::read_to_string("/proc/cpuinfo").expect("Linux");

@@ -21,6 +21,7 @@ use nix::unistd::Pid;
 
 use self::harness::{Points, ROLE, Victim, again, point, survive_apart};
 use crate::testkit::corpus::{self, PLAIN};
+use crate::testkit::launch;
 use crate::testkit::process::until;
 
 const NAME: &str = "killed::a_launched_peer_that_is_killed_anywhere_leaves_nothing";
@@ -59,7 +60,7 @@ fn a_launched_peer_that_is_killed_anywhere_leaves_nothing() {
 }
 
 fn launch(moment: &str) -> ExecutorBuilder {
-    ExecutorBuilder::new().program(env!("CARGO_BIN_EXE_farcall")).env(MOMENT, moment)
+    launch::builder().env(MOMENT, moment)
 }
 
 /// `killed.c`, not linked yet.

@@ -2,18 +2,15 @@
 
 use std::fs;
 
+use crate::testkit::launch;
+use farcall::controller::Controller;
 use farcall::controller::memory::{AllocAction, AllocActionPair, Segment};
-use farcall::controller::{Controller, ExecutorBuilder};
 use farcall::link::ObjectFile;
 use farcall::sps::{AllocGroup, Lifetime};
 use farcall::{ExecutorAddr, Prot};
 use farcall_bench::{TinyObject, tiny_code};
 
 const PAGE: u64 = 4096;
-
-fn controller() -> Controller {
-    ExecutorBuilder::new().program(env!("CARGO_BIN_EXE_farcall")).start().expect("an executor")
-}
 
 fn page(slab: ExecutorAddr, number: u64) -> ExecutorAddr {
     ExecutorAddr::new(slab.get() + number * PAGE)
@@ -54,7 +51,7 @@ fn protections(controller: &Controller, slab: ExecutorAddr, bytes: u64) -> Vec<(
 
 #[test]
 fn content_comes_in_the_message_and_code_runs() {
-    let controller = controller();
+    let controller = launch::controller();
     let memory = controller.native_memory();
     let slab = memory.reserve(16 * PAGE).expect("a slab");
     for round in 1..=100_u64 {
@@ -75,7 +72,7 @@ fn content_comes_in_the_message_and_code_runs() {
 
 #[test]
 fn actions_are_called_with_their_arguments_and_what_was_temporary_is_free() {
-    let controller = controller();
+    let controller = launch::controller();
     let memory = controller.native_memory();
     let slab = memory.reserve(8 * PAGE).expect("a slab");
     // A wrapper function that adds its second word to the word at its first: `mov rax, [rdi]; mov rcx, [rdi + 8]; add [rax],
@@ -118,7 +115,7 @@ fn actions_are_called_with_their_arguments_and_what_was_temporary_is_free() {
 
 #[test]
 fn one_message_removes_1000_regions_and_one_releases_100_slabs() {
-    let controller = controller();
+    let controller = launch::controller();
     let memory = controller.native_memory();
     let slab = memory.reserve(1000 * PAGE).expect("a slab");
     let init = |number| {
@@ -141,7 +138,7 @@ fn one_message_removes_1000_regions_and_one_releases_100_slabs() {
 
 #[test]
 fn cycles_leave_nothing_behind() {
-    let controller = controller();
+    let controller = launch::controller();
     let memory = controller.native_memory();
     let content = [7; 5000];
     let cycle = |number: u64| {
@@ -169,7 +166,7 @@ fn cycles_leave_nothing_behind() {
 fn mappings_that_run_out_are_an_error_and_change_nothing() {
     let limit = fs::read_to_string("/proc/sys/vm/max_map_count").expect("Linux");
     let limit: u64 = limit.trim().parse().expect("a number");
-    let controller = controller();
+    let controller = launch::controller();
     let memory = controller.native_memory();
     let pages = limit + 4096;
     let slab = memory.reserve(pages * PAGE).expect("a slab");

@@ -11,13 +11,13 @@ use std::path::Path;
 use std::process::{Command, Output};
 use std::sync::Arc;
 
-use farcall::controller::ExecutorBuilder;
 use farcall::controller::profile::{JitDump, PerfMap};
 use farcall::link::ObjectFile;
 use farcall::{AddrRange, ExecutorAddr};
 
 use crate::jit::objects::World;
 use crate::testkit::corpus::{self, Build, UNWIND, gcc};
+use crate::testkit::launch::{self, FARCALL};
 
 const DEBUG: Build<'static> = gcc(&["-O1", "-g", "-fPIC"]);
 
@@ -89,8 +89,7 @@ fn a_map_lists_functions_of_every_link_and_stays() {
 
 #[test]
 fn a_file_of_an_earlier_process_is_replaced_and_no_link_followed() {
-    let controller =
-        ExecutorBuilder::new().program(env!("CARGO_BIN_EXE_farcall")).start().expect("an executor");
+    let controller = launch::controller();
     let folder = tempfile::tempdir().expect("a folder");
     let victim = folder.path().join("victim");
     fs::write(&victim, "precious").expect("written");
@@ -330,7 +329,7 @@ fn perf_names_functions_by_the_map_and_by_the_dump() {
     let object = corpus::object("profiled.c", gcc(&["-O1", "-g", "-fPIC", "-DWITH_MAIN"]));
     let object = object.to_str().expect("text");
     let folder_name = folder.path().to_str().expect("text");
-    let farcall = env!("CARGO_BIN_EXE_farcall");
+    let farcall = FARCALL;
     let record = ["record", "-q", "-k", "mono", "-e", "cpu-clock", "-o", &raw, farcall, "run"];
     let options = ["--perf-map", "--jitdump", folder_name, object];
     let recorded = run("perf", &[&record[..], &options].concat()).expect("it was there");

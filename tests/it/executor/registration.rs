@@ -1,19 +1,16 @@
 //! Linked code made known to the unwinder and to debuggers, and taken back, by allocation actions.
 
+use farcall::controller::Controller;
 use farcall::controller::memory::{AllocActionPair, Segment};
-use farcall::controller::{Controller, ExecutorBuilder};
 use farcall::link::ObjectFile;
 use farcall::sps::AllocGroup;
 use farcall::{AddrRange, ExecutorAddr, Prot};
 use farcall_bench::TinyObject;
 
 use crate::testkit::corpus::{self, gcc};
+use crate::testkit::launch;
 
 const PAGE: u64 = 4096;
-
-fn launch() -> ExecutorBuilder {
-    ExecutorBuilder::new().program(env!("CARGO_BIN_EXE_farcall"))
-}
 
 /// Stores content in a page of constants with the actions, and returns its base.
 fn store(
@@ -36,7 +33,7 @@ fn range(start: ExecutorAddr, bytes: usize) -> AddrRange {
 fn libunwind_gets_whole_sections_where_it_is_the_one_that_throws() {
     let source = corpus::source("fake_libunwind.c");
     let library = corpus::shared_library(&[corpus::compile(&source, gcc(&["-O1", "-fPIC"]))]);
-    let controller = launch().env("LD_PRELOAD", library).start().expect("an executor");
+    let controller = launch::builder().env("LD_PRELOAD", library).start().expect("an executor");
     let dylib = controller.create_dylib("calls");
     // jmp fake_libunwind_calls
     let calls = TinyObject::new().function("calls", &[0xe9, 0, 0, 0, 0]);
@@ -65,7 +62,7 @@ fn libunwind_gets_whole_sections_where_it_is_the_one_that_throws() {
 
 #[test]
 fn frames_that_no_unwinder_could_read_are_refused_and_the_memory_is_free() {
-    let controller = launch().start().expect("an executor");
+    let controller = launch::builder().start().expect("an executor");
     let memory = controller.native_memory();
     let slab = memory.reserve(PAGE).expect("a slab");
     for bad in [&[1, 0, 0, 0][..], &[0; 8], &[0xff; 12], &[4, 0, 0, 0, 0, 0, 0, 0]] {
@@ -80,7 +77,7 @@ fn frames_that_no_unwinder_could_read_are_refused_and_the_memory_is_free() {
 
 #[test]
 fn objects_are_known_to_debuggers_as_long_as_their_memory_lives() {
-    let controller = launch().start().expect("an executor");
+    let controller = launch::builder().start().expect("an executor");
     let memory = controller.native_memory();
     let slab = memory.reserve(2 * PAGE).expect("a slab");
     let object = TinyObject::new().function("f", &[0xc3]).bytes();

@@ -12,6 +12,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
+use crate::testkit::launch::FARCALL;
 use tempfile::TempDir;
 
 /// The pages whose blocks are run, one behind the other in one folder, as they are read.
@@ -155,7 +156,7 @@ impl Reader {
         }
         let where_to = self.home.path().join("where");
         script.push_str("pwd -P >\"$WHERE\"\n");
-        let commands = Path::new(env!("CARGO_BIN_EXE_farcall")).parent().expect("a folder");
+        let commands = Path::new(FARCALL).parent().expect("a folder");
         let path = format!("{}:{}", commands.display(), std::env::var("PATH").unwrap_or_default());
         let mut shell = Command::new("sh");
         shell.args(["-c", &script]).current_dir(&self.at).env("PATH", path).env("WHERE", &where_to);

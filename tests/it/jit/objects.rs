@@ -7,9 +7,7 @@ use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 
-use farcall::controller::{
-    ArchiveMembers, Controller, ExecutorBuilder, ObjectLayer, ProcessSymbols,
-};
+use farcall::controller::{ArchiveMembers, Controller, ObjectLayer, ProcessSymbols};
 use farcall::jit::{
     ExecutionSession, Interface, JITDylib, JITDylibLookupFlags, Lazily, LookupKind,
     MaterializationResponsibility, ResourceTracker, Symbol, SymbolLookupFlags, SymbolState,
@@ -22,6 +20,7 @@ use farcall_bench::{TinyObject, tiny_code};
 use crate::controller::redirectable::next;
 use crate::controller::reload::Held;
 use crate::testkit::corpus::{self, gcc};
+use crate::testkit::launch;
 
 pub(crate) struct World {
     pub(crate) controller: Controller,
@@ -40,7 +39,7 @@ impl World {
 
     /// Without process symbols.
     pub(crate) fn bare(session: ExecutionSession) -> Self {
-        let launch = ExecutorBuilder::new().program(env!("CARGO_BIN_EXE_farcall"));
+        let launch = launch::builder();
         let controller = launch.start().expect("an executor");
         let reported = Arc::new(Mutex::new(Vec::new()));
         let noted = Arc::clone(&reported);

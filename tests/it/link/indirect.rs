@@ -12,6 +12,7 @@ use farcall::link::ObjectFile;
 
 use crate::commands::native::{program, same_as_native};
 use crate::testkit::corpus::{self, Build, LOW, PLAIN, gcc};
+use crate::testkit::launch::FARCALL;
 
 /// The system's linker refuses such functions in objects of the large code model with `-fPIC`.
 const BUILDS: [Build<'static>; 7] = [
@@ -39,7 +40,7 @@ fn clones_for_kinds_of_processors() {
 
 #[test]
 fn a_later_link_calls_those_of_an_earlier_one() {
-    let program = env!("CARGO_BIN_EXE_farcall");
+    let program = FARCALL;
     let controller = ExecutorBuilder::new().program(program).start().expect("an executor");
     for _ in 0..20 {
         let dylib = controller.create_dylib("d");
@@ -61,7 +62,7 @@ fn a_later_link_calls_those_of_an_earlier_one() {
 fn a_resolver_may_use_the_dylib_through_a_handler() {
     let (done, is_done) = sync_channel(1);
     thread::spawn(move || {
-        let program = env!("CARGO_BIN_EXE_farcall");
+        let program = FARCALL;
         let controller = ExecutorBuilder::new().program(program).start().expect("an executor");
         let dylib = Arc::new(controller.create_dylib("d"));
         let seen: Arc<OnceLock<(bool, String)>> = Arc::default();

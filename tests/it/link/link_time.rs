@@ -4,11 +4,11 @@
 
 use std::process::Command;
 
-use farcall::controller::ExecutorBuilder;
 use farcall::link::{Archive, ObjectFile};
 use farcall_bench::TinyObject;
 
 use crate::testkit::corpus::{self, PLAIN};
+use crate::testkit::launch::{self, FARCALL};
 use crate::testkit::programs;
 
 /// Members of the archive.
@@ -45,8 +45,7 @@ fn three_hundred_members_take_few_messages() {
     let read = |path| std::fs::read(path).expect("just compiled");
     let first = ObjectFile::parse("many_main.o", read(corpus::object("many_main.c", PLAIN)));
     let archive = Archive::parse("many.a", archive()).expect("an archive");
-    let controller =
-        ExecutorBuilder::new().program(env!("CARGO_BIN_EXE_farcall")).start().expect("started");
+    let controller = launch::controller();
     let dylib = controller.create_dylib("program");
     let before = controller.stats();
     dylib.add_object(&first.expect("an object")).expect("added");
@@ -67,7 +66,7 @@ fn three_hundred_members_take_few_messages() {
 fn the_race_against_a_linker_reports_both_sides() {
     let (lua, sqlite) = (programs::lua(&[]), programs::sqlite(&[]));
     for (name, program, args) in [("Lua", lua, &[][..]), ("SQLite", sqlite, &["--version"])] {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_farcall"));
+        let mut command = Command::new(FARCALL);
         command.args(["bench", "--json", "--seconds", "0", "--link"]).args(&program.files);
         command.args(program.libraries.iter().map(|library| format!("-l{library}")));
         let output = command.arg("--").args(args).output().expect("started");

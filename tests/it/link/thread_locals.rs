@@ -10,6 +10,7 @@ use farcall::link::ObjectFile;
 use crate::commands::native::{assert_same, farcall_run, native, program, same_as_native};
 use crate::controller::reload::Held;
 use crate::testkit::corpus::{self, Build, LOW, PLAIN, clang, gcc, matrix};
+use crate::testkit::launch::FARCALL;
 use crate::testkit::process::run_to_end;
 
 /// The ways to reach thread-locals that compilers know, with the instructions for each.
@@ -174,7 +175,7 @@ struct Session(Controller);
 
 impl Session {
     fn new() -> Self {
-        let program = env!("CARGO_BIN_EXE_farcall");
+        let program = FARCALL;
         Self(ExecutorBuilder::new().program(program).start().expect("an executor"))
     }
 

@@ -2,5 +2,6 @@
 
 pub(crate) mod corpus;
 pub(crate) mod crates;
+pub(crate) mod launch;
 pub(crate) mod process;
 pub(crate) mod programs;

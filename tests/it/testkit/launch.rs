@@ -1,0 +1,23 @@
+//! Executors to call: the built command, started as an executor.
+
+use farcall::controller::{Controller, ExecutorBuilder};
+use farcall::link::ObjectFile;
+use farcall_bench::TinyObject;
+
+/// The built command.
+pub(crate) const FARCALL: &str = env!("CARGO_BIN_EXE_farcall");
+
+/// A builder whose executor is the built command.
+pub(crate) fn builder() -> ExecutorBuilder {
+    ExecutorBuilder::new().program(FARCALL)
+}
+
+/// A session with a new executor.
+pub(crate) fn controller() -> Controller {
+    builder().start().expect("an executor")
+}
+
+/// An object that a test has made byte by byte.
+pub(crate) fn tiny_object(tiny: &TinyObject) -> ObjectFile {
+    ObjectFile::parse("tiny.o", tiny.bytes()).expect("an object")
+}
