@@ -60,7 +60,7 @@ mod tests {
     }
 
     #[test]
-    fn the_kernel_marks_the_word_of_a_thread_that_ends_and_a_holder_that_lets_go_does_not() {
+    fn the_kernel_marks_the_word_of_a_holder_whose_thread_ends() {
         let segment = Arc::new(Segment::create(c"test", 4096, false).expect("memory"));
         let word = || segment.words()[8].load(Ordering::Acquire);
         let words = segment.view(8..13);

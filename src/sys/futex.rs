@@ -207,7 +207,7 @@ mod tests {
     }
 
     #[test]
-    fn any_word_wakes_its_sleeper_even_where_one_word_alone_can_be_slept_on() {
+    fn any_word_wakes_its_sleeper_even_without_futex_waitv() {
         assert!(wakes_by_the_second() < Duration::from_secs(10));
         ONE_WORD_ONLY.store(true, Ordering::Relaxed);
         let took = wakes_by_the_second();

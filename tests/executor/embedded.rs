@@ -171,7 +171,7 @@ fn who_attends_serves_what_a_session_calls_at_rest() {
 }
 
 #[test]
-fn a_handler_of_the_client_that_panics_is_an_error_with_its_words() {
+fn a_client_handlers_panic_is_an_error_with_its_words() {
     let (options, _end) = options();
     let (session, client) = over_a_lane(options);
     client.register_handler(5, |_, args, _| panic!("{} bytes of nonsense", args.len()));
@@ -191,7 +191,7 @@ fn a_handler_of_the_client_that_panics_is_an_error_with_its_words() {
 }
 
 #[test]
-fn a_lane_ends_with_a_hangup_inside_of_a_call_and_anyhow_outside() {
+fn a_lane_ends_inside_and_outside_of_a_call() {
     for inside in [true, false] {
         let (options, end) = options();
         let options = options.function("ends", |session, _, reply| {

@@ -60,7 +60,7 @@ fn what_other_machines_reach_is_not_listened_at_without_a_token() {
 }
 
 #[test]
-fn a_client_with_the_token_is_served_behind_whatever_came_before() {
+fn a_client_with_the_token_is_served_after_others_without() {
     let (child, place) = listen(&mut with_token());
     let connect = || TcpStream::connect(&place).expect("a socket");
     // A port scan: connections that end at once, and ones that say something else.

@@ -107,7 +107,7 @@ mod tests {
     }
 
     #[test]
-    fn parts_share_what_one_round_of_each_leaves_and_the_last_ends_with_the_run() {
+    fn parts_share_the_time_that_one_round_of_each_leaves() {
         assert_eq!(ends(10, &[(0, 6.0), (0, 1.0), (0, 3.0)]), [6.0, 7.0, 10.0, 10.0]);
         assert_eq!(ends(10, &[(1, 3.0), (5, 1.0)]), [4.0, 10.0, 10.0]);
         // Too short for both.

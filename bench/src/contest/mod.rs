@@ -233,7 +233,7 @@ mod tests {
     }
 
     #[test]
-    fn rounds_go_from_place_to_place_and_a_section_says_how_many_they_were_at() {
+    fn rounds_go_from_place_to_place_and_are_counted() {
         for (rounds_min, called_at) in [(2, &[0, 1][..]), (7, &[0, 1, 2, 0, 1, 2, 0])] {
             let mut contest = Contest::new(CpuPair { caller: 0, server: 1 }, Pace::Cold, false);
             let [noted, noted_there] = [0; 2].map(|_| Rc::default());

@@ -232,7 +232,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_long_run_has_many_places_and_a_short_one_no_more_than_it_uses() {
+    fn a_run_has_no_more_places_than_it_uses() {
         for (rounds_min, millis, places) in [
             (0, 0, 1),
             (1, 0, 1),

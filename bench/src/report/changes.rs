@@ -339,7 +339,7 @@ mod tests {
     }
 
     #[test]
-    fn rows_without_a_ratio_are_compared_by_time_and_new_rows_are_said() {
+    fn rows_without_a_ratio_are_compared_by_time() {
         let mut saved = run(Regime::Cold, 50, 1, 1.0, 0.1);
         saved.sections[0].rows[0].two_line_ratio = None;
         let mut now = saved.clone();

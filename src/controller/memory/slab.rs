@@ -348,7 +348,7 @@ mod tests {
     }
 
     #[test]
-    fn memory_with_actions_is_freed_after_them_and_by_its_lowest_address() {
+    fn memory_with_actions_is_freed_after_they_have_run() {
         let slab = slab();
         let base = slab.base(&slab.allocate(each([0, 1 << 20, 1])).expect("room"));
         slab.has_actions(base);

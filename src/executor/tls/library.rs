@@ -157,7 +157,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn thread_locals_of_a_library_opened_late_have_one_distance_in_all_threads() {
+    fn thread_locals_of_a_late_library_have_one_distance() {
         let names = ["_ZSt15__once_callable", "_ZSt11__once_call"].map(str::to_owned);
         let found = ThreadLookup::serve((names.to_vec(),)).expect("the C++ library is there");
         let again = ThreadLookup::serve((names.to_vec(),)).expect("found already");
@@ -176,7 +176,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_thread_local_is_refused_and_what_is_missing_is_not_found() {
+    fn names_that_are_no_thread_locals_are_refused_or_not_found() {
         let ask = |name: &str| ThreadLookup::serve((vec![name.to_owned()],));
         assert_eq!(ask("no_library_has_this_name").expect("an answer"), [None]);
         assert!(ask("environ").expect_err("a plain variable").is_invalid_argument());

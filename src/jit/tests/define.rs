@@ -19,7 +19,7 @@ fn two_strong_definitions_are_a_duplicate_and_nothing_is_added() {
 }
 
 #[test]
-fn of_weak_definitions_the_first_stays_and_later_ones_are_discarded() {
+fn the_first_weak_definition_stays() {
     for flags in [WEAK, COMMON] {
         let world = World::new();
         let (first, first_asked) = unit(with_flags(&[("foo", STRONG | flags)]));
@@ -54,7 +54,7 @@ fn a_weak_definition_gives_way_to_a_strong_one_that_is_there() {
 }
 
 #[test]
-fn a_strong_definition_takes_the_place_of_a_weak_one_that_was_never_searched() {
+fn a_strong_definition_overrides_an_unsearched_weak_one() {
     let world = World::new();
     let (weak, asked) = unit(with_flags(&[("foo", STRONG | WEAK), ("bar", STRONG)]));
     world.dylib.define(weak).expect("defined");
@@ -76,7 +76,7 @@ fn a_unit_of_which_nothing_is_left_is_dropped() {
 }
 
 #[test]
-fn a_strong_definition_does_not_take_the_place_of_a_weak_one_that_is_materializing() {
+fn a_strong_definition_keeps_a_materializing_weak_one() {
     let world = World::new();
     let (weak, asked) = unit(with_flags(&[("foo", STRONG | WEAK)]));
     world.dylib.define(weak).expect("defined");
@@ -142,7 +142,7 @@ fn absolute_symbols() {
 }
 
 #[test]
-fn an_alias_has_the_address_of_what_it_stands_for_and_is_ready_when_that_is() {
+fn an_alias_has_its_aliasees_address_and_readiness() {
     let world = World::new();
     let asked = world.define(&["foo"]);
     world.dylib.define_aliases(aliases(&[("bar", "foo"), ("chained", "bar")])).expect("defined");

@@ -48,7 +48,7 @@ fn generators_are_asked_for_what_is_missing_after_what_is_there() {
 }
 
 #[test]
-fn generators_are_asked_in_order_for_what_those_before_did_not_define() {
+fn generators_are_asked_in_order_for_what_is_still_missing() {
     let world = World::new();
     let (first, second) = (Arc::default(), Arc::default());
     world.dylib.add_generator(generator(&first)).expect("added");
@@ -164,7 +164,7 @@ fn a_thousand_generators_that_answer_at_once() {
 }
 
 #[test]
-fn a_lookup_that_waits_for_a_generator_is_told_when_the_dylib_goes() {
+fn a_lookup_at_a_generator_fails_when_the_dylib_is_removed() {
     let world = World::new();
     let later = Later::default();
     world.dylib.add_generator(later.clone()).expect("added");

@@ -110,7 +110,7 @@ fn a_dylib_links_to_itself_first_with_all_its_symbols() {
 }
 
 #[test]
-fn side_effects_only_symbols_run_their_unit_and_are_in_no_result() {
+fn side_effects_only_symbols_run_their_unit_without_result() {
     let world = World::new();
     let (init, asked) = unit(with_flags(&[("init", SymbolFlags::SIDE_EFFECTS_ONLY)]));
     world.dylib.define(init).expect("defined");

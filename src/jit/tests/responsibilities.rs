@@ -194,7 +194,7 @@ fn nothing_can_be_claimed_for_a_tracker_that_is_defunct() {
 }
 
 #[test]
-fn nothing_can_be_put_back_or_split_off_for_a_tracker_that_is_defunct() {
+fn a_defunct_tracker_takes_nothing_back_and_splits_nothing_off() {
     let world = World::new();
     let asked = world.define(&["foo", "bar"]);
     let _told = world.look_for(SymbolState::Ready, &["foo"]);

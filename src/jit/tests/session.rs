@@ -41,7 +41,7 @@ fn a_dylib_that_was_removed_is_defunct() {
 }
 
 #[test]
-fn the_error_reporter_is_told_of_every_failure_and_can_be_exchanged() {
+fn the_error_reporter_receives_every_failure() {
     let world = World::new();
     let [first, second] = ["first", "second"].map(|name| {
         let asked = world.define(&[name]);

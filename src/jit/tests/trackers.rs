@@ -49,7 +49,7 @@ impl Noted {
 }
 
 #[test]
-fn removal_takes_the_symbols_and_tells_managers_in_reverse_order_outside_of_the_lock() {
+fn removal_calls_managers_in_reverse_order_without_the_lock() {
     let Noted { world, log } = &Noted::new(false);
     let tracker = world.dylib.create_tracker().expect("a tracker");
     let (foo, asked) = unit(Interface::exporting(["foo"]));
@@ -165,7 +165,7 @@ impl MaterializationUnit for Locked {
 }
 
 #[test]
-fn what_may_only_take_note_runs_under_the_lock_and_nothing_else_does() {
+fn only_code_that_takes_note_runs_under_the_lock() {
     let world = World::new();
     let log = Arc::new(Mutex::new(Vec::new()));
     let locked = || Locked { dylib: world.dylib.clone(), log: Arc::clone(&log) };
@@ -330,7 +330,7 @@ fn dropping_the_last_reference_transfers_to_the_default_tracker() {
 }
 
 #[test]
-fn the_default_tracker_has_what_no_other_one_has_and_comes_again() {
+fn the_default_tracker_has_the_rest_and_comes_again() {
     let world = World::new();
     let tracker = world.dylib.create_tracker().expect("a tracker");
     let (foo, _foo) = unit(Interface::exporting(["foo"]));

@@ -40,7 +40,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_thread_with_its_own_table_has_one_descriptor_and_others_keep_theirs() {
+    fn a_thread_with_its_own_table_has_one_descriptor() {
         let (mut reader, writer) = pipe().expect("a pipe");
         let (number, other) = (writer.as_raw_fd(), reader.as_raw_fd());
         let kept = std::thread::spawn(move || {

@@ -33,7 +33,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_process_that_ends_says_how_and_one_that_goes_on_says_nothing() {
+    fn only_a_process_that_ends_says_how() {
         assert_eq!(status(std::process::id().cast_signed()), None);
         for (script, expected) in [
             ("exit 7", Ended::Exited(7)),

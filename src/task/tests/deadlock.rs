@@ -71,7 +71,7 @@ fn finalize(
 }
 
 #[test]
-fn a_finalize_handler_that_waits_hangs_where_replies_are_received() {
+fn a_waiting_finalize_handler_hangs_on_the_receiving_thread() {
     let done = finalize(Arc::new(Inline::new()), STUCK);
     let outcome = done.recv_timeout(PATIENT).expect("it times out");
     assert_eq!(outcome, Err(RecvTimeoutError::Timeout), "a naive dispatcher must hang");
@@ -86,7 +86,7 @@ fn a_finalize_handler_that_waits_gets_its_reply_from_a_pool() {
 }
 
 #[test]
-fn a_finalize_handler_that_waits_gets_its_reply_from_a_loop_with_help() {
+fn a_waiting_finalize_handler_gets_its_reply_from_a_loop() {
     let queue = Arc::new(Queueing::new());
     let done = finalize(Arc::clone(&queue) as Arc<dyn TaskDispatcher>, PATIENT);
     // Two threads of the host's take turns: one waits in the handler, the other runs the completion that ends that.

@@ -328,7 +328,7 @@ mod tests {
     }
 
     #[test]
-    fn the_end_is_seen_while_polling_and_in_sleep_whatever_the_peer_writes() {
+    fn the_end_is_seen_awake_and_asleep_despite_the_peers_words() {
         for (spin, scribbles) in
             [(Duration::MAX, false), (Duration::ZERO, false), (Duration::ZERO, true)]
         {

@@ -60,7 +60,7 @@ extern "C" fn calls(_signal: i32) {
 }
 
 #[test]
-fn d17_a_call_from_a_handler_of_a_signal_is_an_error_or_a_result() {
+fn d17_a_call_from_a_signal_handler_is_an_error_or_a_result() {
     Apart::within(30).run(|| {
         let session = Session::start("ends");
         let add = session.function("add");

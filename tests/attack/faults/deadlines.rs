@@ -39,7 +39,7 @@ fn d02_a_deadline_holds_while_a_stopped_executor_opens_no_lane() {
 
 /// A new thread of the executor's waits for the loader's lock.
 #[test]
-fn d02_a_deadline_holds_while_a_library_hangs_in_its_constructor() {
+fn d02_a_deadline_holds_while_a_library_constructor_hangs() {
     Apart::within(20).run(|| {
         let session = Session::start("ends");
         let (opens, open) = (Arc::clone(&session), session.function("open_library"));
@@ -78,7 +78,7 @@ fn d02_a_deadline_holds_while_a_posted_resolver_hangs() {
 }
 
 #[test]
-fn d02_a_deadline_holds_for_arguments_larger_than_the_bulk_buffer_of_a_lane() {
+fn d02_a_deadline_holds_for_arguments_over_the_bulk_buffer() {
     Apart::within(30).run(|| {
         let session = Session::start("ends");
         let add = session.function("add");

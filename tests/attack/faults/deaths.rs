@@ -44,32 +44,32 @@ fn dies_in_a_pipeline(function: &'static str) {
 }
 
 #[test]
-fn d01_a_wild_store_over_the_lane_does_not_hide_the_crash_behind_it() {
+fn d01_a_wild_store_over_the_lane_does_not_hide_a_crash() {
     Apart::within(30).run(|| dies_on_a_lane("shared", "zero_and_crash"));
 }
 
 #[test]
-fn d01_a_wild_store_over_the_pipeline_does_not_hide_the_crash_behind_it() {
+fn d01_a_wild_store_over_the_pipeline_does_not_hide_a_crash() {
     Apart::within(30).run(|| dies_in_a_pipeline("zero_and_crash"));
 }
 
 #[test]
-fn d01_one_store_to_the_word_that_a_caller_sleeps_on_does_not_hide_a_death() {
+fn d01_a_store_to_a_callers_sleep_word_does_not_hide_a_death() {
     Apart::within(30).run(|| dies_on_a_lane("shared", "zero_parkers_and_die"));
 }
 
 #[test]
-fn d01_one_store_to_the_word_that_a_pipeline_sleeps_on_does_not_hide_a_death() {
+fn d01_a_store_to_a_pipelines_sleep_word_does_not_hide_a_death() {
     Apart::within(30).run(|| dies_in_a_pipeline("zero_parkers_and_die"));
 }
 
 #[test]
-fn d01_a_grandchild_that_goes_on_storing_does_not_keep_a_call_alive() {
+fn d01_a_storing_grandchild_does_not_keep_a_call_alive() {
     Apart::within(30).run(|| dies_on_a_lane("shared", "leave_scribbler_and_die"));
 }
 
 #[test]
-fn d01_a_grandchild_that_goes_on_storing_does_not_keep_a_pipeline_alive() {
+fn d01_a_storing_grandchild_does_not_keep_a_pipeline_alive() {
     Apart::within(30).run(|| dies_in_a_pipeline("leave_scribbler_and_die"));
 }
 
@@ -99,7 +99,7 @@ fn from_death_to_error(touched_mib: u64, signal: Signal) -> Duration {
 }
 
 #[test]
-fn d19_callers_hear_of_a_death_before_the_memory_of_the_dead_is_given_back() {
+fn d19_callers_hear_of_a_death_before_its_memory_is_freed() {
     const TRIES: usize = 20;
     Apart::within(180).run(|| {
         let mut late = Vec::new();

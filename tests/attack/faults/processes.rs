@@ -151,7 +151,7 @@ fn d16_an_error_says_why_the_executor_could_not_start() {
 }
 
 #[test]
-fn d18_code_with_unwind_information_runs_where_memory_of_processes_cannot_be_read() {
+fn d18_unwind_information_works_where_process_vm_readv_fails() {
     Apart::within(20).run(|| {
         let calls = [libc::SYS_process_vm_readv, libc::SYS_process_vm_writev];
         for error in [Errno::EPERM, Errno::ENOSYS] {

@@ -63,7 +63,7 @@ fn d05_descriptors_that_linked_code_sends_do_not_stay() {
 }
 
 #[test]
-fn d08_a_program_at_its_limit_of_descriptors_loses_one_lane_and_no_session() {
+fn d08_a_program_without_descriptors_loses_one_lane_only() {
     Apart::within(30).run(|| {
         let session = Session::start("limits");
         assert_eq!(session.call("use_up_descriptors", &[]).expect("a limit"), 0);

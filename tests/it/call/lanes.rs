@@ -260,7 +260,7 @@ fn a_program_may_close_every_file_under_calls() {
 }
 
 #[test]
-fn a_call_that_takes_too_long_times_out_and_its_result_is_dropped() {
+fn a_call_times_out_and_its_late_result_is_dropped() {
     let session = Session::start();
     let controller = &session.controller;
     let calls = Arc::new(AtomicU64::new(0));
@@ -359,7 +359,7 @@ fn what_is_linked_on_one_thread_is_ready_on_every_other() {
 
 /// Neither a thread that has called it nor that thread's lane keeps it.
 #[test]
-fn what_a_removed_handler_holds_is_dropped_at_once_when_no_call_runs_it() {
+fn an_idle_handler_is_dropped_at_its_removal() {
     let session = Session::start();
     let (held, drops) = mpsc::sync_channel::<()>(0);
     let tag = session.controller.register_handler(move |args, result| {
@@ -388,7 +388,7 @@ fn what_a_removed_handler_holds_is_dropped_at_once_when_no_call_runs_it() {
 }
 
 #[test]
-fn a_handler_that_is_removed_while_it_runs_goes_on_and_then_drops_what_it_holds() {
+fn a_running_handler_is_dropped_after_its_last_call() {
     let session = Session::start();
     let (enter, is_entered) = mpsc::sync_channel::<()>(0);
     let (leave, may_leave) = mpsc::channel::<()>();

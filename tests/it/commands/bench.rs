@@ -103,7 +103,7 @@ fn rows_are_those_asked_for_and_files_hold_them_too() {
 }
 
 #[test]
-fn a_row_is_measured_alone_with_the_floors_and_on_the_cpus_asked_for() {
+fn a_row_is_measured_alone_on_the_cpus_asked_for() {
     let cpu = CpuPair::first_two().expect("a CPU").server;
     let cpus = format!("{cpu},{cpu}");
     let report = measure(&["--seconds", "0", "--only", "TCP", "--cpus", &cpus]);
@@ -187,7 +187,7 @@ fn a_saved_report_is_whole_and_the_next_run_is_compared_with_it() {
 }
 
 #[test]
-fn what_cannot_be_read_or_written_is_an_error_before_anything_is_measured() {
+fn unusable_files_are_errors_before_anything_is_measured() {
     let directory = tempfile::tempdir().expect("a directory");
     let [new, old, other] = ["new", "old", "other"].map(|name| directory.path().join(name));
     fs::write(&old, "old").expect("written");

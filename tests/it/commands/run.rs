@@ -340,7 +340,7 @@ fn a_json_report_is_apart_from_the_streams_of_the_program() {
 }
 
 #[test]
-fn a_json_report_on_standard_output_follows_the_output_of_the_program() {
+fn a_json_report_on_standard_output_follows_the_programs() {
     let args = &["one", "two"];
     let inputs = ["--json".into(), "-".into(), corpus::object("hello.c", PLAIN), "-lm".into()];
     let plain = run_to_end(farcall_run(&inputs[2..], args), b"");
@@ -352,7 +352,7 @@ fn a_json_report_on_standard_output_follows_the_output_of_the_program() {
 }
 
 #[test]
-fn a_json_report_that_cannot_be_written_is_refused_before_the_program_runs() {
+fn an_unwritable_json_report_is_refused_before_the_program() {
     let ended = with_json(Path::new("/nowhere/report.json"), &["exit", "7"]);
     let line = "farcall: --json /nowhere/report.json: No such file or directory (os error 2)\n";
     assert_eq!((ended.status, ended.complaint().as_str()), (125, line), "{ended}");

@@ -131,7 +131,7 @@ fn other_runs_leave_no_trace_either() {
 }
 
 #[test]
-fn one_parsed_object_is_linked_into_many_sessions_from_many_threads_at_once() {
+fn one_parsed_object_is_linked_into_many_sessions_at_once() {
     const SESSIONS: usize = 3;
     const THREADS: usize = 3;
     let build = gcc(&["-O2"]);

@@ -71,8 +71,8 @@ fn a_host_that_ignores_the_ends_of_children_learns_the_status() {
 }
 
 #[test]
-fn what_no_kernel_keeps_is_said_to_be_unknown_and_the_crash_record_stays() {
-    let name = "hosts::what_no_kernel_keeps_is_said_to_be_unknown_and_the_crash_record_stays";
+fn a_status_that_was_collected_elsewhere_is_unknown() {
+    let name = "hosts::a_status_that_was_collected_elsewhere_is_unknown";
     // What is ignored is inherited.
     behind("exec env --ignore-signal=CHLD", name, |object| {
         // PIDFD_GET_INFO.

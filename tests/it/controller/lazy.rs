@@ -57,7 +57,7 @@ fn table(controller: &Controller, functions: &[Redirectable]) -> Buffer {
 }
 
 #[test]
-fn a_thousand_functions_called_from_eight_threads_are_compiled_once_each() {
+fn each_lazy_function_is_compiled_once_for_eight_threads() {
     let controller = launch::controller();
     let dylib = link(&controller, "lazy.c", gcc(&["-O2"]));
     let call_all = function::<CallAll>(&controller, &dylib, "call_all");
@@ -155,7 +155,7 @@ fn all_arguments_are_what_they_were() {
 }
 
 #[test]
-fn a_function_that_cannot_be_had_fails_the_call_and_nothing_else() {
+fn a_failed_compilation_fails_the_call_alone() {
     let controller = launch::controller();
     let fails = Arc::new(AtomicUsize::new(3));
     let left = Arc::clone(&fails);

@@ -41,7 +41,7 @@ fn functions_are_called_with_bytes_and_answer_bytes() {
 }
 
 #[test]
-fn hidden_names_are_seen_by_later_links_of_the_dylib_and_by_no_others() {
+fn hidden_names_are_seen_by_links_of_their_dylib_only() {
     let controller = launch::controller();
     for build in [corpus::PLAIN, corpus::gcc(&["-O2", "-fPIC"]), corpus::LOW] {
         let objects = ["hidden_first.c", "hidden_second.c"].map(|name| {
@@ -160,7 +160,7 @@ fn finalizing_without_actions_sends_nothing() {
 }
 
 #[test]
-fn memory_in_flight_is_free_when_it_is_dropped_and_finalized_memory_when_it_is_given_back() {
+fn memory_in_flight_is_freed_by_its_drop_finalized_memory_not() {
     let controller = launch::controller();
     let before = controller.stats();
     let place = || next(&controller);
@@ -190,7 +190,7 @@ fn finalized_memory_that_is_dropped_is_caught_in_debug_builds() {
 }
 
 #[test]
-fn what_is_not_a_function_of_the_contract_is_answered_not_suffered() {
+fn a_foreign_function_of_the_contract_is_an_error() {
     let controller = launch::controller();
     let error = controller.call(farcall::ExecutorAddr::NULL, &[]).expect_err("nothing there");
     assert!(error.is_remote(), "{error:?}");
@@ -200,7 +200,7 @@ fn what_is_not_a_function_of_the_contract_is_answered_not_suffered() {
 }
 
 #[test]
-fn a_crash_is_an_error_that_names_the_function_and_a_new_executor_works() {
+fn a_crash_names_the_function_and_a_new_executor_works() {
     let poke =
         launch::tiny_object(&TinyObject::new().function("poke", &tiny_code::poke(0xdad_beef)));
     let first = launch::controller();
@@ -258,7 +258,7 @@ fn low_address(controller: &Controller, dylib: &Dylib, name: &str) -> u64 {
 }
 
 #[test]
-fn code_with_addresses_of_32_bits_lies_low_and_near_code_beside_it() {
+fn code_with_32_bit_addresses_lies_low_beside_near_code() {
     let file = std::fs::read(corpus::object("low_wrapper.c", corpus::LOW)).expect("compiled");
     let low = ObjectFile::parse("low_wrapper.o", file).expect("an object");
     let controller = launch::controller();

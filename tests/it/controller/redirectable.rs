@@ -190,7 +190,7 @@ fn a_session_ends_while_replaced_code_waits() {
 }
 
 #[test]
-fn a_hundred_replacements_of_memory_without_a_linker_take_no_more_than_two() {
+fn a_hundred_replacements_without_a_linker_reuse_memory() {
     let controller = launch::controller();
     let install = |value| {
         let code = tiny_code::constant(value);
@@ -260,7 +260,7 @@ fn replaced_code_that_cannot_be_removed_is_told_to_who_asks() {
 }
 
 #[test]
-fn a_grace_period_waits_for_calls_that_timed_out_and_pipelined_ones() {
+fn a_grace_period_waits_for_late_and_pipelined_calls() {
     let program = Program::start();
     let old = program.link(1);
     let function = |name: &str| old.lookup(name).expect("defined");

@@ -123,7 +123,7 @@ impl Elf {
 }
 
 #[test]
-fn objects_are_registered_with_the_places_of_their_sections_as_long_as_they_live() {
+fn objects_are_registered_with_their_sections_addresses() {
     let world = world();
     let base = world.next();
     for (build, has_lines) in [(DEBUG, true), (gcc(&["-O1", "-fPIC", "-fcf-protection"]), false)] {
@@ -206,7 +206,7 @@ impl ObjectPlugin for At {
 }
 
 #[test]
-fn a_link_that_fails_or_is_removed_at_any_phase_leaves_nothing_registered() {
+fn a_failed_or_removed_link_leaves_nothing_registered() {
     for (phase, is_removed) in (0..=2).flat_map(|phase| [(phase, false), (phase, true)]) {
         let world = world();
         let base = world.next();

@@ -59,7 +59,7 @@ fn buffers_and_strings_are_written_and_read() {
 }
 
 #[test]
-fn what_cannot_be_read_or_written_is_an_error_and_the_executor_goes_on() {
+fn unreachable_memory_is_an_error_and_the_executor_runs_on() {
     let controller = launch::controller();
     let (start, access) = (memory(&controller), controller.memory_access());
     let native = controller.native_memory();

@@ -71,7 +71,7 @@ fn content_comes_in_the_message_and_code_runs() {
 }
 
 #[test]
-fn actions_are_called_with_their_arguments_and_what_was_temporary_is_free() {
+fn actions_get_their_arguments_and_temporaries_are_free() {
     let controller = launch::controller();
     let memory = controller.native_memory();
     let slab = memory.reserve(8 * PAGE).expect("a slab");

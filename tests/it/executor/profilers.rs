@@ -88,7 +88,7 @@ fn a_map_lists_functions_of_every_link_and_stays() {
 }
 
 #[test]
-fn a_file_of_an_earlier_process_is_replaced_and_no_link_followed() {
+fn an_earlier_process_file_is_replaced_and_no_link_followed() {
     let controller = launch::controller();
     let folder = tempfile::tempdir().expect("a folder");
     let victim = folder.path().join("victim");

@@ -30,7 +30,7 @@ fn range(start: ExecutorAddr, bytes: usize) -> AddrRange {
 }
 
 #[test]
-fn libunwind_gets_whole_sections_where_it_is_the_one_that_throws() {
+fn libunwind_gets_whole_sections_where_it_throws() {
     let source = corpus::source("fake_libunwind.c");
     let library = corpus::shared_library(&[corpus::compile(&source, gcc(&["-O1", "-fPIC"]))]);
     let controller = launch::builder().env("LD_PRELOAD", library).start().expect("an executor");
@@ -61,7 +61,7 @@ fn libunwind_gets_whole_sections_where_it_is_the_one_that_throws() {
 }
 
 #[test]
-fn frames_that_no_unwinder_could_read_are_refused_and_the_memory_is_free() {
+fn unreadable_frames_are_refused_and_the_memory_is_free() {
     let controller = launch::builder().start().expect("an executor");
     let memory = controller.native_memory();
     let slab = memory.reserve(PAGE).expect("a slab");

@@ -71,6 +71,8 @@ const TREES: &[&str] = &["src", "tests", "tools", "bench", "examples", "fuzz"];
 const LINES_MAX: usize = 800;
 /// rustfmt holds code to less; this is for comments.
 const COLUMNS_MAX: usize = 140;
+/// In a test's name.
+const TEST_LETTERS_MAX: usize = 60;
 
 /// Words that no finished source has; put together here so that this file has none either.
 const UNFINISHED: &[&str] = &[
@@ -189,6 +191,7 @@ fn unsafe_words(path: &str, code: &str, unsafe_room: bool) -> Vec<String> {
 
 fn shape(path: &str, text: &str) -> Vec<String> {
     let mut complaints = Vec::new();
+    let mut is_test = false;
     if !text.starts_with("//! ") {
         complaints.push(format!("{path}:1: no //! that says what the file is"));
     }
@@ -204,6 +207,13 @@ fn shape(path: &str, text: &str) -> Vec<String> {
         for word in UNFINISHED.iter().filter(|word| line.contains(**word)) {
             complaints.push(format!("{path}:{at}: {word}"));
         }
+        let function =
+            line.trim_start().strip_prefix("fn ").and_then(|rest| rest.split('(').next());
+        if let Some(name) = function.filter(|name| is_test && name.len() > TEST_LETTERS_MAX) {
+            let letters = name.len();
+            complaints.push(format!("{path}:{at}: {letters} letters, at most {TEST_LETTERS_MAX}"));
+        }
+        is_test = line.trim_start().starts_with("#[test]") || is_test && function.is_none();
     }
     complaints
 }
@@ -415,6 +425,10 @@ fn planted_shapes_are_found() {
     assert_eq!(found(&format!("//! A file.\n//{}\n", "e".repeat(COLUMNS_MAX - 1))), 1);
     assert_eq!(found(&format!("//! A file.\n{}", "\n".repeat(LINES_MAX - 1))), 0);
     assert_eq!(found(&format!("//! A file.\n{}", "\n".repeat(LINES_MAX))), 1);
+    let named = |letters| format!("//! A file.\n#[test]\nfn {}() {{}}\n", "a".repeat(letters));
+    assert_eq!(found(&named(TEST_LETTERS_MAX)), 0);
+    assert_eq!(found(&named(TEST_LETTERS_MAX + 1)), 1);
+    assert_eq!(found(&named(TEST_LETTERS_MAX + 1).replace("#[test]\n", "")), 0);
     for word in UNFINISHED {
         assert_eq!(found(&format!("//! A file.\n// {word}\n")), 1, "{word}");
     }

@@ -185,7 +185,7 @@ fn hidden_names_are_for_the_same_dylib_only() {
 }
 
 #[test]
-fn what_is_missing_fails_with_all_names_and_gives_everything_back() {
+fn missing_symbols_fail_with_all_names_and_free_everything() {
     let world = World::new();
     let base = world.next();
     world.add(10);

@@ -247,7 +247,7 @@ impl ObjectPlugin for Refusing {
 }
 
 #[test]
-fn plugins_are_told_before_memory_goes_and_one_that_refuses_keeps_it() {
+fn a_plugin_that_refuses_a_removal_keeps_the_memory() {
     let world = World::new();
     let base = world.next();
     let refusing = Arc::new(Refusing {

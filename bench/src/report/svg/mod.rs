@@ -162,7 +162,7 @@ mod tests {
     }
 
     #[test]
-    fn panels_have_at_most_six_curves_of_different_colours_and_the_floor() {
+    fn panels_have_at_most_six_curves_and_the_floor() {
         let mut section = report(CpuPair { caller: 0, server: 1 }).sections.swap_remove(0);
         let row = section.rows.swap_remove(0);
         let names =

@@ -65,7 +65,7 @@ fn is_mapped(library: &str) -> bool {
 }
 
 #[test]
-fn libraries_are_closed_when_the_last_session_that_has_them_is_over() {
+fn libraries_are_closed_with_their_last_session() {
     let [one, other] = UNUSED;
     let (first, second) = (session(), session());
     for (session, library) in [(&first, one), (&first, other), (&first, one), (&second, one)] {

@@ -93,7 +93,7 @@ unsafe extern "C" fn calls_back(data: *const c_char, size: usize) -> WrapperFunc
 }
 
 #[test]
-fn linked_code_calls_the_controller_of_the_session_that_it_runs_in() {
+fn linked_code_calls_the_controller_of_its_own_session() {
     let address = ExecutorAddr::new(calls_back as *const () as u64);
     // Two sessions, so that the only one is not a fallback.
     let sessions = [1_u8, 2].map(|number| {

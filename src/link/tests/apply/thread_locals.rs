@@ -168,7 +168,7 @@ fn compilers_write_only_what_can_be_rewritten() {
 }
 
 #[test]
-fn the_block_has_all_initial_values_first_and_honours_alignments() {
+fn the_block_has_initial_values_first_and_aligned() {
     let a = compile(
         "a.o",
         "-O2",

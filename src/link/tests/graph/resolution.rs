@@ -182,7 +182,7 @@ fn an_overridden_weak_function_goes_and_so_do_its_wishes() {
 }
 
 #[test]
-fn an_overridden_weak_function_stays_when_its_object_needs_the_section() {
+fn an_overridden_weak_function_stays_if_its_object_needs_it() {
     // `keep` is in the same section, and in the second case a local reference leads into it.
     let together = "void missing(void); __attribute__((weak)) void f(void) { missing(); }
         void keep(void) {}";
@@ -231,7 +231,7 @@ fn an_overridden_entry_of_a_set_stays() {
 }
 
 #[test]
-fn an_address_from_outside_replaces_a_weak_definition_but_not_a_strong_one() {
+fn an_outside_address_replaces_weak_definitions_only() {
     let source = "__attribute__((weak)) int w = 1; int s = 2; int *views[] = {&w, &s};";
     let object = compile("a.o", "", source);
     let image = link(&[&object], &[("w", FAR), ("s", FAR)]).unwrap();

@@ -37,7 +37,7 @@ fn object(name: &str, entries: &[(&str, &str)]) -> ObjectFile {
 }
 
 #[test]
-fn initialisers_run_by_priority_and_then_in_order_of_the_objects() {
+fn initialisers_run_by_priority_and_then_by_object() {
     let a = object(
         "a.o",
         &[

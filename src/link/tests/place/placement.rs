@@ -76,7 +76,7 @@ fn zero_fill_is_not_stored_but_counted() {
 }
 
 #[test]
-fn blocks_keep_the_order_of_objects_and_sections_and_zero_fill_comes_last() {
+fn blocks_keep_their_order_and_zero_fill_comes_last() {
     let source = |n: u32| format!("char zero{n}[8]; long first{n} = {n}, second{n} = {n};");
     let flags = "-fdata-sections -fno-common";
     let objects = [1, 2, 3].map(|n| compile(&format!("{n}.o"), flags, &source(n)));

@@ -48,7 +48,7 @@ fn files_that_look_alike_at_both_ends_are_told_apart() {
 }
 
 #[test]
-fn what_was_not_asked_for_the_longest_goes_when_there_is_no_room() {
+fn the_least_recently_used_object_leaves_a_full_cache() {
     let files = [object(1), object(2), object(3)];
     let cache = ObjectCache::new(2 * files[0].len());
     let parse = |number: usize| cache.parse("a.o", files[number].clone()).unwrap();

@@ -77,7 +77,7 @@ fn descriptors_that_nobody_expects_are_never_taken() {
 }
 
 #[test]
-fn a_text_is_cut_and_a_socket_without_room_or_message_does_not_wait() {
+fn a_text_is_cut_and_an_idle_socket_does_not_wait() {
     let (ours, theirs) = pair().expect("sockets");
     assert!(matches!(hear(theirs.as_fd()).expect("nothing"), Heard::Nothing));
     tell(ours.as_fd(), b'r', 7, &"\u{e9}".repeat(TEXT_BYTES_MAX)).expect("sent");
