@@ -97,7 +97,7 @@ fn link(
 
 /// Runs the tests for at most [`TIMEOUT`].
 fn verdict(controller: &Controller, mutant: &Dylib) -> String {
-    let killer = controller.killer();
+    let killer = controller.kill_handle();
     let (ended, end) = mpsc::channel::<()>();
     let timer = std::thread::spawn(move || {
         let is_late = end.recv_timeout(TIMEOUT) == Err(RecvTimeoutError::Timeout);

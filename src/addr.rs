@@ -6,6 +6,17 @@ use std::fmt;
 use std::ops::{Index, IndexMut};
 
 /// An address in the executor process.
+///
+/// # Examples
+///
+/// ```
+/// use farcall::ExecutorAddr;
+///
+/// let address = ExecutorAddr::new(0x1000);
+/// assert_eq!(address.to_string(), "0x1000");
+/// assert_eq!(address.checked_add(16), Some(ExecutorAddr::new(0x1010)));
+/// assert!(ExecutorAddr::NULL.is_null());
+/// ```
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 #[repr(transparent)]
 pub struct ExecutorAddr(u64);
@@ -55,6 +66,16 @@ impl fmt::Debug for ExecutorAddr {
 }
 
 /// A half-open range of executor addresses, `start..end`.
+///
+/// # Examples
+///
+/// ```
+/// use farcall::{AddrRange, ExecutorAddr};
+///
+/// let page = AddrRange::sized(ExecutorAddr::new(0x1000), 0x1000).expect("it ends in the address space");
+/// assert_eq!(page.bytes(), 4096);
+/// assert!(page.contains(ExecutorAddr::new(0x1fff)) && !page.contains(page.end));
+/// ```
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
 pub struct AddrRange {
     /// The first address inside.
@@ -95,6 +116,15 @@ impl AddrRange {
 }
 
 /// The protection of a stripe of memory. There is no writable-and-executable one.
+///
+/// # Examples
+///
+/// ```
+/// use farcall::Prot;
+///
+/// assert_eq!(Prot::ALL.map(Prot::index), [0, 1, 2]);
+/// assert!(Prot::Code < Prot::Data); // as they lie in a slab
+/// ```
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub enum Prot {
     /// Executable code: R-X in the executor.

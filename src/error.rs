@@ -18,6 +18,16 @@ pub type Result<T> = std::result::Result<T, Error>;
 ///
 /// The kind is private: ask with the `is_*` predicates, [`Error::symbols`] and [`Error::death`]. The
 /// message names the operation, the numbers and, where it is known, what to do next.
+///
+/// # Examples
+///
+/// ```
+/// use farcall::link::ObjectFile;
+///
+/// let error = ObjectFile::parse("a.o", b"text".to_vec()).expect_err("this is no object");
+/// assert!(error.is_link());
+/// assert!(error.to_string().starts_with("a.o: not an ELF file"));
+/// ```
 pub struct Error(Box<Repr>);
 
 struct Repr {

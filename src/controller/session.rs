@@ -85,7 +85,7 @@ pub struct WeakController(Weak<Session>);
 /// ```standalone_crate
 /// # farcall::executor::run_if_spawned();
 /// # let controller = farcall::controller::ExecutorBuilder::new().this_program().start()?;
-/// let killer = controller.killer();
+/// let killer = controller.kill_handle();
 /// killer.kill();
 /// let error = controller.process_info().expect_err("the executor is dead");
 /// assert!(error.death().is_some(), "{error}");
@@ -263,7 +263,7 @@ impl Controller {
 
     /// A handle that ends the executor from another thread, while this one waits for a call.
     #[must_use]
-    pub fn killer(&self) -> KillHandle {
+    pub fn kill_handle(&self) -> KillHandle {
         KillHandle(self.session.remote().supervisor().process().clone())
     }
 

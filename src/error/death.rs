@@ -9,6 +9,20 @@ use std::fmt;
 ///
 /// The dying process itself wrote everything else. Take it as a hint: hostile code in the executor can write all that its crash
 /// handler writes.
+///
+/// # Examples
+///
+/// ```
+/// use farcall::controller::ExecutorBuilder;
+///
+/// farcall::executor::run_if_spawned();
+/// let controller = ExecutorBuilder::new().this_program().start()?;
+/// controller.kill_handle().kill();
+/// let error = controller.call(farcall::ExecutorAddr::NULL, &[]).expect_err("the executor is dead");
+/// let death = error.death().expect("the kernel says how");
+/// assert_eq!(death.to_string(), "executor died by SIGKILL");
+/// # Ok::<(), farcall::Error>(())
+/// ```
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Death {
     /// The status given to `exit`, when the process ended by itself.

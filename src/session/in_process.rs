@@ -9,10 +9,39 @@ use crate::error::{Error, Result};
 use crate::sync::Mutex;
 
 /// A session's access to a controller that is an [`InProcessController`].
+///
+/// # Examples
+///
+/// ```
+/// use farcall::session::{InProcess, SessionBuilder};
+///
+/// let session = SessionBuilder::new(|task: farcall::task::Task| task.run())
+///     .function("shout", |_, args, reply| reply.send(Ok(args.to_ascii_uppercase())))?
+///     .build()?;
+/// let (access, controller) = InProcess::new(|_tag, _args, reply| reply.send(Ok(Vec::new())));
+/// session.attach(access)?;
+/// let shout = session.bootstrap_info().symbols().get("shout").expect("offered");
+/// let (answer, answers) = std::sync::mpsc::channel();
+/// controller.call(shout, b"hello".to_vec(), move |result| drop(answer.send(result)));
+/// assert_eq!(answers.recv()??, b"HELLO");
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Debug)]
 pub struct InProcess(Arc<Ends>);
 
 /// The controller's end: calls functions of the session, and is called by tag. A clone is the same end.
+///
+/// # Examples
+///
+/// ```
+/// use farcall::session::{InProcess, SessionBuilder};
+///
+/// let session = SessionBuilder::new(|task: farcall::task::Task| task.run()).build()?;
+/// let (access, controller) = InProcess::new(|_tag, _args, reply| reply.send(Ok(Vec::new())));
+/// session.attach(access)?;
+/// controller.disconnect(); // no call passes any more
+/// # Ok::<(), farcall::Error>(())
+/// ```
 #[derive(Debug, Clone)]
 pub struct InProcessController(Arc<Ends>);
 

@@ -83,7 +83,7 @@ impl Attacked {
             return Self::connect(way, test);
         }
         let session = Arc::new(Session::try_start(&crate::session::launch(), "random_object")?);
-        let (killer, function) = (session.controller.killer(), session.function("attack"));
+        let (killer, function) = (session.controller.kill_handle(), session.function("attack"));
         if way == Way::Lane {
             return Ok(Self::Lane { session, killer, function });
         }

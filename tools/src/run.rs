@@ -64,7 +64,7 @@ pub(crate) fn run(options: &Options) -> Result<i32, Failure> {
     let started = Instant::now();
     let controller = spawned.connect()?;
     let connect = started.elapsed();
-    let timer = options.timeout.map(|timeout| Timer::start(timeout, controller.killer()));
+    let timer = options.timeout.map(|timeout| Timer::start(timeout, controller.kill_handle()));
 
     let program = controller.create_dylib("program");
     add_plugins(options, &controller, &program)?;

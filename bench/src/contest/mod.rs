@@ -33,7 +33,7 @@ pub struct Effort {
 
 /// What a row does in one round.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Pace {
+pub(crate) enum RoundKind {
     /// About a millisecond of calls back to back, then as many sampled one by one. The rows entered first and second are
     /// the two-line and the one-line floor.
     Hot,
@@ -44,7 +44,7 @@ pub(crate) enum Pace {
 /// Contenders that run against each other on two CPUs. Stays on the thread that made it.
 pub(crate) struct Contest {
     cpus: CpuPair,
-    pace: Pace,
+    round_kind: RoundKind,
     entries: Vec<Entry>,
     /// The places of the rounds of each regime.
     places: [BTreeSet<usize>; Regime::ALL.len()],
@@ -54,9 +54,9 @@ pub(crate) struct Contest {
 
 impl Contest {
     /// A contest without rows.
-    pub(crate) fn new(cpus: CpuPair, pace: Pace, has_bars: bool) -> Contest {
+    pub(crate) fn new(cpus: CpuPair, round_kind: RoundKind, has_bars: bool) -> Contest {
         let places = Regime::ALL.map(|_| BTreeSet::new());
-        Contest { cpus, pace, entries: Vec::new(), places, has_bars }
+        Contest { cpus, round_kind, entries: Vec::new(), places, has_bars }
     }
 
     /// Adds a row whose contenders, one for each place, take turns: each round is made by the next one. The contenders of
@@ -81,7 +81,7 @@ impl Contest {
         clock_read_ns: f64,
         progress: &mut dyn FnMut() -> ControlFlow<()>,
     ) -> Result<Vec<Section>> {
-        if self.pace == Pace::Hot {
+        if self.round_kind == RoundKind::Hot {
             for entry in &mut self.entries {
                 entry.named(Entry::calibrate)?;
             }
@@ -100,9 +100,9 @@ impl Contest {
     /// One block of every row, in an order of its own. A process that has used up its share of a CPU loses it at about the same
     /// place of every round. That must not be the same row's block.
     fn round(&mut self, number: usize, clock_read_ns: f64) -> Result<()> {
-        let step = match self.pace {
-            Pace::Hot => Entry::block,
-            Pace::Cold => Entry::cold_call,
+        let step = match self.round_kind {
+            RoundKind::Hot => Entry::block,
+            RoundKind::Cold => Entry::cold_call,
         };
         for index in shuffled(self.entries.len(), number) {
             self.entries[index].turn(number);
@@ -119,7 +119,7 @@ impl Contest {
 
     /// Judged by the median of single calls: a preempted block cannot make a near round look far.
     fn regime(&mut self, clock_read_ns: f64) -> Regime {
-        if self.pace == Pace::Cold {
+        if self.round_kind == RoundKind::Cold {
             return Regime::Cold;
         }
         if self.cpus.is_shared() {
@@ -136,8 +136,8 @@ impl Contest {
     /// The figures of `regime`; `None` when no round was in it.
     fn section(&self, regime: Regime) -> Option<Section> {
         let rounds = self.entries.first()?.blocks_ns(regime).len();
-        let floors_ns = match (self.pace, &*self.entries) {
-            (Pace::Hot, [two_lines, one_line, ..]) => {
+        let floors_ns = match (self.round_kind, &*self.entries) {
+            (RoundKind::Hot, [two_lines, one_line, ..]) => {
                 Some([two_lines.blocks_ns(regime), one_line.blocks_ns(regime)])
             }
             _ => None,
@@ -235,7 +235,8 @@ mod tests {
     #[test]
     fn rounds_go_from_place_to_place_and_are_counted() {
         for (rounds_min, called_at) in [(2, &[0, 1][..]), (7, &[0, 1, 2, 0, 1, 2, 0])] {
-            let mut contest = Contest::new(CpuPair { caller: 0, server: 1 }, Pace::Cold, false);
+            let mut contest =
+                Contest::new(CpuPair { caller: 0, server: 1 }, RoundKind::Cold, false);
             let [noted, noted_there] = [0; 2].map(|_| Rc::default());
             let noter = |place, notes: &Rc<_>| -> Box<dyn Contender> {
                 Box::new(Noter(place, Rc::clone(notes)))
@@ -255,7 +256,7 @@ mod tests {
 
     #[test]
     fn bars_are_those_of_the_rows_that_are_there() {
-        let mut contest = Contest::new(CpuPair { caller: 0, server: 1 }, Pace::Cold, true);
+        let mut contest = Contest::new(CpuPair { caller: 0, server: 1 }, RoundKind::Cold, true);
         contest.enter(vec![Box::new(Sleeper("Unix stream", 9_000))]);
         contest.enter(vec![Box::new(Sleeper("null call", 1_000))]);
         let sections = contest.run(3, Instant::now(), 0.0, &mut may_go_on).unwrap();
@@ -268,7 +269,7 @@ mod tests {
 
     #[test]
     fn a_break_ends_the_rounds_and_keeps_what_was_measured() {
-        let mut contest = Contest::new(CpuPair { caller: 0, server: 1 }, Pace::Cold, false);
+        let mut contest = Contest::new(CpuPair { caller: 0, server: 1 }, RoundKind::Cold, false);
         contest.enter(vec![Box::new(Sleeper("null call", 1))]);
         let mut left = 2;
         let sections = contest.run(1_000_000, Instant::now(), 0.0, &mut || {

@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 use crate::contest::budget::{Allowance, Budget};
 use crate::contest::lineup::{RowKind, Servers};
 use crate::contest::selection::{Part, Selection};
-use crate::contest::{Contest, Pace};
+use crate::contest::{Contest, RoundKind};
 use crate::costs::{hot_swap, idle, life, removal};
 use crate::machine::load::Ticks;
 use crate::processes::caller::Caller;
@@ -183,7 +183,7 @@ impl Plan {
     fn hot(&self, rows: &[RowKind], peer: &Rc<Peer>, callee: &Callee) -> Result<Contest> {
         let callers = iter::repeat_with(|| Caller::start(self.cpus)).take(self.places());
         let callers = callers.collect::<Result<Vec<_>>>()?;
-        self.contest(Pace::Hot, rows, &Servers { cpus: self.cpus, callers, peer, callee })
+        self.contest(RoundKind::Hot, rows, &Servers { cpus: self.cpus, callers, peer, callee })
     }
 
     /// The number of caller processes, where the code of the hot contest's rows lies at addresses of its own.
@@ -198,17 +198,22 @@ impl Plan {
     fn one_cpu(&self, rows: &[RowKind]) -> Result<Contest> {
         let cpus = CpuPair { server: self.cpus.caller, ..self.cpus };
         let (peer, callee) = (&Peer::start(cpus)?, &Callee::start(cpus)?);
-        self.contest(Pace::Hot, rows, &Servers { cpus, callers: Vec::new(), peer, callee })
+        self.contest(RoundKind::Hot, rows, &Servers { cpus, callers: Vec::new(), peer, callee })
     }
 
     /// Single calls after a rest.
     fn cold(&self, rows: &[RowKind], peer: &Rc<Peer>, callee: &Callee) -> Result<Contest> {
         let (cpus, callers) = (self.cpus, Vec::new());
-        self.contest(Pace::Cold, rows, &Servers { cpus, callers, peer, callee })
+        self.contest(RoundKind::Cold, rows, &Servers { cpus, callers, peer, callee })
     }
 
-    fn contest(&self, pace: Pace, rows: &[RowKind], servers: &Servers<'_>) -> Result<Contest> {
-        let mut contest = Contest::new(servers.cpus, pace, self.has_bars);
+    fn contest(
+        &self,
+        round_kind: RoundKind,
+        rows: &[RowKind],
+        servers: &Servers<'_>,
+    ) -> Result<Contest> {
+        let mut contest = Contest::new(servers.cpus, round_kind, self.has_bars);
         for row in rows {
             contest.enter(row.start(servers, self.in_flight)?);
         }

@@ -20,6 +20,19 @@ use crate::wire::Kind;
 
 /// One end of a connection between a controller ([`Client`](crate::controller::Client)) and an executor
 /// ([`serve`](crate::executor::serve)). The executor speaks first.
+///
+/// # Examples
+///
+/// ```
+/// use farcall::{Connection, controller::Client, executor};
+///
+/// let (ours, theirs) = std::os::unix::net::UnixStream::pair()?;
+/// let thread = std::thread::spawn(|| executor::serve(Connection::attach_shared(theirs)?));
+/// let client = Client::connect(Connection::create_shared(ours)?)?; // a lane in shared memory
+/// drop(client);
+/// thread.join().expect("no panic")?;
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Debug)]
 pub struct Connection(Way);
 

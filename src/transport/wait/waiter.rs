@@ -63,7 +63,7 @@ impl Waiter {
         Self { parker, closed, lifeline, poll_delay, poll_budget, cpu_hints }
     }
 
-    /// From now on the waiter sleeps on `bed`.
+    /// From now on the waiter sleeps on `parker`.
     #[cfg(any(not(model), loom))]
     pub(in crate::transport) fn sleep_on(&mut self, parker: SharedParker) {
         self.parker = parker;

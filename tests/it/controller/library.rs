@@ -232,7 +232,7 @@ fn a_killed_executor_ends_the_call_that_waits() {
     let spin = launch::tiny_object(&TinyObject::new().function("spin", &[0xeb, 0xfe]));
     dylib.add_object(&spin).expect("added");
     let function = dylib.lookup("spin").expect("defined");
-    let killer = controller.killer();
+    let killer = controller.kill_handle();
     let clone = controller.clone();
     let caller = std::thread::spawn(move || clone.call(function, &[]));
     std::thread::sleep(std::time::Duration::from_millis(20));

@@ -108,7 +108,7 @@ fn an_earlier_process_file_is_replaced_and_no_link_followed() {
     let missing = folder.path().join("missing");
     let error = JitDump::create(&controller, &missing).expect_err("no such folder").to_string();
     assert!(error.contains("missing/jit-"), "{error}");
-    controller.killer().kill();
+    controller.kill_handle().kill();
     while controller.pid() != 0 {
         std::thread::yield_now();
     }
@@ -266,7 +266,7 @@ fn a_dump_has_the_code_the_lines_and_an_end() {
     let both = read_dump(&path, pid);
     assert_eq!(both[..records.len()], records);
     assert_eq!(both.len(), 2 * records.len());
-    world.controller.killer().kill();
+    world.controller.kill_handle().kill();
     drop((world, dump, tracker));
     let whole = read_dump(&path, pid);
     assert_eq!((&whole[..both.len()], &whole[both.len()..]), (&both[..], &[Record::Close][..]));

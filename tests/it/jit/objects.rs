@@ -417,7 +417,7 @@ fn when_the_executor_is_gone_removal_says_so_and_lookups_fail() {
     world.add(6);
     world.add(11);
     assert_eq!(world.call("constant", 0), 42);
-    world.controller.killer().kill();
+    world.controller.kill_handle().kill();
     let error: Error = world.dylib.lookup("digits").expect_err("it cannot be asked");
     assert!(error.to_string().contains("died") || error.is_disconnected(), "{error}");
     let error = world.dylib.clear().expect_err("it cannot be told");

@@ -39,6 +39,23 @@ use crate::wire::frame_reader::FrameReader;
 const DRAIN: Duration = Duration::from_millis(if cfg!(test) { 300 } else { 5000 });
 
 /// A session's access to a controller at the other end of a byte stream.
+///
+/// # Examples
+///
+/// ```
+/// use farcall::{Connection, controller::Client, executor::SimpleRemote, session::SessionBuilder};
+///
+/// let (ours, theirs) = std::os::unix::net::UnixStream::pair()?;
+/// let dispatch = |task: farcall::task::Task| drop(std::thread::spawn(|| task.run()));
+/// let session = SessionBuilder::new(dispatch)
+///     .function("shout", |_, args, reply| reply.send(Ok(args.to_ascii_uppercase())))?
+///     .build()?;
+/// session.attach(SimpleRemote::socket(theirs)?)?;
+/// let client = Client::connect(Connection::socket(ours)?)?;
+/// let shout = client.symbol("shout").expect("the session offers it");
+/// assert_eq!(client.call(shout, b"hello")?, b"HELLO");
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Debug)]
 pub struct SimpleRemote {
     shared: Arc<Shared>,
