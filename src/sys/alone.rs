@@ -1,19 +1,27 @@
 //! Tests that change the state of the whole process: each runs once more, alone in its own process.
+//!
+//! Invariant: a name that is no test's fails.
 
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 /// Set in the process that runs one test alone.
 const VARIABLE: &str = "FARCALL_TEST_ALONE";
+/// The file that this process makes when it has found the test.
+const FOUND: &str = "FARCALL_TEST_ALONE_FOUND";
 const TIMEOUT: Duration = Duration::from_secs(60);
 
 /// Runs `body` in a new process that runs only the test with this name, which must call this function.
 pub(crate) fn run(name: &str, body: impl FnOnce()) {
     if std::env::var(VARIABLE).is_ok_and(|chosen| chosen == name) {
+        std::fs::write(std::env::var_os(FOUND).expect("a path"), "").expect("written");
         return body();
     }
+    let folder = tempfile::tempdir().expect("a folder");
+    let found = folder.path().join("found");
     let mut command = Command::new(std::env::current_exe().expect("this program"));
     command.args([name, "--exact", "--nocapture", "--test-threads=1"]).env(VARIABLE, name);
+    command.env(FOUND, &found);
     let mut child = command.stdin(Stdio::null()).spawn().expect("this program");
     let begun = Instant::now();
     let status = loop {
@@ -28,6 +36,7 @@ pub(crate) fn run(name: &str, body: impl FnOnce()) {
         }
     };
     assert!(status.success(), "{name}: {status}");
+    assert!(found.exists(), "there is no test {name}");
 }
 
 /// From now on the kernel refuses one system call of this thread, and of the threads and processes that it starts, where all

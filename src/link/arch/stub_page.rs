@@ -17,20 +17,6 @@ use crate::addr::ExecutorAddr;
 use crate::limits::PAGE_BYTES;
 
 /// Where the pages of stubs and of slots are.
-///
-/// # Examples
-///
-/// ```
-/// use farcall::ExecutorAddr;
-/// use farcall::link::StubPage;
-///
-/// let (code, constants) = (ExecutorAddr::new(0x10000), ExecutorAddr::new(0x20000));
-/// let page = StubPage::new(code, constants).expect("they are near");
-/// let number = StubPage::numbers().start;
-/// assert_eq!(page.stub(number), ExecutorAddr::new(0x10010));
-/// assert_eq!(page.slot(number), ExecutorAddr::new(0x20010));
-/// assert_eq!(page.code().len() as u64, StubPage::BYTES[0]);
-/// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct StubPage {
     code: ExecutorAddr,

@@ -202,32 +202,35 @@ mod tests {
 
     #[test]
     fn where_a_policy_refuses_it_goes_through_a_pipe() {
-        alone::run("sys::memory::tests::where_a_policy_refuses_it_goes_through_a_pipe", || {
-            alone::refuse(libc::SYS_process_vm_readv, &[], libc::EPERM);
-            alone::refuse(libc::SYS_process_vm_writev, &[], libc::ENOSYS);
-            many_parts_are_read_in_order();
-            a_bad_part_is_named_and_those_before_it_are_written();
-            let numbers: Vec<u32> = (0..50_000).collect();
-            let mut out = vec![0; 200_000];
-            read(&[(address(&numbers[0]), 200_000)], &mut out).expect("readable");
-            let expected: Vec<u8> =
-                numbers.iter().flat_map(|number| number.to_ne_bytes()).collect();
-            assert_eq!(out, expected);
-            let mut copy = vec![0_u32; 50_000];
-            let at = copy.as_mut_ptr().expose_provenance() as u64;
-            // SAFETY: the numbers are written through a pointer to them.
-            unsafe { write(&[(at, 7), (at + 7, 199_993)], &expected) }.expect("writable");
-            assert_eq!(copy, numbers);
-            // Constants can be read, and not written.
-            static CONSTANT: [u64; 4] = [1, 2, 3, 4];
-            let at = address(&CONSTANT);
-            let mut found = [0; 32];
-            read(&[(at, 32)], &mut found).expect("readable");
-            assert_eq!(found[8], 2);
-            // SAFETY: the kernel refuses, so nothing is written.
-            unsafe { write(&[(at, 8)], &[0; 8]) }.expect_err("a constant");
-            assert_eq!(CONSTANT[0], 1);
-        });
+        alone::run(
+            "sys::memory::access::tests::where_a_policy_refuses_it_goes_through_a_pipe",
+            || {
+                alone::refuse(libc::SYS_process_vm_readv, &[], libc::EPERM);
+                alone::refuse(libc::SYS_process_vm_writev, &[], libc::ENOSYS);
+                many_parts_are_read_in_order();
+                a_bad_part_is_named_and_those_before_it_are_written();
+                let numbers: Vec<u32> = (0..50_000).collect();
+                let mut out = vec![0; 200_000];
+                read(&[(address(&numbers[0]), 200_000)], &mut out).expect("readable");
+                let expected: Vec<u8> =
+                    numbers.iter().flat_map(|number| number.to_ne_bytes()).collect();
+                assert_eq!(out, expected);
+                let mut copy = vec![0_u32; 50_000];
+                let at = copy.as_mut_ptr().expose_provenance() as u64;
+                // SAFETY: the numbers are written through a pointer to them.
+                unsafe { write(&[(at, 7), (at + 7, 199_993)], &expected) }.expect("writable");
+                assert_eq!(copy, numbers);
+                // Constants can be read, and not written.
+                static CONSTANT: [u64; 4] = [1, 2, 3, 4];
+                let at = address(&CONSTANT);
+                let mut found = [0; 32];
+                read(&[(at, 32)], &mut found).expect("readable");
+                assert_eq!(found[8], 2);
+                // SAFETY: the kernel refuses, so nothing is written.
+                unsafe { write(&[(at, 8)], &[0; 8]) }.expect_err("a constant");
+                assert_eq!(CONSTANT[0], 1);
+            },
+        );
     }
 
     #[test]

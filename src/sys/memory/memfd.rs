@@ -123,16 +123,19 @@ mod tests {
 
     #[test]
     fn a_file_over_the_limit_of_the_process_is_an_error() {
-        alone::run("sys::memfd::tests::a_file_over_the_limit_of_the_process_is_an_error", || {
-            let (_, hard) = getrlimit(Resource::RLIMIT_FSIZE).expect("the limit");
-            setrlimit(Resource::RLIMIT_FSIZE, 1 << 20, hard).expect("a lower limit");
-            let file = create(c"test", 1 << 20, false).expect("as much as the limit");
-            back(&file, 0, 1 << 20).expect("memory");
-            let error = create(c"test", (1 << 20) + 1, false).expect_err("more");
-            assert!(error.is_exhausted(), "{error:?}");
-            for word in ["1048577 bytes", "1048576 bytes", "RLIMIT_FSIZE", "ulimit -f"] {
-                assert!(error.to_string().contains(word), "{error}");
-            }
-        });
+        alone::run(
+            "sys::memory::memfd::tests::a_file_over_the_limit_of_the_process_is_an_error",
+            || {
+                let (_, hard) = getrlimit(Resource::RLIMIT_FSIZE).expect("the limit");
+                setrlimit(Resource::RLIMIT_FSIZE, 1 << 20, hard).expect("a lower limit");
+                let file = create(c"test", 1 << 20, false).expect("as much as the limit");
+                back(&file, 0, 1 << 20).expect("memory");
+                let error = create(c"test", (1 << 20) + 1, false).expect_err("more");
+                assert!(error.is_exhausted(), "{error:?}");
+                for word in ["1048577 bytes", "1048576 bytes", "RLIMIT_FSIZE", "ulimit -f"] {
+                    assert!(error.to_string().contains(word), "{error}");
+                }
+            },
+        );
     }
 }

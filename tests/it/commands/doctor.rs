@@ -148,7 +148,7 @@ fn no_proc() {
 
 #[test]
 fn memfd_refused() {
-    alone::run("doctor::memfd_refused", || {
+    alone::run("commands::doctor::memfd_refused", || {
         alone::refuse(MEMFD_CREATE, &[], EPERM);
         compare("memfd_refused", include_str!("doctor/memfd_refused.txt"), &[], "", &[]);
     });
@@ -156,7 +156,7 @@ fn memfd_refused() {
 
 #[test]
 fn one_cpu() {
-    alone::run("doctor::one_cpu", || {
+    alone::run("commands::doctor::one_cpu", || {
         leave_one_cpu();
         compare("one_cpu", include_str!("doctor/one_cpu.txt"), &[], "", &[]);
     });

@@ -72,7 +72,7 @@ fn a_host_that_ignores_the_ends_of_children_learns_the_status() {
 
 #[test]
 fn a_status_that_was_collected_elsewhere_is_unknown() {
-    let name = "hosts::a_status_that_was_collected_elsewhere_is_unknown";
+    let name = "controller::hosts::a_status_that_was_collected_elsewhere_is_unknown";
     // What is ignored is inherited.
     behind("exec env --ignore-signal=CHLD", name, |object| {
         // PIDFD_GET_INFO.
@@ -117,7 +117,7 @@ fn a_limit_on_the_size_of_files_is_an_error_and_no_death() {
 
 #[test]
 fn an_executor_inherits_what_it_is_meant_to() {
-    let name = "hosts::an_executor_inherits_what_it_is_meant_to";
+    let name = "controller::hosts::an_executor_inherits_what_it_is_meant_to";
     behind("exec 7</dev/null 9</dev/null; exec", name, |_| {
         let launch = launch::builder();
         let has = |launch: &ExecutorBuilder, number| {

@@ -67,7 +67,7 @@ const ARGUMENT: &str = "FARCALL_TEST_ARGUMENT";
 
 #[test]
 fn an_executor_without_threads_says_so() {
-    let name = "not_ready::an_executor_without_threads_says_so";
+    let name = "controller::not_ready::an_executor_without_threads_says_so";
     if let Some(argument) = std::env::var_os(ARGUMENT) {
         const CLONE: i64 = 56;
         const CLONE3: i64 = 435;

@@ -282,7 +282,8 @@ fn a_grace_period_waits_for_late_and_pipelined_calls() {
 
 #[test]
 fn a_hundred_thousand_swaps_send_nothing_and_take_no_memory() {
-    let launch = launch::builder();
+    // One heap for all threads: otherwise a thread that has just started maps another, 64 MiB, at its first allocation.
+    let launch = launch::builder().env("MALLOC_ARENA_MAX", "1");
     let controller = launch.start().expect("an executor");
     let tiny = |name: &str, value| {
         let tiny = TinyObject::new().function(name, &tiny_code::constant(value));

@@ -20,10 +20,10 @@ fn run_without(name: &str, errno: i32) {
 
 #[test]
 fn exceptions_where_memory_by_address_is_not_permitted() {
-    run_without("filtered::exceptions_where_memory_by_address_is_not_permitted", 1);
+    run_without("executor::filtered::exceptions_where_memory_by_address_is_not_permitted", 1);
 }
 
 #[test]
 fn exceptions_where_memory_by_address_is_not_known() {
-    run_without("filtered::exceptions_where_memory_by_address_is_not_known", 38);
+    run_without("executor::filtered::exceptions_where_memory_by_address_is_not_known", 38);
 }

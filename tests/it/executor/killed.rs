@@ -24,7 +24,7 @@ use crate::testkit::corpus::{self, PLAIN};
 use crate::testkit::launch;
 use crate::testkit::process::until;
 
-const NAME: &str = "killed::a_launched_peer_that_is_killed_anywhere_leaves_nothing";
+const NAME: &str = "executor::killed::a_launched_peer_that_is_killed_anywhere_leaves_nothing";
 /// Tells the program `killed.c` where to die.
 const MOMENT: &str = "KILLED_AT";
 /// Marks a victim and the executor that it has started.

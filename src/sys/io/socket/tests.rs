@@ -98,7 +98,7 @@ fn a_text_is_cut_and_an_idle_socket_does_not_wait() {
 #[test]
 fn descriptors_that_find_no_number_are_told_from_a_violation() {
     alone::run(
-        "sys::socket::tests::descriptors_that_find_no_number_are_told_from_a_violation",
+        "sys::io::socket::tests::descriptors_that_find_no_number_are_told_from_a_violation",
         || {
             let (ours, theirs) = pair().expect("sockets");
             let readers: Vec<_> = (0..2).map(|_| send_writers(&ours, 5)).collect();

@@ -43,16 +43,19 @@ fn c(text: &str) -> CString {
 
 #[test]
 fn a_child_that_cannot_be_named_is_ended_and_collected() {
-    alone::run("sys::process::tests::a_child_that_cannot_be_named_is_ended_and_collected", || {
-        alone::refuse(libc::SYS_pidfd_open, &[], libc::EMFILE);
-        for _ in 0..3 {
-            let error = spawn("/bin/sleep", &["60"]).expect_err("refused");
-            assert_eq!(error.raw_os_error(), Some(libc::EMFILE), "{error}");
-        }
-        // Only the test's own thread has children.
-        let left = waitid(Id::All, WaitPidFlag::WEXITED | WaitPidFlag::WNOHANG);
-        assert_eq!(left, Err(Errno::ECHILD), "a child is left");
-    });
+    alone::run(
+        "sys::process::child::tests::a_child_that_cannot_be_named_is_ended_and_collected",
+        || {
+            alone::refuse(libc::SYS_pidfd_open, &[], libc::EMFILE);
+            for _ in 0..3 {
+                let error = spawn("/bin/sleep", &["60"]).expect_err("refused");
+                assert_eq!(error.raw_os_error(), Some(libc::EMFILE), "{error}");
+            }
+            // Only the test's own thread has children.
+            let left = waitid(Id::All, WaitPidFlag::WEXITED | WaitPidFlag::WNOHANG);
+            assert_eq!(left, Err(Errno::ECHILD), "a child is left");
+        },
+    );
 }
 
 #[test]
@@ -63,22 +66,25 @@ fn the_end_of_a_child_that_nobody_else_collects_is_known() {
 
 #[test]
 fn the_end_of_a_child_is_known_where_ends_are_ignored() {
-    alone::run("sys::process::tests::the_end_of_a_child_is_known_where_ends_are_ignored", || {
-        ignore_ends();
-        for _ in 0..50 {
-            let wanted = |ended| if keeps_status() { ended } else { Ended::Unknown };
-            // Lives until a descriptor names it.
-            assert_eq!(ended("sleep 0.01; exit 9"), wanted(Ended::Exited(9)));
-            let killed = wanted(Ended::Killed(libc::SIGTERM));
-            assert_eq!(ended("sleep 0.01; kill -TERM $$"), killed);
-        }
-    });
+    alone::run(
+        "sys::process::child::tests::the_end_of_a_child_is_known_where_ends_are_ignored",
+        || {
+            ignore_ends();
+            for _ in 0..50 {
+                let wanted = |ended| if keeps_status() { ended } else { Ended::Unknown };
+                // Lives until a descriptor names it.
+                assert_eq!(ended("sleep 0.01; exit 9"), wanted(Ended::Exited(9)));
+                let killed = wanted(Ended::Killed(libc::SIGTERM));
+                assert_eq!(ended("sleep 0.01; kill -TERM $$"), killed);
+            }
+        },
+    );
 }
 
 #[test]
 fn the_end_of_a_child_is_known_where_another_thread_collects() {
     alone::run(
-        "sys::process::tests::the_end_of_a_child_is_known_where_another_thread_collects",
+        "sys::process::child::tests::the_end_of_a_child_is_known_where_another_thread_collects",
         || {
             std::thread::spawn(|| {
                 loop {
@@ -96,22 +102,28 @@ fn the_end_of_a_child_is_known_where_another_thread_collects() {
 
 #[test]
 fn an_end_that_the_kernel_does_not_keep_is_unknown() {
-    alone::run("sys::process::tests::an_end_that_the_kernel_does_not_keep_is_unknown", || {
-        ignore_ends();
-        alone::refuse(libc::SYS_ioctl, &[(1, PIDFD_GET_INFO)], libc::ENOTTY);
-        assert_eq!(ended("sleep 0.01; exit 9"), Ended::Unknown);
-        assert_eq!(ended("sleep 0.01; kill -TERM $$"), Ended::Unknown);
-    });
+    alone::run(
+        "sys::process::child::tests::an_end_that_the_kernel_does_not_keep_is_unknown",
+        || {
+            ignore_ends();
+            alone::refuse(libc::SYS_ioctl, &[(1, PIDFD_GET_INFO)], libc::ENOTTY);
+            assert_eq!(ended("sleep 0.01; exit 9"), Ended::Unknown);
+            assert_eq!(ended("sleep 0.01; kill -TERM $$"), Ended::Unknown);
+        },
+    );
 }
 
 #[test]
 fn a_child_that_is_gone_before_it_is_named_is_told_of() {
-    alone::run("sys::process::tests::a_child_that_is_gone_before_it_is_named_is_told_of", || {
-        alone::refuse(libc::SYS_pidfd_open, &[], libc::ESRCH);
-        let error = spawn("/bin/true", &[]).expect_err("gone");
-        assert!(error.to_string().contains("its exit status is unknown"), "{error}");
-        assert!(error.is_disconnected(), "{error:?}");
-    });
+    alone::run(
+        "sys::process::child::tests::a_child_that_is_gone_before_it_is_named_is_told_of",
+        || {
+            alone::refuse(libc::SYS_pidfd_open, &[], libc::ESRCH);
+            let error = spawn("/bin/true", &[]).expect_err("gone");
+            assert!(error.to_string().contains("its exit status is unknown"), "{error}");
+            assert!(error.is_disconnected(), "{error:?}");
+        },
+    );
 }
 
 #[test]
@@ -136,7 +148,7 @@ fn a_child_has_its_streams_and_its_socket() {
 
 #[test]
 fn a_process_can_close_what_it_was_started_with() {
-    alone::run("sys::process::tests::a_process_can_close_what_it_was_started_with", || {
+    alone::run("sys::process::child::tests::a_process_can_close_what_it_was_started_with", || {
         let numbers = [(); 5].map(|()| File::open("/dev/null").expect("a file").into_raw_fd());
         let first = numbers[1];
         // SAFETY: the test is alone in its process, and these files were given away.

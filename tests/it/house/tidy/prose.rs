@@ -44,8 +44,6 @@ const OLD_NAMES: &[(&str, &str)] = &[
     ("Aside", "Suspended"),
     ("Wants", "Requirements"),
     ("Room", "LinkMemory"),
-    ("Seat", "Follower"),
-    ("Bell", "Doorbell"),
 ];
 
 /// Turns of phrase without an actor or a number.
