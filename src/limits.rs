@@ -9,10 +9,10 @@ use crate::addr::PerProt;
 pub const PAGE_BYTES: u64 = 4096;
 
 /// Lines in each ring of a lane; a power of two.
-pub const RING_LINES: usize = if cfg!(model) { 8 } else { 1024 };
+pub(crate) const RING_LINES: usize = if cfg!(model) { 8 } else { 1024 };
 
 /// The largest part of a payload that one ring record carries; longer payloads take several records.
-pub const CHUNK_BYTES_MAX: usize = RING_LINES * 64 / 2;
+pub(crate) const CHUNK_BYTES_MAX: usize = RING_LINES * 64 / 2;
 
 /// The bulk buffer of a lane, for payloads that do not fit a line. It takes memory only as far as it was used. A payload that
 /// does not fit it is sent in parts.
@@ -59,25 +59,25 @@ pub const SEND_QUEUE_BYTES_MAX: usize = 4 << 20;
 
 /// How long a waiter polls before it sleeps in the kernel, unless
 /// [`ExecutorBuilder::spin`](crate::controller::ExecutorBuilder::spin) sets another time. About the time of a wake.
-pub const SPIN_NS: u64 = if cfg!(model) { 0 } else { 50_000 };
+pub(crate) const SPIN_NS: u64 = if cfg!(model) { 0 } else { 50_000 };
 
 /// The largest alignment of a section or a common symbol. Thread-locals have at most that of a page.
 pub const ALIGNMENT_MAX: u64 = 64 << 10;
 
 /// Default sizes of the stripes of a slab: code, constants, data. All of it lies within 1 GiB. So code reaches its own
 /// constants and data, and the libraries next to the slab, by 32-bit displacements.
-pub const SLAB_STRIPE_BYTES: PerProt<u64> =
+pub(crate) const SLAB_STRIPE_BYTES: PerProt<u64> =
     PerProt { code: 256 << 20, constants: 256 << 20, data: 512 << 20 };
 
 /// Bytes of free pages of a session's private slabs that keep their memory for the next allocation.
-pub const KEPT_BYTES_MAX: u64 = 8 << 20;
+pub(crate) const KEPT_BYTES_MAX: u64 = 8 << 20;
 
 /// The static TLS reserve of the executor's program. Every thread has a copy of it, in its stack's
 /// mapping, and fills it when it starts.
-pub const STATIC_TLS_BYTES: usize = 64 << 10;
+pub(crate) const STATIC_TLS_BYTES: usize = 64 << 10;
 
 /// The largest static TLS reserve that an executor may offer.
-pub const STATIC_TLS_BYTES_MAX: u64 = 1 << 30;
+pub(crate) const STATIC_TLS_BYTES_MAX: u64 = 1 << 30;
 
 /// Arguments of a C function that is called by its type.
 pub const TYPED_ARGUMENTS_MAX: usize = 16;
@@ -87,20 +87,20 @@ pub const TYPED_ARGUMENTS_MAX: usize = 16;
 pub const THREAD_MODULES_MAX: usize = 4096;
 
 /// Addresses below this one fit 32 bits, whether those are sign-extended or zero-extended.
-pub const LOW_ADDRESS_END: u64 = 1 << 31;
+pub(crate) const LOW_ADDRESS_END: u64 = 1 << 31;
 
 /// Sizes of the stripes of a slab below 2 GiB, where there is a hole for it; otherwise it is smaller.
-pub const LOW_SLAB_STRIPE_BYTES: PerProt<u64> =
+pub(crate) const LOW_SLAB_STRIPE_BYTES: PerProt<u64> =
     PerProt { code: 64 << 20, constants: 64 << 20, data: 256 << 20 };
 
 /// Stack frames that are recorded of a crash.
-pub const CRASH_FRAMES_MAX: usize = 16;
+pub(crate) const CRASH_FRAMES_MAX: usize = 16;
 
 /// Bytes of an out-of-band error message; a longer one is cut.
 pub const ERROR_BYTES_MAX: usize = 64 << 10;
 
 /// Bytes of all zero-filled sections of one link that hold relocations, and so have to be stored.
-pub const RELOCATED_ZERO_FILL_BYTES_MAX: u64 = 64 << 20;
+pub(crate) const RELOCATED_ZERO_FILL_BYTES_MAX: u64 = 64 << 20;
 
 const _: () = assert!(RING_LINES.is_power_of_two());
 const _: () = assert!(ALIGNMENT_MAX.is_power_of_two() && ALIGNMENT_MAX >= PAGE_BYTES);
