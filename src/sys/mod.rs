@@ -2,7 +2,7 @@
 //!
 //! Invariant: every function here that is not marked `unsafe` is sound for all arguments; no room above this one names a system
 //! call.
-#![allow(unsafe_code, reason = "this room is the door to the kernel")]
+#![allow(unsafe_code, reason = "this room makes the system calls")]
 
 #[cfg(all(test, not(model)))]
 pub(crate) mod alone;
