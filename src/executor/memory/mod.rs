@@ -102,11 +102,14 @@ impl MemoryMap {
     ///
     /// # Errors
     ///
-    /// - If no region stays, or a region is empty, not page-aligned, or shorter than its content. If a region is not in one
-    ///   slab with the others, or not in the stripe of its protection. If it overlaps another region of the request, or a
-    ///   recorded one. Nothing has happened then.
-    /// - If the system refuses a protection or an action fails: everything has been undone then, and the regions are
-    ///   free.
+    /// The request is refused, and nothing has happened, in these cases:
+    ///
+    /// - No region stays.
+    /// - A region is empty, not page-aligned, or shorter than its content.
+    /// - A region is outside of the others' slab, or outside of the stripe of its protection.
+    /// - A region overlaps another one of the request, or a recorded one.
+    ///
+    /// If the system refuses a protection, or an action fails, everything is undone, and the regions are free.
     pub(crate) fn initialize(
         &self,
         segments: &[Segment],
