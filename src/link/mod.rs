@@ -35,6 +35,7 @@ mod arch;
 pub mod fuzz;
 mod graph;
 mod output;
+mod parallel;
 mod passes;
 mod place;
 mod read;
@@ -43,6 +44,7 @@ mod tests;
 mod verify;
 
 pub(crate) use arch::stub_page::StubPage;
+pub(crate) use graph::archives::Archives;
 pub use graph::dependencies::Dependencies;
 pub use graph::interface::{Export, External, Undefined};
 pub use graph::link_graph::LinkGraph;

@@ -5,11 +5,12 @@ use std::io::{self, Error, ErrorKind, Read};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
+use bytes::Bytes;
 use farcall::controller::Dylib;
 use farcall::link::{Archive, ObjectFile};
 
-use crate::advice;
 use crate::status::{Failure, LINK, NOT_FOUND};
+use crate::{advice, mapped};
 
 /// Where `-l` looks after the folders given with `-L`: where Linux distributions keep libraries.
 const LIBRARY_FOLDERS: [&str; 6] = [
@@ -23,6 +24,9 @@ const LIBRARY_FOLDERS: [&str; 6] = [
 
 /// The largest file that is read, in bytes. The largest archives have a tenth of that.
 const INPUT_BYTES_MAX: u64 = 4 << 30;
+
+/// The smallest file that is mapped, in bytes. Reading a smaller one takes less time than the faults on its pages.
+const MAPPED_BYTES_MIN: u64 = 256 << 10;
 
 /// The objects, archives and libraries of a program, read and checked.
 pub(crate) struct Inputs {
@@ -92,8 +96,8 @@ impl Inputs {
     }
 }
 
-/// Reads a regular file. A file of another kind may have no end, or reading it may wait for a writer.
-fn read(path: &Path) -> io::Result<Vec<u8>> {
+/// Reads a regular file, or maps it if it is large. A file of another kind may have no end, or reading it may wait for a writer.
+fn read(path: &Path) -> io::Result<Bytes> {
     // Without O_NONBLOCK, opening a pipe with a name waits for its other end.
     let file = File::options().read(true).custom_flags(nix::libc::O_NONBLOCK).open(path)?;
     let about = file.metadata()?;
@@ -105,11 +109,14 @@ fn read(path: &Path) -> io::Result<Vec<u8>> {
     if about.len() > INPUT_BYTES_MAX {
         return Err(too_large());
     }
+    if about.len() >= MAPPED_BYTES_MIN {
+        return mapped::map(&file);
+    }
     let mut bytes = Vec::new();
     bytes.try_reserve_exact(usize::try_from(about.len()).map_err(Error::other)?)?;
     // The file may grow while it is read.
     file.take(INPUT_BYTES_MAX + 1).read_to_end(&mut bytes)?;
-    if bytes.len() as u64 > INPUT_BYTES_MAX { Err(too_large()) } else { Ok(bytes) }
+    if bytes.len() as u64 > INPUT_BYTES_MAX { Err(too_large()) } else { Ok(bytes.into()) }
 }
 
 enum Library {

@@ -11,6 +11,7 @@ mod demo;
 mod doctor;
 mod inputs;
 mod manual;
+mod mapped;
 mod run;
 mod run_report;
 mod status;

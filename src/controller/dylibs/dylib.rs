@@ -15,7 +15,7 @@ use crate::controller::linker::object_plugin::{ObjectPlugin, Plugins};
 use crate::controller::linker::store::Stored;
 use crate::controller::session::{Controller, Session};
 use crate::error::{Error, Result};
-use crate::link::{Archive, Definition, Export, External, LinkGraph, ObjectFile};
+use crate::link::{Archive, Archives, Definition, Export, External, LinkGraph, ObjectFile};
 use crate::sps::Bytes;
 use crate::sync::{Mutex, MutexGuard};
 
@@ -48,7 +48,7 @@ pub struct Dylib {
 #[derive(Debug, Default)]
 pub(crate) struct State {
     pending: Option<LinkGraph>,
-    archives: Vec<Archive>,
+    archives: Archives,
     libraries: Vec<String>,
     /// The names that can be looked up.
     symbols: HashMap<Arc<str>, Definition>,
@@ -137,7 +137,7 @@ impl Dylib {
 
     /// Adds an archive. A link takes the members that define a missing symbol.
     pub fn add_archive(&self, archive: &Archive) {
-        self.lock().archives.push(archive.clone());
+        self.lock().archives.push(archive);
     }
 
     /// Adds a plugin for all links that begin later. It runs after the plugins added before.
@@ -273,7 +273,7 @@ impl Dylib {
         let (mut graph, mut placement, mut handle) = {
             let mut state = self.lock();
             let Some(mut graph) = state.pending.take() else { return Ok(report) };
-            while pull_archives(&mut graph, &state)? > 0 {}
+            graph.add_archives(&state.archives, |name| state.known(name).is_some())?;
             if let Some(variables) = &state.variables {
                 graph.keep_variables(|name, bytes| variables.find(name, bytes));
             }
@@ -385,11 +385,4 @@ impl State {
     fn known(&self, name: &str) -> Option<&Definition> {
         self.symbols.get(name).or_else(|| self.hidden.get(name))
     }
-}
-
-/// Adds the archive members that define a name which is undefined in both the graph and the dylib. Returns their number.
-fn pull_archives(graph: &mut LinkGraph, state: &State) -> Result<usize> {
-    let is_known = |name: &str| state.known(name).is_some();
-    let mut archives = state.archives.iter();
-    archives.try_fold(0, |pulled, one| Ok(pulled + graph.add_archive_except(one, is_known)?))
 }

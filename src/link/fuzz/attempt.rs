@@ -46,15 +46,17 @@ impl Attempt {
             // A thin archive finds none of its members.
             let gone = |_: &str| Err(std::io::ErrorKind::NotFound.into());
             let archive = match Archive::is_thin(bytes) {
-                true => Archive::parse_thin("fuzz.a", bytes, gone)?,
-                false => Archive::parse("fuzz.a", bytes)?,
+                true => Archive::parse_thin("fuzz.a", bytes.to_vec(), gone)?,
+                false => Archive::parse("fuzz.a", bytes.to_vec())?,
             };
-            for name in archive.names() {
-                graph.want(name)?;
+            for place in 0..archive.definition_count() {
+                if let Ok(name) = std::str::from_utf8(archive.definition(place).0) {
+                    graph.want(name)?;
+                }
             }
             graph.add_archive(&archive)?;
         } else {
-            graph.add_object(&ObjectFile::parse("fuzz.o", bytes)?)?;
+            graph.add_object(&ObjectFile::parse("fuzz.o", bytes.to_vec())?)?;
         }
         for need in graph.undefined() {
             graph.define_external(&need.name, ExecutorAddr::new(OUTSIDE));
@@ -69,7 +71,7 @@ impl Attempt {
     pub fn program(program: &Program) -> Result<Attempt> {
         let mut graph = LinkGraph::new();
         for (number, bytes) in program.objects.iter().enumerate() {
-            graph.add_object(&ObjectFile::parse(format!("{number}.o"), &**bytes)?)?;
+            graph.add_object(&ObjectFile::parse(format!("{number}.o"), bytes.to_vec())?)?;
         }
         for (name, external) in &program.externals {
             graph.define_external(name, *external);

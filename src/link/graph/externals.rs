@@ -44,10 +44,8 @@ impl LinkGraph {
     /// own. For any other name this does nothing. Call it after the last object was added. A plain address counts as data;
     /// set [`External::callable`] for a function.
     pub fn define_external(&mut self, name: &str, found: impl Into<External>) {
-        let Some(global) = self.names.get(name).and_then(|id| self.globals.get_mut(*id as usize))
-        else {
-            return;
-        };
+        let Some(id) = self.id_of(name) else { return };
+        let global = &mut self.globals[id as usize];
         match global.resolution {
             Resolution::Here { weak: false, .. } => return,
             Resolution::Here { input, .. } => {
@@ -79,6 +77,7 @@ impl LinkGraph {
         let found = External { callable: true, ..External::from(address) };
         self.globals.push(Global {
             name: Arc::from(THREAD_FUNCTION_NAME),
+            hash: 0,
             resolution: Resolution::External(found),
             hidden: true,
             wanted: false,

@@ -3,17 +3,20 @@
 //! Invariant: indices of `inputs`, of their sections and symbols, and of `globals` never change. A section that is not needed
 //! is marked as dropped, not removed.
 
-use std::collections::{BTreeSet, HashMap, HashSet};
+use std::collections::{BTreeSet, HashMap};
 use std::fmt;
 use std::sync::Arc;
+
+use hashbrown::HashTable;
 
 use super::interface::{Export, External};
 use super::provided::TLS_MODULE_BASE_NAME;
 use crate::addr::ExecutorAddr;
 use crate::error::Result;
 use crate::link::arch::edge::{Edge, Formula};
-use crate::link::read::archive::Archive;
+use crate::link::parallel::Threads;
 use crate::link::read::eh_frame::{self, Record};
+use crate::link::read::names;
 use crate::link::read::object_file::ObjectFile;
 use crate::link::read::parsed::{Place, Role, Section, Symbol, SymbolKind};
 
@@ -47,8 +50,15 @@ use crate::link::read::parsed::{Place, Role, Section, Symbol, SymbolKind};
 pub struct LinkGraph {
     pub(in crate::link) inputs: Vec<Input>,
     pub(in crate::link) globals: Vec<Global>,
-    pub(in crate::link) names: HashMap<Arc<str>, u32>,
-    pub(in crate::link) groups: HashSet<Arc<str>>,
+    /// The index in `globals` of each name.
+    pub(in crate::link) names: HashTable<u32>,
+    /// The first COMDAT group with each signature: its input, and its index there.
+    pub(in crate::link) groups: HashTable<(u32, u32)>,
+    /// The names that some object needs, as indices into `globals`, in the order in which they were first needed. Archives
+    /// are searched for those that are not defined.
+    pub(in crate::link) needed: Vec<u32>,
+    /// The most threads that work on the link.
+    pub(in crate::link) threads: Threads,
     /// The inputs that lost definitions since [`drop_overridden`](Self::drop_overridden) last ran.
     pub(in crate::link) losers: BTreeSet<u32>,
     pub(in crate::link) thread_functions: Option<ThreadFunctions>,
@@ -93,6 +103,7 @@ pub(in crate::link) const LOCAL: u32 = u32::MAX;
 /// A name that objects share.
 pub(in crate::link) struct Global {
     pub(in crate::link) name: Arc<str>,
+    pub(in crate::link) hash: u64,
     pub(in crate::link) resolution: Resolution,
     /// True when any object declares it hidden.
     pub(in crate::link) hidden: bool,
@@ -129,61 +140,6 @@ impl LinkGraph {
         self.bind(object)?;
         self.drop_overridden();
         Ok(())
-    }
-
-    /// Makes the graph search archives for a name, as if an object referred to it.
-    ///
-    /// # Errors
-    /// There are 2^32 names already.
-    pub fn want(&mut self, name: &str) -> Result<()> {
-        let id = self.intern(&Arc::from(name))?;
-        if let Some(global) = self.globals.get_mut(id as usize) {
-            global.wanted = true;
-        }
-        Ok(())
-    }
-
-    /// Adds members of an archive until none defines a name that is still undefined. Weak references add no member. Returns
-    /// how many members were added.
-    ///
-    /// # Errors
-    /// A needed member is damaged, or defines a name twice.
-    pub fn add_archive(&mut self, archive: &Archive) -> Result<usize> {
-        self.add_archive_except(archive, |_| false)
-    }
-
-    /// As [`add_archive`](Self::add_archive), but adds no member for a name for which `is_known` is true.
-    ///
-    /// # Errors
-    /// A needed member is damaged, or defines a name twice.
-    pub fn add_archive_except(
-        &mut self,
-        archive: &Archive,
-        is_known: impl Fn(&str) -> bool,
-    ) -> Result<usize> {
-        let mut added = HashSet::new();
-        loop {
-            let before = added.len();
-            let mut index = 0;
-            while let Some(global) = self.globals.get(index) {
-                index += 1;
-                if !global.wanted || global.resolution != Resolution::None {
-                    continue;
-                }
-                let Some(offset) = archive.find(&global.name) else { continue };
-                if is_known(&global.name) {
-                    continue;
-                }
-                if added.insert(offset) {
-                    let member = archive.member(offset)?;
-                    self.bind(&member)?;
-                }
-            }
-            if added.len() == before {
-                self.drop_overridden();
-                return Ok(before);
-            }
-        }
     }
 
     /// True when the graph defines `name` for others. Hidden names are not for others.
@@ -245,7 +201,13 @@ impl LinkGraph {
     }
 
     pub(in crate::link) fn global(&self, name: &str) -> Option<&Global> {
-        self.globals.get(*self.names.get(name)? as usize)
+        self.globals.get(self.id_of(name)? as usize)
+    }
+
+    /// The index of a name in `globals`.
+    pub(in crate::link) fn id_of(&self, name: &str) -> Option<u32> {
+        let is_it = |id: &u32| *self.globals[*id as usize].name == *name;
+        self.names.find(names::hash(name.as_bytes()), is_it).copied()
     }
 
     /// Calls `visit` for every relocation that will be applied.

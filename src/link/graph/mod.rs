@@ -2,6 +2,7 @@
 //!
 //! Invariant: knows no addresses except those of external names and of variables that stay where they are.
 
+pub(super) mod archives;
 pub(super) mod dependencies;
 mod externals;
 pub(super) mod interface;

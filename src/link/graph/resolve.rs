@@ -16,6 +16,8 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
+use hashbrown::hash_table::Entry;
+
 use super::link_graph::{Global, Input, LOCAL, LinkGraph, Resolution};
 use super::provided::ENTRY_NAME;
 use crate::error::{Error, Result};
@@ -29,19 +31,18 @@ impl LinkGraph {
         let id = id.map_err(|_| Error::link("more than 2^32 objects in one link"))?;
         let mut input = Input {
             object: object.clone(),
-            dropped: self.drop_duplicate_groups(object),
+            dropped: self.drop_duplicate_groups(object, id),
             elsewhere: HashMap::new(),
             bindings: Vec::with_capacity(object.symbols().len()),
         };
         for (index, symbol) in (0..).zip(object.symbols()) {
-            let binding = match &symbol.global {
-                Some(name) => {
-                    let binding = self.intern(name)?;
-                    let defined = symbol.is_defined() && !input.is_dropped(symbol.place);
-                    self.resolve(binding, object, id, index, defined)?;
-                    binding
-                }
-                None => LOCAL,
+            let binding = if symbol.is_global {
+                let binding = self.intern(object.bytes_of(symbol.name), symbol.hash)?;
+                let defined = symbol.is_defined() && !input.is_dropped(symbol.place);
+                self.resolve(binding, object, id, index, defined)?;
+                binding
+            } else {
+                LOCAL
             };
             input.bindings.push(binding);
         }
@@ -49,12 +50,26 @@ impl LinkGraph {
         Ok(())
     }
 
-    /// Which sections of `object` belong to groups that the graph already has.
-    fn drop_duplicate_groups(&mut self, object: &ObjectFile) -> Vec<bool> {
+    /// Which sections of `object`, which becomes input `id`, belong to groups that the graph already has.
+    fn drop_duplicate_groups(&mut self, object: &ObjectFile, id: u32) -> Vec<bool> {
         let mut dropped = vec![false; object.sections().len()];
-        for group in object.groups() {
-            if !self.groups.insert(Arc::clone(&group.signature)) {
-                group.sections.iter().for_each(|section| dropped[*section as usize] = true);
+        let Self { inputs, groups, .. } = self;
+        let object_of = |input: u32| inputs.get(input as usize).map_or(object, |one| &one.object);
+        let group_at = |(input, group): &(u32, u32)| {
+            let object = object_of(*input);
+            let group = &object.groups()[*group as usize];
+            (object.bytes_of(group.signature), group.hash)
+        };
+        for (index, group) in (0..).zip(object.groups()) {
+            let signature = object.bytes_of(group.signature);
+            let is_same = |other: &(u32, u32)| group_at(other).0 == signature;
+            match groups.entry(group.hash, is_same, |other| group_at(other).1) {
+                Entry::Occupied(_) => {
+                    group.sections.iter().for_each(|section| dropped[*section as usize] = true);
+                }
+                Entry::Vacant(entry) => {
+                    entry.insert((id, index));
+                }
             }
         }
         for (index, section) in object.sections().iter().enumerate() {
@@ -65,20 +80,35 @@ impl LinkGraph {
         dropped
     }
 
-    pub(in crate::link) fn intern(&mut self, name: &Arc<str>) -> Result<u32> {
-        if let Some(id) = self.names.get(name) {
-            return Ok(*id);
-        }
-        let id = u32::try_from(self.globals.len()).ok().filter(|id| *id != LOCAL);
+    /// The index in `globals` of the name with this hash.
+    pub(in crate::link) fn intern(&mut self, name: &[u8], hash: u64) -> Result<u32> {
+        let Self { names, globals, .. } = self;
+        let is_same = |id: &u32| globals[*id as usize].name.as_bytes() == name;
+        let vacant = match names.entry(hash, is_same, |id| globals[*id as usize].hash) {
+            Entry::Occupied(entry) => return Ok(*entry.get()),
+            Entry::Vacant(entry) => entry,
+        };
+        let id = u32::try_from(globals.len()).ok().filter(|id| *id != LOCAL);
         let id = id.ok_or_else(|| Error::link("more than 2^32 names in one link"))?;
-        self.names.insert(Arc::clone(name), id);
-        self.globals.push(Global {
-            name: Arc::clone(name),
+        vacant.insert(id);
+        globals.push(Global {
+            // The reader has checked it.
+            name: Arc::from(std::str::from_utf8(name).unwrap_or_default()),
+            hash,
             resolution: Resolution::None,
             hidden: false,
             wanted: false,
         });
         Ok(id)
+    }
+
+    /// Notes that a name is needed, so that archives are searched for it.
+    pub(in crate::link) fn need(&mut self, id: u32) {
+        let global = &mut self.globals[id as usize];
+        if !global.wanted {
+            global.wanted = true;
+            self.needed.push(id);
+        }
     }
 
     /// Lets symbol `index` of `object`, which becomes input `id`, take part in the resolution of a name.
@@ -114,14 +144,17 @@ impl LinkGraph {
         let global = &mut self.globals[binding as usize];
         let may_hide = *global.name != *ENTRY_NAME;
         global.hidden |= may_hide && symbol.hidden && !is_group_leftover(symbol, defined);
-        global.wanted |= !defined && !symbol.weak;
-        global.resolution = prevailing(old, new);
+        let prevailing = prevailing(old, new);
+        global.resolution = prevailing;
         for loser in [old, new] {
             if let Resolution::Here { input, .. } = loser
-                && global.resolution != loser
+                && prevailing != loser
             {
                 self.losers.insert(input);
             }
+        }
+        if !defined && !symbol.weak {
+            self.need(binding);
         }
         Ok(())
     }

@@ -67,7 +67,8 @@ fn keep_what_is_referred_to(input: &Input, candidates: &mut HashSet<u32>) {
         }
         for edge in &section.edges {
             let symbol = input.object.symbol(edge.target);
-            if let (None, Place::Section(target)) = (&symbol.global, symbol.place)
+            if let Place::Section(target) = symbol.place
+                && !symbol.is_global
                 && candidates.remove(&target)
             {
                 staying.push(target);

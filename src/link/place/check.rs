@@ -23,8 +23,8 @@ pub(in crate::link) fn refuse_what_cannot_be_linked(
         if first.is_err() {
             return;
         }
-        let objection = match (&site.symbol().global, site.symbol().place) {
-            (None, Place::Section(target)) => objection_to_local(input, section, target),
+        let objection = match (site.symbol().is_global, site.symbol().place) {
+            (false, Place::Section(target)) => objection_to_local(input, section, target),
             _ => None,
         };
         let objection = objection.or_else(|| objection_to_kind(graph, &site));

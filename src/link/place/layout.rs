@@ -115,9 +115,8 @@ impl Layout {
     /// Sets the address of a name that was [defined as external](LinkGraph::define_external) before its address was known. Its
     /// other properties stay.
     pub fn locate_external(&mut self, name: &str, address: ExecutorAddr) {
-        let graph = &mut self.graph;
-        let global = graph.names.get(name).and_then(|id| graph.globals.get_mut(*id as usize));
-        if let Some(Resolution::External(found)) = global.map(|global| &mut global.resolution) {
+        let Some(id) = self.graph.id_of(name) else { return };
+        if let Resolution::External(found) = &mut self.graph.globals[id as usize].resolution {
             found.address = address;
         }
     }
@@ -249,10 +248,10 @@ fn index(graph: &LinkGraph, blocks: &[Block]) -> Index {
     let mut placed = HashMap::new();
     let mut sets: HashMap<&str, (Spot, Spot)> = HashMap::new();
     let mut define = |name: &str, at| {
-        if let Some(global) = graph.names.get(name)
-            && graph.globals[*global as usize].resolution == Resolution::None
+        if let Some(global) = graph.id_of(name)
+            && graph.globals[global as usize].resolution == Resolution::None
         {
-            placed.insert(*global, at);
+            placed.insert(global, at);
         }
     };
     let mut commons = Vec::new();

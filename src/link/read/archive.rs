@@ -6,16 +6,17 @@
 //! Invariant: a member is read when it is first needed, and kept for all links. Two threads that need it at once may both
 //! read it.
 
-use std::collections::{HashMap, HashSet};
 use std::fmt;
 use std::io;
 use std::sync::{Arc, OnceLock};
 
+use bytes::Bytes;
+use hashbrown::HashTable;
 use object::read::archive::{
     ArchiveFile, ArchiveKind, ArchiveMember, ArchiveOffset, ArchiveSymbolIterator,
 };
 
-use super::file_bytes::FileBytes;
+use super::names;
 use super::object_file::ObjectFile;
 use crate::error::{Error, Result};
 
@@ -30,7 +31,7 @@ use crate::error::{Error, Result};
 /// use farcall::link::Archive;
 ///
 /// // An archive without members.
-/// let archive = Archive::parse("libempty.a", *b"!<arch>\n")?;
+/// let archive = Archive::parse("libempty.a", "!<arch>\n")?;
 /// assert_eq!(archive.name(), "libempty.a");
 /// assert!(archive.member_defining("answer")?.is_none());
 /// # Ok::<(), farcall::Error>(())
@@ -40,26 +41,49 @@ pub struct Archive(Arc<Contents>);
 
 struct Contents {
     name: String,
-    bytes: FileBytes,
-    /// For each name the member that defines it, as the offset of its header.
-    definitions: HashMap<Box<str>, u64>,
-    members: HashMap<u64, OnceLock<ObjectFile>>,
+    bytes: Bytes,
+    /// What the members define, in the order of the symbol table, or else of the members.
+    definitions: Vec<Defined>,
+    /// The bytes that have the names of `definitions`.
+    names: Bytes,
+    /// For each name the first of its `definitions`. Made when the archive alone is first searched.
+    table: OnceLock<HashTable<u32>>,
+    /// The members that define something, by their offsets.
+    members: Vec<Member>,
     /// How the members of a thin archive are read.
     read: Option<ReadMember>,
 }
 
-type ReadMember = Box<dyn Fn(&str) -> io::Result<Vec<u8>> + Send + Sync>;
+/// A name that a member defines.
+struct Defined {
+    hash: u64,
+    /// Where the name starts in [`Contents::names`].
+    start: usize,
+    bytes: u32,
+    /// The index of the member.
+    member: u32,
+}
+
+struct Member {
+    /// The offset of its header.
+    offset: u64,
+    bytes: u64,
+    /// What it holds, once it was read.
+    object: OnceLock<ObjectFile>,
+}
+
+type ReadMember = Box<dyn Fn(&str) -> io::Result<Bytes> + Send + Sync>;
 
 impl Archive {
-    /// Reads the table of contents. `name` is the archive's name in messages. The bytes are owned, for the reasons that
-    /// [`ObjectFile::parse`] gives. Neither a `Vec` nor a member is copied.
+    /// Reads the table of contents. `name` is the archive's name in messages. Neither the bytes nor those of a member are
+    /// copied. For bytes of a mapped file see [`ObjectFile::parse`]: no byte of a member is read before a link needs it.
     ///
     /// If the archive has no symbol table, all its members are read here. Otherwise members are read when a link needs them.
     ///
     /// # Errors
     /// The file is not an archive, is thin (see [`parse_thin`](Self::parse_thin)), or is damaged.
-    pub fn parse(name: impl Into<String>, bytes: impl Into<Vec<u8>>) -> Result<Archive> {
-        let (name, bytes) = (name.into(), FileBytes::from(bytes.into()));
+    pub fn parse(name: impl Into<String>, bytes: impl Into<Bytes>) -> Result<Archive> {
+        let (name, bytes) = (name.into(), bytes.into());
         let bad = |what: &str| Err(Error::link(format!("{name}: {what}")));
         if bytes.starts_with(THIN) {
             return bad("a thin archive, which holds only the names of its members; read it with \
@@ -79,10 +103,10 @@ impl Archive {
     /// The file is not a thin archive or is damaged, or it has no symbol table and a member cannot be read.
     pub fn parse_thin(
         name: impl Into<String>,
-        bytes: impl Into<Vec<u8>>,
-        read: impl Fn(&str) -> io::Result<Vec<u8>> + Send + Sync + 'static,
+        bytes: impl Into<Bytes>,
+        read: impl Fn(&str) -> io::Result<Bytes> + Send + Sync + 'static,
     ) -> Result<Archive> {
-        let (name, bytes) = (name.into(), FileBytes::from(bytes.into()));
+        let (name, bytes) = (name.into(), bytes.into());
         if !bytes.starts_with(THIN) {
             return Err(Error::link(format!(
                 "{name}: not a thin archive (does not start with `!<thin>`)"
@@ -97,20 +121,25 @@ impl Archive {
         bytes.starts_with(THIN)
     }
 
-    fn read(name: String, bytes: FileBytes, read: Option<ReadMember>) -> Result<Archive> {
-        let mut contents =
-            Contents { name, bytes, definitions: HashMap::new(), members: HashMap::new(), read };
-        let file = ArchiveFile::parse(&*contents.bytes).map_err(|error| contents.damaged(error))?;
+    fn read(name: String, bytes: Bytes, read: Option<ReadMember>) -> Result<Archive> {
+        let mut contents = Contents {
+            name,
+            names: bytes.clone(),
+            bytes,
+            definitions: Vec::new(),
+            table: OnceLock::new(),
+            members: Vec::new(),
+            read,
+        };
+        let bytes = contents.bytes.clone();
+        let file = ArchiveFile::parse(&*bytes).map_err(|error| contents.damaged(error))?;
         if file.kind() == ArchiveKind::Coff {
             return Err(contents.error("an archive of Windows objects, not of ELF objects"));
         }
-        let symbols = file.symbols().map_err(|error| contents.damaged(error))?;
-        let definitions = match symbols {
+        match file.symbols().map_err(|error| contents.damaged(error))? {
             Some(symbols) => contents.index(&file, symbols)?,
             None => contents.scan(&file)?,
-        };
-        let members = definitions.values().map(|offset| (*offset, OnceLock::new())).collect();
-        (contents.definitions, contents.members) = (definitions, members);
+        }
         Ok(Archive(Arc::new(contents)))
     }
 
@@ -120,10 +149,15 @@ impl Archive {
         &self.0.name
     }
 
-    /// The names its members define, in no particular order.
-    #[cfg(any(test, feature = "internals"))]
-    pub(in crate::link) fn names(&self) -> impl Iterator<Item = &str> {
-        self.0.definitions.keys().map(|name| &**name)
+    /// The number of definitions in the symbol table, or else in the members.
+    pub(in crate::link) fn definition_count(&self) -> u32 {
+        u32::try_from(self.0.definitions.len()).unwrap_or(u32::MAX)
+    }
+
+    /// A definition in the order of the file: the name, its hash, and the index of the member.
+    pub(in crate::link) fn definition(&self, place: u32) -> (&[u8], u64, u32) {
+        let one = &self.0.definitions[place as usize];
+        (self.0.text(one), one.hash, one.member)
     }
 
     /// The member that defines `name`, if there is one.
@@ -131,33 +165,49 @@ impl Archive {
     /// # Errors
     /// It is not a sound object.
     pub fn member_defining(&self, name: &str) -> Result<Option<ObjectFile>> {
-        self.find(name).map(|offset| self.member(offset)).transpose()
+        let name = name.as_bytes();
+        self.find(name, names::hash(name)).map(|member| self.member(member)).transpose()
     }
 
-    /// The member that defines `name`, as the offset of its header.
-    pub(in crate::link) fn find(&self, name: &str) -> Option<u64> {
-        self.0.definitions.get(name).copied()
+    /// The first member that defines the name with this hash.
+    pub(in crate::link) fn find(&self, name: &[u8], hash: u64) -> Option<u32> {
+        let table = self.0.table.get_or_init(|| {
+            let mut table = HashTable::with_capacity(self.0.definitions.len());
+            for place in 0..self.definition_count() {
+                let (name, hash, _) = self.definition(place);
+                let is_same = |other: &u32| self.definition(*other).0 == name;
+                table.entry(hash, is_same, |other| self.definition(*other).1).or_insert(place);
+            }
+            table
+        });
+        let found = table.find(hash, |place| self.definition(*place).0 == name);
+        found.map(|place| self.definition(*place).2)
     }
 
-    /// Reads the member at an offset that [`find`](Self::find) returned.
+    /// Reads the member with this index, or returns what was read before.
     ///
     /// # Errors
-    /// There is no sound object at that offset.
-    pub(in crate::link) fn member(&self, offset: u64) -> Result<ObjectFile> {
+    /// It is not a sound object.
+    pub(in crate::link) fn member(&self, index: u32) -> Result<ObjectFile> {
         let contents = &*self.0;
-        let cell = contents.members.get(&offset);
-        if let Some(object) = cell.and_then(OnceLock::get) {
+        let Some(Member { offset, object: cell, .. }) = contents.members.get(index as usize) else {
+            return Err(contents.damaged(format_args!("member {index} is missing")));
+        };
+        if let Some(object) = cell.get() {
             return Ok(object.clone());
         }
-        let damaged = |error| contents.damaged(format!("member at offset {offset}: {error}"));
+        let damaged = |error| contents.damaged(format_args!("member at offset {offset}: {error}"));
         let file = ArchiveFile::parse(&*contents.bytes).map_err(damaged)?;
-        let member = file.member(ArchiveOffset(offset)).map_err(damaged)?;
+        let member = file.member(ArchiveOffset(*offset)).map_err(damaged)?;
         let object = ObjectFile::read(contents.name_of(&member), contents.content(&member)?)?;
-        if let Some(cell) = cell {
-            // If another thread was first, its copy is as good.
-            let _ = cell.set(object.clone());
-        }
+        // If another thread was first, its copy is as good.
+        let _ = cell.set(object.clone());
         Ok(object)
+    }
+
+    /// The size of the member with this index, in bytes; 0 for those of thin archives.
+    pub(in crate::link) fn member_bytes(&self, index: u32) -> u64 {
+        self.0.members.get(index as usize).map_or(0, |member| member.bytes)
     }
 }
 
@@ -174,13 +224,23 @@ impl Contents {
         self.error(format!("{what} (the archive has {} bytes{hint})", self.bytes.len()))
     }
 
+    /// The name of a definition.
+    fn text(&self, defined: &Defined) -> &[u8] {
+        let end = defined.start.saturating_add(defined.bytes as usize);
+        self.names.get(defined.start..end).unwrap_or_default()
+    }
+
     /// The bytes of a member. They are not copied; those of a thin archive are read.
-    fn content(&self, member: &ArchiveMember<'_>) -> Result<FileBytes> {
+    fn content(&self, member: &ArchiveMember<'_>) -> Result<Bytes> {
         let Some(read) = self.read.as_ref().filter(|_| member.is_thin()) else {
             let (start, bytes) = member.file_range();
-            let content = self.bytes.part(start, bytes);
-            return content.ok_or_else(|| {
-                self.damaged(format!("{bytes} bytes of a member at offset {start} are missing"))
+            let range = [Some(start), start.checked_add(bytes)];
+            let [from, to] = range.map(|at| usize::try_from(at?).ok());
+            let range = from.zip(to).filter(|(from, to)| from <= to && *to <= self.bytes.len());
+            return range.map(|(from, to)| self.bytes.slice(from..to)).ok_or_else(|| {
+                self.damaged(format_args!(
+                    "{bytes} bytes of a member at offset {start} are missing"
+                ))
             });
         };
         let file = std::str::from_utf8(member.name());
@@ -191,7 +251,7 @@ impl Contents {
                 self.name_of(member)
             ))
         })?;
-        Ok(FileBytes::from(content))
+        Ok(content)
     }
 
     /// The name of a member in messages.
@@ -203,42 +263,40 @@ impl Contents {
 
     /// Reads the symbol table. Every member that it names must start where a walk over the archive finds a member, so members
     /// do not overlap.
-    fn index(
-        &self,
-        file: &ArchiveFile<'_>,
-        symbols: ArchiveSymbolIterator<'_>,
-    ) -> Result<HashMap<Box<str>, u64>> {
-        let mut starts = HashSet::new();
+    fn index(&mut self, file: &ArchiveFile<'_>, symbols: ArchiveSymbolIterator<'_>) -> Result<()> {
         for member in file.members() {
             let member = member.map_err(|error| self.damaged(error))?;
             // This finds an archive that was cut short now, and not when a link needs what is missing.
             member.data(&*self.bytes).map_err(|error| self.damaged(error))?;
-            starts.extend(header_offset(&member, &self.bytes));
+            self.add_member(&member);
         }
-        let mut definitions = HashMap::new();
         let mut bytes_left = self.bytes.len();
+        let mut last = (u64::MAX, 0);
         for symbol in symbols {
             let symbol = symbol.map_err(|error| self.damaged(error))?;
             let (name, offset) = (symbol.name(), symbol.offset().0);
             bytes_left = bytes_left
                 .checked_sub(name.len())
                 .ok_or_else(|| self.damaged("the names in its symbol table overlap"))?;
-            if !starts.contains(&offset) {
-                return Err(self.damaged(format!(
-                    "its symbol table names a member at offset {offset}, where none starts; run ranlib"
-                )));
+            if offset != last.0 {
+                let found = self.members.binary_search_by_key(&offset, |member| member.offset);
+                let member = found.map_err(|_| {
+                    self.damaged(format_args!(
+                        "its symbol table names a member at offset {offset}, where none starts; run ranlib"
+                    ))
+                })?;
+                last = (offset, member);
             }
-            if let Ok(name) = std::str::from_utf8(name) {
-                definitions.entry(name.into()).or_insert(offset);
-            }
+            let start = name.as_ptr().addr().wrapping_sub(self.bytes.as_ptr().addr());
+            self.define(name, start, last.1);
         }
-        Ok(definitions)
+        Ok(())
     }
 
-    /// Reads all members and indexes what they define. Members that are not objects are skipped, because an archive may
+    /// Reads all members and lists what they define. Members that are not objects are skipped, because an archive may
     /// hold anything.
-    fn scan<'a>(&'a self, file: &ArchiveFile<'a>) -> Result<HashMap<Box<str>, u64>> {
-        let mut definitions = HashMap::new();
+    fn scan(&mut self, file: &ArchiveFile<'_>) -> Result<()> {
+        let mut text = Vec::new();
         for member in file.members() {
             let member = member.map_err(|error| self.damaged(error))?;
             let content = self.content(&member)?;
@@ -246,12 +304,29 @@ impl Contents {
                 continue;
             }
             let object = ObjectFile::read(self.name_of(&member), content)?;
-            let Some(offset) = header_offset(&member, &self.bytes) else { continue };
+            self.add_member(&member);
             for name in object.definitions() {
-                definitions.entry(name.into()).or_insert(offset);
+                self.define(name.as_bytes(), text.len(), self.members.len() - 1);
+                text.extend_from_slice(name.as_bytes());
             }
         }
-        Ok(definitions)
+        self.names = Bytes::from(text);
+        Ok(())
+    }
+
+    /// Adds a member, which lies behind those that were added before.
+    fn add_member(&mut self, member: &ArchiveMember<'_>) {
+        let offset = header_offset(member, &self.bytes).unwrap_or_default();
+        let (_, bytes) = member.file_range();
+        self.members.push(Member { offset, bytes, object: OnceLock::new() });
+    }
+
+    /// Adds a definition whose name is at `start` in [`names`](Self::names).
+    fn define(&mut self, name: &[u8], start: usize, member: usize) {
+        // Longer names, and more members, than an archive of 4 GiB can have are not found.
+        if let (Ok(bytes), Ok(member)) = (u32::try_from(name.len()), u32::try_from(member)) {
+            self.definitions.push(Defined { hash: names::hash(name), start, bytes, member });
+        }
     }
 }
 

@@ -5,7 +5,7 @@
 pub(super) mod archive;
 pub(super) mod eh_frame;
 mod elf;
-mod file_bytes;
+pub(super) mod names;
 pub(super) mod object_cache;
 pub(super) mod object_file;
 pub(super) mod parsed;

@@ -6,6 +6,8 @@ use std::collections::HashMap;
 use std::fmt;
 use std::hash::{DefaultHasher, Hash, Hasher};
 
+use bytes::Bytes;
+
 use super::object_file::ObjectFile;
 use crate::error::Result;
 use crate::sync::Mutex;
@@ -64,7 +66,7 @@ impl ObjectCache {
     ///
     /// # Errors
     /// Those of [`ObjectFile::parse`]; a file that cannot be read is not kept.
-    pub fn parse(&self, name: impl Into<String>, bytes: impl Into<Vec<u8>>) -> Result<ObjectFile> {
+    pub fn parse(&self, name: impl Into<String>, bytes: impl Into<Bytes>) -> Result<ObjectFile> {
         let bytes = bytes.into();
         let key = key(&bytes);
         let found = self.with(|held| held.find(key));

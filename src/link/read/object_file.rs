@@ -6,8 +6,9 @@
 use std::fmt;
 use std::sync::Arc;
 
+use bytes::Bytes;
+
 use super::elf;
-use super::file_bytes::FileBytes;
 use super::parsed::{Group, Name, Parsed, Place, Role, Section, Symbol};
 use crate::error::Result;
 
@@ -34,17 +35,17 @@ pub struct ObjectFile {
 impl ObjectFile {
     /// Reads and checks an object. `name` is its name in messages.
     ///
-    /// The bytes are owned; a `Vec` is not copied. A mapped file is not accepted: a process that truncates the file would
-    /// kill this one with SIGBUS. A process that writes to it would change bytes that were already checked.
+    /// The object keeps the bytes; nothing is copied. [`Bytes::from_owner`] lends a mapped file. Its caller then answers for
+    /// the file: a process that truncates it ends this one with SIGBUS, and no process may write to it while the object exists.
     ///
     /// # Errors The file is not a sound x86-64 ELF relocatable object, or uses something that this linker does not support. The
     /// message names the position in the file.
-    pub fn parse(name: impl Into<String>, bytes: impl Into<Vec<u8>>) -> Result<ObjectFile> {
-        Self::read(name.into(), FileBytes::from(bytes.into()))
+    pub fn parse(name: impl Into<String>, bytes: impl Into<Bytes>) -> Result<ObjectFile> {
+        Self::read(name.into(), bytes.into())
     }
 
     /// As [`parse`](Self::parse), for bytes that may be a part of a file.
-    pub(in crate::link) fn read(name: String, bytes: FileBytes) -> Result<ObjectFile> {
+    pub(in crate::link) fn read(name: String, bytes: Bytes) -> Result<ObjectFile> {
         let parsed = Arc::new(elf::read(&name, bytes)?);
         Ok(ObjectFile { name: name.into(), parsed })
     }
@@ -57,8 +58,8 @@ impl ObjectFile {
 
     /// The names this object defines for the objects it is linked with, in file order.
     pub fn definitions(&self) -> impl Iterator<Item = &str> {
-        let defined = |symbol: &&Symbol| symbol.is_defined();
-        self.parsed.symbols.iter().filter(defined).filter_map(|symbol| symbol.global.as_deref())
+        let globals = self.parsed.symbols.iter().filter(|symbol| symbol.is_global);
+        globals.filter(|symbol| symbol.is_defined()).map(|symbol| self.text(symbol.name))
     }
 
     /// True when both share one parse.
@@ -120,6 +121,10 @@ impl ObjectFile {
             .as_ref()
             .and_then(|range| self.parsed.bytes.get(range.clone()))
             .unwrap_or(&[])
+    }
+
+    pub(in crate::link) fn bytes_of(&self, name: Name) -> &[u8] {
+        name.bytes(&self.parsed.bytes)
     }
 
     pub(in crate::link) fn text(&self, name: Name) -> &str {

@@ -2,18 +2,17 @@
 //!
 //! Invariant: every index and offset was checked when the file was read.
 
+use bytes::Bytes;
 use std::ops::Range;
-use std::sync::Arc;
 
 use super::eh_frame::Record;
-use super::file_bytes::FileBytes;
 use crate::addr::Prot;
 use crate::link::arch::edge::Edge;
 
 /// What an object file says about what is loaded.
 pub(in crate::link) struct Parsed {
     /// The whole file.
-    pub(in crate::link) bytes: FileBytes,
+    pub(in crate::link) bytes: Bytes,
     /// The sections that occupy memory.
     pub(in crate::link) sections: Vec<Section>,
     /// All symbols, at their ELF indices.
@@ -60,8 +59,10 @@ pub(in crate::link) enum Role {
 /// A symbol.
 pub(in crate::link) struct Symbol {
     pub(in crate::link) name: Name,
-    /// The name by which objects share the symbol; `None` for local symbols.
-    pub(in crate::link) global: Option<Arc<str>>,
+    /// The hash of a global symbol's name; 0 for local symbols.
+    pub(in crate::link) hash: u64,
+    /// True when objects share the symbol by its name.
+    pub(in crate::link) is_global: bool,
     pub(in crate::link) weak: bool,
     pub(in crate::link) hidden: bool,
     pub(in crate::link) kind: SymbolKind,
@@ -104,7 +105,9 @@ pub(in crate::link) enum Place {
 
 /// A COMDAT group: of the groups with one signature, a link keeps one.
 pub(in crate::link) struct Group {
-    pub(in crate::link) signature: Arc<str>,
+    pub(in crate::link) signature: Name,
+    /// The hash of the signature.
+    pub(in crate::link) hash: u64,
     pub(in crate::link) sections: Vec<u32>,
 }
 
@@ -123,10 +126,14 @@ impl Section {
 }
 
 impl Name {
-    /// The string, given the bytes of its file.
+    /// The string, given the bytes of its file. Checks them again, so where bytes do, [`bytes`](Self::bytes) is faster.
     pub(in crate::link) fn text(self, file: &[u8]) -> &str {
-        let bytes = file.get(self.start as usize..self.end as usize).unwrap_or_default();
-        std::str::from_utf8(bytes).unwrap_or_default()
+        std::str::from_utf8(self.bytes(file)).unwrap_or_default()
+    }
+
+    /// The bytes of the string, given those of its file.
+    pub(in crate::link) fn bytes(self, file: &[u8]) -> &[u8] {
+        file.get(self.start as usize..self.end as usize).unwrap_or_default()
     }
 }
 

@@ -213,7 +213,7 @@ fn a_failed_or_removed_link_leaves_nothing_registered() {
         let dylib = world.dylib.clone();
         let work = move || match is_removed {
             true => dylib.clear(),
-            false => Archive::parse("it fails here", []).map(drop),
+            false => Archive::parse("it fails here", "").map(drop),
         };
         let at = Arc::new(At { phase, work: Box::new(work), reached: AtomicUsize::new(0) });
         world.layer.add_plugin(Arc::clone(&at) as Arc<dyn ObjectPlugin>);

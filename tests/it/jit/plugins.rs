@@ -119,7 +119,7 @@ fn a_link_that_fails_at_any_phase_gives_everything_back() {
     for phase in 0..=5 {
         let world = World::bare(ExecutionSession::new());
         let base = world.next();
-        let work: Work = Box::new(|| Archive::parse("it fails here", []).map(drop));
+        let work: Work = Box::new(|| Archive::parse("it fails here", "").map(drop));
         let at = Arc::new(At { phase, work: Mutex::new(Some(work)) });
         let (_tracker, result) = link_with(&world, &at);
         // When what it refers to fails after it was resolved, the link is done, and fails with it.
@@ -216,7 +216,7 @@ fn what_a_failed_link_had_taken_is_free_when_plugins_hear_of_it() {
         let place =
             Arc::new(Place { controller: world.controller.clone(), places: Mutex::default() });
         world.layer.add_plugin(Arc::clone(&place) as Arc<dyn ObjectPlugin>);
-        let work: Work = Box::new(|| Archive::parse("it fails here", []).map(drop));
+        let work: Work = Box::new(|| Archive::parse("it fails here", "").map(drop));
         let at = Arc::new(At { phase, work: Mutex::new(Some(work)) });
         let (_tracker, result) = link_with(&world, &at);
         result.expect_err("it fails");

@@ -2,14 +2,15 @@
 //!
 //! Invariant: a group has a name, and names only loaded sections of its object.
 
-use std::sync::Arc;
+use std::fmt::Arguments;
 
 use object::read::elf::SectionHeader;
 use object::{LittleEndian, U32, elf};
 
 use super::{LE, Reader};
 use crate::error::Result;
-use crate::link::read::parsed::{Group, Place, SymbolKind};
+use crate::link::read::names;
+use crate::link::read::parsed::{Group, Name, Place, SymbolKind};
 
 impl Reader<'_> {
     pub(super) fn read_groups(&mut self) -> Result<()> {
@@ -17,8 +18,8 @@ impl Reader<'_> {
             if header.sh_type(LE) != elf::SHT_GROUP {
                 continue;
             }
-            let what = format!("section group {}", index.0);
-            let range = self.content_range(&what, header.sh_offset(LE), header.sh_size(LE))?;
+            let what = format_args!("section group {}", index.0);
+            let range = self.content_range(what, header.sh_offset(LE), header.sh_size(LE))?;
             let group = header.group(LE, self.bytes);
             let group = group.map_err(|error| self.error(format!("{what}: {error}")))?;
             let Some((flags, members)) = group else { continue };
@@ -30,43 +31,45 @@ impl Reader<'_> {
                     self.error(format!("{what}: {} bytes are not 4-byte words", range.len()))
                 );
             }
-            let signature = self.signature(header.sh_info(LE), &what)?;
-            let sections = self.group_members(members, &what)?;
-            self.groups.push(Group { signature, sections });
+            let signature = self.signature(header.sh_info(LE), what)?;
+            let hash = names::hash(signature.bytes(self.bytes));
+            let sections = self.group_members(members, what)?;
+            self.groups.push(Group { signature, hash, sections });
         }
         Ok(())
     }
 
-    fn signature(&mut self, symbol: u32, what: &str) -> Result<Arc<str>> {
+    fn signature(&mut self, symbol: u32, what: Arguments<'_>) -> Result<Name> {
         let Some(symbol) = self.symbols.get(symbol as usize).filter(|_| symbol != 0) else {
             return Err(self.error(format!(
                 "{what}: signature is symbol {symbol}, and there are {} symbols",
                 self.symbols.len()
             )));
         };
-        if let Some(name) = &symbol.global {
-            return Ok(Arc::clone(name));
-        }
         let name = match (symbol.kind, symbol.place) {
-            (SymbolKind::Anonymous, Place::Section(section)) => {
+            (SymbolKind::Anonymous, Place::Section(section)) if !symbol.is_global => {
                 self.sections[section as usize].name
             }
             _ => symbol.name,
         };
-        let text = self.text(name);
-        if text.is_empty() {
+        let bytes = name.bytes(self.bytes).len();
+        if bytes == 0 {
             return Err(
                 self.error(format!("{what}: its signature has no name that is printable UTF-8"))
             );
         }
-        self.count_name(text.len())?;
-        Ok(Arc::from(text))
+        self.count_name(bytes)?;
+        Ok(name)
     }
 
-    fn group_members(&self, members: &[U32<LittleEndian>], what: &str) -> Result<Vec<u32>> {
+    fn group_members(
+        &self,
+        members: &[U32<LittleEndian>],
+        what: Arguments<'_>,
+    ) -> Result<Vec<u32>> {
         let mut sections = Vec::new();
         for member in members {
-            sections.extend(self.loaded_index(member.get(LE), what)?);
+            sections.extend(self.loaded_index(member.get(LE), || what.to_string())?);
         }
         Ok(sections)
     }

@@ -13,11 +13,12 @@ mod symbols;
 use std::fmt::Display;
 use std::ops::Range;
 
+use bytes::Bytes;
 use object::LittleEndian;
 use object::elf;
 use object::read::elf::{FileHeader, SectionHeader, SectionTable, SymbolTable};
 
-use super::file_bytes::FileBytes;
+use super::names;
 use super::parsed::{Group, Name, Parsed, Section, Symbol};
 use crate::error::{Error, Result};
 
@@ -25,7 +26,7 @@ use crate::error::{Error, Result};
 ///
 /// # Errors
 /// The file is not a sound x86-64 relocatable object.
-pub(super) fn read(name: &str, bytes: FileBytes) -> Result<Parsed> {
+pub(super) fn read(name: &str, bytes: Bytes) -> Result<Parsed> {
     if let Some(objection) = file_kind::objection(&bytes) {
         return Err(Error::link(format!("{name}: {objection}")));
     }
@@ -110,7 +111,12 @@ impl<'a> Reader<'a> {
     }
 
     /// Checks that `size` bytes at `offset` are in the file, and counts them against [`Reader::bytes_left`].
-    fn content_range(&mut self, what: &str, offset: u64, size: u64) -> Result<Range<usize>> {
+    fn content_range(
+        &mut self,
+        what: impl Display,
+        offset: u64,
+        size: u64,
+    ) -> Result<Range<usize>> {
         let end = offset.checked_add(size).filter(|end| *end <= self.bytes.len() as u64);
         let (Some(end), Some(left)) = (end, self.bytes_left.checked_sub(size)) else {
             return Err(self.error(format!(
@@ -127,11 +133,11 @@ impl<'a> Reader<'a> {
     }
 
     /// The index in `sections` of an ELF section; `Ok(None)` when it is not loaded.
-    fn loaded_index(&self, index: u32, what: impl Display) -> Result<Option<u32>> {
+    fn loaded_index(&self, index: u32, what: impl Fn() -> String) -> Result<Option<u32>> {
         self.loaded.get(index as usize).copied().ok_or_else(|| {
-            self.error(format!(
-                "{what}: section index {index}, and there are {} sections",
-                self.loaded.len()
+            let (what, count) = (what(), self.loaded.len());
+            self.error(format_args!(
+                "{what}: section index {index}, and there are {count} sections"
             ))
         })
     }
@@ -154,11 +160,8 @@ impl<'a> Reader<'a> {
         self.count_name(bytes.len())?;
         let start = bytes.as_ptr().addr().wrapping_sub(self.bytes.as_ptr().addr());
         let end = start.wrapping_add(bytes.len());
-        let text = std::str::from_utf8(bytes).ok();
-        // Names appear in messages, which are one line each.
-        let text = text.filter(|text| !text.contains(char::is_control));
-        Ok(match (u32::try_from(start), u32::try_from(end), text) {
-            (Ok(start), Ok(end), Some(_)) => Some(Name { start, end }),
+        Ok(match (u32::try_from(start), u32::try_from(end), names::is_printable(bytes)) {
+            (Ok(start), Ok(end), true) => Some(Name { start, end }),
             _ => None,
         })
     }

@@ -23,8 +23,10 @@ impl Reader<'_> {
             if !matches!(kind, elf::SHT_RELA | elf::SHT_REL | elf::SHT_RELR | elf::SHT_CREL) {
                 continue;
             }
-            let what = format!("relocation section {}", index.0);
-            let Some(section) = self.loaded_index(header.sh_info(LE), &what)? else { continue };
+            let what = format_args!("relocation section {}", index.0);
+            let Some(section) = self.loaded_index(header.sh_info(LE), || what.to_string())? else {
+                continue;
+            };
             if kind != elf::SHT_RELA {
                 return Err(self.error(format!(
                     "{what}: type {:#x}; x86-64 objects have SHT_RELA relocations (recompile without \
@@ -39,7 +41,7 @@ impl Reader<'_> {
                     self.symbol_table.section().0
                 )));
             }
-            let range = self.content_range(&what, header.sh_offset(LE), header.sh_size(LE))?;
+            let range = self.content_range(what, header.sh_offset(LE), header.sh_size(LE))?;
             if range.len() % size_of::<Relocation>() != 0 {
                 return Err(self.error(format!(
                     "{what}: {} bytes are not {}-byte relocations",
@@ -108,7 +110,7 @@ impl Reader<'_> {
                 )));
             };
             let local_nowhere =
-                symbol.global.is_none() && symbol.place == Place::Undefined && target != 0;
+                !symbol.is_global && symbol.place == Place::Undefined && target != 0;
             if local_nowhere || symbol.place == Place::NotLoaded {
                 return Err(at(format!(
                     "offset {offset:#x}: {} against `{}` (symbol {target}), which is not loaded",
@@ -123,7 +125,7 @@ impl Reader<'_> {
         if edges.iter().any(|edge| matches!(edge.kind.formula, Formula::Thread(_))) {
             let symbol = |edge: &Edge| &self.symbols[edge.target as usize];
             let is_tls_get_addr = |edge: &Edge| {
-                symbol(edge).global.as_deref().is_some_and(|name| name == "__tls_get_addr")
+                symbol(edge).is_global && self.text(symbol(edge).name) == "__tls_get_addr"
             };
             edges = thread_code::settle(code, edges, is_tls_get_addr).map_err(|(edge, what)| {
                 let (name, symbol) = (edge.kind.name, self.text(symbol(&edge).name));

@@ -43,7 +43,7 @@ impl Reader<'_> {
             return Err(self.error(file_kind::LTO));
         }
         for (slot, link) in links {
-            let target = self.loaded_index(link, "sh_link")?;
+            let target = self.loaded_index(link, || "sh_link".to_owned())?;
             self.sections[slot as usize].linked_to = target;
         }
         Ok(())
@@ -88,7 +88,7 @@ impl Reader<'_> {
         }
         let content = match header.file_range(LE) {
             Some((offset, size)) => {
-                Some(self.content_range(&format!("section {text}"), offset, size)?)
+                Some(self.content_range(format_args!("section {text}"), offset, size)?)
             }
             None if executable => {
                 return Err(at("executable but without bytes (NOBITS)".to_owned()));

@@ -2,9 +2,6 @@
 //!
 //! Invariant: a symbol that is accepted lies in its section, and has a name if other objects can see it.
 
-use std::fmt::Arguments;
-use std::sync::Arc;
-
 use object::LittleEndian;
 use object::elf;
 use object::read::SymbolIndex;
@@ -13,6 +10,7 @@ use object::read::elf::Sym;
 use super::{LE, Reader};
 use crate::error::Result;
 use crate::limits::ALIGNMENT_MAX;
+use crate::link::read::names;
 use crate::link::read::parsed::{Name, Place, Role, Symbol, SymbolKind};
 
 type ElfSymbol = elf::Sym64<LittleEndian>;
@@ -34,10 +32,10 @@ impl Reader<'_> {
     fn read_symbol(&mut self, index: SymbolIndex, symbol: &ElfSymbol) -> Result<Symbol> {
         let bytes = self.symbol_table.symbol_name(LE, symbol);
         let bytes = bytes.map_err(|error| self.error(format!("symbol {}: {error}", index.0)))?;
-        let name = self.name_of(bytes)?;
-        let text = self.text(name.unwrap_or_default());
-        let what = format_args!("symbol {} `{text}`", index.0);
-        let at = |problem: String| self.error(format!("{what}: {problem}"));
+        let name = self.name_of(bytes)?.unwrap_or_default();
+        let at = |problem: String| {
+            self.error(format_args!("symbol {} `{}`: {problem}", index.0, self.text(name)))
+        };
 
         let kind = match symbol.st_type() {
             elf::STT_NOTYPE | elf::STT_OBJECT | elf::STT_COMMON => SymbolKind::Plain,
@@ -54,7 +52,7 @@ impl Reader<'_> {
             binding => return Err(at(format!("unknown symbol binding {}", binding.0))),
         };
         let value = symbol.st_value(LE);
-        let place = self.place_of(index, symbol, what)?;
+        let place = self.place_of(index, symbol, name)?;
         match place {
             Place::Section(section) => {
                 let size = self.sections[section as usize].bytes;
@@ -82,12 +80,14 @@ impl Reader<'_> {
             Place::Common if local => return Err(at("common, but local".to_owned())),
             _ => {}
         }
-        if !local && text.is_empty() {
+        let is_global = !local;
+        if is_global && name.start == name.end {
             return Err(at("global, but without a name that is printable UTF-8".to_owned()));
         }
         Ok(Symbol {
-            name: name.unwrap_or_default(),
-            global: (!local).then(|| Arc::from(text)),
+            name,
+            hash: if is_global { names::hash(name.bytes(self.bytes)) } else { 0 },
+            is_global,
             weak,
             hidden: matches!(symbol.st_visibility(), elf::STV_HIDDEN | elf::STV_INTERNAL),
             kind,
@@ -97,27 +97,23 @@ impl Reader<'_> {
         })
     }
 
-    fn place_of(
-        &self,
-        index: SymbolIndex,
-        symbol: &ElfSymbol,
-        what: Arguments<'_>,
-    ) -> Result<Place> {
+    fn place_of(&self, index: SymbolIndex, symbol: &ElfSymbol, name: Name) -> Result<Place> {
+        let what = || format!("symbol {} `{}`", index.0, self.text(name));
         let section = match symbol.st_shndx(LE) {
             elf::SHN_UNDEF => return Ok(Place::Undefined),
             elf::SHN_ABS => return Ok(Place::Absolute),
             elf::SHN_COMMON | SHN_X86_64_LCOMMON => return Ok(Place::Common),
-            elf::SHN_XINDEX => self
-                .symbol_table
-                .shndx(LE, index)
-                .filter(|section| *section != 0)
-                .ok_or_else(|| {
-                self.error(format!("{what}: its extended section index (SHN_XINDEX) is missing"))
-            })?,
+            elf::SHN_XINDEX => {
+                self.symbol_table.shndx(LE, index).filter(|section| *section != 0).ok_or_else(
+                    || self.error(what() + ": its extended section index (SHN_XINDEX) is missing"),
+                )?
+            }
             reserved if reserved.is_reserved() => {
-                return Err(
-                    self.error(format!("{what}: unknown reserved section index {:#x}", reserved.0))
-                );
+                return Err(self.error(format_args!(
+                    "{}: unknown reserved section index {:#x}",
+                    what(),
+                    reserved.0
+                )));
             }
             section => u32::from(section.0),
         };
@@ -133,7 +129,8 @@ impl Symbol {
     fn null() -> Symbol {
         Symbol {
             name: Name::default(),
-            global: None,
+            hash: 0,
+            is_global: false,
             weak: false,
             hidden: true,
             kind: SymbolKind::Anonymous,

@@ -29,7 +29,7 @@ fn placed(object: &ObjectFile) -> Result<(Vec<PlacedObject>, Image)> {
 #[test]
 fn a_copy_for_debuggers_differs_in_places_alone() {
     let bytes = compile_bytes("c.o", FLAGS, SOURCE);
-    let (objects, image) = placed(&ObjectFile::parse("c.o", &*bytes).unwrap()).unwrap();
+    let (objects, image) = placed(&ObjectFile::parse("c.o", bytes.clone()).unwrap()).unwrap();
     assert!(objects[0].is_there() && objects[0].object().name() == "c.o");
     let copy = objects[0].debug_object();
     let [before, after] =
@@ -79,7 +79,7 @@ fn damaged_debug_information_is_passed_over() {
     for version in ["-gdwarf-5", "-gdwarf-4"] {
         let bytes = compile_bytes("c.o", &format!("{FLAGS} {version}"), SOURCE);
         let count = |bytes: &[u8]| {
-            let object = ObjectFile::parse("damaged.o", bytes)?;
+            let object = ObjectFile::parse("damaged.o", bytes.to_vec())?;
             let (objects, _) = placed(&object)?;
             assert_eq!(objects[0].debug_object().len(), bytes.len());
             let mut lines = 0;

@@ -106,13 +106,13 @@ fn zero_fill_with_relocations_is_stored() {
     let mut bytes = compile_bytes("a.o", "-xassembler", source);
     let header = section_header(&bytes, ".zeros");
     bytes[header + 4] = 8; // SHT_NOBITS
-    let object = ObjectFile::parse("a.o", &*bytes).unwrap();
+    let object = ObjectFile::parse("a.o", bytes.clone()).unwrap();
     let image = link(&[&object], &[]).unwrap();
     let x = address_of(&image, "x");
     assert_eq!((u64_at(&image, x), u64_at(&image, x + 8)), (0, x));
 
     bytes[header + 32..header + 40].copy_from_slice(&(1_u64 << 40).to_le_bytes());
-    let object = ObjectFile::parse("a.o", &*bytes).unwrap();
+    let object = ObjectFile::parse("a.o", bytes.clone()).unwrap();
     let error = failure(link(&[&object], &[])).to_string();
     assert!(error.contains("1099511627776 bytes of zero fill"), "{error}");
 }

@@ -1,6 +1,7 @@
 //! Archives: a link takes the members that it needs and no others.
 
 use crate::link::tests::*;
+use bytes::Bytes;
 use std::sync::{Arc, Mutex};
 
 use crate::link::Archive;
@@ -68,10 +69,10 @@ fn members_stay_where_they_are_in_the_archive() {
     let (start, end) = (file.as_ptr().addr(), file.as_ptr().addr() + file.len());
     let archive = Archive::parse("lib.a", file).unwrap();
     for name in ["a", "b", "c", "unneeded"] {
-        let member = archive.member(archive.find(name).unwrap()).unwrap();
+        let member = archive.member_defining(name).unwrap().unwrap();
         let at = member.bytes().as_ptr().addr();
         assert!(start < at && at + member.bytes().len() <= end, "{name} was copied");
-        let again = archive.member(archive.find(name).unwrap()).unwrap();
+        let again = archive.member_defining(name).unwrap().unwrap();
         assert!(again.shares_with(&member), "{name} was read twice");
     }
 }
@@ -120,7 +121,7 @@ fn thin(options: &str, folder: &'static str) -> (Result<Archive>, Arc<Mutex<Vec<
     let log = Arc::clone(&asked);
     let read = move |name: &str| {
         log.lock().unwrap().push(name.to_owned());
-        std::fs::read(scratch.0.join(folder).join(name))
+        std::fs::read(scratch.0.join(folder).join(name)).map(Bytes::from)
     };
     (Archive::parse_thin("lib.a", bytes, read), asked)
 }
@@ -168,7 +169,7 @@ fn archives_inside_of_thin_archives_are_refused() {
             .success()
     );
     let bytes = std::fs::read(scratch.0.join("lib.a")).unwrap();
-    let error = failure(Archive::parse_thin("lib.a", bytes, |_| Ok(Vec::new()))).to_string();
+    let error = failure(Archive::parse_thin("lib.a", bytes, |_| Ok(Bytes::new()))).to_string();
     assert!(error.contains("in other archives"), "{error}");
 }
 
@@ -188,11 +189,11 @@ fn what_is_no_regular_archive_is_refused() {
         (&pointing_nowhere, "ranlib"),
     ];
     for (bytes, wanted) in broken {
-        let error = failure(Archive::parse("lib.a", bytes)).to_string();
+        let error = failure(Archive::parse("lib.a", bytes.to_vec())).to_string();
         assert!(error.contains(wanted) && error.contains("lib.a"), "{wanted}: {error}");
     }
     assert!(Archive::parse("empty.a", &b"!<arch>\n"[..]).is_ok());
-    let error = failure(Archive::parse_thin("lib.a", whole, |_| Ok(Vec::new()))).to_string();
+    let error = failure(Archive::parse_thin("lib.a", whole, |_| Ok(Bytes::new()))).to_string();
     assert!(error.contains("not a thin archive"), "{error}");
 }
 
@@ -201,7 +202,7 @@ fn damage_anywhere_in_an_archive_is_an_error_or_harmless() {
     let main = compile("main.o", "-O1", "int a(void); int main(void) { return a(); }");
     let whole = archive_bytes("rcs", &MEMBERS[..2]);
     let attempt = |bytes: &[u8]| {
-        let archive = Archive::parse("lib.a", bytes)?;
+        let archive = Archive::parse("lib.a", bytes.to_vec())?;
         let mut graph = graph(&[&main])?;
         graph.add_archive(&archive)
     };

@@ -5,7 +5,7 @@ use crate::link::verify::WRONG_IMAGE;
 
 /// Reads and links a file with all passes.
 fn attempt(bytes: &[u8]) -> Result<Image> {
-    let object = ObjectFile::parse("damaged.o", bytes)?;
+    let object = ObjectFile::parse("damaged.o", bytes.to_vec())?;
     let mut graph = graph(&[&object])?;
     for need in graph.undefined() {
         graph.define_external(&need.name, ExecutorAddr::new(NEAR));

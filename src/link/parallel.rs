@@ -1,0 +1,94 @@
+//! Work that several threads share.
+//!
+//! A thread takes the next item when it has done one. Results come back in the order of the items, so they do not depend on
+//! the number of threads. Threads exist only as long as one piece of work: a process that embeds the linker has no threads
+//! of its between links, and a link never waits for work of the host.
+//!
+//! Invariant: every item is worked on once.
+
+use std::num::NonZeroUsize;
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::thread;
+
+/// The most threads that work on one link.
+#[derive(Debug, Clone, Copy, Default)]
+pub(in crate::link) struct Threads {
+    /// `None` for as many as the process has CPUs.
+    pub(in crate::link) most: Option<NonZeroUsize>,
+}
+
+impl Threads {
+    /// The number of threads for work of this weight: about the bytes that are read. Starting a thread takes as long as
+    /// reading [`BYTES_PER_THREAD`], so less work is done by the calling thread.
+    fn count(self, weight: u64) -> usize {
+        let useful = usize::try_from(weight / BYTES_PER_THREAD).unwrap_or(usize::MAX);
+        if useful < 2 { 1 } else { useful.min(self.most.map_or_else(cpus, NonZeroUsize::get)) }
+    }
+
+    /// `work` of each number below `items`, in their order.
+    pub(in crate::link) fn map<T: Send>(
+        self,
+        items: usize,
+        weight: u64,
+        work: impl Fn(usize) -> T + Sync,
+    ) -> Vec<T> {
+        let threads = self.count(weight).min(items);
+        if threads < 2 {
+            return (0..items).map(work).collect();
+        }
+        let next = AtomicUsize::new(0);
+        let run = || {
+            // Relaxed: the number alone is shared. Results are handed over when the thread is joined.
+            let items = std::iter::from_fn(|| {
+                Some(next.fetch_add(1, Ordering::Relaxed)).filter(|item| *item < items)
+            });
+            items.map(|item| (item, work(item))).collect::<Vec<_>>()
+        };
+        let mut results = thread::scope(|scope| {
+            let start = || thread::Builder::new().spawn_scoped(scope, run);
+            // If the system has no more threads, those that were started do the work.
+            let others: Vec<_> = (1..threads).map_while(|_| start().ok()).collect();
+            let mut results = run();
+            for other in others {
+                results
+                    .extend(other.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)));
+            }
+            results
+        });
+        results.sort_unstable_by_key(|(item, _)| *item);
+        results.into_iter().map(|(_, result)| result).collect()
+    }
+}
+
+/// What one thread reads in about the time that starting it takes, times 10.
+const BYTES_PER_THREAD: u64 = 256 << 10;
+
+/// The CPUs that this process may use, counted once: the standard library reads files for that.
+fn cpus() -> usize {
+    static CPUS: OnceLock<usize> = OnceLock::new();
+    *CPUS.get_or_init(|| thread::available_parallelism().map_or(1, NonZeroUsize::get))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn results_are_in_order_whatever_the_number_of_threads() {
+        for threads in [1, 2, 8] {
+            let threads = Threads { most: NonZeroUsize::new(threads) };
+            for items in [0, 1, 7, 1000] {
+                let squares = threads.map(items, u64::MAX, |item| item * item);
+                assert_eq!(squares, (0..items).map(|item| item * item).collect::<Vec<_>>());
+            }
+        }
+    }
+
+    #[test]
+    fn little_work_starts_no_thread() {
+        let own = thread::current().id();
+        let ids = Threads::default().map(100, BYTES_PER_THREAD, |_| thread::current().id());
+        assert!(ids.iter().all(|id| *id == own));
+    }
+}
