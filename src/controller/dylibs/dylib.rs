@@ -1,6 +1,5 @@
 //! A dylib: objects that are linked into the executor, looked up, run, and removed together.
 
-use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Instant;
 
@@ -15,7 +14,9 @@ use crate::controller::linker::object_plugin::{ObjectPlugin, Plugins};
 use crate::controller::linker::store::Stored;
 use crate::controller::session::{Controller, Session};
 use crate::error::{Error, Result};
-use crate::link::{Archive, Archives, Definition, Export, External, LinkGraph, ObjectFile};
+use crate::link::{
+    Archive, Archives, Definition, Export, External, LinkGraph, NameMap, ObjectFile,
+};
 use crate::sps::Bytes;
 use crate::sync::{Mutex, MutexGuard};
 
@@ -51,9 +52,9 @@ pub(crate) struct State {
     archives: Archives,
     libraries: Vec<String>,
     /// The names that can be looked up.
-    symbols: HashMap<Arc<str>, Definition>,
+    symbols: NameMap<Definition>,
     /// The hidden names, which only objects that the dylib links later may refer to.
-    hidden: HashMap<Arc<str>, Definition>,
+    hidden: NameMap<Definition>,
     pub(crate) handle: ExecutorAddr,
     /// The slab of the next link. After code below 2 GiB all links go there, within its reach.
     placement: Placement,

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use super::interface::{External, Undefined};
 use super::link_graph::{Global, LOCAL, LinkGraph, Resolution, ThreadFunctions};
-use super::provided::{THREAD_FUNCTION_NAME, is_c_identifier, is_provided};
+use super::provided::{THREAD_FUNCTION_NAME, is_provided};
 use crate::addr::{ExecutorAddr, Prot};
 use crate::error::{Error, Result};
 use crate::link::arch::edge::Formula;
@@ -17,17 +17,18 @@ impl LinkGraph {
     /// among them.
     #[must_use]
     pub fn undefined(&self) -> Vec<Undefined> {
-        let mut needs: BTreeMap<Arc<str>, Undefined> = BTreeMap::new();
         let sets = self.named_sections();
-        self.visit_edges(|site| {
-            let Some(global) = self.globals.get(site.binding() as usize) else { return };
-            if global.resolution != Resolution::None || is_provided(&global.name, &sets) {
-                return;
-            }
+        let sites = self.sites(|site| {
+            let global = self.globals.get(site.binding() as usize);
+            global.is_some_and(|global| global.resolution == Resolution::None)
+        });
+        let mut needs: BTreeMap<u32, Undefined> = BTreeMap::new();
+        for site in sites {
+            let name = &self.globals[site.binding() as usize].name;
             let weak = site.symbol().weak;
             let narrow = site.edge.kind.is_narrow();
-            let need = needs.entry(Arc::clone(&global.name)).or_insert_with(|| Undefined {
-                name: Arc::clone(&global.name),
+            let need = needs.entry(site.binding()).or_insert_with(|| Undefined {
+                name: Arc::clone(name),
                 weak,
                 narrow,
                 thread: false,
@@ -36,8 +37,11 @@ impl LinkGraph {
             need.weak &= weak;
             need.narrow |= narrow;
             need.thread |= matches!(site.edge.kind.formula, Formula::Thread(_));
-        });
-        needs.into_values().collect()
+        }
+        let mut needs: Vec<Undefined> = needs.into_values().collect();
+        needs.retain(|need| !is_provided(&need.name, &sets));
+        needs.sort_unstable_by(|one, other| one.name.cmp(&other.name));
+        needs
     }
 
     /// Defines a name from outside. The name may be undefined, or weak or common: then this definition replaces the graph's
@@ -92,8 +96,8 @@ impl LinkGraph {
         let mut sets = BTreeMap::new();
         for input in &self.inputs {
             for (_, section) in input.kept_sections() {
-                let name = input.object.text(section.name);
-                if matches!(section.role, Role::Plain) && is_c_identifier(name) {
+                if matches!(section.role, Role::Plain) && section.is_named {
+                    let name = input.object.text(section.name);
                     let prot = sets.entry(name).or_insert(section.prot);
                     if section.prot == Prot::Data {
                         *prot = Prot::Data;

@@ -13,7 +13,7 @@ use super::interface::{Export, External};
 use super::provided::TLS_MODULE_BASE_NAME;
 use crate::addr::ExecutorAddr;
 use crate::error::Result;
-use crate::link::arch::edge::{Edge, Formula};
+use crate::link::arch::edge::Edge;
 use crate::link::parallel::Threads;
 use crate::link::read::eh_frame::{self, Record};
 use crate::link::read::names;
@@ -118,8 +118,8 @@ pub(in crate::link) enum Resolution {
     None,
     /// One outside of the graph.
     External(External),
-    /// A symbol of an input.
-    Here { input: u32, symbol: u32, weak: bool },
+    /// A symbol of an input. The flags repeat what the symbol says, so that relocations need not look there.
+    Here { input: u32, symbol: u32, weak: bool, thread: bool, absolute: bool },
     /// A common symbol, which the linker allocates; `input` asked for the most bytes.
     Common { input: u32, bytes: u64, alignment: u64 },
 }
@@ -190,14 +190,7 @@ impl LinkGraph {
     /// 2 GiB.
     #[must_use]
     pub fn needs_low_addresses(&self) -> bool {
-        let is_low = |input: &Input, edge: &Edge| {
-            edge.kind.is_narrow()
-                && edge.kind.formula == Formula::Absolute
-                && input.object.symbol(edge.target).place != Place::Absolute
-        };
-        self.inputs.iter().any(|input| {
-            input.kept_sections().any(|(_, section)| section.edges.iter().any(|e| is_low(input, e)))
-        })
+        self.inputs.iter().any(|input| input.kept_sections().any(|(_, section)| section.is_low))
     }
 
     pub(in crate::link) fn global(&self, name: &str) -> Option<&Global> {
@@ -210,22 +203,43 @@ impl LinkGraph {
         self.names.find(names::hash(name.as_bytes()), is_it).copied()
     }
 
-    /// Calls `visit` for every relocation that will be applied.
-    pub(in crate::link) fn visit_edges<'a>(&'a self, mut visit: impl FnMut(Site<'a>)) {
-        for (input_id, input) in (0..).zip(&self.inputs) {
+    /// What `work` returns for each input, in their order. Several threads share the work of a large link.
+    pub(in crate::link) fn map_inputs<'a, T: Send>(
+        &'a self,
+        work: impl Fn(u32, &'a Input) -> T + Sync,
+    ) -> Vec<T> {
+        let weight = self.inputs.iter().map(|input| input.object.bytes().len() as u64).sum();
+        self.threads.map(self.inputs.len(), weight, |at| {
+            // There are fewer than 2^32 inputs.
+            work(u32::try_from(at).unwrap_or(u32::MAX), &self.inputs[at])
+        })
+    }
+
+    /// The relocations that will be applied and for which `is_wanted` is true, in their order.
+    pub(in crate::link) fn sites<'a>(
+        &'a self,
+        is_wanted: impl Fn(&Site<'a>) -> bool + Sync,
+    ) -> Vec<Site<'a>> {
+        let sites = self.map_inputs(|input_id, input| {
+            let mut wanted = Vec::new();
+            let mut visit = |section: &'a Section, edge: &'a Edge| {
+                let site = Site { input_id, input, section, edge };
+                if is_wanted(&site) {
+                    wanted.push(site);
+                }
+            };
             for (_, section) in input.kept_sections() {
                 if let Role::EhFrame(records) = &section.role {
                     let kept = self.kept_records(input_id, records);
-                    for edge in eh_frame::kept_edges(records, &kept, &section.edges) {
-                        visit(Site { input_id, input, section, edge });
-                    }
+                    let edges = eh_frame::kept_edges(records, &kept, &section.edges);
+                    edges.for_each(|edge| visit(section, edge));
                 } else {
-                    for edge in &section.edges {
-                        visit(Site { input_id, input, section, edge });
-                    }
+                    section.edges.iter().for_each(|edge| visit(section, edge));
                 }
             }
-        }
+            wanted
+        });
+        sites.concat()
     }
 
     /// Which `.eh_frame` records of an input are needed: those of the functions that it contributes.

@@ -33,10 +33,3 @@ pub(in crate::link) fn is_provided(name: &str, sets: &BTreeMap<&str, Prot>) -> b
         || name == TLS_MODULE_BASE_NAME
         || section_bound(name).is_some_and(|(section, _)| sets.contains_key(section))
 }
-
-/// True for the names of sections that have bounds.
-pub(in crate::link) fn is_c_identifier(name: &str) -> bool {
-    !name.is_empty()
-        && !name.starts_with(|c: char| c.is_ascii_digit())
-        && name.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_')
-}

@@ -127,7 +127,13 @@ impl LinkGraph {
             Place::Common => {
                 Resolution::Common { input: id, bytes: symbol.bytes, alignment: symbol.value }
             }
-            _ => Resolution::Here { input: id, symbol: index, weak: symbol.weak },
+            place => Resolution::Here {
+                input: id,
+                symbol: index,
+                weak: symbol.weak,
+                thread: symbol.is_thread,
+                absolute: place == Place::Absolute,
+            },
         };
         let strong = |resolution| matches!(resolution, Resolution::Here { weak: false, .. });
         if let (Resolution::Here { input, .. }, true, true) = (old, strong(old), strong(new)) {

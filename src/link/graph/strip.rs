@@ -9,7 +9,6 @@
 use std::collections::HashSet;
 
 use super::link_graph::{Input, LinkGraph, Resolution};
-use super::provided::is_c_identifier;
 use crate::link::read::parsed::{Place, Role};
 
 impl LinkGraph {
@@ -50,7 +49,7 @@ impl LinkGraph {
 /// `__start_X`.
 fn is_found_otherwise(input: &Input, section: u32) -> bool {
     let section = input.object.section(section);
-    !matches!(section.role, Role::Plain) || is_c_identifier(input.object.text(section.name))
+    !matches!(section.role, Role::Plain) || section.is_named
 }
 
 /// Removes from `candidates` what the sections that stay refer to by local symbols, directly or through others.

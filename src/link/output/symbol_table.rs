@@ -2,7 +2,6 @@
 //!
 //! Invariant: `functions` is sorted by start.
 
-use std::collections::HashMap;
 use std::fmt;
 use std::ops::Range;
 use std::sync::Arc;
@@ -14,6 +13,7 @@ use crate::link::graph::link_graph::Resolution;
 use crate::link::graph::provided::DSO_HANDLE_NAME;
 use crate::link::place::addresses::Addresses;
 use crate::link::place::layout::{Layout, NO_BLOCK};
+use crate::link::read::names::NameMap;
 use crate::link::read::parsed::{Place, SymbolKind};
 
 /// The names that an image defines, and all functions in it.
@@ -35,9 +35,9 @@ use crate::link::read::parsed::{Place, SymbolKind};
 /// ```
 #[derive(Default)]
 pub struct SymbolTable {
-    definitions: HashMap<Arc<str>, Definition>,
+    definitions: NameMap<Definition>,
     /// The hidden definitions.
-    hidden: HashMap<Arc<str>, Definition>,
+    hidden: NameMap<Definition>,
     /// `__dso_handle`, which is not for others.
     dso_handle: Option<ExecutorAddr>,
     functions: Vec<Function>,
@@ -171,11 +171,11 @@ impl SymbolTable {
                 self.dso_handle = Some(address);
             }
             let (bytes, callable, thread, weak) = match global.resolution {
-                Resolution::Here { input, symbol: id, weak } => {
+                Resolution::Here { input, symbol: id, weak, thread, .. } => {
                     let object = &graph.inputs[input as usize].object;
                     let symbol = object.symbol(id);
                     let callable = matches!(symbol.kind, SymbolKind::Function | SymbolKind::Ifunc);
-                    (symbol.bytes, callable, object.is_thread(id), weak)
+                    (symbol.bytes, callable, thread, weak)
                 }
                 Resolution::Common { bytes, .. } => (bytes, false, false, true),
                 Resolution::None | Resolution::External(_) => continue,

@@ -16,7 +16,7 @@ use crate::limits::LOW_ADDRESS_END;
 use crate::link::arch::edge::Range;
 use crate::link::arch::x86_64::STUB_BYTES;
 use crate::link::graph::interface::External;
-use crate::link::graph::link_graph::{Global, Input, LOCAL, Resolution};
+use crate::link::graph::link_graph::{Global, LOCAL, Resolution};
 use crate::link::read::parsed::Place;
 
 /// The addresses of one image.
@@ -91,14 +91,13 @@ impl Addresses {
             }
         };
         let globals: Vec<u64> = (0..).zip(&layout.graph.globals).map(global).collect();
-        let symbols = |(id, input): (u32, &Input)| {
+        let symbols = layout.graph.map_inputs(|id, input| {
             let address = |(symbol, binding): (u32, &u32)| match *binding {
                 LOCAL => own(id, symbol),
                 global => globals[global as usize],
             };
             (0..).zip(&input.bindings).map(address).collect()
-        };
-        let symbols = (0..).zip(&layout.graph.inputs).map(symbols).collect();
+        });
         let ifunc_slots = find(Rank::IfuncSlots);
         Addresses {
             blocks,

@@ -105,10 +105,11 @@ pub(in crate::link) fn collect(
     let mut stored_zero_bytes = 0_u64;
     for (input_id, input) in (0..).zip(&graph.inputs) {
         for (section_id, section) in input.kept_sections() {
-            let name = input.object.text(section.name);
             let mut block = section_block(graph, input_id, section_id);
-            if let (Rank::Plain | Rank::ZeroFill, Some((number, prot))) =
-                (block.rank, sets.get(name))
+            if section.is_named
+                && let name = input.object.text(section.name)
+                && let (Rank::Plain | Rank::ZeroFill, Some((number, prot))) =
+                    (block.rank, sets.get(name))
             {
                 if (block.prot == Prot::Code) != (*prot == Prot::Code) {
                     return Err(Error::link(format!(
@@ -125,9 +126,10 @@ pub(in crate::link) fn collect(
                 stored_zero_bytes = stored_zero_bytes.saturating_add(section.bytes);
                 if stored_zero_bytes > RELOCATED_ZERO_FILL_BYTES_MAX {
                     return Err(Error::link(format!(
-                        "{}: section {name}: {stored_zero_bytes} bytes of zero fill with relocations, \
+                        "{}: section {}: {stored_zero_bytes} bytes of zero fill with relocations, \
                          and {RELOCATED_ZERO_FILL_BYTES_MAX} are possible",
-                        input.object.name()
+                        input.object.name(),
+                        input.object.text(section.name)
                     )));
                 }
             }

@@ -17,41 +17,44 @@ pub(in crate::link) fn refuse_what_cannot_be_linked(
     graph: &LinkGraph,
     own: Option<u32>,
 ) -> Result<()> {
-    let mut first = Ok(());
-    graph.visit_edges(|site| {
-        let Site { input, section, edge, .. } = site;
-        if first.is_err() {
-            return;
+    let refused = graph.sites(|site| objection(graph, site, own).is_some());
+    let Some(site) = refused.first() else { return Ok(()) };
+    let Site { input, section, edge, .. } = site;
+    Err(Error::link(format!(
+        "{}: section {} offset {:#x}: {} against `{}`: {}",
+        input.object.name(),
+        input.object.text(section.name),
+        edge.offset,
+        edge.kind.name,
+        input.object.symbol_text(edge.target),
+        objection(graph, site, own).unwrap_or_default()
+    )))
+}
+
+/// Why a relocation cannot be linked.
+fn objection(graph: &LinkGraph, site: &Site<'_>, own: Option<u32>) -> Option<String> {
+    let symbol = site.symbol();
+    let objection = match symbol.place {
+        Place::Section(target) if !symbol.is_global => {
+            objection_to_local(site.input, site.section, target)
         }
-        let objection = match (site.symbol().is_global, site.symbol().place) {
-            (false, Place::Section(target)) => objection_to_local(input, section, target),
-            _ => None,
-        };
-        let objection = objection.or_else(|| objection_to_kind(graph, &site));
-        if let Some(what) = objection.or_else(|| objection_to_model(graph, &site, own)) {
-            first = Err(Error::link(format!(
-                "{}: section {} offset {:#x}: {} against `{}`: {what}",
-                input.object.name(),
-                input.object.text(section.name),
-                edge.offset,
-                edge.kind.name,
-                input.object.symbol_text(edge.target)
-            )));
-        }
-    });
-    first
+        _ => None,
+    };
+    let objection = objection.or_else(|| objection_to_kind(graph, site));
+    objection.or_else(|| objection_to_model(graph, site, own))
 }
 
 /// Why a relocation of `from` cannot refer to section `target` of its own object.
 fn objection_to_local(input: &Input, from: &Section, target: u32) -> Option<String> {
     let section = input.object.section(target);
-    let name = input.object.text(section.name);
+    let name = || input.object.text(section.name);
     if matches!(section.role, Role::EhFrame(_)) {
-        return Some(format!("section {name} is repacked, so that nothing can refer into it"));
+        return Some(format!("section {} is repacked, so that nothing can refer into it", name()));
     }
-    let tolerant = input.object.text(from.name).starts_with(".gcc_except_table");
     let is_gone = input.dropped[target as usize] && !input.elsewhere.contains_key(&target);
-    (is_gone && !tolerant).then(|| {
+    let is_tolerant = || input.object.text(from.name).starts_with(".gcc_except_table");
+    (is_gone && !is_tolerant()).then(|| {
+        let name = name();
         format!("section {name} was dropped, because another object defines the same COMDAT group")
     })
 }
@@ -60,16 +63,14 @@ fn objection_to_local(input: &Input, from: &Section, target: u32) -> Option<Stri
 /// thread-local is undefined.
 fn objection_to_kind(graph: &LinkGraph, site: &Site<'_>) -> Option<String> {
     let wants_thread = matches!(site.edge.kind.formula, Formula::Thread(_));
+    let name_of = |input: u32| graph.inputs[input as usize].object.name();
     let (is_thread, definer) = match graph.globals.get(site.binding() as usize) {
-        None => (site.input.object.is_thread(site.edge.target), site.input.object.name()),
-        Some(Global { name, resolution, .. }) => match resolution {
-            Resolution::Here { input, symbol, .. } => {
-                let object = &graph.inputs[*input as usize].object;
-                (object.is_thread(*symbol), object.name())
-            }
-            Resolution::Common { input, .. } => {
-                (false, graph.inputs[*input as usize].object.name())
-            }
+        None if site.symbol().is_thread == wants_thread => return None,
+        None => (site.symbol().is_thread, site.input.object.name()),
+        Some(Global { name, resolution, .. }) => match *resolution {
+            Resolution::Here { thread, .. } if thread == wants_thread => return None,
+            Resolution::Here { input, thread, .. } => (thread, name_of(input)),
+            Resolution::Common { input, .. } => (false, name_of(input)),
             Resolution::External(found) => (found.thread, "something outside of the link"),
             Resolution::None if **name == *TLS_MODULE_BASE_NAME => (true, "the linker"),
             Resolution::None if wants_thread && !site.symbol().weak => {

@@ -18,7 +18,6 @@ use crate::link::arch::edge::{Formula, ThreadModel};
 use crate::link::graph::interface::External;
 use crate::link::graph::link_graph::{LOCAL, LinkGraph, Resolution, Site};
 use crate::link::graph::provided::GOT_NAME;
-use crate::link::read::parsed::Place;
 
 /// The GOT and the stubs of one link, as lists of what they refer to.
 pub(in crate::link) struct GotPlt {
@@ -80,7 +79,15 @@ impl GotPlt {
             descriptors: HashMap::new(),
         };
         let (mut count, mut outcome) = (0_u64, Ok(()));
-        graph.visit_edges(|site| {
+        let sites = graph.sites(|site| {
+            let formula = site.edge.kind.formula;
+            formula.needs_got()
+                || formula.needs_got_entry()
+                || matches!(formula, Formula::Thread(_))
+                || (formula == Formula::Branch && is_outside(graph, site.binding()))
+                || (site.edge.kind.is_narrow() && is_function_outside(graph, site.binding()))
+        });
+        for site in sites {
             let formula = site.edge.kind.formula;
             tables.is_referred_to |= formula.needs_got();
             if let Some((module, target, is_called)) = dynamic_thread_local(graph, own, &site) {
@@ -99,7 +106,7 @@ impl GotPlt {
                 stub.for_distances |= formula == Formula::Delta;
                 count += 2;
             }
-        });
+        }
         if count > 1 << 31 {
             return Err(Error::link(format!("{count} references to the GOT are too many")));
         }
@@ -242,9 +249,7 @@ fn is_function_outside(graph: &LinkGraph, binding: u32) -> bool {
 fn is_outside(graph: &LinkGraph, binding: u32) -> bool {
     let Some(global) = graph.globals.get(binding as usize) else { return false };
     match global.resolution {
-        Resolution::Here { input, symbol, .. } => {
-            graph.inputs[input as usize].object.symbol(symbol).place == Place::Absolute
-        }
+        Resolution::Here { absolute, .. } => absolute,
         Resolution::Common { .. } => false,
         Resolution::None | Resolution::External(_) => true,
     }

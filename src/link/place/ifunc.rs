@@ -9,7 +9,7 @@
 
 use std::collections::HashMap;
 
-use crate::link::graph::link_graph::{LOCAL, LinkGraph, Resolution};
+use crate::link::graph::link_graph::{LinkGraph, Resolution};
 use crate::link::read::parsed::{Place, SymbolKind};
 
 /// The ifuncs of a graph.
@@ -23,33 +23,33 @@ pub(in crate::link) struct Ifuncs {
 impl Ifuncs {
     /// Finds the ifuncs that the inputs contribute.
     pub(in crate::link) fn collect(graph: &LinkGraph) -> Ifuncs {
-        let mut all = Ifuncs::default();
-        for (input_id, input) in (0..).zip(&graph.inputs) {
+        let functions = graph.map_inputs(|input_id, input| {
             let symbols = (0..).zip(input.object.symbols()).zip(&input.bindings);
-            for ((symbol_id, symbol), binding) in symbols {
-                let is_placed = matches!(symbol.place, Place::Section(_));
-                if symbol.kind != SymbolKind::Ifunc || !is_placed || input.is_dropped(symbol.place)
-                {
-                    continue;
-                }
-                let counts = *binding == LOCAL
-                    || matches!(
-                        graph.globals[*binding as usize].resolution,
-                        Resolution::Here { input, symbol, .. }
-                            if (input, symbol) == (input_id, symbol_id)
-                    );
-                // A file, and so a graph, has fewer than 2^32 symbols.
-                if counts && let Ok(position) = u32::try_from(all.functions.len()) {
-                    all.functions.push((input_id, symbol_id));
-                    all.positions.insert((input_id, symbol_id), position);
-                }
-            }
-        }
-        all
+            let contributed = symbols.filter(|((symbol_id, symbol), binding)| {
+                symbol.kind == SymbolKind::Ifunc
+                    && matches!(symbol.place, Place::Section(_))
+                    && !input.is_dropped(symbol.place)
+                    && match graph.globals.get(**binding as usize).map(|one| one.resolution) {
+                        None => true,
+                        Some(Resolution::Here { input, symbol, .. }) => {
+                            (input, symbol) == (input_id, *symbol_id)
+                        }
+                        Some(_) => false,
+                    }
+            });
+            contributed.map(|((symbol_id, _), _)| (input_id, symbol_id)).collect::<Vec<_>>()
+        });
+        let functions = functions.concat();
+        // A file, and so a graph, has fewer than 2^32 symbols.
+        let positions = functions.iter().copied().zip(0..).collect();
+        Ifuncs { functions, positions }
     }
 
     /// The index in `functions` of a symbol, if it is there.
     pub(in crate::link) fn position(&self, input: u32, symbol: u32) -> Option<u32> {
+        if self.positions.is_empty() {
+            return None;
+        }
         self.positions.get(&(input, symbol)).copied()
     }
 }

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 
 use super::elf;
-use super::parsed::{Group, Name, Parsed, Place, Role, Section, Symbol};
+use super::parsed::{Group, Name, Parsed, Place, Section, Symbol};
 use crate::error::Result;
 
 /// A relocatable object that was read and found sound.
@@ -102,12 +102,6 @@ impl ObjectFile {
 
     pub(in crate::link) fn symbol(&self, index: u32) -> &Symbol {
         &self.parsed.symbols[index as usize]
-    }
-
-    /// True when a symbol is a thread-local of this object.
-    pub(in crate::link) fn is_thread(&self, index: u32) -> bool {
-        matches!(self.symbol(index).place, Place::Section(section)
-            if matches!(self.section(section).role, Role::Thread))
     }
 
     pub(in crate::link) fn groups(&self) -> &[Group] {

@@ -38,6 +38,10 @@ pub(in crate::link) struct Section {
     pub(in crate::link) edges: Vec<Edge>,
     /// The section that it describes. The two are dropped together.
     pub(in crate::link) linked_to: Option<u32>,
+    /// True when its name is a C identifier, so that code may find it by `__start_X`.
+    pub(in crate::link) is_named: bool,
+    /// True when some field holds an address in 32 bits, so that the image must lie below 2 GiB.
+    pub(in crate::link) is_low: bool,
 }
 
 /// What the linker does with a section.
@@ -65,6 +69,8 @@ pub(in crate::link) struct Symbol {
     pub(in crate::link) is_global: bool,
     pub(in crate::link) weak: bool,
     pub(in crate::link) hidden: bool,
+    /// True when it lies in a section of thread-locals.
+    pub(in crate::link) is_thread: bool,
     pub(in crate::link) kind: SymbolKind,
     pub(in crate::link) place: Place,
     /// Offset in the section, the value itself (absolute) or the alignment (common).

@@ -68,6 +68,7 @@ impl Reader<'_> {
             _ => &[],
         };
         let mut edges = Vec::with_capacity(relocations.len());
+        let mut is_low = false;
         for relocation in relocations {
             let (number, target) = (relocation.r_type(LE, false).0, relocation.r_sym(LE, false));
             let offset = relocation.r_offset(LE);
@@ -120,6 +121,9 @@ impl Reader<'_> {
             }
             let addend = relocation.r_addend(LE);
             let kind = x86_64::refine(kind, code, offset, addend);
+            is_low |= kind.is_narrow()
+                && kind.formula == Formula::Absolute
+                && symbol.place != Place::Absolute;
             edges.push(Edge { offset, target, addend, kind });
         }
         if edges.iter().any(|edge| matches!(edge.kind.formula, Formula::Thread(_))) {
@@ -132,7 +136,13 @@ impl Reader<'_> {
                 at(format!("offset {:#x}: {name} against `{symbol}`: {what}", edge.offset))
             })?;
         }
-        self.sections[slot].edges.append(&mut edges);
+        let section = &mut self.sections[slot];
+        section.is_low |= is_low;
+        if section.edges.is_empty() {
+            section.edges = edges;
+        } else {
+            section.edges.append(&mut edges);
+        }
         Ok(())
     }
 

@@ -121,10 +121,19 @@ impl Reader<'_> {
             content,
             edges: Vec::new(),
             linked_to: None,
+            is_named: is_c_identifier(text),
+            is_low: false,
         })
     }
 
     fn next_section(&self) -> Result<u32> {
         u32::try_from(self.sections.len()).map_err(|_| self.error("more than 2^32 sections"))
     }
+}
+
+/// True for the names of sections that have bounds.
+fn is_c_identifier(name: &str) -> bool {
+    !name.is_empty()
+        && !name.starts_with(|c: char| c.is_ascii_digit())
+        && name.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_')
 }

@@ -53,6 +53,7 @@ impl Reader<'_> {
         };
         let value = symbol.st_value(LE);
         let place = self.place_of(index, symbol, name)?;
+        let mut is_thread = false;
         match place {
             Place::Section(section) => {
                 let size = self.sections[section as usize].bytes;
@@ -61,7 +62,7 @@ impl Reader<'_> {
                         "offset {value} is past the {size} bytes of its section"
                     )));
                 }
-                let is_thread = matches!(self.sections[section as usize].role, Role::Thread);
+                is_thread = matches!(self.sections[section as usize].role, Role::Thread);
                 if kind == SymbolKind::Thread && !is_thread {
                     return Err(at(
                         "thread-local, but not in a section of thread-locals".to_owned()
@@ -90,6 +91,7 @@ impl Reader<'_> {
             is_global,
             weak,
             hidden: matches!(symbol.st_visibility(), elf::STV_HIDDEN | elf::STV_INTERNAL),
+            is_thread,
             kind,
             place,
             value,
@@ -133,6 +135,7 @@ impl Symbol {
             is_global: false,
             weak: false,
             hidden: true,
+            is_thread: false,
             kind: SymbolKind::Anonymous,
             place: Place::Absolute,
             value: 0,
