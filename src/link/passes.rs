@@ -10,8 +10,9 @@ use super::place::check;
 use super::place::layout::Layout;
 use super::verify::link_map::LinkMap;
 use super::verify::{self, Verified, WRONG_IMAGE};
-use crate::addr::ExecutorAddr;
+use crate::addr::{ExecutorAddr, Prot};
 use crate::error::{Error, Result};
+use crate::sync::Mutex;
 
 impl LinkGraph {
     /// Decides what is loaded, and gives it its place in the three stripes.
@@ -61,6 +62,28 @@ impl Layout {
         self.compute(bases, thread_offset).map(|(image, _)| image)
     }
 
+    /// As [`fixup`](Self::fixup), but keeps no bytes: [`Image::stripes`] are empty. `store` gets the bytes in pieces: their
+    /// stripe, their offset in it, and the bytes. Together the pieces are what `stripes` would hold. Several threads may call
+    /// it at once, each for other pieces. After an error an unknown part of the pieces was stored.
+    ///
+    /// # Errors
+    /// Those of [`fixup`](Self::fixup).
+    pub fn fixup_to(
+        self,
+        bases: [ExecutorAddr; 3],
+        thread_offset: i64,
+        store: impl Fn(Prot, u64, &[u8]) + Sync,
+    ) -> Result<Image> {
+        if cfg!(debug_assertions) {
+            let mut image = self.fixup(bases, thread_offset)?;
+            for (prot, bytes) in Prot::ALL.into_iter().zip(std::mem::take(&mut image.stripes)) {
+                store(prot, 0, &bytes);
+            }
+            return Ok(image);
+        }
+        self.compute_to(bases, thread_offset, &store).map(|(image, _)| image)
+    }
+
     /// As [`fixup`](Self::fixup), and then compares the image with the bytes of the objects; `fixup` does so itself in
     /// debug builds. Says what was checked.
     ///
@@ -85,12 +108,35 @@ impl Layout {
         bases: [ExecutorAddr; 3],
         thread_offset: i64,
     ) -> Result<(Image, Addresses)> {
+        let stripes = self.stored_bytes.map(|bytes| {
+            let bytes = usize::try_from(bytes).map_err(|_| Error::link("the image is too large"));
+            Ok(Mutex::new(vec![0; bytes?]))
+        });
+        let [code, constants, data] = stripes;
+        let stripes = [code?, constants?, data?];
+        let (mut image, addresses) =
+            self.compute_to(bases, thread_offset, &|prot: Prot, offset, bytes: &[u8]| {
+                // The stripe has the bytes of all pieces.
+                let start = usize::try_from(offset).unwrap_or(usize::MAX);
+                stripes[prot.index()].lock()[start..start + bytes.len()].copy_from_slice(bytes);
+            })?;
+        image.stripes = stripes.map(|stripe| std::mem::take(&mut *stripe.lock()));
+        Ok((image, addresses))
+    }
+
+    /// As [`compute`](Self::compute), with bytes that go to `store`.
+    fn compute_to(
+        &self,
+        bases: [ExecutorAddr; 3],
+        thread_offset: i64,
+        store: &(impl Fn(Prot, u64, &[u8]) + Sync),
+    ) -> Result<(Image, Addresses)> {
         // Distances of dynamic thread-locals count from the start of their TLS block.
         let thread_offset = if self.tls_module.is_some() { 0 } else { thread_offset };
         self.check_bases(bases, thread_offset)?;
         let addresses = Addresses::new(self, bases, thread_offset);
-        let stripes = stripes::fill(self, &addresses)?;
-        let image = Image::new(self, &addresses, bases, stripes);
+        let applied = stripes::fill(self, &addresses, store)?;
+        let image = Image::new(self, &addresses, bases, &applied);
         Ok((image, addresses))
     }
 }

@@ -299,8 +299,10 @@ impl Dylib {
         report.layout = started.elapsed();
 
         let plugins = self.plugins.all();
+        let keeps_data = self.lock().keeps_data;
         let linker = &self.session.linker;
-        let stored = linker.store(placed, &plugins, |_| Ok(()), &requirements, &mut handle)?;
+        let stored =
+            linker.store(placed, &plugins, |_| Ok(()), keeps_data, &requirements, &mut handle)?;
         (report.fixup, report.transfer) = (stored.fixup, stored.transfer);
 
         let Stored { mut image, memory, data, .. } = stored;
@@ -312,7 +314,7 @@ impl Dylib {
         if let Some(variables) = &mut state.variables {
             variables.extend(std::mem::take(&mut image.variables));
         }
-        let initial = state.keeps_data.then(|| InitialData::of(&mut image, data));
+        let initial = keeps_data.then(|| InitialData::of(&mut image, data));
         let symbols = &memory.symbols;
         state.symbols.extend(symbols.iter().map(|(name, found)| (Arc::clone(name), *found)));
         state.hidden.extend(symbols.hidden().map(|(name, found)| (Arc::clone(name), *found)));

@@ -195,7 +195,8 @@ impl Link {
         let fixed_up = |image: &mut Image| {
             plugins.iter().try_for_each(|plugin| plugin.fixed_up(&self.responsibility, image))
         };
-        let stored = linker.store(placed, &plugins, fixed_up, &self.requirements, &mut program)?;
+        let stored =
+            linker.store(placed, &plugins, fixed_up, false, &self.requirements, &mut program)?;
         let has_program = stored.image.init.is_some();
         let mut linked = Some(Linked { memory: stored.memory, program });
         let told = plugins.iter().try_for_each(|one| one.notify_emitted(&self.responsibility));

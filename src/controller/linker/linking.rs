@@ -97,10 +97,20 @@ impl Requirements {
 }
 
 impl<'a> Placed<'a> {
-    /// Makes the image.
+    /// Makes the image, with its bytes.
     pub(crate) fn fixup(self) -> Result<(Image, LinkMemory<'a>)> {
         let image = self.layout.fixup(self.memory.starts, self.memory.tls.offset())?;
         Ok((image, self.memory))
+    }
+
+    /// Makes the image and stores it, without a copy of its bytes.
+    pub(crate) fn fixup_in_place(self) -> Result<(Image, LinkMemory<'a>)> {
+        let Self { layout, memory } = self;
+        let stored = layout.stored_bytes();
+        let store = |prot, offset, piece: &[u8]| memory.store(prot, offset, piece);
+        let image = layout.fixup_to(memory.starts, memory.tls.offset(), store)?;
+        memory.clear_around(stored);
+        Ok((image, memory))
     }
 
     /// The names that the link defines.
@@ -127,16 +137,30 @@ impl LinkMemory<'_> {
         self.starts[prot.index()]
     }
 
-    /// Stores the image.
-    pub(crate) fn write(&mut self, image: &Image) {
+    /// Stores an image with its bytes.
+    pub(crate) fn write(&self, image: &Image) {
         for (prot, content) in Prot::ALL.into_iter().zip(&image.stripes) {
-            let lead = lead(self.allocation.range(prot).start, self.starts[prot.index()]);
-            if lead == 0 || content.is_empty() {
-                self.allocation.write(prot, content);
-            } else {
-                self.allocation.write(prot, &[&vec![0; lead], &content[..]].concat());
-            }
+            self.store(prot, 0, content);
         }
+        self.clear_around(image.stripes.each_ref().map(|content| content.len() as u64));
+    }
+
+    /// Stores a piece of the image's part with this protection.
+    fn store(&self, prot: Prot, offset: u64, piece: &[u8]) {
+        self.allocation.store(prot, self.lead(prot).saturating_add(in_bytes(offset)), piece);
+    }
+
+    /// Zeroes what surrounds the stored bytes of the image.
+    fn clear_around(&self, stored: [u64; Prot::ALL.len()]) {
+        for (prot, stored) in Prot::ALL.into_iter().zip(stored) {
+            let lead = self.lead(prot);
+            self.allocation.clear_around(prot, lead..lead + in_bytes(stored));
+        }
+    }
+
+    /// The bytes of a part before the image, which may be aligned to more than a page.
+    fn lead(&self, prot: Prot) -> usize {
+        in_bytes(self.start(prot).get() - self.allocation.range(prot).start.get())
     }
 }
 
@@ -339,7 +363,6 @@ impl Linker {
     }
 }
 
-/// The bytes of a stripe's memory before the image, which is aligned to more than a page.
-fn lead(memory: ExecutorAddr, image: ExecutorAddr) -> usize {
-    usize::try_from(image.get() - memory.get()).unwrap_or(usize::MAX)
+fn in_bytes(offset: u64) -> usize {
+    usize::try_from(offset).unwrap_or(usize::MAX)
 }

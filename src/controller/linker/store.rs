@@ -25,7 +25,7 @@ pub(crate) struct Stored {
 
 impl Linker {
     /// Makes the image of a link, lets plugins add to it, stores it, and posts its actions. `fixed_up` sees the image before the
-    /// plugins do. `handle` is the program's; the first link that needs one sets it.
+    /// plugins do. The image has its bytes if there are plugins, or with `keeps_bytes`. `handle` is the program's; the first link that needs one sets it.
     ///
     /// # Errors
     ///
@@ -36,18 +36,23 @@ impl Linker {
         placed: Placed<'_>,
         plugins: &[Arc<dyn ObjectPlugin>],
         fixed_up: impl FnOnce(&mut Image) -> Result<()>,
+        keeps_bytes: bool,
         requirements: &Requirements,
         handle: &mut ExecutorAddr,
     ) -> Result<Stored> {
         let begun = Instant::now();
         let objects = if plugins.is_empty() { Vec::new() } else { placed.objects() };
-        let (mut image, mut memory) = placed.fixup()?;
+        let is_looked_at = !plugins.is_empty() || keeps_bytes;
+        let (mut image, memory) =
+            if is_looked_at { placed.fixup()? } else { placed.fixup_in_place()? };
         fixed_up(&mut image)?;
         let fixup = begun.elapsed();
 
         let begun = Instant::now();
         let additions = collect(&self.memory, plugins, &objects, &image, &memory)?;
-        memory.write(&image);
+        if is_looked_at {
+            memory.write(&image);
+        }
         let data = memory.start(Prot::Data);
         let LinkMemory { allocation, tls, .. } = memory;
         let actions = self.actions(&image, &allocation, requirements, handle)?;

@@ -6,6 +6,7 @@
 //! Invariant: an allocation in flight frees its memory when dropped; a finalized one is an address that must be deallocated.
 
 use std::mem::ManuallyDrop;
+use std::ops::Range;
 
 use super::executor_memory::ExecutorMemory;
 use super::pages::Pages;
@@ -101,6 +102,23 @@ impl<'a> InFlightAlloc<'a> {
     #[inline]
     pub fn write(&mut self, prot: Prot, content: &[u8]) {
         self.slab.write(&self.pages, prot, content);
+    }
+
+    /// Stores a piece of the part with this protection. Several threads may store different pieces at once, if no two share a
+    /// word.
+    ///
+    /// # Panics
+    ///
+    /// When the piece is not inside the part.
+    pub(crate) fn store(&self, prot: Prot, offset: usize, piece: &[u8]) {
+        let (stripe, part) = self.slab.pages_of(&self.pages, prot);
+        stripe.store(part, offset, piece);
+    }
+
+    /// Fills the part with this protection with zeros, except for `kept`.
+    pub(crate) fn clear_around(&self, prot: Prot, kept: Range<usize>) {
+        let (stripe, part) = self.slab.pages_of(&self.pages, prot);
+        stripe.clear_around(part, kept);
     }
 
     /// Makes the memory usable: the next call may run its code. Sends no message.

@@ -162,6 +162,12 @@ impl Slab {
         self.stripes[prot.index()].fill(part, content);
     }
 
+    /// The stripe of one protection, and the part of it.
+    #[inline]
+    pub(super) fn pages_of(&self, pages: &Pages, prot: Prot) -> (&Stripe, Part) {
+        (&self.stripes[prot.index()], pages.parts[prot.index()])
+    }
+
     /// Stores bytes at an address in an allocation that the caller owns.
     ///
     /// # Panics

@@ -1,5 +1,7 @@
 //! One stripe of a slab: a memory file that the controller maps writable and the executor with the stripe's protection.
 
+use std::ops::Range;
+
 use super::page_allocator::PageAllocator;
 use super::pages::Part;
 use crate::error::{Error, Result};
@@ -51,6 +53,20 @@ impl Stripe {
         assert!(content.len() <= bytes, "{} bytes for {bytes}", content.len());
         self.segment.write(start, content);
         self.segment.zero(start + content.len(), dirty.saturating_sub(content.len()));
+    }
+
+    /// Stores bytes at an offset in pages.
+    pub(super) fn store(&self, part: Part, offset: usize, content: &[u8]) {
+        let [start, bytes] = [part.first(), part.count()].map(in_bytes);
+        assert!(offset <= bytes && content.len() <= bytes - offset, "outside of {bytes} bytes");
+        self.segment.write(start + offset, content);
+    }
+
+    /// Zeroes what lies outside of `kept` in pages. Pages that were never used are zero.
+    pub(super) fn clear_around(&self, part: Part, kept: Range<usize>) {
+        let [start, dirty] = [part.first(), part.used()].map(in_bytes);
+        self.segment.zero(start, kept.start.min(dirty));
+        self.segment.zero(start + kept.end, dirty.saturating_sub(kept.end));
     }
 
     /// The stripe's addresses in the executor.

@@ -1,94 +1,174 @@
-//! The bytes of the three stripes.
+//! The bytes of the three stripes, in pieces.
 //!
-//! Invariant: every stored block is written once, and each of its relocations is applied once.
+//! A thread copies the blocks of a piece into a buffer, computes their fields while they are in its cache, and hands the piece
+//! over. Several threads share the pieces of a large image.
+//!
+//! Invariant: every stored block is in one piece, and each of its relocations is applied once.
+
+use std::ops::Range;
 
 use super::fixer::Fixer;
 use crate::addr::Prot;
 use crate::error::{Error, Result};
 use crate::link::arch::x86_64::{self, GOT_ENTRY_BYTES, STUB_BYTES};
 use crate::link::place::addresses::Addresses;
-use crate::link::place::block::Content;
+use crate::link::place::block::{Block, Content};
 use crate::link::place::got_plt::Stub;
 use crate::link::place::layout::Layout;
 
-/// The stored bytes of an image, and counts of the work.
-pub(in crate::link) struct Stripes {
-    /// In the order of [`Prot::ALL`].
-    pub(in crate::link) bytes: [Vec<u8>; 3],
+/// Counts of the work.
+#[derive(Debug, Default)]
+pub(in crate::link) struct Applied {
     /// Loads from the GOT that were rewritten to need none.
     pub(in crate::link) loads_relaxed: u64,
     /// Relocations that were applied.
     pub(in crate::link) relocations: u64,
 }
 
-/// Writes every stored block to its stripe, and computes its fields.
+/// Blocks that lie next to each other in a stripe, and the bytes from the first one to the next piece.
+struct Piece {
+    prot: Prot,
+    blocks: Range<usize>,
+    bytes: Range<u64>,
+}
+
+/// Computes the bytes of every stored block. `store` gets them in pieces: the stripe, the offset in it, and the bytes. Together
+/// the pieces are the stored part of each stripe. Several threads may call it at once, for different pieces.
 ///
 /// # Errors
 /// A relocation cannot reach its target, or a stub its GOT entry; the message says which and how to compile for it.
-pub(in crate::link) fn fill(layout: &Layout, addresses: &Addresses) -> Result<Stripes> {
-    let mut stripes = [const { Vec::new() }; 3];
-    for (prot, stripe) in Prot::ALL.into_iter().zip(&mut stripes) {
-        let bytes = layout.stored_bytes[prot.index()];
-        let bytes = usize::try_from(bytes).map_err(|_| Error::link("the image is too large"))?;
-        let padding = if prot == Prot::Code { x86_64::CODE_PADDING } else { 0 };
-        *stripe = vec![padding; bytes];
-    }
-    let (mut loads_relaxed, mut relocations) = (0, 0);
-    for (block, address) in layout.blocks.iter().zip(&addresses.blocks) {
-        if !block.rank.is_stored() {
-            continue;
-        }
-        // The stripe has the bytes of all stored blocks; see above.
-        let start = usize::try_from(block.offset).unwrap_or(usize::MAX);
-        let size = usize::try_from(block.bytes).unwrap_or(usize::MAX);
-        let bytes = &mut stripes[block.prot.index()][start..start + size];
-        let (input, section, content, edges) = match &block.content {
-            Content::Section { input, section } => {
-                let object = &layout.graph.inputs[*input as usize].object;
-                let from = object.section(*section);
-                (*input, *section, object.content(from), &from.edges)
+pub(in crate::link) fn fill(
+    layout: &Layout,
+    addresses: &Addresses,
+    store: &(impl Fn(Prot, u64, &[u8]) + Sync),
+) -> Result<Applied> {
+    let pieces = pieces(layout);
+    let weight = layout.stored_bytes.iter().sum();
+    let parts = layout
+        .graph
+        .threads
+        .map(pieces.len(), weight, |at| write(layout, addresses, &pieces[at], store));
+    parts.into_iter().try_fold(Applied::default(), |all, part| {
+        let part = part?;
+        Ok(Applied {
+            loads_relaxed: all.loads_relaxed + part.loads_relaxed,
+            relocations: all.relocations + part.relocations,
+        })
+    })
+}
+
+/// Cuts the stripes into pieces that fit into a cache, at blocks that start with a word: two threads never store to one word.
+fn pieces(layout: &Layout) -> Vec<Piece> {
+    let mut pieces: Vec<Piece> = Vec::new();
+    for (at, block) in layout.blocks.iter().enumerate().filter(|(_, one)| one.rank.is_stored()) {
+        let end = layout.stored_bytes[block.prot.index()];
+        let last = pieces.last_mut().filter(|piece| piece.prot == block.prot);
+        let start = if last.is_some() { block.offset } else { 0 };
+        match last {
+            Some(piece)
+                if start - piece.bytes.start < PIECE_BYTES && block.bytes < PIECE_BYTES
+                    || start % 8 != 0 =>
+            {
+                piece.blocks.end = at + 1;
             }
-            Content::Rewritten { input, section, content, edges } => {
-                (*input, *section, &**content, edges)
-            }
-            Content::Got => {
-                for (entry, target) in bytes.chunks_exact_mut(8).zip(&layout.tables.entries) {
-                    x86_64::store(entry, addresses.target(layout, *target));
+            last => {
+                if let Some(piece) = last {
+                    piece.bytes.end = start;
                 }
-                continue;
+                pieces.push(Piece { prot: block.prot, blocks: at..at + 1, bytes: start..end });
             }
-            Content::Stubs => {
-                let entry = |stub: &Stub| addresses.got + u64::from(stub.entry) * GOT_ENTRY_BYTES;
-                let entries = layout.tables.stubs.iter().map(entry);
-                fill_stubs(addresses.stubs, entries, bytes)?;
-                continue;
-            }
-            Content::IfuncStubs => {
-                let slots = (0..).map(|slot| addresses.ifunc_slots + slot * GOT_ENTRY_BYTES);
-                fill_stubs(addresses.ifunc_stubs, slots, bytes)?;
-                continue;
-            }
-            Content::EhFrameEnd => {
-                bytes.fill(0);
-                continue;
-            }
-            Content::Common { .. } | Content::DsoHandle | Content::IfuncSlots => continue,
-        };
-        if content.is_empty() {
-            bytes.fill(0);
-        } else {
-            bytes.copy_from_slice(content);
         }
-        let (address, is_code) = (*address, block.prot == Prot::Code);
-        let mut fixer =
-            Fixer { layout, addresses, input, section, address, is_code, loads_relaxed: 0 };
-        for edge in edges {
-            fixer.apply(edge, bytes)?;
-        }
-        loads_relaxed += fixer.loads_relaxed;
-        relocations += edges.len() as u64;
     }
-    Ok(Stripes { bytes: stripes, loads_relaxed, relocations })
+    pieces
+}
+
+/// The bytes after which a piece ends. A large block is a piece of its own.
+const PIECE_BYTES: u64 = 128 << 10;
+
+fn write(
+    layout: &Layout,
+    addresses: &Addresses,
+    piece: &Piece,
+    store: &impl Fn(Prot, u64, &[u8]),
+) -> Result<Applied> {
+    let Piece { prot, blocks, bytes: Range { start, end } } = piece;
+    let mut applied = Applied::default();
+    let blocks = blocks.clone().map(|at| (&layout.blocks[at], addresses.blocks[at]));
+    let mut blocks = blocks.filter(|(block, _)| block.rank.is_stored()).peekable();
+    if let Some((block, _)) = blocks.peek()
+        && let Content::Section { input, section } = block.content
+        && let object = &layout.graph.inputs[input as usize].object
+        && let section = object.section(section)
+        && section.edges.is_empty()
+        && section.content.is_some()
+        && block.bytes == end - start
+    {
+        store(*prot, *start, object.content(section));
+        return Ok(applied);
+    }
+    let size = usize::try_from(end - start).map_err(|_| Error::link("the image is too large"))?;
+    let padding = if *prot == Prot::Code { x86_64::CODE_PADDING } else { 0 };
+    let mut bytes = vec![padding; size];
+    for (block, address) in blocks {
+        // The piece has the bytes of its blocks.
+        let at = usize::try_from(block.offset - start).unwrap_or(usize::MAX);
+        let size = usize::try_from(block.bytes).unwrap_or(usize::MAX);
+        compute(layout, addresses, (block, address), &mut bytes[at..at + size], &mut applied)?;
+    }
+    store(*prot, *start, &bytes);
+    Ok(applied)
+}
+
+/// Computes the bytes of a block at an address.
+fn compute(
+    layout: &Layout,
+    addresses: &Addresses,
+    (block, address): (&Block, u64),
+    bytes: &mut [u8],
+    applied: &mut Applied,
+) -> Result<()> {
+    let (input, section, content, edges) = match &block.content {
+        Content::Section { input, section } => {
+            let object = &layout.graph.inputs[*input as usize].object;
+            let from = object.section(*section);
+            (*input, *section, object.content(from), &from.edges)
+        }
+        Content::Rewritten { input, section, content, edges } => {
+            (*input, *section, &**content, edges)
+        }
+        Content::Got => {
+            for (entry, target) in bytes.chunks_exact_mut(8).zip(&layout.tables.entries) {
+                x86_64::store(entry, addresses.target(layout, *target));
+            }
+            return Ok(());
+        }
+        Content::Stubs => {
+            let entry = |stub: &Stub| addresses.got + u64::from(stub.entry) * GOT_ENTRY_BYTES;
+            return fill_stubs(addresses.stubs, layout.tables.stubs.iter().map(entry), bytes);
+        }
+        Content::IfuncStubs => {
+            let slots = (0..).map(|slot| addresses.ifunc_slots + slot * GOT_ENTRY_BYTES);
+            return fill_stubs(addresses.ifunc_stubs, slots, bytes);
+        }
+        Content::EhFrameEnd => {
+            bytes.fill(0);
+            return Ok(());
+        }
+        Content::Common { .. } | Content::DsoHandle | Content::IfuncSlots => return Ok(()),
+    };
+    if content.is_empty() {
+        bytes.fill(0);
+    } else {
+        bytes.copy_from_slice(content);
+    }
+    let is_code = block.prot == Prot::Code;
+    let mut fixer = Fixer { layout, addresses, input, section, address, is_code, loads_relaxed: 0 };
+    for edge in edges {
+        fixer.apply(edge, bytes)?;
+    }
+    applied.loads_relaxed += fixer.loads_relaxed;
+    applied.relocations += edges.len() as u64;
+    Ok(())
 }
 
 /// Writes stubs that jump through `entries`, the first of them at `address`.

@@ -6,7 +6,7 @@ use std::collections::HashMap;
 
 use super::symbol_table::SymbolTable;
 use crate::addr::{AddrRange, ExecutorAddr, Prot};
-use crate::link::apply::stripes::Stripes;
+use crate::link::apply::stripes::Applied;
 use crate::link::arch::x86_64::GOT_ENTRY_BYTES;
 use crate::link::place::addresses::Addresses;
 use crate::link::place::block::{Block, Content, Rank};
@@ -32,7 +32,8 @@ use crate::link::place::layout::{Layout, NO_BLOCK};
 /// ```
 #[derive(Debug)]
 pub struct Image {
-    /// The stored bytes of each stripe, in the order of [`Prot::ALL`](crate::Prot::ALL).
+    /// The stored bytes of each stripe, in the order of [`Prot::ALL`](crate::Prot::ALL). Empty after
+    /// [`Layout::fixup_to`](crate::link::Layout::fixup_to), which hands the bytes over.
     pub stripes: [Vec<u8>; 3],
     /// The size of each stripe in memory. What is not stored is zero.
     pub bytes: [u64; 3],
@@ -152,16 +153,15 @@ pub struct LinkStats {
 }
 
 impl Image {
-    /// The image of a layout at its addresses, with the bytes that were computed for it.
+    /// The image of a layout at its addresses, without its bytes.
     pub(in crate::link) fn new(
         layout: &Layout,
         addresses: &Addresses,
         bases: [ExecutorAddr; 3],
-        stripes: Stripes,
+        applied: &Applied,
     ) -> Image {
-        let Stripes { bytes, loads_relaxed, relocations } = stripes;
         Image {
-            stripes: bytes,
+            stripes: [const { Vec::new() }; 3],
             bytes: layout.bytes,
             eh_frame: addresses.range(layout, |r| matches!(r, Rank::EhFrame | Rank::EhFrameEnd)),
             init: addresses.range(layout, |r| matches!(r, Rank::Preinit | Rank::Init(_))),
@@ -173,8 +173,8 @@ impl Image {
             stats: LinkStats {
                 objects: layout.graph.inputs.len() as u64,
                 sections: count_sections(layout),
-                relocations,
-                loads_relaxed,
+                relocations: applied.relocations,
+                loads_relaxed: applied.loads_relaxed,
                 got_entries: layout.tables.entries.len() as u64,
                 stubs: layout.tables.stubs.len() as u64,
                 bytes: layout.bytes.iter().sum(),

@@ -95,6 +95,12 @@ impl Layout {
         self.bytes
     }
 
+    /// The bytes of each stripe that are stored, in the order of [`Prot::ALL`]: those before the zero fill.
+    #[must_use]
+    pub fn stored_bytes(&self) -> [u64; 3] {
+        self.stored_bytes
+    }
+
     /// The alignment of each stripe's start, in the order of [`Prot::ALL`]: at least a page.
     #[must_use]
     pub fn alignments(&self) -> [u64; 3] {
