@@ -131,10 +131,10 @@ fn compute(
         Content::Section { input, section } => {
             let object = &layout.graph.inputs[*input as usize].object;
             let from = object.section(*section);
-            (*input, *section, object.content(from), &from.edges)
+            (*input, *section, object.content(from), object.edges(from))
         }
         Content::Rewritten { input, section, content, edges } => {
-            (*input, *section, &**content, edges)
+            (*input, *section, &**content, &**edges)
         }
         Content::Got => {
             for (entry, target) in bytes.chunks_exact_mut(8).zip(&layout.tables.entries) {

@@ -96,7 +96,7 @@ impl<'a> Sections<'a> {
             for (id, section) in input.kept_sections() {
                 let is_frames = matches!(section.role, Role::EhFrame(_));
                 let from = self.first[input_id as usize] + id as usize;
-                for edge in &section.edges {
+                for edge in input.object.edges(section) {
                     let binding = input.bindings[edge.target as usize];
                     let found = self.meant(input_id, edge.target, binding);
                     match found {
@@ -130,7 +130,7 @@ impl<'a> Sections<'a> {
         let (input, id) = self.split(section);
         let object = &self.graph.inputs[input].object;
         let input_id = u32::try_from(input).unwrap_or(LOCAL);
-        let edges = object.sections()[id].edges.iter();
+        let edges = object.edges(&object.sections()[id]).iter();
         let meant = edges.filter_map(|edge| {
             let binding = self.graph.inputs[input].bindings[edge.target as usize];
             match self.meant(input_id, edge.target, binding) {

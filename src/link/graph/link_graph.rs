@@ -231,10 +231,10 @@ impl LinkGraph {
             for (_, section) in input.kept_sections() {
                 if let Role::EhFrame(records) = &section.role {
                     let kept = self.kept_records(input_id, records);
-                    let edges = eh_frame::kept_edges(records, &kept, &section.edges);
+                    let edges = eh_frame::kept_edges(records, &kept, input.object.edges(section));
                     edges.for_each(|edge| visit(section, edge));
                 } else {
-                    section.edges.iter().for_each(|edge| visit(section, edge));
+                    input.object.edges(section).iter().for_each(|edge| visit(section, edge));
                 }
             }
             wanted

@@ -65,7 +65,9 @@ impl LinkGraph {
             let is_same = |other: &(u32, u32)| group_at(other).0 == signature;
             match groups.entry(group.hash, is_same, |other| group_at(other).1) {
                 Entry::Occupied(_) => {
-                    group.sections.iter().for_each(|section| dropped[*section as usize] = true);
+                    for section in object.members(group) {
+                        dropped[*section as usize] = true;
+                    }
                 }
                 Entry::Vacant(entry) => {
                     entry.insert((id, index));

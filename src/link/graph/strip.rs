@@ -64,7 +64,7 @@ fn keep_what_is_referred_to(input: &Input, candidates: &mut HashSet<u32>) {
         if matches!(section.role, Role::EhFrame(_)) {
             continue;
         }
-        for edge in &section.edges {
+        for edge in input.object.edges(section) {
             let symbol = input.object.symbol(edge.target);
             if let Place::Section(target) = symbol.place
                 && !symbol.is_global

@@ -159,7 +159,7 @@ fn section_block(graph: &LinkGraph, input: u32, section_id: u32) -> Block {
         Role::EhFrame(records) => {
             let kept = graph.kept_records(input, records);
             let (content, edges) =
-                eh_frame::pack(object.content(section), records, &kept, &section.edges);
+                eh_frame::pack(object.content(section), records, &kept, object.edges(section));
             (Rank::EhFrame, Content::Rewritten { input, section: section_id, content, edges })
         }
         Role::Plain if section.is_all_zero() => (Rank::ZeroFill, as_it_is),
@@ -191,7 +191,7 @@ fn reversed(object: &ObjectFile, input: u32, section_id: u32) -> Content {
         let last = u32::try_from(section.bytes.saturating_sub(8)).unwrap_or(u32::MAX);
         Edge { offset: last.saturating_sub(start) + (edge.offset - start), ..*edge }
     };
-    let edges = section.edges.iter().map(turned).collect();
+    let edges = object.edges(section).iter().map(turned).collect();
     Content::Rewritten { input, section: section_id, content, edges }
 }
 

@@ -9,8 +9,9 @@ use std::sync::Arc;
 use bytes::Bytes;
 
 use super::elf;
-use super::parsed::{Group, Name, Parsed, Place, Section, Symbol};
+use super::parsed::{Group, Name, Parsed, Place, Section, Symbol, indices};
 use crate::error::Result;
+use crate::link::arch::edge::Edge;
 
 /// A relocatable object that was read and found sound.
 ///
@@ -106,6 +107,16 @@ impl ObjectFile {
 
     pub(in crate::link) fn groups(&self) -> &[Group] {
         &self.parsed.groups
+    }
+
+    /// The sections of a group.
+    pub(in crate::link) fn members(&self, group: &Group) -> &[u32] {
+        self.parsed.members.get(indices(&group.sections)).unwrap_or_default()
+    }
+
+    /// The relocations of a section.
+    pub(in crate::link) fn edges(&self, section: &Section) -> &[Edge] {
+        self.parsed.edges(section)
     }
 
     /// The bytes of a section in the file; empty for zero fill.

@@ -17,8 +17,12 @@ pub(in crate::link) struct Parsed {
     pub(in crate::link) sections: Vec<Section>,
     /// All symbols, at their ELF indices.
     pub(in crate::link) symbols: Vec<Symbol>,
+    /// The relocations of all sections.
+    pub(in crate::link) edges: Vec<Edge>,
     /// The COMDAT groups.
     pub(in crate::link) groups: Vec<Group>,
+    /// The sections of all groups.
+    pub(in crate::link) members: Vec<u32>,
 }
 
 /// A section that occupies memory.
@@ -34,8 +38,8 @@ pub(in crate::link) struct Section {
     pub(in crate::link) bytes: u64,
     /// Where its bytes are in the file; `None` for zero fill.
     pub(in crate::link) content: Option<Range<usize>>,
-    /// Its relocations, in file order (by offset in `.eh_frame`).
-    pub(in crate::link) edges: Vec<Edge>,
+    /// Its relocations in [`Parsed::edges`], in file order (by offset in `.eh_frame`).
+    pub(in crate::link) edges: Range<u32>,
     /// The section that it describes. The two are dropped together.
     pub(in crate::link) linked_to: Option<u32>,
     /// True when its name is a C identifier, so that code may find it by `__start_X`.
@@ -114,7 +118,8 @@ pub(in crate::link) struct Group {
     pub(in crate::link) signature: Name,
     /// The hash of the signature.
     pub(in crate::link) hash: u64,
-    pub(in crate::link) sections: Vec<u32>,
+    /// Its sections in [`Parsed::members`].
+    pub(in crate::link) sections: Range<u32>,
 }
 
 /// A string of the file: `bytes[start..end]`, checked to be UTF-8.
@@ -122,6 +127,18 @@ pub(in crate::link) struct Group {
 pub(in crate::link) struct Name {
     pub(in crate::link) start: u32,
     pub(in crate::link) end: u32,
+}
+
+impl Parsed {
+    /// The relocations of a section.
+    pub(in crate::link) fn edges(&self, section: &Section) -> &[Edge] {
+        self.edges.get(indices(&section.edges)).unwrap_or_default()
+    }
+}
+
+/// A range of indices.
+pub(super) fn indices(range: &Range<u32>) -> Range<usize> {
+    range.start as usize..range.end as usize
 }
 
 impl Section {

@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::link::Layout;
+use crate::link::arch::edge::Edge;
 use crate::link::place::block::Content;
 use crate::link::read::parsed::{Parsed, Place, Role, Section};
 use crate::link::verify::WRONG_IMAGE;
@@ -170,6 +171,18 @@ fn section<'a>(parsed: &'a mut Parsed, name: &str) -> &'a mut Section {
     parsed.sections.iter_mut().find(|section| section.name.text(&bytes) == name).unwrap()
 }
 
+/// The relocations of the section with this name.
+fn edges<'a>(parsed: &'a mut Parsed, name: &str) -> &'a mut [Edge] {
+    let range = section(parsed, name).edges.clone();
+    &mut parsed.edges[range.start as usize..range.end as usize]
+}
+
+/// Forgets the relocations of a section behind the first `count`.
+fn keep(parsed: &mut Parsed, name: &str, count: u32) {
+    let edges = &mut section(parsed, name).edges;
+    edges.end = edges.start + count;
+}
+
 /// The symbol with this name.
 fn symbol(parsed: &Parsed, name: &str) -> usize {
     parsed.symbols.iter().position(|symbol| symbol.name.text(&parsed.bytes) == name).unwrap()
@@ -194,32 +207,32 @@ fn planted_mistakes_are_found() {
     use Plant::{Image, Layout, Read};
     let plants: [(&str, Plant); 40] = [
         // Reading: what was parsed is not what the file says.
-        ("a wrong addend", Read(0, |p| section(p, ".text").edges[3].addend += 1)),
-        ("a wrong addend of a load", Read(0, |p| section(p, ".text").edges[6].addend += 8)),
-        ("a wrong addend in data", Read(0, |p| section(p, ".data").edges[2].addend -= 1)),
-        ("a field four bytes off", Read(0, |p| section(p, ".text").edges[8].offset += 4)),
-        ("a field four bytes off in data", Read(0, |p| section(p, ".data").edges[1].offset -= 4)),
+        ("a wrong addend", Read(0, |p| edges(p, ".text")[3].addend += 1)),
+        ("a wrong addend of a load", Read(0, |p| edges(p, ".text")[6].addend += 8)),
+        ("a wrong addend in data", Read(0, |p| edges(p, ".data")[2].addend -= 1)),
+        ("a field four bytes off", Read(0, |p| edges(p, ".text")[8].offset += 4)),
+        ("a field four bytes off in data", Read(0, |p| edges(p, ".data")[1].offset -= 4)),
         (
             "a swapped symbol",
             Read(0, |p| {
-                let other = section(p, ".text").edges[1].target;
-                section(p, ".text").edges[2].target = other;
+                let other = edges(p, ".text")[1].target;
+                edges(p, ".text")[2].target = other;
             }),
         ),
         (
             "swapped symbols in data",
             Read(0, |p| {
-                let edges = &mut section(p, ".data").edges;
+                let edges = edges(p, ".data");
                 (edges[0].target, edges[1].target) = (edges[1].target, edges[0].target);
             }),
         ),
-        ("a forgotten relocation", Read(0, |p| section(p, ".data").edges.truncate(3))),
-        ("a forgotten branch", Read(1, |p| section(p, ".text").edges.truncate(1))),
+        ("a forgotten relocation", Read(0, |p| keep(p, ".data", 3))),
+        ("a forgotten branch", Read(1, |p| keep(p, ".text", 1))),
         (
             "a wrong formula",
             Read(0, |p| {
-                let kind = section(p, ".data").edges.pop().unwrap().kind;
-                section(p, ".data").edges[0].kind = kind;
+                let kind = edges(p, ".data").last().unwrap().kind;
+                edges(p, ".data")[0].kind = kind;
             }),
         ),
         (
@@ -268,7 +281,8 @@ fn planted_mistakes_are_found() {
             "a section taken for a duplicate",
             Read(1, |p| {
                 let odd = p.sections.iter().position(|s| s.name.text(&p.bytes) == ".text.odd");
-                p.groups[0].sections.push(u32::try_from(odd.unwrap()).unwrap());
+                p.members.push(u32::try_from(odd.unwrap()).unwrap());
+                p.groups[0].sections.end += 1;
             }),
         ),
         ("less alignment", Read(1, |p| section(p, ".text.wide").alignment = 1)),
@@ -375,7 +389,7 @@ fn no_byte_of_an_image_can_change_unseen() {
 #[test]
 fn every_link_of_a_debug_build_is_checked() {
     let mut object = ObjectFile::parse("main.o", files()[1].clone()).unwrap();
-    section(object.parsed_mut(), ".text").edges[1].addend += 1;
+    edges(object.parsed_mut(), ".text")[1].addend += 1;
     let externals = [("main", NEAR), ("dup", NEAR)];
     let link = || graph(&[&object]).unwrap();
     let error = failure(finish(link(), &externals)).to_string();

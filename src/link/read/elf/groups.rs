@@ -4,8 +4,8 @@
 
 use std::fmt::Arguments;
 
+use object::elf;
 use object::read::elf::SectionHeader;
-use object::{LittleEndian, U32, elf};
 
 use super::{LE, Reader};
 use crate::error::Result;
@@ -33,7 +33,12 @@ impl Reader<'_> {
             }
             let signature = self.signature(header.sh_info(LE), what)?;
             let hash = names::hash(signature.bytes(self.bytes));
-            let sections = self.group_members(members, what)?;
+            let first = self.length(&self.members)?;
+            for member in members {
+                let section = self.loaded_index(member.get(LE), || what.to_string())?;
+                self.members.extend(section);
+            }
+            let sections = first..self.length(&self.members)?;
             self.groups.push(Group { signature, hash, sections });
         }
         Ok(())
@@ -60,17 +65,5 @@ impl Reader<'_> {
         }
         self.count_name(bytes)?;
         Ok(name)
-    }
-
-    fn group_members(
-        &self,
-        members: &[U32<LittleEndian>],
-        what: Arguments<'_>,
-    ) -> Result<Vec<u32>> {
-        let mut sections = Vec::new();
-        for member in members {
-            sections.extend(self.loaded_index(member.get(LE), || what.to_string())?);
-        }
-        Ok(sections)
     }
 }

@@ -21,6 +21,7 @@ use object::read::elf::{FileHeader, SectionHeader, SectionTable, SymbolTable};
 use super::names;
 use super::parsed::{Group, Name, Parsed, Section, Symbol};
 use crate::error::{Error, Result};
+use crate::link::arch::edge::Edge;
 
 /// Reads a whole object.
 ///
@@ -36,8 +37,8 @@ pub(super) fn read(name: &str, bytes: Bytes) -> Result<Parsed> {
     reader.read_groups()?;
     reader.read_relocations()?;
     reader.split_eh_frames()?;
-    let Reader { sections, symbols, groups, .. } = reader;
-    Ok(Parsed { bytes, sections, symbols, groups })
+    let Reader { sections, symbols, edges, groups, members, .. } = reader;
+    Ok(Parsed { bytes, sections, symbols, edges, groups, members })
 }
 
 type Header = elf::FileHeader64<LittleEndian>;
@@ -57,7 +58,9 @@ struct Reader<'a> {
     symbol_table: SymbolTable<'a, Header>,
     sections: Vec<Section>,
     symbols: Vec<Symbol>,
+    edges: Vec<Edge>,
     groups: Vec<Group>,
+    members: Vec<u32>,
     /// The bytes that sections, and names, may still have.
     bytes_left: u64,
     name_bytes_left: u64,
@@ -100,7 +103,9 @@ impl<'a> Reader<'a> {
             symbol_table,
             sections: Vec::new(),
             symbols: Vec::new(),
+            edges: Vec::new(),
             groups: Vec::new(),
+            members: Vec::new(),
             bytes_left: size,
             name_bytes_left: size.saturating_mul(NAME_OVERLAP_MAX),
         })
@@ -164,6 +169,11 @@ impl<'a> Reader<'a> {
             (Ok(start), Ok(end), true) => Some(Name { start, end }),
             _ => None,
         })
+    }
+
+    /// The length of a list, which is shorter than the file.
+    fn length<T>(&self, list: &[T]) -> Result<u32> {
+        u32::try_from(list.len()).map_err(|_| self.error("more than 2^32 relocations"))
     }
 
     fn text(&self, name: Name) -> &'a str {

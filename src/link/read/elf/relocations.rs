@@ -12,12 +12,13 @@ use crate::error::{Error, Result};
 use crate::link::arch::edge::{Edge, Formula};
 use crate::link::arch::{thread_code, x86_64};
 use crate::link::read::eh_frame;
-use crate::link::read::parsed::{Place, Role};
+use crate::link::read::parsed::{Place, Role, indices};
 
 type Relocation = elf::Rela64<LittleEndian>;
 
 impl Reader<'_> {
     pub(super) fn read_relocations(&mut self) -> Result<()> {
+        let mut found: Vec<(u32, &[Relocation])> = Vec::new();
         for (index, header) in self.table.enumerate() {
             let kind = header.sh_type(LE);
             if !matches!(kind, elf::SHT_RELA | elf::SHT_REL | elf::SHT_RELR | elf::SHT_CREL) {
@@ -51,12 +52,32 @@ impl Reader<'_> {
             }
             let relocations = header.data_as_array(LE, self.bytes);
             let relocations = relocations.map_err(|e| self.error(format!("{what}: {e}")))?;
-            self.read_edges(section, relocations)?;
+            found.push((section, relocations));
         }
+        // Those of one section lie next to each other.
+        found.sort_by_key(|(section, _)| *section);
+        let count = found.iter().map(|(_, relocations)| relocations.len()).sum();
+        let mut edges = Vec::with_capacity(count);
+        for (section, relocations) in found {
+            let first = self.length(&edges)?;
+            let is_low = self.read_edges(section, relocations, &mut edges)?;
+            let end = self.length(&edges)?;
+            let section = &mut self.sections[section as usize];
+            section.is_low |= is_low;
+            let first = if section.edges.is_empty() { first } else { section.edges.start };
+            section.edges = first..end;
+        }
+        self.edges = edges;
         Ok(())
     }
 
-    fn read_edges(&mut self, section: u32, relocations: &[Relocation]) -> Result<()> {
+    /// Appends the relocations of a section. Returns whether one holds an address in 32 bits.
+    fn read_edges(
+        &self,
+        section: u32,
+        relocations: &[Relocation],
+        edges: &mut Vec<Edge>,
+    ) -> Result<bool> {
         let slot = section as usize;
         let at = |what: String| {
             let text = self.text(self.sections[slot].name);
@@ -67,8 +88,8 @@ impl Reader<'_> {
             (Prot::Code, Some(range)) => self.bytes.get(range.clone()).unwrap_or_default(),
             _ => &[],
         };
-        let mut edges = Vec::with_capacity(relocations.len());
-        let mut is_low = false;
+        let first = edges.len();
+        let (mut is_low, mut is_thread) = (false, false);
         for relocation in relocations {
             let (number, target) = (relocation.r_type(LE, false).0, relocation.r_sym(LE, false));
             let offset = relocation.r_offset(LE);
@@ -124,26 +145,22 @@ impl Reader<'_> {
             is_low |= kind.is_narrow()
                 && kind.formula == Formula::Absolute
                 && symbol.place != Place::Absolute;
+            is_thread |= matches!(kind.formula, Formula::Thread(_));
             edges.push(Edge { offset, target, addend, kind });
         }
-        if edges.iter().any(|edge| matches!(edge.kind.formula, Formula::Thread(_))) {
+        if is_thread {
+            let own = edges.split_off(first);
             let symbol = |edge: &Edge| &self.symbols[edge.target as usize];
             let is_tls_get_addr = |edge: &Edge| {
                 symbol(edge).is_global && self.text(symbol(edge).name) == "__tls_get_addr"
             };
-            edges = thread_code::settle(code, edges, is_tls_get_addr).map_err(|(edge, what)| {
+            let own = thread_code::settle(code, own, is_tls_get_addr).map_err(|(edge, what)| {
                 let (name, symbol) = (edge.kind.name, self.text(symbol(&edge).name));
                 at(format!("offset {:#x}: {name} against `{symbol}`: {what}", edge.offset))
             })?;
+            edges.extend(own);
         }
-        let section = &mut self.sections[slot];
-        section.is_low |= is_low;
-        if section.edges.is_empty() {
-            section.edges = edges;
-        } else {
-            section.edges.append(&mut edges);
-        }
-        Ok(())
+        Ok(is_low)
     }
 
     /// Finds the records of every `.eh_frame`.
@@ -153,10 +170,11 @@ impl Reader<'_> {
             if !matches!(section.role, Role::EhFrame(_)) {
                 continue;
             }
-            section.edges.sort_by_key(|edge| edge.offset);
+            let edges = &mut self.edges[indices(&section.edges)];
+            edges.sort_by_key(|edge| edge.offset);
             let range = section.content.clone().unwrap_or_default();
             let content = self.bytes.get(range).unwrap_or_default();
-            let records = eh_frame::split(content, &section.edges)
+            let records = eh_frame::split(content, edges)
                 .map_err(|what| Error::link(format!("{}: section .eh_frame: {what}", self.name)))?;
             section.role = Role::EhFrame(records);
         }

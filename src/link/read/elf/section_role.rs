@@ -24,6 +24,12 @@ fn turn(priority: Option<u32>, is_old: bool) -> u64 {
 /// The type that some compilers give `.eh_frame`.
 const SHT_X86_64_UNWIND: elf::SectionType = elf::SectionType(0x7000_0001);
 
+/// True for relocations and groups, which are about half of all sections. What they are shows without their names.
+pub(super) fn is_never_loaded(header: &HeaderOfSection) -> bool {
+    matches!(header.sh_type(LE), elf::SHT_RELA | elf::SHT_GROUP)
+        && !header.sh_flags(LE).contains(elf::SHF_ALLOC)
+}
+
 /// True for sections that a program has in memory. Notes about the object are not loaded, nor is `.sframe`, a second unwind
 /// table that cannot be concatenated.
 pub(super) fn is_loaded(name: &str, header: &HeaderOfSection) -> bool {
@@ -55,7 +61,7 @@ pub(super) fn is_relro(name: &str, header: &HeaderOfSection) -> bool {
             header.sh_type(LE),
             elf::SHT_INIT_ARRAY | elf::SHT_FINI_ARRAY | elf::SHT_PREINIT_ARRAY
         )
-        || FAMILIES.iter().any(in_family)
+        || (!name.starts_with(".text") && FAMILIES.iter().any(in_family))
 }
 
 fn is_eh_frame(name: &str, header: &HeaderOfSection) -> bool {

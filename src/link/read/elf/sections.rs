@@ -6,7 +6,7 @@
 use object::elf;
 use object::read::elf::SectionHeader;
 
-use super::section_role::{is_loaded, is_relro, role};
+use super::section_role::{is_loaded, is_never_loaded, is_relro, role};
 use super::{HeaderOfSection, LE, Reader, file_kind};
 use crate::addr::Prot;
 use crate::error::{Error, Result};
@@ -22,6 +22,9 @@ impl Reader<'_> {
             let bytes = self.table.section_name(LE, header);
             let bytes =
                 bytes.map_err(|error| self.error(format!("section {}: {error}", index.0)))?;
+            if is_never_loaded(header) {
+                continue;
+            }
             let name = self.name_of(bytes)?.unwrap_or_default();
             let text = self.text(name);
             has_lto |= text.starts_with(".gnu.lto_");
@@ -119,7 +122,7 @@ impl Reader<'_> {
             alignment,
             bytes,
             content,
-            edges: Vec::new(),
+            edges: 0..0,
             linked_to: None,
             is_named: is_c_identifier(text),
             is_low: false,
