@@ -133,8 +133,8 @@ fn compute(
             let from = object.section(*section);
             (*input, *section, object.content(from), object.edges(from))
         }
-        Content::Rewritten { input, section, content, edges } => {
-            (*input, *section, &**content, &**edges)
+        Content::Rewritten { input, section, parts } => {
+            (*input, *section, &*parts.content, &*parts.edges)
         }
         Content::Got => {
             for (entry, target) in bytes.chunks_exact_mut(8).zip(&layout.tables.entries) {

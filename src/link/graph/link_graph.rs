@@ -219,7 +219,7 @@ impl LinkGraph {
     pub(in crate::link) fn sites<'a>(
         &'a self,
         is_wanted: impl Fn(&Site<'a>) -> bool + Sync,
-    ) -> Vec<Site<'a>> {
+    ) -> impl Iterator<Item = Site<'a>> {
         let sites = self.map_inputs(|input_id, input| {
             let mut wanted = Vec::new();
             let mut visit = |section: &'a Section, edge: &'a Edge| {
@@ -239,7 +239,7 @@ impl LinkGraph {
             }
             wanted
         });
-        sites.concat()
+        sites.into_iter().flatten()
     }
 
     /// Which `.eh_frame` records of an input are needed: those of the functions that it contributes.

@@ -14,18 +14,24 @@ use crate::link::read::parsed::{Place, Role};
 impl LinkGraph {
     /// Drops sections of the inputs that lost definitions since the last call.
     pub(in crate::link) fn drop_overridden(&mut self) {
-        for input_id in std::mem::take(&mut self.losers) {
-            let mut candidates = self.overridden_sections(input_id);
-            let input = &mut self.inputs[input_id as usize];
-            keep_what_is_referred_to(input, &mut candidates);
-            candidates.into_iter().for_each(|section| input.dropped[section as usize] = true);
+        let losers: Vec<u32> = std::mem::take(&mut self.losers).into_iter().collect();
+        let weight = losers.iter().map(|input| self.inputs[*input as usize].object.bytes().len());
+        let dropped = self.threads.map(losers.len(), weight.sum::<usize>() as u64, |at| {
+            let mut candidates = self.overridden_sections(losers[at]);
+            keep_what_is_referred_to(&self.inputs[losers[at] as usize], &mut candidates);
+            candidates
+        });
+        for (input, sections) in losers.into_iter().zip(dropped) {
+            let input = &mut self.inputs[input as usize];
+            sections.into_iter().for_each(|section| input.dropped[section as usize] = true);
         }
     }
 
     /// The sections of an input with at least one global definition, all of which lost.
     fn overridden_sections(&self, input_id: u32) -> HashSet<u32> {
         let input = &self.inputs[input_id as usize];
-        let (mut lost, mut used) = (HashSet::new(), HashSet::new());
+        let mut lost = HashSet::new();
+        let mut used = vec![false; input.object.sections().len()];
         for (symbol_id, symbol) in (0..).zip(input.object.symbols()) {
             let Place::Section(section) = symbol.place else { continue };
             let binding = input.bindings[symbol_id as usize];
@@ -35,12 +41,12 @@ impl LinkGraph {
                 Resolution::Here { input, symbol, .. } if input == input_id && symbol == symbol_id
             );
             if counts || is_found_otherwise(input, section) {
-                used.insert(section);
+                used[section as usize] = true;
             } else if !input.dropped[section as usize] {
                 lost.insert(section);
             }
         }
-        lost.retain(|section| !used.contains(section));
+        lost.retain(|section| !used[*section as usize]);
         lost
     }
 }

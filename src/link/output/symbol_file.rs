@@ -32,37 +32,45 @@ impl SymbolTable {
     /// A minimal ELF shared library with a symbol for every function in the range, the linker's stubs included.
     #[must_use]
     pub fn symbol_file(&self, code: AddrRange) -> Vec<u8> {
-        let mut symbols = vec![0; 24];
-        let mut text = SECTION_NAMES.to_vec();
-        for (function, name) in self.functions() {
-            let offset = function.start.get().wrapping_sub(code.start.get());
-            if offset >= code.bytes() || name.as_bytes().contains(&0) {
-                continue;
-            }
-            let kind = u64::from(elf::STB_GLOBAL.0 << 4 | elf::STT_FUNC.0);
-            let place = [(text.len() as u64, 4), (kind, 1), (0, 1), (CODE_SECTION, 2)];
-            put(&mut symbols, &place);
-            put(&mut symbols, &[(offset, 8), (function.bytes(), 8)]);
-            text.extend_from_slice(name.as_bytes());
-            text.push(0);
-        }
+        let offset = |function: AddrRange| function.start.get().wrapping_sub(code.start.get());
+        let functions = || self.functions().filter(|(one, _)| offset(*one) < code.bytes());
+        let (count, text_bytes) = functions()
+            .fold((1, SECTION_NAMES.len()), |(count, bytes), one| {
+                (count + 1, bytes + one.1.len() + 1)
+            });
         let symbols_at = HEADER_BYTES + SEGMENT_BYTES + SECTIONS * SECTION_BYTES;
-        let text_at = symbols_at + symbols.len() as u64;
-        let mut file = Vec::with_capacity(symbols.len() + text.len() + 512);
+        let symbol_bytes = count * SYMBOL_BYTES;
+        let text_at = symbols_at + symbol_bytes;
+        // Nothing is copied: the file of a large program has some MiB.
+        let mut file = Vec::with_capacity(usize::try_from(text_at).unwrap_or(0) + text_bytes);
         put_header(&mut file);
         put_segment(&mut file, code.bytes());
         put_section(&mut file, [0; 10]);
         let flags = elf::SHF_ALLOC.0 | elf::SHF_EXECINSTR.0;
         let kind = u64::from(elf::SHT_NOBITS.0);
         put_section(&mut file, [CODE_NAME, kind, flags, 0, symbols_at, code.bytes(), 0, 0, 16, 0]);
-        let (kind, bytes) = (u64::from(elf::SHT_SYMTAB.0), symbols.len() as u64);
+        let kind = u64::from(elf::SHT_SYMTAB.0);
         let symbol_section =
-            [SYMBOLS_NAME, kind, 0, 0, symbols_at, bytes, TEXT_SECTION, 1, 8, SYMBOL_BYTES];
+            [SYMBOLS_NAME, kind, 0, 0, symbols_at, symbol_bytes, TEXT_SECTION, 1, 8, SYMBOL_BYTES];
         put_section(&mut file, symbol_section);
-        let (kind, bytes) = (u64::from(elf::SHT_STRTAB.0), text.len() as u64);
+        let (kind, bytes) = (u64::from(elf::SHT_STRTAB.0), text_bytes as u64);
         put_section(&mut file, [TEXT_NAME, kind, 0, 0, text_at, bytes, 0, 0, 1, 0]);
-        file.extend_from_slice(&symbols);
-        file.extend_from_slice(&text);
+        put(&mut file, &[(0, 8); 3]);
+        let kind = u64::from(elf::STB_GLOBAL.0 << 4 | elf::STT_FUNC.0);
+        let mut text = SECTION_NAMES.len() as u64;
+        for (function, name) in functions() {
+            // The offset of the name in 4 bytes, the kind in 1, the visibility in 1, the section in 2.
+            let head = (text & u64::from(u32::MAX)) | kind << 32 | CODE_SECTION << 48;
+            for word in [head, offset(function), function.bytes()] {
+                file.extend_from_slice(&word.to_le_bytes());
+            }
+            text += name.len() as u64 + 1;
+        }
+        file.extend_from_slice(SECTION_NAMES);
+        for (_, name) in functions() {
+            file.extend_from_slice(name.as_bytes());
+            file.push(0);
+        }
         file
     }
 }

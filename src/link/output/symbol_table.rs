@@ -165,6 +165,7 @@ impl SymbolTable {
 
     fn collect_definitions(&mut self, layout: &Layout, addresses: &Addresses) {
         let graph = &layout.graph;
+        self.definitions.reserve(graph.globals.len());
         for (global, address) in graph.globals.iter().zip(&addresses.globals) {
             let address = ExecutorAddr::new(*address);
             if *global.name == *DSO_HANDLE_NAME {
@@ -189,24 +190,37 @@ impl SymbolTable {
 
     /// Every object's own functions, even if their names are bound to definitions elsewhere, and the stubs.
     fn collect_functions(&mut self, layout: &Layout, addresses: &Addresses) {
-        for (input, blocks) in layout.graph.inputs.iter().zip(&layout.block_of) {
-            let object = self.add_object(input.object.shared_name());
+        let parts = layout.graph.map_inputs(|input_id, input| {
+            let mut part = SymbolTable::default();
             for symbol in input.object.symbols() {
                 let Place::Section(section) = symbol.place else { continue };
-                let name = input.object.text(symbol.name);
                 let is_function = match symbol.kind {
                     SymbolKind::Function | SymbolKind::Ifunc => true,
                     // Assembler code seldom marks its functions.
                     SymbolKind::Plain => input.object.section(section).prot == Prot::Code,
                     _ => false,
                 };
-                let block = blocks[section as usize];
-                if block == NO_BLOCK || !is_function || name.is_empty() {
+                let block = layout.block_of[input_id as usize][section as usize];
+                if block == NO_BLOCK || !is_function || symbol.name.is_empty() {
                     continue;
                 }
                 let start = addresses.blocks[block as usize].wrapping_add(symbol.value);
-                self.add_function(object, name, "", start, start.saturating_add(symbol.bytes));
+                let end = start.saturating_add(symbol.bytes);
+                part.add_function(input_id, input.object.text(symbol.name), "", start, end);
             }
+            part
+        });
+        self.functions.reserve(parts.iter().map(|part| part.functions.len()).sum());
+        self.text.reserve(parts.iter().map(|part| part.text.len()).sum());
+        for (input, part) in layout.graph.inputs.iter().zip(parts) {
+            self.add_object(input.object.shared_name());
+            let Ok(before) = u32::try_from(self.text.len()) else { continue };
+            self.text.push_str(&part.text);
+            self.functions.extend(part.functions.into_iter().filter_map(|function| {
+                let Range { start, end } = function.name;
+                let name = before.checked_add(start)?..before.checked_add(end)?;
+                Some(Function { name, ..function })
+            }));
         }
         let object = self.add_object(&Arc::from("linker stub"));
         for (number, stub) in (0..).zip(&layout.tables.stubs) {
@@ -245,6 +259,9 @@ impl SymbolTable {
             covered = covered.max(function.end);
             is_sized || function.start >= covered
         });
+        if self.functions.iter().all(|function| function.end > function.start) {
+            return;
+        }
         let mut block_ends: Vec<(u64, u64)> = Vec::with_capacity(layout.blocks.len());
         for (block, address) in layout.blocks.iter().zip(&addresses.blocks) {
             block_ends.push((*address, address + block.bytes));

@@ -33,7 +33,7 @@ pub(in crate::link) enum Content {
     /// A section with the bytes of its object.
     Section { input: u32, section: u32 },
     /// A section whose bytes were rearranged.
-    Rewritten { input: u32, section: u32, content: Vec<u8>, edges: Vec<Edge> },
+    Rewritten { input: u32, section: u32, parts: Box<Rewritten> },
     /// The zero word after the last unwind record.
     EhFrameEnd,
     /// The GOT.
@@ -48,6 +48,12 @@ pub(in crate::link) enum Content {
     Common { global: u32 },
     /// The word whose address is `__dso_handle`.
     DsoHandle,
+}
+
+/// The new bytes of a section, and their relocations.
+pub(in crate::link) struct Rewritten {
+    pub(in crate::link) content: Vec<u8>,
+    pub(in crate::link) edges: Vec<Edge>,
 }
 
 /// The order of blocks within a stripe.
@@ -97,13 +103,12 @@ pub(in crate::link) fn collect(
     tables: &GotPlt,
     ifuncs: &Ifuncs,
 ) -> Result<Vec<Block>> {
-    let mut blocks = Vec::new();
     let sets: HashMap<&str, (u32, Prot)> = (0..)
         .zip(graph.named_sections())
         .map(|(number, (name, prot))| (name, (number, prot)))
         .collect();
-    let mut stored_zero_bytes = 0_u64;
-    for (input_id, input) in (0..).zip(&graph.inputs) {
+    let of_inputs = graph.map_inputs(|input_id, input| {
+        let mut blocks = Vec::with_capacity(input.object.sections().len());
         for (section_id, section) in input.kept_sections() {
             let mut block = section_block(graph, input_id, section_id);
             if section.is_named
@@ -120,26 +125,41 @@ pub(in crate::link) fn collect(
                 block.rank = Rank::Named(*number);
                 block.prot = *prot;
             }
-            let is_stored = block.rank.is_stored();
-            let is_as_it_is = matches!(block.content, Content::Section { .. });
-            if section.content.is_none() && is_stored && is_as_it_is {
-                stored_zero_bytes = stored_zero_bytes.saturating_add(section.bytes);
-                if stored_zero_bytes > RELOCATED_ZERO_FILL_BYTES_MAX {
-                    return Err(Error::link(format!(
-                        "{}: section {}: {stored_zero_bytes} bytes of zero fill with relocations, \
-                         and {RELOCATED_ZERO_FILL_BYTES_MAX} are possible",
-                        input.object.name(),
-                        input.object.text(section.name)
-                    )));
-                }
-            }
             blocks.push(block);
         }
-    }
+        Ok(blocks)
+    });
+    let of_inputs = of_inputs.into_iter().collect::<Result<Vec<_>>>()?;
+    let mut blocks = Vec::with_capacity(of_inputs.iter().map(Vec::len).sum());
+    of_inputs.into_iter().for_each(|of_input| blocks.extend(of_input));
+    limit_stored_zero_fill(graph, &blocks)?;
     add_rooms(graph, &mut blocks);
     add_tables(tables, ifuncs, &mut blocks);
     blocks.sort_by_key(|block| (block.prot, block.rank));
     Ok(blocks)
+}
+
+/// Refuses more zero fill with relocations, which is stored, than the limit.
+fn limit_stored_zero_fill(graph: &LinkGraph, blocks: &[Block]) -> Result<()> {
+    let mut total = 0_u64;
+    for block in blocks {
+        let Content::Section { input, section } = block.content else { continue };
+        let object = &graph.inputs[input as usize].object;
+        let section = object.section(section);
+        if section.content.is_some() || !block.rank.is_stored() {
+            continue;
+        }
+        total = total.saturating_add(section.bytes);
+        if total > RELOCATED_ZERO_FILL_BYTES_MAX {
+            return Err(Error::link(format!(
+                "{}: section {}: {total} bytes of zero fill with relocations, and \
+                 {RELOCATED_ZERO_FILL_BYTES_MAX} are possible",
+                object.name(),
+                object.text(section.name)
+            )));
+        }
+    }
+    Ok(())
 }
 
 fn section_block(graph: &LinkGraph, input: u32, section_id: u32) -> Block {
@@ -160,7 +180,8 @@ fn section_block(graph: &LinkGraph, input: u32, section_id: u32) -> Block {
             let kept = graph.kept_records(input, records);
             let (content, edges) =
                 eh_frame::pack(object.content(section), records, &kept, object.edges(section));
-            (Rank::EhFrame, Content::Rewritten { input, section: section_id, content, edges })
+            let parts = Box::new(Rewritten { content, edges });
+            (Rank::EhFrame, Content::Rewritten { input, section: section_id, parts })
         }
         Role::Plain if section.is_all_zero() => (Rank::ZeroFill, as_it_is),
         Role::Plain => (Rank::Plain, as_it_is),
@@ -168,7 +189,7 @@ fn section_block(graph: &LinkGraph, input: u32, section_id: u32) -> Block {
         Role::Thread => (Rank::ThreadData, as_it_is),
     };
     let bytes = match &content {
-        Content::Rewritten { content, .. } => content.len() as u64,
+        Content::Rewritten { parts, .. } => parts.content.len() as u64,
         _ => section.bytes,
     };
     let alignment = match rank {
@@ -192,7 +213,8 @@ fn reversed(object: &ObjectFile, input: u32, section_id: u32) -> Content {
         Edge { offset: last.saturating_sub(start) + (edge.offset - start), ..*edge }
     };
     let edges = object.edges(section).iter().map(turned).collect();
-    Content::Rewritten { input, section: section_id, content, edges }
+    let parts = Box::new(Rewritten { content, edges });
+    Content::Rewritten { input, section: section_id, parts }
 }
 
 /// Common symbols and `__dso_handle`.

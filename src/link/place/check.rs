@@ -17,8 +17,8 @@ pub(in crate::link) fn refuse_what_cannot_be_linked(
     graph: &LinkGraph,
     own: Option<u32>,
 ) -> Result<()> {
-    let refused = graph.sites(|site| objection(graph, site, own).is_some());
-    let Some(site) = refused.first() else { return Ok(()) };
+    let refused = graph.sites(|site| objection(graph, site, own).is_some()).next();
+    let Some(site) = &refused else { return Ok(()) };
     let Site { input, section, edge, .. } = site;
     Err(Error::link(format!(
         "{}: section {} offset {:#x}: {} against `{}`: {}",

@@ -154,6 +154,10 @@ impl Name {
         std::str::from_utf8(self.bytes(file)).unwrap_or_default()
     }
 
+    pub(in crate::link) fn is_empty(self) -> bool {
+        self.start == self.end
+    }
+
     /// The bytes of the string, given those of its file.
     pub(in crate::link) fn bytes(self, file: &[u8]) -> &[u8] {
         file.get(self.start as usize..self.end as usize).unwrap_or_default()

@@ -82,7 +82,7 @@ impl Reader<'_> {
             _ => {}
         }
         let is_global = !local;
-        if is_global && name.start == name.end {
+        if is_global && name.is_empty() {
             return Err(at("global, but without a name that is printable UTF-8".to_owned()));
         }
         Ok(Symbol {
