@@ -29,31 +29,25 @@ const INPUT_BYTES_MAX: u64 = 4 << 30;
 const MAPPED_BYTES_MIN: u64 = 256 << 10;
 
 /// The objects, archives and libraries of a program, read and checked.
+#[derive(Default)]
 pub(crate) struct Inputs {
     objects: Vec<ObjectFile>,
     archives: Vec<Archive>,
-    libraries: Vec<String>,
 }
 
 impl Inputs {
-    /// Reads `files`, and finds each of `names` as `-l` does in `folders`: a shared library, or else an archive.
-    pub(crate) fn read(
-        files: &[PathBuf],
-        names: &[String],
-        folders: &[PathBuf],
-    ) -> Result<Self, Failure> {
-        let mut inputs = Self { objects: Vec::new(), archives: Vec::new(), libraries: Vec::new() };
+    /// Reads `files`, then the archives among `libraries`.
+    pub(crate) fn read(files: &[PathBuf], libraries: &[Library]) -> Result<Self, Failure> {
+        let mut inputs = Self::default();
         for (position, path) in files.iter().enumerate() {
             inputs.add(path).map_err(|failure| match position {
                 0 => failure,
                 _ => failure.hint(advice::if_an_argument(path)),
             })?;
         }
-        for name in names {
-            match find_library(name, folders) {
-                Some(Library::Shared(path)) => inputs.libraries.push(path),
-                Some(Library::Archive(path)) => inputs.add(&path)?,
-                None => return Err(no_library(name, folders)),
+        for library in libraries {
+            if let Library::Archive(path) = library {
+                inputs.add(path)?;
             }
         }
         Ok(inputs)
@@ -66,9 +60,6 @@ impl Inputs {
         }
         for archive in &self.archives {
             dylib.add_archive(archive);
-        }
-        for library in &self.libraries {
-            dylib.add_library(library);
         }
         Ok(())
     }
@@ -119,10 +110,24 @@ fn read(path: &Path) -> io::Result<Bytes> {
     if bytes.len() as u64 > INPUT_BYTES_MAX { Err(too_large()) } else { Ok(bytes.into()) }
 }
 
-enum Library {
+/// A library that `-l` found.
+pub(crate) enum Library {
     /// A path for the dynamic linker.
     Shared(String),
     Archive(PathBuf),
+}
+
+impl Library {
+    pub(crate) fn is_shared(&self) -> bool {
+        matches!(self, Self::Shared(_))
+    }
+
+    /// Finds each of `names` as `-l` does in `folders`: a shared library, or else an archive.
+    pub(crate) fn find(names: &[String], folders: &[PathBuf]) -> Result<Vec<Library>, Failure> {
+        let find =
+            |name: &String| find_library(name, folders).ok_or_else(|| no_library(name, folders));
+        names.iter().map(find).collect()
+    }
 }
 
 /// The folders that are searched, in this order.

@@ -8,11 +8,11 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use farcall::controller::profile::{DebugObjects, JitDump, PerfMap};
-use farcall::controller::{Controller, Dylib, ExecutorBuilder, KillHandle, LinkReport};
+use farcall::controller::{Controller, Dylib, ExecutorBuilder, KillHandle, LinkReport, Spawned};
 use signal_hook::consts::{SIGINT, SIGQUIT};
 
 use crate::advice;
-use crate::inputs::Inputs;
+use crate::inputs::{Inputs, Library};
 use crate::run_report::{JsonFile, Phases, RunReport};
 use crate::status::{Failure, LINK, TIMED_OUT, TOOL};
 
@@ -57,16 +57,24 @@ pub(crate) fn run(options: &Options) -> Result<i32, Failure> {
     // A shell may have opened files for the program.
     let spawned = ExecutorBuilder::new().this_program().inherit_descriptors().spawn()?;
     leave_interrupts_to_the_program()?;
+    let libraries = Library::find(&options.libraries, &options.folders)?;
     let started = Instant::now();
-    let inputs = Inputs::read(&options.files, &options.libraries, &options.folders)?;
-    let load = started.elapsed();
+    let read = || {
+        let inputs = Inputs::read(&options.files, &libraries);
+        (inputs, started.elapsed())
+    };
+    let (inputs, connected) = match libraries.iter().any(Library::is_shared) {
+        false => (read(), connect(spawned, &libraries, options.timeout)),
+        // The executor opens them while this thread reads the files.
+        true => std::thread::scope(|scope| {
+            let connecting = scope.spawn(|| connect(spawned, &libraries, options.timeout));
+            let inputs = read();
+            (inputs, connecting.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)))
+        }),
+    };
+    let (inputs, load) = (inputs.0?, inputs.1);
+    let Connected { controller, program, timer, time: connect } = connected?;
 
-    let started = Instant::now();
-    let controller = spawned.connect()?;
-    let connect = started.elapsed();
-    let timer = options.timeout.map(|timeout| Timer::start(timeout, controller.kill_handle()));
-
-    let program = controller.create_dylib("program");
     add_plugins(options, &controller, &program)?;
     inputs.add_to(&program)?;
     let link = link(options, &program)?;
@@ -87,7 +95,38 @@ pub(crate) fn run(options: &Options) -> Result<i32, Failure> {
     if let Some(json) = json {
         json.write(&report)?;
     }
+    // This process ends now. To free what was read and linked, piece by piece, takes longer than that.
+    std::mem::forget((inputs, program));
     outcome
+}
+
+/// A session with the executor, and the program there, without objects yet.
+struct Connected {
+    controller: Controller,
+    program: Dylib,
+    timer: Option<Timer>,
+    /// The time that it took to connect.
+    time: Duration,
+}
+
+/// Connects to the executor, and opens the shared libraries there.
+fn connect(
+    spawned: Spawned,
+    libraries: &[Library],
+    timeout: Option<Duration>,
+) -> Result<Connected, Failure> {
+    let started = Instant::now();
+    let controller = spawned.connect()?;
+    let time = started.elapsed();
+    let timer = timeout.map(|timeout| Timer::start(timeout, controller.kill_handle()));
+    let program = controller.create_dylib("program");
+    for library in libraries {
+        if let Library::Shared(path) = library {
+            program.add_library(path);
+        }
+    }
+    program.open_libraries()?;
+    Ok(Connected { controller, program, timer, time })
 }
 
 /// Links the program.

@@ -203,9 +203,9 @@ remote! {
     /// Action: takes it back.
     FramesDeregister = "farcall_frames_deregister": (AddrRange,) => ();
 
-    /// Action: keeps the names of the functions in a range of linked code, for code that asks for names. The bytes are an ELF
-    /// file with a symbol table relative to the start of the range.
-    NamesRegister = "farcall_names_register": (AddrRange, Bytes) => ();
+    /// Action: keeps the names of the functions in a range of linked code, for code that asks for names. The second range, in
+    /// memory of the link, has an ELF file with a symbol table relative to the start of the first one.
+    NamesRegister = "farcall_names_register": (AddrRange, AddrRange) => ();
     /// Action: forgets them.
     NamesDeregister = "farcall_names_deregister": (AddrRange,) => ();
 

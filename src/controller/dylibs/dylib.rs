@@ -172,6 +172,24 @@ impl Dylib {
         self.lock().libraries.push(path.into());
     }
 
+    /// Opens the shared libraries that were added, now and not in the next link. The executor opens them while the controller
+    /// reads objects, if another thread calls this. Sends one message, if there are any.
+    ///
+    /// # Errors
+    ///
+    /// When a library cannot be opened, or the session is over. None of the libraries belongs to the next link then.
+    pub fn open_libraries(&self) -> Result<()> {
+        let (libraries, mut placement) = {
+            let mut state = self.lock();
+            (std::mem::take(&mut state.libraries), state.placement)
+        };
+        if libraries.is_empty() {
+            return Ok(());
+        }
+        let opened = self.session.linker.look_up(libraries, &mut placement, Vec::new());
+        opened.map(drop).map_err(|error| error.during(format_args!("linking {}", self.name)))
+    }
+
     /// Links the objects added since the last link. It sends one message, to look symbols up. It writes the code through shared
     /// memory, and posts the registration ahead of the next call. Code with 32-bit addresses goes below 2 GiB, with all later
     /// links of the dylib. The first such link of a session sends a second message.

@@ -8,7 +8,7 @@
 use std::fmt;
 
 use super::linking::{LinkMemory, Linker};
-use crate::call::contract::{Action, Placement};
+use crate::call::contract::{Action, NamesDeregister, NamesRegister, Placement};
 use crate::controller::memory::allocation::InFlightAlloc;
 use crate::controller::memory::executor_memory::ExecutorMemory;
 use crate::controller::memory::native_memory::{AllocActionPair, NativeMemory};
@@ -134,6 +134,30 @@ impl<'a> Finalizing<'a> {
 }
 
 impl Linker {
+    /// Adds the names of the functions in `code` to a link, for code that asks for names: a file in constants of its own.
+    ///
+    /// # Errors
+    ///
+    /// When memory runs out.
+    pub(super) fn add_names<'a>(
+        &'a self,
+        additions: &mut Additions<'a>,
+        symbols: &SymbolTable,
+        code: AddrRange,
+    ) -> Result<()> {
+        let file = symbols.symbol_file(code);
+        let bytes = file.len() as u64;
+        let sizes = PerProt { constants: bytes, ..PerProt::default() };
+        let mut memory = InFlightAlloc::new(&self.memory, Placement::Near, sizes)?;
+        let start = memory.range(Prot::Constants).start;
+        let names = AddrRange::sized(start, bytes).unwrap_or_default();
+        memory.write(Prot::Constants, &file);
+        let register = self.action::<NamesRegister>(&(code, names))?;
+        let deregister = self.action::<NamesDeregister>(&(code,))?;
+        additions.memory.push((memory, vec![(register, deregister)]));
+        Ok(())
+    }
+
     /// Finalizes the memory that plugins have added to a link, then the link's own, with their actions. Returns the base of the link's
     /// own memory, and the bases of the added memory.
     ///

@@ -7,10 +7,9 @@ use std::sync::Arc;
 
 use super::tls_allocator::{TlsAllocation, TlsAllocator, TlsPlacement};
 use crate::call::contract::{
-    Action, DylibLookup, Found, FramesDeregister, FramesRegister, IndirectResolve, NamesDeregister,
-    NamesRegister, Placement, ProgramDeregister, ProgramRegister, Remote, STATIC_TLS_BYTES,
-    STATIC_TLS_OFFSET, ThreadBlockDeregister, ThreadBlockRegister, ThreadInitialize, ThreadLookup,
-    Wanted,
+    Action, DylibLookup, Found, FramesDeregister, FramesRegister, IndirectResolve, Placement,
+    ProgramDeregister, ProgramRegister, Remote, STATIC_TLS_BYTES, STATIC_TLS_OFFSET,
+    ThreadBlockDeregister, ThreadBlockRegister, ThreadInitialize, ThreadLookup, Wanted,
 };
 use crate::controller::memory::allocation::InFlightAlloc;
 use crate::controller::memory::executor_memory::ExecutorMemory;
@@ -292,7 +291,7 @@ impl Linker {
         outcome
     }
 
-    /// The actions that register the image's unwind information, names, thread-locals and initializers, as far as the image has
+    /// The actions that register the image's unwind information, thread-locals and initializers, as far as the image has
     /// or requires them. Each comes with the action that deregisters it.
     pub(crate) fn actions(
         &self,
@@ -305,12 +304,6 @@ impl Linker {
         if let Some(section) = image.eh_frame {
             let register = self.action::<FramesRegister>(&(section,))?;
             actions.push((register, self.action::<FramesDeregister>(&(section,))?));
-        }
-        if requirements.names {
-            let code = memory.range(Prot::Code);
-            let file = Bytes(image.symbols.symbol_file(code));
-            let register = self.action::<NamesRegister>(&(code, file))?;
-            actions.push((register, self.action::<NamesDeregister>(&(code,))?));
         }
         if let Some(threads) = image.threads {
             actions.push(self.thread_actions(&threads)?);
@@ -355,7 +348,7 @@ impl Linker {
         Ok((register, self.action::<ThreadBlockDeregister>(&(module,))?))
     }
 
-    fn action<R: Remote>(&self, args: &R::Args) -> Result<Action>
+    pub(super) fn action<R: Remote>(&self, args: &R::Args) -> Result<Action>
     where
         R::Args: Encode,
     {

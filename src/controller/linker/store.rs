@@ -49,12 +49,15 @@ impl Linker {
         let fixup = begun.elapsed();
 
         let begun = Instant::now();
-        let additions = collect(&self.memory, plugins, &objects, &image, &memory)?;
+        let mut additions = collect(&self.memory, plugins, &objects, &image, &memory)?;
         if is_looked_at {
             memory.write(&image);
         }
         let data = memory.start(Prot::Data);
         let LinkMemory { allocation, tls, .. } = memory;
+        if requirements.names {
+            self.add_names(&mut additions, &image.symbols, allocation.range(Prot::Code))?;
+        }
         let actions = self.actions(&image, &allocation, requirements, handle)?;
         let (base, added) = self.finalize(allocation, actions, additions)?;
         let symbols = Arc::new(std::mem::take(&mut image.symbols));

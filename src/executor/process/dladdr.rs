@@ -21,7 +21,6 @@ use crate::error::Result;
 use crate::executor::entry::address::pointer;
 use crate::executor::entry::wrapper::Serve;
 use crate::executor::process::program;
-use crate::sps::Bytes;
 use crate::sync::Mutex;
 use crate::sys::memory::memfd;
 use crate::{AddrRange, ExecutorAddr};
@@ -29,8 +28,8 @@ use crate::{AddrRange, ExecutorAddr};
 /// The symbol file of one link.
 struct SymbolFile {
     code: AddrRange,
-    /// The ELF file; its addresses are offsets from the start of the code.
-    elf: Vec<u8>,
+    /// Where the ELF file is; its addresses are offsets from the start of the code.
+    elf: AddrRange,
     /// The ELF file as a memory file, made on the first request for its path; `None` if that failed.
     opened: OnceLock<Option<Opened>>,
 }
@@ -54,7 +53,7 @@ type Visit = unsafe extern "C-unwind" fn(*mut dl_phdr_info, usize, *mut c_void) 
 static SYMBOL_FILES: Mutex<Vec<Arc<SymbolFile>>> = Mutex::new(Vec::new());
 
 impl Serve for NamesRegister {
-    fn serve((code, Bytes(elf)): (AddrRange, Bytes)) -> Result<()> {
+    fn serve((code, elf): (AddrRange, AddrRange)) -> Result<()> {
         SYMBOL_FILES.lock().push(Arc::new(SymbolFile { code, elf, opened: OnceLock::new() }));
         Ok(())
     }
@@ -74,13 +73,22 @@ impl SymbolFile {
         SYMBOL_FILES.lock().iter().find(|file| file.code.contains(address)).cloned()
     }
 
+    /// The bytes of the ELF file.
+    fn bytes(&self) -> &[u8] {
+        let bytes = usize::try_from(self.elf.bytes()).unwrap_or(0);
+        // SAFETY: the controller has written these constants, and frees them after they are deregistered. A program that
+        // removes code must not ask for its names at the same time, as with `dlclose` and `dladdr`.
+        unsafe { std::slice::from_raw_parts(pointer::<u8>(self.elf.start), bytes) }
+    }
+
     fn function_at(&self, address: *const c_void) -> Option<Function<'_>> {
         let offset = (address as u64).checked_sub(self.code.start.get())?;
-        let elf = ElfFile64::<object::Endianness>::parse(&*self.elf).ok()?;
+        let file = self.bytes();
+        let elf = ElfFile64::<object::Endianness>::parse(file).ok()?;
         let holds = |start: u64, bytes: u64| start <= offset && offset - start < bytes;
         let symbol = elf.symbols().find(|symbol| holds(symbol.address(), symbol.size()))?;
         let name = symbol.name_bytes().ok()?;
-        let name = self.elf.get(name.as_ptr().addr().checked_sub(self.elf.as_ptr().addr())?..)?;
+        let name = file.get(name.as_ptr().addr().checked_sub(file.as_ptr().addr())?..)?;
         let name = CStr::from_bytes_until_nul(name).ok()?;
         Some(Function { name, start: self.code.start.get() + symbol.address() })
     }
@@ -88,9 +96,9 @@ impl SymbolFile {
     /// The path at which the file can be opened; `None` if the system has no more memory or descriptors.
     fn path(&self) -> Option<&CStr> {
         let opened = self.opened.get_or_init(|| {
-            let file = memfd::create(c"farcall-names", self.elf.len() as u64, false).ok()?;
+            let file = memfd::create(c"farcall-names", self.elf.bytes(), false).ok()?;
             let file = File::from(file);
-            file.write_all_at(&self.elf, 0).ok()?;
+            file.write_all_at(self.bytes(), 0).ok()?;
             let path = CString::new(format!("/proc/self/fd/{}", file.as_raw_fd())).ok()?;
             Some(Opened { _file: file, path })
         });
