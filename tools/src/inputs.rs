@@ -10,7 +10,7 @@ use farcall::controller::Dylib;
 use farcall::link::{Archive, ObjectFile};
 
 use crate::status::{Failure, LINK, NOT_FOUND};
-use crate::{advice, mapped};
+use crate::{advice, heap, mapped};
 
 /// Where `-l` looks after the folders given with `-L`: where Linux distributions keep libraries.
 const LIBRARY_FOLDERS: [&str; 6] = [
@@ -28,9 +28,17 @@ const INPUT_BYTES_MAX: u64 = 4 << 30;
 /// The smallest file that is mapped, in bytes. Reading a smaller one takes less time than the faults on its pages.
 const MAPPED_BYTES_MIN: u64 = 256 << 10;
 
+/// The files of a large link have more bytes.
+const LARGE_BYTES: u64 = 64 << 20;
+
+/// What a large link takes.
+const HEAP_BYTES: u64 = 320 << 20;
+
 /// The objects, archives and libraries of a program, read and checked.
 #[derive(Default)]
 pub(crate) struct Inputs {
+    /// The size of all files.
+    bytes: u64,
     objects: Vec<ObjectFile>,
     archives: Vec<Archive>,
 }
@@ -71,6 +79,11 @@ impl Inputs {
             let status = if missing { NOT_FOUND } else { LINK };
             Failure::new(status, format_args!("{name}: {error}"))
         })?;
+        let before = self.bytes;
+        self.bytes += bytes.len() as u64;
+        if before < LARGE_BYTES && self.bytes >= LARGE_BYTES {
+            heap::expect(HEAP_BYTES);
+        }
         if Archive::is_thin(&bytes) {
             let folder = path.parent().map(Path::to_owned).unwrap_or_default();
             let read = move |member: &str| read(&folder.join(member));

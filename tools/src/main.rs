@@ -9,6 +9,7 @@ mod advice;
 mod bench;
 mod demo;
 mod doctor;
+mod heap;
 mod inputs;
 mod manual;
 mod mapped;
