@@ -1,4 +1,4 @@
-//! The one error type of the library: opaque, with predicates and a message that carries the numbers.
+//! The one error type of the library: opaque, with a kind and a message that carries the numbers.
 //!
 //! Invariant: an `Error` never holds bytes of the peer that were not copied and bounded first.
 
@@ -8,6 +8,7 @@ use std::any::Any;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
 
 pub use death::Death;
 
@@ -16,24 +17,29 @@ pub type Result<T> = std::result::Result<T, Error>;
 
 /// Why an operation failed.
 ///
-/// The kind is private: ask with the `is_*` predicates, [`Error::symbols`] and [`Error::death`]. The
-/// message names the operation, the numbers and, where it is known, what to do next.
+/// Its [kind](Error::kind) is for programs. The message is for people: it names the operation, the numbers and, where it is
+/// known, what to do next.
 ///
 /// # Examples
 ///
 /// ```
+/// use farcall::ErrorKind;
 /// use farcall::link::ObjectFile;
 ///
 /// let error = ObjectFile::parse("a.o", b"text".to_vec()).expect_err("this is no object");
-/// assert!(error.is_link());
+/// assert_eq!(error.kind(), ErrorKind::Link);
 /// assert!(error.to_string().starts_with("a.o: not an ELF file"));
 /// ```
+#[derive(Clone)]
 pub struct Error(Box<Repr>);
 
+#[derive(Clone)]
 struct Repr {
-    kind: Kind,
+    kind: ErrorKind,
     message: String,
-    source: Option<Box<dyn std::error::Error + Send + Sync>>,
+    symbols: Vec<String>,
+    death: Option<Death>,
+    source: Option<Arc<dyn std::error::Error + Send + Sync>>,
 }
 
 /// The message of a caught panic, as "panicked: ...", to follow the name of the code that panicked.
@@ -53,56 +59,70 @@ pub(crate) fn drop_panic(panic: Box<dyn Any + Send>) {
     }
 }
 
-/// The kinds of errors, for the rooms that make them.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum Kind {
-    /// An object cannot be linked: its bytes, a feature, a relocation, a duplicate.
+/// What kind of error it is. More kinds may come.
+///
+/// # Examples
+///
+/// ```
+/// use farcall::{Error, ErrorKind};
+///
+/// fn is_worth_a_retry(error: &Error) -> bool {
+///     matches!(error.kind(), ErrorKind::Timeout | ErrorKind::Exhausted)
+/// }
+/// # assert!(!is_worth_a_retry(&Error::other("only words")));
+/// ```
+#[non_exhaustive]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum ErrorKind {
+    /// An object or an archive cannot be linked: its bytes, a feature, a relocation, a duplicate. The message says what to change.
     Link,
-    /// All symbols that are not defined.
-    SymbolsNotFound(Vec<String>),
-    /// Symbols of a dylib, and what is wrong with them.
-    Symbols(SymbolsError, Vec<String>),
-    /// A resource tracker was removed or emptied into another one.
+    /// The [symbols](Error::symbols) are not defined. Add what defines them.
+    SymbolsNotFound,
+    /// The [symbols](Error::symbols) are defined already.
+    DuplicateDefinition,
+    /// The unit that should have supplied the [symbols](Error::symbols) failed, or a symbol that they depend on.
+    FailedToMaterialize,
+    /// A unit did not supply [symbols](Error::symbols) that it had promised.
+    MissingSymbolDefinitions,
+    /// A unit supplied [symbols](Error::symbols) that it had not promised.
+    UnexpectedSymbolDefinitions,
+    /// The [symbols](Error::symbols) are being supplied and so cannot be removed from their dylib. Wait until they are ready.
+    SymbolsCouldNotBeRemoved,
+    /// A unit supplied [symbols](Error::symbols) that depend on a symbol that failed or was removed.
+    UnsatisfiedSymbolDependencies,
+    /// The resource tracker was removed, or emptied into another one.
     TrackerDefunct,
-    /// A dylib was removed, or its session is over.
+    /// The dylib was removed, or its session is over.
     DylibDefunct,
-    /// The peer sent something that the protocol does not allow.
+    /// The peer broke the protocol; the session is over.
     Violation,
     /// The session ended before the call completed.
     Disconnected,
-    /// The peer's thread that served a call has ended; perhaps its process with it.
+    /// The peer's thread that served the call has ended; perhaps its process with it.
     ThreadGone,
-    /// The executor process ended.
-    Died(Death),
-    /// The call did not return in time. It still runs.
+    /// The executor process ended; [`Error::death`] says how.
+    Died,
+    /// A call did not return before its deadline. It still runs; its result will be dropped.
     Timeout,
-    /// A bounded resource is used up.
+    /// A bounded resource (slab, lanes, payload size) is used up. The message names the limit.
     Exhausted,
-    /// The caller's arguments cannot be used.
+    /// The caller's own arguments were refused.
     InvalidArgument,
-    /// The other side ran the request and answered with an error.
+    /// The other side ran the request and answered with an error message.
     Remote,
-    /// The operating system refused.
+    /// The operating system refused; [`Error::raw_os_error`] has its code.
     Os,
-    /// An error of the host's own.
+    /// [`Error::other`] made this error.
     Other,
 }
 
-/// What is wrong with symbols of a dylib.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum SymbolsError {
-    /// Defined twice.
-    Duplicate,
-    /// The unit that should have supplied them failed.
-    FailedToMaterialize,
-    /// Promised, and not supplied.
-    Missing,
-    /// Supplied, and never promised.
-    Unexpected,
-    /// Being supplied at the moment, so they cannot be removed.
-    CouldNotBeRemoved,
-    /// Supplied, but a symbol that they depend on failed or was removed.
-    Unsatisfied,
+/// Constructors from a message, one for each kind that needs no more.
+macro_rules! constructors {
+    ($($name:ident: $kind:ident,)*) => {$(
+        pub(crate) fn $name(message: impl Into<String>) -> Self {
+            Self::new(ErrorKind::$kind, message)
+        }
+    )*};
 }
 
 impl Error {
@@ -112,69 +132,49 @@ impl Error {
     /// Only the message crosses the border of a process or of the C ABI.
     #[must_use]
     pub fn other(source: impl Into<Box<dyn std::error::Error + Send + Sync>>) -> Self {
-        let source = source.into();
-        let mut error = Self::new(Kind::Other, source.to_string());
-        error.0.source = Some(source);
+        let source: Box<dyn std::error::Error + Send + Sync> = source.into();
+        let mut error = Self::new(ErrorKind::Other, source.to_string());
+        error.0.source = Some(Arc::from(source));
         error
     }
 
-    pub(crate) fn new(kind: Kind, message: impl Into<String>) -> Self {
-        Error(Box::new(Repr { kind, message: message.into(), source: None }))
+    pub(crate) fn new(kind: ErrorKind, message: impl Into<String>) -> Self {
+        let message = message.into();
+        Error(Box::new(Repr { kind, message, symbols: Vec::new(), death: None, source: None }))
     }
 
-    pub(crate) fn kind(&self) -> &Kind {
-        &self.0.kind
+    constructors! {
+        link: Link,
+        violation: Violation,
+        disconnected: Disconnected,
+        thread_gone: ThreadGone,
+        timeout: Timeout,
+        exhausted: Exhausted,
+        invalid: InvalidArgument,
+        remote: Remote,
     }
 
-    pub(crate) fn link(message: impl Into<String>) -> Self {
-        Self::new(Kind::Link, message)
+    /// What kind of error it is.
+    #[must_use]
+    pub fn kind(&self) -> ErrorKind {
+        self.0.kind
     }
 
-    pub(crate) fn violation(message: impl Into<String>) -> Self {
-        Self::new(Kind::Violation, message)
-    }
-
-    pub(crate) fn disconnected(message: impl Into<String>) -> Self {
-        Self::new(Kind::Disconnected, message)
-    }
-
-    pub(crate) fn thread_gone(message: impl Into<String>) -> Self {
-        Self::new(Kind::ThreadGone, message)
-    }
-
-    pub(crate) fn timeout(message: impl Into<String>) -> Self {
-        Self::new(Kind::Timeout, message)
-    }
-
-    pub(crate) fn exhausted(message: impl Into<String>) -> Self {
-        Self::new(Kind::Exhausted, message)
-    }
-
-    pub(crate) fn invalid(message: impl Into<String>) -> Self {
-        Self::new(Kind::InvalidArgument, message)
-    }
-
-    pub(crate) fn remote(message: impl Into<String>) -> Self {
-        Self::new(Kind::Remote, message)
-    }
-
-    pub(crate) fn symbols_not_found(mut symbols: Vec<String>) -> Self {
-        symbols.sort();
-        symbols.dedup();
-        let message = format!("undefined symbols: {}", symbols.join(", "));
-        Self::new(Kind::SymbolsNotFound(symbols), message)
+    pub(crate) fn symbols_not_found(symbols: Vec<String>) -> Self {
+        Self::symbols_error(ErrorKind::SymbolsNotFound, "undefined symbols", symbols)
     }
 
     /// `what` goes in front of the names.
     pub(crate) fn symbols_error(
-        kind: SymbolsError,
+        kind: ErrorKind,
         what: impl fmt::Display,
         mut symbols: Vec<String>,
     ) -> Self {
         symbols.sort();
         symbols.dedup();
-        let message = format!("{what}: {}", symbols.join(", "));
-        Self::new(Kind::Symbols(kind, symbols), message)
+        let mut error = Self::new(kind, format!("{what}: {}", symbols.join(", ")));
+        error.0.symbols = symbols;
+        error
     }
 
     /// The symbols that failed for one `reason`, as pairs of a dylib's name and a symbol.
@@ -190,28 +190,30 @@ impl Error {
         let dylibs = by_dylib.iter().map(|(dylib, all)| format!("{} in {dylib}", names(all)));
         let what = dylibs.collect::<Vec<_>>().join("; ");
         let symbols: BTreeSet<&str> = by_dylib.into_values().flatten().collect();
-        let symbols = symbols.into_iter().map(str::to_owned).collect();
         let message = format!("failed to materialize: {what} ({reason})");
-        Self::new(Kind::Symbols(SymbolsError::FailedToMaterialize, symbols), message)
+        let mut error = Self::new(ErrorKind::FailedToMaterialize, message);
+        error.0.symbols = symbols.into_iter().map(str::to_owned).collect();
+        error
     }
 
     pub(crate) fn tracker_defunct() -> Self {
-        Self::new(Kind::TrackerDefunct, "the resource tracker was removed meanwhile")
+        Self::new(ErrorKind::TrackerDefunct, "the resource tracker was removed meanwhile")
     }
 
     pub(crate) fn dylib_defunct(name: &str) -> Self {
-        Self::new(Kind::DylibDefunct, format!("the dylib {name} was removed"))
+        Self::new(ErrorKind::DylibDefunct, format!("the dylib {name} was removed"))
     }
 
     pub(crate) fn died(death: Death) -> Self {
-        let message = death.to_string();
-        Self::new(Kind::Died(death), message)
+        let mut error = Self::new(ErrorKind::Died, death.to_string());
+        error.0.death = Some(death);
+        error
     }
 
     pub(crate) fn os(what: impl Into<String>, cause: impl Into<std::io::Error>) -> Self {
         let cause = cause.into();
-        let mut error = Self::new(Kind::Os, format!("{}: {cause}", what.into()));
-        error.0.source = Some(Box::new(cause));
+        let mut error = Self::new(ErrorKind::Os, format!("{}: {cause}", what.into()));
+        error.0.source = Some(Arc::new(cause));
         error
     }
 
@@ -238,134 +240,26 @@ impl Error {
     /// True when an object, an archive or their combination cannot be linked (undefined symbols included).
     #[must_use]
     pub fn is_link(&self) -> bool {
-        matches!(self.0.kind, Kind::Link | Kind::SymbolsNotFound(_))
-    }
-
-    /// The symbols that the error is about, sorted and without repeats: the undefined ones, or those of one of the errors
-    /// below. Empty for every other error.
-    #[must_use]
-    pub fn symbols(&self) -> &[String] {
-        match &self.0.kind {
-            Kind::SymbolsNotFound(symbols) | Kind::Symbols(_, symbols) => symbols,
-            _ => &[],
-        }
-    }
-
-    /// True when the [symbols](Self::symbols) are not defined.
-    #[must_use]
-    pub fn is_symbols_not_found(&self) -> bool {
-        matches!(self.0.kind, Kind::SymbolsNotFound(_))
-    }
-
-    /// True when the [symbols](Self::symbols) are defined already.
-    #[must_use]
-    pub fn is_duplicate_definition(&self) -> bool {
-        self.is_symbols(SymbolsError::Duplicate)
-    }
-
-    /// True when the unit that should have supplied the [symbols](Self::symbols) failed, or a symbol that they depend on.
-    #[must_use]
-    pub fn is_failed_to_materialize(&self) -> bool {
-        self.is_symbols(SymbolsError::FailedToMaterialize)
-    }
-
-    /// True when a unit did not supply [symbols](Self::symbols) that it had promised.
-    #[must_use]
-    pub fn is_missing_symbol_definitions(&self) -> bool {
-        self.is_symbols(SymbolsError::Missing)
-    }
-
-    /// True when a unit supplied [symbols](Self::symbols) that it had not promised.
-    #[must_use]
-    pub fn is_unexpected_symbol_definitions(&self) -> bool {
-        self.is_symbols(SymbolsError::Unexpected)
-    }
-
-    /// True when the [symbols](Self::symbols) are being supplied and so cannot be removed from their dylib.
-    #[must_use]
-    pub fn is_symbols_could_not_be_removed(&self) -> bool {
-        self.is_symbols(SymbolsError::CouldNotBeRemoved)
-    }
-
-    /// True when a unit supplied [symbols](Self::symbols) that depend on a symbol that failed or was removed.
-    #[must_use]
-    pub fn is_unsatisfied_symbol_dependencies(&self) -> bool {
-        self.is_symbols(SymbolsError::Unsatisfied)
-    }
-
-    /// True when the resource tracker was removed, or emptied into another one.
-    #[must_use]
-    pub fn is_tracker_defunct(&self) -> bool {
-        self.0.kind == Kind::TrackerDefunct
-    }
-
-    /// True when the dylib was removed, or its session is over.
-    #[must_use]
-    pub fn is_dylib_defunct(&self) -> bool {
-        self.0.kind == Kind::DylibDefunct
-    }
-
-    fn is_symbols(&self, kind: SymbolsError) -> bool {
-        matches!(&self.0.kind, Kind::Symbols(is, _) if *is == kind)
-    }
-
-    /// True when the peer broke the protocol; the session is over.
-    #[must_use]
-    pub fn is_violation(&self) -> bool {
-        self.0.kind == Kind::Violation
-    }
-
-    /// True when the peer's thread that served the call has ended.
-    pub(crate) fn is_thread_gone(&self) -> bool {
-        self.0.kind == Kind::ThreadGone
+        matches!(self.0.kind, ErrorKind::Link | ErrorKind::SymbolsNotFound)
     }
 
     /// True when no further call can complete: the session ended or the executor died.
     #[must_use]
     pub fn is_disconnected(&self) -> bool {
-        matches!(
-            self.0.kind,
-            Kind::Disconnected | Kind::ThreadGone | Kind::Died(_) | Kind::Violation
-        )
+        use ErrorKind::{Died, Disconnected, ThreadGone, Violation};
+        matches!(self.0.kind, Disconnected | ThreadGone | Died | Violation)
     }
 
-    /// True when a call did not return before its deadline. It still runs; its result will be dropped.
+    /// The symbols that the error is about, sorted and without repeats. Only kinds that mention symbols have any.
     #[must_use]
-    pub fn is_timeout(&self) -> bool {
-        self.0.kind == Kind::Timeout
+    pub fn symbols(&self) -> &[String] {
+        &self.0.symbols
     }
 
     /// How the executor process ended, if the operation failed for that.
     #[must_use]
     pub fn death(&self) -> Option<&Death> {
-        match &self.0.kind {
-            Kind::Died(death) => Some(death),
-            _ => None,
-        }
-    }
-
-    /// True when a bounded resource (slab, lanes, payload size) is used up.
-    #[must_use]
-    pub fn is_exhausted(&self) -> bool {
-        self.0.kind == Kind::Exhausted
-    }
-
-    /// True when the caller's own arguments were refused.
-    #[must_use]
-    pub fn is_invalid_argument(&self) -> bool {
-        self.0.kind == Kind::InvalidArgument
-    }
-
-    /// True when the other side ran the request and answered with an error message.
-    #[must_use]
-    pub fn is_remote(&self) -> bool {
-        self.0.kind == Kind::Remote
-    }
-
-    /// True when [`Error::other`] made this error.
-    #[must_use]
-    pub fn is_other(&self) -> bool {
-        self.0.kind == Kind::Other
+        self.0.death.as_ref()
     }
 
     /// The error behind this one, if it is a `T`.
@@ -419,7 +313,7 @@ mod tests {
     fn an_error_of_the_hosts_own_comes_back() {
         let error = Error::other(Busy(7)).during("attaching");
         assert_eq!(error.to_string(), "attaching: busy for 7 ms");
-        assert!(error.is_other() && !error.is_remote());
+        assert!(error.kind() == ErrorKind::Other);
         assert_eq!(error.downcast_ref::<Busy>(), Some(&Busy(7)));
         assert!(error.downcast_ref::<std::io::Error>().is_none());
     }
@@ -447,7 +341,7 @@ mod tests {
     fn string_error() {
         let error = Error::other("only words");
         assert_eq!(error.to_string(), "only words");
-        assert!(error.is_other() && error.downcast_ref::<Busy>().is_none());
+        assert!(error.kind() == ErrorKind::Other && error.downcast_ref::<Busy>().is_none());
         assert!(std::error::Error::source(&error).is_some());
     }
 
@@ -455,6 +349,9 @@ mod tests {
     fn an_error_of_the_system_keeps_its_code() {
         let error = Error::os("reading", std::io::Error::from_raw_os_error(libc::ENOENT));
         assert_eq!(error.raw_os_error(), Some(libc::ENOENT));
-        assert!(!error.is_other() && error.to_string().starts_with("reading: "), "{error}");
+        assert!(
+            error.kind() == ErrorKind::Os && error.to_string().starts_with("reading: "),
+            "{error}"
+        );
     }
 }

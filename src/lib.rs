@@ -72,6 +72,8 @@ pub mod jit;
 pub mod limits;
 #[cfg(not(model))]
 pub mod link;
+#[cfg(not(model))]
+mod parallel;
 #[cfg(any(test, hostile, feature = "internals"))]
 #[doc(hidden)]
 pub mod random;
@@ -88,7 +90,7 @@ mod transport;
 mod wire;
 
 pub use addr::{AddrRange, ExecutorAddr, PerProt, Prot};
-pub use error::{Death, Error, Result};
+pub use error::{Death, Error, ErrorKind, Result};
 #[cfg(not(model))]
 pub use transport::Connection;
 

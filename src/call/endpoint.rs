@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use super::counters::Counters;
 use crate::deadline::Deadline;
-use crate::error::{Error, Result};
+use crate::error::{Error, ErrorKind, Result};
 use crate::limits::{CALL_DEPTH_MAX, ERROR_BYTES_MAX};
 use crate::sps::{self, Status};
 use crate::transport::{Incoming, Lane, Payload, Transport};
@@ -36,7 +36,7 @@ pub(crate) trait Handler<T: Transport> {
     ///
     /// # Errors
     ///
-    /// When the session is over, or the deadline passes first (then `is_timeout`).
+    /// When the session is over, or the deadline passes first (then `ErrorKind::Timeout`).
     #[inline(always)]
     fn ahead(&self, _end: &Endpoint<T>, _deadline: Deadline) -> Result<()> {
         Ok(())
@@ -123,10 +123,10 @@ impl<T: Transport> Endpoint<T> {
     ///
     /// | question | cause |
     /// |---|---|
-    /// | `is_remote` | the other side answered this failure out of band |
-    /// | `is_timeout`, and it is still [busy](Endpoint::is_busy) | no answer by the deadline: call only [`Endpoint::finish`] |
-    /// | `is_timeout` otherwise | the call was not sent as a whole by the deadline |
-    /// | `is_exhausted` | calls are nested [`CALL_DEPTH_MAX`] deep, or the arguments are too long |
+    /// | `ErrorKind::Remote` | the other side answered this failure out of band |
+    /// | `ErrorKind::Timeout`, and it is still [busy](Endpoint::is_busy) | no answer by the deadline: call only [`Endpoint::finish`] |
+    /// | `ErrorKind::Timeout` otherwise | the call was not sent as a whole by the deadline |
+    /// | `ErrorKind::Exhausted` | calls are nested [`CALL_DEPTH_MAX`] deep, or the arguments are too long |
     /// | any other | the session is over, for this reason |
     #[inline(always)]
     pub(crate) fn call(
@@ -198,7 +198,7 @@ impl<T: Transport> Endpoint<T> {
     /// Ends the endpoint after a message that was not sent as a whole, unless nothing of it was sent.
     #[cold]
     fn not_sent(&self, error: Error) -> Error {
-        self.is_over.set(!error.is_exhausted());
+        self.is_over.set(error.kind() != ErrorKind::Exhausted);
         error
     }
 
@@ -279,7 +279,7 @@ impl<T: Transport> Endpoint<T> {
     ///
     /// # Errors
     ///
-    /// When the session is over, or the deadline passes before all of it is sent (then `is_timeout`): the endpoint has ended.
+    /// When the session is over, or the deadline passes before all of it is sent (then `ErrorKind::Timeout`): the endpoint has ended.
     pub(crate) fn post(&self, target: u64, args: &[u8], deadline: Deadline) -> Result<u64> {
         let number = self.counters.next_call();
         let posted = self.transport.borrow_mut().post(Kind::Call, number, target, args, deadline);
@@ -290,7 +290,7 @@ impl<T: Transport> Endpoint<T> {
     ///
     /// # Errors
     ///
-    /// When the other side ends first or says anything else. When nothing comes by the deadline (then `is_timeout`, and this
+    /// When the other side ends first or says anything else. When nothing comes by the deadline (then `ErrorKind::Timeout`, and this
     /// may be called again).
     pub(crate) fn receive_setup(&self, deadline: Deadline) -> Result<Vec<u8>> {
         let mut message = Incoming::new();

@@ -14,7 +14,7 @@ use super::endpoint::{Endpoint, Handler, LaneEnd};
 use super::grace_period::GracePeriod;
 use super::posts::Posts;
 use crate::deadline::Deadline;
-use crate::error::{Error, Result};
+use crate::error::{Error, ErrorKind, Result};
 use crate::limits::{IDLE_LANES_MAX, LANES_MAX, REVERSE_LANES_MAX};
 use crate::sps::Status;
 use crate::sync::{AtomicU64, Mutex, Ordering, thread_local};
@@ -225,7 +225,7 @@ impl Lanes {
         let outcome = work(&end);
         match &outcome {
             Err(_) if end.is_over() => drop(end),
-            Err(error) if error.is_timeout() && end.is_busy() => late(end),
+            Err(error) if error.kind() == ErrorKind::Timeout && end.is_busy() => late(end),
             _ if self.held().is_some() => self.give_back(end),
             _ => {
                 let end = Rc::new(end);
@@ -240,7 +240,7 @@ impl Lanes {
     /// Waits for the answer of a call that timed out, and serves calls that come meanwhile. Then the lane is idle.
     pub(crate) fn finish(&self, end: LaneEnd, handler: &impl Handler<Lane>) {
         match end.finish(handler, Deadline::SESSION_END) {
-            Err(error) if !error.is_remote() => {}
+            Err(error) if error.kind() != ErrorKind::Remote => {}
             _ => {
                 self.late.fetch_add(1, Ordering::Relaxed);
                 self.give_back(end);
@@ -304,7 +304,7 @@ impl Lanes {
     ///
     /// # Errors
     ///
-    /// When the session is over, or the deadline passes first (then `is_timeout`).
+    /// When the session is over, or the deadline passes first (then `ErrorKind::Timeout`).
     #[inline]
     pub(crate) fn go_ahead(&self, end: &LaneEnd, deadline: Deadline) -> Result<()> {
         if !self.origin.is_here() {
@@ -402,7 +402,7 @@ impl Lanes {
         match end.receive_setup(deadline) {
             Ok(_) => Ok(end),
             Err(error) => {
-                if error.is_timeout() {
+                if error.kind() == ErrorKind::Timeout {
                     self.opening.lock().push(end);
                 }
                 Err(error.during("opening a lane"))

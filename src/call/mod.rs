@@ -5,7 +5,7 @@
 //! lane, and each side's stack mirrors the other's. Every thread that calls has a lane of its own ([`Lanes`]).
 //!
 //! Invariant: one thread at a time owns an endpoint. A call completes exactly once. Errors that the other side answered are
-//! told from errors of the session by [`Error::is_remote`](crate::Error::is_remote).
+//! told from errors of the session by [`ErrorKind::Remote`](crate::ErrorKind::Remote).
 #![forbid(unsafe_code)]
 
 pub(crate) mod contract;

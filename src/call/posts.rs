@@ -8,7 +8,7 @@ use std::collections::VecDeque;
 
 use super::endpoint::LaneEnd;
 use crate::deadline::Deadline;
-use crate::error::{Error, Result};
+use crate::error::{Error, ErrorKind, Result};
 use crate::sync::{AtomicBool, Condvar, Mutex, MutexGuard, Ordering};
 use crate::transport::Settled;
 
@@ -80,7 +80,7 @@ impl Posts {
     ///
     /// # Errors
     ///
-    /// When the session is over, or the deadline passes first (then `is_timeout`). Posted calls that were not sent wait for
+    /// When the session is over, or the deadline passes first (then `ErrorKind::Timeout`). Posted calls that were not sent wait for
     /// the next call.
     #[inline]
     pub(super) fn go_ahead(&self, end: &LaneEnd, deadline: Deadline) -> Result<()> {
@@ -123,7 +123,7 @@ impl Posts {
             match posted {
                 Ok(sequence) => state.sent = Some(Sent { settled: own.clone(), sequence }),
                 Err(error) => {
-                    if !error.is_exhausted() {
+                    if error.kind() != ErrorKind::Exhausted {
                         state.waiting.push_front((target, args));
                     }
                     outcome = Err(error);

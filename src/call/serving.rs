@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use super::endpoint::{Endpoint, Handler, too_deep};
 use crate::deadline::Deadline;
-use crate::error::{Error, Result};
+use crate::error::{Error, ErrorKind, Result};
 use crate::limits::ERROR_BYTES_MAX;
 use crate::sps::{self, Status};
 use crate::transport::{Incoming, Transport};
@@ -106,7 +106,7 @@ impl<T: Transport> Endpoint<T> {
                 drop(transport);
                 if let Err(error) = sent {
                     // Nothing was sent of a result that is too long.
-                    let refused = error.is_exhausted();
+                    let refused = error.kind() == ErrorKind::Exhausted;
                     return if refused {
                         self.fail(error.to_string(), deadline, call.mark)
                     } else {

@@ -17,7 +17,7 @@ use super::endpoint::LaneEnd;
 use super::lanes::{Lanes, Opened};
 use super::outcome_counters::{self, OutcomeCounters, count};
 use super::{Endpoint, Handler};
-use crate::error::Result;
+use crate::error::{ErrorKind, Result};
 use crate::shm::Segment;
 use crate::sync::{AtomicBool, Mutex, Ordering};
 use crate::transport::{Incoming, Lane, Payload, Side, Transport};
@@ -154,9 +154,10 @@ fn call(world: &Arc<World>, number: u8, outcomes: &OutcomeCounters) {
             assert_eq!(result, expected);
             count(&outcomes.results);
         }
-        Err(error) if error.is_timeout() => count(&outcomes.late),
+        Err(error) if error.kind() == ErrorKind::Timeout => count(&outcomes.late),
         Err(error) => {
-            let is_over = error.is_disconnected() && !error.is_violation() || error.is_remote();
+            let is_over = error.is_disconnected() && error.kind() != ErrorKind::Violation
+                || error.kind() == ErrorKind::Remote;
             assert!(is_over && world.is_dead.load(Ordering::Relaxed), "{error}");
             count(&outcomes.ends);
         }

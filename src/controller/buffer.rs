@@ -37,7 +37,7 @@ impl Controller {
     ///
     /// # Errors
     ///
-    /// When the slab has no hole of that size, or memory runs out ([`Error::is_exhausted`](crate::Error::is_exhausted)).
+    /// When the slab has no hole of that size, or memory runs out ([`ErrorKind::Exhausted`](crate::ErrorKind::Exhausted)).
     ///
     /// # Examples
     ///

@@ -17,7 +17,7 @@ use crate::ExecutorAddr;
 use crate::call::contract::{ATTEND, ConnectionSetup, SESSION_INSTANCE};
 use crate::call::{Endpoint, Handler, Paused};
 use crate::deadline::Deadline;
-use crate::error::{Error, Result, panicked};
+use crate::error::{Error, ErrorKind, Result, panicked};
 use crate::limits::{END_TIMEOUT, START_TIMEOUT};
 use crate::sps::{self, Status};
 use crate::transport::{Connection, Payload, Side, Token};
@@ -63,7 +63,8 @@ impl Client {
     ///
     /// # Errors
     ///
-    /// When the executor sends anything else, or nothing in time ([`Error::is_timeout`]), or the connection ends.
+    /// When the executor sends anything else, or nothing in time ([`ErrorKind::Timeout`](crate::ErrorKind::Timeout)), or the connection
+    /// ends.
     pub fn connect(connection: Connection) -> Result<Self> {
         Self::connect_timeout(connection, START_TIMEOUT)
     }
@@ -138,8 +139,8 @@ impl Client {
     ///
     /// # Errors
     ///
-    /// The function's own error ([`Error::is_remote`]), or the reason why the connection is over. An executor that knows only LLVM's
-    /// opcodes cannot report the function's error; the result is empty then.
+    /// The function's own error ([`ErrorKind::Remote`](crate::ErrorKind::Remote)), or the reason why the connection is over. An executor
+    /// that knows only LLVM's opcodes cannot report the function's error; the result is empty then.
     pub fn call(&self, function: ExecutorAddr, args: &[u8]) -> Result<Vec<u8>> {
         self.call_by(Deadline::SESSION_END, function, args)
     }
@@ -151,9 +152,9 @@ impl Client {
     ///
     /// # Errors
     ///
-    /// As [`Client::call`]; [`Error::is_timeout`] when the time is over. If the executor has not taken all arguments by then, no further
-    /// call can be made: drop the client. A handler cannot set a timeout, because its caller waits for it
-    /// ([`Error::is_invalid_argument`]).
+    /// As [`Client::call`]; [`ErrorKind::Timeout`](crate::ErrorKind::Timeout) when the time is over. If the executor has not taken all
+    /// arguments by then, no further call can be made: drop the client. A handler cannot set a timeout, because its caller waits for it
+    /// ([`ErrorKind::InvalidArgument`](crate::ErrorKind::InvalidArgument)).
     pub fn call_timeout(
         &self,
         function: ExecutorAddr,
@@ -173,7 +174,7 @@ impl Client {
     /// # Errors
     ///
     /// The reason why the connection is over. A handler cannot attend, because its caller waits for it
-    /// ([`Error::is_invalid_argument`]).
+    /// ([`ErrorKind::InvalidArgument`](crate::ErrorKind::InvalidArgument)).
     pub fn attend(&self, timeout: Duration) -> Result<u64> {
         if self.end.is_busy() && !self.late.get() {
             return Err(Error::invalid("a handler cannot attend: its caller waits for it"));
@@ -207,7 +208,7 @@ impl Client {
     fn finish_late(&self, deadline: Deadline) -> Result<()> {
         if self.late.get() {
             match self.end.finish(self, deadline) {
-                Err(error) if !error.is_remote() => return Err(error),
+                Err(error) if error.kind() != ErrorKind::Remote => return Err(error),
                 _ => self.late.set(false),
             }
         }
@@ -222,7 +223,9 @@ impl Client {
         let mut result = Vec::new();
         let outcome = self.end.call(self, deadline, function.get(), args, &mut result);
         match &outcome {
-            Err(error) if error.is_timeout() && self.end.is_busy() => self.late.set(true),
+            Err(error) if error.kind() == ErrorKind::Timeout && self.end.is_busy() => {
+                self.late.set(true)
+            }
             Err(_) if self.end.is_over() => self.is_over.set(true),
             Err(error) if error.is_disconnected() => self.is_over.set(true),
             _ => {}

@@ -96,8 +96,8 @@ impl ExecutorBuilder {
     }
 
     /// Sets how long the executor may take from [`ExecutorBuilder::spawn`] until it is ready; 10 s by default. After that time the
-    /// controller kills it, and [`Spawned::connect`] fails ([`Error::is_timeout`]). The time does not cover the kernel's start of the
-    /// program, for example from a network file system that does not answer.
+    /// controller kills it, and [`Spawned::connect`] fails ([`ErrorKind::Timeout`](crate::ErrorKind::Timeout)). The time does not cover the
+    /// kernel's start of the program, for example from a network file system that does not answer.
     #[must_use]
     pub fn start_timeout(mut self, timeout: Duration) -> Self {
         self.start_timeout = Some(timeout);

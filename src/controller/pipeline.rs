@@ -134,7 +134,7 @@ impl Pipeline {
     ///
     /// # Errors
     ///
-    /// When the arguments are too long, something posted ahead has failed (`is_remote`), or no call can complete any more.
+    /// When the arguments are too long, something posted ahead has failed (`ErrorKind::Remote`), or no call can complete any more.
     pub fn submit(&self, function: ExecutorAddr, args: &[u8]) -> Result<PendingCall> {
         let completion = self.handle.submit([(function.get(), args)].into_iter())?;
         Ok(PendingCall { handle: Arc::clone(&self.handle), completion, is_taken: false })
@@ -171,8 +171,8 @@ impl PendingCall {
     ///
     /// # Errors
     ///
-    /// The function's own out-of-band error ([`Error::is_remote`]). Or the reason why no call can complete any more: the executor
-    /// died ([`Error::death`]), closed the pipeline, or broke the protocol.
+    /// The function's own out-of-band error ([`ErrorKind::Remote`](crate::ErrorKind::Remote)). Or the reason why no call can complete any
+    /// more: the executor died ([`Error::death`]), closed the pipeline, or broke the protocol.
     pub fn wait(mut self) -> Result<Vec<u8>> {
         self.handle.caller.wait(&self.completion, 1, Deadline::SESSION_END);
         self.take(Deadline::SESSION_END)
@@ -182,7 +182,8 @@ impl PendingCall {
     ///
     /// # Errors
     ///
-    /// As [`PendingCall::wait`]; [`Error::is_timeout`] when no result arrives in time. The call is then treated as dropped.
+    /// As [`PendingCall::wait`]; [`ErrorKind::Timeout`](crate::ErrorKind::Timeout) when no result arrives in time. The call is then treated
+    /// as dropped.
     pub fn wait_timeout(mut self, timeout: Duration) -> Result<Vec<u8>> {
         let deadline = Deadline::after(timeout);
         if self.handle.caller.wait(&self.completion, 1, deadline) {

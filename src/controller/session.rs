@@ -25,8 +25,8 @@ use crate::{ExecutorAddr, PerProt};
 /// function and pipeline counts as a clone. The executor then runs the dealloc actions that are left and exits; the controller
 /// kills it after two seconds.
 ///
-/// In a forked child of this process a call fails ([`Error::is_invalid_argument`]), and a drop has no effect: the session belongs to
-/// the parent.
+/// In a forked child of this process a call fails ([`ErrorKind::InvalidArgument`](crate::ErrorKind::InvalidArgument)), and a drop has no
+/// effect: the session belongs to the parent.
 ///
 /// Any number of threads may call at the same time. Each has a lane of its own, and a thread of its own in the executor. The first
 /// thread that calls has the executor's main thread while it lives. A thread's first call opens its lane, which takes about as long
@@ -140,7 +140,7 @@ impl Controller {
     ///
     /// # Errors
     ///
-    /// When the slab has no hole of that size, or memory runs out ([`Error::is_exhausted`]).
+    /// When the slab has no hole of that size, or memory runs out ([`ErrorKind::Exhausted`](crate::ErrorKind::Exhausted)).
     #[inline]
     pub fn allocate(&self, bytes: PerProt<u64>) -> Result<InFlightAlloc<'_>> {
         InFlightAlloc::new(self.session.memory(), Placement::Near, bytes)
@@ -160,10 +160,11 @@ impl Controller {
     ///
     /// # Errors
     ///
-    /// - The function's own out-of-band error ([`Error::is_remote`]).
+    /// - The function's own out-of-band error ([`ErrorKind::Remote`](crate::ErrorKind::Remote)).
     /// - No call can complete any more: the executor died ([`Error::death`]), hung up, or broke the protocol.
-    /// - The arguments are too long, calls are nested too deep, or no more lanes can be opened ([`Error::is_exhausted`]).
-    /// - The executor's thread that ran the call has ended alone ([`Error::is_remote`]).
+    /// - The arguments are too long, calls are nested too deep, or no more lanes can be opened
+    ///   ([`ErrorKind::Exhausted`](crate::ErrorKind::Exhausted)).
+    /// - The executor's thread that ran the call has ended alone ([`ErrorKind::Remote`](crate::ErrorKind::Remote)).
     pub fn call(&self, function: ExecutorAddr, args: &[u8]) -> Result<Vec<u8>> {
         let mut result = Vec::new();
         self.call_into(function, args, &mut result)?;
@@ -193,10 +194,10 @@ impl Controller {
     ///
     /// # Errors
     ///
-    /// As [`Controller::call`]; [`Error::is_timeout`] when the function has not returned in time. If it was called, it still runs,
-    /// and the controller still serves its calls back; its result will be dropped ([`Stats::late`]). Arguments, and answers to the
-    /// executor, over 64 MiB travel in parts. If the time ends between two parts, the lane ends: calls back over it fail, and the
-    /// next call takes another lane.
+    /// As [`Controller::call`]; [`ErrorKind::Timeout`](crate::ErrorKind::Timeout) when the function has not returned in time. If it was
+    /// called, it still runs, and the controller still serves its calls back; its result will be dropped ([`Stats::late`]). Arguments, and
+    /// answers to the executor, over 64 MiB travel in parts. If the time ends between two parts, the lane ends: calls back over it fail,
+    /// and the next call takes another lane.
     pub fn call_timeout(
         &self,
         function: ExecutorAddr,

@@ -2,6 +2,7 @@
 
 use std::ffi::c_char;
 
+use farcall::ErrorKind;
 use farcall::executor::WrapperFunctionBuffer;
 
 /// The reason of a failure. The receiver owns it, and hands it on or frees it.
@@ -123,7 +124,7 @@ pub unsafe extern "C" fn farcall_error_is_disconnected(error: *const Error) -> b
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn farcall_error_is_timeout(error: *const Error) -> bool {
     // SAFETY: the caller vouches for the error.
-    unsafe { Error::look(error) }.is_some_and(farcall::Error::is_timeout)
+    unsafe { Error::look(error) }.is_some_and(|error| error.kind() == ErrorKind::Timeout)
 }
 
 /// True when the caller's own arguments were refused, or what was called cannot be called now.
@@ -134,7 +135,7 @@ pub unsafe extern "C" fn farcall_error_is_timeout(error: *const Error) -> bool {
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn farcall_error_is_invalid_argument(error: *const Error) -> bool {
     // SAFETY: the caller vouches for the error.
-    unsafe { Error::look(error) }.is_some_and(farcall::Error::is_invalid_argument)
+    unsafe { Error::look(error) }.is_some_and(|error| error.kind() == ErrorKind::InvalidArgument)
 }
 
 /// True for an error that farcall_error_create made.
@@ -145,5 +146,5 @@ pub unsafe extern "C" fn farcall_error_is_invalid_argument(error: *const Error) 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn farcall_error_is_hosts(error: *const Error) -> bool {
     // SAFETY: the caller vouches for the error.
-    unsafe { Error::look(error) }.is_some_and(farcall::Error::is_other)
+    unsafe { Error::look(error) }.is_some_and(|error| error.kind() == ErrorKind::Other)
 }

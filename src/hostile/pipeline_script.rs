@@ -13,7 +13,7 @@ use super::behaviour::Behaviour;
 use super::pipeline_peer::PipelinePeer;
 use super::random::Random;
 use crate::call::pipeline::{Arrived, Caller, Completion};
-use crate::error::Result;
+use crate::error::{ErrorKind, Result};
 use crate::limits::PAYLOAD_BYTES_MAX;
 use crate::shm::Segment;
 use crate::sync::hostile::{answer_for, be_honest};
@@ -39,10 +39,10 @@ pub(super) fn run(number: u64, totals: &mut Totals, after: impl Fn(&Segment)) {
     match controller.session(&segment) {
         Ok(()) => totals.ends += 1,
         Err(error) => {
-            let is_fair = behaviour.may_break() || !error.is_violation();
+            let is_fair = behaviour.may_break() || error.kind() != ErrorKind::Violation;
             assert!(is_fair, "case {number}: honest, and yet {error}");
-            totals.violations += u64::from(error.is_violation());
-            totals.ends += u64::from(!error.is_violation());
+            totals.violations += u64::from(error.kind() == ErrorKind::Violation);
+            totals.ends += u64::from(error.kind() != ErrorKind::Violation);
             // An ended pipeline refuses further calls.
             assert!(controller.submit(1).is_err(), "case {number}: another call after {error}");
         }
@@ -102,7 +102,7 @@ impl<F: Fn(&Segment)> Controller<F> {
         if self.random.one_in(64) {
             let long = vec![0; usize::try_from(PAYLOAD_BYTES_MAX).unwrap_or(0) + 1];
             let refused = self.caller.submit(0, [(7, &long[..])].into_iter());
-            assert!(refused.is_err_and(|error| error.is_exhausted()), "too long");
+            assert!(refused.is_err_and(|error| error.kind() == ErrorKind::Exhausted), "too long");
         }
         let epoch = self.random.below(2) as u64;
         self.caller.submit(epoch, args.iter().map(|args| (7, &args[..])))
@@ -121,7 +121,7 @@ impl<F: Fn(&Segment)> Controller<F> {
                     self.results += 1;
                     self.peer.check(Some(bytes));
                 }
-                Some(Err(error)) if error.is_remote() => {
+                Some(Err(error)) if error.kind() == ErrorKind::Remote => {
                     self.failures += 1;
                     self.peer.check(None);
                 }

@@ -12,7 +12,7 @@ use super::behaviour::Behaviour;
 use super::peer::Peer;
 use super::random::Random;
 use crate::call::{Endpoint, Handler};
-use crate::error::{Error, Result};
+use crate::error::{Error, ErrorKind, Result};
 use crate::limits::PAYLOAD_BYTES_MAX;
 use crate::shm::Segment;
 use crate::sps::Status;
@@ -76,11 +76,11 @@ pub(super) fn run<T: Tried>(
         Ok(()) => totals.ends += 1,
         Err(error) => {
             assert!(
-                behaviour.may_break() || !error.is_violation(),
+                behaviour.may_break() || error.kind() != ErrorKind::Violation,
                 "case {number}: honest, and yet {error}"
             );
-            totals.violations += u64::from(error.is_violation());
-            totals.ends += u64::from(!error.is_violation());
+            totals.violations += u64::from(error.kind() == ErrorKind::Violation);
+            totals.ends += u64::from(error.kind() != ErrorKind::Violation);
             // An ended lane refuses further calls.
             let _ = controller.call(Deadline::SESSION_END, &[1; 60]);
             let _ = controller.end.post(1, &[2; 60], Deadline::SESSION_END);
@@ -113,14 +113,19 @@ impl<T: Tried> Controller<T> {
                 _ => self.call_random(length),
             };
             match outcome {
-                Err(error) if error.is_timeout() => {
+                Err(error) if error.kind() == ErrorKind::Timeout => {
                     totals.late += 1;
                     match self.end.finish(self, Deadline::SESSION_END) {
-                        Err(error) if !error.is_remote() => return Err(error),
+                        Err(error) if error.kind() != ErrorKind::Remote => return Err(error),
                         _ => {}
                     }
                 }
-                Err(error) if !error.is_remote() && !error.is_exhausted() => return Err(error),
+                Err(error)
+                    if error.kind() != ErrorKind::Remote
+                        && error.kind() != ErrorKind::Exhausted =>
+                {
+                    return Err(error);
+                }
                 _ => {}
             }
         }
@@ -141,7 +146,9 @@ impl<T: Tried> Controller<T> {
                 self.results.set(self.results.get() + 1);
                 self.peer.check(&result);
             }
-            Err(error) if error.is_remote() => self.failures.set(self.failures.get() + 1),
+            Err(error) if error.kind() == ErrorKind::Remote => {
+                self.failures.set(self.failures.get() + 1)
+            }
             Err(_) => {}
         }
         outcome

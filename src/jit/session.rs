@@ -166,8 +166,8 @@ impl ExecutionSession {
     ///
     /// # Errors
     ///
-    /// - Required names are not defined: [`Error::is_symbols_not_found`], with all of these names.
-    /// - A symbol has failed, or fails meanwhile: [`Error::is_failed_to_materialize`].
+    /// - Required names are not defined: [`ErrorKind::SymbolsNotFound`](crate::ErrorKind::SymbolsNotFound), with all of these names.
+    /// - A symbol has failed, or fails meanwhile: [`ErrorKind::FailedToMaterialize`](crate::ErrorKind::FailedToMaterialize).
     /// - A dylib was removed, a generator failed, or the session ended.
     /// - The calling thread is in a task of the session, and would have to run the tasks that supply the names.
     pub fn lookup(

@@ -19,7 +19,7 @@ use ::shuttle::scheduler::RandomScheduler;
 use ::shuttle::thread::{self, JoinHandle};
 
 use super::*;
-use crate::error::{Error, Result};
+use crate::error::{Error, ErrorKind, Result};
 use crate::sync::Mutex;
 use crate::task::{Task, TaskDispatcher};
 use crate::{ExecutorAddr, error};
@@ -167,7 +167,7 @@ impl World {
         counters: &Counters,
     ) {
         self.memory.live.fetch_sub(1, CountOrdering::Relaxed);
-        if error.is_tracker_defunct() {
+        if error.kind() == ErrorKind::TrackerDefunct {
             count(&counters.defunct);
         }
         responsibility.fail(error);
@@ -181,9 +181,9 @@ fn check(found: Result<SymbolMap>, counters: &Counters) {
             assert!(found.iter().all(|(name, symbol)| symbol.address == address(name)));
             count(&counters.found);
         }
-        Err(error) if error.is_symbols_not_found() => count(&counters.missing),
+        Err(error) if error.kind() == ErrorKind::SymbolsNotFound => count(&counters.missing),
         Err(error) => {
-            assert!(error.is_failed_to_materialize(), "{error}");
+            assert!(error.kind() == ErrorKind::FailedToMaterialize, "{error}");
             count(&counters.failed);
         }
     }

@@ -10,7 +10,7 @@
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::Arc;
 
-use crate::error::{Error, Result, SymbolsError};
+use crate::error::{Error, ErrorKind, Result};
 use crate::jit::dylib::generator::GeneratorSlot;
 use crate::jit::dylib::tracker::{ResourceKey, ResourceManager};
 use crate::jit::dylib::{DylibName, JITDylib};
@@ -187,7 +187,7 @@ impl State {
         }
         let outcome = if !duplicates.is_empty() {
             let what = format_args!("defined in {} already", dylib.name);
-            Err(Error::symbols_error(SymbolsError::Duplicate, what, duplicates))
+            Err(Error::symbols_error(ErrorKind::DuplicateDefinition, what, duplicates))
         } else if !self.trackers.contains_key(&tracker) {
             Err(Error::tracker_defunct())
         } else {

@@ -181,7 +181,7 @@ pub enum SymbolState {
 ///     session.lookup(LookupKind::Static, order, vec![("missing".into(), flags)], SymbolState::Ready)
 /// };
 /// assert!(look_up(SymbolLookupFlags::WeaklyReferenced)?.is_empty());
-/// assert!(look_up(SymbolLookupFlags::Required).is_err_and(|error| error.is_symbols_not_found()));
+/// assert!(look_up(SymbolLookupFlags::Required).is_err_and(|error| error.kind() == farcall::ErrorKind::SymbolsNotFound));
 /// # Ok::<(), farcall::Error>(())
 /// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]

@@ -35,7 +35,6 @@ mod arch;
 pub mod fuzz;
 mod graph;
 mod output;
-mod parallel;
 mod passes;
 mod place;
 mod read;

@@ -97,7 +97,7 @@ impl InProcess {
 
 impl InProcessController {
     /// Calls the function at an address of the session. `on_complete` runs exactly once: with the result, the error that the
-    /// function answered out of band (`is_remote`), or why there is no answer. It runs on the thread that answers or ends the
+    /// function answered out of band (`ErrorKind::Remote`), or why there is no answer. It runs on the thread that answers or ends the
     /// session.
     pub fn call(
         &self,

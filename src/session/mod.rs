@@ -59,7 +59,7 @@ use self::calls::reply::Waiter;
 use self::life::core::Core;
 use self::life::stage::Stage;
 use crate::ExecutorAddr;
-use crate::error::{Error, Result};
+use crate::error::{Error, ErrorKind, Result};
 use crate::task::Task;
 
 /// The owner of a session. Several sessions may live in one process.
@@ -110,7 +110,7 @@ impl Drop for Session {
     fn drop(&mut self) {
         self.shutdown(|| {});
         match self.wait() {
-            Err(error) if !error.is_invalid_argument() => self.report_error(error),
+            Err(error) if error.kind() != ErrorKind::InvalidArgument => self.report_error(error),
             _ => {}
         }
     }
@@ -176,10 +176,10 @@ impl SessionHandle {
     ///
     /// # Errors
     ///
-    /// - After the grace period (`is_timeout`): the message names what still runs. The session still ends when that
+    /// - After the grace period (`ErrorKind::Timeout`): the message names what still runs. The session still ends when that
     ///   ends.
     /// - On a thread that runs a call or a callback of this session, which would wait for itself
-    ///   (`is_invalid_argument`).
+    ///   (`ErrorKind::InvalidArgument`).
     pub fn wait(&self) -> Result<()> {
         self.0.wait()
     }
@@ -212,7 +212,7 @@ impl SessionHandle {
     }
 
     /// Calls the controller's handler with this tag. `on_complete` runs exactly once, as a task, with the handler's
-    /// answer (`is_remote` for its error) or with the reason for which there is none (`is_disconnected`). In the
+    /// answer (`ErrorKind::Remote` for its error) or with the reason for which there is none (`is_disconnected`). In the
     /// latter case it may run on this thread before this function returns, so the caller must hold no lock that it
     /// takes.
     pub fn call_controller(
@@ -229,7 +229,7 @@ impl SessionHandle {
     ///
     /// # Errors
     ///
-    /// The handler's error (`is_remote`), or the reason for which there is no answer (`is_disconnected`).
+    /// The handler's error (`ErrorKind::Remote`), or the reason for which there is no answer (`is_disconnected`).
     pub fn call(&self, tag: u64, args: Vec<u8>) -> Result<Vec<u8>> {
         let waiter = Arc::new(Waiter::default());
         self.0.call_controller(tag, args, Completion::waiter(&waiter));

@@ -19,7 +19,7 @@ use super::{
     SessionBuilder, SessionHandle,
 };
 use crate::ExecutorAddr;
-use crate::error::{Error, Result};
+use crate::error::{Error, ErrorKind, Result};
 use crate::sync::{AtomicBool, AtomicU64, Mutex, Ordering};
 
 const SCHEDULES: usize = 100_000;
@@ -86,7 +86,7 @@ impl World {
                 assert_eq!(bytes, [7]);
                 count(&counters.results);
             }
-            Err(error) if error.is_remote() => {}
+            Err(error) if error.kind() == ErrorKind::Remote => {}
             Err(error) => {
                 assert!(error.is_disconnected(), "{error}");
                 count(&counters.ends);
@@ -217,7 +217,7 @@ fn life(planted: Planted, counters: &Arc<Counters>) {
     let handle = SessionHandle::clone(&session);
     let attach = thread::spawn(move || match handle.attach(access) {
         Ok(()) => {}
-        Err(error) => assert!(error.is_invalid_argument(), "{error}"),
+        Err(error) => assert!(error.kind() == ErrorKind::InvalidArgument, "{error}"),
     });
     let mut threads = vec![attach];
     {

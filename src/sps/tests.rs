@@ -1,6 +1,7 @@
 //! `SimplePackedSerializationTest` of LLVM's runtime by name, recorded bytes, and what hostile bytes may claim.
 
 use super::*;
+use crate::error::ErrorKind;
 use crate::{AddrRange, ExecutorAddr, Prot};
 
 fn hex(bytes: &[u8]) -> String {
@@ -233,7 +234,7 @@ fn serialize_error_failure() {
     let failure = Status::from(Err(crate::Error::remote("no")));
     round_trip(failure.clone(), "0102000000000000006e6f");
     let error = failure.into_result().expect_err("a failure");
-    assert!(error.is_remote() && error.to_string() == "no", "{error}");
+    assert!(error.kind() == ErrorKind::Remote && error.to_string() == "no", "{error}");
 }
 
 #[test]

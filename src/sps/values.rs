@@ -43,7 +43,7 @@ pub struct Status(pub std::result::Result<(), String>);
 /// assert_eq!(to_bytes(&Expected(Ok(7_u8))), [1, 7]);
 /// let failed: Expected<u8> = Expected(Err("no".to_owned()));
 /// let failed: Expected<u8> = from_bytes(&to_bytes(&failed))?;
-/// assert!(failed.into_result().is_err_and(|error| error.is_remote()));
+/// assert!(failed.into_result().is_err_and(|error| error.kind() == farcall::ErrorKind::Remote));
 /// # Ok::<(), farcall::Error>(())
 /// ```
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -200,7 +200,7 @@ impl<T> Expected<T> {
     ///
     /// # Errors
     ///
-    /// What the other side said (then `is_remote`).
+    /// What the other side said (then `ErrorKind::Remote`).
     pub fn into_result(self) -> Result<T> {
         self.0.map_err(Error::remote)
     }
@@ -211,7 +211,7 @@ impl Status {
     ///
     /// # Errors
     ///
-    /// That (then `is_remote`).
+    /// That (then `ErrorKind::Remote`).
     pub fn into_result(self) -> Result<()> {
         self.0.map_err(Error::remote)
     }

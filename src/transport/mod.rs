@@ -59,7 +59,7 @@ pub(crate) trait Transport {
     /// # Errors
     ///
     /// When the payload is longer than [`PAYLOAD_BYTES_MAX`](crate::limits::PAYLOAD_BYTES_MAX): nothing was sent. When the
-    /// peer broke the protocol, is gone, or has not taken all of the message by the deadline (then `is_timeout`). The
+    /// peer broke the protocol, is gone, or has not taken all of the message by the deadline (then `ErrorKind::Timeout`). The
     /// transport has ended then.
     fn send(&mut self, kind: Kind, target: u64, payload: &[u8], deadline: Deadline) -> Result<()>;
 

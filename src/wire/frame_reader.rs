@@ -45,7 +45,7 @@ impl FrameReader {
     ///
     /// # Errors
     ///
-    /// `is_violation` when the next header is invalid.
+    /// `ErrorKind::Violation` when the next header is invalid.
     pub(crate) fn next(&mut self) -> Result<Option<(Header, Vec<u8>)>> {
         if self.header.is_none() {
             let Some(bytes) = self.buffer[self.start..self.end].first_chunk() else {

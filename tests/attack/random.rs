@@ -9,7 +9,7 @@ use std::sync::mpsc;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use farcall::Error;
+use farcall::{Error, ErrorKind};
 use fastrand::Rng;
 
 use crate::apart::{self, Apart};
@@ -232,7 +232,7 @@ fn session(way: Way, numbers: &mut Rng, calls: u64, told: &mpsc::Sender<Told>) {
         let took = start.elapsed();
         let goes_on = match &outcome {
             Ok(_) => true,
-            Err(error) => !error.is_disconnected() && !error.is_timeout(),
+            Err(error) => !error.is_disconnected() && error.kind() != ErrorKind::Timeout,
         };
         tell(Told::Ended(label(&outcome), took.checked_sub(timeout)));
         if !goes_on {
@@ -252,10 +252,10 @@ fn label(outcome: &Result<Vec<u8>, Error>) -> String {
     match error.death() {
         Some(death) if death.signal.is_some() => format!("death by {}", death.signal.unwrap_or(0)),
         Some(_) => "exit".to_owned(),
-        None if error.is_timeout() => "timeout".to_owned(),
-        None if error.is_violation() => "violation".to_owned(),
+        None if error.kind() == ErrorKind::Timeout => "timeout".to_owned(),
+        None if error.kind() == ErrorKind::Violation => "violation".to_owned(),
         None if error.is_disconnected() => "disconnected".to_owned(),
-        None if error.is_remote() => "refused by the executor".to_owned(),
+        None if error.kind() == ErrorKind::Remote => "refused by the executor".to_owned(),
         None => "another error".to_owned(),
     }
 }

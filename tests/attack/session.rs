@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use farcall::controller::{Controller, Dylib, ExecutorBuilder};
 use farcall::link::ObjectFile;
-use farcall::{ExecutorAddr, Result};
+use farcall::{ErrorKind, ExecutorAddr, Result};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 
@@ -64,7 +64,7 @@ impl Session {
         let outcome = self.controller.call_timeout(function, args, timeout);
         let took = start.elapsed();
         let error = outcome.expect_err("it takes longer");
-        assert!(error.is_timeout(), "after {took:?}: {error}");
+        assert!(error.kind() == ErrorKind::Timeout, "after {took:?}: {error}");
         took.saturating_sub(timeout)
     }
 

@@ -1,5 +1,6 @@
 //! A start has a limit of time (D2).
 
+use farcall::ErrorKind;
 use std::time::{Duration, Instant};
 
 use crate::apart::{Apart, within};
@@ -17,7 +18,7 @@ fn d02_the_start_of_a_program_that_says_nothing_times_out() {
         let outcome = within(Duration::from_secs(5), "the start", move || silent.start().map(drop));
         let (took, error) = (start.elapsed(), outcome.expect_err("it says nothing"));
         println!("attack: after {took:?}: {error}");
-        assert!(error.is_timeout(), "{error:?}");
+        assert!(error.kind() == ErrorKind::Timeout, "{error:?}");
         assert!(took >= timeout && took < timeout + Duration::from_millis(700), "{took:?}");
         before.expect_nothing_more("a start that timed out");
         assert_eq!(children(), [0; 0]);
@@ -33,7 +34,10 @@ fn d02_a_start_has_a_limit_of_time_that_nobody_has_set() {
             within(Duration::from_secs(15), "the start", move || silent.start().map(drop));
         let (took, error) = (start.elapsed(), outcome.expect_err("it says nothing"));
         println!("attack: after {took:?}: {error}");
-        assert!(error.is_timeout() && took >= Duration::from_secs(9), "{took:?}: {error:?}");
+        assert!(
+            error.kind() == ErrorKind::Timeout && took >= Duration::from_secs(9),
+            "{took:?}: {error:?}"
+        );
     });
 }
 

@@ -10,8 +10,8 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::OnceLock;
 
-use farcall::Connection;
 use farcall::controller::Client;
+use farcall::{Connection, ErrorKind};
 
 /// What the program that embeds a session says when all went well.
 const SERVED: &str = "served and shut down\n";
@@ -120,12 +120,16 @@ fn control(connection: Connection) {
         assert_eq!(call(name, b"shout").expect("an answer"), b"SHOUT");
         let error = call(name, b"no").expect_err("no");
         assert!(
-            error.is_remote() && error.to_string().contains("the controller says no"),
+            error.kind() == ErrorKind::Remote
+                && error.to_string().contains("the controller says no"),
             "{error}"
         );
     }
     let error = call("refuse", &[1; 50]).expect_err("an error");
-    assert!(error.is_remote() && error.to_string().contains("not today"), "{error}");
+    assert!(
+        error.kind() == ErrorKind::Remote && error.to_string().contains("not today"),
+        "{error}"
+    );
     // What every executor offers is there too.
     let everything = client.symbol("everything").expect("a variable");
     let read = client.symbol("orc_rt_ci_sps_mem_read_uint32s").expect("offered");
@@ -199,7 +203,10 @@ fn control_polled(connection: Connection) -> usize {
         calls += 1;
     }
     let error = client.call(symbol("refuse"), &[1; 50]).expect_err("an error");
-    assert!(error.is_remote() && error.to_string().contains("not today"), "{error}");
+    assert!(
+        error.kind() == ErrorKind::Remote && error.to_string().contains("not today"),
+        "{error}"
+    );
     let polls = client.memory_access().read::<u32>(&[symbol("polls")]).expect("a word");
     assert!(polls[0] as usize <= calls + 2, "{polls:?}: it polls when there is something");
     calls + 2

@@ -1,7 +1,7 @@
 //! The heap of a large link.
 //!
-//! A link of 200 MiB of archives takes 60,000 pages, each with a fault, and every thread a heap that grows by system calls for
-//! a few pages. Huge pages, where the system gives them, and one heap for all threads cost a fourth of that.
+//! A link of 200 MiB of archives takes 60,000 pages, each with a fault. Each of its threads has a heap that grows by a few
+//! pages for a system call. Huge pages, where the system gives them, and one heap for all threads cost half of that.
 #![allow(unsafe_code, reason = "sets options of the C library's heap")]
 
 use nix::libc::{self, M_ARENA_MAX, M_MMAP_THRESHOLD, M_TRIM_THRESHOLD, MADV_HUGEPAGE};

@@ -7,6 +7,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
+use farcall::ErrorKind;
 use farcall::controller::profile::{DebugObjects, JitDump, PerfMap};
 use farcall::controller::{Controller, Dylib, ExecutorBuilder, KillHandle, LinkReport, Spawned};
 use signal_hook::consts::{SIGINT, SIGQUIT};
@@ -138,7 +139,7 @@ fn link(options: &Options, program: &Dylib) -> Result<LinkReport, Failure> {
     program.want("main")?;
     let linked = program.link().and_then(|report| program.lookup("main").map(|_| report));
     linked.map_err(|error| {
-        if !error.is_symbols_not_found() {
+        if error.kind() != ErrorKind::SymbolsNotFound {
             return error.into();
         }
         if error.symbols() != ["main"] {

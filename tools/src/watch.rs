@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 use farcall::controller::hotswap::Redirectable;
 use farcall::controller::{Controller, Dylib, ExecutorBuilder};
 use farcall::link::ObjectFile;
-use farcall::{Error, ExecutorAddr};
+use farcall::{Error, ErrorKind, ExecutorAddr};
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::sys::inotify::{AddWatchFlags, InitFlags, Inotify};
 
@@ -128,7 +128,7 @@ impl<'a> Program<'a> {
 
     /// The failure of a version in which neither the function nor `main` is found.
     fn no_entry(&self, error: Error) -> Failure {
-        if !error.is_symbols_not_found() || error.symbols() != ["main"] {
+        if error.kind() != ErrorKind::SymbolsNotFound || error.symbols() != ["main"] {
             return error.into();
         }
         let Options { file, call, .. } = self.options;

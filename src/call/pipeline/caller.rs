@@ -61,7 +61,7 @@ impl Caller {
         }
         let mut sender = self.sender.lock();
         if self.has_ended() {
-            return Err(self.progress().reason().error());
+            return Err(self.progress().reason());
         }
         let completion = sender.note(calls.len())?;
         let sent = sender.send_all(&self.reception, code_epoch, calls);
@@ -70,7 +70,7 @@ impl Caller {
             Ok(()) => Ok(completion),
             Err(error) => {
                 self.end(&error);
-                Err(self.progress().reason().error())
+                Err(self.progress().reason())
             }
         }
     }

@@ -4,7 +4,6 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 use std::task::Waker;
 
-use super::Reason;
 use crate::error::{Error, Result};
 use crate::limits::{ERROR_BYTES_MAX, PIPELINE_CALLS_MAX};
 use crate::sleep::Follower;
@@ -30,7 +29,7 @@ pub(super) struct State {
     /// Results that have not arrived.
     missing: usize,
     /// Why they never will arrive.
-    ended: Option<Reason>,
+    ended: Option<Error>,
     pub(super) waiter: Option<Waiter>,
     /// The calls have timed out; their results are dropped.
     pub(super) is_expired: bool,
@@ -129,7 +128,7 @@ impl Completion {
     pub(crate) fn take(&self, arrived: &mut Arrived) -> Result<()> {
         let mut state = self.lock();
         if let (true, Some(reason)) = (state.arrived.count == 0, &state.ended) {
-            return Err(reason.error());
+            return Err(reason.clone());
         }
         arrived.clear();
         std::mem::swap(&mut state.arrived, arrived);
@@ -200,7 +199,7 @@ impl State {
     }
 
     /// No more results will come.
-    pub(super) fn end(&mut self, reason: &Reason) {
+    pub(super) fn end(&mut self, reason: &Error) {
         if self.missing > 0 {
             self.ended = Some(reason.clone());
         }

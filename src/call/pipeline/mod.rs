@@ -41,31 +41,16 @@ mod shuttle;
 #[cfg(not(model))]
 mod tests;
 
-use std::sync::Arc;
-
-use crate::error::{Error, Kind};
+use crate::error::{Error, ErrorKind};
 
 pub(crate) use caller::Caller;
 pub(crate) use completion::{Arrived, Completion};
 pub(crate) use server::Server;
 
-/// Why a pipeline has ended: the error of each call that was under way.
-#[derive(Debug, Clone)]
-struct Reason {
-    kind: Kind,
-    message: Arc<str>,
-}
-
-impl Reason {
-    fn new(error: &Error) -> Self {
-        let kind = match error.is_disconnected() || error.is_exhausted() {
-            true => error.kind().clone(),
-            false => Kind::Disconnected,
-        };
-        Self { kind, message: error.to_string().into() }
-    }
-
-    fn error(&self) -> Error {
-        Error::new(self.kind.clone(), self.message.as_ref())
+/// Why a pipeline has ended, from the error that ended it: the error of each call that was under way.
+fn reason(error: &Error) -> Error {
+    match error.is_disconnected() || error.kind() == ErrorKind::Exhausted {
+        true => error.clone(),
+        false => Error::disconnected(error.to_string()),
     }
 }

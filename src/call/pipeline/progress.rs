@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::Reason;
+use super::reason;
 use crate::deadline::Deadline;
 use crate::error::Error;
 use crate::sleep::{self, Follower};
@@ -24,7 +24,7 @@ pub(super) struct Progress {
     lifeline: Lifeline,
     /// What the executor sleeps on.
     executor: SharedParker,
-    reason: Mutex<Option<Reason>>,
+    reason: Mutex<Option<Error>>,
     /// Where a listener waits while no task waits.
     pub(super) listener: Arc<Follower>,
 }
@@ -56,7 +56,7 @@ impl Progress {
     /// Ends the pipeline for this reason: every call under way and every later one fails. The first reason is kept. Results
     /// that were received before can still be taken.
     pub(super) fn end(&self, error: &Error) {
-        self.reason.lock().get_or_insert_with(|| Reason::new(error));
+        self.reason.lock().get_or_insert_with(|| reason(error));
         self.lifeline.end().announce();
         self.listener.call();
     }
@@ -69,9 +69,9 @@ impl Progress {
     }
 
     /// Why the pipeline has ended.
-    pub(super) fn reason(&self) -> Reason {
-        let reason = self.reason.lock().clone();
-        reason.unwrap_or_else(|| Reason::new(&self.lifeline.why()))
+    pub(super) fn reason(&self) -> Error {
+        let known = self.reason.lock().clone();
+        known.unwrap_or_else(|| reason(&self.lifeline.why()))
     }
 
     /// Wakes the executor, which may be waiting for room in the ring of results.

@@ -162,7 +162,7 @@ impl Sender {
         self.outbound.wake();
         while !has_room(self) {
             if reception.progress.has_ended() {
-                return Err(reception.progress.reason().error());
+                return Err(reception.progress.reason());
             }
             reception.demand(|_| has_room(self));
         }

@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 use std::time::Instant;
 
 use crate::deadline::Deadline;
-use crate::error::{Error, Result};
+use crate::error::{Error, ErrorKind, Result};
 use crate::limits::ERROR_BYTES_MAX;
 use crate::transport::pipeline::{EMPTY_LINE, Inbound, Outbound, Received};
 use crate::wire::pipeline::{Record, WORD_BYTES, next_sequence};
@@ -163,7 +163,7 @@ impl Server {
     #[cold]
     fn unheard(&mut self, error: Error) -> Result<bool> {
         self.backlog.clear();
-        if error.is_violation() { Err(error) } else { Ok(true) }
+        if error.kind() == ErrorKind::Violation { Err(error) } else { Ok(true) }
     }
 
     /// Sends as much of the backlog as there is room for.

@@ -15,7 +15,7 @@ use ::shuttle::thread;
 
 use super::{Arrived, Caller, Server};
 use crate::call::outcome_counters::{self, OutcomeCounters, count};
-use crate::error::Error;
+use crate::error::{Error, ErrorKind};
 use crate::transport::Side;
 use crate::transport::pipeline::{self, EMPTY_LINE, Inbound, Outbound, Received};
 use crate::wire::pipeline::{Record, WORD_BYTES, sequence_after};
@@ -59,7 +59,10 @@ fn call(caller: &Caller, number: u64, may_end: bool, outcomes: &OutcomeCounters)
     let args = [0; CALLS as usize].map(|_: u64| number.to_le_bytes());
     let batch = args.iter().map(|args| (1, &args[..]));
     let check_end = |error: &Error| {
-        assert!(may_end && error.is_disconnected() && !error.is_violation(), "{error}");
+        assert!(
+            may_end && error.is_disconnected() && error.kind() != ErrorKind::Violation,
+            "{error}"
+        );
         count(&outcomes.ends);
     };
     let completion = match caller.submit(0, batch) {

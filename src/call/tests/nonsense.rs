@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use super::{By, echo};
 use crate::call::Endpoint;
-use crate::error::{Error, Result};
+use crate::error::{Error, ErrorKind, Result};
 use crate::limits::PAYLOAD_BYTES_MAX;
 use crate::sps::Status;
 use crate::transport::Connection;
@@ -41,7 +41,9 @@ fn converse(end: &Endpoint<Connection>) -> Result<Vec<Vec<u8>>> {
     for target in 1..=3 {
         let mut result = Vec::new();
         match end.call(&By(echo), Deadline::SESSION_END, target, b"arguments", &mut result) {
-            Err(error) if error.is_remote() => results.push(error.to_string().into_bytes()),
+            Err(error) if error.kind() == ErrorKind::Remote => {
+                results.push(error.to_string().into_bytes())
+            }
             outcome => {
                 outcome?;
                 results.push(result);
@@ -114,9 +116,8 @@ fn a_peer_that_has_not_said_hello_hears_llvms_opcodes_only() {
     end.send_setup(b"setup").expect("sent");
     end.serve(&By(echo)).expect("an orderly end");
     assert!(
-        end.post(1, &[], Deadline::SESSION_END)
-            .expect_err("LLVM has no such thing")
-            .is_invalid_argument()
+        end.post(1, &[], Deadline::SESSION_END).expect_err("LLVM has no such thing").kind()
+            == ErrorKind::InvalidArgument
     );
     assert_eq!(read_frame(&mut peer), (0, 0, 0, b"setup".to_vec()));
     assert_eq!(read_frame(&mut peer), (2, 0, 0, Vec::new()));
@@ -186,7 +187,10 @@ fn nonsense_is_a_violation_with_numbers() {
     ];
     for (bytes, words) in violations {
         let error = outcome_of(&[&setup[..], &bytes].concat()).expect_err("nonsense");
-        assert!(error.is_violation() && error.to_string().contains(words), "{words}: {error}");
+        assert!(
+            error.kind() == ErrorKind::Violation && error.to_string().contains(words),
+            "{words}: {error}"
+        );
     }
     // A size that is allowed, and far more than comes.
     let ends = [
@@ -196,7 +200,7 @@ fn nonsense_is_a_violation_with_numbers() {
     ];
     for (bytes, words) in ends {
         let error = outcome_of(&[&setup[..], &bytes].concat()).expect_err("an early end");
-        assert!(error.is_disconnected() && !error.is_violation(), "{error:?}");
+        assert!(error.is_disconnected() && error.kind() != ErrorKind::Violation, "{error:?}");
         assert!(error.to_string().contains(words), "{words}: {error}");
     }
 }
@@ -271,7 +275,7 @@ fn damaged_streams_cost_an_error_and_nothing_else() {
         let begun = Instant::now();
         match outcome_of(&bytes) {
             Ok(_) => understood += 1,
-            Err(error) if error.is_violation() => violations += 1,
+            Err(error) if error.kind() == ErrorKind::Violation => violations += 1,
             Err(error) => {
                 assert!(Error::is_disconnected(&error), "case {case}: {error:?}");
                 ends += 1;

@@ -25,7 +25,7 @@ impl LinkLock {
     ///
     /// # Errors
     ///
-    /// [`Error::is_invalid_argument`] when the calling thread has the lock.
+    /// [`ErrorKind::InvalidArgument`](crate::ErrorKind::InvalidArgument) when the calling thread has the lock.
     pub(crate) fn acquire(&self) -> Result<LinkGuard<'_>> {
         let this = thread::current().id();
         let mut owner = self.owner.lock();

@@ -51,7 +51,7 @@ impl Controller {
     /// any function except this one, directly or indirectly.
     ///
     /// If compilation fails, those calls are unwound to their entry frame. The controller's call then returns the error
-    /// ([`Error::is_remote`](crate::Error::is_remote)), and the next call tries again.
+    /// ([`ErrorKind::Remote`](crate::ErrorKind::Remote)), and the next call tries again.
     ///
     /// | frames of the unwound call | what happens |
     /// |---|---|

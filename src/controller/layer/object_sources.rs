@@ -6,7 +6,7 @@ use std::sync::Arc;
 use super::object_layer::ObjectLayer;
 use crate::call::contract::{Placement, Wanted};
 use crate::controller::session::{Controller, Session};
-use crate::error::Result;
+use crate::error::{ErrorKind, Result};
 use crate::jit::{
     DefinitionGenerator, GeneratorRequest, LookupKind, Symbol, SymbolFlags, SymbolLookupFlags,
 };
@@ -70,7 +70,7 @@ impl ProcessSymbols {
         loop {
             match request.dylib().define_absolute(found.clone()) {
                 // Another thread defined these names meanwhile.
-                Err(error) if error.is_duplicate_definition() => {
+                Err(error) if error.kind() == ErrorKind::DuplicateDefinition => {
                     found.retain(|name, _| !error.symbols().contains(name));
                 }
                 outcome => return outcome,

@@ -98,7 +98,7 @@ impl Finalizing<'_> {
     ///
     /// # Errors
     ///
-    /// When memory runs out ([`Error::is_exhausted`](crate::Error::is_exhausted)), or those of `actions`.
+    /// When memory runs out ([`ErrorKind::Exhausted`](crate::ErrorKind::Exhausted)), or those of `actions`.
     pub fn add_constants(
         &mut self,
         content: &[u8],

@@ -14,7 +14,7 @@ use crate::call::contract::{
 use crate::controller::memory::allocation::InFlightAlloc;
 use crate::controller::memory::executor_memory::ExecutorMemory;
 use crate::controller::memory::pages::Pages;
-use crate::error::{Error, Result};
+use crate::error::{Error, ErrorKind, Result};
 use crate::limits::{LOW_ADDRESS_END, PAGE_BYTES};
 use crate::link::{External, Image, Layout, LinkGraph, PlacedObject, SymbolTable, TlsBlock};
 use crate::sps::{self, Bytes, Encode};
@@ -215,7 +215,7 @@ impl Linker {
     ) -> Result<(Layout, TlsAllocation<'_>)> {
         let (bytes, alignment) = layout.thread_bytes();
         let full = match TlsAllocation::in_reserve(&self.tls, bytes, alignment) {
-            Err(error) if error.is_exhausted() && can_be_dynamic => error,
+            Err(error) if error.kind() == ErrorKind::Exhausted && can_be_dynamic => error,
             allocated => return Ok((layout, allocated?)),
         };
         let (tls, module) = TlsAllocation::module(&self.tls)?;

@@ -25,7 +25,8 @@ pub(crate) struct Stored {
 
 impl Linker {
     /// Makes the image of a link, lets plugins add to it, stores it, and posts its actions. `fixed_up` sees the image before the
-    /// plugins do. The image has its bytes if there are plugins, or with `keeps_bytes`. `handle` is the program's; the first link that needs one sets it.
+    /// plugins do. The image has its bytes if there are plugins, or with `keeps_bytes`. `handle` is the program's; the first link that
+    /// needs one sets it.
     ///
     /// # Errors
     ///

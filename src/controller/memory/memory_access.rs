@@ -79,8 +79,8 @@ impl<'a> MemoryAccess<'a> {
     ///
     /// # Errors
     ///
-    /// When an address cannot be written ([`Error::is_remote`]): the message names it, and the words before it are written. When the
-    /// session is over.
+    /// When an address cannot be written ([`ErrorKind::Remote`](crate::ErrorKind::Remote)): the message names it, and the words before it
+    /// are written. When the session is over.
     pub fn write<W: Word>(&self, words: impl IntoIterator<Item = (ExecutorAddr, W)>) -> Result<()> {
         self.peer.call::<W::Write>(&(words.into_iter().collect(),))
     }
@@ -89,7 +89,7 @@ impl<'a> MemoryAccess<'a> {
     ///
     /// # Errors
     ///
-    /// When an address cannot be read ([`Error::is_remote`]); the message names it. When the session is over.
+    /// When an address cannot be read ([`ErrorKind::Remote`](crate::ErrorKind::Remote)); the message names it. When the session is over.
     pub fn read<W: Word>(&self, addresses: &[ExecutorAddr]) -> Result<Vec<W>> {
         let query = (addresses.to_vec(),);
         counted(addresses.len(), self.peer.call::<W::Read>(&query)?)

@@ -155,8 +155,8 @@ impl<'a> NativeMemory<'a> {
     ///
     /// # Errors
     ///
-    /// When `bytes` is no positive multiple of the page size or address space runs out ([`Error::is_remote`]), or the
-    /// session is over.
+    /// When `bytes` is no positive multiple of the page size or address space runs out ([`ErrorKind::Remote`](crate::ErrorKind::Remote)),
+    /// or the session is over.
     pub fn reserve(&self, bytes: u64) -> Result<ExecutorAddr> {
         let slab = self.peer.call::<NativeReserve>(&(self.peer.instance()?, bytes))?;
         slab.0.map_err(Error::remote)
@@ -167,8 +167,8 @@ impl<'a> NativeMemory<'a> {
     ///
     /// # Errors
     ///
-    /// When the request is refused, the system refuses or an action fails ([`Error::is_remote`]), or the session is
-    /// over.
+    /// When the request is refused, the system refuses or an action fails ([`ErrorKind::Remote`](crate::ErrorKind::Remote)), or the session
+    /// is over.
     pub fn initialize(
         &self,
         segments: &[Segment<'_>],
@@ -187,8 +187,8 @@ impl<'a> NativeMemory<'a> {
     ///
     /// # Errors
     ///
-    /// One error that names every bad address and every action that failed ([`Error::is_remote`]); the rest is done.
-    /// When the session is over.
+    /// One error that names every bad address and every action that failed ([`ErrorKind::Remote`](crate::ErrorKind::Remote)); the rest is
+    /// done. When the session is over.
     pub fn deinitialize(&self, bases: &[ExecutorAddr]) -> Result<()> {
         let request = (self.peer.instance()?, bases.to_vec());
         self.peer.call::<NativeDeinitialize>(&request)?.0.map_err(Error::remote)

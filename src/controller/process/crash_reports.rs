@@ -6,7 +6,7 @@ use std::sync::Arc;
 use super::supervisor::{News, Supervisor};
 use crate::ExecutorAddr;
 use crate::deadline::Deadline;
-use crate::error::{Death, Error};
+use crate::error::{Death, Error, ErrorKind};
 use crate::link::SymbolTable;
 use crate::shm::Segment;
 use crate::sync::{Mutex, Ordering};
@@ -60,7 +60,7 @@ impl CrashReports {
             return error;
         }
         let process = supervisor.process();
-        if error.is_violation() {
+        if error.kind() == ErrorKind::Violation {
             process.kill();
             return error;
         }
@@ -71,7 +71,7 @@ impl CrashReports {
             // [HOLDER] Acquire: the crash record is seen with it.
             self.first.words()[word].load(Ordering::Acquire) & futex::OWNER_DIED != 0
         };
-        let is_alone = error.is_thread_gone();
+        let is_alone = error.kind() == ErrorKind::ThreadGone;
         let news = || match has_died(layout::PROCESS_HOLDER_WORD) {
             true => News::ProcessEnds,
             false if is_alone => News::ThreadEnded,

@@ -132,7 +132,7 @@ impl Acceptor {
     ///
     /// # Errors
     ///
-    /// If the controller refuses (`is_exhausted`), or the session is over (`is_disconnected`).
+    /// If the controller refuses (`ErrorKind::Exhausted`), or the session is over (`is_disconnected`).
     pub(crate) fn request_lane(&self, lanes: &Arc<Lanes>) -> Result<Opened> {
         self.state.lock().lane_requests += 1;
         self.ring();

@@ -108,7 +108,7 @@ mod tests {
     fn an_address_that_others_reach_needs_a_token() {
         for address in ["0.0.0.0:0", "[::]:0"] {
             let error = accept(address, None).expect_err("no token");
-            assert!(error.is_invalid_argument(), "{error:?}");
+            assert!(error.kind() == crate::ErrorKind::InvalidArgument, "{error:?}");
             for words in ["token-file=", TOKEN_VARIABLE, "ssh"] {
                 assert!(error.to_string().contains(words), "{error}");
             }

@@ -17,7 +17,7 @@ use std::time::Duration;
 
 use crate::call::contract::{LANE, NO_LANE, PIPELINE, Placement, REVERSE_LANE, SLAB};
 use crate::deadline::Deadline;
-use crate::error::{Error, Result};
+use crate::error::{Error, ErrorKind, Result};
 use crate::executor::context::acceptor::{Acceptor, Kind};
 use crate::executor::context::instance::Instance;
 use crate::executor::process::descriptors;
@@ -115,7 +115,7 @@ impl Acceptor {
             let message = match socket::receive(socket.as_fd(), Deadline::now()) {
                 Ok(Some(message)) => message,
                 Ok(None) => return Ok(false),
-                Err(error) if error.is_timeout() => return Ok(true),
+                Err(error) if error.kind() == ErrorKind::Timeout => return Ok(true),
                 Err(error) => return Err(error),
             };
             let (number, mut files) = (message.number, message.files);

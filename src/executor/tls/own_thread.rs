@@ -8,7 +8,7 @@ use crate::executor::process::first_thread::OwnThread;
 ///
 /// # Errors
 ///
-/// If the system refuses the thread (`is_exhausted`).
+/// If the system refuses the thread (`ErrorKind::Exhausted`).
 pub(crate) fn start(
     name: &str,
     stack_bytes: usize,

@@ -228,6 +228,7 @@ unsafe extern "C" fn on_module(
 
 #[cfg(test)]
 mod tests {
+    use crate::error::ErrorKind;
     use std::sync::mpsc;
     use std::thread::{self as std_thread, JoinHandle};
 
@@ -300,7 +301,7 @@ mod tests {
             [(reserve.offset - 1, 1), (reserve.offset, size + 1), (reserve.offset + 8, u64::MAX)];
         for (offset, bytes) in outside {
             let error = ThreadInitialize::serve((offset, AddrRange::default(), bytes));
-            assert!(error.expect_err("refused").is_invalid_argument());
+            assert!(error.expect_err("refused").kind() == ErrorKind::InvalidArgument);
         }
         let long = AddrRange::sized(ExecutorAddr::new(4096), 9).expect("short");
         assert!(ThreadInitialize::serve((reserve.offset, long, 8)).is_err());

@@ -10,7 +10,7 @@ use std::collections::{BTreeMap, HashMap};
 use std::fmt;
 use std::sync::{Arc, Weak};
 
-use crate::error::{Error, Result, SymbolsError};
+use crate::error::{Error, ErrorKind, Result};
 use crate::jit::dylib::generator::{DefinitionGenerator, GeneratorSlot};
 use crate::jit::dylib::reexports::{Alias, Reexports};
 use crate::jit::dylib::tracker::ResourceTracker;
@@ -62,7 +62,8 @@ impl JITDylib {
     ///
     /// # Errors
     ///
-    /// - A strong definition meets another definition and cannot override it: [`Error::is_duplicate_definition`]. Nothing is added.
+    /// - A strong definition meets another definition and cannot override it:
+    ///   [`ErrorKind::DuplicateDefinition`](crate::ErrorKind::DuplicateDefinition). Nothing is added.
     /// - The dylib was removed.
     pub fn define(&self, unit: impl MaterializationUnit + 'static) -> Result<()> {
         self.define_boxed(None, Box::new(unit))
@@ -223,8 +224,8 @@ impl JITDylib {
     /// # Errors
     ///
     /// Nothing is removed when
-    /// - names are not defined: [`Error::is_symbols_not_found`];
-    /// - symbols are between these states: [`Error::is_symbols_could_not_be_removed`].
+    /// - names are not defined: [`ErrorKind::SymbolsNotFound`](crate::ErrorKind::SymbolsNotFound);
+    /// - symbols are between these states: [`ErrorKind::SymbolsCouldNotBeRemoved`](crate::ErrorKind::SymbolsCouldNotBeRemoved).
     pub fn remove<N: AsRef<str>>(&self, names: impl IntoIterator<Item = N>) -> Result<()> {
         let names: Vec<Arc<str>> = names.into_iter().map(|name| Arc::from(name.as_ref())).collect();
         self.session()?.with(|state, outbox| {
@@ -242,7 +243,7 @@ impl JITDylib {
             }
             if !busy.is_empty() {
                 let what = format_args!("being materialized, so they stay in {}", self.name());
-                return Err(Error::symbols_error(SymbolsError::CouldNotBeRemoved, what, busy));
+                return Err(Error::symbols_error(ErrorKind::SymbolsCouldNotBeRemoved, what, busy));
             }
             names.iter().for_each(|name| state.discard(&self.0, name, outbox));
             Ok(())

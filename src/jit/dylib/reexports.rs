@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::Arc;
 
-use crate::error::{Error, Result};
+use crate::error::{Error, ErrorKind, Result};
 use crate::jit::dylib::JITDylib;
 use crate::jit::dylib::generator::{DefinitionGenerator, GeneratorRequest};
 use crate::jit::materialization::emission::DependencyGroup;
@@ -238,7 +238,7 @@ impl DefinitionGenerator for ReexportsGenerator {
                 loop {
                     match request.dylib().define_reexports(&source, flags, aliases.clone()) {
                         // Another thread has defined them meanwhile.
-                        Err(error) if error.is_duplicate_definition() => {
+                        Err(error) if error.kind() == ErrorKind::DuplicateDefinition => {
                             aliases.retain(|name, _| !error.symbols().iter().any(|s| **s == **name))
                         }
                         outcome => return outcome,

@@ -142,7 +142,7 @@ impl ResourceTracker {
     ///
     /// # Errors
     ///
-    /// When the tracker was removed or emptied ([`Error::is_tracker_defunct`]); then `work` has not run.
+    /// When the tracker was removed or emptied ([`ErrorKind::TrackerDefunct`](crate::ErrorKind::TrackerDefunct)); then `work` has not run.
     pub fn with_resource_key<R>(&self, work: impl FnOnce(ResourceKey) -> R) -> Result<R> {
         let session = self.0.dylib.session().map_err(|_| Error::tracker_defunct())?;
         session.with(|state, _| match state.trackers.contains_key(&self.0.key) {

@@ -7,7 +7,7 @@ use std::collections::{BTreeSet, HashSet};
 use std::fmt;
 use std::sync::Arc;
 
-use crate::error::{Error, Result, SymbolsError};
+use crate::error::{Error, ErrorKind, Result};
 use crate::jit::dylib::JITDylib;
 use crate::jit::dylib::tracker::ResourceKey;
 use crate::jit::materialization::emission::{DependencyGroup, Emission, emit};
@@ -40,7 +40,7 @@ use crate::jit::symbol::{Symbol, SymbolFlags, SymbolFlagsMap, SymbolMap, SymbolS
 ///     }
 /// }))?;
 /// assert_eq!(main.lookup("a")?.address.get(), 0x42);
-/// assert!(main.lookup("b").is_err_and(|error| error.is_failed_to_materialize()));
+/// assert!(main.lookup("b").is_err_and(|error| error.kind() == farcall::ErrorKind::FailedToMaterialize));
 /// # Ok::<(), farcall::Error>(())
 /// ```
 pub struct MaterializationResponsibility {
@@ -104,7 +104,7 @@ impl MaterializationResponsibility {
     ///
     /// # Errors
     ///
-    /// When the tracker was removed ([`Error::is_tracker_defunct`]); then `work` has not run.
+    /// When the tracker was removed ([`ErrorKind::TrackerDefunct`](crate::ErrorKind::TrackerDefunct)); then `work` has not run.
     pub fn with_resource_key<R>(&self, work: impl FnOnce(ResourceKey) -> R) -> Result<R> {
         self.session.with(|state, _| Ok(work(state.held(self.id)?.tracker)))
     }
@@ -117,7 +117,7 @@ impl MaterializationResponsibility {
     /// Nothing has changed when
     /// - the tracker was removed;
     /// - a name is not owed, or its flags differ from the promised ones (weak and common may change):
-    ///   [`Error::is_unexpected_symbol_definitions`].
+    ///   [`ErrorKind::UnexpectedSymbolDefinitions`](crate::ErrorKind::UnexpectedSymbolDefinitions).
     pub fn notify_resolved(&mut self, symbols: &SymbolMap) -> Result<()> {
         let is_other = |(name, symbol): &(&Arc<str>, &Symbol)| {
             let flags = self.symbols.get(*name).copied();
@@ -127,7 +127,11 @@ impl MaterializationResponsibility {
         let other = symbols.iter().filter(is_other).map(|(name, _)| name.to_string());
         let other: Vec<String> = other.collect();
         if !other.is_empty() {
-            return Err(self.error(SymbolsError::Unexpected, "not as promised", other));
+            return Err(self.error(
+                ErrorKind::UnexpectedSymbolDefinitions,
+                "not as promised",
+                other,
+            ));
         }
         let id = self.dylib.0.id;
         self.session.with(|state, outbox| {
@@ -151,9 +155,11 @@ impl MaterializationResponsibility {
     /// # Errors
     ///
     /// - All owed symbols fail when the tracker was removed, or a name has no address
-    ///   ([`Error::is_missing_symbol_definitions`]). So they do when groups have a name twice, or a name that is not owed.
+    ///   ([`ErrorKind::MissingSymbolDefinitions`](crate::ErrorKind::MissingSymbolDefinitions)). So they do when groups have a name twice,
+    ///   or a name that is not owed.
     /// - If a dependency has failed or was removed, the symbols that depend on it fail, and the error has their names
-    ///   ([`Error::is_unsatisfied_symbol_dependencies`]). The error reporter does not receive this error.
+    ///   ([`ErrorKind::UnsatisfiedSymbolDependencies`](crate::ErrorKind::UnsatisfiedSymbolDependencies)). The error reporter does not
+    ///   receive this error.
     pub fn notify_emitted(mut self, groups: &[DependencyGroup]) -> Result<()> {
         self.check_groups(groups).or_else(|error| self.fail_with(error))?;
         let session = Arc::clone(&self.session);
@@ -161,7 +167,11 @@ impl MaterializationResponsibility {
             let Held { dylib, .. } = state.held(self.id)?;
             let unresolved = self.unresolved(state);
             if !unresolved.is_empty() {
-                return Err(self.error(SymbolsError::Missing, "no address was given", unresolved));
+                return Err(self.error(
+                    ErrorKind::MissingSymbolDefinitions,
+                    "no address was given",
+                    unresolved,
+                ));
             }
             let emitted = emit(state, dylib, &self.symbols, groups, outbox);
             state.release(std::mem::take(&mut self.id));
@@ -172,7 +182,7 @@ impl MaterializationResponsibility {
             Ok(Emission { failed, .. }) if failed.is_empty() => Ok(()),
             Ok(Emission { failed, reason }) => {
                 let what = format!("their dependencies have failed ({reason})");
-                Err(self.error(SymbolsError::Unsatisfied, &what, failed))
+                Err(self.error(ErrorKind::UnsatisfiedSymbolDependencies, &what, failed))
             }
             Err(error) => self.fail_with(error),
         }
@@ -189,8 +199,8 @@ impl MaterializationResponsibility {
     ///
     /// # Errors
     ///
-    /// A strong name is defined already ([`Error::is_duplicate_definition`]), or the tracker was removed. Nothing is claimed
-    /// then.
+    /// A strong name is defined already ([`ErrorKind::DuplicateDefinition`](crate::ErrorKind::DuplicateDefinition)), or the tracker was
+    /// removed. Nothing is claimed then.
     pub fn define_materializing(&mut self, symbols: SymbolFlagsMap) -> Result<Vec<Arc<str>>> {
         let claimed = self.session.with(|state, _| {
             let Held { tracker, .. } = state.held(self.id)?;
@@ -206,7 +216,11 @@ impl MaterializationResponsibility {
                 None => true,
             });
             if !duplicates.is_empty() {
-                return Err(self.error(SymbolsError::Duplicate, "defined already", duplicates));
+                return Err(self.error(
+                    ErrorKind::DuplicateDefinition,
+                    "defined already",
+                    duplicates,
+                ));
             }
             for (name, flags) in &claimed {
                 let symbol = Symbol { flags: *flags, ..Symbol::default() };
@@ -333,7 +347,11 @@ impl MaterializationResponsibility {
         if resolved.is_empty() {
             return Ok(());
         }
-        Err(self.error(SymbolsError::Unexpected, "they have addresses already", resolved))
+        Err(self.error(
+            ErrorKind::UnexpectedSymbolDefinitions,
+            "they have addresses already",
+            resolved,
+        ))
     }
 
     fn check_owed(&self, names: &[Arc<str>]) -> Result<()> {
@@ -342,7 +360,7 @@ impl MaterializationResponsibility {
         if other.is_empty() {
             return Ok(());
         }
-        Err(self.error(SymbolsError::Unexpected, "not promised", other))
+        Err(self.error(ErrorKind::UnexpectedSymbolDefinitions, "not promised", other))
     }
 
     fn check_groups(&self, groups: &[DependencyGroup]) -> Result<()> {
@@ -356,10 +374,10 @@ impl MaterializationResponsibility {
             return Ok(());
         }
         let what = "in a dependency group without being owed, or in two";
-        Err(self.error(SymbolsError::Unexpected, what, odd))
+        Err(self.error(ErrorKind::UnexpectedSymbolDefinitions, what, odd))
     }
 
-    fn error(&self, kind: SymbolsError, what: &str, names: Vec<String>) -> Error {
+    fn error(&self, kind: ErrorKind, what: &str, names: Vec<String>) -> Error {
         Error::symbols_error(kind, format_args!("{}: {what}", self.dylib.name()), names)
     }
 }
@@ -369,7 +387,7 @@ impl Drop for MaterializationResponsibility {
         if !self.symbols.is_empty() {
             let what = "the unit dropped its responsibility without an error";
             let names = self.symbols.keys().map(ToString::to_string).collect();
-            let _ = self.fail_with(self.error(SymbolsError::Missing, what, names));
+            let _ = self.fail_with(self.error(ErrorKind::MissingSymbolDefinitions, what, names));
         } else if self.id != 0 {
             self.session.with(|state, _| state.release(self.id));
         }

@@ -1,6 +1,7 @@
 //! What may be defined beside what: weak, common and strong.
 
 use super::*;
+use crate::error::ErrorKind;
 
 const WEAK: SymbolFlags = SymbolFlags::WEAK;
 const COMMON: SymbolFlags = SymbolFlags::COMMON;
@@ -12,7 +13,7 @@ fn two_strong_definitions_are_a_duplicate_and_nothing_is_added() {
     let first = world.define(&["foo", "bar"]);
     let (second, asked) = unit(Interface::exporting(["new", "bar", "foo"]));
     let error = world.dylib.define(second).expect_err("defined");
-    assert!(error.is_duplicate_definition(), "{error}");
+    assert!(error.kind() == ErrorKind::DuplicateDefinition, "{error}");
     assert_eq!(error.symbols(), ["bar", "foo"]);
     assert_eq!(world.dylib.state_of("new"), None);
     assert_eq!((first.discarded(), asked.discarded()), (vec![], vec![]));
@@ -82,7 +83,7 @@ fn a_strong_definition_keeps_a_materializing_weak_one() {
     world.dylib.define(weak).expect("defined");
     let told = world.look_for(SymbolState::Ready, &["foo"]);
     let error = world.dylib.define_absolute([("foo", at(1))]).expect_err("too late");
-    assert!(error.is_duplicate_definition(), "{error}");
+    assert!(error.kind() == ErrorKind::DuplicateDefinition, "{error}");
     assert_eq!(error.symbols(), ["foo"]);
     assert!(told.is_nothing() && asked.discarded().is_empty());
 }
@@ -97,11 +98,11 @@ fn removing_names() {
     assert_eq!(asked.discarded(), ["main:foo"]);
     assert_eq!(world.dylib.state_of("ready"), None);
     let error = world.dylib.remove(["bar", "missing", "absent"]).expect_err("not there");
-    assert!(error.is_symbols_not_found(), "{error}");
+    assert!(error.kind() == ErrorKind::SymbolsNotFound, "{error}");
     assert_eq!(error.symbols(), ["absent", "missing"]);
     let _told = world.look_for(SymbolState::Ready, &["bar"]);
     let error = world.dylib.remove(["bar"]).expect_err("it is materializing");
-    assert!(error.is_symbols_could_not_be_removed(), "{error}");
+    assert!(error.kind() == ErrorKind::SymbolsCouldNotBeRemoved, "{error}");
     assert_eq!(error.symbols(), ["bar"]);
     assert_eq!(world.dylib.state_of("bar"), Some(SymbolState::Materializing));
     // What failed may be taken out.
@@ -163,7 +164,7 @@ fn an_alias_that_stands_for_itself_fails() {
     world.dylib.define_aliases(aliases(&[("three", "one"), ("self", "self")])).expect("defined");
     for name in ["one", "self"] {
         let error = world.dylib.lookup(name).expect_err("a circle");
-        assert!(error.is_failed_to_materialize(), "{error}");
+        assert!(error.kind() == ErrorKind::FailedToMaterialize, "{error}");
     }
     assert!(world.reported.lock().unwrap().iter().any(|error| error.contains("names itself")));
 }
@@ -173,7 +174,7 @@ fn an_alias_of_what_is_not_there_fails() {
     let world = World::new();
     world.dylib.define_aliases(aliases(&[("bar", "missing")])).expect("defined");
     let error = world.dylib.lookup("bar").expect_err("nothing there");
-    assert!(error.is_failed_to_materialize(), "{error}");
+    assert!(error.kind() == ErrorKind::FailedToMaterialize, "{error}");
     assert!(error.to_string().contains("missing"), "{error}");
 }
 

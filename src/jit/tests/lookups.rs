@@ -3,6 +3,7 @@
 use std::sync::Barrier;
 
 use super::*;
+use crate::error::ErrorKind;
 
 #[test]
 fn basic_successful_lookup() {
@@ -41,7 +42,7 @@ fn missing_required_names_are_all_named_and_no_unit_is_asked() {
     let world = World::new();
     let asked = world.define(&["foo"]);
     let error = world.look_for(SymbolState::Ready, &["no", "foo", "nor this", "no"]).error();
-    assert!(error.is_symbols_not_found(), "{error}");
+    assert!(error.kind() == ErrorKind::SymbolsNotFound, "{error}");
     assert_eq!(error.symbols(), ["no", "nor this"]);
     assert!(!asked.is_asked());
     assert_eq!(world.dylib.state_of("foo"), Some(SymbolState::NeverSearched));
@@ -96,7 +97,7 @@ fn a_dylib_links_to_itself_first_with_all_its_symbols() {
     world.dylib.define_absolute([("foo", hidden)]).expect("defined");
     other.define_absolute([("foo", at(2)), ("bar", at(3)), ("hid", hidden)]).expect("defined");
     assert_eq!(world.dylib.link_order().expect("it lives"), [(world.dylib.clone(), ALL)]);
-    assert!(world.dylib.lookup("bar").expect_err("not there").is_symbols_not_found());
+    assert!(world.dylib.lookup("bar").expect_err("not there").kind() == ErrorKind::SymbolsNotFound);
     world.dylib.set_link_order(&[(other.clone(), EXPORTED)]).expect("set");
     assert_eq!(world.dylib.lookup("foo").expect("found").address.get(), 1);
     assert_eq!(world.dylib.lookup("bar").expect("found").address.get(), 3);
@@ -106,7 +107,10 @@ fn a_dylib_links_to_itself_first_with_all_its_symbols() {
     assert_eq!(world.dylib.link_order().expect("it lives").len(), 3);
     world.session.remove_dylib(&other).expect("removed");
     assert_eq!(world.dylib.link_order().expect("it lives").len(), 2);
-    assert!(world.dylib.set_link_order(&[(other, ALL)]).expect_err("gone").is_dylib_defunct());
+    assert!(
+        world.dylib.set_link_order(&[(other, ALL)]).expect_err("gone").kind()
+            == ErrorKind::DylibDefunct
+    );
 }
 
 #[test]
@@ -170,14 +174,15 @@ fn lookups_of_what_has_failed_fail_and_the_symbol_stays() {
     asked.take().fail(Error::invalid("it does not compile"));
     for told in [first, world.look_for(SymbolState::Ready, &["bar"])] {
         let error = told.error();
-        assert!(error.is_failed_to_materialize(), "{error}");
+        assert!(error.kind() == ErrorKind::FailedToMaterialize, "{error}");
         assert!(error.to_string().contains("it does not compile"), "{error}");
         assert!(error.to_string().contains("main"), "{error}");
         assert!(error.symbols().iter().any(|name| name == "bar"));
     }
     assert!(world.dylib.state_of("foo").is_some());
     assert!(
-        world.dylib.define_absolute([("foo", at(1))]).expect_err("there").is_duplicate_definition()
+        world.dylib.define_absolute([("foo", at(1))]).expect_err("there").kind()
+            == ErrorKind::DuplicateDefinition
     );
 }
 
@@ -186,7 +191,7 @@ fn dylibs_of_other_sessions_are_refused() {
     let (world, other) = (World::new(), World::new());
     let order = vec![(other.dylib.clone(), ALL)];
     let error = world.look_in(order, SymbolState::Ready, &["foo"]).error();
-    assert!(error.is_invalid_argument(), "{error}");
+    assert!(error.kind() == ErrorKind::InvalidArgument, "{error}");
 }
 
 #[test]

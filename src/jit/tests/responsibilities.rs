@@ -1,6 +1,7 @@
 //! What a unit owes once it was asked.
 
 use super::*;
+use crate::error::ErrorKind;
 
 #[test]
 fn what_is_promised_has_to_be_resolved_before_it_is_emitted() {
@@ -10,9 +11,9 @@ fn what_is_promised_has_to_be_resolved_before_it_is_emitted() {
     let mut both = asked.take();
     both.notify_resolved(&map(&[("foo", 1)])).expect("some of them");
     let error = both.notify_emitted(&[]).expect_err("bar has no address");
-    assert!(error.is_missing_symbol_definitions(), "{error}");
+    assert!(error.kind() == ErrorKind::MissingSymbolDefinitions, "{error}");
     assert_eq!(error.symbols(), ["bar"]);
-    assert!(told.error().is_failed_to_materialize());
+    assert!(told.error().kind() == ErrorKind::FailedToMaterialize);
     assert_eq!(world.reported.lock().unwrap().len(), 1);
 }
 
@@ -23,14 +24,14 @@ fn what_was_not_promised_is_refused() {
     let told = world.look_for(SymbolState::Ready, &["foo"]);
     let mut foo = asked.take();
     let error = foo.notify_resolved(&map(&[("foo", 1), ("more", 2)])).expect_err("more");
-    assert!(error.is_unexpected_symbol_definitions(), "{error}");
+    assert!(error.kind() == ErrorKind::UnexpectedSymbolDefinitions, "{error}");
     assert_eq!(error.symbols(), ["more"]);
     assert_eq!(world.dylib.state_of("foo"), Some(SymbolState::Materializing));
     foo.notify_resolved(&map(&[("foo", 1)])).expect("it is still owed");
     let groups = [group(&["foo"], &world.dylib, &[]), group(&["foo"], &world.dylib, &[])];
     let error = foo.notify_emitted(&groups).expect_err("twice");
-    assert!(error.is_unexpected_symbol_definitions(), "{error}");
-    assert!(told.error().is_failed_to_materialize());
+    assert!(error.kind() == ErrorKind::UnexpectedSymbolDefinitions, "{error}");
+    assert!(told.error().kind() == ErrorKind::FailedToMaterialize);
 }
 
 #[test]
@@ -54,7 +55,7 @@ fn dropping_a_responsibility_fails_it() {
     let told = world.look_for(SymbolState::Ready, &["foo"]);
     drop(asked.take());
     let error = told.error();
-    assert!(error.is_failed_to_materialize(), "{error}");
+    assert!(error.kind() == ErrorKind::FailedToMaterialize, "{error}");
     assert_eq!(world.reported.lock().unwrap().len(), 1);
 }
 
@@ -107,7 +108,7 @@ fn failure_takes_along_everything_that_waits_for_it() {
     foo.notify_emitted(&[group(&["foo"], &other, &["bar"])]).expect("emitted");
     bar.take().fail(Error::invalid("no"));
     let error = told.error();
-    assert!(error.is_failed_to_materialize(), "{error}");
+    assert!(error.kind() == ErrorKind::FailedToMaterialize, "{error}");
     assert_eq!(error.symbols(), ["bar", "foo"]);
     assert!(error.to_string().contains("foo in main; bar in other (no)"), "{error}");
 }
@@ -126,10 +127,10 @@ fn what_depends_on_something_failed_or_gone_fails() {
         one.notify_resolved(&map(&[(&name, 1)])).expect("resolved");
         let emitted = one.notify_emitted(&[group(&[&name], &world.dylib, &[on])]);
         let error = emitted.expect_err("its dependency has failed");
-        assert!(error.is_unsatisfied_symbol_dependencies(), "{error}");
+        assert!(error.kind() == ErrorKind::UnsatisfiedSymbolDependencies, "{error}");
         assert_eq!(error.symbols(), [name]);
         let error = told.error();
-        assert!(error.is_failed_to_materialize(), "{error}");
+        assert!(error.kind() == ErrorKind::FailedToMaterialize, "{error}");
     }
 }
 
@@ -154,7 +155,8 @@ fn an_emission_says_which_of_its_symbols_have_failed() {
     good.notify_emitted(&[]).expect("emitted");
     assert_eq!((told[0].address("good"), told[2].address("one")), (3, 1));
     assert!(
-        told[1].error().is_failed_to_materialize() && told[3].error().is_failed_to_materialize()
+        told[1].error().kind() == ErrorKind::FailedToMaterialize
+            && told[3].error().kind() == ErrorKind::FailedToMaterialize
     );
 }
 
@@ -173,7 +175,7 @@ fn names_can_be_claimed_later() {
     let new = world.look_for(SymbolState::Ready, &["new"]);
     let error = foo.define_materializing(Interface::exporting(["weak", "newer"]).symbols);
     let error = error.expect_err("a duplicate");
-    assert!(error.is_duplicate_definition(), "{error}");
+    assert!(error.kind() == ErrorKind::DuplicateDefinition, "{error}");
     assert_eq!(error.symbols(), ["weak"]);
     assert_eq!(world.dylib.state_of("newer"), None);
     foo.notify_resolved(&map(&[("foo", 1), ("new", 2)])).expect("resolved");
@@ -189,7 +191,7 @@ fn nothing_can_be_claimed_for_a_tracker_that_is_defunct() {
     let mut foo = asked.take();
     world.dylib.clear().expect("cleared");
     let error = foo.define_materializing(Interface::exporting(["new"]).symbols).expect_err("gone");
-    assert!(error.is_tracker_defunct(), "{error}");
+    assert!(error.kind() == ErrorKind::TrackerDefunct, "{error}");
     assert_eq!(world.dylib.state_of("new"), None);
 }
 
@@ -201,12 +203,12 @@ fn a_defunct_tracker_takes_nothing_back_and_splits_nothing_off() {
     let mut both = asked.take();
     world.dylib.clear().expect("cleared");
     let (rest, rest_asked) = unit(Interface::exporting(["bar"]));
-    assert!(both.replace(rest).expect_err("gone").is_tracker_defunct());
+    assert!(both.replace(rest).expect_err("gone").kind() == ErrorKind::TrackerDefunct);
     assert_eq!(Arc::strong_count(&rest_asked.responsibility), 1, "its unit was dropped");
-    assert!(both.delegate(["bar"]).expect_err("gone").is_tracker_defunct());
+    assert!(both.delegate(["bar"]).expect_err("gone").kind() == ErrorKind::TrackerDefunct);
     assert!(both.requested_symbols().is_empty());
     let error = both.notify_emitted(&[]).expect_err("gone");
-    assert!(error.is_tracker_defunct(), "{error}");
+    assert!(error.kind() == ErrorKind::TrackerDefunct, "{error}");
     assert_eq!(world.dylib.state_of("bar"), None);
 }
 
@@ -259,10 +261,13 @@ fn names_can_be_delegated() {
         world.look_for(SymbolState::Ready, &["bar"]),
     );
     let mut rest = asked.take();
-    assert!(rest.delegate(["other"]).expect_err("not owed").is_unexpected_symbol_definitions());
+    assert!(
+        rest.delegate(["other"]).expect_err("not owed").kind()
+            == ErrorKind::UnexpectedSymbolDefinitions
+    );
     let mut part = rest.delegate(["bar"]).expect("delegated");
     drop(rest);
-    assert!(foo.error().is_failed_to_materialize());
+    assert!(foo.error().kind() == ErrorKind::FailedToMaterialize);
     assert!(bar.is_nothing());
     part.notify_resolved(&map(&[("bar", 2)])).expect("resolved");
     part.notify_emitted(&[]).expect("emitted");

@@ -1,6 +1,7 @@
 //! What is removed together.
 
 use super::*;
+use crate::error::ErrorKind;
 
 /// Records its calls.
 struct Noting {
@@ -92,7 +93,7 @@ fn lookups_that_wait_fail_after_the_managers_were_told() {
     world.session.register_resource_manager(Arc::clone(&looking) as Arc<dyn ResourceManager>);
     world.dylib.clear().expect("cleared");
     assert_eq!(*looking.was_nothing.lock().unwrap(), [true]);
-    assert!(told.error().is_failed_to_materialize());
+    assert!(told.error().kind() == ErrorKind::FailedToMaterialize);
 }
 
 #[test]
@@ -235,16 +236,19 @@ fn removal_fails_lookups_that_wait_and_what_depends_on_it() {
     tracker.remove().expect("removed");
     for told in told {
         let error = told.error();
-        assert!(error.is_failed_to_materialize(), "{error}");
+        assert!(error.kind() == ErrorKind::FailedToMaterialize, "{error}");
     }
     // It comes back, and owes nothing any more.
     let mut foo = foo_asked.take();
     let error = foo.notify_resolved(&map(&[("foo", 2)])).expect_err("gone");
-    assert!(error.is_tracker_defunct(), "{error}");
+    assert!(error.kind() == ErrorKind::TrackerDefunct, "{error}");
     foo.fail(error);
     assert_eq!(world.reported.lock().unwrap().len(), 1);
     assert_eq!(world.dylib.state_of("foo"), None);
-    assert!(world.look_for(SymbolState::Ready, &["bar"]).error().is_failed_to_materialize());
+    assert!(
+        world.look_for(SymbolState::Ready, &["bar"]).error().kind()
+            == ErrorKind::FailedToMaterialize
+    );
 }
 
 #[test]
@@ -284,9 +288,9 @@ fn a_tracker_can_be_emptied_into_another_one() {
     let numbers = format!("main {} to {}", from.key().get(), to.key().get());
     assert_eq!(noted.log(), [format!("second {numbers}"), format!("first {numbers}")]);
     assert!(from.is_defunct());
-    assert!(from.transfer_to(&to).expect_err("again").is_tracker_defunct());
+    assert!(from.transfer_to(&to).expect_err("again").kind() == ErrorKind::TrackerDefunct);
     let (late, _late) = unit(Interface::exporting(["late"]));
-    assert!(dylib.define_with(&from, late).expect_err("gone").is_tracker_defunct());
+    assert!(dylib.define_with(&from, late).expect_err("gone").kind() == ErrorKind::TrackerDefunct);
     from.remove().expect("nothing is left to remove");
     // What is at work has moved as well.
     let mut working = working_asked.take();
@@ -294,10 +298,10 @@ fn a_tracker_can_be_emptied_into_another_one() {
     working.notify_resolved(&map(&[("working", 1)])).expect("resolved");
     assert!(told.is_nothing());
     to.remove().expect("removed");
-    assert!(told.error().is_failed_to_materialize());
+    assert!(told.error().kind() == ErrorKind::FailedToMaterialize);
     assert_eq!(Arc::strong_count(&waiting_asked.responsibility), 1, "its unit was dropped");
     let error = working.notify_emitted(&[]).expect_err("gone");
-    assert!(error.is_tracker_defunct(), "{error}");
+    assert!(error.kind() == ErrorKind::TrackerDefunct, "{error}");
 }
 
 #[test]
@@ -305,9 +309,14 @@ fn trackers_of_different_dylibs_do_not_mix() {
     let world = World::new();
     let other = world.another("other").create_tracker().expect("a tracker");
     let own = world.dylib.create_tracker().expect("a tracker");
-    assert!(own.transfer_to(&other).expect_err("another dylib's").is_invalid_argument());
+    assert!(
+        own.transfer_to(&other).expect_err("another dylib's").kind() == ErrorKind::InvalidArgument
+    );
     let (foo, _asked) = unit(Interface::exporting(["foo"]));
-    assert!(world.dylib.define_with(&other, foo).expect_err("as well").is_invalid_argument());
+    assert!(
+        world.dylib.define_with(&other, foo).expect_err("as well").kind()
+            == ErrorKind::InvalidArgument
+    );
 }
 
 #[test]
@@ -370,7 +379,7 @@ fn with_resource_key_runs_only_while_the_tracker_lives() {
     assert_eq!(tracker.with_resource_key(|key| key).expect("it lives"), tracker.key());
     tracker.remove().expect("removed");
     let error = tracker.with_resource_key(|_| panic!("it does not")).expect_err("gone");
-    assert!(error.is_tracker_defunct(), "{error}");
+    assert!(error.kind() == ErrorKind::TrackerDefunct, "{error}");
 }
 
 /// The tracker is removed at each phase of a materialization: its lookup gets 1 result, and nothing is left.

@@ -14,11 +14,11 @@ use super::provided::TLS_MODULE_BASE_NAME;
 use crate::addr::ExecutorAddr;
 use crate::error::Result;
 use crate::link::arch::edge::Edge;
-use crate::link::parallel::Threads;
 use crate::link::read::eh_frame::{self, Record};
 use crate::link::read::names;
 use crate::link::read::object_file::ObjectFile;
 use crate::link::read::parsed::{Place, Role, Section, Symbol, SymbolKind};
+use crate::parallel::Threads;
 
 /// One batch of objects that is linked together, as one shared library would be.
 ///

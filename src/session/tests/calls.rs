@@ -1,6 +1,7 @@
 //! `SimpleRemoteCATest`'s table of calls, and calls without an answer.
 
 use super::*;
+use crate::error::ErrorKind;
 use crate::session::{Completion, InProcess, PendingCalls};
 
 fn pending(table: &PendingCalls) -> (u64, mpsc::Receiver<Result<Vec<u8>>>) {
@@ -82,7 +83,10 @@ fn a_task_that_is_destroyed_unrun_answers_its_call() {
     controller.call(ExecutorAddr::new(1), vec![1], done);
     drop(queue.take().expect("a task"));
     let error = receiver.try_recv().expect("answered").expect_err("not run");
-    assert!(error.is_remote() && error.to_string().contains("without a result"), "{error}");
+    assert!(
+        error.kind() == ErrorKind::Remote && error.to_string().contains("without a result"),
+        "{error}"
+    );
 
     let (done, receiver) = outcome();
     session.call_controller(1, vec![1], done);
@@ -94,7 +98,8 @@ fn a_task_that_is_destroyed_unrun_answers_its_call() {
 
 #[test]
 fn a_function_that_panics_is_an_out_of_band_error() {
-    let options = on_threads().on_error(|_, error| assert!(error.is_invalid_argument()));
+    let options =
+        on_threads().on_error(|_, error| assert!(error.kind() == ErrorKind::InvalidArgument));
     let options = options.function("panics", |_, _, _| panic!("on purpose")).expect("a function");
     let (session, controller) = attached(options);
     let function = session.bootstrap_info().symbols().get("panics").expect("offered");
@@ -115,7 +120,8 @@ impl Drop for Bomb {
 
 #[test]
 fn what_the_panic_of_a_function_carries_may_panic_too() {
-    let options = on_threads().on_error(|_, error| assert!(error.is_invalid_argument()));
+    let options =
+        on_threads().on_error(|_, error| assert!(error.kind() == ErrorKind::InvalidArgument));
     let options = options.function("panics", |_, _, _| std::panic::panic_any(Bomb));
     let options = options.expect("a function");
     let (session, controller) = attached(options);

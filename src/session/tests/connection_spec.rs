@@ -1,6 +1,7 @@
 //! `ConnectionSpecTest`, and the registry of connectors.
 
 use super::*;
+use crate::error::ErrorKind;
 use crate::session::{ConnectionSpec, ConnectorRegistry};
 
 type Parts<'a> = (&'a str, Option<&'a str>, &'a str);
@@ -16,7 +17,7 @@ fn is(text: &str, (transport, action, descriptor): Parts<'_>) {
 
 fn refused(text: &str, why: &str) {
     let error = text.parse::<ConnectionSpec>().expect_err("no connection");
-    assert!(error.is_invalid_argument(), "{error:?}");
+    assert!(error.kind() == ErrorKind::InvalidArgument, "{error:?}");
     let expected = format!("\"{text}\": {why}");
     assert!(error.to_string().contains(&expected), "{error}");
 }

@@ -1,6 +1,7 @@
 //! `SessionTest` and `ControllerAccessTest`: a session's life, without calls.
 
 use super::*;
+use crate::error::ErrorKind;
 use crate::session::{
     Answer, Attachment, BootstrapInfo, Completion, ControllerAccess, Done, Service,
 };
@@ -231,7 +232,10 @@ fn a_session_that_outlives_its_grace_names_what_runs() {
     let token = session.keepalive("an infinite loop").expect("open");
     session.shutdown(|| {});
     let error = session.wait().expect_err("it still runs");
-    assert!(error.is_timeout() && error.to_string().contains("an infinite loop for"), "{error}");
+    assert!(
+        error.kind() == ErrorKind::Timeout && error.to_string().contains("an infinite loop for"),
+        "{error}"
+    );
     let rest = SessionHandle::clone(&session);
     log.take();
     drop(session);
@@ -246,12 +250,12 @@ fn nobody_waits_for_himself() {
     let session = session(Queue::default().options());
     let inner = SessionHandle::clone(&session);
     let waited = session.call_with_keepalive("code", || inner.wait());
-    assert!(waited.expect("it ran").expect_err("a deadlock").is_invalid_argument());
+    assert!(waited.expect("it ran").expect_err("a deadlock").kind() == ErrorKind::InvalidArgument);
     let (sender, receiver) = mpsc::channel();
     let inner = SessionHandle::clone(&session);
     session.shutdown(move || drop(sender.send(inner.wait())));
     let waited = receiver.recv_timeout(LONG).expect("called");
-    assert!(waited.expect_err("a deadlock").is_invalid_argument());
+    assert!(waited.expect_err("a deadlock").kind() == ErrorKind::InvalidArgument);
     session.wait().expect("others can");
 }
 
@@ -301,7 +305,9 @@ fn plain_attach() {
     let session = noting(&log);
     let fake = Fake::default();
     session.attach(fake.clone()).expect("attached");
-    assert!(session.attach(Fake::default()).expect_err("once").is_invalid_argument());
+    assert!(
+        session.attach(Fake::default()).expect_err("once").kind() == ErrorKind::InvalidArgument
+    );
     session.shutdown(|| {});
     assert_eq!((fake.0.disconnects.get(), log.take().len()), (1, 3));
     let error = session.attach(Fake::default()).expect_err("over").to_string();

@@ -1,6 +1,7 @@
 //! Services: their notifications, in which order, and when.
 
 use super::*;
+use crate::error::ErrorKind;
 use crate::session::{Done, Service};
 
 /// Records its notifications.
@@ -236,7 +237,7 @@ fn what_keeps_a_session_from_ending_is_named() {
     let slow = session.add_service(Slow::default());
     session.shutdown(|| {});
     let error = session.wait().expect_err("it waits for the service");
-    assert!(error.is_timeout(), "{error:?}");
+    assert!(error.kind() == ErrorKind::Timeout, "{error:?}");
     assert!(error.to_string().contains("service slow did not detach"), "{error}");
     drop(slow.detach.lock().expect("no panic").take());
     let error = session.wait().expect_err("it still does").to_string();

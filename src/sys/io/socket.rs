@@ -49,7 +49,7 @@ pub(crate) struct Received {
 ///
 /// # Errors
 ///
-/// When the peer is gone, or there was no room by the deadline (then `is_timeout`).
+/// When the peer is gone, or there was no room by the deadline (then `ErrorKind::Timeout`).
 pub(crate) fn send(
     socket: BorrowedFd<'_>,
     letter: u8,
@@ -86,7 +86,7 @@ pub(crate) fn send(
 ///
 /// # Errors
 ///
-/// When the system refuses, or nothing has come by the deadline (then `is_timeout`).
+/// When the system refuses, or nothing has come by the deadline (then `ErrorKind::Timeout`).
 pub(crate) fn receive(socket: BorrowedFd<'_>, deadline: Deadline) -> Result<Option<Received>> {
     let mut bytes = [0; MESSAGE_BYTES];
     // An array of words, since the headers in it are aligned to words.
@@ -242,7 +242,7 @@ pub(crate) fn is_none(error: &Error) -> bool {
 /// # Errors
 ///
 /// When the peer is gone, or sent another number of descriptors, which are then closed. When this process has no free numbers for
-/// them (then `is_exhausted`).
+/// them (then `ErrorKind::Exhausted`).
 pub(crate) fn receive_fds(
     socket: BorrowedFd<'_>,
     count: usize,

@@ -111,7 +111,7 @@ impl Writer {
     ///
     /// # Errors
     ///
-    /// When the peer or the connection to it is gone, or there was no room for all of it by the deadline (then `is_timeout`).
+    /// When the peer or the connection to it is gone, or there was no room for all of it by the deadline (then `ErrorKind::Timeout`).
     pub(crate) fn write(&mut self, parts: &[&[u8]], deadline: Deadline) -> Result<()> {
         if deadline != Deadline::SESSION_END {
             return self.write_in_time(parts, deadline);

@@ -17,7 +17,7 @@ use crate::error::{Error, Result};
 ///
 /// # Errors
 ///
-/// When the system refuses, or `bytes` is over this process's limit on file sizes (then `is_exhausted`). The message carries the
+/// When the system refuses, or `bytes` is over this process's limit on file sizes (then `ErrorKind::Exhausted`). The message carries the
 /// size.
 pub(crate) fn create(name: &CStr, bytes: u64, executable: bool) -> Result<OwnedFd> {
     let during =
@@ -116,6 +116,7 @@ pub(crate) fn sealed_bytes(file: impl AsFd) -> Result<u64> {
 
 #[cfg(test)]
 mod tests {
+    use crate::error::ErrorKind;
     use nix::sys::resource::setrlimit;
 
     use super::*;
@@ -131,7 +132,7 @@ mod tests {
                 let file = create(c"test", 1 << 20, false).expect("as much as the limit");
                 back(&file, 0, 1 << 20).expect("memory");
                 let error = create(c"test", (1 << 20) + 1, false).expect_err("more");
-                assert!(error.is_exhausted(), "{error:?}");
+                assert!(error.kind() == ErrorKind::Exhausted, "{error:?}");
                 for word in ["1048577 bytes", "1048576 bytes", "RLIMIT_FSIZE", "ulimit -f"] {
                     assert!(error.to_string().contains(word), "{error}");
                 }

@@ -104,7 +104,7 @@ impl Connection {
     ///
     /// # Errors
     ///
-    /// When a live process has taken the name, or no executor comes in time (then `is_timeout`).
+    /// When a live process has taken the name, or no executor comes in time (then `ErrorKind::Timeout`).
     #[cfg(feature = "named-segment")]
     pub fn create_named(name: &str, timeout: Duration) -> Result<Self> {
         Ok(Self(Way::Named(Box::new(Named::create(name, timeout)?))))

@@ -3,6 +3,7 @@
 //! What a peer handed over before the sign is received, though the peer passed no fence in between.
 
 use super::*;
+use crate::error::ErrorKind;
 use crate::sync::AtomicBool;
 use crate::sys::futex::{self, OWNER_DIED};
 
@@ -57,8 +58,8 @@ fn behind_a_message(sign: Sign, planted: Planted) {
         });
         assert_eq!(receive(&mut controller).expect("lost").0, Kind::Setup);
         let error = receive(&mut controller).expect_err("nothing more was sent");
-        assert_eq!(error.is_thread_gone(), sign == Sign::Thread, "{error}");
-        assert!(error.is_disconnected() && !error.is_violation(), "{error}");
+        assert_eq!(error.kind() == ErrorKind::ThreadGone, sign == Sign::Thread, "{error}");
+        assert!(error.is_disconnected() && error.kind() != ErrorKind::Violation, "{error}");
         count(met, true);
         peer.join().unwrap();
     });

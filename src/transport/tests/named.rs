@@ -1,5 +1,6 @@
 //! Names that are taken, left by dead processes, or of another version; and that no name is left.
 
+use crate::ErrorKind;
 use std::path::PathBuf;
 use std::process::Command;
 use std::thread;
@@ -31,7 +32,7 @@ fn connects(name: &str) -> Result<()> {
         let creator = scope.spawn(|| Connection::create_named(name, Duration::from_secs(60)));
         let attached = loop {
             match Connection::attach_named(name) {
-                Err(error) if error.is_invalid_argument() => thread::yield_now(),
+                Err(error) if error.kind() == ErrorKind::InvalidArgument => thread::yield_now(),
                 other => break other,
             }
         };
@@ -90,7 +91,10 @@ fn names_of_live_creators_are_taken() {
     let name = name("taken");
     leave(&name, pid, started, MAGIC, VERSION);
     let error = Connection::create_named(&name, SOON).expect_err("taken");
-    assert!(error.is_invalid_argument() && error.to_string().contains(&pid.to_string()), "{error}");
+    assert!(
+        error.kind() == ErrorKind::InvalidArgument && error.to_string().contains(&pid.to_string()),
+        "{error}"
+    );
     Names::lock().expect("a lock").remove(&name);
 }
 
@@ -101,7 +105,8 @@ fn another_version_is_refused() {
     leave(&name, pid, started, MAGIC, VERSION + 1);
     let error = Connection::attach_named(&name).expect_err("another version");
     assert!(
-        error.is_violation() && error.to_string().contains(&format!("version {VERSION}")),
+        error.kind() == ErrorKind::Violation
+            && error.to_string().contains(&format!("version {VERSION}")),
         "{error}"
     );
     let names = Names::lock().expect("a lock");
@@ -113,12 +118,18 @@ fn another_version_is_refused() {
 fn nobody_comes() {
     let name = name("alone");
     let error = Connection::create_named(&name, SOON).expect_err("nobody");
-    assert!(error.is_timeout(), "{error}");
+    assert!(error.kind() == ErrorKind::Timeout, "{error}");
     assert!(!path(&name).exists());
     let error = Connection::attach_named(&name).expect_err("nobody");
-    assert!(error.is_invalid_argument() && error.to_string().contains("alone"), "{error}");
+    assert!(
+        error.kind() == ErrorKind::InvalidArgument && error.to_string().contains("alone"),
+        "{error}"
+    );
     for bad in ["", "a/b", "..\0", "x y"] {
-        assert!(Connection::attach_named(bad).expect_err("no name").is_invalid_argument());
+        assert!(
+            Connection::attach_named(bad).expect_err("no name").kind()
+                == ErrorKind::InvalidArgument
+        );
     }
 }
 
@@ -129,7 +140,7 @@ fn each_side_has_its_end() {
         let creator = scope.spawn(|| Connection::create_named(&name, Duration::from_secs(60)));
         let attached = loop {
             match Connection::attach_named(&name) {
-                Err(error) if error.is_invalid_argument() => thread::yield_now(),
+                Err(error) if error.kind() == ErrorKind::InvalidArgument => thread::yield_now(),
                 other => break other.expect("attached"),
             }
         };

@@ -48,7 +48,7 @@ impl Settled {
     ///
     /// # Errors
     ///
-    /// When the lane has ended, or the deadline passes first (then `is_timeout`).
+    /// When the lane has ended, or the deadline passes first (then `ErrorKind::Timeout`).
     pub(crate) fn wait(&self, sequence: u64, deadline: Deadline) -> Result<()> {
         let Shared { word, lifeline } = &*self.0;
         let (word, start) = (&word[0], Instant::now());

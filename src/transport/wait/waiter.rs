@@ -237,6 +237,7 @@ impl PollBudget {
 
 #[cfg(test)]
 mod tests {
+    use crate::error::ErrorKind;
     use std::sync::Arc;
 
     use super::*;
@@ -371,7 +372,7 @@ mod tests {
                 });
                 waiter.for_change(&words[0], 0, Deadline::SESSION_END)
             });
-            assert_eq!(ended.expect_err("the end").is_thread_gone(), !closes);
+            assert_eq!(ended.expect_err("the end").kind() == ErrorKind::ThreadGone, !closes);
         }
     }
 }

@@ -12,7 +12,7 @@ use farcall::controller::memory::Segment;
 use farcall::executor::{Polled, SharedLane, SimpleRemote};
 use farcall::session::SessionBuilder;
 use farcall::sps::AllocGroup;
-use farcall::{ExecutorAddr, Prot, Result};
+use farcall::{ErrorKind, ExecutorAddr, Prot, Result};
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 
 use super::super::{ANSWER, calls_back};
@@ -124,7 +124,10 @@ impl Kind {
             Self::Polled => way.attach(socket).and_then(Polled::new).and_then(be_polled),
         };
         if let Err(error) = ended {
-            assert!(error.is_disconnected() && !error.is_violation(), "{what}: {error:?}");
+            assert!(
+                error.is_disconnected() && error.kind() != ErrorKind::Violation,
+                "{what}: {error:?}"
+            );
         }
     }
 }
@@ -193,7 +196,7 @@ fn session(way: Way, socket: OwnedFd, calls: usize, what: &str) {
 
 fn expect_clear(outcome: Result<()>, what: &str) {
     if let Err(error) = outcome {
-        let is_clear = error.is_disconnected() && !error.is_violation();
+        let is_clear = error.is_disconnected() && error.kind() != ErrorKind::Violation;
         assert!(is_clear && !error.to_string().is_empty(), "{what}: {error:?}");
     }
 }

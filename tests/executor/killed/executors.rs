@@ -12,7 +12,7 @@ use farcall::controller::memory::{AllocAction, AllocActionPair, Segment};
 use farcall::executor::{SharedLane, SimpleRemote};
 use farcall::session::SessionBuilder;
 use farcall::sps::AllocGroup;
-use farcall::{AddrRange, ExecutorAddr, Prot, Result};
+use farcall::{AddrRange, ErrorKind, ExecutorAddr, Prot, Result};
 
 use super::super::{ANSWER, PROGRAM};
 use super::{Points, Victim, Way, again, own_socket, point};
@@ -162,7 +162,7 @@ impl Seen {
                 self.worked += 1;
             }
             Err(error) => {
-                let is_clear = error.is_disconnected() && !error.is_violation();
+                let is_clear = error.is_disconnected() && error.kind() != ErrorKind::Violation;
                 assert!(is_clear && !error.to_string().is_empty(), "{what}: {error:?}");
                 self.failed.get_or_insert_with(|| format!("{what}: {error}"));
             }
@@ -184,7 +184,7 @@ pub(super) fn converse(
         if say(&client, &mut seen, deed, &handled).is_err() {
             // It stays so, at once.
             let gone = client.call(ExecutorAddr::new(1), &[]).expect_err("nobody is there");
-            assert!(gone.is_disconnected() && !gone.is_violation(), "{gone:?}");
+            assert!(gone.is_disconnected() && gone.kind() != ErrorKind::Violation, "{gone:?}");
         }
     }
     seen.failed.map_or(Ok(seen.worked), |failed| Err(format!("{} worked; {failed}", seen.worked)))
@@ -336,7 +336,7 @@ fn load(client: &Client, code: &[u8]) -> ExecutorAddr {
 
 fn is_gone<T: std::fmt::Debug>(outcome: Result<T>, what: &str) {
     let error = outcome.expect_err("nobody is there");
-    assert!(error.is_disconnected() && !error.is_violation(), "{what}: {error:?}");
+    assert!(error.is_disconnected() && error.kind() != ErrorKind::Violation, "{what}: {error:?}");
 }
 
 /// No call is under way, or the controller sleeps in a call that is never answered.
@@ -389,7 +389,7 @@ fn at_rest(points: &mut Points, name: &str, kind: Kind, way: Way) {
         let (victim, client) = connect(kind, way);
         let pause = load(&client, PAUSE);
         let late = client.call_timeout(pause, &[], Duration::from_millis(1));
-        assert!(late.expect_err("it pauses").is_timeout(), "{what}");
+        assert!(late.expect_err("it pauses").kind() == ErrorKind::Timeout, "{what}");
         victim.kill();
         is_gone(client.call(pause, &[]), what);
         victim.was_killed(what);
@@ -424,7 +424,10 @@ fn at_moments(points: &mut Points, name: &str, kind: Kind, way: Way) {
                     client.call(back, &vec![3; size * 13 % 500]).err()
                 });
                 let error = ended.expect("without end");
-                assert!(error.is_disconnected() && !error.is_violation(), "{what}: {error:?}");
+                assert!(
+                    error.is_disconnected() && error.kind() != ErrorKind::Violation,
+                    "{what}: {error:?}"
+                );
             });
             // The last call may have come to its handler or not; no other was handled twice or never.
             let lost = started.get() - handled.get();

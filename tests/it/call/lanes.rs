@@ -7,9 +7,9 @@ use std::sync::{Arc, Mutex, mpsc};
 use std::thread;
 use std::time::Duration;
 
-use farcall::ExecutorAddr;
 use farcall::controller::{Controller, Dylib, HandlerTag};
 use farcall::link::ObjectFile;
+use farcall::{ErrorKind, ExecutorAddr};
 
 use crate::testkit::corpus::{self, PLAIN};
 use crate::testkit::launch;
@@ -94,7 +94,7 @@ fn handlers_that_fail_panic_or_are_gone_are_errors_of_the_call() {
     ];
     for (tag, words) in cases {
         let error = session.call("back", &[tag]).expect_err("refused");
-        assert!(error.is_remote() && error.to_string().contains(words), "{error}");
+        assert!(error.kind() == ErrorKind::Remote && error.to_string().contains(words), "{error}");
     }
     let tag = doubling(controller);
     assert_eq!(session.call("back", &[tag.get(), 21]).expect("goes on"), 42);
@@ -115,7 +115,10 @@ fn what_the_panic_of_a_handler_carries_may_panic_too() {
     let tag = session.controller.register_handler(|_, _| std::panic::panic_any(Bomb));
     for _ in 0..3 {
         let error = session.call("back", &[tag.get()]).expect_err("a panic");
-        assert!(error.is_remote() && error.to_string().contains("the handler panicked"), "{error}");
+        assert!(
+            error.kind() == ErrorKind::Remote && error.to_string().contains("the handler panicked"),
+            "{error}"
+        );
     }
     let tag = doubling(&session.controller);
     assert_eq!(session.call("back", &[tag.get(), 21]).expect("goes on"), 42);
@@ -274,7 +277,7 @@ fn a_call_times_out_and_its_late_result_is_dropped() {
     for _ in 0..3 {
         let error = controller.call_timeout(slow, &bytes(&[tag.get()]), timeout);
         let error = error.expect_err("the gate is shut");
-        assert!(error.is_timeout() && !error.is_disconnected(), "{error:?}");
+        assert!(error.kind() == ErrorKind::Timeout && !error.is_disconnected(), "{error:?}");
         assert_eq!(session.call("add", &[20, 1]).expect("goes on"), 21);
     }
     assert_eq!(controller.stats().late, 0);
@@ -295,7 +298,7 @@ fn a_call_from_a_handler_may_time_out() {
     let tag = session.controller.register_handler(move |_, result| {
         let controller = weak.upgrade().ok_or("the session is over")?;
         let timed_out = controller.call_timeout(wait, &bytes(&[1]), Duration::from_millis(10));
-        let is_timeout = timed_out.is_err_and(|error| error.is_timeout());
+        let is_timeout = timed_out.is_err_and(|error| error.kind() == ErrorKind::Timeout);
         result.extend_from_slice(&u64::from(is_timeout).to_le_bytes());
         Ok(())
     });

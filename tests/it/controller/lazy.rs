@@ -11,7 +11,7 @@ use std::thread;
 use farcall::controller::hotswap::Redirectable;
 use farcall::controller::{Buffer, Controller, Dylib, Function, Signature};
 use farcall::link::ObjectFile;
-use farcall::{Error, ExecutorAddr};
+use farcall::{Error, ErrorKind, ExecutorAddr};
 use farcall_bench::{TinyObject, tiny_code};
 
 use crate::call::lanes::number;
@@ -186,7 +186,10 @@ fn a_failed_compilation_fails_the_call_alone() {
     // As a wrapper function, called directly.
     fails.store(1, Ordering::Relaxed);
     let error = controller.call(later.address(), &[]).expect_err("there is none");
-    assert!(error.is_remote() && error.to_string().contains("more to come"), "{error}");
+    assert!(
+        error.kind() == ErrorKind::Remote && error.to_string().contains("more to come"),
+        "{error}"
+    );
     let value = controller.call(later.address(), &[]).expect("now there is one");
     assert_eq!((number(&value), controller.pid()), (7, pid));
 
@@ -199,7 +202,7 @@ fn a_failed_compilation_fails_the_call_alone() {
     let error = outer.call(panics.address()).expect_err("there is none").to_string();
     assert!(error.contains("no compiler today"), "{error}");
     let null = controller.create_lazy("null", |_| Ok(ExecutorAddr::NULL)).expect("room");
-    assert!(outer.call(null.address()).expect_err("nothing is there").is_remote());
+    assert!(outer.call(null.address()).expect_err("nothing is there").kind() == ErrorKind::Remote);
 }
 
 #[test]

@@ -1,8 +1,8 @@
 //! The library as a JIT author uses it: launch, link, look up, call, remove.
 
-use farcall::PerProt;
 use farcall::controller::{Controller, Dylib, ExecutorBuilder};
 use farcall::link::{Archive, ObjectFile};
+use farcall::{ErrorKind, PerProt};
 use farcall_bench::{TinyObject, tiny_code};
 
 use crate::controller::redirectable::next;
@@ -193,7 +193,7 @@ fn finalized_memory_that_is_dropped_is_caught_in_debug_builds() {
 fn a_foreign_function_of_the_contract_is_an_error() {
     let controller = launch::controller();
     let error = controller.call(farcall::ExecutorAddr::NULL, &[]).expect_err("nothing there");
-    assert!(error.is_remote(), "{error:?}");
+    assert!(error.kind() == ErrorKind::Remote, "{error:?}");
     let dylib = controller.create_dylib("d");
     dylib.add_object(&constant("f", 3)).expect("added");
     assert_eq!(call(&controller, &dylib, "f"), 3, "the session goes on");

@@ -15,7 +15,7 @@ use std::time::Duration;
 
 use farcall::controller::{Controller, Dylib, ExecutorBuilder};
 use farcall::link::ObjectFile;
-use farcall::{Error, ExecutorAddr, Result};
+use farcall::{Error, ErrorKind, ExecutorAddr, Result};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 
@@ -162,7 +162,7 @@ fn executors(points: &mut Points) {
         let pipeline = controller.pipeline().expect("it lives");
         let batch = pipeline.submit_batch([(waits, &[1][..]); 20]).expect("it lives");
         let late = controller.call_timeout(waits, &[], Duration::from_millis(1));
-        assert!(late.expect_err("it waits for ever").is_timeout(), "{what}");
+        assert!(late.expect_err("it waits for ever").kind() == ErrorKind::Timeout, "{what}");
         let ended = AtomicUsize::new(0);
         std::thread::scope(|scope| {
             for _ in 0..4 {
@@ -231,7 +231,7 @@ fn victim() {
     let pipeline = controller.pipeline().expect("it lives");
     let _batch = pipeline.submit_batch([(waits, &[1][..]); 20]).expect("it lives");
     let late = controller.call_timeout(waits, &[], Duration::from_millis(1));
-    assert!(late.expect_err("it waits for ever").is_timeout());
+    assert!(late.expect_err("it waits for ever").kind() == ErrorKind::Timeout);
     point("with calls under way on a lane and in a pipeline");
     assert_eq!(controller.exit(0).expect("it ends"), 0);
     point("behind the end");

@@ -32,7 +32,8 @@ const ROOMS: &[(&str, &[&str])] = &[
     // Under a flag only.
     ("hostile", &["call", "transport", "wire", "sps", "ring", "shm", "sync"]),
     ("executor", &["session", "call", "transport", "wire", "sps", "task", "shm", "sys", "sync"]),
-    ("link", &["sync"]),
+    ("parallel", &["sync"]),
+    ("link", &["parallel", "sync"]),
     ("jit", &["task", "sync"]),
     (
         "controller",

@@ -13,7 +13,7 @@ use farcall::jit::{
     MaterializationResponsibility, ResourceTracker, Symbol, SymbolLookupFlags, SymbolState,
 };
 use farcall::link::{Archive, ObjectFile};
-use farcall::{Error, ExecutorAddr};
+use farcall::{Error, ErrorKind, ExecutorAddr};
 
 use farcall_bench::{TinyObject, tiny_code};
 
@@ -159,7 +159,7 @@ fn weak_definitions_give_way_to_the_first_one_of_the_dylib() {
     assert_eq!((world.call("fourth", 0), world.call("third", 0)), (5, 5));
     let tracker = world.tracker();
     let error = world.layer.add(&tracker, &object(5)).expect_err("there is one");
-    assert!(error.is_duplicate_definition(), "{error}");
+    assert!(error.kind() == ErrorKind::DuplicateDefinition, "{error}");
     world.dylib.clear().expect("cleared");
     assert_eq!(world.next(), base);
 }
@@ -181,7 +181,10 @@ fn hidden_names_are_for_the_same_dylib_only() {
     assert_eq!((world.call("open_secret", 0), world.call("tell", 0)), (13, 13));
     world.layer.add(&other.default_tracker().expect("a tracker"), &object(14)).expect("added");
     let error = other.lookup("tell").expect_err("it is hidden");
-    assert!(error.is_failed_to_materialize() && error.to_string().contains("secret"), "{error}");
+    assert!(
+        error.kind() == ErrorKind::FailedToMaterialize && error.to_string().contains("secret"),
+        "{error}"
+    );
 }
 
 #[test]
@@ -191,7 +194,7 @@ fn missing_symbols_fail_with_all_names_and_free_everything() {
     world.add(10);
     world.add(11);
     let error = world.dylib.lookup("broken").expect_err("two are missing");
-    assert!(error.is_failed_to_materialize(), "{error}");
+    assert!(error.kind() == ErrorKind::FailedToMaterialize, "{error}");
     assert_eq!(error.symbols(), ["broken"]);
     assert!(error.to_string().contains("missing_one, missing_two"), "{error}");
     assert_eq!(world.reported.lock().unwrap().len(), 1);
@@ -373,7 +376,7 @@ fn archives_supply_the_members_that_are_looked_for() {
     let names = vec![("twice".into(), SymbolLookupFlags::Required)];
     let order = world.dylib.link_order().expect("it lives");
     let found = world.session.lookup(LookupKind::DLSym, order, names, SymbolState::Ready);
-    assert!(found.expect_err("ignored").is_symbols_not_found());
+    assert!(found.expect_err("ignored").kind() == ErrorKind::SymbolsNotFound);
     assert_eq!(world.call("twice", 0), 84);
     assert!(world.dylib.state_of("constant").is_some());
     assert!(world.dylib.state_of("broken").is_none(), "nobody needs it");
@@ -408,7 +411,7 @@ fn the_end_of_the_session_gives_everything_back() {
     assert_eq!(world.call("even", 0), 1);
     world.session.end_session().expect("ended");
     assert_eq!(world.next(), base);
-    assert!(world.dylib.lookup("even").expect_err("over").is_dylib_defunct());
+    assert!(world.dylib.lookup("even").expect_err("over").kind() == ErrorKind::DylibDefunct);
 }
 
 #[test]

@@ -3,9 +3,9 @@
 //! Invariant: the native program of the very same objects says what is right. Code that is loaded into running threads has no
 //! native program; its numbers are in the sources.
 
-use farcall::ExecutorAddr;
 use farcall::controller::{Controller, Dylib, ExecutorBuilder};
 use farcall::link::ObjectFile;
+use farcall::{ErrorKind, ExecutorAddr};
 
 use crate::commands::native::{assert_same, farcall_run, native, program, same_as_native};
 use crate::controller::reload::Held;
@@ -279,7 +279,7 @@ fn the_reserve_is_used_again_and_says_when_it_is_full() {
         }
         assert!(dylibs.len() < 1000, "no end to it");
     };
-    assert!(error.is_exhausted(), "{error}");
+    assert!(error.kind() == ErrorKind::Exhausted, "{error}");
     let text = error.to_string();
     assert!(text.contains("thread-locals") && text.contains("65536"), "{text}");
     assert_eq!(dylibs.len(), 65536 / 5024, "of 5016 bytes each, aligned to 32");

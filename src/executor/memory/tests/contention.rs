@@ -5,7 +5,7 @@ use std::sync::{Arc, Barrier};
 
 use super::{filled, protections};
 use crate::call::contract::{Action, Remote};
-use crate::error::{Error, Result};
+use crate::error::{Error, ErrorKind, Result};
 use crate::executor::entry::wrapper::{Serve, offer};
 use crate::executor::memory::MemoryMap;
 use crate::limits::PAGE_BYTES;
@@ -80,7 +80,7 @@ fn take_and_give_back(map: &MemoryMap, slab: ExecutorAddr, me: u64, round: u64) 
             1
         }
         Err(error) => {
-            assert!(error.is_invalid_argument(), "{error}");
+            assert!(error.kind() == ErrorKind::InvalidArgument, "{error}");
             0
         }
     }

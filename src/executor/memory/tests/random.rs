@@ -7,6 +7,7 @@ use super::model::{Model, Notes, Slab};
 use super::process_maps::{Maps, read_byte};
 use super::{STRIPE, note, noted, shared};
 use crate::call::contract::Action;
+use crate::error::ErrorKind;
 use crate::executor::memory::{MemoryMap, Segment};
 use crate::limits::PAGE_BYTES;
 use crate::random::Random;
@@ -163,7 +164,9 @@ impl Run {
         let result = self.map.initialize(&segments, actions);
         match (&expected, &result) {
             (Some(base), Ok(found)) if base == found => self.count.initialized += 1,
-            (None, Err(error)) if error.is_invalid_argument() => self.count.refused += 1,
+            (None, Err(error)) if error.kind() == ErrorKind::InvalidArgument => {
+                self.count.refused += 1
+            }
             (None, Err(_)) => self.count.failed_actions += 1,
             _ => {
                 let plain =

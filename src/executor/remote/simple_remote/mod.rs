@@ -24,7 +24,7 @@ use self::outgoing::{Out, Stage};
 use crate::ExecutorAddr;
 use crate::call::contract::ConnectionSetup;
 use crate::deadline::Deadline;
-use crate::error::{Error, Result};
+use crate::error::{Error, ErrorKind, Result};
 use crate::limits::{ERROR_BYTES_MAX, PAYLOAD_BYTES_MAX, SEND_QUEUE_BYTES_MAX};
 use crate::session::{
     Answer, Attachment, BootstrapInfo, Completion, ControllerAccess, PendingCalls,
@@ -165,7 +165,7 @@ impl ControllerAccess for SimpleRemote {
     fn send_result(&self, call: u64, answer: Answer) {
         let failure = match answer {
             Ok(bytes) => match self.shared.send(Opcode::Result, call, 0, &bytes) {
-                Err(error) if error.is_exhausted() => error.to_string(),
+                Err(error) if error.kind() == ErrorKind::Exhausted => error.to_string(),
                 _ => return,
             },
             Err(message) => message,

@@ -9,6 +9,7 @@ use std::sync::mpsc::{self, Receiver};
 use std::time::Instant;
 
 use super::*;
+use crate::error::ErrorKind;
 use crate::session::{SUBTARGET_FEATURES, Session, SessionBuilder};
 use crate::task::{TaskDispatcher, ThreadPool};
 use crate::wire::frame::HEADER_BYTES;
@@ -105,7 +106,10 @@ impl Peer {
 fn rejects_a_non_stream_socket() {
     let (one, _other) = UnixDatagram::pair().expect("sockets");
     let error = SimpleRemote::socket(one).expect_err("datagrams");
-    assert!(error.is_invalid_argument() && error.to_string().contains("Datagram"), "{error}");
+    assert!(
+        error.kind() == ErrorKind::InvalidArgument && error.to_string().contains("Datagram"),
+        "{error}"
+    );
     let (pipe, _writer) = std::io::pipe().expect("a pipe");
     assert!(SimpleRemote::socket(pipe).is_err());
 }
@@ -243,7 +247,10 @@ fn out_of_band_error_from_controller_completes_the_call() {
     let (header, _) = peer.receive();
     peer.send(Opcode::Failure, header.sequence, 0, b"no such handler");
     let error = call.join().expect("no panic").expect_err("out of band");
-    assert!(error.is_remote() && error.to_string() == "no such handler", "{error:?}");
+    assert!(
+        error.kind() == ErrorKind::Remote && error.to_string() == "no such handler",
+        "{error:?}"
+    );
 }
 
 #[test]

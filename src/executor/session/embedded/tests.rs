@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use super::*;
 use crate::call::contract::{NativeReserve, SESSION_INSTANCE};
+use crate::error::ErrorKind;
 use crate::executor::context::controller_access::CurrentSession;
 use crate::executor::entry::buffer::WrapperFunctionBuffer;
 use crate::executor::entry::controller_call::call_controller;
@@ -114,6 +115,6 @@ fn linked_code_calls_the_controller_of_its_own_session() {
         };
         assert_eq!(call(vec![9; 20]).expect("a result"), [&[9; 20][..], &[*number]].concat());
         let error = call(vec![0]).expect_err("out of band");
-        assert!(error.is_remote() && error.to_string() == "a zero", "{error:?}");
+        assert!(error.kind() == ErrorKind::Remote && error.to_string() == "a zero", "{error:?}");
     }
 }

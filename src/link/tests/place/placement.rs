@@ -1,5 +1,6 @@
 //! Stripes, alignment, zero fill, and the names that the linker defines.
 
+use crate::error::ErrorKind;
 use crate::link::tests::*;
 
 #[test]
@@ -170,7 +171,7 @@ fn the_dso_handle_is_made_unless_it_is_given() {
 fn bases_have_to_be_pages() {
     let layout = || graph(&[&compile("a.o", "", "int x = 1;")]).unwrap().layout().unwrap();
     let error = failure(layout().fixup([0x1000, 0x2000, 0x3008].map(ExecutorAddr::new), 0));
-    assert!(error.is_invalid_argument(), "{error}");
+    assert!(error.kind() == ErrorKind::InvalidArgument, "{error}");
     let last_page = u64::MAX - 4095;
     assert!(layout().fixup([0x1000, 0x2000, last_page].map(ExecutorAddr::new), 0).is_ok());
 }

@@ -1,21 +1,22 @@
 //! Work that several threads share.
 //!
 //! A thread takes the next item when it has done one. Results come back in the order of the items, so they do not depend on
-//! the number of threads. Threads exist only as long as one piece of work: a process that embeds the linker has no threads
-//! of its between links, and a link never waits for work of the host.
+//! the number of threads. Threads exist only as long as one piece of work, so a host has none of them between links. A link
+//! never waits for work of the host.
 //!
 //! Invariant: every item is worked on once.
 
 use std::num::NonZeroUsize;
 use std::sync::OnceLock;
-use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
+
+use crate::sync::{AtomicU64, Ordering};
 
 /// The most threads that work on one link.
 #[derive(Debug, Clone, Copy, Default)]
-pub(in crate::link) struct Threads {
+pub(crate) struct Threads {
     /// `None` for as many as the process has CPUs.
-    pub(in crate::link) most: Option<NonZeroUsize>,
+    pub(crate) most: Option<NonZeroUsize>,
 }
 
 impl Threads {
@@ -27,7 +28,7 @@ impl Threads {
     }
 
     /// `work` of each number below `items`, in their order.
-    pub(in crate::link) fn map<T: Send>(
+    pub(crate) fn map<T: Send>(
         self,
         items: usize,
         weight: u64,
@@ -37,11 +38,12 @@ impl Threads {
         if threads < 2 {
             return (0..items).map(work).collect();
         }
-        let next = AtomicUsize::new(0);
+        let next = AtomicU64::new(0);
         let run = || {
             // Relaxed: the number alone is shared. Results are handed over when the thread is joined.
             let items = std::iter::from_fn(|| {
-                Some(next.fetch_add(1, Ordering::Relaxed)).filter(|item| *item < items)
+                let item = usize::try_from(next.fetch_add(1, Ordering::Relaxed)).ok()?;
+                (item < items).then_some(item)
             });
             items.map(|item| (item, work(item))).collect::<Vec<_>>()
         };
