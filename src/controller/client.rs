@@ -63,7 +63,7 @@ impl Client {
     ///
     /// # Errors
     ///
-    /// When the executor sends anything else, or nothing in time ([`ErrorKind::Timeout`](crate::ErrorKind::Timeout)), or the connection
+    /// When the executor sends anything else, or nothing in time ([`ErrorKind::Timeout`]), or the connection
     /// ends.
     pub fn connect(connection: Connection) -> Result<Self> {
         Self::connect_timeout(connection, START_TIMEOUT)
@@ -139,7 +139,7 @@ impl Client {
     ///
     /// # Errors
     ///
-    /// The function's own error ([`ErrorKind::Remote`](crate::ErrorKind::Remote)), or the reason why the connection is over. An executor
+    /// The function's own error ([`ErrorKind::Remote`]), or the reason why the connection is over. An executor
     /// that knows only LLVM's opcodes cannot report the function's error; the result is empty then.
     pub fn call(&self, function: ExecutorAddr, args: &[u8]) -> Result<Vec<u8>> {
         self.call_by(Deadline::SESSION_END, function, args)
@@ -152,9 +152,9 @@ impl Client {
     ///
     /// # Errors
     ///
-    /// As [`Client::call`]; [`ErrorKind::Timeout`](crate::ErrorKind::Timeout) when the time is over. If the executor has not taken all
+    /// As [`Client::call`]; [`ErrorKind::Timeout`] when the time is over. If the executor has not taken all
     /// arguments by then, no further call can be made: drop the client. A handler cannot set a timeout, because its caller waits for it
-    /// ([`ErrorKind::InvalidArgument`](crate::ErrorKind::InvalidArgument)).
+    /// ([`ErrorKind::InvalidArgument`]).
     pub fn call_timeout(
         &self,
         function: ExecutorAddr,
@@ -174,7 +174,7 @@ impl Client {
     /// # Errors
     ///
     /// The reason why the connection is over. A handler cannot attend, because its caller waits for it
-    /// ([`ErrorKind::InvalidArgument`](crate::ErrorKind::InvalidArgument)).
+    /// ([`ErrorKind::InvalidArgument`]).
     pub fn attend(&self, timeout: Duration) -> Result<u64> {
         if self.end.is_busy() && !self.late.get() {
             return Err(Error::invalid("a handler cannot attend: its caller waits for it"));

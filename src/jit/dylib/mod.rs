@@ -63,7 +63,7 @@ impl JITDylib {
     /// # Errors
     ///
     /// - A strong definition meets another definition and cannot override it:
-    ///   [`ErrorKind::DuplicateDefinition`](crate::ErrorKind::DuplicateDefinition). Nothing is added.
+    ///   [`ErrorKind::DuplicateDefinition`]. Nothing is added.
     /// - The dylib was removed.
     pub fn define(&self, unit: impl MaterializationUnit + 'static) -> Result<()> {
         self.define_boxed(None, Box::new(unit))
@@ -224,8 +224,8 @@ impl JITDylib {
     /// # Errors
     ///
     /// Nothing is removed when
-    /// - names are not defined: [`ErrorKind::SymbolsNotFound`](crate::ErrorKind::SymbolsNotFound);
-    /// - symbols are between these states: [`ErrorKind::SymbolsCouldNotBeRemoved`](crate::ErrorKind::SymbolsCouldNotBeRemoved).
+    /// - names are not defined: [`ErrorKind::SymbolsNotFound`];
+    /// - symbols are between these states: [`ErrorKind::SymbolsCouldNotBeRemoved`].
     pub fn remove<N: AsRef<str>>(&self, names: impl IntoIterator<Item = N>) -> Result<()> {
         let names: Vec<Arc<str>> = names.into_iter().map(|name| Arc::from(name.as_ref())).collect();
         self.session()?.with(|state, outbox| {

@@ -104,7 +104,7 @@ impl MaterializationResponsibility {
     ///
     /// # Errors
     ///
-    /// When the tracker was removed ([`ErrorKind::TrackerDefunct`](crate::ErrorKind::TrackerDefunct)); then `work` has not run.
+    /// When the tracker was removed ([`ErrorKind::TrackerDefunct`]); then `work` has not run.
     pub fn with_resource_key<R>(&self, work: impl FnOnce(ResourceKey) -> R) -> Result<R> {
         self.session.with(|state, _| Ok(work(state.held(self.id)?.tracker)))
     }
@@ -117,7 +117,7 @@ impl MaterializationResponsibility {
     /// Nothing has changed when
     /// - the tracker was removed;
     /// - a name is not owed, or its flags differ from the promised ones (weak and common may change):
-    ///   [`ErrorKind::UnexpectedSymbolDefinitions`](crate::ErrorKind::UnexpectedSymbolDefinitions).
+    ///   [`ErrorKind::UnexpectedSymbolDefinitions`].
     pub fn notify_resolved(&mut self, symbols: &SymbolMap) -> Result<()> {
         let is_other = |(name, symbol): &(&Arc<str>, &Symbol)| {
             let flags = self.symbols.get(*name).copied();
@@ -155,10 +155,10 @@ impl MaterializationResponsibility {
     /// # Errors
     ///
     /// - All owed symbols fail when the tracker was removed, or a name has no address
-    ///   ([`ErrorKind::MissingSymbolDefinitions`](crate::ErrorKind::MissingSymbolDefinitions)). So they do when groups have a name twice,
+    ///   ([`ErrorKind::MissingSymbolDefinitions`]). So they do when groups have a name twice,
     ///   or a name that is not owed.
     /// - If a dependency has failed or was removed, the symbols that depend on it fail, and the error has their names
-    ///   ([`ErrorKind::UnsatisfiedSymbolDependencies`](crate::ErrorKind::UnsatisfiedSymbolDependencies)). The error reporter does not
+    ///   ([`ErrorKind::UnsatisfiedSymbolDependencies`]). The error reporter does not
     ///   receive this error.
     pub fn notify_emitted(mut self, groups: &[DependencyGroup]) -> Result<()> {
         self.check_groups(groups).or_else(|error| self.fail_with(error))?;
@@ -199,7 +199,7 @@ impl MaterializationResponsibility {
     ///
     /// # Errors
     ///
-    /// A strong name is defined already ([`ErrorKind::DuplicateDefinition`](crate::ErrorKind::DuplicateDefinition)), or the tracker was
+    /// A strong name is defined already ([`ErrorKind::DuplicateDefinition`]), or the tracker was
     /// removed. Nothing is claimed then.
     pub fn define_materializing(&mut self, symbols: SymbolFlagsMap) -> Result<Vec<Arc<str>>> {
         let claimed = self.session.with(|state, _| {
