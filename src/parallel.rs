@@ -12,22 +12,30 @@ use std::thread;
 
 use crate::sync::{AtomicU64, Ordering};
 
-/// The most threads that work on one link.
-#[derive(Debug, Clone, Copy, Default)]
+/// How many threads share a piece of work.
+#[derive(Debug, Clone, Copy)]
 pub(crate) struct Threads {
-    /// `None` for as many as the process has CPUs.
+    /// The most of them; `None` for as many as the process has CPUs.
     pub(crate) most: Option<NonZeroUsize>,
+    /// The least work for each, in bytes to read.
+    pub(crate) bytes_min: u64,
+}
+
+impl Default for Threads {
+    /// As many as there are CPUs. A thread reads `bytes_min` in about ten times the time that starting it takes.
+    fn default() -> Self {
+        Self { most: None, bytes_min: 256 << 10 }
+    }
 }
 
 impl Threads {
-    /// The number of threads for work of this weight: about the bytes that are read. Starting a thread takes as long as
-    /// reading [`BYTES_PER_THREAD`], so less work is done by the calling thread.
+    /// The number of threads for work that reads this many bytes. The calling thread does little work alone.
     fn count(self, weight: u64) -> usize {
-        let useful = usize::try_from(weight / BYTES_PER_THREAD).unwrap_or(usize::MAX);
+        let useful = usize::try_from(weight / self.bytes_min.max(1)).unwrap_or(usize::MAX);
         if useful < 2 { 1 } else { useful.min(self.most.map_or_else(cpus, NonZeroUsize::get)) }
     }
 
-    /// `work` of each number below `items`, in their order.
+    /// `work` of each number below `items`, in their order. `weight` is about the bytes that all of it reads.
     pub(crate) fn map<T: Send>(
         self,
         items: usize,
@@ -63,9 +71,6 @@ impl Threads {
     }
 }
 
-/// What one thread reads in about the time that starting it takes, times 10.
-const BYTES_PER_THREAD: u64 = 256 << 10;
-
 /// The CPUs that this process may use, counted once: the standard library reads files for that.
 fn cpus() -> usize {
     static CPUS: OnceLock<usize> = OnceLock::new();
@@ -79,7 +84,7 @@ mod tests {
     #[test]
     fn results_are_in_order_whatever_the_number_of_threads() {
         for threads in [1, 2, 8] {
-            let threads = Threads { most: NonZeroUsize::new(threads) };
+            let threads = Threads { most: NonZeroUsize::new(threads), bytes_min: 1 };
             for items in [0, 1, 7, 1000] {
                 let squares = threads.map(items, u64::MAX, |item| item * item);
                 assert_eq!(squares, (0..items).map(|item| item * item).collect::<Vec<_>>());
@@ -90,7 +95,8 @@ mod tests {
     #[test]
     fn little_work_starts_no_thread() {
         let own = thread::current().id();
-        let ids = Threads::default().map(100, BYTES_PER_THREAD, |_| thread::current().id());
+        let ids =
+            Threads::default().map(100, Threads::default().bytes_min, |_| thread::current().id());
         assert!(ids.iter().all(|id| *id == own));
     }
 }

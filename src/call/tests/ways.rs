@@ -1,6 +1,5 @@
 //! The transports that the suite runs over, each as a way to make two connected ends.
 
-use crate::ErrorKind;
 use std::net::{TcpListener, TcpStream};
 use std::os::unix::net::UnixStream;
 use std::sync::Arc;
@@ -74,7 +73,7 @@ connections! {
         let theirs = loop {
             match Connection::attach_named(&name) {
                 Ok(connection) => break connection,
-                Err(error) if error.kind() == ErrorKind::InvalidArgument => thread::yield_now(),
+                Err(error) if error.kind() == crate::ErrorKind::InvalidArgument => thread::yield_now(),
                 Err(error) => panic!("{error}"),
             }
         };

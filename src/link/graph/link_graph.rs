@@ -5,6 +5,7 @@
 
 use std::collections::{BTreeSet, HashMap};
 use std::fmt;
+use std::num::NonZeroUsize;
 use std::sync::Arc;
 
 use hashbrown::HashTable;
@@ -140,6 +141,12 @@ impl LinkGraph {
         self.bind(object)?;
         self.drop_overridden();
         Ok(())
+    }
+
+    /// Limits the threads that share the work of a large link. Without a limit there are as many as the process has CPUs. The
+    /// image does not depend on their number, and small links have one thread.
+    pub fn set_threads_max(&mut self, most: NonZeroUsize) {
+        self.threads.most = Some(most);
     }
 
     /// True when the graph defines `name` for others. Hidden names are not for others.

@@ -14,6 +14,7 @@ mod output;
 mod place;
 mod random;
 mod read;
+mod threads;
 mod verification;
 
 /// The addresses of test images: three stripes within 1 GiB, above 4 GiB.

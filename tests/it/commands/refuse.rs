@@ -7,9 +7,13 @@ use std::ffi::OsStr;
 use std::fs;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::thread;
+use std::time::{Duration, Instant};
 
 use crate::commands::native::farcall_run;
 use crate::testkit::corpus::{self, PLAIN, gcc};
+use crate::testkit::launch::FARCALL;
 use crate::testkit::process::run_to_end;
 
 /// Where the machine is in the header of an ELF file.
@@ -228,4 +232,41 @@ fn variable_of_a_library_that_does_not_tell_its_size() {
 fn relocation_out_of_range() {
     let object = corpus::object("out_of_range.s", PLAIN);
     refused(&[object], 126, &["out_of_range.o", "R_X86_64_32", "main"]);
+}
+
+/// A large archive is mapped. A library whose constructor waits holds the command between reading the archive and linking it.
+#[test]
+fn an_archive_that_is_cut_short_while_it_is_mapped() {
+    let folder = folder();
+    let path = |name: &str| folder.path().join(name);
+    let build = |script: &str| {
+        let mut shell = Command::new("/bin/sh");
+        shell.args(["-ec", script]).current_dir(&folder);
+        let ended = run_to_end(shell, b"");
+        assert_eq!(ended.status, 0, "{script}: {ended}");
+    };
+    file(folder.path(), "main.c", b"int big_at(int); int main(void) { return big_at(7); }");
+    file(folder.path(), "big.c", b"char big[1 << 20] = {1}; int big_at(int n) { return big[n]; }");
+    let wait = b"#include <unistd.h>\n\
+        __attribute__((constructor)) static void wait(void) { while (access(\"go\", F_OK)) usleep(1000); }";
+    file(folder.path(), "wait.c", wait);
+    build("gcc -c main.c big.c; gcc -shared -fPIC -o libwait.so wait.c; ar rcs libbig.a big.o");
+    let mut command = Command::new(FARCALL);
+    command.args(["run", "main.o", "libbig.a", "-L.", "-l", "wait"]).current_dir(&folder);
+    let command = command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let child = command.spawn().expect("farcall starts");
+    let maps = format!("/proc/{}/maps", child.id());
+    let is_mapped = || fs::read_to_string(&maps).is_ok_and(|maps| maps.contains("libbig.a"));
+    let begun = Instant::now();
+    while !is_mapped() {
+        assert!(begun.elapsed() < Duration::from_secs(30), "the archive is never mapped");
+        thread::sleep(Duration::from_millis(1));
+    }
+    let archive = fs::File::options().write(true).open(path("libbig.a")).expect("it is there");
+    archive.set_len(4096).expect("it can be cut short");
+    file(folder.path(), "go", b"");
+    let output = child.wait_with_output().expect("farcall ends");
+    let complaint = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(126), "{complaint}");
+    assert!(complaint.contains("cut short") && complaint.lines().count() == 1, "{complaint}");
 }
