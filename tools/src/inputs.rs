@@ -22,6 +22,9 @@ const LIBRARY_FOLDERS: [&str; 6] = [
     "/usr/lib",
 ];
 
+/// Where GCC keeps libraries of its own, such as libgcov, in a folder for each version.
+const GCC_FOLDER: &str = "/usr/lib/gcc/x86_64-linux-gnu";
+
 /// The largest file that is read, in bytes. The largest archives have a tenth of that.
 const INPUT_BYTES_MAX: u64 = 4 << 30;
 
@@ -144,8 +147,18 @@ impl Library {
 }
 
 /// The folders that are searched, in this order.
-fn searched(folders: &[PathBuf]) -> impl Iterator<Item = &Path> {
-    folders.iter().map(PathBuf::as_path).chain(LIBRARY_FOLDERS.iter().map(Path::new))
+fn searched(folders: &[PathBuf]) -> impl Iterator<Item = PathBuf> {
+    let usual = LIBRARY_FOLDERS.iter().map(PathBuf::from);
+    // Read only if the library is in none of the others.
+    folders.iter().cloned().chain(usual).chain(std::iter::once_with(newest_gcc).flatten())
+}
+
+/// The folder of the newest GCC.
+fn newest_gcc() -> Option<PathBuf> {
+    let version =
+        |path: &PathBuf| path.file_name()?.to_str()?.split('.').next()?.parse::<u32>().ok();
+    let versions = std::fs::read_dir(GCC_FOLDER).ok()?.flatten().map(|entry| entry.path());
+    versions.max_by_key(version)
 }
 
 fn no_library(name: &str, folders: &[PathBuf]) -> Failure {
@@ -160,7 +173,7 @@ fn no_library(name: &str, folders: &[PathBuf]) -> Failure {
 fn find_library(name: &str, folders: &[PathBuf]) -> Option<Library> {
     let shared = format!("lib{name}.so");
     for folder in searched(folders) {
-        if let Some(path) = shared_library(folder, &shared) {
+        if let Some(path) = shared_library(&folder, &shared) {
             return Some(Library::Shared(path.display().to_string()));
         }
         let archive = folder.join(format!("lib{name}.a"));

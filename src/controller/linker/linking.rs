@@ -312,7 +312,8 @@ impl Linker {
             let functions = image.ifuncs.iter().map(|one| (one.slot, one.resolver)).collect();
             actions.push((self.action::<IndirectResolve>(&(functions,))?, Action::default()));
         }
-        if let Some(address) = image.symbols.address_of(HANDLE) {
+        let named = image.symbols.address_of(HANDLE);
+        if let Some(address) = named {
             *handle = address;
         }
         // Exit handlers of earlier links may call this one. They must run before its TLS blocks are freed: the removal of a
@@ -320,7 +321,9 @@ impl Linker {
         let has_blocks = image.threads.is_some_and(|threads| threads.module.is_some());
         let has_code = memory.range(Prot::Code).bytes() > 0;
         let may_be_called_at_exit = has_blocks && has_code;
-        if image.init.is_some()
+        // Code that names the handle may pass it on, although nothing else here needs it.
+        if named.is_some()
+            || image.init.is_some()
             || image.fini.is_some()
             || requirements.exits
             || may_be_called_at_exit

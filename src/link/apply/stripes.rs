@@ -154,7 +154,9 @@ fn compute(
             bytes.fill(0);
             return Ok(());
         }
-        Content::Common { .. } | Content::DsoHandle | Content::IfuncSlots => return Ok(()),
+        Content::Common { .. } | Content::DsoHandle | Content::IfuncSlots | Content::Bound(_) => {
+            return Ok(());
+        }
     };
     if content.is_empty() {
         bytes.fill(0);

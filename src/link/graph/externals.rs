@@ -12,9 +12,9 @@ use crate::link::arch::edge::Formula;
 use crate::link::read::parsed::Role;
 
 impl LinkGraph {
-    /// The undefined names that relocations of needed sections refer to, sorted. Names that the linker defines
-    /// (`_GLOBAL_OFFSET_TABLE_`, `_TLS_MODULE_BASE_`, `__dso_handle`, `__start_X` and `__stop_X` of a section X) are not
-    /// among them.
+    /// The undefined names that relocations of needed sections refer to, sorted. Names that the linker defines are not among
+    /// them: `_GLOBAL_OFFSET_TABLE_`, `_TLS_MODULE_BASE_`, `__dso_handle`, and `__start_X` and `__stop_X` of a section X. Nor
+    /// are bounds of the image such as `etext`, `edata`, `end` and `__init_array_start`.
     #[must_use]
     pub fn undefined(&self) -> Vec<Undefined> {
         let sets = self.named_sections();

@@ -20,6 +20,50 @@ pub(in crate::link) const ENTRY_NAME: &str = "main";
 /// The name whose address identifies this link to `__cxa_atexit`.
 pub(in crate::link) const DSO_HANDLE_NAME: &str = "__dso_handle";
 
+/// A place of the image that has names, as in a program that was linked natively.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(in crate::link) enum Bound {
+    CodeStart,
+    CodeEnd,
+    DataStart,
+    /// Where the zero fill starts.
+    StoredDataEnd,
+    DataEnd,
+    PreinitStart,
+    /// The end of the one array, and the start of the next.
+    InitStart,
+    FiniStart,
+    FiniEnd,
+}
+
+/// The names of bounds, which the linker defines if an object refers to them and none defines them.
+const BOUND_NAMES: [(&str, Bound); 19] = [
+    ("__executable_start", Bound::CodeStart),
+    ("__etext", Bound::CodeEnd),
+    ("_etext", Bound::CodeEnd),
+    ("etext", Bound::CodeEnd),
+    ("__data_start", Bound::DataStart),
+    ("data_start", Bound::DataStart),
+    ("_edata", Bound::StoredDataEnd),
+    ("edata", Bound::StoredDataEnd),
+    ("__bss_start", Bound::StoredDataEnd),
+    ("__TMC_END__", Bound::StoredDataEnd),
+    ("__end", Bound::DataEnd),
+    ("_end", Bound::DataEnd),
+    ("end", Bound::DataEnd),
+    ("__preinit_array_start", Bound::PreinitStart),
+    ("__preinit_array_end", Bound::InitStart),
+    ("__init_array_start", Bound::InitStart),
+    ("__init_array_end", Bound::FiniStart),
+    ("__fini_array_start", Bound::FiniStart),
+    ("__fini_array_end", Bound::FiniEnd),
+];
+
+/// The bound with this name.
+pub(in crate::link) fn bound(name: &str) -> Option<Bound> {
+    BOUND_NAMES.iter().find(|(bound, _)| *bound == name).map(|(_, bound)| *bound)
+}
+
 /// Splits `__start_X` or `__stop_X`; the flag is true for the start.
 pub(in crate::link) fn section_bound(name: &str) -> Option<(&str, bool)> {
     let start = name.strip_prefix("__start_").map(|section| (section, true));
@@ -31,5 +75,6 @@ pub(in crate::link) fn is_provided(name: &str, sets: &BTreeMap<&str, Prot>) -> b
     name == GOT_NAME
         || name == DSO_HANDLE_NAME
         || name == TLS_MODULE_BASE_NAME
+        || bound(name).is_some()
         || section_bound(name).is_some_and(|(section, _)| sets.contains_key(section))
 }

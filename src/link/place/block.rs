@@ -12,7 +12,7 @@ use crate::limits::RELOCATED_ZERO_FILL_BYTES_MAX;
 use crate::link::arch::edge::Edge;
 use crate::link::arch::x86_64::{GOT_ENTRY_BYTES, STUB_BYTES};
 use crate::link::graph::link_graph::{LinkGraph, Resolution};
-use crate::link::graph::provided::DSO_HANDLE_NAME;
+use crate::link::graph::provided::{Bound, DSO_HANDLE_NAME, bound};
 use crate::link::read::eh_frame;
 use crate::link::read::object_file::ObjectFile;
 use crate::link::read::parsed::{Role, Section};
@@ -48,6 +48,8 @@ pub(in crate::link) enum Content {
     Common { global: u32 },
     /// The word whose address is `__dso_handle`.
     DsoHandle,
+    /// No bytes, at a place with names.
+    Bound(Bound),
 }
 
 /// The new bytes of a section, and their relocations.
@@ -59,11 +61,15 @@ pub(in crate::link) struct Rewritten {
 /// The order of blocks within a stripe.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(in crate::link) enum Rank {
+    Start,
     Preinit,
+    InitStart,
     /// By turn.
     Init(u64),
+    FiniStart,
     /// By turn.
     Fini(u64),
+    FiniEnd,
     Plain,
     /// Sections that code finds by `__start_X`; the number is that of the name.
     Named(u32),
@@ -76,16 +82,18 @@ pub(in crate::link) enum Rank {
     Got,
     Stubs,
     IfuncStubs,
+    StoredEnd,
     /// Zeroes that are not stored either.
     IfuncSlots,
     /// Zeroes that are not stored.
     ZeroFill,
+    End,
 }
 
 impl Rank {
     /// True for blocks whose bytes are a part of the image.
     pub(in crate::link) fn is_stored(self) -> bool {
-        !matches!(self, Rank::ZeroFill | Rank::ThreadZeroFill | Rank::IfuncSlots)
+        !matches!(self, Rank::ZeroFill | Rank::ThreadZeroFill | Rank::IfuncSlots | Rank::End)
     }
 
     /// True for thread-locals.
@@ -217,8 +225,16 @@ fn reversed(object: &ObjectFile, input: u32, section_id: u32) -> Content {
     Content::Rewritten { input, section: section_id, parts }
 }
 
-/// Common symbols and `__dso_handle`.
+/// Common symbols, `__dso_handle`, and the bounds that objects refer to.
 fn add_rooms(graph: &LinkGraph, blocks: &mut Vec<Block>) {
+    let missing = graph.globals.iter().filter(|global| global.resolution == Resolution::None);
+    let mut bounds: Vec<Bound> = Vec::new();
+    for bound in missing.filter_map(|global| bound(&global.name)) {
+        if !bounds.contains(&bound) {
+            bounds.push(bound);
+            blocks.push(marker(bound));
+        }
+    }
     let mut room = |content, bytes, alignment| {
         let (prot, rank) = (Prot::Data, Rank::ZeroFill);
         blocks.push(Block { content, prot, rank, alignment, bytes, offset: 0 });
@@ -234,6 +250,22 @@ fn add_rooms(graph: &LinkGraph, blocks: &mut Vec<Block>) {
             _ => {}
         }
     }
+}
+
+/// The block without bytes that marks a bound.
+fn marker(bound: Bound) -> Block {
+    let (prot, rank, alignment) = match bound {
+        Bound::CodeStart => (Prot::Code, Rank::Start, 1),
+        Bound::CodeEnd => (Prot::Code, Rank::End, 1),
+        Bound::DataStart => (Prot::Data, Rank::Start, 1),
+        Bound::StoredDataEnd => (Prot::Data, Rank::StoredEnd, 1),
+        Bound::DataEnd => (Prot::Data, Rank::End, 1),
+        Bound::PreinitStart => (Prot::Constants, Rank::Start, 8),
+        Bound::InitStart => (Prot::Constants, Rank::InitStart, 8),
+        Bound::FiniStart => (Prot::Constants, Rank::FiniStart, 8),
+        Bound::FiniEnd => (Prot::Constants, Rank::FiniEnd, 8),
+    };
+    Block { content: Content::Bound(bound), prot, rank, alignment, bytes: 0, offset: 0 }
 }
 
 /// The GOT, the stubs and the end of `.eh_frame`, if they are needed.

@@ -12,7 +12,7 @@ use crate::addr::{ExecutorAddr, Prot};
 use crate::error::{Error, Result};
 use crate::limits::PAGE_BYTES;
 use crate::link::graph::link_graph::{Input, LinkGraph, Resolution};
-use crate::link::graph::provided::{DSO_HANDLE_NAME, GOT_NAME, section_bound};
+use crate::link::graph::provided::{DSO_HANDLE_NAME, GOT_NAME, bound, section_bound};
 
 /// A link whose blocks have their offsets in three stripes. It needs the addresses of the stripes next.
 ///
@@ -208,7 +208,7 @@ fn place(blocks: &mut [Block]) -> Result<Placement> {
             _ => block.alignment,
         };
         last_rank = Some(block.rank);
-        if block.prot == Prot::Code && *end == 0 {
+        if block.prot == Prot::Code && *end == 0 && block.rank != Rank::Start {
             *end = code_lead;
         }
         advance(end, block, alignment)?;
@@ -260,7 +260,7 @@ fn index(graph: &LinkGraph, blocks: &[Block]) -> Index {
             placed.insert(global, at);
         }
     };
-    let mut commons = Vec::new();
+    let (mut commons, mut bounds) = (Vec::new(), Vec::new());
     for (id, block) in (0..).zip(blocks) {
         match &block.content {
             Content::Section { input, section } | Content::Rewritten { input, section, .. } => {
@@ -275,14 +275,20 @@ fn index(graph: &LinkGraph, blocks: &[Block]) -> Index {
             Content::Got => define(GOT_NAME, (id, 0)),
             Content::DsoHandle => define(DSO_HANDLE_NAME, (id, 0)),
             Content::Common { global } => commons.push((*global, (id, 0))),
+            Content::Bound(bound) => bounds.push((*bound, id)),
             Content::EhFrameEnd | Content::Stubs | Content::IfuncStubs | Content::IfuncSlots => {}
         }
     }
-    for global in &graph.globals {
+    for global in graph.globals.iter().filter(|global| global.resolution == Resolution::None) {
         if let Some((section, is_start)) = section_bound(&global.name)
             && let Some((start, stop)) = sets.get(section)
         {
             define(&global.name, if is_start { *start } else { *stop });
+        }
+        if let Some(bound) = bound(&global.name)
+            && let Some((_, block)) = bounds.iter().find(|(other, _)| *other == bound)
+        {
+            define(&global.name, (*block, 0));
         }
     }
     placed.extend(commons);

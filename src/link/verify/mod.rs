@@ -89,7 +89,7 @@ pub(super) fn verify(map: &LinkMap<'_>, image: &Image) -> Result<Verified, Fault
         let object = Object::read(input, map.threads, &mut signatures);
         objects.push(object.map_err(|what| format!("{}: {what}", input.object.name()))?);
     }
-    let names = Names::new(map, &objects)?;
+    let names = Names::new(map, &objects, image)?;
     let fields = Fields { map, memory: &memory, names: &names, objects: &objects };
     let mut verified = Verified::default();
     for (name, external) in &map.externals {

@@ -7,6 +7,7 @@ use std::collections::{HashMap, HashSet};
 use super::link_map::{LinkMap, MappedInput};
 use super::raw::{GROUP, Home, LINK_ORDER, Raw, Symbol, u32_at};
 use super::{Fault, say};
+use crate::link::output::image::Image;
 
 /// An object, and the addresses of its sections.
 pub(super) struct Object<'a> {
@@ -33,6 +34,16 @@ pub(super) struct Names<'v, 'a> {
     rooms: HashMap<&'a [u8], u64>,
     /// The sections by which `__start_X` and `__stop_X` are defined: start and end.
     sets: HashMap<&'a [u8], (u64, u64)>,
+    bounds: Bounds,
+}
+
+/// Where the parts of the image start and end.
+struct Bounds {
+    code: (u64, u64),
+    data: (u64, u64),
+    zero_fill: u64,
+    /// The array of what runs before all initializers, that of initializers, and that of finalizers, one behind the other.
+    arrays: [u64; 4],
 }
 
 /// The definition of a name.
@@ -82,7 +93,11 @@ impl<'a> Object<'a> {
 }
 
 impl<'v, 'a> Names<'v, 'a> {
-    pub(super) fn new(map: &LinkMap<'a>, objects: &'v [Object<'a>]) -> Result<Self, Fault> {
+    pub(super) fn new(
+        map: &LinkMap<'a>,
+        objects: &'v [Object<'a>],
+        image: &Image,
+    ) -> Result<Self, Fault> {
         let mut names = Names {
             objects,
             meanings: HashMap::new(),
@@ -90,6 +105,7 @@ impl<'v, 'a> Names<'v, 'a> {
             global_offset_table: map.got.start,
             rooms: map.rooms.iter().map(|(name, at)| (name.as_bytes(), *at)).collect(),
             sets: HashMap::new(),
+            bounds: Bounds::new(map.bases, objects, image),
         };
         for (number, object) in objects.iter().enumerate() {
             for index in 1..object.raw.symbols.len() {
@@ -197,6 +213,7 @@ impl<'v, 'a> Names<'v, 'a> {
         };
         let made = made.or_else(|| Some(set(b"__start_")?.0));
         let made = made.or_else(|| Some(set(b"__stop_")?.1));
+        let made = made.or_else(|| self.bounds.named(symbol.name));
         let made = made.or_else(|| symbol.is_weak().then_some(0));
         made.ok_or_else(|| format!("{} is undefined", say(symbol.name)))
     }
@@ -237,6 +254,46 @@ impl<'v, 'a> Names<'v, 'a> {
     /// The address of a name that the linker allocated.
     pub(super) fn room(&self, name: &[u8]) -> Option<u64> {
         self.rooms.get(name).copied()
+    }
+}
+
+impl Bounds {
+    fn new(bases: [u64; 3], objects: &[Object<'_>], image: &Image) -> Bounds {
+        let [code, constants, data] = bases;
+        let sections = objects.iter().flat_map(|object| object.raw.sections.iter().zip(&object.at));
+        let (mut first, mut at_start, mut at_end) = (0, 0, 0);
+        for (section, at) in sections {
+            match section.array_kind().filter(|_| at.is_some()) {
+                Some(kind) if kind.is_fini => at_end += section.bytes,
+                Some(kind) if kind.order == 0 => first += section.bytes,
+                Some(_) => at_start += section.bytes,
+                None => {}
+            }
+        }
+        let init = constants.wrapping_add(first);
+        let fini = init.wrapping_add(at_start);
+        Bounds {
+            code: (code, code.wrapping_add(image.bytes[0])),
+            data: (data, data.wrapping_add(image.bytes[2])),
+            zero_fill: data.wrapping_add(image.stripes[2].len() as u64),
+            arrays: [constants, init, fini, fini.wrapping_add(at_end)],
+        }
+    }
+
+    /// The bound with this name, as linkers define it.
+    fn named(&self, name: &[u8]) -> Option<u64> {
+        Some(match name {
+            b"__executable_start" => self.code.0,
+            b"etext" | b"_etext" | b"__etext" => self.code.1,
+            b"data_start" | b"__data_start" => self.data.0,
+            b"edata" | b"_edata" | b"__bss_start" | b"__TMC_END__" => self.zero_fill,
+            b"end" | b"_end" | b"__end" => self.data.1,
+            b"__preinit_array_start" => self.arrays[0],
+            b"__preinit_array_end" | b"__init_array_start" => self.arrays[1],
+            b"__init_array_end" | b"__fini_array_start" => self.arrays[2],
+            b"__fini_array_end" => self.arrays[3],
+            _ => return None,
+        })
     }
 }
 

@@ -3,5 +3,6 @@
 pub(crate) mod indirect;
 pub(crate) mod link_time;
 pub(crate) mod real;
+pub(crate) mod start_files;
 pub(crate) mod table;
 pub(crate) mod thread_locals;
