@@ -73,7 +73,8 @@ fn a_file_that_is_watched_is_missing() {
 
 #[test]
 fn a_library_is_missing() {
-    let searched = "searched for libnone.so and libnone.a in ., /usr/local/lib, <any>; -L DIR adds a folder";
+    let searched =
+        "searched for libnone.so and libnone.a in ., /usr/local/lib, <any>; -L DIR adds a folder";
     mistake("farcall run m.o -L. -lnone", 126, &format!("-lnone: no such library; {searched}"));
 }
 
