@@ -250,6 +250,17 @@ impl Controller {
         }
     }
 
+    /// Allows code on the stacks of the executor's main thread and of threads that start from now on. Links of objects that need
+    /// it, such as those with nested functions of GNU C, are refused before. All memory that the executor maps later is then
+    /// executable if it can be read. Sends one message.
+    ///
+    /// # Errors
+    ///
+    /// When the executor's system refuses, or the session is over.
+    pub fn allow_executable_stacks(&self) -> Result<()> {
+        self.session.linker.allow_executable_stacks()
+    }
+
     /// The executor's process number.
     #[must_use]
     pub fn pid(&self) -> i32 {

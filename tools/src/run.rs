@@ -38,6 +38,9 @@ pub(crate) struct Options {
     /// Kill the program after this time: 500ms, 10s, 2m.
     #[arg(long, value_name = "DUR", value_parser = duration)]
     timeout: Option<Duration>,
+    /// Run code on the stack, as GNU C makes it for nested functions whose address is taken.
+    #[arg(long)]
+    allow_exec_stack: bool,
     /// Make the program known to a debugger that is attached to its process.
     #[arg(long)]
     gdb: bool,
@@ -76,6 +79,9 @@ pub(crate) fn run(options: &Options) -> Result<i32, Failure> {
     let (inputs, load) = (inputs.0?, inputs.1);
     let Connected { controller, program, timer, time: connect } = connected?;
 
+    if options.allow_exec_stack {
+        controller.allow_executable_stacks()?;
+    }
     add_plugins(options, &controller, &program)?;
     inputs.add_to(&program)?;
     let link = link(options, &program)?;

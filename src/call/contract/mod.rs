@@ -198,6 +198,9 @@ remote! {
     /// Maps the first page of a file as code, by its path, for the rest of the process's life: profilers record that.
     ProfileMark = "farcall_profile_mark": (Bytes,) => ();
 
+    /// Makes the stack of the main thread executable, and those of threads that start later.
+    StackExecutable = "farcall_stack_executable": () => ();
+
     /// Action: makes a section of call frame information known to the unwinder. A zero word ends it.
     FramesRegister = "farcall_frames_register": (AddrRange,) => ();
     /// Action: takes it back.

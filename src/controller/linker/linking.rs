@@ -9,7 +9,8 @@ use super::tls_allocator::{TlsAllocation, TlsAllocator, TlsPlacement};
 use crate::call::contract::{
     Action, DylibLookup, Found, FramesDeregister, FramesRegister, IndirectResolve, Placement,
     ProgramDeregister, ProgramRegister, Remote, STATIC_TLS_BYTES, STATIC_TLS_OFFSET,
-    ThreadBlockDeregister, ThreadBlockRegister, ThreadInitialize, ThreadLookup, Wanted,
+    StackExecutable, ThreadBlockDeregister, ThreadBlockRegister, ThreadInitialize, ThreadLookup,
+    Wanted,
 };
 use crate::controller::memory::allocation::InFlightAlloc;
 use crate::controller::memory::executor_memory::ExecutorMemory;
@@ -18,7 +19,7 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::limits::{LOW_ADDRESS_END, PAGE_BYTES};
 use crate::link::{External, Image, Layout, LinkGraph, PlacedObject, SymbolTable, TlsBlock};
 use crate::sps::{self, Bytes, Encode};
-use crate::sync::Mutex;
+use crate::sync::{AtomicBool, Mutex, Ordering};
 use crate::{ExecutorAddr, PerProt, Prot};
 
 /// The symbol whose address is a program's handle.
@@ -36,6 +37,8 @@ const NAMERS: [&str; 4] =
 pub(crate) struct Linker {
     pub(crate) memory: ExecutorMemory,
     tls: Mutex<TlsAllocator>,
+    /// True when the executor's stacks are executable.
+    has_executable_stacks: AtomicBool,
 }
 
 /// What a link requires apart from the addresses of symbols.
@@ -182,11 +185,32 @@ impl Linker {
     pub(crate) fn new(memory: ExecutorMemory, numbers: &HashMap<String, i64>) -> Result<Self> {
         let number = |name| numbers.get(name).copied().unwrap_or(0);
         let tls = TlsAllocator::new(number(STATIC_TLS_OFFSET), number(STATIC_TLS_BYTES))?;
-        Ok(Self { memory, tls: Mutex::new(tls) })
+        Ok(Self { memory, tls: Mutex::new(tls), has_executable_stacks: AtomicBool::new(false) })
+    }
+
+    /// Makes the executor's stacks executable, for links whose code is put there.
+    ///
+    /// # Errors
+    ///
+    /// When the executor's system refuses, or the session is over.
+    pub(crate) fn allow_executable_stacks(&self) -> Result<()> {
+        self.memory.remote().call::<StackExecutable>(&())?;
+        // Relaxed: the flag only decides what is refused.
+        self.has_executable_stacks.store(true, Ordering::Relaxed);
+        Ok(())
     }
 
     /// Lays the link out, and allocates its memory.
     pub(crate) fn place(&self, mut graph: LinkGraph, placement: Placement) -> Result<Placed<'_>> {
+        if let Some((object, function)) = graph.code_on_stack()
+            && !self.has_executable_stacks.load(Ordering::Relaxed)
+        {
+            return Err(Error::link(format!(
+                "{object}: function {function} puts code on the stack, as nested functions of GNU C do, and stacks are \
+                 not executable; move it out of its function, or allow it: farcall run --allow-exec-stack, \
+                 Controller::allow_executable_stacks"
+            )));
+        }
         let functions = self.memory.remote().thread_functions();
         if let Some([address, descriptor]) = functions {
             graph.define_thread_functions(address, descriptor)?;

@@ -1,6 +1,7 @@
 //! The functions of the contract that need a session, and the names under which all functions are offered.
 
 pub(crate) mod dylib;
+pub(crate) mod executable_stack;
 pub(crate) mod lazy;
 pub(crate) mod memory;
 pub(crate) mod names_offered;

@@ -7,7 +7,8 @@ use crate::call::contract::{
     DebuggerDeregister, DebuggerRegister, DylibLookup, FramesDeregister, FramesRegister,
     IndirectResolve, LazyPrepare, NamesDeregister, NamesRegister, ProcessExit, ProcessInfo,
     ProfileMark, ProgramDeregister, ProgramInitialize, ProgramMain, ProgramRegister, ProgramRun,
-    SESSION_INSTANCE, ThreadBlockDeregister, ThreadBlockRegister, ThreadInitialize, ThreadLookup,
+    SESSION_INSTANCE, StackExecutable, ThreadBlockDeregister, ThreadBlockRegister,
+    ThreadInitialize, ThreadLookup,
 };
 use crate::executor::context::instance::Instance;
 use crate::executor::entry::typed;
@@ -29,6 +30,7 @@ pub(crate) fn symbols(instance: &Instance) -> Vec<(String, ExecutorAddr)> {
         offer::<NamesRegister>(),
         offer::<NamesDeregister>(),
         offer::<ProfileMark>(),
+        offer::<StackExecutable>(),
         offer::<ThreadLookup>(),
         offer::<ThreadInitialize>(),
         offer::<ThreadBlockRegister>(),

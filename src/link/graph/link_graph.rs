@@ -173,6 +173,14 @@ impl LinkGraph {
         sections.any(|(_, section)| is_array(&section.role))
     }
 
+    /// The first object that puts code on the stack and runs it there, as nested functions of GNU C do. With it the function
+    /// concerned, as far as names tell.
+    #[must_use]
+    pub fn code_on_stack(&self) -> Option<(&str, &str)> {
+        let objects = self.inputs.iter().map(|input| &input.object);
+        objects.filter_map(|one| Some((one.name(), one.function_on_stack()?))).next()
+    }
+
     fn is_function(&self, resolution: Resolution) -> bool {
         let Resolution::Here { input, symbol, .. } = resolution else { return false };
         let kind = self.inputs[input as usize].object.symbol(symbol).kind;

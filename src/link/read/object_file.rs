@@ -9,7 +9,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 
 use super::elf;
-use super::parsed::{Group, Name, Parsed, Place, Section, Symbol, indices};
+use super::parsed::{Group, Name, Parsed, Place, Section, Symbol, SymbolKind, indices};
 use crate::error::Result;
 use crate::link::arch::edge::Edge;
 
@@ -103,6 +103,19 @@ impl ObjectFile {
 
     pub(in crate::link) fn symbol(&self, index: u32) -> &Symbol {
         &self.parsed.symbols[index as usize]
+    }
+
+    /// The function whose code is put on the stack and run there, if the object says that one is. It is the first function
+    /// with a name as GNU C gives them to nested ones, or else the object's first function.
+    pub(in crate::link) fn function_on_stack(&self) -> Option<&str> {
+        let functions = self.symbols().iter().filter(|one| one.kind == SymbolKind::Function);
+        let mut names = functions.filter(|one| one.is_defined()).map(|one| self.text(one.name));
+        let is_nested = |name: &&str| {
+            let number = name.rsplit_once('.').map(|(_, number)| number);
+            number.is_some_and(|number| number.bytes().all(|digit| digit.is_ascii_digit()))
+        };
+        let first = self.parsed.runs_on_stack.then(|| names.clone().next().unwrap_or_default())?;
+        Some(names.find(is_nested).unwrap_or(first))
     }
 
     pub(in crate::link) fn groups(&self) -> &[Group] {

@@ -23,6 +23,8 @@ pub(in crate::link) struct Parsed {
     pub(in crate::link) groups: Vec<Group>,
     /// The sections of all groups.
     pub(in crate::link) members: Vec<u32>,
+    /// True when it says that its code is put on the stack and run there.
+    pub(in crate::link) runs_on_stack: bool,
 }
 
 /// A section that occupies memory.

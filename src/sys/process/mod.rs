@@ -4,5 +4,6 @@ pub(crate) mod child;
 pub(crate) mod dying;
 pub(crate) mod fork;
 pub(crate) mod robust;
+pub(crate) mod stack;
 pub(crate) mod thread;
 pub(crate) mod trap;

@@ -37,8 +37,8 @@ pub(super) fn read(name: &str, bytes: Bytes) -> Result<Parsed> {
     reader.read_groups()?;
     reader.read_relocations()?;
     reader.split_eh_frames()?;
-    let Reader { sections, symbols, edges, groups, members, .. } = reader;
-    Ok(Parsed { bytes, sections, symbols, edges, groups, members })
+    let Reader { sections, symbols, edges, groups, members, runs_on_stack, .. } = reader;
+    Ok(Parsed { bytes, sections, symbols, edges, groups, members, runs_on_stack })
 }
 
 type Header = elf::FileHeader64<LittleEndian>;
@@ -61,6 +61,7 @@ struct Reader<'a> {
     edges: Vec<Edge>,
     groups: Vec<Group>,
     members: Vec<u32>,
+    runs_on_stack: bool,
     /// The bytes that sections, and names, may still have.
     bytes_left: u64,
     name_bytes_left: u64,
@@ -106,6 +107,7 @@ impl<'a> Reader<'a> {
             edges: Vec::new(),
             groups: Vec::new(),
             members: Vec::new(),
+            runs_on_stack: false,
             bytes_left: size,
             name_bytes_left: size.saturating_mul(NAME_OVERLAP_MAX),
         })

@@ -28,6 +28,8 @@ impl Reader<'_> {
             let name = self.name_of(bytes)?.unwrap_or_default();
             let text = self.text(name);
             has_lto |= text.starts_with(".gnu.lto_");
+            self.runs_on_stack |=
+                text == ".note.GNU-stack" && header.sh_flags(LE).contains(elf::SHF_EXECINSTR);
             if !is_loaded(text, header) {
                 continue;
             }
