@@ -11,9 +11,12 @@
 //! Invariant: no code of a program runs under the lock.
 #![allow(unsafe_code, reason = "calls the functions of programs by address")]
 
-use std::ffi::{CStr, CString, c_char, c_int, c_void};
-use std::mem::ManuallyDrop;
+mod arguments;
+
+use std::ffi::{CStr, c_char, c_int, c_void};
 use std::sync::Once;
+
+use arguments::Arguments;
 
 use crate::call::contract::{
     CallVoidVoid, ProcessExit, ProgramDeregister, ProgramInitialize, ProgramMain, ProgramRegister,
@@ -304,58 +307,8 @@ fn functions(array: AddrRange) -> Vec<ExecutorAddr> {
     real.map(ExecutorAddr::new).collect()
 }
 
-/// An `argv`.
-struct Arguments {
-    /// Pointers to the strings, and a null. Programs may reorder them.
-    pointers: Vec<*const c_char>,
-    /// The strings, which programs may change.
-    _strings: Vec<Vec<u8>>,
-}
-
-impl Arguments {
-    /// Arguments for a program that ends before they are dropped.
-    fn new(args: &[Bytes]) -> Result<Self> {
-        let mut strings = Vec::with_capacity(args.len());
-        for Bytes(arg) in args {
-            let arg = CString::new(arg.as_slice())
-                .map_err(|_| Error::invalid("a program argument with a NUL byte"))?;
-            if strings.is_empty() {
-                set_program_name(&arg);
-            }
-            strings.push(arg.into_bytes_with_nul());
-        }
-        let null = std::iter::once(std::ptr::null());
-        let pointers = strings.iter_mut().map(|string| string.as_mut_ptr().cast_const().cast());
-        let pointers = pointers.chain(null).collect();
-        Ok(Self { pointers, _strings: strings })
-    }
-
-    /// Arguments that are never freed: programs keep pointers into theirs.
-    fn for_good(args: &[Bytes]) -> Result<ManuallyDrop<Self>> {
-        Self::new(args).map(ManuallyDrop::new)
-    }
-
-    #[expect(
-        clippy::cast_possible_truncation,
-        clippy::cast_possible_wrap,
-        reason = "argc is an int"
-    )]
-    /// Calls `main` or an initializer with these arguments.
-    ///
-    /// # Safety
-    ///
-    /// `function` must be the address of one.
-    unsafe fn pass_to(&self, function: ExecutorAddr) -> Result<c_int> {
-        // SAFETY: reads a pointer that the C library owns.
-        let environment = unsafe { environ };
-        let argc = self.pointers.len() as c_int - 1;
-        // SAFETY: the caller vouches for the function.
-        unsafe { enter::main(function, argc, self.pointers.as_ptr(), environment) }
-    }
-}
-
 /// Sets the program's name in the C library, which `assert`, `error` and `warn` print. A new name is never freed.
-fn set_program_name(name: &CStr) {
+fn set_name(name: &CStr) {
     // SAFETY: the C library's name is a C string, or null.
     let is_same = unsafe { self::name().as_ref() }.is_some_and(|first| {
         // SAFETY: as above.
@@ -384,7 +337,6 @@ unsafe extern "C" {
     /// The C library's `on_exit`: as `atexit`, and the function receives the status.
     #[link_name = "on_exit"]
     fn libc_on_exit(function: extern "C" fn(c_int, *mut c_void), argument: *mut c_void) -> c_int;
-    static environ: *const *const c_char;
     static mut program_invocation_name: *const c_char;
     static mut program_invocation_short_name: *const c_char;
 }

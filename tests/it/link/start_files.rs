@@ -1,6 +1,6 @@
 //! What a native program has from its start files and from the linker's script.
 
-use crate::commands::native::{assert_same, farcall_run, native, program, same_as_native};
+use crate::commands::native::{Program, assert_same, farcall_run, native, program, same_as_native};
 use crate::commands::refuse::refused;
 use crate::testkit::corpus::{self, LOW, PLAIN, gcc};
 use crate::testkit::process::run_to_end;
@@ -8,6 +8,12 @@ use crate::testkit::process::run_to_end;
 #[test]
 fn a_handle_that_is_only_named() {
     same_as_native(&program(&["dso_handle.c"], &[]), &[PLAIN, LOW, gcc(&["-O2", "-fPIC"])]);
+}
+
+#[test]
+fn the_environment_lies_behind_the_arguments() {
+    let started = Program { args: &["one", "two three"], ..program(&["start.c"], &[]) };
+    same_as_native(&started, &[PLAIN, LOW]);
 }
 
 /// The counters of `--coverage` are written when the program ends, by a library in a folder of GCC's own.
