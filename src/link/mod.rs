@@ -24,7 +24,9 @@
 //! `passes` runs passes 5 to 13. The unit that is placed is the ELF section: it becomes one block and is never split. `.eh_frame`
 //! is the exception, a list of records of which some are dropped.
 //!
-//! Invariant: no IO, no system calls, no other process; bytes in, plain data out. No input makes it panic, hang, or
+//! Several threads share the passes of a large link ([`LinkGraph::set_threads_max`]); the image does not depend on their number.
+//!
+//! Invariant: no IO and no other process; bytes in, plain data out. No input makes it panic, hang, or
 //! allocate much more than the input's size.
 #![forbid(unsafe_code)]
 
@@ -43,6 +45,7 @@ mod tests;
 mod verify;
 
 pub(crate) use arch::stub_page::StubPage;
+pub use bytes::Bytes as FileBytes;
 pub(crate) use graph::archives::Archives;
 pub use graph::dependencies::Dependencies;
 pub use graph::interface::{Export, External, Undefined};

@@ -2,7 +2,9 @@
 //!
 //! Invariant: no pass changes what a pass before it computed.
 
-use super::apply::stripes;
+use std::ops::Range;
+
+use super::apply::stripes::{self, Room};
 use super::graph::link_graph::LinkGraph;
 use super::output::image::Image;
 use super::place::addresses::Addresses;
@@ -13,6 +15,9 @@ use super::verify::{self, Verified, WRONG_IMAGE};
 use crate::addr::{ExecutorAddr, Prot};
 use crate::error::{Error, Result};
 use crate::sync::Mutex;
+
+/// What computes the bytes of a piece.
+type Compute<'a> = &'a mut dyn FnMut(&mut [u8]) -> Result<()>;
 
 impl LinkGraph {
     /// Decides what is loaded, and gives it its place in the three stripes.
@@ -81,7 +86,14 @@ impl Layout {
             }
             return Ok(image);
         }
-        self.compute_to(bases, thread_offset, &store).map(|(image, _)| image)
+        let room = |prot, range: Range<u64>, compute: Compute<'_>| {
+            let bytes = usize::try_from(range.end - range.start);
+            let mut bytes = vec![0; bytes.map_err(|_| Error::link("the image is too large"))?];
+            compute(&mut bytes)?;
+            store(prot, range.start, &bytes);
+            Ok(())
+        };
+        self.compute_to(bases, thread_offset, &room).map(|(image, _)| image)
     }
 
     /// As [`fixup`](Self::fixup), and then compares the image with the bytes of the objects; `fixup` does so itself in
@@ -114,28 +126,28 @@ impl Layout {
         });
         let [code, constants, data] = stripes;
         let stripes = [code?, constants?, data?];
-        let (mut image, addresses) =
-            self.compute_to(bases, thread_offset, &|prot: Prot, offset, bytes: &[u8]| {
-                // The stripe has the bytes of all pieces.
-                let start = usize::try_from(offset).unwrap_or(usize::MAX);
-                stripes[prot.index()].lock()[start..start + bytes.len()].copy_from_slice(bytes);
-            })?;
+        let room = |prot: Prot, range: Range<u64>, compute: Compute<'_>| {
+            // The stripe has the bytes of all pieces.
+            let [start, end] = [range.start, range.end].map(|at| usize::try_from(at).unwrap_or(0));
+            compute(&mut stripes[prot.index()].lock()[start..end])
+        };
+        let (mut image, addresses) = self.compute_to(bases, thread_offset, &room)?;
         image.stripes = stripes.map(|stripe| std::mem::take(&mut *stripe.lock()));
         Ok((image, addresses))
     }
 
-    /// As [`compute`](Self::compute), with bytes that go to `store`.
+    /// As [`compute`](Self::compute), with bytes that are computed where `room` says.
     fn compute_to(
         &self,
         bases: [ExecutorAddr; 3],
         thread_offset: i64,
-        store: &(impl Fn(Prot, u64, &[u8]) + Sync),
+        room: &impl Room,
     ) -> Result<(Image, Addresses)> {
         // Distances of dynamic thread-locals count from the start of their TLS block.
         let thread_offset = if self.tls_module.is_some() { 0 } else { thread_offset };
         self.check_bases(bases, thread_offset)?;
         let addresses = Addresses::new(self, bases, thread_offset);
-        let applied = stripes::fill(self, &addresses, store)?;
+        let applied = stripes::fill(self, &addresses, room)?;
         let image = Image::new(self, &addresses, bases, &applied);
         Ok((image, addresses))
     }

@@ -5,9 +5,8 @@ use std::io::{self, Error, ErrorKind, Read};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
-use bytes::Bytes;
 use farcall::controller::Dylib;
-use farcall::link::{Archive, ObjectFile};
+use farcall::link::{Archive, FileBytes, ObjectFile};
 
 use crate::status::{Failure, LINK, NOT_FOUND};
 use crate::{advice, heap, mapped};
@@ -104,7 +103,7 @@ impl Inputs {
 }
 
 /// Reads a regular file, or maps it if it is large. A file of another kind may have no end, or reading it may wait for a writer.
-fn read(path: &Path) -> io::Result<Bytes> {
+fn read(path: &Path) -> io::Result<FileBytes> {
     // Without O_NONBLOCK, opening a pipe with a name waits for its other end.
     let file = File::options().read(true).custom_flags(nix::libc::O_NONBLOCK).open(path)?;
     let about = file.metadata()?;

@@ -9,7 +9,7 @@ use std::fs::File;
 use std::io;
 use std::sync::Once;
 
-use bytes::Bytes;
+use farcall::link::FileBytes;
 use memmap2::Mmap;
 use nix::sys::signal::{SaFlags, SigAction, SigHandler, SigSet, Signal, sigaction};
 
@@ -20,7 +20,7 @@ use crate::status::LINK;
 /// # Errors
 ///
 /// When the system refuses the mapping.
-pub(crate) fn map(file: &File) -> io::Result<Bytes> {
+pub(crate) fn map(file: &File) -> io::Result<FileBytes> {
     static HANDLER: Once = Once::new();
     HANDLER.call_once(|| {
         let action = SigHandler::Handler(cut_short);
@@ -33,7 +33,7 @@ pub(crate) fn map(file: &File) -> io::Result<Bytes> {
     // SAFETY: the mapping is private and read-only, so only another process can change its bytes. The linker checks every
     // offset when it uses it, so bytes that change make a wrong image or an error.
     let map = unsafe { Mmap::map(file) }?;
-    Ok(Bytes::from_owner(map))
+    Ok(FileBytes::from_owner(map))
 }
 
 extern "C" fn cut_short(_: c_int) {

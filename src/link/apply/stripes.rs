@@ -25,30 +25,52 @@ pub(in crate::link) struct Applied {
     pub(in crate::link) relocations: u64,
 }
 
-/// Blocks that lie next to each other in a stripe, and the bytes from the first one to the next piece.
+/// Blocks that lie next to each other in a stripe, and the bytes from the first one to the next piece. Or a part of a large
+/// block without relocations.
 struct Piece {
     prot: Prot,
     blocks: Range<usize>,
     bytes: Range<u64>,
 }
 
-/// Computes the bytes of every stored block. `store` gets them in pieces: the stripe, the offset in it, and the bytes. Together
-/// the pieces are the stored part of each stripe. Several threads may call it at once, for different pieces.
+/// What makes room for a piece, the bytes of a stripe, and has them computed there. The room is zero before.
+pub(in crate::link) trait Room:
+    Fn(Prot, Range<u64>, &mut dyn FnMut(&mut [u8]) -> Result<()>) -> Result<()> + Sync
+{
+}
+
+impl<F> Room for F where
+    F: Fn(Prot, Range<u64>, &mut dyn FnMut(&mut [u8]) -> Result<()>) -> Result<()> + Sync
+{
+}
+
+/// Computes the bytes of every stored block, piece by piece, where `room` says. Together the pieces are the stored part of each
+/// stripe. Several threads may call it at once, for different pieces.
 ///
 /// # Errors
 /// A relocation cannot reach its target, or a stub its GOT entry; the message says which and how to compile for it.
 pub(in crate::link) fn fill(
     layout: &Layout,
     addresses: &Addresses,
-    store: &(impl Fn(Prot, u64, &[u8]) + Sync),
+    room: &impl Room,
 ) -> Result<Applied> {
     let pieces = pieces(layout);
     let weight = layout.stored_bytes.iter().sum();
-    let parts = layout
-        .graph
-        .threads
-        .map(pieces.len(), weight, |at| write(layout, addresses, &pieces[at], store));
-    parts.into_iter().try_fold(Applied::default(), |all, part| {
+    let parts = layout.graph.threads.map(pieces.len(), weight, |at| {
+        let mut applied = Applied::default();
+        let Piece { prot, blocks, bytes: range } = &pieces[at];
+        room(*prot, range.clone(), &mut |bytes| {
+            if *prot == Prot::Code {
+                bytes.fill(x86_64::CODE_PADDING);
+            }
+            for at in blocks.clone() {
+                compute_part(layout, addresses, at, range, bytes, &mut applied)?;
+            }
+            Ok(())
+        })?;
+        Ok(applied)
+    });
+    parts.into_iter().try_fold(Applied::default(), |all, part: Result<Applied>| {
         let part = part?;
         Ok(Applied {
             loads_relaxed: all.loads_relaxed + part.loads_relaxed,
@@ -57,7 +79,7 @@ pub(in crate::link) fn fill(
     })
 }
 
-/// Cuts the stripes into pieces that fit into a cache, at blocks that start with a word: two threads never store to one word.
+/// Cuts the stripes into pieces that fit into a cache, at words: two threads never store to one word.
 fn pieces(layout: &Layout) -> Vec<Piece> {
     let mut pieces: Vec<Piece> = Vec::new();
     for (at, block) in layout.blocks.iter().enumerate().filter(|(_, one)| one.rank.is_stored()) {
@@ -66,57 +88,68 @@ fn pieces(layout: &Layout) -> Vec<Piece> {
         let start = if last.is_some() { block.offset } else { 0 };
         match last {
             Some(piece)
-                if start - piece.bytes.start < PIECE_BYTES && block.bytes < PIECE_BYTES
-                    || start % 8 != 0 =>
+                if start % 8 != 0
+                    || start - piece.bytes.start < PIECE_BYTES && block.bytes < PIECE_BYTES =>
             {
                 piece.blocks.end = at + 1;
+                continue;
             }
-            last => {
-                if let Some(piece) = last {
-                    piece.bytes.end = start;
-                }
-                pieces.push(Piece { prot: block.prot, blocks: at..at + 1, bytes: start..end });
-            }
+            Some(piece) => piece.bytes.end = start,
+            None => {}
         }
+        let blocks = at..at + 1;
+        let mut bytes = start..end;
+        while is_plain(layout, block) && block.offset + block.bytes - bytes.start > PIECE_BYTES {
+            let cut = bytes.start + PIECE_BYTES;
+            pieces.push(Piece {
+                prot: block.prot,
+                blocks: blocks.clone(),
+                bytes: bytes.start..cut,
+            });
+            bytes.start = cut;
+        }
+        pieces.push(Piece { prot: block.prot, blocks, bytes });
     }
     pieces
 }
 
-/// The bytes after which a piece ends. A large block is a piece of its own.
+/// The bytes after which a piece ends. A large block with relocations is a piece of its own.
 const PIECE_BYTES: u64 = 128 << 10;
 
-fn write(
+/// True for a section whose bytes stay as they are.
+fn is_plain(layout: &Layout, block: &Block) -> bool {
+    let Content::Section { input, section } = block.content else { return false };
+    layout.graph.inputs[input as usize].object.section(section).edges.is_empty()
+}
+
+/// Computes what a piece, at `range` of its stripe, has of a block.
+fn compute_part(
     layout: &Layout,
     addresses: &Addresses,
-    piece: &Piece,
-    store: &impl Fn(Prot, u64, &[u8]),
-) -> Result<Applied> {
-    let Piece { prot, blocks, bytes: Range { start, end } } = piece;
-    let mut applied = Applied::default();
-    let blocks = blocks.clone().map(|at| (&layout.blocks[at], addresses.blocks[at]));
-    let mut blocks = blocks.filter(|(block, _)| block.rank.is_stored()).peekable();
-    if let Some((block, _)) = blocks.peek()
-        && let Content::Section { input, section } = block.content
-        && let object = &layout.graph.inputs[input as usize].object
-        && let section = object.section(section)
-        && section.edges.is_empty()
-        && section.content.is_some()
-        && block.bytes == end - start
-    {
-        store(*prot, *start, object.content(section));
-        return Ok(applied);
+    at: usize,
+    range: &Range<u64>,
+    bytes: &mut [u8],
+    applied: &mut Applied,
+) -> Result<()> {
+    let block = &layout.blocks[at];
+    let end = block.offset + block.bytes;
+    let (from, to) = (block.offset.max(range.start), end.min(range.end));
+    if from >= to || !block.rank.is_stored() {
+        return Ok(());
     }
-    let size = usize::try_from(end - start).map_err(|_| Error::link("the image is too large"))?;
-    let padding = if *prot == Prot::Code { x86_64::CODE_PADDING } else { 0 };
-    let mut bytes = vec![padding; size];
-    for (block, address) in blocks {
-        // The piece has the bytes of its blocks.
-        let at = usize::try_from(block.offset - start).unwrap_or(usize::MAX);
-        let size = usize::try_from(block.bytes).unwrap_or(usize::MAX);
-        compute(layout, addresses, (block, address), &mut bytes[at..at + size], &mut applied)?;
+    let index = |at: u64| usize::try_from(at).unwrap_or(usize::MAX);
+    let bytes = &mut bytes[index(from - range.start)..index(to - range.start)];
+    if let (true, Content::Section { input, section }) = (to - from < block.bytes, &block.content) {
+        let object = &layout.graph.inputs[*input as usize].object;
+        let content = object.content(object.section(*section));
+        let part = content.get(index(from - block.offset)..index(to - block.offset));
+        match part {
+            Some(part) => bytes.copy_from_slice(part),
+            None => bytes.fill(0),
+        }
+        return Ok(());
     }
-    store(*prot, *start, &bytes);
-    Ok(applied)
+    compute(layout, addresses, (block, addresses.blocks[at]), bytes, applied)
 }
 
 /// Computes the bytes of a block at an address.

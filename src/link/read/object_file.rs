@@ -36,11 +36,12 @@ pub struct ObjectFile {
 impl ObjectFile {
     /// Reads and checks an object. `name` is its name in messages.
     ///
-    /// The object keeps the bytes; nothing is copied. [`Bytes::from_owner`] lends a mapped file. No process may write to
+    /// The object keeps the bytes; nothing is copied. [`FileBytes::from_owner`](Bytes::from_owner) lends a mapped file. No process may write to
     /// that file while the object exists. A process that truncates it ends this one with SIGBUS.
     ///
-    /// # Errors The file is not a sound x86-64 ELF relocatable object, or uses something that this linker does not support. The
-    /// message names the position in the file.
+    /// # Errors
+    /// The file is not a sound x86-64 ELF relocatable object, or uses something that this linker does not support. The message
+    /// names the position in the file.
     pub fn parse(name: impl Into<String>, bytes: impl Into<Bytes>) -> Result<ObjectFile> {
         Self::read(name.into(), bytes.into())
     }
