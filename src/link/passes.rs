@@ -4,7 +4,7 @@
 
 use std::ops::Range;
 
-use super::apply::stripes::{self, Room};
+use super::apply::stripes::{self, Destination};
 use super::graph::link_graph::LinkGraph;
 use super::output::image::Image;
 use super::place::addresses::Addresses;
@@ -38,7 +38,7 @@ impl LinkGraph {
 }
 
 impl Layout {
-    /// The same link with *dynamic* thread-locals, for an executor whose static TLS has no room for them. Code asks the
+    /// The same link with *dynamic* thread-locals, for an executor whose static TLS has no destination for them. Code asks the
     /// executor for the address of each thread-local, and a thread gets its copy of the TLS block when it first asks. `module`
     /// is the number by which the executor will know the TLS module. All sections of a link share one TLS block. So all code of
     /// the link that reaches it must ask: general dynamic, local dynamic, or by descriptors.
@@ -86,14 +86,14 @@ impl Layout {
             }
             return Ok(image);
         }
-        let room = |prot, range: Range<u64>, compute: Compute<'_>| {
+        let destination = |prot, range: Range<u64>, compute: Compute<'_>| {
             let bytes = usize::try_from(range.end - range.start);
             let mut bytes = vec![0; bytes.map_err(|_| Error::link("the image is too large"))?];
             compute(&mut bytes)?;
             store(prot, range.start, &bytes);
             Ok(())
         };
-        self.compute_to(bases, thread_offset, &room).map(|(image, _)| image)
+        self.compute_to(bases, thread_offset, &destination).map(|(image, _)| image)
     }
 
     /// As [`fixup`](Self::fixup), and then compares the image with the bytes of the objects; `fixup` does so itself in
@@ -126,28 +126,28 @@ impl Layout {
         });
         let [code, constants, data] = stripes;
         let stripes = [code?, constants?, data?];
-        let room = |prot: Prot, range: Range<u64>, compute: Compute<'_>| {
+        let destination = |prot: Prot, range: Range<u64>, compute: Compute<'_>| {
             // The stripe has the bytes of all pieces.
             let [start, end] = [range.start, range.end].map(|at| usize::try_from(at).unwrap_or(0));
             compute(&mut stripes[prot.index()].lock()[start..end])
         };
-        let (mut image, addresses) = self.compute_to(bases, thread_offset, &room)?;
+        let (mut image, addresses) = self.compute_to(bases, thread_offset, &destination)?;
         image.stripes = stripes.map(|stripe| std::mem::take(&mut *stripe.lock()));
         Ok((image, addresses))
     }
 
-    /// As [`compute`](Self::compute), with bytes that are computed where `room` says.
+    /// As [`compute`](Self::compute), with bytes that are computed in `destination`.
     fn compute_to(
         &self,
         bases: [ExecutorAddr; 3],
         thread_offset: i64,
-        room: &impl Room,
+        destination: &impl Destination,
     ) -> Result<(Image, Addresses)> {
         // Distances of dynamic thread-locals count from the start of their TLS block.
         let thread_offset = if self.tls_module.is_some() { 0 } else { thread_offset };
         self.check_bases(bases, thread_offset)?;
         let addresses = Addresses::new(self, bases, thread_offset);
-        let applied = stripes::fill(self, &addresses, room)?;
+        let applied = stripes::fill(self, &addresses, destination)?;
         let image = Image::new(self, &addresses, bases, &applied);
         Ok((image, addresses))
     }

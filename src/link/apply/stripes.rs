@@ -33,18 +33,18 @@ struct Piece {
     bytes: Range<u64>,
 }
 
-/// What makes room for a piece, the bytes of a stripe, and has them computed there. The room is zero before.
-pub(in crate::link) trait Room:
+/// Where pieces go: it takes the stripe of a piece and its range there, and has the bytes computed in memory that is zero before.
+pub(in crate::link) trait Destination:
     Fn(Prot, Range<u64>, &mut dyn FnMut(&mut [u8]) -> Result<()>) -> Result<()> + Sync
 {
 }
 
-impl<F> Room for F where
+impl<F> Destination for F where
     F: Fn(Prot, Range<u64>, &mut dyn FnMut(&mut [u8]) -> Result<()>) -> Result<()> + Sync
 {
 }
 
-/// Computes the bytes of every stored block, piece by piece, where `room` says. Together the pieces are the stored part of each
+/// Computes the bytes of every stored block, piece by piece, in `destination`. Together the pieces are the stored part of each
 /// stripe. Several threads may call it at once, for different pieces.
 ///
 /// # Errors
@@ -52,14 +52,14 @@ impl<F> Room for F where
 pub(in crate::link) fn fill(
     layout: &Layout,
     addresses: &Addresses,
-    room: &impl Room,
+    destination: &impl Destination,
 ) -> Result<Applied> {
     let pieces = pieces(layout);
     let weight = layout.stored_bytes.iter().sum();
     let parts = layout.graph.threads.map(pieces.len(), weight, |at| {
         let mut applied = Applied::default();
         let Piece { prot, blocks, bytes: range } = &pieces[at];
-        room(*prot, range.clone(), &mut |bytes| {
+        destination(*prot, range.clone(), &mut |bytes| {
             if *prot == Prot::Code {
                 bytes.fill(x86_64::CODE_PADDING);
             }

@@ -88,7 +88,7 @@ impl LinkGraph {
     pub(crate) fn add_archives(
         &mut self,
         archives: &Archives,
-        is_known: impl Fn(&str) -> bool,
+        is_known: impl Fn(&str) -> bool + Sync,
     ) -> Result<usize> {
         self.add_members(&archives.all, |name, hash| archives.find(name, hash), is_known)
     }
@@ -97,10 +97,10 @@ impl LinkGraph {
         &mut self,
         archives: &[Archive],
         find: impl Fn(&[u8], u64) -> Option<Member> + Sync,
-        is_known: impl Fn(&str) -> bool,
+        is_known: impl Fn(&str) -> bool + Sync,
     ) -> Result<usize> {
         self.needed.retain(|id| self.globals[*id as usize].resolution == Resolution::None);
-        self.read_ahead(archives, &find);
+        self.read_ahead(archives, &find, &is_known);
         let mut added = HashSet::new();
         let mut next = 0;
         while let Some(id) = self.needed.get(next) {
@@ -120,20 +120,22 @@ impl LinkGraph {
         Ok(added.len())
     }
 
-    /// Reads the members that the search will probably add, by several threads. It does not know what the dylib defines, and
-    /// an object that comes later may define a name as well. So it may read a member that is not added. A damaged
-    /// member is an error only if the search needs it.
+    /// Reads the members that the search will probably add, by several threads. An object that comes later may define a name
+    /// as well, so it may read a member that is not added. A damaged member is an error only if the search needs it.
     fn read_ahead(
         &self,
         archives: &[Archive],
         find: &(impl Fn(&[u8], u64) -> Option<Member> + Sync),
+        is_known: &(impl Fn(&str) -> bool + Sync),
     ) {
         let is_defined = |name: &[u8], hash| {
             let is_it = |id: &u32| self.globals[*id as usize].name.as_bytes() == name;
             let id = self.names.find(hash, is_it);
             id.is_some_and(|id| self.globals[*id as usize].resolution != Resolution::None)
+                || std::str::from_utf8(name).is_ok_and(is_known)
         };
         let needed = self.needed.iter().map(|id| &self.globals[*id as usize]);
+        let needed = needed.filter(|global| !is_known(&global.name));
         let mut wave: Vec<Member> =
             needed.filter_map(|global| find(global.name.as_bytes(), global.hash)).collect();
         let mut seen = HashSet::new();

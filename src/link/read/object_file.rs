@@ -36,8 +36,8 @@ pub struct ObjectFile {
 impl ObjectFile {
     /// Reads and checks an object. `name` is its name in messages.
     ///
-    /// The object keeps the bytes; nothing is copied. [`FileBytes::from_owner`](Bytes::from_owner) lends a mapped file. No process may write to
-    /// that file while the object exists. A process that truncates it ends this one with SIGBUS.
+    /// The object keeps the bytes; nothing is copied. [`FileBytes::from_owner`](Bytes::from_owner) lends a mapped file. No
+    /// process may write to that file while the object exists. A process that truncates it ends this one with SIGBUS.
     ///
     /// # Errors
     /// The file is not a sound x86-64 ELF relocatable object, or uses something that this linker does not support. The message
