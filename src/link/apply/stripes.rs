@@ -183,6 +183,14 @@ fn compute(
             let slots = (0..).map(|slot| addresses.ifunc_slots + slot * GOT_ENTRY_BYTES);
             return fill_stubs(addresses.ifunc_stubs, slots, bytes);
         }
+        Content::Code(code) => {
+            bytes.copy_from_slice(code);
+            return Ok(());
+        }
+        Content::RoutineAddress(routine) => {
+            x86_64::store(bytes, addresses.routines[*routine as usize]);
+            return Ok(());
+        }
         Content::EhFrameEnd => {
             bytes.fill(0);
             return Ok(());

@@ -12,6 +12,18 @@ use Range::{Any, Either, Signed, Unsigned};
 /// What fills the gaps between functions: `int3`.
 pub(in crate::link) const CODE_PADDING: u8 = 0xcc;
 
+/// An instruction of one byte that does nothing.
+pub(in crate::link) const NOP: u8 = 0x90;
+
+/// The size of a function's address.
+pub(in crate::link) const CODE_POINTER_BYTES: u64 = 8;
+
+/// The start of `_init` and `_fini`, which aligns the stack for the calls of the fragments: `sub $8, %rsp`.
+pub(in crate::link) const ROUTINE_START: [u8; 4] = [0x48, 0x83, 0xec, 0x08];
+
+/// The end of `_init` and `_fini`: `add $8, %rsp; ret`.
+pub(in crate::link) const ROUTINE_END: [u8; 5] = [0x48, 0x83, 0xc4, 0x08, 0xc3];
+
 /// The size of one entry of the GOT.
 pub(in crate::link) const GOT_ENTRY_BYTES: u64 = 8;
 

@@ -226,8 +226,12 @@ fn size(section: &Section) -> u64 {
 fn plain_section(random: &mut Random) -> Section {
     let number = random.below(4);
     let suffix = if random.one_in(2) { format!(".f{number}") } else { String::new() };
-    let (family, flags) = match random.below(8) {
+    let (family, flags) = match random.below(9) {
         0..=2 => (".text", ALLOC | EXECUTE),
+        8 => {
+            let (name, flags) = (random.pick(&[".init", ".fini"]).to_owned(), ALLOC | EXECUTE);
+            return Section { name, flags, ..data_section(random) };
+        }
         3 => (".rodata", ALLOC),
         4 => (".data.rel.ro", ALLOC | WRITE),
         5 => {

@@ -18,7 +18,7 @@ use crate::link::arch::edge::Edge;
 use crate::link::read::eh_frame::{self, Record};
 use crate::link::read::names;
 use crate::link::read::object_file::ObjectFile;
-use crate::link::read::parsed::{Place, Role, Section, Symbol, SymbolKind};
+use crate::link::read::parsed::{Place, Role, Routine, Section, Symbol, SymbolKind};
 use crate::parallel::Threads;
 
 /// One batch of objects that is linked together, as one shared library would be.
@@ -168,9 +168,14 @@ impl LinkGraph {
     /// True when there are functions to call at start.
     #[must_use]
     pub fn has_initializers(&self) -> bool {
-        let is_array = |role: &Role| matches!(role, Role::PreinitArray | Role::InitArray { .. });
+        let runs_at_start = |role: &Role| {
+            matches!(
+                role,
+                Role::PreinitArray | Role::InitArray { .. } | Role::Fragment(Routine::Init)
+            )
+        };
         let mut sections = self.inputs.iter().flat_map(Input::kept_sections);
-        sections.any(|(_, section)| is_array(&section.role))
+        sections.any(|(_, section)| runs_at_start(&section.role))
     }
 
     /// The first object that puts code on the stack and runs it there, as nested functions of GNU C do. With it the function

@@ -30,8 +30,9 @@ pub(in crate::link) enum Bound {
     StoredDataEnd,
     DataEnd,
     PreinitStart,
-    /// The end of the one array, and the start of the next.
+    PreinitEnd,
     InitStart,
+    InitEnd,
     FiniStart,
     FiniEnd,
 }
@@ -52,9 +53,9 @@ const BOUND_NAMES: [(&str, Bound); 19] = [
     ("_end", Bound::DataEnd),
     ("end", Bound::DataEnd),
     ("__preinit_array_start", Bound::PreinitStart),
-    ("__preinit_array_end", Bound::InitStart),
+    ("__preinit_array_end", Bound::PreinitEnd),
     ("__init_array_start", Bound::InitStart),
-    ("__init_array_end", Bound::FiniStart),
+    ("__init_array_end", Bound::InitEnd),
     ("__fini_array_start", Bound::FiniStart),
     ("__fini_array_end", Bound::FiniEnd),
 ];

@@ -164,8 +164,9 @@ impl Image {
             stripes: [const { Vec::new() }; 3],
             bytes: layout.bytes,
             eh_frame: addresses.range(layout, |r| matches!(r, Rank::EhFrame | Rank::EhFrameEnd)),
-            init: addresses.range(layout, |r| matches!(r, Rank::Preinit | Rank::Init(_))),
-            fini: addresses.range(layout, |r| matches!(r, Rank::Fini(_))),
+            init: addresses
+                .range(layout, |r| matches!(r, Rank::Preinit | Rank::InitRoutine | Rank::Init(_))),
+            fini: addresses.range(layout, |r| matches!(r, Rank::FiniRoutine | Rank::Fini(_))),
             ifuncs: ifuncs(addresses),
             threads: thread_block(layout, addresses, bases),
             symbols: SymbolTable::collect(layout, addresses),

@@ -11,13 +11,14 @@
 use super::block::{Block, Rank};
 use super::got_plt::{Stub, Target};
 use super::layout::{Layout, NO_BLOCK};
+use super::routine::Part;
 use crate::addr::{AddrRange, ExecutorAddr};
 use crate::limits::LOW_ADDRESS_END;
 use crate::link::arch::edge::Range;
 use crate::link::arch::x86_64::STUB_BYTES;
 use crate::link::graph::interface::External;
 use crate::link::graph::link_graph::{Global, LOCAL, Resolution};
-use crate::link::read::parsed::Place;
+use crate::link::read::parsed::{Place, Routine};
 
 /// The addresses of one image.
 pub(in crate::link) struct Addresses {
@@ -30,6 +31,8 @@ pub(in crate::link) struct Addresses {
     /// The stubs of ifuncs, and the slots that they jump through.
     pub(in crate::link) ifunc_stubs: u64,
     pub(in crate::link) ifunc_slots: u64,
+    /// `_init` and `_fini`; 0 where there is none.
+    pub(in crate::link) routines: [u64; 2],
     /// For every ifunc its resolver.
     pub(in crate::link) resolvers: Vec<u64>,
     /// The offset of the TLS block from the thread pointer; 0 for dynamic ones.
@@ -50,6 +53,8 @@ impl Addresses {
             |wanted| layout.span(|rank| rank == wanted).map_or(0, |(id, _)| blocks[id as usize]);
         let (got, stubs) = (find(Rank::Got), find(Rank::Stubs));
         let ifunc_stubs = find(Rank::IfuncStubs);
+        let routines =
+            [Routine::Init, Routine::Fini].map(|one| find(Rank::Routine(one, Part::Start)));
         let place = |input: u32, symbol: u32| {
             let symbol = layout.graph.inputs[input as usize].object.symbol(symbol);
             match symbol.place {
@@ -107,6 +112,7 @@ impl Addresses {
             stubs,
             ifunc_stubs,
             ifunc_slots,
+            routines,
             resolvers,
             threads,
         }

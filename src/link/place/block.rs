@@ -6,6 +6,7 @@ use std::collections::HashMap;
 
 use super::got_plt::GotPlt;
 use super::ifunc::Ifuncs;
+use super::routine::{Part, Routines};
 use crate::addr::Prot;
 use crate::error::{Error, Result};
 use crate::limits::RELOCATED_ZERO_FILL_BYTES_MAX;
@@ -15,7 +16,7 @@ use crate::link::graph::link_graph::{LinkGraph, Resolution};
 use crate::link::graph::provided::{Bound, DSO_HANDLE_NAME, bound};
 use crate::link::read::eh_frame;
 use crate::link::read::object_file::ObjectFile;
-use crate::link::read::parsed::{Role, Section};
+use crate::link::read::parsed::{Role, Routine, Section};
 
 /// A run of bytes: a section, a table, or a symbol that the linker allocates.
 pub(in crate::link) struct Block {
@@ -34,6 +35,10 @@ pub(in crate::link) enum Content {
     Section { input: u32, section: u32 },
     /// A section whose bytes were rearranged.
     Rewritten { input: u32, section: u32, parts: Box<Rewritten> },
+    /// Code of the linker's own.
+    Code(Vec<u8>),
+    /// The address of a routine.
+    RoutineAddress(Routine),
     /// The zero word after the last unwind record.
     EhFrameEnd,
     /// The GOT.
@@ -63,13 +68,21 @@ pub(in crate::link) struct Rewritten {
 pub(in crate::link) enum Rank {
     Start,
     Preinit,
+    PreinitEnd,
+    /// The address of `_init`.
+    InitRoutine,
     InitStart,
     /// By turn.
     Init(u64),
+    InitEnd,
+    /// The address of `_fini`.
+    FiniRoutine,
     FiniStart,
     /// By turn.
     Fini(u64),
     FiniEnd,
+    /// The code of `_init` and `_fini`.
+    Routine(Routine, Part),
     Plain,
     /// Sections that code finds by `__start_X`; the number is that of the name.
     Named(u32),
@@ -115,10 +128,11 @@ pub(in crate::link) fn collect(
         .zip(graph.named_sections())
         .map(|(number, (name, prot))| (name, (number, prot)))
         .collect();
+    let routines = Routines::collect(graph);
     let of_inputs = graph.map_inputs(|input_id, input| {
         let mut blocks = Vec::with_capacity(input.object.sections().len());
         for (section_id, section) in input.kept_sections() {
-            let mut block = section_block(graph, input_id, section_id);
+            let mut block = section_block(graph, &routines, input_id, section_id);
             if section.is_named
                 && let name = input.object.text(section.name)
                 && let (Rank::Plain | Rank::ZeroFill, Some((number, prot))) =
@@ -143,6 +157,7 @@ pub(in crate::link) fn collect(
     limit_stored_zero_fill(graph, &blocks)?;
     add_rooms(graph, &mut blocks);
     add_tables(tables, ifuncs, &mut blocks);
+    routines.add_to(&mut blocks);
     blocks.sort_by_key(|block| (block.prot, block.rank));
     Ok(blocks)
 }
@@ -170,7 +185,7 @@ fn limit_stored_zero_fill(graph: &LinkGraph, blocks: &[Block]) -> Result<()> {
     Ok(())
 }
 
-fn section_block(graph: &LinkGraph, input: u32, section_id: u32) -> Block {
+fn section_block(graph: &LinkGraph, routines: &Routines, input: u32, section_id: u32) -> Block {
     let object = &graph.inputs[input as usize].object;
     let section = object.section(section_id);
     let as_it_is = Content::Section { input, section: section_id };
@@ -193,6 +208,11 @@ fn section_block(graph: &LinkGraph, input: u32, section_id: u32) -> Block {
         }
         Role::Plain if section.is_all_zero() => (Rank::ZeroFill, as_it_is),
         Role::Plain => (Rank::Plain, as_it_is),
+        Role::Fragment(routine) => {
+            let parts = Box::new(routines.fragment(*routine, object, section_id));
+            let content = Content::Rewritten { input, section: section_id, parts };
+            (Rank::Routine(*routine, Part::Fragment), content)
+        }
         Role::Thread if section.is_all_zero() => (Rank::ThreadZeroFill, as_it_is),
         Role::Thread => (Rank::ThreadData, as_it_is),
     };
@@ -205,6 +225,7 @@ fn section_block(graph: &LinkGraph, input: u32, section_id: u32) -> Block {
         Rank::Preinit | Rank::Init(_) | Rank::Fini(_) => 8,
         // A list of records, without gaps.
         Rank::EhFrame => 1,
+        Rank::Routine(routine, _) => routines.alignment(routine),
         _ => section.alignment,
     };
     Block { content, prot: section.prot, rank, alignment, bytes, offset: 0 }
@@ -261,7 +282,9 @@ fn marker(bound: Bound) -> Block {
         Bound::StoredDataEnd => (Prot::Data, Rank::StoredEnd, 1),
         Bound::DataEnd => (Prot::Data, Rank::End, 1),
         Bound::PreinitStart => (Prot::Constants, Rank::Start, 8),
+        Bound::PreinitEnd => (Prot::Constants, Rank::PreinitEnd, 8),
         Bound::InitStart => (Prot::Constants, Rank::InitStart, 8),
+        Bound::InitEnd => (Prot::Constants, Rank::InitEnd, 8),
         Bound::FiniStart => (Prot::Constants, Rank::FiniStart, 8),
         Bound::FiniEnd => (Prot::Constants, Rank::FiniEnd, 8),
     };

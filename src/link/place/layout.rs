@@ -276,7 +276,12 @@ fn index(graph: &LinkGraph, blocks: &[Block]) -> Index {
             Content::DsoHandle => define(DSO_HANDLE_NAME, (id, 0)),
             Content::Common { global } => commons.push((*global, (id, 0))),
             Content::Bound(bound) => bounds.push((*bound, id)),
-            Content::EhFrameEnd | Content::Stubs | Content::IfuncStubs | Content::IfuncSlots => {}
+            Content::Code(_)
+            | Content::RoutineAddress(_)
+            | Content::EhFrameEnd
+            | Content::Stubs
+            | Content::IfuncStubs
+            | Content::IfuncSlots => {}
         }
     }
     for global in graph.globals.iter().filter(|global| global.resolution == Resolution::None) {

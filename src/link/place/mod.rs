@@ -8,3 +8,4 @@ pub(super) mod check;
 pub(super) mod got_plt;
 mod ifunc;
 pub(super) mod layout;
+pub(super) mod routine;

@@ -62,8 +62,19 @@ pub(in crate::link) enum Role {
     InitArray { turn: u64, reversed: bool },
     /// Functions to call at the end, last to first; `reversed` as for `InitArray`.
     FiniArray { turn: u64, reversed: bool },
+    /// Place it between the start and the end of a function.
+    Fragment(Routine),
     /// Give every thread a copy.
     Thread,
+}
+
+/// A function whose code is cut into fragments, of which each object may bring one.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(in crate::link) enum Routine {
+    /// `_init`, which runs between the arrays of what runs before all initializers and of initializers.
+    Init,
+    /// `_fini`, which runs behind all finalizers.
+    Fini,
 }
 
 /// A symbol.

@@ -4,7 +4,7 @@ use super::*;
 use crate::link::Layout;
 use crate::link::arch::edge::Edge;
 use crate::link::place::block::Content;
-use crate::link::read::parsed::{Parsed, Place, Role, Section};
+use crate::link::read::parsed::{Parsed, Place, Role, Routine, Section};
 use crate::link::verify::WRONG_IMAGE;
 use crate::link::verify::link_map::LinkMap;
 use crate::link::verify::{Verified, verify};
@@ -85,6 +85,11 @@ const MAIN: &str = "
     .quad main, start_one
     .section .fini_array.00200,\"aw\",@fini_array
     .quad start_one
+    .section .init,\"ax\"
+    call start_one
+    .section .fini,\"ax\"
+    call start_one
+    call weak_one
 ";
 
 const OTHER: &str = "
@@ -118,6 +123,9 @@ const OTHER: &str = "
     .quad other
     .section .fini_array.00100,\"aw\",@fini_array
     .quad other
+    .section .init,\"ax\"
+    .balign 8
+    call other
     .section .bss.one,\"aw\",@nobits
     one: .zero 8
     .section .bss.two,\"aw\",@nobits
@@ -196,7 +204,7 @@ fn offset_of(layout: &mut Layout, wanted: impl Fn(&Content) -> bool) -> &mut u64
 #[test]
 fn a_sound_link_is_found_sound() {
     let verified = attempt(&files(), None).unwrap();
-    assert_eq!((verified.entangled, verified.functions), (0, 7), "{verified:?}");
+    assert_eq!((verified.entangled, verified.functions), (0, 9), "{verified:?}");
     // Two records for `main.o` and its COMDAT function, one CIE in each object, and those of the others.
     assert_eq!(verified.records, 6, "{verified:?}");
     assert!(verified.fields > 30 && verified.names > 5, "{verified:?}");
@@ -205,7 +213,7 @@ fn a_sound_link_is_found_sound() {
 #[test]
 fn planted_mistakes_are_found() {
     use Plant::{Image, Layout, Read};
-    let plants: [(&str, Plant); 40] = [
+    let plants: [(&str, Plant); 42] = [
         // Reading: what was parsed is not what the file says.
         ("a wrong addend", Read(0, |p| edges(p, ".text")[3].addend += 1)),
         ("a wrong addend of a load", Read(0, |p| edges(p, ".text")[6].addend += 8)),
@@ -318,6 +326,11 @@ fn planted_mistakes_are_found() {
                 let role = Role::InitArray { turn: 131_072, reversed: false };
                 section(p, ".ctors").role = role;
             }),
+        ),
+        ("a fragment outside of its routine", Read(0, |p| section(p, ".init").role = Role::Plain)),
+        (
+            "a fragment in the other routine",
+            Read(1, |p| section(p, ".init").role = Role::Fragment(Routine::Fini)),
         ),
         (
             "an unwind record lost",

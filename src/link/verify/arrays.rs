@@ -1,5 +1,6 @@
 //! What runs at start and at the end. The arrays hold the functions of all objects, in the order in which a native program
-//! would run them.
+//! would run them. Where objects have fragments of `_init` or `_fini`, that function is one of them: in front of the
+//! initializers, which run first to last, and of the finalizers, which run last to first.
 //!
 //! Invariant: the order follows from names, types and the order of the objects only.
 
@@ -7,6 +8,9 @@ use super::fields::{Field, Fields};
 use super::raw::ArrayKind;
 use super::windows::Windows;
 use super::{Fault, Verified, say};
+
+/// An instruction that does nothing.
+const NOP: u8 = 0x90;
 
 impl Fields<'_, '_> {
     /// Checks that the array for the start, or the one for the end, is at `range`.
@@ -17,7 +21,13 @@ impl Fields<'_, '_> {
         verified: &mut Verified,
     ) -> Result<(), Fault> {
         let (mut at, end) = range.unwrap_or_default();
+        let mut fragments = Some(self.fragments(is_fini));
         for (kind, object, section) in self.arrays(is_fini) {
+            if kind.order > 0
+                && let Some(fragments) = fragments.take()
+            {
+                at = self.check_routine(&fragments, at, verified)?;
+            }
             let checked = self.check_array(kind, object, section, at, verified);
             at = checked.map_err(|what| {
                 let object = &self.objects[object];
@@ -25,10 +35,67 @@ impl Fields<'_, '_> {
                 format!("{}: section {name}, in the array at {at:#x}: {what}", object.name)
             })?;
         }
+        if let Some(fragments) = fragments {
+            at = self.check_routine(&fragments, at, verified)?;
+        }
         if at != end {
             return Err(format!("the array of functions ends at {end:#x} instead of {at:#x}"));
         }
         Ok(())
+    }
+
+    /// Where each fragment of a routine starts and ends, in the order that they should have.
+    fn fragments(&self, is_fini: bool) -> Vec<(u64, u64)> {
+        let mut fragments = Vec::new();
+        for object in self.objects {
+            let sections = object.raw.sections.iter().zip(&object.at);
+            let wanted = sections.filter(|(section, _)| section.is_fragment(is_fini));
+            fragments.extend(wanted.filter_map(|(section, at)| {
+                let start = (*at)?;
+                Some((start, start.saturating_add(section.bytes)))
+            }));
+        }
+        fragments
+    }
+
+    /// True when all bytes from `start` to `end` are instructions that do nothing.
+    fn is_idle(&self, start: u64, end: u64) -> bool {
+        let gap = end.checked_sub(start).and_then(|bytes| self.memory.stored(start, bytes));
+        gap.is_some_and(|gap| gap.iter().all(|byte| *byte == NOP))
+    }
+
+    /// Checks that the word at `at` is the address of a function that runs all fragments, if there are any. Returns the
+    /// address behind the word.
+    fn check_routine(
+        &self,
+        fragments: &[(u64, u64)],
+        at: u64,
+        verified: &mut Verified,
+    ) -> Result<u64, Fault> {
+        if fragments.is_empty() {
+            return Ok(at);
+        }
+        let mut code = self.memory.u64_at(at).ok_or("no address of a routine is in the image")?;
+        // sub $8, %rsp
+        if self.memory.read(code) != Some([0x48, 0x83, 0xec, 0x08]) {
+            return Err(format!("the routine at {code:#x} does not align the stack"));
+        }
+        code += 4;
+        for (start, end) in fragments {
+            if !self.is_idle(code, *start) {
+                return Err(format!("the routine does not get from {code:#x} to {start:#x}"));
+            }
+            code = *end;
+        }
+        while self.memory.read(code) == Some([NOP]) {
+            code += 1;
+        }
+        // add $8, %rsp; ret
+        if self.memory.read(code) != Some([0x48, 0x83, 0xc4, 0x08, 0xc3]) {
+            return Err(format!("the routine does not return at {code:#x}"));
+        }
+        verified.functions += 1;
+        Ok(at + 8)
     }
 
     /// The arrays, in the order that they should have.

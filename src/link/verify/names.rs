@@ -42,8 +42,8 @@ struct Bounds {
     code: (u64, u64),
     data: (u64, u64),
     zero_fill: u64,
-    /// The array of what runs before all initializers, that of initializers, and that of finalizers, one behind the other.
-    arrays: [u64; 4],
+    /// The array of what runs before all initializers, that of initializers, and that of finalizers.
+    arrays: [(u64, u64); 3],
 }
 
 /// The definition of a name.
@@ -262,7 +262,13 @@ impl Bounds {
         let [code, constants, data] = bases;
         let sections = objects.iter().flat_map(|object| object.raw.sections.iter().zip(&object.at));
         let (mut first, mut at_start, mut at_end) = (0, 0, 0);
+        let mut routines = [0; 2];
         for (section, at) in sections {
+            for (is_fini, bytes) in [false, true].into_iter().zip(&mut routines) {
+                if at.is_some() && section.is_fragment(is_fini) {
+                    *bytes = 8;
+                }
+            }
             match section.array_kind().filter(|_| at.is_some()) {
                 Some(kind) if kind.is_fini => at_end += section.bytes,
                 Some(kind) if kind.order == 0 => first += section.bytes,
@@ -270,13 +276,16 @@ impl Bounds {
                 None => {}
             }
         }
-        let init = constants.wrapping_add(first);
-        let fini = init.wrapping_add(at_start);
+        let preinit = (constants, constants.wrapping_add(first));
+        let init = preinit.1.wrapping_add(routines[0]);
+        let init = (init, init.wrapping_add(at_start));
+        let fini = init.1.wrapping_add(routines[1]);
+        let fini = (fini, fini.wrapping_add(at_end));
         Bounds {
             code: (code, code.wrapping_add(image.bytes[0])),
             data: (data, data.wrapping_add(image.bytes[2])),
             zero_fill: data.wrapping_add(image.stripes[2].len() as u64),
-            arrays: [constants, init, fini, fini.wrapping_add(at_end)],
+            arrays: [preinit, init, fini],
         }
     }
 
@@ -288,10 +297,12 @@ impl Bounds {
             b"data_start" | b"__data_start" => self.data.0,
             b"edata" | b"_edata" | b"__bss_start" | b"__TMC_END__" => self.zero_fill,
             b"end" | b"_end" | b"__end" => self.data.1,
-            b"__preinit_array_start" => self.arrays[0],
-            b"__preinit_array_end" | b"__init_array_start" => self.arrays[1],
-            b"__init_array_end" | b"__fini_array_start" => self.arrays[2],
-            b"__fini_array_end" => self.arrays[3],
+            b"__preinit_array_start" => self.arrays[0].0,
+            b"__preinit_array_end" => self.arrays[0].1,
+            b"__init_array_start" => self.arrays[1].0,
+            b"__init_array_end" => self.arrays[1].1,
+            b"__fini_array_start" => self.arrays[2].0,
+            b"__fini_array_end" => self.arrays[2].1,
             _ => return None,
         })
     }

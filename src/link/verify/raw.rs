@@ -29,7 +29,7 @@ pub(super) struct Section<'a> {
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct ArrayKind {
     pub(super) is_fini: bool,
-    /// 0 for what runs before all others, then by priority. Of one priority, arrays of the old kind come first.
+    /// 0 for what runs before all others, then 1 for a routine, then by priority. Of one priority, arrays of the old kind come first.
     pub(super) order: u64,
     /// True when the first word is the function that runs last.
     pub(super) is_reversed: bool,
@@ -164,6 +164,12 @@ impl<'a> Section<'a> {
 
     pub(super) fn is_executable(&self) -> bool {
         self.flags & EXECUTE != 0
+    }
+
+    /// True for a section with a fragment of `_init`, or of `_fini`.
+    pub(super) fn is_fragment(&self, is_fini: bool) -> bool {
+        let name: &[u8] = if is_fini { b".fini" } else { b".init" };
+        self.name == name && self.is_executable() && self.flags & THREAD == 0
     }
 
     /// The kind of array that this section is, if it is one.

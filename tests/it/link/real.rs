@@ -115,6 +115,17 @@ fn mimalloc_with_four_threads() {
     }
 }
 
+/// The archive of Debian's libssl-dev, whose assembly has a fragment of `_init`.
+#[test]
+fn crypto_from_an_archive() {
+    let Some(program) = programs::crypto() else {
+        println!("libcrypto.a, not installed: 0 cases");
+        return;
+    };
+    same("libcrypto", &program, &[], 23);
+    println!("libcrypto.a: 1 cases");
+}
+
 #[test]
 fn rust_with_its_standard_library() {
     let low = &["-Copt-level=2", "-Crelocation-model=static"];

@@ -28,6 +28,12 @@ fn the_bounds_of_a_program_have_their_names() {
 }
 
 #[test]
+fn fragments_of_the_first_and_the_last_function() {
+    let cut = program(&["fragments.c", "fragments_other.c"], &[]);
+    same_as_native(&cut, &[PLAIN, LOW, gcc(&["-O2", "-fPIC"])]);
+}
+
+#[test]
 fn code_on_the_stack_is_refused_or_allowed() {
     for build in [PLAIN, LOW] {
         let object = corpus::object("nested.c", build);

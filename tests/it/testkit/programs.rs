@@ -4,6 +4,7 @@
 //! Invariant: nothing of their sources lies here, but for the drivers in `tests/sources`.
 
 use std::path::{Path, PathBuf};
+use std::process::Command;
 
 use crate::testkit::corpus::{self, LOW, PLAIN, gcc};
 use crate::testkit::crates;
@@ -108,6 +109,18 @@ pub(crate) fn mimalloc(flags: &[&str]) -> Compiled {
     let library = corpus::compile(&folder.join("src/static.c"), gcc(&flags_of_library));
     let files = vec![driver("mimalloc_driver.c", &include, flags), library];
     Compiled { files, libraries: &["pthread"], is_low: gcc(flags).is_low() }
+}
+
+/// OpenSSL's libcrypto from the archive that the system has; `None` if it has none.
+pub(crate) fn crypto() -> Option<Compiled> {
+    let asked = Command::new("gcc").arg("-print-file-name=libcrypto.a").output().expect("gcc");
+    // gcc repeats the name of a file that it does not find.
+    let archive = PathBuf::from(String::from_utf8_lossy(&asked.stdout).trim_end());
+    archive.is_absolute().then(|| Compiled {
+        files: vec![corpus::object("crypto_driver.c", gcc(&["-O2"])), archive],
+        libraries: &[],
+        is_low: false,
+    })
 }
 
 /// A Rust program, in the archive that rustc makes of it and its standard library.

@@ -6,7 +6,7 @@ use object::elf;
 use object::read::elf::SectionHeader;
 
 use super::{HeaderOfSection, LE};
-use crate::link::read::parsed::Role;
+use crate::link::read::parsed::{Role, Routine};
 
 /// The priority of initialisers without one: behind all that have one.
 const PRIORITY_LAST: u32 = 65536;
@@ -78,6 +78,7 @@ pub(super) fn role(name: &str, header: &HeaderOfSection) -> Role {
     }
     let (family, priority) = array_name(name);
     let turn = |is_old| turn(priority, is_old);
+    let is_executable = header.sh_flags(LE).contains(elf::SHF_EXECINSTR);
     match (header.sh_type(LE), family) {
         (elf::SHT_PREINIT_ARRAY, _) | (_, ".preinit_array") => Role::PreinitArray,
         (elf::SHT_INIT_ARRAY, _) | (_, ".init_array") => {
@@ -88,6 +89,8 @@ pub(super) fn role(name: &str, header: &HeaderOfSection) -> Role {
         }
         (_, ".ctors") => Role::InitArray { turn: turn(true), reversed: true },
         (_, ".dtors") => Role::FiniArray { turn: turn(true), reversed: true },
+        (_, ".init") if is_executable => Role::Fragment(Routine::Init),
+        (_, ".fini") if is_executable => Role::Fragment(Routine::Fini),
         _ => Role::Plain,
     }
 }

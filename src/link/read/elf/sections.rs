@@ -75,11 +75,6 @@ impl Reader<'_> {
         if executable && flags.contains(elf::SHF_WRITE) {
             return Err(at("writable and executable; split it into code and data".to_owned()));
         }
-        if matches!(text, ".init" | ".fini") {
-            return Err(at("code fragments of _init and _fini are not run; use \
-                 __attribute__((constructor)) or .init_array"
-                .to_owned()));
-        }
         let alignment = header.sh_addralign(LE).max(1);
         let (alignment_max, of_what) = match flags.contains(elf::SHF_TLS) {
             true => (PAGE_BYTES, " for thread-locals"),
@@ -106,7 +101,7 @@ impl Reader<'_> {
         if is_array && (!bytes.is_multiple_of(8) || content.is_none()) {
             return Err(at(format!("{bytes} bytes are not an array of 8-byte function pointers")));
         }
-        if executable && !matches!(role, Role::Plain) {
+        if executable && !matches!(role, Role::Plain | Role::Fragment(_)) {
             return Err(at(
                 "executable, and yet no code; its flags should be \"a\" or \"aw\"".to_owned()
             ));

@@ -62,7 +62,16 @@ impl Reader<'_> {
                         "offset {value} is past the {size} bytes of its section"
                     )));
                 }
-                is_thread = matches!(self.sections[section as usize].role, Role::Thread);
+                let role = &self.sections[section as usize].role;
+                is_thread = matches!(role, Role::Thread);
+                if let Role::Fragment(_) = role
+                    && matches!(self.text(name), "_init" | "_fini")
+                {
+                    return Err(at(
+                        "farcall itself starts and ends this function; leave crti.o and crtn.o out"
+                            .to_owned(),
+                    ));
+                }
                 if kind == SymbolKind::Thread && !is_thread {
                     return Err(at(
                         "thread-local, but not in a section of thread-locals".to_owned()

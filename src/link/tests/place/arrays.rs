@@ -134,7 +134,7 @@ fn arrays_that_are_none_are_refused() {
             ".section .ctors,\"aw\",@progbits\nx: .quad 0, 0\n.reloc x + 4, R_X86_64_64, .text",
             "crosses",
         ),
-        (".section .init,\"ax\",@progbits\nnop", "constructor"),
+        (".section .init,\"ax\",@progbits\n.globl _init\n_init: nop", "crti.o"),
         (".section .preinit_array,\"ax\",@preinit_array\n.quad 0", "executable"),
         (".section .tdata,\"axT\",@progbits\n.quad 0", "executable"),
     ];
