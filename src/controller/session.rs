@@ -241,13 +241,7 @@ impl Controller {
     /// When the process died otherwise ([`Error::death`] says how), or does not end. When its status is unknown, because
     /// another part of this process collected it ([`Death::status_unknown`](crate::error::Death::status_unknown)).
     pub fn exit(&self, status: i32) -> Result<i32> {
-        match self.session.remote().call::<ProcessExit>(&(status,)) {
-            Ok(()) => Err(Error::violation("the executor continues after exit")),
-            Err(error) => match error.death().and_then(|death| death.exit_status) {
-                Some(status) => Ok(status),
-                None => Err(error),
-            },
-        }
+        exit_status(self.session.remote().call::<ProcessExit>(&(status,)))
     }
 
     /// Allows code on the stacks of the executor's main thread and of threads that start from now on. Links of objects that need
@@ -389,5 +383,16 @@ impl KillHandle {
     /// Ends the executor at once; calls under way fail with its death. Does nothing when it has ended.
     pub fn kill(&self) {
         self.0.kill();
+    }
+}
+
+/// The status that the executor exited with, when a call for that has ended.
+pub(super) fn exit_status(ended: Result<()>) -> Result<i32> {
+    match ended {
+        Ok(()) => Err(Error::violation("the executor continues after its end")),
+        Err(error) => match error.death().and_then(|death| death.exit_status) {
+            Some(status) => Ok(status),
+            None => Err(error),
+        },
     }
 }

@@ -41,6 +41,13 @@ pub(crate) struct Options {
     /// Run code on the stack, as GNU C makes it for nested functions whose address is taken.
     #[arg(long)]
     allow_exec_stack: bool,
+    /// Start at this symbol instead of main, as the kernel starts a program: with its arguments on the stack. Code that has
+    /// its own _start, such as Pascal's, needs --entry _start.
+    #[arg(long, value_name = "SYMBOL")]
+    entry: Option<String>,
+    /// The program's name, its argv[0]. Without this option it is that of the first FILE.
+    #[arg(long, value_name = "NAME")]
+    argv0: Option<OsString>,
     /// Make the program known to a debugger that is attached to its process.
     #[arg(long)]
     gdb: bool,
@@ -88,7 +95,12 @@ pub(crate) fn run(options: &Options) -> Result<i32, Failure> {
     let before_main = controller.stats();
 
     let started = Instant::now();
-    let mut outcome = finish(&controller, program.run_main(arguments(options)));
+    let arguments = arguments(options);
+    let ran = match &options.entry {
+        None => program.run_main(arguments).and_then(|status| controller.exit(status)),
+        Some(entry) => program.run_start(entry, arguments),
+    };
+    let mut outcome = finish(ran);
     let run = started.elapsed();
     if timer.is_some_and(|timer| timer.rang()) {
         let timeout = options.timeout.unwrap_or_default();
@@ -140,22 +152,23 @@ fn connect(
 ///
 /// # Errors
 ///
-/// If it cannot be linked, or has no `main`. None of its code has run then.
+/// If it cannot be linked, or has no entry. None of its code has run then.
 fn link(options: &Options, program: &Dylib) -> Result<LinkReport, Failure> {
-    program.want("main")?;
-    let linked = program.link().and_then(|report| program.lookup("main").map(|_| report));
+    let entry = options.entry.as_deref().unwrap_or("main");
+    program.want(entry)?;
+    let linked = program.link().and_then(|report| program.lookup(entry).map(|_| report));
     linked.map_err(|error| {
         if error.kind() != ErrorKind::SymbolsNotFound {
             return error.into();
         }
-        if error.symbols() != ["main"] {
+        if error.symbols() != [entry] {
             return Failure::from(error).hint(Some(advice::IF_UNDEFINED.to_owned()));
         }
         let files: Vec<_> = options.files.iter().map(|path| path.display().to_string()).collect();
         let files = files.join(", ");
         Failure::new(
             LINK,
-            format_args!("no main in {files}: add the object or the archive that defines it"),
+            format_args!("no {entry} in {files}: add the object or the archive that defines it"),
         )
     })
 }
@@ -174,10 +187,9 @@ fn add_plugins(options: &Options, controller: &Controller, program: &Dylib) -> R
     Ok(())
 }
 
-/// Ends the executor as the native program would end, and returns the exit status.
-fn finish(controller: &Controller, main: farcall::Result<i32>) -> Result<i32, Failure> {
-    let ended = main.and_then(|status| controller.exit(status));
-    match ended {
+/// The exit status of a program that has ended.
+fn finish(ran: farcall::Result<i32>) -> Result<i32, Failure> {
+    match ran {
         Ok(status) => Ok(status),
         // If the program has called exit, that is an error here, with an exit status.
         Err(error) => match error.death().and_then(|death| death.exit_status) {
@@ -206,9 +218,11 @@ fn ignored_signals() -> u64 {
     mask.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok()).unwrap_or(0)
 }
 
-/// The program's `argv`. The first file is its name.
+/// The program's `argv`. Its name is that of the first file, unless an option says otherwise.
 fn arguments(options: &Options) -> Vec<Vec<u8>> {
-    let name = options.files.first().map(|path| path.as_os_str().as_bytes().to_vec());
+    let name = options.argv0.as_deref();
+    let name = name.or_else(|| Some(options.files.first()?.as_os_str()));
+    let name = name.map(|name| name.as_bytes().to_vec());
     name.into_iter().chain(options.args.iter().map(|arg| arg.clone().into_vec())).collect()
 }
 

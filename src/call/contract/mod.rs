@@ -244,6 +244,8 @@ remote! {
     ProgramInitialize = "farcall_program_initialize": (ExecutorAddr, Vec<Bytes>) => ();
     /// Runs `main`, after the initializers: program, address of main, arguments. Returns what main returns.
     ProgramMain = "farcall_program_main": (ExecutorAddr, ExecutorAddr, Vec<Bytes>) => i32;
+    /// Starts a program as the kernel does, at code that ends the process itself: address, arguments. Does not return.
+    ProgramStart = "farcall_program_start": (ExecutorAddr, Vec<Bytes>) => ();
     /// Runs a program as a process of its own would: initializers, `main`, exit handlers, finalizers; program, address of main,
     /// arguments. Returns what main returns. The program can be run again then, with its data as it was at first.
     ProgramRun = "farcall_program_run": (ExecutorAddr, ExecutorAddr, Vec<Bytes>) => i32;

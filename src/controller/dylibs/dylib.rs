@@ -8,11 +8,11 @@ use super::link_lock::{LinkGuard, LinkLock};
 use super::link_report::LinkReport;
 use super::variables::Variables;
 use crate::ExecutorAddr;
-use crate::call::contract::{Placement, ProgramInitialize, ProgramMain};
+use crate::call::contract::{Placement, ProgramInitialize, ProgramMain, ProgramStart};
 use crate::controller::linker::linking::{HANDLE, LinkedMemory, Requirements};
 use crate::controller::linker::object_plugin::{ObjectPlugin, Plugins};
 use crate::controller::linker::store::Stored;
-use crate::controller::session::{Controller, Session};
+use crate::controller::session::{Controller, Session, exit_status};
 use crate::error::{Error, Result};
 use crate::link::{
     Archive, Archives, Definition, Export, External, LinkGraph, NameMap, ObjectFile,
@@ -265,6 +265,24 @@ impl Dylib {
         let handle = self.lock().handle;
         let args = args.into_iter().map(|arg| Bytes(arg.as_ref().to_vec())).collect();
         self.session.run::<ProgramMain>(&(handle, main, args))
+    }
+
+    /// Starts a program at code of its own instead of `main`, as the kernel starts one at `_start`, and returns its exit status. The
+    /// stack pointer is at the number of arguments. Behind it lie the arguments, the environment and the auxiliary vector.
+    /// Neither initializers nor `main` run, unless this code calls them. It cannot return, so the executor has ended when this
+    /// call does.
+    ///
+    /// # Errors
+    ///
+    /// When the dylib does not define `entry`, when a signal ends the executor ([`Error::death`]), or as [`Dylib::link`].
+    pub fn run_start<A: AsRef<[u8]>>(
+        &self,
+        entry: &str,
+        args: impl IntoIterator<Item = A>,
+    ) -> Result<i32> {
+        let start = self.lookup(entry)?;
+        let args = args.into_iter().map(|arg| Bytes(arg.as_ref().to_vec())).collect();
+        exit_status(self.session.run::<ProgramStart>(&(start, args)))
     }
 
     /// Removes all code from the dylib: runs exit handlers and finalizers, deregisters unwind information, and frees the memory at

@@ -12,6 +12,7 @@
 #![allow(unsafe_code, reason = "calls the functions of programs by address")]
 
 mod arguments;
+mod start;
 
 use std::ffi::{CStr, c_char, c_int, c_void};
 use std::sync::Once;
@@ -20,7 +21,7 @@ use arguments::Arguments;
 
 use crate::call::contract::{
     CallVoidVoid, ProcessExit, ProgramDeregister, ProgramInitialize, ProgramMain, ProgramRegister,
-    ProgramRun, RunAsInt, RunAsMain, RunAsVoid,
+    ProgramRun, ProgramStart, RunAsInt, RunAsMain, RunAsVoid,
 };
 use crate::error::{Error, Result};
 use crate::executor::entry::address::pointer;
@@ -117,6 +118,14 @@ impl Serve for ProgramRun {
             Err(_) => abandon(handle),
         }
         ran
+    }
+}
+
+impl Serve for ProgramStart {
+    fn serve((start, args): (ExecutorAddr, Vec<Bytes>)) -> Result<()> {
+        let arguments = Arguments::for_good(&args)?;
+        // SAFETY: the controller looked this symbol up as the program's start, and the executor obeys the controller.
+        unsafe { arguments.start(start) }
     }
 }
 

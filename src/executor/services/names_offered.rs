@@ -7,7 +7,7 @@ use crate::call::contract::{
     DebuggerDeregister, DebuggerRegister, DylibLookup, FramesDeregister, FramesRegister,
     IndirectResolve, LazyPrepare, NamesDeregister, NamesRegister, ProcessExit, ProcessInfo,
     ProfileMark, ProgramDeregister, ProgramInitialize, ProgramMain, ProgramRegister, ProgramRun,
-    SESSION_INSTANCE, StackExecutable, ThreadBlockDeregister, ThreadBlockRegister,
+    ProgramStart, SESSION_INSTANCE, StackExecutable, ThreadBlockDeregister, ThreadBlockRegister,
     ThreadInitialize, ThreadLookup,
 };
 use crate::executor::context::instance::Instance;
@@ -41,6 +41,7 @@ pub(crate) fn symbols(instance: &Instance) -> Vec<(String, ExecutorAddr)> {
         offer::<ProgramInitialize>(),
         offer::<ProgramMain>(),
         offer::<ProgramRun>(),
+        offer::<ProgramStart>(),
         offer::<ProcessExit>(),
         typed::function(),
         offer::<LazyPrepare>(),

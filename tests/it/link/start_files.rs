@@ -1,5 +1,9 @@
 //! What a native program has from its start files and from the linker's script.
 
+use std::os::unix::process::CommandExt;
+use std::path::PathBuf;
+use std::process::{Command, Stdio};
+
 use crate::commands::native::{Program, assert_same, farcall_run, native, program, same_as_native};
 use crate::commands::refuse::refused;
 use crate::testkit::corpus::{self, LOW, PLAIN, gcc};
@@ -31,6 +35,60 @@ fn the_bounds_of_a_program_have_their_names() {
 fn fragments_of_the_first_and_the_last_function() {
     let cut = program(&["fragments.c", "fragments_other.c"], &[]);
     same_as_native(&cut, &[PLAIN, LOW, gcc(&["-O2", "-fPIC"])]);
+}
+
+#[test]
+fn a_start_of_its_own() {
+    for build in [PLAIN, LOW] {
+        let object = corpus::object("own_start.c", build);
+        let options = ["-nostartfiles".to_owned()];
+        let executable = corpus::executable_with(std::slice::from_ref(&object), &options, build);
+        let args = ["one", "", "three"];
+        let reference = run_to_end(native(&executable, &args), b"");
+        assert_eq!(reference.status, 42, "{reference}");
+        let ours = farcall_run(&["--entry".into(), "_start".into(), object], &args);
+        assert_same("own_start.c", &reference, &run_to_end(ours, b""));
+    }
+    let object = corpus::object("own_start.c", PLAIN);
+    refused(&["--entry".into(), "begin_here".into(), object], 126, &["no begin_here in"]);
+}
+
+/// Free Pascal's programs start at `_start` and use no C library.
+#[test]
+fn a_program_in_pascal() {
+    let folder = tempfile::tempdir().expect("a folder for the test");
+    let compile = |options: &[&str]| {
+        let mut compiler = Command::new("fpc");
+        compiler.args(["-Mobjfpc", "-O2", "-FE."]).args(options).arg(corpus::source("pascal.pas"));
+        compiler.current_dir(&folder).stdout(Stdio::null()).status().is_ok_and(|s| s.success())
+    };
+    if !compile(&[]) {
+        println!("Free Pascal, not installed: 0 cases");
+        return;
+    }
+    let reference = run_to_end(native(&folder.path().join("pascal"), &["one"]), b"");
+    assert_eq!(reference.status, 7, "{reference}");
+    // The script for the linker, which is kept now, names the objects.
+    assert!(compile(&["-s"]), "compiled before");
+    let files = std::fs::read_dir(&folder).expect("its folder").flatten().map(|file| file.path());
+    let script = files.into_iter().find(|file| file.extension() == Some("res".as_ref()));
+    let script = std::fs::read_to_string(script.expect("a script")).expect("readable");
+    let objects = script.lines().filter(|line| line.ends_with(".o"));
+    let objects = objects.map(|line| folder.path().join(line));
+    let inputs: Vec<_> =
+        ["--entry", "_start"].map(PathBuf::from).into_iter().chain(objects).collect();
+    assert_same("Pascal", &reference, &run_to_end(farcall_run(&inputs, &["one"]), b""));
+    println!("Free Pascal: 1 cases");
+}
+
+#[test]
+fn a_name_of_its_own() {
+    let object = corpus::object("own_name.c", PLAIN);
+    let executable = corpus::executable(std::slice::from_ref(&object), &[], PLAIN);
+    let mut reference = native(&executable, &[]);
+    reference.arg0("some/other name");
+    let ours = farcall_run(&["--argv0".into(), "some/other name".into(), object], &[]);
+    assert_same("own_name.c", &run_to_end(reference, b""), &run_to_end(ours, b""));
 }
 
 #[test]

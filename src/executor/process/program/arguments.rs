@@ -17,7 +17,7 @@ use crate::error::{Error, Result};
 use crate::executor::entry::enter;
 use crate::sps::Bytes;
 
-use super::set_name;
+use super::{set_name, start};
 
 /// The arguments of a program, and what lies behind them.
 pub(super) struct Arguments {
@@ -92,6 +92,16 @@ impl Arguments {
         let environment = unsafe { environ };
         // SAFETY: the caller vouches for the function.
         unsafe { enter::main(function, self.count as c_int, self.words[1..].as_ptr(), environment) }
+    }
+
+    /// Starts a program with these arguments on its stack.
+    ///
+    /// # Safety
+    ///
+    /// As for [`start::start`].
+    pub(super) unsafe fn start(&self, function: ExecutorAddr) -> ! {
+        // SAFETY: the caller vouches for the function.
+        unsafe { start::start(function, &self.words) }
     }
 }
 
