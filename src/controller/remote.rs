@@ -50,7 +50,7 @@ impl Remote {
     /// When the executor could not be started, ended early, is of another build, or is not ready in time.
     pub(crate) fn connect(starting: Starting) -> Result<(Self, HashMap<String, i64>)> {
         let Starting { supervisor, opener, segment, end, deadline, program } = starting;
-        let crashes = CrashReports::new(segment);
+        let crashes = CrashReports::new(segment, Arc::clone(opener.callbacks().code()));
         let setup = end.receive_setup(deadline).map_err(|error| {
             let error = crashes.explain(error, &supervisor, deadline);
             last_words::add_before_ready(error, &opener, &program)
@@ -204,12 +204,12 @@ impl Remote {
 
     /// Adds code to crash reports until it is [removed](Remote::forget).
     pub(crate) fn remember(&self, symbols: &Arc<SymbolTable>) {
-        self.crashes.remember(symbols);
+        self.opener.callbacks().code().remember(symbols);
     }
 
     /// Removes code from crash reports.
     pub(crate) fn forget<'s>(&self, removed: impl Iterator<Item = &'s Arc<SymbolTable>>) {
-        self.crashes.forget(removed);
+        self.opener.callbacks().code().forget(removed);
     }
 
     /// The reason why a call could not complete.

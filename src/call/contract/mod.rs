@@ -62,6 +62,17 @@ pub(crate) const LAST_WORDS: u8 = b'w';
 /// not map the slab.
 pub(crate) const NEAR_SLAB: &str = "farcall_near_slab";
 
+/// The tag under which the executor asks the controller for the names of linked code; no handler has it. The argument is
+/// [`OldExports`], and the result is [`NewExports`].
+pub(crate) const EXPORTS_TAG: u64 = 0;
+/// A link: the number of its session, which no other session of any controller has at the same time, and its number there.
+pub(crate) type LinkNumber = (u64, u64);
+/// The links whose names the executor knows, of any session.
+pub(crate) type OldExports = Vec<LinkNumber>;
+/// The links of this session that are gone. With them a link that the executor does not know, and a shared library that defines
+/// its names.
+pub(crate) type NewExports = (Vec<LinkNumber>, Option<(LinkNumber, Bytes)>);
+
 /// The name of the session's address in the executor, which is the first argument of the `Memory` functions.
 pub(crate) const SESSION_INSTANCE: &str = "farcall_session_instance";
 

@@ -4,6 +4,8 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
 use super::handlers::Handlers;
+use super::live_code::LiveCode;
+use crate::call::contract::EXPORTS_TAG;
 use crate::call::{Handler, LaneEnd, Lanes};
 use crate::deadline::Deadline;
 use crate::error::{Result, panicked};
@@ -13,16 +15,22 @@ use crate::transport::{Lane, Payload};
 #[derive(Debug)]
 pub(crate) struct Callbacks {
     handlers: Handlers,
+    /// The code of which the executor may ask for the names.
+    code: Arc<LiveCode>,
     lanes: Arc<Lanes>,
 }
 
 impl Callbacks {
     pub(crate) fn new(lanes: Arc<Lanes>) -> Arc<Self> {
-        Arc::new(Self { handlers: Handlers::default(), lanes })
+        Arc::new(Self { handlers: Handlers::default(), code: Arc::new(LiveCode::new()), lanes })
     }
 
     pub(crate) fn handlers(&self) -> &Handlers {
         &self.handlers
+    }
+
+    pub(crate) fn code(&self) -> &Arc<LiveCode> {
+        &self.code
     }
 }
 
@@ -41,6 +49,9 @@ impl Handler<Lane> for Callbacks {
         // A panic that unwound the lane's own frames would leave the executor without an answer.
         match catch_unwind(AssertUnwindSafe(run)) {
             Ok(Some(outcome)) => outcome.map(|()| result),
+            Ok(None) if target == EXPORTS_TAG => {
+                self.code.exports(&args).map_err(|error| error.to_string())
+            }
             Ok(None) => Err(format!("no handler is registered for tag {target:#x}")),
             Err(panic) => Err(format!("the handler {}", panicked(panic))),
         }

@@ -1,15 +1,13 @@
 //! Crash reports: how an executor's process died, and in which linked function.
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use super::live_code::LiveCode;
 use super::supervisor::{News, Supervisor};
-use crate::ExecutorAddr;
 use crate::deadline::Deadline;
 use crate::error::{Death, Error, ErrorKind};
-use crate::link::SymbolTable;
 use crate::shm::Segment;
-use crate::sync::{Mutex, Ordering};
+use crate::sync::Ordering;
 use crate::sys::futex;
 use crate::sys::process::child::Ended;
 use crate::sys::process::trap;
@@ -20,32 +18,16 @@ use crate::wire::layout;
 #[derive(Debug)]
 pub(crate) struct CrashReports {
     first: Arc<Segment>,
-    code: Mutex<LiveCode>,
+    code: Arc<LiveCode>,
 }
 
-/// The symbols of live code, by the address of the table.
-type LiveCode = BTreeMap<usize, Arc<SymbolTable>>;
-
 impl CrashReports {
-    pub(crate) fn new(first: Arc<Segment>) -> Self {
-        Self { first, code: Mutex::default() }
+    pub(crate) fn new(first: Arc<Segment>, code: Arc<LiveCode>) -> Self {
+        Self { first, code }
     }
 
     pub(crate) fn first_segment(&self) -> &Arc<Segment> {
         &self.first
-    }
-
-    /// Adds code to crash reports until it is [removed](CrashReports::forget).
-    pub(crate) fn remember(&self, symbols: &Arc<SymbolTable>) {
-        self.code.lock().insert(Arc::as_ptr(symbols).addr(), Arc::clone(symbols));
-    }
-
-    /// Removes code from crash reports. Takes O(log n) for each table.
-    pub(crate) fn forget<'s>(&self, removed: impl Iterator<Item = &'s Arc<SymbolTable>>) {
-        let mut code = self.code.lock();
-        for symbols in removed {
-            code.remove(&Arc::as_ptr(symbols).addr());
-        }
     }
 
     /// The error to report instead of `error`: how the executor died, if it did. Kills an executor that broke the protocol.
@@ -123,9 +105,7 @@ impl CrashReports {
 
     /// The linked function that crashed, or the caller in linked code of the function that crashed.
     fn locate(&self, crash: &trap::Crash) -> Option<String> {
-        let code = self.code.lock();
-        let locate =
-            |address| code.values().find_map(|table| table.locate(ExecutorAddr::new(address)));
+        let locate = |address| self.code.locate(address);
         locate(crash.program_counter).or_else(|| {
             // A return address may already be in the next function; the call before it is not.
             let caller = crash.frames.iter().find_map(|frame| locate(frame.saturating_sub(1)));

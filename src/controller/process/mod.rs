@@ -6,5 +6,6 @@ pub(crate) mod crash_reports;
 pub(crate) mod handlers;
 pub(crate) mod lane_opener;
 pub(crate) mod last_words;
+mod live_code;
 mod pipelines;
 pub(crate) mod supervisor;

@@ -38,8 +38,7 @@ impl Libraries {
         // Another session may be reading the loaded files.
         let _lock = (!handles.is_empty()).then(copy_relocations::lock);
         for handle in handles.into_iter().rev() {
-            // SAFETY: the handle belongs to an open library, and is here once for each time that it was opened.
-            unsafe { libc::dlclose(pointer::<c_void>(handle).cast_mut()) };
+            close(handle);
         }
     }
 }
@@ -53,6 +52,12 @@ pub(crate) fn dlopen(path: &str, flags: c_int) -> Result<*mut c_void> {
         return Err(Error::invalid(format!("cannot open {path}: {}", last_error())));
     }
     Ok(handle)
+}
+
+/// Closes a library once.
+pub(crate) fn close(handle: ExecutorAddr) {
+    // SAFETY: callers close a library as often as they opened it.
+    unsafe { libc::dlclose(pointer::<c_void>(handle).cast_mut()) };
 }
 
 /// Opens the default libraries, once per process. The look-up functions call it when they miss a symbol.
@@ -78,14 +83,12 @@ pub(crate) fn find(name: &CStr) -> Option<ExecutorAddr> {
     (!old.is_null()).then(|| ExecutorAddr::new(old as u64))
 }
 
-/// The address of a symbol in a library or its dependencies. The controller has the handle from [`Libraries::open`] of a
-/// live session. A symbol may have the value null.
-pub(crate) fn find_in(library: ExecutorAddr, name: &str) -> Option<ExecutorAddr> {
-    let name = CString::new(name).ok()?;
+/// The address of a symbol in an open library or its dependencies. A symbol may have the value null.
+pub(crate) fn find_in(library: ExecutorAddr, name: &CStr) -> Option<ExecutorAddr> {
     // SAFETY: clears the message of an earlier failure.
     unsafe { libc::dlerror() };
     let handle = pointer::<c_void>(library).cast_mut();
-    // SAFETY: the controller vouches for the handle, and the executor obeys the controller; the name is a C string.
+    // SAFETY: callers have the handle of an open library; the name is a C string.
     let address = unsafe { libc::dlsym(handle, name.as_ptr()) };
     // SAFETY: returns null if the symbol was found.
     let is_missing = address.is_null() && !unsafe { libc::dlerror() }.is_null();

@@ -3,11 +3,11 @@
 pub(crate) mod copy_relocations;
 pub(crate) mod debugger;
 pub(crate) mod descriptors;
-pub(crate) mod dladdr;
 pub(crate) mod eh_frame;
 pub(crate) mod first_thread;
 pub(crate) mod ifunc;
 pub(crate) mod libraries;
 pub(crate) mod loaded;
+pub(crate) mod names;
 pub(crate) mod program;
 pub(crate) mod thread_end;

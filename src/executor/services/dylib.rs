@@ -14,9 +14,9 @@ use crate::executor::context::instance::Instance;
 use crate::executor::entry::controller_call;
 use crate::executor::entry::wrapper::Serve;
 use crate::executor::process::copy_relocations::{self, CopyRelocations};
-use crate::executor::process::dladdr;
 use crate::executor::process::libraries::{dlopen, find, find_in, open_defaults, static_symbols};
 use crate::executor::process::loaded::{self, SymbolKind};
+use crate::executor::process::names::{dladdr, dlsym};
 use crate::executor::process::program;
 use crate::executor::tls::thread;
 use crate::sps::Expected;
@@ -87,7 +87,10 @@ impl Serve for NativeLookup {
         let found = wanted.iter().map(|(name, required)| {
             let found = match handle {
                 PROCESS => look_up(name, *required),
-                library => find_in(library, name),
+                // The controller has the handle from `Libraries::open` of a live session.
+                library => {
+                    CString::new(name.as_str()).ok().and_then(|name| find_in(library, &name))
+                }
             };
             found.or((!required).then_some(ExecutorAddr::NULL))
         });
@@ -151,8 +154,9 @@ fn look_up(name: &str, required: bool) -> Option<ExecutorAddr> {
 /// | exit handlers, destructors of thread-locals | they belong to programs, which may be removed |
 /// | `pthread_create` | its threads have the static TLS reserve, and their stack overflows are reported |
 /// | `dladdr`, `dl_iterate_phdr`, backtraces | they find linked functions |
+/// | `dlopen`, `dlsym` | they find what linked code defines |
 /// | calls of the controller | there is no other way to it |
-fn own_symbols() -> [(&'static str, *const c_void); 12] {
+fn own_symbols() -> [(&'static str, *const c_void); 14] {
     let call = controller_call::call_controller::<CurrentSession> as *const c_void;
     let call_async = controller_call::call_controller_async::<CurrentSession> as *const c_void;
     [
@@ -168,6 +172,8 @@ fn own_symbols() -> [(&'static str, *const c_void); 12] {
         ("dladdr", dladdr::dladdr as *const c_void),
         ("backtrace_symbols", dladdr::backtrace_symbols as *const c_void),
         ("backtrace_symbols_fd", dladdr::backtrace_symbols_fd as *const c_void),
+        ("dlopen", dlsym::dlopen::<CurrentSession> as *const c_void),
+        ("dlsym", dlsym::dlsym::<CurrentSession> as *const c_void),
     ]
 }
 

@@ -6,13 +6,9 @@
 
 use object::elf;
 
+use super::elf_file::{HEADER_BYTES, SECTION_BYTES, SEGMENT_BYTES, SYMBOL_BYTES, put, put_header};
 use super::symbol_table::SymbolTable;
 use crate::addr::AddrRange;
-
-const HEADER_BYTES: u64 = 64;
-const SEGMENT_BYTES: u64 = 56;
-const SECTION_BYTES: u64 = 64;
-const SYMBOL_BYTES: u64 = 24;
 
 /// The null section, the code, the symbols, and the text of names.
 const SECTIONS: u64 = 4;
@@ -24,9 +20,6 @@ const SECTION_NAMES: &[u8] = b"\0.text\0.symtab\0.strtab\0";
 const CODE_NAME: u64 = 1;
 const SYMBOLS_NAME: u64 = 7;
 const TEXT_NAME: u64 = 15;
-
-/// A field of a record: its value, which fits, and its size.
-type Field = (u64, usize);
 
 impl SymbolTable {
     /// A minimal ELF shared library with a symbol for every function in the range, the linker's stubs included.
@@ -43,7 +36,7 @@ impl SymbolTable {
         let text_at = symbols_at + symbol_bytes;
         // Nothing is copied: the file of a large program has some MiB.
         let mut file = Vec::with_capacity(usize::try_from(text_at).unwrap_or(0) + text_bytes);
-        put_header(&mut file);
+        put_header(&mut file, 1, SECTIONS);
         put_segment(&mut file, code.bytes());
         put_section(&mut file, [0; 10]);
         let flags = elf::SHF_ALLOC.0 | elf::SHF_EXECINSTR.0;
@@ -75,18 +68,6 @@ impl SymbolTable {
     }
 }
 
-fn put_header(file: &mut Vec<u8>) {
-    file.extend_from_slice(&elf::ELFMAG);
-    let kind = [elf::ELFCLASS64.0, elf::ELFDATA2LSB.0, elf::EV_CURRENT.0, elf::ELFOSABI_NONE.0];
-    file.extend_from_slice(&kind);
-    put(file, &[(0, 8)]);
-    put(file, &[(elf::ET_DYN.0.into(), 2), (elf::EM_X86_64.0.into(), 2), (1, 4), (0, 8)]);
-    // The offsets of the segments and of the sections, and flags.
-    put(file, &[(HEADER_BYTES, 8), (HEADER_BYTES + SEGMENT_BYTES, 8), (0, 4)]);
-    put(file, &[(HEADER_BYTES, 2), (SEGMENT_BYTES, 2), (1, 2)]);
-    put(file, &[(SECTION_BYTES, 2), (SECTIONS, 2), (TEXT_SECTION, 2)]);
-}
-
 /// The code, of which the file holds no bytes.
 fn put_segment(file: &mut Vec<u8>, bytes: u64) {
     put(file, &[(elf::PT_LOAD.0.into(), 4), ((elf::PF_R.0 | elf::PF_X.0).into(), 4)]);
@@ -97,11 +78,5 @@ fn put_segment(file: &mut Vec<u8>, bytes: u64) {
 fn put_section(file: &mut Vec<u8>, fields: [u64; 10]) {
     for (field, bytes) in fields.into_iter().zip([4, 4, 8, 8, 8, 8, 4, 4, 8, 8]) {
         put(file, &[(field, bytes)]);
-    }
-}
-
-fn put(out: &mut Vec<u8>, fields: &[Field]) {
-    for (value, bytes) in fields {
-        out.extend_from_slice(&value.to_le_bytes()[..*bytes]);
     }
 }

@@ -11,7 +11,7 @@ use crate::addr::Prot;
 use crate::error::{Error, Result};
 use crate::limits::RELOCATED_ZERO_FILL_BYTES_MAX;
 use crate::link::arch::edge::Edge;
-use crate::link::arch::x86_64::{GOT_ENTRY_BYTES, STUB_BYTES};
+use crate::link::arch::x86_64::{CODE_POINTER_BYTES, GOT_ENTRY_BYTES, STUB_BYTES};
 use crate::link::graph::link_graph::{LinkGraph, Resolution};
 use crate::link::graph::provided::{Bound, DSO_HANDLE_NAME, bound};
 use crate::link::read::eh_frame;
@@ -157,7 +157,7 @@ pub(in crate::link) fn collect(
     limit_stored_zero_fill(graph, &blocks)?;
     add_rooms(graph, &mut blocks);
     add_tables(tables, ifuncs, &mut blocks);
-    routines.add_to(&mut blocks);
+    add_routines(&routines, &mut blocks);
     blocks.sort_by_key(|block| (block.prot, block.rank));
     Ok(blocks)
 }
@@ -209,7 +209,9 @@ fn section_block(graph: &LinkGraph, routines: &Routines, input: u32, section_id:
         Role::Plain if section.is_all_zero() => (Rank::ZeroFill, as_it_is),
         Role::Plain => (Rank::Plain, as_it_is),
         Role::Fragment(routine) => {
-            let parts = Box::new(routines.fragment(*routine, object, section_id));
+            let content = routines.fragment(*routine, object.content(section));
+            let edges = object.edges(section).to_vec();
+            let parts = Box::new(Rewritten { content, edges });
             let content = Content::Rewritten { input, section: section_id, parts };
             (Rank::Routine(*routine, Part::Fragment), content)
         }
@@ -289,6 +291,24 @@ fn marker(bound: Bound) -> Block {
         Bound::FiniEnd => (Prot::Constants, Rank::FiniEnd, 8),
     };
     Block { content: Content::Bound(bound), prot, rank, alignment, bytes: 0, offset: 0 }
+}
+
+/// The start, the end and the address of each routine.
+fn add_routines(routines: &Routines, blocks: &mut Vec<Block>) {
+    for (routine, ends) in routines.ends() {
+        for (part, code) in ends {
+            let (prot, rank, bytes) = (Prot::Code, Rank::Routine(routine, part), code.len() as u64);
+            let (content, alignment) = (Content::Code(code), routines.alignment(routine));
+            blocks.push(Block { content, prot, rank, alignment, bytes, offset: 0 });
+        }
+        let rank = match routine {
+            Routine::Init => Rank::InitRoutine,
+            Routine::Fini => Rank::FiniRoutine,
+        };
+        let (content, prot, bytes) =
+            (Content::RoutineAddress(routine), Prot::Constants, CODE_POINTER_BYTES);
+        blocks.push(Block { content, prot, rank, alignment: bytes, bytes, offset: 0 });
+    }
 }
 
 /// The GOT, the stubs and the end of `.eh_frame`, if they are needed.

@@ -5,11 +5,8 @@
 //!
 //! Invariant: there is no start and no end where there is no fragment.
 
-use super::block::{Block, Content, Rank, Rewritten};
-use crate::addr::Prot;
-use crate::link::arch::x86_64::{CODE_POINTER_BYTES, NOP, ROUTINE_END, ROUTINE_START};
+use crate::link::arch::x86_64::{NOP, ROUTINE_END, ROUTINE_START};
 use crate::link::graph::link_graph::LinkGraph;
-use crate::link::read::object_file::ObjectFile;
 use crate::link::read::parsed::{Role, Routine};
 
 /// The part of a routine that a block is, in the order of memory.
@@ -40,53 +37,26 @@ impl Routines {
         self.0[routine as usize].unwrap_or(1)
     }
 
-    /// A fragment with instructions behind it that do nothing, up to the next one.
-    pub(super) fn fragment(
-        &self,
-        routine: Routine,
-        object: &ObjectFile,
-        section: u32,
-    ) -> Rewritten {
-        let section = object.section(section);
-        let mut content = object.content(section).to_vec();
-        fill_up(&mut content, self.alignment(routine));
-        Rewritten { content, edges: object.edges(section).to_vec() }
+    /// The bytes of a fragment, with instructions behind them that do nothing, up to the next fragment.
+    pub(super) fn fragment(&self, routine: Routine, content: &[u8]) -> Vec<u8> {
+        fill_up(content, self.alignment(routine))
     }
 
-    /// The start, the end and the address of each routine.
-    pub(super) fn add_to(&self, blocks: &mut Vec<Block>) {
-        for routine in [Routine::Init, Routine::Fini] {
-            let Some(alignment) = self.0[routine as usize] else { continue };
-            let mut start = ROUTINE_START.to_vec();
-            fill_up(&mut start, alignment);
-            for (part, code) in [(Part::Start, start), (Part::End, ROUTINE_END.to_vec())] {
-                blocks.push(Block {
-                    prot: Prot::Code,
-                    rank: Rank::Routine(routine, part),
-                    alignment,
-                    bytes: code.len() as u64,
-                    content: Content::Code(code),
-                    offset: 0,
-                });
-            }
-            blocks.push(Block {
-                content: Content::RoutineAddress(routine),
-                prot: Prot::Constants,
-                rank: match routine {
-                    Routine::Init => Rank::InitRoutine,
-                    Routine::Fini => Rank::FiniRoutine,
-                },
-                alignment: CODE_POINTER_BYTES,
-                bytes: CODE_POINTER_BYTES,
-                offset: 0,
-            });
-        }
+    /// The start and the end of each routine that the graph has.
+    pub(super) fn ends(&self) -> impl Iterator<Item = (Routine, [(Part, Vec<u8>); 2])> {
+        let has = |routine: &Routine| self.0[*routine as usize].is_some();
+        [Routine::Init, Routine::Fini].into_iter().filter(has).map(|routine| {
+            let start = fill_up(&ROUTINE_START, self.alignment(routine));
+            (routine, [(Part::Start, start), (Part::End, ROUTINE_END.to_vec())])
+        })
     }
 }
 
-/// Adds instructions that do nothing, up to a multiple of `alignment`.
-fn fill_up(code: &mut Vec<u8>, alignment: u64) {
+/// Code with instructions behind it that do nothing, up to a multiple of `alignment`.
+fn fill_up(code: &[u8], alignment: u64) -> Vec<u8> {
+    let mut code = code.to_vec();
     // A section's alignment is checked to be small.
     let alignment = usize::try_from(alignment).unwrap_or(1);
     code.resize(code.len().next_multiple_of(alignment), NOP);
+    code
 }

@@ -1,6 +1,6 @@
 //! What runs at start and at the end. The arrays hold the functions of all objects, in the order in which a native program
-//! would run them. Where objects have fragments of `_init` or `_fini`, that function is one of them: in front of the
-//! initializers, which run first to last, and of the finalizers, which run last to first.
+//! would run them. Where objects have fragments of `_init` or `_fini`, that function is one of them. It comes in
+//! front of the initializers, which run first to last, or of the finalizers, which run last to first.
 //!
 //! Invariant: the order follows from names, types and the order of the objects only.
 

@@ -53,6 +53,22 @@ fn a_start_of_its_own() {
     refused(&["--entry".into(), "begin_here".into(), object], 126, &["no begin_here in"]);
 }
 
+/// As of a program that is linked with `-rdynamic`.
+#[test]
+fn names_that_the_dynamic_linker_finds() {
+    let plugin = corpus::object("plugin.c", gcc(&["-O1", "-fPIC"]));
+    let plugin = corpus::shared_library(std::slice::from_ref(&plugin));
+    let args = [plugin.to_str().expect("a plain path")];
+    for build in [PLAIN, LOW, gcc(&["-O2", "-fPIC"])] {
+        let object = corpus::object("plugin_host.c", build);
+        let options = ["-rdynamic".to_owned()];
+        let executable = corpus::executable_with(std::slice::from_ref(&object), &options, build);
+        let reference = run_to_end(native(&executable, &args), b"");
+        assert_eq!(reference.status, 0, "{reference}");
+        assert_same("plugin_host.c", &reference, &run_to_end(farcall_run(&[object], &args), b""));
+    }
+}
+
 /// Free Pascal's programs start at `_start` and use no C library.
 #[test]
 fn a_program_in_pascal() {
