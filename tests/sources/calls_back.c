@@ -3,6 +3,7 @@
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 struct buffer {
@@ -54,6 +55,20 @@ struct buffer on_threads(const char *data, size_t size) {
     sum += (uint64_t)part;
   }
   return answer(sum);
+}
+
+// Calls the tag with a number, as a child does that it has forked before. The child has to get an error, a text out of band.
+struct buffer forked(const char *data, size_t size) {
+  (void)size;
+  pid_t child = fork();
+  if (child == 0) {
+    struct buffer result = farcall_call_controller(number(data, 0), data + 8, 8);
+    _exit(result.size == 0 && result.pointer && strstr(result.pointer, "forked") ? 7 : 8);
+  }
+  int status = 0;
+  waitpid(child, &status, 0);
+  if (!WIFEXITED(status) || WEXITSTATUS(status) != 7) return answer(0);
+  return farcall_call_controller(number(data, 0), data + 8, 8);
 }
 
 static int is_open;

@@ -14,7 +14,7 @@ use crate::executor::entry::buffer::WrapperFunctionBuffer;
 use crate::executor::entry::controller_call::CallController;
 use crate::executor::entry::raw_session::RawSession;
 use crate::session::SessionHandle;
-use crate::transport::Transport;
+use crate::transport::{Transport, forked};
 
 /// The session of the calling thread.
 pub(crate) enum CurrentSession {}
@@ -30,6 +30,9 @@ impl CallController for CurrentSession {
         args: Vec<u8>,
         on_result: impl FnOnce(std::result::Result<Vec<u8>, String>) + Send + 'static,
     ) {
+        if !Instance::is_here() {
+            return on_result(Err(forked().to_string()));
+        }
         match Instance::hosted(session.address()) {
             Some((_, session)) => session.call_controller(tag, args, |result| {
                 on_result(result.map_err(|error| error.to_string()));
@@ -42,7 +45,14 @@ impl CallController for CurrentSession {
 /// Calls a handler of the controller. If this thread runs a call, the handler's call goes back over the same connection, lane
 /// or host's session. Otherwise it goes through the only session of the process if that is a host's, or over a lane of this
 /// thread's own.
+///
+/// # Errors
+///
+/// In a forked child: the ways to the controller are the parent's.
 pub(crate) fn call(tag: u64, args: &[u8]) -> Result<WrapperFunctionBuffer> {
+    if !Instance::is_here() {
+        return Err(forked());
+    }
     if let Some(end) = current::connection() {
         return over(&end, tag, args);
     }

@@ -14,7 +14,8 @@ use crate::error::{Error, Result};
 use crate::executor::memory::{MemoryMap, forked};
 use crate::executor::process::libraries::Libraries;
 use crate::session::SessionHandle;
-use crate::sync::{Mutex, MutexGuard};
+use crate::sync::{AtomicU64, Mutex, MutexGuard, Ordering};
+use crate::sys::process::fork;
 use crate::wire::layout::DATA_END_WORDS;
 
 /// The session that functions of the contract work on: of a spawned executor, of a connection, or of a host.
@@ -32,9 +33,20 @@ pub(crate) struct Instance {
 /// The live instances of the process by their numbers.
 static INSTANCES: Mutex<Option<HashMap<ExecutorAddr, Arc<Instance>>>> = Mutex::new(None);
 
+/// The process that began the newest session, as [`fork::generation`] has it.
+static GENERATION: AtomicU64 = AtomicU64::new(0);
+
 impl Instance {
+    /// False in a forked child of the process that has the sessions. Takes no lock, which may be held for good there.
+    #[inline]
+    pub(crate) fn is_here() -> bool {
+        GENERATION.load(Ordering::Relaxed) == fork::generation()
+    }
+
     /// Makes an instance, which lives until [`Instance::end`]. `acceptor` receives lanes, if the session has any.
     pub(crate) fn begin(acceptor: Option<Acceptor>) -> Arc<Self> {
+        fork::watch();
+        GENERATION.store(fork::generation(), Ordering::Relaxed);
         let session = Arc::new(Instance {
             memory: MemoryMap::default(),
             libraries: Libraries::default(),

@@ -62,6 +62,16 @@ fn doubling(controller: &Controller) -> HandlerTag {
     })
 }
 
+/// The lane is its parent's, whose call goes on.
+#[test]
+fn a_forked_child_that_calls_the_controller_gets_an_error() {
+    let session = Session::start();
+    let tag = doubling(&session.controller);
+    for round in 1..4 {
+        assert_eq!(session.call("forked", &[tag.get(), round]).expect("answered"), 2 * round);
+    }
+}
+
 #[test]
 fn handlers_get_bytes_and_answer_bytes_of_any_size() {
     let session = Session::start();
