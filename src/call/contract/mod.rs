@@ -65,13 +65,13 @@ pub(crate) const NEAR_SLAB: &str = "farcall_near_slab";
 /// The tag under which the executor asks the controller for the names of linked code; no handler has it. The argument is
 /// [`OldExports`], and the result is [`NewExports`].
 pub(crate) const EXPORTS_TAG: u64 = 0;
-/// A link: the number of its session, which no other session of any controller has at the same time, and its number there.
-pub(crate) type LinkNumber = (u64, u64);
-/// The links whose names the executor knows, of any session.
-pub(crate) type OldExports = Vec<LinkNumber>;
-/// The links of this session that are gone. With them a link that the executor does not know, and a shared library that defines
-/// its names.
-pub(crate) type NewExports = (Vec<LinkNumber>, Option<(LinkNumber, Bytes)>);
+/// A library with the names of all links that a session had at one time. The first number is that of the session, which no
+/// other session of any controller has meanwhile. The second one counts the session's changes until then.
+pub(crate) type ExportsNumber = (u64, u64);
+/// The libraries that the executor has, of any session.
+pub(crate) type OldExports = Vec<ExportsNumber>;
+/// The library of this session, if the executor does not have it. It takes the place of an older one of the session.
+pub(crate) type NewExports = Option<(ExportsNumber, Bytes)>;
 
 /// The name of the session's address in the executor, which is the first argument of the `Memory` functions.
 pub(crate) const SESSION_INSTANCE: &str = "farcall_session_instance";

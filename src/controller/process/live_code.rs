@@ -1,14 +1,14 @@
 //! The code that is linked into the executor: its symbols, for crash reports and for the executor's dynamic linker.
 //!
-//! Invariant: no two links have one number.
+//! Invariant: the number of changes tells two sets of links apart.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use crate::ExecutorAddr;
-use crate::call::contract::{LinkNumber, NewExports, OldExports};
+use crate::call::contract::{NewExports, OldExports};
 use crate::error::Result;
-use crate::link::SymbolTable;
+use crate::link::{SymbolTable, export_file};
 use crate::sps::{self, Bytes};
 use crate::sync::{AtomicU64, Mutex, Ordering};
 
@@ -22,9 +22,9 @@ pub(crate) struct LiveCode {
 
 #[derive(Debug, Default)]
 struct Links {
-    /// The number of the newest link.
-    newest: u64,
-    /// The number and the symbols of each link, by the address of its table.
+    /// How often a link was added or removed.
+    changes: u64,
+    /// The changes until the link was added, and its symbols, by the address of the table.
     tables: BTreeMap<usize, (u64, Arc<SymbolTable>)>,
 }
 
@@ -40,8 +40,8 @@ impl LiveCode {
     /// Adds a link until it is [removed](Self::forget).
     pub(crate) fn remember(&self, symbols: &Arc<SymbolTable>) {
         let mut links = self.links.lock();
-        links.newest += 1;
-        let link = (links.newest, Arc::clone(symbols));
+        links.changes += 1;
+        let link = (links.changes, Arc::clone(symbols));
         links.tables.insert(Arc::as_ptr(symbols).addr(), link);
     }
 
@@ -50,6 +50,7 @@ impl LiveCode {
         let mut links = self.links.lock();
         for symbols in removed {
             links.tables.remove(&Arc::as_ptr(symbols).addr());
+            links.changes += 1;
         }
     }
 
@@ -59,26 +60,20 @@ impl LiveCode {
         links.tables.values().find_map(|(_, table)| table.locate(ExecutorAddr::new(address)))
     }
 
-    /// Answers the executor, which knows the names of the links with these numbers. The answer has the numbers that are gone,
-    /// and a file with the names of the oldest link that the executor does not know.
+    /// Answers the executor, which has libraries with these numbers: one with the names of all links, unless that is among
+    /// them. Of two links that define a name, the older one has it.
     pub(super) fn exports(&self, known: &[u8]) -> Result<Vec<u8>> {
         let known: OldExports = sps::from_bytes(known)?;
-        let (gone, next) = {
+        let (number, mut live) = {
             let links = self.links.lock();
-            let mut live: Vec<_> = links.tables.values().collect();
-            live.sort_by_key(|(number, _)| *number);
-            let is_gone = |(session, number): &LinkNumber| {
-                *session == self.session
-                    && live.binary_search_by_key(number, |link| link.0).is_err()
-            };
-            let gone: Vec<LinkNumber> = known.iter().copied().filter(is_gone).collect();
-            let is_new = |link: &&&(u64, _)| !known.contains(&(self.session, link.0));
-            let next = live.iter().find(is_new).map(|link| (*link).clone());
-            (gone, next)
+            let number = (self.session, links.changes);
+            if known.contains(&number) {
+                return Ok(sps::to_bytes(&NewExports::None));
+            }
+            (number, links.tables.values().cloned().collect::<Vec<_>>())
         };
-        let next =
-            next.map(|(number, symbols)| ((self.session, number), Bytes(symbols.export_file())));
-        let answer: NewExports = (gone, next);
-        Ok(sps::to_bytes(&answer))
+        live.sort_by_key(|(added, _)| *added);
+        let file = export_file(live.iter().map(|(_, symbols)| &**symbols));
+        Ok(sps::to_bytes(&Some((number, Bytes(file)))))
     }
 }

@@ -1,9 +1,11 @@
-//! The names that an image defines for others, as a shared library without contents for a dynamic linker.
+//! The names that images define for others, as a shared library without contents for a dynamic linker.
 //!
-//! Its symbols are absolute: they have the addresses of the image. The file has one segment, which holds a table of symbols,
+//! Its symbols are absolute: they have the addresses of the images. The file has one segment, which holds a table of symbols,
 //! a hash table, the text of the names, and the dynamic section. Source of the format: the ELF specification (gABI 4.1).
 //!
-//! Invariant: every definition of the table that is no thread-local is in the file.
+//! Invariant: every name that is no thread-local is in the file once.
+
+use std::collections::HashSet;
 
 use object::elf;
 
@@ -18,58 +20,60 @@ const SEGMENTS: u64 = 3;
 const DYNAMIC_ENTRIES: u64 = 6;
 const DYNAMIC_ENTRY_BYTES: u64 = 16;
 
-impl SymbolTable {
-    /// An ELF shared library that defines the names which the image has for others, at their addresses there. Thread-locals are
-    /// left out.
-    #[must_use]
-    pub fn export_file(&self) -> Vec<u8> {
-        let exports = || self.iter().filter(|(_, definition)| !definition.thread);
-        let count = exports().count() as u64 + 1;
-        let text_bytes = exports().map(|(name, _)| name.len() as u64 + 1).sum::<u64>() + 1;
-        let dynamic_at = HEADER_BYTES + SEGMENTS * SEGMENT_BYTES;
-        let symbols_at = dynamic_at + DYNAMIC_ENTRIES * DYNAMIC_ENTRY_BYTES;
-        let hashes_at = symbols_at + count * SYMBOL_BYTES;
-        let text_at = hashes_at + (2 + 2 * count) * 4;
-        let end = text_at + text_bytes;
+/// An ELF shared library that defines the names which images have for others, at their addresses there. Of two images that
+/// define a name, the first one counts. Thread-locals are left out.
+#[must_use]
+pub(crate) fn export_file<'a>(images: impl Iterator<Item = &'a SymbolTable>) -> Vec<u8> {
+    let mut seen = HashSet::new();
+    let all = images.flat_map(SymbolTable::iter);
+    let exports = all.filter(|(name, definition)| !definition.thread && seen.insert(&**name));
+    let exports: Vec<_> = exports.collect();
+    let count = exports.len() as u64 + 1;
+    let text_bytes = exports.iter().map(|(name, _)| name.len() as u64 + 1).sum::<u64>() + 1;
+    let dynamic_at = HEADER_BYTES + SEGMENTS * SEGMENT_BYTES;
+    let symbols_at = dynamic_at + DYNAMIC_ENTRIES * DYNAMIC_ENTRY_BYTES;
+    let hashes_at = symbols_at + count * SYMBOL_BYTES;
+    let text_at = hashes_at + (2 + 2 * count) * 4;
+    let end = text_at + text_bytes;
 
-        let mut file = Vec::with_capacity(usize::try_from(end).unwrap_or(0));
-        put_header(&mut file, SEGMENTS, 0);
-        let (readable, writable) = (elf::PF_R.0.into(), elf::PF_W.0);
-        let flags = u64::from(elf::PF_R.0 | writable);
-        put_segment(&mut file, [elf::PT_LOAD.0.into(), flags, 0, end, PAGE_BYTES]);
-        let dynamic_bytes = DYNAMIC_ENTRIES * DYNAMIC_ENTRY_BYTES;
-        put_segment(&mut file, [elf::PT_DYNAMIC.0.into(), flags, dynamic_at, dynamic_bytes, 8]);
-        put_segment(&mut file, [elf::PT_GNU_STACK.0.into(), readable, 0, 0, 16]);
-        let entries = [
-            (elf::DT_HASH.0, hashes_at),
-            (elf::DT_SYMTAB.0, symbols_at),
-            (elf::DT_STRTAB.0, text_at),
-            (elf::DT_STRSZ.0, text_bytes),
-            (elf::DT_SYMENT.0, SYMBOL_BYTES),
-            (elf::DT_NULL.0, 0),
-        ];
-        for (tag, value) in entries {
-            put(&mut file, &[(tag.cast_unsigned(), 8), (value, 8)]);
-        }
-
-        put(&mut file, &[(0, 8); 3]);
-        let mut text = 1;
-        for (name, definition) in exports() {
-            let kind = if definition.callable { elf::STT_FUNC } else { elf::STT_OBJECT };
-            let binding = if definition.weak { elf::STB_WEAK } else { elf::STB_GLOBAL };
-            let info = u64::from(binding.0 << 4 | kind.0);
-            put(&mut file, &[(text, 4), (info, 1), (0, 1), (elf::SHN_ABS.0.into(), 2)]);
-            put(&mut file, &[(definition.address.get(), 8), (definition.bytes, 8)]);
-            text += name.len() as u64 + 1;
-        }
-        put_hashes(&mut file, exports().map(|(name, _)| name.as_bytes()), count);
-        file.push(0);
-        for (name, _) in exports() {
-            file.extend_from_slice(name.as_bytes());
-            file.push(0);
-        }
-        file
+    let mut file = Vec::with_capacity(usize::try_from(end).unwrap_or(0));
+    put_header(&mut file, SEGMENTS, 0);
+    // The dynamic linker stores addresses in the dynamic section.
+    let [read, write] = [elf::PF_R, elf::PF_W].map(|flag| u64::from(flag.0));
+    let flags = read | write;
+    put_segment(&mut file, [elf::PT_LOAD.0.into(), flags, 0, end, PAGE_BYTES]);
+    let dynamic_bytes = DYNAMIC_ENTRIES * DYNAMIC_ENTRY_BYTES;
+    put_segment(&mut file, [elf::PT_DYNAMIC.0.into(), flags, dynamic_at, dynamic_bytes, 8]);
+    put_segment(&mut file, [elf::PT_GNU_STACK.0.into(), flags, 0, 0, 16]);
+    let entries = [
+        (elf::DT_HASH.0, hashes_at),
+        (elf::DT_SYMTAB.0, symbols_at),
+        (elf::DT_STRTAB.0, text_at),
+        (elf::DT_STRSZ.0, text_bytes),
+        (elf::DT_SYMENT.0, SYMBOL_BYTES),
+        (elf::DT_NULL.0, 0),
+    ];
+    for (tag, value) in entries {
+        put(&mut file, &[(tag.cast_unsigned(), 8), (value, 8)]);
     }
+
+    put(&mut file, &[(0, 8); 3]);
+    let mut text = 1;
+    for (name, definition) in &exports {
+        let kind = if definition.callable { elf::STT_FUNC } else { elf::STT_OBJECT };
+        let binding = if definition.weak { elf::STB_WEAK } else { elf::STB_GLOBAL };
+        let info = u64::from(binding.0 << 4 | kind.0);
+        put(&mut file, &[(text, 4), (info, 1), (0, 1), (elf::SHN_ABS.0.into(), 2)]);
+        put(&mut file, &[(definition.address.get(), 8), (definition.bytes, 8)]);
+        text += name.len() as u64 + 1;
+    }
+    put_hashes(&mut file, exports.iter().map(|(name, _)| name.as_bytes()), count);
+    file.push(0);
+    for (name, _) in &exports {
+        file.extend_from_slice(name.as_bytes());
+        file.push(0);
+    }
+    file
 }
 
 /// Type, flags, offset, bytes and alignment of a segment, whose address is its offset.

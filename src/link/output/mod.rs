@@ -4,7 +4,7 @@
 
 mod debug_object;
 mod elf_file;
-mod export_file;
+pub(super) mod export_file;
 pub(super) mod image;
 pub(super) mod placed_object;
 pub(super) mod source_lines;

@@ -7,5 +7,6 @@ pub(crate) mod filtered;
 pub(crate) mod inspect;
 pub(crate) mod killed;
 pub(crate) mod memory;
+pub(crate) mod names;
 pub(crate) mod profilers;
 pub(crate) mod registration;
