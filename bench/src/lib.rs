@@ -13,7 +13,7 @@
 //! | `calls/` | farcall's own rows |
 //! | `transports/` | the floors, and the rows that farcall is compared with |
 //! | `processes/` | peers and callers: the other processes |
-//! | `costs/` | operations beside calls: memory, links, removal, hot swaps, idle |
+//! | `costs/` | operations beside calls: memory, links, removal, hot swaps, starts, idle |
 //! | `races/` | whole commands against each other |
 //! | `machine/` | CPUs, pinning, load |
 //! | `report/` | what a run found, as text, JSON, CSV, `.hgrm` and SVG, and compared with a saved run |
@@ -45,6 +45,7 @@ pub use costs::hot_swap::HotSwap;
 pub use costs::idle::Idle;
 pub use costs::life::{Life, Made};
 pub use costs::removal::{Removal, Removals, Removed};
+pub use costs::start::Start;
 pub use machine::Machine;
 pub use machine::cpus::{CpuPair, Pinned};
 pub use machine::load::Load;

@@ -12,7 +12,7 @@ use crate::contest::budget::{Allowance, Budget};
 use crate::contest::lineup::{RowKind, Servers};
 use crate::contest::selection::{Part, Selection};
 use crate::contest::{Contest, RoundKind};
-use crate::costs::{hot_swap, idle, life, removal};
+use crate::costs::{hot_swap, idle, life, removal, start};
 use crate::machine::load::Ticks;
 use crate::processes::caller::Caller;
 use crate::processes::peer::Peer;
@@ -153,6 +153,7 @@ impl Plan {
                 Part::Removal => report.removal = Some(removal::look(callee, peer, allowance)?),
                 Part::Life => report.life = Some(life::look(callee, allowance)?),
                 Part::HotSwap => report.hot_swap = Some(hot_swap::look(callee, allowance)?),
+                Part::Start => report.start = Some(start::look(self.cpus, allowance)?),
                 Part::Idle => report.idle = Some(idle::look(callee, allowance)?),
                 Part::Llvm => {
                     // Commands are not pinned.

@@ -18,6 +18,7 @@ pub(crate) enum Part {
     Removal,
     Life,
     HotSwap,
+    Start,
     Idle,
     Llvm,
 }
@@ -32,13 +33,14 @@ pub(crate) struct Selection {
 }
 
 impl Part {
-    const ALL: [Part; 8] = [
+    const ALL: [Part; 9] = [
         Part::Hot,
         Part::OneCpu,
         Part::Cold,
         Part::Removal,
         Part::Life,
         Part::HotSwap,
+        Part::Start,
         Part::Idle,
         Part::Llvm,
     ];
@@ -52,6 +54,7 @@ impl Part {
             Part::Removal => "removal",
             Part::Life => "links",
             Part::HotSwap => "hot swap",
+            Part::Start => "starts",
             Part::Idle => "idle CPU",
             Part::Llvm => "LLVM",
         }
@@ -60,11 +63,12 @@ impl Part {
     /// The time that the part needs. The weights of all parts are percents.
     pub(crate) fn share(self) -> Share {
         let (least_ms, weight) = match self {
-            Part::Hot => (150, 64.0),
+            Part::Hot => (150, 62.0),
             Part::OneCpu | Part::Cold => (100, 8.0),
             Part::Removal => (400, 5.0),
             Part::Life => (250, 7.0),
             Part::HotSwap => (20, 1.0),
+            Part::Start => (60, 2.0),
             Part::Idle => (160, 4.0),
             Part::Llvm => (200, 3.0),
         };
@@ -78,6 +82,7 @@ impl Part {
             Part::Removal => &["remove"],
             Part::Life => &["memory", "link"],
             Part::HotSwap => &["hot swap"],
+            Part::Start => &["start"],
             Part::Idle => &["idle"],
             Part::Llvm => &["llvm"],
         }
@@ -178,7 +183,7 @@ mod tests {
     #[test]
     fn all_rows_run_unless_some_are_named() {
         let all = Selection::new(&plan(&[])).unwrap();
-        assert_eq!(all.parts, Part::ALL[..7]);
+        assert_eq!(all.parts, Part::ALL[..8]);
         assert_eq!(names(&all.hot).len(), 9);
         assert!(names(&all.hot).ends_with(&["pipe pair".to_owned(), "Unix stream".to_owned()]));
         let weights = Part::ALL.iter().map(|part| part.share().weight).sum::<f64>();

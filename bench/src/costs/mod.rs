@@ -1,8 +1,9 @@
-//! The cost of single operations of farcall, beside calls: memory, links, removal, hot swaps, an idle session.
+//! The cost of single operations of farcall, beside calls: memory, links, removal, hot swaps, starts, an idle session.
 //!
-//! Invariant: each file makes its own rounds on one executor and leaves the executor as it was.
+//! Invariant: each file makes its own rounds, on one executor that it leaves as it was or on executors of its own.
 
 pub(crate) mod hot_swap;
 pub(crate) mod idle;
 pub(crate) mod life;
 pub(crate) mod removal;
+pub(crate) mod start;

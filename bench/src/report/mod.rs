@@ -23,7 +23,7 @@ use serde::{Deserialize, Serialize};
 use crate::contest::plan::ROUNDS_MIN;
 use crate::{
     Changes, CpuPair, HotSwap, Idle, Judged, Life, LlvmReport, Load, Machine, Origin, Regime,
-    Removal, Section,
+    Removal, Section, Start,
 };
 
 /// The result of a run. `Display` is the text table, at most 100 columns wide for names of
@@ -60,6 +60,9 @@ pub struct Report {
     pub life: Option<Life>,
     /// The cost of a hot swap.
     pub hot_swap: Option<HotSwap>,
+    /// The time from the start of an executor to its first answer.
+    #[serde(default)]
+    pub start: Option<Start>,
     /// The CPU time of an idle session.
     pub idle: Option<Idle>,
     /// The comparison with LLVM's command, if it was asked for.
@@ -90,6 +93,7 @@ impl Report {
             removal: None,
             life: None,
             hot_swap: None,
+            start: None,
             idle: None,
             llvm: None,
             bars: Vec::new(),
@@ -99,11 +103,12 @@ impl Report {
 
     /// True if nothing was measured.
     pub(crate) fn is_empty(&self) -> bool {
-        let Report { sections, removal, life, hot_swap, idle, llvm, .. } = self;
+        let Report { sections, removal, life, hot_swap, start, idle, llvm, .. } = self;
         sections.is_empty()
             && removal.is_none()
             && life.is_none()
             && hot_swap.is_none()
+            && start.is_none()
             && idle.is_none()
             && llvm.is_none()
     }
@@ -113,8 +118,9 @@ impl Report {
         let removal = self.removal.iter().flat_map(Removal::judged);
         let life = self.life.iter().flat_map(Life::judged);
         let hot_swap = self.hot_swap.iter().map(HotSwap::judged);
+        let start = self.start.iter().map(Start::judged);
         let idle = self.idle.iter().flat_map(Idle::judged);
-        self.bars = removal.chain(life).chain(hot_swap).chain(idle).collect();
+        self.bars = removal.chain(life).chain(hot_swap).chain(start).chain(idle).collect();
     }
 
     /// Adds these warnings, and those that follow from the report itself.
@@ -174,6 +180,7 @@ impl fmt::Display for Report {
             self.removal.as_ref().map(Removal::to_string),
             self.life.as_ref().map(Life::to_string),
             self.hot_swap.as_ref().map(HotSwap::to_string),
+            self.start.as_ref().map(Start::to_string),
             self.idle.as_ref().map(Idle::to_string),
             self.llvm.as_ref().map(LlvmReport::to_string),
         ];
@@ -261,6 +268,7 @@ pub(crate) mod tests {
                 single_removal: Made { each_ns: even(1_400.0), messages: 1_000 },
             }),
             hot_swap: Some(HotSwap { count: 10_000, each_ns: even(12.6) }),
+            start: Some(Start { count: 110, each_us: even(1_234.4) }),
             idle: Some(Idle {
                 after_ms: 100,
                 window_ms: 300,
@@ -300,6 +308,7 @@ pub(crate) mod tests {
             "one tracker: 700 ns each, 1 messages, 1400 alone\n",
             "hot swap a function is redirected 10000 times: 13 ns each\n",
             "LLVM 22: not installed here, no comparison\n",
+            "start    an executor to its first answer, 110 times: 1234 us, quartiles 1234 and 1234\n",
             "100 to 400 ms after a call: caller 0.01 %, executor 0.51 % of a CPU\n",
         ] {
             assert!(text.contains(shown), "{shown:?} is missing in\n{text}");
