@@ -99,27 +99,12 @@ impl Acceptor {
 
     /// Waits until the acceptor's thread has its own table of descriptors, or the kernel has refused that. Then
     /// releases `socket`: closes it in the table of all other threads, or leaves it to the acceptor's thread.
-    ///
-    /// # Errors
-    ///
-    /// If that thread could not be started; returns the socket.
-    pub(crate) fn release_socket(
-        &self,
-        socket: OwnedFd,
-    ) -> std::result::Result<(), (Error, OwnedFd)> {
-        let waits = |state: &mut State| state.is_separate.is_none() && !state.is_closed;
-        let is_separate = self.changed.wait_while(self.state.lock(), waits).is_separate;
-        match is_separate {
-            None => Err((
-                Error::exhausted("the executor cannot start the thread that opens lanes"),
-                socket,
-            )),
-            Some(true) => Ok(()),
-            Some(false) => {
-                // The acceptor's thread owns it now.
-                std::mem::forget(socket);
-                Ok(())
-            }
+    pub(crate) fn release_socket(&self, socket: OwnedFd) {
+        let waits = |state: &mut State| state.is_separate.is_none();
+        let state = self.changed.wait_while(self.state.lock(), waits);
+        if state.is_separate == Some(false) {
+            // The acceptor's thread owns it now.
+            std::mem::forget(socket);
         }
     }
 

@@ -184,7 +184,9 @@ fn serve(asked: &str) -> Result<()> {
 fn run(first: &Arc<Segment>, socket: OwnedFd, stripes: Vec<OwnedFd>) -> Result<()> {
     let session = Instance::begin(Some(Acceptor::new(Arc::clone(first))));
     let acceptor = session.acceptor()?;
-    standby::begin(Arc::clone(&session), Some(socket.as_raw_fd()))
+    // Both threads start while this one prepares the setup.
+    Acceptor::start(&session, socket.as_raw_fd())
+        .and_then(|()| standby::begin(Arc::clone(&session)))
         .inspect_err(|error| last_words(socket.as_fd(), error))?;
     let end = session.lanes().add(Lane::new(first, Side::Executor))?;
     // Without the lock the controller does not notice this thread's end.
@@ -198,10 +200,7 @@ fn run(first: &Arc<Segment>, socket: OwnedFd, stripes: Vec<OwnedFd>) -> Result<(
     let slab = session.reserve_shared(Placement::Near, stripes);
     symbols.extend(slab.ok().map(|start| (NEAR_SLAB.to_owned(), start)));
     let setup: Setup = (process_info::triple(), PAGE_BYTES, symbols, numbers);
-    acceptor.release_socket(socket).map_err(|(error, socket)| {
-        last_words(socket.as_fd(), &error);
-        error
-    })?;
+    acceptor.release_socket(socket);
     let ended = end.send_setup(&sps::to_bytes(&setup)).and_then(|()| session.serve(end));
     if ended.is_ok() {
         // The controller may still use other lanes.

@@ -3,7 +3,6 @@
 //! One thread is always on standby. It starts its successor before it serves a lane; if that fails, the lane is
 //! refused, and the thread stays on standby. So a program that uses up all threads loses lanes and nothing else.
 
-use std::os::fd::RawFd;
 use std::sync::Arc;
 
 use crate::call::pipeline::Server;
@@ -22,26 +21,20 @@ use crate::wire::pipeline::HOLDER_WORD as PIPELINE_HOLDER_WORD;
 /// The stack of a serving thread: the system's default for main threads.
 const STACK_BYTES: usize = 8 << 20;
 
-/// Starts a standby thread. The first one of a process receives the socket and starts the acceptor's thread.
+/// Starts a standby thread.
 ///
 /// # Errors
 ///
 /// If the system refuses.
-pub(crate) fn begin(session: Arc<Instance>, socket: Option<RawFd>) -> Result<()> {
+pub(crate) fn begin(session: Arc<Instance>) -> Result<()> {
     own_thread::start("farcall-lane", STACK_BYTES, move || {
-        if let Some(socket) = socket
-            && Acceptor::start(&session, socket).is_err()
-            && let Ok(acceptor) = session.acceptor()
-        {
-            acceptor.close();
-        }
         // Registers all destructors of this thread now: a registration takes the dynamic loader's lock, which a
         // library that hangs in its constructor holds.
         trap::protect_thread();
         Lanes::prepare_thread();
         let Ok(acceptor) = session.acceptor() else { return };
         while let Some(work) = acceptor.next_work() {
-            match begin(Arc::clone(&session), None) {
+            match begin(Arc::clone(&session)) {
                 Ok(()) => return serve(&session, acceptor, work),
                 Err(error) => acceptor.refuse(work.number, &error),
             }
