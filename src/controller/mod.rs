@@ -36,7 +36,8 @@
 //! | [`GracePeriod`](hotswap::GracePeriod) | has no effect on the calls | |
 //! | [`JitDump`](profile::JitDump), [`PerfMap`](profile::PerfMap) | keeps the file | |
 //!
-//! Owners of a session are its controllers, dylibs, buffers, attached regions, functions, redirectables, pipelines, object layers and process symbols.
+//! Owners of a session are its controllers, dylibs, buffers, attached regions, functions, redirectables,
+//! pipelines, object layers and process symbols.
 //!
 //! # Inside
 //!
@@ -49,7 +50,8 @@
 //! | `session`, `executor_builder` | the session, and its start |
 //! | `dylibs`, `layer` | two ways to choose the objects of a link: all added ones, or those looked up |
 //! | `hotswap`, `plugin`, `profile` | redirected and lazy functions; plugins; debuggers and profilers |
-//! | `buffer`, `region`, `function`, `inspect`, `pipeline` | data, data in place, typed calls, questions to the executor, many calls at a time |
+//! | `buffer`, `region` | data of one executor; data in place, for several executors |
+//! | `function`, `inspect`, `pipeline` | typed calls, questions to the executor, many calls at a time |
 //! | `client`, `command` | an executor that shares no memory |
 //!
 //! A part imports only from those above it.

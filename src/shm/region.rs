@@ -54,7 +54,7 @@ pub enum Access {
 /// | in place, as atomic words | [`words`](Region::words) | yes |
 /// | by a copy | [`write_from`](Region::write_from), [`read_into`](Region::read_into) | yes, torn at words |
 /// | in place, as plain data | [`as_mut_slice`](Region::as_mut_slice) | it cannot |
-/// | in place, as plain data or atomics of any size | [`slice`](Region::slice), [`slice_mut`](Region::slice_mut), which are `unsafe` | the caller vouches |
+/// | the same, also atomics of any size | `unsafe` [`slice`](Region::slice), [`slice_mut`](Region::slice_mut) | the caller vouches |
 ///
 /// Ordering: what the host stores before a call is visible to the call, and what a call stores is visible when it has returned.
 ///
@@ -177,8 +177,8 @@ impl Region {
 
     /// The words of which any byte belongs to the region. The memory goes on to the end of the last page.
     fn all_words(&self) -> &[AtomicU64] {
-        // SAFETY: the mapping is whole pages, readable and writable while `self` lives, and all safe access that this process
-        // has to it by `&self` is by such words.
+        // SAFETY: the mapping is whole pages, readable and writable while `self` lives; all safe access by `&self` is by
+        // such words.
         unsafe { slice::from_raw_parts(self.as_ptr().cast(), self.bytes.div_ceil(WORD)) }
     }
 
@@ -276,8 +276,8 @@ impl Region {
     ///
     /// # Safety
     ///
-    /// While the slice lives, no thread of this process and no linked code may write the bytes, unless through an `UnsafeCell` of `T`:
-    /// atomics may be written by atomic stores of their size.
+    /// While the slice lives, no thread of this process and no linked code may write the bytes. Atomics may be written, by atomic
+    /// stores of their size.
     ///
     /// # Examples
     ///

@@ -42,9 +42,10 @@ impl Controller {
     ///
     /// # Errors
     ///
-    /// When other memory of the executor is at that address ([`attach_anywhere`](Controller::attach_anywhere) takes another), the
-    /// region is attached already, the executor has no address space left, does not answer in
-    /// [`ATTACH_TIMEOUT`](crate::limits::ATTACH_TIMEOUT), or the session is over.
+    /// - Other memory of the executor is at that address; [`attach_anywhere`](Controller::attach_anywhere) takes another.
+    /// - The region is attached to this executor already.
+    /// - The executor has no address space left.
+    /// - It does not answer in [`ATTACH_TIMEOUT`](crate::limits::ATTACH_TIMEOUT), or the session is over.
     pub fn attach(&self, region: &Region) -> Result<AttachedRegion> {
         let attached = self.attach_anywhere(region)?;
         if attached.address == region.address() {

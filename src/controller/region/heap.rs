@@ -1,7 +1,7 @@
 //! A heap in a region: blocks for strings, slices and structures.
 //!
-//! Invariant: the books lie in the memory of this process, and nothing in the region is read to keep them. So an executor can
-//! destroy what blocks contain, and never which blocks there are.
+//! Invariant: the free lists lie in the memory of this process, and nothing in the region is read to keep them. So an executor
+//! can destroy what blocks contain, and never which blocks there are.
 
 use std::alloc::Layout;
 use std::fmt;
@@ -25,7 +25,7 @@ const PAGE_ORDER: usize = (PAGE_BYTES / UNIT as u64).ilog2() as usize;
 
 /// Divides a region into blocks, which the host allocates and frees, and linked code uses by their addresses.
 ///
-/// The books are no part of the region, so linked code cannot corrupt them. They grow with the number of free parts between
+/// The free lists are no part of the region, so linked code cannot corrupt them. They grow with the number of free parts between
 /// blocks, not with the region. A block takes whole units of 16 bytes.
 ///
 /// Any thread may allocate and free.
@@ -54,11 +54,11 @@ pub struct RegionHeap(Arc<Shared>);
 /// What a heap shares with its blocks.
 struct Shared {
     region: Region,
-    books: Mutex<Books>,
+    allocator: Mutex<Allocator>,
 }
 
 /// What a heap knows of its blocks, in units.
-struct Books {
+struct Allocator {
     free: FrameAllocator<ORDERS>,
     used: usize,
 }
@@ -96,7 +96,7 @@ impl RegionHeap {
         let mut free = FrameAllocator::new();
         let units = usize::try_from(region.bytes()).unwrap_or(usize::MAX) / UNIT;
         free.add_frame(0, units);
-        Self(Arc::new(Shared { region, books: Mutex::new(Books { free, used: 0 }) }))
+        Self(Arc::new(Shared { region, allocator: Mutex::new(Allocator { free, used: 0 }) }))
     }
 
     /// The region, to attach it and to reach the bytes of blocks.
@@ -123,10 +123,11 @@ impl RegionHeap {
         // Free blocks are aligned to their sizes, so a large enough one is aligned, too.
         let taken = units.max(layout.align().div_ceil(UNIT)).checked_next_power_of_two();
         let taken = taken.filter(|taken| *taken < 1 << ORDERS);
-        let mut books = self.0.books.lock();
-        let Some((start, taken)) = taken.and_then(|taken| Some((books.free.alloc(taken)?, taken)))
+        let mut allocator = self.0.allocator.lock();
+        let Some((start, taken)) =
+            taken.and_then(|taken| Some((allocator.free.alloc(taken)?, taken)))
         else {
-            drop(books);
+            drop(allocator);
             return Err(Error::exhausted(format!(
                 "a block of {} bytes, aligned to {}: the heap has {} of {} bytes in use, and no free part that is large enough",
                 layout.size(),
@@ -135,9 +136,9 @@ impl RegionHeap {
                 self.region().bytes()
             )));
         };
-        books.used += taken;
-        books.give(start + units, start + taken);
-        drop(books);
+        allocator.used += taken;
+        allocator.give(start + units, start + taken);
+        drop(allocator);
         let heap = Arc::clone(&self.0);
         Ok(HeapBlock { heap, offset: start * UNIT, bytes: layout.size() })
     }
@@ -156,7 +157,7 @@ impl RegionHeap {
     /// The bytes in blocks, whole units.
     #[must_use]
     pub fn used_bytes(&self) -> u64 {
-        (self.0.books.lock().used * UNIT) as u64
+        (self.0.allocator.lock().used * UNIT) as u64
     }
 
     /// Gives the memory of all free whole pages back to the system. They are zero when they are allocated again.
@@ -167,7 +168,7 @@ impl RegionHeap {
     ///
     /// As [`Region::discard`].
     pub fn trim(&self) -> Result<()> {
-        let free = &mut self.0.books.lock().free;
+        let free = &mut self.0.allocator.lock().free;
         let mut outcome = Ok(());
         let mut pages = Vec::new();
         // Free blocks, the largest ones first: none is divided. While they are taken, none becomes whole.
@@ -208,7 +209,7 @@ impl HeapBlock {
 impl Drop for HeapBlock {
     fn drop(&mut self) {
         let (start, units) = (self.offset / UNIT, self.bytes.div_ceil(UNIT).max(1));
-        self.heap.books.lock().give(start, start + units);
+        self.heap.allocator.lock().give(start, start + units);
     }
 }
 
@@ -218,7 +219,7 @@ impl fmt::Debug for Shared {
     }
 }
 
-impl Books {
+impl Allocator {
     /// Makes the units from `start` to `end` free, in blocks that are aligned to their sizes.
     fn give(&mut self, start: usize, end: usize) {
         self.used -= end - start;

@@ -1,3 +1,5 @@
+//! Regions alone: sizes, copies, plain data, adopted files, seals, memory that comes back.
+
 use std::fs::{File, OpenOptions};
 use std::io::Write;
 use std::os::fd::AsRawFd;

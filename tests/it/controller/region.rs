@@ -169,7 +169,7 @@ fn linked_code_cannot_force_its_way_into_a_read_only_region() {
 }
 
 #[test]
-fn an_executor_that_writes_everything_disturbs_no_books() {
+fn an_executor_that_writes_everything_leaves_the_heap_whole() {
     const BYTES: u64 = 64 << 20;
     let linked = Linked::start();
     let heap = RegionHeap::new(region(BYTES));

@@ -1,3 +1,5 @@
+//! The heap alone: where blocks lie, a million of them, memory that comes back.
+
 use std::fs::File;
 use std::os::fd::AsFd;
 use std::os::unix::fs::MetadataExt;
