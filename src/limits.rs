@@ -69,6 +69,9 @@ pub const ALIGNMENT_MAX: u64 = 64 << 10;
 pub(crate) const SLAB_STRIPE_BYTES: PerProt<u64> =
     PerProt { code: 256 << 20, constants: 256 << 20, data: 512 << 20 };
 
+/// The largest region. Its page tables alone may take 128 MiB in each process.
+pub const REGION_BYTES_MAX: u64 = 64 << 30;
+
 /// Bytes of free pages of a session's private slabs that keep their memory for the next allocation.
 pub(crate) const KEPT_BYTES_MAX: u64 = 8 << 20;
 

@@ -1,6 +1,6 @@
-//! Memory of the executor for data that both sides read and write: structures, strings, arrays.
+//! Memory of one executor for a few structures of the program that both sides read and write.
 //!
-//! A buffer is a part of a slab, which the controller maps: reading and writing send no message.
+//! A buffer is a part of a slab, which the controller maps: making, reading and writing it send no message.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -12,6 +12,8 @@ use crate::error::Result;
 use crate::{AddrRange, ExecutorAddr, PerProt, Prot};
 
 /// Writable memory in the executor, whole pages, zero at first. Linked code may use it until the buffer is dropped, which frees it.
+///
+/// Data that is used in place, shared by executors, or needed beyond this one, is for a [`Region`](crate::controller::Region).
 ///
 /// Stores of the executor that no returned call orders before a read appear byte by byte, in any order.
 ///

@@ -23,6 +23,10 @@
 //! | [`Dylib`] | keeps its code until the session ends | [`clear`](Dylib::clear) |
 //! | [`ObjectLayer`] | keeps its links, which belong to trackers | remove the tracker |
 //! | [`Buffer`] | frees the memory | |
+//! | [`Region`] | frees the memory when no executor has it attached | |
+//! | [`AttachedRegion`] | unmaps the region in the executor | [`detach`](AttachedRegion::detach) |
+//! | [`RegionHeap`] | the last clone or block frees the region | |
+//! | [`HeapBlock`] | frees the block | [`std::mem::forget`] |
 //! | [`InFlightAlloc`](memory::InFlightAlloc) | frees the memory | [`finalize`](memory::InFlightAlloc::finalize) |
 //! | [`FinalizedAlloc`](memory::FinalizedAlloc) | panics in debug builds, else leaks | [`deallocate`](Controller::deallocate) |
 //! | [`Function`] | keeps the function | |
@@ -32,7 +36,8 @@
 //! | [`GracePeriod`](hotswap::GracePeriod) | has no effect on the calls | |
 //! | [`JitDump`](profile::JitDump), [`PerfMap`](profile::PerfMap) | keeps the file | |
 //!
-//! Owners of a session are its controllers, dylibs, buffers, functions, redirectables, pipelines, object layers and process symbols.
+//! Owners of a session are its controllers, dylibs, buffers, attached regions, functions, redirectables,
+//! pipelines, object layers and process symbols.
 //!
 //! # Inside
 //!
@@ -45,7 +50,8 @@
 //! | `session`, `executor_builder` | the session, and its start |
 //! | `dylibs`, `layer` | two ways to choose the objects of a link: all added ones, or those looked up |
 //! | `hotswap`, `plugin`, `profile` | redirected and lazy functions; plugins; debuggers and profilers |
-//! | `buffer`, `function`, `inspect`, `pipeline` | data, typed calls, questions to the executor, many calls at a time |
+//! | `buffer`, `region` | data of one executor; data in place, for several executors |
+//! | `function`, `inspect`, `pipeline` | typed calls, questions to the executor, many calls at a time |
 //! | `client`, `command` | an executor that shares no memory |
 //!
 //! A part imports only from those above it.
@@ -71,6 +77,7 @@ mod pipeline;
 pub mod plugin;
 mod process;
 pub mod profile;
+mod region;
 mod remote;
 mod session;
 
@@ -85,4 +92,5 @@ pub use layer::object_layer::ObjectLayer;
 pub use layer::object_sources::{ArchiveMembers, ProcessSymbols};
 pub use pipeline::{Batch, PendingCall, Pipeline};
 pub use process::handlers::HandlerTag;
+pub use region::{Access, AttachedRegion, HeapBlock, Region, RegionHeap};
 pub use session::{Controller, KillHandle, Stats, WeakController};

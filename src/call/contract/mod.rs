@@ -55,6 +55,10 @@ pub(crate) const PIPELINE: u8 = b'p';
 /// The first byte of the message on the control socket that carries the descriptors of a slab.
 pub(crate) const SLAB: u8 = b's';
 
+/// The first byte of the message on the control socket that carries the descriptor of a region. The number is the region's address
+/// in the controller.
+pub(crate) const REGION: u8 = b'm';
+
 /// The first byte of an executor's last message before it ends by itself: the version of its segments, and why it ends.
 pub(crate) const LAST_WORDS: u8 = b'w';
 
@@ -143,6 +147,12 @@ remote! {
     /// Gives slabs back, and runs the dealloc actions of all regions that are still initialized in them.
     MemoryRelease = "farcall_memory_release":
         (ExecutorAddr, Vec<ExecutorAddr>) => ();
+
+    /// Attaches a region, whose descriptor was sent over the control socket before. Takes the region's address in the controller,
+    /// and returns the one in the executor, which is the same unless that was taken.
+    RegionAttach = "farcall_region_attach": (ExecutorAddr, ExecutorAddr) => ExecutorAddr;
+    /// Unmaps a region, by its address in the controller.
+    RegionDetach = "farcall_region_detach": (ExecutorAddr, ExecutorAddr) => ();
 
     /// Reserves a private slab of this size in bytes, for regions that are initialized with the content in the request. This
     /// one and the next five are LLVM's, with LLVM's results: a failure in them is no failure of the call.

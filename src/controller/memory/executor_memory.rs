@@ -1,13 +1,17 @@
 //! The slabs of an executor, which the controller maps as well.
 
+use std::collections::HashSet;
 use std::sync::OnceLock;
 
 use super::slab::Slab;
-use crate::call::contract::{MemoryDeinitialize, MemoryReserve, NEAR_SLAB, Placement};
+use crate::call::contract::{
+    MemoryDeinitialize, MemoryReserve, NEAR_SLAB, Placement, RegionAttach, RegionDetach,
+};
 use crate::controller::remote::Remote;
 use crate::deadline::Deadline;
 use crate::error::{Error, Result};
-use crate::limits::LOW_SLAB_STRIPE_BYTES;
+use crate::limits::{ATTACH_TIMEOUT, LOW_SLAB_STRIPE_BYTES, PAGE_BYTES};
+use crate::shm::Region;
 use crate::sync::{AtomicU64, Mutex};
 use crate::{AddrRange, ExecutorAddr};
 
@@ -19,6 +23,8 @@ pub(crate) struct ExecutorMemory {
     slabs: [OnceLock<Slab>; 2],
     /// Held while a slab is reserved.
     reserving: Mutex<()>,
+    /// The addresses of the regions that are attached. Held while one is attached or detached.
+    regions: Mutex<HashSet<ExecutorAddr>>,
 }
 
 impl ExecutorMemory {
@@ -29,7 +35,7 @@ impl ExecutorMemory {
     /// When the executor has no address space for the slab, or does not answer by the deadline.
     pub(crate) fn new(remote: Remote, slab: Slab, deadline: Deadline) -> Result<Self> {
         let slabs = [const { OnceLock::new() }; 2];
-        let memory = Self { remote, slabs, reserving: Mutex::default() };
+        let memory = Self { remote, slabs, reserving: Mutex::default(), regions: Mutex::default() };
         match memory.remote.named(NEAR_SLAB) {
             Ok(start) => memory.keep(slab, start)?,
             // A second request returns the reason.
@@ -63,6 +69,47 @@ impl ExecutorMemory {
         };
         let reserved = reserve(1).or_else(|_| reserve(4)).or_else(|_| reserve(16));
         reserved.map_err(|error| error.during("reserving a slab for code with 32-bit addresses"))
+    }
+
+    /// Makes the executor map a region, and returns the address. Sends one message.
+    ///
+    /// # Errors
+    ///
+    /// When the region is attached already, the executor refuses, its answer does not come in [`ATTACH_TIMEOUT`], or the session is
+    /// over.
+    pub(crate) fn attach(&self, region: &Region) -> Result<ExecutorAddr> {
+        let (mut regions, deadline) = (self.regions.lock(), Deadline::after(ATTACH_TIMEOUT));
+        let wanted = region.address();
+        if regions.contains(&wanted) {
+            return Err(Error::invalid(format!(
+                "the region at {wanted} is attached to this executor already"
+            )));
+        }
+        let remote = &self.remote;
+        let sent = remote.opener().send_region(region, deadline);
+        sent.map_err(|error| remote.explain(error, deadline))?;
+        let args = (remote.instance()?, wanted);
+        let address = remote.call_by::<RegionAttach>(&args, deadline)?;
+        let is_range = AddrRange::sized(address, region.bytes()).is_some();
+        if address.is_null() || !address.get().is_multiple_of(PAGE_BYTES) || !is_range {
+            return Err(Error::violation(format!("the executor's region is at {address}")));
+        }
+        regions.insert(wanted);
+        Ok(address)
+    }
+
+    /// Makes the executor unmap a region, by its address in this process. Sends one message.
+    ///
+    /// # Errors
+    ///
+    /// When the executor's answer does not come in [`ATTACH_TIMEOUT`], or the session is over.
+    pub(crate) fn detach(&self, region: ExecutorAddr) -> Result<()> {
+        let mut regions = self.regions.lock();
+        if !regions.remove(&region) {
+            return Ok(());
+        }
+        let args = (self.remote.instance()?, region);
+        self.remote.call_by::<RegionDetach>(&args, Deadline::after(ATTACH_TIMEOUT))
     }
 
     /// Makes the executor map a slab, with one message.

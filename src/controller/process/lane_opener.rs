@@ -10,6 +10,7 @@
 //! | [`REVERSE_LANE`] | executor | a thread of the program's own requests a lane to call |
 //! | [`REVERSE_LANE`], [`NO_LANE`] | controller | the lane for that thread, or none |
 //! | [`SLAB`] | controller | map these stripes |
+//! | [`REGION`] | controller | map this region, at the address that is its number |
 //!
 //! Invariant: the supervisor's thread, which reads here, never waits for the executor.
 
@@ -21,13 +22,13 @@ use std::time::Duration;
 use super::callbacks::Callbacks;
 use super::pipelines::Pipelines;
 use crate::call::contract::{
-    LANE, LAST_WORDS, NO_LANE, PIPELINE, Placement, REFUSED, REVERSE_LANE, SLAB,
+    LANE, LAST_WORDS, NO_LANE, PIPELINE, Placement, REFUSED, REGION, REVERSE_LANE, SLAB,
 };
 use crate::call::pipeline::Caller;
 use crate::call::{Lanes, Opened};
 use crate::deadline::Deadline;
 use crate::error::{Error, Result};
-use crate::shm::Segment;
+use crate::shm::{Region, Segment};
 use crate::sync::{Mutex, MutexGuard, Ordering};
 use crate::sys::futex;
 use crate::sys::io::socket;
@@ -151,6 +152,15 @@ impl LaneOpener {
         deadline: Deadline,
     ) -> Result<()> {
         self.send(SLAB, placement as u64, files, deadline)
+    }
+
+    /// Sends a region. A later call makes the executor answer with its address.
+    ///
+    /// # Errors
+    ///
+    /// As [`LaneOpener::send_stripes`].
+    pub(crate) fn send_region(&self, region: &Region, deadline: Deadline) -> Result<()> {
+        self.send(REGION, region.address().get(), &[region.as_fd()], deadline)
     }
 
     /// Ends all lanes and pipelines, present and future: the executor has ended.

@@ -11,6 +11,7 @@ use crate::ExecutorAddr;
 use crate::call::contract::Placement;
 use crate::call::{LaneEnd, Lanes};
 use crate::error::{Error, Result};
+use crate::executor::memory::attached::Attached;
 use crate::executor::memory::{MemoryMap, forked};
 use crate::executor::process::libraries::Libraries;
 use crate::session::SessionHandle;
@@ -22,6 +23,7 @@ use crate::wire::layout::DATA_END_WORDS;
 #[derive(Debug)]
 pub(crate) struct Instance {
     pub(crate) memory: MemoryMap,
+    pub(crate) attached: Attached,
     pub(crate) libraries: Libraries,
     /// Receives lanes and slabs; none for a connection.
     acceptor: Option<Acceptor>,
@@ -49,6 +51,7 @@ impl Instance {
         GENERATION.store(fork::generation(), Ordering::Relaxed);
         let session = Arc::new(Instance {
             memory: MemoryMap::default(),
+            attached: Attached::default(),
             libraries: Libraries::default(),
             acceptor,
             lanes: Lanes::new(),

@@ -28,6 +28,7 @@
 
 pub(crate) mod access;
 mod action;
+pub(crate) mod attached;
 pub(crate) mod forked;
 mod kept;
 mod slab;

@@ -4,7 +4,7 @@ use crate::ExecutorAddr;
 use crate::call::contract::{
     self, Action, MemoryDeinitialize, MemoryInitialize, MemoryRelease, MemoryReserve,
     NativeDeinitialize, NativeDeinitializeOne, NativeInitialize, NativeRelease, NativeReleaseOne,
-    NativeReserve, Placement, Region,
+    NativeReserve, Placement, Region, RegionAttach, RegionDetach,
 };
 use crate::error::{Error, Result};
 use crate::executor::context::instance::Instance;
@@ -13,7 +13,7 @@ use crate::executor::memory::Segment;
 use crate::sps::{AllocGroup, Bytes, Expected, Status};
 
 /// The names and addresses of the functions in this file.
-pub(crate) fn functions() -> [(String, ExecutorAddr); 10] {
+pub(crate) fn functions() -> [(String, ExecutorAddr); 12] {
     [
         offer::<MemoryReserve>(),
         offer::<MemoryInitialize>(),
@@ -25,6 +25,8 @@ pub(crate) fn functions() -> [(String, ExecutorAddr); 10] {
         offer::<NativeRelease>(),
         offer::<NativeDeinitializeOne>(),
         offer::<NativeReleaseOne>(),
+        offer::<RegionAttach>(),
+        offer::<RegionDetach>(),
     ]
 }
 
@@ -62,6 +64,18 @@ impl Serve for MemoryDeinitialize {
 impl Serve for MemoryRelease {
     fn serve((instance, slabs): (ExecutorAddr, Vec<ExecutorAddr>)) -> Result<()> {
         Instance::at(instance)?.memory.release(&slabs)
+    }
+}
+
+impl Serve for RegionAttach {
+    fn serve((instance, wanted): (ExecutorAddr, ExecutorAddr)) -> Result<ExecutorAddr> {
+        Instance::at(instance)?.attached.wait(wanted)
+    }
+}
+
+impl Serve for RegionDetach {
+    fn serve((instance, wanted): (ExecutorAddr, ExecutorAddr)) -> Result<()> {
+        Instance::at(instance)?.attached.detach(wanted)
     }
 }
 

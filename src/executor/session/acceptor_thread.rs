@@ -15,7 +15,8 @@ use std::os::fd::{AsFd, OwnedFd, RawFd};
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::call::contract::{LANE, NO_LANE, PIPELINE, Placement, REVERSE_LANE, SLAB};
+use crate::ExecutorAddr;
+use crate::call::contract::{LANE, NO_LANE, PIPELINE, Placement, REGION, REVERSE_LANE, SLAB};
 use crate::deadline::Deadline;
 use crate::error::{Error, ErrorKind, Result};
 use crate::executor::context::acceptor::{Acceptor, Kind};
@@ -143,6 +144,7 @@ impl Acceptor {
                     let slab = session.reserve_shared(placement, files);
                     self.change(|state| state.slabs.push_back(slab));
                 }
+                REGION => session.attached.map(ExecutorAddr::new(number), file(files.pop())),
                 _ => return Ok(false),
             }
         }

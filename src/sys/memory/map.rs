@@ -1,5 +1,6 @@
 //! Address space: first reserved, then mapped into or made private memory, and released as a whole.
 
+use std::hash::{BuildHasher, RandomState};
 use std::num::NonZeroUsize;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::ptr::NonNull;
@@ -21,6 +22,14 @@ const LOW_END: usize = (2 << 30) - (16 << 20);
 const _: () = assert!(LOW_END as u64 + (16 << 20) == LOW_ADDRESS_END);
 /// Low ranges start at multiples of this address.
 const LOW_STEP: usize = 1 << 20;
+
+/// Ranges apart lie between these addresses. Kernels put programs, libraries, stacks and heaps above them.
+const APART_START: u64 = 1 << 44;
+const APART_END: u64 = 5 << 44;
+/// Ranges apart start at multiples of a large page.
+const APART_STEP: u64 = 2 << 20;
+/// Random addresses that are tried, until the kernel chooses one.
+const APART_TRIES: usize = 16;
 
 /// Maps the first page of `file` readable and executable for the rest of the process's life. No code runs or reads it: it is a
 /// sign for profilers, which record mappings.
@@ -87,21 +96,10 @@ impl Reservation {
             Error::os(format!("reserving {bytes} bytes of address space below 2 GiB"), errno)
         };
         let size = size_of_map(bytes).map_err(during)?;
-        let flags = MapFlags::MAP_PRIVATE | MapFlags::MAP_NORESERVE | MapFlags::MAP_FIXED_NOREPLACE;
         let highest = LOW_END.checked_sub(size.get()).map_or(0, |at| at - at % LOW_STEP);
         for at in (LOW_START..=highest).rev().step_by(LOW_STEP) {
-            let Some(hint) = NonZeroUsize::new(at) else { break };
-            // SAFETY: the flag makes the kernel refuse where anything is mapped.
-            match unsafe { mmap_anonymous(Some(hint), size, ProtFlags::PROT_NONE, flags) } {
-                Ok(start) => {
-                    let reservation = Self { start, bytes: size };
-                    // Kernels before 4.17 ignore the flag and take the address as a hint.
-                    if reservation.start() == at as u64 {
-                        return Ok(reservation);
-                    }
-                }
-                Err(Errno::EEXIST) => {}
-                Err(errno) => return Err(during(errno)),
+            if let Some(reservation) = Self::if_free(at, size).map_err(during)? {
+                return Ok(reservation);
             }
         }
         Err(Error::exhausted(format!(
@@ -109,9 +107,59 @@ impl Reservation {
         )))
     }
 
+    /// Reserves `bytes` inaccessible bytes at a random address that is probably free in other processes, too.
+    ///
+    /// # Errors
+    ///
+    /// When the address space has no such hole, or `bytes` is 0.
+    pub(crate) fn apart(bytes: u64) -> Result<Self> {
+        let steps = APART_END.saturating_sub(APART_START).saturating_sub(bytes) / APART_STEP;
+        for number in 0..APART_TRIES {
+            let random = RandomState::new().hash_one(number);
+            let address = APART_START + random % steps.max(1) * APART_STEP;
+            if let Some(reservation) = Self::at(address, bytes)? {
+                return Ok(reservation);
+            }
+        }
+        Self::new(bytes)
+    }
+
+    /// Reserves `bytes` inaccessible bytes at this address; `None` where anything is mapped.
+    ///
+    /// # Errors
+    ///
+    /// When the kernel refuses for another reason, or `bytes` is 0.
+    pub(crate) fn at(address: u64, bytes: u64) -> Result<Option<Self>> {
+        let during = |errno| {
+            refused(format!("reserving {bytes} bytes of address space at {address:#x}"), errno)
+        };
+        let at = usize::try_from(address).map_err(|_| during(Errno::EINVAL))?;
+        Self::if_free(at, size_of_map(bytes).map_err(during)?).map_err(during)
+    }
+
+    fn if_free(at: usize, size: NonZeroUsize) -> nix::Result<Option<Self>> {
+        let hint = NonZeroUsize::new(at).ok_or(Errno::EINVAL)?;
+        let flags = MapFlags::MAP_PRIVATE | MapFlags::MAP_NORESERVE | MapFlags::MAP_FIXED_NOREPLACE;
+        // SAFETY: the flag makes the kernel refuse where anything is mapped.
+        match unsafe { mmap_anonymous(Some(hint), size, ProtFlags::PROT_NONE, flags) } {
+            Ok(start) => {
+                let reservation = Self { start, bytes: size };
+                // Kernels before 4.17 ignore the flag and take the address as a hint.
+                Ok((reservation.start() == at as u64).then_some(reservation))
+            }
+            Err(Errno::EEXIST) => Ok(None),
+            Err(errno) => Err(errno),
+        }
+    }
+
     /// The first address.
     pub(crate) fn start(&self) -> u64 {
         self.start.as_ptr() as u64
+    }
+
+    /// The first byte. The range stays mapped while this value lives.
+    pub(crate) fn as_ptr(&self) -> *mut std::ffi::c_void {
+        self.start.as_ptr()
     }
 
     /// Makes the whole range readable and writable memory of this process, zero at first; a forked child has a copy.
@@ -443,6 +491,27 @@ mod tests {
         }
         for impossible in [0, 2 << 30, u64::MAX] {
             assert!(Reservation::low(impossible).is_err());
+        }
+    }
+
+    #[test]
+    fn ranges_apart_are_random_and_replace_nothing() {
+        let ranges = [0; 3].map(|_| Reservation::apart(64 << 30).expect("a hole"));
+        for (number, range) in ranges.iter().enumerate() {
+            assert!((APART_START..APART_END).contains(&range.start()));
+            assert!(range.start() + (64 << 30) <= APART_END);
+            for other in &ranges[..number] {
+                assert!(other.start().abs_diff(range.start()) >= 64 << 30);
+            }
+            assert!(Reservation::at(range.start(), 1).expect("no error").is_none(), "taken");
+        }
+        let [first, ..] = ranges;
+        let start = first.start();
+        drop(first);
+        let again = Reservation::at(start, 4096).expect("no error").expect("free again");
+        assert_eq!(again.start(), start);
+        for impossible in [0, 1 << 63] {
+            assert!(Reservation::apart(impossible).is_err());
         }
     }
 }

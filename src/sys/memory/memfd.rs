@@ -83,7 +83,15 @@ pub(crate) fn seal(file: impl AsFd, seals: SealFlag) -> Result<()> {
 ///
 /// When memory runs out.
 pub(crate) fn back(file: impl AsFd, offset: u64, bytes: u64) -> Result<()> {
-    let during = |errno| Error::os(format!("backing {bytes} bytes of shared memory"), errno);
+    let during = |errno| {
+        let error = Error::os(format!("backing {bytes} bytes of shared memory"), errno);
+        match errno {
+            Errno::ENOSPC | Errno::ENOMEM => error.and(&Error::exhausted(
+                "the system has no more memory for it: memory.max of the cgroup, or vm.overcommit_memory, limits it",
+            )),
+            _ => error,
+        }
+    };
     let start = i64::try_from(offset).map_err(|_| during(Errno::EFBIG))?;
     let size = i64::try_from(bytes).map_err(|_| during(Errno::EFBIG))?;
     loop {
@@ -100,9 +108,7 @@ pub(crate) fn back(file: impl AsFd, offset: u64, bytes: u64) -> Result<()> {
 ///
 /// When it is no memory file, or its size is not sealed: an access to its mapping could then kill this process.
 pub(crate) fn sealed_bytes(file: impl AsFd) -> Result<u64> {
-    let seals = fcntl(file.as_fd(), FcntlArg::F_GET_SEALS)
-        .map_err(|errno| Error::os("reading the seals of a received descriptor", errno))?;
-    let seals = SealFlag::from_bits_retain(seals);
+    let seals = seals_of(file.as_fd())?;
     if !seals.contains(SealFlag::F_SEAL_SHRINK | SealFlag::F_SEAL_GROW) {
         return Err(Error::violation(format!(
             "received shared memory is sealed with {seals:?} only: its size could change"
@@ -112,6 +118,88 @@ pub(crate) fn sealed_bytes(file: impl AsFd) -> Result<u64> {
         .map_err(|errno| Error::os("reading the size of a received descriptor", errno))?;
     u64::try_from(status.st_size)
         .map_err(|_| Error::violation("received shared memory has a negative size"))
+}
+
+/// The size of a file of the host's, after it was sealed so that it can neither shrink nor grow.
+///
+/// # Errors
+///
+/// When it is empty or no memory file, cannot be written, or its size cannot be fixed. The message says what to do.
+pub(crate) fn fix_size(file: impl AsFd) -> Result<u64> {
+    let seals = fcntl(file.as_fd(), FcntlArg::F_GET_SEALS).map_err(|errno| match errno {
+        Errno::EINVAL => Error::invalid(
+            "this is no memory file, so it could shrink, and the next access kill this process: copy its \
+             bytes into a file of memfd_create",
+        ),
+        errno => Error::os("reading the seals of a file", errno),
+    })?;
+    let seals = SealFlag::from_bits_retain(seals);
+    let mode = fcntl(file.as_fd(), FcntlArg::F_GETFL)
+        .map_err(|errno| Error::os("reading the mode of a file", errno))?;
+    let is_sealed = seals.intersects(SealFlag::F_SEAL_WRITE | SealFlag::F_SEAL_FUTURE_WRITE);
+    if mode & libc::O_ACCMODE != libc::O_RDWR || is_sealed {
+        return Err(Error::invalid(format!(
+            "this process cannot write the file (seals {seals:?}): open it for reading and writing, \
+             and leave the seals against writers to the region"
+        )));
+    }
+    let fixed = SealFlag::F_SEAL_SHRINK | SealFlag::F_SEAL_GROW;
+    if !seals.contains(fixed) {
+        if seals.contains(SealFlag::F_SEAL_SEAL) {
+            return Err(Error::invalid(
+                "the size of this file could change, and it takes no seals: create it by memfd_create with \
+                 MFD_ALLOW_SEALING, or seal it with F_SEAL_SHRINK and F_SEAL_GROW first",
+            ));
+        }
+        seal(file.as_fd(), fixed)?;
+    }
+    match sealed_bytes(file)? {
+        0 => Err(Error::invalid("the file is empty: give it its size by ftruncate first")),
+        bytes => Ok(bytes),
+    }
+}
+
+/// True when no process can make another writable mapping of a memory file.
+///
+/// # Errors
+///
+/// When it is no memory file.
+pub(crate) fn is_sealed_against_writers(file: impl AsFd) -> Result<bool> {
+    let writers = SealFlag::F_SEAL_WRITE | SealFlag::F_SEAL_FUTURE_WRITE;
+    Ok(seals_of(file)?.intersects(writers))
+}
+
+/// True when a memory file has all of these seals.
+///
+/// # Errors
+///
+/// When it is no memory file.
+pub(crate) fn has_seals(file: impl AsFd, seals: SealFlag) -> Result<bool> {
+    Ok(seals_of(file)?.contains(seals))
+}
+
+fn seals_of(file: impl AsFd) -> Result<SealFlag> {
+    let seals = fcntl(file, FcntlArg::F_GET_SEALS)
+        .map_err(|errno| Error::os("reading the seals of shared memory", errno))?;
+    Ok(SealFlag::from_bits_retain(seals))
+}
+
+/// Frees the memory of `bytes` bytes from `offset` on, as far as whole pages lie inside. The bytes are zero then.
+///
+/// # Errors
+///
+/// When the system refuses, as it does for a file that is sealed against writers.
+pub(crate) fn punch(file: impl AsFd, offset: u64, bytes: u64) -> Result<()> {
+    let during = |errno| Error::os(format!("freeing {bytes} bytes of shared memory"), errno);
+    let start = i64::try_from(offset).map_err(|_| during(Errno::EFBIG))?;
+    let size = i64::try_from(bytes).map_err(|_| during(Errno::EFBIG))?;
+    let flags = FallocateFlags::FALLOC_FL_PUNCH_HOLE | FallocateFlags::FALLOC_FL_KEEP_SIZE;
+    loop {
+        match fallocate(file.as_fd(), flags, start, size) {
+            Err(Errno::EINTR) => {}
+            other => return other.map_err(during),
+        }
+    }
 }
 
 #[cfg(test)]

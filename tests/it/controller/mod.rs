@@ -7,4 +7,5 @@ pub(crate) mod lazy;
 pub(crate) mod library;
 pub(crate) mod not_ready;
 pub(crate) mod redirectable;
+pub(crate) mod region;
 pub(crate) mod reload;

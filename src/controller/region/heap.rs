@@ -1,0 +1,236 @@
+//! A heap in a region: blocks for strings, slices and structures.
+//!
+//! Invariant: the free lists lie in the memory of this process, and nothing in the region is read to keep them. So an executor
+//! can destroy what blocks contain, and never which blocks there are.
+
+use std::alloc::Layout;
+use std::fmt;
+use std::sync::Arc;
+
+use buddy_system_allocator::FrameAllocator;
+use zerocopy::{Immutable, IntoBytes};
+
+use super::Region;
+use crate::ExecutorAddr;
+use crate::error::{Error, Result};
+use crate::limits::{PAGE_BYTES, REGION_BYTES_MAX};
+use crate::sync::Mutex;
+
+/// The bytes of a unit; every block starts at a multiple of it.
+const UNIT: usize = 16;
+/// Sizes of free blocks: powers of two of units, up to the largest region.
+const ORDERS: usize = (REGION_BYTES_MAX / UNIT as u64).ilog2() as usize + 1;
+/// The smallest free block that has whole pages.
+const PAGE_ORDER: usize = (PAGE_BYTES / UNIT as u64).ilog2() as usize;
+
+/// Divides a region into blocks, which the host allocates and frees, and linked code uses by their addresses.
+///
+/// The free lists are no part of the region, so linked code cannot corrupt them. They grow with the number of free parts between
+/// blocks, not with the region. A block takes whole units of 16 bytes.
+///
+/// Any thread may allocate and free.
+///
+/// # Examples
+///
+/// ```standalone_crate
+/// # farcall::executor::run_if_spawned();
+/// # let controller = farcall::controller::ExecutorBuilder::new().this_program().start()?;
+/// use farcall::ExecutorAddr;
+/// use farcall::controller::{Access, Region, RegionHeap};
+/// # use farcall::link::ObjectFile;
+///
+/// let heap = RegionHeap::new(Region::new(1 << 20, Access::ReadWrite)?);
+/// let attached = controller.attach(heap.region())?;
+/// # let dylib = controller.create_dylib("main");
+/// // size_t strlen(const char *)
+/// let strlen = controller.function::<extern "C" fn(ExecutorAddr) -> u64>(dylib.lookup("strlen")?);
+/// let text = heap.copy(b"in place\0")?;
+/// assert_eq!(strlen.call(text.address())?, 8);
+/// # Ok::<(), farcall::Error>(())
+/// ```
+#[derive(Debug, Clone)]
+pub struct RegionHeap(Arc<Shared>);
+
+/// What a heap shares with its blocks.
+struct Shared {
+    region: Region,
+    allocator: Mutex<Allocator>,
+}
+
+/// What a heap knows of its blocks, in units.
+struct Allocator {
+    free: FrameAllocator<ORDERS>,
+    used: usize,
+}
+
+/// A part of a region's heap, which is freed when this value is dropped. Linked code must not use it then.
+///
+/// A block that linked code keeps for ever is forgotten ([`std::mem::forget`]); its region then lives as long as the process.
+///
+/// # Examples
+///
+/// ```
+/// use std::alloc::Layout;
+///
+/// use farcall::controller::{Access, Region, RegionHeap};
+///
+/// let heap = RegionHeap::new(Region::new(4096, Access::ReadWrite)?);
+/// let block = heap.allocate(Layout::array::<f64>(3).expect("a small array"))?;
+/// heap.region().write_from(block.offset(), &[0.5, 1.5, 2.5]);
+/// assert_eq!((block.bytes(), heap.used_bytes()), (24, 32));
+/// drop(block);
+/// assert_eq!(heap.used_bytes(), 0);
+/// # Ok::<(), farcall::Error>(())
+/// ```
+#[derive(Debug)]
+pub struct HeapBlock {
+    heap: Arc<Shared>,
+    offset: usize,
+    bytes: usize,
+}
+
+impl RegionHeap {
+    /// A heap in all of a region.
+    #[must_use]
+    pub fn new(region: Region) -> Self {
+        let mut free = FrameAllocator::new();
+        let units = usize::try_from(region.bytes()).unwrap_or(usize::MAX) / UNIT;
+        free.add_frame(0, units);
+        Self(Arc::new(Shared { region, allocator: Mutex::new(Allocator { free, used: 0 }) }))
+    }
+
+    /// The region, to attach it and to reach the bytes of blocks.
+    #[must_use]
+    pub fn region(&self) -> &Region {
+        &self.0.region
+    }
+
+    /// Allocates a block of this size and alignment. Its bytes are those that an earlier block left, or zeros.
+    ///
+    /// # Errors
+    ///
+    /// When no free part is large enough ([`ErrorKind::Exhausted`](crate::ErrorKind::Exhausted)), or the alignment is larger than that
+    /// of the region.
+    pub fn allocate(&self, layout: Layout) -> Result<HeapBlock> {
+        if !self.region().address().get().is_multiple_of(layout.align() as u64) {
+            return Err(Error::invalid(format!(
+                "a block aligned to {} bytes: the region at {} is not",
+                layout.align(),
+                self.region().address()
+            )));
+        }
+        let units = layout.size().div_ceil(UNIT).max(1);
+        // Free blocks are aligned to their sizes, so a large enough one is aligned, too.
+        let taken = units.max(layout.align().div_ceil(UNIT)).checked_next_power_of_two();
+        let taken = taken.filter(|taken| *taken < 1 << ORDERS);
+        let mut allocator = self.0.allocator.lock();
+        let Some((start, taken)) =
+            taken.and_then(|taken| Some((allocator.free.alloc(taken)?, taken)))
+        else {
+            drop(allocator);
+            return Err(Error::exhausted(format!(
+                "a block of {} bytes, aligned to {}: the heap has {} of {} bytes in use, and no free part that is large enough",
+                layout.size(),
+                layout.align(),
+                self.used_bytes(),
+                self.region().bytes()
+            )));
+        };
+        allocator.used += taken;
+        allocator.give(start + units, start + taken);
+        drop(allocator);
+        let heap = Arc::clone(&self.0);
+        Ok(HeapBlock { heap, offset: start * UNIT, bytes: layout.size() })
+    }
+
+    /// Allocates a block with a copy of these values.
+    ///
+    /// # Errors
+    ///
+    /// As [`allocate`](RegionHeap::allocate).
+    pub fn copy<T: IntoBytes + Immutable>(&self, values: &[T]) -> Result<HeapBlock> {
+        let block = self.allocate(Layout::for_value(values))?;
+        self.region().write_from(block.offset, values);
+        Ok(block)
+    }
+
+    /// The bytes in blocks, whole units.
+    #[must_use]
+    pub fn used_bytes(&self) -> u64 {
+        (self.0.allocator.lock().used * UNIT) as u64
+    }
+
+    /// Gives the memory of all free whole pages back to the system. They are zero when they are allocated again.
+    ///
+    /// Other threads wait to allocate and free meanwhile.
+    ///
+    /// # Errors
+    ///
+    /// As [`Region::discard`].
+    pub fn trim(&self) -> Result<()> {
+        let free = &mut self.0.allocator.lock().free;
+        let mut outcome = Ok(());
+        let mut pages = Vec::new();
+        // Free blocks, the largest ones first: none is divided. While they are taken, none becomes whole.
+        for units in (PAGE_ORDER..ORDERS).rev().map(|order| 1 << order) {
+            while let Some(start) = free.alloc(units) {
+                pages.push((start, units));
+            }
+        }
+        for (start, units) in pages {
+            outcome = outcome.and(self.0.region.discard(start * UNIT, units * UNIT));
+            free.dealloc(start, units);
+        }
+        outcome
+    }
+}
+
+impl HeapBlock {
+    /// The executor's address of the first byte, where the region is [attached](crate::controller::Controller::attach) at its own
+    /// address. It is that of this process, too.
+    #[must_use]
+    pub fn address(&self) -> ExecutorAddr {
+        ExecutorAddr::new(self.heap.region.address().get() + self.offset as u64)
+    }
+
+    /// The offset of the first byte in the region.
+    #[must_use]
+    pub fn offset(&self) -> usize {
+        self.offset
+    }
+
+    /// The size in bytes, as allocated.
+    #[must_use]
+    pub fn bytes(&self) -> usize {
+        self.bytes
+    }
+}
+
+impl Drop for HeapBlock {
+    fn drop(&mut self) {
+        let (start, units) = (self.offset / UNIT, self.bytes.div_ceil(UNIT).max(1));
+        self.heap.allocator.lock().give(start, start + units);
+    }
+}
+
+impl fmt::Debug for Shared {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Shared").field("region", &self.region).finish_non_exhaustive()
+    }
+}
+
+impl Allocator {
+    /// Makes the units from `start` to `end` free, in blocks that are aligned to their sizes.
+    fn give(&mut self, start: usize, end: usize) {
+        self.used -= end - start;
+        let mut at = start;
+        while at < end {
+            let order = (end - at).ilog2().min(at.trailing_zeros());
+            self.free.dealloc(at, 1 << order);
+            at += 1 << order;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;
