@@ -1,0 +1,166 @@
+//! Functions that are redefined and freed while the program runs.
+
+use cranelift_module::{FuncId, ModuleError};
+use farcall::controller::Controller;
+use farcall_cranelift::FarcallModule;
+
+use crate::testkit::{controller, declare, define, far, swapping, target};
+
+type Number = extern "C" fn() -> i64;
+
+/// A function that returns a number.
+pub(crate) fn constant(number: i64) -> String {
+    format!(
+        "function u0:0() -> i64 system_v {{\nblock0:\n    v0 = iconst.i64 {number}\n    return v0\n}}\n"
+    )
+}
+
+/// A function that calls another one and adds 1.
+fn caller(callee: u32) -> String {
+    format!(
+        "function u0:1() -> i64 system_v {{\n    fn0 = colocated u0:{callee}() -> i64 system_v\n\
+         block0:\n    v0 = call fn0()\n    v2 = iconst.i64 1\n    v1 = iadd v0, v2\n    return v1\n}}\n"
+    )
+}
+
+fn call(controller: &Controller, module: &FarcallModule, id: FuncId) -> i64 {
+    let address = module.get_finalized_function(id).expect("finalized");
+    controller.function::<Number>(address).call().expect("a number")
+}
+
+pub(crate) fn callers_reach_the_new_definition() {
+    let controller = controller();
+    let mut module = swapping(&controller);
+    let step = declare(&mut module, "step", &constant(0));
+    let outer = declare(&mut module, "outer", &caller(0));
+    define(&mut module, step, &constant(1));
+    define(&mut module, outer, &caller(0));
+    module.finalize_definitions().unwrap();
+    assert_eq!(call(&controller, &module, outer), 2);
+    let address = module.get_finalized_function(step).unwrap();
+    for number in 2..200 {
+        module.prepare_for_function_redefine(step).unwrap();
+        define(&mut module, step, &constant(number));
+        assert_eq!(call(&controller, &module, outer), number, "the old definition until finalize");
+        module.finalize_definitions().unwrap();
+        assert_eq!(call(&controller, &module, outer), number + 1);
+        assert_eq!(call(&controller, &module, step), number);
+    }
+    assert_eq!(module.get_finalized_function(step).unwrap(), address, "its address stays");
+    assert_eq!(controller.remove_unused().unwrap(), 0);
+    module.free_memory().unwrap();
+}
+
+pub(crate) fn a_definition_that_fails_leaves_the_old_one() {
+    let controller = controller();
+    let mut module = swapping(&controller);
+    let step = declare(&mut module, "step", &constant(0));
+    let missing = declare(&mut module, "missing", &constant(0));
+    define(&mut module, step, &constant(1));
+    module.finalize_definitions().unwrap();
+    module.prepare_for_function_redefine(step).unwrap();
+    define(&mut module, step, &caller(missing.as_u32()));
+    let error = module.finalize_definitions().expect_err("it calls what is not defined");
+    assert!(error.to_string().contains("missing is declared and not defined"), "{error}");
+    assert_eq!(call(&controller, &module, step), 1);
+    define(&mut module, step, &constant(2));
+    module.finalize_definitions().unwrap();
+    assert_eq!(call(&controller, &module, step), 2);
+}
+
+pub(crate) fn one_function_is_freed_and_defined_again() {
+    let controller = controller();
+    let mut module = far(&controller, target(true));
+    let one = declare(&mut module, "one", &constant(0));
+    let other = declare(&mut module, "other", &constant(0));
+    let mut addresses = Vec::new();
+    define(&mut module, other, &constant(7));
+    module.finalize_definitions().unwrap();
+    for number in 0..50 {
+        define(&mut module, one, &constant(number));
+        module.finalize_definitions().unwrap();
+        assert_eq!(call(&controller, &module, one), number);
+        addresses.push(module.get_finalized_function(one).unwrap());
+        module.free_function(one).unwrap();
+        let error = module.get_finalized_function(one).expect_err("it is freed");
+        assert!(error.to_string().contains("one is not finalized"), "{error}");
+        assert_eq!(call(&controller, &module, other), 7, "the other one stays");
+    }
+    addresses.dedup();
+    assert_eq!(addresses.len(), 1, "the memory is used again");
+    assert!(matches!(module.free_function(one), Err(ModuleError::Backend(_))), "it was freed");
+}
+
+pub(crate) fn a_batch_is_freed_with_its_last_function() {
+    let controller = controller();
+    let mut module = far(&controller, target(true));
+    let ids: Vec<_> =
+        (0..3).map(|n| declare(&mut module, &format!("f{n}"), &constant(0))).collect();
+    let round = |module: &mut FarcallModule| {
+        for (number, id) in (0..).zip(&ids) {
+            define(module, *id, &constant(number));
+        }
+        module.finalize_definitions().unwrap();
+        let first = module.get_finalized_function(ids[0]).unwrap();
+        for (number, id) in ids.iter().enumerate().rev() {
+            assert_eq!(call(&controller, module, *id), number as i64);
+            module.free_function(*id).unwrap();
+        }
+        first
+    };
+    let first = round(&mut module);
+    assert_eq!(round(&mut module), first, "all of its memory is used again");
+}
+
+/// Rounds of define, redefine and free. Memory of both processes stays as it is after the first tenth.
+fn cycles(rounds: u32) {
+    let controller = controller();
+    let mut module = swapping(&controller);
+    let mut direct = far(&controller, target(true));
+    let step = declare(&mut module, "step", &constant(0));
+    let outer = declare(&mut module, "outer", &caller(0));
+    let one = declare(&mut direct, "one", &constant(0));
+    let mut early = [0; 2];
+    for round in 0..rounds {
+        let number = i64::from(round);
+        define(&mut module, step, &constant(number));
+        define(&mut module, outer, &caller(0));
+        define(&mut direct, one, &constant(number));
+        module.finalize_definitions().unwrap();
+        direct.finalize_definitions().unwrap();
+        assert_eq!(call(&controller, &module, outer), number + 1);
+        assert_eq!(call(&controller, &direct, one), number);
+        module.prepare_for_function_redefine(step).unwrap();
+        define(&mut module, step, &constant(-number));
+        module.finalize_definitions().unwrap();
+        assert_eq!(call(&controller, &module, outer), 1 - number);
+        module.free_function(step).unwrap();
+        module.free_function(outer).unwrap();
+        direct.free_function(one).unwrap();
+        if round == rounds / 10 {
+            early = resident(&controller);
+        }
+    }
+    let late = resident(&controller);
+    for (early, late) in early.into_iter().zip(late) {
+        assert!(late < early + 2048, "{early} KiB became {late} KiB in {rounds} rounds");
+    }
+    println!("soak: {rounds} rounds of define, redefine and free; KiB {early:?} became {late:?}");
+}
+
+/// The resident memory of both processes, in KiB.
+fn resident(controller: &Controller) -> [u64; 2] {
+    ["self".to_owned(), controller.pid().to_string()].map(|process| {
+        let status = std::fs::read_to_string(format!("/proc/{process}/status")).expect("a process");
+        let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).expect("a size");
+        line.trim().trim_end_matches(" kB").trim().parse().expect("a number")
+    })
+}
+
+pub(crate) fn memory_stays_flat_in_ten_thousand_cycles() {
+    cycles(10_000);
+}
+
+pub(crate) fn soak_memory_stays_flat_in_a_hundred_thousand_cycles() {
+    cycles(100_000);
+}
