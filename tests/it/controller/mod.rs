@@ -8,3 +8,4 @@ pub(crate) mod library;
 pub(crate) mod not_ready;
 pub(crate) mod redirectable;
 pub(crate) mod reload;
+pub(crate) mod tracing;
