@@ -153,6 +153,7 @@ impl FarcallModule {
 
     fn free(&mut self, id: ItemId) -> ModuleResult<()> {
         self.linked(id)?;
+        let (hotswap, controller) = (self.hotswap, self.controller.clone());
         let item = self.item_mut(id)?;
         // A new definition that waits is no replacement any more, and stays.
         item.is_replaceable = false;
@@ -162,6 +163,14 @@ impl FarcallModule {
                 stub.redirect_and_remove(ExecutorAddr::NULL, batch).map(drop)
             }
             (Some(stub), None) => stub.redirect(ExecutorAddr::NULL).map(drop),
+            // Calls may still be in functions of the batch that were freed before.
+            (None, Some(batch)) if hotswap => {
+                controller.create_redirectable(ExecutorAddr::NULL).and_then(|stub| {
+                    let outcome = stub.redirect_and_remove(ExecutorAddr::NULL, batch).map(drop);
+                    stub.remove();
+                    outcome
+                })
+            }
             (None, Some(batch)) => batch.clear(),
             (None, None) => Ok(()),
         };

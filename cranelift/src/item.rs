@@ -14,7 +14,7 @@ pub(crate) struct Item {
     pub(crate) linked: Option<Linked>,
     /// It was defined since the last finalize.
     pub(crate) is_pending: bool,
-    /// A new definition may take the place of the one that is linked.
+    /// A new definition may take the place of the linked one.
     pub(crate) is_replaceable: bool,
     /// What callers call; for functions of a module with hot swap.
     pub(crate) stub: Option<Redirectable>,

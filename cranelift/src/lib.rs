@@ -7,9 +7,9 @@
 //! |---|---|
 //! | declare and define | those of [`Module`](cranelift_module::Module) |
 //! | link what was defined | [`finalize_definitions`](FarcallModule::finalize_definitions) |
-//! | addresses in the executor | [`get_finalized_function`](FarcallModule::get_finalized_function), [`get_finalized_data`](FarcallModule::get_finalized_data) |
-//! | replace a function while it is called | [`hotswap`](FarcallBuilder::hotswap), [`prepare_for_function_redefine`](FarcallModule::prepare_for_function_redefine) |
-//! | free | [`free_function`](FarcallModule::free_function), [`free_data`](FarcallModule::free_data), [`free_memory`](FarcallModule::free_memory) |
+//! | addresses in the executor | [`get_finalized_function`], [`get_finalized_data`] |
+//! | replace a function while it is called | [`FarcallBuilder::hotswap`], [`prepare_for_function_redefine`] |
+//! | free | [`free_function`], [`free_data`], [`free_memory`] |
 //!
 //! # Inside
 //!
@@ -21,7 +21,15 @@
 //! by address. With hot swap all references lead to stubs.
 //!
 //! Threads: a module belongs to one thread at a time. Its functions may be called from any.
+//!
+//! [`get_finalized_function`]: FarcallModule::get_finalized_function
+//! [`get_finalized_data`]: FarcallModule::get_finalized_data
+//! [`prepare_for_function_redefine`]: FarcallModule::prepare_for_function_redefine
+//! [`free_function`]: FarcallModule::free_function
+//! [`free_data`]: FarcallModule::free_data
+//! [`free_memory`]: FarcallModule::free_memory
 #![forbid(unsafe_code)]
+#![allow(clippy::result_large_err, reason = "the error type is that of Cranelift")]
 
 mod builder;
 mod definition;

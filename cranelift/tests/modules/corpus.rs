@@ -7,7 +7,7 @@ use std::fmt::Write as _;
 
 use fastrand::Rng;
 
-/// Functions of a level, from the one that the host calls.
+/// The number of levels. The host calls functions of the first.
 pub(crate) const LEVELS: usize = 4;
 /// Variables of 64 bytes that all functions share.
 pub(crate) const VARIABLES: u32 = 6;

@@ -2,9 +2,11 @@
 //! name the function.
 
 use std::process::Command;
+use std::sync::Arc;
 
 use cranelift_module::{DataDescription, Linkage, Module, default_libcall_names};
 use farcall::ExecutorAddr;
+use farcall::controller::profile::PerfMap;
 use farcall::link::ObjectFile;
 use farcall_cranelift::{FarcallBuilder, FarcallModule};
 
@@ -167,4 +169,22 @@ pub(crate) fn crashes_name_the_function_and_the_module() {
         assert!(error.death().is_some() && text.contains(signal), "{text}");
         assert!(text.contains(&format!("in {name}+")) && text.contains("(formulas)"), "{text}");
     }
+}
+
+pub(crate) fn perf_has_the_names_of_functions() {
+    let controller = controller();
+    let map = PerfMap::create(&controller).unwrap();
+    let path = map.path().to_owned();
+    let mut builder = FarcallBuilder::new(&controller, default_libcall_names()).unwrap();
+    builder.plugin(Arc::new(map));
+    let mut module = FarcallModule::new(builder);
+    let text = "function u0:0() system_v {\nblock0:\n    return\n}\n";
+    let id = declare(&mut module, "profiled", text);
+    define(&mut module, id, text);
+    module.finalize_definitions().unwrap();
+    let address = module.get_finalized_function(id).unwrap();
+    let lines = std::fs::read_to_string(&path).unwrap();
+    std::fs::remove_file(path).unwrap();
+    let line = lines.lines().find(|line| line.ends_with(" profiled")).expect("a line");
+    assert!(line.starts_with(&format!("{:x} ", address.get())), "{line}");
 }

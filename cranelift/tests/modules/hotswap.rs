@@ -1,6 +1,6 @@
 //! Functions that are redefined and freed while the program runs.
 
-use cranelift_module::{FuncId, ModuleError};
+use cranelift_module::{DataDescription, FuncId, Linkage, Module, ModuleError};
 use farcall::controller::Controller;
 use farcall_cranelift::FarcallModule;
 
@@ -112,7 +112,70 @@ pub(crate) fn a_batch_is_freed_with_its_last_function() {
     assert_eq!(round(&mut module), first, "all of its memory is used again");
 }
 
-/// Rounds of define, redefine and free. Memory of both processes stays as it is after the first tenth.
+pub(crate) fn finalizing_waits_for_no_answer() {
+    let controller = controller();
+    let mut module = far(&controller, target(true));
+    let ids: Vec<_> =
+        (0..20).map(|n| declare(&mut module, &format!("f{n}"), &constant(0))).collect();
+    let before = controller.stats().round_trips;
+    for (number, id) in (0..).zip(&ids) {
+        define(&mut module, *id, &constant(number));
+        module.finalize_definitions().unwrap();
+    }
+    assert_eq!(controller.stats().round_trips, before);
+    for (number, id) in (0..).zip(&ids) {
+        assert_eq!(call(&controller, &module, *id), number);
+    }
+}
+
+/// A batch whose data is freed last, while a call is in its function.
+pub(crate) fn freed_code_stays_while_a_call_is_in_it() {
+    let controller = controller();
+    let mut module = swapping(&controller);
+    // Says that it runs, and waits until the flag is not 0.
+    let text = "function u0:0() -> i64 system_v {\n    gv0 = symbol colocated u1:1\n    gv1 = symbol colocated u1:2\n\
+                block0:\n    v0 = symbol_value.i64 gv0\n    v2 = symbol_value.i64 gv1\n    v3 = iconst.i64 1\n\
+                atomic_store v3, v2\n    jump block1\n\
+                block1:\n    v1 = atomic_load.i64 v0\n    brif v1, block2, block1\n\
+                block2:\n    return v1\n}\n";
+    let set = "function u0:1() -> i64 system_v {\n    gv0 = symbol colocated u1:1\n\
+               block0:\n    v0 = symbol_value.i64 gv0\n    v1 = iconst.i64 7\n    atomic_store v1, v0\n    return v1\n}\n";
+    let is_running =
+        set.replace("u1:1", "u1:2").replace("v1 = iconst.i64 7\n", "v1 = atomic_load.i64 v0\n");
+    let is_running = is_running.replace("    atomic_store v1, v0\n", "");
+    let waits = declare(&mut module, "waits", text);
+    let sets = declare(&mut module, "sets", set);
+    let runs = declare(&mut module, "runs", &is_running);
+    let table = module.declare_data("table", Linkage::Local, false, false).unwrap();
+    let flag = module.declare_data("flag", Linkage::Local, true, false).unwrap();
+    let mut zero = DataDescription::new();
+    zero.define_zeroinit(8);
+    let running = module.declare_data("running", Linkage::Local, true, false).unwrap();
+    module.define_data(flag, &zero).unwrap();
+    module.define_data(running, &zero).unwrap();
+    define(&mut module, sets, set);
+    define(&mut module, runs, &is_running);
+    module.finalize_definitions().unwrap();
+    module.define_data(table, &zero).unwrap();
+    define(&mut module, waits, text);
+    module.finalize_definitions().unwrap();
+
+    let address = module.get_finalized_function(waits).unwrap();
+    let function = controller.function::<Number>(address);
+    let result = std::thread::scope(|scope| {
+        let waiting = scope.spawn(|| function.call());
+        while call(&controller, &module, runs) == 0 {}
+        module.free_function(waits).unwrap();
+        module.free_data(table).unwrap();
+        assert_eq!(controller.remove_unused().unwrap(), 1, "a call is in it");
+        assert_eq!(call(&controller, &module, sets), 7);
+        waiting.join().unwrap()
+    });
+    assert_eq!(result.unwrap(), 7);
+    assert_eq!(controller.remove_unused().unwrap(), 0);
+}
+
+/// Rounds of define, redefine and free. Memory of both processes stays the same after the first tenth.
 fn cycles(rounds: u32) {
     let controller = controller();
     let mut module = swapping(&controller);

@@ -15,8 +15,14 @@ pub(crate) fn controller() -> Controller {
 
 /// The processor of this machine, or the oldest one of x86-64, for which Cranelift calls libraries more often.
 pub(crate) fn target(is_native: bool) -> OwnedTargetIsa {
+    target_with(is_native, false)
+}
+
+/// The same, for position-independent code if that is wanted.
+pub(crate) fn target_with(is_native: bool, is_pic: bool) -> OwnedTargetIsa {
     let mut flags = settings::builder();
     flags.set("opt_level", "speed").unwrap();
+    flags.set("is_pic", if is_pic { "true" } else { "false" }).unwrap();
     let flags = settings::Flags::new(flags);
     let native = cranelift_native::builder().unwrap();
     if is_native {
