@@ -49,7 +49,7 @@ use crate::item::{Item, ItemId};
 /// let answer = module.declare_function("answer", Linkage::Export, &context.func.signature)?;
 /// let block = context.func.dfg.make_block();
 /// context.func.layout.append_block(block);
-/// let mut cursor = FuncCursor::new(&mut context.func).at_last_inst(block);
+/// let mut cursor = FuncCursor::new(&mut context.func).at_bottom(block);
 /// let value = cursor.ins().iconst(types::I64, 42);
 /// cursor.ins().return_(&[value]);
 /// module.define_function(answer, &mut context)?;

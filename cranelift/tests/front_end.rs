@@ -3,6 +3,10 @@
 use std::path::PathBuf;
 use std::process::{Command, Output};
 
+/// With its own tests.
+#[path = "../examples/expressions/syntax.rs"]
+mod syntax;
+
 /// Cargo builds the examples of a package together with its tests.
 fn run(lines: &[&str]) -> Output {
     let test = std::env::current_exe().expect("this program");
