@@ -86,6 +86,8 @@ pub mod sps;
 mod sync;
 mod sys;
 pub mod task;
+#[cfg(not(model))]
+mod trace;
 mod transport;
 mod wire;
 

@@ -19,7 +19,7 @@ use crate::call::contract::{Placement, ProcessExit, Remote as Contract};
 use crate::deadline::Deadline;
 use crate::error::{Error, Result};
 use crate::sync::{Ordering, fence};
-use crate::{ExecutorAddr, PerProt};
+use crate::{ExecutorAddr, PerProt, trace};
 
 /// A session with an executor process. Cheap to clone. The session ends when its last clone is dropped, where each dylib, buffer,
 /// function and pipeline counts as a clone. The executor then runs the dealloc actions that are left and exits; the controller
@@ -123,6 +123,7 @@ impl Controller {
     ///
     /// As [`Remote::connect`], and when the executor has no address space for the slab.
     pub(crate) fn connect(starting: Starting, slab: Slab) -> Result<Self> {
+        let _span = trace::start(starting.supervisor.process().pid());
         let deadline = starting.deadline;
         let (remote, numbers) = Remote::connect(starting)?;
         let memory = ExecutorMemory::new(remote, slab, deadline)?;

@@ -19,6 +19,7 @@ use crate::link::{
 };
 use crate::sps::Bytes;
 use crate::sync::{Mutex, MutexGuard};
+use crate::trace;
 
 /// A set of objects in the executor. [`link`](Dylib::link) links the objects that were added; [`lookup`](Dylib::lookup) does so by
 /// itself. Dropping a dylib leaves its code in the executor until the session ends; [`clear`](Dylib::clear) removes it.
@@ -318,6 +319,7 @@ impl Dylib {
             (graph, if is_low { Placement::Low } else { state.placement }, state.handle)
         };
         report.pull = started.elapsed();
+        let _span = trace::link(&self.name);
 
         let started = Instant::now();
         let mut requirements = self.resolve(&mut graph, &mut placement)?;

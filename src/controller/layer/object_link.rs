@@ -25,6 +25,7 @@ use crate::jit::{
     SymbolFlagsMap, SymbolLookupFlags, SymbolLookupSet, SymbolMap, SymbolState,
 };
 use crate::link::{Definition, Dependencies, Export, External, Image, LinkGraph};
+use crate::trace;
 
 /// A link under way.
 pub(super) struct Link {
@@ -182,6 +183,7 @@ impl Link {
     }
 
     fn store(&mut self, found: &SymbolMap) -> Result<()> {
+        let _span = trace::link(self.responsibility.dylib().name());
         let layer = Arc::clone(&self.layer);
         let suspended =
             self.suspended.take().ok_or_else(|| Error::invalid("a link without memory"))?;

@@ -20,7 +20,7 @@ use crate::limits::{LOW_ADDRESS_END, PAGE_BYTES};
 use crate::link::{External, Image, Layout, LinkGraph, PlacedObject, SymbolTable, TlsBlock};
 use crate::sps::{self, Bytes, Encode};
 use crate::sync::{AtomicBool, Mutex, Ordering};
-use crate::{ExecutorAddr, PerProt, Prot};
+use crate::{ExecutorAddr, PerProt, Prot, trace};
 
 /// The symbol whose address is a program's handle.
 pub(crate) const HANDLE: &str = "__dso_handle";
@@ -256,6 +256,7 @@ impl Linker {
         placement: &mut Placement,
         wanted: Vec<Wanted>,
     ) -> Result<(Vec<Wanted>, Vec<Option<Found>>)> {
+        let _span = trace::look_up(wanted.len());
         let mut query = (libraries, *placement, wanted);
         let mut found = self.memory.remote().call::<DylibLookup>(&query)?;
         let is_moved = |((.., narrow), found): (&Wanted, &Option<Found>)| match found {

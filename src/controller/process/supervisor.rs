@@ -14,6 +14,7 @@ use crate::limits::END_TIMEOUT;
 use crate::sync::{Condvar, Mutex, MutexGuard};
 use crate::sys::process::child::{Child, Ended, Others};
 use crate::sys::process::dying;
+use crate::trace;
 
 /// An executor process under supervision. Dropping it kills the process and waits for its end.
 ///
@@ -90,10 +91,13 @@ impl Supervisor {
             drop(socket);
             match started {
                 Ok(child) => {
-                    let end = child.awaiter();
+                    let (end, pid) = (child.awaiter(), child.pid());
                     life.enter(Stage::Running(child));
                     life.enter(match end.wait(opener.socket(), || opener.answer()) {
-                        Ok(ended) => Stage::Ended(ended),
+                        Ok(ended) => {
+                            trace::death(pid, &ended);
+                            Stage::Ended(ended)
+                        }
                         Err(error) => Stage::Failed(Some(error)),
                     });
                 }

@@ -9,3 +9,4 @@ pub(crate) mod not_ready;
 pub(crate) mod redirectable;
 pub(crate) mod region;
 pub(crate) mod reload;
+pub(crate) mod tracing;

@@ -86,8 +86,10 @@ impl Reader {
         let target = Path::new(env!("CARGO_TARGET_TMPDIR")).join("documents");
         let config = format!(
             "[net]\noffline = true\n[cargo-new]\nvcs = \"none\"\n[build]\ntarget-dir = {target:?}\n\
-             [patch.crates-io]\nfarcall = {{ path = {:?} }}\n",
-            root()
+             [patch.crates-io]\nfarcall = {{ path = {:?} }}\n\
+             farcall-cranelift = {{ path = {:?} }}\n",
+            root(),
+            root().join("cranelift")
         );
         fs::create_dir(home.path().join(".cargo")).expect("a folder");
         fs::write(home.path().join(".cargo/config.toml"), config).expect("written");

@@ -1,35 +1,43 @@
-//! From a definition to an object file, by Cranelift.
+//! From a definition to code in the executor, by Cranelift.
 
 use std::collections::HashMap;
 
 use cranelift_codegen::ir::{AbiParam, InstBuilder, Signature, Value, types};
-use cranelift_codegen::settings::{self, Configurable};
 use cranelift_frontend::{FunctionBuilder, FunctionBuilderContext};
-use cranelift_module::{Linkage, Module, default_libcall_names};
-use cranelift_object::{ObjectBuilder, ObjectModule};
+use cranelift_module::{FuncId, Linkage, Module};
 
 use crate::Failure;
 use crate::syntax::{Definition, Expression};
 
-/// The name of the function in its object. Its own name may be called from it, and is that of its stub.
-pub(crate) const ENTRY: &str = "the function itself";
+/// Declares a function that takes numbers and returns one.
+///
+/// # Errors
+///
+/// When the name is declared with another number of parameters.
+pub(crate) fn declare(
+    module: &mut impl Module,
+    definition: &Definition,
+) -> Result<FuncId, Failure> {
+    let signature = signature(module, definition.parameters.len());
+    Ok(match &definition.name {
+        Some(name) => module.declare_function(name, Linkage::Export, &signature)?,
+        None => module.declare_anonymous_function(&signature)?,
+    })
+}
 
-/// The object of a function that takes numbers and returns one.
+/// Compiles a function. Names that the program does not define are imports.
 ///
 /// # Errors
 ///
 /// Names that are no parameters, or what Cranelift cannot compile.
-pub(crate) fn object(definition: &Definition) -> Result<Vec<u8>, Failure> {
-    let mut flags = settings::builder();
-    flags.set("opt_level", "speed")?;
-    flags.set("is_pic", "true")?;
-    let isa = cranelift_native::builder()?.finish(settings::Flags::new(flags))?;
-    let mut module = ObjectModule::new(ObjectBuilder::new(isa, ENTRY, default_libcall_names())?);
-
+pub(crate) fn define(
+    module: &mut impl Module,
+    id: FuncId,
+    definition: &Definition,
+) -> Result<(), Failure> {
     let config = module.target_config();
     let mut context = module.make_context();
-    context.func.signature = signature(&module, definition.parameters.len());
-    let entry = module.declare_function(ENTRY, Linkage::Export, &context.func.signature)?;
+    context.func.signature = signature(module, definition.parameters.len());
     let mut frontend = FunctionBuilderContext::new();
     let mut builder = FunctionBuilder::new(&mut context.func, &mut frontend);
     let block = builder.create_block();
@@ -39,29 +47,29 @@ pub(crate) fn object(definition: &Definition) -> Result<Vec<u8>, Failure> {
     let values = builder.block_params(block).to_vec();
     let names = definition.parameters.iter().map(String::as_str);
     let parameters = names.zip(values).collect();
-    let mut function = Function { builder, module: &mut module, parameters };
+    let mut function = Function { builder, module, parameters };
     let result = function.value(&definition.body)?;
     function.builder.ins().return_(&[result]);
     function.builder.finalize(config);
-    module.define_function(entry, &mut context)?;
-    Ok(module.finish().emit()?)
+    module.define_function(id, &mut context)?;
+    Ok(())
 }
 
-/// The type of all functions: as many numbers as that, and one comes back.
-fn signature(module: &ObjectModule, parameters: usize) -> Signature {
+/// The type of all functions: this number of numbers, and one comes back.
+fn signature(module: &impl Module, parameters: usize) -> Signature {
     let mut signature = module.make_signature();
     signature.params = vec![AbiParam::new(types::F64); parameters];
     signature.returns = vec![AbiParam::new(types::F64)];
     signature
 }
 
-struct Function<'a> {
+struct Function<'a, M> {
     builder: FunctionBuilder<'a>,
-    module: &'a mut ObjectModule,
+    module: &'a mut M,
     parameters: HashMap<&'a str, Value>,
 }
 
-impl Function<'_> {
+impl<M: Module> Function<'_, M> {
     fn value(&mut self, expression: &Expression) -> Result<Value, Failure> {
         Ok(match expression {
             Expression::Number(number) => self.builder.ins().f64const(*number),
