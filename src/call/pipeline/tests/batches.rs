@@ -21,7 +21,8 @@ fn batches_of_all_kinds_of_calls_keep_their_order() {
     let mut rest = &calls[..];
     for (epoch, calls_of_batch) in (0..).zip((1..30).cycle()) {
         let (batch, behind) = rest.split_at(calls_of_batch.min(rest.len()));
-        let completion = served.caller.submit(epoch / 3, batch.iter().copied()).expect("submitted");
+        let completion =
+            served.caller.submit(epoch / 3, 0, batch.iter().copied()).expect("submitted");
         let results = results(&served.caller, &completion, batch.len());
         for ((target, args), result) in batch.iter().zip(results) {
             match result {
@@ -60,7 +61,7 @@ fn a_result_of_a_record_comes_before_the_next_call_returns() {
     });
     let numbers: Vec<_> = (0..23_u64).map(u64::to_le_bytes).collect();
     let batch = numbers.iter().map(|args| (ECHO, &args[..]));
-    let completion = caller.submit(0, batch).expect("submitted");
+    let completion = caller.submit(0, 0, batch).expect("submitted");
     let mut arrived = Arrived::default();
     for at in 0..23 {
         assert!(arrived.is_used_up());
@@ -78,7 +79,7 @@ fn a_batch_larger_than_all_room_gets_through() {
     let served = serve(5, 7);
     let numbers: Vec<_> = (0..20_000_u64).map(u64::to_le_bytes).collect();
     let batch = numbers.iter().map(|args| (if args[0] == 9 { FAIL } else { ECHO }, &args[..]));
-    let completion = served.caller.submit(0, batch).expect("submitted");
+    let completion = served.caller.submit(0, 0, batch).expect("submitted");
     let results = results(&served.caller, &completion, numbers.len());
     for (args, result) in numbers.iter().zip(results) {
         assert_eq!(result.is_err(), args[0] == 9);
