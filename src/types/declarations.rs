@@ -3,20 +3,22 @@
 //! Invariant: the depth of the reader has a bound, [`DEPTH_MAX`].
 
 use std::collections::HashMap;
+use std::str::FromStr;
 
 use super::layout::{Struct, Type};
 use super::signature::Signature;
 use super::tokens::{Token, Tokens};
-use crate::error::Result;
+use crate::error::{Error, Result};
 
 /// How deep declarators, structures and parameters may lie in each other.
 const DEPTH_MAX: usize = 32;
 
 /// Structures and `typedef`s of C with their names, and what reads prototypes that use them.
 ///
-/// It reads base types in all their spellings, pointers (to functions as well), arrays, `enum`, the names of `stdint.h`, `size_t`,
-/// `ssize_t`, `ptrdiff_t`, and `__m128` with its variants. It has no preprocessor. It refuses bit-fields, unions, `long double`,
-/// complex numbers, `__int128`, and what changes a layout, such as `packed`.
+/// It reads base types in all their spellings, pointers (to functions as well), arrays, and `enum`. It knows the names of
+/// `stdint.h`, `size_t`, `ssize_t`, `ptrdiff_t`, and `__m128` with its variants. It has no preprocessor.
+///
+/// It refuses bit-fields, unions, `long double`, complex numbers, `__int128`, and what changes a layout, such as `packed`.
 ///
 /// # Examples
 ///
@@ -333,6 +335,15 @@ impl Declarations {
             "__m128" | "__m128d" | "__m128i" => Type::V128,
             _ => return None,
         }))
+    }
+}
+
+impl FromStr for Signature {
+    type Err = Error;
+
+    /// Reads a prototype; [`Declarations::signature`] says which there are.
+    fn from_str(prototype: &str) -> Result<Signature> {
+        Declarations::new().signature(prototype)
     }
 }
 

@@ -51,7 +51,7 @@ pub enum Type {
     V128,
     /// A structure, passed by value.
     Struct(Arc<Struct>),
-    /// So many elements of a type, as a field.
+    /// An array, as a field: the type and the number of its elements.
     Array(Arc<Type>, usize),
 }
 
@@ -161,11 +161,6 @@ impl Type {
     /// Whether it is `float` or `double`.
     pub(crate) fn is_float(&self) -> bool {
         matches!(self, Type::F32 | Type::F64)
-    }
-
-    /// Whether a shorter value of it is extended by its sign.
-    pub(crate) fn is_signed(&self) -> bool {
-        matches!(self, Type::I8 | Type::I16 | Type::I32 | Type::I64)
     }
 
     /// Calls `visit` with each number in it that is no structure and no array, and the number's offset. Ends when `visit` returns

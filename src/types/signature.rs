@@ -1,17 +1,15 @@
 //! The type of a function, known at run time.
 
 use std::fmt;
-use std::str::FromStr;
 
-use super::declarations::Declarations;
 use super::layout::Type;
 use super::value::{Value, mismatch};
 use crate::error::{Error, Result};
 
 /// The parameters and the result of a C function.
 ///
-/// It is built by methods, or read from a prototype as C writes it: by [`str::parse`], or by [`Declarations`] where structures have
-/// names. The name of the function, if there is one, appears in messages.
+/// It is built by methods, or read from a prototype as C writes it. [`str::parse`] reads one, and
+/// [`Declarations`](super::Declarations) one with structures that have names. The name of the function appears in messages.
 ///
 /// # Examples
 ///
@@ -19,7 +17,8 @@ use crate::error::{Error, Result};
 /// use farcall::types::{Signature, Type};
 ///
 /// let scale: Signature = "double scale(long count, double unit)".parse()?;
-/// assert_eq!(scale, Signature::new().named("scale").parameter(Type::I64).parameter(Type::F64).returns(Type::F64));
+/// let built = Signature::new().parameter(Type::I64).parameter(Type::F64).returns(Type::F64);
+/// assert!(scale.is_like(&built));
 /// assert_eq!(scale.to_string(), "double scale(int64_t, double)");
 /// let error = "double scale(long, dubble)".parse::<Signature>().expect_err("no such type");
 /// assert!(error.to_string().contains("column 20"), "{error}");
@@ -102,15 +101,6 @@ impl Signature {
             value.check(kind).map_err(what)?;
         }
         Ok(())
-    }
-}
-
-impl FromStr for Signature {
-    type Err = Error;
-
-    /// Reads a prototype; [`Declarations::signature`] says which there are.
-    fn from_str(prototype: &str) -> Result<Signature> {
-        Declarations::new().signature(prototype)
     }
 }
 

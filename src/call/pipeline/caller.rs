@@ -37,7 +37,7 @@ impl Caller {
 
     /// Submits calls, which run in this order, and returns where their results arrive. Waits while too many calls are under
     /// way or the ring is full. `code_epoch` is the number of the code that any thread wrote last. The first `shared` bytes of the
-    /// arguments are the same in all calls, if there are any; the arguments then have one size and the calls one target.
+    /// arguments are the same in all calls.
     ///
     /// # Errors
     ///

@@ -2,11 +2,10 @@
 
 use std::sync::Arc;
 
-use super::bundle::Bundle;
+use super::bundle::{Bundle, Rows};
 use super::completion::Completion;
 use super::receiver::Run;
 use super::reception::Reception;
-use super::rows::Rows;
 use crate::error::{Error, Result};
 use crate::limits::PIPELINE_CALLS_MAX;
 use crate::sync::Ordering;

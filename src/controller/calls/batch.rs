@@ -39,6 +39,8 @@ pub struct Batch<F: FunctionType = Bytes> {
     completion: Option<Arc<Completion>>,
     arrived: Arrived,
     left: usize,
+    /// A deadline has passed: results that come from now on are dropped.
+    is_late: bool,
     form: F::Form,
 }
 
@@ -53,7 +55,7 @@ impl<F: FunctionType> Batch<F> {
         let left = calls.len();
         let handle = Arc::clone(handle);
         let completion = Some(handle.submit(shared, calls)?);
-        Ok(Batch { handle, completion, arrived: Arrived::default(), left, form })
+        Ok(Batch { handle, completion, arrived: Arrived::default(), left, is_late: false, form })
     }
 
     /// The number of results that were not returned yet.
@@ -84,6 +86,9 @@ impl<F: FunctionType> Batch<F> {
     #[inline]
     fn next_by(&mut self, enough: usize, deadline: Deadline) -> Option<Result<&[u8]>> {
         self.left = self.left.checked_sub(1)?;
+        if self.is_late {
+            return Some(Err(late()));
+        }
         if self.arrived.is_used_up() {
             let completion = self.completion.as_ref()?;
             let is_in_time = self.handle.wait(completion, enough, deadline);
@@ -91,8 +96,9 @@ impl<F: FunctionType> Batch<F> {
                 return Some(Err(error));
             }
             if !is_in_time && self.arrived.is_used_up() {
-                let message = "the submitted call did not return in time";
-                return Some(Err(Error::timeout(message)));
+                // What comes later would be taken for the result of a later call.
+                self.is_late = true;
+                return Some(Err(late()));
             }
         }
         self.arrived.next()
@@ -137,7 +143,7 @@ impl<F: FunctionType> ExactSizeIterator for Batch<F> {}
 impl<F: FunctionType> Drop for Batch<F> {
     fn drop(&mut self) {
         let Some(completion) = self.completion.take() else { return };
-        if self.left > 0 {
+        if self.left > 0 || self.is_late {
             self.handle.expire(&completion);
         }
         self.handle.recycle(completion, std::mem::take(&mut self.arrived));
@@ -148,4 +154,9 @@ impl<F: FunctionType> fmt::Debug for Batch<F> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "Batch of {}, {} results left", F::name(&self.form), self.left)
     }
+}
+
+#[cold]
+fn late() -> Error {
+    Error::timeout("the submitted call did not return in time")
 }

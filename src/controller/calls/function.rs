@@ -61,7 +61,7 @@ use crate::types::{Signature, Value};
 pub struct Function<F: FunctionType> {
     session: Arc<Session>,
     address: ExecutorAddr,
-    /// The wrapper function that is called: the function itself, or the one that makes typed calls. Null when the executor offers
+    /// The wrapper function that is called: the function itself, or the executor's for typed calls. Null when the executor offers
     /// none.
     target: ExecutorAddr,
     /// What is in front of the arguments of a typed call.

@@ -142,6 +142,7 @@ impl Taken {
         }
     }
 
+    #[expect(clippy::cast_possible_truncation, reason = "a byte has at most 8 ones")]
     const fn float_word(self, register: u8) -> u16 {
         let wide_below = (self.wide as u16 & ((1 << register) - 1)).count_ones();
         self.integers as u16 + register as u16 + wide_below as u16
@@ -217,11 +218,11 @@ pub(crate) fn place(signature: &Signature) -> Result<Plan> {
 }
 
 /// The pieces of a value of `bytes` bytes, one for each word.
+#[expect(clippy::cast_possible_truncation, reason = "the caller has checked the size")]
 fn eightbytes(bytes: usize, words: impl Iterator<Item = u16>) -> Vec<Piece> {
     let piece = |(at, word): (usize, u16)| {
         let offset = at * WORD_BYTES;
         let bytes = (bytes - offset).min(WORD_BYTES);
-        // A value by value is much shorter than 64 KiB.
         Piece { offset: offset as u16, bytes: bytes as u8, word }
     };
     words.enumerate().map(piece).collect()

@@ -49,7 +49,8 @@ fn place_result(result: Option<&Type>, taken: &mut Taken) -> ([u8; 4], u16, Vec<
         results[0] = IN_MEMORY;
         *taken = taken.scalar(false).0;
         // Checked by the caller to be much less than 64 KiB.
-        return (results, kind.bytes() as u16, Vec::new());
+        let bytes = u16::try_from(kind.bytes()).unwrap_or(u16::MAX);
+        return (results, bytes, Vec::new());
     };
     let (mut integer, mut float) = (INTEGER_RESULT, FLOAT_RESULT);
     for (to, class) in results.iter_mut().zip(&classes) {
@@ -65,8 +66,7 @@ fn place_result(result: Option<&Type>, taken: &mut Taken) -> ([u8; 4], u16, Vec<
             Class::SseUp => float - 1,
         };
     }
-    let words = classes.len() as u16;
-    (results, 0, eightbytes(kind.bytes(), 0..words))
+    (results, 0, eightbytes(kind.bytes(), (0..).take(classes.len())))
 }
 
 /// The places of one argument.
@@ -123,7 +123,7 @@ fn classes(kind: &Type) -> Option<Vec<Class>> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::{Plan, place};
+    use crate::types::abi::{Plan, place};
     use crate::types::{Declarations, Signature};
 
     fn plan(prototype: &str) -> Plan {

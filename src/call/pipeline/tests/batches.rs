@@ -87,3 +87,47 @@ fn a_batch_larger_than_all_room_gets_through() {
     }
     assert_eq!(served.end().len(), numbers.len());
 }
+
+#[test]
+fn calls_that_share_their_first_bytes_go_together() {
+    for (shared, row, calls) in
+        [(16, 24, 1000_usize), (8, 8, 100), (16, 2000, 40), (16, 0, 70), (16, 2048, 20)]
+    {
+        let served = serve(u64::MAX - 500, u64::MAX - 30);
+        let args = |at: usize| {
+            let first = (0..shared).map(|byte| byte.to_le_bytes()[0]);
+            first
+                .chain((0..row).map(move |byte| (at * 31 + byte).to_le_bytes()[0]))
+                .collect::<Vec<_>>()
+        };
+        let batch: Vec<_> = (0..calls).map(args).collect();
+        let each = batch.iter().map(|args| (ECHO, &args[..]));
+        let completion = served.caller.submit(0, shared, each).expect("submitted");
+        let results = results(&served.caller, &completion, calls);
+        let results: crate::Result<Vec<_>> = results.into_iter().collect();
+        assert_eq!(results.expect("results"), batch, "{shared} {row}");
+        served.end();
+    }
+}
+
+#[test]
+fn results_of_one_word_share_lines_around_a_failure() {
+    let served = serve(0, 0);
+    let target = |at: usize| if at == 7 { FAIL } else { GROW };
+    // Each asks for a result of 8 bytes.
+    let batch: Vec<_> = (0..100_u64).map(|at| [8, at].map(u64::to_le_bytes).concat()).collect();
+    let each = batch.iter().enumerate().map(|(at, args)| (target(at), &args[..]));
+    let completion = served.caller.submit(0, 8, each).expect("submitted");
+    let mut arrived = Arrived::default();
+    for at in 0..100 {
+        if arrived.is_used_up() {
+            assert!(served.caller.wait(&completion, 1, Deadline::SESSION_END), "no deadline");
+            completion.take(&mut arrived).expect("results");
+        }
+        match arrived.next().expect("one more") {
+            Ok(result) => assert_eq!((at == 7, result), (false, &pattern(8)[..])),
+            Err(error) => assert!(at == 7 && error.kind() == ErrorKind::Remote, "{error}"),
+        }
+    }
+    served.end();
+}
