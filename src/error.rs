@@ -108,6 +108,9 @@ pub enum ErrorKind {
     Exhausted,
     /// The caller's own arguments were refused.
     InvalidArgument,
+    /// An argument has another type than the function's parameter, or the caller's prototype is not the function's. The message shows
+    /// what was expected and what was given.
+    TypeMismatch,
     /// The other side ran the request and answered with an error message.
     Remote,
     /// The operating system refused; [`Error::raw_os_error`] has its code.

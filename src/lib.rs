@@ -32,6 +32,7 @@
 //! | [`jit`] | dylibs whose symbols are supplied at the first lookup, with names as in LLVM's ORC |
 //! | [`executor`] | being an executor: this program's other half, a served connection, a polled one |
 //! | [`session`] | an executor's session, embedded in a host that decides about threads |
+//! | [`types`] | C types at run time: signatures, values, structures |
 //! | [`task`] | what runs a session's tasks: a pool, a queue, the caller |
 //! | [`Connection`] | pipes, sockets, and lanes through them, for executors that were not started here |
 //! | [`sps`] | Simple Packed Serialization, LLVM's form for arguments |
@@ -89,6 +90,7 @@ pub mod task;
 #[cfg(not(model))]
 mod trace;
 mod transport;
+pub mod types;
 mod wire;
 
 pub use addr::{AddrRange, ExecutorAddr, PerProt, Prot};

@@ -85,6 +85,10 @@ pub(crate) const STATIC_TLS_BYTES_MAX: u64 = 1 << 30;
 /// Arguments of a C function that is called by its type.
 pub const TYPED_ARGUMENTS_MAX: usize = 16;
 
+/// Bytes of a structure that a function takes or returns by value, and of all arguments of one call on the stack. That is one page,
+/// so that a stack which is too small for them ends in its guard page.
+pub const BY_VALUE_BYTES_MAX: usize = 4096;
+
 /// Links with dynamic thread-locals, for which the static TLS reserve had no room, at any time. A thread that uses any has a
 /// word for each possible one.
 pub const THREAD_MODULES_MAX: usize = 4096;

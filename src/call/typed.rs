@@ -2,126 +2,155 @@
 //!
 //! ```text
 //! word 0   the function's address
-//! word 1   7..0 arguments   8 the result is a floating-point number   63..32 which arguments are, the first in bit 32
-//! word 2.. the arguments
+//! word 1   the shape of the call
+//!            7..0    words for integer registers    15..8  floating-point registers    23..16  which of these take two words
+//!            39..24  four numbers of 4 bits: which words of the result registers are the result
+//!            63..48  bytes of a result in memory
+//! word 2.. the words: integer registers, floating-point registers, stack
 //! ```
 //!
 //! Integers are extended to 64 bits by their sign, as every known ABI takes them. A floating-point number of 32 bits is in the
-//! low half of its word. Only the executor knows the register or stack slot of an argument, so the controller knows no ABI.
-//! The result is one word of the same form. Up to four arguments fit a lane's line.
+//! low half of its word. The controller places the words (`types::abi`); the executor loads them and knows no types. The result is
+//! the words of its registers, or the bytes of its memory. Up to four numbers fit a lane's line.
 //!
 //! Invariant: no more than [`TYPED_ARGUMENTS_MAX`] arguments.
 
 use crate::ExecutorAddr;
 use crate::error::{Error, Result};
-use crate::limits::TYPED_ARGUMENTS_MAX;
+use crate::limits::{BY_VALUE_BYTES_MAX, TYPED_ARGUMENTS_MAX};
+use crate::types::abi::{
+    FLOATS, IN_MEMORY, INTEGERS, RESULT_WORDS, RESULT_WORDS_MAX, Shape, WORD_BYTES,
+};
 
 /// The name of the wrapper function that makes such a call. It takes no SPS arguments, so it allocates nothing.
 pub(crate) const TYPED_CALL: &str = "farcall_typed_call";
 
+/// Words in front of the arguments.
 const HEAD_WORDS: usize = 2;
-const WORD_BYTES: usize = 8;
-const RETURNS_FLOAT: u64 = 1 << 8;
-const FLOATS_SHIFT: u32 = 32;
+/// Bytes in front of the arguments.
+pub(crate) const HEAD_BYTES: usize = HEAD_WORDS * WORD_BYTES;
 
-const _: () = assert!(TYPED_ARGUMENTS_MAX <= 32 && TYPED_ARGUMENTS_MAX < 1 << 8);
-
-/// What a call consists of besides the values of its arguments.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Shape {
-    pub(crate) function: ExecutorAddr,
-    /// A bit for each argument: 1 for a floating-point number. The first argument is bit 0.
-    pub(crate) floats: u32,
-    pub(crate) returns_float: bool,
-}
-
-/// The bytes of a call.
+/// The bytes of a call of numbers.
 #[derive(Debug)]
 pub(crate) struct TypedCall {
-    bytes: [u8; (HEAD_WORDS + TYPED_ARGUMENTS_MAX) * WORD_BYTES],
+    bytes: [u8; HEAD_BYTES + TYPED_ARGUMENTS_MAX * WORD_BYTES],
     used: usize,
 }
 
 impl TypedCall {
-    /// A call with these arguments.
+    /// A call with a head and the words of its arguments, each at its place among them.
     ///
     /// # Panics
     ///
     /// When there are more than [`TYPED_ARGUMENTS_MAX`].
     #[inline]
-    pub(crate) fn new<const N: usize>(shape: Shape, arguments: [u64; N]) -> Self {
-        let mut call =
-            Self { bytes: [0; (HEAD_WORDS + TYPED_ARGUMENTS_MAX) * WORD_BYTES], used: 0 };
-        let float = if shape.returns_float { RETURNS_FLOAT } else { 0 };
-        call.push(shape.function.get());
-        call.push(N as u64 | float | u64::from(shape.floats) << FLOATS_SHIFT);
-        arguments.into_iter().for_each(|argument| call.push(argument));
-        call
+    pub(crate) fn new<const N: usize>(
+        head: [u8; HEAD_BYTES],
+        arguments: [u64; N],
+        places: &[u16; N],
+    ) -> Self {
+        let mut bytes = [0; HEAD_BYTES + TYPED_ARGUMENTS_MAX * WORD_BYTES];
+        let used = HEAD_BYTES + N * WORD_BYTES;
+        bytes[..HEAD_BYTES].copy_from_slice(&head);
+        for (argument, place) in arguments.into_iter().zip(places) {
+            let at = HEAD_BYTES + usize::from(*place) * WORD_BYTES;
+            bytes[at..at + WORD_BYTES].copy_from_slice(&argument.to_le_bytes());
+        }
+        Self { bytes, used }
     }
 
     #[inline]
     pub(crate) fn bytes(&self) -> &[u8] {
         &self.bytes[..self.used]
     }
-
-    #[inline]
-    fn push(&mut self, word: u64) {
-        self.bytes[self.used..self.used + WORD_BYTES].copy_from_slice(&word.to_le_bytes());
-        self.used += WORD_BYTES;
-    }
 }
 
-/// Reads a call: its shape and its arguments.
+/// What is in front of the arguments in all calls of a function.
+pub(crate) fn head(function: ExecutorAddr, shape: Shape) -> [u8; HEAD_BYTES] {
+    let Shape { integers, floats, wide, results, result_bytes } = shape;
+    let [a, b, c, d] = results;
+    let [low, high] = result_bytes.to_le_bytes();
+    let shape = [integers, floats, wide, a | b << 4, c | d << 4, 0, low, high];
+    let mut head = [0; HEAD_BYTES];
+    head[..WORD_BYTES].copy_from_slice(&function.get().to_le_bytes());
+    head[WORD_BYTES..].copy_from_slice(&shape);
+    head
+}
+
+/// Reads a call: its function, its shape, and the words for registers and stack.
 ///
 /// # Errors
 ///
 /// When the bytes are not those of a call.
 #[inline]
-pub(crate) fn read(bytes: &[u8]) -> Result<(Shape, &[[u8; WORD_BYTES]])> {
+pub(crate) fn read(bytes: &[u8]) -> Result<(ExecutorAddr, Shape, &[[u8; WORD_BYTES]])> {
     if let (words, []) = bytes.as_chunks::<WORD_BYTES>()
-        && let [function, head, arguments @ ..] = words
+        && let [function, shape, words @ ..] = words
     {
-        let (function, head) = (u64::from_le_bytes(*function), u64::from_le_bytes(*head));
-        let [count, ..] = head.to_le_bytes();
-        if arguments.len() == usize::from(count) && arguments.len() <= TYPED_ARGUMENTS_MAX {
-            let [.., a, b, c, d] = head.to_le_bytes();
-            let shape = Shape {
-                function: ExecutorAddr::new(function),
-                floats: u32::from_le_bytes([a, b, c, d]),
-                returns_float: head & RETURNS_FLOAT != 0,
-            };
-            return Ok((shape, arguments));
+        let [integers, floats, wide, ab, cd, _, low, high] = *shape;
+        let results = [ab & 15, ab >> 4, cd & 15, cd >> 4];
+        let result_bytes = u16::from_le_bytes([low, high]);
+        let shape = Shape { integers, floats, wide, results, result_bytes };
+        if is_sound(&shape, words.len()) {
+            return Ok((ExecutorAddr::new(u64::from_le_bytes(*function)), shape, words));
         }
     }
     Err(Error::invalid(format!("{} bytes that are no call of a C function", bytes.len())))
 }
 
+/// Whether the registers exist, and the words are neither too few nor too many.
+#[inline]
+fn is_sound(shape: &Shape, words: usize) -> bool {
+    let [first, rest @ ..] = shape.results;
+    let is_register = |result: u8| usize::from(result) <= RESULT_WORDS;
+    let stack = words.checked_sub(shape.register_words());
+    usize::from(shape.integers) <= INTEGERS
+        && usize::from(shape.floats) <= FLOATS
+        && u32::from(shape.wide) >> shape.floats == 0
+        && (first == IN_MEMORY && shape.integers > 0 || first > 0 && is_register(first))
+        && rest.into_iter().all(is_register)
+        && usize::from(shape.result_bytes) <= BY_VALUE_BYTES_MAX
+        && stack.is_some_and(|words| words * WORD_BYTES <= BY_VALUE_BYTES_MAX)
+}
+
+const _: () = assert!(RESULT_WORDS < IN_MEMORY as usize && RESULT_WORDS_MAX == 4);
+
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::types::abi::scalars;
 
     #[test]
     fn what_is_written_is_read() {
-        let shape =
-            Shape { function: ExecutorAddr::new(0x7000_0000), floats: 0b1010, returns_float: true };
-        let call = TypedCall::new(shape, [1, 2, u64::MAX, 4]);
+        let function = ExecutorAddr::new(0x7000_0000);
+        let (shape, places) = scalars([false, true, false, true], true);
+        let call = TypedCall::new(head(function, shape), [1, 2, u64::MAX, 4], &places);
         assert_eq!(call.bytes().len(), 48, "a line of a lane");
-        let (read_shape, arguments) = read(call.bytes()).expect("a call");
-        assert_eq!(read_shape, shape);
-        let arguments: Vec<_> = arguments.iter().map(|word| u64::from_le_bytes(*word)).collect();
-        assert_eq!(arguments, [1, 2, u64::MAX, 4]);
-        let most = TypedCall::new(shape, [7; TYPED_ARGUMENTS_MAX]);
-        assert_eq!(read(most.bytes()).expect("a call").1.len(), TYPED_ARGUMENTS_MAX);
+        let (read_function, read_shape, words) = read(call.bytes()).expect("a call");
+        assert_eq!((read_function, read_shape), (function, shape));
+        let words: Vec<_> = words.iter().map(|word| u64::from_le_bytes(*word)).collect();
+        assert_eq!(words, [1, u64::MAX, 2, 4], "integers, then the others");
+        let (shape, places) = scalars([false; TYPED_ARGUMENTS_MAX], false);
+        let most = TypedCall::new(head(function, shape), [7; TYPED_ARGUMENTS_MAX], &places);
+        assert_eq!(read(most.bytes()).expect("a call").2.len(), TYPED_ARGUMENTS_MAX);
     }
 
     #[test]
     fn other_bytes_are_refused() {
-        let shape = Shape { function: ExecutorAddr::new(1), floats: 0, returns_float: false };
-        let call = TypedCall::new(shape, [1, 2]);
+        let (shape, places) = scalars([false; 2], false);
+        let call = TypedCall::new(head(ExecutorAddr::new(1), shape), [1, 2], &places);
         for end in 0..call.bytes().len() {
             assert!(read(&call.bytes()[..end]).is_err(), "{end}");
         }
-        let many = [&call.bytes()[..8], &200_u64.to_le_bytes(), &[0; 1600]].concat();
-        assert!(read(&many).expect_err("too many").to_string().contains("1616 bytes"));
+        let many = [call.bytes(), &[0; BY_VALUE_BYTES_MAX + 8]].concat();
+        assert!(read(&many).expect_err("too many").to_string().contains("4136 bytes"));
+        let whole = [call.bytes(), &[0; BY_VALUE_BYTES_MAX]].concat();
+        assert!(read(&whole).is_ok());
+        // One field of the shape after the other that no processor has.
+        for (at, value) in [(0, 9), (1, 9), (2, 0xff), (3, 0), (3, 0x9e), (4, 0xe1), (7, 0xff)] {
+            let mut bytes = whole.clone();
+            bytes[8 + at] = value;
+            assert!(read(&bytes).is_err(), "{at}: {value}");
+        }
     }
 }

@@ -48,10 +48,11 @@
 //! | `memory` | slabs that both processes map, and allocations in them |
 //! | `linker` | the passes of every link; stubs; retired code |
 //! | `session`, `executor_builder` | the session, and its start |
+//! | `calls` | functions by their types, pipelines |
 //! | `dylibs`, `layer` | two ways to choose the objects of a link: all added ones, or those looked up |
 //! | `hotswap`, `plugin`, `profile` | redirected and lazy functions; plugins; debuggers and profilers |
 //! | `buffer`, `region` | data of one executor; data in place, for several executors |
-//! | `function`, `inspect`, `pipeline` | typed calls, questions to the executor, many calls at a time |
+//! | `inspect` | questions to the executor |
 //! | `client`, `command` | an executor that shares no memory |
 //!
 //! A part imports only from those above it.
@@ -63,17 +64,16 @@
 #![forbid(unsafe_code)]
 
 mod buffer;
+mod calls;
 mod client;
 mod command;
 mod dylibs;
 mod executor_builder;
-mod function;
 pub mod hotswap;
 mod inspect;
 mod layer;
 mod linker;
 pub mod memory;
-mod pipeline;
 pub mod plugin;
 mod process;
 pub mod profile;
@@ -82,15 +82,16 @@ mod remote;
 mod session;
 
 pub use buffer::Buffer;
+pub use calls::{
+    Batch, Bytes, Function, FunctionType, PendingCall, Pipeline, Return, Scalar, StaticType,
+};
 pub use client::Client;
 pub use dylibs::dylib::Dylib;
 pub use dylibs::link_report::LinkReport;
 pub use executor_builder::{ExecutorBuilder, Spawned};
-pub use function::{Function, Return, Scalar, Signature};
 pub use inspect::ProcessInfo;
 pub use layer::object_layer::ObjectLayer;
 pub use layer::object_sources::{ArchiveMembers, ProcessSymbols};
-pub use pipeline::{Batch, PendingCall, Pipeline};
 pub use process::handlers::HandlerTag;
 pub use region::{Access, AttachedRegion, HeapBlock, Region, RegionHeap};
 pub use session::{Controller, KillHandle, Stats, WeakController};

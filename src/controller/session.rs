@@ -16,9 +16,10 @@ use super::process::supervisor::Process;
 use super::remote::{Remote, Starting};
 use crate::call::GracePeriod;
 use crate::call::contract::{Placement, ProcessExit, Remote as Contract};
+use crate::call::pipeline::Caller;
 use crate::deadline::Deadline;
 use crate::error::{Error, Result};
-use crate::sync::{Ordering, fence};
+use crate::sync::{Mutex, Ordering, fence};
 use crate::{ExecutorAddr, PerProt, trace};
 
 /// A session with an executor process. Cheap to clone. The session ends when its last clone is dropped, where each dylib, buffer,
@@ -60,6 +61,8 @@ pub(crate) struct Session {
     pub(crate) retired: Retired,
     pub(crate) lazy: LazyFunctions,
     stubs: Stubs,
+    /// The pipeline of functions that were given none.
+    pipeline: Mutex<Option<Arc<Caller>>>,
 }
 
 /// A handle that does not keep the session alive. A handler belongs to its session, so it holds one of these.
@@ -132,6 +135,7 @@ impl Controller {
             retired: Retired::default(),
             lazy: LazyFunctions::default(),
             stubs: Stubs::default(),
+            pipeline: Mutex::default(),
         };
         Ok(Self { session: Arc::new(session) })
     }
@@ -321,8 +325,39 @@ impl Session {
     }
 
     /// The same up to the deadline. Calls without a deadline remove unused old code: removing it may call the executor, too.
-    fn call_by(&self, function: ExecutorAddr, args: &[u8], deadline: Deadline) -> Result<Vec<u8>> {
+    pub(crate) fn call_by(
+        &self,
+        function: ExecutorAddr,
+        args: &[u8],
+        deadline: Deadline,
+    ) -> Result<Vec<u8>> {
         self.remote().call_wrapper_by(function, args, deadline)
+    }
+
+    /// The pipeline of functions that were given none. It is opened when it is needed first, and again after it has ended.
+    ///
+    /// # Errors
+    ///
+    /// When memory runs out, or the session is over.
+    pub(crate) fn own_pipeline(&self) -> Result<Arc<Caller>> {
+        let open = |own: &Option<Arc<Caller>>| own.clone().filter(|caller| !caller.has_ended());
+        if let Some(caller) = open(&self.pipeline.lock()) {
+            return Ok(caller);
+        }
+        let opened = self.remote().open_pipeline()?;
+        let mut own = self.pipeline.lock();
+        let unused = match open(&own) {
+            // Another thread was faster.
+            Some(_) => Some(opened),
+            None => own.replace(opened),
+        };
+        let caller = own.clone();
+        drop(own);
+        if let Some(unused) = unused {
+            unused.close();
+            self.remote().opener().pipelines().forget(&unused);
+        }
+        caller.ok_or_else(|| Error::disconnected("the session has no pipeline"))
     }
 
     /// Calls a function of the contract that runs code of the program.

@@ -94,6 +94,8 @@ pub fn linked(bytes: &[u8]) -> usize {
     for object in &objects {
         assert!(object.debug_object().len() <= bytes.len());
         object.lines(|_| lines += 1);
+        let names = object.object().definitions().take(4);
+        names.for_each(|name| drop(object.prototype(name)));
     }
     /// No controller has room for what a damaged file may ask for.
     const IMAGE_BYTES_MAX: u64 = 1 << 20;

@@ -307,7 +307,8 @@ impl Inbound {
             };
             self.is_room_news = true;
             if self.join(head.kind)? {
-                *long = std::mem::take(&mut self.parts);
+                long.clear();
+                std::mem::swap(long, &mut self.parts);
                 return Ok(Received::Long(head));
             }
         }

@@ -1,4 +1,4 @@
-//! The layout of a pipeline's segment, and its records. Version 2.
+//! The layout of a pipeline's segment, and its records. Version 3.
 //!
 //! ```text
 //! line 0        magic, version, segment bytes, ring lines, nanoseconds to poll
@@ -10,7 +10,8 @@
 //!
 //! call          target = the wrapper function      sequence = the call's number
 //! calls         target = the wrapper function      sequence = the first call's number, which the others follow; the payload
-//!               is the arguments of one after the other, WORD_BYTES of each
+//!               is the words that all arguments begin with, then the other words of one after the other. Bits 63..56 of the
+//!               target: words of each call, 0 for one; bits 55..48: words that all begin with, up to SHARED_WORDS_MAX
 //! result        target = 0                         sequence = the number of the call that it answers
 //! results       target = 0                         sequence = the number of the first call that it answers; the payload is the
 //!               results of that and the next calls, WORD_BYTES of each; more are added while calls of one record run
@@ -49,6 +50,44 @@ pub(crate) const HEADER: [u64; 4] =
 
 /// The size of the arguments of each call in a record of several, and of each result in such a record.
 pub(crate) const WORD_BYTES: usize = 8;
+
+/// The most words that the arguments of several calls in one record begin with.
+pub(crate) const SHARED_WORDS_MAX: usize = 2;
+const SHARED_SHIFT: u32 = 48;
+const ROW_SHIFT: u32 = 56;
+
+/// The head of a record of several calls.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct CallsHead {
+    pub(crate) target: u64,
+    /// Bytes that the arguments of all calls begin with.
+    pub(crate) shared: usize,
+    /// Bytes of each call behind those.
+    pub(crate) row: usize,
+}
+
+impl CallsHead {
+    /// The target word of such a record, unless its sizes do not fit.
+    #[inline]
+    pub(crate) fn pack(target: u64, shared: usize, row: usize) -> Option<u64> {
+        let is_whole = shared.is_multiple_of(WORD_BYTES) && row.is_multiple_of(WORD_BYTES);
+        let (shared, row) = (shared / WORD_BYTES, row / WORD_BYTES);
+        let fits = is_whole && shared <= SHARED_WORDS_MAX && (1..256).contains(&row);
+        let fits = fits && target >> SHARED_SHIFT == 0;
+        fits.then_some(target | (shared as u64) << SHARED_SHIFT | (row as u64) << ROW_SHIFT)
+    }
+
+    /// The head in a record's target word, for a payload of `bytes` bytes: at least one whole call.
+    #[inline(always)]
+    pub(crate) fn unpack(word: u64, bytes: usize) -> Option<CallsHead> {
+        let target = word & ((1 << SHARED_SHIFT) - 1);
+        let [.., shared, row] = word.to_le_bytes();
+        let (shared, row) = (usize::from(shared), usize::from(row).max(1) * WORD_BYTES);
+        let rows = bytes.checked_sub(shared * WORD_BYTES)?;
+        let fits = shared <= SHARED_WORDS_MAX && rows > 0 && rows.is_multiple_of(row);
+        fits.then_some(CallsHead { target, shared: shared * WORD_BYTES, row })
+    }
+}
 
 /// What a record of a pipeline is. Fits the 3 bits that a record has for it; 0 is no record.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -112,6 +151,26 @@ mod tests {
                 each = next_sequence(each);
             }
         }
+    }
+
+    #[test]
+    fn sizes_of_calls_travel_in_the_target() {
+        for (shared, row, bytes) in [(16, 24, 16 + 3 * 24), (0, 8, 48), (8, 2040, 2048)] {
+            let word = CallsHead::pack(0x7fff_1234_5678, shared, row).expect("they fit");
+            let head = CallsHead { target: 0x7fff_1234_5678, shared, row };
+            assert_eq!(CallsHead::unpack(word, bytes), Some(head));
+            assert_eq!(CallsHead::unpack(word, shared), None, "no call");
+            assert_eq!(CallsHead::unpack(word, bytes + 4), None, "half a word");
+        }
+        // A plain address means one word for each call.
+        let plain = CallsHead { target: 5, shared: 0, row: 8 };
+        assert_eq!(CallsHead::unpack(5, 16), Some(plain));
+        for (target, shared, row) in
+            [(5, 24, 8), (5, 4, 8), (5, 0, 4), (5, 0, 0), (1 << 48, 0, 8), (5, 0, 2048)]
+        {
+            assert_eq!(CallsHead::pack(target, shared, row), None, "{target:x} {shared} {row}");
+        }
+        assert_eq!(CallsHead::unpack(3 << 48, 80), None, "too many words shared");
     }
 
     #[test]

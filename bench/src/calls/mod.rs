@@ -9,6 +9,7 @@ pub(crate) mod in_flight;
 pub(crate) mod spin;
 pub(crate) mod threads;
 pub(crate) mod tiny_object;
+pub(crate) mod typed;
 
 use std::time::Duration;
 

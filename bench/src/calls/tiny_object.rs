@@ -160,6 +160,12 @@ pub mod tiny_code {
     /// Returns the first 8 bytes of its argument: `mov rax, [rdi]; mov edx, 8; ret`.
     pub const NULL_CALL: &[u8] = &[0x48, 0x8b, 0x07, 0xba, 8, 0, 0, 0, 0xc3];
 
+    /// `long same(long)`: `mov rax, rdi; ret`.
+    pub const SAME: &[u8] = &[0x48, 0x89, 0xf8, 0xc3];
+
+    /// `long sum(long, long, long)`: `lea rax, [rdi + rsi]; add rax, rdx; ret`.
+    pub const SUM: &[u8] = &[0x48, 0x8d, 0x04, 0x37, 0x48, 0x01, 0xd0, 0xc3];
+
     /// Returns its argument, of more than 8 bytes, in memory from `malloc`. The host must set the targets of the calls at
     /// [`BOUNCE_MALLOC`] and [`BOUNCE_MEMCPY`]:
     /// `push rbx; push rbp; push rax; mov rbx, rdi; mov rbp, rsi; mov rdi, rsi; call malloc; mov rdi, rax; mov rsi, rbx;

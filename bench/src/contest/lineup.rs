@@ -6,6 +6,7 @@ use std::rc::Rc;
 
 use crate::calls::in_flight;
 use crate::calls::threads::{self, Threads};
+use crate::calls::typed::TypedBatch;
 use crate::processes::caller::{Caller, Calling};
 use crate::processes::peer::Peer;
 use crate::transports::copy::{self, BareCopy};
@@ -24,6 +25,8 @@ pub(crate) enum RowKind {
     Threads(usize),
     /// This many calls in flight over one pipeline.
     InFlight(usize),
+    /// A thousand calls of a C function together.
+    Batch,
     /// Calls with a payload that is copied for longer than a line is polled.
     LargeEcho(Size),
     /// The floor of a payload.
@@ -58,10 +61,10 @@ impl RowKind {
 
     /// Calls back to back on two CPUs.
     pub(crate) fn hot(asked: Asked<'_>) -> Vec<RowKind> {
-        use Calling::{CallBack, Code, Data, Echo, NestedRound, Spin};
+        use Calling::{CallBack, Code, Data, Echo, NestedRound, Spin, Typed};
         let mut rows = RowKind::FLOORS.to_vec();
         rows.extend(
-            [RowKind::NULL].into_iter().chain([CallBack, NestedRound].map(RowKind::Calling)),
+            [RowKind::NULL].into_iter().chain([Typed, CallBack, NestedRound].map(RowKind::Calling)),
         );
         if asked.threads > 1 {
             rows.push(RowKind::Threads(asked.threads));
@@ -69,6 +72,7 @@ impl RowKind {
         if asked.in_flight > 1 {
             rows.push(RowKind::InFlight(asked.in_flight));
         }
+        rows.push(RowKind::Batch);
         rows.extend([Code, Data].map(RowKind::Calling));
         for &size in asked.sizes {
             let is_small = size <= Size::PAGE;
@@ -113,6 +117,7 @@ impl RowKind {
             RowKind::Calling(calling) => calling.name(),
             RowKind::Threads(threads) => threads::name(threads),
             RowKind::InFlight(calls) => in_flight::name(calls),
+            RowKind::Batch => TypedBatch::NAME.to_owned(),
             RowKind::LargeEcho(size) => Calling::Echo(size).name(),
             RowKind::Copy(size) => copy::name(size),
             RowKind::Versus(Versus::Pipe, size) => kernel::name(kernel::PIPES, size),
@@ -150,6 +155,7 @@ impl RowKind {
             }
             RowKind::Threads(threads) => Box::new(Threads::new(callee, threads)?),
             RowKind::InFlight(calls) => Box::new(InFlight::new(callee, calls)?),
+            RowKind::Batch => Box::new(TypedBatch::new(callee)?),
             RowKind::LargeEcho(size) => Box::new(EchoCall::new(callee, size)?),
             RowKind::Copy(size) => Box::new(BareCopy::new(peer, size)?),
             RowKind::Versus(Versus::Pipe, size) => Box::new(Echo::over_pipes(peer, size)?),

@@ -21,6 +21,7 @@ use nix::sys::signal::Signal;
 use crate::calls::call_back::{CallBack, NestedRound};
 use crate::calls::echo;
 use crate::calls::spin::SpinCall;
+use crate::calls::typed::TypedCall;
 use crate::processes::peer::{self, Peer};
 use crate::transports::floor::{OneLine, TwoLines};
 use crate::{Callee, CodeCall, Contender, CpuPair, DataCall, EchoCall, NullCall, Result, Size};
@@ -36,6 +37,7 @@ pub(crate) enum Calling {
     TwoLines,
     OneLine,
     Null,
+    Typed,
     CallBack,
     NestedRound,
     Code,
@@ -216,10 +218,11 @@ fn carry_out(
 }
 
 impl Calling {
-    const PLAIN: [Calling; 8] = [
+    const PLAIN: [Calling; 9] = [
         Calling::TwoLines,
         Calling::OneLine,
         Calling::Null,
+        Calling::Typed,
         Calling::CallBack,
         Calling::NestedRound,
         Calling::Code,
@@ -248,6 +251,7 @@ impl Calling {
             Calling::TwoLines => TwoLines::NAME,
             Calling::OneLine => OneLine::NAME,
             Calling::Null => NullCall::NAME,
+            Calling::Typed => TypedCall::NAME,
             Calling::CallBack => CallBack::NAME,
             Calling::NestedRound => NestedRound::NAME,
             Calling::Code => CodeCall::NAME,
@@ -269,6 +273,7 @@ impl Calling {
             Calling::TwoLines => Box::new(TwoLines::new(peer)?),
             Calling::OneLine => Box::new(OneLine::new(peer)?),
             Calling::Null => Box::new(callee.null_call()),
+            Calling::Typed => Box::new(TypedCall::new(callee)?),
             Calling::CallBack => Box::new(CallBack::new(callee)?),
             Calling::NestedRound => Box::new(NestedRound::new(callee)?),
             Calling::Code => Box::new(callee.code_call()),

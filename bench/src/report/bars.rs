@@ -87,6 +87,7 @@ pub(crate) fn of_ratios(regime: Regime) -> impl Iterator<Item = (&'static str, &
         Regime::Near => &[
             ("null call", "two-line floor", AtMost(1.0)),
             ("call back", "two-line floor", AtMost(1.0)),
+            ("typed call", "null call", AtMost(1.02)),
             ("nested round", "null call", AtMost(2.3)),
             ("4 KiB code + call", "null call", AtMost(2.2)),
             ("null call", "null call spinning", AtMost(1.1)),
@@ -99,6 +100,7 @@ pub(crate) fn of_ratios(regime: Regime) -> impl Iterator<Item = (&'static str, &
         Regime::Far => &[
             ("null call", "two-line floor", AtMost(0.6)),
             ("call back", "two-line floor", AtMost(0.6)),
+            ("typed call", "null call", AtMost(1.02)),
             ("nested round", "null call", AtMost(2.3)),
             ("4 KiB code + call", "null call", AtMost(2.2)),
             ("null call", "null call spinning", AtMost(1.1)),

@@ -12,7 +12,7 @@ use crate::deadline::Deadline;
 use crate::error::{Error, Result};
 use crate::limits::PAYLOAD_BYTES_MAX;
 use crate::sleep::Follower;
-use crate::sync::{Mutex, Ordering};
+use crate::sync::{AtomicBool, Mutex, Ordering};
 use crate::transport::forked;
 use crate::transport::pipeline::{Inbound, Outbound};
 
@@ -21,6 +21,8 @@ use crate::transport::pipeline::{Inbound, Outbound};
 pub(crate) struct Caller {
     sender: Mutex<Sender>,
     reception: Reception,
+    /// A thread receives for tasks, or the host polls.
+    is_attended: AtomicBool,
 }
 
 impl Caller {
@@ -29,11 +31,13 @@ impl Caller {
         let progress = Progress::new(inbound.lifeline().clone(), outbound.peer_parker());
         let (sender, runs) = Sender::new(outbound, last_sequence);
         let receiver = Receiver::new(inbound, runs, last_sequence);
-        Self { sender: Mutex::new(sender), reception: Reception::new(progress, receiver) }
+        let reception = Reception::new(progress, receiver);
+        Self { sender: Mutex::new(sender), reception, is_attended: AtomicBool::new(false) }
     }
 
     /// Submits calls, which run in this order, and returns where their results arrive. Waits while too many calls are under
-    /// way or the ring is full. `code_epoch` is the number of the code that any thread wrote last.
+    /// way or the ring is full. `code_epoch` is the number of the code that any thread wrote last. The first `shared` bytes of the
+    /// arguments are the same in all calls.
     ///
     /// # Errors
     ///
@@ -41,6 +45,7 @@ impl Caller {
     pub(crate) fn submit<'a>(
         &self,
         code_epoch: u64,
+        shared: usize,
         calls: impl ExactSizeIterator<Item = (u64, &'a [u8])> + Clone,
     ) -> Result<Arc<Completion>> {
         for (_, args) in calls.clone() {
@@ -64,7 +69,7 @@ impl Caller {
             return Err(self.progress().reason());
         }
         let completion = sender.note(calls.len())?;
-        let sent = sender.send_all(&self.reception, code_epoch, calls);
+        let sent = sender.send_all(&self.reception, code_epoch, shared, calls);
         sender.outbound.wake();
         match sent {
             Ok(()) => Ok(completion),
@@ -157,6 +162,16 @@ impl Caller {
         }
         leadership.withdraw(&progress.listener);
         self.poll();
+    }
+
+    /// Notes that the calling thread will receive for tasks. False when another one does.
+    pub(crate) fn attend(&self) -> bool {
+        !self.is_attended.swap(true, Ordering::Relaxed)
+    }
+
+    /// Notes that no thread receives for tasks.
+    pub(crate) fn leave(&self) {
+        self.is_attended.store(false, Ordering::Relaxed);
     }
 
     /// Takes back a completion for which no thread waits any more, and a used buffer of results.

@@ -10,8 +10,9 @@
 //! wait:    lead taken -> records popped -> results to the completions of the runs, in order -> lead given back
 //! ```
 //!
-//! Calls of a batch share a record ([`Bundle`](bundle)) when they call one function with one word of arguments each. Their
-//! results share a record as well if each is one word. That record grows: each result is published before the next call runs,
+//! Calls of a batch share a record ([`Bundle`](bundle)) when they call one function with one word of arguments each. They share one as
+//! well when the caller says that the first bytes of their arguments are the same ([`Rows`](bundle)). Their results share a record as
+//! well if each is one word. That record grows: each result is published before the next call runs,
 //! because that call may wait for what the controller does with the result.
 //!
 //! Results come in order, so a result needs no search. It belongs to the oldest run that misses one, and must have the number

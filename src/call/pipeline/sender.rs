@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::bundle::Bundle;
+use super::bundle::{Bundle, Rows};
 use super::completion::Completion;
 use super::receiver::Run;
 use super::reception::Reception;
@@ -34,6 +34,8 @@ pub(super) struct Sender {
     code_epoch: u64,
     /// Completions for later submissions, each with room for results.
     spare: Vec<Arc<Completion>>,
+    /// Room for the calls of a record.
+    rows: Rows,
 }
 
 impl Sender {
@@ -48,6 +50,7 @@ impl Sender {
             received: 0,
             code_epoch: 0,
             spare: Vec::with_capacity(SPARE_MAX),
+            rows: Rows::default(),
         };
         (sender, runs_to_come)
     }
@@ -80,6 +83,7 @@ impl Sender {
         &mut self,
         reception: &Reception,
         code_epoch: u64,
+        shared: usize,
         mut calls: impl ExactSizeIterator<Item = (u64, &'a [u8])>,
     ) -> Result<()> {
         if self.code_epoch != code_epoch {
@@ -89,18 +93,45 @@ impl Sender {
         if calls.len() == 1 {
             return calls.try_for_each(|(target, args)| self.send_call(reception, target, args));
         }
+        if shared > 0 {
+            return self.send_rows(reception, shared, calls);
+        }
         let mut bundle = Bundle::new();
         for (target, args) in calls {
             if bundle.add(target, args) {
                 continue;
             }
-            self.send_bundle(reception, &bundle)?;
+            self.send_several(reception, bundle.count(), bundle.record())?;
             bundle = Bundle::new();
             if !bundle.add(target, args) {
                 self.send_call(reception, target, args)?;
             }
         }
-        self.send_bundle(reception, &bundle)
+        self.send_several(reception, bundle.count(), bundle.record())
+    }
+
+    /// Sends calls of one function that share the first bytes of their arguments, several in each record.
+    fn send_rows<'a>(
+        &mut self,
+        reception: &Reception,
+        shared: usize,
+        calls: impl Iterator<Item = (u64, &'a [u8])>,
+    ) -> Result<()> {
+        let mut rows = std::mem::take(&mut self.rows);
+        rows.clear();
+        for (target, args) in calls {
+            while !rows.add(shared, target, args) {
+                if rows.count() == 0 {
+                    self.send_call(reception, target, args)?;
+                    break;
+                }
+                self.send_several(reception, rows.count(), rows.record())?;
+                rows.clear();
+            }
+        }
+        self.send_several(reception, rows.count(), rows.record())?;
+        self.rows = rows;
+        Ok(())
     }
 
     #[inline(always)]
@@ -110,9 +141,15 @@ impl Sender {
         self.send(reception, Record::Call, self.sequence, target, args)
     }
 
+    /// Sends a record of `calls` calls.
     #[inline(always)]
-    fn send_bundle(&mut self, reception: &Reception, bundle: &Bundle) -> Result<()> {
-        let calls = bundle.count() as u64;
+    fn send_several(
+        &mut self,
+        reception: &Reception,
+        calls: usize,
+        (kind, target, args): (Record, u64, &[u8]),
+    ) -> Result<()> {
+        let calls = calls as u64;
         if calls == 0 {
             return Ok(());
         }
@@ -120,7 +157,6 @@ impl Sender {
         let first = next_sequence(self.sequence);
         self.sequence = sequence_after(self.sequence, calls);
         self.outbound.prefetch();
-        let (kind, target, args) = bundle.record();
         self.send(reception, kind, first, target, args)
     }
 

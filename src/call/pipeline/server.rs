@@ -7,7 +7,7 @@ use crate::deadline::Deadline;
 use crate::error::{Error, ErrorKind, Result};
 use crate::limits::ERROR_BYTES_MAX;
 use crate::transport::pipeline::{EMPTY_LINE, Inbound, Outbound, Received};
-use crate::wire::pipeline::{Record, WORD_BYTES, next_sequence};
+use crate::wire::pipeline::{CallsHead, Record, SHARED_WORDS_MAX, WORD_BYTES, next_sequence};
 
 /// Polls in a row that found nothing, before a sleeping controller is woken to the results.
 const POLLS_BEFORE_WAKE: u32 = if cfg!(model) { 1 } else { 32 };
@@ -61,42 +61,32 @@ impl Server {
         let mut line = EMPTY_LINE;
         let mut long = Vec::new();
         loop {
-            let (kind, sequence, target, args) = match self.inbound.receive(&mut line, &mut long)? {
-                Received::Line(head) => {
-                    let args = line.get(..head.payload_bytes()).unwrap_or_default();
-                    (head.kind(), head.sequence, head.target, args)
-                }
-                Received::Long(head) => (head.kind, head.sequence, head.target, &long[..]),
-                Received::Closed => return Ok(()),
-                Received::Nothing | Received::Words(_) => {
-                    self.idle()?;
-                    continue;
-                }
-            };
-            let mut sequence = sequence;
-            let mut next = args;
-            let bytes_of_one = self.bytes_of_one(kind, args)?;
-            let are_several = bytes_of_one < args.len();
-            loop {
-                let (args, rest) = next.split_at(bytes_of_one.min(next.len()));
+            let (kind, sequence, target, payload) =
+                match self.inbound.receive(&mut line, &mut long)? {
+                    Received::Line(head) => {
+                        let payload = line.get_mut(..head.payload_bytes()).unwrap_or_default();
+                        (head.kind(), head.sequence, head.target, payload)
+                    }
+                    Received::Long(head) => (head.kind, head.sequence, head.target, &mut long[..]),
+                    Received::Closed => return Ok(()),
+                    Received::Nothing | Received::Words(_) => {
+                        self.idle()?;
+                        continue;
+                    }
+                };
+            if kind == Record::Calls as u8 {
+                self.run_several(sequence, target, payload, &handle)?;
+            } else if kind == Record::Call as u8 {
                 // The call may take long, and the next fence comes only behind it.
                 self.outbound.wake_seen();
-                match handle(target, args) {
-                    Ok(result) => {
-                        let result = result.as_ref();
-                        match result.try_into() {
-                            Ok(word) if are_several => {
-                                self.answer_word(sequence, word, rest.is_empty())?
-                            }
-                            _ => self.answer(Record::Result, sequence, result)?,
-                        }
-                    }
+                match handle(target, payload) {
+                    Ok(result) => self.answer(Record::Result, sequence, result.as_ref())?,
                     Err(message) => self.fail(sequence, message)?,
                 }
-                if rest.is_empty() {
-                    break;
-                }
-                (next, sequence) = (rest, next_sequence(sequence));
+            } else {
+                let bytes = payload.len();
+                let message = format!("record {kind} of {bytes} bytes where a call was due");
+                return Err(Error::violation(message));
             }
             if long.capacity() > RESULT_BYTES_KEPT {
                 long = Vec::new();
@@ -104,21 +94,48 @@ impl Server {
         }
     }
 
-    /// How many bytes of the payload are the arguments of one call.
+    /// Runs the calls of one record.
     #[inline(always)]
-    fn bytes_of_one(&self, kind: u8, payload: &[u8]) -> Result<usize> {
-        if kind == Record::Call as u8 {
-            return Ok(payload.len());
-        }
-        let is_whole = !payload.is_empty() && payload.len().is_multiple_of(WORD_BYTES);
-        if kind == Record::Calls as u8 && is_whole {
-            // A batch mostly continues in the next lines.
-            (0..PREFETCH_LINES).for_each(|line| self.inbound.prefetch(line));
-            self.outbound.prefetch();
-            return Ok(WORD_BYTES);
-        }
+    fn run_several<R: AsRef<[u8]>>(
+        &mut self,
+        mut sequence: u64,
+        target: u64,
+        payload: &mut [u8],
+        handle: &impl Fn(u64, &[u8]) -> std::result::Result<R, String>,
+    ) -> Result<()> {
         let bytes = payload.len();
-        Err(Error::violation(format!("record {kind} of {bytes} bytes where a call was due")))
+        let Some(CallsHead { target, shared, row }) = CallsHead::unpack(target, bytes) else {
+            return Err(Error::violation(format!("{bytes} bytes that are no calls")));
+        };
+        // A batch mostly continues in the next lines.
+        (0..PREFETCH_LINES).for_each(|line| self.inbound.prefetch(line));
+        self.outbound.prefetch();
+        let mut common = [0; SHARED_WORDS_MAX * WORD_BYTES];
+        common[..shared].copy_from_slice(&payload[..shared]);
+        let are_several = bytes > shared + row;
+        let mut start = 0;
+        while start + shared < bytes {
+            let end = start + shared + row;
+            let args = &mut payload[start..end];
+            // The shared bytes go in front of each call, over what the calls before it had.
+            args[..shared].copy_from_slice(&common[..shared]);
+            // The call may take long, and the next fence comes only behind it.
+            self.outbound.wake_seen();
+            let is_last = end == bytes;
+            match handle(target, args) {
+                Ok(result) => {
+                    let result = result.as_ref();
+                    match result.try_into() {
+                        Ok(word) if are_several => self.answer_word(sequence, word, is_last)?,
+                        _ => self.answer(Record::Result, sequence, result)?,
+                    }
+                }
+                Err(message) => self.fail(sequence, message)?,
+            }
+            sequence = next_sequence(sequence);
+            start += row;
+        }
+        Ok(())
     }
 
     /// Answers one of several calls in a record. The result is published at once, in the line of those before it.

@@ -1,11 +1,12 @@
 //! A dylib: objects that are linked into the executor, looked up, run, and removed together.
 
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::time::Instant;
 
 use super::initial_data::InitialData;
 use super::link_lock::{LinkGuard, LinkLock};
 use super::link_report::LinkReport;
+use super::typed_objects::TypedObjects;
 use super::variables::Variables;
 use crate::ExecutorAddr;
 use crate::call::contract::{Placement, ProgramInitialize, ProgramMain, ProgramStart};
@@ -43,6 +44,8 @@ pub struct Dylib {
     name: String,
     plugins: Plugins,
     pub(super) linking: LinkLock,
+    /// What look-ups by types are compared with, if they are.
+    pub(super) typed_objects: OnceLock<Arc<TypedObjects>>,
     /// Never locked across a call to the executor.
     state: Mutex<State>,
 }
@@ -83,6 +86,7 @@ impl Controller {
             name: name.into(),
             plugins: Plugins::default(),
             linking: LinkLock::default(),
+            typed_objects: OnceLock::new(),
             state: Mutex::default(),
         }
     }
@@ -295,6 +299,7 @@ impl Dylib {
     pub fn clear(&self) -> Result<()> {
         let _linking = self.linking.acquire()?;
         let state = std::mem::take(&mut *self.lock());
+        self.typed_objects.get().into_iter().for_each(|objects| objects.clear());
         self.session.linker.deallocate(state.linked.iter().map(|one| &one.memory))
     }
 

@@ -5,4 +5,6 @@ mod fresh_run;
 mod initial_data;
 mod link_lock;
 pub(crate) mod link_report;
+mod typed_objects;
+mod types;
 mod variables;

@@ -1,23 +1,21 @@
-//! Calls C functions by their types. The arguments arrive as words. Arguments of each kind go to that kind's
-//! registers while there are any, and the others to the stack, in order; `abi` knows the registers.
+//! Calls C functions by their types. The arguments arrive as words for registers and stack, in the order in which `abi` loads them.
 #![allow(unsafe_code, reason = "calls C functions by address")]
 
 use std::ffi::c_char;
 
 use crate::ExecutorAddr;
-use crate::call::typed::{self, Shape, TYPED_CALL};
-use crate::executor::entry::abi::{self, Frame};
+use crate::call::typed::{self, TYPED_CALL};
+use crate::executor::entry::abi::Frame;
 use crate::executor::entry::buffer::WrapperFunctionBuffer;
 use crate::executor::entry::enter;
-use crate::limits::TYPED_ARGUMENTS_MAX;
+use crate::types::abi::{FLOATS, IN_MEMORY, INTEGERS, RESULT_WORDS, RESULT_WORDS_MAX, Shape};
 
 unsafe extern "C" {
-    /// Loads the registers from a frame, copies its stack words, calls its function, and stores both result
-    /// registers.
+    /// Loads the registers from a frame, copies its stack words, calls its function, and stores the result registers.
     fn farcall_call_typed(frame: *mut Frame);
 }
 
-/// Calls a function and returns its result word, of which the low bytes count.
+/// Calls a function and returns its result: the words of its registers, or the bytes of its memory.
 ///
 /// # Errors
 ///
@@ -25,37 +23,70 @@ unsafe extern "C" {
 ///
 /// # Safety
 ///
-/// `shape` must describe the function at its address, and the arguments must match it.
+/// `shape` must describe the function, and the words must match it.
 #[inline]
-unsafe fn call_shaped(shape: Shape, arguments: &[[u8; 8]]) -> std::result::Result<u64, String> {
+unsafe fn call_shaped(
+    function: ExecutorAddr,
+    shape: Shape,
+    words: &[[u8; 8]],
+) -> std::result::Result<WrapperFunctionBuffer, String> {
+    let mut words = words.iter();
     let mut frame = Frame {
-        integers: [0; abi::INTEGERS],
-        floats: [0; abi::FLOATS],
-        function: shape.function.get(),
-        floats_used: 0,
+        integers: [0; INTEGERS],
+        floats: [[0; 2]; FLOATS],
+        function: function.get(),
+        floats_used: shape.floats.into(),
         stack_words: 0,
-        integer_result: 0,
-        float_result: 0,
-        stack: [0; TYPED_ARGUMENTS_MAX],
+        stack: std::ptr::null(),
+        results: [0; RESULT_WORDS],
     };
-    let (mut integers, mut floats, mut stack) = (0, 0, 0);
-    for (index, word) in arguments.iter().enumerate() {
-        let is_float = shape.floats >> index & 1 == 1;
-        let (used, words) = match is_float {
-            true => (&mut floats, &mut frame.floats[..]),
-            false => (&mut integers, &mut frame.integers[..]),
-        };
-        let (used, words) = match *used < words.len() {
-            true => (used, words),
-            false => (&mut stack, &mut frame.stack[..]),
-        };
-        words[*used] = u64::from_le_bytes(*word);
-        *used += 1;
+    for (to, word) in frame.integers.iter_mut().zip(words.by_ref().take(shape.integers.into())) {
+        *to = u64::from_le_bytes(*word);
     }
-    (frame.floats_used, frame.stack_words) = (floats as u64, stack as u64);
+    for (register, [low, high]) in frame.floats.iter_mut().take(shape.floats.into()).enumerate() {
+        *low = words.next().map_or(0, |word| u64::from_le_bytes(*word));
+        if shape.wide >> register & 1 == 1 {
+            *high = words.next().map_or(0, |word| u64::from_le_bytes(*word));
+        }
+    }
+    let stack = words.as_slice();
+    (frame.stack_words, frame.stack) = (stack.len() as u64, stack.as_ptr().cast());
+    if shape.results.first() == Some(&IN_MEMORY) {
+        // SAFETY: the caller vouches for the function and its arguments.
+        return unsafe { call_into_memory(&mut frame, shape.result_bytes.into()) };
+    }
     // SAFETY: the caller vouches for the function and its arguments; the frame is live and as large as it says.
     unsafe { enter::caller(farcall_call_typed, &raw mut frame) }?;
-    Ok(if shape.returns_float { frame.float_result } else { frame.integer_result })
+    let mut result = [0; RESULT_WORDS_MAX * 8];
+    let mut used = 0;
+    for (to, number) in result.as_chunks_mut::<8>().0.iter_mut().zip(shape.results) {
+        let Some(word) = usize::from(number).checked_sub(1).and_then(|at| frame.results.get(at))
+        else {
+            break;
+        };
+        *to = word.to_le_bytes();
+        used += 8;
+    }
+    Ok(WrapperFunctionBuffer::from_bytes(result.get(..used).unwrap_or_default()))
+}
+
+/// Calls a function whose result is in memory, which this one provides.
+///
+/// # Safety
+///
+/// As [`call_shaped`].
+#[cold]
+unsafe fn call_into_memory(
+    frame: &mut Frame,
+    bytes: usize,
+) -> std::result::Result<WrapperFunctionBuffer, String> {
+    // Aligned as the largest alignment of a C type.
+    let mut memory = vec![0_u128; bytes.div_ceil(16)];
+    frame.set_result_memory(memory.as_mut_ptr());
+    // SAFETY: the caller vouches for the function and its arguments; frame and memory live until it returns.
+    unsafe { enter::caller(farcall_call_typed, frame) }?;
+    let result: Vec<u8> = memory.iter().flat_map(|word| word.to_le_bytes()).take(bytes).collect();
+    Ok(WrapperFunctionBuffer::from_bytes(&result))
 }
 
 /// The name and address of the function that makes typed calls.
@@ -72,13 +103,13 @@ unsafe extern "C" fn call(data: *const c_char, size: usize) -> WrapperFunctionBu
         unsafe { std::slice::from_raw_parts(data.cast::<u8>(), size) }
     };
     match typed::read(bytes) {
-        Ok((shape, _)) if shape.function.is_null() => {
+        Ok((function, ..)) if function.is_null() => {
             WrapperFunctionBuffer::out_of_band("call of address 0")
         }
-        Ok((shape, arguments)) => {
+        Ok((function, shape, words)) => {
             // SAFETY: the controller vouches for the function's type; the executor obeys it.
-            match unsafe { call_shaped(shape, arguments) } {
-                Ok(word) => WrapperFunctionBuffer::from_bytes(&word.to_le_bytes()),
+            match unsafe { call_shaped(function, shape, words) } {
+                Ok(result) => result,
                 Err(why) => WrapperFunctionBuffer::out_of_band(&why),
             }
         }
@@ -89,7 +120,8 @@ unsafe extern "C" fn call(data: *const c_char, size: usize) -> WrapperFunctionBu
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::call::typed::TypedCall;
+    use crate::call::typed::{TypedCall, head};
+    use crate::types::abi::scalars;
 
     extern "C" fn mix(a: i64, b: f64, c: i64, d: f32) -> f64 {
         a as f64 + 10.0 * b + 100.0 * c as f64 + 1000.0 * f64::from(d)
@@ -98,9 +130,9 @@ mod tests {
     #[test]
     fn a_function_gets_its_arguments_and_nonsense_is_refused() {
         let function = ExecutorAddr::new(mix as *const () as u64);
-        let shape = Shape { function, floats: 0b1010, returns_float: true };
+        let (shape, places) = scalars([false, true, false, true], true);
         let arguments = [1, 2.0_f64.to_bits(), 3, u64::from(4.0_f32.to_bits())];
-        let bytes = TypedCall::new(shape, arguments);
+        let bytes = TypedCall::new(head(function, shape), arguments, &places);
         let bytes = bytes.bytes();
         // SAFETY: the bytes are those of a call of such a function.
         let result = unsafe { call(bytes.as_ptr().cast(), bytes.len()) };

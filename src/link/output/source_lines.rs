@@ -8,9 +8,9 @@ use gimli::{
     AttributeValue, DebugAbbrev, DebugAbbrevOffset, DebugInfo, DebugLine, DebugLineOffset,
     EndianSlice, FileEntry, IncompleteLineProgram, LineProgramHeader, LineRow, UnitHeader,
 };
-use object::elf;
-use object::read::elf::{FileHeader, Rela, SectionHeader, SectionTable};
+use object::read::elf::FileHeader;
 
+use super::debug_sections::{Header, LE, content, relocated};
 use super::placed_object::PlacedObject;
 use crate::addr::{AddrRange, ExecutorAddr};
 
@@ -46,8 +46,6 @@ pub struct SourceLine<'a> {
 }
 
 type Text<'a> = EndianSlice<'a, gimli::LittleEndian>;
-type Header = elf::FileHeader64<object::LittleEndian>;
-const LE: object::LittleEndian = object::LittleEndian;
 
 /// The most bytes of a part of a path. No file has a longer one.
 const PART_BYTES_MAX: usize = 4096;
@@ -216,50 +214,4 @@ impl<'a> Tables<'a> {
 fn line_of(row: &LineRow) -> Option<u32> {
     let line = row.line().filter(|_| !row.end_sequence())?;
     u32::try_from(line.get()).ok()
-}
-
-/// The bytes of the first section of this name, and its number.
-fn content<'a>(
-    sections: &SectionTable<'a, Header>,
-    bytes: &'a [u8],
-    name: &str,
-) -> Option<(usize, &'a [u8])> {
-    let (number, header) = sections.section_by_name(LE, name.as_bytes())?;
-    let is_compressed = header.sh_flags(LE).contains(elf::SHF_COMPRESSED);
-    let content = header.data(LE, bytes).ok().filter(|_| !is_compressed)?;
-    Some((number.0, content))
-}
-
-/// The bytes of a section of debug information with its relocations applied.
-fn relocated(
-    object: &PlacedObject,
-    sections: &SectionTable<'_, Header>,
-    name: &str,
-) -> Option<Vec<u8>> {
-    let bytes = object.object.bytes();
-    let (number, content) = content(sections, bytes, name)?;
-    let mut content = content.to_vec();
-    let tables = sections
-        .iter()
-        .filter(|table| table.sh_type(LE) == elf::SHT_RELA && table.sh_info(LE) as usize == number);
-    // Tables that overlap would have more relocations than the file has bytes for.
-    let mut left = bytes.len() / size_of::<elf::Rela64<object::LittleEndian>>();
-    for table in tables {
-        let relocations = table.data_as_array::<elf::Rela64<_>, _>(LE, bytes).ok()?;
-        left = left.checked_sub(relocations.len())?;
-        for one in relocations {
-            let field_bytes = match elf::RelocationType(one.r_type(LE, false).0) {
-                elf::R_X86_64_64 => 8,
-                elf::R_X86_64_32 | elf::R_X86_64_32S => 4,
-                // Thread-locals, which no line table has.
-                _ => continue,
-            };
-            let value = object.address_of(one.r_sym(LE, false));
-            let value = value.wrapping_add(one.r_addend(LE).cast_unsigned());
-            let at = usize::try_from(one.r_offset(LE)).unwrap_or(usize::MAX);
-            let field = content.get_mut(at..at.saturating_add(field_bytes))?;
-            field.copy_from_slice(&value.to_le_bytes()[..field_bytes]);
-        }
-    }
-    Some(content)
 }

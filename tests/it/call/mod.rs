@@ -2,5 +2,6 @@
 
 pub(crate) mod lanes;
 pub(crate) mod pipelines;
+pub(crate) mod signatures;
 pub(crate) mod soak;
 pub(crate) mod typed;

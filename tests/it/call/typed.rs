@@ -3,7 +3,7 @@
 //!
 //! Invariant: what comes back is compared with what arithmetic here says.
 
-use farcall::controller::{Controller, Dylib, Function, Signature};
+use farcall::controller::{Controller, Dylib, Function, StaticType};
 use farcall::link::ObjectFile;
 use farcall::{ErrorKind, ExecutorAddr};
 
@@ -26,7 +26,7 @@ impl Session {
         Self { controller, dylib }
     }
 
-    fn function<F: Signature>(&self, name: &str) -> Function<F> {
+    fn function<F: StaticType>(&self, name: &str) -> Function<F> {
         self.controller.function(self.dylib.lookup(name).expect("defined"))
     }
 }

@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
 
 use farcall::controller::hotswap::Redirectable;
-use farcall::controller::{Buffer, Controller, Dylib, Function, Signature};
+use farcall::controller::{Buffer, Controller, Dylib, Function, StaticType};
 use farcall::link::ObjectFile;
 use farcall::{Error, ErrorKind, ExecutorAddr};
 use farcall_bench::{TinyObject, tiny_code};
@@ -35,7 +35,7 @@ fn link(controller: &Controller, name: &str, build: Build<'_>) -> Dylib {
     dylib
 }
 
-fn function<F: Signature>(controller: &Controller, dylib: &Dylib, name: &str) -> Function<F> {
+fn function<F: StaticType>(controller: &Controller, dylib: &Dylib, name: &str) -> Function<F> {
     controller.function(dylib.lookup(name).expect("defined"))
 }
 

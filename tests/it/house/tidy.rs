@@ -27,14 +27,19 @@ const ROOMS: &[(&str, &[&str])] = &[
     ("task", &["sys", "sync"]),
     ("wire", &["ring"]),
     ("sps", &[]),
+    // C types and calling conventions.
+    ("types", &[]),
     ("transport", &["wire", "sleep", "ring", "shm", "sys", "sync"]),
-    ("call", &["transport", "wire", "sps", "sleep", "sync"]),
+    ("call", &["transport", "wire", "sps", "types", "sleep", "sync"]),
     ("session", &["task", "sync"]),
     // Under a flag only.
     ("hostile", &["call", "transport", "wire", "sps", "ring", "shm", "sync"]),
-    ("executor", &["session", "call", "transport", "wire", "sps", "task", "shm", "sys", "sync"]),
+    (
+        "executor",
+        &["session", "call", "transport", "wire", "sps", "types", "task", "shm", "sys", "sync"],
+    ),
     ("parallel", &["sync"]),
-    ("link", &["parallel", "sync"]),
+    ("link", &["parallel", "types", "sync"]),
     ("jit", &["task", "sync"]),
     (
         "controller",
@@ -43,6 +48,7 @@ const ROOMS: &[(&str, &[&str])] = &[
             "transport",
             "wire",
             "sps",
+            "types",
             "task",
             "link",
             "jit",

@@ -21,7 +21,8 @@ fn batches_of_all_kinds_of_calls_keep_their_order() {
     let mut rest = &calls[..];
     for (epoch, calls_of_batch) in (0..).zip((1..30).cycle()) {
         let (batch, behind) = rest.split_at(calls_of_batch.min(rest.len()));
-        let completion = served.caller.submit(epoch / 3, batch.iter().copied()).expect("submitted");
+        let completion =
+            served.caller.submit(epoch / 3, 0, batch.iter().copied()).expect("submitted");
         let results = results(&served.caller, &completion, batch.len());
         for ((target, args), result) in batch.iter().zip(results) {
             match result {
@@ -60,7 +61,7 @@ fn a_result_of_a_record_comes_before_the_next_call_returns() {
     });
     let numbers: Vec<_> = (0..23_u64).map(u64::to_le_bytes).collect();
     let batch = numbers.iter().map(|args| (ECHO, &args[..]));
-    let completion = caller.submit(0, batch).expect("submitted");
+    let completion = caller.submit(0, 0, batch).expect("submitted");
     let mut arrived = Arrived::default();
     for at in 0..23 {
         assert!(arrived.is_used_up());
@@ -78,11 +79,55 @@ fn a_batch_larger_than_all_room_gets_through() {
     let served = serve(5, 7);
     let numbers: Vec<_> = (0..20_000_u64).map(u64::to_le_bytes).collect();
     let batch = numbers.iter().map(|args| (if args[0] == 9 { FAIL } else { ECHO }, &args[..]));
-    let completion = served.caller.submit(0, batch).expect("submitted");
+    let completion = served.caller.submit(0, 0, batch).expect("submitted");
     let results = results(&served.caller, &completion, numbers.len());
     for (args, result) in numbers.iter().zip(results) {
         assert_eq!(result.is_err(), args[0] == 9);
         assert!(result.is_err() || result.unwrap() == args);
     }
     assert_eq!(served.end().len(), numbers.len());
+}
+
+#[test]
+fn calls_that_share_their_first_bytes_go_together() {
+    for (shared, row, calls) in
+        [(16, 24, 1000_usize), (8, 8, 100), (16, 2000, 40), (16, 0, 70), (16, 2048, 20)]
+    {
+        let served = serve(u64::MAX - 500, u64::MAX - 30);
+        let args = |at: usize| {
+            let first = (0..shared).map(|byte| byte.to_le_bytes()[0]);
+            first
+                .chain((0..row).map(move |byte| (at * 31 + byte).to_le_bytes()[0]))
+                .collect::<Vec<_>>()
+        };
+        let batch: Vec<_> = (0..calls).map(args).collect();
+        let each = batch.iter().map(|args| (ECHO, &args[..]));
+        let completion = served.caller.submit(0, shared, each).expect("submitted");
+        let results = results(&served.caller, &completion, calls);
+        let results: crate::Result<Vec<_>> = results.into_iter().collect();
+        assert_eq!(results.expect("results"), batch, "{shared} {row}");
+        served.end();
+    }
+}
+
+#[test]
+fn results_of_one_word_share_lines_around_a_failure() {
+    let served = serve(0, 0);
+    let target = |at: usize| if at == 7 { FAIL } else { GROW };
+    // Each asks for a result of 8 bytes.
+    let batch: Vec<_> = (0..100_u64).map(|at| [8, at].map(u64::to_le_bytes).concat()).collect();
+    let each = batch.iter().enumerate().map(|(at, args)| (target(at), &args[..]));
+    let completion = served.caller.submit(0, 8, each).expect("submitted");
+    let mut arrived = Arrived::default();
+    for at in 0..100 {
+        if arrived.is_used_up() {
+            assert!(served.caller.wait(&completion, 1, Deadline::SESSION_END), "no deadline");
+            completion.take(&mut arrived).expect("results");
+        }
+        match arrived.next().expect("one more") {
+            Ok(result) => assert_eq!((at == 7, result), (false, &pattern(8)[..])),
+            Err(error) => assert!(at == 7 && error.kind() == ErrorKind::Remote, "{error}"),
+        }
+    }
+    served.end();
 }

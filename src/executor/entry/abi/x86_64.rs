@@ -1,19 +1,10 @@
-//! The System V calling convention of x86-64: which register or stack slot holds an argument.
+//! Loads the registers and the stack of x86-64 for a call, by the System V calling convention.
 //!
-//! The first six integers and pointers are in registers, as are the first eight floating-point numbers. The others lie on the
-//! stack in the order of the arguments, eight bytes each. The first is at the lowest address, which is a multiple of 16. `%al`
-//! holds the number of vector registers used, for variadic functions.
-//!
-//! Invariant: only this file knows the registers of this processor; `entry::typed` decides which arguments go to
-//! registers.
+//! The stack words lie behind each other, the first at the lowest address, which is a multiple of 16. `%al` holds the number of
+//! vector registers used, for variadic functions. `types::abi` decides what goes where.
 #![allow(unsafe_code, reason = "loads registers of arguments, so it is in assembler")]
 
 use super::Frame;
-
-/// The number of registers for integers and pointers.
-pub(crate) const INTEGERS: usize = 6;
-/// The number of registers for floating-point numbers.
-pub(crate) const FLOATS: usize = 8;
 
 // As `farcall_enter`, this function has no unwind information, so unwinders stop here.
 std::arch::global_asm!(
@@ -34,7 +25,7 @@ std::arch::global_asm!(
     "lea rax, [8*rcx + 8]",
     "and rax, -16",
     "sub rsp, rax",
-    "lea rsi, [rbx + {stack}]",
+    "mov rsi, qword ptr [rbx + {stack}]",
     "mov rdi, rsp",
     "cld",
     "rep movsq",
@@ -42,14 +33,14 @@ std::arch::global_asm!(
     "mov rax, qword ptr [rbx + {floats_used}]",
     "test eax, eax",
     "jz 3f",
-    "movsd xmm0, qword ptr [rbx + {floats}]",
-    "movsd xmm1, qword ptr [rbx + {floats} + 8]",
-    "movsd xmm2, qword ptr [rbx + {floats} + 16]",
-    "movsd xmm3, qword ptr [rbx + {floats} + 24]",
-    "movsd xmm4, qword ptr [rbx + {floats} + 32]",
-    "movsd xmm5, qword ptr [rbx + {floats} + 40]",
-    "movsd xmm6, qword ptr [rbx + {floats} + 48]",
-    "movsd xmm7, qword ptr [rbx + {floats} + 56]",
+    "movups xmm0, xmmword ptr [rbx + {floats}]",
+    "movups xmm1, xmmword ptr [rbx + {floats} + 16]",
+    "movups xmm2, xmmword ptr [rbx + {floats} + 32]",
+    "movups xmm3, xmmword ptr [rbx + {floats} + 48]",
+    "movups xmm4, xmmword ptr [rbx + {floats} + 64]",
+    "movups xmm5, xmmword ptr [rbx + {floats} + 80]",
+    "movups xmm6, xmmword ptr [rbx + {floats} + 96]",
+    "movups xmm7, xmmword ptr [rbx + {floats} + 112]",
     "3:",
     "mov rdi, qword ptr [rbx]",
     "mov rsi, qword ptr [rbx + 8]",
@@ -58,8 +49,10 @@ std::arch::global_asm!(
     "mov r8, qword ptr [rbx + 32]",
     "mov r9, qword ptr [rbx + 40]",
     "call qword ptr [rbx + {function}]",
-    "mov qword ptr [rbx + {integer_result}], rax",
-    "movsd qword ptr [rbx + {float_result}], xmm0",
+    "mov qword ptr [rbx + {results}], rax",
+    "mov qword ptr [rbx + {results} + 8], rdx",
+    "movups xmmword ptr [rbx + {results} + 16], xmm0",
+    "movups xmmword ptr [rbx + {results} + 32], xmm1",
     "lea rsp, [rbp - 8]",
     "pop rbx",
     "pop rbp",
@@ -70,7 +63,6 @@ std::arch::global_asm!(
     function = const std::mem::offset_of!(Frame, function),
     floats_used = const std::mem::offset_of!(Frame, floats_used),
     stack_words = const std::mem::offset_of!(Frame, stack_words),
-    integer_result = const std::mem::offset_of!(Frame, integer_result),
-    float_result = const std::mem::offset_of!(Frame, float_result),
+    results = const std::mem::offset_of!(Frame, results),
     stack = const std::mem::offset_of!(Frame, stack),
 );

@@ -75,7 +75,7 @@ fn lines_are_those_of_the_code_that_is_there() {
 #[test]
 fn damaged_debug_information_is_passed_over() {
     let mut random = Random::new(22);
-    let (mut linked, mut fewer) = (0, 0);
+    let (mut linked, mut fewer, mut unknown) = (0, 0, 0);
     for version in ["-gdwarf-5", "-gdwarf-4"] {
         let bytes = compile_bytes("c.o", &format!("{FLAGS} {version}"), SOURCE);
         let count = |bytes: &[u8]| {
@@ -84,19 +84,23 @@ fn damaged_debug_information_is_passed_over() {
             assert_eq!(objects[0].debug_object().len(), bytes.len());
             let mut lines = 0;
             objects[0].lines(|_| lines += 1);
-            Ok::<_, Error>(lines)
+            let prototype = objects[0].prototype("outer").map(|one| one.to_string());
+            Ok::<_, Error>((lines, prototype))
         };
-        let all = count(&bytes).unwrap();
+        let (all, prototype) = count(&bytes).unwrap();
+        assert_eq!(prototype.as_deref(), Some("int32_t outer(int32_t)"));
         for _ in 0..2000 {
             let mut damaged = bytes.clone();
             for _ in 0..=random.below(3) {
                 let at = random.index(damaged.len());
                 damaged[at] = random.word().to_le_bytes()[0];
             }
-            let Ok(lines) = count(&damaged) else { continue };
+            let Ok((lines, other)) = count(&damaged) else { continue };
             linked += 1;
             fewer += usize::from(lines < all);
+            unknown += usize::from(other != prototype);
         }
     }
     assert!(linked > 1000 && fewer > 20, "{linked} were linked, {fewer} have fewer lines");
+    assert!(unknown > 20, "{unknown} of {linked} have another prototype or none");
 }

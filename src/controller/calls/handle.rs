@@ -1,0 +1,112 @@
+//! What the handles of a pipeline share.
+
+use std::sync::Arc;
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use crate::call::pipeline::{Arrived, Caller, Completion};
+use crate::controller::session::Session;
+use crate::deadline::Deadline;
+use crate::error::{Error, Result};
+
+/// How long a task, or a thread that submits, may wait to learn how the executor died.
+pub(super) const POLL_TIMEOUT: Duration = Duration::from_millis(5);
+
+/// What the handles of a pipeline share.
+#[derive(Debug)]
+pub(super) struct Handle {
+    caller: Arc<Caller>,
+    session: Arc<Session>,
+    /// It is the session's own pipeline, which the session closes.
+    is_session_own: bool,
+}
+
+impl Handle {
+    /// Opens a pipeline, which ends with this value.
+    pub(super) fn open(session: &Arc<Session>) -> Result<Self> {
+        let session = Arc::clone(session);
+        let caller = session.remote().open_pipeline()?;
+        Ok(Handle { caller, session, is_session_own: false })
+    }
+
+    /// A handle of the session's own pipeline.
+    pub(super) fn of_session(session: &Arc<Session>) -> Result<Self> {
+        let session = Arc::clone(session);
+        let caller = session.own_pipeline()?;
+        Ok(Handle { caller, session, is_session_own: true })
+    }
+
+    /// Submits calls of wrapper functions, whose arguments begin with the same `shared` bytes.
+    #[inline]
+    pub(super) fn submit<'a>(
+        &self,
+        shared: usize,
+        calls: impl ExactSizeIterator<Item = (u64, &'a [u8])> + Clone,
+    ) -> Result<Arc<Completion>> {
+        let code_epoch = self.session.remote().settle()?;
+        let submitted = self.caller.submit(code_epoch, shared, calls);
+        submitted
+            .map_err(|error| self.session.remote().explain(error, Deadline::after(POLL_TIMEOUT)))
+    }
+
+    /// As [`Caller::wait`].
+    pub(super) fn wait(&self, completion: &Completion, enough: usize, deadline: Deadline) -> bool {
+        self.caller.wait(completion, enough, deadline)
+    }
+
+    /// As [`Completion::take`], with the reason why the executor ended.
+    pub(super) fn take(
+        &self,
+        completion: &Completion,
+        arrived: &mut Arrived,
+        deadline: Deadline,
+    ) -> Result<()> {
+        let taken = completion.take(arrived);
+        taken.map_err(|error| self.session.remote().explain(error, deadline))
+    }
+
+    /// As [`Caller::poll_for`].
+    pub(super) fn poll_for(&self, completion: &Completion, context: &Context<'_>) -> Poll<()> {
+        self.caller.poll_for(completion, context)
+    }
+
+    /// Receives what has arrived. The host receives from now on, instead of a thread of the session.
+    pub(super) fn poll(&self) -> usize {
+        self.caller.attend();
+        self.caller.poll()
+    }
+
+    /// As [`Caller::expire`].
+    pub(super) fn expire(&self, completion: &Completion) {
+        self.caller.expire(completion);
+    }
+
+    /// As [`Caller::recycle`].
+    pub(super) fn recycle(&self, completion: Arc<Completion>, used: Arrived) {
+        self.caller.recycle(completion, used);
+    }
+
+    /// Starts the thread that receives for futures, unless it runs or the host polls.
+    pub(super) fn attend(&self) -> Result<()> {
+        if !self.caller.attend() {
+            return Ok(());
+        }
+        let caller = Arc::clone(&self.caller);
+        let thread = std::thread::Builder::new().name("farcall-results".to_owned());
+        let started = thread.spawn(move || caller.listen());
+        started.map(drop).map_err(|error| {
+            self.caller.leave();
+            Error::os("starting a thread that receives results for futures", error)
+        })
+    }
+}
+
+impl Drop for Handle {
+    fn drop(&mut self) {
+        if self.is_session_own {
+            return;
+        }
+        self.caller.close();
+        self.session.remote().opener().pipelines().forget(&self.caller);
+    }
+}

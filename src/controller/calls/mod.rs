@@ -1,0 +1,16 @@
+//! Functions of the executor, and the ways of calling them: at once, for a time, later, many together.
+
+pub(crate) mod batch;
+pub(crate) mod function;
+pub(crate) mod function_type;
+mod handle;
+pub(crate) mod pending_call;
+pub(crate) mod pipeline;
+mod scalar;
+
+pub use batch::Batch;
+pub use function::Function;
+pub use function_type::{Bytes, FunctionType, StaticType};
+pub use pending_call::PendingCall;
+pub use pipeline::Pipeline;
+pub use scalar::{Return, Scalar};

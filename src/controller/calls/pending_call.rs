@@ -1,0 +1,119 @@
+//! A submitted call.
+
+use std::fmt;
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use super::function_type::{Bytes, FunctionType};
+use super::handle::{Handle, POLL_TIMEOUT};
+use crate::ExecutorAddr;
+use crate::call::pipeline::{Arrived, Completion};
+use crate::deadline::Deadline;
+use crate::error::{Error, Result};
+
+/// A submitted call: wait for it, or poll it as a future, which needs no runtime. Dropping it does not stop the call; its result is
+/// dropped and counted ([`Stats::late`](super::Stats::late)).
+///
+/// # Examples
+///
+/// ```standalone_crate
+/// # farcall::executor::run_if_spawned();
+/// # let controller = farcall::controller::ExecutorBuilder::new().this_program().start()?;
+/// # let mut memory = controller.allocate(farcall::PerProt { code: 9, ..Default::default() })?;
+/// # memory.write(farcall::Prot::Code, &[0x48, 0x8b, 0x07, 0xba, 8, 0, 0, 0, 0xc3]);
+/// # let code = memory.finalize();
+/// # let echo = code.address();
+/// let pipeline = controller.pipeline()?;
+/// let pending = pipeline.submit(echo, &7_u64.to_le_bytes())?;
+/// assert_eq!(pending.wait()?, 7_u64.to_le_bytes());
+/// # controller.deallocate([code])?;
+/// # Ok::<(), farcall::Error>(())
+/// ```
+#[must_use = "the result of the call is dropped"]
+pub struct PendingCall<F: FunctionType = Bytes> {
+    handle: Arc<Handle>,
+    completion: Arc<Completion>,
+    is_taken: bool,
+    form: F::Form,
+}
+
+impl<F: FunctionType> PendingCall<F> {
+    /// Submits a call of a wrapper function.
+    pub(super) fn submit(
+        handle: &Arc<Handle>,
+        target: ExecutorAddr,
+        args: &[u8],
+        form: F::Form,
+    ) -> Result<Self> {
+        let handle = Arc::clone(handle);
+        let completion = handle.submit(0, [(target.get(), args)].into_iter())?;
+        Ok(PendingCall { handle, completion, is_taken: false, form })
+    }
+
+    /// Waits for the result.
+    ///
+    /// # Errors
+    ///
+    /// The function's own out-of-band error ([`ErrorKind::Remote`](crate::ErrorKind::Remote)). Or the reason why no call can complete any
+    /// more: the executor died ([`Error::death`]), closed the pipeline, or broke the protocol.
+    pub fn wait(mut self) -> Result<F::Result> {
+        self.handle.wait(&self.completion, 1, Deadline::SESSION_END);
+        self.take(Deadline::SESSION_END)
+    }
+
+    /// As [`PendingCall::wait`], for at most `timeout`.
+    ///
+    /// # Errors
+    ///
+    /// As [`PendingCall::wait`]; [`ErrorKind::Timeout`](crate::ErrorKind::Timeout) when no result arrives in time. The call is then treated
+    /// as dropped.
+    pub fn wait_timeout(mut self, timeout: Duration) -> Result<F::Result> {
+        let deadline = Deadline::after(timeout);
+        if self.handle.wait(&self.completion, 1, deadline) {
+            self.take(deadline)
+        } else {
+            Err(Error::timeout(format!("the submitted call did not return within {timeout:?}")))
+        }
+    }
+
+    fn take(&mut self, deadline: Deadline) -> Result<F::Result> {
+        self.is_taken = true;
+        let mut arrived = Arrived::default();
+        self.handle.take(&self.completion, &mut arrived, deadline)?;
+        let result = arrived.into_only();
+        let result = result.unwrap_or_else(|| Err(Error::invalid("the result was taken before")));
+        F::decode_owned(&self.form, result?)
+    }
+}
+
+impl<F: FunctionType> Future for PendingCall<F> {
+    type Output = Result<F::Result>;
+
+    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
+        if self.handle.poll_for(&self.completion, context).is_pending() {
+            return match self.handle.attend() {
+                Ok(()) => Poll::Pending,
+                Err(error) => Poll::Ready(Err(error)),
+            };
+        }
+        // A task must not block for long to learn how an executor died.
+        Poll::Ready(self.take(Deadline::after(POLL_TIMEOUT)))
+    }
+}
+
+impl<F: FunctionType> Drop for PendingCall<F> {
+    fn drop(&mut self) {
+        if !self.is_taken {
+            self.handle.expire(&self.completion);
+        }
+    }
+}
+
+impl<F: FunctionType> fmt::Debug for PendingCall<F> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "PendingCall of {}", F::name(&self.form))
+    }
+}
