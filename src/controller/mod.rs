@@ -84,5 +84,5 @@ pub use inspect::ProcessInfo;
 pub use layer::object_layer::ObjectLayer;
 pub use layer::object_sources::{ArchiveMembers, ProcessSymbols};
 pub use pipeline::{Batch, PendingCall, Pipeline};
-pub use process::handlers::HandlerTag;
+pub use process::handlers::{HandlerResult, HandlerTag};
 pub use session::{Controller, KillHandle, Stats, WeakController};
