@@ -97,12 +97,12 @@ pub trait Return: FromWord {}
 #[expect(private_bounds, reason = "the types are those listed here")]
 pub trait Signature: Callable {}
 
-trait Word: FromWord {
+pub(super) trait Word: FromWord {
     /// The value in 64 bits, sign-extended if its type is signed.
     fn to_word(self) -> u64;
 }
 
-trait FromWord: Sized {
+pub(super) trait FromWord: Sized {
     const IS_FLOAT: bool = false;
 
     /// The value in the low bytes of any word.

@@ -26,6 +26,7 @@
 //! | [`InFlightAlloc`](memory::InFlightAlloc) | frees the memory | [`finalize`](memory::InFlightAlloc::finalize) |
 //! | [`FinalizedAlloc`](memory::FinalizedAlloc) | panics in debug builds, else leaks | [`deallocate`](Controller::deallocate) |
 //! | [`Function`] | keeps the function | |
+//! | [`Handler`] | keeps what dylibs define of it | [`clear`](Dylib::clear) |
 //! | [`Redirectable`](hotswap::Redirectable) | keeps the stub and its target | [`remove`](hotswap::Redirectable::remove) |
 //! | [`Pipeline`] | the last clone, pending call or batch closes it | |
 //! | [`PendingCall`], [`Batch`] | the calls run on, unheard | [`wait`](PendingCall::wait), [`for_each`](Batch::for_each) |
@@ -45,7 +46,8 @@
 //! | `session`, `executor_builder` | the session, and its start |
 //! | `dylibs`, `layer` | two ways to choose the objects of a link: all added ones, or those looked up |
 //! | `hotswap`, `plugin`, `profile` | redirected and lazy functions; plugins; debuggers and profilers |
-//! | `buffer`, `function`, `inspect`, `pipeline` | data, typed calls, questions to the executor, many calls at a time |
+//! | `buffer`, `function`, `handler` | data, typed calls, typed calls back |
+//! | `inspect`, `pipeline` | questions to the executor, many calls at a time |
 //! | `client`, `command` | an executor that shares no memory |
 //!
 //! A part imports only from those above it.
@@ -62,6 +64,7 @@ mod command;
 mod dylibs;
 mod executor_builder;
 mod function;
+mod handler;
 pub mod hotswap;
 mod inspect;
 mod layer;
@@ -80,6 +83,9 @@ pub use dylibs::dylib::Dylib;
 pub use dylibs::link_report::LinkReport;
 pub use executor_builder::{ExecutorBuilder, Spawned};
 pub use function::{Function, Return, Scalar, Signature};
+pub use handler::definition::{Handler, IntoHandler};
+pub use handler::outcome::Outcome;
+pub use handler::parameter::Parameter;
 pub use inspect::ProcessInfo;
 pub use layer::object_layer::ObjectLayer;
 pub use layer::object_sources::{ArchiveMembers, ProcessSymbols};
