@@ -15,12 +15,13 @@ use nix::unistd::Pid;
 use serde_json::{Value, json};
 
 const HOST: &str = env!("CARGO_BIN_EXE_farcall-bench");
-const ROWS: [&str; 20] = [
+const ROWS: [&str; 21] = [
     "two-line floor",
     "one-line floor",
     "null call",
     "call back",
     "nested round",
+    "nested by name",
     "null call x 3",
     "4 KiB code + call",
     "4 KiB data + call",

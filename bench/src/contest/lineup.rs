@@ -58,11 +58,10 @@ impl RowKind {
 
     /// Calls back to back on two CPUs.
     pub(crate) fn hot(asked: Asked<'_>) -> Vec<RowKind> {
-        use Calling::{CallBack, Code, Data, Echo, NestedRound, Spin};
+        use Calling::{CallBack, Code, Data, Echo, NestedByName, NestedRound, Spin};
         let mut rows = RowKind::FLOORS.to_vec();
-        rows.extend(
-            [RowKind::NULL].into_iter().chain([CallBack, NestedRound].map(RowKind::Calling)),
-        );
+        rows.push(RowKind::NULL);
+        rows.extend([CallBack, NestedRound, NestedByName].map(RowKind::Calling));
         if asked.threads > 1 {
             rows.push(RowKind::Threads(asked.threads));
         }

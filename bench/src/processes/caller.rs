@@ -18,7 +18,7 @@ use std::time::Duration;
 use nix::sys::prctl;
 use nix::sys::signal::Signal;
 
-use crate::calls::call_back::{CallBack, NestedRound};
+use crate::calls::call_back::{CallBack, NestedByName, NestedRound};
 use crate::calls::echo;
 use crate::calls::spin::SpinCall;
 use crate::processes::peer::{self, Peer};
@@ -38,6 +38,7 @@ pub(crate) enum Calling {
     Null,
     CallBack,
     NestedRound,
+    NestedByName,
     Code,
     Data,
     Echo(Size),
@@ -216,12 +217,13 @@ fn carry_out(
 }
 
 impl Calling {
-    const PLAIN: [Calling; 8] = [
+    const PLAIN: [Calling; 9] = [
         Calling::TwoLines,
         Calling::OneLine,
         Calling::Null,
         Calling::CallBack,
         Calling::NestedRound,
+        Calling::NestedByName,
         Calling::Code,
         Calling::Data,
         Calling::Spin,
@@ -250,6 +252,7 @@ impl Calling {
             Calling::Null => NullCall::NAME,
             Calling::CallBack => CallBack::NAME,
             Calling::NestedRound => NestedRound::NAME,
+            Calling::NestedByName => NestedByName::NAME,
             Calling::Code => CodeCall::NAME,
             Calling::Data => DataCall::NAME,
             Calling::Echo(size) => return echo::name(size),
@@ -271,6 +274,7 @@ impl Calling {
             Calling::Null => Box::new(callee.null_call()),
             Calling::CallBack => Box::new(CallBack::new(callee)?),
             Calling::NestedRound => Box::new(NestedRound::new(callee)?),
+            Calling::NestedByName => Box::new(NestedByName::new(callee)?),
             Calling::Code => Box::new(callee.code_call()),
             Calling::Data => Box::new(callee.data_call()),
             Calling::Echo(size) => Box::new(EchoCall::new(callee, size)?),

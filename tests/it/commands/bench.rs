@@ -71,6 +71,7 @@ fn rows_are_those_asked_for_and_files_hold_them_too() {
         "null call",
         "call back",
         "nested round",
+        "nested by name",
         "null call x 2",
         "64 in flight",
         "4 KiB code + call",
