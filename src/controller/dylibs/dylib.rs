@@ -223,7 +223,8 @@ impl Dylib {
     /// # Errors
     ///
     /// When the dylib does not define the symbol, when it is a thread-local, or as [`Dylib::link`]. In a handler that a link of the
-    /// dylib calls, when the symbol is not linked yet.
+    /// dylib calls, when the symbol is not linked yet. When the executor has ended ([`Error::death`]), or the session is over
+    /// ([`Error::is_disconnected`]).
     pub fn lookup(&self, name: &str) -> Result<ExecutorAddr> {
         match self.linking.acquire() {
             Ok(linking) => {
@@ -239,6 +240,8 @@ impl Dylib {
             Err(_) if self.lock().symbols.contains_key(name) => {}
             Err(error) => return Err(error.during(format_args!("linking {}", self.name))),
         }
+        // Of a dead executor no address means anything, linked code or not.
+        self.session.remote().check_alive()?;
         let outcome = match self.lock().symbols.get(name) {
             Some(definition) if definition.thread => Err(Error::invalid(format!(
                 "{name} is a thread-local, which every thread has at an address of its own; look up a \
