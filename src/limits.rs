@@ -89,6 +89,9 @@ pub const TYPED_ARGUMENTS_MAX: usize = 16;
 /// so that a stack which is too small for them ends in its guard page.
 pub const BY_VALUE_BYTES_MAX: usize = 4096;
 
+/// Bytes of all strings and slices of one call of a handler by name: they are copied. More lies in memory that both processes reach.
+pub const HANDLER_BYTES_MAX: usize = 1 << 20;
+
 /// Links with dynamic thread-locals, for which the static TLS reserve had no room, at any time. A thread that uses any has a
 /// word for each possible one.
 pub const THREAD_MODULES_MAX: usize = 4096;

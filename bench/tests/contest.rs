@@ -15,13 +15,14 @@ use nix::unistd::Pid;
 use serde_json::{Value, json};
 
 const HOST: &str = env!("CARGO_BIN_EXE_farcall-bench");
-const ROWS: [&str; 22] = [
+const ROWS: [&str; 23] = [
     "two-line floor",
     "one-line floor",
     "null call",
     "typed call",
     "call back",
     "nested round",
+    "nested by name",
     "null call x 3",
     "batch of 1000",
     "4 KiB code + call",

@@ -156,6 +156,11 @@ impl Lanes {
         }
     }
 
+    /// True when all lanes have ended, and no call can go out any more.
+    pub(crate) fn is_closed(&self) -> bool {
+        self.open.lock().is_closed
+    }
+
     /// Runs `work` with this thread's lane. `open` makes one when the thread has none and none is idle.
     ///
     /// # Errors

@@ -13,6 +13,7 @@ use super::memory::memory_access::MemoryAccess;
 use super::memory::native_memory::NativeMemory;
 use super::memory::peer::Peer;
 use super::process::command::Started;
+use super::process::handlers::HandlerResult;
 use crate::ExecutorAddr;
 use crate::call::contract::{ATTEND, ConnectionSetup, SESSION_INSTANCE};
 use crate::call::{Endpoint, Handler, Paused};
@@ -56,7 +57,7 @@ pub struct Client {
     command: Option<Started>,
 }
 
-type Function = dyn Fn(&Client, &[u8], &mut Vec<u8>) -> std::result::Result<(), String>;
+type Function = dyn Fn(&Client, &[u8], &mut Vec<u8>) -> HandlerResult;
 
 impl Client {
     /// Waits for the executor's setup, which has its triple and the functions that it offers, up to [`START_TIMEOUT`].
@@ -130,7 +131,7 @@ impl Client {
     pub fn register_handler(
         &self,
         tag: u64,
-        function: impl Fn(&Client, &[u8], &mut Vec<u8>) -> std::result::Result<(), String> + 'static,
+        function: impl Fn(&Client, &[u8], &mut Vec<u8>) -> HandlerResult + 'static,
     ) {
         self.handlers.borrow_mut().insert(tag, Rc::new(function));
     }
@@ -283,7 +284,8 @@ impl Handler<Connection> for Client {
         let handler = self.handlers.borrow().get(&tag).cloned();
         let handler =
             handler.ok_or_else(|| format!("no handler is registered for tag {tag:#x}"))?;
-        let outcome = catch_unwind(AssertUnwindSafe(|| handler(self, &args.bytes(), &mut result)));
+        let run = || handler(self, &args.bytes(), &mut result).map_err(|error| error.to_string());
+        let outcome = catch_unwind(AssertUnwindSafe(run));
         let outcome =
             outcome.unwrap_or_else(|panic| Err(format!("the handler {}", panicked(panic))));
         outcome.map(|()| result)

@@ -30,6 +30,7 @@
 //! | [`InFlightAlloc`](memory::InFlightAlloc) | frees the memory | [`finalize`](memory::InFlightAlloc::finalize) |
 //! | [`FinalizedAlloc`](memory::FinalizedAlloc) | panics in debug builds, else leaks | [`deallocate`](Controller::deallocate) |
 //! | [`Function`] | keeps the function | |
+//! | [`Handler`] | keeps what dylibs define of it | [`clear`](Dylib::clear) |
 //! | [`Redirectable`](hotswap::Redirectable) | keeps the stub and its target | [`remove`](hotswap::Redirectable::remove) |
 //! | [`Pipeline`] | the last clone, pending call or batch closes it | |
 //! | [`PendingCall`], [`Batch`] | the calls run on, unheard | [`wait`](PendingCall::wait), [`for_each`](Batch::for_each) |
@@ -52,6 +53,7 @@
 //! | `dylibs`, `layer` | two ways to choose the objects of a link: all added ones, or those looked up |
 //! | `hotswap`, `plugin`, `profile` | redirected and lazy functions; plugins; debuggers and profilers |
 //! | `buffer`, `region` | data of one executor; data in place, for several executors |
+//! | `handler` | calls back, typed and by name |
 //! | `inspect` | questions to the executor |
 //! | `client`, `command` | an executor that shares no memory |
 //!
@@ -69,6 +71,7 @@ mod client;
 mod command;
 mod dylibs;
 mod executor_builder;
+mod handler;
 pub mod hotswap;
 mod inspect;
 mod layer;
@@ -89,9 +92,12 @@ pub use client::Client;
 pub use dylibs::dylib::Dylib;
 pub use dylibs::link_report::LinkReport;
 pub use executor_builder::{ExecutorBuilder, Spawned};
+pub use handler::definition::{Handler, IntoHandler};
+pub use handler::outcome::Outcome;
+pub use handler::parameter::Parameter;
 pub use inspect::ProcessInfo;
 pub use layer::object_layer::ObjectLayer;
 pub use layer::object_sources::{ArchiveMembers, ProcessSymbols};
-pub use process::handlers::HandlerTag;
+pub use process::handlers::{HandlerResult, HandlerTag};
 pub use region::{Access, AttachedRegion, HeapBlock, Region, RegionHeap};
 pub use session::{Controller, KillHandle, Stats, WeakController};

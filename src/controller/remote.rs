@@ -212,6 +212,18 @@ impl Remote {
         self.opener.callbacks().code().forget(removed);
     }
 
+    /// Refuses what has no meaning without an executor.
+    ///
+    /// # Errors
+    ///
+    /// When the executor is known to have ended, or the session is over.
+    pub(crate) fn check_alive(&self) -> Result<()> {
+        if !self.opener.lanes().is_closed() {
+            return Ok(());
+        }
+        Err(self.explain(Error::disconnected("the session is over"), Deadline::after(END_TIMEOUT)))
+    }
+
     /// The reason why a call could not complete.
     #[cold]
     pub(crate) fn explain(&self, error: Error, deadline: Deadline) -> Error {

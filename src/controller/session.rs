@@ -11,7 +11,7 @@ use super::memory::allocation::{FinalizedAlloc, InFlightAlloc};
 use super::memory::executor_memory::ExecutorMemory;
 use super::memory::native_memory::NativeMemory;
 use super::memory::slab::Slab;
-use super::process::handlers::{Function, HandlerTag};
+use super::process::handlers::{Function, HandlerResult, HandlerTag};
 use super::process::supervisor::Process;
 use super::remote::{Remote, Starting};
 use crate::call::GracePeriod;
@@ -219,17 +219,14 @@ impl Controller {
     /// [`WeakController`].
     pub fn register_handler(
         &self,
-        function: impl Fn(&[u8], &mut Vec<u8>) -> std::result::Result<(), String>
-        + Send
-        + Sync
-        + 'static,
+        function: impl Fn(&[u8], &mut Vec<u8>) -> HandlerResult + Send + Sync + 'static,
     ) -> HandlerTag {
         self.session.add_handler(Box::new(function))
     }
 
     /// Removes a handler. Later calls of it are refused; calls under way run to their end.
     pub fn remove_handler(&self, tag: HandlerTag) {
-        self.session.remote().opener().callbacks().handlers().remove(tag);
+        self.session.remove_handler(tag);
     }
 
     /// A handle that does not keep the session alive.
@@ -371,6 +368,10 @@ impl Session {
 
     pub(crate) fn add_handler(&self, function: Box<Function>) -> HandlerTag {
         self.remote().opener().callbacks().handlers().add(function)
+    }
+
+    pub(crate) fn remove_handler(&self, tag: HandlerTag) {
+        self.remote().opener().callbacks().handlers().remove(tag);
     }
 
     /// The calls that have not returned yet.

@@ -38,6 +38,21 @@ mod services;
 mod session;
 mod tls;
 
+/// The C header `farcall/linked.h`, for code that is linked into an executor: results of wrapper functions, and calls of the
+/// controller. `farcall header` prints it.
+///
+/// # Examples
+///
+/// ```
+/// let folder = std::env::temp_dir().join(format!("include-{}", std::process::id()));
+/// std::fs::create_dir_all(folder.join("farcall"))?;
+/// std::fs::write(folder.join("farcall/linked.h"), farcall::executor::LINKED_H)?;
+/// // cc -I with the folder finds <farcall/linked.h> now.
+/// # std::fs::remove_dir_all(folder)?;
+/// # Ok::<(), std::io::Error>(())
+/// ```
+pub const LINKED_H: &str = include_str!("include/farcall/linked.h");
+
 pub use entry::buffer::WrapperFunctionBuffer;
 pub use entry::proxy::{OnResult, Proxy};
 pub use entry::raw_session::{RawSession, WrapperFunction, WrapperFunctionReturn};

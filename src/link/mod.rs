@@ -44,6 +44,7 @@ mod read;
 mod tests;
 mod verify;
 
+pub(crate) use arch::handler_stub::handler_object;
 pub(crate) use arch::stub_page::StubPage;
 pub use bytes::Bytes as FileBytes;
 pub(crate) use graph::archives::Archives;

@@ -100,7 +100,7 @@ fn control(connection: Connection) {
     let client = Client::connect(connection).expect("a setup");
     client.register_handler(7, |_, args, result| {
         match args {
-            b"no" => return Err("the controller says no".to_owned()),
+            b"no" => return Err("the controller says no".into()),
             _ => result.extend(args.iter().map(u8::to_ascii_uppercase)),
         }
         Ok(())

@@ -1,4 +1,5 @@
 // Wrapper functions that call the controller, block, and let go. Their arguments begin with two numbers.
+#include <farcall/linked.h>
 #include <pthread.h>
 #include <stdint.h>
 #include <stdlib.h>
@@ -6,37 +7,23 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-struct buffer {
-  union {
-    char *pointer;
-    char bytes[8];
-  };
-  size_t size;
-};
-
-struct buffer farcall_call_controller(uint64_t tag, const char *data, size_t size);
-
 static uint64_t number(const char *data, int index) {
   uint64_t value;
   memcpy(&value, data + 8 * index, 8);
   return value;
 }
 
-static struct buffer answer(uint64_t value) {
-  struct buffer result = {.size = 8};
-  memcpy(result.bytes, &value, 8);
-  return result;
-}
+static struct farcall_result answer(uint64_t value) { return farcall_result_of(&value, sizeof value); }
 
 // Calls the tag in the first number with all that follows, and returns what it returns.
-struct buffer back(const char *data, size_t size) {
+struct farcall_result back(const char *data, size_t size) {
   return farcall_call_controller(number(data, 0), data + 8, size - 8);
 }
 
 static void *on_thread(void *data) {
   uint64_t sum = 0;
   for (uint64_t turn = 0; turn < 100; turn++) {
-    struct buffer result = farcall_call_controller(number(data, 0), (char *)&turn, 8);
+    struct farcall_result result = farcall_call_controller(number(data, 0), (char *)&turn, 8);
     if (result.size != 8) return (void *)-1;
     sum += number(result.bytes, 0);
   }
@@ -45,7 +32,7 @@ static void *on_thread(void *data) {
 
 // Starts as many threads as the second number says, each of which calls the tag a hundred times with numbers; returns the sum of
 // what they got.
-struct buffer on_threads(const char *data, size_t size) {
+struct farcall_result on_threads(const char *data, size_t size) {
   pthread_t threads[64];
   uint64_t count = number(data, 1), sum = 0;
   for (uint64_t at = 0; at < count; at++) pthread_create(&threads[at], 0, on_thread, (void *)data);
@@ -58,11 +45,11 @@ struct buffer on_threads(const char *data, size_t size) {
 }
 
 // Calls the tag with a number, as a child does that it has forked before. The child has to get an error, a text out of band.
-struct buffer forked(const char *data, size_t size) {
+struct farcall_result forked(const char *data, size_t size) {
   (void)size;
   pid_t child = fork();
   if (child == 0) {
-    struct buffer result = farcall_call_controller(number(data, 0), data + 8, 8);
+    struct farcall_result result = farcall_call_controller(number(data, 0), data + 8, 8);
     _exit(result.size == 0 && result.pointer && strstr(result.pointer, "forked") ? 7 : 8);
   }
   int status = 0;
@@ -74,28 +61,28 @@ struct buffer forked(const char *data, size_t size) {
 static int is_open;
 
 // Returns once another call has opened the gate.
-struct buffer wait_at_gate(const char *data, size_t size) {
+struct farcall_result wait_at_gate(const char *data, size_t size) {
   while (!__atomic_load_n(&is_open, __ATOMIC_ACQUIRE)) usleep(200);
   return answer(number(data, 0));
 }
 
-struct buffer set_gate(const char *data, size_t size) {
+struct farcall_result set_gate(const char *data, size_t size) {
   __atomic_store_n(&is_open, (int)number(data, 0), __ATOMIC_RELEASE);
   return answer(0);
 }
 
 // Calls the controller once another call has opened the gate.
-struct buffer back_after_gate(const char *data, size_t size) {
+struct farcall_result back_after_gate(const char *data, size_t size) {
   wait_at_gate(data, size);
   return back(data, size);
 }
 
-struct buffer die(const char *data, size_t size) { abort(); }
+struct farcall_result die(const char *data, size_t size) { abort(); }
 
-struct buffer add(const char *data, size_t size) { return answer(number(data, 0) + number(data, 1)); }
+struct farcall_result add(const char *data, size_t size) { return answer(number(data, 0) + number(data, 1)); }
 
 // Closes every file but the standard streams, as programs do that become daemons.
-struct buffer close_files(const char *data, size_t size) {
+struct farcall_result close_files(const char *data, size_t size) {
   for (int file = 3; file < 1024; file++) close(file);
   return answer(number(data, 0));
 }

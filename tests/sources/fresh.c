@@ -1,15 +1,9 @@
 // A program whose result says whether its data was fresh: every kind of data that a run leaves changed.
+#include <farcall/linked.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-struct buffer {
-  uint64_t value;
-  size_t size;
-};
-
-struct buffer farcall_call_controller(uint64_t tag, const char *data, size_t size);
 
 static int counted = 5;
 static int zeroes[5000];

@@ -1,20 +1,11 @@
 // Kills its own process at the moment that the environment names, and lives through the others.
+#include <farcall/linked.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
-
-struct buffer {
-  union {
-    char *pointer;
-    char bytes[8];
-  };
-  size_t size;
-};
-
-struct buffer farcall_call_controller(uint64_t tag, const char *data, size_t size);
 
 static void at(const char *moment) {
   const char *wanted = getenv("KILLED_AT");
@@ -40,23 +31,23 @@ __attribute__((constructor)) static void first(void) {
 __attribute__((destructor)) static void last(void) { at("finalizer"); }
 
 // Calls the tag in its arguments, and returns what it returns.
-static struct buffer back(const char *data) {
+static struct farcall_result back(const char *data) {
   uint64_t tag;
   memcpy(&tag, data, 8);
   return farcall_call_controller(tag, 0, 0);
 }
 
-struct buffer function(const char *data, size_t size) {
+struct farcall_result function(const char *data, size_t size) {
   at("call");
-  struct buffer result = back(data);
+  struct farcall_result result = back(data);
   at("call, behind a call back");
   return result;
 }
 
 // What the controller's handler calls.
-struct buffer nested(const char *data, size_t size) {
+struct farcall_result nested(const char *data, size_t size) {
   at("nested call");
-  return (struct buffer){.size = 8};
+  return (struct farcall_result){.size = 8};
 }
 
 static void *on_thread(void *data) {
@@ -65,14 +56,14 @@ static void *on_thread(void *data) {
   return 0;
 }
 
-struct buffer from_thread(const char *data, size_t size) {
+struct farcall_result from_thread(const char *data, size_t size) {
   pthread_t thread;
   pthread_create(&thread, 0, on_thread, (void *)data);
   pthread_join(thread, 0);
-  return (struct buffer){.size = 8};
+  return (struct farcall_result){.size = 8};
 }
 
-struct buffer wait_for_ever(const char *data, size_t size) {
+struct farcall_result wait_for_ever(const char *data, size_t size) {
   for (;;) pause();
 }
 

@@ -49,6 +49,9 @@ enum Command {
     /// Show what this machine offers to farcall, and what is lost without it.
     #[command(after_help = status::OF_DOCTOR)]
     Doctor(doctor::Options),
+    /// Print the C header for code that farcall links: farcall/linked.h.
+    #[command(after_help = status::OF_HEADER)]
+    Header,
     /// Print the completions of farcall for a shell.
     #[command(after_help = status::OF_COMPLETIONS)]
     Completions(manual::Shell),
@@ -73,6 +76,7 @@ extern "C" fn main() -> c_int {
         Command::Demo(options) => demo::demo(&options),
         Command::Bench(options) => bench::bench(&options),
         Command::Doctor(options) => doctor::doctor(&options),
+        Command::Header => manual::header(),
         Command::Completions(shell) => manual::completions(&shell),
         Command::Man(folder) => manual::man(&folder),
     };

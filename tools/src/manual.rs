@@ -1,4 +1,4 @@
-//! Completions for shells, and manual pages. Both are generated from the description of the command line.
+//! Completions for shells, and manual pages, generated from the description of the command line; the C header.
 
 use std::fs;
 use std::io::{self, Write};
@@ -25,6 +25,11 @@ pub(crate) struct Folder {
     /// Write farcall.1 and a page for each command here, instead of printing farcall.1. The folder is made if it is missing.
     #[arg(value_name = "DIR")]
     folder: Option<PathBuf>,
+}
+
+/// Prints the C header.
+pub(crate) fn header() -> Result<i32, Failure> {
+    print(farcall::executor::LINKED_H.as_bytes())
 }
 
 /// Prints the completions.

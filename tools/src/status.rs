@@ -48,6 +48,15 @@ Exit codes:
   1      it does not; the last line has the reason
   125    the report cannot be printed, or the command line is wrong";
 
+pub(crate) const OF_HEADER: &str = "\
+Exit codes:
+  0      printed
+  125    standard output cannot be written, or the command line is wrong
+
+mkdir -p farcall
+farcall header > farcall/linked.h
+cc -I. -c ask.c";
+
 pub(crate) const OF_COMPLETIONS: &str = "\
 Exit codes:
   0      printed

@@ -22,6 +22,14 @@ pub(crate) struct CallBack(Looping);
 #[derive(Debug)]
 pub(crate) struct NestedRound(Looping);
 
+/// The same with a handler that the function in the executor calls by its name, as a C function.
+#[derive(Debug)]
+pub(crate) struct NestedByName {
+    callee: Callee,
+    function: ExecutorAddr,
+    result: Vec<u8>,
+}
+
 /// A function in the executor that calls a handler of this process; its argument is the number of calls.
 #[derive(Debug)]
 struct Looping {
@@ -97,6 +105,41 @@ impl Contender for NestedRound {
     #[inline]
     fn call(&mut self) -> Result<()> {
         self.0.call(1)
+    }
+}
+
+impl NestedByName {
+    /// The name of the row.
+    pub(crate) const NAME: &str = "nested by name";
+
+    pub(crate) fn new(callee: &Callee) -> Result<NestedByName> {
+        let object = TinyObject::new()
+            .function("loop", tiny_code::CALL_BY_NAME)
+            .call_at(tiny_code::CALL_BY_NAME_CALL, "same");
+        // Its code stays in the executor when the dylib is dropped.
+        let dylib = callee.controller().create_dylib("call back by name");
+        dylib.define_handler("same", |number: u64| number)?;
+        dylib.add_object(&ObjectFile::parse("loop.o", object.bytes())?)?;
+        let function = dylib.lookup("loop")?;
+        Ok(NestedByName { callee: callee.clone(), function, result: Vec::new() })
+    }
+}
+
+impl Contender for NestedByName {
+    fn name(&self) -> &str {
+        NestedByName::NAME
+    }
+
+    #[inline]
+    fn call(&mut self) -> Result<()> {
+        let calls = 1_u64.to_le_bytes();
+        self.result.clear();
+        self.callee.controller().call_into(self.function, &calls, &mut self.result)?;
+        if self.result == calls {
+            Ok(())
+        } else {
+            Err(format!("the answer to one call is {:x?}", self.result).into())
+        }
     }
 }
 

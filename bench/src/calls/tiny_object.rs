@@ -194,6 +194,18 @@ pub mod tiny_code {
     /// Where in [`CALL_BACK`] the operand of the call is.
     pub const CALL_BACK_CALL: u64 = 34;
 
+    /// Takes a count. Calls a C function with each number from the count down to 1, and returns the sum of what it returns. The host
+    /// must set the target of the call at [`CALL_BY_NAME_CALL`]: `push rbx; push r12; push rax; mov rbx, [rdi]; xor r12d, r12d;
+    /// again: mov rdi, rbx; call function; add r12, rax; dec rbx; jnz again; mov rax, r12; mov edx, 8; pop rcx; pop r12; pop rbx;
+    /// ret`.
+    pub const CALL_BY_NAME: &[u8] = &[
+        0x53, 0x41, 0x54, 0x50, 0x48, 0x8b, 0x1f, 0x45, 0x31, 0xe4, 0x48, 0x89, 0xdf, 0xe8, 0, 0,
+        0, 0, 0x49, 0x01, 0xc4, 0x48, 0xff, 0xcb, 0x75, 0xf0, 0x4c, 0x89, 0xe0, 0xba, 8, 0, 0, 0,
+        0x59, 0x41, 0x5c, 0x5b, 0xc3,
+    ];
+    /// Where in [`CALL_BY_NAME`] the operand of the call is.
+    pub const CALL_BY_NAME_CALL: u64 = 14;
+
     /// Returns the sum of the two u64 in its argument:
     /// `mov rax, [rdi]; add rax, [rdi + 8]; mov edx, 8; ret`.
     pub const ADD: &[u8] = &[0x48, 0x8b, 0x07, 0x48, 0x03, 0x47, 8, 0xba, 8, 0, 0, 0, 0xc3];

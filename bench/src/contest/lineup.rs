@@ -61,11 +61,10 @@ impl RowKind {
 
     /// Calls back to back on two CPUs.
     pub(crate) fn hot(asked: Asked<'_>) -> Vec<RowKind> {
-        use Calling::{CallBack, Code, Data, Echo, NestedRound, Spin, Typed};
+        use Calling::{CallBack, Code, Data, Echo, NestedByName, NestedRound, Spin, Typed};
         let mut rows = RowKind::FLOORS.to_vec();
-        rows.extend(
-            [RowKind::NULL].into_iter().chain([Typed, CallBack, NestedRound].map(RowKind::Calling)),
-        );
+        rows.push(RowKind::NULL);
+        rows.extend([Typed, CallBack, NestedRound, NestedByName].map(RowKind::Calling));
         if asked.threads > 1 {
             rows.push(RowKind::Threads(asked.threads));
         }

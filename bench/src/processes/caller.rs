@@ -18,7 +18,7 @@ use std::time::Duration;
 use nix::sys::prctl;
 use nix::sys::signal::Signal;
 
-use crate::calls::call_back::{CallBack, NestedRound};
+use crate::calls::call_back::{CallBack, NestedByName, NestedRound};
 use crate::calls::echo;
 use crate::calls::spin::SpinCall;
 use crate::calls::typed::TypedCall;
@@ -40,6 +40,7 @@ pub(crate) enum Calling {
     Typed,
     CallBack,
     NestedRound,
+    NestedByName,
     Code,
     Data,
     Echo(Size),
@@ -225,6 +226,7 @@ impl Calling {
         Calling::Typed,
         Calling::CallBack,
         Calling::NestedRound,
+        Calling::NestedByName,
         Calling::Code,
         Calling::Data,
         Calling::Spin,
@@ -254,6 +256,7 @@ impl Calling {
             Calling::Typed => TypedCall::NAME,
             Calling::CallBack => CallBack::NAME,
             Calling::NestedRound => NestedRound::NAME,
+            Calling::NestedByName => NestedByName::NAME,
             Calling::Code => CodeCall::NAME,
             Calling::Data => DataCall::NAME,
             Calling::Echo(size) => return echo::name(size),
@@ -276,6 +279,7 @@ impl Calling {
             Calling::Typed => Box::new(TypedCall::new(callee)?),
             Calling::CallBack => Box::new(CallBack::new(callee)?),
             Calling::NestedRound => Box::new(NestedRound::new(callee)?),
+            Calling::NestedByName => Box::new(NestedByName::new(callee)?),
             Calling::Code => Box::new(callee.code_call()),
             Calling::Data => Box::new(callee.data_call()),
             Calling::Echo(size) => Box::new(EchoCall::new(callee, size)?),

@@ -4,6 +4,7 @@
 //! message; the controller calls it with [`Remote::Args`]. Where a function belongs to an object in the executor, the
 //! first argument is that object's address, offered under a name as well.
 
+pub(crate) mod handler_call;
 pub(super) mod other_names;
 
 use crate::error::Result;

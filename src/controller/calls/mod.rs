@@ -6,7 +6,7 @@ pub(crate) mod function_type;
 mod handle;
 pub(crate) mod pending_call;
 pub(crate) mod pipeline;
-mod scalar;
+pub(crate) mod scalar;
 
 pub use batch::Batch;
 pub use function::Function;

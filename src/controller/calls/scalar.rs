@@ -36,7 +36,7 @@ pub trait Scalar: Word {}
 #[expect(private_bounds, reason = "the form of a number as a word is private")]
 pub trait Return: FromWord {}
 
-pub(super) trait Word: FromWord {
+pub(in crate::controller) trait Word: FromWord {
     /// The value in 64 bits, sign-extended if its type is signed.
     fn to_word(self) -> u64;
 
@@ -44,7 +44,7 @@ pub(super) trait Word: FromWord {
     fn kind() -> Type;
 }
 
-pub(super) trait FromWord: Sized {
+pub(in crate::controller) trait FromWord: Sized {
     const IS_FLOAT: bool = false;
 
     /// The value in the low bytes of any word.

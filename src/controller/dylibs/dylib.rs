@@ -3,6 +3,7 @@
 use std::sync::{Arc, OnceLock};
 use std::time::Instant;
 
+use super::defined_handlers::{DefinedHandler, DefinedHandlers};
 use super::initial_data::InitialData;
 use super::link_lock::{LinkGuard, LinkLock};
 use super::link_report::LinkReport;
@@ -13,6 +14,7 @@ use crate::call::contract::{Placement, ProgramInitialize, ProgramMain, ProgramSt
 use crate::controller::linker::linking::{HANDLE, LinkedMemory, Requirements};
 use crate::controller::linker::object_plugin::{ObjectPlugin, Plugins};
 use crate::controller::linker::store::Stored;
+use crate::controller::process::handlers::Function;
 use crate::controller::session::{Controller, Session, exit_status};
 use crate::error::{Error, Result};
 use crate::link::{
@@ -53,6 +55,8 @@ pub struct Dylib {
 #[derive(Debug, Default)]
 pub(crate) struct State {
     pending: Option<LinkGraph>,
+    /// The handlers whose stubs are pending.
+    handlers: DefinedHandlers,
     archives: Archives,
     libraries: Vec<String>,
     /// The names that can be looked up.
@@ -100,21 +104,30 @@ impl Dylib {
     /// When the object defines a symbol that the dylib defines already. All objects added since the last link are dropped then.
     pub fn add_object(&self, object: &ObjectFile) -> Result<()> {
         let mut state = self.lock();
-        let mut graph = state.pending.take().unwrap_or_default();
-        graph.add_object(object)?;
-        // The graph itself compares the objects of one link.
-        let exports = if state.knows_nothing() { None } else { Some(graph.exports()) };
-        for export in exports.into_iter().flatten().filter(|export| !export.weak) {
-            if state.known(&export.name).is_some() {
-                return Err(Error::link(format!(
-                    "{}: {} is defined in {} already",
-                    object.name(),
-                    export.name,
-                    self.name
-                )));
-            }
-        }
-        state.pending = Some(graph);
+        let added = state.add(object, &self.name);
+        let dropped = added.is_err().then(|| std::mem::take(&mut state.handlers));
+        // Dropping a handler runs code of the host.
+        drop((state, dropped));
+        added
+    }
+
+    /// Registers a handler, and adds the object of its stub, which `stub` makes for the handler's tag.
+    ///
+    /// # Errors
+    ///
+    /// When the dylib defines the name already, or `stub` fails. Nothing has changed then.
+    pub(crate) fn add_handler(
+        &self,
+        name: &str,
+        function: Box<Function>,
+        stub: impl FnOnce(u64) -> Result<ObjectFile>,
+    ) -> Result<()> {
+        let (handler, tag) = DefinedHandler::new(&self.session, function);
+        let stub = stub(tag.get())?;
+        let mut state = self.lock();
+        state.check_new(name, &self.name)?;
+        state.add(&stub, &self.name)?;
+        state.handlers.push(handler);
         Ok(())
     }
 
@@ -125,10 +138,7 @@ impl Dylib {
     /// When the dylib defines the name already.
     pub fn define(&self, name: &str, found: impl Into<External>) -> Result<()> {
         let mut state = self.lock();
-        let is_pending = state.pending.as_ref().is_some_and(|graph| graph.defines(name));
-        if is_pending || state.known(name).is_some() {
-            return Err(Error::link(format!("{name} is defined in {} already", self.name)));
-        }
+        state.check_new(name, &self.name)?;
         let External { address, callable, thread, tls_module } = found.into();
         let weak = false;
         let definition = Definition { address, bytes: 0, callable, thread, tls_module, weak };
@@ -218,7 +228,8 @@ impl Dylib {
     /// # Errors
     ///
     /// When the dylib does not define the symbol, when it is a thread-local, or as [`Dylib::link`]. In a handler that a link of the
-    /// dylib calls, when the symbol is not linked yet.
+    /// dylib calls, when the symbol is not linked yet. When the executor has ended ([`Error::death`]), or the session is over
+    /// ([`Error::is_disconnected`]).
     pub fn lookup(&self, name: &str) -> Result<ExecutorAddr> {
         match self.linking.acquire() {
             Ok(linking) => {
@@ -234,6 +245,8 @@ impl Dylib {
             Err(_) if self.lock().symbols.contains_key(name) => {}
             Err(error) => return Err(error.during(format_args!("linking {}", self.name))),
         }
+        // Of a dead executor no address means anything, linked code or not.
+        self.session.remote().check_alive()?;
         let outcome = match self.lock().symbols.get(name) {
             Some(definition) if definition.thread => Err(Error::invalid(format!(
                 "{name} is a thread-local, which every thread has at an address of its own; look up a \
@@ -313,15 +326,17 @@ impl Dylib {
     fn link_pending(&self, _linking: &LinkGuard<'_>) -> Result<LinkReport> {
         let mut report = LinkReport::default();
         let started = Instant::now();
-        let (mut graph, mut placement, mut handle) = {
+        let (mut graph, mut placement, mut handle, handlers) = {
             let mut state = self.lock();
             let Some(mut graph) = state.pending.take() else { return Ok(report) };
+            let handlers = std::mem::take(&mut state.handlers);
             graph.add_archives(&state.archives, |name| state.known(name).is_some())?;
             if let Some(variables) = &state.variables {
                 graph.keep_variables(|name, bytes| variables.find(name, bytes));
             }
             let is_low = graph.needs_low_addresses();
-            (graph, if is_low { Placement::Low } else { state.placement }, state.handle)
+            let placement = if is_low { Placement::Low } else { state.placement };
+            (graph, placement, state.handle, handlers)
         };
         report.pull = started.elapsed();
         let _span = trace::link(&self.name);
@@ -348,7 +363,8 @@ impl Dylib {
             linker.store(placed, &plugins, |_| Ok(()), keeps_data, &requirements, &mut handle)?;
         (report.fixup, report.transfer) = (stored.fixup, stored.transfer);
 
-        let Stored { mut image, memory, data, .. } = stored;
+        let Stored { mut image, mut memory, data, .. } = stored;
+        memory.handlers = handlers.into_tags();
         report.objects = image.stats.objects;
         report.sections = image.stats.sections;
         report.relocations = image.stats.relocations;
@@ -422,6 +438,31 @@ impl Dylib {
 }
 
 impl State {
+    /// Adds an object to the next link of the dylib with this name.
+    fn add(&mut self, object: &ObjectFile, dylib: &str) -> Result<()> {
+        let mut graph = self.pending.take().unwrap_or_default();
+        graph.add_object(object)?;
+        // The graph itself compares the objects of one link.
+        let exports = if self.knows_nothing() { None } else { Some(graph.exports()) };
+        for export in exports.into_iter().flatten().filter(|export| !export.weak) {
+            if self.known(&export.name).is_some() {
+                let (object, name) = (object.name(), &export.name);
+                return Err(Error::link(format!("{object}: {name} is defined in {dylib} already")));
+            }
+        }
+        self.pending = Some(graph);
+        Ok(())
+    }
+
+    /// Refuses a name that the dylib defines already.
+    fn check_new(&self, name: &str, dylib: &str) -> Result<()> {
+        let is_pending = self.pending.as_ref().is_some_and(|graph| graph.defines(name));
+        match is_pending || self.known(name).is_some() {
+            true => Err(Error::link(format!("{name} is defined in {dylib} already"))),
+            false => Ok(()),
+        }
+    }
+
     /// True when the dylib defines no name.
     fn knows_nothing(&self) -> bool {
         self.symbols.is_empty() && self.hidden.is_empty()

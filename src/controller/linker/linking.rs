@@ -15,6 +15,7 @@ use crate::call::contract::{
 use crate::controller::memory::allocation::InFlightAlloc;
 use crate::controller::memory::executor_memory::ExecutorMemory;
 use crate::controller::memory::pages::Pages;
+use crate::controller::process::handlers::HandlerTag;
 use crate::error::{Error, ErrorKind, Result};
 use crate::limits::{LOW_ADDRESS_END, PAGE_BYTES};
 use crate::link::{External, Image, Layout, LinkGraph, PlacedObject, SymbolTable, TlsBlock};
@@ -88,6 +89,8 @@ pub(crate) struct LinkedMemory {
     pub(crate) added: Vec<ExecutorAddr>,
     pub(crate) tls: TlsPlacement,
     pub(crate) symbols: Arc<SymbolTable>,
+    /// The handlers that its stubs call.
+    pub(crate) handlers: Vec<HandlerTag>,
 }
 
 impl Requirements {
@@ -310,6 +313,8 @@ impl Linker {
         let links = links.into_iter();
         let bases = links.clone().flat_map(|link| link.added.iter().chain([&link.base]));
         let outcome = self.memory.deallocate(bases.copied());
+        let handlers = self.memory.remote().opener().callbacks().handlers();
+        links.clone().flat_map(|link| &link.handlers).for_each(|tag| handlers.remove(*tag));
         self.memory.remote().forget(links.clone().map(|link| &link.symbols));
         let mut tls = self.tls.lock();
         links.for_each(|link| tls.free(link.tls));

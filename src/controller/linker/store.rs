@@ -63,7 +63,8 @@ impl Linker {
         let (base, added) = self.finalize(allocation, actions, additions)?;
         let symbols = Arc::new(std::mem::take(&mut image.symbols));
         self.memory.remote().remember(&symbols);
-        let memory = LinkedMemory { base, added, tls: tls.keep(), symbols };
+        let (tls, handlers) = (tls.keep(), Vec::new());
+        let memory = LinkedMemory { base, added, tls, symbols, handlers };
         Ok(Stored { image, memory, data, fixup, transfer: begun.elapsed() })
     }
 }

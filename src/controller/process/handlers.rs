@@ -1,5 +1,7 @@
 //! The handlers that linked code can call in the controller.
 
+use std::error::Error as StdError;
+
 use crate::concurrent::hazard::HazardTable;
 
 /// The number of a handler in calls from the executor, never 0. It means nothing to other sessions. Dropping it keeps the handler.
@@ -29,8 +31,24 @@ impl HandlerTag {
     }
 }
 
-pub(crate) type Function =
-    dyn Fn(&[u8], &mut Vec<u8>) -> std::result::Result<(), String> + Send + Sync + 'static;
+/// What a handler of bytes returns: its result is appended, or there is a reason for having none. Any error will do; the executor
+/// receives its text.
+///
+/// # Examples
+///
+/// ```
+/// use farcall::controller::HandlerResult;
+///
+/// fn parse(args: &[u8], result: &mut Vec<u8>) -> HandlerResult {
+///     let number: u64 = std::str::from_utf8(args)?.parse()?;
+///     result.extend_from_slice(&number.to_le_bytes());
+///     Ok(())
+/// }
+/// # assert!(parse(b"x", &mut Vec::new()).is_err());
+/// ```
+pub type HandlerResult = std::result::Result<(), Box<dyn StdError + Send + Sync>>;
+
+pub(crate) type Function = dyn Fn(&[u8], &mut Vec<u8>) -> HandlerResult + Send + Sync + 'static;
 
 /// The registered handlers of a session.
 #[derive(Debug)]
@@ -51,7 +69,8 @@ impl Handlers {
         self.0.remove(tag.0);
     }
 
-    /// Runs the handler with this tag, to its end also when it is removed meanwhile. `None` when no handler has the tag.
+    /// Runs the handler with this tag, to its end also when it is removed meanwhile. `None` when no handler has the tag. An error
+    /// becomes its text here, where the caller catches a panic of it.
     #[inline(always)]
     pub(super) fn run(
         &self,
@@ -59,6 +78,6 @@ impl Handlers {
         args: &[u8],
         result: &mut Vec<u8>,
     ) -> Option<std::result::Result<(), String>> {
-        self.0.with(tag, |function| function(args, result))
+        self.0.with(tag, |function| function(args, result).map_err(|error| error.to_string()))
     }
 }

@@ -4,6 +4,7 @@
 use std::ffi::{CString, c_void};
 
 use crate::ExecutorAddr;
+use crate::call::contract::handler_call::CALL_HANDLER;
 use crate::call::contract::{
     DylibLookup, DylibOpen, DylibResolve, Found, NativeLoad, NativeLookup, Placement, SymbolDef,
     Wanted,
@@ -12,6 +13,7 @@ use crate::error::{Error, Result};
 use crate::executor::context::controller_access::CurrentSession;
 use crate::executor::context::instance::Instance;
 use crate::executor::entry::controller_call;
+use crate::executor::entry::stubs::handler_entry;
 use crate::executor::entry::wrapper::Serve;
 use crate::executor::process::copy_relocations::{self, CopyRelocations};
 use crate::executor::process::libraries::{dlopen, find, find_in, open_defaults, static_symbols};
@@ -156,12 +158,13 @@ fn look_up(name: &str, required: bool) -> Option<ExecutorAddr> {
 /// | `dladdr`, `dl_iterate_phdr`, backtraces | they find linked functions |
 /// | `dlopen`, `dlsym` | they find what linked code defines |
 /// | calls of the controller | there is no other way to it |
-fn own_symbols() -> [(&'static str, *const c_void); 14] {
+fn own_symbols() -> [(&'static str, *const c_void); 15] {
     let call = controller_call::call_controller::<CurrentSession> as *const c_void;
     let call_async = controller_call::call_controller_async::<CurrentSession> as *const c_void;
     [
         ("farcall_call_controller", call),
         ("orc_rt_Session_callController", call_async),
+        (CALL_HANDLER, handler_entry::address::<CurrentSession>()),
         ("atexit", program::atexit as *const c_void),
         ("__cxa_atexit", program::cxa_atexit as *const c_void),
         ("on_exit", program::on_exit as *const c_void),

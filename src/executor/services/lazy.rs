@@ -4,8 +4,9 @@ use crate::ExecutorAddr;
 use crate::call::contract::LazyPrepare;
 use crate::error::{Error, Result};
 use crate::executor::context::controller_access;
+use crate::executor::entry::stubs::lazy_resolver;
+use crate::executor::entry::unwind_boundary;
 use crate::executor::entry::wrapper::Serve;
-use crate::executor::entry::{lazy_resolver, unwind_boundary};
 
 impl Serve for LazyPrepare {
     fn serve((): ()) -> Result<()> {

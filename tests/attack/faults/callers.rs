@@ -32,7 +32,7 @@ fn d10_calls_that_nest_without_end_are_an_error() {
             depth.fetch_add(1, Ordering::Relaxed);
             let controller = weak.upgrade().ok_or("the session is over")?;
             let args = [&tag.load(Ordering::Relaxed).to_le_bytes()[..], args].concat();
-            controller.call(back, &args).map(drop).map_err(|error| error.to_string())
+            Ok(controller.call(back, &args).map(drop)?)
         });
         own_tag.store(tag.get(), Ordering::Relaxed);
         let caller = Arc::clone(&session);

@@ -16,15 +16,7 @@
 #include <time.h>
 #include <unistd.h>
 
-struct buffer {
-  union {
-    char *pointer;
-    char bytes[8];
-  };
-  size_t size;
-};
-
-struct buffer farcall_call_controller(uint64_t tag, const char *data, size_t size);
+#include "../../../src/executor/include/farcall/linked.h"
 
 static inline uint64_t number(const char *data, int index) {
   uint64_t value;
@@ -32,8 +24,8 @@ static inline uint64_t number(const char *data, int index) {
   return value;
 }
 
-static inline struct buffer answer(uint64_t value) {
-  struct buffer result = {.size = 8};
+static inline struct farcall_result answer(uint64_t value) {
+  struct farcall_result result = {.size = 8};
   memcpy(result.bytes, &value, 8);
   return result;
 }

@@ -3,45 +3,45 @@
 #include <dlfcn.h>
 #include <pthread.h>
 
-struct buffer add(const char *data, size_t size) { return answer(number(data, 0) + number(data, 1)); }
+struct farcall_result add(const char *data, size_t size) { return answer(number(data, 0) + number(data, 1)); }
 
-struct buffer back(const char *data, size_t size) {
+struct farcall_result back(const char *data, size_t size) {
   return farcall_call_controller(number(data, 0), data + 8, size - 8);
 }
 
-struct buffer crash(const char *data, size_t size) {
+struct farcall_result crash(const char *data, size_t size) {
   *(volatile int *)8 = 1;
   return answer(0);
 }
 
 // Returns after as many milliseconds as the number says.
-struct buffer rest(const char *data, size_t size) {
+struct farcall_result rest(const char *data, size_t size) {
   sleep_ms(number(data, 0));
   return answer(0);
 }
 
 // Opens the library whose path these bytes are.
-struct buffer open_library(const char *data, size_t size) {
+struct farcall_result open_library(const char *data, size_t size) {
   char path[4096] = "";
   memcpy(path, data, size < sizeof path - 1 ? size : sizeof path - 1);
   return answer(dlopen(path, RTLD_NOW) != 0);
 }
 
 // Ends its thread, and nothing else.
-struct buffer leave_thread(const char *data, size_t size) {
+struct farcall_result leave_thread(const char *data, size_t size) {
   syscall(SYS_exit, 0);
   return answer(0);
 }
 
 // Says that the result has as many bytes as the number says; nothing is stored in them.
-struct buffer long_result(const char *data, size_t size) {
-  struct buffer result = {.size = number(data, 0)};
+struct farcall_result long_result(const char *data, size_t size) {
+  struct farcall_result result = {.size = number(data, 0)};
   result.pointer = malloc(result.size);
   return result;
 }
 
 // Takes as many MiB as the number says, and keeps them.
-struct buffer touch(const char *data, size_t size) {
+struct farcall_result touch(const char *data, size_t size) {
   size_t bytes = number(data, 0) << 20;
   if (!bytes) return answer(0);
   char *memory = mmap(0, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
@@ -51,7 +51,7 @@ struct buffer touch(const char *data, size_t size) {
 }
 
 // Sends a signal to a thread of the controller's: process, thread, signal. Returns some time later.
-struct buffer signal_caller(const char *data, size_t size) {
+struct farcall_result signal_caller(const char *data, size_t size) {
   sleep_ms(20);
   long sent = syscall(SYS_tgkill, number(data, 0), number(data, 1), number(data, 2));
   sleep_ms(100);
@@ -59,7 +59,7 @@ struct buffer signal_caller(const char *data, size_t size) {
 }
 
 // How many links of /proc/self/fd have these bytes in them.
-struct buffer count_files(const char *data, size_t size) {
+struct farcall_result count_files(const char *data, size_t size) {
   uint64_t count = 0;
   for (int fd = 0; fd < 1024; fd++) {
     char path[64], link[4096];

@@ -4,10 +4,10 @@
 #include <linux/seccomp.h>
 #include <sys/prctl.h>
 
-struct buffer add(const char *data, size_t size) { return answer(number(data, 0) + number(data, 1)); }
+struct farcall_result add(const char *data, size_t size) { return answer(number(data, 0) + number(data, 1)); }
 
 // No descriptor can be opened any more.
-struct buffer use_up_descriptors(const char *data, size_t size) {
+struct farcall_result use_up_descriptors(const char *data, size_t size) {
   int highest = 0;
   for (int fd = 0; fd < 1024; fd++)
     if (fcntl(fd, F_GETFD) >= 0) highest = fd;
@@ -18,7 +18,7 @@ struct buffer use_up_descriptors(const char *data, size_t size) {
 }
 
 // No thread can be started any more, in any thread of the process.
-struct buffer use_up_threads(const char *data, size_t size) {
+struct farcall_result use_up_threads(const char *data, size_t size) {
   struct sock_filter filter[] = {
       {BPF_LD | BPF_W | BPF_ABS, 0, 0, 0},
       {BPF_JMP | BPF_JEQ | BPF_K, 1, 0, SYS_clone},

@@ -195,12 +195,12 @@ static void do_deed(uint64_t deed) {
   }
 }
 
-struct buffer attack(const char *data, size_t size) {
+struct farcall_result attack(const char *data, size_t size) {
   state = number(data, 0);
   uint64_t deeds = size / 8 - 1;
   for (uint64_t at = 0; at < deeds && at < 8; at++) do_deed(number(data, 1 + at));
   // Now and then a result that is none.
-  struct buffer result = answer(7);
+  struct farcall_result result = answer(7);
   if (below(20) == 0) {
     result.size = below(2) ? any() : 8 + below(100);
     result.pointer = below(2) ? malloc(16) : 0;

@@ -10,4 +10,4 @@ static void *choose(void) {
 
 uint64_t chosen(void) __attribute__((ifunc("choose")));
 
-struct buffer late_answer(const char *data, size_t size) { return answer(chosen()); }
+struct farcall_result late_answer(const char *data, size_t size) { return answer(chosen()); }

@@ -8,7 +8,7 @@ static void zero_starts(const char *name) {
 }
 
 // As a program does by mistake.
-struct buffer zero_and_crash(const char *data, size_t size) {
+struct farcall_result zero_and_crash(const char *data, size_t size) {
   sleep_ms(30);
   zero_starts("farcall-lane");
   zero_starts("farcall-pipeline");
@@ -23,7 +23,7 @@ static void store(const char *name, int word, uint64_t value) {
 }
 
 // One store for each side: nobody is asleep, it says.
-struct buffer zero_parkers_and_die(const char *data, size_t size) {
+struct farcall_result zero_parkers_and_die(const char *data, size_t size) {
   sleep_ms(30);
   store("farcall-lane", LANE_PARKER_CONTROLLER, 0);
   store("farcall-pipeline", PIPELINE_PARKER_CONTROLLER, 0);
@@ -32,7 +32,7 @@ struct buffer zero_parkers_and_die(const char *data, size_t size) {
 }
 
 // A child goes on for some time after the death: no lane is closed, it says, and both sides are asleep; nobody is in a pipeline.
-struct buffer leave_scribbler_and_die(const char *data, size_t size) {
+struct farcall_result leave_scribbler_and_die(const char *data, size_t size) {
   struct mapping lanes[MAPPINGS], pipelines[MAPPINGS];
   int lane_count = find_mappings("farcall-lane", lanes, MAPPINGS);
   int pipeline_count = find_mappings("farcall-pipeline", pipelines, MAPPINGS);
@@ -56,4 +56,4 @@ struct buffer leave_scribbler_and_die(const char *data, size_t size) {
   return answer(0);
 }
 
-struct buffer add(const char *data, size_t size) { return answer(number(data, 0) + number(data, 1)); }
+struct farcall_result add(const char *data, size_t size) { return answer(number(data, 0) + number(data, 1)); }

@@ -15,7 +15,7 @@ static int replace(int number) {
 
 // Asks for lanes on every socket for half a second, as fast as they are taken, reads no answer, and dies. A child keeps the
 // sockets open for five seconds.
-struct buffer jam_and_die(const char *data, size_t size) {
+struct farcall_result jam_and_die(const char *data, size_t size) {
   int sockets[SOCKETS], count = find_sockets(sockets, SOCKETS);
   for (int at = 0; at < count; at++) sockets[at] = replace(sockets[at]);
   for (uint64_t end = now_ms() + 500; now_ms() < end;) {
@@ -33,7 +33,7 @@ struct buffer jam_and_die(const char *data, size_t size) {
 }
 
 // Asks for as many lanes as the number says.
-struct buffer ask_for_lanes(const char *data, size_t size) {
+struct farcall_result ask_for_lanes(const char *data, size_t size) {
   int sockets[SOCKETS], count = find_sockets(sockets, SOCKETS);
   uint64_t sent = 0;
   for (int at = 0; at < count; at++) {
@@ -66,7 +66,7 @@ static void send_files(int socket, char letter, int files) {
 }
 
 // Sends as many descriptors as the number says with each letter over each socket.
-struct buffer send_descriptors(const char *data, size_t size) {
+struct farcall_result send_descriptors(const char *data, size_t size) {
   int sockets[SOCKETS], count = find_sockets(sockets, SOCKETS);
   for (int at = 0; at < count; at++)
     for (const char *letter = "rlnps?"; *letter; letter++)
@@ -75,4 +75,4 @@ struct buffer send_descriptors(const char *data, size_t size) {
   return answer(count);
 }
 
-struct buffer add(const char *data, size_t size) { return answer(number(data, 0) + number(data, 1)); }
+struct farcall_result add(const char *data, size_t size) { return answer(number(data, 0) + number(data, 1)); }

@@ -92,7 +92,7 @@ fn handlers_get_bytes_and_answer_bytes_of_any_size() {
 fn handlers_that_fail_panic_or_are_gone_are_errors_of_the_call() {
     let session = Session::start();
     let controller = &session.controller;
-    let fails = controller.register_handler(|_, _| Err("not today".to_owned()));
+    let fails = controller.register_handler(|_, _| Err("not today".into()));
     let panics = controller.register_handler(|args, _| panic!("{} bytes of nonsense", args.len()));
     let removed = doubling(controller);
     controller.remove_handler(removed);

@@ -72,6 +72,7 @@ fn rows_are_those_asked_for_and_files_hold_them_too() {
         "typed call",
         "call back",
         "nested round",
+        "nested by name",
         "null call x 2",
         "64 in flight",
         "batch of 1000",

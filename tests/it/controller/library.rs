@@ -2,7 +2,7 @@
 
 use farcall::controller::{Controller, Dylib, ExecutorBuilder};
 use farcall::link::{Archive, ObjectFile};
-use farcall::{ErrorKind, PerProt};
+use farcall::{ErrorKind, ExecutorAddr, PerProt};
 use farcall_bench::{TinyObject, tiny_code};
 
 use crate::controller::redirectable::next;
@@ -38,6 +38,23 @@ fn functions_are_called_with_bytes_and_answer_bytes() {
     let large = [1_u64.to_le_bytes(), 2_u64.to_le_bytes()].concat().repeat(1 << 16);
     let result = controller.call(add, &large).expect("a megabyte travels");
     assert_eq!(result, 3_u64.to_le_bytes());
+}
+
+#[test]
+fn a_look_up_in_a_dead_session_is_an_error() {
+    let controller = launch::controller();
+    let dylib = controller.create_dylib("dead");
+    dylib.define("address", ExecutorAddr::new(0x1000)).expect("defined");
+    dylib.add_object(&constant("value", 7)).expect("added");
+    assert_eq!(dylib.lookup("address").expect("alive").get(), 0x1000);
+    assert_eq!(call(&controller, &dylib, "value"), 7);
+    controller.kill_handle().kill();
+    assert!(controller.process_info().expect_err("dead").death().is_some());
+    for name in ["address", "value", "nowhere"] {
+        let error = dylib.lookup(name).expect_err("dead");
+        assert_eq!(error.kind(), ErrorKind::Died, "{name}: {error}");
+        assert_eq!(error.death().and_then(|death| death.signal), Some(9), "{error}");
+    }
 }
 
 #[test]

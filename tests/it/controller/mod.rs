@@ -2,6 +2,7 @@
 
 pub(crate) mod churn;
 pub(crate) mod fresh;
+pub(crate) mod handlers;
 pub(crate) mod hosts;
 pub(crate) mod lazy;
 pub(crate) mod library;

@@ -6,6 +6,7 @@ pub(crate) mod debugger;
 pub(crate) mod filtered;
 pub(crate) mod inspect;
 pub(crate) mod killed;
+pub(crate) mod linked;
 pub(crate) mod memory;
 pub(crate) mod names;
 pub(crate) mod profilers;

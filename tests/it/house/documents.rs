@@ -127,7 +127,7 @@ impl Reader {
         match language.as_str() {
             "rust" => self.not_run.push(text.clone()),
             "c" => {
-                let flags = ["-Wall", "-Wextra", "-Werror", "-c", name, "-o", "/dev/null"];
+                let flags = ["-Wall", "-Wextra", "-Werror", "-I.", "-c", name, "-o", "/dev/null"];
                 let output =
                     Command::new("cc").args(flags).current_dir(&self.at).output().expect("cc");
                 let complaint = String::from_utf8_lossy(&output.stderr);

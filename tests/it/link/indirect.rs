@@ -72,7 +72,7 @@ fn a_resolver_may_use_the_dylib_through_a_handler() {
                 let dylib: Arc<Dylib> = dylib.upgrade().expect("alive");
                 let known = dylib.lookup("chosen").is_ok();
                 let refused = dylib.link().expect_err("on the thread that links").to_string();
-                seen.set((known, refused)).map_err(|_| "a second time".to_owned())
+                seen.set((known, refused)).map_err(|_| "a second time".into())
             }
         });
         dylib.define("handler_tag", farcall::ExecutorAddr::new(tag.get())).expect("defined");

@@ -136,8 +136,14 @@ pub(crate) fn compile(source: &Path, build: Build<'_>) -> PathBuf {
     } else {
         command.arg("-c");
     }
+    let mut inputs = with_companions(source);
+    if fs::read_to_string(source).is_ok_and(|text| text.contains("<farcall/linked.h>")) {
+        let include = Path::new(env!("CARGO_MANIFEST_DIR")).join("../src/executor/include");
+        inputs.push(include.join("farcall/linked.h"));
+        command.arg("-I").arg(include);
+    }
     command.args(["-o", &name]);
-    artefact(&name, command, &with_companions(source))
+    artefact(&name, command, &inputs)
 }
 
 /// A source and the files of its folder that it may include.

@@ -12,11 +12,11 @@
 use std::cell::Cell;
 use std::sync::OnceLock;
 
-use super::unwind_boundary;
 use crate::ExecutorAddr;
 use crate::error::{Error, Result};
+use crate::executor::entry::unwind_boundary;
 #[cfg(target_arch = "x86_64")]
-use {super::abi::processor_state, crate::call::contract::LAZY_RESOLVER};
+use {crate::call::contract::LAZY_RESOLVER, crate::executor::entry::abi::processor_state};
 
 /// Asks the controller for the address of the function with this tag, whose call returns to `return_address`.
 pub(crate) type Ask = fn(tag: u64, return_address: u64) -> Result<ExecutorAddr>;

@@ -1,0 +1,242 @@
+//! A handler that linked code calls as a C function, and its definition in a dylib.
+
+use std::fmt;
+use std::marker::PhantomData;
+use std::sync::Arc;
+
+use super::outcome::Outcome;
+use super::parameter::Parameter;
+use crate::call::contract::handler_call::{Arguments, CALL_HANDLER, Head, Kind};
+use crate::controller::calls::scalar::Scalar;
+use crate::controller::dylibs::dylib::Dylib;
+use crate::controller::process::handlers::{Function, HandlerResult};
+use crate::error::Result;
+use crate::link::{ObjectFile, handler_object};
+
+/// A function of this process that linked code calls as a C function. `R` is what the C function returns.
+///
+/// It belongs to no session. [`Dylib::define_handler`] defines it in a dylib, as often as wanted, also in the sessions that follow
+/// one whose executor has died. A clone is the same handler.
+///
+/// The handler runs on the thread that waits for the executor's call. If a thread of the program's own calls, the handler runs on a
+/// thread that the session starts. So it may run on several threads at a time. It may call the executor in turn.
+///
+/// # Errors
+///
+/// A call fails when the handler returns an error or panics, when a [`Parameter`] cannot be read, and when the controller cannot
+/// be reached. Then linked code gets the [status](Handler::with_status) of the handler. Without one, the call is unwound as far as
+/// linked code was entered last. Destructors of its frames run, and the controller's call returns the error
+/// ([`ErrorKind::Remote`](crate::ErrorKind::Remote)), with the name of the function in front.
+/// [`Controller::create_lazy`](crate::controller::Controller::create_lazy) says what happens to the frames of an unwound call.
+///
+/// # Examples
+///
+/// ```standalone_crate
+/// # farcall::executor::run_if_spawned();
+/// # let controller = farcall::controller::ExecutorBuilder::new().this_program().start()?;
+/// use farcall::controller::Handler;
+///
+/// let half = Handler::new(|value: i32| match value % 2 {
+///     0 => Ok(value / 2),
+///     _ => Err("half of an odd number"),
+/// });
+/// let dylib = controller.create_dylib("main");
+/// dylib.define_handler("half", &half)?;
+/// // Linked code calls int half(int). So does this, through the executor and back:
+/// let function = controller.function::<extern "C" fn(i32) -> i32>(dylib.lookup("half")?);
+/// assert_eq!(function.call(42)?, 21);
+/// assert_eq!(function.call(7).unwrap_err().to_string(), "half: half of an odd number");
+///
+/// let half_or_minus_one = half.clone().with_status(-1);
+/// # let next = &controller;
+/// let dylib = next.create_dylib("main of the next session");
+/// dylib.define_handler("half", &half_or_minus_one)?;
+/// let function = next.function::<extern "C" fn(i32) -> i32>(dylib.lookup("half")?);
+/// assert_eq!(function.call(7)?, -1);
+/// # Ok::<(), farcall::Error>(())
+/// ```
+pub struct Handler<R> {
+    function: Arc<Function>,
+    kinds: Arc<[Kind]>,
+    status: Option<u64>,
+    result: PhantomData<fn() -> R>,
+}
+
+/// What becomes a [`Handler`]: a closure or function with up to 16 [`Parameter`]s and an [`Outcome`], or a handler. `M` tells the
+/// kinds apart; callers leave it to the compiler.
+///
+/// # Examples
+///
+/// ```
+/// use farcall::controller::{Handler, IntoHandler};
+///
+/// fn named<M>(name: &str, handler: impl IntoHandler<M>) -> (String, Handler<impl Sized>) {
+///     (name.to_owned(), handler.into_handler())
+/// }
+/// let (name, _) = named("add", |a: i64, b: i64| a + b);
+/// assert_eq!(name, "add");
+/// ```
+pub trait IntoHandler<M> {
+    /// What the C function returns.
+    type Result;
+
+    /// The handler.
+    fn into_handler(self) -> Handler<Self::Result>;
+}
+
+impl<R> Handler<R> {
+    /// A handler whose failed calls are unwound.
+    #[must_use]
+    pub fn new<M>(function: impl IntoHandler<M, Result = R>) -> Self {
+        function.into_handler()
+    }
+
+    /// The same handler, whose failed calls return `status` to linked code. The error goes no further; a handler that wants to keep
+    /// it does so before it returns.
+    #[must_use]
+    pub fn with_status(mut self, status: R) -> Self
+    where
+        R: Scalar,
+    {
+        self.status = Some(status.to_word());
+        self
+    }
+
+    fn of(
+        kinds: Vec<Kind>,
+        function: impl Fn(&[u8], &mut Vec<u8>) -> HandlerResult + Send + Sync + 'static,
+    ) -> Self {
+        let (function, kinds) = (Arc::new(function), kinds.into());
+        Self { function, kinds, status: None, result: PhantomData }
+    }
+}
+
+impl Dylib {
+    /// Defines a C function that calls a handler of this process, for lookups and for objects that the dylib links. It takes the
+    /// handler's parameters and returns its result. The next link makes its code.
+    ///
+    /// The handler belongs to the dylib, and so it must not own the session: it holds a
+    /// [`WeakController`](crate::controller::WeakController). Clearing the dylib drops it.
+    ///
+    /// # Errors
+    ///
+    /// When the dylib defines the name already, or the executor does not offer calls of handlers.
+    ///
+    /// # Examples
+    ///
+    /// ```standalone_crate
+    /// # farcall::executor::run_if_spawned();
+    /// # let controller = farcall::controller::ExecutorBuilder::new().this_program().start()?;
+    /// use std::ffi::CStr;
+    ///
+    /// let dylib = controller.create_dylib("main");
+    /// // extern void log(double x, const char *text);
+    /// dylib.define_handler("log", |x: f64, text: &CStr| println!("{x} {}", text.to_string_lossy()))?;
+    /// # let log = controller.function::<extern "C" fn(f64, farcall::ExecutorAddr)>(dylib.lookup("log")?);
+    /// # let mut text = controller.buffer(8)?;
+    /// # text.write(0, b"texts\0");
+    /// # log.call(1.5, text.address())?;
+    /// # Ok::<(), farcall::Error>(())
+    /// ```
+    pub fn define_handler<M>(&self, name: &str, handler: impl IntoHandler<M>) -> Result<()> {
+        let Handler { function, kinds, status, .. } = handler.into_handler();
+        let session = self.session();
+        if status.is_none() {
+            session.lazy.announce(session.remote())?;
+        }
+        self.add_handler(name, Box::new(move |args, result| function(args, result)), |tag| {
+            let constants = Head::new(tag, status, &kinds).constants(name);
+            let object = handler_object(name, &constants, CALL_HANDLER)?;
+            ObjectFile::parse(format!("handler {name}"), object)
+        })
+    }
+}
+
+impl<R> IntoHandler<Handler<R>> for Handler<R> {
+    type Result = R;
+
+    fn into_handler(self) -> Handler<R> {
+        self
+    }
+}
+
+impl<R> IntoHandler<Handler<R>> for &Handler<R> {
+    type Result = R;
+
+    fn into_handler(self) -> Handler<R> {
+        self.clone()
+    }
+}
+
+macro_rules! handlers {
+    ($($held:ident: $parameter:ident),*) => {
+        impl<F, O, $($parameter: Parameter),*> IntoHandler<fn($($parameter),*) -> O> for F
+        where
+            O: Outcome,
+            F: Fn($($parameter),*) -> O + Send + Sync + 'static,
+            F: for<'a> Fn($($parameter::Item<'a>),*) -> O,
+        {
+            type Result = O::Value;
+
+            fn into_handler(self) -> Handler<O::Value> {
+                /// The function has two types, of which this names one.
+                #[inline]
+                #[allow(clippy::too_many_arguments, reason = "a parameter for each one of the handler")]
+                fn call<O, $($parameter),*>(
+                    function: &impl Fn($($parameter),*) -> O
+                    $(, $held: $parameter)*
+                ) -> O {
+                    function($($held),*)
+                }
+                let kinds = vec![$($parameter::KIND),*];
+                let count = kinds.len();
+                Handler::of(kinds, move |args, result| {
+                    #[allow(unused_mut, unused_variables, reason = "without parameters there is nothing to take")]
+                    let mut arguments = Arguments::read(args, count)?;
+                    $(let $held = $parameter::take(&mut arguments)?;)*
+                    let word = call(&self $(, $parameter::lend(&$held))*).finish()?;
+                    result.extend_from_slice(&word.to_le_bytes());
+                    Ok(())
+                })
+            }
+        }
+    };
+}
+
+handlers!();
+handlers!(a: A);
+handlers!(a: A, b: B);
+handlers!(a: A, b: B, c: C);
+handlers!(a: A, b: B, c: C, d: D);
+handlers!(a: A, b: B, c: C, d: D, e: E);
+handlers!(a: A, b: B, c: C, d: D, e: E, f: G);
+handlers!(a: A, b: B, c: C, d: D, e: E, f: G, g: H);
+handlers!(a: A, b: B, c: C, d: D, e: E, f: G, g: H, h: I);
+handlers!(a: A, b: B, c: C, d: D, e: E, f: G, g: H, h: I, i: J);
+handlers!(a: A, b: B, c: C, d: D, e: E, f: G, g: H, h: I, i: J, j: K);
+handlers!(a: A, b: B, c: C, d: D, e: E, f: G, g: H, h: I, i: J, j: K, k: L);
+handlers!(a: A, b: B, c: C, d: D, e: E, f: G, g: H, h: I, i: J, j: K, k: L, l: M);
+handlers!(a: A, b: B, c: C, d: D, e: E, f: G, g: H, h: I, i: J, j: K, k: L, l: M, m: N);
+handlers!(a: A, b: B, c: C, d: D, e: E, f: G, g: H, h: I, i: J, j: K, k: L, l: M, m: N, n: P);
+handlers!(
+    a: A, b: B, c: C, d: D, e: E, f: G, g: H, h: I, i: J, j: K, k: L, l: M, m: N, n: P, o: Q
+);
+handlers!(
+    a: A, b: B, c: C, d: D, e: E, f: G, g: H, h: I, i: J, j: K, k: L, l: M, m: N, n: P, o: Q, p: S
+);
+
+impl<R> Clone for Handler<R> {
+    fn clone(&self) -> Self {
+        let (function, kinds) = (Arc::clone(&self.function), Arc::clone(&self.kinds));
+        Self { function, kinds, status: self.status, result: PhantomData }
+    }
+}
+
+impl<R> fmt::Debug for Handler<R> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Handler")
+            .field("parameters", &self.kinds)
+            .field("status", &self.status)
+            .finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,35 @@
+//! The stub of a handler: an ordinary object, whose code finds its constants and the executor's function.
+
+use crate::ErrorKind;
+use crate::addr::ExecutorAddr;
+use crate::link::{LinkGraph, ObjectFile, handler_object};
+
+#[test]
+fn a_stub_finds_its_constants_and_its_target() {
+    let object = handler_object("log", b"sixteen bytes...", "entry").expect("made");
+    let object = ObjectFile::parse("log", object).expect("an object");
+    assert_eq!(object.definitions().collect::<Vec<_>>(), ["log"]);
+    let mut graph = LinkGraph::default();
+    graph.add_object(&object).expect("added");
+    graph.define_external("entry", ExecutorAddr::new(0x50_0000));
+    let starts = [0x40_0000, 0x41_0000, 0x42_0000].map(ExecutorAddr::new);
+    let image = graph.layout().expect("laid out").fixup(starts, 0).expect("linked");
+    let log = image.symbols.address_of("log").expect("defined").get();
+    let code = &image.stripes[0][usize::try_from(log - 0x40_0000).expect("inside")..];
+    let to = |field: usize| {
+        let distance = i32::from_le_bytes(code[field..field + 4].try_into().expect("four"));
+        log.wrapping_add_signed(field as i64 + 4 + i64::from(distance))
+    };
+    let constants = usize::try_from(to(3) - 0x41_0000).expect("inside");
+    assert_eq!(&image.stripes[1][constants..constants + 16], b"sixteen bytes...");
+    assert_eq!(to(8), 0x50_0000);
+    assert!(image.eh_frame.is_some(), "exceptions pass");
+}
+
+#[test]
+fn a_name_that_c_cannot_have_is_refused() {
+    for name in ["", "a\0b"] {
+        let error = handler_object(name, b"", "entry").expect_err("no name");
+        assert_eq!(error.kind(), ErrorKind::InvalidArgument);
+    }
+}
