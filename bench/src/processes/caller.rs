@@ -219,7 +219,7 @@ fn carry_out(
 }
 
 impl Calling {
-    const PLAIN: [Calling; 9] = [
+    const PLAIN: [Calling; 10] = [
         Calling::TwoLines,
         Calling::OneLine,
         Calling::Null,

@@ -7,7 +7,8 @@ pub(crate) mod processor_state;
 #[cfg(target_arch = "x86_64")]
 mod x86_64;
 
-use crate::types::abi::{FLOATS, INTEGERS, RESULT_WORDS};
+use crate::types::abi::RESULT_WORDS;
+pub(crate) use crate::types::abi::{FLOATS, INTEGERS};
 
 /// What `farcall_call_typed` loads before the call and stores after it.
 #[repr(C)]
