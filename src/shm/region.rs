@@ -288,9 +288,9 @@ impl Region {
     ///
     /// let region = Region::new(64, Access::ReadWrite)?;
     /// // SAFETY: all code that uses these bytes uses them as atomics of 32 bits.
-    /// let [ready, done] = unsafe { region.slice::<AtomicU32>(0, 2) } else { unreachable!() };
-    /// ready.store(1, Ordering::Release);
-    /// assert_eq!(done.load(Ordering::Acquire), 0);
+    /// let flags = unsafe { region.slice::<AtomicU32>(0, 2) };
+    /// flags[0].store(1, Ordering::Release);
+    /// assert_eq!(flags[1].load(Ordering::Acquire), 0);
     /// # Ok::<(), farcall::Error>(())
     /// ```
     #[must_use]

@@ -93,7 +93,8 @@ impl AttachedRegion {
 
 impl Drop for AttachedRegion {
     fn drop(&mut self) {
-        if !self.is_detached {
+        // In a forked child of the controller the attachment belongs to the parent.
+        if !self.is_detached && self.session.remote().supervisor().is_own() {
             // An executor that has ended has nothing mapped.
             let _ = self.session.memory().detach(self.region);
         }

@@ -35,17 +35,19 @@ const PAGE_ORDER: usize = (PAGE_BYTES / UNIT as u64).ilog2() as usize;
 /// ```standalone_crate
 /// # farcall::executor::run_if_spawned();
 /// # let controller = farcall::controller::ExecutorBuilder::new().this_program().start()?;
-/// use farcall::ExecutorAddr;
 /// use farcall::controller::{Access, Region, RegionHeap};
-/// # use farcall::link::ObjectFile;
+/// use farcall::{ExecutorAddr, PerProt, Prot};
 ///
 /// let heap = RegionHeap::new(Region::new(1 << 20, Access::ReadWrite)?);
-/// let attached = controller.attach(heap.region())?;
-/// # let dylib = controller.create_dylib("main");
-/// // size_t strlen(const char *)
-/// let strlen = controller.function::<extern "C" fn(ExecutorAddr) -> u64>(dylib.lookup("strlen")?);
+/// let _attached = controller.attach(heap.region())?;
+/// // int first(const char *text): movzx eax, byte ptr [rdi]; ret
+/// # let mut memory = controller.allocate(PerProt { code: 4, ..PerProt::default() })?;
+/// # memory.write(Prot::Code, &[0x0f, 0xb6, 0x07, 0xc3]);
+/// # let code = memory.finalize();
+/// let first = controller.function::<extern "C" fn(ExecutorAddr) -> i32>(code.address());
 /// let text = heap.copy(b"in place\0")?;
-/// assert_eq!(strlen.call(text.address())?, 8);
+/// assert_eq!(first.call(text.address())?, i32::from(b'i'));
+/// # controller.deallocate([code])?;
 /// # Ok::<(), farcall::Error>(())
 /// ```
 #[derive(Debug, Clone)]
