@@ -15,7 +15,7 @@ use crate::deadline::Deadline;
 use crate::error::{Error, Result};
 
 /// A submitted call: wait for it, or poll it as a future, which needs no runtime. Dropping it does not stop the call; its result is
-/// dropped and counted ([`Stats::late`](super::Stats::late)).
+/// dropped and counted ([`Stats::late`](crate::controller::Stats::late)).
 ///
 /// # Examples
 ///

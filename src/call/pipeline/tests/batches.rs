@@ -95,9 +95,9 @@ fn calls_that_share_their_first_bytes_go_together() {
     {
         let served = serve(u64::MAX - 500, u64::MAX - 30);
         let args = |at: usize| {
-            let first = (0..shared).map(|byte| byte.to_le_bytes()[0]);
+            let first = (0..shared).map(|byte: usize| byte.to_le_bytes()[0]);
             first
-                .chain((0..row).map(move |byte| (at * 31 + byte).to_le_bytes()[0]))
+                .chain((0..row).map(move |byte: usize| (at * 31 + byte).to_le_bytes()[0]))
                 .collect::<Vec<_>>()
         };
         let batch: Vec<_> = (0..calls).map(args).collect();
