@@ -289,7 +289,7 @@ impl FarcallModule {
             (_, Some(linked)) => linked.range.start,
             (_, None) => return self.import_declared(id, externals),
         };
-        // The names that users give cannot be told from these, but for the kind and the number.
+        // Names of this form are the module's own, and defined by address.
         let (name, kind) = match id {
             ItemId::Func(id) => (format!("farcall_cranelift.f{}", id.index()), SymbolKind::Text),
             ItemId::Data(id) => (format!("farcall_cranelift.d{}", id.index()), SymbolKind::Data),
