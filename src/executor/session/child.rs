@@ -184,7 +184,10 @@ fn serve(asked: &str) -> Result<()> {
 fn run(first: &Arc<Segment>, socket: OwnedFd, stripes: Vec<OwnedFd>) -> Result<()> {
     let session = Instance::begin(Some(Acceptor::new(Arc::clone(first))));
     let acceptor = session.acceptor()?;
-    standby::begin(Arc::clone(&session), Some(socket.as_raw_fd()))
+    // Open until the acceptor's thread has it, too.
+    let data = stripes.get(Prot::Data.index()).and_then(|file| file.try_clone().ok());
+    let files = [socket.as_raw_fd(), data.as_ref().map_or(-1, AsRawFd::as_raw_fd)];
+    standby::begin(Arc::clone(&session), Some(files))
         .inspect_err(|error| last_words(socket.as_fd(), error))?;
     let end = session.lanes().add(Lane::new(first, Side::Executor))?;
     // Without the lock the controller does not notice this thread's end.
@@ -195,13 +198,14 @@ fn run(first: &Arc<Segment>, socket: OwnedFd, stripes: Vec<OwnedFd>) -> Result<(
         numbers.push((STATIC_TLS_BYTES.to_owned(), reserve.bytes.cast_signed()));
     }
     let mut symbols = names_offered::symbols(&session);
-    let slab = session.reserve_shared(Placement::Near, stripes);
+    let slab = session.reserve_shared(0, Placement::Near, stripes);
     symbols.extend(slab.ok().map(|start| (NEAR_SLAB.to_owned(), start)));
     let setup: Setup = (process_info::triple(), PAGE_BYTES, symbols, numbers);
     acceptor.release_socket(socket).map_err(|(error, socket)| {
         last_words(socket.as_fd(), &error);
         error
     })?;
+    drop(data);
     let ended = end.send_setup(&sps::to_bytes(&setup)).and_then(|()| session.serve(end));
     if ended.is_ok() {
         // The controller may still use other lanes.

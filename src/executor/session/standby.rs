@@ -22,15 +22,16 @@ use crate::wire::pipeline::HOLDER_WORD as PIPELINE_HOLDER_WORD;
 /// The stack of a serving thread: the system's default for main threads.
 const STACK_BYTES: usize = 8 << 20;
 
-/// Starts a standby thread. The first one of a process receives the socket and starts the acceptor's thread.
+/// Starts a standby thread. The first one of a process receives the socket and the file of the first slab's data, and starts the
+/// acceptor's thread.
 ///
 /// # Errors
 ///
 /// If the system refuses.
-pub(crate) fn begin(session: Arc<Instance>, socket: Option<RawFd>) -> Result<()> {
+pub(crate) fn begin(session: Arc<Instance>, files: Option<[RawFd; 2]>) -> Result<()> {
     own_thread::start("farcall-lane", STACK_BYTES, move || {
-        if let Some(socket) = socket
-            && Acceptor::start(&session, socket).is_err()
+        if let Some([socket, data]) = files
+            && Acceptor::start(&session, socket, data).is_err()
             && let Ok(acceptor) = session.acceptor()
         {
             acceptor.close();
