@@ -64,10 +64,23 @@ pub(crate) const SPIN_NS: u64 = if cfg!(model) { 0 } else { 50_000 };
 /// The largest alignment of a section or a common symbol. Thread-locals have at most that of a page.
 pub const ALIGNMENT_MAX: u64 = 64 << 10;
 
-/// Default sizes of the stripes of a slab: code, constants, data. All of it lies within 1 GiB. So code reaches its own
-/// constants and data, and the libraries next to the slab, by 32-bit displacements.
+/// Default sizes of the stripes of a slab: code, constants, data. When a slab is full, there is another, below it. Code of the first
+/// five or so reaches the libraries above them by 32-bit displacements. So does the code of a second one with 1.25 GiB of data.
 pub(crate) const SLAB_STRIPE_BYTES: PerProt<u64> =
-    PerProt { code: 256 << 20, constants: 256 << 20, data: 512 << 20 };
+    PerProt { code: 64 << 20, constants: 64 << 20, data: 128 << 20 };
+
+/// Slabs of a session. Each has a word in the first lane's segment, and is looked at by every search for an address.
+pub(crate) const SLABS_MAX: usize = if cfg!(model) { 2 } else { 64 };
+
+/// The largest stripe of a slab: its pages have numbers of 21 bits.
+pub(crate) const STRIPE_BYTES_MAX: u64 = ((1 << 21) - 1) * PAGE_BYTES;
+
+/// How far code reaches by 32-bit displacements, less a margin for addends and the libraries.
+pub(crate) const SLAB_REACH_BYTES: u64 = (2 << 30) - (128 << 20);
+
+/// Zero fill up to this takes memory when it is linked; more takes memory when code touches it. About the size at which
+/// a system call costs less than zeroes.
+pub(crate) const STORED_ZERO_FILL_BYTES_MAX: u64 = 64 << 10;
 
 /// The largest region. Its page tables alone may take 128 MiB in each process.
 pub const REGION_BYTES_MAX: u64 = 64 << 30;
@@ -99,7 +112,7 @@ pub const THREAD_MODULES_MAX: usize = 4096;
 /// Addresses below this one fit 32 bits, whether those are sign-extended or zero-extended.
 pub(crate) const LOW_ADDRESS_END: u64 = 1 << 31;
 
-/// Sizes of the stripes of a slab below 2 GiB, where there is a hole for it; otherwise it is smaller.
+/// Default sizes of the stripes of a slab below 2 GiB, where there is a hole for it; otherwise it is smaller.
 pub(crate) const LOW_SLAB_STRIPE_BYTES: PerProt<u64> =
     PerProt { code: 64 << 20, constants: 64 << 20, data: 256 << 20 };
 
@@ -118,6 +131,8 @@ const _: () = assert!((STATIC_TLS_BYTES as u64).is_multiple_of(PAGE_BYTES));
 const _: () = assert!(STATIC_TLS_BYTES as u64 <= STATIC_TLS_BYTES_MAX);
 const _: () = assert!(CHUNK_BYTES_MAX + 64 < (RING_LINES - 1) * 64);
 const _: () = assert!(PIPELINE_CALLS_MAX + CHUNK_BYTES_MAX / 64 + 2 <= RING_LINES);
+const _: () = assert!(STRIPE_BYTES_MAX >= SLAB_REACH_BYTES);
 const _: () = assert!(
-    SLAB_STRIPE_BYTES.code + SLAB_STRIPE_BYTES.constants + SLAB_STRIPE_BYTES.data <= 1 << 30
+    5 * (SLAB_STRIPE_BYTES.code + SLAB_STRIPE_BYTES.constants + SLAB_STRIPE_BYTES.data)
+        <= SLAB_REACH_BYTES
 );

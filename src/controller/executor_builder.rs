@@ -6,16 +6,18 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
+use super::memory::executor_memory::{FIRST, SlabBytes};
 use super::memory::slab::Slab;
 use super::process::lane_opener::LaneOpener;
 use super::process::last_words::PROGRAM_VARIABLE;
 use super::process::supervisor::Supervisor;
 use super::remote::Starting;
 use super::session::Controller;
+use crate::PerProt;
 use crate::call::contract::{CLOSE_OTHERS, EXECUTOR_ARGUMENT, Placement};
 use crate::deadline::Deadline;
-use crate::error::{Error, Result};
-use crate::limits::{SLAB_STRIPE_BYTES, SPIN_NS, START_TIMEOUT};
+use crate::error::{Error, ErrorKind, Result};
+use crate::limits::{SPIN_NS, START_TIMEOUT};
 use crate::sys::io::socket;
 use crate::sys::process::child::{Others, SOCKET, c_string, can_close_others};
 use crate::sys::process::fork;
@@ -53,6 +55,7 @@ pub struct ExecutorBuilder {
     spin: Option<Duration>,
     inherits_descriptors: bool,
     start_timeout: Option<Duration>,
+    slab_bytes: SlabBytes,
 }
 
 impl ExecutorBuilder {
@@ -112,6 +115,40 @@ impl ExecutorBuilder {
         self
     }
 
+    /// Sets how many bytes of code, constants and data the executor's memory for linked code has at first; 64, 64 and 128 MiB
+    /// by default. When it is full, the session takes that much more near by, or as much as a link needs. It is address space
+    /// of both processes; the kernel gives it memory page by page, as code uses it. Choose less under a limit on address space
+    /// (`ulimit -v`). Choose more if the code of many links must reach each other's variables by 32-bit displacements; 2 GiB
+    /// together is the limit for that.
+    ///
+    /// [`ExecutorBuilder::spawn`] refuses sizes that are not whole pages of 4 KiB, or more than 8 GiB less a page
+    /// ([`ErrorKind::Exhausted`](crate::ErrorKind::Exhausted)).
+    ///
+    /// # Examples
+    ///
+    /// ```standalone_crate
+    /// # farcall::executor::run_if_spawned();
+    /// # use farcall::controller::ExecutorBuilder;
+    /// use farcall::PerProt;
+    /// let bytes = PerProt { code: 1 << 20, constants: 1 << 20, data: 4 << 20 };
+    /// let controller = ExecutorBuilder::new().this_program().slab_bytes(bytes).start()?;
+    /// let memory = controller.allocate(PerProt { data: 64 << 20, ..PerProt::default() })?; // there is more
+    /// # Ok::<(), farcall::Error>(())
+    /// ```
+    #[must_use]
+    pub fn slab_bytes(mut self, bytes: PerProt<u64>) -> Self {
+        self.slab_bytes.near = bytes;
+        self
+    }
+
+    /// Sets the same for code with 32-bit addresses (`-fno-pic`), which lies below 2 GiB; 64, 64 and 256 MiB by default. The memory is
+    /// taken when such code is first linked.
+    #[must_use]
+    pub fn low_slab_bytes(mut self, bytes: PerProt<u64>) -> Self {
+        self.slab_bytes.low = bytes;
+        self
+    }
+
     /// Starts the executor and waits until it is ready.
     ///
     /// # Errors
@@ -151,7 +188,13 @@ impl ExecutorBuilder {
         // The executor starts meanwhile.
         let (segment, file) = segment::create(spin)?;
         let end = opener.lanes().add(Lane::of_executor(&segment, &segment))?;
-        let slab = Slab::new(Placement::Near, SLAB_STRIPE_BYTES, &segment)?;
+        let slab = Slab::new(0, Placement::Near, self.slab_bytes.near, &segment);
+        let slab = slab.map_err(|error| match error.kind() {
+            // Policies of the system have nothing to do with the size.
+            ErrorKind::Exhausted => error.during(FIRST),
+            _ if error.raw_os_error() == Some(libc::ENOMEM) => error.during(FIRST),
+            _ => error,
+        })?;
         let [code, constants, data] = slab.files()?;
         match opener.begin(&segment, &[file.as_fd(), code, constants, data], deadline) {
             // The executor could not be started, or has ended. The wait for its setup reports that.
@@ -159,7 +202,7 @@ impl ExecutorBuilder {
             sent => sent?,
         }
         let starting = Starting { supervisor, opener, segment, end, deadline, program };
-        Ok(Spawned { starting, slab })
+        Ok(Spawned { starting, slab, slab_bytes: self.slab_bytes })
     }
 
     fn find(&self) -> Result<PathBuf> {
@@ -214,6 +257,7 @@ impl ExecutorBuilder {
 pub struct Spawned {
     starting: Starting,
     slab: Slab,
+    slab_bytes: SlabBytes,
 }
 
 impl Spawned {
@@ -224,6 +268,6 @@ impl Spawned {
     /// When the executor could not be started, ended early, is of another build, or has no address space for the slab. When it
     /// is not ready in time ([`ExecutorBuilder::start_timeout`]). The process has ended then.
     pub fn connect(self) -> Result<Controller> {
-        Controller::connect(self.starting, self.slab)
+        Controller::connect(self.starting, self.slab, self.slab_bytes)
     }
 }

@@ -8,7 +8,7 @@ use super::linker::linking::Linker;
 use super::linker::retired::Retired;
 use super::linker::stubs::{Stub, Stubs};
 use super::memory::allocation::{FinalizedAlloc, InFlightAlloc};
-use super::memory::executor_memory::ExecutorMemory;
+use super::memory::executor_memory::{ExecutorMemory, SlabBytes};
 use super::memory::native_memory::NativeMemory;
 use super::memory::slab::Slab;
 use super::process::handlers::{Function, HandlerResult, HandlerTag};
@@ -125,11 +125,11 @@ impl Controller {
     /// # Errors
     ///
     /// As [`Remote::connect`], and when the executor has no address space for the slab.
-    pub(crate) fn connect(starting: Starting, slab: Slab) -> Result<Self> {
+    pub(crate) fn connect(starting: Starting, slab: Slab, bytes: SlabBytes) -> Result<Self> {
         let _span = trace::start(starting.supervisor.process().pid());
         let deadline = starting.deadline;
         let (remote, numbers) = Remote::connect(starting)?;
-        let memory = ExecutorMemory::new(remote, slab, deadline)?;
+        let memory = ExecutorMemory::new(remote, slab, bytes, deadline)?;
         let session = Session {
             linker: Linker::new(memory, &numbers)?,
             retired: Retired::default(),

@@ -105,6 +105,15 @@ impl Segment {
         map::populate(start.expose_provenance() as u64, bytes)
     }
 
+    /// Frees the memory of whole pages, which are zero then.
+    ///
+    /// # Errors
+    ///
+    /// When the descriptor was [taken out](Segment::take_file), or the system refuses.
+    pub(crate) fn empty(&self, offset: u64, bytes: u64) -> Result<()> {
+        memfd::empty(self.file()?, offset, bytes)
+    }
+
     /// Takes the descriptor out: the memory stays mapped.
     pub(crate) fn take_file(&mut self) -> Option<OwnedFd> {
         self.file.take()

@@ -1,9 +1,9 @@
-//! The layout of a lane's segment. Version 3.
+//! The layout of a lane's segment. Version 4.
 //!
 //! ```text
 //! line 0         magic, version, segment bytes, ring lines, nanoseconds to poll
 //! line 1         in a segment with a name: the creator's process and its start time, the attached one's and its start time;
-//!                the word that the thread sleeps on that opens lanes; how far each slab's data has memory behind it
+//!                the word that the thread sleeps on that opens lanes
 //! lines 2..6     crash record
 //! line 6         number of the last posted call that ran; the lock that the executor's thread holds while it serves
 //! line 7         CPU of the controller, CPU of the executor, each plus one; the parker of the controller, that of the executor;
@@ -11,16 +11,17 @@
 //! line 8         in the first lane of an executor: the lock that a thread of it holds as long as its process lives
 //! lines 10..12   baton (one line, alone in its pair of lines)
 //! lines 12..     ring controller -> executor, then ring executor -> controller
+//! then           in the first lane of an executor: how far each slab's data was ever used
 //! then           bulk buffer for payloads that the baton tells of, from a page on; backed as it is used
 //! ```
 
-use crate::limits::{BULK_BYTES, RING_LINES};
+use crate::limits::{BULK_BYTES, RING_LINES, SLABS_MAX};
 use crate::ring::{LINE_WORDS, ring_words};
 
 /// "farcall" and a zero byte.
 pub(crate) const MAGIC: u64 = u64::from_le_bytes(*b"farcall\0");
 /// Raised with every change of layout, frames or contract.
-pub(crate) const VERSION: u64 = 3;
+pub(crate) const VERSION: u64 = 4;
 
 /// How many nanoseconds each side polls before it sleeps. The controller writes it before there is an executor.
 pub(crate) const SPIN_NS_WORD: usize = 4;
@@ -32,9 +33,6 @@ pub(crate) const CREATOR_WORD: usize = LINE_WORDS;
 pub(crate) const CREATOR_STARTED_WORD: usize = LINE_WORDS + 1;
 /// Changes whenever the executor's thread that opens lanes has something to do. That thread sleeps on this word.
 pub(crate) const DOORBELL_WORD: usize = LINE_WORDS + 4;
-/// How many bytes of the data stripe have memory behind them, of the slab near the executor and of the one below 2 GiB. The
-/// controller writes it before it writes there.
-pub(crate) const DATA_END_WORDS: [usize; 2] = [LINE_WORDS + 5, LINE_WORDS + 6];
 /// The number of the process that has attached to it.
 #[cfg(feature = "named-segment")]
 pub(crate) const ATTACHED_WORD: usize = LINE_WORDS + 2;
@@ -64,9 +62,11 @@ pub(crate) const BATON_WORD: usize = 10 * LINE_WORDS;
 pub(crate) const RING_TO_EXECUTOR_WORD: usize = 12 * LINE_WORDS;
 /// First word of the ring from the executor to the controller.
 pub(crate) const RING_TO_CONTROLLER_WORD: usize = RING_TO_EXECUTOR_WORD + ring_words(RING_LINES);
+/// First of the words that say for each slab of an executor how many bytes of its data may not be zero. The controller writes it
+/// before it writes there.
+pub(crate) const DATA_END_WORD: usize = RING_TO_CONTROLLER_WORD + ring_words(RING_LINES);
 /// Words before the bulk buffer, which are backed from the beginning.
-pub(crate) const FIXED_WORDS: usize =
-    (RING_TO_CONTROLLER_WORD + ring_words(RING_LINES)).next_multiple_of(PAGE_WORDS);
+pub(crate) const FIXED_WORDS: usize = (DATA_END_WORD + SLABS_MAX).next_multiple_of(PAGE_WORDS);
 /// The bulk buffer begins at a page.
 const PAGE_WORDS: usize = if cfg!(model) { LINE_WORDS } else { 512 };
 /// Words of the whole segment.

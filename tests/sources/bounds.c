@@ -3,6 +3,7 @@
 
 extern char __executable_start[], etext[], _etext[], __data_start[], data_start[], edata[], _edata[];
 extern char __bss_start[], end[], _end[];
+extern char __TMC_END__[] __attribute__((visibility("hidden")));
 typedef void function(void);
 extern function *__preinit_array_start[], *__preinit_array_end[], *__init_array_start[];
 extern function *__init_array_end[], *__fini_array_start[], *__fini_array_end[];
@@ -30,6 +31,7 @@ int main(void)
     printf("data %d %d\n", data_start <= variable && variable < edata, edata == _edata);
     printf("starts %d\n", data_start <= __data_start || __data_start <= variable);
     printf("zero fill %d %d\n", __bss_start <= zero && zero + sizeof zero_fill <= end, end == _end);
+    printf("end of transactional memory's table %d\n", __TMC_END__ > variable && __TMC_END__ <= __bss_start + 64);
     printf("order %d\n", edata <= __bss_start && __bss_start <= end);
     printf("arrays %d %d %d\n", __preinit_array_start == __preinit_array_end,
            holds(__init_array_start, __init_array_end, construct),

@@ -7,6 +7,9 @@ use std::path::{Path, PathBuf};
 
 use farcall::controller::Dylib;
 use farcall::link::{Archive, FileBytes, ObjectFile};
+use object::LittleEndian;
+use object::elf::{FileHeader64, PT_TLS, ProgramHeader64};
+use object::read::elf::{FileHeader, ProgramHeader};
 
 use crate::status::{Failure, LINK, NOT_FOUND};
 use crate::{advice, heap, mapped};
@@ -135,6 +138,22 @@ pub(crate) enum Library {
 impl Library {
     pub(crate) fn is_shared(&self) -> bool {
         matches!(self, Self::Shared(_))
+    }
+
+    /// The size of its thread-locals in each thread.
+    pub(crate) fn thread_bytes(&self) -> u64 {
+        let Self::Shared(path) = self else { return 0 };
+        // The program headers lie behind the header.
+        let mut start = Vec::new();
+        let read = File::open(path).and_then(|file| file.take(4096).read_to_end(&mut start));
+        let segments = || {
+            let header = FileHeader64::<LittleEndian>::parse(&*start).ok()?;
+            header.program_headers(header.endian().ok()?, &*start).ok()
+        };
+        let of_threads =
+            |segment: &&ProgramHeader64<LittleEndian>| segment.p_type(LittleEndian) == PT_TLS;
+        let segment = read.ok().and_then(|_| segments()?.iter().find(of_threads));
+        segment.map_or(0, |segment| segment.p_memsz(LittleEndian).next_multiple_of(64))
     }
 
     /// Finds each of `names` as `-l` does in `folders`: a shared library, or else an archive.

@@ -1,21 +1,22 @@
 //! `farcall run`: link a program into another process and run it, as if it had been linked natively.
 
 use std::ffi::OsString;
+use std::fmt::Display;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use farcall::ErrorKind;
 use farcall::controller::profile::{DebugObjects, JitDump, PerfMap};
 use farcall::controller::{Controller, Dylib, ExecutorBuilder, KillHandle, LinkReport, Spawned};
+use farcall::{ErrorKind, PerProt};
 use signal_hook::consts::{SIGINT, SIGQUIT};
 
 use crate::advice;
 use crate::inputs::{Inputs, Library};
 use crate::run_report::{JsonFile, Phases, RunReport};
-use crate::status::{Failure, LINK, TIMED_OUT, TOOL};
+use crate::status::{Failure, LINK, NOT_FOUND, TIMED_OUT, TOOL};
 
 #[derive(clap::Args)]
 pub(crate) struct Options {
@@ -48,6 +49,16 @@ pub(crate) struct Options {
     /// The program's name, its argv[0]. Without this option it is that of the first FILE.
     #[arg(long, value_name = "NAME")]
     argv0: Option<OsString>,
+    /// What /proc/self/exe means to the program: the executor is started as this file, a copy of or a hard link to farcall.
+    #[arg(long, value_name = "PATH")]
+    exe: Option<PathBuf>,
+    /// Reserve these MiB for code, constants and data at first. More is reserved when it is needed, so this is for a limit on
+    /// address space (ulimit -v).
+    #[arg(long, value_name = "CODE,CONSTANTS,DATA", value_parser = slab)]
+    slab: Option<PerProt<u64>>,
+    /// The same for code with 32-bit addresses (-fno-pic), below 2 GiB.
+    #[arg(long, value_name = "CODE,CONSTANTS,DATA", value_parser = slab)]
+    low_slab: Option<PerProt<u64>>,
     /// Make the program known to a debugger that is attached to its process.
     #[arg(long)]
     gdb: bool,
@@ -65,10 +76,9 @@ pub(crate) struct Options {
 /// Runs the program and returns its exit status.
 pub(crate) fn run(options: &Options) -> Result<i32, Failure> {
     let json = options.json.as_deref().map(JsonFile::create).transpose()?;
-    // A shell may have opened files for the program.
-    let spawned = ExecutorBuilder::new().this_program().inherit_descriptors().spawn()?;
-    leave_interrupts_to_the_program()?;
     let libraries = Library::find(&options.libraries, &options.folders)?;
+    let spawned = builder(options, &libraries)?.spawn()?;
+    leave_interrupts_to_the_program()?;
     let started = Instant::now();
     let read = || {
         let inputs = Inputs::read(&options.files, &libraries);
@@ -119,6 +129,69 @@ pub(crate) fn run(options: &Options) -> Result<i32, Failure> {
     outcome
 }
 
+/// The executor that the options and libraries require.
+fn builder(options: &Options, libraries: &[Library]) -> Result<ExecutorBuilder, Failure> {
+    // A shell may have opened files for the program.
+    let mut builder = ExecutorBuilder::new().this_program().inherit_descriptors();
+    if let Some(path) = &options.exe {
+        require_executor(path)?;
+        builder = builder.program(path);
+    }
+    if let Some(bytes) = options.slab {
+        builder = builder.slab_bytes(bytes);
+    }
+    if let Some(bytes) = options.low_slab {
+        builder = builder.low_slab_bytes(bytes);
+    }
+    // Natively the thread-locals of libraries have their room before the program starts.
+    let bytes: u64 = libraries.iter().map(Library::thread_bytes).sum();
+    if bytes > SPARE_THREAD_BYTES {
+        let mut tunables = std::env::var_os(TUNABLES).unwrap_or_default();
+        if !tunables.is_empty() {
+            tunables.push(":");
+        }
+        tunables.push(format!("glibc.rtld.optional_static_tls={}", bytes + SPARE_THREAD_BYTES));
+        builder = builder.env(TUNABLES, tunables);
+    }
+    Ok(builder)
+}
+
+/// The variable that sets the C library's tunables when a process starts.
+const TUNABLES: &str = "GLIBC_TUNABLES";
+
+/// The room for thread-locals of libraries that the C library leaves in each thread of any process.
+const SPARE_THREAD_BYTES: u64 = 1024;
+
+/// Refuses a file that is no copy of the program that runs as the executor. It would be run.
+fn require_executor(path: &Path) -> Result<(), Failure> {
+    let failure = |status, why: &dyn Display| {
+        let failure = Failure::new(status, format_args!("--exe {}: {why}", path.display()));
+        let own = std::env::current_exe().unwrap_or_default();
+        let advice = format!(
+            "the kernel lets no running process change its /proc/self/exe, so the executor is started as that file: \
+             ln or cp {} {}",
+            own.display(),
+            path.display()
+        );
+        failure.hint(Some(advice))
+    };
+    let about = path.symlink_metadata().map_err(|error| {
+        let missing = error.kind() == std::io::ErrorKind::NotFound;
+        failure(if missing { NOT_FOUND } else { TOOL }, &error)
+    })?;
+    if about.is_symlink() {
+        return Err(failure(TOOL, &"a symbolic link, of which the kernel would show the target"));
+    }
+    let same = std::env::current_exe().and_then(|own| {
+        Ok(own.metadata()?.len() == about.len() && std::fs::read(own)? == std::fs::read(path)?)
+    });
+    match same {
+        Ok(true) => Ok(()),
+        Ok(false) => Err(failure(TOOL, &"not this farcall")),
+        Err(error) => Err(failure(TOOL, &error)),
+    }
+}
+
 /// A session with the executor, and the program there, without objects yet.
 struct Connected {
     controller: Controller,
@@ -158,6 +231,9 @@ fn link(options: &Options, program: &Dylib) -> Result<LinkReport, Failure> {
     program.want(entry)?;
     let linked = program.link().and_then(|report| program.lookup(entry).map(|_| report));
     linked.map_err(|error| {
+        if error.kind() == ErrorKind::Exhausted {
+            return Failure::new(LINK, error);
+        }
         if error.kind() != ErrorKind::SymbolsNotFound {
             return error.into();
         }
@@ -243,6 +319,21 @@ impl Timer {
 
     fn rang(&self) -> bool {
         self.0.load(Ordering::SeqCst)
+    }
+}
+
+/// Reads three sizes in MiB: 64,64,256.
+fn slab(text: &str) -> Result<PerProt<u64>, String> {
+    let mib = |text: &str| text.parse::<u64>().ok().filter(|mib| (1..1 << 30).contains(mib));
+    let sizes: Option<Vec<_>> = text.split(',').map(mib).collect();
+    match sizes.as_deref() {
+        Some([code, constants, data]) => {
+            let sizes = PerProt { code, constants, data };
+            Ok(sizes.map(|mib| mib << 20))
+        }
+        _ => Err(format!(
+            "{text}: not three sizes in MiB for code, constants and data, such as 64,64,256"
+        )),
     }
 }
 

@@ -319,9 +319,15 @@ pub(crate) const fn prot_number(prot: Prot) -> u8 {
 }
 
 impl Placement {
-    /// The placement that goes as this number.
-    pub(crate) fn from_number(number: u64) -> Self {
-        if number == Self::Low as u64 { Self::Low } else { Self::Near }
+    /// The placement of a slab and the slab's index as one number.
+    pub(crate) fn with_index(self, index: usize) -> u64 {
+        (index as u64) << 1 | self as u64
+    }
+
+    /// The placement and the index that go as this number.
+    pub(crate) fn from_number(number: u64) -> (Self, usize) {
+        let placement = if number & 1 == Self::Low as u64 { Self::Low } else { Self::Near };
+        (placement, usize::try_from(number >> 1).unwrap_or(usize::MAX))
     }
 }
 

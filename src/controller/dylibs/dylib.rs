@@ -346,9 +346,6 @@ impl Dylib {
         self.session
             .linker
             .resolve_threads(&mut graph, std::mem::take(&mut requirements.threads))?;
-        if placement == Placement::Low {
-            self.session.memory().reserve_low()?;
-        }
         report.look_up = started.elapsed();
 
         let started = Instant::now();

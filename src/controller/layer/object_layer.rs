@@ -61,14 +61,9 @@ impl ObjectLayer {
 
     /// A layer that places all its links below 2 GiB: for code with 32-bit addresses (`-fno-pic`), and for objects that such code
     /// refers to. [`ProcessSymbols::for_low_code`](crate::controller::ProcessSymbols::for_low_code) supplies variables of libraries.
-    /// Sends one message the first time.
-    ///
-    /// # Errors
-    ///
-    /// When address space below 2 GiB or memory runs out, or the session with the executor is over.
-    pub fn for_low_code(session: &ExecutionSession, controller: &Controller) -> Result<Self> {
-        controller.session.memory().reserve_low()?;
-        Ok(Self::at(Placement::Low, session, controller))
+    #[must_use]
+    pub fn for_low_code(session: &ExecutionSession, controller: &Controller) -> Self {
+        Self::at(Placement::Low, session, controller)
     }
 
     fn at(placement: Placement, session: &ExecutionSession, controller: &Controller) -> Self {

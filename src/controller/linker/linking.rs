@@ -74,7 +74,8 @@ pub(crate) struct LinkMemory<'a> {
 #[derive(Debug)]
 pub(crate) struct Suspended {
     layout: Layout,
-    placement: Placement,
+    /// The index of the slab that has the pages.
+    slab: usize,
     pages: Pages,
     tls: TlsPlacement,
     starts: [ExecutorAddr; Prot::ALL.len()],
@@ -131,8 +132,8 @@ impl<'a> Placed<'a> {
     /// Releases the borrow of the session until the link is resumed.
     pub(crate) fn suspend(self) -> Suspended {
         let LinkMemory { allocation, tls, starts } = self.memory;
-        let (placement, pages) = allocation.suspend();
-        Suspended { layout: self.layout, placement, pages, tls: tls.keep(), starts }
+        let (slab, pages) = allocation.suspend();
+        Suspended { layout: self.layout, slab, pages, tls: tls.keep(), starts }
     }
 }
 
@@ -173,7 +174,7 @@ impl Suspended {
     /// Borrows the session again. `linker` must be that of the session in which the link was suspended.
     pub(crate) fn resume(self, linker: &Linker) -> Result<Placed<'_>> {
         let tls = TlsAllocation::resume(&linker.tls, self.tls);
-        let allocation = InFlightAlloc::resume(&linker.memory, self.placement, self.pages)?;
+        let allocation = InFlightAlloc::resume(&linker.memory, self.slab, self.pages)?;
         let memory = LinkMemory { allocation, tls, starts: self.starts };
         Ok(Placed { layout: self.layout, memory })
     }
@@ -225,7 +226,11 @@ impl Linker {
             0 => 0,
             bytes => bytes.saturating_add(alignments[prot.index()] - PAGE_BYTES),
         });
-        let allocation = InFlightAlloc::new(&self.memory, placement, sizes)?;
+        let stored = match layout.stored_bytes()[Prot::Data.index()] {
+            0 => 0,
+            stored => stored.saturating_add(alignments[Prot::Data.index()] - PAGE_BYTES),
+        };
+        let allocation = InFlightAlloc::with_zero_fill(&self.memory, placement, sizes, stored)?;
         let starts = Prot::ALL.map(|prot| {
             let start = allocation.range(prot).start.get();
             ExecutorAddr::new(start.next_multiple_of(alignments[prot.index()]))

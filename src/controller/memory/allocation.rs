@@ -66,23 +66,31 @@ impl<'a> InFlightAlloc<'a> {
         placement: Placement,
         bytes: PerProt<u64>,
     ) -> Result<Self> {
-        let slab = memory.slab(placement)?;
-        Ok(Self { memory, slab, pages: slab.allocate(bytes)? })
+        Self::with_zero_fill(memory, placement, bytes, bytes.data)
     }
 
-    /// Releases the borrow of the session. The owner of the pages must [resume](InFlightAlloc::resume), or the pages leak.
-    pub(crate) fn suspend(self) -> (Placement, Pages) {
+    /// As [`InFlightAlloc::new`]. Behind the first `stored` bytes the data is zero fill, of which the caller stores nothing.
+    #[inline]
+    pub(crate) fn with_zero_fill(
+        memory: &'a ExecutorMemory,
+        placement: Placement,
+        bytes: PerProt<u64>,
+        stored: u64,
+    ) -> Result<Self> {
+        let (slab, pages) = memory.allocate(placement, bytes, stored)?;
+        Ok(Self { memory, slab, pages })
+    }
+
+    /// Releases the borrow of the session. The owner of the pages must [resume](InFlightAlloc::resume) with the index of the slab,
+    /// or the pages leak.
+    pub(crate) fn suspend(self) -> (usize, Pages) {
         let kept = ManuallyDrop::new(self);
-        (kept.slab.placement(), kept.pages)
+        (kept.slab.index(), kept.pages)
     }
 
     /// An allocation in flight of suspended pages of this session.
-    pub(crate) fn resume(
-        memory: &'a ExecutorMemory,
-        placement: Placement,
-        pages: Pages,
-    ) -> Result<Self> {
-        Ok(Self { memory, slab: memory.slab(placement)?, pages })
+    pub(crate) fn resume(memory: &'a ExecutorMemory, slab: usize, pages: Pages) -> Result<Self> {
+        Ok(Self { memory, slab: memory.slab(slab)?, pages })
     }
 
     /// The executor's addresses of the part with this protection: whole pages that hold at least the requested bytes. Empty when

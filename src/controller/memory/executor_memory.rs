@@ -3,6 +3,7 @@
 use std::collections::HashSet;
 use std::sync::OnceLock;
 
+use super::pages::Pages;
 use super::slab::Slab;
 use crate::call::contract::{
     MemoryDeinitialize, MemoryReserve, NEAR_SLAB, Placement, RegionAttach, RegionDetach,
@@ -10,17 +11,34 @@ use crate::call::contract::{
 use crate::controller::remote::Remote;
 use crate::deadline::Deadline;
 use crate::error::{Error, Result};
-use crate::limits::{ATTACH_TIMEOUT, LOW_SLAB_STRIPE_BYTES, PAGE_BYTES};
+use crate::limits::{
+    ATTACH_TIMEOUT, LOW_ADDRESS_END, LOW_SLAB_STRIPE_BYTES, PAGE_BYTES, SLAB_REACH_BYTES,
+    SLAB_STRIPE_BYTES, SLABS_MAX,
+};
 use crate::shm::Region;
 use crate::sync::{AtomicU64, Mutex};
-use crate::{AddrRange, ExecutorAddr};
+use crate::{AddrRange, ExecutorAddr, PerProt};
+
+/// The default sizes of slabs by placement.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct SlabBytes {
+    pub(crate) near: PerProt<u64>,
+    pub(crate) low: PerProt<u64>,
+}
+
+impl Default for SlabBytes {
+    fn default() -> Self {
+        Self { near: SLAB_STRIPE_BYTES, low: LOW_SLAB_STRIPE_BYTES }
+    }
+}
 
 /// The executor with its slabs.
 #[derive(Debug)]
 pub(crate) struct ExecutorMemory {
     remote: Remote,
-    /// By placement; each is set when it is first needed.
-    slabs: [OnceLock<Slab>; 2],
+    /// In the order in which they were reserved, without gaps. The first is near the executor.
+    slabs: [OnceLock<Slab>; SLABS_MAX],
+    slab_bytes: SlabBytes,
     /// Held while a slab is reserved.
     reserving: Mutex<()>,
     /// The addresses of the regions that are attached. Held while one is attached or detached.
@@ -33,13 +51,19 @@ impl ExecutorMemory {
     /// # Errors
     ///
     /// When the executor has no address space for the slab, or does not answer by the deadline.
-    pub(crate) fn new(remote: Remote, slab: Slab, deadline: Deadline) -> Result<Self> {
-        let slabs = [const { OnceLock::new() }; 2];
-        let memory = Self { remote, slabs, reserving: Mutex::default(), regions: Mutex::default() };
+    pub(crate) fn new(
+        remote: Remote,
+        slab: Slab,
+        slab_bytes: SlabBytes,
+        deadline: Deadline,
+    ) -> Result<Self> {
+        let slabs = [const { OnceLock::new() }; SLABS_MAX];
+        let (reserving, regions) = (Mutex::default(), Mutex::default());
+        let memory = Self { remote, slabs, slab_bytes, reserving, regions };
         match memory.remote.named(NEAR_SLAB) {
             Ok(start) => memory.keep(slab, start)?,
             // A second request returns the reason.
-            Err(_) => memory.reserve(slab, deadline)?,
+            Err(_) => memory.reserve(slab, deadline).map_err(|error| error.during(FIRST))?,
         }
         Ok(memory)
     }
@@ -49,26 +73,97 @@ impl ExecutorMemory {
         &self.remote
     }
 
-    /// Reserves a slab below 2 GiB, unless the session has one. One message the first time.
+    /// Allocates at least `bytes` bytes of each protection, rounded up to pages, in one slab of this placement. Behind the first
+    /// `stored` bytes the data is zero. If all slabs are full, reserves another one, with a call of the executor.
     ///
     /// # Errors
     ///
     /// When memory or address space runs out, or the session is over.
-    pub(crate) fn reserve_low(&self) -> Result<()> {
-        let _reserving = self.reserving.lock();
-        if self.slab(Placement::Low).is_ok() {
-            return Ok(());
+    #[inline]
+    pub(crate) fn allocate(
+        &self,
+        placement: Placement,
+        bytes: PerProt<u64>,
+        stored: u64,
+    ) -> Result<(&Slab, Pages)> {
+        match self.allocate_in_slabs(placement, bytes, stored)? {
+            Some(allocated) => Ok(allocated),
+            None => self.grow(placement, bytes, stored),
         }
-        // Other mappings below 2 GiB may leave smaller holes only.
-        let reserve = |part| {
-            let bytes = LOW_SLAB_STRIPE_BYTES.map(|bytes| bytes / part);
-            self.reserve(
-                Slab::new(Placement::Low, bytes, self.remote.first_segment())?,
-                Deadline::SESSION_END,
-            )
+    }
+
+    #[inline]
+    fn allocate_in_slabs(
+        &self,
+        placement: Placement,
+        bytes: PerProt<u64>,
+        stored: u64,
+    ) -> Result<Option<(&Slab, Pages)>> {
+        for slab in self.reserved().filter(|slab| slab.placement() == placement) {
+            if let Some(pages) = slab.allocate(bytes, stored)? {
+                return Ok(Some((slab, pages)));
+            }
+        }
+        Ok(None)
+    }
+
+    /// Reserves another slab, and allocates in it.
+    #[cold]
+    fn grow(
+        &self,
+        placement: Placement,
+        bytes: PerProt<u64>,
+        stored: u64,
+    ) -> Result<(&Slab, Pages)> {
+        let _reserving = self.reserving.lock();
+        // Another thread may have reserved one meanwhile.
+        if let Some(allocated) = self.allocate_in_slabs(placement, bytes, stored)? {
+            return Ok(allocated);
+        }
+        let full = |why: Error| {
+            let PerProt { code, constants, data } = bytes;
+            Error::exhausted(format!(
+                "no room for {code} bytes of code, {constants} of constants and {data} of data in another slab"
+            ))
+            .and(&why)
         };
-        let reserved = reserve(1).or_else(|_| reserve(4)).or_else(|_| reserve(16));
-        reserved.map_err(|error| error.during("reserving a slab for code with 32-bit addresses"))
+        let index = self.reserved().count();
+        if index == SLABS_MAX {
+            let larger = "choose larger ones by ExecutorBuilder::slab_bytes, or farcall run --slab";
+            return Err(full(Error::exhausted(format!(
+                "a session has {SLABS_MAX} slabs; {larger}"
+            ))));
+        }
+        let usual = match placement {
+            Placement::Near => self.slab_bytes.near,
+            Placement::Low => self.slab_bytes.low,
+        };
+        // The libraries are above the slabs near the executor, which lie one below the other.
+        let between = self.reserved().filter(|slab| slab.placement() == Placement::Near);
+        let between: u64 = between.map(|slab| slab.range().bytes()).sum();
+        let reach = match placement {
+            Placement::Near => SLAB_REACH_BYTES.saturating_sub(between),
+            Placement::Low => LOW_ADDRESS_END,
+        };
+        // The address space may have smaller holes only.
+        let mut refused = None;
+        for part in [1, 4, 16, u64::MAX] {
+            let sizes = sizes(usual.map(|bytes| bytes / part), bytes, reach);
+            let slab = Slab::new(index, placement, sizes, self.remote.first_segment());
+            match slab.and_then(|slab| self.reserve(slab, Deadline::SESSION_END)) {
+                Ok(()) => {
+                    refused = None;
+                    break;
+                }
+                Err(error) if error.is_disconnected() => return Err(error),
+                Err(error) => refused = refused.or(Some(error)),
+            }
+        }
+        if let Some(error) = refused {
+            return Err(full(error));
+        }
+        let allocated = self.allocate_in_slabs(placement, bytes, stored)?;
+        allocated.ok_or_else(|| full(Error::exhausted("a new slab is too small")))
     }
 
     /// Makes the executor map a region, and returns the address. Sends one message.
@@ -115,7 +210,8 @@ impl ExecutorMemory {
     /// Makes the executor map a slab, with one message.
     fn reserve(&self, slab: Slab, deadline: Deadline) -> Result<()> {
         let remote = &self.remote;
-        let sent = remote.opener().send_stripes(slab.placement(), &slab.files()?, deadline);
+        let sent =
+            remote.opener().send_stripes(slab.index(), slab.placement(), &slab.files()?, deadline);
         sent.map_err(|error| remote.explain(error, deadline))?;
         let args = (remote.instance()?, slab.placement());
         self.keep(slab, remote.call_by::<MemoryReserve>(&args, deadline)?)
@@ -124,20 +220,26 @@ impl ExecutorMemory {
     /// Keeps a slab that the executor has mapped at `start`.
     fn keep(&self, mut slab: Slab, start: ExecutorAddr) -> Result<()> {
         slab.reserved_at(start)?;
-        // The slab of a placement is set once.
-        let _ = self.slabs[slab.placement() as usize].set(slab);
+        // The slab with an index is set once.
+        let _ = self.slabs[slab.index()].set(slab);
         Ok(())
     }
 
-    /// The slab of this placement.
+    /// The slab with this index.
     ///
     /// # Errors
     ///
     /// When it was not reserved.
     #[inline]
-    pub(crate) fn slab(&self, placement: Placement) -> Result<&Slab> {
-        let slab = self.slabs[placement as usize].get();
+    pub(crate) fn slab(&self, index: usize) -> Result<&Slab> {
+        let slab = self.slabs.get(index).and_then(OnceLock::get);
         slab.ok_or_else(|| Error::invalid("the slab was not reserved"))
+    }
+
+    /// The slabs that there are, in order.
+    #[inline]
+    fn reserved(&self) -> impl Iterator<Item = &Slab> {
+        self.slabs.iter().map_while(OnceLock::get)
     }
 
     /// Runs the dealloc actions of finalized memory, and frees it. Sends one message if the executor keeps any actions, else none.
@@ -212,7 +314,42 @@ impl ExecutorMemory {
 
     /// The slab that has this address.
     fn slab_of(&self, address: ExecutorAddr) -> Option<&Slab> {
-        let mut slabs = self.slabs.iter().filter_map(OnceLock::get);
-        slabs.find(|slab| slab.range().contains(address))
+        self.reserved().find(|slab| slab.range().contains(address))
+    }
+}
+
+/// The sizes of a slab for a link that needs `wanted` bytes: at least the usual ones. A link that needs more than those gets only
+/// what it needs, if the slab would otherwise have more than `reach` bytes. Its code could not reach the libraries then.
+fn sizes(usual: PerProt<u64>, wanted: PerProt<u64>, reach: u64) -> PerProt<u64> {
+    let step = |bytes: u64| bytes.max(1).checked_next_multiple_of(STEP_BYTES).unwrap_or(u64::MAX);
+    let (usual, least) = (usual.map(step), wanted.map(step));
+    let sizes = PerProt::from_fn(|prot| usual[prot].max(least[prot]));
+    let total = sizes.into_array().into_iter().fold(0, u64::saturating_add);
+    if sizes != usual && total > reach { least } else { sizes }
+}
+
+/// What an error of the first slab begins with.
+pub(crate) const FIRST: &str =
+    "the first slab, whose size is set by ExecutorBuilder::slab_bytes or --slab";
+
+/// Sizes of stripes that grow are multiples of this.
+const STEP_BYTES: u64 = 1 << 20;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_slab_is_as_large_as_its_link_and_within_reach() {
+        let each = |code, constants, data| PerProt { code, constants, data };
+        let usual = each(128 << 20, 128 << 20, 256 << 20);
+        let reach = 1 << 30;
+        assert_eq!(sizes(usual, each(1, 0, 5), reach), usual);
+        assert_eq!(sizes(usual, each(1, 0, 5), 0), usual, "nothing helps");
+        assert_eq!(sizes(usual, each(1, 0, (513 << 20) - 1), reach).data, 513 << 20);
+        let large = each(1, 0, 900 << 20);
+        assert_eq!(sizes(usual, large, reach), each(1 << 20, 1 << 20, 900 << 20));
+        assert_eq!(sizes(each(0, 0, 0), each(0, 0, 1), reach), each(1 << 20, 1 << 20, 1 << 20));
+        assert_eq!(sizes(usual, each(0, 0, u64::MAX), reach).data, u64::MAX);
     }
 }

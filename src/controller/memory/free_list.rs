@@ -49,6 +49,27 @@ impl FreeList {
         Some(start)
     }
 
+    /// Takes the free units of a range, and returns them as ranges.
+    pub(crate) fn take(&mut self, first: u64, count: u64) -> Vec<(u64, u64)> {
+        let taken = self.within(first, count);
+        for (first, count) in &taken {
+            let at = self.free.partition_point(|(start, _)| *start <= *first) - 1;
+            let (start, end) = (self.free[at].0, self.free[at].0 + self.free[at].1);
+            let rest = [(start, first - start), (first + count, end - first - count)];
+            self.free.splice(at..=at, rest.into_iter().filter(|(_, count)| *count > 0));
+        }
+        taken
+    }
+
+    /// The free units of a range, as ranges.
+    pub(crate) fn within(&self, first: u64, count: u64) -> Vec<(u64, u64)> {
+        let end = first + count;
+        let from = self.free.partition_point(|(start, size)| start + size <= first);
+        let ranges = self.free[from..].iter().take_while(|(start, _)| *start < end);
+        let clipped = ranges.map(|(start, size)| (first.max(*start), end.min(start + size)));
+        clipped.map(|(start, end)| (start, end - start)).collect()
+    }
+
     /// Makes allocated units free.
     #[inline]
     pub(crate) fn free(&mut self, first: u64, count: u64) {
@@ -95,5 +116,21 @@ mod tests {
         list.free(32, 32);
         assert_eq!((list.largest(), list.allocate(96, 32)), (96, Some(0)));
         assert_eq!(FreeList::new(0).allocate(1, 1), None);
+    }
+
+    #[test]
+    fn the_free_units_of_a_range_are_cut_out() {
+        let mut list = FreeList::new(100);
+        assert_eq!(list.allocate(50, 1), Some(0));
+        list.free(10, 5);
+        list.free(20, 5);
+        assert_eq!(list.within(12, 10), [(12, 3), (20, 2)]);
+        assert_eq!(list.within(15, 5), []);
+        assert_eq!(list.take(12, 10), [(12, 3), (20, 2)]);
+        assert_eq!(list.take(0, 200), [(10, 2), (22, 3), (50, 50)]);
+        assert_eq!((list.take(0, 200), list.largest()), (Vec::new(), 0));
+        list.free(0, 100);
+        assert_eq!(list.take(40, 20), [(40, 20)]);
+        assert_eq!(list.within(0, 100), [(0, 40), (60, 40)]);
     }
 }

@@ -11,8 +11,10 @@ pub(crate) struct PageAllocator {
     entries: Vec<Entry>,
     /// The first page that was never allocated. It and all pages after it are zero.
     pub(crate) untouched: u64,
-    /// The first page without memory behind it.
+    /// The first page behind which there never was memory.
     pub(crate) backed: u64,
+    /// Pages before that one for which the controller has taken no memory: zero fill. Those that are free are zero.
+    pub(crate) holes: FreeList,
 }
 
 /// An allocation. It has no pages where none begins.
@@ -25,7 +27,8 @@ pub(crate) struct Entry {
 
 impl PageAllocator {
     pub(crate) fn new(pages: u64) -> Self {
-        Self { free: FreeList::new(pages), entries: Vec::new(), untouched: 0, backed: 0 }
+        let (free, holes) = (FreeList::new(pages), FreeList::new(0));
+        Self { free, entries: Vec::new(), untouched: 0, backed: 0, holes }
     }
 
     /// The allocation that begins with this page, if one does.

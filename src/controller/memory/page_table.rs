@@ -4,9 +4,8 @@
 
 use super::page_allocator::{Entry, PageAllocator};
 use super::pages::Pages;
-use crate::call::contract::Placement;
-use crate::error::Error;
-use crate::limits::PAGE_BYTES;
+use crate::error::{Error, Result};
+use crate::limits::{PAGE_BYTES, SLABS_MAX};
 use crate::{PerProt, Prot};
 
 /// A page allocator for each stripe of a slab, and the number of the last allocation.
@@ -17,16 +16,17 @@ pub(crate) struct PageTable {
 }
 
 impl PageTable {
-    pub(crate) fn new(placement: Placement, bytes: PerProt<u64>) -> Self {
+    /// The page table of the slab with this index.
+    pub(crate) fn new(index: usize, bytes: PerProt<u64>) -> Self {
         let allocators = bytes.into_array().map(|bytes| PageAllocator::new(bytes / PAGE_BYTES));
-        // One slab has the even numbers, the other the odd ones.
-        Self { allocators, number: placement as u64 }
+        // The numbers of a slab have one remainder, which is its index.
+        Self { allocators, number: index as u64 }
     }
 
     /// The next number.
     #[inline]
     pub(crate) fn draw(&mut self) -> u64 {
-        self.number += 2;
+        self.number += SLABS_MAX as u64;
         self.number
     }
 
@@ -38,11 +38,19 @@ impl PageTable {
     }
 
     /// Frees the pages that other stripes gave to an allocation which the stripe of `prot` cannot serve. Returns the error to
-    /// report.
+    /// report, or that the stripe has no hole of that size.
     #[cold]
-    pub(crate) fn refuse(&mut self, obtained: Pages, prot: Prot, error: Error) -> Error {
+    pub(crate) fn refuse(
+        &mut self,
+        obtained: Pages,
+        prot: Prot,
+        error: Option<Error>,
+    ) -> Result<Option<Pages>> {
         self.free(obtained);
-        error.during(format_args!("allocating {prot:?} memory"))
+        match error {
+            Some(error) => Err(error.during(format_args!("allocating {prot:?} memory"))),
+            None => Ok(None),
+        }
     }
 
     /// Makes pages free.

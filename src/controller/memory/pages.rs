@@ -1,6 +1,7 @@
 //! The pages of one allocation in a slab.
 
 use crate::Prot;
+use crate::limits::{PAGE_BYTES, STRIPE_BYTES_MAX};
 
 /// Pages of each stripe that are allocated and freed together.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -34,15 +35,15 @@ impl Pages {
     }
 }
 
+const _: () = assert!(Part::MASK * PAGE_BYTES == STRIPE_BYTES_MAX);
+
 impl Part {
     const BITS: u32 = 21;
     const MASK: u64 = (1 << Self::BITS) - 1;
-    /// The most pages of a stripe.
-    pub(crate) const PAGES_MAX: u64 = Self::MASK;
 
     #[inline]
     pub(crate) fn new(first: u64, count: u64, used: u64) -> Self {
-        debug_assert!(first.max(count).max(used) <= Self::PAGES_MAX);
+        debug_assert!(first.max(count).max(used) <= Self::MASK);
         Self(first | count << Self::BITS | used << (2 * Self::BITS))
     }
 

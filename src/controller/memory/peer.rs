@@ -5,7 +5,7 @@ use std::fmt;
 use super::executor_memory::ExecutorMemory;
 use super::slab::Slab;
 use crate::ExecutorAddr;
-use crate::call::contract::{Placement, Remote, SESSION_INSTANCE};
+use crate::call::contract::{Remote, SESSION_INSTANCE};
 use crate::error::Result;
 use crate::sps;
 
@@ -65,7 +65,7 @@ impl Peer for ExecutorMemory {
 
     fn code_written(&self) {
         // The near slab is missing only before the session has begun.
-        let number = self.slab(Placement::Near).map_or(1, Slab::draw);
+        let number = self.slab(0).map_or(1, Slab::draw);
         self.remote().code_written(number);
     }
 }

@@ -16,15 +16,17 @@ use super::stripe::Stripe;
 use crate::call::contract::Placement;
 use crate::concurrent::biased::BiasedMutex;
 use crate::error::{Error, Result};
-use crate::limits::PAGE_BYTES;
+use crate::limits::{PAGE_BYTES, STRIPE_BYTES_MAX};
 use crate::shm::{Segment, Words};
 use crate::sync::{AtomicU64, Ordering};
-use crate::wire::layout::DATA_END_WORDS;
+use crate::wire::layout::DATA_END_WORD;
 use crate::{AddrRange, ExecutorAddr, PerProt, Prot};
 
 /// A slab: one stripe for each protection.
 #[derive(Debug)]
 pub(crate) struct Slab {
+    /// Its number in the session.
+    index: usize,
     placement: Placement,
     stripes: [Stripe; Prot::ALL.len()],
     page_table: BiasedMutex<PageTable>,
@@ -33,20 +35,23 @@ pub(crate) struct Slab {
 }
 
 impl Slab {
-    /// Creates the memory files of the stripes, with these sizes, and seals them. The executor chooses the address
-    /// ([`reserved_at`](Slab::reserved_at)). `first` is the segment of the first lane.
+    /// Creates the memory files of the stripes of the slab with this index, with these sizes, and seals them. The executor chooses
+    /// the address ([`reserved_at`](Slab::reserved_at)). `first` is the segment of the first lane.
     ///
     /// # Errors
     ///
-    /// When the kernel refuses a memory file or a seal.
+    /// When a stripe is empty, not of whole pages or too large, or the kernel refuses a memory file or a seal.
     pub(crate) fn new(
+        index: usize,
         placement: Placement,
         bytes: PerProt<u64>,
         first: &Arc<Segment>,
     ) -> Result<Self> {
-        let stripe = |name, bytes, executable| {
-            if bytes / PAGE_BYTES > Part::PAGES_MAX {
-                return Err(Error::invalid(format!("a stripe of {bytes} bytes")));
+        let stripe = |name, bytes: u64, executable| {
+            if bytes == 0 || !bytes.is_multiple_of(PAGE_BYTES) || bytes > STRIPE_BYTES_MAX {
+                return Err(Error::exhausted(format!(
+                    "a part of a slab with {bytes} bytes: it has whole pages, at most {STRIPE_BYTES_MAX} bytes"
+                )));
             }
             let segment = Segment::create(name, bytes, executable)?;
             Ok::<_, Error>(Stripe { segment, bytes, base: ExecutorAddr::NULL })
@@ -56,10 +61,15 @@ impl Slab {
         let data = stripe(c"farcall-data", bytes.data, false)?;
         code.segment.seal_against_writers()?;
         constants.segment.seal_against_writers()?;
-        let page_table = BiasedMutex::new(PageTable::new(placement, bytes));
-        let word = DATA_END_WORDS[placement as usize];
+        let page_table = BiasedMutex::new(PageTable::new(index, bytes));
+        let word = DATA_END_WORD + index;
         let data_end = first.view(word..word + 1);
-        Ok(Self { placement, stripes: [code, constants, data], page_table, data_end })
+        Ok(Self { index, placement, stripes: [code, constants, data], page_table, data_end })
+    }
+
+    /// Its number in the session.
+    pub(crate) fn index(&self) -> usize {
+        self.index
     }
 
     pub(crate) fn placement(&self) -> Placement {
@@ -91,32 +101,35 @@ impl Slab {
         AddrRange { start: first.base, end }
     }
 
-    /// Allocates at least `bytes` bytes of each stripe, rounded up to pages.
+    /// Allocates at least `bytes` bytes of each stripe, rounded up to pages. `None` if a stripe has no hole of that size. Behind the
+    /// first `stored` bytes the data is zero.
     ///
     /// # Errors
     ///
-    /// When a stripe has no hole of that size, or memory runs out. Nothing is allocated then.
+    /// When memory runs out. Nothing is allocated then.
     #[inline]
-    pub(crate) fn allocate(&self, bytes: PerProt<u64>) -> Result<Pages> {
+    pub(crate) fn allocate(&self, bytes: PerProt<u64>, stored: u64) -> Result<Option<Pages>> {
         let mut table = self.page_table.lock();
         let mut pages = Pages { number: table.draw(), ..Pages::default() };
         for (at, bytes) in bytes.into_array().into_iter().enumerate() {
             if bytes > 0 {
-                match self.stripes[at].allocate(&mut table.allocators[at], bytes) {
-                    Ok(part) => {
+                let stored = if at == Prot::Data.index() { stored } else { bytes };
+                match self.stripes[at].allocate(&mut table.allocators[at], bytes, stored) {
+                    Ok(Some(part)) => {
                         pages.parts[at] = part;
                         if at == Prot::Data.index() {
                             self.tell_data_end(table.allocators[at].backed);
                         }
                     }
-                    Err(error) => return Err(table.refuse(pages, Prot::ALL[at], error)),
+                    Ok(None) => return table.refuse(pages, Prot::ALL[at], None),
+                    Err(error) => return table.refuse(pages, Prot::ALL[at], Some(error)),
                 }
             }
         }
         if let Some((at, part)) = pages.first() {
             *table.allocators[at].entry(part) = Entry { pages, has_actions: false };
         }
-        Ok(pages)
+        Ok(Some(pages))
     }
 
     /// Tells the executor how many pages of data have memory behind them. A process that the executor forks copies those.
@@ -185,8 +198,15 @@ impl Slab {
     /// When the range starts in no stripe.
     pub(crate) fn zero(&self, range: AddrRange) {
         let stripe = self.stripe_at(range.start);
-        let bytes = stripe.index(range.end) - stripe.index(range.start);
-        stripe.segment.zero(stripe.index(range.start), bytes);
+        let bytes = stripe.index(range.start)..stripe.index(range.end);
+        let (first, end) =
+            ((bytes.start as u64).div_ceil(PAGE_BYTES), bytes.end as u64 / PAGE_BYTES);
+        let is_data = self.stripes[Prot::Data.index()].range().contains(range.start);
+        let holes = match end.checked_sub(first) {
+            Some(count) if is_data => self.holes(first, count),
+            _ => Vec::new(),
+        };
+        stripe.zero(&holes, bytes);
     }
 
     /// Appends the present bytes of a range in an allocation that the caller owns.
@@ -208,6 +228,11 @@ impl Slab {
     pub(crate) fn word(&self, address: ExecutorAddr) -> &AtomicU64 {
         let stripe = self.stripe_at(address);
         &stripe.segment.words()[stripe.index(address) / 8]
+    }
+
+    /// The pages of data among these that the controller has taken no memory for.
+    fn holes(&self, first: u64, count: u64) -> Vec<(u64, u64)> {
+        self.page_table.lock().allocators[Prot::Data.index()].holes.within(first, count)
     }
 
     fn stripe_at(&self, address: ExecutorAddr) -> &Stripe {
@@ -238,9 +263,17 @@ impl Slab {
             return Ok(false);
         }
         let pages = std::mem::take(entry).pages;
+        let [code, _, data] = pages.parts;
+        let at = Prot::Data.index();
+        let holes = table.allocators[at].holes.within(data.first(), data.count());
+        if !holes.is_empty() {
+            // Code may have touched them. To free their memory takes long, and so happens without the lock.
+            drop(table);
+            holes.iter().for_each(|(first, count)| self.stripes[at].empty(*first, *count));
+            table = self.page_table.lock();
+        }
         table.free(pages);
         drop(table);
-        let [code, ..] = pages.parts;
         if code.count() > 0 {
             // The CPU that ran the code probably holds its first line, and the next code is probably written here.
             self.stripes[0].will_write(code);
@@ -258,124 +291,4 @@ impl Slab {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::error::ErrorKind;
-
-    /// A segment in place of the first lane's.
-    fn first() -> Arc<Segment> {
-        Arc::new(Segment::create(c"test", 4096, false).expect("memory"))
-    }
-
-    fn slab() -> Slab {
-        let mut slab = Slab::new(Placement::Near, each([1 << 20; 3]), &first()).expect("memory");
-        slab.reserved_at(ExecutorAddr::new(0x7000_0000_0000)).expect("an address");
-        slab
-    }
-
-    fn each(bytes: [u64; 3]) -> PerProt<u64> {
-        let [code, constants, data] = bytes;
-        PerProt { code, constants, data }
-    }
-
-    fn free(slab: &Slab, pages: Pages) {
-        assert!(slab.free(slab.base(&pages), false).expect("it is allocated"), "it has no actions");
-    }
-
-    #[test]
-    fn freed_pages_are_used_again_and_holes_coalesce() {
-        let slab = slab();
-        let first = slab.allocate(each([1, 4096, 4097])).expect("room");
-        let bytes = Prot::ALL.map(|prot| slab.part(&first, prot).bytes());
-        assert_eq!(bytes, [4096, 4096, 8192]);
-        let second = slab.allocate(each([4096; 3])).expect("room");
-        let third = slab.allocate(each([4096; 3])).expect("room");
-        free(&slab, first);
-        free(&slab, third);
-        let again = slab.allocate(each([1; 3])).expect("room");
-        assert_eq!(slab.part(&again, Prot::Code), slab.part(&first, Prot::Code));
-        free(&slab, second);
-        assert_eq!(
-            slab.page_table.lock().allocators[0].free.largest(),
-            256 - 1,
-            "one hole is left"
-        );
-    }
-
-    #[test]
-    fn no_number_comes_twice_in_a_session() {
-        let mut low = Slab::new(Placement::Low, each([1 << 20; 3]), &first()).expect("memory");
-        low.reserved_at(ExecutorAddr::new(0x1000_0000)).expect("an address");
-        let mut numbers = Vec::new();
-        for slab in [slab(), low] {
-            for _ in 0..3 {
-                let pages = slab.allocate(each([1, 0, 0])).expect("room");
-                numbers.extend([pages.number(), slab.draw()]);
-                free(&slab, pages);
-            }
-        }
-        let all = numbers.len();
-        numbers.sort_unstable();
-        numbers.dedup();
-        assert_eq!(numbers.len(), all);
-        assert!(!numbers.contains(&0), "that is no code");
-    }
-
-    #[test]
-    fn a_full_stripe_allocates_nothing_of_the_others() {
-        let slab = slab();
-        let error = slab.allocate(each([4096, 4096, (1 << 20) + 1])).expect_err("too much");
-        assert!(error.kind() == ErrorKind::Exhausted, "{error}");
-        let all = slab.allocate(each([1 << 20; 3])).expect("everything is free again");
-        free(&slab, all);
-    }
-
-    #[test]
-    fn code_cannot_be_mapped_writable_again() {
-        let slab = slab();
-        let [code, constants, data] = slab.files().expect("descriptors");
-        for (file, allowed) in [(code, false), (constants, false), (data, true)] {
-            let file = file.try_clone_to_owned().expect("a descriptor");
-            assert_eq!(Segment::open(file).is_ok(), allowed);
-        }
-    }
-
-    #[test]
-    fn reused_pages_come_back_zeroed() {
-        let slab = slab();
-        let first = slab.allocate(each([0, 0, 8192])).expect("room");
-        slab.write(&first, Prot::Data, &[0xff; 8192]);
-        free(&slab, first);
-        let second = slab.allocate(each([0, 0, 8192])).expect("room");
-        slab.write(&second, Prot::Data, &[1, 2, 3]);
-        let words = &slab.stripes[Prot::Data.index()].segment.words()[..1024];
-        let load = |at: usize| words[at].load(crate::sync::Ordering::Relaxed);
-        assert_eq!(load(0), 0x0003_0201);
-        assert!((1..1024).all(|at| load(at) == 0));
-    }
-
-    #[test]
-    fn memory_with_actions_is_freed_after_they_have_run() {
-        let slab = slab();
-        let base = slab.base(&slab.allocate(each([0, 1 << 20, 1])).expect("room"));
-        slab.has_actions(base);
-        assert!(!slab.free(base, false).expect("it is allocated"));
-        assert!(
-            slab.allocate(each([0, 1, 0])).expect_err("not free yet").kind()
-                == ErrorKind::Exhausted
-        );
-        assert!(slab.free(base, true).expect("it is allocated"));
-        let again = slab.allocate(each([0, 1 << 20, 1])).expect("everything is free again");
-        assert_eq!(slab.base(&again), base);
-        let ends = [
-            slab.part(&again, Prot::Data).start,
-            slab.part(&again, Prot::Data).end,
-            ExecutorAddr::NULL,
-        ];
-        for other in ends {
-            assert!(slab.free(other, true).expect_err("none").kind() == ErrorKind::InvalidArgument);
-        }
-        free(&slab, again);
-        assert!(slab.free(base, false).expect_err("gone").kind() == ErrorKind::InvalidArgument);
-    }
-}
+mod tests;

@@ -4,8 +4,8 @@ use std::ops::Range;
 
 use super::page_allocator::PageAllocator;
 use super::pages::Part;
-use crate::error::{Error, Result};
-use crate::limits::PAGE_BYTES;
+use crate::error::Result;
+use crate::limits::{PAGE_BYTES, STORED_ZERO_FILL_BYTES_MAX};
 use crate::shm::Segment;
 use crate::{AddrRange, ExecutorAddr};
 
@@ -22,29 +22,87 @@ pub(super) struct Stripe {
 
 impl Stripe {
     /// Allocates `bytes` bytes (more than 0), rounded up to pages. It takes the lowest hole that fits, so warm pages are used
-    /// again first.
-    pub(super) fn allocate(&self, pages: &mut PageAllocator, bytes: u64) -> Result<Part> {
+    /// again first. `None` if there is none. Behind the first `stored` bytes the pages are zero. If those are many, they get
+    /// memory when code touches them.
+    ///
+    /// # Errors
+    ///
+    /// When memory runs out. Nothing is allocated then.
+    pub(super) fn allocate(
+        &self,
+        pages: &mut PageAllocator,
+        bytes: u64,
+        stored: u64,
+    ) -> Result<Option<Part>> {
         let count = bytes.div_ceil(PAGE_BYTES);
-        let Some(first) = pages.free.allocate(count, 1) else {
-            return Err(Error::exhausted(format!(
-                "{bytes} bytes wanted, the largest hole of a slab of {} bytes has {}",
-                self.bytes,
-                pages.free.largest() * PAGE_BYTES
-            )));
-        };
+        let Some(first) = pages.free.allocate(count, 1) else { return Ok(None) };
         let end = first + count;
-        if end > pages.backed {
-            let target = end.next_multiple_of(BACK_PAGES).min(self.bytes / PAGE_BYTES);
-            let missing = (target - pages.backed) * PAGE_BYTES;
-            if let Err(error) = self.segment.back(pages.backed * PAGE_BYTES, missing) {
-                pages.free.free(first, count);
+        let mut stored_end = first + stored.div_ceil(PAGE_BYTES).min(count);
+        if (end - stored_end) * PAGE_BYTES <= STORED_ZERO_FILL_BYTES_MAX {
+            stored_end = end;
+        }
+        if let Err(error) = self.back(pages, first..stored_end) {
+            pages.free.free(first, count);
+            return Err(error);
+        }
+        if stored_end < end {
+            self.leave_empty(pages, stored_end..end);
+        }
+        let used = pages.untouched.clamp(first, stored_end) - first;
+        pages.untouched = pages.untouched.max(end);
+        Ok(Some(Part::new(first, count, used)))
+    }
+
+    /// Allocates the memory of pages that have none.
+    fn back(&self, pages: &mut PageAllocator, wanted: Range<u64>) -> Result<()> {
+        let holes = pages.holes.take(wanted.start, wanted.end - wanted.start);
+        let (backed, mut target) = (pages.backed, pages.backed);
+        if wanted.end > backed {
+            target = wanted.end.next_multiple_of(BACK_PAGES).min(self.bytes / PAGE_BYTES);
+        }
+        let beyond = (target > backed).then_some((backed, target - backed));
+        for (first, count) in holes.iter().copied().chain(beyond) {
+            if let Err(error) = self.segment.back(first * PAGE_BYTES, count * PAGE_BYTES) {
+                holes.into_iter().for_each(|(first, count)| pages.holes.free(first, count));
                 return Err(error);
             }
-            pages.backed = target;
         }
-        let used = pages.untouched.clamp(first, end) - first;
-        pages.untouched = pages.untouched.max(end);
-        Ok(Part::new(first, count, used))
+        pages.backed = target;
+        Ok(())
+    }
+
+    /// Makes pages holes, without memory and zero.
+    fn leave_empty(&self, pages: &mut PageAllocator, part: Range<u64>) {
+        let used = part.start..pages.untouched.min(part.end);
+        if used.start < used.end {
+            self.empty(used.start, used.end - used.start);
+        }
+        for range in [used, pages.backed.max(part.start)..part.end] {
+            if range.start < range.end {
+                let count = range.end - range.start;
+                pages.holes.take(range.start, count);
+                pages.holes.free(range.start, count);
+            }
+        }
+        pages.backed = pages.backed.max(part.end);
+    }
+
+    /// Frees the memory behind pages, which are zero then.
+    pub(super) fn empty(&self, first: u64, count: u64) {
+        if self.segment.empty(first * PAGE_BYTES, count * PAGE_BYTES).is_err() {
+            self.segment.zero(in_bytes(first), in_bytes(count));
+        }
+    }
+
+    /// Zeroes bytes. Those in `holes`, whole pages among them, lose their memory.
+    pub(super) fn zero(&self, holes: &[(u64, u64)], bytes: Range<usize>) {
+        let mut from = bytes.start;
+        for (first, count) in holes {
+            self.segment.zero(from, in_bytes(*first) - from);
+            self.empty(*first, *count);
+            from = in_bytes(first + count);
+        }
+        self.segment.zero(from, bytes.end - from);
     }
 
     /// Fills pages: `content` first, then zeros to the end of the pages.

@@ -147,11 +147,12 @@ impl LaneOpener {
     /// When the session is over, or the socket stays full until the deadline.
     pub(crate) fn send_stripes(
         &self,
+        index: usize,
         placement: Placement,
         files: &[BorrowedFd<'_>],
         deadline: Deadline,
     ) -> Result<()> {
-        self.send(SLAB, placement as u64, files, deadline)
+        self.send(SLAB, placement.with_index(index), files, deadline)
     }
 
     /// Sends a region. A later call makes the executor answer with its address.

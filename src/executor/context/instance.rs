@@ -14,10 +14,11 @@ use crate::error::{Error, Result};
 use crate::executor::memory::attached::Attached;
 use crate::executor::memory::{MemoryMap, forked};
 use crate::executor::process::libraries::Libraries;
+use crate::limits::SLABS_MAX;
 use crate::session::SessionHandle;
 use crate::sync::{AtomicU64, Mutex, MutexGuard, Ordering};
 use crate::sys::process::fork;
-use crate::wire::layout::DATA_END_WORDS;
+use crate::wire::layout::DATA_END_WORD;
 
 /// The session that functions of the contract work on: of a spawned executor, of a connection, or of a host.
 #[derive(Debug)]
@@ -85,19 +86,23 @@ impl Instance {
         if failures.is_empty() { Ok(()) } else { Err(Error::remote(failures.join("; "))) }
     }
 
-    /// Maps a slab from the controller's files. Forked children get their own copy of its data.
+    /// Maps the slab with this index from the controller's files. Forked children get their own copy of its data.
     ///
     /// # Errors
     ///
     /// As [`MemoryMap::reserve_shared`].
     pub(crate) fn reserve_shared(
         &self,
+        index: usize,
         placement: Placement,
         files: Vec<OwnedFd>,
     ) -> Result<ExecutorAddr> {
+        if index >= SLABS_MAX {
+            return Err(Error::violation(format!("slab {index} of {SLABS_MAX}")));
+        }
         let (start, data) = self.memory.reserve_shared(placement, files)?;
-        let word = DATA_END_WORDS[placement as usize];
-        forked::keep_apart(placement, data, self.acceptor()?.first.view(word..word + 1));
+        let word = DATA_END_WORD + index;
+        forked::keep_apart(index, data, self.acceptor()?.first.view(word..word + 1));
         Ok(start)
     }
 

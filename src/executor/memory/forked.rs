@@ -6,28 +6,34 @@
 //!
 //! | when | thread | action |
 //! |---|---|---|
-//! | before the fork | the forking one | copies the bytes that have memory |
+//! | before the fork | the forking one | copies the pages that have memory |
 //! | in the parent | the same | unmaps the copy |
 //! | in the child | the only one | moves the copy to the data's address; the rest of the stripe becomes new private memory |
 //!
 //! Fork handlers of the program are registered later. So they run before the copy is made, and in a child after it has its own
-//! data. `vfork` and `posix_spawn` share memory by design and run no handlers. A `clone` system call of the program runs none
+//! data.
+//!
+//! The data's file says which pages have memory, so that large zero fill costs nothing. Only the acceptor's thread has that
+//! file in its table of descriptors; the forking thread opens it through `/proc`, and closes it. Where that fails, it copies
+//! all that was ever used.
+//!
+//! `vfork` and `posix_spawn` share memory by design and run no handlers. A `clone` system call of the program runs none
 //! either; such a child shares the data.
 #![allow(unsafe_code, reason = "copies and replaces mappings in handlers of fork")]
 
 use std::cell::Cell;
 use std::ffi::c_void;
+use std::io::Write;
+use std::ops::Range;
+use std::os::fd::{AsRawFd, FromRawFd, IntoRawFd, OwnedFd, RawFd};
 use std::ptr;
 use std::sync::{Once, OnceLock};
 
-use crate::call::contract::Placement;
 use crate::executor::entry::address::pointer;
+use crate::limits::SLABS_MAX;
 use crate::shm::Words;
 use crate::sync::{AtomicU64, Ordering};
 use crate::{AddrRange, ExecutorAddr};
-
-/// One stripe near the executor, one below 2 GiB.
-const STRIPES: usize = 2;
 
 /// The data stripe of a slab.
 #[derive(Debug)]
@@ -35,39 +41,61 @@ struct Stripe {
     /// Its address; 0 if there is none.
     start: AtomicU64,
     bytes: AtomicU64,
-    /// The word that holds the number of its bytes that have memory.
+    /// The word that holds the number of its bytes that may not be zero.
     end: OnceLock<Words>,
+    /// The thread that has its file, and the file's number there.
+    file: OnceLock<(libc::pid_t, RawFd)>,
 }
 
 /// The data stripes of the one session that shares memory with this process. Lock-free, because in a child the holder
 /// of a lock may not exist.
-static DATA: [Stripe; STRIPES] =
-    [const { Stripe { start: AtomicU64::new(0), bytes: AtomicU64::new(0), end: OnceLock::new() } };
-        STRIPES];
+static DATA: [Stripe; SLABS_MAX] = [const {
+    Stripe {
+        start: AtomicU64::new(0),
+        bytes: AtomicU64::new(0),
+        end: OnceLock::new(),
+        file: OnceLock::new(),
+    }
+}; SLABS_MAX];
 
 /// The address and size of a copy of a stripe's first bytes; the address is 0 if there was no memory.
 type Copy = (usize, usize);
 
 thread_local! {
     /// The copies that the forking thread has made.
-    static COPIES: Cell<[Copy; STRIPES]> = const { Cell::new([(0, 0); STRIPES]) };
+    static COPIES: Cell<[Copy; SLABS_MAX]> = const { Cell::new([(0, 0); SLABS_MAX]) };
 }
 
-/// Gives forked children their own copy of this slab's data stripe from now on, until [`forget`].
-pub(crate) fn keep_apart(placement: Placement, range: AddrRange, end: Words) {
+/// Gives forked children their own copy of the data stripe of the slab with this index from now on, until [`forget`].
+///
+/// # Panics
+///
+/// If the index is not less than [`SLABS_MAX`].
+pub(crate) fn keep_apart(index: usize, range: AddrRange, end: Words) {
     static REGISTERED: Once = Once::new();
     REGISTERED.call_once(|| {
         // SAFETY: the handlers may run at any fork.
         unsafe { libc::pthread_atfork(Some(before), Some(in_parent), Some(in_child)) };
     });
-    let stripe = &DATA[placement as usize];
-    // A process shares memory with one session, which has one slab per placement.
+    let stripe = &DATA[index];
+    // A process shares memory with one session, which has one slab with this index.
     if stripe.end.set(end).is_ok() {
         stripe.bytes.store(range.bytes(), Ordering::Relaxed);
         // [FORKED] Release: pairs with the Acquire in `Stripe::start`; a thread that reads the start reads the size
         // too.
         stripe.start.store(range.start.get(), Ordering::Release);
     }
+}
+
+/// Keeps the file of the data stripe of the slab with this index open in the calling thread's own table of descriptors.
+///
+/// # Panics
+///
+/// If the index is not less than [`SLABS_MAX`].
+pub(crate) fn keep_file(index: usize, file: OwnedFd) {
+    // SAFETY: it has no requirements.
+    let thread = unsafe { libc::gettid() };
+    let _ = DATA[index].file.set((thread, file.into_raw_fd()));
 }
 
 /// Call this before the stripes are unmapped.
@@ -80,7 +108,7 @@ extern "C" fn before() {
 }
 
 extern "C" fn in_parent() {
-    for (copy, bytes) in COPIES.take() {
+    for (copy, bytes) in COPIES.replace([(0, 0); SLABS_MAX]) {
         if copy != 0 {
             // SAFETY: `before` mapped the copy on this thread, and no other code knows its address.
             unsafe { libc::munmap(ptr::with_exposed_provenance_mut(copy), bytes) };
@@ -89,7 +117,7 @@ extern "C" fn in_parent() {
 }
 
 extern "C" fn in_child() {
-    for (stripe, copy) in DATA.iter().zip(COPIES.take()) {
+    for (stripe, copy) in DATA.iter().zip(COPIES.replace([(0, 0); SLABS_MAX])) {
         stripe.replace(copy);
         // The child's children need no copy: its data is private memory.
         stripe.start.store(0, Ordering::Relaxed);
@@ -103,7 +131,7 @@ impl Stripe {
         (!start.is_null()).then_some(start)
     }
 
-    /// Copies the part of the stripe that has memory.
+    /// Copies the pages of the stripe that have memory.
     fn copy(&self) -> Copy {
         let (Some(start), Some(end)) = (self.start(), self.end.get()) else { return (0, 0) };
         let bytes = end[0].load(Ordering::Relaxed).min(self.bytes.load(Ordering::Relaxed));
@@ -112,16 +140,36 @@ impl Stripe {
             return (0, 0);
         }
         let prot = libc::PROT_READ | libc::PROT_WRITE;
-        let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS;
+        let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE;
         // SAFETY: maps fresh memory anywhere.
         let copy = unsafe { libc::mmap(ptr::null_mut(), bytes, prot, flags, -1, 0) };
         if copy == libc::MAP_FAILED {
             return (0, bytes);
         }
-        // SAFETY: the stripe is mapped until `forget`, these bytes have memory, and other threads may write meanwhile as
-        // natively during a fork.
-        unsafe { ptr::copy_nonoverlapping(pointer::<u8>(start), copy.cast(), bytes) };
+        let copy_part = |part: Range<usize>| {
+            let from = pointer::<u8>(start).wrapping_add(part.start);
+            let to = copy.cast::<u8>().wrapping_add(part.start);
+            // SAFETY: the stripe is mapped until `forget`, and the part lies in it and in the copy. Other threads may
+            // write meanwhile, as natively during a fork.
+            unsafe { ptr::copy_nonoverlapping(from, to, part.len()) };
+        };
+        match self.open() {
+            Some(file) => used_parts(&file, bytes).for_each(copy_part),
+            None => copy_part(0..bytes),
+        }
         (copy.expose_provenance(), bytes)
+    }
+
+    /// Opens the file of the stripe. Allocates nothing.
+    fn open(&self) -> Option<OwnedFd> {
+        let (thread, number) = self.file.get()?;
+        let mut path = [0_u8; 64];
+        write!(&mut path[..], "/proc/self/task/{thread}/fd/{number}\0").ok()?;
+        let flags = libc::O_RDONLY | libc::O_CLOEXEC;
+        // SAFETY: the path ends with a zero byte.
+        let file = unsafe { libc::open(path.as_ptr().cast(), flags) };
+        // SAFETY: the descriptor was opened here.
+        (file >= 0).then(|| unsafe { OwnedFd::from_raw_fd(file) })
     }
 
     /// Replaces the stripe by a copy.
@@ -154,6 +202,23 @@ impl Stripe {
             }
         }
     }
+}
+
+/// The parts of a file's first `bytes` bytes that have memory.
+fn used_parts(file: &OwnedFd, bytes: usize) -> impl Iterator<Item = Range<usize>> {
+    let seek = |from: usize, whence| {
+        let from = libc::off_t::try_from(from).ok()?;
+        // SAFETY: it changes the position of a descriptor that only this function uses.
+        let at = unsafe { libc::lseek(file.as_raw_fd(), from, whence) };
+        usize::try_from(at).ok()
+    };
+    let mut from = 0;
+    std::iter::from_fn(move || {
+        // It fails behind the last part.
+        let start = seek(from, libc::SEEK_DATA).filter(|start| *start < bytes)?;
+        from = seek(start, libc::SEEK_HOLE).unwrap_or(bytes).min(bytes);
+        Some(start..from)
+    })
 }
 
 /// Ends a child process that would share its data with its parent.

@@ -1,6 +1,7 @@
 //! The descriptors of the process: those that are closed at its start, and the socket that a single thread has.
 #![allow(unsafe_code, reason = "closes and owns descriptors by number")]
 
+use std::fs::File;
 use std::os::fd::{FromRawFd, OwnedFd, RawFd};
 
 use crate::error::Result;
@@ -30,4 +31,10 @@ pub(crate) fn keep_only(socket: RawFd) -> (OwnedFd, bool) {
         // SAFETY: the socket is open, and its other owner releases it.
         None => (unsafe { OwnedFd::from_raw_fd(socket) }, false),
     }
+}
+
+/// Opens a file in the calling thread's table that is open in the main thread's; `None` without `/proc`.
+pub(crate) fn of_main_thread(number: RawFd) -> Option<OwnedFd> {
+    let main = std::process::id();
+    File::open(format!("/proc/self/task/{main}/fd/{number}")).ok().map(OwnedFd::from)
 }

@@ -20,7 +20,7 @@ use crate::executor::process::libraries::{dlopen, find, find_in, open_defaults, 
 use crate::executor::process::loaded::{self, SymbolKind};
 use crate::executor::process::names::{dladdr, dlsym};
 use crate::executor::process::program;
-use crate::executor::tls::thread;
+use crate::executor::tls::{library, thread};
 use crate::sps::Expected;
 
 /// The handle of the whole process.
@@ -132,6 +132,7 @@ fn describe(
 
 /// Opens a shared library for the rest of the process's life. Its symbols are found from then on.
 fn open(path: &str) -> Result<()> {
+    library::load_at_one_distance(path);
     dlopen(path, libc::RTLD_NOW | libc::RTLD_GLOBAL).map(drop)
 }
 

@@ -1,8 +1,9 @@
 //! The acceptor's thread, which alone has the executor's end of the socket that brings lanes.
 //!
-//! The thread has its own table of descriptors with only the socket in it. So the program never meets the socket: it cannot
-//! close it, and its forked children do not inherit it. The socket does not count against the limit of open files. The first
-//! file that the program opens has the same number as natively.
+//! The thread has its own table of descriptors. Only the socket and the files of the slabs' data are in it. So the
+//! program never meets the socket: it cannot close it, and its forked children do not inherit it. The socket does
+//! not count against the limit of open files. The first file that the program opens has the same number as
+//! natively.
 //!
 //! The thread sleeps on the doorbell, a word of the first lane's segment, which the controller and the executor's
 //! other threads ring. A [`standby`](super::standby) thread starts the serving threads, since a new thread shares the
@@ -15,12 +16,12 @@ use std::os::fd::{AsFd, OwnedFd, RawFd};
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::ExecutorAddr;
 use crate::call::contract::{LANE, NO_LANE, PIPELINE, Placement, REGION, REVERSE_LANE, SLAB};
 use crate::deadline::Deadline;
 use crate::error::{Error, ErrorKind, Result};
 use crate::executor::context::acceptor::{Acceptor, Kind};
 use crate::executor::context::instance::Instance;
+use crate::executor::memory::forked;
 use crate::executor::process::descriptors;
 use crate::executor::tls::own_thread;
 use crate::shm::{Holder, Segment};
@@ -29,18 +30,21 @@ use crate::sys::futex::{self, Seen};
 use crate::sys::io::socket;
 use crate::transport::lane::segment;
 use crate::wire::layout::{DOORBELL_WORD, HOLDER_WORDS, PROCESS_HOLDER_WORD};
+use crate::{ExecutorAddr, Prot};
 
-/// The stack of the acceptor's thread.
-const STACK_BYTES: usize = 128 << 10;
+/// The stack of the acceptor's thread. Libraries may have much of it for their thread-locals.
+const STACK_BYTES: usize = 1 << 20;
 
 impl Acceptor {
     /// Starts the acceptor's thread for `session`. It runs until the controller closes its end of the socket, and
-    /// then closes all lanes. `socket` stays open until [`Acceptor::release_socket`] has returned.
+    /// then closes all lanes. `files` are the socket and the file of the first slab's data. They stay open until
+    /// [`Acceptor::release_socket`] has returned.
     ///
     /// # Errors
     ///
     /// If no thread can be started.
-    pub(crate) fn start(session: &Arc<Instance>, socket: RawFd) -> Result<()> {
+    pub(crate) fn start(session: &Arc<Instance>, files: [RawFd; 2]) -> Result<()> {
+        let [socket, data] = files;
         let session = Arc::clone(session);
         own_thread::start("farcall-acceptor", STACK_BYTES, move || {
             let Ok(acceptor) = session.acceptor() else { return };
@@ -49,6 +53,9 @@ impl Acceptor {
             // Without the lock the controller notices the process's end later.
             let holder = Holder::take(words);
             let (socket, is_separate) = descriptors::keep_only(socket);
+            if is_separate && let Some(data) = descriptors::of_main_thread(data) {
+                forked::keep_file(0, data);
+            }
             acceptor.change(|state| state.is_separate = Some(is_separate));
             let is_lost = acceptor.run(&session, &socket);
             acceptor.close();
@@ -140,8 +147,12 @@ impl Acceptor {
                 }
                 NO_LANE => self.change(|state| state.lanes.push_back(None)),
                 SLAB => {
-                    let placement = Placement::from_number(number);
-                    let slab = session.reserve_shared(placement, files);
+                    let (placement, index) = Placement::from_number(number);
+                    let data = files.get(Prot::Data.index()).and_then(|file| file.try_clone().ok());
+                    let slab = session.reserve_shared(index, placement, files);
+                    if let (Ok(_), Some(data)) = (&slab, data) {
+                        forked::keep_file(index, data);
+                    }
                     self.change(|state| state.slabs.push_back(slab));
                 }
                 REGION => session.attached.map(ExecutorAddr::new(number), file(files.pop())),

@@ -184,8 +184,11 @@ fn serve(asked: &str) -> Result<()> {
 fn run(first: &Arc<Segment>, socket: OwnedFd, stripes: Vec<OwnedFd>) -> Result<()> {
     let session = Instance::begin(Some(Acceptor::new(Arc::clone(first))));
     let acceptor = session.acceptor()?;
+    // Open until the acceptor's thread has it, too.
+    let data = stripes.get(Prot::Data.index()).and_then(|file| file.try_clone().ok());
+    let files = [socket.as_raw_fd(), data.as_ref().map_or(-1, AsRawFd::as_raw_fd)];
     // Both threads start while this one prepares the setup.
-    Acceptor::start(&session, socket.as_raw_fd())
+    Acceptor::start(&session, files)
         .and_then(|()| standby::begin(Arc::clone(&session)))
         .inspect_err(|error| last_words(socket.as_fd(), error))?;
     let end = session.lanes().add(Lane::new(first, Side::Executor))?;
@@ -197,10 +200,11 @@ fn run(first: &Arc<Segment>, socket: OwnedFd, stripes: Vec<OwnedFd>) -> Result<(
         numbers.push((STATIC_TLS_BYTES.to_owned(), reserve.bytes.cast_signed()));
     }
     let mut symbols = names_offered::symbols(&session);
-    let slab = session.reserve_shared(Placement::Near, stripes);
+    let slab = session.reserve_shared(0, Placement::Near, stripes);
     symbols.extend(slab.ok().map(|start| (NEAR_SLAB.to_owned(), start)));
     let setup: Setup = (process_info::triple(), PAGE_BYTES, symbols, numbers);
     acceptor.release_socket(socket);
+    drop(data);
     let ended = end.send_setup(&sps::to_bytes(&setup)).and_then(|()| session.serve(end));
     if ended.is_ok() {
         // The controller may still use other lanes.

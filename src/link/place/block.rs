@@ -100,13 +100,23 @@ pub(in crate::link) enum Rank {
     IfuncSlots,
     /// Zeroes that are not stored.
     ZeroFill,
+    /// Much zero fill. It comes last, so that everything else is within reach of code: only the large code model reaches the end
+    /// of more than 2 GiB.
+    LargeZeroFill,
     End,
 }
 
 impl Rank {
     /// True for blocks whose bytes are a part of the image.
     pub(in crate::link) fn is_stored(self) -> bool {
-        !matches!(self, Rank::ZeroFill | Rank::ThreadZeroFill | Rank::IfuncSlots | Rank::End)
+        !matches!(
+            self,
+            Rank::ZeroFill
+                | Rank::LargeZeroFill
+                | Rank::ThreadZeroFill
+                | Rank::IfuncSlots
+                | Rank::End
+        )
     }
 
     /// True for thread-locals.
@@ -158,9 +168,17 @@ pub(in crate::link) fn collect(
     add_rooms(graph, &mut blocks);
     add_tables(tables, ifuncs, &mut blocks);
     add_routines(&routines, &mut blocks);
+    for block in &mut blocks {
+        if block.rank == Rank::ZeroFill && block.bytes >= LARGE_BYTES {
+            block.rank = Rank::LargeZeroFill;
+        }
+    }
     blocks.sort_by_key(|block| (block.prot, block.rank));
     Ok(blocks)
 }
+
+/// Zero fill of this size is large.
+const LARGE_BYTES: u64 = 16 << 20;
 
 /// Refuses more zero fill with relocations, which is stored, than the limit.
 fn limit_stored_zero_fill(graph: &LinkGraph, blocks: &[Block]) -> Result<()> {

@@ -9,6 +9,7 @@ use nix::sys::memfd::{MFdFlags, memfd_create};
 use nix::sys::resource::{Resource, getrlimit};
 use nix::unistd::ftruncate;
 
+use super::limit;
 use crate::error::{Error, Result};
 
 /// Creates a memory file of `bytes` bytes with a sealed size.
@@ -81,23 +82,35 @@ pub(crate) fn seal(file: impl AsFd, seals: SealFlag) -> Result<()> {
 ///
 /// # Errors
 ///
-/// When memory runs out.
+/// When memory runs out. The message names the limit of the control group, if there is one.
 pub(crate) fn back(file: impl AsFd, offset: u64, bytes: u64) -> Result<()> {
-    let during = |errno| {
+    allocate(file, FallocateFlags::FALLOC_FL_KEEP_SIZE, offset, bytes).map_err(|errno| {
         let error = Error::os(format!("backing {bytes} bytes of shared memory"), errno);
         match errno {
-            Errno::ENOSPC | Errno::ENOMEM => error.and(&Error::exhausted(
-                "the system has no more memory for it: memory.max of the cgroup, or vm.overcommit_memory, limits it",
-            )),
+            Errno::ENOMEM | Errno::ENOSPC => error.and(&Error::exhausted(limit::of_memory())),
             _ => error,
         }
-    };
-    let start = i64::try_from(offset).map_err(|_| during(Errno::EFBIG))?;
-    let size = i64::try_from(bytes).map_err(|_| during(Errno::EFBIG))?;
+    })
+}
+
+/// Frees the memory behind whole pages, which are zero then.
+///
+/// # Errors
+///
+/// When the system refuses, as it does for a file that is sealed against writers.
+pub(crate) fn empty(file: impl AsFd, offset: u64, bytes: u64) -> Result<()> {
+    let mode = FallocateFlags::FALLOC_FL_KEEP_SIZE | FallocateFlags::FALLOC_FL_PUNCH_HOLE;
+    allocate(file, mode, offset, bytes)
+        .map_err(|errno| Error::os(format!("emptying {bytes} bytes of shared memory"), errno))
+}
+
+fn allocate(file: impl AsFd, mode: FallocateFlags, offset: u64, bytes: u64) -> nix::Result<()> {
+    let start = i64::try_from(offset).map_err(|_| Errno::EFBIG)?;
+    let size = i64::try_from(bytes).map_err(|_| Errno::EFBIG)?;
     loop {
-        match fallocate(file.as_fd(), FallocateFlags::FALLOC_FL_KEEP_SIZE, start, size) {
+        match fallocate(file.as_fd(), mode, start, size) {
             Err(Errno::EINTR) => {}
-            other => return other.map_err(during),
+            other => return other,
         }
     }
 }
@@ -209,6 +222,21 @@ mod tests {
 
     use super::*;
     use crate::sys::alone;
+
+    #[test]
+    fn emptied_pages_are_zero_and_have_no_memory() {
+        let file = create(c"test", 1 << 20, false).expect("memory");
+        back(&file, 0, 1 << 20).expect("memory");
+        nix::sys::uio::pwrite(&file, &[1; 8192], 4096).expect("written");
+        let blocks = || nix::sys::stat::fstat(&file).expect("a file").st_blocks * 512;
+        assert_eq!(blocks(), 1 << 20);
+        empty(&file, 0, 8192).expect("emptied");
+        let mut bytes = [2; 8192];
+        nix::sys::uio::pread(&file, &mut bytes, 4096).expect("read");
+        assert!(bytes[..4096].iter().all(|byte| *byte == 0));
+        assert!(bytes[4096..].iter().all(|byte| *byte == 1));
+        assert_eq!(blocks(), (1 << 20) - 8192);
+    }
 
     #[test]
     fn a_file_over_the_limit_of_the_process_is_an_error() {

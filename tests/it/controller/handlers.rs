@@ -11,7 +11,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use farcall::controller::hotswap::OldCode;
-use farcall::controller::{Controller, Dylib, Function, Handler, Signature};
+use farcall::controller::{Controller, Dylib, Function, Handler, StaticType};
 use farcall::limits::HANDLER_BYTES_MAX;
 use farcall::link::ObjectFile;
 use farcall::{ErrorKind, ExecutorAddr};
@@ -60,7 +60,7 @@ impl World {
         Self { controller, dylib }
     }
 
-    fn function<F: Signature>(&self, name: &str) -> Function<F> {
+    fn function<F: StaticType>(&self, name: &str) -> Function<F> {
         self.controller.function(self.dylib.lookup(name).expect("defined"))
     }
 }

@@ -220,7 +220,7 @@ fn code_with_addresses_of_32_bits_is_refused() {
 #[test]
 fn code_with_addresses_of_32_bits_has_a_layer_of_its_own() {
     let world = World::bare(ExecutionSession::new());
-    let low = ObjectLayer::for_low_code(&world.session, &world.controller).expect("room");
+    let low = ObjectLayer::for_low_code(&world.session, &world.controller);
     world.dylib.add_generator(ProcessSymbols::for_low_code(&world.controller)).expect("added");
     let objects = [
         built(18, &["-fno-pic"]),

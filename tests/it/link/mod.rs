@@ -1,8 +1,10 @@
 //! What links, compared with the native program of the same objects.
 
 pub(crate) mod indirect;
+pub(crate) mod libraries;
 pub(crate) mod link_time;
 pub(crate) mod real;
+pub(crate) mod sizes;
 pub(crate) mod start_files;
 pub(crate) mod table;
 pub(crate) mod thread_locals;

@@ -7,6 +7,7 @@ use std::process::{Command, Stdio};
 use crate::commands::native::{Program, assert_same, farcall_run, native, program, same_as_native};
 use crate::commands::refuse::refused;
 use crate::testkit::corpus::{self, LOW, PLAIN, gcc};
+use crate::testkit::launch::FARCALL;
 use crate::testkit::process::run_to_end;
 
 #[test]
@@ -105,6 +106,36 @@ fn a_name_of_its_own() {
     reference.arg0("some/other name");
     let ours = farcall_run(&["--argv0".into(), "some/other name".into(), object], &[]);
     assert_same("own_name.c", &run_to_end(reference, b""), &run_to_end(ours, b""));
+}
+
+#[test]
+fn a_file_of_its_own() {
+    let folder = tempfile::tempdir().expect("a folder for the test");
+    let folder = folder.path().canonicalize().expect("a folder");
+    let object = corpus::object("own_file.c", PLAIN);
+    let executable = corpus::executable(std::slice::from_ref(&object), &[], PLAIN);
+    let (file, link, missing) = (folder.join("program"), folder.join("link"), folder.join("none"));
+    std::fs::copy(&executable, &file).expect("copied");
+    let reference = run_to_end(native(&file, &[]), b"");
+    assert_eq!(reference.stdout, format!("{}\n", file.display()).into_bytes());
+
+    // Only a copy of farcall itself is started.
+    let run = |exe: &PathBuf| farcall_run(&["--exe".into(), exe.clone(), object.clone()], &[]);
+    std::os::unix::fs::symlink(FARCALL, &link).expect("a link");
+    let advice = format!("ln or cp {FARCALL} ");
+    for (exe, status, word) in [
+        (&file, 125, "not this farcall"),
+        (&link, 125, "a symbolic link"),
+        (&missing, 127, "No such file"),
+    ] {
+        let ended = run_to_end(run(exe), b"");
+        assert_eq!((ended.status, ended.stdout.len()), (status, 0), "{ended}");
+        let complaint = ended.complaint();
+        assert!(complaint.contains(word) && complaint.contains(&advice), "{ended}");
+        assert_eq!(complaint.lines().count(), 1, "{ended}");
+    }
+    std::fs::copy(FARCALL, &file).expect("copied");
+    assert_same("own_file.c", &reference, &run_to_end(run(&file), b""));
 }
 
 #[test]

@@ -7,10 +7,10 @@ use super::row::{Mark, Row};
 
 /// Open files of one executor with pipelines and bulk buffers.
 const OPEN_FILES: u64 = 256;
-/// Bytes of address space for a slab of 1.25 GiB beside the program.
-const ADDRESS_SPACE: u64 = 2 << 30;
+/// Bytes of address space for a slab of 0.25 GiB beside the program.
+const ADDRESS_SPACE: u64 = 768 << 20;
 /// Bytes of a file, for the largest stripe of a slab.
-const FILE_BYTES: u64 = 512 << 20;
+const FILE_BYTES: u64 = 128 << 20;
 /// Memory for one executor with a few links.
 const MEMORY: u64 = 64 << 20;
 
@@ -42,7 +42,7 @@ pub(super) fn rows() -> Vec<Row> {
             Resource::RLIMIT_AS,
             ADDRESS_SPACE,
             bytes,
-            "no executor: its slab has 1.25 GiB (ulimit -v)",
+            "no executor: its slab has 0.25 GiB (ulimit -v)",
         ),
         limit(
             "file size",
