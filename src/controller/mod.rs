@@ -77,7 +77,7 @@ mod session;
 pub use buffer::Buffer;
 pub use client::Client;
 pub use dylibs::dylib::Dylib;
-pub use dylibs::link_report::LinkReport;
+pub use dylibs::link_report::{LinkReport, LinkStep};
 pub use executor_builder::{ExecutorBuilder, Spawned};
 pub use function::{Function, Return, Scalar, Signature};
 pub use inspect::ProcessInfo;
