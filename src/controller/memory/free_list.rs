@@ -206,6 +206,7 @@ mod tests {
     #[test]
     fn many_holes_are_the_same_list_in_blocks() {
         let mut random = Random::new(7);
+        let index = |at: u64| usize::try_from(at).expect("a small list");
         // The model: each unit alone.
         let (units, mut list) = (40_000, FreeList::new(40_000));
         let mut is_free = vec![true; 40_000];
@@ -217,7 +218,7 @@ mod tests {
                 let count = 1 + random.below(3);
                 let fits = |start: &u64| {
                     let end = start + count;
-                    end <= units && (*start..end).all(|at| is_free[at as usize])
+                    end <= units && (*start..end).all(|at| is_free[index(at)])
                 };
                 let found = list.allocate(count, 1);
                 // A search of the model takes long, so few steps have one.
@@ -226,12 +227,12 @@ mod tests {
                 }
                 let Some(start) = found else { continue };
                 assert!(fits(&start), "step {step}");
-                (start..start + count).for_each(|at| is_free[at as usize] = false);
+                (start..start + count).for_each(|at| is_free[index(at)] = false);
                 taken.push((start, count));
             } else {
                 let (start, count) = taken.swap_remove(random.index(taken.len()));
                 list.free(start, count);
-                (start..start + count).for_each(|at| is_free[at as usize] = true);
+                (start..start + count).for_each(|at| is_free[index(at)] = true);
             }
             blocks_max = blocks_max.max(list.blocks.len());
         }
