@@ -103,8 +103,8 @@ impl Retired {
         }
         let Some(mut looking) = self.begin() else { return false };
         let mut over = Vec::new();
-        while let Some((_, code)) = looking.waiting.pop_front_if(|(calls, _)| calls.is_over()) {
-            over.push(code);
+        while looking.waiting.front_mut().is_some_and(|(calls, _)| calls.is_over()) {
+            over.extend(looking.waiting.pop_front().map(|(_, code)| code));
         }
         let mut removing = Removing { retired: self, count: over.len(), outcome: Ok(()) };
         // Other threads may look and remove meanwhile. So each thread that retires code also removes as much, and the backlog
