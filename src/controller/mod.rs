@@ -90,7 +90,7 @@ pub use calls::{
 };
 pub use client::Client;
 pub use dylibs::dylib::Dylib;
-pub use dylibs::link_report::LinkReport;
+pub use dylibs::link_report::{LinkReport, LinkStep};
 pub use executor_builder::{ExecutorBuilder, Spawned};
 pub use handler::definition::{Handler, IntoHandler};
 pub use handler::outcome::Outcome;

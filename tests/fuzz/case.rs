@@ -24,9 +24,14 @@ const BUSY_MAX: Duration = Duration::from_millis(500);
 /// Larger images are not made. A damaged file may ask for more than any controller can allocate.
 const IMAGE_BYTES_MAX: u64 = 16 << 20;
 
+/// One case in this number is a program that is linked by several numbers of threads.
+const CASES_FOR_THREADS: u64 = 50;
+
 /// The results of many cases.
 #[derive(Debug, Default)]
 pub(crate) struct Totals {
+    /// Sets of archives that were linked by 1, 2 and 8 threads into equal images.
+    by_threads: u64,
     linked: u64,
     refused: u64,
     fields: u64,
@@ -46,6 +51,12 @@ pub(crate) fn prepare() -> Vec<Vec<u8>> {
 /// Says what the linker did wrong.
 pub(crate) fn run(number: u64, corpus: &[Vec<u8>], totals: &mut Totals) -> Result<(), String> {
     let mut random = Random::new(number);
+    if number.is_multiple_of(CASES_FOR_THREADS) {
+        let link = || Program::of_many(&mut random).by_threads();
+        let members = catch_unwind(AssertUnwindSafe(link)).map_err(|_| "it panicked")??;
+        totals.by_threads += u64::from(members.is_some_and(|members| members > 0));
+        return Ok(());
+    }
     let start = busy();
     let outcome = if random.one_in(10) {
         let program = Program::random(&mut random);
@@ -124,6 +135,7 @@ impl Totals {
 
     /// Adds the totals of other cases.
     pub(crate) fn add(&mut self, other: &Totals) {
+        self.by_threads += other.by_threads;
         self.linked += other.linked;
         self.refused += other.refused;
         self.fields += other.fields;
@@ -134,11 +146,12 @@ impl Totals {
 
 impl fmt::Display for Totals {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Totals { linked, refused, fields, busiest, memory } = self;
+        let Totals { by_threads, linked, refused, fields, busiest, memory } = self;
         write!(
             f,
             "{linked} linked with {fields} fields checked, {refused} refused; the longest took {busiest:?} \
-             of a processor, the largest {memory}% of the memory allowed"
+             of a processor, the largest {memory}% of the memory allowed; {by_threads} sets of archives by 1, 2 and 8 \
+             threads"
         )
     }
 }

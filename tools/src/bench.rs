@@ -9,9 +9,7 @@ use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use farcall_bench::{
-    CpuPair, Effort, LinkRace, LinkReport, Origin, Output, Plan, Report, Size, Versus,
-};
+use farcall_bench::{CpuPair, Effort, LinkRace, Origin, Output, Plan, Report, Size, Versus};
 use indicatif::{ProgressBar, ProgressStyle};
 use nix::sys::signal::{SigSet, Signal};
 use nix::sys::signalfd::{SfdFlags, SignalFd};
@@ -66,17 +64,18 @@ pub(crate) struct Options {
     /// Write the latencies of each row to a .hgrm file (the text form of HdrHistogram) in this directory.
     #[arg(long, value_name = "DIRECTORY")]
     hgrm: Option<PathBuf>,
-    /// Draw the latencies as small panels of curves in an SVG file.
+    /// Draw the latencies as small panels of curves in an SVG file; with --link the time per object.
     #[arg(long, value_name = "FILE")]
     svg: Option<PathBuf>,
-    /// Measure `farcall run` of these objects and archives against linking them with ld.lld (or ld) and running that.
+    /// Measure `farcall run` of these objects and archives against linking them with wild, mold and ld.lld and running that.
+    /// Without FILE, generated programs of 1 to 60,000 objects, with an archive of 10^6 symbols, and with 200 MB of data.
     #[arg(
-        long, value_name = "FILE", num_args = 1..,
+        long, value_name = "FILE", num_args = 0..,
         conflicts_with_all = [
-            "cpus", "vs", "sizes", "threads", "pipeline", "only", "save", "compare", "bars", "csv", "hgrm", "svg"
+            "cpus", "vs", "sizes", "threads", "pipeline", "save", "compare", "bars", "csv", "hgrm"
         ]
     )]
-    link: Vec<PathBuf>,
+    link: Option<Vec<PathBuf>>,
     /// With --link: link with this library.
     #[arg(short = 'l', value_name = "NAME", requires = "link")]
     libraries: Vec<String>,
@@ -90,7 +89,10 @@ pub(crate) struct Options {
 /// # Errors
 /// Bad input, an output file that cannot be written, a busy or missing CPU, and a process that fails.
 pub(crate) fn bench(options: &Options) -> Result<i32, Failure> {
-    let done = if options.link.is_empty() { measure(options) } else { race(options) };
+    let done = match &options.link {
+        None => measure(options),
+        Some(files) => race(options, files),
+    };
     done.map_err(|error| Failure::new(TOOL, error))
 }
 
@@ -201,13 +203,24 @@ fn write_out(content: &[u8]) -> farcall_bench::Result<()> {
     Ok(written.map_err(|error| format!("standard output: {error}"))?)
 }
 
-/// Runs the race against a linker and prints its report.
-fn race(options: &Options) -> farcall_bench::Result<i32> {
-    let farcall = std::env::current_exe()?;
-    let mut race = LinkRace::new(&farcall, &options.link, &options.libraries, &options.args)?;
-    let report: LinkReport = race.run(origin(), Duration::from_secs_f64(options.seconds))?;
+/// Runs the races against linkers and prints their report.
+fn race(options: &Options, files: &[PathBuf]) -> farcall_bench::Result<i32> {
+    let svg = options.svg.as_deref().map(Output::open).transpose()?;
+    let race = LinkRace {
+        farcall: std::env::current_exe()?,
+        origin: origin(),
+        duration: Duration::from_secs_f64(options.seconds),
+        only: options.only.clone(),
+    };
+    let report = match files {
+        [] => race.of_generated()?,
+        _ => race.of_files(files, &options.libraries, &options.args)?,
+    };
     let text = if options.json { report.to_json()? } else { report.to_string() };
     write_out(format!("{}\n", text.trim_end()).as_bytes())?;
+    if let Some(output) = svg {
+        output.write(report.to_svg()?.as_bytes())?;
+    }
     Ok(0)
 }
 

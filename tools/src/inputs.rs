@@ -66,6 +66,11 @@ impl Inputs {
         Ok(inputs)
     }
 
+    /// The size of all files.
+    pub(crate) fn bytes(&self) -> u64 {
+        self.bytes
+    }
+
     /// Adds everything to `dylib`.
     pub(crate) fn add_to(&self, dylib: &Dylib) -> Result<(), Failure> {
         for object in &self.objects {

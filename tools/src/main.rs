@@ -16,6 +16,7 @@ mod mapped;
 mod run;
 mod run_report;
 mod status;
+mod steps;
 mod watch;
 
 use std::ffi::c_int;

@@ -6,17 +6,20 @@ use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use farcall::controller::profile::{DebugObjects, JitDump, PerfMap};
-use farcall::controller::{Controller, Dylib, ExecutorBuilder, KillHandle, LinkReport, Spawned};
+use farcall::controller::{
+    Controller, Dylib, ExecutorBuilder, KillHandle, LinkReport, LinkStep, Spawned,
+};
 use farcall::{ErrorKind, PerProt};
 use signal_hook::consts::{SIGINT, SIGQUIT};
 
 use crate::advice;
 use crate::inputs::{Inputs, Library};
-use crate::run_report::{JsonFile, Phases, RunReport};
+use crate::run_report::{JsonFile, RunReport};
 use crate::status::{Failure, LINK, NOT_FOUND, TIMED_OUT, TOOL};
+use crate::steps::Steps;
 
 #[derive(clap::Args)]
 pub(crate) struct Options {
@@ -29,13 +32,16 @@ pub(crate) struct Options {
     /// Look for libraries in this folder first.
     #[arg(short = 'L', value_name = "DIR")]
     folders: Vec<PathBuf>,
-    /// Print what was linked and sent and how long each phase took, on standard error.
+    /// Print what was linked and sent, and the time and the page faults of each step, on standard error.
     #[arg(long)]
     stats: bool,
     /// Write the statistics and the exit code as one JSON object to this file when the program has ended. For - they follow the
     /// program's output on standard output. The file stays empty if nothing was run.
     #[arg(long, value_name = "FILE")]
     json: Option<PathBuf>,
+    /// Write each step of the link and the run to this file when the program has ended, as a trace that a browser's viewer opens.
+    #[arg(long, value_name = "FILE")]
+    trace: Option<PathBuf>,
     /// Kill the program after this time: 500ms, 10s, 2m.
     #[arg(long, value_name = "DUR", value_parser = duration)]
     timeout: Option<Duration>,
@@ -75,54 +81,61 @@ pub(crate) struct Options {
 
 /// Runs the program and returns its exit status.
 pub(crate) fn run(options: &Options) -> Result<i32, Failure> {
-    let json = options.json.as_deref().map(JsonFile::create).transpose()?;
+    let create = |option| move |path| JsonFile::create(option, path);
+    let json = options.json.as_deref().map(create("--json")).transpose()?;
+    let trace = options.trace.as_deref().map(create("--trace")).transpose()?;
     let libraries = Library::find(&options.libraries, &options.folders)?;
     let spawned = builder(options, &libraries)?.spawn()?;
     leave_interrupts_to_the_program()?;
-    let started = Instant::now();
-    let read = || {
-        let inputs = Inputs::read(&options.files, &libraries);
-        (inputs, started.elapsed())
-    };
-    let (inputs, connected) = match libraries.iter().any(Library::is_shared) {
-        false => (read(), connect(spawned, &libraries, options.timeout)),
+    let mut steps = Steps::begin();
+    let read = || steps.alone("load", 1, || Inputs::read(&options.files, &libraries));
+    let connect =
+        |thread| steps.alone("connect", thread, || connect(spawned, &libraries, options.timeout));
+    let ((inputs, load), (connected, connect)) = match libraries.iter().any(Library::is_shared) {
+        false => (read(), connect(1)),
         // The executor opens them while this thread reads the files.
         true => std::thread::scope(|scope| {
-            let connecting = scope.spawn(|| connect(spawned, &libraries, options.timeout));
+            let connecting = scope.spawn(|| connect(2));
             let inputs = read();
             (inputs, connecting.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)))
         }),
     };
-    let (inputs, load) = (inputs.0?, inputs.1);
-    let Connected { controller, program, timer, time: connect } = connected?;
+    let inputs = inputs?;
+    let Connected { controller, program, timer } = connected?;
+    steps.all.extend([load, connect]);
+    steps.set_bytes("load", inputs.bytes());
 
     if options.allow_exec_stack {
         controller.allow_executable_stacks()?;
     }
     add_plugins(options, &controller, &program)?;
     inputs.add_to(&program)?;
-    let link = link(options, &program)?;
+    let link = link(options, &program, &mut steps)?;
+    steps.set_bytes("fix up", link.bytes);
     let before_main = controller.stats();
 
-    let started = Instant::now();
+    steps.restart();
     let arguments = arguments(options);
     let ran = match &options.entry {
         None => program.run_main(arguments).and_then(|status| controller.exit(status)),
         Some(entry) => program.run_start(entry, arguments),
     };
     let mut outcome = finish(ran);
-    let run = started.elapsed();
+    steps.end("run");
     if timer.is_some_and(|timer| timer.rang()) {
         let timeout = options.timeout.unwrap_or_default();
         outcome = Err(Failure::new(TIMED_OUT, format_args!("killed after {timeout:?}")));
     }
     let exit_code = outcome.as_ref().map_or_else(Failure::status, |status| *status);
-    let report = RunReport::new(exit_code, link, before_main, &Phases { load, connect, run });
+    let report = RunReport::new(exit_code, link, before_main, &steps);
     if options.stats {
         eprintln!("{report}");
     }
     if let Some(json) = json {
         json.write(&report)?;
+    }
+    if let Some(trace) = trace {
+        trace.write(&steps.trace())?;
     }
     // This process ends now. To free what was read and linked, piece by piece, takes longer than that.
     std::mem::forget((inputs, program));
@@ -197,8 +210,6 @@ struct Connected {
     controller: Controller,
     program: Dylib,
     timer: Option<Timer>,
-    /// The time that it took to connect.
-    time: Duration,
 }
 
 /// Connects to the executor, and opens the shared libraries there.
@@ -207,9 +218,7 @@ fn connect(
     libraries: &[Library],
     timeout: Option<Duration>,
 ) -> Result<Connected, Failure> {
-    let started = Instant::now();
     let controller = spawned.connect()?;
-    let time = started.elapsed();
     let timer = timeout.map(|timeout| Timer::start(timeout, controller.kill_handle()));
     let program = controller.create_dylib("program");
     for library in libraries {
@@ -218,7 +227,7 @@ fn connect(
         }
     }
     program.open_libraries()?;
-    Ok(Connected { controller, program, timer, time })
+    Ok(Connected { controller, program, timer })
 }
 
 /// Links the program.
@@ -226,10 +235,21 @@ fn connect(
 /// # Errors
 ///
 /// If it cannot be linked, or has no entry. None of its code has run then.
-fn link(options: &Options, program: &Dylib) -> Result<LinkReport, Failure> {
+fn link(options: &Options, program: &Dylib, steps: &mut Steps) -> Result<LinkReport, Failure> {
     let entry = options.entry.as_deref().unwrap_or("main");
     program.want(entry)?;
-    let linked = program.link().and_then(|report| program.lookup(entry).map(|_| report));
+    steps.restart();
+    let mut ended = |step| {
+        steps.end(match step {
+            LinkStep::Pull => "pull",
+            LinkStep::LookUp => "look up",
+            LinkStep::Layout => "lay out",
+            LinkStep::Fixup => "fix up",
+            _ => "transfer",
+        });
+    };
+    let linked =
+        program.link_with(&mut ended).and_then(|report| program.lookup(entry).map(|_| report));
     linked.map_err(|error| {
         if error.kind() == ErrorKind::Exhausted {
             return Failure::new(LINK, error);

@@ -1,22 +1,19 @@
-//! What `farcall run` reports of a run: three lines for people, or one JSON object.
+//! What `farcall run` reports of a run: a few lines for people, or one JSON object.
 
 use std::fmt;
 use std::fs::File;
 use std::io::{self, Write};
 use std::path::Path;
-use std::time::Duration;
 
 use farcall::controller::{LinkReport, Stats};
 use serde::Serialize;
 
 use crate::advice;
 use crate::status::{Failure, TOOL};
+use crate::steps::{Step, Steps};
 
 /// The number of the JSON object's form. It is increased when a field is removed or changes its meaning.
 const SCHEMA: u32 = 1;
-/// For a path that holds an object.
-const OVERWRITES: &str =
-    "holds an object or an archive, and is not overwritten; --json takes a file of its own, or -";
 /// The path that means standard output.
 const STANDARD_OUTPUT: &str = "-";
 
@@ -40,18 +37,14 @@ pub(crate) struct RunReport {
     fixup_us: u128,
     transfer_us: u128,
     run_us: u128,
-}
-
-/// The times of the phases that the link report does not have.
-pub(crate) struct Phases {
-    pub(crate) load: Duration,
-    pub(crate) connect: Duration,
-    pub(crate) run: Duration,
+    /// The same steps, each with what it took from the system.
+    steps: Vec<Step>,
 }
 
 impl RunReport {
     /// `stats` are from before the call of `main`.
-    pub(crate) fn new(exit_code: i32, link: LinkReport, stats: Stats, phases: &Phases) -> Self {
+    pub(crate) fn new(exit_code: i32, link: LinkReport, stats: Stats, steps: &Steps) -> Self {
+        let time_us = |name| steps.time_us(name);
         Self {
             schema: SCHEMA,
             exit_code,
@@ -61,14 +54,15 @@ impl RunReport {
             bytes: link.bytes,
             messages: stats.calls,
             round_trips_before_main: stats.round_trips,
-            load_us: phases.load.as_micros(),
-            connect_us: phases.connect.as_micros(),
-            pull_us: link.pull.as_micros(),
-            look_up_us: link.look_up.as_micros(),
-            layout_us: link.layout.as_micros(),
-            fixup_us: link.fixup.as_micros(),
-            transfer_us: link.transfer.as_micros(),
-            run_us: phases.run.as_micros(),
+            load_us: time_us("load"),
+            connect_us: time_us("connect"),
+            pull_us: time_us("pull"),
+            look_up_us: time_us("look up"),
+            layout_us: time_us("lay out"),
+            fixup_us: time_us("fix up"),
+            transfer_us: time_us("transfer"),
+            run_us: time_us("run"),
+            steps: steps.all.clone(),
         }
     }
 }
@@ -82,18 +76,14 @@ impl fmt::Display for RunReport {
         )?;
         let Self { messages, round_trips_before_main, .. } = self;
         writeln!(f, "sent {messages} messages, {round_trips_before_main} round trips before main")?;
-        let Self { load_us, connect_us, pull_us, look_up_us, .. } = self;
-        let Self { layout_us, fixup_us, transfer_us, run_us, .. } = self;
-        write!(
-            f,
-            "load {load_us} us, connect {connect_us} us, pull {pull_us} us, look up {look_up_us} us, \
-             lay out {layout_us} us, fix up {fixup_us} us, transfer {transfer_us} us, run {run_us} us"
-        )
+        let steps: Vec<_> = self.steps.iter().map(Step::to_string).collect();
+        f.write_str(&steps.join("\n"))
     }
 }
 
-/// The file of the JSON object. It is opened before the program starts, so a path that cannot be written costs no run.
+/// A file of JSON that an option names. It is opened before the program starts, so a path that cannot be written costs no run.
 pub(crate) struct JsonFile<'a> {
+    option: &'static str,
     path: &'a Path,
     file: Box<dyn Write>,
 }
@@ -104,25 +94,28 @@ impl<'a> JsonFile<'a> {
     /// # Errors
     ///
     /// If the file cannot be written, or holds an object. In `--json a.o` the user has forgotten the name.
-    pub(crate) fn create(path: &'a Path) -> Result<Self, Failure> {
+    pub(crate) fn create(option: &'static str, path: &'a Path) -> Result<Self, Failure> {
         if path.as_os_str() == STANDARD_OUTPUT {
-            return Ok(Self { path, file: Box::new(io::stdout()) });
+            return Ok(Self { option, path, file: Box::new(io::stdout()) });
         }
         if advice::is_linkable(path) {
-            return Err(failed(path, &OVERWRITES));
+            let why = format!(
+                "holds an object or an archive, and is not overwritten; {option} takes a file of its own, or -"
+            );
+            return Err(failed(option, path, &why));
         }
-        let file = File::create(path).map_err(|error| failed(path, &error))?;
-        Ok(Self { path, file: Box::new(file) })
+        let file = File::create(path).map_err(|error| failed(option, path, &error))?;
+        Ok(Self { option, path, file: Box::new(file) })
     }
 
     /// Writes the object and the end of its line.
-    pub(crate) fn write(mut self, report: &RunReport) -> Result<(), Failure> {
+    pub(crate) fn write(mut self, report: &impl Serialize) -> Result<(), Failure> {
         let written = serde_json::to_writer(&mut self.file, report).map_err(io::Error::from);
         let written = written.and_then(|()| writeln!(self.file)).and_then(|()| self.file.flush());
-        written.map_err(|error| failed(self.path, &error))
+        written.map_err(|error| failed(self.option, self.path, &error))
     }
 }
 
-fn failed(path: &Path, error: &dyn fmt::Display) -> Failure {
-    Failure::new(TOOL, format_args!("--json {}: {error}", path.display()))
+fn failed(option: &str, path: &Path, error: &dyn fmt::Display) -> Failure {
+    Failure::new(TOOL, format_args!("{option} {}: {error}", path.display()))
 }

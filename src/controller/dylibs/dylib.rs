@@ -6,7 +6,7 @@ use std::time::Instant;
 use super::defined_handlers::{DefinedHandler, DefinedHandlers};
 use super::initial_data::InitialData;
 use super::link_lock::{LinkGuard, LinkLock};
-use super::link_report::LinkReport;
+use super::link_report::{LinkReport, LinkStep};
 use super::typed_objects::TypedObjects;
 use super::variables::Variables;
 use crate::ExecutorAddr;
@@ -217,9 +217,18 @@ impl Dylib {
     ///
     /// The added objects are dropped then; earlier links stay.
     pub fn link(&self) -> Result<LinkReport> {
+        self.link_with(&mut |_| {})
+    }
+
+    /// As [`link`](Dylib::link), and calls `ended` at the end of each step, on the calling thread. `ended` must not use the dylib.
+    ///
+    /// # Errors
+    ///
+    /// As [`Dylib::link`].
+    pub fn link_with(&self, ended: &mut dyn FnMut(LinkStep)) -> Result<LinkReport> {
         self.linking
             .acquire()
-            .and_then(|linking| self.link_pending(&linking))
+            .and_then(|linking| self.link_pending(&linking, ended))
             .map_err(|error| error.during(format_args!("linking {}", self.name)))
     }
 
@@ -239,7 +248,7 @@ impl Dylib {
                         state.pending.get_or_insert_default().want(name)?;
                     }
                 }
-                let linked = self.link_pending(&linking);
+                let linked = self.link_pending(&linking, &mut |_| {});
                 linked.map_err(|error| error.during(format_args!("linking {}", self.name)))?;
             }
             Err(_) if self.lock().symbols.contains_key(name) => {}
@@ -323,7 +332,11 @@ impl Dylib {
     }
 
     /// Links the objects that were added, if any were.
-    fn link_pending(&self, _linking: &LinkGuard<'_>) -> Result<LinkReport> {
+    fn link_pending(
+        &self,
+        _linking: &LinkGuard<'_>,
+        ended: &mut dyn FnMut(LinkStep),
+    ) -> Result<LinkReport> {
         let mut report = LinkReport::default();
         let started = Instant::now();
         let (mut graph, mut placement, mut handle, handlers) = {
@@ -339,6 +352,7 @@ impl Dylib {
             (graph, placement, state.handle, handlers)
         };
         report.pull = started.elapsed();
+        ended(LinkStep::Pull);
         let _span = trace::link(&self.name);
 
         let started = Instant::now();
@@ -347,18 +361,31 @@ impl Dylib {
             .linker
             .resolve_threads(&mut graph, std::mem::take(&mut requirements.threads))?;
         report.look_up = started.elapsed();
+        ended(LinkStep::LookUp);
 
         let started = Instant::now();
         let placed = self.session.linker.place(graph, placement)?;
         let bytes = placed.layout.bytes();
         report.layout = started.elapsed();
+        ended(LinkStep::Layout);
 
         let plugins = self.plugins.all();
         let keeps_data = self.lock().keeps_data;
         let linker = &self.session.linker;
-        let stored =
-            linker.store(placed, &plugins, |_| Ok(()), keeps_data, &requirements, &mut handle)?;
+        let mut fixed_up = |_: &mut _| {
+            ended(LinkStep::Fixup);
+            Ok(())
+        };
+        let stored = linker.store(
+            placed,
+            &plugins,
+            &mut fixed_up,
+            keeps_data,
+            &requirements,
+            &mut handle,
+        )?;
         (report.fixup, report.transfer) = (stored.fixup, stored.transfer);
+        ended(LinkStep::Transfer);
 
         let Stored { mut image, mut memory, data, .. } = stored;
         memory.handlers = handlers.into_tags();
@@ -439,8 +466,8 @@ impl State {
     fn add(&mut self, object: &ObjectFile, dylib: &str) -> Result<()> {
         let mut graph = self.pending.take().unwrap_or_default();
         graph.add_object(object)?;
-        // The graph itself compares the objects of one link.
-        let exports = if self.knows_nothing() { None } else { Some(graph.exports()) };
+        // The graph itself compares the objects of one link. Those added before were compared with the dylib then.
+        let exports = if self.knows_nothing() { None } else { Some(graph.exports_of_last()) };
         for export in exports.into_iter().flatten().filter(|export| !export.weak) {
             if self.known(&export.name).is_some() {
                 let (object, name) = (object.name(), &export.name);

@@ -35,3 +35,34 @@ pub struct LinkReport {
     /// Time to store the image, and to post its actions.
     pub transfer: Duration,
 }
+
+/// A step of a link, for [`Dylib::link_with`](crate::controller::Dylib::link_with).
+///
+/// # Examples
+///
+/// ```standalone_crate
+/// # farcall::executor::run_if_spawned();
+/// # let controller = farcall::controller::ExecutorBuilder::new().this_program().start()?;
+/// use farcall::controller::LinkStep;
+///
+/// let dylib = controller.create_dylib("program");
+/// // An object comes from a compiler: dylib.add_object(&ObjectFile::parse("a.o", bytes)?)?;
+/// let mut steps = Vec::new();
+/// dylib.link_with(&mut |ended| steps.push(ended))?;
+/// assert_eq!(steps, [], "nothing was added");
+/// # Ok::<(), farcall::Error>(())
+/// ```
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum LinkStep {
+    /// Archives were searched, and the members that are needed were read.
+    Pull,
+    /// Symbols were looked up.
+    LookUp,
+    /// The image was laid out, and its memory was allocated.
+    Layout,
+    /// The image was made for its addresses.
+    Fixup,
+    /// The image was stored, and its actions were posted.
+    Transfer,
+}

@@ -96,10 +96,9 @@ impl Redirectable {
             return Err(Error::invalid("the old code is in the executor of another session"));
         }
         let before = self.redirect(target)?;
-        let calls = session.grace_period();
         // Earlier old code: a host that makes no call would never remove it.
         session.retired.remove_unused(&session.linker);
-        session.retired.add(calls, removal);
+        session.retired.add(|| session.grace_period(), removal);
         Ok(before)
     }
 }

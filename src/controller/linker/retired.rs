@@ -4,9 +4,13 @@
 //! each thread that returns from a call of the session looks for code that is unused now, and removes it. While none is, the check
 //! is one load.
 //!
+//! A call that keeps code from being removed also keeps all code that is retired later. So a look ends at the first code that is
+//! in use, and costs what it removes.
+//!
 //! Invariant: one thread at a time looks. It removes what it found with no lock held.
 
 use std::cell::Cell;
+use std::collections::VecDeque;
 
 use super::linking::{LinkedMemory, Linker};
 use crate::ExecutorAddr;
@@ -33,8 +37,8 @@ pub(crate) enum Removal {
 
 #[derive(Debug, Default)]
 struct State {
-    /// Each with the calls that were under way when it was retired.
-    waiting: Vec<(GracePeriod, Removal)>,
+    /// Each with the calls that were under way when it was retired, the oldest first.
+    waiting: VecDeque<(GracePeriod, Removal)>,
     /// A thread looks through the list.
     is_busy: bool,
     /// Another thread tried to look meanwhile.
@@ -60,9 +64,12 @@ impl Retired {
         self.waits.load(Ordering::Relaxed)
     }
 
-    /// Retires code, to be removed when `calls` have returned.
-    pub(crate) fn add(&self, calls: GracePeriod, old: Removal) {
-        self.state.lock().waiting.push((calls, old));
+    /// Retires code, to be removed when the calls have returned that `calls` finds. It looks under the lock, so that grace periods
+    /// are in the order of the list.
+    pub(crate) fn add(&self, calls: impl FnOnce() -> GracePeriod, old: Removal) {
+        let mut state = self.state.lock();
+        state.waiting.push_back((calls(), old));
+        drop(state);
         self.waits.store(true, Ordering::Relaxed);
     }
 
@@ -95,8 +102,10 @@ impl Retired {
             return false;
         }
         let Some(mut looking) = self.begin() else { return false };
-        let over = looking.waiting.extract_if(.., |(calls, _)| calls.is_over());
-        let over: Vec<_> = over.map(|(_, code)| code).collect();
+        let mut over = Vec::new();
+        while looking.waiting.front_mut().is_some_and(|(calls, _)| calls.is_over()) {
+            over.extend(looking.waiting.pop_front().map(|(_, code)| code));
+        }
         let mut removing = Removing { retired: self, count: over.len(), outcome: Ok(()) };
         // Other threads may look and remove meanwhile. So each thread that retires code also removes as much, and the backlog
         // cannot outgrow one thread.
@@ -137,14 +146,16 @@ fn remove_all(linker: &Linker, old: Vec<Removal>) -> Result<()> {
 /// The list in the hands of one thread. Dropping it puts back the code that is still in use.
 struct Looking<'a> {
     retired: &'a Retired,
-    waiting: Vec<(GracePeriod, Removal)>,
+    waiting: VecDeque<(GracePeriod, Removal)>,
 }
 
 impl Drop for Looking<'_> {
     fn drop(&mut self) {
         let mut state = self.retired.state.lock();
         state.taken -= self.waiting.len();
-        state.waiting.append(&mut self.waiting);
+        // What was retired meanwhile comes behind.
+        let mut newer = std::mem::replace(&mut state.waiting, std::mem::take(&mut self.waiting));
+        state.waiting.append(&mut newer);
         state.is_busy = false;
         self.retired.waits.store(!state.waiting.is_empty(), Ordering::Relaxed);
     }

@@ -1,20 +1,36 @@
 //! A free list: ranges of numbered units (pages, bytes or module numbers) that can be allocated.
 //!
-//! Invariant: free ranges neither overlap nor touch, so adjacent units that were freed apart can be allocated together.
+//! Ranges are in blocks of bounded size, each with a bound on its ranges. So a session with 10^5 holes moves and visits a few
+//! hundred of them for an allocation.
+//!
+//! Invariant: free ranges neither overlap nor touch, so adjacent units that were freed apart can be allocated together. No
+//! block is empty, unless it is the only one.
 
 /// Allocates ranges of units, the lowest that fits first.
 #[derive(Debug)]
 pub(crate) struct FreeList {
     units: u64,
-    /// Free ranges, first unit and count, in order. A vector: the ranges are few, and a stable list allocates nothing.
-    free: Vec<(u64, u64)>,
+    /// The free ranges in order. Few ranges are one block, which is kept: a stable list allocates nothing.
+    blocks: Vec<Block>,
 }
+
+/// Neighbours among the free ranges.
+#[derive(Debug)]
+struct Block {
+    /// No range has more units.
+    largest: u64,
+    /// First unit and count of each, in order.
+    ranges: Vec<(u64, u64)>,
+}
+
+/// The most ranges of a block; a longer one is cut into halves.
+const RANGES_MAX: usize = 256;
 
 impl FreeList {
     /// A list of the units from 0 on, all free.
     pub(crate) fn new(units: u64) -> Self {
-        let free = if units == 0 { Vec::new() } else { vec![(0, units)] };
-        Self { units, free }
+        let blocks = if units == 0 { Vec::new() } else { vec![Block::new(vec![(0, units)])] };
+        Self { units, blocks }
     }
 
     /// All units, free or not.
@@ -24,39 +40,33 @@ impl FreeList {
 
     /// The size of the largest free range.
     pub(crate) fn largest(&self) -> u64 {
-        self.free.iter().map(|(_, count)| *count).max().unwrap_or(0)
+        let ranges = self.blocks.iter().flat_map(|block| &block.ranges);
+        ranges.map(|(_, count)| *count).max().unwrap_or(0)
     }
 
     /// First fit: the lowest free `count` units (more than 0) from a multiple of `alignment` on. Returns the first.
     #[inline]
     pub(crate) fn allocate(&mut self, count: u64, alignment: u64) -> Option<u64> {
-        let (at, start, end) = self.free.iter().enumerate().find_map(|(at, &(hole, size))| {
-            let start = hole.checked_next_multiple_of(alignment)?;
-            let end = start.checked_add(count)?;
-            (end <= hole + size).then_some((at, start, end))
-        })?;
-        let (hole, size) = self.free[at];
-        let (before, after) = ((hole, start - hole), (end, hole + size - end));
-        match (before.1 > 0, after.1 > 0) {
-            (false, false) => drop(self.free.remove(at)),
-            (true, false) => self.free[at] = before,
-            (false, true) => self.free[at] = after,
-            (true, true) => {
-                self.free[at] = before;
-                self.free.insert(at + 1, after);
+        for at in 0..self.blocks.len() {
+            let block = &mut self.blocks[at];
+            if block.largest < count {
+                continue;
+            }
+            if let Some(start) = block.allocate(count, alignment) {
+                self.tidy(at);
+                return Some(start);
             }
         }
-        Some(start)
+        None
     }
 
     /// Takes the free units of a range, and returns them as ranges.
     pub(crate) fn take(&mut self, first: u64, count: u64) -> Vec<(u64, u64)> {
         let taken = self.within(first, count);
         for (first, count) in &taken {
-            let at = self.free.partition_point(|(start, _)| *start <= *first) - 1;
-            let (start, end) = (self.free[at].0, self.free[at].0 + self.free[at].1);
-            let rest = [(start, first - start), (first + count, end - first - count)];
-            self.free.splice(at..=at, rest.into_iter().filter(|(_, count)| *count > 0));
+            let at = self.blocks.partition_point(|block| block.start() <= *first) - 1;
+            self.blocks[at].cut(*first, *count);
+            self.tidy(at);
         }
         taken
     }
@@ -64,8 +74,10 @@ impl FreeList {
     /// The free units of a range, as ranges.
     pub(crate) fn within(&self, first: u64, count: u64) -> Vec<(u64, u64)> {
         let end = first + count;
-        let from = self.free.partition_point(|(start, size)| start + size <= first);
-        let ranges = self.free[from..].iter().take_while(|(start, _)| *start < end);
+        let blocks = self.blocks.partition_point(|block| block.start() <= first).saturating_sub(1);
+        let ranges = self.blocks[blocks..].iter().flat_map(|block| &block.ranges);
+        let ranges = ranges.skip_while(|(start, size)| start + size <= first);
+        let ranges = ranges.take_while(|(start, _)| *start < end);
         let clipped = ranges.map(|(start, size)| (first.max(*start), end.min(start + size)));
         clipped.map(|(start, end)| (start, end - start)).collect()
     }
@@ -76,22 +88,125 @@ impl FreeList {
         if count == 0 {
             return;
         }
-        let end = first + count;
-        let at = self.free.partition_point(|(start, _)| *start < first);
-        let touches_next = self.free.get(at).is_some_and(|(start, _)| *start == end);
-        let touches_last = at > 0 && self.free[at - 1].0 + self.free[at - 1].1 == first;
-        match (touches_last, touches_next) {
-            (true, true) => self.free[at - 1].1 += count + self.free.remove(at).1,
-            (true, false) => self.free[at - 1].1 += count,
-            (false, true) => self.free[at] = (first, count + self.free[at].1),
-            (false, false) => self.free.insert(at, (first, count)),
+        if self.blocks.is_empty() {
+            self.blocks.push(Block::new(vec![(first, count)]));
+            return;
         }
+        // The last block that starts below the units.
+        let at = self.blocks.partition_point(|block| block.start() < first).saturating_sub(1);
+        self.blocks[at].free(first, count);
+        // The range may touch the first one of the next block.
+        if at + 1 < self.blocks.len() {
+            self.join_next(at);
+        }
+        self.tidy(at);
+    }
+
+    /// Joins the last range of a block with the first of the next one, if they touch.
+    #[cold]
+    fn join_next(&mut self, at: usize) {
+        let (next, more) = self.blocks[at + 1].ranges[0];
+        if let Some((start, count)) = self.blocks[at].ranges.last_mut()
+            && *start + *count == next
+        {
+            *count += more;
+            let count = *count;
+            self.blocks[at].largest = self.blocks[at].largest.max(count);
+            self.blocks[at + 1].ranges.remove(0);
+            self.tidy(at + 1);
+        }
+    }
+
+    /// Removes a block without ranges, or cuts a long one.
+    #[inline]
+    fn tidy(&mut self, at: usize) {
+        let count = self.blocks[at].ranges.len();
+        if count == 0 && self.blocks.len() > 1 {
+            self.blocks.remove(at);
+        } else if count > RANGES_MAX {
+            let later = self.blocks[at].ranges.split_off(count / 2);
+            self.blocks.insert(at + 1, Block::new(later));
+        }
+    }
+}
+
+impl Block {
+    #[cold]
+    fn new(ranges: Vec<(u64, u64)>) -> Self {
+        let largest = ranges.iter().map(|(_, count)| *count).max().unwrap_or(0);
+        Self { largest, ranges }
+    }
+
+    /// The first unit; 0 for the only block when nothing is free.
+    fn start(&self) -> u64 {
+        self.ranges.first().map_or(0, |(start, _)| *start)
+    }
+
+    #[inline]
+    fn allocate(&mut self, count: u64, alignment: u64) -> Option<u64> {
+        let found = self.ranges.iter().enumerate().find_map(|(at, &(hole, size))| {
+            let start = hole.checked_next_multiple_of(alignment)?;
+            let end = start.checked_add(count)?;
+            (end <= hole + size).then_some((at, start, end))
+        });
+        let Some((at, start, end)) = found else {
+            self.largest = self.ranges.iter().map(|(_, count)| *count).max().unwrap_or(0);
+            return None;
+        };
+        let (hole, size) = self.ranges[at];
+        let (before, after) = ((hole, start - hole), (end, hole + size - end));
+        match (before.1 > 0, after.1 > 0) {
+            (false, false) => drop(self.ranges.remove(at)),
+            (true, false) => self.ranges[at] = before,
+            (false, true) => self.ranges[at] = after,
+            (true, true) => {
+                self.ranges[at] = before;
+                self.ranges.insert(at + 1, after);
+            }
+        }
+        Some(start)
+    }
+
+    /// Takes units that are all in one range.
+    fn cut(&mut self, first: u64, count: u64) {
+        let at = self.ranges.partition_point(|(start, _)| *start <= first) - 1;
+        let (start, end) = (self.ranges[at].0, self.ranges[at].0 + self.ranges[at].1);
+        let rest = [(start, first - start), (first + count, end - first - count)];
+        self.ranges.splice(at..=at, rest.into_iter().filter(|(_, count)| *count > 0));
+    }
+
+    #[inline]
+    fn free(&mut self, first: u64, count: u64) {
+        let (ranges, end) = (&mut self.ranges, first + count);
+        let at = ranges.partition_point(|(start, _)| *start < first);
+        let touches_next = ranges.get(at).is_some_and(|(start, _)| *start == end);
+        let touches_last = at > 0 && ranges[at - 1].0 + ranges[at - 1].1 == first;
+        let joined = match (touches_last, touches_next) {
+            (true, true) => {
+                ranges[at - 1].1 += count + ranges.remove(at).1;
+                ranges[at - 1]
+            }
+            (true, false) => {
+                ranges[at - 1].1 += count;
+                ranges[at - 1]
+            }
+            (false, true) => {
+                ranges[at] = (first, count + ranges[at].1);
+                ranges[at]
+            }
+            (false, false) => {
+                ranges.insert(at, (first, count));
+                (first, count)
+            }
+        };
+        self.largest = self.largest.max(joined.1);
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::random::Random;
 
     #[test]
     fn ranges_are_aligned_and_the_units_before_them_stay_free() {
@@ -132,5 +247,48 @@ mod tests {
         list.free(0, 100);
         assert_eq!(list.take(40, 20), [(40, 20)]);
         assert_eq!(list.within(0, 100), [(0, 40), (60, 40)]);
+    }
+
+    #[test]
+    fn many_holes_are_the_same_list_in_blocks() {
+        let mut random = Random::new(7);
+        let index = |at: u64| usize::try_from(at).expect("a small list");
+        // The model: each unit alone.
+        let (units, mut list) = (40_000, FreeList::new(40_000));
+        let mut is_free = vec![true; 40_000];
+        let mut taken: Vec<(u64, u64)> = Vec::new();
+        let mut blocks_max = 0;
+        for step in 0..60_000 {
+            let fills = step < 20_000;
+            if fills || random.one_in(2) || taken.is_empty() {
+                let count = 1 + random.below(3);
+                let fits = |start: &u64| {
+                    let end = start + count;
+                    end <= units && (*start..end).all(|at| is_free[index(at)])
+                };
+                let found = list.allocate(count, 1);
+                // A search of the model takes long, so few steps have one.
+                if step % 64 == 0 {
+                    assert_eq!(found, (0..units).find(fits), "step {step}");
+                }
+                let Some(start) = found else { continue };
+                assert!(fits(&start), "step {step}");
+                (start..start + count).for_each(|at| is_free[index(at)] = false);
+                taken.push((start, count));
+            } else {
+                let (start, count) = taken.swap_remove(random.index(taken.len()));
+                list.free(start, count);
+                (start..start + count).for_each(|at| is_free[index(at)] = true);
+            }
+            blocks_max = blocks_max.max(list.blocks.len());
+        }
+        let ranges: Vec<_> = list.blocks.iter().flat_map(|block| &block.ranges).collect();
+        assert!(ranges.windows(2).all(|pair| pair[0].0 + pair[0].1 < pair[1].0), "they touch");
+        let free = is_free.iter().filter(|free| **free).count() as u64;
+        assert_eq!(ranges.iter().map(|(_, count)| *count).sum::<u64>(), free);
+        assert!(list.blocks.iter().all(|block| (1..=RANGES_MAX).contains(&block.ranges.len())));
+        assert!(blocks_max > 4, "{blocks_max} blocks");
+        taken.into_iter().for_each(|(start, count)| list.free(start, count));
+        assert_eq!((list.largest(), list.blocks.len()), (units, 1));
     }
 }

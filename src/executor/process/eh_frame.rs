@@ -2,13 +2,17 @@
 //! actions.
 //!
 //! LLVM's libunwind registers a whole section by `__unw_add_dynamic_eh_frame_section`; its `__register_frame` takes single
-//! records. libgcc's `__register_frame` takes a section that ends with a zero word. It aborts the process at a second
+//! records. libgcc's `__register_frame_info` takes a section that ends with a zero word. It aborts the process at a second
 //! registration or an unknown deregistration.
+//!
+//! Before version 13, libgcc has one list of all sections, which a deregistration walks through. Its entries are in memory that the
+//! caller provides. Here they lie side by side. With `__register_frame`, which allocates each one, a walk over 8,000 of them took
+//! thirty times as long.
 //!
 //! Invariant: a section is registered while it is in [`SECTIONS`], and with one unwinder, which is also the thrower.
 #![allow(unsafe_code, reason = "calls the unwinder's registration functions")]
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 use std::ffi::{CStr, c_void};
 use std::mem::MaybeUninit;
 use std::sync::OnceLock;
@@ -24,23 +28,57 @@ use crate::sync::Mutex;
 use crate::sys::memory::access;
 use crate::{AddrRange, ExecutorAddr};
 
-/// The registered sections, by start address.
-static SECTIONS: Mutex<BTreeMap<ExecutorAddr, AddrRange>> = Mutex::new(BTreeMap::new());
+/// The registered sections.
+struct Sections {
+    /// By start address. Each with its entry in the unwinder's list, if that is libgcc's.
+    all: BTreeMap<ExecutorAddr, (AddrRange, Option<*mut Entry>)>,
+    /// Entries that can be used, the longest free first. So sections that come and go in one order keep theirs in that order, too.
+    free: VecDeque<*mut Entry>,
+}
+
+// SAFETY: an entry is reached under the lock only, or by the unwinder, so it may move between threads.
+unsafe impl Send for Sections {}
+
+static SECTIONS: Mutex<Sections> =
+    Mutex::new(Sections { all: BTreeMap::new(), free: VecDeque::new() });
+
+/// What libgcc keeps of a section: `struct object`. It has 48 bytes, here with room to spare.
+#[repr(C, align(64))]
+struct Entry([u64; 8]);
+
+/// Entries that are allocated together. They stay as long as the process.
+const ENTRIES: usize = 256;
+
+impl Sections {
+    /// An entry that the unwinder does not use.
+    fn entry(&mut self) -> *mut Entry {
+        if let Some(entry) = self.free.pop_front() {
+            return entry;
+        }
+        let entries = (0..ENTRIES).map(|_| Entry([0; 8])).collect::<Vec<_>>();
+        // The last one is used first, so that the list, whose first entry is the newest, goes up in memory.
+        let entries = Box::leak(entries.into_boxed_slice());
+        self.free.extend(entries.iter_mut().rev().map(std::ptr::from_mut));
+        self.free.pop_front().unwrap_or(std::ptr::null_mut())
+    }
+}
 
 /// Registering a registered section again changes nothing.
 impl Serve for FramesRegister {
     fn serve((section,): (AddrRange,)) -> Result<()> {
         check(section)?;
         let mut sections = SECTIONS.lock();
-        match sections.get(&section.start) {
-            Some(same) if *same == section => Ok(()),
-            Some(other) => Err(Error::invalid(format!(
+        match sections.all.get(&section.start) {
+            Some((same, _)) if *same == section => Ok(()),
+            Some((other, _)) => Err(Error::invalid(format!(
                 "call frame information {}..{}: {}..{} is registered there",
                 section.start, section.end, other.start, other.end
             ))),
             None => {
-                unwinder().register(section.start);
-                sections.insert(section.start, section);
+                let unwinder = unwinder();
+                let entry = matches!(unwinder, Unwinder::Frames).then(|| sections.entry());
+                unwinder.register(section.start, entry.unwrap_or(std::ptr::null_mut()));
+                sections.all.insert(section.start, (section, entry));
                 Ok(())
             }
         }
@@ -50,14 +88,16 @@ impl Serve for FramesRegister {
 impl Serve for FramesDeregister {
     fn serve((section,): (AddrRange,)) -> Result<()> {
         let mut sections = SECTIONS.lock();
-        if sections.get(&section.start) != Some(&section) {
+        if sections.all.get(&section.start).is_none_or(|(known, _)| *known != section) {
             return Err(Error::invalid(format!(
                 "call frame information {}..{} is not registered",
                 section.start, section.end
             )));
         }
         unwinder().deregister(section.start);
-        sections.remove(&section.start);
+        if let Some((_, Some(entry))) = sections.all.remove(&section.start) {
+            sections.free.push_back(entry);
+        }
         Ok(())
     }
 }
@@ -84,13 +124,14 @@ enum Unwinder {
 }
 
 impl Unwinder {
-    fn register(self, start: ExecutorAddr) {
+    fn register(self, start: ExecutorAddr, entry: *mut Entry) {
         let begin = pointer::<c_void>(start);
         match self {
             // SAFETY: the section was checked, and stays until the matching dealloc action.
             Self::Sections { add, .. } => unsafe { add(begin.addr()) },
-            // SAFETY: the section was checked: it ends with a zero word. It stays until the matching dealloc action.
-            Self::Frames => unsafe { __register_frame(begin) },
+            // SAFETY: the section was checked: it ends with a zero word. It and the entry, which nothing else uses, stay until
+            // the matching dealloc action.
+            Self::Frames => unsafe { __register_frame_info(begin, entry) },
         }
     }
 
@@ -99,8 +140,10 @@ impl Unwinder {
         match self {
             // SAFETY: the section is registered, and not a second time.
             Self::Sections { remove, .. } => unsafe { remove(begin.addr()) },
-            // SAFETY: the section is registered, and not a second time.
-            Self::Frames => unsafe { __deregister_frame(begin) },
+            Self::Frames => {
+                // SAFETY: the section is registered, and not a second time.
+                unsafe { __deregister_frame_info(begin) };
+            }
         }
     }
 }
@@ -163,8 +206,8 @@ fn check(section: AddrRange) -> Result<()> {
 }
 
 unsafe extern "C" {
-    fn __register_frame(begin: *const c_void);
-    fn __deregister_frame(begin: *const c_void);
+    fn __register_frame_info(begin: *const c_void, entry: *mut Entry);
+    fn __deregister_frame_info(begin: *const c_void) -> *mut Entry;
 }
 
 #[cfg(test)]

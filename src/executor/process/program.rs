@@ -13,11 +13,13 @@
 
 mod arguments;
 mod start;
+mod table;
 
 use std::ffi::{CStr, c_char, c_int, c_void};
 use std::sync::Once;
 
 use arguments::Arguments;
+use table::{Handler, Programs, Registration};
 
 use crate::call::contract::{
     CallVoidVoid, ProcessExit, ProgramDeregister, ProgramInitialize, ProgramMain, ProgramRegister,
@@ -32,35 +34,8 @@ use crate::sps::Bytes;
 use crate::sync::Mutex;
 use crate::{AddrRange, ExecutorAddr};
 
-#[derive(Debug)]
-struct Program {
-    handle: ExecutorAddr,
-    code: AddrRange,
-    initializers: AddrRange,
-    finalizers: AddrRange,
-    initialized: bool,
-}
-
-#[derive(Debug, Clone, Copy)]
-struct Handler {
-    /// The handle of its program; null if no program owns it.
-    program: ExecutorAddr,
-    function: ExecutorAddr,
-    argument: usize,
-    /// The exit status precedes its argument (`on_exit`).
-    wants_status: bool,
-}
-
-#[derive(Debug)]
-struct Programs {
-    programs: Vec<Program>,
-    /// The handlers of all programs, in order of registration.
-    handlers: Vec<Handler>,
-}
-
 /// The programs of the process. There is one table, because `atexit` has no session argument.
-static PROGRAMS: Mutex<Programs> =
-    Mutex::new(Programs { programs: Vec::new(), handlers: Vec::new() });
+static PROGRAMS: Mutex<Programs> = Mutex::new(Programs::new());
 
 impl Serve for ProgramRegister {
     fn serve(
@@ -71,8 +46,7 @@ impl Serve for ProgramRegister {
             // SAFETY: the function may run at any exit, and takes no argument.
             unsafe { libc_on_exit(exit_all, std::ptr::null_mut()) };
         });
-        let program = Program { handle, code, initializers, finalizers, initialized: false };
-        PROGRAMS.lock().programs.push(program);
+        PROGRAMS.lock().register(handle, Registration { code, initializers, finalizers });
         Ok(())
     }
 }
@@ -81,7 +55,7 @@ impl Serve for ProgramDeregister {
     fn serve((handle,): (ExecutorAddr,)) -> Result<()> {
         thread_end::finish(handle);
         finish(Some(handle), 0);
-        PROGRAMS.lock().programs.retain(|program| program.handle != handle);
+        PROGRAMS.lock().remove(handle);
         Ok(())
     }
 }
@@ -185,23 +159,10 @@ fn initialize(handle: ExecutorAddr, arguments: &Arguments) -> Result<()> {
         return Ok(());
     }
     loop {
-        let functions = {
-            let mut programs = PROGRAMS.lock();
-            let mut known = false;
-            let next = programs.programs.iter_mut().find(|program| {
-                known |= program.handle == handle;
-                program.handle == handle && !program.initialized
-            });
-            match next {
-                Some(program) => {
-                    program.initialized = true;
-                    functions(program.initializers)
-                }
-                None if known => return Ok(()),
-                None => {
-                    return Err(Error::invalid(format!("no program is registered at {handle}")));
-                }
-            }
+        let functions = match PROGRAMS.lock().initialize(handle) {
+            Some(Some(initializers)) => functions(initializers),
+            Some(None) => return Ok(()),
+            None => return Err(Error::invalid(format!("no program is registered at {handle}"))),
         };
         for function in functions {
             // SAFETY: the controller made the array from the objects' sections of initializers.
@@ -212,14 +173,9 @@ fn initialize(handle: ExecutorAddr, arguments: &Arguments) -> Result<()> {
 
 /// Runs the exit handlers and finalizers of one program, or of all (`None`).
 fn finish(handle: Option<ExecutorAddr>, status: c_int) {
-    let concerns = |program: ExecutorAddr| handle.is_none_or(|handle| handle == program);
-    loop {
-        let handler = {
-            let mut programs = PROGRAMS.lock();
-            let last = programs.handlers.iter().rposition(|handler| concerns(handler.program));
-            last.map(|at| programs.handlers.remove(at))
-        };
-        let Some(handler) = handler else { break };
+    // Each lock ends before the code that it found is called.
+    let handler = || PROGRAMS.lock().take_handler(handle);
+    while let Some(handler) = handler() {
         let (first, second) = match handler.wants_status {
             true => (status.cast_unsigned() as usize, handler.argument),
             false => (handler.argument, 0),
@@ -227,15 +183,8 @@ fn finish(handle: Option<ExecutorAddr>, status: c_int) {
         // SAFETY: the program registered this function as an exit handler of this form.
         unsafe { enter::handler(handler.function, first, second) };
     }
-    loop {
-        let functions = {
-            let mut programs = PROGRAMS.lock();
-            let mut newest_first = programs.programs.iter_mut().rev();
-            let next = newest_first.find(|program| concerns(program.handle) && program.initialized);
-            let Some(program) = next else { break };
-            program.initialized = false;
-            functions(program.finalizers)
-        };
+    let finalizers = || PROGRAMS.lock().finalize(handle).map(functions);
+    while let Some(functions) = finalizers() {
         for function in functions.into_iter().rev() {
             // SAFETY: the controller made the array from the objects' sections of finalizers.
             unsafe { enter::handler(function, 0, 0) };
@@ -249,10 +198,7 @@ fn abandon(handle: ExecutorAddr) {
         return;
     }
     thread_end::forget(handle);
-    let mut programs = PROGRAMS.lock();
-    programs.handlers.retain(|handler| handler.program != handle);
-    let all = programs.programs.iter_mut();
-    all.filter(|program| program.handle == handle).for_each(|program| program.initialized = false);
+    PROGRAMS.lock().abandon(handle);
 }
 
 extern "C" fn exit_all(status: c_int, _argument: *mut c_void) {
@@ -287,7 +233,7 @@ fn register(
     let function = ExecutorAddr::new(function.expose_provenance() as u64);
     let program = owner(handle, function);
     let argument = argument.expose_provenance();
-    PROGRAMS.lock().handlers.push(Handler { program, function, argument, wants_status });
+    PROGRAMS.lock().add_handler(program, Handler { function, argument, wants_status });
     0
 }
 
@@ -295,12 +241,7 @@ fn register(
 /// handle. Rust's standard library passes the address of a variable that holds the handle. In that case the program is that of
 /// the function.
 pub(crate) fn owner(handle: ExecutorAddr, function: ExecutorAddr) -> ExecutorAddr {
-    let programs = PROGRAMS.lock();
-    let mut all = programs.programs.iter();
-    if all.clone().any(|program| program.handle == handle) {
-        return handle;
-    }
-    all.find(|program| program.code.contains(function)).map_or(handle, |program| program.handle)
+    PROGRAMS.lock().owner(handle, function)
 }
 
 /// The function addresses in an array that the controller wrote.

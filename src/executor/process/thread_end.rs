@@ -12,6 +12,7 @@
 #![allow(unsafe_code, reason = "calls destructors by address")]
 
 use std::cell::Cell;
+use std::collections::BTreeMap;
 use std::ffi::{c_int, c_void};
 
 use crate::ExecutorAddr;
@@ -21,16 +22,69 @@ use crate::sys::process::thread;
 
 #[derive(Debug, Clone, Copy)]
 struct Destructor {
-    /// The thread pointer of its thread.
-    thread: u64,
-    /// The handle of its program.
-    program: ExecutorAddr,
     function: ExecutorAddr,
     object: usize,
 }
 
-/// The destructors of all threads, in order of registration.
-static DESTRUCTORS: Mutex<Vec<Destructor>> = Mutex::new(Vec::new());
+/// The destructors of all threads. Each is known by its program, the thread pointer of its thread, and a number that increases.
+struct Destructors {
+    number: u64,
+    all: BTreeMap<(ExecutorAddr, u64, u64), Destructor>,
+    /// The program of each, by thread and number.
+    of_threads: BTreeMap<(u64, u64), ExecutorAddr>,
+    /// How many each thread has.
+    counts: BTreeMap<u64, usize>,
+}
+
+static DESTRUCTORS: Mutex<Destructors> = Mutex::new(Destructors {
+    number: 0,
+    all: BTreeMap::new(),
+    of_threads: BTreeMap::new(),
+    counts: BTreeMap::new(),
+});
+
+impl Destructors {
+    /// Adds a destructor. Returns how many the thread has then.
+    fn push(&mut self, program: ExecutorAddr, thread: u64, destructor: Destructor) -> usize {
+        self.number += 1;
+        self.all.insert((program, thread, self.number), destructor);
+        self.of_threads.insert((thread, self.number), program);
+        let count = self.counts.entry(thread).or_default();
+        *count += 1;
+        *count
+    }
+
+    /// The newest destructor of a thread, of one program or of all.
+    fn newest(
+        &self,
+        thread: u64,
+        program: Option<ExecutorAddr>,
+    ) -> Option<(ExecutorAddr, u64, u64)> {
+        match program {
+            Some(program) => {
+                let own = (program, thread, 0)..=(program, thread, u64::MAX);
+                self.all.range(own).next_back().map(|(key, _)| *key)
+            }
+            None => {
+                let own = (thread, 0)..=(thread, u64::MAX);
+                let newest = self.of_threads.range(own).next_back();
+                newest.map(|((thread, number), program)| (*program, *thread, *number))
+            }
+        }
+    }
+
+    fn remove(&mut self, key: (ExecutorAddr, u64, u64)) -> Option<Destructor> {
+        let (_, thread, number) = key;
+        self.of_threads.remove(&(thread, number));
+        if let Some(count) = self.counts.get_mut(&thread) {
+            *count -= 1;
+            if *count == 0 {
+                self.counts.remove(&thread);
+            }
+        }
+        self.all.remove(&key)
+    }
+}
 
 thread_local! {
     /// How many calls of [`run_newest`] the C library owes this thread.
@@ -40,11 +94,8 @@ thread_local! {
 /// Registers a destructor of a program for the calling thread's end.
 pub(crate) fn register(program: ExecutorAddr, function: ExecutorAddr, object: *mut c_void) {
     let thread = thread::pointer();
-    let count = {
-        let mut all = DESTRUCTORS.lock();
-        all.push(Destructor { thread, program, function, object: object.expose_provenance() });
-        all.iter().filter(|destructor| destructor.thread == thread).count()
-    };
+    let destructor = Destructor { function, object: object.expose_provenance() };
+    let count = DESTRUCTORS.lock().push(program, thread, destructor);
     if count > OWED.get() {
         OWED.set(OWED.get() + 1);
         let here = (&raw const DESTRUCTORS).cast_mut().cast();
@@ -56,28 +107,32 @@ pub(crate) fn register(program: ExecutorAddr, function: ExecutorAddr, object: *m
 /// Runs a program's destructors for the calling thread, and discards those for other threads.
 pub(crate) fn finish(program: ExecutorAddr) {
     let thread = thread::pointer();
-    while run(|destructor| destructor.thread == thread && destructor.program == program) {}
+    while run(thread, Some(program)) {}
     forget(program);
 }
 
 /// Discards a program's destructors for all threads.
 pub(crate) fn forget(program: ExecutorAddr) {
-    DESTRUCTORS.lock().retain(|destructor| destructor.program != program);
+    let mut destructors = DESTRUCTORS.lock();
+    let own = (program, 0, 0)..=(program, u64::MAX, u64::MAX);
+    while let Some((key, _)) = destructors.all.range(own.clone()).next() {
+        let key = *key;
+        destructors.remove(key);
+    }
 }
 
 extern "C" fn run_newest(_: *mut c_void) {
     OWED.set(OWED.get().saturating_sub(1));
-    let thread = thread::pointer();
-    run(|destructor| destructor.thread == thread);
+    run(thread::pointer(), None);
 }
 
-/// Runs the newest destructor that `wanted` accepts; false if there is none.
-fn run(wanted: impl Fn(&Destructor) -> bool) -> bool {
+/// Runs the newest destructor of a thread, of one program or of all; false if there is none.
+fn run(thread: u64, program: Option<ExecutorAddr>) -> bool {
     let newest = {
-        let mut all = DESTRUCTORS.lock();
-        all.iter().rposition(wanted).map(|at| all.remove(at))
+        let mut destructors = DESTRUCTORS.lock();
+        destructors.newest(thread, program).and_then(|key| destructors.remove(key))
     };
-    if let Some(Destructor { function, object, .. }) = newest {
+    if let Some(Destructor { function, object }) = newest {
         // SAFETY: linked code registered this function as a destructor for this object.
         unsafe { enter::handler(function, object, 0) };
     }

@@ -13,6 +13,7 @@ mod elf_file;
 mod fields;
 mod names;
 mod program;
+mod threads;
 mod unwind;
 
 pub use crate::random::Random;

@@ -42,13 +42,22 @@ const WEAK: u8 = 2;
 const UNIQUE: u8 = 10;
 
 impl Program {
-    /// A random program.
+    /// A random program of one to four objects.
     pub fn random(random: &mut Random) -> Program {
+        Self::of_at_most(random, 4)
+    }
+
+    /// A random program of one to ten objects.
+    pub fn of_many(random: &mut Random) -> Program {
+        Self::of_at_most(random, 10)
+    }
+
+    fn of_at_most(random: &mut Random, objects_max: usize) -> Program {
         let is_low = random.one_in(3);
         // Thread-locals from outside are dynamic; those of the program mostly as well.
         let is_dynamic = random.one_in(3);
         let tls_module = Some(5).filter(|_| is_dynamic && !random.one_in(4));
-        let objects = 1 + random.index(4);
+        let objects = 1 + random.index(objects_max);
         let names = names(random, objects);
         let bases = if is_low { LOW_BASES } else { HIGH_BASES };
         let mut externals = Vec::new();

@@ -157,7 +157,18 @@ impl LinkGraph {
 
     /// The names that the graph defines, hidden ones included, in the order in which objects first named them.
     pub fn exports(&self) -> impl Iterator<Item = Export> {
-        self.globals.iter().filter(|global| global.is_defined()).map(|global| Export {
+        self.globals.iter().filter_map(|global| self.export(global))
+    }
+
+    /// What [`exports`](Self::exports) has under the names of the object that was added last. Takes time for that object only.
+    pub(crate) fn exports_of_last(&self) -> impl Iterator<Item = Export> {
+        let names = self.inputs.last().map_or(&[][..], |input| &input.bindings);
+        let globals = names.iter().filter_map(|id| self.globals.get(*id as usize));
+        globals.filter_map(|global| self.export(global))
+    }
+
+    fn export(&self, global: &Global) -> Option<Export> {
+        global.is_defined().then(|| Export {
             name: Arc::clone(&global.name),
             weak: !matches!(global.resolution, Resolution::Here { weak: false, .. }),
             hidden: global.hidden,

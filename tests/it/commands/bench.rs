@@ -356,6 +356,26 @@ fn the_row_of_llvm_says_which_it_is_and_what_it_does() {
 }
 
 #[test]
+fn generated_programs_are_linked_by_all_linkers_and_drawn() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let svg = folder.path().join("growth.svg");
+    let only = ["--only", "empty", "--only", "objects-10", "--only", "objects-100"];
+    let report =
+        measure(&[&["--seconds", "0", "--svg", text(&svg)][..], &only[..], &["--link"]].concat());
+    let programs = report["programs"].as_array().expect("programs");
+    let names: Vec<_> = programs.iter().map(|one| one["name"].as_str().unwrap()).collect();
+    assert_eq!(names, ["empty", "objects-10", "objects-100"], "{report}");
+    let files: Vec<_> = programs.iter().map(|one| one["files"].as_u64().unwrap()).collect();
+    assert_eq!(files, [1, 11, 101], "main has an object of its own");
+    let linkers = programs[0]["rows"].as_array().expect("rows").len() - 1;
+    let absent = report["absent"].as_array().expect("names").len();
+    // Of three linkers those that are here, or else ld.
+    assert!(linkers + absent == 3 || (linkers, absent) == (1, 3), "{report}");
+    let svg = fs::read_to_string(svg).expect("the picture");
+    assert!(svg.contains("us per object") && svg.contains("farcall run"), "{svg}");
+}
+
+#[test]
 fn a_wrong_option_is_refused_with_what_is_right() {
     for (args, complaint) in [
         (&["--vs", "pipe,fax"][..], "fax: not one of pipe, unix, tcp, futex, eventfd, local, spin"),
@@ -368,6 +388,10 @@ fn a_wrong_option_is_refused_with_what_is_right() {
         (&["--pipeline", "257"], "257: not a number of calls from 1 to 256"),
         (&["--seconds", "soon"], "soon: not a number"),
         (&["--link", "a.o", "--sizes", "4K"], "cannot be used with"),
+        (
+            &["--link", "--only", "fax"],
+            "fax: no program has this name; there are: empty, objects-10",
+        ),
     ] {
         let ended = bench(args);
         assert_eq!((ended.status, ended.stdout.len()), (125, 0), "{ended}");

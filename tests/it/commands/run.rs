@@ -301,6 +301,36 @@ fn statistics_leave_the_output_of_the_program_alone() {
     let report = String::from_utf8_lossy(&stats.stderr);
     let phases = ["load", "connect", "pull", "look up", "lay out", "fix up", "transfer", "run"];
     assert!(phases.iter().all(|phase| report.contains(&format!("{phase} "))), "{report}");
+    // Reading a file touches new memory.
+    let load = report.lines().find(|line| line.starts_with("load ")).expect("a line");
+    assert!(load.contains(" us of CPUs ") && load.ends_with(" bytes"), "{report}");
+}
+
+#[test]
+fn a_trace_has_an_event_for_each_step_in_their_order() {
+    let folder = tempfile::tempdir().expect("a folder for the test");
+    let file = folder.path().join("trace.json");
+    let inputs = [corpus::object("crash.c", PLAIN), "--trace".into(), file.clone(), "-lm".into()];
+    let ended = run_to_end(farcall_run(&inputs, &["exit", "7"]), b"");
+    assert_eq!((ended.status, &*ended.complaint()), (7, ""), "{ended}");
+    let trace = std::fs::read(&file).expect("written");
+    let trace: serde_json::Value = serde_json::from_slice(&trace).expect("JSON");
+    let events = trace["traceEvents"].as_array().expect("a list");
+    let names: Vec<_> = events.iter().map(|event| event["name"].as_str().unwrap()).collect();
+    let steps = ["load", "connect", "pull", "look up", "lay out", "fix up", "transfer", "run"];
+    assert_eq!(names, steps, "{trace}");
+    let mut ends = [0; 3];
+    for event in events {
+        let number =
+            |field: &str| event[field].as_u64().unwrap_or_else(|| panic!("{field}: {event}"));
+        assert_eq!(event["ph"], "X", "a whole step");
+        let thread = usize::try_from(number("tid")).expect("1 or 2");
+        assert!(number("ts") >= ends[thread], "steps of one thread overlap: {trace}");
+        ends[thread] = number("ts") + number("dur");
+        assert!(event["args"]["page_faults"].is_u64(), "{event}");
+    }
+    let bytes = std::fs::metadata(&inputs[0]).expect("an object").len();
+    assert_eq!(events[0]["args"]["bytes"], bytes, "of all files");
 }
 
 /// Runs `crash.c` with these arguments, and with `--json` and this file.
@@ -356,6 +386,9 @@ fn an_unwritable_json_report_is_refused_before_the_program() {
     let ended = with_json(Path::new("/nowhere/report.json"), &["exit", "7"]);
     let line = "farcall: --json /nowhere/report.json: No such file or directory (os error 2)\n";
     assert_eq!((ended.status, ended.complaint().as_str()), (125, line), "{ended}");
+    let inputs = [corpus::object("crash.c", PLAIN), "--trace".into(), "/nowhere/trace".into()];
+    let ended = run_to_end(farcall_run(&inputs, &["exit", "7"]), b"");
+    assert!(ended.status == 125 && ended.complaint().contains("--trace /nowhere/trace"), "{ended}");
 }
 
 #[test]

@@ -6,6 +6,7 @@
 //! Invariant: no code of a program runs under the lock.
 #![allow(unsafe_code, reason = "provides and calls C functions")]
 
+use std::collections::BTreeMap;
 use std::ffi::{CStr, CString, c_char, c_int, c_void};
 use std::fs::File;
 use std::os::fd::AsRawFd;
@@ -49,19 +50,20 @@ struct Function<'a> {
 /// The callback of `dl_iterate_phdr`. It may unwind.
 type Visit = unsafe extern "C-unwind" fn(*mut dl_phdr_info, usize, *mut c_void) -> c_int;
 
-/// The registered symbol files, in order of registration.
-static SYMBOL_FILES: Mutex<Vec<Arc<SymbolFile>>> = Mutex::new(Vec::new());
+/// The registered symbol files, by the starts of their code.
+static SYMBOL_FILES: Mutex<BTreeMap<ExecutorAddr, Arc<SymbolFile>>> = Mutex::new(BTreeMap::new());
 
 impl Serve for NamesRegister {
     fn serve((code, elf): (AddrRange, AddrRange)) -> Result<()> {
-        SYMBOL_FILES.lock().push(Arc::new(SymbolFile { code, elf, opened: OnceLock::new() }));
+        let file = SymbolFile { code, elf, opened: OnceLock::new() };
+        SYMBOL_FILES.lock().insert(code.start, Arc::new(file));
         Ok(())
     }
 }
 
 impl Serve for NamesDeregister {
     fn serve((code,): (AddrRange,)) -> Result<()> {
-        SYMBOL_FILES.lock().retain(|file| file.code != code);
+        SYMBOL_FILES.lock().remove(&code.start);
         Ok(())
     }
 }
@@ -70,7 +72,9 @@ impl SymbolFile {
     /// The symbol file of the link whose code contains an address.
     fn at(address: *const c_void) -> Option<Arc<SymbolFile>> {
         let address = ExecutorAddr::new(address as u64);
-        SYMBOL_FILES.lock().iter().find(|file| file.code.contains(address)).cloned()
+        let files = SYMBOL_FILES.lock();
+        let (_, file) = files.range(..=address).next_back()?;
+        file.code.contains(address).then(|| Arc::clone(file))
     }
 
     /// The bytes of the ELF file.
@@ -117,7 +121,7 @@ pub(crate) unsafe extern "C-unwind" fn dl_iterate_phdr(visit: Visit, data: *mut 
     if status != 0 {
         return status;
     }
-    let all: Vec<Arc<SymbolFile>> = SYMBOL_FILES.lock().clone();
+    let all: Vec<Arc<SymbolFile>> = SYMBOL_FILES.lock().values().cloned().collect();
     for file in &all {
         let Some(path) = file.path() else { continue };
         // SAFETY: all-zero bytes are a valid segment.

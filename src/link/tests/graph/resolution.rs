@@ -125,6 +125,19 @@ fn hidden_names_bind_inside_and_do_not_show() {
     assert_eq!(i32_at(&image, u64_at(&image, address_of(&image, "view"))), 3);
 }
 
+/// A dylib compares each object that is added with what it has. That must not cost what all objects cost.
+#[test]
+fn the_exports_of_the_last_object_are_its_own() {
+    let first = compile("a.o", "", "int one = 1; int two = 2; extern int three;");
+    let second = compile("b.o", "", "extern int one; int three = 3; int *view = &one;");
+    let mut graph = LinkGraph::new();
+    graph.add_object(&first).unwrap();
+    graph.add_object(&second).unwrap();
+    let mut names: Vec<_> = graph.exports_of_last().map(|one| one.name.to_string()).collect();
+    names.sort_unstable();
+    assert_eq!(names, ["one", "three", "view"], "two is not named there");
+}
+
 /// As all of a program that is compiled with `-fvisibility=hidden`.
 #[test]
 fn the_start_of_a_program_shows_though_hidden() {
