@@ -99,7 +99,7 @@ impl ExecutorBuilder {
     }
 
     /// Sets how long the executor may take from [`ExecutorBuilder::spawn`] until it is ready; 10 s by default. After that time the
-    /// controller kills it, and [`Spawned::connect`] fails ([`ErrorKind::Timeout`](crate::ErrorKind::Timeout)). The time does not cover the
+    /// controller kills it, and [`Spawned::connect`] fails ([`ErrorKind::Timeout`]). The time does not cover the
     /// kernel's start of the program, for example from a network file system that does not answer.
     #[must_use]
     pub fn start_timeout(mut self, timeout: Duration) -> Self {
@@ -122,7 +122,7 @@ impl ExecutorBuilder {
     /// together is the limit for that.
     ///
     /// [`ExecutorBuilder::spawn`] refuses sizes that are not whole pages of 4 KiB, or more than 8 GiB less a page
-    /// ([`ErrorKind::Exhausted`](crate::ErrorKind::Exhausted)).
+    /// ([`ErrorKind::Exhausted`]).
     ///
     /// # Examples
     ///

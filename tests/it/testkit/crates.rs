@@ -55,7 +55,7 @@ fn no_dependency_needs_a_newer_rust() {
         let built_with = built_with(own(name)["id"].as_str().expect("an id"));
         let needed = |package: &&serde_json::Value| package["rust_version"].as_str().map(version);
         let newer = built_with.iter().filter(|one| needed(one) > Some(promised.clone()));
-        let newer: Vec<_> = newer.map(|one| (&one["name"], needed(&one))).collect();
+        let newer: Vec<_> = newer.map(|one| (&one["name"], needed(one))).collect();
         assert!(newer.is_empty(), "{name}: newer than {promised:?}: {newer:?}");
         assert!(built_with.len() > 10, "{name}: only {} crates", built_with.len());
     }
