@@ -184,7 +184,7 @@ mod tests {
     fn all_rows_run_unless_some_are_named() {
         let all = Selection::new(&plan(&[])).unwrap();
         assert_eq!(all.parts, Part::ALL[..8]);
-        assert_eq!(names(&all.hot).len(), 9);
+        assert_eq!(names(&all.hot).len(), 12);
         assert!(names(&all.hot).ends_with(&["pipe pair".to_owned(), "Unix stream".to_owned()]));
         let weights = Part::ALL.iter().map(|part| part.share().weight).sum::<f64>();
         assert!((weights - 100.0).abs() < 1e-9, "{weights}");

@@ -43,8 +43,10 @@ impl PlacedObject {
     /// let mut graph = LinkGraph::new();
     /// graph.add_object(&compile("int answer(void) { return 42; }")?)?;
     /// let bases = [0x10000, 0x20000, 0x30000].map(ExecutorAddr::new);
-    /// // The object was compiled without -g.
-    /// assert!(graph.layout()?.objects(bases)[0].prototype("answer").is_none());
+    /// let object = &graph.layout()?.objects(bases)[0]; // compiled with -g
+    /// let answer = object.prototype("answer").expect("its debug information has the type");
+    /// assert_eq!(answer.to_string(), "int answer(void)");
+    /// assert!(object.prototype("question").is_none());
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     #[must_use]

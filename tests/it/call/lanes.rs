@@ -320,6 +320,7 @@ fn a_call_from_a_handler_may_time_out() {
 #[test]
 fn a_death_ends_the_calls_of_all_threads_with_its_name() {
     let session = Session::start();
+    let add = session.function("add");
     thread::scope(|scope| {
         let waiters: Vec<_> = (0..4)
             .map(|_| scope.spawn(|| session.call("wait_at_gate", &[0]).expect_err("died")))
@@ -334,7 +335,7 @@ fn a_death_ends_the_calls_of_all_threads_with_its_name() {
         }
     });
     let late = thread::scope(|scope| {
-        scope.spawn(|| session.call("add", &[1, 1]).expect_err("too late")).join()
+        scope.spawn(|| session.controller.call(add, &bytes(&[1, 1])).expect_err("too late")).join()
     });
     assert!(late.expect("no panic").is_disconnected());
 }

@@ -185,7 +185,7 @@ fn a_saved_report_is_whole_and_the_next_run_is_compared_with_it() {
     assert!(itself.rows.iter().all(|row| is_due(row.verdict)), "{itself}");
 
     // Two changed reports: one of a run with much noise, one of a run that was 1,000 times as fast.
-    for (median, quartiles, status) in [(1.0, [0.0, 1_000.0], 0), (0.001, [0.001, 0.001], 1)] {
+    for (median, quartiles, status) in [(1.0, [0.0, 1e6], 0), (0.001, [0.001, 0.001], 1)] {
         let changed = in_every_regime(&json, median, quartiles);
         fs::write(&path, changed.to_string()).expect("written");
         // The load of the machine decides how long it takes to 5 rounds of one regime.

@@ -83,7 +83,9 @@ fn an_executor_without_threads_says_so() {
     let text = format!("#!/bin/sh\n{ARGUMENT}=\"$1\" exec '{this}' {name} --exact --nocapture\n");
     let error = error_of(script(folder.path(), &text));
     assert_eq!(error.death().and_then(|death| death.exit_status), Some(125), "{error:?}");
-    for words in ["it said: ", "cannot start the thread farcall-lane", "temporarily unavailable"] {
+    for words in
+        ["it said: ", "cannot start the thread farcall-acceptor", "temporarily unavailable"]
+    {
         assert!(error.to_string().contains(words), "{words}: {error}");
     }
 }
