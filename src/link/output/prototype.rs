@@ -45,7 +45,7 @@ impl PlacedObject {
     /// let bases = [0x10000, 0x20000, 0x30000].map(ExecutorAddr::new);
     /// let object = &graph.layout()?.objects(bases)[0]; // compiled with -g
     /// let answer = object.prototype("answer").expect("its debug information has the type");
-    /// assert_eq!(answer.to_string(), "int answer(void)");
+    /// assert_eq!(answer.to_string(), "int32_t answer(void)");
     /// assert!(object.prototype("question").is_none());
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
