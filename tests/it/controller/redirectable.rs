@@ -24,6 +24,8 @@ use crate::testkit::process::until;
 const TIMEOUT: Duration = Duration::from_secs(20);
 /// The C library's heap is never quite the same twice.
 const SLACK_BYTES: u64 = 128 << 10;
+/// What the C library's heap grows by at a time. Memory for each of 100,000 swaps would take six of these.
+const HEAP_STEP_BYTES: u64 = 132 << 10;
 
 /// A program that calls a function, which has no version yet.
 struct Program {
@@ -314,7 +316,8 @@ fn a_hundred_thousand_swaps_send_nothing_and_take_no_memory() {
     assert_eq!(controller.stats(), before, "no message");
     assert_eq!(number(), 2);
     let now = Held::of(controller.pid());
-    assert_eq!(now.mapped_bytes, held.mapped_bytes);
+    // The thread that waits for the next lane may have started meanwhile, and taken memory for the first time.
+    assert!(now.mapped_bytes <= held.mapped_bytes + HEAP_STEP_BYTES, "{held:?}, {now:?}");
     assert!(now.resident_bytes <= held.resident_bytes + SLACK_BYTES, "{held:?}, {now:?}");
 
     // More than a page of stubs, and what is removed is used again.
