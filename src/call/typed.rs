@@ -13,6 +13,9 @@
 //! low half of its word. The controller places the words (`types::abi`); the executor loads them and knows no types. The result is
 //! the words of its registers, or the bytes of its memory. Up to four numbers fit a lane's line.
 //!
+//! A call for rows has, behind the words of its first row, a word for each of them, which every further row adds to it, and the number
+//! of rows.
+//!
 //! Invariant: no more than [`TYPED_ARGUMENTS_MAX`] arguments.
 
 use crate::ExecutorAddr;
@@ -24,6 +27,9 @@ use crate::types::abi::{
 
 /// The name of the wrapper function that makes such a call. It takes no SPS arguments, so it allocates nothing.
 pub(crate) const TYPED_CALL: &str = "farcall_typed_call";
+
+/// The name of the wrapper function that makes such a call for each of many rows.
+pub(crate) const TYPED_ROWS: &str = "farcall_typed_rows";
 
 /// Words in front of the arguments.
 const HEAD_WORDS: usize = 2;
@@ -84,18 +90,74 @@ pub(crate) fn head(function: ExecutorAddr, shape: Shape) -> [u8; HEAD_BYTES] {
 /// When the bytes are not those of a call.
 #[inline]
 pub(crate) fn read(bytes: &[u8]) -> Result<(ExecutorAddr, Shape, &[[u8; WORD_BYTES]])> {
-    if let (words, []) = bytes.as_chunks::<WORD_BYTES>()
-        && let [function, shape, words @ ..] = words
+    if let Some((function, shape, words)) = split_head(bytes)
+        && is_sound(&shape, words.len())
     {
-        let [integers, floats, wide, ab, cd, _, low, high] = *shape;
-        let results = [ab & 15, ab >> 4, cd & 15, cd >> 4];
-        let result_bytes = u16::from_le_bytes([low, high]);
-        let shape = Shape { integers, floats, wide, results, result_bytes };
-        if is_sound(&shape, words.len()) {
-            return Ok((ExecutorAddr::new(u64::from_le_bytes(*function)), shape, words));
-        }
+        return Ok((function, shape, words));
     }
     Err(Error::invalid(format!("{} bytes that are no call of a C function", bytes.len())))
+}
+
+/// A call for each of many rows.
+#[derive(Debug)]
+pub(crate) struct CallForRows<'a> {
+    pub(crate) function: ExecutorAddr,
+    pub(crate) shape: Shape,
+    /// The words of the first row.
+    pub(crate) first: &'a [[u8; WORD_BYTES]],
+    /// What each further row adds to them.
+    pub(crate) steps: &'a [[u8; WORD_BYTES]],
+    pub(crate) rows: u64,
+}
+
+impl CallForRows<'_> {
+    /// The words of all rows, one row after the other, up to the first one that `each` refuses.
+    ///
+    /// # Errors
+    ///
+    /// That of `each`, with the row's number.
+    pub(crate) fn for_each<E>(
+        &self,
+        mut each: impl FnMut(&[[u8; WORD_BYTES]]) -> std::result::Result<(), E>,
+    ) -> std::result::Result<(), (u64, E)> {
+        let mut words = self.first.to_vec();
+        for row in 0..self.rows {
+            each(&words).map_err(|error| (row, error))?;
+            for (word, step) in words.iter_mut().zip(self.steps) {
+                let next = u64::from_le_bytes(*word).wrapping_add(u64::from_le_bytes(*step));
+                *word = next.to_le_bytes();
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Reads a call for rows.
+///
+/// # Errors
+///
+/// When the bytes are not those of such a call.
+pub(crate) fn read_rows(bytes: &[u8]) -> Result<CallForRows<'_>> {
+    if let Some((function, shape, [words @ .., rows])) = split_head(bytes)
+        && words.len().is_multiple_of(2)
+        && is_sound(&shape, words.len() / 2)
+    {
+        let (first, steps) = words.split_at(words.len() / 2);
+        return Ok(CallForRows { function, shape, first, steps, rows: u64::from_le_bytes(*rows) });
+    }
+    Err(Error::invalid(format!("{} bytes that are no call for rows", bytes.len())))
+}
+
+/// The function, the shape, and the words behind them.
+#[inline]
+fn split_head(bytes: &[u8]) -> Option<(ExecutorAddr, Shape, &[[u8; WORD_BYTES]])> {
+    let (words, []) = bytes.as_chunks::<WORD_BYTES>() else { return None };
+    let [function, shape, words @ ..] = words else { return None };
+    let [integers, floats, wide, ab, cd, _, low, high] = *shape;
+    let results = [ab & 15, ab >> 4, cd & 15, cd >> 4];
+    let result_bytes = u16::from_le_bytes([low, high]);
+    let shape = Shape { integers, floats, wide, results, result_bytes };
+    Some((ExecutorAddr::new(u64::from_le_bytes(*function)), shape, words))
 }
 
 /// Whether the registers exist, and the words are neither too few nor too many.
@@ -133,6 +195,25 @@ mod tests {
         let (shape, places) = scalars([false; TYPED_ARGUMENTS_MAX], false);
         let most = TypedCall::new(head(function, shape), [7; TYPED_ARGUMENTS_MAX], &places);
         assert_eq!(read(most.bytes()).expect("a call").2.len(), TYPED_ARGUMENTS_MAX);
+    }
+
+    #[test]
+    fn rows_add_their_steps_to_the_words() {
+        let (shape, places) = scalars([false, true], false);
+        let call = TypedCall::new(head(ExecutorAddr::new(64), shape), [7, 5], &places);
+        let [step, none, rows] = [8_i64, 0, 3].map(i64::to_le_bytes);
+        let message = [call.bytes(), &step, &none, &rows].concat();
+        let mut seen = Vec::new();
+        let each = |words: &[[u8; 8]]| {
+            seen.push(words.iter().map(|word| u64::from_le_bytes(*word)).collect::<Vec<_>>());
+            if seen.len() < 3 { Ok(()) } else { Err("enough") }
+        };
+        let call = read_rows(&message).expect("a call for rows");
+        assert_eq!(call.for_each(each), Err((2, "enough")), "the row's number");
+        assert_eq!(seen, [[7, 5], [15, 5], [23, 5]]);
+        for end in 0..message.len() {
+            assert!(read_rows(&message[..end]).is_err(), "{end}");
+        }
     }
 
     #[test]

@@ -86,7 +86,8 @@ mod session;
 
 pub use buffer::Buffer;
 pub use calls::{
-    Batch, Bytes, Function, FunctionType, PendingCall, Pipeline, Return, Scalar, StaticType,
+    Batch, Bytes, CFunctionType, Function, FunctionType, PendingCall, Pipeline, Return, Rows,
+    Scalar, StaticType,
 };
 pub use client::Client;
 pub use dylibs::dylib::Dylib;

@@ -122,6 +122,16 @@ impl Type {
         }
     }
 
+    /// Whether it counts: an integer or a pointer, but no `bool`.
+    pub(crate) fn is_integer_or_pointer(&self) -> bool {
+        match self {
+            Type::I8 | Type::U8 | Type::I16 | Type::U16 => true,
+            Type::I32 | Type::U32 | Type::I64 | Type::U64 | Type::Pointer => true,
+            Type::Bool | Type::F32 | Type::F64 | Type::V128 => false,
+            Type::Struct(_) | Type::Array(..) => false,
+        }
+    }
+
     /// The alignment in bytes.
     #[must_use]
     pub fn alignment(&self) -> usize {

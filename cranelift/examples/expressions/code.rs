@@ -45,9 +45,7 @@ pub(crate) fn define(
     builder.switch_to_block(block);
     builder.seal_block(block);
     let values = builder.block_params(block).to_vec();
-    let names = definition.parameters.iter().map(String::as_str);
-    let parameters = names.zip(values).collect();
-    let mut function = Function { builder, module, parameters };
+    let mut function = Function::new(builder, module, definition, values);
     let result = function.value(&definition.body)?;
     function.builder.ins().return_(&[result]);
     function.builder.finalize(config);
@@ -63,14 +61,30 @@ fn signature(module: &impl Module, parameters: usize) -> Signature {
     signature
 }
 
-struct Function<'a, M> {
-    builder: FunctionBuilder<'a>,
+/// A function that is being compiled.
+pub(crate) struct Function<'a, M> {
+    pub(crate) builder: FunctionBuilder<'a>,
     module: &'a mut M,
     parameters: HashMap<&'a str, Value>,
 }
 
-impl<M: Module> Function<'_, M> {
-    fn value(&mut self, expression: &Expression) -> Result<Value, Failure> {
+impl<'a, M: Module> Function<'a, M> {
+    pub(crate) fn new(
+        builder: FunctionBuilder<'a>,
+        module: &'a mut M,
+        definition: &'a Definition,
+        values: impl IntoIterator<Item = Value>,
+    ) -> Self {
+        let names = definition.parameters.iter().map(String::as_str);
+        Self { builder, module, parameters: names.zip(values).collect() }
+    }
+
+    /// The code of an expression at the place where the builder is.
+    ///
+    /// # Errors
+    ///
+    /// Names that are no parameters.
+    pub(crate) fn value(&mut self, expression: &Expression) -> Result<Value, Failure> {
         Ok(match expression {
             Expression::Number(number) => self.builder.ins().f64const(*number),
             Expression::Parameter(name) => {

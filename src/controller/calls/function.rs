@@ -9,12 +9,13 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::batch::Batch;
-use super::function_type::{Bytes, FunctionType, Placed, StaticType};
+use super::function_type::{Bytes, CFunctionType, FunctionType, Placed, StaticType};
 use super::pending_call::PendingCall;
 use super::pipeline::Pipeline;
+use super::rows::{Rows, RowsForm};
 use super::scalar::{Return, Scalar};
 use crate::ExecutorAddr;
-use crate::call::typed::{HEAD_BYTES, TYPED_CALL, head};
+use crate::call::typed::{HEAD_BYTES, head};
 use crate::controller::session::{Controller, Session};
 use crate::deadline::Deadline;
 use crate::error::Result;
@@ -29,6 +30,7 @@ use crate::types::{Signature, Value};
 /// | [`call_timeout`](Function::call_timeout) | waits for some time |
 /// | [`submit`](Function::submit) | does not wait; the result is a future, or is waited for later |
 /// | [`batch`](Function::batch) | calls with many arguments; the results come in order |
+/// | [`rows`](Function::rows) | calls for each row of a table in a region, in one message |
 ///
 /// Each way may be used on any thread. The host states the type, unless [`Dylib::function`](crate::controller::Dylib::function) finds
 /// it in the object. If the function has another type, the executor may crash; the call then returns an error, or a number without
@@ -119,7 +121,7 @@ impl<F: FunctionType> Function<F> {
         let (target, head) = match F::shape(&form) {
             None => (address, [0; HEAD_BYTES]),
             Some(shape) => {
-                (session.remote().named(TYPED_CALL).unwrap_or_default(), head(address, shape))
+                (session.remote().named(F::CALLED_BY).unwrap_or_default(), head(address, shape))
             }
         };
         Self { session: Arc::clone(session), address, target, head, form, pipeline: None }
@@ -198,6 +200,19 @@ impl<F: FunctionType> Function<F> {
         Batch::submit(self.pipeline()?.handle(), shared, calls, self.form.clone())
     }
 
+    /// The same function, to be called for each row of a table by one message.
+    #[must_use]
+    pub fn rows(&self) -> Function<Rows<F>>
+    where
+        F: CFunctionType,
+    {
+        let form = RowsForm::new::<F>(self.form.clone());
+        Function {
+            pipeline: self.pipeline.clone(),
+            ..Function::new(&self.session, self.address, form)
+        }
+    }
+
     fn pipeline(&self) -> Result<Pipeline> {
         match &self.pipeline {
             Some(pipeline) => Ok(pipeline.clone()),
@@ -250,6 +265,18 @@ impl Function<Signature> {
     #[must_use]
     pub fn signature(&self) -> &Signature {
         self.form.signature()
+    }
+}
+
+impl<F: CFunctionType> Function<Rows<F>> {
+    /// Calls the function for `rows` rows and waits until the last call has returned, as [`Controller::call`]. See [`Rows`].
+    ///
+    /// # Errors
+    ///
+    /// As [`Controller::call`]; those of a row name it. [`ErrorKind::TypeMismatch`](crate::ErrorKind::TypeMismatch) when the steps are not
+    /// of the function's types. Nothing is sent then.
+    pub fn call<'a>(&self, first: F::Arguments<'a>, steps: &'a [i64], rows: u64) -> Result<()> {
+        self.call_with((first, steps, rows))
     }
 }
 

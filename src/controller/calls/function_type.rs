@@ -7,9 +7,9 @@ use std::fmt::Debug;
 use std::sync::Arc;
 
 use super::scalar::{Return, Scalar};
-use crate::call::typed::{HEAD_BYTES, TypedCall};
+use crate::call::typed::{HEAD_BYTES, TYPED_CALL, TypedCall};
 use crate::error::{Error, Result};
-use crate::types::abi::{Plan, Shape, WORD_BYTES, place, scalars};
+use crate::types::abi::{Piece, Plan, Shape, WORD_BYTES, place, scalars};
 use crate::types::{Signature, Type, Value};
 
 /// The type of a [`Function`](super::Function). There are three kinds:
@@ -62,6 +62,9 @@ pub trait FunctionType: Form {
 
 /// A type of this library alone.
 pub trait Form {
+    /// The executor's wrapper function that makes its calls, unless it is a function of bytes.
+    const CALLED_BY: &str = TYPED_CALL;
+
     /// What is known of the function at run time.
     type Form: Clone + Debug + Send + Sync + Unpin;
 
@@ -91,6 +94,28 @@ pub trait Form {
 pub trait StaticType: FunctionType + Form<Form = ()> {
     /// The same type, for comparisons at run time.
     fn signature() -> Option<Signature>;
+}
+
+/// The type of a C function, in Rust or at run time.
+///
+/// # Examples
+///
+/// ```
+/// use farcall::controller::{CFunctionType, Function};
+///
+/// fn for_all<F: CFunctionType>(function: &Function<F>, first: F::Arguments<'_>, steps: &[i64], rows: u64) -> farcall::Result<()> {
+///     function.rows().call(first, steps, rows)
+/// }
+/// # fn is_of_c<F: CFunctionType>() {}
+/// # is_of_c::<farcall::types::Signature>();
+/// # is_of_c::<extern "C" fn(i64)>();
+/// ```
+#[expect(private_bounds, reason = "the form of a call is private")]
+pub trait CFunctionType: FunctionType + Parameters {}
+
+pub(in crate::controller) trait Parameters: Form {
+    /// The word of each parameter that is an integer or a pointer; `None` for other parameters.
+    fn integer_words(form: &Self::Form) -> Vec<Option<u16>>;
 }
 
 /// The type of a wrapper function: bytes in, bytes out.
@@ -182,6 +207,16 @@ impl Form for Signature {
 
     fn name(form: &Arc<Placed>) -> String {
         form.signature.to_string()
+    }
+}
+
+impl CFunctionType for Signature {}
+
+impl Parameters for Signature {
+    fn integer_words(form: &Arc<Placed>) -> Vec<Option<u16>> {
+        let words = form.signature.parameters().iter().zip(&form.plan.arguments);
+        let word = |pieces: &Vec<Piece>| pieces.first().map(|piece| piece.word);
+        words.map(|(kind, pieces)| word(pieces).filter(|_| kind.is_integer_or_pointer())).collect()
     }
 }
 
@@ -306,6 +341,17 @@ macro_rules! function_types {
                     Ok(word) => Ok(R::from_word(u64::from_le_bytes(word))),
                     Err(_) => Err(unreadable(bytes, std::any::type_name::<R>())),
                 }
+            }
+        }
+
+        impl<R: Return, $($argument: Scalar),*> CFunctionType for extern "C" fn($($argument),*) -> R {}
+
+        impl<R: Return, $($argument: Scalar),*> Parameters for extern "C" fn($($argument),*) -> R {
+            fn integer_words((): &()) -> Vec<Option<u16>> {
+                let kinds: [Type; $count] = [$($argument::kind()),*];
+                let numbers = const { &Numbers::<$count>::new([$($argument::IS_FLOAT),*], R::IS_FLOAT) };
+                let words = kinds.iter().zip(numbers.places);
+                words.map(|(kind, word)| kind.is_integer_or_pointer().then_some(word)).collect()
             }
         }
 

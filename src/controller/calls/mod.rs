@@ -6,11 +6,13 @@ pub(crate) mod function_type;
 mod handle;
 pub(crate) mod pending_call;
 pub(crate) mod pipeline;
+pub(crate) mod rows;
 pub(crate) mod scalar;
 
 pub use batch::Batch;
 pub use function::Function;
-pub use function_type::{Bytes, FunctionType, StaticType};
+pub use function_type::{Bytes, CFunctionType, FunctionType, StaticType};
 pub use pending_call::PendingCall;
 pub use pipeline::Pipeline;
+pub use rows::Rows;
 pub use scalar::{Return, Scalar};

@@ -4,7 +4,7 @@
 use std::ffi::c_char;
 
 use crate::ExecutorAddr;
-use crate::call::typed::{self, TYPED_CALL};
+use crate::call::typed::{self, TYPED_CALL, TYPED_ROWS};
 use crate::executor::entry::abi::Frame;
 use crate::executor::entry::buffer::WrapperFunctionBuffer;
 use crate::executor::entry::enter;
@@ -89,20 +89,31 @@ unsafe fn call_into_memory(
     Ok(WrapperFunctionBuffer::from_bytes(&result))
 }
 
-/// The name and address of the function that makes typed calls.
-pub(crate) fn function() -> (String, ExecutorAddr) {
-    (TYPED_CALL.to_owned(), ExecutorAddr::new(call as *const () as u64))
+/// The names and addresses of the functions that make typed calls.
+pub(crate) fn functions() -> [(String, ExecutorAddr); 2] {
+    [
+        (TYPED_CALL.to_owned(), ExecutorAddr::new(call as *const () as u64)),
+        (TYPED_ROWS.to_owned(), ExecutorAddr::new(call_for_rows as *const () as u64)),
+    ]
+}
+
+/// The bytes that a wrapper function is called with.
+///
+/// # Safety
+///
+/// `size` bytes at `data` must be readable during the call, unless `size` is 0.
+unsafe fn argument<'a>(data: *const c_char, size: usize) -> &'a [u8] {
+    if size == 0 {
+        return &[];
+    }
+    // SAFETY: the caller vouches for the bytes.
+    unsafe { std::slice::from_raw_parts(data.cast::<u8>(), size) }
 }
 
 /// The wrapper function that makes a typed call.
 unsafe extern "C" fn call(data: *const c_char, size: usize) -> WrapperFunctionBuffer {
-    let bytes = if size == 0 {
-        &[]
-    } else {
-        // SAFETY: wrapper functions are called with `size` readable bytes at `data`.
-        unsafe { std::slice::from_raw_parts(data.cast::<u8>(), size) }
-    };
-    match typed::read(bytes) {
+    // SAFETY: wrapper functions are called with `size` readable bytes at `data`.
+    match typed::read(unsafe { argument(data, size) }) {
         Ok((function, ..)) if function.is_null() => {
             WrapperFunctionBuffer::out_of_band("call of address 0")
         }
@@ -114,6 +125,28 @@ unsafe extern "C" fn call(data: *const c_char, size: usize) -> WrapperFunctionBu
             }
         }
         Err(error) => WrapperFunctionBuffer::out_of_band(&format!("{TYPED_CALL}: {error}")),
+    }
+}
+
+/// The wrapper function that makes a typed call for each of many rows. It drops their results.
+unsafe extern "C" fn call_for_rows(data: *const c_char, size: usize) -> WrapperFunctionBuffer {
+    // SAFETY: wrapper functions are called with `size` readable bytes at `data`.
+    let rows = match typed::read_rows(unsafe { argument(data, size) }) {
+        Ok(rows) => rows,
+        Err(error) => {
+            return WrapperFunctionBuffer::out_of_band(&format!("{TYPED_ROWS}: {error}"));
+        }
+    };
+    if rows.function.is_null() {
+        return WrapperFunctionBuffer::out_of_band("call of address 0");
+    }
+    let done = rows.for_each(|words| {
+        // SAFETY: the controller vouches for the function's type; the executor obeys it.
+        unsafe { call_shaped(rows.function, rows.shape, words) }.map(drop)
+    });
+    match done {
+        Ok(()) => WrapperFunctionBuffer::from_bytes(&[]),
+        Err((row, why)) => WrapperFunctionBuffer::out_of_band(&format!("row {row}: {why}")),
     }
 }
 

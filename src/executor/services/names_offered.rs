@@ -43,9 +43,9 @@ pub(crate) fn symbols(instance: &Instance) -> Vec<(String, ExecutorAddr)> {
         offer::<ProgramRun>(),
         offer::<ProgramStart>(),
         offer::<ProcessExit>(),
-        typed::function(),
         offer::<LazyPrepare>(),
     ];
+    symbols.extend(typed::functions());
     symbols.extend(lazy::resolver());
     symbols.extend(memory::functions());
     symbols.extend(access::functions());

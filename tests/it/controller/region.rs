@@ -6,9 +6,11 @@ use std::fs;
 use std::os::fd::{AsFd, AsRawFd};
 use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 use std::thread;
+use std::time::Duration;
 
 use farcall::controller::{Access, Controller, Dylib, HeapBlock, Region, RegionHeap};
 use farcall::link::ObjectFile;
+use farcall::types::{Declarations, Value};
 use farcall::{ErrorKind, ExecutorAddr};
 use nix::sys::resource::{Resource, setrlimit};
 use rustix::process;
@@ -86,6 +88,65 @@ fn rows_are_written_changed_and_read_in_place() {
         assert!(after - before < 32 << 20, "{} bytes went through system calls", after - before);
     }
     assert!(linked.controller.stats().calls - calls < 10, "a call and a look-up");
+}
+
+#[test]
+fn a_batch_over_rows_is_one_message_in_each_way() {
+    type Rate = extern "C" fn(ExecutorAddr, f64, i32, i16, i16, i16, i16, i64);
+    let linked = Linked::start();
+    let mut region = region(1000 * 32);
+    let rows = region.as_mut_slice::<[f64; 4]>().expect("not attached yet");
+    rows.iter_mut().zip(0_u32..).for_each(|(row, number)| *row = [f64::from(number), 0., 0., 0.]);
+    let attached = linked.controller.attach(&region).expect("attached");
+    let at = linked.dylib.lookup("rate").expect("defined");
+    let rate = linked.controller.function::<Rate>(at).rows();
+    let first = (attached.address(), 0.5, 0, 0, 0, 0, -7, -1);
+    let steps = [32, 0, 1, 0, 0, 0, 2, -3];
+    // Row n: half its price, plus n, plus 2 n - 7; its key is -1 - 3 n.
+    let check = |region: &Region| {
+        for (n, row) in (0_i32..).zip(region.words().chunks(4).take(1000)) {
+            assert_eq!(f64::from_bits(row[2].swap(0, Relaxed)), f64::from(n) * 3.5 - 7.0);
+            assert_eq!(row[3].swap(0, Relaxed).cast_signed(), -1 - 3 * i64::from(n));
+        }
+    };
+    let calls = linked.controller.stats().calls;
+    rate.call(first, &steps, 1000).expect("it runs");
+    assert_eq!(linked.controller.stats().calls - calls, 1, "one message for 1,000 rows");
+    check(&region);
+    rate.call_timeout((first, &steps, 1000), Duration::from_secs(60)).expect("it runs");
+    check(&region);
+    rate.submit((first, &steps, 1000)).expect("submitted").wait().expect("it runs");
+    check(&region);
+    let twice = rate.batch([(first, &steps[..], 1000); 2]).expect("submitted");
+    assert!(twice.collect::<Vec<_>>().iter().all(Result::is_ok));
+    check(&region);
+
+    // The same by a signature that is known at run time. Its result is dropped.
+    let mut types = Declarations::new();
+    let prototype = "int f(void *, double, int, short, short, short, short, long)";
+    let signature = types.signature(prototype).expect("a prototype");
+    let by_values = linked.controller.function_with(at, &signature).expect("placed").rows();
+    let values = [attached.address().into(), 0.5.into(), 0_i32.into()];
+    let [zero, seven] = [0_i16, -7].map(Value::from);
+    let rest = [zero.clone(), zero.clone(), zero, seven, (-1_i64).into()];
+    let values: Vec<Value> = values.into_iter().chain(rest).collect();
+    by_values.call(&values, &steps, 1000).expect("it runs");
+    check(&region);
+
+    // Nothing is sent for steps that the types do not have.
+    let calls = linked.controller.stats().calls;
+    let error = rate.call(first, &steps[1..], 1000).expect_err("a step is missing");
+    assert_eq!(error.kind(), ErrorKind::TypeMismatch, "{error}");
+    assert!(error.to_string().contains("7 steps for 8 parameters"), "{error}");
+    let error = by_values.call(&values, &[32, 1, 1, 0, 0, 0, 2, -3], 1000).expect_err("a double");
+    assert!(error.to_string().contains("parameter 2 is no integer or pointer"), "{error}");
+    assert_eq!(linked.controller.stats().calls, calls);
+    rate.call(first, &steps, 0).expect("no rows");
+
+    // Rows before the one that crashes are complete.
+    let error = rate.call(first, &[0, 0, 1, 0, 0, 0, 0, 1], 2000).expect_err("a trap in row 1,000");
+    assert!(error.death().is_some(), "{error}");
+    assert_eq!(region.words()[3].load(Relaxed), 998, "the key of row 999");
 }
 
 #[test]
