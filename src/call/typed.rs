@@ -13,8 +13,8 @@
 //! low half of its word. The controller places the words (`types::abi`); the executor loads them and knows no types. The result is
 //! the words of its registers, or the bytes of its memory. Up to four numbers fit a lane's line.
 //!
-//! A call for rows has, behind the words of its first row, a word for each of them, which every further row adds to it, and the number
-//! of rows.
+//! A call for rows begins like the call of its first row. Behind those words are as many steps, which each further row adds to the
+//! words. The last word is the number of rows.
 //!
 //! Invariant: no more than [`TYPED_ARGUMENTS_MAX`] arguments.
 
@@ -111,7 +111,7 @@ pub(crate) struct CallForRows<'a> {
 }
 
 impl CallForRows<'_> {
-    /// The words of all rows, one row after the other, up to the first one that `each` refuses.
+    /// Passes the words of each row to `each`, one row after the other, and stops at the first error.
     ///
     /// # Errors
     ///

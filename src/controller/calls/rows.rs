@@ -9,12 +9,16 @@ use crate::call::typed::{HEAD_BYTES, TYPED_ROWS};
 use crate::error::{Error, ErrorKind, Result};
 use crate::types::abi::{Shape, WORD_BYTES};
 
-/// The type of a C function that is called for each row of a table: its arguments for the first row, what each further row adds to
-/// them, and the number of rows. There is a step for each parameter, 0 where the argument stays as it is. Only integers and pointers
-/// have steps; those of pointers are in bytes.
+/// The type of a C function that is called for each row of a table. [`Function::rows`](super::Function::rows) makes one.
 ///
-/// The executor makes the calls one after the other. What they return is dropped, so a function stores its results to the region.
-/// [`Function::rows`](super::Function::rows) makes one; `call_timeout`, `submit` and `batch` take the three as a tuple.
+/// | argument | what it is |
+/// |---|---|
+/// | `first` | the arguments for the first row |
+/// | `steps` | for each parameter, what each further row adds to it: bytes for a pointer; 0 unless it is an integer or a pointer |
+/// | `rows` | the number of rows |
+///
+/// `call` takes the three; `call_timeout`, `submit` and `batch` take them as a tuple. The executor makes the calls one after the other.
+/// What they return is dropped, so the function stores its results to the region.
 ///
 /// # Examples
 ///

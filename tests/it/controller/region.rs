@@ -122,7 +122,7 @@ fn a_batch_over_rows_is_one_message_in_each_way() {
     check(&region);
 
     // The same by a signature that is known at run time. Its result is dropped.
-    let mut types = Declarations::new();
+    let types = Declarations::new();
     let prototype = "int f(void *, double, int, short, short, short, short, long)";
     let signature = types.signature(prototype).expect("a prototype");
     let by_values = linked.controller.function_with(at, &signature).expect("placed").rows();
@@ -143,7 +143,7 @@ fn a_batch_over_rows_is_one_message_in_each_way() {
     assert_eq!(linked.controller.stats().calls, calls);
     rate.call(first, &steps, 0).expect("no rows");
 
-    // Rows before the one that crashes are complete.
+    // A crash leaves the rows before it complete.
     let error = rate.call(first, &[0, 0, 1, 0, 0, 0, 0, 1], 2000).expect_err("a trap in row 1,000");
     assert!(error.death().is_some(), "{error}");
     assert_eq!(region.words()[3].load(Relaxed), 998, "the key of row 999");
