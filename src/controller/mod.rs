@@ -1,7 +1,8 @@
 //! The controller: the process that compiles and links code, and calls it in the executor.
 //!
 //! [`ExecutorBuilder`] starts an executor, and [`Controller`] is the session with it. A [`Dylib`] is a set of linked objects in the
-//! executor that the host looks up, runs and removes together. An [`ObjectLayer`] links single objects for a session of
+//! executor that the host looks up, runs and removes together. [`Supervised`] starts another executor after a death, with the same
+//! dylibs. An [`ObjectLayer`] links single objects for a session of
 //! [`jit`](crate::jit).
 //!
 //! | module | for |
@@ -35,6 +36,8 @@
 //! | [`Pipeline`] | the last clone, pending call or batch closes it | |
 //! | [`PendingCall`], [`Batch`] | the calls run on, unheard | [`wait`](PendingCall::wait), [`for_each`](Batch::for_each) |
 //! | [`GracePeriod`](hotswap::GracePeriod) | has no effect on the calls | |
+//! | [`Supervised`] | releases the session; the last owner ends it, its functions included | |
+//! | [`SupervisedDylib`] | has no effect | [`clear`](SupervisedDylib::clear) |
 //! | [`JitDump`](profile::JitDump), [`PerfMap`](profile::PerfMap) | keeps the file | |
 //!
 //! Owners of a session are its controllers, dylibs, buffers, attached regions, functions, redirectables,
@@ -54,6 +57,7 @@
 //! | `hotswap`, `plugin`, `profile` | redirected and lazy functions; plugins; debuggers and profilers |
 //! | `buffer`, `region` | data of one executor; data in place, for several executors |
 //! | `handler` | calls back, typed and by name |
+//! | `supervised` | one executor after the other, with the same contents |
 //! | `inspect` | questions to the executor |
 //! | `client`, `command` | an executor that shares no memory |
 //!
@@ -83,6 +87,7 @@ pub mod profile;
 mod region;
 mod remote;
 mod session;
+mod supervised;
 
 pub use buffer::Buffer;
 pub use calls::{
@@ -102,3 +107,4 @@ pub use layer::object_sources::{ArchiveMembers, ProcessSymbols};
 pub use process::handlers::{HandlerResult, HandlerTag};
 pub use region::{Access, AttachedRegion, HeapBlock, Region, RegionHeap};
 pub use session::{Controller, KillHandle, Stats, WeakController};
+pub use supervised::{RestartPolicy, Supervised, SupervisedDylib, SupervisedFunction};

@@ -212,13 +212,19 @@ impl Remote {
         self.opener.callbacks().code().forget(removed);
     }
 
+    /// False when the executor is known to have ended, or the session is over.
+    #[inline]
+    pub(crate) fn is_open(&self) -> bool {
+        !self.opener.lanes().is_closed()
+    }
+
     /// Refuses what has no meaning without an executor.
     ///
     /// # Errors
     ///
     /// When the executor is known to have ended, or the session is over.
     pub(crate) fn check_alive(&self) -> Result<()> {
-        if !self.opener.lanes().is_closed() {
+        if self.is_open() {
             return Ok(());
         }
         Err(self.explain(Error::disconnected("the session is over"), Deadline::after(END_TIMEOUT)))

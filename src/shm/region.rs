@@ -402,6 +402,12 @@ impl Region {
 }
 
 /// Another process can get at the descriptor now, so [`Region::as_mut_slice`] is refused unless executors only read the region.
+impl AsRef<Region> for Region {
+    fn as_ref(&self) -> &Region {
+        self
+    }
+}
+
 impl AsFd for Region {
     fn as_fd(&self) -> BorrowedFd<'_> {
         if self.access == Access::ReadWrite {

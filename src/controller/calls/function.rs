@@ -151,7 +151,15 @@ impl<F: FunctionType> Function<F> {
         arguments: F::Arguments<'_>,
         timeout: Duration,
     ) -> Result<F::Result> {
-        let deadline = Deadline::after(timeout);
+        self.call_by(arguments, Deadline::after(timeout))
+    }
+
+    /// The same up to the deadline.
+    pub(in crate::controller) fn call_by(
+        &self,
+        arguments: F::Arguments<'_>,
+        deadline: Deadline,
+    ) -> Result<F::Result> {
         let result = F::with_message(&self.form, &self.head, arguments, |message| {
             self.session.call_by(self.target, message, deadline)
         });
@@ -221,7 +229,10 @@ impl<F: FunctionType> Function<F> {
     }
 
     #[inline]
-    fn call_with(&self, arguments: F::Arguments<'_>) -> Result<F::Result> {
+    pub(in crate::controller) fn call_with(
+        &self,
+        arguments: F::Arguments<'_>,
+    ) -> Result<F::Result> {
         thread_local! {
             static RESULT: Cell<Vec<u8>> = const { Cell::new(Vec::new()) };
         }

@@ -187,6 +187,12 @@ impl RegionHeap {
     }
 }
 
+impl AsRef<Region> for RegionHeap {
+    fn as_ref(&self) -> &Region {
+        self.region()
+    }
+}
+
 impl HeapBlock {
     /// The executor's address of the first byte, where the region is [attached](crate::controller::Controller::attach) at its own
     /// address. It is that of this process, too.

@@ -10,4 +10,5 @@ pub(crate) mod not_ready;
 pub(crate) mod redirectable;
 pub(crate) mod region;
 pub(crate) mod reload;
+pub(crate) mod supervised;
 pub(crate) mod tracing;

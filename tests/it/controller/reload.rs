@@ -32,7 +32,7 @@ pub(crate) struct Held {
     pub(crate) mapped_bytes: u64,
     pub(crate) mappings: usize,
     descriptors: usize,
-    threads: usize,
+    pub(crate) threads: usize,
 }
 
 impl Held {

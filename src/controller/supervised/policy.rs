@@ -1,0 +1,124 @@
+//! When the next executor starts, and when that is given up.
+
+use std::collections::VecDeque;
+use std::time::{Duration, Instant};
+
+/// When the next executor starts after a death. By default at once, and each time.
+///
+/// # Examples
+///
+/// ```
+/// use std::time::Duration;
+/// use farcall::controller::RestartPolicy;
+///
+/// let policy = RestartPolicy::new()
+///     .back_off(Duration::from_millis(1), Duration::from_secs(1))
+///     .give_up_after(100, Duration::from_secs(60))
+///     .kill_on_timeout();
+/// # let _ = policy;
+/// ```
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct RestartPolicy {
+    pause: Duration,
+    pause_max: Duration,
+    /// The most starts of a next executor within a time.
+    most: Option<(u32, Duration)>,
+    pub(super) kills_on_timeout: bool,
+}
+
+impl RestartPolicy {
+    /// The next executor starts at once, each time.
+    #[must_use]
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// The next executor starts `first` after a death. The pause doubles with each death, up to `most`, and begins anew when an
+    /// executor has lived for longer than `most`. A call that needs the executor waits meanwhile.
+    #[must_use]
+    pub fn back_off(self, first: Duration, most: Duration) -> Self {
+        Self { pause: first, pause_max: most.max(first), ..self }
+    }
+
+    /// Gives up when `restarts` executors were started again within `time`, and one more is needed. All calls fail from then on.
+    #[must_use]
+    pub fn give_up_after(self, restarts: u32, time: Duration) -> Self {
+        Self { most: Some((restarts, time)), ..self }
+    }
+
+    /// Kills the executor when a call with a timeout has timed out. Otherwise the function runs on in it.
+    #[must_use]
+    pub fn kill_on_timeout(self) -> Self {
+        Self { kills_on_timeout: true, ..self }
+    }
+}
+
+/// The starts of next executors so far.
+#[derive(Debug, Default)]
+pub(super) struct History {
+    restarts: VecDeque<Instant>,
+    pause: Duration,
+}
+
+impl History {
+    /// Counts a restart and says how long it waits, or why there is none.
+    ///
+    /// # Errors
+    ///
+    /// The reason to give up.
+    pub(super) fn next(
+        &mut self,
+        policy: &RestartPolicy,
+        now: Instant,
+        lived: Duration,
+    ) -> Result<Duration, String> {
+        if let Some((restarts, time)) = policy.most {
+            while self.restarts.front().is_some_and(|at| now.duration_since(*at) > time) {
+                self.restarts.pop_front();
+            }
+            if self.restarts.len() >= restarts as usize {
+                return Err(format!(
+                    "given up: {restarts} executors were started again within {time:?}, which is the most that the policy allows"
+                ));
+            }
+            self.restarts.push_back(now);
+        }
+        self.pause = if self.pause.is_zero() || lived > policy.pause_max {
+            policy.pause
+        } else {
+            (self.pause * 2).min(policy.pause_max)
+        };
+        Ok(self.pause)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SECOND: Duration = Duration::from_secs(1);
+
+    #[test]
+    fn the_pause_doubles_and_begins_anew() {
+        let policy = RestartPolicy::new().back_off(SECOND, 5 * SECOND);
+        let mut history = History::default();
+        let mut next = |lived| history.next(&policy, Instant::now(), lived).expect("no limit");
+        let short = SECOND / 10;
+        assert_eq!([short; 4].map(&mut next), [1, 2, 4, 5].map(|pause| pause * SECOND));
+        assert_eq!(next(6 * SECOND), SECOND, "it has lived long");
+        let mut at_once = History::default();
+        let none = RestartPolicy::new();
+        assert_eq!(at_once.next(&none, Instant::now(), short), Ok(Duration::ZERO));
+    }
+
+    #[test]
+    fn too_many_restarts_within_the_time_are_the_last() {
+        let policy = RestartPolicy::new().give_up_after(2, 10 * SECOND);
+        let (mut history, begun) = (History::default(), Instant::now());
+        let mut next = |at: u32| history.next(&policy, begun + at * SECOND, SECOND);
+        assert!(next(0).is_ok() && next(6).is_ok());
+        assert!(next(9).expect_err("the third within 10 s").contains("2 executors"));
+        assert!(next(11).is_ok(), "the first is long ago");
+        assert!(next(12).is_err());
+    }
+}

@@ -1,0 +1,232 @@
+//! Supervised sessions: what the host has put into an executor is there again in the next one.
+
+use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
+use std::sync::atomic::Ordering::Relaxed;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use farcall::controller::{
+    Access, Region, RegionHeap, RestartPolicy, Supervised, SupervisedDylib, SupervisedFunction,
+};
+use farcall::link::ObjectFile;
+use farcall::{Error, ErrorKind, ExecutorAddr};
+
+use crate::controller::reload::Held;
+use crate::testkit::corpus::{self, PLAIN};
+use crate::testkit::launch;
+use crate::testkit::process::until;
+
+const KINDS: i64 = 10;
+
+/// A supervised session with `supervised.c`, and a handler.
+struct Session {
+    supervised: Supervised,
+    dylib: SupervisedDylib,
+    crash: SupervisedFunction<extern "C" fn(i64) -> i64>,
+}
+
+impl Session {
+    fn start(policy: RestartPolicy) -> Self {
+        let supervised = launch::builder().supervise(policy).expect("an executor");
+        let dylib = supervised.create_dylib("supervised");
+        dylib.define_handler("rate", |amount: f64| amount / 4.0).expect("defined");
+        dylib.add_object(&object()).expect("added");
+        let crash = dylib.function("crash");
+        Self { supervised, dylib, crash }
+    }
+}
+
+fn object() -> ObjectFile {
+    let bytes = std::fs::read(corpus::object("supervised.c", PLAIN)).expect("just compiled");
+    ObjectFile::parse("supervised.o", bytes).expect("an object")
+}
+
+#[test]
+fn handles_stay_valid_after_a_crash() {
+    let session = Session::start(RestartPolicy::new());
+    let heap = RegionHeap::new(Region::new(4096, Access::ReadWrite).expect("a region"));
+    session.supervised.attach(heap.clone()).expect("attached");
+    let numbers = heap.copy(&[1_i64, 2, 39]).expect("room");
+    let count = session.dylib.function::<extern "C" fn() -> i64>("count_calls");
+    let with_rate = session.dylib.function::<extern "C" fn(f64) -> f64>("with_rate");
+    let sum = session.dylib.function::<extern "C" fn(ExecutorAddr, i64) -> i64>("sum");
+    let signature = "long sum(const long *, long)".parse().expect("a prototype");
+    let by_values = session.dylib.function_with("sum", &signature).expect("placed");
+    for kind in 0..KINDS {
+        for calls in 1..=2 {
+            assert_eq!(count.call(()).expect("it counts"), calls, "variables begin anew: {kind}");
+        }
+        assert_eq!(with_rate.call((2.0,)).expect("the handler answers"), 2.5);
+        assert_eq!(sum.call((numbers.address(), 3)).expect("the region is there"), 42);
+        let values = [numbers.address().into(), 3_i64.into()];
+        assert_eq!(by_values.call(&values).expect("it sums"), 42_i64.into());
+        assert_eq!(sum.submit((numbers.address(), 2)).and_then(|sum| sum.wait()).expect("3"), 3);
+        let two = count.batch([(), ()]).expect("submitted").collect::<farcall::Result<Vec<_>>>();
+        assert_eq!(two.expect("both count"), [3, 4]);
+        let error = session.crash.call((kind,)).expect_err("a crash");
+        assert!(error.death().is_some(), "{kind}: {error}");
+    }
+    assert_eq!(session.crash.call((KINDS,)).expect("no crash"), KINDS);
+}
+
+/// Calls from eight threads, of which one in `one_in` crashes. Each call must end once, with its answer or with a death.
+fn crash_among_eight_threads(session: &Session, crashes: u64, one_in: u64) {
+    let (crashed, answered) = (AtomicU64::new(0), AtomicU64::new(0));
+    thread::scope(|scope| {
+        for number in 0..8 {
+            let crash = session.crash.clone();
+            let (crashed, answered) = (&crashed, &answered);
+            scope.spawn(move || {
+                let mut random = fastrand::Rng::with_seed(number);
+                while crashed.load(Relaxed) < crashes {
+                    let kind = if random.u64(..one_in) == 0 {
+                        random.i64(0..KINDS)
+                    } else {
+                        random.i64(KINDS..1 << 40)
+                    };
+                    match crash.call((kind,)) {
+                        Ok(answer) => {
+                            assert_eq!(answer, kind);
+                            answered.fetch_add(1, Relaxed);
+                        }
+                        Err(error) => {
+                            assert!(is_death(&error), "{kind}: {error}");
+                            crashed.fetch_add(u64::from(kind < KINDS), Relaxed);
+                        }
+                    }
+                }
+            });
+        }
+    });
+    assert!(answered.load(Relaxed) > 0);
+    assert_eq!(session.crash.call((77,)).expect("the next executor"), 77);
+}
+
+/// True for a call that has ended with its executor, of whichever death.
+fn is_death(error: &Error) -> bool {
+    error.death().is_some() || error.is_disconnected()
+}
+
+#[test]
+fn each_call_of_eight_threads_ends_once() {
+    crash_among_eight_threads(&Session::start(RestartPolicy::new()), 100, 20);
+}
+
+#[test]
+#[ignore = "takes minutes"]
+fn soak_crashes_leave_nothing_in_the_host() {
+    let of_host = || Held::of(std::process::id().cast_signed());
+    let session = Session::start(RestartPolicy::new());
+    crash_among_eight_threads(&session, 500, 10);
+    let before = of_host();
+    let begun = Instant::now();
+    crash_among_eight_threads(&session, 10_000, 10);
+    // The threads of the last executors' sessions may be ending.
+    until("their threads have ended", || of_host().threads <= before.threads + 8);
+    let after = of_host();
+    println!(
+        "soak: 10500 crashes, the last 10000 in {:?}: {before:?}, then {after:?}",
+        begun.elapsed()
+    );
+    assert!(after.descriptors() <= before.descriptors() + 16, "{before:?}, {after:?}");
+    assert!(after.resident_bytes <= before.resident_bytes + (8 << 20), "{before:?}, {after:?}");
+}
+
+#[test]
+fn what_fills_an_executor_runs_again_and_is_told_first() {
+    let session = Session::start(RestartPolicy::new());
+    let order = Arc::new(std::sync::Mutex::new(Vec::new()));
+    let (of_deaths, of_starts) = (Arc::clone(&order), Arc::clone(&order));
+    session.supervised.on_death(move |death| {
+        let signal = death.death().and_then(|death| death.signal);
+        of_deaths.lock().expect("no panic").push(format!("died by {signal:?}"));
+    });
+    let establish = move |controller: &farcall::controller::Controller| {
+        assert!(controller.process_info().is_ok());
+        of_starts.lock().expect("no panic").push("filled".to_owned());
+        Ok(())
+    };
+    session.supervised.establish(establish).expect("it is alive");
+    assert!(session.crash.call((1,)).is_err());
+    assert_eq!(*order.lock().expect("no panic"), ["filled"], "by the next call, not before");
+    assert_eq!(session.crash.call((11,)).expect("the next executor"), 11);
+    assert_eq!(*order.lock().expect("no panic"), ["filled", "died by Some(4)", "filled"]);
+}
+
+#[test]
+fn the_session_in_what_fills_its_executor_is_an_error() {
+    let session = Session::start(RestartPolicy::new());
+    let (supervised, crash) = (session.supervised.clone(), session.crash.clone());
+    let is_first = AtomicU64::new(0);
+    let used = move |_: &farcall::controller::Controller| {
+        if is_first.fetch_add(1, Relaxed) == 0 {
+            return Ok(());
+        }
+        supervised.controller()?;
+        crash.call((11,)).map(drop)
+    };
+    session.supervised.establish(used).expect("it is alive");
+    assert!(session.crash.call((1,)).is_err());
+    let error = session.crash.call((11,)).expect_err("it would wait for itself");
+    assert_eq!(error.kind(), ErrorKind::InvalidArgument, "{error}");
+}
+
+#[test]
+fn what_failed_or_was_cleared_is_not_remembered() {
+    let session = Session::start(RestartPolicy::new());
+    let count = session.dylib.function::<extern "C" fn() -> i64>("count_calls");
+    assert_eq!(count.call(()).expect("linked"), 1);
+    assert!(session.dylib.add_object(&object()).is_err(), "its names are defined");
+    let failing = session.supervised.establish(|_| Err(Error::other("not now")));
+    assert!(failing.expect_err("it fails").to_string().contains("not now"));
+    let other = session.supervised.create_dylib("other");
+    other.define_handler("rate", |amount: f64| amount).expect("defined");
+    other.add_object(&object()).expect("added");
+    assert!(session.crash.call((0,)).is_err());
+    assert_eq!(count.call(()).expect("the next executor"), 1);
+    let other_count = other.function::<extern "C" fn() -> i64>("count_calls");
+    assert_eq!(other_count.call(()).expect("linked"), 1);
+    other.clear().expect("cleared");
+    assert!(session.crash.call((0,)).is_err());
+    let error = other_count.call(()).expect_err("it is gone");
+    assert_eq!(error.kind(), ErrorKind::SymbolsNotFound, "{error}");
+    // What is added while the executor is dead goes to the next one.
+    assert!(session.crash.call((0,)).is_err());
+    other.define_handler("rate", |amount: f64| amount).expect("defined");
+    other.add_object(&object()).expect("added");
+    assert_eq!(other_count.call(()).expect("linked"), 1);
+}
+
+#[test]
+fn a_policy_pauses_gives_up_and_kills() {
+    let minute = Duration::from_secs(60);
+    let session = Session::start(RestartPolicy::new().give_up_after(3, minute));
+    for _ in 0..4 {
+        assert_eq!(session.crash.call((11,)).expect("an executor"), 11);
+        assert!(session.crash.call((0,)).is_err());
+    }
+    for _ in 0..2 {
+        let error = session.crash.call((11,)).expect_err("no fifth executor");
+        assert_eq!(error.kind(), ErrorKind::Exhausted, "{error}");
+        assert!(error.to_string().contains("SIGSEGV"), "the last death: {error}");
+    }
+
+    let pause = Duration::from_millis(300);
+    let session = Session::start(RestartPolicy::new().back_off(pause, minute));
+    assert!(session.crash.call((0,)).is_err());
+    let died = Instant::now();
+    let error = session.crash.call_timeout((11,), pause / 10).expect_err("it pauses");
+    assert_eq!(error.kind(), ErrorKind::Timeout, "{error}");
+    assert_eq!(session.crash.call((11,)).expect("behind the pause"), 11);
+    assert!(died.elapsed() >= pause * 9 / 10, "{:?}", died.elapsed());
+
+    let session = Session::start(RestartPolicy::new().kill_on_timeout());
+    let spin = session.dylib.function::<extern "C" fn()>("spin");
+    let before = session.supervised.controller().expect("alive").pid();
+    let error = spin.call_timeout((), Duration::from_millis(50)).expect_err("it spins");
+    assert_eq!(error.kind(), ErrorKind::Timeout, "{error}");
+    let next = (0..1000).find_map(|_| session.crash.call((11,)).ok());
+    assert_eq!(next, Some(11));
+    assert_ne!(session.supervised.controller().expect("alive").pid(), before);
+}
