@@ -42,7 +42,7 @@ long crash(long kind) {
     case 0: return *(volatile long *)8;
     case 1: __builtin_trap();
     case 2: abort();
-    case 3: return 1 / zero;
+    case 3: return 100 / zero;
     case 4: return recurse(0);
     case 5: exit(7);
     case 6: _exit(0);
