@@ -2,14 +2,14 @@
 
 use std::collections::HashMap;
 use std::fmt;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::time::Instant;
 
 use crate::controller::dylibs::dylib::Dylib;
 use crate::controller::executor_builder::ExecutorBuilder;
 use crate::controller::region::AttachedRegion;
 use crate::controller::session::Controller;
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::sync::Mutex;
 
 /// A dylib of all executors, one after the other.
@@ -35,6 +35,8 @@ pub(super) struct Generation {
     dylibs: Mutex<HashMap<u64, Arc<Dylib>>>,
     /// Attached until the executor ends.
     attached: Mutex<Vec<AttachedRegion>>,
+    /// Why the session has killed the executor, if it has.
+    killed: OnceLock<Error>,
 }
 
 impl Generation {
@@ -46,8 +48,13 @@ impl Generation {
     pub(super) fn start(builder: &ExecutorBuilder, steps: &[Step]) -> Result<Self> {
         let controller = builder.start()?;
         let started = Instant::now();
-        let generation =
-            Self { controller, started, dylibs: Mutex::default(), attached: Mutex::default() };
+        let generation = Self {
+            controller,
+            started,
+            dylibs: Mutex::default(),
+            attached: Mutex::default(),
+            killed: OnceLock::new(),
+        };
         for step in steps {
             (step.take)(&generation)?;
         }
@@ -55,7 +62,18 @@ impl Generation {
     }
 
     pub(super) fn is_alive(&self) -> bool {
-        self.controller.session.remote().is_open()
+        self.killed.get().is_none() && self.controller.session.remote().is_open()
+    }
+
+    /// Kills the executor. No later call of the session is made in it.
+    pub(super) fn kill(&self, why: &Error) {
+        let _ = self.killed.set(why.clone());
+        self.controller.kill_handle().kill();
+    }
+
+    /// Why it is not alive.
+    pub(super) fn death(&self) -> Option<Error> {
+        self.killed.get().cloned().or_else(|| self.controller.session.remote().check_alive().err())
     }
 
     /// The dylib in this executor, which is made when it is needed first.

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use super::contents::Named;
 use super::function::SupervisedFunction;
-use super::session::Shared;
+use super::session::{Shared, Supervised};
 use crate::controller::calls::function_type::Placed;
 use crate::controller::calls::{FunctionType, StaticType};
 use crate::controller::dylibs::dylib::Dylib;
@@ -39,11 +39,17 @@ pub struct SupervisedDylib {
     named: Named,
 }
 
-impl SupervisedDylib {
-    pub(super) fn new(shared: &Arc<Shared>, named: Named) -> Self {
-        Self { shared: Arc::clone(shared), named }
+impl Supervised {
+    /// A new, empty dylib of all executors. Its name appears in errors.
+    #[must_use]
+    pub fn create_dylib(&self, name: impl Into<String>) -> SupervisedDylib {
+        let shared = Arc::clone(&self.shared);
+        let named = Named { number: shared.number_dylib(), name: name.into().into() };
+        SupervisedDylib { shared, named }
     }
+}
 
+impl SupervisedDylib {
     /// As [`Dylib::add_object`], in each executor. The objects are shared, not copied.
     ///
     /// # Errors

@@ -53,7 +53,7 @@ impl<F: FunctionType> SupervisedFunction<F> {
     ///
     /// - As [`Controller::call`](crate::controller::Controller::call). An executor that has died meanwhile is an error of this call,
     ///   and the next call starts another one.
-    /// - The next executor cannot be started or filled, or the policy has given up
+    /// - The next executor cannot be started or filled, or the policy allows no other
     ///   ([`ErrorKind::Exhausted`](crate::ErrorKind::Exhausted)).
     /// - The dylib does not define the function, or linking fails.
     pub fn call(&self, arguments: F::Arguments<'_>) -> Result<F::Result> {
@@ -77,9 +77,10 @@ impl<F: FunctionType> SupervisedFunction<F> {
         let bound = self.bound(deadline)?;
         let result = bound.function.call_by(arguments, deadline);
         if self.shared.policy().kills_on_timeout
-            && result.as_ref().is_err_and(|error| error.kind() == ErrorKind::Timeout)
+            && let Err(error) = &result
+            && error.kind() == ErrorKind::Timeout
         {
-            bound.generation.controller.kill_handle().kill();
+            bound.generation.kill(error);
         }
         result
     }

@@ -2,10 +2,10 @@
 //!
 //! | file | what it is |
 //! |---|---|
-//! | `policy` | when the next executor starts, and when that is given up |
+//! | `policy` | when the next executor starts, and when none does any more |
 //! | `contents` | the contents of an executor as steps, and an executor that has them |
 //! | `session` | the present executor, and the start of the next one |
-//! | `dylib`, `function` | handles that stay valid |
+//! | `function`, `dylib` | handles that stay valid |
 //!
 //! Invariant: no thread of its own. The caller that needs an executor and finds it dead starts the next one; others wait for that.
 

@@ -1,4 +1,4 @@
-//! When the next executor starts, and when that is given up.
+//! When the next executor starts, and when none does any more.
 
 use std::collections::VecDeque;
 use std::time::{Duration, Instant};
@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 ///
 /// let policy = RestartPolicy::new()
 ///     .back_off(Duration::from_millis(1), Duration::from_secs(1))
-///     .give_up_after(100, Duration::from_secs(60))
+///     .at_most(100, Duration::from_secs(60))
 ///     .kill_on_timeout();
 /// # let _ = policy;
 /// ```
@@ -40,9 +40,9 @@ impl RestartPolicy {
         Self { pause: first, pause_max: most.max(first), ..self }
     }
 
-    /// Gives up when `restarts` executors were started again within `time`, and one more is needed. All calls fail from then on.
+    /// Starts at most `restarts` next executors within `time`. When one more is needed, all calls fail from then on.
     #[must_use]
-    pub fn give_up_after(self, restarts: u32, time: Duration) -> Self {
+    pub fn at_most(self, restarts: u32, time: Duration) -> Self {
         Self { most: Some((restarts, time)), ..self }
     }
 
@@ -65,7 +65,7 @@ impl History {
     ///
     /// # Errors
     ///
-    /// The reason to give up.
+    /// Why there is none.
     pub(super) fn next(
         &mut self,
         policy: &RestartPolicy,
@@ -78,7 +78,7 @@ impl History {
             }
             if self.restarts.len() >= restarts as usize {
                 return Err(format!(
-                    "given up: {restarts} executors were started again within {time:?}, which is the most that the policy allows"
+                    "no other executor is started: there were {restarts} within {time:?}, the most that the policy allows"
                 ));
             }
             self.restarts.push_back(now);
@@ -113,11 +113,11 @@ mod tests {
 
     #[test]
     fn too_many_restarts_within_the_time_are_the_last() {
-        let policy = RestartPolicy::new().give_up_after(2, 10 * SECOND);
+        let policy = RestartPolicy::new().at_most(2, 10 * SECOND);
         let (mut history, begun) = (History::default(), Instant::now());
         let mut next = |at: u32| history.next(&policy, begun + at * SECOND, SECOND);
         assert!(next(0).is_ok() && next(6).is_ok());
-        assert!(next(9).expect_err("the third within 10 s").contains("2 executors"));
+        assert!(next(9).expect_err("the third within 10 s").contains("there were 2"));
         assert!(next(11).is_ok(), "the first is long ago");
         assert!(next(12).is_err());
     }

@@ -5,8 +5,7 @@ use std::sync::Arc;
 use std::thread::{self, ThreadId};
 use std::time::{Duration, Instant};
 
-use super::contents::{Generation, Named, Step};
-use super::dylib::SupervisedDylib;
+use super::contents::{Generation, Step};
 use super::policy::{History, RestartPolicy};
 use crate::controller::executor_builder::ExecutorBuilder;
 use crate::controller::region::Region;
@@ -40,7 +39,7 @@ use crate::sync::{Condvar, Mutex};
 /// ```
 #[derive(Debug, Clone)]
 pub struct Supervised {
-    shared: Arc<Shared>,
+    pub(super) shared: Arc<Shared>,
 }
 
 /// What all handles of a supervised session share.
@@ -67,7 +66,7 @@ struct State {
     starts_at: Option<Instant>,
     history: History,
     /// Why no executor is started any more.
-    given_up: Option<Error>,
+    stopped: Option<Error>,
 }
 
 #[derive(Clone)]
@@ -88,15 +87,6 @@ impl ExecutorBuilder {
 }
 
 impl Supervised {
-    /// A new, empty dylib of all executors. Its name appears in errors.
-    #[must_use]
-    pub fn create_dylib(&self, name: impl Into<String>) -> SupervisedDylib {
-        let mut state = self.shared.state.lock();
-        let number = state.dylibs;
-        state.dylibs += 1;
-        SupervisedDylib::new(&self.shared, Named { number, name: name.into().into() })
-    }
-
     /// Attaches a region at its own address, in this executor and in each next one. It stays attached until the session ends.
     ///
     /// # Errors
@@ -109,7 +99,7 @@ impl Supervised {
         })
     }
 
-    /// Calls `establish` for this executor, and for each next one, in the order of what was added: it brings into the executor what
+    /// Calls `establish` for this executor, and for each next one, in the order of what was added. It brings into the executor what
     /// the session does not remember, for example the state of linked code. It runs on the thread whose call starts the executor, and
     /// must not use the supervised session.
     ///
@@ -123,7 +113,8 @@ impl Supervised {
         self.shared.add(None, move |generation| establish(&generation.controller))
     }
 
-    /// Calls `told` with each death from now on, before the next executor starts, on the thread that starts it.
+    /// Calls `told` with each death from now on, before the next executor starts, on the thread that starts it. It gets the time-out
+    /// of an executor that the policy has killed.
     pub fn on_death(&self, told: impl Fn(&Error) + Send + Sync + 'static) {
         self.shared.state.lock().on_death.push(OnDeath(Arc::new(told)));
     }
@@ -151,7 +142,7 @@ impl Shared {
             if let Some(generation) = state.generation.as_ref().filter(|one| one.is_alive()) {
                 return Ok(Arc::clone(generation));
             }
-            if let Some(why) = &state.given_up {
+            if let Some(why) = &state.stopped {
                 return Err(why.clone());
             }
             let Some(thread) = state.restarting else { break };
@@ -203,7 +194,7 @@ impl Shared {
     /// Tells of a death, and plans the next start.
     fn mourn(&self, dead: &Generation) -> Result<()> {
         let lived = dead.started.elapsed();
-        let why = dead.controller.session.remote().check_alive().err();
+        let why = dead.death();
         let told = self.state.lock().on_death.clone();
         if let Some(why) = &why {
             told.iter().for_each(|OnDeath(told)| told(why));
@@ -235,6 +226,13 @@ impl Shared {
         }
     }
 
+    /// The number of a new dylib.
+    pub(super) fn number_dylib(&self) -> u64 {
+        let mut state = self.state.lock();
+        state.dylibs += 1;
+        state.dylibs
+    }
+
     /// Forgets the steps of a dylib.
     pub(super) fn forget(&self, dylib: u64) {
         self.state.lock().steps.retain(|step| step.dylib != Some(dylib));
@@ -246,7 +244,7 @@ impl State {
     ///
     /// # Errors
     ///
-    /// When the policy gives up.
+    /// When the policy allows no other start.
     fn plan(&mut self, policy: &RestartPolicy, lived: Duration, why: Option<&Error>) -> Result<()> {
         let now = Instant::now();
         match self.history.next(policy, now, lived) {
@@ -256,7 +254,7 @@ impl State {
             }
             Err(reason) => {
                 let error = why.into_iter().fold(Error::exhausted(reason), Error::and);
-                self.given_up = Some(error.clone());
+                self.stopped = Some(error.clone());
                 Err(error)
             }
         }
