@@ -37,7 +37,8 @@ impl Session {
     }
 
     pub(crate) fn call(&self, name: &str, numbers: &[u64]) -> farcall::Result<u64> {
-        self.controller.call(self.function(name), &bytes(numbers)).map(|result| number(&result))
+        let function = self.dylib.lookup(name)?;
+        self.controller.call(function, &bytes(numbers)).map(|result| number(&result))
     }
 
     fn threads(&self) -> usize {
