@@ -55,6 +55,7 @@
 //! | `buffer`, `region` | data of one executor; data in place, for several executors |
 //! | `handler` | calls back, typed and by name |
 //! | `inspect` | questions to the executor |
+//! | `end` | closing a session, and news of the executor's death |
 //! | `client`, `command` | an executor that shares no memory |
 //!
 //! A part imports only from those above it.
@@ -70,6 +71,7 @@ mod calls;
 mod client;
 mod command;
 mod dylibs;
+mod end;
 mod executor_builder;
 mod handler;
 pub mod hotswap;
