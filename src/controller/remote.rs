@@ -268,7 +268,7 @@ impl Remote {
             return;
         }
         self.is_closed.store(true, Ordering::Release);
-        self.opener.end_all();
+        self.opener.end_calls();
         self.opener.close();
         let process = self.supervisor.process();
         if process.wait(Deadline::after(END_TIMEOUT)).is_none() {

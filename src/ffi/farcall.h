@@ -31,11 +31,13 @@
 
 #ifdef __clang__
 #define FARCALL_NULLABLE _Nullable
+#define FARCALL_NONNULL _Nonnull
 #pragma clang diagnostic push
 #pragma clang diagnostic ignored "-Wnullability-extension"
 #pragma clang assume_nonnull begin
 #else
 #define FARCALL_NULLABLE
+#define FARCALL_NONNULL
 #endif
 
 // The version of this header: major, minor and patch number, 8 bits each from the highest to the lowest.
@@ -236,7 +238,7 @@ typedef struct {
     // Leaves descriptors without close-on-exec open in the executor.
     bool inherit_descriptors;
     // Variables to add to the executor's environment, as NAME=VALUE, ended by NULL.
-    const char *const *FARCALL_NULLABLE environment;
+    const char *FARCALL_NULLABLE const *FARCALL_NULLABLE environment;
     // How long each side polls for the other before it sleeps; 50 us by default.
     uint64_t spin_ns;
     // How long the executor may take until it is ready; 10 s by default.
@@ -247,12 +249,12 @@ typedef struct {
     farcall_sizes low_slab_bytes;
     // Runs completions of calls. NULL: threads of the library.
     farcall_dispatch FARCALL_NULLABLE dispatch;
-    // Passed to dispatch.
-    void *dispatch_context;
-    // Called when the executor has died. Not called after farcall_controller_close.
-    farcall_on_death on_death;
-    // Passed to on_death.
-    void *on_death_context;
+    // Passed to dispatch; may be NULL.
+    void *FARCALL_NULLABLE dispatch_context;
+    // Called when the executor has died, unless it is NULL. Not called after farcall_controller_close.
+    farcall_on_death FARCALL_NULLABLE on_death;
+    // Passed to on_death; may be NULL.
+    void *FARCALL_NULLABLE on_death_context;
 } farcall_start_options;
 
 // Receives a name that the executor offers, and its address. The name lives until this function returns.
@@ -264,8 +266,8 @@ typedef void (*farcall_visit_value)(const char *name, int64_t value, void *FARCA
 // Receives the outcome of a call, and owns both: error is NULL and result its result, or result is empty.
 //
 // It runs once: as a task of the controller's dispatcher, or within farcall_pipeline_poll if the pipeline is polled. If the pipeline
-// or the controller is closed, it runs within the closing function. It may submit and wait.
-typedef void (*farcall_on_complete)(farcall_error *error, farcall_buffer result, void *FARCALL_NULLABLE context);
+// or the controller is closed, it runs within the closing function. It may submit and wait. May be NULL: error.
+typedef void (*farcall_on_complete)(farcall_error *FARCALL_NULLABLE error, farcall_buffer result, void *FARCALL_NULLABLE context);
 
 // A value without its type: the member that the kind names.
 typedef union {
@@ -342,14 +344,14 @@ typedef struct {
 typedef struct {
     // Runs ahead of the next call, in the order of the actions.
     uint64_t finalize;
-    // The arguments of finalize.
-    const void *finalize_args;
+    // The arguments of finalize; NULL for none.
+    const void *FARCALL_NULLABLE finalize_args;
     // Their size.
     size_t finalize_size;
     // Runs when the memory is deallocated, in reverse order.
     uint64_t dealloc;
-    // The arguments of dealloc.
-    const void *dealloc_args;
+    // The arguments of dealloc; NULL for none.
+    const void *FARCALL_NULLABLE dealloc_args;
     // Their size.
     size_t dealloc_size;
 } farcall_action;
@@ -361,8 +363,8 @@ typedef void (*farcall_completion)(farcall_session *session, farcall_buffer resu
 typedef void (*farcall_on_error)(farcall_session *session, farcall_error *error, void *FARCALL_NULLABLE context);
 
 // The session has lost its controller. error is NULL after an orderly end, otherwise the reason, which this function owns. Must
-// not block.
-typedef void (*farcall_on_disconnect)(farcall_session *session, farcall_error *error, void *FARCALL_NULLABLE context);
+// not block. May be NULL: error.
+typedef void (*farcall_on_disconnect)(farcall_session *session, farcall_error *FARCALL_NULLABLE error, void *FARCALL_NULLABLE context);
 
 // Answers the call with this number, once, on any thread. Takes the result.
 typedef void (*farcall_return)(farcall_session *session, farcall_buffer result, uint64_t call_id);
@@ -561,7 +563,7 @@ void farcall_run_if_spawned(void);
 // The options must be readable, with what they point to, and controller writable.
 FARCALL_NODISCARD
 farcall_error *FARCALL_NULLABLE farcall_controller_start(const farcall_start_options *FARCALL_NULLABLE options,
-                                        farcall_controller **controller);
+                                        farcall_controller *FARCALL_NULLABLE *FARCALL_NONNULL controller);
 
 // Ends the session, also while other threads call: each call under way fails with FARCALL_DISCONNECTED, as does each completion
 // that has not come. All that belongs to the controller goes with it: dylibs, trackers, functions, pipelines, memory.
@@ -602,7 +604,7 @@ FARCALL_NODISCARD farcall_error *FARCALL_NULLABLE farcall_controller_pid(farcall
 // # Safety
 //
 // triple must be writable.
-FARCALL_NODISCARD farcall_error *FARCALL_NULLABLE farcall_controller_triple(farcall_controller *controller, char **triple);
+FARCALL_NODISCARD farcall_error *FARCALL_NULLABLE farcall_controller_triple(farcall_controller *controller, char *FARCALL_NULLABLE *FARCALL_NONNULL triple);
 
 // Stores the size of a page of the executor.
 //
@@ -697,7 +699,7 @@ farcall_error *FARCALL_NULLABLE farcall_controller_write(farcall_controller *con
 FARCALL_NODISCARD
 farcall_error *FARCALL_NULLABLE farcall_pipeline_open(farcall_controller *controller,
                                      bool is_polled,
-                                     farcall_pipeline **pipeline);
+                                     farcall_pipeline *FARCALL_NULLABLE *FARCALL_NONNULL pipeline);
 
 // Submits a call of the wrapper function at an address of the executor, with a copy of the arguments. on_complete receives its
 // outcome. If this function returns an error, nothing was submitted, and on_complete is not called. May be NULL: args.
@@ -748,7 +750,7 @@ farcall_error *FARCALL_NULLABLE farcall_function_create(farcall_controller *cont
                                        uint64_t address,
                                        const char *FARCALL_NULLABLE declarations,
                                        const char *prototype,
-                                       farcall_function **function);
+                                       farcall_function *FARCALL_NULLABLE *FARCALL_NONNULL function);
 
 // Calls a function with a value for each parameter, and waits for its result. Structures are given by their bytes, which stay the
 // caller's. The caller owns the result (farcall_value_dispose). FARCALL_TYPE if the values are not of the prototype's types; nothing
@@ -787,7 +789,7 @@ FARCALL_NODISCARD farcall_error *FARCALL_NULLABLE farcall_function_dispose(farca
 FARCALL_NODISCARD
 farcall_error *FARCALL_NULLABLE farcall_dylib_create(farcall_controller *controller,
                                     const char *name,
-                                    farcall_dylib **dylib);
+                                    farcall_dylib *FARCALL_NULLABLE *FARCALL_NONNULL dylib);
 
 // Makes a dylib search another one of the same controller, before the executor's process.
 FARCALL_NODISCARD farcall_error *FARCALL_NULLABLE farcall_dylib_add_to_link_order(farcall_dylib *dylib, farcall_dylib *other);
@@ -873,7 +875,7 @@ farcall_error *FARCALL_NULLABLE farcall_dylib_lookup(farcall_dylib *dylib,
 // The names must be texts, and there must be as many writable addresses.
 FARCALL_NODISCARD
 farcall_error *FARCALL_NULLABLE farcall_dylib_lookup_many(farcall_dylib *dylib,
-                                         const char *const *FARCALL_NULLABLE names,
+                                         const char *FARCALL_NULLABLE const *FARCALL_NULLABLE names,
                                          size_t count,
                                          uint64_t *FARCALL_NULLABLE addresses);
 
@@ -889,7 +891,7 @@ farcall_error *FARCALL_NULLABLE farcall_dylib_initialize(farcall_dylib *dylib);
 // The arguments must be texts, and result writable.
 FARCALL_NODISCARD
 farcall_error *FARCALL_NULLABLE farcall_dylib_run_main(farcall_dylib *dylib,
-                                      const char *const *FARCALL_NULLABLE argv,
+                                      const char *FARCALL_NULLABLE const *FARCALL_NULLABLE argv,
                                       int *result);
 
 // Removes all code of a dylib, with that of its trackers: runs exit handlers, and frees the memory. None of the code may be running.
@@ -905,7 +907,7 @@ FARCALL_NODISCARD farcall_error *FARCALL_NULLABLE farcall_dylib_remove(farcall_d
 // # Safety
 //
 // tracker must be writable.
-FARCALL_NODISCARD farcall_error *FARCALL_NULLABLE farcall_tracker_create(farcall_dylib *dylib, farcall_tracker **tracker);
+FARCALL_NODISCARD farcall_error *FARCALL_NULLABLE farcall_tracker_create(farcall_dylib *dylib, farcall_tracker *FARCALL_NULLABLE *FARCALL_NONNULL tracker);
 
 // Removes the objects of a tracker from the dylib: runs exit handlers, and frees the memory. None of the code may be running. Frees
 // the tracker. May be NULL: tracker.
@@ -977,7 +979,7 @@ farcall_error *FARCALL_NULLABLE farcall_dylib_define_handler(farcall_dylib *dyli
 FARCALL_NODISCARD
 farcall_error *FARCALL_NULLABLE farcall_region_create(uint64_t bytes,
                                      bool is_read_only,
-                                     farcall_region **region);
+                                     farcall_region *FARCALL_NULLABLE *FARCALL_NONNULL region);
 
 // Stores where the region is in this program, and its size. The bytes stay mapped until farcall_region_dispose. Linked code may
 // write them at any moment: use atomics for what both sides write, or wait for calls. May be NULL: bytes.
@@ -987,7 +989,7 @@ farcall_error *FARCALL_NULLABLE farcall_region_create(uint64_t bytes,
 // data and bytes must be writable.
 FARCALL_NODISCARD
 farcall_error *FARCALL_NULLABLE farcall_region_data(farcall_region *region,
-                                   void **data,
+                                   void *FARCALL_NULLABLE *FARCALL_NONNULL data,
                                    uint64_t *FARCALL_NULLABLE bytes);
 
 // Makes an executor map the region, and stores the executor's address of its first byte. That is the address in this program, so
@@ -1038,7 +1040,7 @@ farcall_error *FARCALL_NULLABLE farcall_region_dispose(farcall_region *FARCALL_N
 FARCALL_NODISCARD
 farcall_error *FARCALL_NULLABLE farcall_memory_reserve(farcall_controller *controller,
                                       farcall_sizes sizes,
-                                      farcall_memory **memory);
+                                      farcall_memory *FARCALL_NULLABLE *FARCALL_NONNULL memory);
 
 // Stores where the part with a protection (a farcall_protection) is. Its bytes are zero, or those of earlier memory: write all that
 // code will read.
@@ -1205,7 +1207,7 @@ void farcall_options_service(farcall_options *options,
 // # Safety
 //
 // The options must be the caller's, and session must be writable.
-farcall_error *FARCALL_NULLABLE farcall_session_create(farcall_options *options, farcall_session **session);
+farcall_error *FARCALL_NULLABLE farcall_session_create(farcall_options *options, farcall_session *FARCALL_NULLABLE *FARCALL_NONNULL session);
 
 // Attaches the controller at the other end of a connected stream socket. Takes the socket. A session can attach once.
 farcall_error *FARCALL_NULLABLE farcall_session_attach_socket(farcall_session *session,
@@ -1294,7 +1296,7 @@ void farcall_session_report_error(farcall_session *session, farcall_error *FARCA
 farcall_error *FARCALL_NULLABLE farcall_polled_create(farcall_options *FARCALL_NULLABLE options,
                                      int socket,
                                      bool is_shared,
-                                     farcall_polled **polled);
+                                     farcall_polled *FARCALL_NULLABLE *FARCALL_NONNULL polled);
 
 // The descriptor for the host's event loop. When it is readable, poll. The host must not read or close it. -1 for NULL.
 //
@@ -1459,7 +1461,7 @@ farcall_error *FARCALL_NULLABLE farcall_controller_write(farcall_controller *con
 FARCALL_NODISCARD
 farcall_error *FARCALL_NULLABLE farcall_dylib_create(farcall_controller *controller,
                                     const char *name,
-                                    farcall_dylib **dylib);
+                                    farcall_dylib *FARCALL_NULLABLE *FARCALL_NONNULL dylib);
 
 // Makes a dylib search another one of the same controller, before the executor's process.
 FARCALL_NODISCARD farcall_error *FARCALL_NULLABLE farcall_dylib_add_to_link_order(farcall_dylib *dylib, farcall_dylib *other);
@@ -1545,7 +1547,7 @@ farcall_error *FARCALL_NULLABLE farcall_dylib_lookup(farcall_dylib *dylib,
 // The names must be texts, and there must be as many writable addresses.
 FARCALL_NODISCARD
 farcall_error *FARCALL_NULLABLE farcall_dylib_lookup_many(farcall_dylib *dylib,
-                                         const char *const *FARCALL_NULLABLE names,
+                                         const char *FARCALL_NULLABLE const *FARCALL_NULLABLE names,
                                          size_t count,
                                          uint64_t *FARCALL_NULLABLE addresses);
 
@@ -1561,7 +1563,7 @@ farcall_error *FARCALL_NULLABLE farcall_dylib_initialize(farcall_dylib *dylib);
 // The arguments must be texts, and result writable.
 FARCALL_NODISCARD
 farcall_error *FARCALL_NULLABLE farcall_dylib_run_main(farcall_dylib *dylib,
-                                      const char *const *FARCALL_NULLABLE argv,
+                                      const char *FARCALL_NULLABLE const *FARCALL_NULLABLE argv,
                                       int *result);
 
 // Removes all code of a dylib, with that of its trackers: runs exit handlers, and frees the memory. None of the code may be running.
@@ -1577,7 +1579,7 @@ FARCALL_NODISCARD farcall_error *FARCALL_NULLABLE farcall_dylib_remove(farcall_d
 // # Safety
 //
 // tracker must be writable.
-FARCALL_NODISCARD farcall_error *FARCALL_NULLABLE farcall_tracker_create(farcall_dylib *dylib, farcall_tracker **tracker);
+FARCALL_NODISCARD farcall_error *FARCALL_NULLABLE farcall_tracker_create(farcall_dylib *dylib, farcall_tracker *FARCALL_NULLABLE *FARCALL_NONNULL tracker);
 
 // Removes the objects of a tracker from the dylib: runs exit handlers, and frees the memory. None of the code may be running. Frees
 // the tracker. May be NULL: tracker.
@@ -1602,7 +1604,7 @@ farcall_error *FARCALL_NULLABLE farcall_function_create(farcall_controller *cont
                                        uint64_t address,
                                        const char *FARCALL_NULLABLE declarations,
                                        const char *prototype,
-                                       farcall_function **function);
+                                       farcall_function *FARCALL_NULLABLE *FARCALL_NONNULL function);
 
 // Calls a function with a value for each parameter, and waits for its result. Structures are given by their bytes, which stay the
 // caller's. The caller owns the result (farcall_value_dispose). FARCALL_TYPE if the values are not of the prototype's types; nothing
@@ -1693,7 +1695,7 @@ farcall_error *FARCALL_NULLABLE farcall_dylib_define_handler(farcall_dylib *dyli
 FARCALL_NODISCARD
 farcall_error *FARCALL_NULLABLE farcall_memory_reserve(farcall_controller *controller,
                                       farcall_sizes sizes,
-                                      farcall_memory **memory);
+                                      farcall_memory *FARCALL_NULLABLE *FARCALL_NONNULL memory);
 
 // Stores where the part with a protection (a farcall_protection) is. Its bytes are zero, or those of earlier memory: write all that
 // code will read.
@@ -1743,7 +1745,7 @@ farcall_error *FARCALL_NULLABLE farcall_controller_deallocate(farcall_controller
 FARCALL_NODISCARD
 farcall_error *FARCALL_NULLABLE farcall_pipeline_open(farcall_controller *controller,
                                      bool is_polled,
-                                     farcall_pipeline **pipeline);
+                                     farcall_pipeline *FARCALL_NULLABLE *FARCALL_NONNULL pipeline);
 
 // Submits a call of the wrapper function at an address of the executor, with a copy of the arguments. on_complete receives its
 // outcome. If this function returns an error, nothing was submitted, and on_complete is not called. May be NULL: args.
@@ -1786,7 +1788,7 @@ FARCALL_NODISCARD farcall_error *FARCALL_NULLABLE farcall_controller_pid(farcall
 // # Safety
 //
 // triple must be writable.
-FARCALL_NODISCARD farcall_error *FARCALL_NULLABLE farcall_controller_triple(farcall_controller *controller, char **triple);
+FARCALL_NODISCARD farcall_error *FARCALL_NULLABLE farcall_controller_triple(farcall_controller *controller, char *FARCALL_NULLABLE *FARCALL_NONNULL triple);
 
 // Stores the size of a page of the executor.
 //
@@ -1829,7 +1831,7 @@ farcall_error *FARCALL_NULLABLE farcall_controller_each_value(farcall_controller
 FARCALL_NODISCARD
 farcall_error *FARCALL_NULLABLE farcall_region_create(uint64_t bytes,
                                      bool is_read_only,
-                                     farcall_region **region);
+                                     farcall_region *FARCALL_NULLABLE *FARCALL_NONNULL region);
 
 // Stores where the region is in this program, and its size. The bytes stay mapped until farcall_region_dispose. Linked code may
 // write them at any moment: use atomics for what both sides write, or wait for calls. May be NULL: bytes.
@@ -1839,7 +1841,7 @@ farcall_error *FARCALL_NULLABLE farcall_region_create(uint64_t bytes,
 // data and bytes must be writable.
 FARCALL_NODISCARD
 farcall_error *FARCALL_NULLABLE farcall_region_data(farcall_region *region,
-                                   void **data,
+                                   void *FARCALL_NULLABLE *FARCALL_NONNULL data,
                                    uint64_t *FARCALL_NULLABLE bytes);
 
 // Makes an executor map the region, and stores the executor's address of its first byte. That is the address in this program, so
@@ -1892,7 +1894,7 @@ void farcall_run_if_spawned(void);
 // The options must be readable, with what they point to, and controller writable.
 FARCALL_NODISCARD
 farcall_error *FARCALL_NULLABLE farcall_controller_start(const farcall_start_options *FARCALL_NULLABLE options,
-                                        farcall_controller **controller);
+                                        farcall_controller *FARCALL_NULLABLE *FARCALL_NONNULL controller);
 
 // Ends the session, also while other threads call: each call under way fails with FARCALL_DISCONNECTED, as does each completion
 // that has not come. All that belongs to the controller goes with it: dylibs, trackers, functions, pipelines, memory.
@@ -2125,7 +2127,7 @@ void farcall_options_service(farcall_options *options,
 farcall_error *FARCALL_NULLABLE farcall_polled_create(farcall_options *FARCALL_NULLABLE options,
                                      int socket,
                                      bool is_shared,
-                                     farcall_polled **polled);
+                                     farcall_polled *FARCALL_NULLABLE *FARCALL_NONNULL polled);
 
 // The descriptor for the host's event loop. When it is readable, poll. The host must not read or close it. -1 for NULL.
 //
@@ -2171,7 +2173,7 @@ void farcall_done_complete(farcall_done *FARCALL_NULLABLE done);
 // # Safety
 //
 // The options must be the caller's, and session must be writable.
-farcall_error *FARCALL_NULLABLE farcall_session_create(farcall_options *options, farcall_session **session);
+farcall_error *FARCALL_NULLABLE farcall_session_create(farcall_options *options, farcall_session *FARCALL_NULLABLE *FARCALL_NONNULL session);
 
 // Attaches the controller at the other end of a connected stream socket. Takes the socket. A session can attach once.
 farcall_error *FARCALL_NULLABLE farcall_session_attach_socket(farcall_session *session,

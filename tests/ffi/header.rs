@@ -3,6 +3,7 @@
 //! | mark | where |
 //! |---|---|
 //! | `FARCALL_NULLABLE` | on what the comment lists behind "May be NULL:", on each `context`, on members whose comment says NULL, and on errors that functions return |
+//! | the same, and `FARCALL_NONNULL` | on the inner and the outer level of pointers to pointers |
 //! | `FARCALL_` | in front of the names of enumerators |
 
 use std::path::{Path, PathBuf};
@@ -56,7 +57,7 @@ pub(super) fn made() -> String {
 fn marked(header: &str) -> String {
     let mut marked = String::new();
     let (mut comment, mut is_enum) = (String::new(), false);
-    let mut nullable: Vec<String> = Vec::new();
+    let mut nullable = may_be_null("");
     for line in header.lines() {
         let code = line.trim_start();
         if let Some(said) = code.strip_prefix("//") {
@@ -88,10 +89,11 @@ fn marked(header: &str) -> String {
             let (kind, _) = result.split_once('*').expect("a pointer");
             line = line.replace(result, &format!("{kind}*FARCALL_NULLABLE farcall_"));
         }
+        let line = nested(&line);
         marked.push_str(&line);
         marked.push('\n');
         if code.ends_with(';') || code.is_empty() {
-            nullable.clear();
+            nullable = may_be_null("");
         }
         comment.clear();
     }
@@ -117,12 +119,27 @@ fn mark(line: &str, name: &str) -> String {
                 "*" => (format!("*{name}{end}"), format!("*FARCALL_NULLABLE {name}{end}")),
                 _ => (format!(" {name}{end}"), format!(" FARCALL_NULLABLE {name}{end}")),
             };
-            if line.contains(&from) && !line.contains("FARCALL_NULLABLE context") {
+            if line.contains(&from) && !line.contains(&format!("FARCALL_NULLABLE {name}{end}")) {
                 return line.replacen(&from, &to, 1);
             }
         }
     }
     line.to_owned()
+}
+
+/// Clang wants a mark on both levels of a pointer to a pointer: NULL is what functions store in the inner one if they fail, and
+/// what ends an array.
+fn nested(line: &str) -> String {
+    let mut line = line.to_owned();
+    for (from, to) in [(" **", " *FARCALL_NULLABLE *"), ("*const *", "*FARCALL_NULLABLE const *")] {
+        if let Some(at) = line.find(from) {
+            let behind = line.split_off(at + from.len());
+            let outer = if behind.starts_with("FARCALL") { "" } else { "FARCALL_NONNULL " };
+            line.truncate(at);
+            line = format!("{line}{to}{outer}{behind}");
+        }
+    }
+    line
 }
 
 #[test]

@@ -50,13 +50,13 @@ pub struct Part {
 pub struct Action {
     /// Runs ahead of the next call, in the order of the actions.
     pub finalize: u64,
-    /// The arguments of finalize.
+    /// The arguments of finalize; NULL for none.
     pub finalize_args: *const c_void,
     /// Their size.
     pub finalize_size: usize,
     /// Runs when the memory is deallocated, in reverse order.
     pub dealloc: u64,
-    /// The arguments of dealloc.
+    /// The arguments of dealloc; NULL for none.
     pub dealloc_args: *const c_void,
     /// Their size.
     pub dealloc_size: usize,

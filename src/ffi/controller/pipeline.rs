@@ -33,7 +33,7 @@ pub struct Pipeline {
 /// Receives the outcome of a call, and owns both: error is NULL and result its result, or result is empty.
 ///
 /// It runs once: as a task of the controller's dispatcher, or within farcall_pipeline_poll if the pipeline is polled. If the pipeline
-/// or the controller is closed, it runs within the closing function. It may submit and wait.
+/// or the controller is closed, it runs within the closing function. It may submit and wait. May be NULL: error.
 pub type OnComplete =
     Option<unsafe extern "C" fn(error: *mut Error, result: Buffer, context: *mut c_void)>;
 

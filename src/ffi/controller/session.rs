@@ -69,11 +69,11 @@ pub struct StartOptions {
     pub low_slab_bytes: Sizes,
     /// Runs completions of calls. NULL: threads of the library.
     pub dispatch: Dispatch,
-    /// Passed to dispatch.
+    /// Passed to dispatch; may be NULL.
     pub dispatch_context: *mut c_void,
-    /// Called when the executor has died. Not called after farcall_controller_close.
+    /// Called when the executor has died, unless it is NULL. Not called after farcall_controller_close.
     pub on_death: OnDeath,
-    /// Passed to on_death.
+    /// Passed to on_death; may be NULL.
     pub on_death_context: *mut c_void,
 }
 

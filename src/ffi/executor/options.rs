@@ -35,7 +35,7 @@ pub type OnError =
     Option<unsafe extern "C" fn(session: *mut Session, error: *mut Error, context: *mut c_void)>;
 
 /// The session has lost its controller. error is NULL after an orderly end, otherwise the reason, which this function owns. Must
-/// not block.
+/// not block. May be NULL: error.
 pub type OnDisconnect =
     Option<unsafe extern "C" fn(session: *mut Session, error: *mut Error, context: *mut c_void)>;
 
