@@ -224,7 +224,10 @@ typedef void (*farcall_dispatch)(farcall_task *task, void *FARCALL_NULLABLE cont
 
 // The executor has died; error says how (farcall_error_death), and belongs to this function. Called once, on a thread of the
 // library. It may wait, and may close the controller.
-typedef void (*farcall_on_death)(farcall_controller *controller, farcall_error *error, void *FARCALL_NULLABLE context);
+typedef void (*farcall_on_death)(
+    farcall_controller *controller,
+    farcall_error *error,
+    void *FARCALL_NULLABLE context);
 
 // How to start an executor. All members but size may be 0, which is the default.
 typedef struct {
@@ -267,7 +270,10 @@ typedef void (*farcall_visit_value)(const char *name, int64_t value, void *FARCA
 //
 // It runs once: as a task of the controller's dispatcher, or within farcall_pipeline_poll if the pipeline is polled. If the pipeline
 // or the controller is closed, it runs within the closing function. It may submit and wait. May be NULL: error.
-typedef void (*farcall_on_complete)(farcall_error *FARCALL_NULLABLE error, farcall_buffer result, void *FARCALL_NULLABLE context);
+typedef void (*farcall_on_complete)(
+    farcall_error *FARCALL_NULLABLE error,
+    farcall_buffer result,
+    void *FARCALL_NULLABLE context);
 
 // A value without its type: the member that the kind names.
 typedef union {
@@ -316,19 +322,19 @@ typedef struct {
 // program has started calls, it is a thread of the library. So a handler may run on several threads at a time. It may call
 // the executor in turn.
 typedef void (*farcall_tag_handler)(farcall_controller *controller,
-                                    uint64_t tag,
-                                    farcall_buffer args,
-                                    uint64_t call_id,
-                                    void *FARCALL_NULLABLE context);
+    uint64_t tag,
+    farcall_buffer args,
+    uint64_t call_id,
+    void *FARCALL_NULLABLE context);
 
 // Runs when linked code calls the C function that it defines, on the same threads as farcall_tag_handler. It gets a value for each
 // parameter, and stores its result, unless that is void. An error that it returns belongs to the library: linked code is
 // unwound, and the controller's call returns the error as FARCALL_REMOTE.
 typedef farcall_error *FARCALL_NULLABLE (*farcall_named_handler)(farcall_controller *controller,
-                                                const farcall_value *arguments,
-                                                size_t count,
-                                                farcall_value *result,
-                                                void *FARCALL_NULLABLE context);
+    const farcall_value *arguments,
+    size_t count,
+    farcall_value *result,
+    void *FARCALL_NULLABLE context);
 
 // A part of memory: whole pages of one protection.
 typedef struct {
@@ -357,14 +363,23 @@ typedef struct {
 } farcall_action;
 
 // Receives the result of a call to the controller, and owns it. If the call failed, the result is an out-of-band error.
-typedef void (*farcall_completion)(farcall_session *session, farcall_buffer result, void *FARCALL_NULLABLE context);
+typedef void (*farcall_completion)(
+    farcall_session *session,
+    farcall_buffer result,
+    void *FARCALL_NULLABLE context);
 
 // Receives an error that belongs to no call, and owns it.
-typedef void (*farcall_on_error)(farcall_session *session, farcall_error *error, void *FARCALL_NULLABLE context);
+typedef void (*farcall_on_error)(
+    farcall_session *session,
+    farcall_error *error,
+    void *FARCALL_NULLABLE context);
 
 // The session has lost its controller. error is NULL after an orderly end, otherwise the reason, which this function owns. Must
 // not block. May be NULL: error.
-typedef void (*farcall_on_disconnect)(farcall_session *session, farcall_error *FARCALL_NULLABLE error, void *FARCALL_NULLABLE context);
+typedef void (*farcall_on_disconnect)(
+    farcall_session *session,
+    farcall_error *FARCALL_NULLABLE error,
+    void *FARCALL_NULLABLE context);
 
 // Answers the call with this number, once, on any thread. Takes the result.
 typedef void (*farcall_return)(farcall_session *session, farcall_buffer result, uint64_t call_id);
@@ -372,12 +387,15 @@ typedef void (*farcall_return)(farcall_session *session, farcall_buffer result, 
 // A function that the controller calls, as orc_rt_WrapperFunction. It owns the arguments, and answers by calling
 // answer(session, result, call_id) exactly once, now or later.
 typedef void (*farcall_wrapper_function)(farcall_session *session,
-                                         farcall_buffer args,
-                                         farcall_return answer,
-                                         uint64_t call_id);
+    farcall_buffer args,
+    farcall_return answer,
+    uint64_t call_id);
 
 // The controller has detached, and managed code may still run. Call farcall_done_complete(done), now or later, on any thread.
-typedef void (*farcall_on_detach)(farcall_done *done, bool shutdown_requested, void *FARCALL_NULLABLE context);
+typedef void (*farcall_on_detach)(
+    farcall_done *done,
+    bool shutdown_requested,
+    void *FARCALL_NULLABLE context);
 
 // No managed code runs any more: release everything. Call farcall_done_complete(done), now or later, on any thread.
 typedef void (*farcall_on_shutdown)(farcall_done *done, void *FARCALL_NULLABLE context);
@@ -408,102 +426,74 @@ FARCALL_NODISCARD farcall_buffer farcall_buffer_allocate(size_t size);
 
 // A copy of size bytes at data. An out-of-band error if data is NULL and size is not 0, or if memory runs out. May be NULL: data.
 //
-// # Safety
-//
 // They must be readable.
 FARCALL_NODISCARD
 farcall_buffer farcall_buffer_from_range(const void *FARCALL_NULLABLE data,
-                                         size_t size);
+    size_t size);
 
 // A copy of a text, its NUL included. Empty for NULL. May be NULL: text.
-//
-// # Safety
 //
 // It must be one.
 FARCALL_NODISCARD farcall_buffer farcall_buffer_from_string(const char *FARCALL_NULLABLE text);
 
 // An out-of-band error with a copy of this message. May be NULL: message.
 //
-// # Safety
-//
 // It must be a text.
 FARCALL_NODISCARD farcall_buffer farcall_buffer_from_out_of_band_error(const char *FARCALL_NULLABLE message);
 
 // Frees what the buffer points to, and leaves it empty. May be NULL: buffer.
-//
-// # Safety
 //
 // It must be a buffer of the caller's.
 void farcall_buffer_dispose(farcall_buffer *FARCALL_NULLABLE buffer);
 
 // The bytes of a buffer, which stay where they are until it is disposed of or moved. NULL for NULL. May be NULL: buffer.
 //
-// # Safety
-//
 // It must be a buffer.
 char *farcall_buffer_data(farcall_buffer *FARCALL_NULLABLE buffer);
 
 // The bytes of a buffer, to be read. NULL for NULL. May be NULL: buffer.
-//
-// # Safety
 //
 // It must be a buffer.
 const char *farcall_buffer_const_data(const farcall_buffer *FARCALL_NULLABLE buffer);
 
 // How many bytes a buffer has; 0 for NULL. May be NULL: buffer.
 //
-// # Safety
-//
 // It must be a buffer.
 size_t farcall_buffer_size(const farcall_buffer *FARCALL_NULLABLE buffer);
 
 // True for a buffer that has no bytes and is no error either, and for NULL. May be NULL: buffer.
-//
-// # Safety
 //
 // It must be a buffer.
 bool farcall_buffer_is_empty(const farcall_buffer *FARCALL_NULLABLE buffer);
 
 // The message of an out-of-band error, which is the buffer's; NULL for any other buffer, and for NULL. May be NULL: buffer.
 //
-// # Safety
-//
 // It must be a buffer.
 const char *farcall_buffer_out_of_band_error(const farcall_buffer *FARCALL_NULLABLE buffer);
 
 // An error of the host's own, with a copy of this message. May be NULL: message.
-//
-// # Safety
 //
 // The message must be a text.
 FARCALL_NODISCARD farcall_error *FARCALL_NULLABLE farcall_error_create(const char *FARCALL_NULLABLE message);
 
 // The code of an error: FARCALL_OK for NULL. May be NULL: error.
 //
-// # Safety
-//
 // The error must be the caller's.
 farcall_error_code farcall_error_code_of(const farcall_error *FARCALL_NULLABLE error);
 
 // The message of an error, which belongs to the error. For NULL the message says that there is no error. May be NULL: error.
-//
-// # Safety
 //
 // The error must be the caller's.
 const char *farcall_error_message(const farcall_error *FARCALL_NULLABLE error);
 
 // Stores how the executor ended, and returns true, if that is the reason of the error. May be NULL: error, death.
 //
-// # Safety
-//
 // The error must be the caller's, and death writable.
 bool farcall_error_death(const farcall_error *FARCALL_NULLABLE error,
-                         farcall_death *FARCALL_NULLABLE death);
+    farcall_death *FARCALL_NULLABLE death);
 
 // The message of an error, to be freed with farcall_text_free. Takes the error. For NULL the message says that there is no
 // error. May be NULL: error.
-//
-// # Safety
 //
 // The error must be the caller's.
 FARCALL_NODISCARD
@@ -511,14 +501,10 @@ char *farcall_error_to_string(farcall_error *FARCALL_NULLABLE error);
 
 // Frees a text that a function of this library gave to its caller. May be NULL: text.
 //
-// # Safety
-//
 // The text must come from such a function.
 void farcall_text_free(char *FARCALL_NULLABLE text);
 
 // Frees an error. May be NULL: error.
-//
-// # Safety
 //
 // The error must be the caller's.
 void farcall_error_consume(farcall_error *FARCALL_NULLABLE error);
@@ -526,28 +512,20 @@ void farcall_error_consume(farcall_error *FARCALL_NULLABLE error);
 // Ends the process if there is an error, after writing its message to standard error. No other function of this library ends the
 // process. May be NULL: error.
 //
-// # Safety
-//
 // The error must be the caller's.
 void farcall_error_cant_fail(farcall_error *FARCALL_NULLABLE error);
 
 // True when no further call can complete: the executor has died, or the session or the connection is over. May be NULL: error.
-//
-// # Safety
 //
 // The error must be the caller's.
 bool farcall_error_is_disconnected(const farcall_error *FARCALL_NULLABLE error);
 
 // Runs a task, on this thread, and frees it. May be NULL: task.
 //
-// # Safety
-//
 // It must come from a dispatch function, and be run or dropped once.
 void farcall_task_run(farcall_task *FARCALL_NULLABLE task);
 
 // Frees a task without running it. A thread that waits for the task gets an error. May be NULL: task.
-//
-// # Safety
 //
 // It must come from a dispatch function, and be run or dropped once.
 void farcall_task_drop(farcall_task *FARCALL_NULLABLE task);
@@ -558,12 +536,10 @@ void farcall_run_if_spawned(void);
 
 // Starts an executor, and waits until it is ready. The executor ends with the session. May be NULL: options.
 //
-// # Safety
-//
 // The options must be readable, with what they point to, and controller writable.
 FARCALL_NODISCARD
 farcall_error *FARCALL_NULLABLE farcall_controller_start(const farcall_start_options *FARCALL_NULLABLE options,
-                                        farcall_controller *FARCALL_NULLABLE *FARCALL_NONNULL controller);
+    farcall_controller *FARCALL_NULLABLE *FARCALL_NONNULL controller);
 
 // Ends the session, also while other threads call: each call under way fails with FARCALL_DISCONNECTED, as does each completion
 // that has not come. All that belongs to the controller goes with it: dylibs, trackers, functions, pipelines, memory.
@@ -576,13 +552,11 @@ farcall_error *FARCALL_NULLABLE farcall_controller_close(farcall_controller *FAR
 // Ends the executor as exit(status) ends a program, and stores the exit status of the process. The controller stays, to be
 // closed.
 //
-// # Safety
-//
 // exit_status must be writable.
 FARCALL_NODISCARD
 farcall_error *FARCALL_NULLABLE farcall_controller_exit(farcall_controller *controller,
-                                       int status,
-                                       int *exit_status);
+    int status,
+    int *exit_status);
 
 // Kills the executor at once. Calls under way fail with FARCALL_DIED. Does nothing when it has ended. The controller stays, to be
 // closed.
@@ -594,136 +568,118 @@ FARCALL_NODISCARD farcall_error *FARCALL_NULLABLE farcall_controller_death(farca
 
 // Stores the number of the executor's process; 0 when it has ended.
 //
-// # Safety
-//
 // pid must be writable.
-FARCALL_NODISCARD farcall_error *FARCALL_NULLABLE farcall_controller_pid(farcall_controller *controller, int32_t *pid);
+FARCALL_NODISCARD farcall_error *FARCALL_NULLABLE farcall_controller_pid(
+    farcall_controller *controller,
+    int32_t *pid);
 
 // Stores the executor's target triple, to be freed with farcall_text_free.
 //
-// # Safety
-//
 // triple must be writable.
-FARCALL_NODISCARD farcall_error *FARCALL_NULLABLE farcall_controller_triple(farcall_controller *controller, char *FARCALL_NULLABLE *FARCALL_NONNULL triple);
+FARCALL_NODISCARD farcall_error *FARCALL_NULLABLE farcall_controller_triple(
+    farcall_controller *controller,
+    char *FARCALL_NULLABLE *FARCALL_NONNULL triple);
 
 // Stores the size of a page of the executor.
-//
-// # Safety
 //
 // bytes must be writable.
 FARCALL_NODISCARD
 farcall_error *FARCALL_NULLABLE farcall_controller_page_bytes(farcall_controller *controller,
-                                             uint64_t *bytes);
+    uint64_t *bytes);
 
 // Stores the address that the executor itself offers under a name, as its functions for LLVM's controllers. FARCALL_SYMBOLS if it
 // offers none. Sends no message. For linked code and libraries see farcall_dylib_lookup.
 //
-// # Safety
-//
 // The name must be a text, and address writable.
 FARCALL_NODISCARD
 farcall_error *FARCALL_NULLABLE farcall_controller_symbol(farcall_controller *controller,
-                                         const char *name,
-                                         uint64_t *address);
+    const char *name,
+    uint64_t *address);
 
 // Calls visit for each name that the executor itself offers, on this thread, in the order of the names.
 FARCALL_NODISCARD
 farcall_error *FARCALL_NULLABLE farcall_controller_each_symbol(farcall_controller *controller,
-                                              farcall_visit_symbol visit,
-                                              void *FARCALL_NULLABLE context);
+    farcall_visit_symbol visit,
+    void *FARCALL_NULLABLE context);
 
 // Calls visit for each number that the executor offers, on this thread, in the order of the names.
 FARCALL_NODISCARD
 farcall_error *FARCALL_NULLABLE farcall_controller_each_value(farcall_controller *controller,
-                                             farcall_visit_value visit,
-                                             void *FARCALL_NULLABLE context);
+    farcall_visit_value visit,
+    void *FARCALL_NULLABLE context);
 
 // Calls the wrapper function at an address of the executor with a copy of the arguments, and waits for its result, which the
 // caller owns. Any number of threads may call at the same time; each has a thread of its own in the executor.
 //
 // Handlers that linked code calls meanwhile run on this thread. FARCALL_REMOTE is the function's own error. May be NULL: args.
 //
-// # Safety
-//
 // The arguments must be readable, and result writable.
 FARCALL_NODISCARD
 farcall_error *FARCALL_NULLABLE farcall_controller_call(farcall_controller *controller,
-                                       uint64_t function,
-                                       const void *FARCALL_NULLABLE args,
-                                       size_t size,
-                                       farcall_buffer *result);
+    uint64_t function,
+    const void *FARCALL_NULLABLE args,
+    size_t size,
+    farcall_buffer *result);
 
 // As farcall_controller_call, for at most timeout_ms milliseconds. FARCALL_TIMEOUT if the function has not returned by then: it
 // still runs, and its result will be dropped. May be NULL: args.
 //
-// # Safety
-//
 // The arguments must be readable, and result writable.
 FARCALL_NODISCARD
 farcall_error *FARCALL_NULLABLE farcall_controller_call_timeout(farcall_controller *controller,
-                                               uint64_t function,
-                                               const void *FARCALL_NULLABLE args,
-                                               size_t size,
-                                               uint64_t timeout_ms,
-                                               farcall_buffer *result);
+    uint64_t function,
+    const void *FARCALL_NULLABLE args,
+    size_t size,
+    uint64_t timeout_ms,
+    farcall_buffer *result);
 
 // Copies size bytes of the executor's memory. FARCALL_REMOTE if they cannot be read; the executor continues. Sends one message.
-//
-// # Safety
 //
 // data must be writable.
 FARCALL_NODISCARD
 farcall_error *FARCALL_NULLABLE farcall_controller_read(farcall_controller *controller,
-                                       uint64_t address,
-                                       void *data,
-                                       size_t size);
+    uint64_t address,
+    void *data,
+    size_t size);
 
 // Writes a copy of size bytes into the executor's memory. FARCALL_REMOTE if that cannot be written; the executor continues. Sends
 // one message.
 //
-// # Safety
-//
 // data must be readable.
 FARCALL_NODISCARD
 farcall_error *FARCALL_NULLABLE farcall_controller_write(farcall_controller *controller,
-                                        uint64_t address,
-                                        const void *data,
-                                        size_t size);
+    uint64_t address,
+    const void *data,
+    size_t size);
 
 // Opens a pipeline. If is_polled is true, completions run within farcall_pipeline_poll; otherwise as tasks of the controller's
 // dispatcher.
 //
-// # Safety
-//
 // pipeline must be writable.
 FARCALL_NODISCARD
 farcall_error *FARCALL_NULLABLE farcall_pipeline_open(farcall_controller *controller,
-                                     bool is_polled,
-                                     farcall_pipeline *FARCALL_NULLABLE *FARCALL_NONNULL pipeline);
+    bool is_polled,
+    farcall_pipeline *FARCALL_NULLABLE *FARCALL_NONNULL pipeline);
 
 // Submits a call of the wrapper function at an address of the executor, with a copy of the arguments. on_complete receives its
 // outcome. If this function returns an error, nothing was submitted, and on_complete is not called. May be NULL: args.
 //
-// # Safety
-//
 // The arguments must be readable.
 FARCALL_NODISCARD
 farcall_error *FARCALL_NULLABLE farcall_pipeline_submit(farcall_pipeline *pipeline,
-                                       uint64_t function,
-                                       const void *FARCALL_NULLABLE args,
-                                       size_t size,
-                                       farcall_on_complete on_complete,
-                                       void *FARCALL_NULLABLE context);
+    uint64_t function,
+    const void *FARCALL_NULLABLE args,
+    size_t size,
+    farcall_on_complete on_complete,
+    void *FARCALL_NULLABLE context);
 
 // Receives the results that have come, without waiting, and completes their calls on this thread. Stores how many completed. Any
 // thread may poll. FARCALL_INVALID if the pipeline is not polled.
 //
-// # Safety
-//
 // completed must be writable.
 FARCALL_NODISCARD
 farcall_error *FARCALL_NULLABLE farcall_pipeline_poll(farcall_pipeline *pipeline,
-                                     size_t *completed);
+    size_t *completed);
 
 // Closes a pipeline. Calls without an outcome run on in the executor; here they complete with FARCALL_DISCONNECTED, on this thread,
 // before this function returns. May be NULL: pipeline.
@@ -731,8 +687,6 @@ FARCALL_NODISCARD
 farcall_error *FARCALL_NULLABLE farcall_pipeline_close(farcall_pipeline *FARCALL_NULLABLE pipeline);
 
 // Frees the bytes of a result of the kind FARCALL_BYTES, and leaves FARCALL_VOID. Others need not be freed. May be NULL: value.
-//
-// # Safety
 //
 // The value must be the caller's.
 void farcall_value_dispose(farcall_value *FARCALL_NULLABLE value);
@@ -742,142 +696,121 @@ void farcall_value_dispose(farcall_value *FARCALL_NULLABLE value);
 //
 // If the function has other types, the executor may crash; calls then return an error, or a number without meaning.
 //
-// # Safety
-//
 // The declarations and the prototype must be texts, and function writable.
 FARCALL_NODISCARD
 farcall_error *FARCALL_NULLABLE farcall_function_create(farcall_controller *controller,
-                                       uint64_t address,
-                                       const char *FARCALL_NULLABLE declarations,
-                                       const char *prototype,
-                                       farcall_function *FARCALL_NULLABLE *FARCALL_NONNULL function);
+    uint64_t address,
+    const char *FARCALL_NULLABLE declarations,
+    const char *prototype,
+    farcall_function *FARCALL_NULLABLE *FARCALL_NONNULL function);
 
 // Calls a function with a value for each parameter, and waits for its result. Structures are given by their bytes, which stay the
 // caller's. The caller owns the result (farcall_value_dispose). FARCALL_TYPE if the values are not of the prototype's types; nothing
 // is sent then. May be NULL: arguments, result.
 //
-// # Safety
-//
 // The arguments must be readable, and result writable.
 FARCALL_NODISCARD
 farcall_error *FARCALL_NULLABLE farcall_function_call(farcall_function *function,
-                                     const farcall_value *FARCALL_NULLABLE arguments,
-                                     size_t count,
-                                     farcall_value *FARCALL_NULLABLE result);
+    const farcall_value *FARCALL_NULLABLE arguments,
+    size_t count,
+    farcall_value *FARCALL_NULLABLE result);
 
 // As farcall_function_call, for at most timeout_ms milliseconds: see farcall_controller_call_timeout. May be NULL: arguments,
 // result.
 //
-// # Safety
-//
 // The arguments must be readable, and result writable.
 FARCALL_NODISCARD
 farcall_error *FARCALL_NULLABLE farcall_function_call_timeout(farcall_function *function,
-                                             const farcall_value *FARCALL_NULLABLE arguments,
-                                             size_t count,
-                                             uint64_t timeout_ms,
-                                             farcall_value *FARCALL_NULLABLE result);
+    const farcall_value *FARCALL_NULLABLE arguments,
+    size_t count,
+    uint64_t timeout_ms,
+    farcall_value *FARCALL_NULLABLE result);
 
 // Frees a function. Calls under way go to their end. May be NULL: function.
-FARCALL_NODISCARD farcall_error *FARCALL_NULLABLE farcall_function_dispose(farcall_function *FARCALL_NULLABLE function);
+FARCALL_NODISCARD farcall_error *FARCALL_NULLABLE farcall_function_dispose(
+    farcall_function *FARCALL_NULLABLE function);
 
 // Creates an empty dylib. Its name, which no other dylib of the controller has, appears in messages.
-//
-// # Safety
 //
 // The name must be a text, and dylib writable.
 FARCALL_NODISCARD
 farcall_error *FARCALL_NULLABLE farcall_dylib_create(farcall_controller *controller,
-                                    const char *name,
-                                    farcall_dylib *FARCALL_NULLABLE *FARCALL_NONNULL dylib);
+    const char *name,
+    farcall_dylib *FARCALL_NULLABLE *FARCALL_NONNULL dylib);
 
 // Makes a dylib search another one of the same controller, before the executor's process.
-FARCALL_NODISCARD farcall_error *FARCALL_NULLABLE farcall_dylib_add_to_link_order(farcall_dylib *dylib, farcall_dylib *other);
+FARCALL_NODISCARD farcall_error *FARCALL_NULLABLE farcall_dylib_add_to_link_order(
+    farcall_dylib *dylib,
+    farcall_dylib *other);
 
 // Adds an ELF object from memory, of which this function makes a copy. Its name appears in messages. The tracker owns it; NULL is the
 // dylib's default tracker. FARCALL_SYMBOLS if the dylib defines one of its symbols already. May be NULL: tracker.
 //
-// # Safety
-//
 // The name must be a text, and the bytes readable.
 FARCALL_NODISCARD
 farcall_error *FARCALL_NULLABLE farcall_dylib_add_object(farcall_dylib *dylib,
-                                        farcall_tracker *FARCALL_NULLABLE tracker,
-                                        const char *name,
-                                        const void *data,
-                                        size_t size);
+    farcall_tracker *FARCALL_NULLABLE tracker,
+    const char *name,
+    const void *data,
+    size_t size);
 
 // Adds an ELF object from a file, as farcall_dylib_add_object. May be NULL: tracker.
-//
-// # Safety
 //
 // The path must be a text.
 FARCALL_NODISCARD
 farcall_error *FARCALL_NULLABLE farcall_dylib_add_object_file(farcall_dylib *dylib,
-                                             farcall_tracker *FARCALL_NULLABLE tracker,
-                                             const char *path);
+    farcall_tracker *FARCALL_NULLABLE tracker,
+    const char *path);
 
 // Adds an archive from memory, of which this function makes a copy. Its members are linked when they define a missing symbol.
-//
-// # Safety
 //
 // The name must be a text, and the bytes readable.
 FARCALL_NODISCARD
 farcall_error *FARCALL_NULLABLE farcall_dylib_add_archive(farcall_dylib *dylib,
-                                         const char *name,
-                                         const void *data,
-                                         size_t size);
+    const char *name,
+    const void *data,
+    size_t size);
 
 // Adds an archive from a file, as farcall_dylib_add_archive. A thin archive is read from the folder that it lies in.
-//
-// # Safety
 //
 // The path must be a text.
 FARCALL_NODISCARD
 farcall_error *FARCALL_NULLABLE farcall_dylib_add_archive_file(farcall_dylib *dylib,
-                                              const char *path);
+    const char *path);
 
 // Opens a shared library in the executor, by file name or path as of dlopen. All dylibs of the controller find its symbols then.
 // FARCALL_REMOTE if it cannot be opened. Sends one message.
 //
-// # Safety
-//
 // The path must be a text.
 FARCALL_NODISCARD
 farcall_error *FARCALL_NULLABLE farcall_controller_open_library(farcall_controller *controller,
-                                               const char *path);
+    const char *path);
 
 // Defines a name as an address of the executor. FARCALL_SYMBOLS if the dylib defines the name already.
-//
-// # Safety
 //
 // The name must be a text.
 FARCALL_NODISCARD
 farcall_error *FARCALL_NULLABLE farcall_dylib_define(farcall_dylib *dylib,
-                                    const char *name,
-                                    uint64_t address);
+    const char *name,
+    uint64_t address);
 
 // Looks a symbol up, links the objects that it needs, and stores its address. FARCALL_SYMBOLS names the symbols that are missing.
-//
-// # Safety
 //
 // The name must be a text, and address writable.
 FARCALL_NODISCARD
 farcall_error *FARCALL_NULLABLE farcall_dylib_lookup(farcall_dylib *dylib,
-                                    const char *name,
-                                    uint64_t *address);
+    const char *name,
+    uint64_t *address);
 
 // Looks count symbols up at once, and stores their addresses in the order of the names. Stores all or none. May be NULL: names,
 // addresses.
 //
-// # Safety
-//
 // The names must be texts, and there must be as many writable addresses.
 FARCALL_NODISCARD
 farcall_error *FARCALL_NULLABLE farcall_dylib_lookup_many(farcall_dylib *dylib,
-                                         const char *FARCALL_NULLABLE const *FARCALL_NULLABLE names,
-                                         size_t count,
-                                         uint64_t *FARCALL_NULLABLE addresses);
+    const char *FARCALL_NULLABLE const *FARCALL_NULLABLE names,
+    size_t count,
+    uint64_t *FARCALL_NULLABLE addresses);
 
 // Runs the initializers (static constructors) of the objects in a dylib, each once. Links those objects first.
 FARCALL_NODISCARD
@@ -886,13 +819,11 @@ farcall_error *FARCALL_NULLABLE farcall_dylib_initialize(farcall_dylib *dylib);
 // Runs the initializers that have not run, then main with these arguments, which NULL ends, the program's name first. Stores what
 // main returns. FARCALL_DIED if the program calls exit: farcall_error_death has its status. May be NULL: argv.
 //
-// # Safety
-//
 // The arguments must be texts, and result writable.
 FARCALL_NODISCARD
 farcall_error *FARCALL_NULLABLE farcall_dylib_run_main(farcall_dylib *dylib,
-                                      const char *FARCALL_NULLABLE const *FARCALL_NULLABLE argv,
-                                      int *result);
+    const char *FARCALL_NULLABLE const *FARCALL_NULLABLE argv,
+    int *result);
 
 // Removes all code of a dylib, with that of its trackers: runs exit handlers, and frees the memory. None of the code may be running.
 // The dylib stays, empty.
@@ -904,10 +835,10 @@ FARCALL_NODISCARD farcall_error *FARCALL_NULLABLE farcall_dylib_remove(farcall_d
 
 // Creates a tracker, which owns nothing yet.
 //
-// # Safety
-//
 // tracker must be writable.
-FARCALL_NODISCARD farcall_error *FARCALL_NULLABLE farcall_tracker_create(farcall_dylib *dylib, farcall_tracker *FARCALL_NULLABLE *FARCALL_NONNULL tracker);
+FARCALL_NODISCARD farcall_error *FARCALL_NULLABLE farcall_tracker_create(
+    farcall_dylib *dylib,
+    farcall_tracker *FARCALL_NULLABLE *FARCALL_NONNULL tracker);
 
 // Removes the objects of a tracker from the dylib: runs exit handlers, and frees the memory. None of the code may be running. Frees
 // the tracker. May be NULL: tracker.
@@ -917,41 +848,37 @@ farcall_error *FARCALL_NULLABLE farcall_tracker_remove(farcall_tracker *FARCALL_
 // Frees a tracker, whose objects go to another one of the same dylib; NULL is the dylib's default tracker. May be NULL: to.
 FARCALL_NODISCARD
 farcall_error *FARCALL_NULLABLE farcall_tracker_transfer(farcall_tracker *tracker,
-                                        farcall_tracker *FARCALL_NULLABLE to);
+    farcall_tracker *FARCALL_NULLABLE to);
 
 // Registers a handler, and stores its tag, never 0, which is to be passed to linked code. The context must live until the session
 // ends, or until the handler is removed and no call of it runs.
 //
-// # Safety
-//
 // tag must be writable.
 FARCALL_NODISCARD
 farcall_error *FARCALL_NULLABLE farcall_controller_register_handler(farcall_controller *controller,
-                                                   farcall_tag_handler handler,
-                                                   void *FARCALL_NULLABLE context,
-                                                   uint64_t *tag);
+    farcall_tag_handler handler,
+    void *FARCALL_NULLABLE context,
+    uint64_t *tag);
 
 // Removes a handler. Later calls of its tag are refused; calls under way run to their end.
 FARCALL_NODISCARD
 farcall_error *FARCALL_NULLABLE farcall_controller_remove_handler(farcall_controller *controller,
-                                                 uint64_t tag);
+    uint64_t tag);
 
 // Sets the handler of all tags that no registered handler has, once for each controller. LLVM's code uses addresses as tags.
 FARCALL_NODISCARD
 farcall_error *FARCALL_NULLABLE farcall_controller_handle_other_tags(farcall_controller *controller,
-                                                    farcall_tag_handler handler,
-                                                    void *FARCALL_NULLABLE context);
+    farcall_tag_handler handler,
+    void *FARCALL_NULLABLE context);
 
 // Answers a call of a handler, on any thread. Takes the result; an out-of-band error is the error of linked code's call.
 // FARCALL_INVALID if the call has an answer, or the session is over.
 //
-// # Safety
-//
 // The result must be the caller's.
 FARCALL_NODISCARD
 farcall_error *FARCALL_NULLABLE farcall_controller_answer(farcall_controller *controller,
-                                         uint64_t call_id,
-                                         farcall_buffer result);
+    uint64_t call_id,
+    farcall_buffer result);
 
 // Defines a C function that calls a handler of this program, for linked code and for look-ups. The prototype says its name and
 // its types: numbers, bool and pointers, at most 16. declarations has the typedefs that the prototype uses.
@@ -959,72 +886,64 @@ farcall_error *FARCALL_NULLABLE farcall_controller_answer(farcall_controller *co
 // Strings and arrays come as addresses of the executor, which farcall_controller_read reads. The handler goes with the tracker;
 // NULL is the dylib's default tracker. May be NULL: tracker, declarations.
 //
-// # Safety
-//
 // The declarations and the prototype must be texts.
 FARCALL_NODISCARD
 farcall_error *FARCALL_NULLABLE farcall_dylib_define_handler(farcall_dylib *dylib,
-                                            farcall_tracker *FARCALL_NULLABLE tracker,
-                                            const char *FARCALL_NULLABLE declarations,
-                                            const char *prototype,
-                                            farcall_named_handler handler,
-                                            void *FARCALL_NULLABLE context);
+    farcall_tracker *FARCALL_NULLABLE tracker,
+    const char *FARCALL_NULLABLE declarations,
+    const char *prototype,
+    farcall_named_handler handler,
+    void *FARCALL_NULLABLE context);
 
 // Makes a region of this many bytes, zero at first. If is_read_only is true, a store of linked code ends the executor; this
 // program may write. Pages take memory when they are touched.
 //
-// # Safety
-//
 // region must be writable.
 FARCALL_NODISCARD
 farcall_error *FARCALL_NULLABLE farcall_region_create(uint64_t bytes,
-                                     bool is_read_only,
-                                     farcall_region *FARCALL_NULLABLE *FARCALL_NONNULL region);
+    bool is_read_only,
+    farcall_region *FARCALL_NULLABLE *FARCALL_NONNULL region);
 
 // Stores where the region is in this program, and its size. The bytes stay mapped until farcall_region_dispose. Linked code may
 // write them at any moment: use atomics for what both sides write, or wait for calls. May be NULL: bytes.
 //
-// # Safety
-//
 // data and bytes must be writable.
 FARCALL_NODISCARD
 farcall_error *FARCALL_NULLABLE farcall_region_data(farcall_region *region,
-                                   void *FARCALL_NULLABLE *FARCALL_NONNULL data,
-                                   uint64_t *FARCALL_NULLABLE bytes);
+    void *FARCALL_NULLABLE *FARCALL_NONNULL data,
+    uint64_t *FARCALL_NULLABLE bytes);
 
 // Makes an executor map the region, and stores the executor's address of its first byte. That is the address in this program, so
 // addresses in the region are right on both sides. If is_anywhere is true, it is another one where other memory is there.
 // Sends one message. A region may be attached to several executors, to each once.
 //
-// # Safety
-//
 // address must be writable.
 FARCALL_NODISCARD
 farcall_error *FARCALL_NULLABLE farcall_region_attach(farcall_region *region,
-                                     farcall_controller *controller,
-                                     bool is_anywhere,
-                                     uint64_t *address);
+    farcall_controller *controller,
+    bool is_anywhere,
+    uint64_t *address);
 
 // Makes an executor unmap the region. Linked code must not use it then. Sends one message.
 FARCALL_NODISCARD
 farcall_error *FARCALL_NULLABLE farcall_region_detach(farcall_region *region,
-                                     farcall_controller *controller);
+    farcall_controller *controller);
 
 // Allocates a block of the region's heap, and stores its offset. All of the region is the heap: a program that places data itself
 // allocates nothing. The bytes are zero, or those of an earlier block. alignment is a power of two. FARCALL_LIMIT if no free
 // part is large enough.
 //
-// # Safety
-//
 // offset must be writable.
 FARCALL_NODISCARD
 farcall_error *FARCALL_NULLABLE farcall_region_allocate(farcall_region *region,
-                                       size_t size,
-                                       size_t alignment,
-                                       uint64_t *offset);
+    size_t size,
+    size_t alignment,
+    uint64_t *offset);
 
 // Frees the block at an offset, which farcall_region_allocate has stored. Linked code must not use it then.
-FARCALL_NODISCARD farcall_error *FARCALL_NULLABLE farcall_region_free(farcall_region *region, uint64_t offset);
+FARCALL_NODISCARD farcall_error *FARCALL_NULLABLE farcall_region_free(
+    farcall_region *region,
+    uint64_t offset);
 
 // Unmaps the region here. Executors that have it attached keep it until they end. No thread may use its bytes then. May be NULL:
 // region.
@@ -1034,56 +953,47 @@ farcall_error *FARCALL_NULLABLE farcall_region_dispose(farcall_region *FARCALL_N
 // Reserves memory in the executor, at least this many bytes of each protection, rounded up to pages. Sends no message, unless all
 // memory for linked code is used up. FARCALL_LIMIT if there is no more.
 //
-// # Safety
-//
 // memory must be writable.
 FARCALL_NODISCARD
 farcall_error *FARCALL_NULLABLE farcall_memory_reserve(farcall_controller *controller,
-                                      farcall_sizes sizes,
-                                      farcall_memory *FARCALL_NULLABLE *FARCALL_NONNULL memory);
+    farcall_sizes sizes,
+    farcall_memory *FARCALL_NULLABLE *FARCALL_NONNULL memory);
 
 // Stores where the part with a protection (a farcall_protection) is. Its bytes are zero, or those of earlier memory: write all that
 // code will read.
 //
-// # Safety
-//
 // part must be writable.
 FARCALL_NODISCARD
 farcall_error *FARCALL_NULLABLE farcall_memory_part(farcall_memory *memory,
-                                   uint32_t protection,
-                                   farcall_part *part);
+    uint32_t protection,
+    farcall_part *part);
 
 // Makes memory usable: the next call may run its code. Stores its base, which farcall_controller_deallocate takes. Frees the handle,
 // also if this fails. The actions are posted ahead of the next call, which fails if a finalize action fails. May be NULL:
 // actions.
 //
-// # Safety
-//
 // The actions and their arguments must be readable, and base writable.
 FARCALL_NODISCARD
 farcall_error *FARCALL_NULLABLE farcall_memory_finalize(farcall_memory *memory,
-                                       const farcall_action *FARCALL_NULLABLE actions,
-                                       size_t count,
-                                       uint64_t *base);
+    const farcall_action *FARCALL_NULLABLE actions,
+    size_t count,
+    uint64_t *base);
 
 // Frees memory that was not finalized. May be NULL: memory.
-FARCALL_NODISCARD farcall_error *FARCALL_NULLABLE farcall_memory_abandon(farcall_memory *FARCALL_NULLABLE memory);
+FARCALL_NODISCARD farcall_error *FARCALL_NULLABLE farcall_memory_abandon(
+    farcall_memory *FARCALL_NULLABLE memory);
 
 // Runs the dealloc actions of finalized memory, by the bases that farcall_memory_finalize has stored, and frees it. None of its code
 // may be running. Sends one message for all if any has actions, else none. If one fails, the rest is still freed. May be
 // NULL: bases.
 //
-// # Safety
-//
 // The bases must be readable.
 FARCALL_NODISCARD
 farcall_error *FARCALL_NULLABLE farcall_controller_deallocate(farcall_controller *controller,
-                                             const uint64_t *FARCALL_NULLABLE bases,
-                                             size_t count);
+    const uint64_t *FARCALL_NULLABLE bases,
+    size_t count);
 
 // Completes a service. The session then calls the next one. May be NULL: done.
-//
-// # Safety
 //
 // Must come from the session, and be given back once.
 void farcall_done_complete(farcall_done *FARCALL_NULLABLE done);
@@ -1091,25 +1001,21 @@ void farcall_done_complete(farcall_done *FARCALL_NULLABLE done);
 // Calls the controller's handler with this tag. Takes the arguments. on_complete is called exactly once: as a task, or at once
 // on this thread if the call cannot be made. May be NULL: on_complete.
 //
-// # Safety
-//
 // The arguments must be the caller's.
 void farcall_session_call_controller(farcall_session *session,
-                                     uint64_t tag,
-                                     farcall_buffer args,
-                                     farcall_completion FARCALL_NULLABLE on_complete,
-                                     void *FARCALL_NULLABLE context);
+    uint64_t tag,
+    farcall_buffer args,
+    farcall_completion FARCALL_NULLABLE on_complete,
+    void *FARCALL_NULLABLE context);
 
 // As farcall_session_call_controller, but waits for the result. The result needs no task, so it comes even if every thread of
 // the host waits here.
 //
-// # Safety
-//
 // The arguments must be the caller's.
 FARCALL_NODISCARD
 farcall_buffer farcall_session_call_controller_and_wait(farcall_session *session,
-                                                        uint64_t tag,
-                                                        farcall_buffer args);
+    uint64_t tag,
+    farcall_buffer args);
 
 // Options of a session that offers what every executor of this library does, and runs calls on threads of its own.
 FARCALL_NODISCARD
@@ -1117,65 +1023,53 @@ farcall_options *farcall_options_create(void);
 
 // Frees options that no function has taken. May be NULL: options.
 //
-// # Safety
-//
 // They must be the caller's.
 void farcall_options_dispose(farcall_options *FARCALL_NULLABLE options);
 
 // Makes the host run calls, completions and all other work that may wait: dispatch receives each as a task. May be NULL: dispatch, context.
 //
-// # Safety
-//
 // The options must be the caller's.
 void farcall_options_dispatch(farcall_options *options,
-                              farcall_dispatch FARCALL_NULLABLE dispatch,
-                              void *FARCALL_NULLABLE context);
+    farcall_dispatch FARCALL_NULLABLE dispatch,
+    void *FARCALL_NULLABLE context);
 
 // Passes errors that belong to no call to the host, instead of writing them to standard error. May be NULL: on_error,
 // context.
 //
-// # Safety
-//
 // The options must be the caller's.
 void farcall_options_on_error(farcall_options *options,
-                              farcall_on_error FARCALL_NULLABLE on_error,
-                              void *FARCALL_NULLABLE context);
+    farcall_on_error FARCALL_NULLABLE on_error,
+    void *FARCALL_NULLABLE context);
 
 // Calls the host, once, when the session has lost its controller. May be NULL: on_disconnect, context.
 //
-// # Safety
-//
 // The options must be the caller's.
 void farcall_options_on_disconnect(farcall_options *options,
-                                   farcall_on_disconnect FARCALL_NULLABLE on_disconnect,
-                                   void *FARCALL_NULLABLE context);
+    farcall_on_disconnect FARCALL_NULLABLE on_disconnect,
+    void *FARCALL_NULLABLE context);
 
 // Sets the longest wait for a shutdown. After that the waiting function returns an error that names what still runs. Without
 // this option the wait has no limit.
 //
-// # Safety
-//
 // The options must be the caller's.
 void farcall_options_grace_ms(farcall_options *options,
-                              uint64_t grace_ms);
+    uint64_t grace_ms);
 
 // Offers the controller an address under a name. May be NULL: address.
-//
-// # Safety
 //
 // The options must be the caller's, and the name a text.
 void farcall_options_symbol(farcall_options *options, const char *name, const void *FARCALL_NULLABLE address);
 
 // Sends the controller a copy of size bytes under a name. May be NULL: data.
 //
-// # Safety
-//
 // The options must be the caller's, the name a text, and the bytes readable.
-void farcall_options_value(farcall_options *options, const char *name, const void *FARCALL_NULLABLE data, size_t size);
+void farcall_options_value(
+    farcall_options *options,
+    const char *name,
+    const void *FARCALL_NULLABLE data,
+    size_t size);
 
 // Offers the controller a function under a name. It is called with the session.
-//
-// # Safety
 //
 // The options must be the caller's, and the name a text.
 void farcall_options_function(farcall_options *options, const char *name, farcall_wrapper_function function);
@@ -1184,41 +1078,38 @@ void farcall_options_function(farcall_options *options, const char *name, farcal
 // Otherwise, and by default, it is that of LLVM 22: struct farcall_buffer f(const char *data, size_t size). Linked code gets the
 // address of the session instead of its number. The functions here accept that address while the session lives.
 //
-// # Safety
-//
 // The options must be the caller's.
 void farcall_options_linked_code(farcall_options *options,
-                                 bool with_session);
+    bool with_session);
 
 // Adds a service. When the session ends, it calls on_detach and then on_shutdown, once each. It calls services in reverse order
 // of addition, each after the one before is done. May be NULL: on_detach, on_shutdown, context.
 //
-// # Safety
-//
 // The options must be the caller's, and the name a text.
 void farcall_options_service(farcall_options *options,
-                             const char *name,
-                             farcall_on_detach FARCALL_NULLABLE on_detach,
-                             farcall_on_shutdown FARCALL_NULLABLE on_shutdown,
-                             void *FARCALL_NULLABLE context);
+    const char *name,
+    farcall_on_detach FARCALL_NULLABLE on_detach,
+    farcall_on_shutdown FARCALL_NULLABLE on_shutdown,
+    void *FARCALL_NULLABLE context);
 
 // Creates a session. Takes the options, even if this fails.
 //
-// # Safety
-//
 // The options must be the caller's, and session must be writable.
-farcall_error *FARCALL_NULLABLE farcall_session_create(farcall_options *options, farcall_session *FARCALL_NULLABLE *FARCALL_NONNULL session);
+farcall_error *FARCALL_NULLABLE farcall_session_create(
+    farcall_options *options,
+    farcall_session *FARCALL_NULLABLE *FARCALL_NONNULL session);
 
 // Attaches the controller at the other end of a connected stream socket. Takes the socket. A session can attach once.
 farcall_error *FARCALL_NULLABLE farcall_session_attach_socket(farcall_session *session,
-                                             int socket);
+    int socket);
 
 // Attaches the controller at the other ends of two pipes. Takes the pipes.
-farcall_error *FARCALL_NULLABLE farcall_session_attach_pipes(farcall_session *session, int reader, int writer);
+farcall_error *FARCALL_NULLABLE farcall_session_attach_pipes(
+    farcall_session *session,
+    int reader,
+    int writer);
 
 // Attaches the controller that listens on the Unix socket of this name.
-//
-// # Safety
 //
 // The name must be a text.
 farcall_error *FARCALL_NULLABLE farcall_session_attach_name(farcall_session *session, const char *name);
@@ -1227,26 +1118,26 @@ farcall_error *FARCALL_NULLABLE farcall_session_attach_name(farcall_session *ses
 // waits for the lane's descriptor, which the controller sends over it. Calls of the session reach the controller inside of its
 // own calls, or while it attends.
 farcall_error *FARCALL_NULLABLE farcall_session_attach_shared(farcall_session *session,
-                                             int socket);
+    int socket);
 
 // As farcall_session_attach_shared, with the controller that listens on the Unix socket of this name.
 //
-// # Safety
-//
 // The name must be a text.
-farcall_error *FARCALL_NULLABLE farcall_session_attach_shared_name(farcall_session *session, const char *name);
+farcall_error *FARCALL_NULLABLE farcall_session_attach_shared_name(
+    farcall_session *session,
+    const char *name);
 
 // Ends the connection to the controller. Managed code continues. on_detach is called once, after all services are detached; at
 // once if they are detached already. May be NULL: on_detach.
 farcall_error *FARCALL_NULLABLE farcall_session_detach(farcall_session *session,
-                                      farcall_notify FARCALL_NULLABLE on_detach,
-                                      void *FARCALL_NULLABLE context);
+    farcall_notify FARCALL_NULLABLE on_detach,
+    void *FARCALL_NULLABLE context);
 
 // Starts the shutdown: the session detaches, waits for managed code to end and releases everything. This function does not block.
 // on_shutdown is called once, after the shutdown; at once if the session is shut down already. May be NULL: on_shutdown.
 farcall_error *FARCALL_NULLABLE farcall_session_shutdown(farcall_session *session,
-                                        farcall_notify FARCALL_NULLABLE on_shutdown,
-                                        void *FARCALL_NULLABLE context);
+    farcall_notify FARCALL_NULLABLE on_shutdown,
+    void *FARCALL_NULLABLE context);
 
 // Waits until the session is shut down, by any thread. Returns an error if the grace period ends first, or on a thread that runs
 // a call of this session.
@@ -1259,23 +1150,17 @@ farcall_error *FARCALL_NULLABLE farcall_session_dispose(farcall_session *FARCALL
 // Delays the shutdown while managed code runs in this thread. Returns NULL if the shutdown has begun: then no managed code may
 // be entered. The error of a wait that times out names this code by what. May be NULL: the result, what.
 //
-// # Safety
-//
 // what must be a text.
 FARCALL_NODISCARD
 farcall_keepalive *FARCALL_NULLABLE farcall_session_keepalive(farcall_session *session,
-                                             const char *FARCALL_NULLABLE what);
+    const char *FARCALL_NULLABLE what);
 
 // Releases a keepalive, after the managed code has ended. May be NULL: keepalive.
-//
-// # Safety
 //
 // It must come from farcall_session_keepalive, and be released once.
 void farcall_keepalive_release(farcall_keepalive *FARCALL_NULLABLE keepalive);
 
 // Reports an error that belongs to no call, as the session does itself. Takes the error. May be NULL: error.
-//
-// # Safety
 //
 // The error must be the caller's.
 void farcall_session_report_error(farcall_session *session, farcall_error *FARCALL_NULLABLE error);
@@ -1290,17 +1175,13 @@ void farcall_session_report_error(farcall_session *session, farcall_error *FARCA
 //
 // May be NULL: options.
 //
-// # Safety
-//
 // The options must be the caller's, and polled must be writable.
 farcall_error *FARCALL_NULLABLE farcall_polled_create(farcall_options *FARCALL_NULLABLE options,
-                                     int socket,
-                                     bool is_shared,
-                                     farcall_polled *FARCALL_NULLABLE *FARCALL_NONNULL polled);
+    int socket,
+    bool is_shared,
+    farcall_polled *FARCALL_NULLABLE *FARCALL_NONNULL polled);
 
 // The descriptor for the host's event loop. When it is readable, poll. The host must not read or close it. -1 for NULL.
-//
-// # Safety
 //
 // polled must be of this thread.
 int farcall_polled_descriptor(const farcall_polled *polled);
@@ -1309,23 +1190,17 @@ int farcall_polled_descriptor(const farcall_polled *polled);
 // number. Returns an error, with the reason, if the connection is over and the controller did not end it in order. May be NULL:
 // calls.
 //
-// # Safety
-//
 // polled must be of this thread, and calls NULL or writable.
 farcall_error *FARCALL_NULLABLE farcall_polled_poll(farcall_polled *polled,
-                                   uint64_t linger_ns,
-                                   size_t *FARCALL_NULLABLE calls);
+    uint64_t linger_ns,
+    size_t *FARCALL_NULLABLE calls);
 
 // True when the connection is over, and for NULL.
-//
-// # Safety
 //
 // polled must be of this thread.
 bool farcall_polled_has_ended(const farcall_polled *polled);
 
 // Ends the connection, if it is not over, and releases everything. May be NULL: polled.
-//
-// # Safety
 //
 // polled must be of this thread.
 void farcall_polled_dispose(farcall_polled *FARCALL_NULLABLE polled);
@@ -1338,65 +1213,47 @@ FARCALL_NODISCARD farcall_buffer farcall_buffer_allocate(size_t size);
 
 // A copy of size bytes at data. An out-of-band error if data is NULL and size is not 0, or if memory runs out. May be NULL: data.
 //
-// # Safety
-//
 // They must be readable.
 FARCALL_NODISCARD
 farcall_buffer farcall_buffer_from_range(const void *FARCALL_NULLABLE data,
-                                         size_t size);
+    size_t size);
 
 // A copy of a text, its NUL included. Empty for NULL. May be NULL: text.
-//
-// # Safety
 //
 // It must be one.
 FARCALL_NODISCARD farcall_buffer farcall_buffer_from_string(const char *FARCALL_NULLABLE text);
 
 // An out-of-band error with a copy of this message. May be NULL: message.
 //
-// # Safety
-//
 // It must be a text.
 FARCALL_NODISCARD farcall_buffer farcall_buffer_from_out_of_band_error(const char *FARCALL_NULLABLE message);
 
 // Frees what the buffer points to, and leaves it empty. May be NULL: buffer.
-//
-// # Safety
 //
 // It must be a buffer of the caller's.
 void farcall_buffer_dispose(farcall_buffer *FARCALL_NULLABLE buffer);
 
 // The bytes of a buffer, which stay where they are until it is disposed of or moved. NULL for NULL. May be NULL: buffer.
 //
-// # Safety
-//
 // It must be a buffer.
 char *farcall_buffer_data(farcall_buffer *FARCALL_NULLABLE buffer);
 
 // The bytes of a buffer, to be read. NULL for NULL. May be NULL: buffer.
-//
-// # Safety
 //
 // It must be a buffer.
 const char *farcall_buffer_const_data(const farcall_buffer *FARCALL_NULLABLE buffer);
 
 // How many bytes a buffer has; 0 for NULL. May be NULL: buffer.
 //
-// # Safety
-//
 // It must be a buffer.
 size_t farcall_buffer_size(const farcall_buffer *FARCALL_NULLABLE buffer);
 
 // True for a buffer that has no bytes and is no error either, and for NULL. May be NULL: buffer.
 //
-// # Safety
-//
 // It must be a buffer.
 bool farcall_buffer_is_empty(const farcall_buffer *FARCALL_NULLABLE buffer);
 
 // The message of an out-of-band error, which is the buffer's; NULL for any other buffer, and for NULL. May be NULL: buffer.
-//
-// # Safety
 //
 // It must be a buffer.
 const char *farcall_buffer_out_of_band_error(const farcall_buffer *FARCALL_NULLABLE buffer);
@@ -1406,150 +1263,126 @@ const char *farcall_buffer_out_of_band_error(const farcall_buffer *FARCALL_NULLA
 //
 // Handlers that linked code calls meanwhile run on this thread. FARCALL_REMOTE is the function's own error. May be NULL: args.
 //
-// # Safety
-//
 // The arguments must be readable, and result writable.
 FARCALL_NODISCARD
 farcall_error *FARCALL_NULLABLE farcall_controller_call(farcall_controller *controller,
-                                       uint64_t function,
-                                       const void *FARCALL_NULLABLE args,
-                                       size_t size,
-                                       farcall_buffer *result);
+    uint64_t function,
+    const void *FARCALL_NULLABLE args,
+    size_t size,
+    farcall_buffer *result);
 
 // As farcall_controller_call, for at most timeout_ms milliseconds. FARCALL_TIMEOUT if the function has not returned by then: it
 // still runs, and its result will be dropped. May be NULL: args.
 //
-// # Safety
-//
 // The arguments must be readable, and result writable.
 FARCALL_NODISCARD
 farcall_error *FARCALL_NULLABLE farcall_controller_call_timeout(farcall_controller *controller,
-                                               uint64_t function,
-                                               const void *FARCALL_NULLABLE args,
-                                               size_t size,
-                                               uint64_t timeout_ms,
-                                               farcall_buffer *result);
+    uint64_t function,
+    const void *FARCALL_NULLABLE args,
+    size_t size,
+    uint64_t timeout_ms,
+    farcall_buffer *result);
 
 // Copies size bytes of the executor's memory. FARCALL_REMOTE if they cannot be read; the executor continues. Sends one message.
-//
-// # Safety
 //
 // data must be writable.
 FARCALL_NODISCARD
 farcall_error *FARCALL_NULLABLE farcall_controller_read(farcall_controller *controller,
-                                       uint64_t address,
-                                       void *data,
-                                       size_t size);
+    uint64_t address,
+    void *data,
+    size_t size);
 
 // Writes a copy of size bytes into the executor's memory. FARCALL_REMOTE if that cannot be written; the executor continues. Sends
 // one message.
 //
-// # Safety
-//
 // data must be readable.
 FARCALL_NODISCARD
 farcall_error *FARCALL_NULLABLE farcall_controller_write(farcall_controller *controller,
-                                        uint64_t address,
-                                        const void *data,
-                                        size_t size);
+    uint64_t address,
+    const void *data,
+    size_t size);
 
 // Creates an empty dylib. Its name, which no other dylib of the controller has, appears in messages.
-//
-// # Safety
 //
 // The name must be a text, and dylib writable.
 FARCALL_NODISCARD
 farcall_error *FARCALL_NULLABLE farcall_dylib_create(farcall_controller *controller,
-                                    const char *name,
-                                    farcall_dylib *FARCALL_NULLABLE *FARCALL_NONNULL dylib);
+    const char *name,
+    farcall_dylib *FARCALL_NULLABLE *FARCALL_NONNULL dylib);
 
 // Makes a dylib search another one of the same controller, before the executor's process.
-FARCALL_NODISCARD farcall_error *FARCALL_NULLABLE farcall_dylib_add_to_link_order(farcall_dylib *dylib, farcall_dylib *other);
+FARCALL_NODISCARD farcall_error *FARCALL_NULLABLE farcall_dylib_add_to_link_order(
+    farcall_dylib *dylib,
+    farcall_dylib *other);
 
 // Adds an ELF object from memory, of which this function makes a copy. Its name appears in messages. The tracker owns it; NULL is the
 // dylib's default tracker. FARCALL_SYMBOLS if the dylib defines one of its symbols already. May be NULL: tracker.
 //
-// # Safety
-//
 // The name must be a text, and the bytes readable.
 FARCALL_NODISCARD
 farcall_error *FARCALL_NULLABLE farcall_dylib_add_object(farcall_dylib *dylib,
-                                        farcall_tracker *FARCALL_NULLABLE tracker,
-                                        const char *name,
-                                        const void *data,
-                                        size_t size);
+    farcall_tracker *FARCALL_NULLABLE tracker,
+    const char *name,
+    const void *data,
+    size_t size);
 
 // Adds an ELF object from a file, as farcall_dylib_add_object. May be NULL: tracker.
-//
-// # Safety
 //
 // The path must be a text.
 FARCALL_NODISCARD
 farcall_error *FARCALL_NULLABLE farcall_dylib_add_object_file(farcall_dylib *dylib,
-                                             farcall_tracker *FARCALL_NULLABLE tracker,
-                                             const char *path);
+    farcall_tracker *FARCALL_NULLABLE tracker,
+    const char *path);
 
 // Adds an archive from memory, of which this function makes a copy. Its members are linked when they define a missing symbol.
-//
-// # Safety
 //
 // The name must be a text, and the bytes readable.
 FARCALL_NODISCARD
 farcall_error *FARCALL_NULLABLE farcall_dylib_add_archive(farcall_dylib *dylib,
-                                         const char *name,
-                                         const void *data,
-                                         size_t size);
+    const char *name,
+    const void *data,
+    size_t size);
 
 // Adds an archive from a file, as farcall_dylib_add_archive. A thin archive is read from the folder that it lies in.
-//
-// # Safety
 //
 // The path must be a text.
 FARCALL_NODISCARD
 farcall_error *FARCALL_NULLABLE farcall_dylib_add_archive_file(farcall_dylib *dylib,
-                                              const char *path);
+    const char *path);
 
 // Opens a shared library in the executor, by file name or path as of dlopen. All dylibs of the controller find its symbols then.
 // FARCALL_REMOTE if it cannot be opened. Sends one message.
 //
-// # Safety
-//
 // The path must be a text.
 FARCALL_NODISCARD
 farcall_error *FARCALL_NULLABLE farcall_controller_open_library(farcall_controller *controller,
-                                               const char *path);
+    const char *path);
 
 // Defines a name as an address of the executor. FARCALL_SYMBOLS if the dylib defines the name already.
-//
-// # Safety
 //
 // The name must be a text.
 FARCALL_NODISCARD
 farcall_error *FARCALL_NULLABLE farcall_dylib_define(farcall_dylib *dylib,
-                                    const char *name,
-                                    uint64_t address);
+    const char *name,
+    uint64_t address);
 
 // Looks a symbol up, links the objects that it needs, and stores its address. FARCALL_SYMBOLS names the symbols that are missing.
-//
-// # Safety
 //
 // The name must be a text, and address writable.
 FARCALL_NODISCARD
 farcall_error *FARCALL_NULLABLE farcall_dylib_lookup(farcall_dylib *dylib,
-                                    const char *name,
-                                    uint64_t *address);
+    const char *name,
+    uint64_t *address);
 
 // Looks count symbols up at once, and stores their addresses in the order of the names. Stores all or none. May be NULL: names,
 // addresses.
 //
-// # Safety
-//
 // The names must be texts, and there must be as many writable addresses.
 FARCALL_NODISCARD
 farcall_error *FARCALL_NULLABLE farcall_dylib_lookup_many(farcall_dylib *dylib,
-                                         const char *FARCALL_NULLABLE const *FARCALL_NULLABLE names,
-                                         size_t count,
-                                         uint64_t *FARCALL_NULLABLE addresses);
+    const char *FARCALL_NULLABLE const *FARCALL_NULLABLE names,
+    size_t count,
+    uint64_t *FARCALL_NULLABLE addresses);
 
 // Runs the initializers (static constructors) of the objects in a dylib, each once. Links those objects first.
 FARCALL_NODISCARD
@@ -1558,13 +1391,11 @@ farcall_error *FARCALL_NULLABLE farcall_dylib_initialize(farcall_dylib *dylib);
 // Runs the initializers that have not run, then main with these arguments, which NULL ends, the program's name first. Stores what
 // main returns. FARCALL_DIED if the program calls exit: farcall_error_death has its status. May be NULL: argv.
 //
-// # Safety
-//
 // The arguments must be texts, and result writable.
 FARCALL_NODISCARD
 farcall_error *FARCALL_NULLABLE farcall_dylib_run_main(farcall_dylib *dylib,
-                                      const char *FARCALL_NULLABLE const *FARCALL_NULLABLE argv,
-                                      int *result);
+    const char *FARCALL_NULLABLE const *FARCALL_NULLABLE argv,
+    int *result);
 
 // Removes all code of a dylib, with that of its trackers: runs exit handlers, and frees the memory. None of the code may be running.
 // The dylib stays, empty.
@@ -1576,10 +1407,10 @@ FARCALL_NODISCARD farcall_error *FARCALL_NULLABLE farcall_dylib_remove(farcall_d
 
 // Creates a tracker, which owns nothing yet.
 //
-// # Safety
-//
 // tracker must be writable.
-FARCALL_NODISCARD farcall_error *FARCALL_NULLABLE farcall_tracker_create(farcall_dylib *dylib, farcall_tracker *FARCALL_NULLABLE *FARCALL_NONNULL tracker);
+FARCALL_NODISCARD farcall_error *FARCALL_NULLABLE farcall_tracker_create(
+    farcall_dylib *dylib,
+    farcall_tracker *FARCALL_NULLABLE *FARCALL_NONNULL tracker);
 
 // Removes the objects of a tracker from the dylib: runs exit handlers, and frees the memory. None of the code may be running. Frees
 // the tracker. May be NULL: tracker.
@@ -1589,85 +1420,76 @@ farcall_error *FARCALL_NULLABLE farcall_tracker_remove(farcall_tracker *FARCALL_
 // Frees a tracker, whose objects go to another one of the same dylib; NULL is the dylib's default tracker. May be NULL: to.
 FARCALL_NODISCARD
 farcall_error *FARCALL_NULLABLE farcall_tracker_transfer(farcall_tracker *tracker,
-                                        farcall_tracker *FARCALL_NULLABLE to);
+    farcall_tracker *FARCALL_NULLABLE to);
 
 // Makes a function of an address and a prototype, as "double scale(long count, double unit)". declarations has the structures and
 // typedefs that the prototype uses, each ended by a semicolon. Sends no message. May be NULL: declarations.
 //
 // If the function has other types, the executor may crash; calls then return an error, or a number without meaning.
 //
-// # Safety
-//
 // The declarations and the prototype must be texts, and function writable.
 FARCALL_NODISCARD
 farcall_error *FARCALL_NULLABLE farcall_function_create(farcall_controller *controller,
-                                       uint64_t address,
-                                       const char *FARCALL_NULLABLE declarations,
-                                       const char *prototype,
-                                       farcall_function *FARCALL_NULLABLE *FARCALL_NONNULL function);
+    uint64_t address,
+    const char *FARCALL_NULLABLE declarations,
+    const char *prototype,
+    farcall_function *FARCALL_NULLABLE *FARCALL_NONNULL function);
 
 // Calls a function with a value for each parameter, and waits for its result. Structures are given by their bytes, which stay the
 // caller's. The caller owns the result (farcall_value_dispose). FARCALL_TYPE if the values are not of the prototype's types; nothing
 // is sent then. May be NULL: arguments, result.
 //
-// # Safety
-//
 // The arguments must be readable, and result writable.
 FARCALL_NODISCARD
 farcall_error *FARCALL_NULLABLE farcall_function_call(farcall_function *function,
-                                     const farcall_value *FARCALL_NULLABLE arguments,
-                                     size_t count,
-                                     farcall_value *FARCALL_NULLABLE result);
+    const farcall_value *FARCALL_NULLABLE arguments,
+    size_t count,
+    farcall_value *FARCALL_NULLABLE result);
 
 // As farcall_function_call, for at most timeout_ms milliseconds: see farcall_controller_call_timeout. May be NULL: arguments,
 // result.
 //
-// # Safety
-//
 // The arguments must be readable, and result writable.
 FARCALL_NODISCARD
 farcall_error *FARCALL_NULLABLE farcall_function_call_timeout(farcall_function *function,
-                                             const farcall_value *FARCALL_NULLABLE arguments,
-                                             size_t count,
-                                             uint64_t timeout_ms,
-                                             farcall_value *FARCALL_NULLABLE result);
+    const farcall_value *FARCALL_NULLABLE arguments,
+    size_t count,
+    uint64_t timeout_ms,
+    farcall_value *FARCALL_NULLABLE result);
 
 // Frees a function. Calls under way go to their end. May be NULL: function.
-FARCALL_NODISCARD farcall_error *FARCALL_NULLABLE farcall_function_dispose(farcall_function *FARCALL_NULLABLE function);
+FARCALL_NODISCARD farcall_error *FARCALL_NULLABLE farcall_function_dispose(
+    farcall_function *FARCALL_NULLABLE function);
 
 // Registers a handler, and stores its tag, never 0, which is to be passed to linked code. The context must live until the session
 // ends, or until the handler is removed and no call of it runs.
 //
-// # Safety
-//
 // tag must be writable.
 FARCALL_NODISCARD
 farcall_error *FARCALL_NULLABLE farcall_controller_register_handler(farcall_controller *controller,
-                                                   farcall_tag_handler handler,
-                                                   void *FARCALL_NULLABLE context,
-                                                   uint64_t *tag);
+    farcall_tag_handler handler,
+    void *FARCALL_NULLABLE context,
+    uint64_t *tag);
 
 // Removes a handler. Later calls of its tag are refused; calls under way run to their end.
 FARCALL_NODISCARD
 farcall_error *FARCALL_NULLABLE farcall_controller_remove_handler(farcall_controller *controller,
-                                                 uint64_t tag);
+    uint64_t tag);
 
 // Sets the handler of all tags that no registered handler has, once for each controller. LLVM's code uses addresses as tags.
 FARCALL_NODISCARD
 farcall_error *FARCALL_NULLABLE farcall_controller_handle_other_tags(farcall_controller *controller,
-                                                    farcall_tag_handler handler,
-                                                    void *FARCALL_NULLABLE context);
+    farcall_tag_handler handler,
+    void *FARCALL_NULLABLE context);
 
 // Answers a call of a handler, on any thread. Takes the result; an out-of-band error is the error of linked code's call.
 // FARCALL_INVALID if the call has an answer, or the session is over.
 //
-// # Safety
-//
 // The result must be the caller's.
 FARCALL_NODISCARD
 farcall_error *FARCALL_NULLABLE farcall_controller_answer(farcall_controller *controller,
-                                         uint64_t call_id,
-                                         farcall_buffer result);
+    uint64_t call_id,
+    farcall_buffer result);
 
 // Defines a C function that calls a handler of this program, for linked code and for look-ups. The prototype says its name and
 // its types: numbers, bool and pointers, at most 16. declarations has the typedefs that the prototype uses.
@@ -1675,101 +1497,86 @@ farcall_error *FARCALL_NULLABLE farcall_controller_answer(farcall_controller *co
 // Strings and arrays come as addresses of the executor, which farcall_controller_read reads. The handler goes with the tracker;
 // NULL is the dylib's default tracker. May be NULL: tracker, declarations.
 //
-// # Safety
-//
 // The declarations and the prototype must be texts.
 FARCALL_NODISCARD
 farcall_error *FARCALL_NULLABLE farcall_dylib_define_handler(farcall_dylib *dylib,
-                                            farcall_tracker *FARCALL_NULLABLE tracker,
-                                            const char *FARCALL_NULLABLE declarations,
-                                            const char *prototype,
-                                            farcall_named_handler handler,
-                                            void *FARCALL_NULLABLE context);
+    farcall_tracker *FARCALL_NULLABLE tracker,
+    const char *FARCALL_NULLABLE declarations,
+    const char *prototype,
+    farcall_named_handler handler,
+    void *FARCALL_NULLABLE context);
 
 // Reserves memory in the executor, at least this many bytes of each protection, rounded up to pages. Sends no message, unless all
 // memory for linked code is used up. FARCALL_LIMIT if there is no more.
 //
-// # Safety
-//
 // memory must be writable.
 FARCALL_NODISCARD
 farcall_error *FARCALL_NULLABLE farcall_memory_reserve(farcall_controller *controller,
-                                      farcall_sizes sizes,
-                                      farcall_memory *FARCALL_NULLABLE *FARCALL_NONNULL memory);
+    farcall_sizes sizes,
+    farcall_memory *FARCALL_NULLABLE *FARCALL_NONNULL memory);
 
 // Stores where the part with a protection (a farcall_protection) is. Its bytes are zero, or those of earlier memory: write all that
 // code will read.
 //
-// # Safety
-//
 // part must be writable.
 FARCALL_NODISCARD
 farcall_error *FARCALL_NULLABLE farcall_memory_part(farcall_memory *memory,
-                                   uint32_t protection,
-                                   farcall_part *part);
+    uint32_t protection,
+    farcall_part *part);
 
 // Makes memory usable: the next call may run its code. Stores its base, which farcall_controller_deallocate takes. Frees the handle,
 // also if this fails. The actions are posted ahead of the next call, which fails if a finalize action fails. May be NULL:
 // actions.
 //
-// # Safety
-//
 // The actions and their arguments must be readable, and base writable.
 FARCALL_NODISCARD
 farcall_error *FARCALL_NULLABLE farcall_memory_finalize(farcall_memory *memory,
-                                       const farcall_action *FARCALL_NULLABLE actions,
-                                       size_t count,
-                                       uint64_t *base);
+    const farcall_action *FARCALL_NULLABLE actions,
+    size_t count,
+    uint64_t *base);
 
 // Frees memory that was not finalized. May be NULL: memory.
-FARCALL_NODISCARD farcall_error *FARCALL_NULLABLE farcall_memory_abandon(farcall_memory *FARCALL_NULLABLE memory);
+FARCALL_NODISCARD farcall_error *FARCALL_NULLABLE farcall_memory_abandon(
+    farcall_memory *FARCALL_NULLABLE memory);
 
 // Runs the dealloc actions of finalized memory, by the bases that farcall_memory_finalize has stored, and frees it. None of its code
 // may be running. Sends one message for all if any has actions, else none. If one fails, the rest is still freed. May be
 // NULL: bases.
 //
-// # Safety
-//
 // The bases must be readable.
 FARCALL_NODISCARD
 farcall_error *FARCALL_NULLABLE farcall_controller_deallocate(farcall_controller *controller,
-                                             const uint64_t *FARCALL_NULLABLE bases,
-                                             size_t count);
+    const uint64_t *FARCALL_NULLABLE bases,
+    size_t count);
 
 // Opens a pipeline. If is_polled is true, completions run within farcall_pipeline_poll; otherwise as tasks of the controller's
 // dispatcher.
 //
-// # Safety
-//
 // pipeline must be writable.
 FARCALL_NODISCARD
 farcall_error *FARCALL_NULLABLE farcall_pipeline_open(farcall_controller *controller,
-                                     bool is_polled,
-                                     farcall_pipeline *FARCALL_NULLABLE *FARCALL_NONNULL pipeline);
+    bool is_polled,
+    farcall_pipeline *FARCALL_NULLABLE *FARCALL_NONNULL pipeline);
 
 // Submits a call of the wrapper function at an address of the executor, with a copy of the arguments. on_complete receives its
 // outcome. If this function returns an error, nothing was submitted, and on_complete is not called. May be NULL: args.
 //
-// # Safety
-//
 // The arguments must be readable.
 FARCALL_NODISCARD
 farcall_error *FARCALL_NULLABLE farcall_pipeline_submit(farcall_pipeline *pipeline,
-                                       uint64_t function,
-                                       const void *FARCALL_NULLABLE args,
-                                       size_t size,
-                                       farcall_on_complete on_complete,
-                                       void *FARCALL_NULLABLE context);
+    uint64_t function,
+    const void *FARCALL_NULLABLE args,
+    size_t size,
+    farcall_on_complete on_complete,
+    void *FARCALL_NULLABLE context);
 
 // Receives the results that have come, without waiting, and completes their calls on this thread. Stores how many completed. Any
 // thread may poll. FARCALL_INVALID if the pipeline is not polled.
 //
-// # Safety
-//
 // completed must be writable.
 FARCALL_NODISCARD
 farcall_error *FARCALL_NULLABLE farcall_pipeline_poll(farcall_pipeline *pipeline,
-                                     size_t *completed);
+    size_t *completed);
 
 // Closes a pipeline. Calls without an outcome run on in the executor; here they complete with FARCALL_DISCONNECTED, on this thread,
 // before this function returns. May be NULL: pipeline.
@@ -1778,105 +1585,95 @@ farcall_error *FARCALL_NULLABLE farcall_pipeline_close(farcall_pipeline *FARCALL
 
 // Stores the number of the executor's process; 0 when it has ended.
 //
-// # Safety
-//
 // pid must be writable.
-FARCALL_NODISCARD farcall_error *FARCALL_NULLABLE farcall_controller_pid(farcall_controller *controller, int32_t *pid);
+FARCALL_NODISCARD farcall_error *FARCALL_NULLABLE farcall_controller_pid(
+    farcall_controller *controller,
+    int32_t *pid);
 
 // Stores the executor's target triple, to be freed with farcall_text_free.
 //
-// # Safety
-//
 // triple must be writable.
-FARCALL_NODISCARD farcall_error *FARCALL_NULLABLE farcall_controller_triple(farcall_controller *controller, char *FARCALL_NULLABLE *FARCALL_NONNULL triple);
+FARCALL_NODISCARD farcall_error *FARCALL_NULLABLE farcall_controller_triple(
+    farcall_controller *controller,
+    char *FARCALL_NULLABLE *FARCALL_NONNULL triple);
 
 // Stores the size of a page of the executor.
-//
-// # Safety
 //
 // bytes must be writable.
 FARCALL_NODISCARD
 farcall_error *FARCALL_NULLABLE farcall_controller_page_bytes(farcall_controller *controller,
-                                             uint64_t *bytes);
+    uint64_t *bytes);
 
 // Stores the address that the executor itself offers under a name, as its functions for LLVM's controllers. FARCALL_SYMBOLS if it
 // offers none. Sends no message. For linked code and libraries see farcall_dylib_lookup.
 //
-// # Safety
-//
 // The name must be a text, and address writable.
 FARCALL_NODISCARD
 farcall_error *FARCALL_NULLABLE farcall_controller_symbol(farcall_controller *controller,
-                                         const char *name,
-                                         uint64_t *address);
+    const char *name,
+    uint64_t *address);
 
 // Calls visit for each name that the executor itself offers, on this thread, in the order of the names.
 FARCALL_NODISCARD
 farcall_error *FARCALL_NULLABLE farcall_controller_each_symbol(farcall_controller *controller,
-                                              farcall_visit_symbol visit,
-                                              void *FARCALL_NULLABLE context);
+    farcall_visit_symbol visit,
+    void *FARCALL_NULLABLE context);
 
 // Calls visit for each number that the executor offers, on this thread, in the order of the names.
 FARCALL_NODISCARD
 farcall_error *FARCALL_NULLABLE farcall_controller_each_value(farcall_controller *controller,
-                                             farcall_visit_value visit,
-                                             void *FARCALL_NULLABLE context);
+    farcall_visit_value visit,
+    void *FARCALL_NULLABLE context);
 
 // Makes a region of this many bytes, zero at first. If is_read_only is true, a store of linked code ends the executor; this
 // program may write. Pages take memory when they are touched.
 //
-// # Safety
-//
 // region must be writable.
 FARCALL_NODISCARD
 farcall_error *FARCALL_NULLABLE farcall_region_create(uint64_t bytes,
-                                     bool is_read_only,
-                                     farcall_region *FARCALL_NULLABLE *FARCALL_NONNULL region);
+    bool is_read_only,
+    farcall_region *FARCALL_NULLABLE *FARCALL_NONNULL region);
 
 // Stores where the region is in this program, and its size. The bytes stay mapped until farcall_region_dispose. Linked code may
 // write them at any moment: use atomics for what both sides write, or wait for calls. May be NULL: bytes.
 //
-// # Safety
-//
 // data and bytes must be writable.
 FARCALL_NODISCARD
 farcall_error *FARCALL_NULLABLE farcall_region_data(farcall_region *region,
-                                   void *FARCALL_NULLABLE *FARCALL_NONNULL data,
-                                   uint64_t *FARCALL_NULLABLE bytes);
+    void *FARCALL_NULLABLE *FARCALL_NONNULL data,
+    uint64_t *FARCALL_NULLABLE bytes);
 
 // Makes an executor map the region, and stores the executor's address of its first byte. That is the address in this program, so
 // addresses in the region are right on both sides. If is_anywhere is true, it is another one where other memory is there.
 // Sends one message. A region may be attached to several executors, to each once.
 //
-// # Safety
-//
 // address must be writable.
 FARCALL_NODISCARD
 farcall_error *FARCALL_NULLABLE farcall_region_attach(farcall_region *region,
-                                     farcall_controller *controller,
-                                     bool is_anywhere,
-                                     uint64_t *address);
+    farcall_controller *controller,
+    bool is_anywhere,
+    uint64_t *address);
 
 // Makes an executor unmap the region. Linked code must not use it then. Sends one message.
 FARCALL_NODISCARD
 farcall_error *FARCALL_NULLABLE farcall_region_detach(farcall_region *region,
-                                     farcall_controller *controller);
+    farcall_controller *controller);
 
 // Allocates a block of the region's heap, and stores its offset. All of the region is the heap: a program that places data itself
 // allocates nothing. The bytes are zero, or those of an earlier block. alignment is a power of two. FARCALL_LIMIT if no free
 // part is large enough.
 //
-// # Safety
-//
 // offset must be writable.
 FARCALL_NODISCARD
 farcall_error *FARCALL_NULLABLE farcall_region_allocate(farcall_region *region,
-                                       size_t size,
-                                       size_t alignment,
-                                       uint64_t *offset);
+    size_t size,
+    size_t alignment,
+    uint64_t *offset);
 
 // Frees the block at an offset, which farcall_region_allocate has stored. Linked code must not use it then.
-FARCALL_NODISCARD farcall_error *FARCALL_NULLABLE farcall_region_free(farcall_region *region, uint64_t offset);
+FARCALL_NODISCARD farcall_error *FARCALL_NULLABLE farcall_region_free(
+    farcall_region *region,
+    uint64_t offset);
 
 // Unmaps the region here. Executors that have it attached keep it until they end. No thread may use its bytes then. May be NULL:
 // region.
@@ -1889,12 +1686,10 @@ void farcall_run_if_spawned(void);
 
 // Starts an executor, and waits until it is ready. The executor ends with the session. May be NULL: options.
 //
-// # Safety
-//
 // The options must be readable, with what they point to, and controller writable.
 FARCALL_NODISCARD
 farcall_error *FARCALL_NULLABLE farcall_controller_start(const farcall_start_options *FARCALL_NULLABLE options,
-                                        farcall_controller *FARCALL_NULLABLE *FARCALL_NONNULL controller);
+    farcall_controller *FARCALL_NULLABLE *FARCALL_NONNULL controller);
 
 // Ends the session, also while other threads call: each call under way fails with FARCALL_DISCONNECTED, as does each completion
 // that has not come. All that belongs to the controller goes with it: dylibs, trackers, functions, pipelines, memory.
@@ -1907,13 +1702,11 @@ farcall_error *FARCALL_NULLABLE farcall_controller_close(farcall_controller *FAR
 // Ends the executor as exit(status) ends a program, and stores the exit status of the process. The controller stays, to be
 // closed.
 //
-// # Safety
-//
 // exit_status must be writable.
 FARCALL_NODISCARD
 farcall_error *FARCALL_NULLABLE farcall_controller_exit(farcall_controller *controller,
-                                       int status,
-                                       int *exit_status);
+    int status,
+    int *exit_status);
 
 // Kills the executor at once. Calls under way fail with FARCALL_DIED. Does nothing when it has ended. The controller stays, to be
 // closed.
@@ -1925,44 +1718,32 @@ FARCALL_NODISCARD farcall_error *FARCALL_NULLABLE farcall_controller_death(farca
 
 // Frees the bytes of a result of the kind FARCALL_BYTES, and leaves FARCALL_VOID. Others need not be freed. May be NULL: value.
 //
-// # Safety
-//
 // The value must be the caller's.
 void farcall_value_dispose(farcall_value *FARCALL_NULLABLE value);
 
 // An error of the host's own, with a copy of this message. May be NULL: message.
-//
-// # Safety
 //
 // The message must be a text.
 FARCALL_NODISCARD farcall_error *FARCALL_NULLABLE farcall_error_create(const char *FARCALL_NULLABLE message);
 
 // The code of an error: FARCALL_OK for NULL. May be NULL: error.
 //
-// # Safety
-//
 // The error must be the caller's.
 farcall_error_code farcall_error_code_of(const farcall_error *FARCALL_NULLABLE error);
 
 // The message of an error, which belongs to the error. For NULL the message says that there is no error. May be NULL: error.
-//
-// # Safety
 //
 // The error must be the caller's.
 const char *farcall_error_message(const farcall_error *FARCALL_NULLABLE error);
 
 // Stores how the executor ended, and returns true, if that is the reason of the error. May be NULL: error, death.
 //
-// # Safety
-//
 // The error must be the caller's, and death writable.
 bool farcall_error_death(const farcall_error *FARCALL_NULLABLE error,
-                         farcall_death *FARCALL_NULLABLE death);
+    farcall_death *FARCALL_NULLABLE death);
 
 // The message of an error, to be freed with farcall_text_free. Takes the error. For NULL the message says that there is no
 // error. May be NULL: error.
-//
-// # Safety
 //
 // The error must be the caller's.
 FARCALL_NODISCARD
@@ -1970,14 +1751,10 @@ char *farcall_error_to_string(farcall_error *FARCALL_NULLABLE error);
 
 // Frees a text that a function of this library gave to its caller. May be NULL: text.
 //
-// # Safety
-//
 // The text must come from such a function.
 void farcall_text_free(char *FARCALL_NULLABLE text);
 
 // Frees an error. May be NULL: error.
-//
-// # Safety
 //
 // The error must be the caller's.
 void farcall_error_consume(farcall_error *FARCALL_NULLABLE error);
@@ -1985,14 +1762,10 @@ void farcall_error_consume(farcall_error *FARCALL_NULLABLE error);
 // Ends the process if there is an error, after writing its message to standard error. No other function of this library ends the
 // process. May be NULL: error.
 //
-// # Safety
-//
 // The error must be the caller's.
 void farcall_error_cant_fail(farcall_error *FARCALL_NULLABLE error);
 
 // True when no further call can complete: the executor has died, or the session or the connection is over. May be NULL: error.
-//
-// # Safety
 //
 // The error must be the caller's.
 bool farcall_error_is_disconnected(const farcall_error *FARCALL_NULLABLE error);
@@ -2000,25 +1773,21 @@ bool farcall_error_is_disconnected(const farcall_error *FARCALL_NULLABLE error);
 // Calls the controller's handler with this tag. Takes the arguments. on_complete is called exactly once: as a task, or at once
 // on this thread if the call cannot be made. May be NULL: on_complete.
 //
-// # Safety
-//
 // The arguments must be the caller's.
 void farcall_session_call_controller(farcall_session *session,
-                                     uint64_t tag,
-                                     farcall_buffer args,
-                                     farcall_completion FARCALL_NULLABLE on_complete,
-                                     void *FARCALL_NULLABLE context);
+    uint64_t tag,
+    farcall_buffer args,
+    farcall_completion FARCALL_NULLABLE on_complete,
+    void *FARCALL_NULLABLE context);
 
 // As farcall_session_call_controller, but waits for the result. The result needs no task, so it comes even if every thread of
 // the host waits here.
 //
-// # Safety
-//
 // The arguments must be the caller's.
 FARCALL_NODISCARD
 farcall_buffer farcall_session_call_controller_and_wait(farcall_session *session,
-                                                        uint64_t tag,
-                                                        farcall_buffer args);
+    uint64_t tag,
+    farcall_buffer args);
 
 // Options of a session that offers what every executor of this library does, and runs calls on threads of its own.
 FARCALL_NODISCARD
@@ -2026,65 +1795,53 @@ farcall_options *farcall_options_create(void);
 
 // Frees options that no function has taken. May be NULL: options.
 //
-// # Safety
-//
 // They must be the caller's.
 void farcall_options_dispose(farcall_options *FARCALL_NULLABLE options);
 
 // Makes the host run calls, completions and all other work that may wait: dispatch receives each as a task. May be NULL: dispatch, context.
 //
-// # Safety
-//
 // The options must be the caller's.
 void farcall_options_dispatch(farcall_options *options,
-                              farcall_dispatch FARCALL_NULLABLE dispatch,
-                              void *FARCALL_NULLABLE context);
+    farcall_dispatch FARCALL_NULLABLE dispatch,
+    void *FARCALL_NULLABLE context);
 
 // Passes errors that belong to no call to the host, instead of writing them to standard error. May be NULL: on_error,
 // context.
 //
-// # Safety
-//
 // The options must be the caller's.
 void farcall_options_on_error(farcall_options *options,
-                              farcall_on_error FARCALL_NULLABLE on_error,
-                              void *FARCALL_NULLABLE context);
+    farcall_on_error FARCALL_NULLABLE on_error,
+    void *FARCALL_NULLABLE context);
 
 // Calls the host, once, when the session has lost its controller. May be NULL: on_disconnect, context.
 //
-// # Safety
-//
 // The options must be the caller's.
 void farcall_options_on_disconnect(farcall_options *options,
-                                   farcall_on_disconnect FARCALL_NULLABLE on_disconnect,
-                                   void *FARCALL_NULLABLE context);
+    farcall_on_disconnect FARCALL_NULLABLE on_disconnect,
+    void *FARCALL_NULLABLE context);
 
 // Sets the longest wait for a shutdown. After that the waiting function returns an error that names what still runs. Without
 // this option the wait has no limit.
 //
-// # Safety
-//
 // The options must be the caller's.
 void farcall_options_grace_ms(farcall_options *options,
-                              uint64_t grace_ms);
+    uint64_t grace_ms);
 
 // Offers the controller an address under a name. May be NULL: address.
-//
-// # Safety
 //
 // The options must be the caller's, and the name a text.
 void farcall_options_symbol(farcall_options *options, const char *name, const void *FARCALL_NULLABLE address);
 
 // Sends the controller a copy of size bytes under a name. May be NULL: data.
 //
-// # Safety
-//
 // The options must be the caller's, the name a text, and the bytes readable.
-void farcall_options_value(farcall_options *options, const char *name, const void *FARCALL_NULLABLE data, size_t size);
+void farcall_options_value(
+    farcall_options *options,
+    const char *name,
+    const void *FARCALL_NULLABLE data,
+    size_t size);
 
 // Offers the controller a function under a name. It is called with the session.
-//
-// # Safety
 //
 // The options must be the caller's, and the name a text.
 void farcall_options_function(farcall_options *options, const char *name, farcall_wrapper_function function);
@@ -2093,23 +1850,19 @@ void farcall_options_function(farcall_options *options, const char *name, farcal
 // Otherwise, and by default, it is that of LLVM 22: struct farcall_buffer f(const char *data, size_t size). Linked code gets the
 // address of the session instead of its number. The functions here accept that address while the session lives.
 //
-// # Safety
-//
 // The options must be the caller's.
 void farcall_options_linked_code(farcall_options *options,
-                                 bool with_session);
+    bool with_session);
 
 // Adds a service. When the session ends, it calls on_detach and then on_shutdown, once each. It calls services in reverse order
 // of addition, each after the one before is done. May be NULL: on_detach, on_shutdown, context.
 //
-// # Safety
-//
 // The options must be the caller's, and the name a text.
 void farcall_options_service(farcall_options *options,
-                             const char *name,
-                             farcall_on_detach FARCALL_NULLABLE on_detach,
-                             farcall_on_shutdown FARCALL_NULLABLE on_shutdown,
-                             void *FARCALL_NULLABLE context);
+    const char *name,
+    farcall_on_detach FARCALL_NULLABLE on_detach,
+    farcall_on_shutdown FARCALL_NULLABLE on_shutdown,
+    void *FARCALL_NULLABLE context);
 
 // Creates an executor for the controller at the other end of a connected Unix socket. It offers what every executor of this
 // library does, and the symbols of the options.
@@ -2121,17 +1874,13 @@ void farcall_options_service(farcall_options *options,
 //
 // May be NULL: options.
 //
-// # Safety
-//
 // The options must be the caller's, and polled must be writable.
 farcall_error *FARCALL_NULLABLE farcall_polled_create(farcall_options *FARCALL_NULLABLE options,
-                                     int socket,
-                                     bool is_shared,
-                                     farcall_polled *FARCALL_NULLABLE *FARCALL_NONNULL polled);
+    int socket,
+    bool is_shared,
+    farcall_polled *FARCALL_NULLABLE *FARCALL_NONNULL polled);
 
 // The descriptor for the host's event loop. When it is readable, poll. The host must not read or close it. -1 for NULL.
-//
-// # Safety
 //
 // polled must be of this thread.
 int farcall_polled_descriptor(const farcall_polled *polled);
@@ -2140,51 +1889,44 @@ int farcall_polled_descriptor(const farcall_polled *polled);
 // number. Returns an error, with the reason, if the connection is over and the controller did not end it in order. May be NULL:
 // calls.
 //
-// # Safety
-//
 // polled must be of this thread, and calls NULL or writable.
 farcall_error *FARCALL_NULLABLE farcall_polled_poll(farcall_polled *polled,
-                                   uint64_t linger_ns,
-                                   size_t *FARCALL_NULLABLE calls);
+    uint64_t linger_ns,
+    size_t *FARCALL_NULLABLE calls);
 
 // True when the connection is over, and for NULL.
-//
-// # Safety
 //
 // polled must be of this thread.
 bool farcall_polled_has_ended(const farcall_polled *polled);
 
 // Ends the connection, if it is not over, and releases everything. May be NULL: polled.
 //
-// # Safety
-//
 // polled must be of this thread.
 void farcall_polled_dispose(farcall_polled *FARCALL_NULLABLE polled);
 
 // Completes a service. The session then calls the next one. May be NULL: done.
-//
-// # Safety
 //
 // Must come from the session, and be given back once.
 void farcall_done_complete(farcall_done *FARCALL_NULLABLE done);
 
 // Creates a session. Takes the options, even if this fails.
 //
-// # Safety
-//
 // The options must be the caller's, and session must be writable.
-farcall_error *FARCALL_NULLABLE farcall_session_create(farcall_options *options, farcall_session *FARCALL_NULLABLE *FARCALL_NONNULL session);
+farcall_error *FARCALL_NULLABLE farcall_session_create(
+    farcall_options *options,
+    farcall_session *FARCALL_NULLABLE *FARCALL_NONNULL session);
 
 // Attaches the controller at the other end of a connected stream socket. Takes the socket. A session can attach once.
 farcall_error *FARCALL_NULLABLE farcall_session_attach_socket(farcall_session *session,
-                                             int socket);
+    int socket);
 
 // Attaches the controller at the other ends of two pipes. Takes the pipes.
-farcall_error *FARCALL_NULLABLE farcall_session_attach_pipes(farcall_session *session, int reader, int writer);
+farcall_error *FARCALL_NULLABLE farcall_session_attach_pipes(
+    farcall_session *session,
+    int reader,
+    int writer);
 
 // Attaches the controller that listens on the Unix socket of this name.
-//
-// # Safety
 //
 // The name must be a text.
 farcall_error *FARCALL_NULLABLE farcall_session_attach_name(farcall_session *session, const char *name);
@@ -2193,26 +1935,26 @@ farcall_error *FARCALL_NULLABLE farcall_session_attach_name(farcall_session *ses
 // waits for the lane's descriptor, which the controller sends over it. Calls of the session reach the controller inside of its
 // own calls, or while it attends.
 farcall_error *FARCALL_NULLABLE farcall_session_attach_shared(farcall_session *session,
-                                             int socket);
+    int socket);
 
 // As farcall_session_attach_shared, with the controller that listens on the Unix socket of this name.
 //
-// # Safety
-//
 // The name must be a text.
-farcall_error *FARCALL_NULLABLE farcall_session_attach_shared_name(farcall_session *session, const char *name);
+farcall_error *FARCALL_NULLABLE farcall_session_attach_shared_name(
+    farcall_session *session,
+    const char *name);
 
 // Ends the connection to the controller. Managed code continues. on_detach is called once, after all services are detached; at
 // once if they are detached already. May be NULL: on_detach.
 farcall_error *FARCALL_NULLABLE farcall_session_detach(farcall_session *session,
-                                      farcall_notify FARCALL_NULLABLE on_detach,
-                                      void *FARCALL_NULLABLE context);
+    farcall_notify FARCALL_NULLABLE on_detach,
+    void *FARCALL_NULLABLE context);
 
 // Starts the shutdown: the session detaches, waits for managed code to end and releases everything. This function does not block.
 // on_shutdown is called once, after the shutdown; at once if the session is shut down already. May be NULL: on_shutdown.
 farcall_error *FARCALL_NULLABLE farcall_session_shutdown(farcall_session *session,
-                                        farcall_notify FARCALL_NULLABLE on_shutdown,
-                                        void *FARCALL_NULLABLE context);
+    farcall_notify FARCALL_NULLABLE on_shutdown,
+    void *FARCALL_NULLABLE context);
 
 // Waits until the session is shut down, by any thread. Returns an error if the grace period ends first, or on a thread that runs
 // a call of this session.
@@ -2225,37 +1967,27 @@ farcall_error *FARCALL_NULLABLE farcall_session_dispose(farcall_session *FARCALL
 // Delays the shutdown while managed code runs in this thread. Returns NULL if the shutdown has begun: then no managed code may
 // be entered. The error of a wait that times out names this code by what. May be NULL: the result, what.
 //
-// # Safety
-//
 // what must be a text.
 FARCALL_NODISCARD
 farcall_keepalive *FARCALL_NULLABLE farcall_session_keepalive(farcall_session *session,
-                                             const char *FARCALL_NULLABLE what);
+    const char *FARCALL_NULLABLE what);
 
 // Releases a keepalive, after the managed code has ended. May be NULL: keepalive.
-//
-// # Safety
 //
 // It must come from farcall_session_keepalive, and be released once.
 void farcall_keepalive_release(farcall_keepalive *FARCALL_NULLABLE keepalive);
 
 // Reports an error that belongs to no call, as the session does itself. Takes the error. May be NULL: error.
 //
-// # Safety
-//
 // The error must be the caller's.
 void farcall_session_report_error(farcall_session *session, farcall_error *FARCALL_NULLABLE error);
 
 // Runs a task, on this thread, and frees it. May be NULL: task.
 //
-// # Safety
-//
 // It must come from a dispatch function, and be run or dropped once.
 void farcall_task_run(farcall_task *FARCALL_NULLABLE task);
 
 // Frees a task without running it. A thread that waits for the task gets an error. May be NULL: task.
-//
-// # Safety
 //
 // It must come from a dispatch function, and be run or dropped once.
 void farcall_task_drop(farcall_task *FARCALL_NULLABLE task);

@@ -61,7 +61,14 @@ fn marked(header: &str) -> String {
     for line in header.lines() {
         let code = line.trim_start();
         if let Some(said) = code.strip_prefix("//") {
-            comment.push_str(said);
+            if said == " # Safety" {
+                // The heading is Rust's; what is under it is for C as well.
+                continue;
+            }
+            if said.is_empty() && comment.ends_with('\n') {
+                continue;
+            }
+            comment.push_str(if said.is_empty() { "\n" } else { said });
             marked.push_str(line);
             marked.push('\n');
             continue;
@@ -89,7 +96,7 @@ fn marked(header: &str) -> String {
             let (kind, _) = result.split_once('*').expect("a pointer");
             line = line.replace(result, &format!("{kind}*FARCALL_NULLABLE farcall_"));
         }
-        let line = nested(&line);
+        let line = laid_out(&nested(&line));
         marked.push_str(&line);
         marked.push('\n');
         if code.ends_with(';') || code.is_empty() {
@@ -142,6 +149,21 @@ fn nested(line: &str) -> String {
     line
 }
 
+/// The parameters of a long prototype on lines of their own, and all such lines with the same indent.
+fn laid_out(line: &str) -> String {
+    const COLUMNS_MAX: usize = 110;
+    let indented = line.len() - line.trim_start().len();
+    if indented > 4 {
+        return format!("    {}", line.trim_start());
+    }
+    match line.rsplit_once('(') {
+        Some((front, parameters)) if line.len() > COLUMNS_MAX && line.ends_with(");") => {
+            format!("{front}(\n    {}", parameters.replace(", ", ",\n    "))
+        }
+        _ => line.to_owned(),
+    }
+}
+
 #[test]
 fn the_header_is_what_the_sources_make() {
     let made = made();
@@ -179,8 +201,8 @@ fn marks_are_where_comments_say() {
                   typedef enum {\n    // One.\n    ONE = 1,\n} farcall_e;\n";
     let due = "// A function. May be NULL: args, on_end.\n\
                FARCALL_NODISCARD farcall_error *FARCALL_NULLABLE farcall_f(farcall_x *x,\n\
-               \x20                       const void *FARCALL_NULLABLE args,\n\
-               \x20                       farcall_end FARCALL_NULLABLE on_end);\n\n\
+               \x20   const void *FARCALL_NULLABLE args,\n\
+               \x20   farcall_end FARCALL_NULLABLE on_end);\n\n\
                void farcall_g(const void *args, void *FARCALL_NULLABLE context);\n\n\
                typedef enum {\n    // One.\n    FARCALL_ONE = 1,\n} farcall_e;\n";
     assert_eq!(marked(header), due);
