@@ -181,7 +181,8 @@ fn every_file_of_the_room_is_listed() {
     for part in ["", "controller/", "executor/"] {
         let entries = folder().join(part).read_dir().expect("a folder");
         let names = entries.map(|entry| entry.expect("an entry").file_name());
-        let names = names.filter_map(|name| name.into_string().ok()?.strip_suffix(".rs").map(str::to_owned));
+        let names = names
+            .filter_map(|name| name.into_string().ok()?.strip_suffix(".rs").map(str::to_owned));
         found.extend(names.map(|name| format!("{part}{name}")));
     }
     found.retain(|name| !name.ends_with("/mod"));

@@ -2,6 +2,7 @@
 //!
 //! Invariant: the C program is compiled with every warning an error, and knows the library by the header only.
 
+mod controller;
 mod errors;
 mod header;
 
@@ -59,9 +60,19 @@ fn program(name: &str) -> PathBuf {
 
 #[test]
 fn the_header_is_c_and_cpp() {
-    for (compiler, standard, language) in
-        [("gcc", "-std=c99", "c"), ("gcc", "-std=c17", "c"), ("g++", "-std=c++11", "c++")]
-    {
+    for (compiler, standard, language) in [
+        ("gcc", "-std=c99", "c"),
+        ("gcc", "-std=c17", "c"),
+        ("clang", "-std=c11", "c"),
+        ("g++", "-std=c++11", "c++"),
+        ("g++", "-std=c++20", "c++"),
+        ("clang++", "-std=c++17", "c++"),
+    ] {
+        let mut command = Command::new(compiler);
+        if command.arg("--version").output().is_err() {
+            println!("{compiler}: not run, it is not installed");
+            continue;
+        }
         let mut command = Command::new(compiler);
         command.args([
             standard,

@@ -23,7 +23,8 @@ pub(super) unsafe fn message<'a>(
     what: &str,
 ) -> farcall::Result<&'a [u8]> {
     if size as u64 > PAYLOAD_BYTES_MAX {
-        let text = format!("{what} of {size} bytes; at most {PAYLOAD_BYTES_MAX} travel in one call");
+        let text =
+            format!("{what} of {size} bytes; at most {PAYLOAD_BYTES_MAX} travel in one call");
         return Err(farcall::Error::new(ErrorKind::Exhausted, text));
     }
     // SAFETY: the caller vouches for the bytes.
@@ -125,7 +126,10 @@ pub unsafe extern "C" fn farcall_controller_read(
         let read = live.controller.memory_access().read_buffers(&[range])?;
         let read = read.into_iter().next().unwrap_or_default();
         if read.len() != size {
-            return Err(farcall::Error::new(ErrorKind::Violation, "other bytes than were asked for"));
+            return Err(farcall::Error::new(
+                ErrorKind::Violation,
+                "other bytes than were asked for",
+            ));
         }
         // SAFETY: the caller vouches that this many bytes are writable.
         unsafe { std::ptr::copy_nonoverlapping(read.as_ptr(), data.cast(), size) };

@@ -109,7 +109,8 @@ pub unsafe extern "C" fn farcall_function_call_timeout(
     result: *mut Value,
 ) -> *mut Error {
     let timeout = Duration::from_millis(timeout_ms);
-    let within = |callee: &Callee<Signature>, values: &[Typed]| callee.call_timeout(values, timeout);
+    let within =
+        |callee: &Callee<Signature>, values: &[Typed]| callee.call_timeout(values, timeout);
     // SAFETY: the caller vouches for both.
     unsafe { call(function, arguments, count, result, within) }
 }

@@ -109,7 +109,8 @@ pub unsafe extern "C" fn farcall_memory_reserve(
         }
         let alloc = live.controller.allocate(sizes.into())?;
         // SAFETY: it borrows from the session, which lives at a fixed address as long as `live`; that is kept with it.
-        let alloc = unsafe { std::mem::transmute::<InFlightAlloc<'_>, InFlightAlloc<'static>>(alloc) };
+        let alloc =
+            unsafe { std::mem::transmute::<InFlightAlloc<'_>, InFlightAlloc<'static>>(alloc) };
         let alloc = Mutex::new(ManuallyDrop::new(Some(alloc)));
         let number = live.number;
         let object = LiveMemory { alloc, _live: live };
@@ -228,7 +229,8 @@ pub unsafe extern "C" fn farcall_controller_deallocate(
         let live = object::find::<Live>(controller)?;
         // SAFETY: the caller vouches for the bases.
         let bases = unsafe { array(bases, count) }?;
-        let memory = bases.iter().map(|base| FinalizedAlloc::from_address(ExecutorAddr::new(*base)));
+        let memory =
+            bases.iter().map(|base| FinalizedAlloc::from_address(ExecutorAddr::new(*base)));
         live.controller.deallocate(memory)
     })
 }

@@ -71,7 +71,10 @@ struct Call {
 enum Stage {
     Pending(PendingCall),
     /// A thread looks for the result; true when the call was woken, or closed, meanwhile.
-    Looked { woken: bool, closed: bool },
+    Looked {
+        woken: bool,
+        closed: bool,
+    },
     /// The result is there, and its task has not run.
     Arrived(farcall::Result<Vec<u8>>),
     Completed,

@@ -41,8 +41,9 @@ pub struct Sizes {
 
 /// The executor has died; error says how (farcall_error_death), and belongs to this function. Called once, on a thread of the
 /// library. It may wait, and may close the controller.
-pub type OnDeath =
-    Option<unsafe extern "C" fn(controller: *mut Controller, error: *mut Error, context: *mut c_void)>;
+pub type OnDeath = Option<
+    unsafe extern "C" fn(controller: *mut Controller, error: *mut Error, context: *mut c_void),
+>;
 
 /// How to start an executor. All members but size may be 0, which is the default.
 #[repr(C)]
@@ -125,7 +126,8 @@ pub unsafe extern "C" fn farcall_controller_start(
         let place = unsafe { Out::new(controller, "controller", std::ptr::null_mut()) }?;
         // SAFETY: the caller vouches for the options.
         let options = unsafe { options.as_ref() };
-        if let Some(size) = options.map(|one| one.size).filter(|size| *size != START_OPTIONS_BYTES) {
+        if let Some(size) = options.map(|one| one.size).filter(|size| *size != START_OPTIONS_BYTES)
+        {
             return Err(invalid(format!(
                 "options of {size} bytes in place of {START_OPTIONS_BYTES}: set size to sizeof(farcall_start_options)"
             )));
@@ -135,8 +137,8 @@ pub unsafe extern "C" fn farcall_controller_start(
             // SAFETY: the caller vouches for the options.
             builder = unsafe { built(options) }?;
         }
-        let (dispatch, context) =
-            options.map_or((None, std::ptr::null_mut()), |one| (one.dispatch, one.dispatch_context));
+        let (dispatch, context) = options
+            .map_or((None, std::ptr::null_mut()), |one| (one.dispatch, one.dispatch_context));
         let dispatcher = Dispatcher::new(dispatch, Context::new(context));
         let started = builder.start()?;
         let number = Number::new();

@@ -186,7 +186,8 @@ impl Value {
 
     /// Zero of this type; the kind Void for no type and for structures.
     pub(super) fn empty(kind: Option<&Type>) -> Self {
-        let zero = kind.and_then(|kind| Typed::from_bytes(kind, vec![0; kind.bytes()].as_slice()).ok());
+        let zero =
+            kind.and_then(|kind| Typed::from_bytes(kind, vec![0; kind.bytes()].as_slice()).ok());
         let empty = Value { kind: ValueKind::Void as u32, data: ValueData { vector: [0; 16] } };
         zero.and_then(|zero| Self::give(&zero).ok())
             .filter(|value| value.kind != ValueKind::Bytes as u32)

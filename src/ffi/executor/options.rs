@@ -242,7 +242,8 @@ impl Options {
         self,
         handle: Handle,
     ) -> farcall::Result<(farcall::session::SessionBuilder, Arc<Dispatcher>)> {
-        let (dispatch, context) = self.dispatch.unwrap_or((None, Context::new(std::ptr::null_mut())));
+        let (dispatch, context) =
+            self.dispatch.unwrap_or((None, Context::new(std::ptr::null_mut())));
         let dispatcher = Dispatcher::new(dispatch, context);
         let dispatch = {
             let dispatcher = Arc::clone(&dispatcher);
