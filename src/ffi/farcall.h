@@ -128,8 +128,8 @@ typedef struct farcall_done farcall_done;
 
 // A set of linked code in the executor. A number, as farcall_controller is one.
 //
-// An object is linked when a symbol of it is looked up, or referred to by such an object. Names are searched in the dylib, then in
-// its archives, then in the dylibs of its link order, and last in the executor's process with its libraries.
+// An object is linked when a symbol of it is looked up, or referred to by such an object. Names are searched in this order: the
+// dylib, its archives, the dylibs of its link order, and the executor's process with its libraries.
 typedef struct farcall_dylib farcall_dylib;
 
 // The reason of a failure. The receiver owns it, and hands it on or frees it.
@@ -317,10 +317,10 @@ typedef struct {
 
 // Runs when linked code calls farcall_call_controller with a tag, or with any tag that has no handler. It owns the arguments.
 //
-// It answers by calling farcall_controller_answer with call_id exactly once, now or later, on any thread. The linked code waits for
-// that; so does the thread that runs the handler, which is the one that waits for the executor's call. If a thread that the
-// program has started calls, it is a thread of the library. So a handler may run on several threads at a time. It may call
-// the executor in turn.
+// It answers by calling farcall_controller_answer with call_id exactly once, now or later, on any thread. Linked code waits for
+// that, and so does the thread that runs the handler: the thread of the host that waits for the executor's call. If a thread of
+// linked code's own calls, the handler runs on a thread of the library. So it may run on several threads at a time. It may
+// call the executor in turn.
 typedef void (*farcall_tag_handler)(farcall_controller *controller,
     uint64_t tag,
     farcall_buffer args,
@@ -691,8 +691,8 @@ farcall_error *FARCALL_NULLABLE farcall_pipeline_close(farcall_pipeline *FARCALL
 // The value must be the caller's.
 void farcall_value_dispose(farcall_value *FARCALL_NULLABLE value);
 
-// Makes a function of an address and a prototype, as "double scale(long count, double unit)". declarations has the structures and
-// typedefs that the prototype uses, each ended by a semicolon. Sends no message. May be NULL: declarations.
+// Makes a function of an address and a prototype, such as "double scale(long count, double unit)". Sends no message. The text of
+// declarations has the structures and typedefs that the prototype uses, each ended by a semicolon. May be NULL: declarations.
 //
 // If the function has other types, the executor may crash; calls then return an error, or a number without meaning.
 //
@@ -1026,22 +1026,24 @@ farcall_options *farcall_options_create(void);
 // They must be the caller's.
 void farcall_options_dispose(farcall_options *FARCALL_NULLABLE options);
 
-// Makes the host run calls, completions and all other work that may wait: dispatch receives each as a task. May be NULL: dispatch, context.
+// Makes the host run calls, completions and all other work that may wait: dispatch receives each as a task. May be NULL:
+// dispatch.
 //
 // The options must be the caller's.
 void farcall_options_dispatch(farcall_options *options,
     farcall_dispatch FARCALL_NULLABLE dispatch,
     void *FARCALL_NULLABLE context);
 
-// Passes errors that belong to no call to the host, instead of writing them to standard error. May be NULL: on_error,
-// context.
+// Passes errors that belong to no call to the host, instead of writing them to standard error. May be NULL:
+// on_error.
 //
 // The options must be the caller's.
-void farcall_options_on_error(farcall_options *options,
+void farcall_options_on_error(
+    farcall_options *options,
     farcall_on_error FARCALL_NULLABLE on_error,
     void *FARCALL_NULLABLE context);
 
-// Calls the host, once, when the session has lost its controller. May be NULL: on_disconnect, context.
+// Calls the host, once, when the session has lost its controller. May be NULL: on_disconnect.
 //
 // The options must be the caller's.
 void farcall_options_on_disconnect(farcall_options *options,
@@ -1083,7 +1085,7 @@ void farcall_options_linked_code(farcall_options *options,
     bool with_session);
 
 // Adds a service. When the session ends, it calls on_detach and then on_shutdown, once each. It calls services in reverse order
-// of addition, each after the one before is done. May be NULL: on_detach, on_shutdown, context.
+// of addition, each after the one before is done. May be NULL: on_detach, on_shutdown.
 //
 // The options must be the caller's, and the name a text.
 void farcall_options_service(farcall_options *options,
@@ -1422,8 +1424,8 @@ FARCALL_NODISCARD
 farcall_error *FARCALL_NULLABLE farcall_tracker_transfer(farcall_tracker *tracker,
     farcall_tracker *FARCALL_NULLABLE to);
 
-// Makes a function of an address and a prototype, as "double scale(long count, double unit)". declarations has the structures and
-// typedefs that the prototype uses, each ended by a semicolon. Sends no message. May be NULL: declarations.
+// Makes a function of an address and a prototype, such as "double scale(long count, double unit)". Sends no message. The text of
+// declarations has the structures and typedefs that the prototype uses, each ended by a semicolon. May be NULL: declarations.
 //
 // If the function has other types, the executor may crash; calls then return an error, or a number without meaning.
 //
@@ -1798,22 +1800,24 @@ farcall_options *farcall_options_create(void);
 // They must be the caller's.
 void farcall_options_dispose(farcall_options *FARCALL_NULLABLE options);
 
-// Makes the host run calls, completions and all other work that may wait: dispatch receives each as a task. May be NULL: dispatch, context.
+// Makes the host run calls, completions and all other work that may wait: dispatch receives each as a task. May be NULL:
+// dispatch.
 //
 // The options must be the caller's.
 void farcall_options_dispatch(farcall_options *options,
     farcall_dispatch FARCALL_NULLABLE dispatch,
     void *FARCALL_NULLABLE context);
 
-// Passes errors that belong to no call to the host, instead of writing them to standard error. May be NULL: on_error,
-// context.
+// Passes errors that belong to no call to the host, instead of writing them to standard error. May be NULL:
+// on_error.
 //
 // The options must be the caller's.
-void farcall_options_on_error(farcall_options *options,
+void farcall_options_on_error(
+    farcall_options *options,
     farcall_on_error FARCALL_NULLABLE on_error,
     void *FARCALL_NULLABLE context);
 
-// Calls the host, once, when the session has lost its controller. May be NULL: on_disconnect, context.
+// Calls the host, once, when the session has lost its controller. May be NULL: on_disconnect.
 //
 // The options must be the caller's.
 void farcall_options_on_disconnect(farcall_options *options,
@@ -1855,7 +1859,7 @@ void farcall_options_linked_code(farcall_options *options,
     bool with_session);
 
 // Adds a service. When the session ends, it calls on_detach and then on_shutdown, once each. It calls services in reverse order
-// of addition, each after the one before is done. May be NULL: on_detach, on_shutdown, context.
+// of addition, each after the one before is done. May be NULL: on_detach, on_shutdown.
 //
 // The options must be the caller's, and the name a text.
 void farcall_options_service(farcall_options *options,

@@ -13,8 +13,8 @@
 //! Threads: every function may be called from any thread, except the functions of a polled executor, which belongs to one thread.
 //! The library calls functions of the host from any thread, and holds none of its locks then.
 //!
-//! Ownership: a session, a controller and what belongs to a controller are numbers that are looked up, so a call with a stale one
-//! returns an error. All other objects are handed over by pointer, once, as each function says. Memory in buffers and texts comes
+//! Ownership: a session, a controller and what belongs to a controller are numbers that are looked up. A call with a stale
+//! number returns an error. All other objects are handed over by pointer, once, as each function says. Memory in buffers and texts comes
 //! from `malloc`.
 //!
 //! Invariant: this room holds the C ABI only; the library's front doors do the work. No argument that can be checked ends the

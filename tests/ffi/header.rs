@@ -2,7 +2,8 @@
 //!
 //! | mark | where |
 //! |---|---|
-//! | `FARCALL_NULLABLE` | on what the comment lists behind "May be NULL:", on each `context`, on members whose comment says NULL, and on errors that functions return |
+//! | `FARCALL_NULLABLE` | on what the comment lists behind "May be NULL:", and on each `context` |
+//! | the same | on members whose comment says NULL, and on errors that functions return |
 //! | the same, and `FARCALL_NONNULL` | on the inner and the outer level of pointers to pointers |
 //! | `FARCALL_` | in front of the names of enumerators |
 
@@ -134,8 +135,8 @@ fn mark(line: &str, name: &str) -> String {
     line.to_owned()
 }
 
-/// Clang wants a mark on both levels of a pointer to a pointer: NULL is what functions store in the inner one if they fail, and
-/// what ends an array.
+/// Clang wants a mark on both levels of a pointer to a pointer. The inner pointer may be NULL: functions that fail store it, and
+/// it ends an array.
 fn nested(line: &str) -> String {
     let mut line = line.to_owned();
     for (from, to) in [(" **", " *FARCALL_NULLABLE *"), ("*const *", "*FARCALL_NULLABLE const *")] {

@@ -17,8 +17,8 @@ use super::session::{Controller, Live, texts};
 
 /// A set of linked code in the executor. A number, as farcall_controller is one.
 ///
-/// An object is linked when a symbol of it is looked up, or referred to by such an object. Names are searched in the dylib, then in
-/// its archives, then in the dylibs of its link order, and last in the executor's process with its libraries.
+/// An object is linked when a symbol of it is looked up, or referred to by such an object. Names are searched in this order: the
+/// dylib, its archives, the dylibs of its link order, and the executor's process with its libraries.
 #[derive(Debug)]
 pub struct Dylib {
     /// No value of this type exists: its address is a number.

@@ -45,8 +45,8 @@ pub(super) unsafe fn signature(
     types.signature(unsafe { required_text(prototype, "prototype") }?)
 }
 
-/// Makes a function of an address and a prototype, as "double scale(long count, double unit)". declarations has the structures and
-/// typedefs that the prototype uses, each ended by a semicolon. Sends no message. May be NULL: declarations.
+/// Makes a function of an address and a prototype, such as "double scale(long count, double unit)". Sends no message. The text of
+/// declarations has the structures and typedefs that the prototype uses, each ended by a semicolon. May be NULL: declarations.
 ///
 /// If the function has other types, the executor may crash; calls then return an error, or a number without meaning.
 ///

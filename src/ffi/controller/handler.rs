@@ -18,10 +18,10 @@ use super::value::Value;
 
 /// Runs when linked code calls farcall_call_controller with a tag, or with any tag that has no handler. It owns the arguments.
 ///
-/// It answers by calling farcall_controller_answer with call_id exactly once, now or later, on any thread. The linked code waits for
-/// that; so does the thread that runs the handler, which is the one that waits for the executor's call. If a thread that the
-/// program has started calls, it is a thread of the library. So a handler may run on several threads at a time. It may call
-/// the executor in turn.
+/// It answers by calling farcall_controller_answer with call_id exactly once, now or later, on any thread. Linked code waits for
+/// that, and so does the thread that runs the handler: the thread of the host that waits for the executor's call. If a thread of
+/// linked code's own calls, the handler runs on a thread of the library. So it may run on several threads at a time. It may
+/// call the executor in turn.
 pub type TagHandler = Option<
     unsafe extern "C" fn(
         controller: *mut Controller,

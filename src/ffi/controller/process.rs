@@ -6,6 +6,7 @@ use farcall::limits::PAGE_BYTES;
 
 use super::buffer::{Out, required_text};
 use super::error::{Error, c_text, invalid, malloced};
+use super::host::Context;
 use super::object;
 use super::session::{Controller, Live};
 
@@ -113,13 +114,14 @@ pub extern "C" fn farcall_controller_each_symbol(
     Error::of(|| {
         let live = object::find::<Live>(controller)?;
         let visit = visit.ok_or_else(|| invalid("visit is NULL"))?;
+        let context = Context::new(context);
         let symbols = live.controller.symbols();
         let mut found: Vec<(CString, u64)> =
             symbols.map(|(name, address)| (c_text(name), address.get())).collect();
         found.sort_unstable();
         for (name, address) in &found {
             // SAFETY: the host gave the function and its context for this.
-            unsafe { visit(name.as_ptr(), *address, context) };
+            unsafe { visit(name.as_ptr(), *address, context.get()) };
         }
         Ok(())
     })
@@ -136,13 +138,14 @@ pub extern "C" fn farcall_controller_each_value(
     Error::of(|| {
         let live = object::find::<Live>(controller)?;
         let visit = visit.ok_or_else(|| invalid("visit is NULL"))?;
+        let context = Context::new(context);
         let values = live.controller.values();
         let mut found: Vec<(CString, i64)> =
             values.map(|(name, value)| (c_text(name), value)).collect();
         found.sort_unstable();
         for (name, value) in &found {
             // SAFETY: the host gave the function and its context for this.
-            unsafe { visit(name.as_ptr(), *value, context) };
+            unsafe { visit(name.as_ptr(), *value, context.get()) };
         }
         Ok(())
     })

@@ -59,7 +59,8 @@ pub unsafe extern "C" fn farcall_options_dispose(options: *mut Options) {
     }
 }
 
-/// Makes the host run calls, completions and all other work that may wait: dispatch receives each as a task. May be NULL: dispatch, context.
+/// Makes the host run calls, completions and all other work that may wait: dispatch receives each as a task. May be NULL:
+/// dispatch.
 ///
 /// # Safety
 ///
@@ -75,8 +76,8 @@ pub unsafe extern "C" fn farcall_options_dispatch(
     options.dispatch = Some((dispatch, Context::new(context)));
 }
 
-/// Passes errors that belong to no call to the host, instead of writing them to standard error. May be NULL: on_error,
-/// context.
+/// Passes errors that belong to no call to the host, instead of writing them to standard error. May be NULL:
+/// on_error.
 ///
 /// # Safety
 ///
@@ -92,7 +93,7 @@ pub unsafe extern "C" fn farcall_options_on_error(
     options.on_error = Some((on_error, Context::new(context)));
 }
 
-/// Calls the host, once, when the session has lost its controller. May be NULL: on_disconnect, context.
+/// Calls the host, once, when the session has lost its controller. May be NULL: on_disconnect.
 ///
 /// # Safety
 ///
@@ -195,7 +196,7 @@ pub unsafe extern "C" fn farcall_options_linked_code(options: *mut Options, with
 }
 
 /// Adds a service. When the session ends, it calls on_detach and then on_shutdown, once each. It calls services in reverse order
-/// of addition, each after the one before is done. May be NULL: on_detach, on_shutdown, context.
+/// of addition, each after the one before is done. May be NULL: on_detach, on_shutdown.
 ///
 /// # Safety
 ///
