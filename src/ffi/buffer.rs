@@ -185,7 +185,8 @@ pub unsafe extern "C" fn farcall_buffer_dispose(buffer: *mut Buffer) {
     drop(unsafe { taken.take() });
 }
 
-/// The bytes of a buffer, which stay where they are until it is disposed of or moved. NULL for NULL. May be NULL: buffer.
+/// The bytes of a buffer, which stay where they are until it is disposed of or moved. NULL for NULL. May be NULL: buffer, the
+/// result.
 ///
 /// # Safety
 ///
@@ -207,7 +208,7 @@ pub unsafe extern "C" fn farcall_buffer_data(buffer: *mut Buffer) -> *mut c_char
     unsafe { value.pointer }
 }
 
-/// The bytes of a buffer, to be read. NULL for NULL. May be NULL: buffer.
+/// The bytes of a buffer, to be read. NULL for NULL. May be NULL: buffer, the result.
 ///
 /// # Safety
 ///
@@ -242,7 +243,8 @@ pub unsafe extern "C" fn farcall_buffer_is_empty(buffer: *const Buffer) -> bool 
     *size == 0 && unsafe { value.pointer }.is_null()
 }
 
-/// The message of an out-of-band error, which is the buffer's; NULL for any other buffer, and for NULL. May be NULL: buffer.
+/// The message of an out-of-band error, which is the buffer's; NULL for any other buffer, and for NULL. May be NULL:
+/// buffer, the result.
 ///
 /// # Safety
 ///

@@ -14,7 +14,7 @@ const COMPILERS: [(&str, &str); 4] =
 const WARNINGS: [&str; 6] = ["-O1", "-g", "-Wall", "-Wextra", "-pedantic", "-Werror"];
 
 /// The parts of `control.c`, which it prints when they are done.
-const PARTS: [&str; 12] = [
+const PARTS: [&str; 13] = [
     "versions",
     "lives",
     "calls",
@@ -26,6 +26,7 @@ const PARTS: [&str; 12] = [
     "memories",
     "offers",
     "threads",
+    "closes",
     "alone",
 ];
 
@@ -38,7 +39,7 @@ fn folder() -> &'static Path {
     FOLDER.get_or_init(|| tempfile::tempdir().expect("a folder")).path()
 }
 
-/// A program in C, of this source, compiled anew.
+/// A program in C, of this source. Tests that run at the same time give different options, which name the file.
 fn compiled(source: &str, compiler: &str, options: &[&str]) -> Option<PathBuf> {
     let name = format!("{source}-{compiler}{}", options.concat()).replace(['=', ',', '/'], "-");
     let program = folder().join(name);
@@ -108,6 +109,22 @@ fn a_program_in_c_controls_executors() {
 }
 
 #[test]
+fn eight_threads_call_until_the_session_is_closed() {
+    let program = compiled("control", "gcc", &["-std=c11", "-DTHREADS_ONLY"]).expect("a program");
+    let said = printed(Command::new(program).args(objects()).arg("threads"));
+    assert_eq!(said, "threads\n");
+    println!("8 threads, each {} calls", std::env::var("CALLS").unwrap_or("2000".to_owned()));
+}
+
+#[test]
+fn the_header_has_the_version_of_the_crate() {
+    let numbers = env!("CARGO_PKG_VERSION").split('.').map(|part| part.parse::<u32>());
+    let numbers = numbers.map(|number| number.expect("a number"));
+    let due = numbers.fold(0, |all, number| all << 8 | number);
+    assert_eq!(farcall_ffi::FARCALL_VERSION, due);
+}
+
+#[test]
 fn wrong_arguments_cost_an_error_and_nothing_else() {
     for (compiler, standard) in COMPILERS {
         if is_installed(compiler) {
@@ -115,7 +132,7 @@ fn wrong_arguments_cost_an_error_and_nothing_else() {
         }
     }
     let program = compiled("misuse", "gcc", &["-std=c11"]).expect("a program");
-    let count = std::env::var("MISUSE_CALLS").unwrap_or_else(|_| "25000".to_owned());
+    let count = std::env::var("MISUSE_CALLS").unwrap_or_else(|_| "5000".to_owned());
     for seed in 1..=4 {
         let mut command = Command::new(&program);
         let said = printed(command.arg(&objects()[0]).args([&seed.to_string(), &count]));

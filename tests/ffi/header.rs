@@ -3,7 +3,7 @@
 //! | mark | where |
 //! |---|---|
 //! | `FARCALL_NULLABLE` | on what the comment lists behind "May be NULL:", and on each `context` |
-//! | the same | on members whose comment says NULL, and on errors that functions return |
+//! | the same | on members whose comment says NULL, on errors that functions return, and on "the result" in such a list |
 //! | the same, and `FARCALL_NONNULL` | on the inner and the outer level of pointers to pointers |
 //! | `FARCALL_` | in front of the names of enumerators |
 
@@ -14,7 +14,7 @@ pub(super) fn folder() -> PathBuf {
 }
 
 /// The source files, in the order of the header.
-const FILES: [&str; 22] = [
+const FILES: [&str; 19] = [
     "version",
     "buffer",
     "error",
@@ -34,11 +34,10 @@ const FILES: [&str; 22] = [
     "executor/options",
     "executor/session",
     "executor/polled",
-    // Without anything for C.
-    "object",
-    "controller/answers",
-    "mod",
 ];
+
+/// The files that have nothing for C.
+const OTHERS: [&str; 3] = ["mod", "object", "controller/answers"];
 
 /// The header that the sources make.
 pub(super) fn made() -> String {
@@ -93,9 +92,12 @@ fn marked(header: &str) -> String {
         if code.contains("(*") && code.starts_with("typedef farcall_error *") {
             line = line.replacen("farcall_error *", "farcall_error *FARCALL_NULLABLE ", 1);
         }
-        for result in ["farcall_error *farcall_", "farcall_keepalive *farcall_"] {
-            let (kind, _) = result.split_once('*').expect("a pointer");
-            line = line.replace(result, &format!("{kind}*FARCALL_NULLABLE farcall_"));
+        let is_result = nullable.iter().any(|name| name == "the result");
+        if let Some((front, behind)) = line.split_once(" *farcall_")
+            && (is_result || front.ends_with("farcall_error"))
+            && behind.contains('(')
+        {
+            line = format!("{front} *FARCALL_NULLABLE farcall_{behind}");
         }
         let line = laid_out(&nested(&line));
         marked.push_str(&line);
@@ -177,6 +179,20 @@ fn the_header_is_what_the_sources_make() {
 }
 
 #[test]
+fn the_header_declares_each_function_once() {
+    let header = made();
+    let lines = header.lines().filter(|line| !line.trim_start().starts_with("//"));
+    let words = lines.flat_map(|line| line.split([' ', '*']));
+    let names = words.filter_map(|word| word.split_once('(')).map(|(name, _)| name);
+    let mut names: Vec<&str> = names.filter(|name| name.starts_with("farcall_")).collect();
+    let count = names.len();
+    names.sort_unstable();
+    names.dedup();
+    assert_eq!(names.len(), count, "{names:?}");
+    assert!(count > 100, "{count} functions");
+}
+
+#[test]
 fn every_file_of_the_room_is_listed() {
     let mut found = Vec::new();
     for part in ["", "controller/", "executor/"] {
@@ -188,7 +204,8 @@ fn every_file_of_the_room_is_listed() {
     }
     found.retain(|name| !name.ends_with("/mod"));
     found.sort();
-    let mut listed = FILES.map(str::to_owned).to_vec();
+    let mut listed: Vec<String> =
+        FILES.iter().chain(&OTHERS).map(|name| (*name).to_owned()).collect();
     listed.sort();
     assert_eq!(found, listed);
 }

@@ -225,6 +225,8 @@ static void calls(void) {
     CHECK(strcmp(message, "not today") == 0 && farcall_buffer_is_empty(&result));
     uint32_t ms = 200;
     FAILS(farcall_controller_call_timeout(controller, doze, &ms, sizeof ms, 5, &result), FARCALL_TIMEOUT);
+    MUST(farcall_controller_call_timeout(controller, doze, NULL, 0, UINT64_MAX, &result));
+    farcall_buffer_dispose(&result);
     MUST(farcall_controller_close(controller));
 }
 
@@ -883,6 +885,71 @@ static void threads(void) {
     CHECK(outcome.code == FARCALL_DISCONNECTED);
 }
 
+/* Functions of the host close the controller that called them. */
+static atomic_int closed;
+
+static void close_on_death(farcall_controller *controller, farcall_error *error, void *context) {
+    (void)context;
+    farcall_error_consume(error);
+    MUST(farcall_controller_close(controller));
+    atomic_fetch_add(&closed, 1);
+}
+
+static void close_on_complete(farcall_error *error, farcall_buffer result, void *context) {
+    farcall_error_consume(error);
+    farcall_buffer_dispose(&result);
+    MUST(farcall_controller_close(*(farcall_controller **)context));
+    atomic_fetch_add(&closed, 1);
+}
+
+static void close_on_tag(farcall_controller *controller, uint64_t tag, farcall_buffer args, uint64_t call_id, void *context) {
+    (void)tag, (void)context;
+    MUST(farcall_controller_close(controller));
+    atomic_fetch_add(&closed, 1);
+    FAILS(farcall_controller_answer(controller, call_id, args), FARCALL_INVALID);
+}
+
+static farcall_error *close_on_name(farcall_controller *controller, const farcall_value *arguments, size_t count,
+                                    farcall_value *result, void *context) {
+    (void)arguments, (void)count, (void)result, (void)context;
+    MUST(farcall_controller_close(controller));
+    atomic_fetch_add(&closed, 1);
+    return NULL;
+}
+
+static void closes(void) {
+    farcall_start_options options = {.size = sizeof options, .this_program = true, .on_death = close_on_death};
+    farcall_controller *controller = start(&options);
+    MUST(farcall_controller_kill(controller));
+    wait_for(&closed, 1);
+    FAILS(farcall_controller_kill(controller), FARCALL_INVALID);
+
+    controller = started();
+    farcall_dylib *dylib = linked(controller);
+    farcall_pipeline *pipeline = NULL;
+    MUST(farcall_pipeline_open(controller, false, &pipeline));
+    MUST(farcall_pipeline_submit(pipeline, found(dylib, "doze"), NULL, 0, close_on_complete, &controller));
+    wait_for(&closed, 2);
+    FAILS(farcall_pipeline_close(pipeline), FARCALL_INVALID);
+
+    controller = started();
+    dylib = linked(controller);
+    uint64_t ask = found(dylib, "ask"), tag = 0;
+    farcall_buffer result;
+    MUST(farcall_controller_register_handler(controller, close_on_tag, NULL, &tag));
+    FAILS(farcall_controller_call(controller, ask, &tag, sizeof tag, &result), FARCALL_DISCONNECTED);
+    CHECK(atomic_load(&closed) == 3);
+
+    controller = started();
+    MUST(farcall_dylib_create(controller, "main", &dylib));
+    MUST(farcall_dylib_add_object_file(dylib, NULL, object));
+    MUST(farcall_dylib_define_handler(dylib, NULL, NULL, "double host_scale(int, double)", close_on_name, NULL));
+    farcall_function *function = typed(controller, dylib, "through_host", NULL, "double through_host(int)");
+    farcall_value value = {FARCALL_I32, {.i32 = 6}};
+    FAILS(farcall_function_call(function, &value, 1, NULL), FARCALL_DISCONNECTED);
+    CHECK(atomic_load(&closed) == 4);
+}
+
 /* A session that no controller attaches. */
 static void count_error(farcall_session *session, farcall_error *error, void *context) {
     CHECK(session != NULL && error != NULL);
@@ -936,7 +1003,8 @@ static const struct {
 } PARTS[] = {
     {"versions", versions}, {"lives", lives},         {"calls", calls},       {"pipelines", pipelines},
     {"dylibs", dylibs},     {"functions", functions}, {"handlers", handlers}, {"regions", regions},
-    {"memories", memories}, {"offers", offers},       {"threads", threads},   {"alone", alone},
+    {"memories", memories}, {"offers", offers},       {"threads", threads},   {"closes", closes},
+    {"alone", alone},
 };
 
 int main(int argc, char **argv) {

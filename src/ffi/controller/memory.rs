@@ -152,8 +152,8 @@ pub unsafe extern "C" fn farcall_memory_part(
 }
 
 /// Makes memory usable: the next call may run its code. Stores its base, which farcall_controller_deallocate takes. Frees the handle,
-/// also if this fails. The actions are posted ahead of the next call, which fails if a finalize action fails. May be NULL:
-/// actions.
+/// also if this fails. The actions are posted ahead of the next call, which fails if a finalize action fails. Memory that only
+/// finalize actions use can be deallocated when that call has returned. May be NULL: actions.
 ///
 /// # Safety
 ///

@@ -72,7 +72,7 @@ pub struct StartOptions {
     pub dispatch: Dispatch,
     /// Passed to dispatch; may be NULL.
     pub dispatch_context: *mut c_void,
-    /// Called when the executor has died, unless it is NULL. Not called after farcall_controller_close.
+    /// Called when the executor has died, unless it is NULL. Not called for the end by farcall_controller_close.
     pub on_death: OnDeath,
     /// Passed to on_death; may be NULL.
     pub on_death_context: *mut c_void,
