@@ -256,7 +256,10 @@ impl Remote {
 impl Remote {
     /// How the executor died; `None` while it runs, or when the host has ended the session.
     pub(crate) fn death(&self) -> Option<Error> {
-        self.supervisor.process().wait(Deadline::now())?;
+        // A call may have learnt of the death before the kernel tells it.
+        if !self.opener.lanes().is_closed() {
+            self.supervisor.process().wait(Deadline::now())?;
+        }
         let error = self.explain(Error::disconnected("the peer is gone"), Deadline::now());
         error.death().is_some().then_some(error)
     }

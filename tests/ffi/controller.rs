@@ -218,6 +218,54 @@ fn memcheck_finds_nothing_where_no_executor_runs() {
     println!("memcheck: 3 executions");
 }
 
+/// The compilers and options for `control.cpp`.
+const CPP: [(&str, &[&str]); 6] = [
+    ("g++", &["-std=c++17"]),
+    ("g++", &["-std=c++20"]),
+    ("g++", &["-std=c++20", "-fno-exceptions"]),
+    ("clang++", &["-std=c++17"]),
+    ("clang++", &["-std=c++17", "-fno-exceptions"]),
+    ("clang++", &["-std=c++20"]),
+];
+
+/// A program in C++, of `control.cpp`.
+fn compiled_cpp(compiler: &str, options: &[&str]) -> Option<PathBuf> {
+    let program =
+        folder().join(format!("control-{compiler}{}", options.concat()).replace(['=', ','], "-"));
+    let mut command = Command::new(compiler);
+    command.args(WARNINGS).args(options).arg("-I").arg(root().join("src/ffi"));
+    command.arg(root().join("tests/sources/control.cpp")).arg(library());
+    command.arg("-o").arg(&program).args(["-lpthread", "-ldl", "-lm"]);
+    if options.iter().any(|option| option.starts_with("-fsanitize")) {
+        let output = command.output().expect("a compiler");
+        return output.status.success().then_some(program);
+    }
+    run(&mut command);
+    Some(program)
+}
+
+#[test]
+fn a_program_in_cpp_controls_executors() {
+    let mut programs = 0;
+    for (compiler, options) in CPP.iter().filter(|(compiler, _)| is_installed(compiler)) {
+        let program = compiled_cpp(compiler, options).expect("a program");
+        let said = printed(Command::new(&program).args(objects()));
+        assert!(said.ends_with("done\n"), "{said}");
+        programs += 1;
+    }
+    let options = ["-std=c++17", "-fsanitize=address,undefined", "-fno-sanitize-recover=all"];
+    if let Some(program) = compiled_cpp("g++", &options) {
+        let executor =
+            compiled("control", "gcc", &["-std=c11", "-DEXECUTOR_OF_CPP"]).expect("a program");
+        let mut command = Command::new(program);
+        let said = printed(command.env("FARCALL_EXECUTOR", executor).args(objects()));
+        assert!(said.ends_with("done\n"), "{said}");
+        programs += 1;
+    }
+    assert!(programs >= 3, "g++ is installed");
+    println!("control.cpp: {programs} cases");
+}
+
 #[test]
 fn the_example_is_short_and_prints_what_it_says() {
     let source = root().join("examples/controller.c");

@@ -173,6 +173,8 @@ static void lives(void) {
     CHECK(strncmp(death.location, "crash+", 6) == 0);
     CHECK(strstr(farcall_error_message(error), "SIGSEGV") != NULL);
     farcall_error_consume(error);
+    /* Also before the kernel has told the end. */
+    FAILS(farcall_controller_death(controller), FARCALL_DIED);
     MUST(farcall_controller_close(controller));
     CHECK(atomic_load(&deaths) == 1);
 
