@@ -150,7 +150,7 @@ typedef struct farcall_options farcall_options;
 // Sends calls without waiting for their results. A number, as farcall_controller is one.
 //
 // The calls of a pipeline run in the order of their submission, one after the other, on a thread of the executor of their own. At
-// most 4096 are under way; a thread that submits more waits.
+// most 256 are under way; a thread that submits more waits.
 typedef struct farcall_pipeline farcall_pipeline;
 
 // An executor that starts no thread and never waits by itself. It belongs to the thread that created it.

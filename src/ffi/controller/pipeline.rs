@@ -23,7 +23,7 @@ use super::session::{Controller, Live};
 /// Sends calls without waiting for their results. A number, as farcall_controller is one.
 ///
 /// The calls of a pipeline run in the order of their submission, one after the other, on a thread of the executor of their own. At
-/// most 4096 are under way; a thread that submits more waits.
+/// most 256 are under way; a thread that submits more waits.
 #[derive(Debug)]
 pub struct Pipeline {
     /// No value of this type exists: its address is a number.

@@ -142,14 +142,6 @@ pub unsafe extern "C" fn farcall_controller_start(
         let dispatcher = Dispatcher::new(dispatch, Context::new(context));
         let started = builder.start()?;
         let number = Number::new();
-        if let Some((Some(on_death), context)) =
-            options.map(|one| (one.on_death, Context::new(one.on_death_context)))
-        {
-            started.on_death(move |error| {
-                // SAFETY: the host gave the function and its context for this.
-                unsafe { on_death(number.pointer(), Error::give(error), context.get()) };
-            })?;
-        }
         let jit = ExecutionSession::new();
         let layer = ObjectLayer::new(&jit, &started);
         let process = jit.create_dylib("the executor's process")?;
@@ -166,7 +158,22 @@ pub unsafe extern "C" fn farcall_controller_start(
             process,
             dispatcher,
         };
-        place.write(number.name(None, Arc::new(live))?);
+        let live = Arc::new(live);
+        let pointer = number.name(None, Arc::clone(&live))?;
+        let mut registered = Ok(());
+        if let Some((Some(on_death), context)) =
+            options.map(|one| (one.on_death, Context::new(one.on_death_context)))
+        {
+            registered = live.controller.on_death(move |error| {
+                // SAFETY: the host gave the function and its context for this.
+                unsafe { on_death(number.pointer(), Error::give(error), context.get()) };
+            });
+        }
+        if let Err(error) = registered {
+            object::remove::<Live>(pointer)?;
+            return Err(error);
+        }
+        place.write(pointer);
         Ok(())
     })
 }
