@@ -141,7 +141,18 @@ impl Error {
         error
     }
 
-    pub(crate) fn new(kind: ErrorKind, message: impl Into<String>) -> Self {
+    /// An error of this kind: for layers over this library, such as its C ABI.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use farcall::{Error, ErrorKind};
+    ///
+    /// let error = Error::new(ErrorKind::InvalidArgument, "a name is missing");
+    /// assert_eq!(error.kind(), ErrorKind::InvalidArgument);
+    /// ```
+    #[must_use]
+    pub fn new(kind: ErrorKind, message: impl Into<String>) -> Self {
         let message = message.into();
         Error(Box::new(Repr { kind, message, symbols: Vec::new(), death: None, source: None }))
     }

@@ -156,6 +156,16 @@ impl Lanes {
         }
     }
 
+    /// Ends all calls of this side, also those made later, and tells the other side nothing.
+    #[cfg(not(model))]
+    pub(crate) fn end_waits(&self) {
+        let mut open = self.open.lock();
+        open.is_closed = true;
+        for lane in &open.lanes {
+            lane.closer.end_waits();
+        }
+    }
+
     /// True when all lanes have ended, and no call can go out any more.
     pub(crate) fn is_closed(&self) -> bool {
         self.open.lock().is_closed

@@ -3,6 +3,7 @@
 use super::memory::memory_access::MemoryAccess;
 use super::memory::peer::Peer;
 use super::session::Controller;
+use crate::ExecutorAddr;
 use crate::call::contract;
 use crate::error::Result;
 
@@ -33,6 +34,33 @@ impl Controller {
     #[must_use]
     pub fn memory_access(&self) -> MemoryAccess<'_> {
         MemoryAccess::of(self.session.memory())
+    }
+
+    /// The address that the executor offers under a name. Sends no message.
+    ///
+    /// # Examples
+    ///
+    /// ```standalone_crate
+    /// # farcall::executor::run_if_spawned();
+    /// # let controller = farcall::controller::ExecutorBuilder::new().this_program().start()?;
+    /// let info = controller.symbol("farcall_process_info");
+    /// assert_eq!(info.is_some(), controller.symbols().any(|(name, _)| name == "farcall_process_info"));
+    /// assert_eq!(controller.symbol("no such name"), None);
+    /// # Ok::<(), farcall::Error>(())
+    /// ```
+    #[must_use]
+    pub fn symbol(&self, name: &str) -> Option<ExecutorAddr> {
+        self.session.remote().functions().get(name).copied()
+    }
+
+    /// The addresses that the executor offers, with their names, in no order. Sends no message.
+    pub fn symbols(&self) -> impl Iterator<Item = (&str, ExecutorAddr)> {
+        self.session.remote().functions().iter().map(|(name, address)| (&**name, *address))
+    }
+
+    /// The numbers that the executor offers, with their names, in no order. Sends no message.
+    pub fn values(&self) -> impl Iterator<Item = (&str, i64)> {
+        self.session.remote().values().iter().map(|(name, value)| (&**name, *value))
     }
 
     /// Asks the executor for its triple, page size and processor features. Sends one message.

@@ -59,6 +59,7 @@
 //! | `handler` | calls back, typed and by name |
 //! | `supervised` | one executor after the other, with the same contents |
 //! | `inspect` | questions to the executor |
+//! | `end` | closing a session, and news of the executor's death |
 //! | `client`, `command` | an executor that shares no memory |
 //!
 //! A part imports only from those above it.
@@ -74,6 +75,7 @@ mod calls;
 mod client;
 mod command;
 mod dylibs;
+mod end;
 mod executor_builder;
 mod handler;
 pub mod hotswap;

@@ -20,6 +20,7 @@ use crate::limits::{END_TIMEOUT, PAGE_BYTES};
 use crate::link::SymbolTable;
 use crate::shm::Segment;
 use crate::sps;
+use crate::sync::{AtomicBool, Ordering};
 
 /// An executor that was started and may not be ready yet. Dropping it ends the process.
 #[derive(Debug)]
@@ -37,18 +38,21 @@ pub(crate) struct Starting {
 pub(crate) struct Remote {
     opener: Arc<LaneOpener>,
     functions: HashMap<String, ExecutorAddr>,
+    values: HashMap<String, i64>,
     triple: String,
     crashes: CrashReports,
     supervisor: Supervisor,
+    /// The host has ended the session.
+    is_closed: AtomicBool,
 }
 
 impl Remote {
-    /// Waits until the executor is ready. Returns the numbers in its setup, by name.
+    /// Waits until the executor is ready.
     ///
     /// # Errors
     ///
     /// When the executor could not be started, ended early, is of another build, or is not ready in time.
-    pub(crate) fn connect(starting: Starting) -> Result<(Self, HashMap<String, i64>)> {
+    pub(crate) fn connect(starting: Starting) -> Result<Self> {
         let Starting { supervisor, opener, segment, end, deadline, program } = starting;
         let crashes = CrashReports::new(segment, Arc::clone(opener.callbacks().code()));
         let setup = end.receive_setup(deadline).map_err(|error| {
@@ -62,9 +66,9 @@ impl Remote {
         if page_bytes != PAGE_BYTES {
             return Err(Error::violation(format!("an executor with pages of {page_bytes} bytes")));
         }
-        let functions = symbols.into_iter().collect();
-        let remote = Self { opener, functions, triple, crashes, supervisor };
-        Ok((remote, numbers.into_iter().collect()))
+        let (functions, values) = (symbols.into_iter().collect(), numbers.into_iter().collect());
+        let is_closed = AtomicBool::new(false);
+        Ok(Self { opener, functions, values, triple, crashes, supervisor, is_closed })
     }
 
     pub(crate) fn opener(&self) -> &LaneOpener {
@@ -196,6 +200,16 @@ impl Remote {
         self.named(SESSION_INSTANCE)
     }
 
+    /// The addresses that the executor offers, by name.
+    pub(crate) fn functions(&self) -> &HashMap<String, ExecutorAddr> {
+        &self.functions
+    }
+
+    /// The numbers in the executor's setup, by name.
+    pub(crate) fn values(&self) -> &HashMap<String, i64> {
+        &self.values
+    }
+
     /// The address that the executor offers under a name.
     pub(crate) fn named(&self, name: &str) -> Result<ExecutorAddr> {
         let address = self.functions.get(name).copied();
@@ -233,12 +247,43 @@ impl Remote {
     /// The reason why a call could not complete.
     #[cold]
     pub(crate) fn explain(&self, error: Error, deadline: Deadline) -> Error {
+        if self.is_closed.load(Ordering::Acquire) && error.is_disconnected() {
+            return Error::disconnected("the session was closed");
+        }
         let error = self.crashes.explain(error, &self.supervisor, deadline);
         if error.death().is_some() {
             // Other callers then need not wait for the kernel either.
             self.opener.end_all();
         }
         last_words::add(error, &self.opener)
+    }
+}
+
+impl Remote {
+    /// How the executor died; `None` while it runs, or when the host has ended the session.
+    pub(crate) fn death(&self) -> Option<Error> {
+        // A call may have learnt of the death before the kernel tells it.
+        if !self.opener.lanes().is_closed() {
+            self.supervisor.process().wait(Deadline::now())?;
+        }
+        let error = self.explain(Error::disconnected("the peer is gone"), Deadline::now());
+        error.death().is_some().then_some(error)
+    }
+
+    /// Ends the session: calls under way fail, later ones are refused, and the executor exits. Kills the executor if it has not ended
+    /// after [`END_TIMEOUT`].
+    pub(crate) fn close(&self) {
+        if !self.supervisor.is_own() {
+            return;
+        }
+        self.is_closed.store(true, Ordering::Release);
+        self.opener.end_calls();
+        self.opener.close();
+        let process = self.supervisor.process();
+        if process.wait(Deadline::after(END_TIMEOUT)).is_none() {
+            process.kill();
+            process.wait(Deadline::after(END_TIMEOUT));
+        }
     }
 }
 

@@ -128,7 +128,8 @@ impl Controller {
     pub(crate) fn connect(starting: Starting, slab: Slab, bytes: SlabBytes) -> Result<Self> {
         let _span = trace::start(starting.supervisor.process().pid());
         let deadline = starting.deadline;
-        let (remote, numbers) = Remote::connect(starting)?;
+        let remote = Remote::connect(starting)?;
+        let numbers = remote.values().clone();
         let memory = ExecutorMemory::new(remote, slab, bytes, deadline)?;
         let session = Session {
             linker: Linker::new(memory, &numbers)?,
@@ -222,6 +223,33 @@ impl Controller {
         function: impl Fn(&[u8], &mut Vec<u8>) -> HandlerResult + Send + Sync + 'static,
     ) -> HandlerTag {
         self.session.add_handler(Box::new(function))
+    }
+
+    /// Sets the handler of all tags without one of their own. It receives the tag and the arguments, and runs as other handlers do.
+    ///
+    /// Code of LLVM's controllers uses addresses as tags, which [`register_handler`](Controller::register_handler) cannot choose.
+    ///
+    /// # Errors
+    ///
+    /// When the session has such a handler already. It cannot be removed.
+    ///
+    /// # Examples
+    ///
+    /// ```standalone_crate
+    /// # farcall::executor::run_if_spawned();
+    /// # let controller = farcall::controller::ExecutorBuilder::new().this_program().start()?;
+    /// controller.handle_other_tags(|tag, args, result| {
+    ///     result.extend_from_slice(&tag.to_le_bytes());
+    ///     result.extend_from_slice(args);
+    ///     Ok(())
+    /// })?;
+    /// # Ok::<(), farcall::Error>(())
+    /// ```
+    pub fn handle_other_tags(
+        &self,
+        function: impl Fn(u64, &[u8], &mut Vec<u8>) -> HandlerResult + Send + Sync + 'static,
+    ) -> Result<()> {
+        self.session.remote().opener().callbacks().handlers().set_other(Box::new(function))
     }
 
     /// Removes a handler. Later calls of it are refused; calls under way run to their end.

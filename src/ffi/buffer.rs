@@ -1,8 +1,11 @@
 //! Bytes that go in and out of functions.
 
 use std::ffi::{CStr, c_char, c_void};
+use std::ptr::NonNull;
 
 use farcall::executor::WrapperFunctionBuffer;
+
+use super::error::invalid;
 
 /// The bytes of a buffer of up to 8 bytes, or the address of the bytes of a larger one.
 #[repr(C)]
@@ -41,9 +44,41 @@ impl std::fmt::Debug for Buffer {
 }
 
 impl Buffer {
-    pub(super) fn new(buffer: WrapperFunctionBuffer) -> Self {
+    pub(crate) fn new(buffer: WrapperFunctionBuffer) -> Self {
         let (pointer, size) = buffer.into_parts();
         Self { value: BufferValue { pointer }, size }
+    }
+
+    /// An out-of-band error.
+    pub(crate) fn failed(message: &str) -> Self {
+        Self::new(WrapperFunctionBuffer::out_of_band(message))
+    }
+
+    /// A copy of these bytes.
+    pub(crate) fn of(bytes: &[u8]) -> Self {
+        Self::new(WrapperFunctionBuffer::from_bytes(bytes))
+    }
+
+    /// A copy of the bytes of a buffer that C keeps.
+    ///
+    /// # Errors
+    ///
+    /// When it is an out-of-band error, or at NULL.
+    ///
+    /// # Safety
+    ///
+    /// It must be in one of its states.
+    pub(crate) unsafe fn copied(&self) -> farcall::Result<Vec<u8>> {
+        // SAFETY: the caller vouches for the buffer.
+        let message = unsafe { farcall_buffer_out_of_band_error(self) };
+        if !message.is_null() {
+            // SAFETY: an out-of-band error is a text.
+            return Err(farcall::Error::other(unsafe { text(message) }));
+        }
+        // SAFETY: the caller vouches for the buffer.
+        let data = unsafe { farcall_buffer_const_data(self) };
+        // SAFETY: as above.
+        unsafe { bytes(data.cast(), self.size) }.map(<[u8]>::to_vec)
     }
 
     /// The buffer that C gave.
@@ -51,7 +86,7 @@ impl Buffer {
     /// # Safety
     ///
     /// It must be in one of its states, and the caller's.
-    pub(super) unsafe fn take(self) -> WrapperFunctionBuffer {
+    pub(crate) unsafe fn take(self) -> WrapperFunctionBuffer {
         // SAFETY: every buffer was written through the pointer, or is as long.
         let pointer = unsafe { self.value.pointer };
         // SAFETY: the caller vouches for the two words.
@@ -61,12 +96,14 @@ impl Buffer {
 
 /// An empty buffer, which is also the result of a function without a result.
 #[unsafe(no_mangle)]
+#[must_use]
 pub extern "C" fn farcall_buffer_empty() -> Buffer {
     Buffer::new(WrapperFunctionBuffer::new())
 }
 
-/// A buffer of size bytes, all zero. Ends the process if memory runs out.
+/// A buffer of size bytes, all zero. If memory runs out, an out-of-band error.
 #[unsafe(no_mangle)]
+#[must_use]
 pub extern "C" fn farcall_buffer_allocate(size: usize) -> Buffer {
     if size <= size_of::<BufferValue>() {
         return Buffer { value: BufferValue { pointer: std::ptr::null_mut() }, size };
@@ -74,67 +111,91 @@ pub extern "C" fn farcall_buffer_allocate(size: usize) -> Buffer {
     // SAFETY: calloc has no preconditions.
     let pointer = unsafe { libc::calloc(size, 1) }.cast::<c_char>();
     if pointer.is_null() {
-        std::process::abort();
+        return Buffer::failed(&format!("no memory for {size} bytes"));
     }
     Buffer { value: BufferValue { pointer }, size }
 }
 
-/// A copy of size bytes at data.
+/// A copy of size bytes at data. An out-of-band error if data is NULL and size is not 0, or if memory runs out. May be NULL: data.
 ///
 /// # Safety
 ///
 /// They must be readable.
 #[unsafe(no_mangle)]
+#[must_use]
 pub unsafe extern "C" fn farcall_buffer_from_range(data: *const c_void, size: usize) -> Buffer {
     // SAFETY: the caller vouches for the bytes.
-    let bytes = unsafe { bytes(data, size) };
-    Buffer::new(WrapperFunctionBuffer::from_bytes(bytes))
+    let bytes = match unsafe { bytes(data, size) } {
+        Ok(bytes) => bytes,
+        Err(error) => return Buffer::failed(&error.to_string()),
+    };
+    let mut buffer = farcall_buffer_allocate(size);
+    if size > size_of::<BufferValue>() && buffer.size == 0 {
+        return buffer;
+    }
+    // SAFETY: the buffer is of this function.
+    let to = unsafe { farcall_buffer_data(&raw mut buffer) };
+    // SAFETY: the buffer is new, and has this many bytes.
+    unsafe { std::ptr::copy_nonoverlapping(bytes.as_ptr().cast(), to, size) };
+    buffer
 }
 
-/// A copy of a text, its NUL included.
+/// A copy of a text, its NUL included. Empty for NULL. May be NULL: text.
 ///
 /// # Safety
 ///
 /// It must be one.
 #[unsafe(no_mangle)]
+#[must_use]
 pub unsafe extern "C" fn farcall_buffer_from_string(text: *const c_char) -> Buffer {
+    if text.is_null() {
+        return farcall_buffer_empty();
+    }
     // SAFETY: the caller vouches for the text.
     let text = unsafe { CStr::from_ptr(text) };
     Buffer::new(WrapperFunctionBuffer::from_c_str(text))
 }
 
-/// An out-of-band error with a copy of this message.
+/// An out-of-band error with a copy of this message. May be NULL: message.
 ///
 /// # Safety
 ///
 /// It must be a text.
 #[unsafe(no_mangle)]
+#[must_use]
 pub unsafe extern "C" fn farcall_buffer_from_out_of_band_error(message: *const c_char) -> Buffer {
     // SAFETY: the caller vouches for the text.
     let message = unsafe { text(message) };
     Buffer::new(WrapperFunctionBuffer::out_of_band(&message))
 }
 
-/// Frees what the buffer points to, and leaves it empty.
+/// Frees what the buffer points to, and leaves it empty. May be NULL: buffer.
 ///
 /// # Safety
 ///
 /// It must be a buffer of the caller's.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn farcall_buffer_dispose(buffer: *mut Buffer) {
+    if buffer.is_null() {
+        return;
+    }
     // SAFETY: the caller vouches for the buffer.
     let taken = unsafe { std::ptr::replace(buffer, farcall_buffer_empty()) };
     // SAFETY: as above; an empty one is left.
     drop(unsafe { taken.take() });
 }
 
-/// The bytes of a buffer, which stay where they are until it is disposed of or moved.
+/// The bytes of a buffer, which stay where they are until it is disposed of or moved. NULL for NULL. May be NULL: buffer, the
+/// result.
 ///
 /// # Safety
 ///
 /// It must be a buffer.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn farcall_buffer_data(buffer: *mut Buffer) -> *mut c_char {
+    if buffer.is_null() {
+        return std::ptr::null_mut();
+    }
     // SAFETY: the caller vouches for the buffer.
     let size = unsafe { (*buffer).size };
     if size <= size_of::<BufferValue>() {
@@ -147,7 +208,7 @@ pub unsafe extern "C" fn farcall_buffer_data(buffer: *mut Buffer) -> *mut c_char
     unsafe { value.pointer }
 }
 
-/// The bytes of a buffer, to be read.
+/// The bytes of a buffer, to be read. NULL for NULL. May be NULL: buffer, the result.
 ///
 /// # Safety
 ///
@@ -158,7 +219,7 @@ pub unsafe extern "C" fn farcall_buffer_const_data(buffer: *const Buffer) -> *co
     unsafe { farcall_buffer_data(buffer.cast_mut()) }
 }
 
-/// How many bytes a buffer has.
+/// How many bytes a buffer has; 0 for NULL. May be NULL: buffer.
 ///
 /// # Safety
 ///
@@ -166,10 +227,10 @@ pub unsafe extern "C" fn farcall_buffer_const_data(buffer: *const Buffer) -> *co
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn farcall_buffer_size(buffer: *const Buffer) -> usize {
     // SAFETY: the caller vouches for the buffer.
-    unsafe { (*buffer).size }
+    unsafe { buffer.as_ref() }.map_or(0, |buffer| buffer.size)
 }
 
-/// True for a buffer that has no bytes and is no error either.
+/// True for a buffer that has no bytes and is no error either, and for NULL. May be NULL: buffer.
 ///
 /// # Safety
 ///
@@ -177,12 +238,13 @@ pub unsafe extern "C" fn farcall_buffer_size(buffer: *const Buffer) -> usize {
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn farcall_buffer_is_empty(buffer: *const Buffer) -> bool {
     // SAFETY: the caller vouches for the buffer.
-    let Buffer { value, size } = unsafe { *buffer };
+    let Some(Buffer { value, size }) = (unsafe { buffer.as_ref() }) else { return true };
     // SAFETY: every buffer of size 0 was written through the pointer.
-    size == 0 && unsafe { value.pointer }.is_null()
+    *size == 0 && unsafe { value.pointer }.is_null()
 }
 
-/// The message of an out-of-band error, which is the buffer's; NULL for any other buffer.
+/// The message of an out-of-band error, which is the buffer's; NULL for any other buffer, and for NULL. May be NULL:
+/// buffer, the result.
 ///
 /// # Safety
 ///
@@ -190,23 +252,46 @@ pub unsafe extern "C" fn farcall_buffer_is_empty(buffer: *const Buffer) -> bool 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn farcall_buffer_out_of_band_error(buffer: *const Buffer) -> *const c_char {
     // SAFETY: the caller vouches for the buffer.
-    let Buffer { value, size } = unsafe { *buffer };
+    let buffer = unsafe { buffer.as_ref() };
+    let Some(Buffer { value, size }) = buffer else { return std::ptr::null() };
     // SAFETY: a pointer or bytes, as many as a pointer has.
     let pointer = unsafe { value.pointer };
-    if size == 0 { pointer } else { std::ptr::null() }
+    if *size == 0 { pointer } else { std::ptr::null() }
 }
 
 /// The bytes there.
 ///
+/// # Errors
+///
+/// When they are at NULL, or more than any object has.
+///
 /// # Safety
 ///
 /// They must be readable and stay so.
-pub(super) unsafe fn bytes<'a>(data: *const c_void, size: usize) -> &'a [u8] {
-    if size == 0 {
-        return &[];
-    }
+pub(crate) unsafe fn bytes<'a>(data: *const c_void, size: usize) -> farcall::Result<&'a [u8]> {
     // SAFETY: the caller vouches for the bytes.
-    unsafe { std::slice::from_raw_parts(data.cast::<u8>(), size) }
+    unsafe { array(data.cast::<u8>(), size) }
+}
+
+/// The elements there.
+///
+/// # Errors
+///
+/// When they are at NULL or not aligned, or more than any object has.
+///
+/// # Safety
+///
+/// They must be readable and stay so.
+pub(crate) unsafe fn array<'a, T>(data: *const T, count: usize) -> farcall::Result<&'a [T]> {
+    if count == 0 {
+        return Ok(&[]);
+    }
+    let size = count.checked_mul(size_of::<T>()).filter(|size| isize::try_from(*size).is_ok());
+    if data.is_null() || !data.is_aligned() || size.is_none() {
+        return Err(invalid(format!("{count} elements at {data:?}")));
+    }
+    // SAFETY: the caller vouches for the elements.
+    Ok(unsafe { std::slice::from_raw_parts(data, count) })
 }
 
 /// A copy of a text; nothing for NULL.
@@ -214,10 +299,59 @@ pub(super) unsafe fn bytes<'a>(data: *const c_void, size: usize) -> &'a [u8] {
 /// # Safety
 ///
 /// It must be one, or NULL.
-pub(super) unsafe fn text(text: *const c_char) -> String {
+pub(crate) unsafe fn text(text: *const c_char) -> String {
     if text.is_null() {
         return String::new();
     }
     // SAFETY: the caller vouches for the text.
     unsafe { CStr::from_ptr(text) }.to_string_lossy().into_owned()
+}
+
+/// A text that must be there; `what` names it in messages.
+///
+/// # Errors
+///
+/// When it is NULL, or not UTF-8.
+///
+/// # Safety
+///
+/// It must be one, or NULL, and stay so.
+pub(crate) unsafe fn required_text<'a>(
+    text: *const c_char,
+    what: &str,
+) -> farcall::Result<&'a str> {
+    if text.is_null() {
+        return Err(invalid(format!("{what} is NULL")));
+    }
+    // SAFETY: the caller vouches for the text.
+    let text = unsafe { CStr::from_ptr(text) };
+    text.to_str().map_err(|error| invalid(format!("{what}: {error}")))
+}
+
+/// Where a function stores a result. It holds `empty` until the result is there.
+#[derive(Debug)]
+pub(crate) struct Out<T>(NonNull<T>);
+
+impl<T> Out<T> {
+    /// The place that C has given for a result; `what` names it in messages.
+    ///
+    /// # Errors
+    ///
+    /// When it is NULL or not aligned.
+    ///
+    /// # Safety
+    ///
+    /// It must be writable while this value lives, or NULL.
+    pub(crate) unsafe fn new(pointer: *mut T, what: &str, empty: T) -> farcall::Result<Self> {
+        let place = NonNull::new(pointer).filter(|place| place.is_aligned());
+        let place = place.ok_or_else(|| invalid(format!("{what} is {pointer:?}")))?;
+        // SAFETY: the caller vouches that it is writable.
+        unsafe { place.write(empty) };
+        Ok(Self(place))
+    }
+
+    pub(crate) fn write(self, value: T) {
+        // SAFETY: the maker of this value has vouched that the place is writable.
+        unsafe { self.0.write(value) };
+    }
 }

@@ -1,23 +1,148 @@
 //! Errors, which C has by reference.
+//!
+//! Invariant: [`code_of`] alone says which kind of error has which code.
 
-use std::ffi::c_char;
+use std::ffi::{CStr, CString, c_char};
+use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use farcall::ErrorKind;
 use farcall::executor::WrapperFunctionBuffer;
 
+/// What kind of error it is.
+#[repr(C)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ErrorCode {
+    /// No error.
+    Ok = 0,
+    /// The executor's process has ended; farcall_error_death says how.
+    Died = 1,
+    /// The session or the connection is over.
+    Disconnected = 2,
+    /// A call did not return in time. It still runs, and its result will be dropped.
+    Timeout = 3,
+    /// The other side ran the request, and answered with an error.
+    Remote = 4,
+    /// An object or an archive cannot be linked. The message says what to change.
+    Link = 5,
+    /// Symbols are missing, defined twice, or could not be supplied.
+    Symbols = 6,
+    /// Memory, lanes, or the size of a message ran out. The message names the limit.
+    Limit = 7,
+    /// The other side broke the protocol, and the session is over.
+    Violation = 8,
+    /// The caller's own arguments were refused: NULL, a handle that is not live, a number out of range.
+    Invalid = 9,
+    /// An argument has another type than the function's parameter.
+    Type = 10,
+    /// The operating system refused.
+    System = 11,
+    /// farcall_error_create made the error, or a function of the host.
+    Host = 12,
+    /// The library has a defect. Please report the message.
+    Internal = 13,
+}
+
 /// The reason of a failure. The receiver owns it, and hands it on or frees it.
 #[derive(Debug)]
-pub struct Error(pub(super) farcall::Error);
+pub struct Error {
+    error: farcall::Error,
+    code: ErrorCode,
+    /// The texts that C sees while the error lives.
+    message: CString,
+    location: Option<CString>,
+}
+
+/// How an executor's process ended. The texts live as long as the error that they come from.
+///
+/// The exit status comes from the kernel, and mostly the signal as well. The dying process wrote the rest: take it as a hint.
+#[repr(C)]
+#[derive(Debug, Clone, Copy)]
+pub struct Death {
+    /// The status that the process gave to exit; -1 if a signal ended it, or nothing is known.
+    pub exit_status: i32,
+    /// The signal that ended the process; 0 if none did.
+    pub signal: i32,
+    /// The address whose access faulted, if has_fault_address.
+    pub fault_address: u64,
+    /// The instruction that was executing; 0 if it is unknown.
+    pub program_counter: u64,
+    /// The place of that instruction, as "function+0x12 (object.o)"; NULL if it is unknown.
+    pub location: *const c_char,
+    /// True if fault_address is known.
+    pub has_fault_address: bool,
+    /// True if the fault lies at the end of a thread's stack.
+    pub stack_overflow: bool,
+    /// True if another part of this process has collected the exit status.
+    pub status_unknown: bool,
+}
+
+/// The code of a kind of error.
+fn code_of(kind: ErrorKind) -> ErrorCode {
+    match kind {
+        ErrorKind::Died => ErrorCode::Died,
+        ErrorKind::Disconnected | ErrorKind::ThreadGone => ErrorCode::Disconnected,
+        ErrorKind::Timeout => ErrorCode::Timeout,
+        ErrorKind::Remote => ErrorCode::Remote,
+        ErrorKind::Link => ErrorCode::Link,
+        ErrorKind::SymbolsNotFound
+        | ErrorKind::DuplicateDefinition
+        | ErrorKind::FailedToMaterialize
+        | ErrorKind::MissingSymbolDefinitions
+        | ErrorKind::UnexpectedSymbolDefinitions
+        | ErrorKind::SymbolsCouldNotBeRemoved
+        | ErrorKind::UnsatisfiedSymbolDependencies => ErrorCode::Symbols,
+        ErrorKind::Exhausted => ErrorCode::Limit,
+        ErrorKind::Violation => ErrorCode::Violation,
+        ErrorKind::InvalidArgument | ErrorKind::TrackerDefunct | ErrorKind::DylibDefunct => {
+            ErrorCode::Invalid
+        }
+        ErrorKind::TypeMismatch => ErrorCode::Type,
+        ErrorKind::Os => ErrorCode::System,
+        ErrorKind::Other => ErrorCode::Host,
+        _ => ErrorCode::Internal,
+    }
+}
+
+/// A text of C, without what follows a NUL inside of it.
+pub(super) fn c_text(text: &str) -> CString {
+    let end = text.find('\0').unwrap_or(text.len());
+    CString::new(text.get(..end).unwrap_or_default()).unwrap_or_default()
+}
+
+/// The error for arguments that C got wrong.
+pub(super) fn invalid(message: impl std::fmt::Display) -> farcall::Error {
+    farcall::Error::new(ErrorKind::InvalidArgument, message.to_string())
+}
 
 impl Error {
     /// The reference to an error that C gets.
     pub(super) fn give(error: farcall::Error) -> *mut Self {
-        Box::into_raw(Box::new(Self(error)))
+        let code = code_of(error.kind());
+        Self::give_as(error, code)
+    }
+
+    fn give_as(error: farcall::Error, code: ErrorCode) -> *mut Self {
+        let message = c_text(&error.to_string());
+        let location = error.death().and_then(|death| death.location.as_deref()).map(c_text);
+        Box::into_raw(Box::new(Self { error, code, message, location }))
     }
 
     /// The reference that C gets for an outcome: NULL for success.
     pub(super) fn outcome(outcome: farcall::Result<()>) -> *mut Self {
         outcome.map_or_else(Self::give, |()| std::ptr::null_mut())
+    }
+
+    /// Does the work of a function, and returns what C gets for its outcome. A panic is an error.
+    pub(super) fn of(work: impl FnOnce() -> farcall::Result<()>) -> *mut Self {
+        match catch_unwind(AssertUnwindSafe(work)) {
+            Ok(outcome) => Self::outcome(outcome),
+            Err(panic) => {
+                let said = panic.downcast_ref::<String>().map(String::as_str);
+                let said = said.or_else(|| panic.downcast_ref::<&str>().copied());
+                let message = format!("a defect of farcall: {}", said.unwrap_or("a panic"));
+                Self::give_as(farcall::Error::other(message), ErrorCode::Internal)
+            }
+        }
     }
 
     /// The error that C gives back.
@@ -30,72 +155,129 @@ impl Error {
             return None;
         }
         // SAFETY: the caller vouches for it.
-        Some(unsafe { Box::from_raw(error) }.0)
+        Some(unsafe { Box::from_raw(error) }.error)
     }
 
     /// # Safety
     ///
     /// C must have got it from here.
-    unsafe fn look<'a>(error: *const Self) -> Option<&'a farcall::Error> {
+    unsafe fn look<'a>(error: *const Self) -> Option<&'a Self> {
         // SAFETY: the caller vouches for it, unless it is NULL.
-        unsafe { error.as_ref() }.map(|error| &error.0)
+        unsafe { error.as_ref() }
     }
 }
 
-/// An error of the host's own, with a copy of this message.
+/// An error of the host's own, with a copy of this message. May be NULL: message.
 ///
 /// # Safety
 ///
-/// It must be a text.
+/// The message must be a text.
 #[unsafe(no_mangle)]
+#[must_use]
 pub unsafe extern "C" fn farcall_error_create(message: *const c_char) -> *mut Error {
     // SAFETY: the caller vouches for the text.
     let message = unsafe { super::buffer::text(message) };
     Error::give(farcall::Error::other(message))
 }
 
-/// The message of an error, to be freed with farcall_error_free_message. Takes the error. For NULL the message says that there
-/// is no error.
+/// The code of an error: FARCALL_OK for NULL. May be NULL: error.
 ///
 /// # Safety
 ///
 /// The error must be the caller's.
 #[unsafe(no_mangle)]
+pub unsafe extern "C" fn farcall_error_code_of(error: *const Error) -> ErrorCode {
+    // SAFETY: the caller vouches for the error.
+    unsafe { Error::look(error) }.map_or(ErrorCode::Ok, |error| error.code)
+}
+
+/// The message of an error, which belongs to the error. For NULL the message says that there is no error. May be NULL: error.
+///
+/// # Safety
+///
+/// The error must be the caller's.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn farcall_error_message(error: *const Error) -> *const c_char {
+    const SUCCESS: &CStr = c"success";
+    // SAFETY: the caller vouches for the error.
+    unsafe { Error::look(error) }.map_or(SUCCESS, |error| &error.message).as_ptr()
+}
+
+/// Stores how the executor ended, and returns true, if that is the reason of the error. May be NULL: error, death.
+///
+/// # Safety
+///
+/// The error must be the caller's, and death writable.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn farcall_error_death(error: *const Error, death: *mut Death) -> bool {
+    // SAFETY: the caller vouches for the error.
+    let Some(error) = (unsafe { Error::look(error) }) else { return false };
+    let Some(found) = error.error.death() else { return false };
+    let of = Death {
+        exit_status: found.exit_status.unwrap_or(-1),
+        signal: found.signal.unwrap_or(0),
+        fault_address: found.fault_address.unwrap_or(0),
+        program_counter: found.program_counter.unwrap_or(0),
+        location: error.location.as_deref().map_or(std::ptr::null(), CStr::as_ptr),
+        has_fault_address: found.fault_address.is_some(),
+        stack_overflow: found.stack_overflow,
+        status_unknown: found.status_unknown,
+    };
+    if !death.is_null() {
+        // SAFETY: the caller vouches that the pointer is writable.
+        unsafe { death.write(of) };
+    }
+    true
+}
+
+/// The message of an error, to be freed with farcall_text_free. Takes the error. For NULL the message says that there is no
+/// error. May be NULL: error.
+///
+/// # Safety
+///
+/// The error must be the caller's.
+#[unsafe(no_mangle)]
+#[must_use]
 pub unsafe extern "C" fn farcall_error_to_string(error: *mut Error) -> *mut c_char {
     // SAFETY: the caller vouches for the error.
     let error = unsafe { Error::take(error) };
     let text = error.map_or_else(|| "success".to_owned(), |error| error.to_string());
-    // A message in malloc's memory, as in an out-of-band error.
-    WrapperFunctionBuffer::out_of_band(&text).into_parts().0
+    malloced(&text)
 }
 
-/// Frees a message.
+/// A text in malloc's memory, as in an out-of-band error.
+pub(super) fn malloced(text: &str) -> *mut c_char {
+    WrapperFunctionBuffer::out_of_band(text).into_parts().0
+}
+
+/// Frees a text that a function of this library gave to its caller. May be NULL: text.
 ///
 /// # Safety
 ///
-/// It must come from farcall_error_to_string.
+/// The text must come from such a function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn farcall_error_free_message(message: *mut c_char) {
+pub unsafe extern "C" fn farcall_text_free(text: *mut c_char) {
     // SAFETY: it comes from malloc.
-    unsafe { libc::free(message.cast()) };
+    unsafe { libc::free(text.cast()) };
 }
 
-/// Frees an error.
+/// Frees an error. May be NULL: error.
 ///
 /// # Safety
 ///
-/// The error must be the caller's, or NULL.
+/// The error must be the caller's.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn farcall_error_consume(error: *mut Error) {
     // SAFETY: the caller vouches for the error.
     drop(unsafe { Error::take(error) });
 }
 
-/// Ends the process if there is an error, after writing its message to standard error.
+/// Ends the process if there is an error, after writing its message to standard error. No other function of this library ends the
+/// process. May be NULL: error.
 ///
 /// # Safety
 ///
-/// The error must be the caller's, or NULL.
+/// The error must be the caller's.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn farcall_error_cant_fail(error: *mut Error) {
     // SAFETY: the caller vouches for the error.
@@ -105,46 +287,13 @@ pub unsafe extern "C" fn farcall_error_cant_fail(error: *mut Error) {
     }
 }
 
-/// True when no further call can complete: the session is over, or the connection.
+/// True when no further call can complete: the executor has died, or the session or the connection is over. May be NULL: error.
 ///
 /// # Safety
 ///
-/// The error must be the caller's, or NULL.
+/// The error must be the caller's.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn farcall_error_is_disconnected(error: *const Error) -> bool {
     // SAFETY: the caller vouches for the error.
-    unsafe { Error::look(error) }.is_some_and(farcall::Error::is_disconnected)
-}
-
-/// True after a timeout.
-///
-/// # Safety
-///
-/// The error must be the caller's, or NULL.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn farcall_error_is_timeout(error: *const Error) -> bool {
-    // SAFETY: the caller vouches for the error.
-    unsafe { Error::look(error) }.is_some_and(|error| error.kind() == ErrorKind::Timeout)
-}
-
-/// True when the caller's own arguments were refused, or what was called cannot be called now.
-///
-/// # Safety
-///
-/// The error must be the caller's, or NULL.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn farcall_error_is_invalid_argument(error: *const Error) -> bool {
-    // SAFETY: the caller vouches for the error.
-    unsafe { Error::look(error) }.is_some_and(|error| error.kind() == ErrorKind::InvalidArgument)
-}
-
-/// True for an error that farcall_error_create made.
-///
-/// # Safety
-///
-/// The error must be the caller's, or NULL.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn farcall_error_is_hosts(error: *const Error) -> bool {
-    // SAFETY: the caller vouches for the error.
-    unsafe { Error::look(error) }.is_some_and(|error| error.kind() == ErrorKind::Other)
+    unsafe { Error::look(error) }.is_some_and(|error| error.error.is_disconnected())
 }

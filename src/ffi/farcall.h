@@ -1,10 +1,14 @@
-// farcall in C: a program that embeds a session, is attached by a controller, and serves its calls; or polls for them.
+// farcall in C. A program starts executors, links code into them and calls it (farcall_controller_start). Or it is an executor
+// itself: it embeds a session that a controller attaches (farcall_session_create), or polls (farcall_polled_create).
 //
 // Threads: every function may be called from any thread, except the functions of a polled executor, which belongs to one thread.
-// The library calls functions of the host from any thread; they must not throw.
-// Sessions: a farcall_session pointer is a number. If its session is over or never existed, functions return an error.
-// Ownership: a function that takes a pointer says so; the caller must not use that pointer afterwards.
-// Errors: NULL is success.
+// The library calls functions of the host from any thread, unless they say which; they must not throw.
+// Numbers: farcall_session, farcall_controller, and what belongs to a controller are pointers in name only. If the object of a
+// number is gone or never existed, functions return FARCALL_INVALID.
+// Ownership: a function that takes a pointer says so; the caller must not use that pointer afterwards. Texts and bytes that a
+// function receives are copied, unless it says otherwise.
+// Errors: NULL is success. What a function stores is 0, NULL or empty if it returns an error.
+// NULL: pointers that may be NULL are FARCALL_NULLABLE. For others NULL is an error, or the function does nothing.
 //
 // Memory in buffers and texts comes from malloc. Link with libfarcall_ffi.a -lpthread -ldl -lm, or -lfarcall_ffi.
 
@@ -17,20 +21,144 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#if defined(__cplusplus) && __cplusplus >= 201703L
+#define FARCALL_NODISCARD [[nodiscard]]
+#elif defined(__GNUC__)
+#define FARCALL_NODISCARD __attribute__((warn_unused_result))
+#else
+#define FARCALL_NODISCARD
+#endif
+
+#ifdef __clang__
+#define FARCALL_NULLABLE _Nullable
+#define FARCALL_NONNULL _Nonnull
+#pragma clang diagnostic push
+#pragma clang diagnostic ignored "-Wnullability-extension"
+#pragma clang assume_nonnull begin
+#else
+#define FARCALL_NULLABLE
+#define FARCALL_NONNULL
+#endif
+
+// The version of this header: major, minor and patch number, 8 bits each from the highest to the lowest.
+#define FARCALL_VERSION 256
+
+// What kind of error it is.
+typedef enum {
+    // No error.
+    FARCALL_OK = 0,
+    // The executor's process has ended; farcall_error_death says how.
+    FARCALL_DIED = 1,
+    // The session or the connection is over.
+    FARCALL_DISCONNECTED = 2,
+    // A call did not return in time. It still runs, and its result will be dropped.
+    FARCALL_TIMEOUT = 3,
+    // The other side ran the request, and answered with an error.
+    FARCALL_REMOTE = 4,
+    // An object or an archive cannot be linked. The message says what to change.
+    FARCALL_LINK = 5,
+    // Symbols are missing, defined twice, or could not be supplied.
+    FARCALL_SYMBOLS = 6,
+    // Memory, lanes, or the size of a message ran out. The message names the limit.
+    FARCALL_LIMIT = 7,
+    // The other side broke the protocol, and the session is over.
+    FARCALL_VIOLATION = 8,
+    // The caller's own arguments were refused: NULL, a handle that is not live, a number out of range.
+    FARCALL_INVALID = 9,
+    // An argument has another type than the function's parameter.
+    FARCALL_TYPE = 10,
+    // The operating system refused.
+    FARCALL_SYSTEM = 11,
+    // farcall_error_create made the error, or a function of the host.
+    FARCALL_HOST = 12,
+    // The library has a defect. Please report the message.
+    FARCALL_INTERNAL = 13,
+} farcall_error_code;
+
+// The type of a value.
+typedef enum {
+    // No value: the result of a function that returns void.
+    FARCALL_VOID = 0,
+    // boolean
+    FARCALL_BOOL = 1,
+    // i8
+    FARCALL_I8 = 2,
+    // u8
+    FARCALL_U8 = 3,
+    // i16
+    FARCALL_I16 = 4,
+    // u16
+    FARCALL_U16 = 5,
+    // i32
+    FARCALL_I32 = 6,
+    // u32
+    FARCALL_U32 = 7,
+    // i64
+    FARCALL_I64 = 8,
+    // u64
+    FARCALL_U64 = 9,
+    // f32
+    FARCALL_F32 = 10,
+    // f64
+    FARCALL_F64 = 11,
+    // address: a pointer of the executor.
+    FARCALL_POINTER = 12,
+    // vector: 128 bits.
+    FARCALL_V128 = 13,
+    // bytes: those of a structure, padding included.
+    FARCALL_BYTES = 14,
+} farcall_value_kind;
+
+// A protection of memory in the executor.
+typedef enum {
+    // It can be executed and read.
+    FARCALL_CODE = 0,
+    // It can be read.
+    FARCALL_CONSTANTS = 1,
+    // It can be read and written.
+    FARCALL_DATA = 2,
+} farcall_protection;
+
+// A session with an executor process, which this program has started. A number: if the session was closed, functions return
+// FARCALL_INVALID.
+typedef struct farcall_controller farcall_controller;
+
 // The completion of a service, to be given once.
 typedef struct farcall_done farcall_done;
+
+// A set of linked code in the executor. A number, as farcall_controller is one.
+//
+// An object is linked when a symbol of it is looked up, or referred to by such an object. Names are searched in this order: the
+// dylib, its archives, the dylibs of its link order, and the executor's process with its libraries.
+typedef struct farcall_dylib farcall_dylib;
 
 // The reason of a failure. The receiver owns it, and hands it on or frees it.
 typedef struct farcall_error farcall_error;
 
+// A C function of the executor, with its types. A number, as farcall_controller is one.
+typedef struct farcall_function farcall_function;
+
 // Delays the shutdown of a session.
 typedef struct farcall_keepalive farcall_keepalive;
+
+// Memory in the executor that no code uses yet. A number, as farcall_controller is one.
+typedef struct farcall_memory farcall_memory;
 
 // The options of a session. The host owns them until a function takes them.
 typedef struct farcall_options farcall_options;
 
+// Sends calls without waiting for their results. A number, as farcall_controller is one.
+//
+// The calls of a pipeline run in the order of their submission, one after the other, on a thread of the executor of their own. At
+// most 256 are under way; a thread that submits more waits.
+typedef struct farcall_pipeline farcall_pipeline;
+
 // An executor that starts no thread and never waits by itself. It belongs to the thread that created it.
 typedef struct farcall_polled farcall_polled;
+
+// Memory of this program that executors map as well. A number, as farcall_controller is one. It belongs to no controller, and outlives
+// executors.
+typedef struct farcall_region farcall_region;
 
 // A session that this program embeds.
 typedef struct farcall_session farcall_session;
@@ -38,10 +166,13 @@ typedef struct farcall_session farcall_session;
 // Something to do once, on any thread: the host runs it or drops it.
 typedef struct farcall_task farcall_task;
 
+// Owns objects of a dylib, which are removed together. A number, as farcall_controller is one.
+typedef struct farcall_tracker farcall_tracker;
+
 // The bytes of a buffer of up to 8 bytes, or the address of the bytes of a larger one.
 typedef union {
     // The bytes, from malloc. In a buffer of size 0: NULL, or the text of an out-of-band error.
-    char *pointer;
+    char *FARCALL_NULLABLE pointer;
     // Up to 8 bytes.
     char bytes[8];
 } farcall_buffer_value;
@@ -55,431 +186,1036 @@ typedef struct {
     size_t size;
 } farcall_buffer;
 
-// Receives the result of a call to the controller, and owns it. If the call failed, the result is an out-of-band error.
-typedef void (*farcall_completion)(farcall_session *session, farcall_buffer result, void *context);
+// How an executor's process ended. The texts live as long as the error that they come from.
+//
+// The exit status comes from the kernel, and mostly the signal as well. The dying process wrote the rest: take it as a hint.
+typedef struct {
+    // The status that the process gave to exit; -1 if a signal ended it, or nothing is known.
+    int32_t exit_status;
+    // The signal that ended the process; 0 if none did.
+    int32_t signal;
+    // The address whose access faulted, if has_fault_address.
+    uint64_t fault_address;
+    // The instruction that was executing; 0 if it is unknown.
+    uint64_t program_counter;
+    // The place of that instruction, as "function+0x12 (object.o)"; NULL if it is unknown.
+    const char *FARCALL_NULLABLE location;
+    // True if fault_address is known.
+    bool has_fault_address;
+    // True if the fault lies at the end of a thread's stack.
+    bool stack_overflow;
+    // True if another part of this process has collected the exit status.
+    bool status_unknown;
+} farcall_death;
+
+// Bytes for each protection of memory in the executor.
+typedef struct {
+    // Bytes that can be executed and read.
+    uint64_t code;
+    // Bytes that can be read.
+    uint64_t constants;
+    // Bytes that can be read and written.
+    uint64_t data;
+} farcall_sizes;
 
 // Receives a task, which the host runs soon, on a thread that may wait. Run it inside of this function only if no task waits
 // for a message.
-typedef void (*farcall_dispatch)(farcall_task *task, void *context);
+typedef void (*farcall_dispatch)(farcall_task *task, void *FARCALL_NULLABLE context);
+
+// The executor has died; error says how (farcall_error_death), and belongs to this function. Called once, on a thread of the
+// library. It may wait, and may close the controller.
+typedef void (*farcall_on_death)(
+    farcall_controller *controller,
+    farcall_error *error,
+    void *FARCALL_NULLABLE context);
+
+// How to start an executor. All members but size may be 0, which is the default.
+typedef struct {
+    // sizeof(farcall_start_options).
+    size_t size;
+    // The path of the executor's program. NULL: the program that the environment variable FARCALL_EXECUTOR names, or the file
+    // farcall-executor beside this program.
+    const char *FARCALL_NULLABLE program;
+    // Makes this program the executor's as well. Its main must call farcall_run_if_spawned first. FARCALL_EXECUTOR has precedence.
+    bool this_program;
+    // Leaves descriptors without close-on-exec open in the executor.
+    bool inherit_descriptors;
+    // Variables to add to the executor's environment, as NAME=VALUE, ended by NULL.
+    const char *FARCALL_NULLABLE const *FARCALL_NULLABLE environment;
+    // How long each side polls for the other before it sleeps; 50 us by default.
+    uint64_t spin_ns;
+    // How long the executor may take until it is ready; 10 s by default.
+    uint64_t start_timeout_ms;
+    // The memory for linked code at first, whole pages: 64, 64 and 128 MiB by default. More is added when it is needed.
+    farcall_sizes slab_bytes;
+    // The same for code with 32-bit addresses: 64, 64 and 256 MiB by default.
+    farcall_sizes low_slab_bytes;
+    // Runs completions of calls. NULL: threads of the library.
+    farcall_dispatch FARCALL_NULLABLE dispatch;
+    // Passed to dispatch; may be NULL.
+    void *FARCALL_NULLABLE dispatch_context;
+    // Called when the executor has died, unless it is NULL. Not called for the end by farcall_controller_close.
+    farcall_on_death FARCALL_NULLABLE on_death;
+    // Passed to on_death; may be NULL.
+    void *FARCALL_NULLABLE on_death_context;
+} farcall_start_options;
+
+// Receives a name that the executor offers, and its address. The name lives until this function returns.
+typedef void (*farcall_visit_symbol)(const char *name, uint64_t address, void *FARCALL_NULLABLE context);
+
+// Receives a name that the executor offers, and its number. The name lives until this function returns.
+typedef void (*farcall_visit_value)(const char *name, int64_t value, void *FARCALL_NULLABLE context);
+
+// Receives the outcome of a call, and owns both: error is NULL and result its result, or result is empty.
+//
+// It runs once: as a task of the controller's dispatcher, or within farcall_pipeline_poll if the pipeline is polled. If the pipeline
+// or the controller is closed, it runs within the closing function. It may submit and wait. May be NULL: error.
+typedef void (*farcall_on_complete)(
+    farcall_error *FARCALL_NULLABLE error,
+    farcall_buffer result,
+    void *FARCALL_NULLABLE context);
+
+// A value without its type: the member that the kind names.
+typedef union {
+    // FARCALL_BOOL
+    bool boolean;
+    // FARCALL_I8
+    int8_t i8;
+    // FARCALL_U8
+    uint8_t u8;
+    // FARCALL_I16
+    int16_t i16;
+    // FARCALL_U16
+    uint16_t u16;
+    // FARCALL_I32
+    int32_t i32;
+    // FARCALL_U32
+    uint32_t u32;
+    // FARCALL_I64
+    int64_t i64;
+    // FARCALL_U64
+    uint64_t u64;
+    // FARCALL_F32
+    float f32;
+    // FARCALL_F64
+    double f64;
+    // FARCALL_POINTER
+    uint64_t address;
+    // FARCALL_V128
+    uint8_t vector[16];
+    // FARCALL_BYTES
+    farcall_buffer bytes;
+} farcall_value_data;
+
+// An argument or a result. Its type is exactly that of the parameter: an int32_t is no argument for int64_t.
+typedef struct {
+    // A farcall_value_kind.
+    uint32_t kind;
+    // The value.
+    farcall_value_data data;
+} farcall_value;
+
+// Runs when linked code calls farcall_call_controller with a tag, or with any tag that has no handler. It owns the arguments.
+//
+// It answers by calling farcall_controller_answer with call_id exactly once, now or later, on any thread. Linked code waits for
+// that, and so does the thread that runs the handler: the thread of the host that waits for the executor's call. If a thread of
+// linked code's own calls, the handler runs on a thread of the library. So it may run on several threads at a time. It may
+// call the executor in turn.
+typedef void (*farcall_tag_handler)(farcall_controller *controller,
+    uint64_t tag,
+    farcall_buffer args,
+    uint64_t call_id,
+    void *FARCALL_NULLABLE context);
+
+// Runs when linked code calls the C function that it defines, on the same threads as farcall_tag_handler. It gets a value for each
+// parameter, and stores its result, unless that is void. An error that it returns belongs to the library: linked code is
+// unwound, and the controller's call returns the error as FARCALL_REMOTE.
+typedef farcall_error *FARCALL_NULLABLE (*farcall_named_handler)(farcall_controller *controller,
+    const farcall_value *arguments,
+    size_t count,
+    farcall_value *result,
+    void *FARCALL_NULLABLE context);
+
+// A part of memory: whole pages of one protection.
+typedef struct {
+    // The executor's address of the first byte; 0 if no byte was reserved.
+    uint64_t address;
+    // Where this program writes the same bytes; NULL if no byte was reserved. It stays mapped until the controller is closed.
+    void *FARCALL_NULLABLE working;
+    // The number of bytes.
+    uint64_t bytes;
+} farcall_part;
+
+// A pair of calls of wrapper functions in the executor, with the bytes of their arguments. An address of 0 is no call.
+typedef struct {
+    // Runs ahead of the next call, in the order of the actions.
+    uint64_t finalize;
+    // The arguments of finalize; NULL for none.
+    const void *FARCALL_NULLABLE finalize_args;
+    // Their size.
+    size_t finalize_size;
+    // Runs when the memory is deallocated, in reverse order.
+    uint64_t dealloc;
+    // The arguments of dealloc; NULL for none.
+    const void *FARCALL_NULLABLE dealloc_args;
+    // Their size.
+    size_t dealloc_size;
+} farcall_action;
+
+// Receives the result of a call to the controller, and owns it. If the call failed, the result is an out-of-band error.
+typedef void (*farcall_completion)(
+    farcall_session *session,
+    farcall_buffer result,
+    void *FARCALL_NULLABLE context);
 
 // Receives an error that belongs to no call, and owns it.
-typedef void (*farcall_on_error)(farcall_session *session, farcall_error *error, void *context);
+typedef void (*farcall_on_error)(
+    farcall_session *session,
+    farcall_error *error,
+    void *FARCALL_NULLABLE context);
 
 // The session has lost its controller. error is NULL after an orderly end, otherwise the reason, which this function owns. Must
-// not block.
-typedef void (*farcall_on_disconnect)(farcall_session *session, farcall_error *error, void *context);
+// not block. May be NULL: error.
+typedef void (*farcall_on_disconnect)(
+    farcall_session *session,
+    farcall_error *FARCALL_NULLABLE error,
+    void *FARCALL_NULLABLE context);
 
 // Answers the call with this number, once, on any thread. Takes the result.
 typedef void (*farcall_return)(farcall_session *session, farcall_buffer result, uint64_t call_id);
 
 // A function that the controller calls, as orc_rt_WrapperFunction. It owns the arguments, and answers by calling
 // answer(session, result, call_id) exactly once, now or later.
-typedef void (*farcall_function)(farcall_session *session,
-                                 farcall_buffer args,
-                                 farcall_return answer,
-                                 uint64_t call_id);
+typedef void (*farcall_wrapper_function)(farcall_session *session,
+    farcall_buffer args,
+    farcall_return answer,
+    uint64_t call_id);
 
 // The controller has detached, and managed code may still run. Call farcall_done_complete(done), now or later, on any thread.
-typedef void (*farcall_on_detach)(farcall_done *done, bool shutdown_requested, void *context);
+typedef void (*farcall_on_detach)(
+    farcall_done *done,
+    bool shutdown_requested,
+    void *FARCALL_NULLABLE context);
 
 // No managed code runs any more: release everything. Call farcall_done_complete(done), now or later, on any thread.
-typedef void (*farcall_on_shutdown)(farcall_done *done, void *context);
+typedef void (*farcall_on_shutdown)(farcall_done *done, void *FARCALL_NULLABLE context);
 
 // Called when the operation that it was passed to is done.
-typedef void (*farcall_notify)(farcall_session *session, void *context);
+typedef void (*farcall_notify)(farcall_session *session, void *FARCALL_NULLABLE context);
 
 #ifdef __cplusplus
 extern "C" {
 #endif // __cplusplus
 
+// The version of the library that this program runs with, in the form of FARCALL_VERSION.
+uint32_t farcall_version(void);
+
+// The version of the library as a text, which lives as long as the library.
+const char *farcall_version_text(void);
+
+// Compares the version of the header with that of the library: call farcall_check_version(FARCALL_VERSION). An error if the
+// library is older, or of another major number. Before 1.0 the minor number counts as a major one.
+FARCALL_NODISCARD
+farcall_error *FARCALL_NULLABLE farcall_check_version(uint32_t header);
+
 // An empty buffer, which is also the result of a function without a result.
-farcall_buffer farcall_buffer_empty(void);
+FARCALL_NODISCARD farcall_buffer farcall_buffer_empty(void);
 
-// A buffer of size bytes, all zero. Ends the process if memory runs out.
-farcall_buffer farcall_buffer_allocate(size_t size);
+// A buffer of size bytes, all zero. If memory runs out, an out-of-band error.
+FARCALL_NODISCARD farcall_buffer farcall_buffer_allocate(size_t size);
 
-// A copy of size bytes at data.
-//
-// # Safety
+// A copy of size bytes at data. An out-of-band error if data is NULL and size is not 0, or if memory runs out. May be NULL: data.
 //
 // They must be readable.
-farcall_buffer farcall_buffer_from_range(const void *data, size_t size);
+FARCALL_NODISCARD
+farcall_buffer farcall_buffer_from_range(const void *FARCALL_NULLABLE data,
+    size_t size);
 
-// A copy of a text, its NUL included.
-//
-// # Safety
+// A copy of a text, its NUL included. Empty for NULL. May be NULL: text.
 //
 // It must be one.
-farcall_buffer farcall_buffer_from_string(const char *text);
+FARCALL_NODISCARD farcall_buffer farcall_buffer_from_string(const char *FARCALL_NULLABLE text);
 
-// An out-of-band error with a copy of this message.
-//
-// # Safety
+// An out-of-band error with a copy of this message. May be NULL: message.
 //
 // It must be a text.
-farcall_buffer farcall_buffer_from_out_of_band_error(const char *message);
+FARCALL_NODISCARD farcall_buffer farcall_buffer_from_out_of_band_error(const char *FARCALL_NULLABLE message);
 
-// Frees what the buffer points to, and leaves it empty.
-//
-// # Safety
+// Frees what the buffer points to, and leaves it empty. May be NULL: buffer.
 //
 // It must be a buffer of the caller's.
-void farcall_buffer_dispose(farcall_buffer *buffer);
+void farcall_buffer_dispose(farcall_buffer *FARCALL_NULLABLE buffer);
 
-// The bytes of a buffer, which stay where they are until it is disposed of or moved.
-//
-// # Safety
+// The bytes of a buffer, which stay where they are until it is disposed of or moved. NULL for NULL. May be NULL: buffer, the
+// result.
 //
 // It must be a buffer.
-char *farcall_buffer_data(farcall_buffer *buffer);
+char *FARCALL_NULLABLE farcall_buffer_data(farcall_buffer *FARCALL_NULLABLE buffer);
 
-// The bytes of a buffer, to be read.
-//
-// # Safety
+// The bytes of a buffer, to be read. NULL for NULL. May be NULL: buffer, the result.
 //
 // It must be a buffer.
-const char *farcall_buffer_const_data(const farcall_buffer *buffer);
+const char *FARCALL_NULLABLE farcall_buffer_const_data(const farcall_buffer *FARCALL_NULLABLE buffer);
 
-// How many bytes a buffer has.
-//
-// # Safety
+// How many bytes a buffer has; 0 for NULL. May be NULL: buffer.
 //
 // It must be a buffer.
-size_t farcall_buffer_size(const farcall_buffer *buffer);
+size_t farcall_buffer_size(const farcall_buffer *FARCALL_NULLABLE buffer);
 
-// True for a buffer that has no bytes and is no error either.
-//
-// # Safety
+// True for a buffer that has no bytes and is no error either, and for NULL. May be NULL: buffer.
 //
 // It must be a buffer.
-bool farcall_buffer_is_empty(const farcall_buffer *buffer);
+bool farcall_buffer_is_empty(const farcall_buffer *FARCALL_NULLABLE buffer);
 
-// The message of an out-of-band error, which is the buffer's; NULL for any other buffer.
-//
-// # Safety
+// The message of an out-of-band error, which is the buffer's; NULL for any other buffer, and for NULL. May be NULL:
+// buffer, the result.
 //
 // It must be a buffer.
-const char *farcall_buffer_out_of_band_error(const farcall_buffer *buffer);
+const char *FARCALL_NULLABLE farcall_buffer_out_of_band_error(const farcall_buffer *FARCALL_NULLABLE buffer);
 
-// An error of the host's own, with a copy of this message.
+// An error of the host's own, with a copy of this message. May be NULL: message.
 //
-// # Safety
-//
-// It must be a text.
-farcall_error *farcall_error_create(const char *message);
+// The message must be a text.
+FARCALL_NODISCARD farcall_error *FARCALL_NULLABLE farcall_error_create(const char *FARCALL_NULLABLE message);
 
-// The message of an error, to be freed with farcall_error_free_message. Takes the error. For NULL the message says that there
-// is no error.
-//
-// # Safety
+// The code of an error: FARCALL_OK for NULL. May be NULL: error.
 //
 // The error must be the caller's.
-char *farcall_error_to_string(farcall_error *error);
+farcall_error_code farcall_error_code_of(const farcall_error *FARCALL_NULLABLE error);
 
-// Frees a message.
+// The message of an error, which belongs to the error. For NULL the message says that there is no error. May be NULL: error.
 //
-// # Safety
-//
-// It must come from farcall_error_to_string.
-void farcall_error_free_message(char *message);
+// The error must be the caller's.
+const char *farcall_error_message(const farcall_error *FARCALL_NULLABLE error);
 
-// Frees an error.
+// Stores how the executor ended, and returns true, if that is the reason of the error. May be NULL: error, death.
 //
-// # Safety
-//
-// The error must be the caller's, or NULL.
-void farcall_error_consume(farcall_error *error);
+// The error must be the caller's, and death writable.
+bool farcall_error_death(const farcall_error *FARCALL_NULLABLE error,
+    farcall_death *FARCALL_NULLABLE death);
 
-// Ends the process if there is an error, after writing its message to standard error.
+// The message of an error, to be freed with farcall_text_free. Takes the error. For NULL the message says that there is no
+// error. May be NULL: error.
 //
-// # Safety
-//
-// The error must be the caller's, or NULL.
-void farcall_error_cant_fail(farcall_error *error);
+// The error must be the caller's.
+FARCALL_NODISCARD
+char *farcall_error_to_string(farcall_error *FARCALL_NULLABLE error);
 
-// True when no further call can complete: the session is over, or the connection.
+// Frees a text that a function of this library gave to its caller. May be NULL: text.
 //
-// # Safety
-//
-// The error must be the caller's, or NULL.
-bool farcall_error_is_disconnected(const farcall_error *error);
+// The text must come from such a function.
+void farcall_text_free(char *FARCALL_NULLABLE text);
 
-// True after a timeout.
+// Frees an error. May be NULL: error.
 //
-// # Safety
-//
-// The error must be the caller's, or NULL.
-bool farcall_error_is_timeout(const farcall_error *error);
+// The error must be the caller's.
+void farcall_error_consume(farcall_error *FARCALL_NULLABLE error);
 
-// True when the caller's own arguments were refused, or what was called cannot be called now.
+// Ends the process if there is an error, after writing its message to standard error. No other function of this library ends the
+// process. May be NULL: error.
 //
-// # Safety
-//
-// The error must be the caller's, or NULL.
-bool farcall_error_is_invalid_argument(const farcall_error *error);
+// The error must be the caller's.
+void farcall_error_cant_fail(farcall_error *FARCALL_NULLABLE error);
 
-// True for an error that farcall_error_create made.
+// True when no further call can complete: the executor has died, or the session or the connection is over. May be NULL: error.
 //
-// # Safety
-//
-// The error must be the caller's, or NULL.
-bool farcall_error_is_hosts(const farcall_error *error);
+// The error must be the caller's.
+bool farcall_error_is_disconnected(const farcall_error *FARCALL_NULLABLE error);
 
-// Runs a task, on this thread, and frees it.
-//
-// # Safety
+// Runs a task, on this thread, and frees it. May be NULL: task.
 //
 // It must come from a dispatch function, and be run or dropped once.
-void farcall_task_run(farcall_task *task);
+void farcall_task_run(farcall_task *FARCALL_NULLABLE task);
 
-// Frees a task without running it. A thread that waits for the task gets an error.
-//
-// # Safety
+// Frees a task without running it. A thread that waits for the task gets an error. May be NULL: task.
 //
 // It must come from a dispatch function, and be run or dropped once.
-void farcall_task_drop(farcall_task *task);
+void farcall_task_drop(farcall_task *FARCALL_NULLABLE task);
 
-// Completes a service. The session then calls the next one.
+// Serves as an executor and ends the process, if a controller has started this program with this_program; returns at once
+// otherwise. Call it first in main, before the program starts threads.
+void farcall_run_if_spawned(void);
+
+// Starts an executor, and waits until it is ready. The executor ends with the session. May be NULL: options.
 //
-// # Safety
+// The options must be readable, with what they point to, and controller writable.
+FARCALL_NODISCARD
+farcall_error *FARCALL_NULLABLE farcall_controller_start(const farcall_start_options *FARCALL_NULLABLE options,
+    farcall_controller *FARCALL_NULLABLE *FARCALL_NONNULL controller);
+
+// Ends the session, also while other threads call: each call under way fails with FARCALL_DISCONNECTED, as does each completion
+// that has not come. All that belongs to the controller goes with it: dylibs, trackers, functions, pipelines, memory.
+//
+// A handler that runs goes to its end before its call fails. The executor has ended when this returns; it is killed if it does
+// not end in 2 s. Waits for completions that run on threads of the library. May be NULL: controller.
+FARCALL_NODISCARD
+farcall_error *FARCALL_NULLABLE farcall_controller_close(farcall_controller *FARCALL_NULLABLE controller);
+
+// Ends the executor as exit(status) ends a program, and stores the exit status of the process. The controller stays, to be
+// closed.
+//
+// exit_status must be writable.
+FARCALL_NODISCARD
+farcall_error *FARCALL_NULLABLE farcall_controller_exit(farcall_controller *controller,
+    int status,
+    int *exit_status);
+
+// Kills the executor at once. Calls under way fail with FARCALL_DIED. Does nothing when it has ended. The controller stays, to be
+// closed.
+FARCALL_NODISCARD
+farcall_error *FARCALL_NULLABLE farcall_controller_kill(farcall_controller *controller);
+
+// How the executor died, as an error of the code FARCALL_DIED; NULL while it runs. Sends no message.
+FARCALL_NODISCARD farcall_error *FARCALL_NULLABLE farcall_controller_death(farcall_controller *controller);
+
+// Stores the number of the executor's process; 0 when it has ended.
+//
+// pid must be writable.
+FARCALL_NODISCARD farcall_error *FARCALL_NULLABLE farcall_controller_pid(
+    farcall_controller *controller,
+    int32_t *pid);
+
+// Stores the executor's target triple, to be freed with farcall_text_free.
+//
+// triple must be writable.
+FARCALL_NODISCARD farcall_error *FARCALL_NULLABLE farcall_controller_triple(
+    farcall_controller *controller,
+    char *FARCALL_NULLABLE *FARCALL_NONNULL triple);
+
+// Stores the size of a page of the executor.
+//
+// bytes must be writable.
+FARCALL_NODISCARD
+farcall_error *FARCALL_NULLABLE farcall_controller_page_bytes(farcall_controller *controller,
+    uint64_t *bytes);
+
+// Stores the address that the executor itself offers under a name, as its functions for LLVM's controllers. FARCALL_SYMBOLS if it
+// offers none. Sends no message. For linked code and libraries see farcall_dylib_lookup.
+//
+// The name must be a text, and address writable.
+FARCALL_NODISCARD
+farcall_error *FARCALL_NULLABLE farcall_controller_symbol(farcall_controller *controller,
+    const char *name,
+    uint64_t *address);
+
+// Calls visit for each name that the executor itself offers, on this thread, in the order of the names.
+FARCALL_NODISCARD
+farcall_error *FARCALL_NULLABLE farcall_controller_each_symbol(farcall_controller *controller,
+    farcall_visit_symbol visit,
+    void *FARCALL_NULLABLE context);
+
+// Calls visit for each number that the executor offers, on this thread, in the order of the names.
+FARCALL_NODISCARD
+farcall_error *FARCALL_NULLABLE farcall_controller_each_value(farcall_controller *controller,
+    farcall_visit_value visit,
+    void *FARCALL_NULLABLE context);
+
+// Calls the wrapper function at an address of the executor with a copy of the arguments, and waits for its result, which the
+// caller owns. Any number of threads may call at the same time; each has a thread of its own in the executor.
+//
+// Handlers that linked code calls meanwhile run on this thread. FARCALL_REMOTE is the function's own error. May be NULL: args.
+//
+// The arguments must be readable, and result writable.
+FARCALL_NODISCARD
+farcall_error *FARCALL_NULLABLE farcall_controller_call(farcall_controller *controller,
+    uint64_t function,
+    const void *FARCALL_NULLABLE args,
+    size_t size,
+    farcall_buffer *result);
+
+// As farcall_controller_call, for at most timeout_ms milliseconds. FARCALL_TIMEOUT if the function has not returned by then: it
+// still runs, and its result will be dropped. May be NULL: args.
+//
+// The arguments must be readable, and result writable.
+FARCALL_NODISCARD
+farcall_error *FARCALL_NULLABLE farcall_controller_call_timeout(farcall_controller *controller,
+    uint64_t function,
+    const void *FARCALL_NULLABLE args,
+    size_t size,
+    uint64_t timeout_ms,
+    farcall_buffer *result);
+
+// Copies size bytes of the executor's memory. FARCALL_REMOTE if they cannot be read; the executor continues. Sends one message.
+//
+// data must be writable.
+FARCALL_NODISCARD
+farcall_error *FARCALL_NULLABLE farcall_controller_read(farcall_controller *controller,
+    uint64_t address,
+    void *data,
+    size_t size);
+
+// Writes a copy of size bytes into the executor's memory. FARCALL_REMOTE if that cannot be written; the executor continues. Sends
+// one message.
+//
+// data must be readable.
+FARCALL_NODISCARD
+farcall_error *FARCALL_NULLABLE farcall_controller_write(farcall_controller *controller,
+    uint64_t address,
+    const void *data,
+    size_t size);
+
+// Opens a pipeline. If is_polled is true, completions run within farcall_pipeline_poll; otherwise as tasks of the controller's
+// dispatcher.
+//
+// pipeline must be writable.
+FARCALL_NODISCARD
+farcall_error *FARCALL_NULLABLE farcall_pipeline_open(farcall_controller *controller,
+    bool is_polled,
+    farcall_pipeline *FARCALL_NULLABLE *FARCALL_NONNULL pipeline);
+
+// Submits a call of the wrapper function at an address of the executor, with a copy of the arguments. on_complete receives its
+// outcome. If this function returns an error, nothing was submitted, and on_complete is not called. May be NULL: args.
+//
+// The arguments must be readable.
+FARCALL_NODISCARD
+farcall_error *FARCALL_NULLABLE farcall_pipeline_submit(farcall_pipeline *pipeline,
+    uint64_t function,
+    const void *FARCALL_NULLABLE args,
+    size_t size,
+    farcall_on_complete on_complete,
+    void *FARCALL_NULLABLE context);
+
+// Receives the results that have come, without waiting, and completes their calls on this thread. Stores how many completed. Any
+// thread may poll. FARCALL_INVALID if the pipeline is not polled.
+//
+// completed must be writable.
+FARCALL_NODISCARD
+farcall_error *FARCALL_NULLABLE farcall_pipeline_poll(farcall_pipeline *pipeline,
+    size_t *completed);
+
+// Closes a pipeline. Calls without an outcome run on in the executor; here they complete with FARCALL_DISCONNECTED, on this thread,
+// before this function returns. May be NULL: pipeline.
+FARCALL_NODISCARD
+farcall_error *FARCALL_NULLABLE farcall_pipeline_close(farcall_pipeline *FARCALL_NULLABLE pipeline);
+
+// Frees the bytes of a result of the kind FARCALL_BYTES, and leaves FARCALL_VOID. Others need not be freed. May be NULL: value.
+//
+// The value must be the caller's.
+void farcall_value_dispose(farcall_value *FARCALL_NULLABLE value);
+
+// Makes a function of an address and a prototype, such as "double scale(long count, double unit)". Sends no message. The text of
+// declarations has the structures and typedefs that the prototype uses, each ended by a semicolon. May be NULL: declarations.
+//
+// If the function has other types, the executor may crash; calls then return an error, or a number without meaning.
+//
+// The declarations and the prototype must be texts, and function writable.
+FARCALL_NODISCARD
+farcall_error *FARCALL_NULLABLE farcall_function_create(farcall_controller *controller,
+    uint64_t address,
+    const char *FARCALL_NULLABLE declarations,
+    const char *prototype,
+    farcall_function *FARCALL_NULLABLE *FARCALL_NONNULL function);
+
+// Calls a function with a value for each parameter, and waits for its result. Structures are given by their bytes, which stay the
+// caller's. The caller owns the result (farcall_value_dispose). FARCALL_TYPE if the values are not of the prototype's types; nothing
+// is sent then. May be NULL: arguments, result.
+//
+// The arguments must be readable, and result writable.
+FARCALL_NODISCARD
+farcall_error *FARCALL_NULLABLE farcall_function_call(farcall_function *function,
+    const farcall_value *FARCALL_NULLABLE arguments,
+    size_t count,
+    farcall_value *FARCALL_NULLABLE result);
+
+// As farcall_function_call, for at most timeout_ms milliseconds: see farcall_controller_call_timeout. May be NULL: arguments,
+// result.
+//
+// The arguments must be readable, and result writable.
+FARCALL_NODISCARD
+farcall_error *FARCALL_NULLABLE farcall_function_call_timeout(farcall_function *function,
+    const farcall_value *FARCALL_NULLABLE arguments,
+    size_t count,
+    uint64_t timeout_ms,
+    farcall_value *FARCALL_NULLABLE result);
+
+// Frees a function. Calls under way go to their end. May be NULL: function.
+FARCALL_NODISCARD farcall_error *FARCALL_NULLABLE farcall_function_dispose(
+    farcall_function *FARCALL_NULLABLE function);
+
+// Creates an empty dylib. Its name, which no other dylib of the controller has, appears in messages.
+//
+// The name must be a text, and dylib writable.
+FARCALL_NODISCARD
+farcall_error *FARCALL_NULLABLE farcall_dylib_create(farcall_controller *controller,
+    const char *name,
+    farcall_dylib *FARCALL_NULLABLE *FARCALL_NONNULL dylib);
+
+// Makes a dylib search another one of the same controller, before the executor's process.
+FARCALL_NODISCARD farcall_error *FARCALL_NULLABLE farcall_dylib_add_to_link_order(
+    farcall_dylib *dylib,
+    farcall_dylib *other);
+
+// Adds an ELF object from memory, of which this function makes a copy. Its name appears in messages. The tracker owns it; NULL is the
+// dylib's default tracker. FARCALL_SYMBOLS if the dylib defines one of its symbols already. May be NULL: tracker.
+//
+// The name must be a text, and the bytes readable.
+FARCALL_NODISCARD
+farcall_error *FARCALL_NULLABLE farcall_dylib_add_object(farcall_dylib *dylib,
+    farcall_tracker *FARCALL_NULLABLE tracker,
+    const char *name,
+    const void *data,
+    size_t size);
+
+// Adds an ELF object from a file, as farcall_dylib_add_object. May be NULL: tracker.
+//
+// The path must be a text.
+FARCALL_NODISCARD
+farcall_error *FARCALL_NULLABLE farcall_dylib_add_object_file(farcall_dylib *dylib,
+    farcall_tracker *FARCALL_NULLABLE tracker,
+    const char *path);
+
+// Adds an archive from memory, of which this function makes a copy. Its members are linked when they define a missing symbol.
+//
+// The name must be a text, and the bytes readable.
+FARCALL_NODISCARD
+farcall_error *FARCALL_NULLABLE farcall_dylib_add_archive(farcall_dylib *dylib,
+    const char *name,
+    const void *data,
+    size_t size);
+
+// Adds an archive from a file, as farcall_dylib_add_archive. A thin archive is read from the folder that it lies in.
+//
+// The path must be a text.
+FARCALL_NODISCARD
+farcall_error *FARCALL_NULLABLE farcall_dylib_add_archive_file(farcall_dylib *dylib,
+    const char *path);
+
+// Opens a shared library in the executor, by file name or path as of dlopen. All dylibs of the controller find its symbols then.
+// FARCALL_REMOTE if it cannot be opened. Sends one message.
+//
+// The path must be a text.
+FARCALL_NODISCARD
+farcall_error *FARCALL_NULLABLE farcall_controller_open_library(farcall_controller *controller,
+    const char *path);
+
+// Defines a name as an address of the executor. FARCALL_SYMBOLS if the dylib defines the name already.
+//
+// The name must be a text.
+FARCALL_NODISCARD
+farcall_error *FARCALL_NULLABLE farcall_dylib_define(farcall_dylib *dylib,
+    const char *name,
+    uint64_t address);
+
+// Looks a symbol up, links the objects that it needs, and stores its address. FARCALL_SYMBOLS names the symbols that are missing.
+//
+// The name must be a text, and address writable.
+FARCALL_NODISCARD
+farcall_error *FARCALL_NULLABLE farcall_dylib_lookup(farcall_dylib *dylib,
+    const char *name,
+    uint64_t *address);
+
+// Looks count symbols up at once, and stores their addresses in the order of the names. Stores all or none. May be NULL: names,
+// addresses.
+//
+// The names must be texts, and there must be as many writable addresses.
+FARCALL_NODISCARD
+farcall_error *FARCALL_NULLABLE farcall_dylib_lookup_many(farcall_dylib *dylib,
+    const char *FARCALL_NULLABLE const *FARCALL_NULLABLE names,
+    size_t count,
+    uint64_t *FARCALL_NULLABLE addresses);
+
+// Runs the initializers (static constructors) of the objects in a dylib, each once. Links those objects first.
+FARCALL_NODISCARD
+farcall_error *FARCALL_NULLABLE farcall_dylib_initialize(farcall_dylib *dylib);
+
+// Runs the initializers that have not run, then main with these arguments, which NULL ends, the program's name first. Stores what
+// main returns. FARCALL_DIED if the program calls exit: farcall_error_death has its status. May be NULL: argv.
+//
+// The arguments must be texts, and result writable.
+FARCALL_NODISCARD
+farcall_error *FARCALL_NULLABLE farcall_dylib_run_main(farcall_dylib *dylib,
+    const char *FARCALL_NULLABLE const *FARCALL_NULLABLE argv,
+    int *result);
+
+// Removes all code of a dylib, with that of its trackers: runs exit handlers, and frees the memory. None of the code may be running.
+// The dylib stays, empty.
+FARCALL_NODISCARD
+farcall_error *FARCALL_NULLABLE farcall_dylib_clear(farcall_dylib *dylib);
+
+// Removes a dylib and all its code, as farcall_dylib_clear. May be NULL: dylib.
+FARCALL_NODISCARD farcall_error *FARCALL_NULLABLE farcall_dylib_remove(farcall_dylib *FARCALL_NULLABLE dylib);
+
+// Creates a tracker, which owns nothing yet.
+//
+// tracker must be writable.
+FARCALL_NODISCARD farcall_error *FARCALL_NULLABLE farcall_tracker_create(
+    farcall_dylib *dylib,
+    farcall_tracker *FARCALL_NULLABLE *FARCALL_NONNULL tracker);
+
+// Removes the objects of a tracker from the dylib: runs exit handlers, and frees the memory. None of the code may be running. Frees
+// the tracker. May be NULL: tracker.
+FARCALL_NODISCARD
+farcall_error *FARCALL_NULLABLE farcall_tracker_remove(farcall_tracker *FARCALL_NULLABLE tracker);
+
+// Frees a tracker, whose objects go to another one of the same dylib; NULL is the dylib's default tracker. May be NULL: to.
+FARCALL_NODISCARD
+farcall_error *FARCALL_NULLABLE farcall_tracker_transfer(farcall_tracker *tracker,
+    farcall_tracker *FARCALL_NULLABLE to);
+
+// Registers a handler, and stores its tag, never 0, which is to be passed to linked code. The context must live until the session
+// ends, or until the handler is removed and no call of it runs.
+//
+// tag must be writable.
+FARCALL_NODISCARD
+farcall_error *FARCALL_NULLABLE farcall_controller_register_handler(farcall_controller *controller,
+    farcall_tag_handler handler,
+    void *FARCALL_NULLABLE context,
+    uint64_t *tag);
+
+// Removes a handler. Later calls of its tag are refused; calls under way run to their end.
+FARCALL_NODISCARD
+farcall_error *FARCALL_NULLABLE farcall_controller_remove_handler(farcall_controller *controller,
+    uint64_t tag);
+
+// Sets the handler of all tags that no registered handler has, once for each controller. LLVM's code uses addresses as tags.
+FARCALL_NODISCARD
+farcall_error *FARCALL_NULLABLE farcall_controller_handle_other_tags(farcall_controller *controller,
+    farcall_tag_handler handler,
+    void *FARCALL_NULLABLE context);
+
+// Answers a call of a handler, on any thread. Takes the result; an out-of-band error is the error of linked code's call.
+// FARCALL_INVALID if the call has an answer, or the session is over.
+//
+// The result must be the caller's.
+FARCALL_NODISCARD
+farcall_error *FARCALL_NULLABLE farcall_controller_answer(farcall_controller *controller,
+    uint64_t call_id,
+    farcall_buffer result);
+
+// Defines a C function that calls a handler of this program, for linked code and for look-ups. The prototype says its name and
+// its types: numbers, bool and pointers, at most 16. declarations has the typedefs that the prototype uses.
+//
+// Strings and arrays come as addresses of the executor, which farcall_controller_read reads. The handler goes with the tracker;
+// NULL is the dylib's default tracker. May be NULL: tracker, declarations.
+//
+// The declarations and the prototype must be texts.
+FARCALL_NODISCARD
+farcall_error *FARCALL_NULLABLE farcall_dylib_define_handler(farcall_dylib *dylib,
+    farcall_tracker *FARCALL_NULLABLE tracker,
+    const char *FARCALL_NULLABLE declarations,
+    const char *prototype,
+    farcall_named_handler handler,
+    void *FARCALL_NULLABLE context);
+
+// Makes a region of this many bytes, zero at first. If is_read_only is true, a store of linked code ends the executor; this
+// program may write. Pages take memory when they are touched.
+//
+// region must be writable.
+FARCALL_NODISCARD
+farcall_error *FARCALL_NULLABLE farcall_region_create(uint64_t bytes,
+    bool is_read_only,
+    farcall_region *FARCALL_NULLABLE *FARCALL_NONNULL region);
+
+// Stores where the region is in this program, and its size. The bytes stay mapped until farcall_region_dispose. Linked code may
+// write them at any moment: use atomics for what both sides write, or wait for calls. May be NULL: bytes.
+//
+// data and bytes must be writable.
+FARCALL_NODISCARD
+farcall_error *FARCALL_NULLABLE farcall_region_data(farcall_region *region,
+    void *FARCALL_NULLABLE *FARCALL_NONNULL data,
+    uint64_t *FARCALL_NULLABLE bytes);
+
+// Makes an executor map the region, and stores the executor's address of its first byte. That is the address in this program, so
+// addresses in the region are right on both sides. If is_anywhere is true, it is another one where other memory is there.
+// Sends one message. A region may be attached to several executors, to each once.
+//
+// address must be writable.
+FARCALL_NODISCARD
+farcall_error *FARCALL_NULLABLE farcall_region_attach(farcall_region *region,
+    farcall_controller *controller,
+    bool is_anywhere,
+    uint64_t *address);
+
+// Makes an executor unmap the region. Linked code must not use it then. Sends one message.
+FARCALL_NODISCARD
+farcall_error *FARCALL_NULLABLE farcall_region_detach(farcall_region *region,
+    farcall_controller *controller);
+
+// Allocates a block of the region's heap, and stores its offset. All of the region is the heap: a program that places data itself
+// allocates nothing. The bytes are zero, or those of an earlier block. alignment is a power of two. FARCALL_LIMIT if no free
+// part is large enough.
+//
+// offset must be writable.
+FARCALL_NODISCARD
+farcall_error *FARCALL_NULLABLE farcall_region_allocate(farcall_region *region,
+    size_t size,
+    size_t alignment,
+    uint64_t *offset);
+
+// Frees the block at an offset, which farcall_region_allocate has stored. Linked code must not use it then.
+FARCALL_NODISCARD farcall_error *FARCALL_NULLABLE farcall_region_free(
+    farcall_region *region,
+    uint64_t offset);
+
+// Unmaps the region here. Executors that have it attached keep it until they end. No thread may use its bytes then. May be NULL:
+// region.
+FARCALL_NODISCARD
+farcall_error *FARCALL_NULLABLE farcall_region_dispose(farcall_region *FARCALL_NULLABLE region);
+
+// Reserves memory in the executor, at least this many bytes of each protection, rounded up to pages. Sends no message, unless all
+// memory for linked code is used up. FARCALL_LIMIT if there is no more.
+//
+// memory must be writable.
+FARCALL_NODISCARD
+farcall_error *FARCALL_NULLABLE farcall_memory_reserve(farcall_controller *controller,
+    farcall_sizes sizes,
+    farcall_memory *FARCALL_NULLABLE *FARCALL_NONNULL memory);
+
+// Stores where the part with a protection (a farcall_protection) is. Its bytes are zero, or those of earlier memory: write all that
+// code will read.
+//
+// part must be writable.
+FARCALL_NODISCARD
+farcall_error *FARCALL_NULLABLE farcall_memory_part(farcall_memory *memory,
+    uint32_t protection,
+    farcall_part *part);
+
+// Makes memory usable: the next call may run its code. Stores its base, which farcall_controller_deallocate takes. Frees the handle,
+// also if this fails. The actions are posted ahead of the next call, which fails if a finalize action fails. Memory that only
+// finalize actions use can be deallocated when that call has returned. May be NULL: actions.
+//
+// The actions and their arguments must be readable, and base writable.
+FARCALL_NODISCARD
+farcall_error *FARCALL_NULLABLE farcall_memory_finalize(farcall_memory *memory,
+    const farcall_action *FARCALL_NULLABLE actions,
+    size_t count,
+    uint64_t *base);
+
+// Frees memory that was not finalized. May be NULL: memory.
+FARCALL_NODISCARD farcall_error *FARCALL_NULLABLE farcall_memory_abandon(
+    farcall_memory *FARCALL_NULLABLE memory);
+
+// Runs the dealloc actions of finalized memory, by the bases that farcall_memory_finalize has stored, and frees it. None of its code
+// may be running. Sends one message for all if any has actions, else none. If one fails, the rest is still freed. May be
+// NULL: bases.
+//
+// The bases must be readable.
+FARCALL_NODISCARD
+farcall_error *FARCALL_NULLABLE farcall_controller_deallocate(farcall_controller *controller,
+    const uint64_t *FARCALL_NULLABLE bases,
+    size_t count);
+
+// Completes a service. The session then calls the next one. May be NULL: done.
 //
 // Must come from the session, and be given back once.
-void farcall_done_complete(farcall_done *done);
+void farcall_done_complete(farcall_done *FARCALL_NULLABLE done);
 
 // Calls the controller's handler with this tag. Takes the arguments. on_complete is called exactly once: as a task, or at once
-// on this thread if the call cannot be made.
-//
-// # Safety
+// on this thread if the call cannot be made. May be NULL: on_complete.
 //
 // The arguments must be the caller's.
 void farcall_session_call_controller(farcall_session *session,
-                                     uint64_t tag,
-                                     farcall_buffer args,
-                                     farcall_completion on_complete,
-                                     void *context);
+    uint64_t tag,
+    farcall_buffer args,
+    farcall_completion FARCALL_NULLABLE on_complete,
+    void *FARCALL_NULLABLE context);
 
 // As farcall_session_call_controller, but waits for the result. The result needs no task, so it comes even if every thread of
 // the host waits here.
 //
-// # Safety
-//
 // The arguments must be the caller's.
+FARCALL_NODISCARD
 farcall_buffer farcall_session_call_controller_and_wait(farcall_session *session,
-                                                        uint64_t tag,
-                                                        farcall_buffer args);
+    uint64_t tag,
+    farcall_buffer args);
 
 // Options of a session that offers what every executor of this library does, and runs calls on threads of its own.
+FARCALL_NODISCARD
 farcall_options *farcall_options_create(void);
 
-// Frees options that no function has taken.
+// Frees options that no function has taken. May be NULL: options.
 //
-// # Safety
-//
-// They must be the caller's, or NULL.
-void farcall_options_dispose(farcall_options *options);
+// They must be the caller's.
+void farcall_options_dispose(farcall_options *FARCALL_NULLABLE options);
 
-// Makes the host run calls, completions and all other work that may wait: dispatch receives each as a task.
-//
-// # Safety
+// Makes the host run calls, completions and all other work that may wait: dispatch receives each as a task. May be NULL:
+// dispatch.
 //
 // The options must be the caller's.
-void farcall_options_dispatch(farcall_options *options, farcall_dispatch dispatch, void *context);
+void farcall_options_dispatch(farcall_options *options,
+    farcall_dispatch FARCALL_NULLABLE dispatch,
+    void *FARCALL_NULLABLE context);
 
-// Passes errors that belong to no call to the host, instead of writing them to standard error.
-//
-// # Safety
+// Passes errors that belong to no call to the host, instead of writing them to standard error. May be NULL:
+// on_error.
 //
 // The options must be the caller's.
-void farcall_options_on_error(farcall_options *options, farcall_on_error on_error, void *context);
+void farcall_options_on_error(
+    farcall_options *options,
+    farcall_on_error FARCALL_NULLABLE on_error,
+    void *FARCALL_NULLABLE context);
 
-// Calls the host, once, when the session has lost its controller.
-//
-// # Safety
+// Calls the host, once, when the session has lost its controller. May be NULL: on_disconnect.
 //
 // The options must be the caller's.
 void farcall_options_on_disconnect(farcall_options *options,
-                                   farcall_on_disconnect on_disconnect,
-                                   void *context);
+    farcall_on_disconnect FARCALL_NULLABLE on_disconnect,
+    void *FARCALL_NULLABLE context);
 
 // Sets the longest wait for a shutdown. After that the waiting function returns an error that names what still runs. Without
 // this option the wait has no limit.
 //
-// # Safety
-//
 // The options must be the caller's.
 void farcall_options_grace_ms(farcall_options *options,
-                              uint64_t grace_ms);
+    uint64_t grace_ms);
 
-// Offers the controller an address under a name.
-//
-// # Safety
+// Offers the controller an address under a name. May be NULL: address.
 //
 // The options must be the caller's, and the name a text.
-void farcall_options_symbol(farcall_options *options, const char *name, const void *address);
+void farcall_options_symbol(farcall_options *options, const char *name, const void *FARCALL_NULLABLE address);
 
-// Sends the controller a copy of size bytes under a name.
-//
-// # Safety
+// Sends the controller a copy of size bytes under a name. May be NULL: data.
 //
 // The options must be the caller's, the name a text, and the bytes readable.
-void farcall_options_value(farcall_options *options, const char *name, const void *data, size_t size);
+void farcall_options_value(
+    farcall_options *options,
+    const char *name,
+    const void *FARCALL_NULLABLE data,
+    size_t size);
 
 // Offers the controller a function under a name. It is called with the session.
 //
-// # Safety
-//
 // The options must be the caller's, and the name a text.
-void farcall_options_function(farcall_options *options, const char *name, farcall_function function);
+void farcall_options_function(farcall_options *options, const char *name, farcall_wrapper_function function);
 
-// Sets the form in which linked code is called. If with_session is true, it is that of farcall_function, as in LLVM's runtime.
+// Sets the form in which linked code is called. If with_session is true, it is that of farcall_wrapper_function, as in LLVM's runtime.
 // Otherwise, and by default, it is that of LLVM 22: struct farcall_buffer f(const char *data, size_t size). Linked code gets the
 // address of the session instead of its number. The functions here accept that address while the session lives.
 //
-// # Safety
-//
 // The options must be the caller's.
 void farcall_options_linked_code(farcall_options *options,
-                                 bool with_session);
+    bool with_session);
 
 // Adds a service. When the session ends, it calls on_detach and then on_shutdown, once each. It calls services in reverse order
-// of addition, each after the one before is done. Either function may be NULL.
-//
-// # Safety
+// of addition, each after the one before is done. May be NULL: on_detach, on_shutdown.
 //
 // The options must be the caller's, and the name a text.
 void farcall_options_service(farcall_options *options,
-                             const char *name,
-                             farcall_on_detach on_detach,
-                             farcall_on_shutdown on_shutdown,
-                             void *context);
+    const char *name,
+    farcall_on_detach FARCALL_NULLABLE on_detach,
+    farcall_on_shutdown FARCALL_NULLABLE on_shutdown,
+    void *FARCALL_NULLABLE context);
 
 // Creates a session. Takes the options, even if this fails.
 //
-// # Safety
-//
 // The options must be the caller's, and session must be writable.
-farcall_error *farcall_session_create(farcall_options *options, farcall_session **session);
+farcall_error *FARCALL_NULLABLE farcall_session_create(
+    farcall_options *options,
+    farcall_session *FARCALL_NULLABLE *FARCALL_NONNULL session);
 
 // Attaches the controller at the other end of a connected stream socket. Takes the socket. A session can attach once.
-farcall_error *farcall_session_attach_socket(farcall_session *session,
-                                             int socket);
+farcall_error *FARCALL_NULLABLE farcall_session_attach_socket(farcall_session *session,
+    int socket);
 
 // Attaches the controller at the other ends of two pipes. Takes the pipes.
-farcall_error *farcall_session_attach_pipes(farcall_session *session, int reader, int writer);
+farcall_error *FARCALL_NULLABLE farcall_session_attach_pipes(
+    farcall_session *session,
+    int reader,
+    int writer);
 
 // Attaches the controller that listens on the Unix socket of this name.
 //
-// # Safety
-//
 // The name must be a text.
-farcall_error *farcall_session_attach_name(farcall_session *session, const char *name);
+farcall_error *FARCALL_NULLABLE farcall_session_attach_name(farcall_session *session, const char *name);
 
 // Attaches the controller at the other end of a connected Unix stream socket over a lane in shared memory. Takes the socket, and
 // waits for the lane's descriptor, which the controller sends over it. Calls of the session reach the controller inside of its
 // own calls, or while it attends.
-farcall_error *farcall_session_attach_shared(farcall_session *session,
-                                             int socket);
+farcall_error *FARCALL_NULLABLE farcall_session_attach_shared(farcall_session *session,
+    int socket);
 
 // As farcall_session_attach_shared, with the controller that listens on the Unix socket of this name.
 //
-// # Safety
-//
 // The name must be a text.
-farcall_error *farcall_session_attach_shared_name(farcall_session *session, const char *name);
+farcall_error *FARCALL_NULLABLE farcall_session_attach_shared_name(
+    farcall_session *session,
+    const char *name);
 
-// Ends the connection to the controller. Managed code continues. on_detach, which may be NULL, is called once, after all services
-// are detached; at once if they are detached already.
-farcall_error *farcall_session_detach(farcall_session *session,
-                                      farcall_notify on_detach,
-                                      void *context);
+// Ends the connection to the controller. Managed code continues. on_detach is called once, after all services are detached; at
+// once if they are detached already. May be NULL: on_detach.
+farcall_error *FARCALL_NULLABLE farcall_session_detach(farcall_session *session,
+    farcall_notify FARCALL_NULLABLE on_detach,
+    void *FARCALL_NULLABLE context);
 
 // Starts the shutdown: the session detaches, waits for managed code to end and releases everything. This function does not block.
-// on_shutdown, which may be NULL, is called once, after the shutdown; at once if the session is shut down already.
-farcall_error *farcall_session_shutdown(farcall_session *session,
-                                        farcall_notify on_shutdown,
-                                        void *context);
+// on_shutdown is called once, after the shutdown; at once if the session is shut down already. May be NULL: on_shutdown.
+farcall_error *FARCALL_NULLABLE farcall_session_shutdown(farcall_session *session,
+    farcall_notify FARCALL_NULLABLE on_shutdown,
+    void *FARCALL_NULLABLE context);
 
 // Waits until the session is shut down, by any thread. Returns an error if the grace period ends first, or on a thread that runs
 // a call of this session.
-farcall_error *farcall_session_wait(farcall_session *session);
+farcall_error *FARCALL_NULLABLE farcall_session_wait(farcall_session *session);
 
 // Shuts the session down, waits as farcall_session_wait does, and releases the session. Its number is invalid afterwards. If the
-// wait fails, managed code continues to run, and its answers are dropped. Does nothing for NULL.
-farcall_error *farcall_session_dispose(farcall_session *session);
+// wait fails, managed code continues to run, and its answers are dropped. Does nothing for NULL. May be NULL: session.
+farcall_error *FARCALL_NULLABLE farcall_session_dispose(farcall_session *FARCALL_NULLABLE session);
 
 // Delays the shutdown while managed code runs in this thread. Returns NULL if the shutdown has begun: then no managed code may
-// be entered. The error of a wait that times out names this code by what.
-//
-// # Safety
+// be entered. The error of a wait that times out names this code by what. May be NULL: the result, what.
 //
 // what must be a text.
-farcall_keepalive *farcall_session_keepalive(farcall_session *session,
-                                             const char *what);
+FARCALL_NODISCARD
+farcall_keepalive *FARCALL_NULLABLE farcall_session_keepalive(farcall_session *session,
+    const char *FARCALL_NULLABLE what);
 
-// Releases a keepalive, after the managed code has ended.
+// Releases a keepalive, after the managed code has ended. May be NULL: keepalive.
 //
-// # Safety
-//
-// It must come from farcall_session_keepalive, and be released once; NULL is fine.
-void farcall_keepalive_release(farcall_keepalive *keepalive);
+// It must come from farcall_session_keepalive, and be released once.
+void farcall_keepalive_release(farcall_keepalive *FARCALL_NULLABLE keepalive);
 
-// Reports an error that belongs to no call, as the session does itself. Takes the error.
-//
-// # Safety
+// Reports an error that belongs to no call, as the session does itself. Takes the error. May be NULL: error.
 //
 // The error must be the caller's.
-void farcall_session_report_error(farcall_session *session, farcall_error *error);
+void farcall_session_report_error(farcall_session *session, farcall_error *FARCALL_NULLABLE error);
 
 // Creates an executor for the controller at the other end of a connected Unix socket. It offers what every executor of this
 // library does, and the symbols of the options.
 //
 // - If is_shared is true, it waits for a lane in shared memory, which the controller sends; otherwise it uses the socket itself.
-// - It takes the options, which may be NULL. They may set symbols only.
+// - It takes the options. They may set symbols only.
 // - It takes the socket. No copy of the descriptor may stay open in this process.
 // - Functions among the symbols have the form of LLVM 22: struct farcall_buffer f(const char *data, size_t size).
 //
-// # Safety
+// May be NULL: options.
 //
 // The options must be the caller's, and polled must be writable.
-farcall_error *farcall_polled_create(farcall_options *options,
-                                     int socket,
-                                     bool is_shared,
-                                     farcall_polled **polled);
+farcall_error *FARCALL_NULLABLE farcall_polled_create(farcall_options *FARCALL_NULLABLE options,
+    int socket,
+    bool is_shared,
+    farcall_polled *FARCALL_NULLABLE *FARCALL_NONNULL polled);
 
-// The descriptor for the host's event loop. When it is readable, poll. The host must not read or close it.
-//
-// # Safety
+// The descriptor for the host's event loop. When it is readable, poll. The host must not read or close it. -1 for NULL.
 //
 // polled must be of this thread.
 int farcall_polled_descriptor(const farcall_polled *polled);
 
-// Serves the waiting calls, at most 64, and calls that arrive within linger_ns nanoseconds after the last one. Sets calls, which
-// may be NULL, to their number. Returns an error, with the reason, if the connection is over and the controller did not end it
-// in order.
-//
-// # Safety
+// Serves the waiting calls, at most 64, and calls that arrive within linger_ns nanoseconds after the last one. Sets calls to their
+// number. Returns an error, with the reason, if the connection is over and the controller did not end it in order. May be NULL:
+// calls.
 //
 // polled must be of this thread, and calls NULL or writable.
-farcall_error *farcall_polled_poll(farcall_polled *polled,
-                                   uint64_t linger_ns,
-                                   size_t *calls);
+farcall_error *FARCALL_NULLABLE farcall_polled_poll(farcall_polled *polled,
+    uint64_t linger_ns,
+    size_t *FARCALL_NULLABLE calls);
 
-// True when the connection is over.
-//
-// # Safety
+// True when the connection is over, and for NULL.
 //
 // polled must be of this thread.
 bool farcall_polled_has_ended(const farcall_polled *polled);
 
-// Ends the connection, if it is not over, and releases everything.
+// Ends the connection, if it is not over, and releases everything. May be NULL: polled.
 //
-// # Safety
-//
-// polled must be of this thread, or NULL.
-void farcall_polled_dispose(farcall_polled *polled);
+// polled must be of this thread.
+void farcall_polled_dispose(farcall_polled *FARCALL_NULLABLE polled);
 
 #ifdef __cplusplus
 }  // extern "C"
 #endif  // __cplusplus
 
 #endif  /* FARCALL_H */
+
+#ifdef __clang__
+#pragma clang assume_nonnull end
+#pragma clang diagnostic pop
+#endif

@@ -1,6 +1,9 @@
 //! What belongs to the host: its context, and tasks for its threads.
 
 use std::ffi::c_void;
+use std::sync::Arc;
+
+use farcall::task::{TaskDispatcher, ThreadPool};
 
 /// Something to do once, on any thread: the host runs it or drops it.
 #[derive(Debug)]
@@ -12,7 +15,7 @@ pub type Dispatch = Option<unsafe extern "C" fn(task: *mut Task, context: *mut c
 
 /// A pointer of the host, which the library passes to the host's functions.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Context(*mut c_void);
+pub(crate) struct Context(*mut c_void);
 
 // SAFETY: this library never dereferences the pointer; the header requires that the host's functions accept any thread.
 unsafe impl Send for Context {}
@@ -20,39 +23,78 @@ unsafe impl Send for Context {}
 unsafe impl Sync for Context {}
 
 impl Context {
-    pub(super) fn new(context: *mut c_void) -> Self {
+    pub(crate) fn new(context: *mut c_void) -> Self {
         Self(context)
     }
 
-    pub(super) fn get(self) -> *mut c_void {
+    pub(crate) fn get(self) -> *mut c_void {
         self.0
     }
 }
 
 impl Task {
-    pub(super) fn give(task: farcall::task::Task) -> *mut Self {
+    pub(crate) fn give(task: farcall::task::Task) -> *mut Self {
         Box::into_raw(Box::new(Self(task)))
     }
 }
 
-/// Runs a task, on this thread, and frees it.
+/// Runs a task, on this thread, and frees it. May be NULL: task.
 ///
 /// # Safety
 ///
 /// It must come from a dispatch function, and be run or dropped once.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn farcall_task_run(task: *mut Task) {
-    // SAFETY: the caller vouches for the task.
-    unsafe { Box::from_raw(task) }.0.run();
+    if !task.is_null() {
+        // SAFETY: the caller vouches for the task.
+        unsafe { Box::from_raw(task) }.0.run();
+    }
 }
 
-/// Frees a task without running it. A thread that waits for the task gets an error.
+/// Frees a task without running it. A thread that waits for the task gets an error. May be NULL: task.
 ///
 /// # Safety
 ///
 /// It must come from a dispatch function, and be run or dropped once.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn farcall_task_drop(task: *mut Task) {
-    // SAFETY: the caller vouches for the task.
-    drop(unsafe { Box::from_raw(task) });
+    if !task.is_null() {
+        // SAFETY: the caller vouches for the task.
+        drop(unsafe { Box::from_raw(task) });
+    }
+}
+
+/// What runs tasks: the host's function, or threads of the library.
+#[derive(Debug)]
+pub(crate) enum Dispatcher {
+    Host(unsafe extern "C" fn(task: *mut Task, context: *mut c_void), Context),
+    Pool(ThreadPool),
+}
+
+impl Dispatcher {
+    pub(crate) fn new(dispatch: Dispatch, context: Context) -> Arc<Self> {
+        Arc::new(match dispatch {
+            Some(dispatch) => Self::Host(dispatch, context),
+            None => {
+                let width = std::thread::available_parallelism().map_or(1, usize::from);
+                Self::Pool(ThreadPool::new(width))
+            }
+        })
+    }
+}
+
+impl TaskDispatcher for Dispatcher {
+    fn dispatch(&self, task: farcall::task::Task) {
+        match self {
+            // SAFETY: the host gave the function and its context for this.
+            Self::Host(dispatch, context) => unsafe { dispatch(Task::give(task), context.get()) },
+            Self::Pool(pool) => pool.dispatch(task),
+        }
+    }
+
+    fn shutdown(&self) {
+        if let Self::Pool(pool) = self {
+            pool.shutdown();
+        }
+    }
 }

@@ -1,5 +1,11 @@
-//! farcall for C: a host embeds a session ([`farcall::session::Session`]), or polls an executor from a loop of its own
-//! ([`farcall::executor::Polled`]).
+//! farcall for C.
+//!
+//! | part | what it has |
+//! |---|---|
+//! | `buffer`, `error`, `host`, `version` | bytes, errors, the host's context and tasks, the version |
+//! | `executor` | a host embeds a session ([`farcall::session::Session`]), or polls an executor ([`farcall::executor::Polled`]) |
+//! | `object` | the table of the objects that C has as numbers |
+//! | `controller` | a host starts executors, links code and calls it ([`farcall::controller::Controller`]) |
 //!
 //! `farcall.h` is made of these files by cbindgen, and a test compares the two. The library is built as `libfarcall_ffi.a` and
 //! `libfarcall_ffi.so` by `cargo build -p farcall-ffi`.
@@ -7,26 +13,25 @@
 //! Threads: every function may be called from any thread, except the functions of a polled executor, which belongs to one thread.
 //! The library calls functions of the host from any thread, and holds none of its locks then.
 //!
-//! Ownership: a session is a number that is looked up, so a call with a stale one returns an error. All other objects are handed
-//! over by pointer, once, as each function says. Memory in buffers and texts comes from `malloc`.
+//! Ownership: a session, a controller and what belongs to a controller are numbers that are looked up. A call with a stale
+//! number returns an error. All other objects are handed over by pointer, once, as each function says. Memory in buffers and texts comes
+//! from `malloc`.
 //!
-//! Invariant: this room holds the C ABI only; `farcall::executor` and `farcall::session` do the work.
+//! Invariant: this room holds the C ABI only; the library's front doors do the work. No argument that can be checked ends the
+//! process, and no panic passes into C.
 #![allow(unsafe_code, reason = "functions for C take pointers")]
 
 mod buffer;
-mod call;
+mod controller;
 mod error;
+mod executor;
 mod host;
-mod options;
-mod polled;
-mod service;
-mod session;
+mod object;
+mod version;
 
 pub use buffer::*;
-pub use call::*;
+pub use controller::*;
 pub use error::*;
+pub use executor::*;
 pub use host::*;
-pub use options::*;
-pub use polled::*;
-pub use service::*;
-pub use session::*;
+pub use version::*;

@@ -189,6 +189,16 @@ impl Value {
         Err(mismatch(format!("expected {kind}{size}, given {}", self.what())))
     }
 
+    /// True when the number is extended by ones.
+    pub(crate) fn is_negative(&self) -> bool {
+        match self {
+            Value::I8(value) => *value < 0,
+            Value::I16(value) => *value < 0,
+            Value::I32(value) => *value < 0,
+            _ => false,
+        }
+    }
+
     /// Stores the value, which was [checked](Value::check), over zeros.
     pub(crate) fn store(&self, kind: &Type, to: &mut [u8]) {
         match (self, kind) {

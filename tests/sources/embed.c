@@ -19,7 +19,7 @@ static int disconnected, everything = 42, shut_down;
 static void fail(farcall_error *error) {
     char *message = farcall_error_to_string(error);
     fprintf(stderr, "embed: %s\n", message);
-    farcall_error_free_message(message);
+    farcall_text_free(message);
     exit(1);
 }
 

@@ -29,7 +29,7 @@ static void must(farcall_error *error) {
     if (error != NULL) {
         char *message = farcall_error_to_string(error);
         fprintf(stderr, "poll: %s\n", message);
-        farcall_error_free_message(message);
+        farcall_text_free(message);
         exit(1);
     }
 }

@@ -245,7 +245,7 @@ impl FunctionType for Signature {
                 large.resize(kind.bytes(), 0);
                 &mut large[..]
             } else {
-                value.fill(if is_negative(argument) { 0xff } else { 0 });
+                value.fill(if argument.is_negative() { 0xff } else { 0 });
                 &mut value[..]
             };
             argument.store(kind, of_value);
@@ -277,16 +277,6 @@ impl FunctionType for Signature {
             value[to..to + size].copy_from_slice(part);
         }
         Value::from_bytes(kind, &value)
-    }
-}
-
-/// Whether the number is extended by ones.
-fn is_negative(value: &Value) -> bool {
-    match value {
-        Value::I8(value) => *value < 0,
-        Value::I16(value) => *value < 0,
-        Value::I32(value) => *value < 0,
-        _ => false,
     }
 }
 

@@ -1,6 +1,6 @@
 //! Dylibs: objects that are linked, looked up, run and removed together.
 
-mod defined_handlers;
+pub(super) mod defined_handlers;
 pub(crate) mod dylib;
 mod fresh_run;
 mod initial_data;

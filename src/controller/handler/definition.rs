@@ -1,17 +1,23 @@
 //! A handler that linked code calls as a C function, and its definition in a dylib.
 
+use std::error::Error as StdError;
 use std::fmt;
 use std::marker::PhantomData;
 use std::sync::Arc;
 
 use super::outcome::Outcome;
 use super::parameter::Parameter;
-use crate::call::contract::handler_call::{Arguments, CALL_HANDLER, Head, Kind};
+use crate::call::contract::handler_call::{Arguments, CALL_HANDLER, Head, Kind, WORD_BYTES};
 use crate::controller::calls::scalar::Scalar;
+use crate::controller::dylibs::defined_handlers::DefinedHandler;
 use crate::controller::dylibs::dylib::Dylib;
+use crate::controller::layer::object_layer::ObjectLayer;
 use crate::controller::process::handlers::{Function, HandlerResult};
-use crate::error::Result;
+use crate::error::{Error, Result};
+use crate::jit::ResourceTracker;
+use crate::limits::TYPED_ARGUMENTS_MAX;
 use crate::link::{ObjectFile, handler_object};
+use crate::types::{Signature, Type, Value};
 
 /// A function of this process that linked code calls as a C function. `R` is what the C function returns.
 ///
@@ -111,6 +117,126 @@ impl<R> Handler<R> {
     }
 }
 
+impl Handler<Value> {
+    /// A handler whose types are known at run time: numbers, `bool` and pointers. It receives one value for each parameter. Strings
+    /// and arrays come as addresses of the executor.
+    ///
+    /// # Errors
+    ///
+    /// When the signature has more than [`TYPED_ARGUMENTS_MAX`] parameters, or a structure or a vector.
+    ///
+    /// # Examples
+    ///
+    /// ```standalone_crate
+    /// # farcall::executor::run_if_spawned();
+    /// # let controller = farcall::controller::ExecutorBuilder::new().this_program().start()?;
+    /// use farcall::controller::Handler;
+    /// use farcall::types::Value;
+    ///
+    /// let scale = Handler::with_signature(&"double scale(int, double)".parse()?, |values| match values {
+    ///     [Value::I32(count), Value::F64(unit)] => Ok((f64::from(*count) * unit).into()),
+    ///     _ => Err("other values than the signature says".into()),
+    /// })?;
+    /// let dylib = controller.create_dylib("main");
+    /// dylib.define_handler("scale", scale)?;
+    /// let function = controller.function::<extern "C" fn(i32, f64) -> f64>(dylib.lookup("scale")?);
+    /// assert_eq!(function.call(-3, 0.5)?, -1.5);
+    /// # Ok::<(), farcall::Error>(())
+    /// ```
+    pub fn with_signature(
+        signature: &Signature,
+        function: impl Fn(&[Value]) -> std::result::Result<Value, Box<dyn StdError + Send + Sync>>
+        + Send
+        + Sync
+        + 'static,
+    ) -> Result<Self> {
+        let refuse = |what: &str| Err(Error::invalid(format!("{signature}: {what}")));
+        let parameters = signature.parameters().to_vec();
+        if parameters.len() > TYPED_ARGUMENTS_MAX {
+            return refuse(&format!("a handler has at most {TYPED_ARGUMENTS_MAX} parameters"));
+        }
+        let mut kinds = Vec::new();
+        for kind in parameters.iter().chain(signature.result()) {
+            kinds.push(match kind {
+                Type::F32 | Type::F64 => Kind::Float,
+                Type::V128 | Type::Struct(_) | Type::Array(..) => {
+                    return refuse("a handler takes and returns numbers and pointers");
+                }
+                _ => Kind::Integer,
+            });
+        }
+        kinds.truncate(parameters.len());
+        let due = signature.result().cloned();
+        Ok(Self::of(kinds, move |args, result| {
+            let mut arguments = Arguments::read(args, parameters.len())?;
+            let value = |kind: &Type| {
+                let word = arguments.word().to_le_bytes();
+                Value::from_bytes(kind, word.get(..kind.bytes()).unwrap_or_default())
+            };
+            let values = parameters.iter().map(value).collect::<Result<Vec<_>>>()?;
+            let returned = function(&values)?;
+            if let Some(kind) = &due {
+                let extension = if returned.is_negative() { 0xff } else { 0 };
+                let mut word = [extension; WORD_BYTES];
+                let bytes = returned.to_bytes(kind)?;
+                word[..bytes.len()].copy_from_slice(&bytes);
+                result.extend_from_slice(&word);
+            } else {
+                result.extend_from_slice(&[0; WORD_BYTES]);
+            }
+            Ok(())
+        }))
+    }
+}
+
+impl ObjectLayer {
+    /// As [`Dylib::define_handler`], for the dylib of a tracker. A look-up of the name makes the code. The handler is dropped when the
+    /// tracker is removed.
+    ///
+    /// # Errors
+    ///
+    /// As [`ObjectLayer::add`], and when the executor does not offer calls of handlers.
+    ///
+    /// # Examples
+    ///
+    /// ```standalone_crate
+    /// # farcall::executor::run_if_spawned();
+    /// # let controller = farcall::controller::ExecutorBuilder::new().this_program().start()?;
+    /// use farcall::controller::{ObjectLayer, ProcessSymbols};
+    /// use farcall::jit::ExecutionSession;
+    /// let session = ExecutionSession::new();
+    /// let layer = ObjectLayer::new(&session, &controller);
+    /// let main = session.create_dylib("main")?;
+    /// main.add_generator(ProcessSymbols::new(&controller))?;
+    /// layer.define_handler(&main.default_tracker()?, "half", |value: i32| value / 2)?;
+    /// let half = controller.function::<extern "C" fn(i32) -> i32>(main.lookup("half")?.address);
+    /// assert_eq!(half.call(42)?, 21);
+    /// # Ok::<(), farcall::Error>(())
+    /// ```
+    pub fn define_handler<M>(
+        &self,
+        tracker: &ResourceTracker,
+        name: &str,
+        handler: impl IntoHandler<M>,
+    ) -> Result<()> {
+        let Handler { function, kinds, status, .. } = handler.into_handler();
+        let session = self.session();
+        if status.is_none() {
+            session.lazy.announce(session.remote())?;
+        }
+        let function = Box::new(move |args: &[u8], result: &mut Vec<u8>| function(args, result));
+        let (handler, tag) = DefinedHandler::new(session, function);
+        let stub = stub(name, &Head::new(tag.get(), status, &kinds))?;
+        self.add_with(tracker, &stub, handler.into())
+    }
+}
+
+/// The object of a stub.
+fn stub(name: &str, head: &Head) -> Result<ObjectFile> {
+    let object = handler_object(name, &head.constants(name), CALL_HANDLER)?;
+    ObjectFile::parse(format!("handler {name}"), object)
+}
+
 impl Dylib {
     /// Defines a C function that calls a handler of this process, for lookups and for objects that the dylib links. It takes the
     /// handler's parameters and returns its result. The next link makes its code.
@@ -145,9 +271,7 @@ impl Dylib {
             session.lazy.announce(session.remote())?;
         }
         self.add_handler(name, Box::new(move |args, result| function(args, result)), |tag| {
-            let constants = Head::new(tag, status, &kinds).constants(name);
-            let object = handler_object(name, &constants, CALL_HANDLER)?;
-            ObjectFile::parse(format!("handler {name}"), object)
+            stub(name, &Head::new(tag, status, &kinds))
         })
     }
 }

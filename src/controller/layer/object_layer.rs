@@ -8,9 +8,11 @@ use std::sync::Arc;
 
 use super::links::Links;
 use super::object_link::Link;
-use crate::call::contract::{Placement, ProgramInitialize};
+use crate::ExecutorAddr;
+use crate::call::contract::{Placement, ProgramInitialize, ProgramMain};
+use crate::controller::dylibs::defined_handlers::DefinedHandlers;
 use crate::controller::linker::object_plugin::{ObjectPlugin, Plugins};
-use crate::controller::session::Controller;
+use crate::controller::session::{Controller, Session};
 use crate::error::Result;
 use crate::jit::{
     ExecutionSession, Interface, JITDylib, JITDylibLookupFlags, LookupKind,
@@ -18,6 +20,7 @@ use crate::jit::{
     SymbolFlags, SymbolLookupFlags, SymbolState,
 };
 use crate::link::{Export, LinkGraph, ObjectFile};
+use crate::sps::Bytes;
 use crate::sync::Mutex;
 
 /// Links objects for the dylibs of a [`jit`](crate::jit) session. Cheap to clone. Dropping it keeps its links: they belong to
@@ -48,6 +51,8 @@ struct ObjectUnit {
     layer: ObjectLayer,
     name: String,
     graph: LinkGraph,
+    /// The handler whose stub it is.
+    handlers: DefinedHandlers,
     /// The symbol whose lookup links the object for its initializers.
     initializer: Option<Arc<str>>,
 }
@@ -89,6 +94,16 @@ impl ObjectLayer {
     ///
     /// As [`JITDylib::define`].
     pub fn add(&self, tracker: &ResourceTracker, object: &ObjectFile) -> Result<()> {
+        self.add_with(tracker, object, DefinedHandlers::default())
+    }
+
+    /// As [`ObjectLayer::add`]. The handlers are removed with the object.
+    pub(in crate::controller) fn add_with(
+        &self,
+        tracker: &ResourceTracker,
+        object: &ObjectFile,
+        handlers: DefinedHandlers,
+    ) -> Result<()> {
         let mut graph = LinkGraph::new();
         graph.add_object(object)?;
         let name = object.name().to_owned();
@@ -97,8 +112,8 @@ impl ObjectLayer {
             records.numbered += 1;
             Arc::from(format!("$.{name}.__inits.{}", records.numbered))
         });
-        let unit =
-            ObjectUnit { layer: self.clone(), name, graph, initializer: initializer.clone() };
+        let (layer, initializer_of) = (self.clone(), initializer.clone());
+        let unit = ObjectUnit { layer, name, graph, handlers, initializer: initializer_of };
         tracker.dylib().define_with(tracker, unit)?;
         if let Some(initializer) = initializer {
             let dylib = tracker.dylib().clone();
@@ -111,7 +126,7 @@ impl ObjectLayer {
     pub fn emit(&self, responsibility: MaterializationResponsibility, object: &ObjectFile) {
         let mut graph = LinkGraph::new();
         match graph.add_object(object) {
-            Ok(()) => self.start(responsibility, graph),
+            Ok(()) => self.start(responsibility, graph, DefinedHandlers::default()),
             Err(error) => responsibility.fail(error),
         }
     }
@@ -155,8 +170,55 @@ impl ObjectLayer {
         programs.into_iter().try_for_each(initialize)
     }
 
-    fn start(&self, responsibility: MaterializationResponsibility, graph: LinkGraph) {
-        Link::new(Arc::clone(&self.0), responsibility).begin(graph);
+    /// Runs the initializers of a dylib that have not run, then its `main` with these arguments, the program's name first. Returns
+    /// the result of `main`. Exit handlers run when the tracker of their code is removed, or the executor exits.
+    ///
+    /// # Errors
+    ///
+    /// As [`initialize`](ObjectLayer::initialize). When the dylib has no `main`, or the executor ends meanwhile
+    /// ([`Error::death`](crate::Error::death), also after the program called `exit`).
+    ///
+    /// # Examples
+    ///
+    /// ```standalone_crate
+    /// # farcall::executor::run_if_spawned();
+    /// # let controller = farcall::controller::ExecutorBuilder::new().this_program().start()?;
+    #[doc = include_str!("../../link/compile.txt")]
+    /// use farcall::controller::ObjectLayer;
+    /// use farcall::jit::ExecutionSession;
+    /// let session = ExecutionSession::new();
+    /// let layer = ObjectLayer::new(&session, &controller);
+    /// let program = session.create_dylib("program")?;
+    /// let object = compile("int main(int count, char **words) { return count; }")?;
+    /// layer.add(&program.default_tracker()?, &object)?;
+    /// assert_eq!(layer.run_main(&session, &program, ["program", "word"])?, 2);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn run_main<A: AsRef<[u8]>>(
+        &self,
+        session: &ExecutionSession,
+        dylib: &JITDylib,
+        args: impl IntoIterator<Item = A>,
+    ) -> Result<i32> {
+        self.initialize(session, dylib)?;
+        let main = dylib.lookup("main")?.address;
+        let args = args.into_iter().map(|arg| Bytes(arg.as_ref().to_vec())).collect();
+        // The initializers have run, so there is no program for which more would.
+        self.0.session.run::<ProgramMain>(&(ExecutorAddr::NULL, main, args))
+    }
+
+    /// The session of the executor.
+    pub(in crate::controller) fn session(&self) -> &Arc<Session> {
+        &self.0.session
+    }
+
+    fn start(
+        &self,
+        responsibility: MaterializationResponsibility,
+        graph: LinkGraph,
+        handlers: DefinedHandlers,
+    ) {
+        Link::new(Arc::clone(&self.0), responsibility, handlers).begin(graph);
     }
 }
 
@@ -175,7 +237,7 @@ impl MaterializationUnit for ObjectUnit {
     }
 
     fn materialize(self: Box<Self>, responsibility: MaterializationResponsibility) {
-        self.layer.start(responsibility, self.graph);
+        self.layer.start(responsibility, self.graph, self.handlers);
     }
 }
 

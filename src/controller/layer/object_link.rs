@@ -17,6 +17,7 @@ use std::sync::Arc;
 use super::links::{Linked, Links};
 use crate::ExecutorAddr;
 use crate::call::contract::Placement;
+use crate::controller::dylibs::defined_handlers::DefinedHandlers;
 use crate::controller::linker::linking::{Requirements, Suspended};
 use crate::controller::linker::object_plugin::ObjectPlugin;
 use crate::error::{Error, Result};
@@ -32,6 +33,8 @@ pub(super) struct Link {
     layer: Arc<Links>,
     responsibility: MaterializationResponsibility,
     requirements: Requirements,
+    /// The handlers whose stubs are linked.
+    handlers: DefinedHandlers,
     /// The dependencies of its symbols.
     dependencies: Vec<Dependencies>,
     /// The names that it refers to and that other units of the session define.
@@ -41,12 +44,17 @@ pub(super) struct Link {
 }
 
 impl Link {
-    pub(super) fn new(layer: Arc<Links>, responsibility: MaterializationResponsibility) -> Self {
+    pub(super) fn new(
+        layer: Arc<Links>,
+        responsibility: MaterializationResponsibility,
+        handlers: DefinedHandlers,
+    ) -> Self {
         let (dependencies, referred) = (Vec::new(), Vec::new());
         Self {
             layer,
             responsibility,
             requirements: Requirements::default(),
+            handlers,
             dependencies,
             referred,
             suspended: None,
@@ -197,8 +205,9 @@ impl Link {
         let fixed_up = |image: &mut Image| {
             plugins.iter().try_for_each(|plugin| plugin.fixed_up(&self.responsibility, image))
         };
-        let stored =
+        let mut stored =
             linker.store(placed, &plugins, fixed_up, false, &self.requirements, &mut program)?;
+        stored.memory.handlers = std::mem::take(&mut self.handlers).into_tags();
         let has_program = stored.image.init.is_some();
         let mut linked = Some(Linked { memory: stored.memory, program });
         let told = plugins.iter().try_for_each(|one| one.notify_emitted(&self.responsibility));

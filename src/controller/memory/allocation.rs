@@ -9,6 +9,7 @@ use std::mem::ManuallyDrop;
 use std::ops::Range;
 
 use super::executor_memory::ExecutorMemory;
+use super::native_memory::AllocActionPair;
 use super::pages::Pages;
 use super::slab::Slab;
 use crate::call::contract::{Action, MemoryInitialize, Placement, Region, prot_number};
@@ -112,6 +113,31 @@ impl<'a> InFlightAlloc<'a> {
         self.slab.write(&self.pages, prot, content);
     }
 
+    /// Where this process writes the part with this protection: as many bytes as its [`range`](InFlightAlloc::range) has, zeros or
+    /// the bytes of an earlier allocation. Null when none were requested.
+    ///
+    /// The pages stay mapped as long as the session. What is written after the memory is freed goes to its next owner.
+    ///
+    /// # Examples
+    ///
+    /// ```standalone_crate
+    /// # farcall::executor::run_if_spawned();
+    /// # let controller = farcall::controller::ExecutorBuilder::new().this_program().start()?;
+    /// use farcall::{PerProt, Prot};
+    /// let memory = controller.allocate(PerProt { data: 8, ..PerProt::default() })?;
+    /// // SAFETY: the part is a page, and nothing else uses it.
+    /// unsafe { memory.as_ptr(Prot::Data).cast::<u64>().write(7) };
+    /// let memory = memory.finalize();
+    /// assert_eq!(controller.memory_access().read::<u64>(&[memory.address()])?, [7]);
+    /// controller.deallocate([memory])?;
+    /// # Ok::<(), farcall::Error>(())
+    /// ```
+    #[must_use]
+    pub fn as_ptr(&self, prot: Prot) -> *mut u8 {
+        let (stripe, part) = self.slab.pages_of(&self.pages, prot);
+        stripe.start(part)
+    }
+
     /// Stores a piece of the part with this protection. Several threads may store different pieces at once, if no two share a
     /// word.
     ///
@@ -138,6 +164,20 @@ impl<'a> InFlightAlloc<'a> {
             kept.memory.remote().code_written(kept.pages.number());
         }
         FinalizedAlloc(kept.slab.base(&kept.pages))
+    }
+
+    /// As [`InFlightAlloc::finalize`], with pairs of actions. The first of each pair runs ahead of the next call, in order; the
+    /// second runs when the memory is deallocated, in reverse order. Posts one message ahead of the next call, if any pair is given.
+    /// That call fails if an action fails.
+    ///
+    /// # Errors
+    ///
+    /// When the session is over.
+    pub fn finalize_with_actions(
+        self,
+        actions: impl IntoIterator<Item = AllocActionPair>,
+    ) -> Result<FinalizedAlloc> {
+        self.finalize_with(actions.into_iter().map(AllocActionPair::into_actions).collect())
     }
 
     /// As [`InFlightAlloc::finalize`], with pairs of actions. The first of each pair runs ahead of the next call, in order; the
@@ -181,8 +221,14 @@ impl FinalizedAlloc {
         self.0
     }
 
+    /// The memory at this address, which [`release`](FinalizedAlloc::release) gave. A wrong address is an error of
+    /// [`Controller::deallocate`](crate::controller::Controller::deallocate).
+    pub fn from_address(address: ExecutorAddr) -> Self {
+        Self(address)
+    }
+
     /// The address alone. The caller has the duty to deallocate it.
-    pub(crate) fn release(mut self) -> ExecutorAddr {
+    pub fn release(mut self) -> ExecutorAddr {
         std::mem::take(&mut self.0)
     }
 }

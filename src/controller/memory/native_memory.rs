@@ -108,7 +108,13 @@ impl AllocAction {
     /// that has an error.
     #[must_use]
     pub fn new(function: ExecutorAddr, args: &impl Encode) -> Self {
-        Self((function, Bytes(sps::to_bytes(args))))
+        Self::with_bytes(function, sps::to_bytes(args))
+    }
+
+    /// The same with the bytes of the arguments.
+    #[must_use]
+    pub fn with_bytes(function: ExecutorAddr, args: impl Into<Vec<u8>>) -> Self {
+        Self((function, Bytes(args.into())))
     }
 }
 

@@ -127,6 +127,14 @@ impl Stripe {
         self.segment.zero(start + kept.end, dirty.saturating_sub(kept.end));
     }
 
+    /// The first of these pages in this process; null when there are none.
+    pub(super) fn start(&self, part: Part) -> *mut u8 {
+        if part.count() == 0 {
+            return std::ptr::null_mut();
+        }
+        self.segment.words()[in_bytes(part.first()) / 8..].as_ptr().cast_mut().cast()
+    }
+
     /// The stripe's addresses in the executor.
     pub(super) fn range(&self) -> AddrRange {
         AddrRange::sized(self.base, self.bytes).unwrap_or_default()

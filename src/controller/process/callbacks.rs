@@ -45,7 +45,10 @@ impl Handler<Lane> for Callbacks {
         mut result: Vec<u8>,
     ) -> std::result::Result<Vec<u8>, String> {
         let args = args.bytes();
-        let run = || self.handlers.run(target, &args, &mut result);
+        let run = || match self.handlers.run(target, &args, &mut result) {
+            None if target != EXPORTS_TAG => self.handlers.run_other(target, &args, &mut result),
+            outcome => outcome,
+        };
         // A panic that unwound the lane's own frames would leave the executor without an answer.
         match catch_unwind(AssertUnwindSafe(run)) {
             Ok(Some(outcome)) => outcome.map(|()| result),

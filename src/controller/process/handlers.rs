@@ -1,8 +1,11 @@
 //! The handlers that linked code can call in the controller.
 
 use std::error::Error as StdError;
+use std::fmt;
+use std::sync::OnceLock;
 
 use crate::concurrent::hazard::HazardTable;
+use crate::error::{Error, Result};
 
 /// The number of a handler in calls from the executor, never 0. It means nothing to other sessions. Dropping it keeps the handler.
 ///
@@ -50,23 +53,50 @@ pub type HandlerResult = std::result::Result<(), Box<dyn StdError + Send + Sync>
 
 pub(crate) type Function = dyn Fn(&[u8], &mut Vec<u8>) -> HandlerResult + Send + Sync + 'static;
 
+/// A handler of all tags without one of their own, which it receives.
+pub(crate) type OtherFunction =
+    dyn Fn(u64, &[u8], &mut Vec<u8>) -> HandlerResult + Send + Sync + 'static;
+
 /// The registered handlers of a session.
-#[derive(Debug)]
-pub(crate) struct Handlers(HazardTable<Box<Function>>);
+pub(crate) struct Handlers {
+    by_tag: HazardTable<Box<Function>>,
+    other: OnceLock<Box<OtherFunction>>,
+}
 
 impl Default for Handlers {
     fn default() -> Self {
-        Self(HazardTable::new())
+        Self { by_tag: HazardTable::new(), other: OnceLock::new() }
     }
 }
 
 impl Handlers {
     pub(crate) fn add(&self, function: Box<Function>) -> HandlerTag {
-        HandlerTag(self.0.add(function))
+        HandlerTag(self.by_tag.add(function))
     }
 
     pub(crate) fn remove(&self, tag: HandlerTag) {
-        self.0.remove(tag.0);
+        self.by_tag.remove(tag.0);
+    }
+
+    /// Sets the handler of all tags without one of their own.
+    ///
+    /// # Errors
+    ///
+    /// When there is one.
+    pub(crate) fn set_other(&self, function: Box<OtherFunction>) -> Result<()> {
+        let refused = |_| Error::invalid("the session has a handler of other tags already");
+        self.other.set(function).map_err(refused)
+    }
+
+    /// Runs the handler of other tags, as [`run`](Handlers::run) runs one.
+    pub(super) fn run_other(
+        &self,
+        tag: u64,
+        args: &[u8],
+        result: &mut Vec<u8>,
+    ) -> Option<std::result::Result<(), String>> {
+        let function = self.other.get()?;
+        Some(function(tag, args, result).map_err(|error| error.to_string()))
     }
 
     /// Runs the handler with this tag, to its end also when it is removed meanwhile. `None` when no handler has the tag. An error
@@ -78,6 +108,16 @@ impl Handlers {
         args: &[u8],
         result: &mut Vec<u8>,
     ) -> Option<std::result::Result<(), String>> {
-        self.0.with(tag, |function| function(args, result).map_err(|error| error.to_string()))
+        self.by_tag.with(tag, |function| function(args, result).map_err(|error| error.to_string()))
+    }
+}
+
+impl fmt::Debug for Handlers {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { by_tag, other } = self;
+        f.debug_struct("Handlers")
+            .field("by_tag", by_tag)
+            .field("other", &other.get().is_some())
+            .finish()
     }
 }

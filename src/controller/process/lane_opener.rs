@@ -172,6 +172,12 @@ impl LaneOpener {
         socket::shut_down_writing(self.socket());
     }
 
+    /// Ends all calls, present and future: the host closes the session. The executor learns it from the end of the socket.
+    pub(crate) fn end_calls(&self) {
+        self.lanes.end_waits();
+        self.pipelines.close();
+    }
+
     /// Receives one message of the executor, if one has arrived. False when the executor has closed the socket or broken the protocol:
     /// then it opens no more lanes.
     pub(crate) fn answer(&self) -> bool {

@@ -21,6 +21,11 @@ impl Closer {
         Self { end, closed, peer }
     }
 
+    /// Ends the waits of this side, now and later, and tells the other side nothing.
+    pub(crate) fn end_waits(&self) {
+        self.end.announce();
+    }
+
     /// Ends the lane: a waiter of this side, now or later, learns that the peer is gone. Messages that were handed over before
     /// are still received.
     pub(crate) fn close(&self) {

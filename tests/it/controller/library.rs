@@ -259,6 +259,81 @@ fn a_killed_executor_ends_the_call_that_waits() {
 }
 
 #[test]
+fn a_closed_session_ends_every_call_that_waits() {
+    let controller = launch::controller();
+    let dylib = controller.create_dylib("d");
+    let spin = launch::tiny_object(&TinyObject::new().function("spin", &[0xeb, 0xfe]));
+    dylib.add_object(&spin).expect("added");
+    let function = dylib.lookup("spin").expect("defined");
+    let (sender, receiver) = std::sync::mpsc::channel();
+    controller.on_death(move |error| _ = sender.send(error)).expect("a thread");
+    let pending = controller.pipeline().expect("a pipeline").submit(function, &[]).expect("sent");
+    let callers: Vec<_> = (0..8)
+        .map(|_| {
+            let clone = controller.clone();
+            std::thread::spawn(move || clone.call(function, &[]))
+        })
+        .collect();
+    std::thread::sleep(std::time::Duration::from_millis(50));
+    assert!(!controller.has_ended() && controller.death().is_none());
+    controller.close();
+    assert_eq!(controller.pid(), 0, "the process has ended");
+    for caller in callers {
+        let error = caller.join().expect("no panic").expect_err("closed");
+        assert_eq!(error.kind(), ErrorKind::Disconnected, "{error}");
+    }
+    let later = [
+        pending.wait().expect_err("closed"),
+        controller.call(function, &[]).expect_err("closed"),
+        dylib.lookup("spin").expect_err("closed"),
+        controller.exit(0).expect_err("closed"),
+    ];
+    for error in later {
+        assert_eq!(error.to_string().matches("the session was closed").count(), 1, "{error}");
+        assert_eq!(error.kind(), ErrorKind::Disconnected, "{error}");
+    }
+    assert!(controller.has_ended() && controller.death().is_none(), "it was closed");
+    controller.close();
+    assert!(receiver.recv().is_err(), "a close is no death");
+}
+
+#[test]
+fn tags_without_a_handler_have_one_for_all() {
+    let controller = launch::controller();
+    let dylib = controller.create_dylib("d");
+    let ask = ObjectFile::parse(
+        "ask.o",
+        std::fs::read(corpus::object("controlled.c", corpus::PLAIN)).expect("compiled"),
+    );
+    dylib.add_object(&ask.expect("an object")).expect("added");
+    dylib.define("host_scale", ExecutorAddr::new(0x10)).expect("defined");
+    let ask = dylib.lookup("ask").expect("defined");
+    let call = |tag: u64, args: &[u8]| controller.call(ask, &[&tag.to_le_bytes(), args].concat());
+    let error = call(7 << 40, b"one").expect_err("no handler");
+    assert!(
+        error.to_string().contains("no handler is registered for tag 0x70000000000"),
+        "{error}"
+    );
+    let other = |tag: u64, args: &[u8], result: &mut Vec<u8>| {
+        result.extend(args.iter().rev());
+        result.extend_from_slice(&tag.to_le_bytes());
+        Ok(())
+    };
+    controller.handle_other_tags(other).expect("the first");
+    assert_eq!(
+        call(7 << 40, b"one").expect("answered"),
+        [&b"eno"[..], &(7_u64 << 40).to_le_bytes()].concat()
+    );
+    let own = controller.register_handler(|_, result| {
+        result.extend_from_slice(b"own");
+        Ok(())
+    });
+    assert_eq!(call(own.get(), b"").expect("answered"), b"own");
+    let error = controller.handle_other_tags(other).expect_err("the second");
+    assert_eq!(error.kind(), ErrorKind::InvalidArgument, "{error}");
+}
+
+#[test]
 fn an_executor_that_cannot_start_is_an_error() {
     let error =
         ExecutorBuilder::new().program("/nonexistent/executor").start().expect_err("no program");

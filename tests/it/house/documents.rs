@@ -20,7 +20,7 @@ use tempfile::TempDir;
 const PAGES: [&str; 2] = ["README.md", "src/docs/guide.md"];
 
 /// Lines that are not run as they are: the line, what is run in its place, and why.
-const OTHERWISE: [(&str, &str, &str); 3] = [
+const OTHERWISE: [(&str, &str, &str); 5] = [
     (
         "cargo run --release -- demo",
         "farcall demo --calls 1000 --seconds 0",
@@ -36,7 +36,22 @@ const OTHERWISE: [(&str, &str, &str); 3] = [
         "command -v farcall farcall-executor >/dev/null",
         "not published yet; .ci/run installs it from here",
     ),
+    (
+        "(cd \"$FARCALL\" && cargo build --release -p farcall-ffi)",
+        "(cd \"$FARCALL\" && cargo build --quiet --offline --locked -p farcall-ffi --target-dir \"$TARGET\")",
+        "a release build takes minutes",
+    ),
+    (
+        "cc -O2 -Wall controller.c -I\"$FARCALL/src/ffi\" \"$FARCALL/target/release/libfarcall_ffi.a\" -lpthread -ldl -lm -o controller",
+        "cc -O2 -Wall controller.c -I\"$FARCALL/src/ffi\" \"$TARGET/debug/libfarcall_ffi.a\" -lpthread -ldl -lm -o controller",
+        "the library of the line before",
+    ),
 ];
+
+/// Where the reader's programs are built.
+fn target() -> PathBuf {
+    Path::new(env!("CARGO_TARGET_TMPDIR")).join("documents")
+}
 
 /// What stands between fences.
 struct Block {
@@ -84,7 +99,7 @@ struct Reader {
 impl Reader {
     fn new() -> Self {
         let home = tempfile::tempdir().expect("a folder");
-        let target = Path::new(env!("CARGO_TARGET_TMPDIR")).join("documents");
+        let target = target();
         let config = format!(
             "[net]\noffline = true\n[cargo-new]\nvcs = \"none\"\n[build]\ntarget-dir = {target:?}\n\
              [patch.crates-io]\nfarcall = {{ path = {:?} }}\n\
@@ -137,8 +152,9 @@ impl Reader {
             "rust" => self.not_run.push(text.clone()),
             "c" => {
                 let flags = ["-Wall", "-Wextra", "-Werror", "-I.", "-c", name, "-o", "/dev/null"];
-                let output =
-                    Command::new("cc").args(flags).current_dir(&self.at).output().expect("cc");
+                let mut cc = Command::new("cc");
+                cc.args(flags).arg("-I").arg(root().join("src/ffi"));
+                let output = cc.current_dir(&self.at).output().expect("cc");
                 let complaint = String::from_utf8_lossy(&output.stderr);
                 assert!(output.status.success(), "{page}:{line}: {complaint}");
             }
@@ -171,6 +187,7 @@ impl Reader {
         let path = format!("{}:{}", commands.display(), std::env::var("PATH").unwrap_or_default());
         let mut shell = Command::new("sh");
         shell.args(["-c", &script]).current_dir(&self.at).env("PATH", path).env("WHERE", &where_to);
+        shell.env("FARCALL", root()).env("TARGET", target());
         shell.env_remove("CARGO_TARGET_DIR").env_remove("FARCALL_EXECUTOR");
         let output = shell.output().expect("a shell");
         let (printed, complaint) =

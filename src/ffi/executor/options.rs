@@ -1,4 +1,4 @@
-//! The options of a session.
+//! The options of a session. Functions with NULL for the options do nothing.
 
 use std::ffi::{c_char, c_void};
 use std::sync::Arc;
@@ -7,12 +7,12 @@ use std::time::Duration;
 use farcall::ExecutorAddr;
 use farcall::executor::Convention;
 use farcall::session::SimpleSymbolTable;
-use farcall::task::{Task, TaskDispatcher, ThreadPool};
+use farcall::task::{Task, TaskDispatcher};
 
 use super::buffer::{bytes, text};
-use super::call::{self, Function};
-use super::error::Error;
-use super::host::{self, Context, Dispatch};
+use super::call::{self, WrapperFunction};
+use super::error::{Error, invalid};
+use super::host::{Context, Dispatch, Dispatcher};
 use super::service::{OnDetach, OnShutdown, Service};
 use super::session::{Handle, Session};
 
@@ -25,7 +25,7 @@ pub struct Options {
     grace: Option<Duration>,
     symbols: Vec<(String, ExecutorAddr)>,
     values: Vec<(String, Vec<u8>)>,
-    functions: Vec<(String, Function)>,
+    functions: Vec<(String, WrapperFunction)>,
     services: Vec<Service>,
     linked_code: Convention,
 }
@@ -35,21 +35,22 @@ pub type OnError =
     Option<unsafe extern "C" fn(session: *mut Session, error: *mut Error, context: *mut c_void)>;
 
 /// The session has lost its controller. error is NULL after an orderly end, otherwise the reason, which this function owns. Must
-/// not block.
+/// not block. May be NULL: error.
 pub type OnDisconnect =
     Option<unsafe extern "C" fn(session: *mut Session, error: *mut Error, context: *mut c_void)>;
 
 /// Options of a session that offers what every executor of this library does, and runs calls on threads of its own.
 #[unsafe(no_mangle)]
+#[must_use]
 pub extern "C" fn farcall_options_create() -> *mut Options {
     Box::into_raw(Box::default())
 }
 
-/// Frees options that no function has taken.
+/// Frees options that no function has taken. May be NULL: options.
 ///
 /// # Safety
 ///
-/// They must be the caller's, or NULL.
+/// They must be the caller's.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn farcall_options_dispose(options: *mut Options) {
     if !options.is_null() {
@@ -58,7 +59,8 @@ pub unsafe extern "C" fn farcall_options_dispose(options: *mut Options) {
     }
 }
 
-/// Makes the host run calls, completions and all other work that may wait: dispatch receives each as a task.
+/// Makes the host run calls, completions and all other work that may wait: dispatch receives each as a task. May be NULL:
+/// dispatch.
 ///
 /// # Safety
 ///
@@ -70,10 +72,12 @@ pub unsafe extern "C" fn farcall_options_dispatch(
     context: *mut c_void,
 ) {
     // SAFETY: the caller vouches for the options.
-    unsafe { (*options).dispatch = Some((dispatch, Context::new(context))) };
+    let Some(options) = (unsafe { options.as_mut() }) else { return };
+    options.dispatch = Some((dispatch, Context::new(context)));
 }
 
-/// Passes errors that belong to no call to the host, instead of writing them to standard error.
+/// Passes errors that belong to no call to the host, instead of writing them to standard error. May be NULL:
+/// on_error.
 ///
 /// # Safety
 ///
@@ -85,10 +89,11 @@ pub unsafe extern "C" fn farcall_options_on_error(
     context: *mut c_void,
 ) {
     // SAFETY: the caller vouches for the options.
-    unsafe { (*options).on_error = Some((on_error, Context::new(context))) };
+    let Some(options) = (unsafe { options.as_mut() }) else { return };
+    options.on_error = Some((on_error, Context::new(context)));
 }
 
-/// Calls the host, once, when the session has lost its controller.
+/// Calls the host, once, when the session has lost its controller. May be NULL: on_disconnect.
 ///
 /// # Safety
 ///
@@ -100,7 +105,8 @@ pub unsafe extern "C" fn farcall_options_on_disconnect(
     context: *mut c_void,
 ) {
     // SAFETY: the caller vouches for the options.
-    unsafe { (*options).on_disconnect = Some((on_disconnect, Context::new(context))) };
+    let Some(options) = (unsafe { options.as_mut() }) else { return };
+    options.on_disconnect = Some((on_disconnect, Context::new(context)));
 }
 
 /// Sets the longest wait for a shutdown. After that the waiting function returns an error that names what still runs. Without
@@ -112,10 +118,11 @@ pub unsafe extern "C" fn farcall_options_on_disconnect(
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn farcall_options_grace_ms(options: *mut Options, grace_ms: u64) {
     // SAFETY: the caller vouches for the options.
-    unsafe { (*options).grace = Some(Duration::from_millis(grace_ms)) };
+    let Some(options) = (unsafe { options.as_mut() }) else { return };
+    options.grace = Some(Duration::from_millis(grace_ms));
 }
 
-/// Offers the controller an address under a name.
+/// Offers the controller an address under a name. May be NULL: address.
 ///
 /// # Safety
 ///
@@ -130,10 +137,11 @@ pub unsafe extern "C" fn farcall_options_symbol(
     // SAFETY: the caller vouches for the text.
     let name = unsafe { text(name) };
     // SAFETY: the caller vouches for the options.
-    unsafe { (*options).symbols.push((name, address)) };
+    let Some(options) = (unsafe { options.as_mut() }) else { return };
+    options.symbols.push((name, address));
 }
 
-/// Sends the controller a copy of size bytes under a name.
+/// Sends the controller a copy of size bytes under a name. May be NULL: data.
 ///
 /// # Safety
 ///
@@ -148,9 +156,10 @@ pub unsafe extern "C" fn farcall_options_value(
     // SAFETY: the caller vouches for the text.
     let name = unsafe { text(name) };
     // SAFETY: the caller vouches for the bytes.
-    let value = unsafe { bytes(data, size) }.to_vec();
+    let value = unsafe { bytes(data, size) }.unwrap_or_default().to_vec();
     // SAFETY: the caller vouches for the options.
-    unsafe { (*options).values.push((name, value)) };
+    let Some(options) = (unsafe { options.as_mut() }) else { return };
+    options.values.push((name, value));
 }
 
 /// Offers the controller a function under a name. It is called with the session.
@@ -162,15 +171,16 @@ pub unsafe extern "C" fn farcall_options_value(
 pub unsafe extern "C" fn farcall_options_function(
     options: *mut Options,
     name: *const c_char,
-    function: Function,
+    function: WrapperFunction,
 ) {
     // SAFETY: the caller vouches for the text.
     let name = unsafe { text(name) };
     // SAFETY: the caller vouches for the options.
-    unsafe { (*options).functions.push((name, function)) };
+    let Some(options) = (unsafe { options.as_mut() }) else { return };
+    options.functions.push((name, function));
 }
 
-/// Sets the form in which linked code is called. If with_session is true, it is that of farcall_function, as in LLVM's runtime.
+/// Sets the form in which linked code is called. If with_session is true, it is that of farcall_wrapper_function, as in LLVM's runtime.
 /// Otherwise, and by default, it is that of LLVM 22: struct farcall_buffer f(const char *data, size_t size). Linked code gets the
 /// address of the session instead of its number. The functions here accept that address while the session lives.
 ///
@@ -181,11 +191,12 @@ pub unsafe extern "C" fn farcall_options_function(
 pub unsafe extern "C" fn farcall_options_linked_code(options: *mut Options, with_session: bool) {
     let convention = if with_session { Convention::WithSession } else { Convention::Llvm22 };
     // SAFETY: the caller vouches for the options.
-    unsafe { (*options).linked_code = convention };
+    let Some(options) = (unsafe { options.as_mut() }) else { return };
+    options.linked_code = convention;
 }
 
 /// Adds a service. When the session ends, it calls on_detach and then on_shutdown, once each. It calls services in reverse order
-/// of addition, each after the one before is done. Either function may be NULL.
+/// of addition, each after the one before is done. May be NULL: on_detach, on_shutdown.
 ///
 /// # Safety
 ///
@@ -202,7 +213,8 @@ pub unsafe extern "C" fn farcall_options_service(
     let name = unsafe { text(name) };
     let service = Service { name, on_detach, on_shutdown, context: Context::new(context) };
     // SAFETY: the caller vouches for the options.
-    unsafe { (*options).services.push(service) };
+    let Some(options) = (unsafe { options.as_mut() }) else { return };
+    options.services.push(service);
 }
 
 fn not_for_polled() -> farcall::Error {
@@ -226,23 +238,17 @@ impl Options {
         Ok(symbols)
     }
 
-    /// The library's options for the session with this handle, and its thread pool if the host runs no tasks.
+    /// The library's options for the session with this handle, and what runs its tasks.
     pub(super) fn build(
         self,
         handle: Handle,
-    ) -> farcall::Result<(farcall::session::SessionBuilder, Option<Arc<ThreadPool>>)> {
-        let (dispatch, pool) = match self.dispatch {
-            Some((Some(dispatch), context)) => {
-                // SAFETY: the host gave the function and its context for this.
-                let give = move |task| unsafe { dispatch(host::Task::give(task), context.get()) };
-                (Box::new(give) as Box<dyn Fn(Task) + Send + Sync>, None)
-            }
-            _ => {
-                let width = std::thread::available_parallelism().map_or(1, usize::from);
-                let pool = Arc::new(ThreadPool::new(width));
-                let threads = Arc::clone(&pool);
-                (Box::new(move |task| threads.dispatch(task)) as _, Some(pool))
-            }
+    ) -> farcall::Result<(farcall::session::SessionBuilder, Arc<Dispatcher>)> {
+        let (dispatch, context) =
+            self.dispatch.unwrap_or((None, Context::new(std::ptr::null_mut())));
+        let dispatcher = Dispatcher::new(dispatch, context);
+        let dispatch = {
+            let dispatcher = Arc::clone(&dispatcher);
+            Box::new(move |task| dispatcher.dispatch(task)) as Box<dyn Fn(Task) + Send + Sync>
         };
         let mut options = farcall::session::SessionBuilder::new(dispatch).symbols(self.symbols)?;
         options = options.linked_code(self.linked_code);
@@ -265,6 +271,9 @@ impl Options {
             options = options.value(name, bytes)?;
         }
         for (name, function) in self.functions {
+            if function.is_none() {
+                return Err(invalid(format!("the function {name} is NULL")));
+            }
             let function = call::address(function);
             options = options.function(name, move |_, args, reply| {
                 call::serve(handle, function, &args, reply)
@@ -273,6 +282,6 @@ impl Options {
         for service in self.services {
             options = options.service(service);
         }
-        Ok((options, pool))
+        Ok((options, dispatcher))
     }
 }

@@ -9,12 +9,12 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use farcall::ExecutorAddr;
 use farcall::executor::{RawSession, SharedLane, SimpleRemote};
 use farcall::session::{SessionHandle, Token};
-use farcall::task::{TaskDispatcher, ThreadPool};
+use farcall::task::TaskDispatcher;
 
-use super::buffer::text;
+use super::buffer::{Out, required_text, text};
 use super::call::Calls;
-use super::error::Error;
-use super::host::Context;
+use super::error::{Error, invalid};
+use super::host::{Context, Dispatcher};
 use super::options::Options;
 
 /// A session that this program embeds.
@@ -42,7 +42,7 @@ pub(super) struct Live {
     /// Calls that the host's functions are to answer.
     pub(super) calls: Calls,
     owner: Mutex<Option<farcall::session::Session>>,
-    pool: Option<Arc<ThreadPool>>,
+    dispatcher: Arc<Dispatcher>,
 }
 
 /// The live sessions, and the number of sessions that were created.
@@ -93,16 +93,15 @@ impl Handle {
 
     /// Does something with the session.
     fn with(self, work: impl FnOnce(&Live) -> farcall::Result<()>) -> *mut Error {
-        let outcome = match self.live() {
+        Error::of(|| match self.live() {
             Some(live) => work(&live),
             None => Err(no_session(self)),
-        };
-        Error::outcome(outcome)
+        })
     }
 }
 
 fn no_session(handle: Handle) -> farcall::Error {
-    farcall::Error::other(format!("there is no session {:#x}", handle.0))
+    invalid(format!("there is no session {:#x}", handle.0))
 }
 
 /// Creates a session. Takes the options, even if this fails.
@@ -116,18 +115,24 @@ pub unsafe extern "C" fn farcall_session_create(
     session: *mut *mut Session,
 ) -> *mut Error {
     // SAFETY: the caller vouches for the options.
-    let options = unsafe { Box::from_raw(options) };
-    let handle = Handle::new();
-    let made = options.build(handle).and_then(|(options, pool)| {
+    let options = (!options.is_null()).then(|| *unsafe { Box::from_raw(options) });
+    Error::of(|| {
+        // SAFETY: the caller vouches that the pointer is writable.
+        let session = unsafe { Out::new(session, "session", std::ptr::null_mut()) }?;
+        let options = options.ok_or_else(|| invalid("options is NULL"))?;
+        let handle = Handle::new();
+        let (options, dispatcher) = options.build(handle)?;
         let owner = options.build()?;
-        let session = SessionHandle::clone(&owner);
-        Ok(Live { session, calls: Calls::default(), owner: Mutex::new(Some(owner)), pool })
-    });
-    let outcome = made.map(|live| _ = sessions().1.insert(handle, Arc::new(live)));
-    let pointer = if outcome.is_ok() { handle.pointer() } else { std::ptr::null_mut() };
-    // SAFETY: the caller vouches that the pointer is writable.
-    unsafe { session.write(pointer) };
-    Error::outcome(outcome)
+        let live = Live {
+            session: SessionHandle::clone(&owner),
+            calls: Calls::default(),
+            owner: Mutex::new(Some(owner)),
+            dispatcher,
+        };
+        sessions().1.insert(handle, Arc::new(live));
+        session.write(handle.pointer());
+        Ok(())
+    })
 }
 
 /// Attaches the controller at the other end of a connected stream socket. Takes the socket. A session can attach once.
@@ -165,10 +170,9 @@ pub unsafe extern "C" fn farcall_session_attach_name(
     session: *mut Session,
     name: *const c_char,
 ) -> *mut Error {
-    // SAFETY: the caller vouches for the text.
-    let name = unsafe { text(name) };
     Handle::of(session).with(|live| {
-        let socket = connect(&name)?;
+        // SAFETY: the caller vouches for the text.
+        let socket = connect(unsafe { required_text(name, "name") }?)?;
         live.session.try_attach(|_| SimpleRemote::socket(socket))
     })
 }
@@ -197,16 +201,15 @@ pub unsafe extern "C" fn farcall_session_attach_shared_name(
     session: *mut Session,
     name: *const c_char,
 ) -> *mut Error {
-    // SAFETY: the caller vouches for the text.
-    let name = unsafe { text(name) };
     Handle::of(session).with(|live| {
-        let socket = connect(&name)?;
+        // SAFETY: the caller vouches for the text.
+        let socket = connect(unsafe { required_text(name, "name") }?)?;
         live.session.try_attach(|_| SharedLane::attach(socket))
     })
 }
 
-/// Ends the connection to the controller. Managed code continues. on_detach, which may be NULL, is called once, after all services
-/// are detached; at once if they are detached already.
+/// Ends the connection to the controller. Managed code continues. on_detach is called once, after all services are detached; at
+/// once if they are detached already. May be NULL: on_detach.
 #[unsafe(no_mangle)]
 pub extern "C" fn farcall_session_detach(
     session: *mut Session,
@@ -221,7 +224,7 @@ pub extern "C" fn farcall_session_detach(
 }
 
 /// Starts the shutdown: the session detaches, waits for managed code to end and releases everything. This function does not block.
-/// on_shutdown, which may be NULL, is called once, after the shutdown; at once if the session is shut down already.
+/// on_shutdown is called once, after the shutdown; at once if the session is shut down already. May be NULL: on_shutdown.
 #[unsafe(no_mangle)]
 pub extern "C" fn farcall_session_shutdown(
     session: *mut Session,
@@ -243,7 +246,7 @@ pub extern "C" fn farcall_session_wait(session: *mut Session) -> *mut Error {
 }
 
 /// Shuts the session down, waits as farcall_session_wait does, and releases the session. Its number is invalid afterwards. If the
-/// wait fails, managed code continues to run, and its answers are dropped. Does nothing for NULL.
+/// wait fails, managed code continues to run, and its answers are dropped. Does nothing for NULL. May be NULL: session.
 #[unsafe(no_mangle)]
 pub extern "C" fn farcall_session_dispose(session: *mut Session) -> *mut Error {
     if session.is_null() {
@@ -255,23 +258,23 @@ pub extern "C" fn farcall_session_dispose(session: *mut Session) -> *mut Error {
         let outcome = live.session.wait();
         sessions().1.remove(&handle);
         let owner = live.owner.lock().unwrap_or_else(PoisonError::into_inner).take();
-        match (&outcome, &live.pool) {
-            (Ok(()), Some(pool)) => pool.shutdown(),
+        match &outcome {
+            Ok(()) => live.dispatcher.shutdown(),
             // The drop would wait once more.
-            (Err(_), _) => std::mem::forget(owner),
-            _ => {}
+            Err(_) => std::mem::forget(owner),
         }
         outcome
     })
 }
 
 /// Delays the shutdown while managed code runs in this thread. Returns NULL if the shutdown has begun: then no managed code may
-/// be entered. The error of a wait that times out names this code by what.
+/// be entered. The error of a wait that times out names this code by what. May be NULL: the result, what.
 ///
 /// # Safety
 ///
 /// what must be a text.
 #[unsafe(no_mangle)]
+#[must_use]
 pub unsafe extern "C" fn farcall_session_keepalive(
     session: *mut Session,
     what: *const c_char,
@@ -282,11 +285,11 @@ pub unsafe extern "C" fn farcall_session_keepalive(
     token.map_or(std::ptr::null_mut(), |token| Box::into_raw(Box::new(Keepalive(token))))
 }
 
-/// Releases a keepalive, after the managed code has ended.
+/// Releases a keepalive, after the managed code has ended. May be NULL: keepalive.
 ///
 /// # Safety
 ///
-/// It must come from farcall_session_keepalive, and be released once; NULL is fine.
+/// It must come from farcall_session_keepalive, and be released once.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn farcall_keepalive_release(keepalive: *mut Keepalive) {
     if !keepalive.is_null() {
@@ -295,7 +298,7 @@ pub unsafe extern "C" fn farcall_keepalive_release(keepalive: *mut Keepalive) {
     }
 }
 
-/// Reports an error that belongs to no call, as the session does itself. Takes the error.
+/// Reports an error that belongs to no call, as the session does itself. Takes the error. May be NULL: error.
 ///
 /// # Safety
 ///
@@ -326,7 +329,7 @@ fn connect(name: &str) -> farcall::Result<UnixStream> {
 pub(super) fn owned(descriptor: c_int) -> farcall::Result<OwnedFd> {
     // SAFETY: asks for flags only.
     if unsafe { libc::fcntl(descriptor, libc::F_GETFD) } < 0 {
-        return Err(farcall::Error::other(format!("{descriptor} is no open descriptor")));
+        return Err(invalid(format!("{descriptor} is no open descriptor")));
     }
     // SAFETY: it is open, and the header says that it is given away.
     Ok(unsafe { OwnedFd::from_raw_fd(descriptor) })

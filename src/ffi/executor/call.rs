@@ -17,7 +17,7 @@ pub type Return = Option<unsafe extern "C" fn(session: *mut Session, result: Buf
 
 /// A function that the controller calls, as orc_rt_WrapperFunction. It owns the arguments, and answers by calling
 /// answer(session, result, call_id) exactly once, now or later.
-pub type Function =
+pub type WrapperFunction =
     Option<unsafe extern "C" fn(session: *mut Session, args: Buffer, answer: Return, call_id: u64)>;
 
 /// Receives the result of a call to the controller, and owns it. If the call failed, the result is an out-of-band error.
@@ -43,7 +43,7 @@ impl Calls {
 }
 
 /// Calls the controller's handler with this tag. Takes the arguments. on_complete is called exactly once: as a task, or at once
-/// on this thread if the call cannot be made.
+/// on this thread if the call cannot be made. May be NULL: on_complete.
 ///
 /// # Safety
 ///
@@ -83,6 +83,7 @@ pub unsafe extern "C" fn farcall_session_call_controller(
 ///
 /// The arguments must be the caller's.
 #[unsafe(no_mangle)]
+#[must_use]
 pub unsafe extern "C" fn farcall_session_call_controller_and_wait(
     session: *mut Session,
     tag: u64,
@@ -106,7 +107,7 @@ fn buffer(result: farcall::Result<Vec<u8>>) -> WrapperFunctionBuffer {
 }
 
 /// The address of a function of the host; null for NULL.
-pub(super) fn address(function: Function) -> ExecutorAddr {
+pub(super) fn address(function: WrapperFunction) -> ExecutorAddr {
     let pointer = function.map_or(std::ptr::null(), |function| function as *const ());
     ExecutorAddr::new(pointer.expose_provenance() as u64)
 }

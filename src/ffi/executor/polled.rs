@@ -6,7 +6,8 @@ use std::time::Duration;
 
 use farcall::{Connection, executor};
 
-use super::error::Error;
+use super::buffer::Out;
+use super::error::{Error, invalid};
 use super::options::Options;
 use super::session::owned;
 
@@ -18,9 +19,11 @@ pub struct Polled(executor::Polled);
 /// library does, and the symbols of the options.
 ///
 /// - If is_shared is true, it waits for a lane in shared memory, which the controller sends; otherwise it uses the socket itself.
-/// - It takes the options, which may be NULL. They may set symbols only.
+/// - It takes the options. They may set symbols only.
 /// - It takes the socket. No copy of the descriptor may stay open in this process.
 /// - Functions among the symbols have the form of LLVM 22: struct farcall_buffer f(const char *data, size_t size).
+///
+/// May be NULL: options.
 ///
 /// # Safety
 ///
@@ -38,22 +41,20 @@ pub unsafe extern "C" fn farcall_polled_create(
         // SAFETY: the caller vouches for the options.
         *unsafe { Box::from_raw(options) }
     };
-    let made = owned(socket).and_then(|socket| {
+    Error::of(|| {
+        // SAFETY: the caller vouches that the pointer is writable.
+        let place = unsafe { Out::new(polled, "polled", std::ptr::null_mut()) }?;
+        let socket = owned(socket)?;
         let symbols = options.only_symbols()?;
         let connection =
             if is_shared { Connection::attach_shared(socket) } else { Connection::socket(socket) };
-        executor::Polled::with_symbols(connection?, &symbols)
-    });
-    let (pointer, outcome) = match made {
-        Ok(made) => (Box::into_raw(Box::new(Polled(made))), Ok(())),
-        Err(error) => (std::ptr::null_mut(), Err(error)),
-    };
-    // SAFETY: the caller vouches that the pointer is writable.
-    unsafe { polled.write(pointer) };
-    Error::outcome(outcome)
+        let made = executor::Polled::with_symbols(connection?, &symbols)?;
+        place.write(Box::into_raw(Box::new(Polled(made))));
+        Ok(())
+    })
 }
 
-/// The descriptor for the host's event loop. When it is readable, poll. The host must not read or close it.
+/// The descriptor for the host's event loop. When it is readable, poll. The host must not read or close it. -1 for NULL.
 ///
 /// # Safety
 ///
@@ -61,12 +62,12 @@ pub unsafe extern "C" fn farcall_polled_create(
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn farcall_polled_descriptor(polled: *const Polled) -> c_int {
     // SAFETY: the caller vouches for it.
-    unsafe { &*polled }.0.as_fd().as_raw_fd()
+    unsafe { polled.as_ref() }.map_or(-1, |polled| polled.0.as_fd().as_raw_fd())
 }
 
-/// Serves the waiting calls, at most 64, and calls that arrive within linger_ns nanoseconds after the last one. Sets calls, which
-/// may be NULL, to their number. Returns an error, with the reason, if the connection is over and the controller did not end it
-/// in order.
+/// Serves the waiting calls, at most 64, and calls that arrive within linger_ns nanoseconds after the last one. Sets calls to their
+/// number. Returns an error, with the reason, if the connection is over and the controller did not end it in order. May be NULL:
+/// calls.
 ///
 /// # Safety
 ///
@@ -77,17 +78,19 @@ pub unsafe extern "C" fn farcall_polled_poll(
     linger_ns: u64,
     calls: *mut usize,
 ) -> *mut Error {
-    // SAFETY: the caller vouches for it.
-    let polled = unsafe { &mut *polled };
-    let served = polled.0.poll_for(Duration::from_nanos(linger_ns));
-    if !calls.is_null() {
-        // SAFETY: the caller vouches that the pointer is writable.
-        unsafe { calls.write(*served.as_ref().unwrap_or(&0)) };
-    }
-    Error::outcome(served.map(drop))
+    Error::of(|| {
+        // SAFETY: the caller vouches for it.
+        let polled = unsafe { polled.as_mut() }.ok_or_else(|| invalid("polled is NULL"))?;
+        let served = polled.0.poll_for(Duration::from_nanos(linger_ns));
+        if !calls.is_null() {
+            // SAFETY: the caller vouches that the pointer is writable.
+            unsafe { calls.write(*served.as_ref().unwrap_or(&0)) };
+        }
+        served.map(drop)
+    })
 }
 
-/// True when the connection is over.
+/// True when the connection is over, and for NULL.
 ///
 /// # Safety
 ///
@@ -95,14 +98,14 @@ pub unsafe extern "C" fn farcall_polled_poll(
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn farcall_polled_has_ended(polled: *const Polled) -> bool {
     // SAFETY: the caller vouches for it.
-    unsafe { &*polled }.0.has_ended()
+    unsafe { polled.as_ref() }.is_none_or(|polled| polled.0.has_ended())
 }
 
-/// Ends the connection, if it is not over, and releases everything.
+/// Ends the connection, if it is not over, and releases everything. May be NULL: polled.
 ///
 /// # Safety
 ///
-/// polled must be of this thread, or NULL.
+/// polled must be of this thread.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn farcall_polled_dispose(polled: *mut Polled) {
     if !polled.is_null() {

@@ -46,13 +46,15 @@ impl farcall::session::Service for Service {
     }
 }
 
-/// Completes a service. The session then calls the next one.
+/// Completes a service. The session then calls the next one. May be NULL: done.
 ///
 /// # Safety
 ///
 /// Must come from the session, and be given back once.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn farcall_done_complete(done: *mut Done) {
-    // SAFETY: the caller vouches for it.
-    unsafe { Box::from_raw(done) }.0.complete();
+    if !done.is_null() {
+        // SAFETY: the caller vouches for it.
+        unsafe { Box::from_raw(done) }.0.complete();
+    }
 }

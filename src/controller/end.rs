@@ -1,0 +1,79 @@
+//! The end of a session: the host closes it, or the executor dies.
+
+use super::session::Controller;
+use crate::deadline::Deadline;
+use crate::error::{Error, Result};
+
+impl Controller {
+    /// Ends the session now, also while other threads call. Each call under way fails
+    /// ([`ErrorKind::Disconnected`](crate::ErrorKind::Disconnected)), as do all later ones. A handler that runs goes to its end before its
+    /// call fails.
+    ///
+    /// The executor has ended when this returns: it runs the dealloc actions that are left and exits, or is killed after two
+    /// seconds. Does nothing when the session is over.
+    ///
+    /// # Examples
+    ///
+    /// ```standalone_crate
+    /// # farcall::executor::run_if_spawned();
+    /// # let controller = farcall::controller::ExecutorBuilder::new().this_program().start()?;
+    /// use farcall::ErrorKind;
+    ///
+    /// controller.close();
+    /// let error = controller.process_info().expect_err("the session is over");
+    /// assert_eq!(error.kind(), ErrorKind::Disconnected);
+    /// # Ok::<(), farcall::Error>(())
+    /// ```
+    pub fn close(&self) {
+        self.session.remote().close();
+    }
+
+    /// True when no further call can complete: the executor has died, or the session was closed.
+    #[must_use]
+    pub fn has_ended(&self) -> bool {
+        self.session.remote().opener().lanes().is_closed()
+    }
+
+    /// How the executor died: an error with its [death](Error::death), as calls return it. `None` while the executor runs, and when
+    /// the session was [closed](Controller::close). Sends no message.
+    #[must_use]
+    pub fn death(&self) -> Option<Error> {
+        self.session.remote().death()
+    }
+
+    /// Calls `notify`, once, when the executor has died, on a thread of its own. It is not called when the session was
+    /// [closed](Controller::close) or dropped before. `notify` does not keep the session alive.
+    ///
+    /// # Errors
+    ///
+    /// When the thread cannot be started.
+    ///
+    /// # Examples
+    ///
+    /// ```standalone_crate
+    /// # farcall::executor::run_if_spawned();
+    /// # let controller = farcall::controller::ExecutorBuilder::new().this_program().start()?;
+    /// let (sender, receiver) = std::sync::mpsc::channel();
+    /// controller.on_death(move |error| _ = sender.send(error))?;
+    /// controller.kill_handle().kill();
+    /// let error = receiver.recv().expect("the executor has died");
+    /// assert_eq!(error.to_string(), "executor died by SIGKILL");
+    /// # Ok::<(), farcall::Error>(())
+    /// ```
+    pub fn on_death(&self, notify: impl FnOnce(Error) + Send + 'static) -> Result<()> {
+        let process = self.session.remote().supervisor().process().clone();
+        let weak = self.downgrade();
+        let body = move || {
+            // The process ends with the session at the latest.
+            process.wait(Deadline::SESSION_END);
+            let death = weak.upgrade().and_then(|controller| controller.death());
+            if let Some(death) = death {
+                notify(death);
+            }
+        };
+        let thread = std::thread::Builder::new().name("farcall-death".to_owned()).spawn(body);
+        thread
+            .map(drop)
+            .map_err(|error| Error::os("starting a thread that waits for a death", error))
+    }
+}

@@ -1,0 +1,160 @@
+//! Calls of wrapper functions, and the executor's memory by address.
+
+use std::cell::Cell;
+use std::ffi::c_void;
+use std::time::Duration;
+
+use farcall::limits::PAYLOAD_BYTES_MAX;
+use farcall::{AddrRange, ErrorKind, ExecutorAddr};
+
+use super::buffer::{Buffer, Out, bytes};
+use super::error::{Error, invalid};
+use super::object;
+use super::session::{Controller, Live};
+
+/// The bytes of a message, which are not looked at if they are too many.
+///
+/// # Safety
+///
+/// As [`bytes`].
+pub(super) unsafe fn message<'a>(
+    data: *const c_void,
+    size: usize,
+    what: &str,
+) -> farcall::Result<&'a [u8]> {
+    if size as u64 > PAYLOAD_BYTES_MAX {
+        let text =
+            format!("{what} of {size} bytes; at most {PAYLOAD_BYTES_MAX} travel in one call");
+        return Err(farcall::Error::new(ErrorKind::Exhausted, text));
+    }
+    // SAFETY: the caller vouches for the bytes.
+    unsafe { bytes(data, size) }
+}
+
+/// Calls the wrapper function at an address of the executor with a copy of the arguments, and waits for its result, which the
+/// caller owns. Any number of threads may call at the same time; each has a thread of its own in the executor.
+///
+/// Handlers that linked code calls meanwhile run on this thread. FARCALL_REMOTE is the function's own error. May be NULL: args.
+///
+/// # Safety
+///
+/// The arguments must be readable, and result writable.
+#[unsafe(no_mangle)]
+#[must_use]
+pub unsafe extern "C" fn farcall_controller_call(
+    controller: *mut Controller,
+    function: u64,
+    args: *const c_void,
+    size: usize,
+    result: *mut Buffer,
+) -> *mut Error {
+    thread_local! {
+        static RESULT: Cell<Vec<u8>> = const { Cell::new(Vec::new()) };
+    }
+    Error::of(|| {
+        // SAFETY: the caller vouches that the pointer is writable.
+        let place = unsafe { Out::new(result, "result", Buffer::of(&[])) }?;
+        // SAFETY: the caller vouches for the arguments.
+        let args = unsafe { message(args, size, "arguments") }?;
+        let live = object::find::<Live>(controller)?;
+        // The thread keeps the memory of small results.
+        let mut kept = RESULT.try_with(Cell::take).unwrap_or_default();
+        kept.clear();
+        let called = live.controller.call_into(ExecutorAddr::new(function), args, &mut kept);
+        if called.is_ok() {
+            place.write(Buffer::of(&kept));
+        }
+        if kept.capacity() <= KEPT_BYTES_MAX {
+            let _ = RESULT.try_with(|place| place.set(kept));
+        }
+        called
+    })
+}
+
+/// A thread keeps no more memory for results.
+const KEPT_BYTES_MAX: usize = 64 << 10;
+
+/// As farcall_controller_call, for at most timeout_ms milliseconds. FARCALL_TIMEOUT if the function has not returned by then: it
+/// still runs, and its result will be dropped. May be NULL: args.
+///
+/// # Safety
+///
+/// The arguments must be readable, and result writable.
+#[unsafe(no_mangle)]
+#[must_use]
+pub unsafe extern "C" fn farcall_controller_call_timeout(
+    controller: *mut Controller,
+    function: u64,
+    args: *const c_void,
+    size: usize,
+    timeout_ms: u64,
+    result: *mut Buffer,
+) -> *mut Error {
+    Error::of(|| {
+        // SAFETY: the caller vouches that the pointer is writable.
+        let place = unsafe { Out::new(result, "result", Buffer::of(&[])) }?;
+        // SAFETY: the caller vouches for the arguments.
+        let args = unsafe { message(args, size, "arguments") }?;
+        let live = object::find::<Live>(controller)?;
+        let timeout = Duration::from_millis(timeout_ms);
+        let called = live.controller.call_timeout(ExecutorAddr::new(function), args, timeout)?;
+        place.write(Buffer::of(&called));
+        Ok(())
+    })
+}
+
+/// Copies size bytes of the executor's memory. FARCALL_REMOTE if they cannot be read; the executor continues. Sends one message.
+///
+/// # Safety
+///
+/// data must be writable.
+#[unsafe(no_mangle)]
+#[must_use]
+pub unsafe extern "C" fn farcall_controller_read(
+    controller: *mut Controller,
+    address: u64,
+    data: *mut c_void,
+    size: usize,
+) -> *mut Error {
+    Error::of(|| {
+        // SAFETY: the bytes are only counted.
+        unsafe { message(data, size, "memory") }?;
+        let live = object::find::<Live>(controller)?;
+        let start = ExecutorAddr::new(address);
+        let range = AddrRange::sized(start, size as u64);
+        let range = range.ok_or_else(|| invalid(format!("{size} bytes at {address:#x}")))?;
+        let read = live.controller.memory_access().read_buffers(&[range])?;
+        let read = read.into_iter().next().unwrap_or_default();
+        if read.len() != size {
+            return Err(farcall::Error::new(
+                ErrorKind::Violation,
+                "other bytes than were asked for",
+            ));
+        }
+        // SAFETY: the caller vouches that this many bytes are writable.
+        unsafe { std::ptr::copy_nonoverlapping(read.as_ptr(), data.cast(), size) };
+        Ok(())
+    })
+}
+
+/// Writes a copy of size bytes into the executor's memory. FARCALL_REMOTE if that cannot be written; the executor continues. Sends
+/// one message.
+///
+/// # Safety
+///
+/// data must be readable.
+#[unsafe(no_mangle)]
+#[must_use]
+pub unsafe extern "C" fn farcall_controller_write(
+    controller: *mut Controller,
+    address: u64,
+    data: *const c_void,
+    size: usize,
+) -> *mut Error {
+    Error::of(|| {
+        // SAFETY: the caller vouches for the bytes.
+        let bytes = unsafe { message(data, size, "memory") }?;
+        let live = object::find::<Live>(controller)?;
+        live.controller.memory_access().write_buffers([(ExecutorAddr::new(address), bytes)])
+    })
+}

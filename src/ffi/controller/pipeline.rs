@@ -1,0 +1,345 @@
+//! Calls that do not wait, and their completions.
+//!
+//! Invariant: each call that was submitted completes once: with its result, or because the pipeline was closed.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::ffi::c_void;
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::task::{Context as Polling, Poll, Wake, Waker};
+
+use farcall::controller::PendingCall;
+use farcall::task::{Task, TaskDispatcher};
+use farcall::{ErrorKind, ExecutorAddr};
+
+use super::buffer::{Buffer, Out};
+use super::call::message;
+use super::error::{Error, invalid};
+use super::host::{Context, Dispatcher};
+use super::object::{self, Number, Object};
+use super::session::{Controller, Live};
+
+/// Sends calls without waiting for their results. A number, as farcall_controller is one.
+///
+/// The calls of a pipeline run in the order of their submission, one after the other, on a thread of the executor of their own. At
+/// most 256 are under way; a thread that submits more waits.
+#[derive(Debug)]
+pub struct Pipeline {
+    /// No value of this type exists: its address is a number.
+    _nobody: std::convert::Infallible,
+}
+
+/// Receives the outcome of a call, and owns both: error is NULL and result its result, or result is empty.
+///
+/// It runs once: as a task of the controller's dispatcher, or within farcall_pipeline_poll if the pipeline is polled. If the pipeline
+/// or the controller is closed, it runs within the closing function. It may submit and wait. May be NULL: error.
+pub type OnComplete =
+    Option<unsafe extern "C" fn(error: *mut Error, result: Buffer, context: *mut c_void)>;
+
+/// A pipeline, and its calls that are under way.
+pub(super) struct Calls {
+    pipeline: farcall::controller::Pipeline,
+    /// None when the host polls.
+    dispatcher: Option<Arc<Dispatcher>>,
+    state: Mutex<State>,
+}
+
+#[derive(Default)]
+struct State {
+    last: u64,
+    open: BTreeMap<u64, Arc<Call>>,
+    /// Calls whose results are there, for a poll.
+    ready: VecDeque<Arc<Call>>,
+    is_closed: bool,
+}
+
+impl Object for Calls {
+    type Handle = Pipeline;
+    const WHAT: &'static str = "pipeline";
+}
+
+/// A call under way.
+struct Call {
+    number: u64,
+    calls: Weak<Calls>,
+    on_complete: unsafe extern "C" fn(*mut Error, Buffer, *mut c_void),
+    context: Context,
+    stage: Mutex<Stage>,
+}
+
+enum Stage {
+    Pending(PendingCall),
+    /// A thread looks for the result; true when the call was woken, or closed, meanwhile.
+    Looked {
+        woken: bool,
+        closed: bool,
+    },
+    /// The result is there, and its task has not run.
+    Arrived(farcall::Result<Vec<u8>>),
+    Completed,
+}
+
+/// Opens a pipeline. If is_polled is true, completions run within farcall_pipeline_poll; otherwise as tasks of the controller's
+/// dispatcher.
+///
+/// # Safety
+///
+/// pipeline must be writable.
+#[unsafe(no_mangle)]
+#[must_use]
+pub unsafe extern "C" fn farcall_pipeline_open(
+    controller: *mut Controller,
+    is_polled: bool,
+    pipeline: *mut *mut Pipeline,
+) -> *mut Error {
+    Error::of(|| {
+        // SAFETY: the caller vouches that the pointer is writable.
+        let place = unsafe { Out::new(pipeline, "pipeline", std::ptr::null_mut()) }?;
+        let live = object::find::<Live>(controller)?;
+        let pipeline = live.controller.pipeline()?;
+        if is_polled {
+            // From now on no thread of the library receives results.
+            pipeline.poll();
+        }
+        let dispatcher = (!is_polled).then(|| Arc::clone(&live.dispatcher));
+        let calls = Calls { pipeline, dispatcher, state: Mutex::default() };
+        place.write(Number::new().name(Some(live.number), Arc::new(calls))?);
+        Ok(())
+    })
+}
+
+/// Submits a call of the wrapper function at an address of the executor, with a copy of the arguments. on_complete receives its
+/// outcome. If this function returns an error, nothing was submitted, and on_complete is not called. May be NULL: args.
+///
+/// # Safety
+///
+/// The arguments must be readable.
+#[unsafe(no_mangle)]
+#[must_use]
+pub unsafe extern "C" fn farcall_pipeline_submit(
+    pipeline: *mut Pipeline,
+    function: u64,
+    args: *const c_void,
+    size: usize,
+    on_complete: OnComplete,
+    context: *mut c_void,
+) -> *mut Error {
+    Error::of(|| {
+        let calls = object::find::<Calls>(pipeline)?;
+        let on_complete = on_complete.ok_or_else(|| invalid("on_complete is NULL"))?;
+        // SAFETY: the caller vouches for the arguments.
+        let args = unsafe { message(args, size, "arguments") }?;
+        let pending = calls.pipeline.submit(ExecutorAddr::new(function), args)?;
+        let call = {
+            let mut state = calls.lock();
+            if state.is_closed {
+                return Err(closed());
+            }
+            state.last += 1;
+            let call = Arc::new(Call {
+                number: state.last,
+                calls: Arc::downgrade(&calls),
+                on_complete,
+                context: Context::new(context),
+                stage: Mutex::new(Stage::Pending(pending)),
+            });
+            state.open.insert(call.number, Arc::clone(&call));
+            call
+        };
+        if call.look() {
+            calls.dispatch(call);
+        }
+        Ok(())
+    })
+}
+
+/// Receives the results that have come, without waiting, and completes their calls on this thread. Stores how many completed. Any
+/// thread may poll. FARCALL_INVALID if the pipeline is not polled.
+///
+/// # Safety
+///
+/// completed must be writable.
+#[unsafe(no_mangle)]
+#[must_use]
+pub unsafe extern "C" fn farcall_pipeline_poll(
+    pipeline: *mut Pipeline,
+    completed: *mut usize,
+) -> *mut Error {
+    Error::of(|| {
+        // SAFETY: the caller vouches that the pointer is writable.
+        let place = unsafe { Out::new(completed, "completed", 0) }?;
+        let calls = object::find::<Calls>(pipeline)?;
+        if calls.dispatcher.is_some() {
+            return Err(invalid("the completions of the pipeline run on the dispatcher"));
+        }
+        calls.pipeline.poll();
+        let mut count = 0;
+        // Not those that come meanwhile: a completion may submit.
+        let ready = std::mem::take(&mut calls.lock().ready);
+        for call in ready {
+            count += usize::from(call.advance());
+        }
+        place.write(count);
+        Ok(())
+    })
+}
+
+/// Closes a pipeline. Calls without an outcome run on in the executor; here they complete with FARCALL_DISCONNECTED, on this thread,
+/// before this function returns. May be NULL: pipeline.
+#[unsafe(no_mangle)]
+#[must_use]
+pub extern "C" fn farcall_pipeline_close(pipeline: *mut Pipeline) -> *mut Error {
+    if pipeline.is_null() {
+        return std::ptr::null_mut();
+    }
+    Error::of(|| {
+        object::remove::<Calls>(pipeline)?.close();
+        Ok(())
+    })
+}
+
+fn closed() -> farcall::Error {
+    farcall::Error::new(ErrorKind::Disconnected, "the pipeline was closed")
+}
+
+impl Calls {
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Completes a call whose result is there, or looks again, where completions run.
+    fn dispatch(&self, call: Arc<Call>) {
+        match &self.dispatcher {
+            Some(dispatcher) => dispatcher.dispatch(Task::new(move || _ = call.advance())),
+            None => {
+                let mut state = self.lock();
+                if !state.is_closed {
+                    state.ready.push_back(call);
+                    return;
+                }
+                drop(state);
+                // No poll will come.
+                call.advance();
+            }
+        }
+    }
+
+    /// Completes all calls that are under way.
+    pub(super) fn close(&self) {
+        let open = {
+            let mut state = self.lock();
+            state.is_closed = true;
+            state.ready.clear();
+            std::mem::take(&mut state.open)
+        };
+        for call in open.into_values() {
+            call.close();
+        }
+    }
+}
+
+impl Call {
+    fn lock(&self) -> MutexGuard<'_, Stage> {
+        self.stage.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Looks for the result. True when it is there, and has to be completed.
+    fn look(self: &Arc<Self>) -> bool {
+        let waker = Waker::from(Arc::clone(self));
+        let mut stage = self.lock();
+        loop {
+            let mut pending = match std::mem::replace(&mut *stage, Stage::Completed) {
+                Stage::Pending(pending) => pending,
+                Stage::Looked { closed, .. } => {
+                    // The thread that looks will do it again.
+                    *stage = Stage::Looked { woken: true, closed };
+                    return false;
+                }
+                Stage::Arrived(result) => {
+                    *stage = Stage::Arrived(result);
+                    return true;
+                }
+                Stage::Completed => return false,
+            };
+            *stage = Stage::Looked { woken: false, closed: false };
+            drop(stage);
+            // Without the lock: wakers of other calls run here, and perhaps this one's.
+            let polled = Pin::new(&mut pending).poll(&mut Polling::from_waker(&waker));
+            stage = self.lock();
+            let (woken, closed) = match &*stage {
+                Stage::Looked { woken, closed } => (*woken, *closed),
+                _ => (false, true),
+            };
+            match polled {
+                Poll::Ready(result) => {
+                    *stage = Stage::Arrived(result);
+                    return true;
+                }
+                Poll::Pending if closed => {
+                    *stage = Stage::Arrived(Err(self::closed()));
+                    return true;
+                }
+                Poll::Pending => *stage = Stage::Pending(pending),
+            }
+            if !woken {
+                return false;
+            }
+        }
+    }
+
+    /// Looks for the result, and completes the call if it is there.
+    fn advance(self: &Arc<Self>) -> bool {
+        if !self.look() {
+            return false;
+        }
+        let Stage::Arrived(result) = std::mem::replace(&mut *self.lock(), Stage::Completed) else {
+            return false;
+        };
+        if let Some(calls) = self.calls.upgrade() {
+            calls.lock().open.remove(&self.number);
+        }
+        self.complete(result);
+        true
+    }
+
+    /// Completes the call without its result, unless that is there.
+    fn close(self: &Arc<Self>) {
+        let mut stage = self.lock();
+        let result = match std::mem::replace(&mut *stage, Stage::Completed) {
+            Stage::Pending(pending) => {
+                drop(stage);
+                drop(pending);
+                Err(closed())
+            }
+            Stage::Arrived(result) => {
+                drop(stage);
+                result
+            }
+            Stage::Looked { woken, .. } => {
+                // The thread that looks completes it.
+                *stage = Stage::Looked { woken, closed: true };
+                return;
+            }
+            Stage::Completed => return,
+        };
+        self.complete(result);
+    }
+
+    fn complete(&self, result: farcall::Result<Vec<u8>>) {
+        let (error, bytes) = match result {
+            Ok(bytes) => (std::ptr::null_mut(), bytes),
+            Err(error) => (Error::give(error), Vec::new()),
+        };
+        // SAFETY: the host gave the function and its context for this.
+        unsafe { (self.on_complete)(error, Buffer::of(&bytes), self.context.get()) };
+    }
+}
+
+impl Wake for Call {
+    fn wake(self: Arc<Self>) {
+        if let Some(calls) = self.calls.upgrade() {
+            calls.dispatch(self);
+        }
+    }
+}

@@ -1,0 +1,152 @@
+//! What the executor is, and what it offers.
+
+use std::ffi::{CString, c_char, c_void};
+
+use farcall::limits::PAGE_BYTES;
+
+use super::buffer::{Out, required_text};
+use super::error::{Error, c_text, invalid, malloced};
+use super::host::Context;
+use super::object;
+use super::session::{Controller, Live};
+
+/// Receives a name that the executor offers, and its address. The name lives until this function returns.
+pub type VisitSymbol =
+    Option<unsafe extern "C" fn(name: *const c_char, address: u64, context: *mut c_void)>;
+
+/// Receives a name that the executor offers, and its number. The name lives until this function returns.
+pub type VisitValue =
+    Option<unsafe extern "C" fn(name: *const c_char, value: i64, context: *mut c_void)>;
+
+/// Stores the number of the executor's process; 0 when it has ended.
+///
+/// # Safety
+///
+/// pid must be writable.
+#[unsafe(no_mangle)]
+#[must_use]
+pub unsafe extern "C" fn farcall_controller_pid(
+    controller: *mut Controller,
+    pid: *mut i32,
+) -> *mut Error {
+    Error::of(|| {
+        // SAFETY: the caller vouches that the pointer is writable.
+        let place = unsafe { Out::new(pid, "pid", 0) }?;
+        place.write(object::find::<Live>(controller)?.controller.pid());
+        Ok(())
+    })
+}
+
+/// Stores the executor's target triple, to be freed with farcall_text_free.
+///
+/// # Safety
+///
+/// triple must be writable.
+#[unsafe(no_mangle)]
+#[must_use]
+pub unsafe extern "C" fn farcall_controller_triple(
+    controller: *mut Controller,
+    triple: *mut *mut c_char,
+) -> *mut Error {
+    Error::of(|| {
+        // SAFETY: the caller vouches that the pointer is writable.
+        let place = unsafe { Out::new(triple, "triple", std::ptr::null_mut()) }?;
+        place.write(malloced(object::find::<Live>(controller)?.controller.triple()));
+        Ok(())
+    })
+}
+
+/// Stores the size of a page of the executor.
+///
+/// # Safety
+///
+/// bytes must be writable.
+#[unsafe(no_mangle)]
+#[must_use]
+pub unsafe extern "C" fn farcall_controller_page_bytes(
+    controller: *mut Controller,
+    bytes: *mut u64,
+) -> *mut Error {
+    Error::of(|| {
+        // SAFETY: the caller vouches that the pointer is writable.
+        let place = unsafe { Out::new(bytes, "bytes", 0) }?;
+        object::find::<Live>(controller)?;
+        // A session with another size does not start.
+        place.write(PAGE_BYTES);
+        Ok(())
+    })
+}
+
+/// Stores the address that the executor itself offers under a name, as its functions for LLVM's controllers. FARCALL_SYMBOLS if it
+/// offers none. Sends no message. For linked code and libraries see farcall_dylib_lookup.
+///
+/// # Safety
+///
+/// The name must be a text, and address writable.
+#[unsafe(no_mangle)]
+#[must_use]
+pub unsafe extern "C" fn farcall_controller_symbol(
+    controller: *mut Controller,
+    name: *const c_char,
+    address: *mut u64,
+) -> *mut Error {
+    Error::of(|| {
+        // SAFETY: the caller vouches that the pointer is writable.
+        let place = unsafe { Out::new(address, "address", 0) }?;
+        // SAFETY: the caller vouches for the text.
+        let name = unsafe { required_text(name, "name") }?;
+        let found = object::find::<Live>(controller)?.controller.symbol(name);
+        let missing = || format!("the executor does not offer {name}");
+        let missing = || farcall::Error::new(farcall::ErrorKind::SymbolsNotFound, missing());
+        place.write(found.ok_or_else(missing)?.get());
+        Ok(())
+    })
+}
+
+/// Calls visit for each name that the executor itself offers, on this thread, in the order of the names.
+#[unsafe(no_mangle)]
+#[must_use]
+pub extern "C" fn farcall_controller_each_symbol(
+    controller: *mut Controller,
+    visit: VisitSymbol,
+    context: *mut c_void,
+) -> *mut Error {
+    Error::of(|| {
+        let live = object::find::<Live>(controller)?;
+        let visit = visit.ok_or_else(|| invalid("visit is NULL"))?;
+        let context = Context::new(context);
+        let symbols = live.controller.symbols();
+        let mut found: Vec<(CString, u64)> =
+            symbols.map(|(name, address)| (c_text(name), address.get())).collect();
+        found.sort_unstable();
+        for (name, address) in &found {
+            // SAFETY: the host gave the function and its context for this.
+            unsafe { visit(name.as_ptr(), *address, context.get()) };
+        }
+        Ok(())
+    })
+}
+
+/// Calls visit for each number that the executor offers, on this thread, in the order of the names.
+#[unsafe(no_mangle)]
+#[must_use]
+pub extern "C" fn farcall_controller_each_value(
+    controller: *mut Controller,
+    visit: VisitValue,
+    context: *mut c_void,
+) -> *mut Error {
+    Error::of(|| {
+        let live = object::find::<Live>(controller)?;
+        let visit = visit.ok_or_else(|| invalid("visit is NULL"))?;
+        let context = Context::new(context);
+        let values = live.controller.values();
+        let mut found: Vec<(CString, i64)> =
+            values.map(|(name, value)| (c_text(name), value)).collect();
+        found.sort_unstable();
+        for (name, value) in &found {
+            // SAFETY: the host gave the function and its context for this.
+            unsafe { visit(name.as_ptr(), *value, context.get()) };
+        }
+        Ok(())
+    })
+}

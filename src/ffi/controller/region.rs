@@ -1,0 +1,178 @@
+//! Regions: memory of this program that executors map as well.
+
+use std::alloc::Layout;
+use std::collections::BTreeMap;
+use std::ffi::c_void;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use farcall::controller::{Access, HeapBlock, RegionHeap};
+
+use super::buffer::Out;
+use super::error::{Error, invalid};
+use super::object::{self, Number, Object};
+use super::session::{Controller, Live};
+
+/// Memory of this program that executors map as well. A number, as farcall_controller is one. It belongs to no controller, and outlives
+/// executors.
+#[derive(Debug)]
+pub struct Region {
+    /// No value of this type exists: its address is a number.
+    _nobody: std::convert::Infallible,
+}
+
+struct LiveRegion {
+    heap: RegionHeap,
+    /// The blocks of the heap, by their offsets.
+    blocks: Mutex<BTreeMap<u64, HeapBlock>>,
+}
+
+impl Object for LiveRegion {
+    type Handle = Region;
+    const WHAT: &'static str = "region";
+}
+
+/// Makes a region of this many bytes, zero at first. If is_read_only is true, a store of linked code ends the executor; this
+/// program may write. Pages take memory when they are touched.
+///
+/// # Safety
+///
+/// region must be writable.
+#[unsafe(no_mangle)]
+#[must_use]
+pub unsafe extern "C" fn farcall_region_create(
+    bytes: u64,
+    is_read_only: bool,
+    region: *mut *mut Region,
+) -> *mut Error {
+    Error::of(|| {
+        // SAFETY: the caller vouches that the pointer is writable.
+        let place = unsafe { Out::new(region, "region", std::ptr::null_mut()) }?;
+        let access = if is_read_only { Access::ReadOnly } else { Access::ReadWrite };
+        let heap = RegionHeap::new(farcall::controller::Region::new(bytes, access)?);
+        let made = LiveRegion { heap, blocks: Mutex::default() };
+        place.write(Number::new().name(None, Arc::new(made))?);
+        Ok(())
+    })
+}
+
+/// Stores where the region is in this program, and its size. The bytes stay mapped until farcall_region_dispose. Linked code may
+/// write them at any moment: use atomics for what both sides write, or wait for calls. May be NULL: bytes.
+///
+/// # Safety
+///
+/// data and bytes must be writable.
+#[unsafe(no_mangle)]
+#[must_use]
+pub unsafe extern "C" fn farcall_region_data(
+    region: *mut Region,
+    data: *mut *mut c_void,
+    bytes: *mut u64,
+) -> *mut Error {
+    Error::of(|| {
+        // SAFETY: the caller vouches that the pointer is writable.
+        let place = unsafe { Out::new(data, "data", std::ptr::null_mut()) }?;
+        let region = object::find::<LiveRegion>(region)?;
+        place.write(region.heap.region().as_ptr().cast());
+        if !bytes.is_null() {
+            // SAFETY: the caller vouches that the pointer is writable.
+            unsafe { bytes.write(region.heap.region().bytes()) };
+        }
+        Ok(())
+    })
+}
+
+/// Makes an executor map the region, and stores the executor's address of its first byte. That is the address in this program, so
+/// addresses in the region are right on both sides. If is_anywhere is true, it is another one where other memory is there.
+/// Sends one message. A region may be attached to several executors, to each once.
+///
+/// # Safety
+///
+/// address must be writable.
+#[unsafe(no_mangle)]
+#[must_use]
+pub unsafe extern "C" fn farcall_region_attach(
+    region: *mut Region,
+    controller: *mut Controller,
+    is_anywhere: bool,
+    address: *mut u64,
+) -> *mut Error {
+    Error::of(|| {
+        // SAFETY: the caller vouches that the pointer is writable.
+        let place = unsafe { Out::new(address, "address", 0) }?;
+        let live = object::find::<Live>(controller)?;
+        let found = object::find::<LiveRegion>(region)?;
+        let attach = |region| match is_anywhere {
+            true => live.controller.attach_anywhere(region),
+            false => live.controller.attach(region),
+        };
+        let attached = attach(found.heap.region())?;
+        place.write(attached.address().get());
+        live.lock_regions().insert(Number::of(region), attached);
+        Ok(())
+    })
+}
+
+/// Makes an executor unmap the region. Linked code must not use it then. Sends one message.
+#[unsafe(no_mangle)]
+#[must_use]
+pub extern "C" fn farcall_region_detach(
+    region: *mut Region,
+    controller: *mut Controller,
+) -> *mut Error {
+    Error::of(|| {
+        let live = object::find::<Live>(controller)?;
+        let attached = live.lock_regions().remove(&Number::of(region));
+        attached.ok_or_else(|| invalid("the region is not attached to this executor"))?.detach()
+    })
+}
+
+/// Allocates a block of the region's heap, and stores its offset. All of the region is the heap: a program that places data itself
+/// allocates nothing. The bytes are zero, or those of an earlier block. alignment is a power of two. FARCALL_LIMIT if no free
+/// part is large enough.
+///
+/// # Safety
+///
+/// offset must be writable.
+#[unsafe(no_mangle)]
+#[must_use]
+pub unsafe extern "C" fn farcall_region_allocate(
+    region: *mut Region,
+    size: usize,
+    alignment: usize,
+    offset: *mut u64,
+) -> *mut Error {
+    Error::of(|| {
+        // SAFETY: the caller vouches that the pointer is writable.
+        let place = unsafe { Out::new(offset, "offset", 0) }?;
+        let region = object::find::<LiveRegion>(region)?;
+        let layout = Layout::from_size_align(size, alignment);
+        let layout = layout.map_err(|_| invalid(format!("{size} bytes aligned to {alignment}")))?;
+        let block = region.heap.allocate(layout)?;
+        let at = block.offset() as u64;
+        region.blocks.lock().unwrap_or_else(PoisonError::into_inner).insert(at, block);
+        place.write(at);
+        Ok(())
+    })
+}
+
+/// Frees the block at an offset, which farcall_region_allocate has stored. Linked code must not use it then.
+#[unsafe(no_mangle)]
+#[must_use]
+pub extern "C" fn farcall_region_free(region: *mut Region, offset: u64) -> *mut Error {
+    Error::of(|| {
+        let region = object::find::<LiveRegion>(region)?;
+        let block = region.blocks.lock().unwrap_or_else(PoisonError::into_inner).remove(&offset);
+        block.map(drop).ok_or_else(|| invalid(format!("no block is at the offset {offset}")))
+    })
+}
+
+/// Unmaps the region here. Executors that have it attached keep it until they end. No thread may use its bytes then. May be NULL:
+/// region.
+#[unsafe(no_mangle)]
+#[must_use]
+pub extern "C" fn farcall_region_dispose(region: *mut Region) -> *mut Error {
+    if region.is_null() {
+        return std::ptr::null_mut();
+    }
+    Error::of(|| object::remove::<LiveRegion>(region).map(drop))
+}

@@ -1,0 +1,15 @@
+//! The executor's side: a host embeds a session, or polls an executor.
+
+use super::{buffer, error, host};
+
+mod call;
+mod options;
+mod polled;
+mod service;
+mod session;
+
+pub use call::*;
+pub use options::*;
+pub use polled::*;
+pub use service::*;
+pub use session::*;

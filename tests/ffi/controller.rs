@@ -1,0 +1,286 @@
+//! The controller's side of the C ABI, by programs in C that know the library by the header only.
+
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::OnceLock;
+
+use super::{library, root, run};
+
+/// The compilers and standards, of which those that are installed compile each program.
+const COMPILERS: [(&str, &str); 4] =
+    [("gcc", "-std=c11"), ("gcc", "-std=c17"), ("clang", "-std=c11"), ("clang", "-std=c17")];
+
+const WARNINGS: [&str; 6] = ["-O1", "-g", "-Wall", "-Wextra", "-pedantic", "-Werror"];
+
+/// The parts of `control.c`, which it prints when they are done.
+const PARTS: [&str; 13] = [
+    "versions",
+    "lives",
+    "calls",
+    "pipelines",
+    "dylibs",
+    "functions",
+    "handlers",
+    "regions",
+    "memories",
+    "offers",
+    "threads",
+    "closes",
+    "alone",
+];
+
+fn is_installed(compiler: &str) -> bool {
+    Command::new(compiler).arg("--version").output().is_ok_and(|output| output.status.success())
+}
+
+fn folder() -> &'static Path {
+    static FOLDER: OnceLock<tempfile::TempDir> = OnceLock::new();
+    FOLDER.get_or_init(|| tempfile::tempdir().expect("a folder")).path()
+}
+
+/// A program in C, of this source. Tests that run at the same time give different options, which name the file.
+fn compiled(source: &str, compiler: &str, options: &[&str]) -> Option<PathBuf> {
+    let name = format!("{source}-{compiler}{}", options.concat()).replace(['=', ',', '/'], "-");
+    let program = folder().join(name);
+    let mut command = Command::new(compiler);
+    command.args(WARNINGS).args(options).arg("-I").arg(root().join("src/ffi"));
+    command.arg(root().join(format!("tests/sources/{source}.c"))).arg(library());
+    command.arg("-o").arg(&program).args(["-lpthread", "-ldl", "-lm"]);
+    if options.iter().any(|option| option.starts_with("-fsanitize")) {
+        // The sanitizer may not be installed.
+        let output = command.output().expect("a compiler");
+        return output.status.success().then_some(program);
+    }
+    run(&mut command);
+    Some(program)
+}
+
+/// The paths of the objects that the programs link: of `controlled.c`, an archive of another one, and that object.
+fn objects() -> &'static [PathBuf; 3] {
+    static OBJECTS: OnceLock<[PathBuf; 3]> = OnceLock::new();
+    OBJECTS.get_or_init(|| {
+        let [first, archive, late] =
+            ["controlled.o", "late.a", "controlled_late.o"].map(|name| folder().join(name));
+        for (source, object) in [("controlled", &first), ("controlled_late", &late)] {
+            let mut gcc = Command::new("gcc");
+            gcc.args(["-O1", "-fPIC", "-Wall", "-Wextra", "-Werror", "-c", "-o"]).arg(object);
+            gcc.arg("-I").arg(root().join("src/executor/include"));
+            run(gcc.arg(root().join(format!("tests/sources/{source}.c"))));
+        }
+        run(Command::new("ar").arg("rcs").arg(&archive).arg(&late));
+        [first, archive, late]
+    })
+}
+
+/// What a program prints that must end well.
+fn printed(command: &mut Command) -> String {
+    if command.get_envs().all(|(name, _)| name != "FARCALL_EXECUTOR") {
+        command.env_remove("FARCALL_EXECUTOR");
+    }
+    let output = command.output().unwrap_or_else(|error| panic!("{command:?}: {error}"));
+    let [said, complaint] =
+        [&output.stdout, &output.stderr].map(|bytes| String::from_utf8_lossy(bytes).into_owned());
+    assert!(output.status.success(), "{command:?}: {}\n{said}\n{complaint}", output.status);
+    said
+}
+
+/// Runs `control.c`, and compares the parts that it has done.
+fn control(command: &mut Command) {
+    let said = printed(command.args(objects()));
+    let done: Vec<&str> = said.lines().filter(|line| PARTS.contains(line)).collect();
+    assert_eq!(done, PARTS, "{said}");
+    assert!(said.contains("two\nwords\n"), "the linked program has printed its arguments: {said}");
+}
+
+#[test]
+fn a_program_in_c_controls_executors() {
+    let mut programs = 0;
+    for (compiler, standard) in COMPILERS {
+        if is_installed(compiler) {
+            control(&mut Command::new(
+                compiled("control", compiler, &[standard]).expect("a program"),
+            ));
+            programs += 1;
+        }
+    }
+    assert!(programs >= 2, "gcc is installed");
+    println!("control.c: {programs} cases");
+}
+
+#[test]
+fn eight_threads_call_until_the_session_is_closed() {
+    let program = compiled("control", "gcc", &["-std=c11", "-DTHREADS_ONLY"]).expect("a program");
+    let said = printed(Command::new(program).args(objects()).arg("threads"));
+    assert_eq!(said, "threads\n");
+    println!("8 threads, each {} calls", std::env::var("CALLS").unwrap_or("2000".to_owned()));
+}
+
+#[test]
+fn the_header_has_the_version_of_the_crate() {
+    let numbers = env!("CARGO_PKG_VERSION").split('.').map(|part| part.parse::<u32>());
+    let numbers = numbers.map(|number| number.expect("a number"));
+    let due = numbers.fold(0, |all, number| all << 8 | number);
+    assert_eq!(farcall_ffi::FARCALL_VERSION, due);
+}
+
+#[test]
+fn wrong_arguments_cost_an_error_and_nothing_else() {
+    for (compiler, standard) in COMPILERS {
+        if is_installed(compiler) {
+            compiled("misuse", compiler, &[standard]);
+        }
+    }
+    let program = compiled("misuse", "gcc", &["-std=c11"]).expect("a program");
+    let count = std::env::var("MISUSE_CALLS").unwrap_or_else(|_| "5000".to_owned());
+    for seed in 1..=4 {
+        let mut command = Command::new(&program);
+        let said = printed(command.arg(&objects()[0]).args([&seed.to_string(), &count]));
+        assert!(said.ends_with("random calls done\n"), "{said}");
+    }
+    println!("misuse.c: 4 seeds with {count} calls each");
+}
+
+/// The functions that the header declares.
+fn declared() -> BTreeSet<String> {
+    let header = std::fs::read_to_string(root().join("src/ffi/farcall.h")).expect("the header");
+    let code: String = header
+        .lines()
+        .filter(|line| !line.trim_start().starts_with("//"))
+        .flat_map(|line| [line, "\n"])
+        .collect();
+    let words = code.split(|c: char| !c.is_alphanumeric() && !"_(".contains(c));
+    let called = words.filter_map(|word| word.split_once('(').map(|(name, _)| name));
+    called.filter(|name| name.starts_with("farcall_")).map(str::to_owned).collect()
+}
+
+/// The functions of the header that these sources call.
+fn called(sources: &[&str]) -> BTreeSet<String> {
+    let text = |name: &&str| {
+        std::fs::read_to_string(root().join(format!("tests/sources/{name}.c"))).expect("a source")
+    };
+    let text: String = sources.iter().map(text).collect();
+    declared().into_iter().filter(|name| text.contains(&format!("{name}("))).collect()
+}
+
+#[test]
+fn the_programs_in_c_use_every_function() {
+    let declared = declared();
+    assert!(declared.len() > 100, "{declared:?}");
+    for sources in [&["control", "embed", "poll"][..], &["misuse"]] {
+        let called = called(sources);
+        let missing: Vec<&String> = declared.difference(&called).collect();
+        assert!(missing.is_empty(), "{sources:?} call no {missing:?}");
+    }
+    println!("the C ABI: {} functions", declared.len());
+}
+
+#[test]
+fn sanitizers_find_nothing_in_the_controllers_process() {
+    let options = ["-std=c17", "-fsanitize=address,undefined", "-fno-sanitize-recover=all"];
+    let Some(program) = compiled("control", "gcc", &options) else {
+        println!("sanitizers: not run, gcc has none");
+        return;
+    };
+    // The executor is a program without them.
+    let executor = compiled("control", "gcc", &["-std=c11", "-DEXECUTOR"]).expect("a program");
+    control(Command::new(program).env("FARCALL_EXECUTOR", &executor));
+    let program = compiled("misuse", "gcc", &options).expect("a program");
+    let mut command = Command::new(program);
+    command.env("FARCALL_EXECUTOR", &executor);
+    // The program asks for more memory than there is.
+    command.env("ASAN_OPTIONS", "allocator_may_return_null=1");
+    let said = printed(command.arg(&objects()[0]).args(["9", "10000"]));
+    assert!(said.ends_with("random calls done\n"), "{said}");
+    println!("sanitizers: 2 executions");
+}
+
+#[test]
+fn memcheck_finds_nothing_where_no_executor_runs() {
+    if !is_installed("valgrind") {
+        println!("memcheck: not run, valgrind is not installed");
+        return;
+    }
+    let memcheck = |program: PathBuf| {
+        let mut command = Command::new("valgrind");
+        command.args(["--quiet", "--error-exitcode=99", "--leak-check=full"]);
+        command.args(["--errors-for-leak-kinds=definite", "--show-leak-kinds=definite"]);
+        command.arg(program);
+        command
+    };
+    let misuse = compiled("misuse", "gcc", &["-std=c11", "-DMEMCHECK"]).expect("a program");
+    printed(memcheck(misuse).arg("NULL"));
+    let program = compiled("control", "gcc", &["-std=c11", "-DMEMCHECK"]).expect("a program");
+    for part in ["versions", "alone"] {
+        let said = printed(memcheck(program.clone()).args(objects()).arg(part));
+        assert_eq!(said, format!("{part}\n"));
+    }
+    println!("memcheck: 3 executions");
+}
+
+/// The compilers and options for `control.cpp`.
+const CPP: [(&str, &[&str]); 6] = [
+    ("g++", &["-std=c++17"]),
+    ("g++", &["-std=c++20"]),
+    ("g++", &["-std=c++20", "-fno-exceptions"]),
+    ("clang++", &["-std=c++17"]),
+    ("clang++", &["-std=c++17", "-fno-exceptions"]),
+    ("clang++", &["-std=c++20"]),
+];
+
+/// A program in C++, of `control.cpp`.
+fn compiled_cpp(compiler: &str, options: &[&str]) -> Option<PathBuf> {
+    let program =
+        folder().join(format!("control-{compiler}{}", options.concat()).replace(['=', ','], "-"));
+    let mut command = Command::new(compiler);
+    command.args(WARNINGS).args(options).arg("-I").arg(root().join("src/ffi"));
+    command.arg(root().join("tests/sources/control.cpp")).arg(library());
+    command.arg("-o").arg(&program).args(["-lpthread", "-ldl", "-lm"]);
+    if options.iter().any(|option| option.starts_with("-fsanitize")) {
+        let output = command.output().expect("a compiler");
+        return output.status.success().then_some(program);
+    }
+    run(&mut command);
+    Some(program)
+}
+
+#[test]
+fn a_program_in_cpp_controls_executors() {
+    let mut programs = 0;
+    for (compiler, options) in CPP.iter().filter(|(compiler, _)| is_installed(compiler)) {
+        let program = compiled_cpp(compiler, options).expect("a program");
+        let said = printed(Command::new(&program).args(objects()));
+        assert!(said.ends_with("done\n"), "{said}");
+        programs += 1;
+    }
+    let options = ["-std=c++17", "-fsanitize=address,undefined", "-fno-sanitize-recover=all"];
+    if let Some(program) = compiled_cpp("g++", &options) {
+        let executor =
+            compiled("control", "gcc", &["-std=c11", "-DEXECUTOR_OF_CPP"]).expect("a program");
+        let mut command = Command::new(program);
+        let said = printed(command.env("FARCALL_EXECUTOR", executor).args(objects()));
+        assert!(said.ends_with("done\n"), "{said}");
+        programs += 1;
+    }
+    assert!(programs >= 3, "g++ is installed");
+    println!("control.cpp: {programs} cases");
+}
+
+#[test]
+fn the_example_is_short_and_prints_what_it_says() {
+    let source = root().join("examples/controller.c");
+    let text = std::fs::read_to_string(&source).expect("the example");
+    assert!(text.lines().count() <= 40, "{} lines", text.lines().count());
+    let at = folder().join("example");
+    std::fs::create_dir(&at).expect("a folder");
+    std::fs::write(at.join("scale.c"), "double scale(long n, double unit) { return n * unit; }\n")
+        .expect("written");
+    run(Command::new("gcc").args(["-O2", "-c", "scale.c"]).current_dir(&at));
+    let mut gcc = Command::new("gcc");
+    gcc.arg("-std=c11").args(WARNINGS).arg("-I").arg(root().join("src/ffi")).arg(source);
+    run(gcc.arg(library()).arg("-o").arg(at.join("controller")).args(["-lpthread", "-ldl", "-lm"]));
+    let said = printed(Command::new(at.join("controller")).current_dir(&at));
+    assert_eq!(said, "3 * 0.5 = 1.5\nexecutor died by SIGKILL\n");
+    let guide = std::fs::read_to_string(root().join("src/docs/guide.md")).expect("the guide");
+    assert!(guide.contains(&format!("```c\n{text}```\n")), "the guide shows the example");
+}

@@ -1,0 +1,1025 @@
+/* A program that starts executors, links code into them and calls it: all that farcall.h has for controllers.
+ *
+ *     control OBJECT ARCHIVE LATE       an object of controlled.c, an archive and an object of controlled_late.c */
+#define _GNU_SOURCE
+#include "farcall.h"
+
+#include <inttypes.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#define CHECK(what) \
+    do { \
+        if (!(what)) { \
+            fprintf(stderr, "control.c:%d: %s\n", __LINE__, #what); \
+            exit(1); \
+        } \
+    } while (0)
+
+#define MUST(call) must((call), #call, __LINE__)
+#define FAILS(call, code) fails((call), (code), #call, __LINE__)
+
+static void must(farcall_error *error, const char *call, int line) {
+    if (error != NULL) {
+        fprintf(stderr, "control.c:%d: %s: %s\n", line, call, farcall_error_message(error));
+        exit(1);
+    }
+}
+
+/* The message of an error with this code, until the next call. */
+static const char *fails(farcall_error *error, farcall_error_code code, const char *call, int line) {
+    static char message[4096];
+    if (farcall_error_code_of(error) != code) {
+        fprintf(stderr, "control.c:%d: %s: code %d: %s\n", line, call, (int)farcall_error_code_of(error),
+                farcall_error_message(error));
+        exit(1);
+    }
+    char *text = farcall_error_to_string(error);
+    snprintf(message, sizeof message, "%s", text);
+    farcall_text_free(text);
+    return message;
+}
+
+static const char *object, *archive, *late_object;
+
+static void doze_ms(long ms) {
+    struct timespec time = {ms / 1000, ms % 1000 * 1000000};
+    nanosleep(&time, NULL);
+}
+
+/* Waits until a counter has a value, for at most 20 s. */
+static void wait_for(atomic_int *counter, int value) {
+    for (int turn = 0; atomic_load(counter) != value; turn++) {
+        if (turn == 20000) {
+            fprintf(stderr, "control.c: a counter is %d in place of %d\n", atomic_load(counter), value);
+            exit(1);
+        }
+        doze_ms(1);
+    }
+}
+
+static farcall_controller *start(const farcall_start_options *options) {
+    farcall_controller *controller = NULL;
+    MUST(farcall_controller_start(options, &controller));
+    CHECK(controller != NULL);
+    return controller;
+}
+
+static farcall_controller *started(void) {
+    farcall_start_options options = {.size = sizeof options, .this_program = true};
+    return start(&options);
+}
+
+/* A dylib with the code of controlled.c. */
+static farcall_dylib *linked(farcall_controller *controller) {
+    farcall_dylib *dylib = NULL;
+    MUST(farcall_dylib_create(controller, "main", &dylib));
+    MUST(farcall_dylib_add_object_file(dylib, NULL, object));
+    MUST(farcall_dylib_define(dylib, "host_scale", 0x10));
+    return dylib;
+}
+
+static uint64_t found(farcall_dylib *dylib, const char *name) {
+    uint64_t address = 0;
+    MUST(farcall_dylib_lookup(dylib, name, &address));
+    CHECK(address != 0);
+    return address;
+}
+
+static farcall_function *typed(farcall_controller *controller, farcall_dylib *dylib, const char *name,
+                               const char *declarations, const char *prototype) {
+    farcall_function *function = NULL;
+    MUST(farcall_function_create(controller, found(dylib, name), declarations, prototype, &function));
+    return function;
+}
+
+/* 0. The version. */
+static void versions(void) {
+    MUST(farcall_check_version(FARCALL_VERSION));
+    CHECK(farcall_version() == FARCALL_VERSION);
+    const char *message = FAILS(farcall_check_version(FARCALL_VERSION + (1 << 16)), FARCALL_INVALID);
+    CHECK(strstr(message, farcall_version_text()) != NULL);
+}
+
+/* 1. The life of an executor. */
+static atomic_int deaths;
+static int death_signal;
+
+static void on_death(farcall_controller *controller, farcall_error *error, void *context) {
+    farcall_death death;
+    CHECK(controller != NULL && context == &deaths);
+    CHECK(farcall_error_death(error, &death));
+    death_signal = death.signal;
+    CHECK(strstr(farcall_error_message(error), "executor died") != NULL);
+    farcall_error_consume(error);
+    atomic_fetch_add(&deaths, 1);
+}
+
+static void lives(void) {
+    static const char *const environment[] = {"CONTROLLED=by C", NULL};
+    farcall_start_options options = {
+        .size = sizeof options,
+        .this_program = true,
+        .inherit_descriptors = true,
+        .environment = environment,
+        .spin_ns = 20000,
+        .start_timeout_ms = 60000,
+        .slab_bytes = {1 << 20, 1 << 20, 2 << 20},
+        .low_slab_bytes = {1 << 20, 1 << 20, 2 << 20},
+        .on_death = on_death,
+        .on_death_context = &deaths,
+    };
+    farcall_controller *controller = start(&options);
+    int32_t pid = 0;
+    MUST(farcall_controller_pid(controller, &pid));
+    CHECK(pid > 0 && kill(pid, 0) == 0);
+    char *triple = NULL;
+    MUST(farcall_controller_triple(controller, &triple));
+    CHECK(strstr(triple, "linux") != NULL);
+    farcall_text_free(triple);
+    uint64_t page = 0;
+    MUST(farcall_controller_page_bytes(controller, &page));
+    CHECK(page == (uint64_t)sysconf(_SC_PAGESIZE));
+    MUST(farcall_controller_death(controller));
+
+    /* Killed. */
+    MUST(farcall_controller_kill(controller));
+    wait_for(&deaths, 1);
+    CHECK(death_signal == SIGKILL);
+    FAILS(farcall_controller_death(controller), FARCALL_DIED);
+    farcall_buffer result;
+    farcall_error *error = farcall_controller_call(controller, 1, NULL, 0, &result);
+    CHECK(farcall_error_is_disconnected(error));
+    FAILS(error, FARCALL_DIED);
+    MUST(farcall_controller_close(controller));
+    FAILS(farcall_controller_close(controller), FARCALL_INVALID);
+    FAILS(farcall_controller_kill(controller), FARCALL_INVALID);
+
+    /* A crash is named. */
+    options.on_death = NULL;
+    controller = start(&options);
+    farcall_function *function = typed(controller, linked(controller), "crash", NULL, "void crash(void)");
+    error = farcall_function_call(function, NULL, 0, NULL);
+    farcall_death death;
+    CHECK(farcall_error_code_of(error) == FARCALL_DIED && farcall_error_death(error, &death));
+    CHECK(death.signal == SIGSEGV && death.exit_status == -1 && !death.status_unknown && !death.stack_overflow);
+    CHECK(death.has_fault_address && death.fault_address == 0x10 && death.program_counter != 0);
+    CHECK(strncmp(death.location, "crash+", 6) == 0);
+    CHECK(strstr(farcall_error_message(error), "SIGSEGV") != NULL);
+    farcall_error_consume(error);
+    /* Also before the kernel has told the end. */
+    FAILS(farcall_controller_death(controller), FARCALL_DIED);
+    MUST(farcall_controller_close(controller));
+    CHECK(atomic_load(&deaths) == 1);
+
+    /* It leaves by itself, and as it is asked to. */
+    controller = start(&options);
+    function = typed(controller, linked(controller), "leave", NULL, "void leave(int)");
+    farcall_value seven = {FARCALL_I32, {.i32 = 7}};
+    error = farcall_function_call(function, &seven, 1, NULL);
+    CHECK(farcall_error_death(error, &death) && death.exit_status == 7 && death.signal == 0);
+    farcall_error_consume(error);
+    MUST(farcall_controller_close(controller));
+    controller = start(&options);
+    int status = 0;
+    MUST(farcall_controller_exit(controller, 5, &status));
+    CHECK(status == 5);
+    MUST(farcall_controller_exit(controller, 6, &status));
+    CHECK(status == 5);
+    MUST(farcall_controller_close(controller));
+    MUST(farcall_controller_close(NULL));
+
+    options.program = "/no/such/program";
+    farcall_controller *none = controller;
+    FAILS(farcall_controller_start(&options, &none), FARCALL_SYSTEM);
+    CHECK(none == NULL);
+}
+
+/* 2. Calls of wrapper functions. */
+static void calls(void) {
+    farcall_controller *controller = started();
+    farcall_dylib *dylib = linked(controller);
+    uint64_t reverse = found(dylib, "reverse"), doze = found(dylib, "doze");
+    for (size_t size = 0; size < 100000; size = size * 7 + 1) {
+        char *bytes = malloc(size + 1);
+        CHECK(bytes != NULL);
+        for (size_t at = 0; at < size; at++)
+            bytes[at] = (char)(at * 31);
+        farcall_buffer result;
+        MUST(farcall_controller_call(controller, reverse, bytes, size, &result));
+        CHECK(farcall_buffer_size(&result) == size);
+        for (size_t at = 0; at < size; at++)
+            CHECK(farcall_buffer_const_data(&result)[at] == bytes[size - 1 - at]);
+        farcall_buffer_dispose(&result);
+        MUST(farcall_controller_call_timeout(controller, reverse, bytes, size, 60000, &result));
+        CHECK(farcall_buffer_size(&result) == size && (size == 0 || farcall_buffer_data(&result)[size - 1] == bytes[0]));
+        farcall_buffer_dispose(&result);
+        free(bytes);
+    }
+    farcall_buffer result;
+    const char *message = FAILS(farcall_controller_call(controller, found(dylib, "refuse"), "x", 1, &result), FARCALL_REMOTE);
+    CHECK(strcmp(message, "not today") == 0 && farcall_buffer_is_empty(&result));
+    uint32_t ms = 200;
+    FAILS(farcall_controller_call_timeout(controller, doze, &ms, sizeof ms, 5, &result), FARCALL_TIMEOUT);
+    MUST(farcall_controller_call_timeout(controller, doze, NULL, 0, UINT64_MAX, &result));
+    farcall_buffer_dispose(&result);
+    MUST(farcall_controller_close(controller));
+}
+
+/* Completions count what they get. */
+struct outcome {
+    atomic_int done;
+    atomic_int failed;
+    farcall_error_code code;
+    uint64_t sum;
+    pthread_t thread;
+};
+
+static void completed(farcall_error *error, farcall_buffer result, void *context) {
+    struct outcome *outcome = context;
+    outcome->thread = pthread_self();
+    outcome->code = farcall_error_code_of(error);
+    uint32_t number = 0;
+    if (error == NULL) {
+        CHECK(farcall_buffer_size(&result) == sizeof number);
+        memcpy(&number, farcall_buffer_const_data(&result), sizeof number);
+        outcome->sum += number;
+    } else {
+        CHECK(farcall_buffer_is_empty(&result));
+        atomic_fetch_add(&outcome->failed, 1);
+    }
+    farcall_error_consume(error);
+    farcall_buffer_dispose(&result);
+    atomic_fetch_add(&outcome->done, 1);
+}
+
+static void submit(farcall_pipeline *pipeline, uint64_t function, uint32_t number, struct outcome *outcome) {
+    MUST(farcall_pipeline_submit(pipeline, function, &number, sizeof number, completed, outcome));
+}
+
+/* A dispatcher of one thread: tasks in a list. */
+static pthread_mutex_t tasks_lock = PTHREAD_MUTEX_INITIALIZER;
+static farcall_task *tasks[10000];
+static int first_task, end_task;
+
+static void dispatch(farcall_task *task, void *context) {
+    CHECK(context == tasks);
+    pthread_mutex_lock(&tasks_lock);
+    CHECK(end_task < 10000);
+    tasks[end_task++] = task;
+    pthread_mutex_unlock(&tasks_lock);
+}
+
+static int run_tasks(void) {
+    int ran = 0;
+    for (;; ran++) {
+        pthread_mutex_lock(&tasks_lock);
+        farcall_task *task = first_task < end_task ? tasks[first_task++] : NULL;
+        pthread_mutex_unlock(&tasks_lock);
+        if (task == NULL)
+            return ran;
+        farcall_task_run(task);
+    }
+}
+
+static void pipelines(void) {
+    farcall_controller *controller = started();
+    farcall_dylib *dylib = linked(controller);
+    uint64_t doze = found(dylib, "doze"), refuse = found(dylib, "refuse");
+
+    /* On threads of the library. */
+    farcall_pipeline *pipeline = NULL;
+    MUST(farcall_pipeline_open(controller, false, &pipeline));
+    struct outcome outcome = {0};
+    for (uint32_t at = 0; at < 3; at++)
+        submit(pipeline, doze, at, &outcome);
+    submit(pipeline, refuse, 9, &outcome);
+    wait_for(&outcome.done, 4);
+    CHECK(outcome.sum == 3 && atomic_load(&outcome.failed) == 1);
+    CHECK(!pthread_equal(outcome.thread, pthread_self()));
+    size_t count = 7;
+    FAILS(farcall_pipeline_poll(pipeline, &count), FARCALL_INVALID);
+    CHECK(count == 0);
+
+    /* What is under way when it closes completes here, once. */
+    struct outcome cut = {0};
+    submit(pipeline, doze, 300, &cut);
+    submit(pipeline, doze, 0, &cut);
+    MUST(farcall_pipeline_close(pipeline));
+    CHECK(atomic_load(&cut.done) == 2 && atomic_load(&cut.failed) == 2 && cut.code == FARCALL_DISCONNECTED);
+    CHECK(pthread_equal(cut.thread, pthread_self()));
+    FAILS(farcall_pipeline_close(pipeline), FARCALL_INVALID);
+    FAILS(farcall_pipeline_submit(pipeline, doze, NULL, 0, completed, &cut), FARCALL_INVALID);
+
+    /* Polled. */
+    MUST(farcall_pipeline_open(controller, true, &pipeline));
+    struct outcome polled = {0};
+    for (uint32_t at = 0; at < 1000; at++)
+        submit(pipeline, doze, 0, &polled);
+    CHECK(atomic_load(&polled.done) == 0);
+    size_t all = 0;
+    for (int turn = 0; all < 1000; turn++) {
+        CHECK(turn < 20000);
+        MUST(farcall_pipeline_poll(pipeline, &count));
+        all += count;
+        doze_ms(1);
+    }
+    CHECK(atomic_load(&polled.done) == 1000 && pthread_equal(polled.thread, pthread_self()));
+
+    /* The executor dies. */
+    submit(pipeline, doze, 10000, &polled);
+    MUST(farcall_controller_kill(controller));
+    for (int turn = 0; atomic_load(&polled.done) == 1000; turn++) {
+        CHECK(turn < 20000);
+        MUST(farcall_pipeline_poll(pipeline, &count));
+        doze_ms(1);
+    }
+    CHECK(atomic_load(&polled.failed) == 1 && polled.code == FARCALL_DIED);
+    MUST(farcall_controller_close(controller));
+
+    /* On the host's thread; the rest when the controller closes. */
+    farcall_start_options options = {
+        .size = sizeof options, .this_program = true, .dispatch = dispatch, .dispatch_context = tasks};
+    controller = start(&options);
+    doze = found(linked(controller), "doze");
+    MUST(farcall_pipeline_open(controller, false, &pipeline));
+    struct outcome here = {0};
+    submit(pipeline, doze, 1, &here);
+    for (int turn = 0; atomic_load(&here.done) == 0; turn++) {
+        CHECK(turn < 20000);
+        run_tasks();
+        doze_ms(1);
+    }
+    CHECK(here.sum == 1 && pthread_equal(here.thread, pthread_self()));
+    submit(pipeline, doze, 20000, &here);
+    MUST(farcall_controller_close(controller));
+    CHECK(atomic_load(&here.done) == 2 && here.code == FARCALL_DISCONNECTED);
+    run_tasks();
+    CHECK(atomic_load(&here.done) == 2);
+}
+
+/* 3. Dylibs. */
+static char *read_file(const char *path, size_t *size) {
+    FILE *file = fopen(path, "rb");
+    CHECK(file != NULL);
+    char *bytes = malloc(1 << 20);
+    CHECK(bytes != NULL);
+    *size = fread(bytes, 1, 1 << 20, file);
+    CHECK(*size > 0 && *size < 1 << 20);
+    fclose(file);
+    return bytes;
+}
+
+static void dylibs(void) {
+    farcall_controller *controller = started();
+    farcall_dylib *dylib = NULL, *other = NULL;
+    MUST(farcall_dylib_create(controller, "main", &dylib));
+    FAILS(farcall_dylib_create(controller, "main", &other), FARCALL_INVALID);
+    size_t size = 0;
+    char *bytes = read_file(object, &size);
+    FAILS(farcall_dylib_add_object(dylib, NULL, "damaged.o", bytes, size / 2), FARCALL_LINK);
+    MUST(farcall_dylib_add_object(dylib, NULL, "controlled.o", bytes, size));
+    FAILS(farcall_dylib_add_object(dylib, NULL, "again.o", bytes, size), FARCALL_SYMBOLS);
+    free(bytes);
+    uint64_t address = 0;
+    const char *message = FAILS(farcall_dylib_lookup(dylib, "nowhere", &address), FARCALL_SYMBOLS);
+    CHECK(strstr(message, "nowhere") != NULL);
+
+    /* The object refers to a name that another dylib defines. */
+    MUST(farcall_dylib_create(controller, "other", &other));
+    MUST(farcall_dylib_define(other, "host_scale", 0x20));
+    FAILS(farcall_dylib_define(other, "host_scale", 0x20), FARCALL_SYMBOLS);
+    MUST(farcall_dylib_add_to_link_order(dylib, other));
+    MUST(farcall_dylib_add_to_link_order(dylib, other));
+    const char *const names[] = {"scale", "reverse", "host_scale", "getpid"};
+    uint64_t addresses[4] = {0};
+    MUST(farcall_dylib_lookup_many(dylib, names, 4, addresses));
+    CHECK(addresses[0] == found(dylib, "scale") && addresses[2] == 0x20 && addresses[3] != 0);
+    const char *const missing[] = {"scale", "nowhere", "never"};
+    message = FAILS(farcall_dylib_lookup_many(dylib, missing, 3, addresses), FARCALL_SYMBOLS);
+    CHECK(strstr(message, "nowhere") != NULL && strstr(message, "never") != NULL);
+    MUST(farcall_dylib_lookup_many(dylib, NULL, 0, NULL));
+
+    /* A function of a library. */
+    farcall_function *function = typed(controller, dylib, "getpid", NULL, "int getpid(void)");
+    farcall_value value;
+    int32_t pid = 0;
+    MUST(farcall_controller_pid(controller, &pid));
+    MUST(farcall_function_call(function, NULL, 0, &value));
+    CHECK(value.kind == FARCALL_I32 && value.data.i32 == pid);
+    MUST(farcall_controller_open_library(controller, "libz.so.1"));
+    CHECK(found(dylib, "zlibVersion") != 0);
+    FAILS(farcall_controller_open_library(controller, "libnowhere.so"), FARCALL_REMOTE);
+
+    /* Initializers run once, then main. */
+    MUST(farcall_dylib_initialize(dylib));
+    MUST(farcall_dylib_initialize(dylib));
+    function = typed(controller, dylib, "starts", NULL, "int starts(void)");
+    MUST(farcall_function_call(function, NULL, 0, &value));
+    CHECK(value.data.i32 == 1);
+    const char *const words[] = {"controlled", "two", "words", NULL};
+    int result = 0;
+    MUST(farcall_dylib_run_main(dylib, words, &result));
+    CHECK(result == 2);
+    FAILS(farcall_dylib_run_main(other, words, &result), FARCALL_SYMBOLS);
+
+    /* Archives, from a file and from memory. */
+    MUST(farcall_dylib_add_archive_file(dylib, archive));
+    function = typed(controller, dylib, "late", NULL, "long late(long)");
+    farcall_value four = {FARCALL_I64, {.i64 = 4}};
+    MUST(farcall_function_call(function, &four, 1, &value));
+    CHECK(value.data.i64 == 8);
+    MUST(farcall_dylib_remove(other));
+    MUST(farcall_dylib_create(controller, "other", &other));
+    MUST(farcall_dylib_add_to_link_order(other, dylib));
+    bytes = read_file(archive, &size);
+    MUST(farcall_dylib_add_archive(other, "late.a", bytes, size));
+    FAILS(farcall_dylib_add_archive(other, "damaged.a", bytes, 20), FARCALL_LINK);
+    free(bytes);
+    CHECK(found(other, "late") != found(dylib, "late"));
+    FAILS(farcall_dylib_add_archive_file(dylib, "/no/such/file"), FARCALL_SYSTEM);
+    FAILS(farcall_dylib_add_object_file(dylib, NULL, "/no/such/file"), FARCALL_SYSTEM);
+    MUST(farcall_dylib_clear(other));
+    MUST(farcall_dylib_remove(other));
+    FAILS(farcall_dylib_clear(other), FARCALL_INVALID);
+
+    /* Trackers: remove and add again. */
+    MUST(farcall_dylib_create(controller, "tracked", &other));
+    MUST(farcall_dylib_add_to_link_order(other, dylib));
+    for (int round = 0; round < 3; round++) {
+        farcall_tracker *tracker = NULL;
+        MUST(farcall_tracker_create(other, &tracker));
+        MUST(farcall_dylib_add_object_file(other, tracker, late_object));
+        FAILS(farcall_dylib_add_object_file(dylib, tracker, late_object), FARCALL_INVALID);
+        CHECK(found(other, "late") != 0);
+        MUST(farcall_tracker_remove(tracker));
+        FAILS(farcall_tracker_remove(tracker), FARCALL_INVALID);
+        FAILS(farcall_dylib_add_object_file(other, tracker, late_object), FARCALL_INVALID);
+    }
+    farcall_tracker *one = NULL, *two = NULL;
+    MUST(farcall_tracker_create(other, &one));
+    MUST(farcall_tracker_create(other, &two));
+    MUST(farcall_dylib_add_object_file(other, one, late_object));
+    FAILS(farcall_tracker_transfer(one, one), FARCALL_INVALID);
+    MUST(farcall_tracker_transfer(one, two));
+    CHECK(found(other, "late") != 0);
+    MUST(farcall_tracker_transfer(two, NULL));
+    CHECK(found(other, "late") != 0);
+    MUST(farcall_tracker_create(other, &one));
+    MUST(farcall_dylib_remove(other));
+    FAILS(farcall_tracker_remove(one), FARCALL_INVALID);
+    MUST(farcall_controller_close(controller));
+    FAILS(farcall_dylib_lookup(dylib, "scale", &address), FARCALL_INVALID);
+}
+
+/* 4. Calls with signatures. */
+static void functions(void) {
+    farcall_controller *controller = started();
+    farcall_dylib *dylib = linked(controller);
+    farcall_function *function = typed(controller, dylib, "scale", NULL, "double scale(long count, double unit)");
+    farcall_value arguments[2] = {{FARCALL_I64, {.i64 = 3}}, {FARCALL_F64, {.f64 = 0.5}}};
+    farcall_value result;
+    MUST(farcall_function_call(function, arguments, 2, &result));
+    CHECK(result.kind == FARCALL_F64 && result.data.f64 == 1.5);
+    MUST(farcall_function_call_timeout(function, arguments, 2, 60000, &result));
+    CHECK(result.data.f64 == 1.5);
+    MUST(farcall_function_call(function, arguments, 2, NULL));
+    arguments[1].kind = FARCALL_F32;
+    const char *message = FAILS(farcall_function_call(function, arguments, 2, &result), FARCALL_TYPE);
+    CHECK(strstr(message, "argument 2") != NULL && result.kind == FARCALL_VOID);
+    FAILS(farcall_function_call(function, arguments, 1, &result), FARCALL_TYPE);
+    arguments[1].kind = 99;
+    FAILS(farcall_function_call(function, arguments, 2, &result), FARCALL_INVALID);
+    MUST(farcall_function_dispose(function));
+    MUST(farcall_function_dispose(NULL));
+    FAILS(farcall_function_call(function, arguments, 2, &result), FARCALL_INVALID);
+
+    struct point {
+        double x, y;
+    } point = {1, 2};
+    const char *declarations = "struct point { double x, y; };";
+    function = typed(controller, dylib, "turn", declarations, "struct point turn(struct point)");
+    farcall_value bytes = {FARCALL_BYTES, {.bytes = farcall_buffer_from_range(&point, sizeof point)}};
+    MUST(farcall_function_call(function, &bytes, 1, &result));
+    CHECK(result.kind == FARCALL_BYTES && farcall_buffer_size(&result.data.bytes) == sizeof point);
+    memcpy(&point, farcall_buffer_data(&result.data.bytes), sizeof point);
+    CHECK(point.x == -2 && point.y == 1);
+    farcall_value_dispose(&result);
+    farcall_value_dispose(&result);
+    CHECK(result.kind == FARCALL_VOID);
+    farcall_value_dispose(&bytes);
+
+    farcall_value all[12] = {
+        {FARCALL_BOOL, {.boolean = true}}, {FARCALL_I8, {.i8 = -1}},     {FARCALL_U8, {.u8 = 200}},
+        {FARCALL_I16, {.i16 = -300}},      {FARCALL_U16, {.u16 = 60000}}, {FARCALL_I32, {.i32 = -70000}},
+        {FARCALL_U32, {.u32 = 4000000000}}, {FARCALL_I64, {.i64 = -5}},   {FARCALL_U64, {.u64 = 6}},
+        {FARCALL_F32, {.f32 = 1.5f}},      {FARCALL_F64, {.f64 = 2.5}},   {FARCALL_POINTER, {.address = 4096}}};
+    function = typed(controller, dylib, "mixed", NULL,
+                     "int64_t mixed(bool, int8_t, uint8_t, int16_t, uint16_t, int32_t, uint32_t, int64_t, uint64_t, "
+                     "float, double, const char *)");
+    MUST(farcall_function_call(function, all, 12, &result));
+    CHECK(result.data.i64 == 1 - 1 + 200 - 300 + 60000 - 70000 + 4000000000 - 5 + 6 + 3 + 5 + 1);
+    message = FAILS(farcall_function_create(controller, 1, NULL, "dubble f(int)", &function), FARCALL_INVALID);
+    CHECK(strstr(message, "dubble") != NULL && function == NULL);
+    FAILS(farcall_function_create(controller, 1, "struct {", "int f(int)", &function), FARCALL_INVALID);
+    MUST(farcall_controller_close(controller));
+}
+
+/* 5. Handlers. */
+struct waiting {
+    farcall_controller *controller;
+    uint64_t call_id;
+    farcall_buffer args;
+};
+
+static void *answer_later(void *argument) {
+    struct waiting *waiting = argument;
+    doze_ms(20);
+    MUST(farcall_controller_answer(waiting->controller, waiting->call_id, waiting->args));
+    FAILS(farcall_controller_answer(waiting->controller, waiting->call_id, farcall_buffer_empty()), FARCALL_INVALID);
+    free(waiting);
+    return NULL;
+}
+
+/* Answers with its arguments from another thread. */
+static void later(farcall_controller *controller, uint64_t tag, farcall_buffer args, uint64_t call_id, void *context) {
+    CHECK(tag != 0 && context == &deaths);
+    struct waiting *waiting = malloc(sizeof *waiting);
+    CHECK(waiting != NULL);
+    *waiting = (struct waiting){controller, call_id, args};
+    pthread_t thread;
+    CHECK(pthread_create(&thread, NULL, answer_later, waiting) == 0);
+    pthread_detach(thread);
+}
+
+/* Answers at once with the tag and the arguments, or with a failure for none. */
+static void any(farcall_controller *controller, uint64_t tag, farcall_buffer args, uint64_t call_id, void *context) {
+    char bytes[64];
+    size_t size = farcall_buffer_size(&args);
+    CHECK(context == NULL && size <= 32);
+    memcpy(bytes, &tag, sizeof tag);
+    memcpy(bytes + sizeof tag, farcall_buffer_const_data(&args), size);
+    farcall_buffer_dispose(&args);
+    farcall_buffer result = size == 0 ? farcall_buffer_from_out_of_band_error("nothing was said")
+                                      : farcall_buffer_from_range(bytes, sizeof tag + size);
+    CHECK(size != 0 || farcall_buffer_out_of_band_error(&result) != NULL);
+    MUST(farcall_controller_answer(controller, call_id, result));
+}
+
+/* Never answers. */
+static void silent(farcall_controller *controller, uint64_t tag, farcall_buffer args, uint64_t call_id, void *context) {
+    (void)controller, (void)tag, (void)call_id;
+    farcall_buffer_dispose(&args);
+    atomic_fetch_add((atomic_int *)context, 1);
+}
+
+static farcall_error *host_scale(farcall_controller *controller, const farcall_value *arguments, size_t count,
+                                 farcall_value *result, void *context) {
+    CHECK(controller != NULL && context == NULL && count == 2);
+    CHECK(arguments[0].kind == FARCALL_I32 && arguments[1].kind == FARCALL_F64 && result->kind == FARCALL_F64);
+    if (arguments[0].data.i32 < 0)
+        return farcall_error_create("below zero");
+    result->data.f64 = arguments[0].data.i32 * arguments[1].data.f64;
+    return NULL;
+}
+
+static size_t asked(farcall_controller *controller, uint64_t ask, uint64_t tag, const char *text, char *answer) {
+    char bytes[64];
+    memcpy(bytes, &tag, sizeof tag);
+    memcpy(bytes + sizeof tag, text, strlen(text));
+    farcall_buffer result;
+    MUST(farcall_controller_call(controller, ask, bytes, sizeof tag + strlen(text), &result));
+    size_t size = farcall_buffer_size(&result);
+    memcpy(answer, farcall_buffer_const_data(&result), size);
+    farcall_buffer_dispose(&result);
+    return size;
+}
+
+static atomic_int silences;
+
+struct asking {
+    farcall_controller *controller;
+    uint64_t ask, tag;
+    farcall_error_code code;
+};
+
+static void *ask_silent(void *argument) {
+    struct asking *asking = argument;
+    farcall_buffer result;
+    farcall_error *error =
+        farcall_controller_call(asking->controller, asking->ask, &asking->tag, sizeof asking->tag, &result);
+    asking->code = farcall_error_code_of(error);
+    farcall_error_consume(error);
+    farcall_buffer_dispose(&result);
+    return NULL;
+}
+
+static void handlers(void) {
+    farcall_controller *controller = started();
+    farcall_dylib *dylib = NULL;
+    MUST(farcall_dylib_create(controller, "main", &dylib));
+    MUST(farcall_dylib_add_object_file(dylib, NULL, object));
+    MUST(farcall_dylib_define_handler(dylib, NULL, NULL, "double host_scale(int, double)", host_scale, NULL));
+    FAILS(farcall_dylib_define_handler(dylib, NULL, NULL, "double host_scale(int, double)", host_scale, NULL),
+          FARCALL_SYMBOLS);
+    FAILS(farcall_dylib_define_handler(dylib, NULL, NULL, "double (int, double)", host_scale, NULL), FARCALL_INVALID);
+    FAILS(farcall_dylib_define_handler(dylib, NULL, "struct p { int x; };", "void f(struct p)", host_scale, NULL),
+          FARCALL_INVALID);
+    farcall_function *function = typed(controller, dylib, "through_host", NULL, "double through_host(int)");
+    farcall_value value = {FARCALL_I32, {.i32 = 6}}, result;
+    MUST(farcall_function_call(function, &value, 1, &result));
+    CHECK(result.data.f64 == 1.5);
+    value.data.i32 = -1;
+    const char *message = FAILS(farcall_function_call(function, &value, 1, &result), FARCALL_REMOTE);
+    CHECK(strcmp(message, "host_scale: below zero") == 0);
+
+    uint64_t ask = found(dylib, "ask"), tag = 0, other = 0;
+    char answer[64];
+    MUST(farcall_controller_register_handler(controller, later, &deaths, &tag));
+    CHECK(asked(controller, ask, tag, "hello", answer) == 5 && memcmp(answer, "hello", 5) == 0);
+    MUST(farcall_controller_remove_handler(controller, tag));
+    FAILS(farcall_controller_remove_handler(controller, tag), FARCALL_INVALID);
+    farcall_buffer buffer;
+    message = FAILS(farcall_controller_call(controller, ask, &tag, sizeof tag, &buffer), FARCALL_REMOTE);
+    CHECK(strstr(message, "no handler") != NULL);
+    MUST(farcall_controller_handle_other_tags(controller, any, NULL));
+    FAILS(farcall_controller_handle_other_tags(controller, any, NULL), FARCALL_INVALID);
+    for (uint64_t at = 0xffff800000000000; at < 0xffff800000000003; at++) {
+        CHECK(asked(controller, ask, at, "hi", answer) == 10 && memcmp(answer + 8, "hi", 2) == 0);
+        memcpy(&other, answer, sizeof other);
+        CHECK(other == at);
+    }
+    message = FAILS(farcall_controller_call(controller, ask, &other, sizeof other, &buffer), FARCALL_REMOTE);
+    CHECK(strcmp(message, "nothing was said") == 0);
+
+    /* A handler without an answer ends with the session. */
+    MUST(farcall_controller_register_handler(controller, silent, &silences, &tag));
+    struct asking asking = {controller, ask, tag, FARCALL_OK};
+    pthread_t thread;
+    CHECK(pthread_create(&thread, NULL, ask_silent, &asking) == 0);
+    wait_for(&silences, 1);
+    MUST(farcall_controller_close(controller));
+    pthread_join(thread, NULL);
+    CHECK(asking.code == FARCALL_DISCONNECTED);
+}
+
+/* 6. Regions. */
+static void regions(void) {
+    farcall_controller *controller = started();
+    farcall_dylib *dylib = linked(controller);
+    farcall_region *region = NULL;
+    MUST(farcall_region_create(1 << 20, false, &region));
+    void *data = NULL;
+    uint64_t bytes = 0, address = 0, offset = 0, second = 0;
+    MUST(farcall_region_data(region, &data, &bytes));
+    MUST(farcall_region_data(region, &data, NULL));
+    CHECK(bytes == 1 << 20);
+    MUST(farcall_region_attach(region, controller, true, &address));
+    FAILS(farcall_region_attach(region, controller, false, &second), FARCALL_INVALID);
+    MUST(farcall_region_allocate(region, 4 * sizeof(int64_t), 64, &offset));
+    CHECK(offset % 64 == 0);
+    int64_t *numbers = (int64_t *)((char *)data + offset);
+    for (int at = 0; at < 4; at++)
+        numbers[at] = at + 1;
+    farcall_function *function = typed(controller, dylib, "sum_of", NULL, "long sum_of(const long *, long)");
+    farcall_value arguments[2] = {{FARCALL_POINTER, {.address = address + offset}}, {FARCALL_I64, {.i64 = 4}}};
+    farcall_value result;
+    MUST(farcall_function_call(function, arguments, 2, &result));
+    CHECK(result.data.i64 == 10);
+    FAILS(farcall_region_allocate(region, 2 << 20, 8, &second), FARCALL_LIMIT);
+    FAILS(farcall_region_allocate(region, 8, 3, &second), FARCALL_INVALID);
+    MUST(farcall_region_free(region, offset));
+    FAILS(farcall_region_free(region, offset), FARCALL_INVALID);
+    MUST(farcall_region_detach(region, controller));
+    FAILS(farcall_region_detach(region, controller), FARCALL_INVALID);
+    MUST(farcall_region_attach(region, controller, true, &address));
+    MUST(farcall_controller_close(controller));
+
+    /* It outlives the executor. */
+    CHECK(numbers[3] == 4);
+    controller = started();
+    MUST(farcall_region_attach(region, controller, true, &address));
+    MUST(farcall_region_dispose(region));
+    FAILS(farcall_region_dispose(region), FARCALL_INVALID);
+    MUST(farcall_region_create(4096, true, &region));
+    MUST(farcall_region_attach(region, controller, true, &address));
+    uint8_t byte = 1;
+    FAILS(farcall_controller_write(controller, address, &byte, 1), FARCALL_REMOTE);
+    MUST(farcall_region_dispose(region));
+    FAILS(farcall_region_create(0, false, &region), FARCALL_INVALID);
+    MUST(farcall_controller_close(controller));
+}
+
+/* 7. Memory, and what the executor offers. */
+static long noted(farcall_controller *controller, farcall_dylib *dylib) {
+    farcall_function *function = typed(controller, dylib, "what_was_noted", NULL, "long what_was_noted(void)");
+    farcall_value value;
+    MUST(farcall_function_call(function, NULL, 0, &value));
+    MUST(farcall_function_dispose(function));
+    return value.data.i64;
+}
+
+static void memories(void) {
+    farcall_controller *controller = started();
+    farcall_dylib *dylib = linked(controller);
+    farcall_memory *memory = NULL;
+    MUST(farcall_memory_reserve(controller, (farcall_sizes){5, 0, 5000}, &memory));
+    farcall_part code, constants, data;
+    MUST(farcall_memory_part(memory, FARCALL_CODE, &code));
+    MUST(farcall_memory_part(memory, FARCALL_CONSTANTS, &constants));
+    MUST(farcall_memory_part(memory, FARCALL_DATA, &data));
+    FAILS(farcall_memory_part(memory, 3, &constants), FARCALL_INVALID);
+    CHECK(code.bytes == 4096 && data.bytes == 8192 && constants.bytes == 0 && constants.working == NULL);
+    /* long add(long, long): lea rax, [rdi + rsi]; ret */
+    static const uint8_t add[] = {0x48, 0x8d, 0x04, 0x37, 0xc3};
+    memcpy(code.working, add, sizeof add);
+    memcpy(data.working, "in place", 9);
+    long one = 1, ten = 10, hundred = 100;
+    uint64_t note = found(dylib, "note");
+    farcall_action actions[2] = {{note, &one, sizeof one, note, &ten, sizeof ten},
+                                 {0, NULL, 0, note, &hundred, sizeof hundred}};
+    uint64_t base = 0, plain = 0;
+    MUST(farcall_memory_finalize(memory, actions, 2, &base));
+    FAILS(farcall_memory_finalize(memory, actions, 2, &plain), FARCALL_INVALID);
+    CHECK(base == code.address);
+    farcall_function *function = NULL;
+    MUST(farcall_function_create(controller, code.address, NULL, "long add(long, long)", &function));
+    farcall_value arguments[2] = {{FARCALL_I64, {.i64 = 3}}, {FARCALL_I64, {.i64 = 4}}}, sum;
+    MUST(farcall_function_call(function, arguments, 2, &sum));
+    CHECK(sum.data.i64 == 7);
+    CHECK(noted(controller, dylib) == 1);
+    char text[9] = "";
+    MUST(farcall_controller_read(controller, data.address, text, sizeof text));
+    CHECK(strcmp(text, "in place") == 0);
+    MUST(farcall_controller_write(controller, data.address, "IN", 2));
+    CHECK(memcmp(data.working, "IN place", 9) == 0);
+    FAILS(farcall_controller_read(controller, 16, text, sizeof text), FARCALL_REMOTE);
+    FAILS(farcall_controller_write(controller, code.address, "x", 1), FARCALL_REMOTE);
+    FAILS(farcall_controller_read(controller, UINT64_MAX, text, sizeof text), FARCALL_INVALID);
+
+    MUST(farcall_memory_reserve(controller, (farcall_sizes){0, 100, 0}, &memory));
+    MUST(farcall_memory_finalize(memory, NULL, 0, &plain));
+    uint64_t bases[2] = {base, plain};
+    MUST(farcall_controller_deallocate(controller, bases, 2));
+    CHECK(noted(controller, dylib) == 111);
+    FAILS(farcall_controller_deallocate(controller, bases, 2), FARCALL_INVALID);
+    MUST(farcall_controller_deallocate(controller, NULL, 0));
+
+    for (int round = 0; round < 10000; round++) {
+        MUST(farcall_memory_reserve(controller, (farcall_sizes){1 << 20, 1 << 20, 1 << 20}, &memory));
+        MUST(farcall_memory_abandon(memory));
+    }
+    FAILS(farcall_memory_abandon(memory), FARCALL_INVALID);
+    FAILS(farcall_memory_reserve(controller, (farcall_sizes){0, 0, 0}, &memory), FARCALL_INVALID);
+    FAILS(farcall_memory_reserve(controller, (farcall_sizes){UINT64_MAX, 0, 1}, &memory), FARCALL_LIMIT);
+    /* One that is in flight when the session ends. */
+    MUST(farcall_memory_reserve(controller, (farcall_sizes){1, 1, 1}, &memory));
+    MUST(farcall_controller_close(controller));
+    FAILS(farcall_memory_abandon(memory), FARCALL_INVALID);
+}
+
+static void see_symbol(const char *name, uint64_t address, void *context) {
+    int *seen = context;
+    CHECK(name[0] != '\0' && address != 0);
+    *seen += strcmp(name, "farcall_process_info") == 0;
+}
+
+static void see_value(const char *name, int64_t value, void *context) {
+    int *seen = context;
+    (void)value;
+    CHECK(name[0] != '\0');
+    *seen += 1;
+}
+
+static void offers(void) {
+    farcall_controller *controller = started();
+    int symbols = 0, values = 0;
+    MUST(farcall_controller_each_symbol(controller, see_symbol, &symbols));
+    MUST(farcall_controller_each_value(controller, see_value, &values));
+    CHECK(symbols == 1 && values > 0);
+    uint64_t address = 0;
+    MUST(farcall_controller_symbol(controller, "farcall_process_info", &address));
+    CHECK(address != 0);
+    FAILS(farcall_controller_symbol(controller, "no such name", &address), FARCALL_SYMBOLS);
+    farcall_buffer result;
+    MUST(farcall_controller_symbol(controller, "farcall_process_info", &address));
+    MUST(farcall_controller_call(controller, address, NULL, 0, &result));
+    CHECK(farcall_buffer_size(&result) > 8);
+    farcall_buffer_dispose(&result);
+    MUST(farcall_controller_close(controller));
+}
+
+/* 8 threads call with answers checked, then once more until the session is closed. */
+#define THREADS 8
+#define CALLS 2000 /* unless the environment variable CALLS says otherwise */
+
+struct caller {
+    farcall_controller *controller;
+    uint64_t reverse, doze;
+    uint64_t seed;
+    atomic_int *dozing;
+    farcall_error_code code;
+};
+
+static void *call_often(void *argument) {
+    struct caller *caller = argument;
+    const char *wish = getenv("CALLS");
+    long count = wish == NULL ? CALLS : strtol(wish, NULL, 10);
+    for (long round = 0; round < count; round++) {
+        uint64_t number = caller->seed = caller->seed * 6364136223846793005u + 1442695040888963407u;
+        farcall_buffer result;
+        MUST(farcall_controller_call(caller->controller, caller->reverse, &number, sizeof number, &result));
+        uint64_t turned;
+        CHECK(farcall_buffer_size(&result) == sizeof turned);
+        memcpy(&turned, farcall_buffer_const_data(&result), sizeof turned);
+        CHECK(turned == __builtin_bswap64(number));
+        farcall_buffer_dispose(&result);
+    }
+    return NULL;
+}
+
+static void *call_until_closed(void *argument) {
+    struct caller *caller = argument;
+    uint32_t ms = 60000;
+    farcall_buffer result;
+    atomic_fetch_add(caller->dozing, 1);
+    farcall_error *error = farcall_controller_call(caller->controller, caller->doze, &ms, sizeof ms, &result);
+    caller->code = farcall_error_code_of(error);
+    farcall_error_consume(error);
+    farcall_buffer_dispose(&result);
+    return NULL;
+}
+
+static void threads(void) {
+    farcall_controller *controller = started();
+    farcall_dylib *dylib = linked(controller);
+    struct caller callers[THREADS];
+    pthread_t running[THREADS];
+    atomic_int dozing = 0;
+    for (int at = 0; at < THREADS; at++) {
+        callers[at] = (struct caller){
+            controller, found(dylib, "reverse"), found(dylib, "doze"), (uint64_t)at, &dozing, FARCALL_OK};
+        CHECK(pthread_create(&running[at], NULL, call_often, &callers[at]) == 0);
+    }
+    for (int at = 0; at < THREADS; at++)
+        pthread_join(running[at], NULL);
+    for (int at = 0; at < THREADS; at++)
+        CHECK(pthread_create(&running[at], NULL, call_until_closed, &callers[at]) == 0);
+    farcall_pipeline *pipeline = NULL;
+    MUST(farcall_pipeline_open(controller, false, &pipeline));
+    struct outcome outcome = {0};
+    for (int at = 0; at < 10; at++)
+        submit(pipeline, callers[0].doze, 60000, &outcome);
+    wait_for(&dozing, THREADS);
+    doze_ms(100);
+    MUST(farcall_controller_close(controller));
+    for (int at = 0; at < THREADS; at++) {
+        pthread_join(running[at], NULL);
+        CHECK(callers[at].code == FARCALL_DISCONNECTED);
+    }
+    CHECK(atomic_load(&outcome.done) == 10 && atomic_load(&outcome.failed) == 10);
+    CHECK(outcome.code == FARCALL_DISCONNECTED);
+}
+
+/* Functions of the host close the controller that called them. */
+static atomic_int closed;
+
+static void close_on_death(farcall_controller *controller, farcall_error *error, void *context) {
+    (void)context;
+    farcall_error_consume(error);
+    MUST(farcall_controller_close(controller));
+    atomic_fetch_add(&closed, 1);
+}
+
+static void close_on_complete(farcall_error *error, farcall_buffer result, void *context) {
+    farcall_error_consume(error);
+    farcall_buffer_dispose(&result);
+    MUST(farcall_controller_close(*(farcall_controller **)context));
+    atomic_fetch_add(&closed, 1);
+}
+
+static void close_on_tag(farcall_controller *controller, uint64_t tag, farcall_buffer args, uint64_t call_id, void *context) {
+    (void)tag, (void)context;
+    MUST(farcall_controller_close(controller));
+    atomic_fetch_add(&closed, 1);
+    FAILS(farcall_controller_answer(controller, call_id, args), FARCALL_INVALID);
+}
+
+static farcall_error *close_on_name(farcall_controller *controller, const farcall_value *arguments, size_t count,
+                                    farcall_value *result, void *context) {
+    (void)arguments, (void)count, (void)result, (void)context;
+    MUST(farcall_controller_close(controller));
+    atomic_fetch_add(&closed, 1);
+    return NULL;
+}
+
+static void closes(void) {
+    farcall_start_options options = {.size = sizeof options, .this_program = true, .on_death = close_on_death};
+    farcall_controller *controller = start(&options);
+    MUST(farcall_controller_kill(controller));
+    wait_for(&closed, 1);
+    FAILS(farcall_controller_kill(controller), FARCALL_INVALID);
+
+    controller = started();
+    farcall_dylib *dylib = linked(controller);
+    farcall_pipeline *pipeline = NULL;
+    MUST(farcall_pipeline_open(controller, false, &pipeline));
+    MUST(farcall_pipeline_submit(pipeline, found(dylib, "doze"), NULL, 0, close_on_complete, &controller));
+    wait_for(&closed, 2);
+    FAILS(farcall_pipeline_close(pipeline), FARCALL_INVALID);
+
+    controller = started();
+    dylib = linked(controller);
+    uint64_t ask = found(dylib, "ask"), tag = 0;
+    farcall_buffer result;
+    MUST(farcall_controller_register_handler(controller, close_on_tag, NULL, &tag));
+    FAILS(farcall_controller_call(controller, ask, &tag, sizeof tag, &result), FARCALL_DISCONNECTED);
+    CHECK(atomic_load(&closed) == 3);
+
+    controller = started();
+    MUST(farcall_dylib_create(controller, "main", &dylib));
+    MUST(farcall_dylib_add_object_file(dylib, NULL, object));
+    MUST(farcall_dylib_define_handler(dylib, NULL, NULL, "double host_scale(int, double)", close_on_name, NULL));
+    farcall_function *function = typed(controller, dylib, "through_host", NULL, "double through_host(int)");
+    farcall_value value = {FARCALL_I32, {.i32 = 6}};
+    FAILS(farcall_function_call(function, &value, 1, NULL), FARCALL_DISCONNECTED);
+    CHECK(atomic_load(&closed) == 4);
+}
+
+/* A session that no controller attaches. */
+static void count_error(farcall_session *session, farcall_error *error, void *context) {
+    CHECK(session != NULL && error != NULL);
+    farcall_error_consume(error);
+    *(int *)context += 1;
+}
+
+static void count_end(farcall_session *session, void *context) {
+    CHECK(session != NULL);
+    *(int *)context += 1;
+}
+
+static void drop_task(farcall_task *task, void *context) {
+    (void)context;
+    farcall_task_drop(task);
+}
+
+static void never(farcall_session *session, farcall_buffer result, void *context) {
+    (void)session;
+    CHECK(farcall_buffer_out_of_band_error(&result) != NULL);
+    farcall_buffer_dispose(&result);
+    *(int *)context += 1;
+}
+
+static void alone(void) {
+    int errors = 0, ends = 0, answers = 0;
+    farcall_options_dispose(farcall_options_create());
+    farcall_options *options = farcall_options_create();
+    farcall_options_dispatch(options, drop_task, NULL);
+    farcall_options_on_error(options, count_error, &errors);
+    farcall_options_linked_code(options, true);
+    farcall_session *session = NULL;
+    MUST(farcall_session_create(options, &session));
+    farcall_session_report_error(session, farcall_error_create("an error of the host"));
+    CHECK(errors == 1);
+    farcall_session_call_controller(session, 1, farcall_buffer_from_string("text"), never, &answers);
+    farcall_buffer result = farcall_session_call_controller_and_wait(session, 1, farcall_buffer_allocate(20));
+    CHECK(answers == 1 && strcmp(farcall_buffer_out_of_band_error(&result), "no controller attached") == 0);
+    farcall_buffer_dispose(&result);
+    FAILS(farcall_session_attach_pipes(session, -1, -1), FARCALL_INVALID);
+    MUST(farcall_session_detach(session, count_end, &ends));
+    MUST(farcall_session_shutdown(session, count_end, &ends));
+    MUST(farcall_session_dispose(session));
+    CHECK(ends == 2);
+    farcall_error_cant_fail(NULL);
+}
+
+static const struct {
+    const char *name;
+    void (*run)(void);
+} PARTS[] = {
+    {"versions", versions}, {"lives", lives},         {"calls", calls},       {"pipelines", pipelines},
+    {"dylibs", dylibs},     {"functions", functions}, {"handlers", handlers}, {"regions", regions},
+    {"memories", memories}, {"offers", offers},       {"threads", threads},   {"closes", closes},
+    {"alone", alone},
+};
+
+int main(int argc, char **argv) {
+    farcall_run_if_spawned();
+    if (argc < 4)
+        return 2;
+    object = argv[1], archive = argv[2], late_object = argv[3];
+    for (size_t at = 0; at < sizeof PARTS / sizeof *PARTS; at++) {
+        if (argc == 4 || strcmp(argv[4], PARTS[at].name) == 0) {
+            PARTS[at].run();
+            printf("%s\n", PARTS[at].name);
+            fflush(stdout);
+        }
+    }
+    return 0;
+}

@@ -1,0 +1,203 @@
+// As control.c, by farcall.hpp. With exceptions, or without them (-fno-exceptions).
+//
+//     control OBJECT ARCHIVE LATE
+#include "farcall.hpp"
+
+#include <atomic>
+#include <cstdio>
+#include <cstdlib>
+#include <thread>
+
+#define CHECK(what) \
+    do { \
+        if (!(what)) { \
+            std::fprintf(stderr, "control.cpp:%d: %s\n", __LINE__, #what); \
+            std::exit(1); \
+        } \
+    } while (0)
+
+#if FARCALL_EXCEPTIONS
+// The value itself.
+template <class T> T must(T value) { return value; }
+#define MUST(call) must(call)
+#define MUST_DO(call) (call)
+// The error that a call throws.
+template <class F> farcall::error failed(F call, int line) {
+    try {
+        call();
+    } catch (const farcall::error &error) {
+        return error;
+    }
+    std::fprintf(stderr, "control.cpp:%d: no error\n", line);
+    std::exit(1);
+}
+#else
+template <class T> T must(farcall::result<T> outcome, int line) {
+    if (!outcome) {
+        std::fprintf(stderr, "control.cpp:%d: %s\n", line, outcome.failure().what());
+        std::exit(1);
+    }
+    return std::move(*outcome);
+}
+inline void must(farcall::result<void> outcome, int line) {
+    if (!outcome) {
+        std::fprintf(stderr, "control.cpp:%d: %s\n", line, outcome.failure().what());
+        std::exit(1);
+    }
+}
+#define MUST(call) must(call, __LINE__)
+#define MUST_DO(call) must(call, __LINE__)
+template <class F> farcall::error failed(F call, int line) {
+    auto outcome = call();
+    if (!outcome)
+        return outcome.failure();
+    std::fprintf(stderr, "control.cpp:%d: no error\n", line);
+    std::exit(1);
+}
+#endif
+#define FAILED(call) failed([&] { return call; }, __LINE__)
+
+static std::string bytes_of(std::uint64_t number) { return {reinterpret_cast<const char *>(&number), sizeof number}; }
+
+int main(int argc, char **argv) {
+    farcall_run_if_spawned();
+    if (argc != 4)
+        return 2;
+    auto controller = MUST(farcall::controller::start());
+    CHECK(MUST(controller.pid()) > 0 && MUST(controller.page_bytes()) == 4096);
+    CHECK(MUST(controller.triple()).find("linux") != std::string::npos);
+    CHECK(MUST(controller.symbols()).count("farcall_process_info") == 1 && !MUST(controller.values()).empty());
+    CHECK(MUST(controller.symbol("farcall_process_info")) != 0);
+    CHECK(!controller.death());
+
+    auto dylib = MUST(controller.create_dylib("main"));
+    MUST_DO(dylib.add_object_file(argv[1]));
+    auto host_scale = [calls = 0](int count, double unit) mutable {
+        calls++;
+#if FARCALL_EXCEPTIONS
+        if (count < 0)
+            throw std::runtime_error("below zero");
+#endif
+        return count * unit + (calls - 1);
+    };
+    MUST_DO(dylib.define_handler<double(int, double)>("host_scale", host_scale));
+    auto scale = MUST(dylib.function_of<double(long, double)>("scale"));
+    CHECK(MUST(scale(3, 0.5)) == 1.5);
+    CHECK(MUST(scale.call_for(std::chrono::seconds(60), 3, 0.5)) == 1.5);
+    auto mixed = MUST((dylib.function_of<std::int64_t(bool, std::int8_t, std::uint8_t, std::int16_t, std::uint16_t, int,
+                                                      unsigned, long, unsigned long, float, double, farcall::pointer)>(
+        "mixed")));
+    CHECK(MUST(mixed(true, -1, 200, -300, 60000, -70000, 4000000000u, -5, 6, 1.5f, 2.5, farcall::pointer{4096})) ==
+          4000000000 - 10090);
+    auto through_host = MUST(dylib.function_of<double(int)>("through_host"));
+    CHECK(MUST(through_host(6)) == 1.5 && MUST(through_host(6)) == 2.5);
+#if FARCALL_EXCEPTIONS
+    auto thrown = FAILED(through_host(-1));
+    CHECK(thrown.code() == FARCALL_REMOTE && std::string(thrown.what()) == "host_scale: below zero");
+#endif
+    auto missing = FAILED(dylib.lookup("nowhere"));
+    CHECK(missing.code() == FARCALL_SYMBOLS && !missing.is_disconnected() && !missing.death());
+    CHECK(MUST(dylib.lookup(std::vector<std::string>{"scale", "reverse"})).size() == 2);
+    MUST_DO(dylib.initialize());
+    CHECK(MUST(dylib.run_main({"controlled", "three", "words", "here"})) == 3);
+    MUST_DO(dylib.add_archive_file(argv[2]));
+    CHECK(MUST(MUST(dylib.function_of<long(long)>("late"))(4)) == 8);
+    MUST_DO(controller.open_library("libz.so.1"));
+
+    auto other = MUST(controller.create_dylib("other"));
+    MUST_DO(other.add_to_link_order(dylib));
+    MUST_DO(other.define("answer", 42));
+    auto tracker = MUST(other.create_tracker());
+    MUST_DO(other.add_object_file(argv[3], tracker));
+    CHECK(MUST(other.lookup("late")) != MUST(dylib.lookup("late")) && MUST(other.lookup("answer")) == 42);
+    MUST_DO(tracker.remove());
+    CHECK(FAILED(tracker.remove()).code() == FARCALL_INVALID);
+    tracker = MUST(other.create_tracker());
+    MUST_DO(tracker.transfer({}));
+    MUST_DO(other.clear());
+    MUST_DO(other.remove());
+
+    auto reverse = MUST(dylib.lookup("reverse")), ask = MUST(dylib.lookup("ask")), doze = MUST(dylib.lookup("doze"));
+    CHECK(MUST(controller.call(reverse, "hello world")).view() == "dlrow olleh");
+    CHECK(MUST(controller.call_for(std::chrono::seconds(60), reverse, "abc")).view() == "cba");
+    auto refused = FAILED(controller.call(MUST(dylib.lookup("refuse")), ""));
+    CHECK(refused.code() == FARCALL_REMOTE && std::string(refused.what()) == "not today");
+
+    // Answers that come at once, later, and never.
+    auto at_once = MUST(controller.register_handler([](farcall::incoming_call call) { call.answer(call.args()); }));
+    auto later = MUST(controller.register_handler([](farcall::incoming_call call) {
+        std::thread([call = std::move(call)]() mutable { call.answer("later"); }).detach();
+    }));
+    auto never = MUST(controller.register_handler([](farcall::incoming_call) {}));
+    MUST_DO(controller.handle_other_tags([](farcall::incoming_call call) { call.fail(std::to_string(call.tag())); }));
+    CHECK(MUST(controller.call(ask, bytes_of(at_once) + "echo")).view() == "echo");
+    CHECK(MUST(controller.call(ask, bytes_of(later))).view() == "later");
+    CHECK(std::string(FAILED(controller.call(ask, bytes_of(never))).what()) == "the handler has not answered");
+    CHECK(std::string(FAILED(controller.call(ask, bytes_of(~0ull))).what()) == "18446744073709551615");
+    MUST_DO(controller.remove_handler(at_once));
+
+    // Pipelines.
+    std::atomic<int> done{0}, failures{0};
+    auto count = [&](farcall::result<farcall::buffer> outcome) {
+        if (!outcome)
+            failures++;
+        else
+            CHECK(outcome->view() == "cba");
+        done++;
+    };
+    auto pipeline = MUST(controller.open_pipeline());
+    auto polled = MUST(controller.open_pipeline(true));
+    for (int turn = 0; turn < 100; turn++) {
+        MUST_DO(pipeline.submit(reverse, "abc", count));
+        MUST_DO(polled.submit(reverse, "abc", count));
+    }
+    for (std::size_t all = 0; all < 100;)
+        all += MUST(polled.poll());
+    while (done < 200)
+        std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    std::uint32_t long_time = 60000;
+    std::string_view minute(reinterpret_cast<const char *>(&long_time), sizeof long_time);
+    MUST_DO(pipeline.submit(doze, minute, count));
+    pipeline.close();
+    CHECK(done == 201 && failures == 1);
+
+    // Regions and memory.
+    auto region = MUST(farcall::region::create(1 << 16));
+    auto base = MUST(region.attach(controller, true));
+    auto offset = MUST(region.allocate(4 * sizeof(long)));
+    for (int at = 0; at < 4; at++)
+        reinterpret_cast<long *>(region.data() + offset)[at] = at + 1;
+    auto sum = MUST((dylib.function_of<long(farcall::pointer, long)>("sum_of")));
+    CHECK(MUST(sum({base + offset}, 4)) == 10 && region.bytes() == 1 << 16);
+    MUST_DO(region.free(offset));
+    MUST_DO(region.detach(controller));
+    auto memory = MUST(controller.reserve({0, 0, 100}));
+    auto part = MUST(memory.part(FARCALL_DATA));
+    std::memcpy(part.working, "in place", 9);
+    auto finalized = MUST(memory.finalize());
+    char text[9];
+    MUST_DO(controller.read(part.address, text, sizeof text));
+    CHECK(std::string(text) == "in place");
+    MUST_DO(controller.write(part.address, "IN", 2));
+    CHECK(std::memcmp(part.working, "IN", 2) == 0);
+    MUST_DO(controller.deallocate({finalized}));
+    auto abandoned = MUST(controller.reserve({1, 1, 1}));
+
+    // Deaths, an exit, and a close.
+    auto crash = MUST(dylib.function_of<void()>("crash"));
+    auto died = FAILED(crash());
+    CHECK(died.code() == FARCALL_DIED && died.is_disconnected() && died.death()->fault_address == 0x10);
+    CHECK(controller.death()->death()->signal == 11);
+    auto moved = std::move(controller);
+    controller = MUST(farcall::controller::start());
+    CHECK(MUST(controller.exit(3)) == 3);
+    controller.close();
+    CHECK(FAILED(controller.kill()).code() == FARCALL_INVALID);
+    moved.close();
+    CHECK(FAILED(dylib.lookup("scale")).code() == FARCALL_INVALID);
+    auto options = farcall::controller::this_program();
+    options.program = "/no/such/program";
+    CHECK(FAILED(farcall::controller::start(options)).code() == FARCALL_SYSTEM);
+    std::printf("done\n");
+    return 0;
+}
