@@ -17,6 +17,8 @@
 //! and the dealloc actions are recorded. If a step fails, all steps before it are undone in reverse, and the pages
 //! are free again. Regions with [`Lifetime::Finalize`] are freed at once.
 //!
+//! Debuggers forget objects before the memory under them is freed.
+//!
 //! Order: regions that are deinitialized together go the newest first, across regions and slabs. Dealloc actions run
 //! in the exact reverse order of the finalize actions.
 //!
@@ -29,6 +31,7 @@
 pub(crate) mod access;
 mod action;
 pub(crate) mod attached;
+mod debugger;
 pub(crate) mod forked;
 mod kept;
 mod slab;
@@ -253,6 +256,7 @@ impl MemoryMap {
 
     /// Makes a claim live. If the map was shut down meanwhile, undoes the claim.
     fn complete(&self, claim: Claim, dealloc: Vec<Action>) -> Result<ExecutorAddr> {
+        debugger::forget(claim.temporary.iter().map(|pages| pages.range));
         let emptied = claim.memory.discard(&claim.temporary);
         let refused = {
             let mut state = self.state.lock();
@@ -278,6 +282,7 @@ impl MemoryMap {
     fn withdraw(&self, claim: Claim, why: Error) -> Error {
         let Claim { memory, standard: mut pages, temporary, .. } = claim;
         pages.extend(temporary);
+        debugger::forget(pages.iter().map(|pages| pages.range));
         let emptied = memory.discard(&pages);
         let mut state = self.state.lock();
         for Pages { range, .. } in pages {
@@ -290,6 +295,7 @@ impl MemoryMap {
     /// Empties the pages of regions that are no longer live, and frees them.
     fn empty(&self, mut removed: RemovedRegions, failures: &mut Vec<String>) {
         removed.sort();
+        debugger::forget(removed.ranges());
         let mut kept = Vec::new();
         for (memory, pages) in removed.by_slab() {
             let failure = memory.reset(pages, &mut kept).err();
@@ -318,6 +324,7 @@ impl MemoryMap {
             let mut state = self.state.lock();
             gone.extend(starts.iter().filter_map(|start| state.remove_slab(*start)));
         }
+        debugger::forget(gone.iter().map(Slab::range));
         let (kept, why) = slab::unmap_all(gone);
         failures.extend(why.map(|error| error.to_string()));
         let mut state = self.state.lock();

@@ -5,11 +5,15 @@
 //! records. libgcc's `__register_frame_info` takes a section that ends with a zero word. It aborts the process at a second
 //! registration or an unknown deregistration.
 //!
+//! JITLink strips records of functions that are gone, and leaves zeros in their place. An unwinder stops at the first zero
+//! word, so it would not find the records behind. Here the records between two zero words are a *run*. Each run that describes
+//! a function is registered by itself; the zero word behind it ends it.
+//!
 //! Before version 13, libgcc has one list of all sections, which a deregistration walks through. Its entries are in memory that the
 //! caller provides. Here they lie side by side. With `__register_frame`, which allocates each one, a walk over 8,000 of them took
 //! thirty times as long.
 //!
-//! Invariant: a section is registered while it is in [`SECTIONS`], and with one unwinder, which is also the thrower.
+//! Invariant: the runs of a section are registered while it is in [`SECTIONS`], and with one unwinder, which is also the thrower.
 #![allow(unsafe_code, reason = "calls the unwinder's registration functions")]
 
 use std::collections::{BTreeMap, VecDeque};
@@ -30,11 +34,15 @@ use crate::{AddrRange, ExecutorAddr};
 
 /// The registered sections.
 struct Sections {
-    /// By start address. Each with its entry in the unwinder's list, if that is libgcc's.
-    all: BTreeMap<ExecutorAddr, (AddrRange, Option<*mut Entry>)>,
+    /// By start address.
+    all: BTreeMap<ExecutorAddr, (AddrRange, Vec<Run>)>,
     /// Entries that can be used, the longest free first. So sections that come and go in one order keep theirs in that order, too.
     free: VecDeque<*mut Entry>,
 }
+
+/// Records that are registered together: the address of the first one, and their entry in the unwinder's list, if that is
+/// libgcc's.
+type Run = (ExecutorAddr, Option<*mut Entry>);
 
 // SAFETY: an entry is reached under the lock only, or by the unwinder, so it may move between threads.
 unsafe impl Send for Sections {}
@@ -66,7 +74,7 @@ impl Sections {
 /// Registering a registered section again changes nothing.
 impl Serve for FramesRegister {
     fn serve((section,): (AddrRange,)) -> Result<()> {
-        check(section)?;
+        let runs = runs(section)?;
         let mut sections = SECTIONS.lock();
         match sections.all.get(&section.start) {
             Some((same, _)) if *same == section => Ok(()),
@@ -76,9 +84,13 @@ impl Serve for FramesRegister {
             ))),
             None => {
                 let unwinder = unwinder();
-                let entry = matches!(unwinder, Unwinder::Frames).then(|| sections.entry());
-                unwinder.register(section.start, entry.unwrap_or(std::ptr::null_mut()));
-                sections.all.insert(section.start, (section, entry));
+                let register = |start| {
+                    let entry = matches!(unwinder, Unwinder::Frames).then(|| sections.entry());
+                    unwinder.register(start, entry.unwrap_or(std::ptr::null_mut()));
+                    (start, entry)
+                };
+                let runs = runs.into_iter().map(register).collect();
+                sections.all.insert(section.start, (section, runs));
                 Ok(())
             }
         }
@@ -94,9 +106,10 @@ impl Serve for FramesDeregister {
                 section.start, section.end
             )));
         }
-        unwinder().deregister(section.start);
-        if let Some((_, Some(entry))) = sections.all.remove(&section.start) {
-            sections.free.push_back(entry);
+        let Some((_, runs)) = sections.all.remove(&section.start) else { return Ok(()) };
+        for (start, entry) in runs {
+            unwinder().deregister(start);
+            sections.free.extend(entry);
         }
         Ok(())
     }
@@ -124,12 +137,13 @@ enum Unwinder {
 }
 
 impl Unwinder {
+    /// Registers the run of records at this address.
     fn register(self, start: ExecutorAddr, entry: *mut Entry) {
         let begin = pointer::<c_void>(start);
         match self {
-            // SAFETY: the section was checked, and stays until the matching dealloc action.
+            // SAFETY: the run was checked, and stays until the matching dealloc action.
             Self::Sections { add, .. } => unsafe { add(begin.addr()) },
-            // SAFETY: the section was checked: it ends with a zero word. It and the entry, which nothing else uses, stay until
+            // SAFETY: the run was checked: it ends with a zero word. It and the entry, which nothing else uses, stay until
             // the matching dealloc action.
             Self::Frames => unsafe { __register_frame_info(begin, entry) },
         }
@@ -138,10 +152,10 @@ impl Unwinder {
     fn deregister(self, start: ExecutorAddr) {
         let begin = pointer::<c_void>(start);
         match self {
-            // SAFETY: the section is registered, and not a second time.
+            // SAFETY: the run is registered, and not a second time.
             Self::Sections { remove, .. } => unsafe { remove(begin.addr()) },
             Self::Frames => {
-                // SAFETY: the section is registered, and not a second time.
+                // SAFETY: the run is registered, and not a second time.
                 unsafe { __deregister_frame_info(begin) };
             }
         }
@@ -181,8 +195,9 @@ fn found(name: &CStr) -> (usize, *mut c_void) {
     (info.dli_fbase.addr(), function)
 }
 
-/// Checks a whole section: its records must follow each other up to a zero word at its end, where unwinders stop.
-fn check(section: AddrRange) -> Result<()> {
+/// Checks a whole section: its records and zero words must follow each other up to a zero word at its end. Returns the address of
+/// each run that describes a function.
+fn runs(section: AddrRange) -> Result<Vec<ExecutorAddr>> {
     let refuse = |why: String| {
         let AddrRange { start, end } = section;
         Err(Error::invalid(format!("call frame information {start}..{end}: {why}")))
@@ -193,12 +208,31 @@ fn check(section: AddrRange) -> Result<()> {
     }
     let mut bytes = vec![0; size];
     access::read(&[(section.start.get(), size)], &mut bytes)?;
+    let word = |at: usize| {
+        let word = bytes.get(at..).and_then(<[u8]>::first_chunk::<4>);
+        word.map(|word| u32::from_le_bytes(*word))
+    };
+    let mut runs = Vec::new();
+    // The offset of the run's first record, and whether the run describes a function.
+    let (mut first, mut has_function) = (0, false);
     let mut at = 0;
-    while let Some(length) = bytes.get(at..).and_then(<[u8]>::first_chunk::<4>) {
-        let length = u32::from_le_bytes(*length);
-        match usize::try_from(length).ok().and_then(|length| at.checked_add(4 + length)) {
-            Some(end) if length == 0 && end == size => return Ok(()),
-            Some(end) if length >= 4 && end < size => at = end,
+    while let Some(length) = word(at) {
+        let end = usize::try_from(length).ok().and_then(|length| at.checked_add(4 + length));
+        match end {
+            Some(end) if length == 0 => {
+                if has_function {
+                    runs.extend(section.start.checked_add(first as u64));
+                }
+                if end == size {
+                    return Ok(runs);
+                }
+                (first, has_function, at) = (end, false, end);
+            }
+            Some(end) if length >= 4 && end < size => {
+                // The second word of a CIE is 0; that of an FDE leads to its CIE.
+                has_function |= word(at + 4) != Some(0);
+                at = end;
+            }
             _ => return refuse(format!("a record of length {length:#x} at offset {at:#x}")),
         }
     }
@@ -247,10 +281,11 @@ mod tests {
     #[test]
     fn a_section_is_checked_whole() {
         let good = section(0x20_0000, 16);
-        check(range(&good)).expect("good");
-        check(range(&[0; 4])).expect("nothing but the end");
+        let start = range(&good).start;
+        assert_eq!(runs(range(&good)).expect("good"), [start]);
+        assert_eq!(runs(range(&[0; 4])).expect("nothing but the end"), []);
         let cut = &good[..good.len() - 4];
-        let more = [&good[..], &[0; 4]].concat();
+        let more = [&good[..], &[1, 0, 0, 0]].concat();
         let mut long = good.clone();
         long[24] = 29;
         let mut wide = good.clone();
@@ -261,5 +296,44 @@ mod tests {
         }
         let nowhere = AddrRange::sized(ExecutorAddr::new(16), 64).expect("no overflow");
         assert!(FramesRegister::serve((nowhere,)).is_err());
+    }
+
+    /// What JITLink 22 leaves where it strips records: zero words, and records behind them.
+    #[test]
+    fn records_between_zero_words_are_registered() {
+        let (cie, fde) = (24, 32);
+        let whole = section(0x30_0000, 16);
+        // The CIE alone, a gap, the FDE with a longer way to its CIE, a wide gap, a whole section, its end.
+        let mut bytes = whole[..cie].to_vec();
+        bytes.extend([0; 4]);
+        let second = bytes.len();
+        bytes.extend(&whole[cie..cie + fde]);
+        bytes[second + 4] += 4;
+        bytes.extend([0; 12]);
+        let third = bytes.len();
+        bytes.extend(section(0x31_0000, 16));
+        let all = range(&bytes);
+        let expected = [second, third].map(|at| all.start.get() + at as u64);
+        let found: Vec<u64> = runs(all).expect("good").iter().map(|run| run.get()).collect();
+        assert_eq!(found, expected, "a run without a function is left out");
+        for (function, is_found) in [(0x30_0000, true), (0x31_0000, true), (0x32_0000, false)] {
+            FramesRegister::serve((all,)).expect("registered");
+            assert_eq!(described(function + 8), is_found.then_some(function), "{function:#x}");
+            FramesDeregister::serve((all,)).expect("taken back");
+            assert_eq!(described(function + 8), None, "{function:#x}");
+        }
+    }
+
+    /// The start of the function that the unwinder finds at this address.
+    fn described(address: usize) -> Option<usize> {
+        unsafe extern "C" {
+            fn _Unwind_Find_FDE(pc: *const c_void, bases: *mut [*const c_void; 3])
+            -> *const c_void;
+        }
+        let mut bases = [std::ptr::null(); 3];
+        // SAFETY: the function searches for any address, and `bases` has room for the answer.
+        let fde =
+            unsafe { _Unwind_Find_FDE(std::ptr::without_provenance(address), &raw mut bases) };
+        (!fde.is_null()).then(|| bases[2].addr())
     }
 }

@@ -1,7 +1,6 @@
 //! The state of the process itself: its first and last thread, its libraries, and the programs that are linked into it.
 
 pub(crate) mod copy_relocations;
-pub(crate) mod debugger;
 pub(crate) mod descriptors;
 pub(crate) mod eh_frame;
 pub(crate) mod first_thread;
