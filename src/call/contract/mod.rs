@@ -112,6 +112,8 @@ pub(crate) const LAZY_RESOLVER: &str = "farcall_lazy_resolver";
 pub(crate) type Region = (u8, ExecutorAddr, u64);
 /// The same with its content, which is followed by zeros up to its size: LLVM's `SPSSegFinalizeRequest`.
 pub(crate) type Segment = (AllocGroup, ExecutorAddr, u64, Bytes);
+/// The same without its content: LLVM's `SPSSharedMemorySegFinalizeRequest`.
+pub(crate) type NamedSegment = (AllocGroup, ExecutorAddr, u64);
 /// A function that takes bytes, and the bytes: an allocation action. The null address is no action.
 pub(crate) type Action = (ExecutorAddr, Bytes);
 
@@ -174,6 +176,15 @@ remote! {
     /// As [`NativeRelease`], of one.
     NativeReleaseOne = "orc_rt_SimpleNativeMemoryMap_release_sps_wrapper":
         (ExecutorAddr, ExecutorAddr) => Status;
+
+    /// Reserves a slab of this size in bytes in a file of the shared-memory file system. Returns the slab's first address and the
+    /// file's name, under which a controller on this machine opens the file, to store content through its own mapping. It
+    /// removes the name then. This one and the next are LLVM 22's; [`NativeDeinitialize`] and [`NativeRelease`] undo them.
+    NamedReserve = "__llvm_orc_ExecutorSharedMemoryMapperService_Reserve":
+        (ExecutorAddr, u64) => Expected<(ExecutorAddr, String)>;
+    /// As [`NativeInitialize`], of regions in the slab that starts at the second address. The content is there already.
+    NamedInitialize = "__llvm_orc_ExecutorSharedMemoryMapperService_Initialize":
+        (ExecutorAddr, ExecutorAddr, Vec<NamedSegment>, Vec<(Action, Action)>) => Expected<ExecutorAddr>;
 
     /// Writes words at their addresses. This one and the next twelve are LLVM's. An address that cannot be read or written
     /// fails the call; the words before it are done.

@@ -1,13 +1,13 @@
 //! The native memory map: reserves slabs, initializes and deinitializes regions in them, and releases slabs.
 //!
-//! A slab is *shared* or *private*:
+//! A slab is *shared*, *private* or *named*:
 //!
-//! | | shared slab | private slab |
-//! |---|---|---|
-//! | memory | the controller's memory files, one stripe per protection | plain memory of this process |
-//! | content | the controller writes it through its own mapping | comes in the message, or was written before |
-//! | protection | mapped once with its final protection | set when a region is initialized |
-//! | deinitialized pages | stay as they are | become empty, readable and writable |
+//! | | shared slab | private slab | named slab |
+//! |---|---|---|---|
+//! | memory | the controller's memory files, one stripe per protection | plain memory of this process | a file that the controller opens by name |
+//! | content | the controller writes it through its own mapping | comes in the message, or was written before | as in a shared slab |
+//! | protection | mapped once with its final protection | set when a region is initialized | as in a private slab |
+//! | deinitialized pages | stay as they are | become empty, readable and writable | keep their content, become readable and writable |
 //!
 //! Freeing the memory of a page is the most expensive part of emptying it. Pages with known content, which the
 //! executor stored and code cannot write, are overwritten with zeros instead. They keep their memory for the next
@@ -100,6 +100,30 @@ impl MemoryMap {
     /// If the size is not a positive multiple of the page size, or address space runs out.
     pub(crate) fn reserve_private(&self, bytes: u64) -> Result<ExecutorAddr> {
         self.add(Slab::private(bytes)?)
+    }
+
+    /// Reserves a named slab of `bytes` bytes, readable, writable and zero. Returns its start, and the name by which the
+    /// controller opens its file.
+    ///
+    /// # Errors
+    ///
+    /// If the size is not a positive multiple of the page size, or the system refuses.
+    pub(crate) fn reserve_named(&self, bytes: u64) -> Result<(ExecutorAddr, String)> {
+        let (slab, name) = Slab::named(bytes)?;
+        Ok((self.add(slab)?, name))
+    }
+
+    /// The range of the named slab with this start address.
+    ///
+    /// # Errors
+    ///
+    /// If there is no such slab.
+    pub(crate) fn named(&self, start: ExecutorAddr) -> Result<AddrRange> {
+        let state = self.state.lock();
+        let slab = state.slabs.get(&start).filter(|slab| slab.has_name());
+        slab.map(Slab::range).ok_or_else(|| {
+            Error::invalid(format!("no shared memory with a name starts at {start}"))
+        })
     }
 
     /// Initializes regions and returns their base, the lowest address of those that stay.

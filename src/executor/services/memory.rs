@@ -1,10 +1,10 @@
 //! The memory map's functions of the contract, those of farcall and of LLVM.
 
-use crate::ExecutorAddr;
 use crate::call::contract::{
     self, Action, MemoryDeinitialize, MemoryInitialize, MemoryRelease, MemoryReserve,
-    NativeDeinitialize, NativeDeinitializeOne, NativeInitialize, NativeRelease, NativeReleaseOne,
-    NativeReserve, Placement, Region, RegionAttach, RegionDetach,
+    NamedInitialize, NamedReserve, NamedSegment, NativeDeinitialize, NativeDeinitializeOne,
+    NativeInitialize, NativeRelease, NativeReleaseOne, NativeReserve, Placement, Region,
+    RegionAttach, RegionDetach,
 };
 use crate::error::{Error, Result};
 use crate::executor::context::instance::Instance;
@@ -12,9 +12,10 @@ use crate::executor::entry::wrapper::{Serve, offer};
 use crate::executor::memory::{MemoryMap, Segment};
 use crate::limits::PAGE_BYTES;
 use crate::sps::{AllocGroup, Bytes, Expected, Lifetime, Status};
+use crate::{AddrRange, ExecutorAddr};
 
 /// The names and addresses of the functions in this file.
-pub(crate) fn functions() -> [(String, ExecutorAddr); 12] {
+pub(crate) fn functions() -> [(String, ExecutorAddr); 14] {
     [
         offer::<MemoryReserve>(),
         offer::<MemoryInitialize>(),
@@ -26,6 +27,8 @@ pub(crate) fn functions() -> [(String, ExecutorAddr); 12] {
         offer::<NativeRelease>(),
         offer::<NativeDeinitializeOne>(),
         offer::<NativeReleaseOne>(),
+        offer::<NamedReserve>(),
+        offer::<NamedInitialize>(),
         offer::<RegionAttach>(),
         offer::<RegionDetach>(),
     ]
@@ -176,6 +179,43 @@ fn whole_pages(bytes: u64) -> Result<u64> {
     bytes
         .checked_next_multiple_of(PAGE_BYTES)
         .ok_or_else(|| Error::invalid(format!("{bytes} bytes overflow when rounded up to pages")))
+}
+
+impl Serve for NamedReserve {
+    fn serve((instance, bytes): (ExecutorAddr, u64)) -> Result<Expected<(ExecutorAddr, String)>> {
+        let session = Instance::at(instance)?;
+        Ok(whole_pages(bytes).and_then(|bytes| session.memory.reserve_named(bytes)).into())
+    }
+}
+
+impl Serve for NamedInitialize {
+    fn serve(
+        (instance, slab, segments, actions): (
+            ExecutorAddr,
+            ExecutorAddr,
+            Vec<NamedSegment>,
+            Vec<(Action, Action)>,
+        ),
+    ) -> Result<Expected<ExecutorAddr>> {
+        let session = Instance::at(instance)?;
+        let slab = match session.memory.named(slab) {
+            Ok(slab) => slab,
+            Err(error) => return Ok(Err(error).into()),
+        };
+        let is_outside = |(_, start, bytes): &&NamedSegment| {
+            !AddrRange::sized(*start, *bytes).is_some_and(|range| slab.encloses(range))
+        };
+        if let Some((_, start, bytes)) = segments.iter().find(is_outside) {
+            return Ok(Err(Error::invalid(format!(
+                "{bytes} bytes at {start}: not inside {}..{}",
+                slab.start, slab.end
+            )))
+            .into());
+        }
+        let segment = |(group, start, bytes)| Segment { group, start, bytes, content: None };
+        let segments = segments.into_iter().map(segment).collect();
+        Ok(initialize(&session.memory, segments, actions).into())
+    }
 }
 
 impl Serve for NativeDeinitialize {
