@@ -23,6 +23,7 @@ use crate::call::contract::{DebuggerDeregister, DebuggerRegister};
 use crate::error::{Error, Result};
 use crate::executor::entry::address::pointer;
 use crate::executor::entry::wrapper::Serve;
+use crate::executor::memory::object_names;
 use crate::sync::Mutex;
 use crate::{AddrRange, ExecutorAddr};
 
@@ -137,6 +138,22 @@ pub(super) fn forget(ranges: impl IntoIterator<Item = AddrRange>) {
         }
         deregister_all_in(&mut entries, range);
     }
+}
+
+/// Calls `found` with the name of the registered function that contains an address, and the offset of the address in it. Returns
+/// false if there is none, or a thread is changing the list. Allocates nothing.
+pub(crate) fn function_at(address: u64, found: impl FnOnce(&[u8], u64)) -> bool {
+    let Some(entries) = ENTRIES.try_lock() else { return false };
+    for Registered { object, .. } in entries.values() {
+        let bytes = usize::try_from(object.bytes()).unwrap_or(0);
+        // SAFETY: the bytes of a registered object stay until it is deregistered, for which the lock is needed.
+        let object = unsafe { std::slice::from_raw_parts(pointer::<u8>(object.start), bytes) };
+        if let Some((name, offset)) = object_names::function_at(object, address) {
+            found(name, offset);
+            return true;
+        }
+    }
+    false
 }
 
 /// Deregisters every object of which a byte lies in the range.

@@ -31,9 +31,10 @@
 pub(crate) mod access;
 mod action;
 pub(crate) mod attached;
-mod debugger;
+pub(crate) mod debugger;
 pub(crate) mod forked;
 mod kept;
+mod object_names;
 mod slab;
 mod state;
 #[cfg(test)]

@@ -13,7 +13,7 @@ use crate::deadline::Deadline;
 use crate::error::{Error, Result};
 use crate::executor::context::acceptor::Acceptor;
 use crate::executor::context::instance::Instance;
-use crate::executor::process::{descriptors, first_thread};
+use crate::executor::process::{crash_report, descriptors, first_thread};
 use crate::executor::remote::listen;
 use crate::executor::services::{names_offered, process_info};
 use crate::executor::tls::static_reserve;
@@ -90,7 +90,9 @@ pub fn main() -> ! {
         }
     };
     trap::restore_sigpipe();
-    let outcome = first_thread::outlive_others().and_then(|()| connected::serve(connection));
+    let outcome = crash_report::install()
+        .and_then(|()| first_thread::outlive_others())
+        .and_then(|()| connected::serve(connection));
     std::process::exit(status(outcome));
 }
 
@@ -241,6 +243,7 @@ fn prepare(socket: BorrowedFd<'_>, parent: i32) -> Result<(&'static Arc<Segment>
     trap::install(
         &words[layout::CRASH_WORD..layout::SETTLED_WORD],
         &words[layout::PROCESS_HOLDER_WORD],
+        None,
     )?;
     first_thread::outlive_others()?;
     Ok((segment, files.collect()))

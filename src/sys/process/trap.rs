@@ -44,8 +44,19 @@ struct Record {
     words: &'static [AtomicU64],
     /// The word that tells that this process is dying.
     holder: &'static AtomicU64,
+    reporter: Option<Reporter>,
     /// This process's number. A forked child has the same memory, but must not report its crash here.
     process: u32,
+}
+
+/// Functions by which a process tells of its own crash. The handler calls them on the dying thread. They must not allocate, since
+/// that thread may be inside of the allocator.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Reporter {
+    /// Gets the crash before the callers are searched, which may fault.
+    pub(crate) begin: fn(&Crash),
+    /// Gets the program counter, and the callers as far as the unwinder came.
+    pub(crate) end: fn(u64, &[u64]),
 }
 
 thread_local! {
@@ -66,13 +77,17 @@ pub(crate) struct Crash {
     pub(crate) frames: Vec<u64>,
 }
 
-/// Installs the handlers for this process. They write to `record` and wake the sleepers of the given word. The calling thread
-/// gets a stack for them. Only the first call in a process has an effect. Call on the main thread.
+/// Installs the handlers for this process. They write to `record`, wake the sleepers of the given word, and call the reporter. The
+/// calling thread gets a stack for them. Only the first call in a process has an effect. Call on the main thread.
 ///
 /// # Errors
 ///
 /// When the system refuses.
-pub(crate) fn install(record: &'static [AtomicU64], holder: &'static AtomicU64) -> Result<()> {
+pub(crate) fn install(
+    record: &'static [AtomicU64],
+    holder: &'static AtomicU64,
+    reporter: Option<Reporter>,
+) -> Result<()> {
     let during = |errno| Error::os("installing the crash handlers", errno);
     assert!(record.len() >= RECORD_WORDS, "crash record of {} words", record.len());
     let here = std::ptr::from_ref(&during) as u64;
@@ -80,7 +95,7 @@ pub(crate) fn install(record: &'static [AtomicU64], holder: &'static AtomicU64) 
     let limit = limit.map_err(during)?.0;
     let stack_low = if limit == libc::RLIM_INFINITY { 0 } else { here.saturating_sub(limit) };
     let process = std::process::id();
-    if RECORD.set(Record { words: record, holder, process }).is_err() {
+    if RECORD.set(Record { words: record, holder, reporter, process }).is_err() {
         return Ok(());
     }
     STACK_LOW.set(stack_low);
@@ -177,7 +192,7 @@ extern "C" fn on_signal(signal: c_int, info: *mut libc::siginfo_t, context: *mut
         // SAFETY: every siginfo has these bytes: an address for faults, some number for other signals.
         let address = unsafe { info.si_addr() } as u64;
         let (pc, sp) = registers(context.cast());
-        write(record.words, signal, code, address, pc, sp);
+        write(record, signal, code, address, pc, sp);
         // [HOLDER] Release: a controller that sees this word sees the record.
         record.holder.fetch_or(futex::OWNER_DIED, Ordering::Release);
         futex::wake(record.holder);
@@ -189,7 +204,8 @@ extern "C" fn on_signal(signal: c_int, info: *mut libc::siginfo_t, context: *mut
     }
 }
 
-fn write(record: &'static [AtomicU64], signal: c_int, code: c_int, address: u64, pc: u64, sp: u64) {
+fn write(whole: &'static Record, signal: c_int, code: c_int, address: u64, pc: u64, sp: u64) {
+    let record = whole.words;
     let set = |at: usize, value: u64| record[at].store(value, Ordering::Relaxed);
     let stack_low = STACK_LOW.get();
     let fault = signal == libc::SIGSEGV && code > 0;
@@ -201,6 +217,9 @@ fn write(record: &'static [AtomicU64], signal: c_int, code: c_int, address: u64,
     set(4, u64::from(fault && stack_low != 0 && near_end));
     // [CRASH] Release: publishes what is written so far, even if the walk below faults.
     record[0].store(2, Ordering::Release);
+    if let (Some(Reporter { begin, .. }), Some(crash)) = (whole.reporter, read(record)) {
+        begin(&crash);
+    }
     let mut walk = Walk { record, frames: 0 };
     if pc < 4096 && sp.is_multiple_of(8) {
         // A jump to nowhere has no unwind information; the return address is still on the stack.
@@ -210,6 +229,13 @@ fn write(record: &'static [AtomicU64], signal: c_int, code: c_int, address: u64,
     }
     // SAFETY: the callback has the expected form and `walk` outlives the call.
     unsafe { _Unwind_Backtrace(on_frame, (&raw mut walk).cast()) };
+    if let Some(Reporter { end, .. }) = whole.reporter {
+        let mut frames = [0; CRASH_FRAMES_MAX];
+        for (frame, word) in frames.iter_mut().zip(&record[6..6 + walk.frames]) {
+            *frame = word.load(Ordering::Relaxed);
+        }
+        end(pc, &frames[..walk.frames]);
+    }
 }
 
 /// Program counter and stack pointer at the moment of the signal.
