@@ -8,6 +8,7 @@ mod embedded;
 mod killed;
 mod listen;
 mod listening;
+mod llvm;
 mod polled;
 
 use std::collections::HashMap;

@@ -178,8 +178,8 @@ remote! {
         (ExecutorAddr, ExecutorAddr) => Status;
 
     /// Reserves a slab of this size in bytes in a file of the shared-memory file system. Returns the slab's first address and the
-    /// file's name, under which a controller on this machine opens the file, to store content through its own mapping. It
-    /// removes the name then. This one and the next are LLVM 22's; [`NativeDeinitialize`] and [`NativeRelease`] undo them.
+    /// file's name. A controller on this machine opens the file by that name and removes the name. It stores content through its
+    /// own mapping. This one and the next are LLVM 22's; [`NativeDeinitialize`] and [`NativeRelease`] undo them.
     NamedReserve = "__llvm_orc_ExecutorSharedMemoryMapperService_Reserve":
         (ExecutorAddr, u64) => Expected<(ExecutorAddr, String)>;
     /// As [`NativeInitialize`], of regions in the slab that starts at the second address. The content is there already.

@@ -4,7 +4,7 @@
 //!
 //! | | shared slab | private slab | named slab |
 //! |---|---|---|---|
-//! | memory | the controller's memory files, one stripe per protection | plain memory of this process | a file that the controller opens by name |
+//! | memory | the controller's memory files, one stripe per protection | plain memory | a file that the controller opens by name |
 //! | content | the controller writes it through its own mapping | comes in the message, or was written before | as in a shared slab |
 //! | protection | mapped once with its final protection | set when a region is initialized | as in a private slab |
 //! | deinitialized pages | stay as they are | become empty, readable and writable | keep their content, become readable and writable |

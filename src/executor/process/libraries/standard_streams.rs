@@ -1,4 +1,4 @@
-//! `std::cout` and the other standard streams of C++, for code whose static initializers nobody runs.
+//! `std::cout` and the other standard streams of C++, for code whose static initializers are not run.
 //!
 //! Each source that includes `<iostream>` initializes them by a static object. A controller that runs no static initializers, as
 //! LLVM's without its runtime, leaves them empty, and the first output of a program ends the process. So the executor makes such
