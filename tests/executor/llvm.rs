@@ -210,7 +210,7 @@ fn debuggers_forget_objects_with_their_memory() {
     let slab = raw.reserve(16 * PAGE).expect("memory");
     let [one, other] = [slab, slab + 4 * PAGE];
     for (bytes, round) in [(100, 0), (200, 1), (3 * PAGE, 2), (100, 3)] {
-        let segments = |start| [(READ, start, bytes, &b"an object"[..])];
+        let segments = |start| [(READ, start, 4 * PAGE, &b"an object"[..])];
         raw.initialize(&segments(one), &[object(one, bytes)]).expect("registered");
         raw.initialize(&segments(other), &[object(other, bytes)]).expect("registered");
         assert_eq!(known_objects(&mut raw, list), [other, one], "round {round}");
@@ -219,11 +219,11 @@ fn debuggers_forget_objects_with_their_memory() {
         raw.undo("deinitialize_wrapper", &[other]).expect("it is there");
         assert_eq!(known_objects(&mut raw, list), [0; 0], "round {round}");
     }
-    let segment = [(READ, one, 100, &b"an object"[..])];
+    let segment = [(READ, one, PAGE, &b"an object"[..])];
     raw.initialize(&segment, &[object(one, 100), object(one, 50)]).expect("replaced");
     assert_eq!(known_objects(&mut raw, list), [one]);
     // What a failed request has registered goes with its memory, and so does what lies in a slab that is released.
-    let segment = [(READ, other, 100, &b"an object"[..])];
+    let segment = [(READ, other, PAGE, &b"an object"[..])];
     let failing = [object(other, 100), object(other, 0)];
     refused(raw.initialize(&segment, &failing), "an empty object");
     assert_eq!(known_objects(&mut raw, list), [one]);

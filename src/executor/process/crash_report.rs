@@ -58,9 +58,12 @@ fn end(program_counter: u64, callers: &[u64]) {
     if linked(program_counter, "") || calls.any(|call| linked(call, "a function called from ")) {
         return;
     }
-    match library_function(program_counter) {
-        Some((name, offset)) => say("", name.to_bytes(), offset),
-        None => write_error(format_args!(", at pc {program_counter:#x}\n")),
+    // Shared libraries have names for the functions that they export only.
+    let mut calls = callers.iter().map(|caller| caller.saturating_sub(1));
+    match (library_function(program_counter), calls.find_map(library_function)) {
+        (Some((name, offset)), _) => say("", name.to_bytes(), offset),
+        (None, Some((name, offset))) => say("a function called from ", name.to_bytes(), offset),
+        (None, None) => write_error(format_args!(", at pc {program_counter:#x}\n")),
     }
 }
 
