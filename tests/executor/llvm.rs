@@ -6,8 +6,10 @@
 use std::fs::{self, File};
 use std::io::Read;
 use std::os::unix::fs::FileExt;
+use std::os::unix::process::ExitStatusExt;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
 
 use super::{ANSWER, PROGRAM, Raw, cut, word, words};
 
@@ -83,6 +85,17 @@ impl Raw {
     fn read(&mut self, address: u64) -> u64 {
         let read = self.names["__llvm_orc_bootstrap_mem_read_uint64s_wrapper"];
         word(&self.call(read, &words(&[1, address])), 8)
+    }
+
+    /// Looks a symbol up in the whole process.
+    fn find(&mut self, name: &str) -> Option<u64> {
+        let manager = "__llvm_orc_SimpleExecutorDylibManager";
+        let [instance, resolve] =
+            ["Instance", "resolve_wrapper"].map(|name| self.names[&format!("{manager}_{name}")]);
+        let args = [&words(&[instance, 1, name.len() as u64])[..], name.as_bytes(), &[1]].concat();
+        let found = self.call(resolve, &args);
+        assert_eq!((found[0], word(&found, 1)), (1, 1), "{name}");
+        (found[9] == 1).then(|| word(&found, 10))
     }
 
     fn mapper(&self, what: &str) -> u64 {
@@ -348,26 +361,115 @@ fn shared_memory_is_not_taken_on_trust() {
     assert!(File::open(&path).is_err(), "{path} is left");
 }
 
+/// LLVM's controllers may run no static initializers, of which `<iostream>` has one.
 #[test]
-fn a_crash_is_named_on_standard_error() {
+fn streams_of_cpp_are_initialized_when_looked_up() {
+    let (child, mut raw) = start();
+    for stream in ["_ZSt4cout", "_ZSt5wcerr"] {
+        match raw.find(stream) {
+            // The first word of an initialized stream is the address of its class's functions.
+            Some(stream) => assert_ne!(raw.read(stream), 0),
+            None => println!("{stream}: libstdc++ is not installed: 0 cases"),
+        }
+    }
+    raw.end(child);
+}
+
+/// Starts an executor whose standard error can be read.
+fn start_with_error() -> (Child, Raw) {
     let mut command = Command::new(PROGRAM);
     let command = command.arg("filedescs=0,1").stdin(Stdio::piped()).stdout(Stdio::piped());
-    let mut child = command.stderr(Stdio::piped()).spawn().expect("an executor");
-    let mut raw = Raw {
-        to: child.stdin.take().expect("piped"),
-        from: child.stdout.take().expect("piped"),
-        names: std::collections::HashMap::new(),
-        next: 0,
+    Raw::spawn(command.stderr(Stdio::piped()))
+}
+
+/// What an executor that dies by SIGSEGV says on standard error; it must die soon.
+fn last_line(mut child: Child) -> String {
+    let began = Instant::now();
+    let status = loop {
+        match child.try_wait().expect("it is a child") {
+            Some(status) => break status,
+            None => std::thread::sleep(Duration::from_millis(5)),
+        }
+        assert!(began.elapsed() < Duration::from_secs(30), "it does not die");
     };
-    raw.receive();
-    // `memory` asks for names, and a call of an address needs none.
-    raw.begin(0xdad_beef_000, b"");
+    assert_eq!(status.signal(), Some(nix::libc::SIGSEGV));
     let mut complaint = String::new();
     let mut stderr = child.stderr.take().expect("piped");
     stderr.read_to_string(&mut complaint).expect("text");
-    for part in ["farcall: executor died by SIGSEGV", "fault address 0xdadbeef000"] {
-        assert!(complaint.contains(part), "{part}: {complaint}");
-    }
     assert_eq!(complaint.lines().count(), 1, "{complaint}");
-    assert!(!child.wait().expect("it ends").success());
+    complaint
+}
+
+#[test]
+fn a_crash_is_named_on_standard_error() {
+    let (child, mut raw) = start_with_error();
+    raw.begin(0xdad_beef_000, b"");
+    let line = last_line(child);
+    let part = "farcall: executor died by SIGSEGV, fault address 0xdadbeef000";
+    assert!(line.starts_with(part), "{line}");
+}
+
+/// The object of a registered function is what names come from, as it is for debuggers.
+#[test]
+fn a_crash_names_the_function_of_a_debug_object() {
+    let source = "void nothing(void) {}\nvoid stores(void) { *(volatile int *)0xdadbeef = 1; }\n";
+    let folder = std::env::temp_dir().join(format!("farcall-llvm-{}", std::process::id()));
+    fs::create_dir_all(&folder).expect("a folder");
+    let (input, output) = (folder.join("stores.c"), folder.join("stores.o"));
+    fs::write(&input, source).expect("written");
+    let mut compiler = Command::new("cc");
+    let compiler = compiler.args(["-O1", "-c", "-o"]).args([&output, &input]);
+    assert!(compiler.status().expect("a compiler").success());
+    let mut object = fs::read(&output).expect("just compiled");
+    fs::remove_dir_all(folder).expect("removed");
+
+    let (child, mut raw) = start_with_error();
+    let slab = raw.reserve(8 * PAGE).expect("memory");
+    // As LLVM does: the headers of the object's sections get their addresses.
+    let at = |at: usize, bytes: usize| {
+        let mut number = [0; 8];
+        number[..bytes].copy_from_slice(&object[at..at + bytes]);
+        usize::try_from(u64::from_le_bytes(number)).expect("a file")
+    };
+    let (headers, count) = (at(40, 8), at(60, 2));
+    let is_code = |header: &usize| at(header + 8, 8) & 4 != 0 && at(header + 32, 8) > 0;
+    let header = (0..count).map(|index| headers + 64 * index).find(is_code).expect("code");
+    let (start, bytes) = (at(header + 24, 8), at(header + 32, 8));
+    let code = object[start..start + bytes].to_vec();
+    object[header + 16..header + 24].copy_from_slice(&slab.to_le_bytes());
+    let place = slab + 4 * PAGE;
+    let range = words(&[place, place + object.len() as u64]);
+    let register = raw.names["llvm_orc_registerJITLoaderGDBAllocAction"];
+    let segments = [
+        (READ | EXECUTE, slab, code.len() as u64, &code[..]),
+        (READ, place, object.len() as u64, &object[..]),
+    ];
+    raw.initialize(&segments, &[((register, [range, vec![1]].concat()), NOTHING)]).expect("memory");
+    raw.begin(slab + (code.len() as u64).min(1), b"");
+    let line = last_line(child);
+    assert!(line.contains("fault address 0xdadbeef, in stores+0x"), "{line}");
+}
+
+/// The unwinder holds its lock in such a crash, and the search for callers would wait for it.
+#[test]
+fn a_crash_inside_the_unwinder_ends_the_process() {
+    let (child, mut raw) = start_with_error();
+    let search = raw.find("_Unwind_Find_FDE").expect("of the C compiler's library");
+
+    // Records that are registered, and then changed: the way from the FDE to its CIE leads nowhere.
+    let mut frames = vec![20, 0, 0, 0, 0, 0, 0, 0, 1, b'z', b'R', 0, 1, 0x78, 16, 1, 0];
+    frames.extend([0x0c, 7, 8, 0x90, 1, 0, 0]);
+    frames.extend([28, 0, 0, 0, 28, 0, 0, 0]);
+    frames.extend([words(&[0x1234_0000, 16]), vec![0; 12]].concat());
+    let slab = raw.reserve(PAGE).expect("memory");
+    let register = raw.names["llvm_orc_registerEHFrameAllocAction"];
+    let range = words(&[slab, slab + frames.len() as u64]);
+    let segment = [(READ | WRITE, slab, frames.len() as u64, &frames[..])];
+    raw.initialize(&segment, &[((register, range), NOTHING)]).expect("registered");
+    let write = raw.names["__llvm_orc_bootstrap_mem_write_uint32s_wrapper"];
+    let args = [&words(&[1, slab + 28])[..], &0x7000_0000_u32.to_le_bytes()].concat();
+    assert_eq!(raw.call(write, &args), b"");
+    raw.begin(search, b"an address");
+    let line = last_line(child);
+    assert!(line.starts_with("farcall: executor died by SIGSEGV, fault address 0x"), "{line}");
 }

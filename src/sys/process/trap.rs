@@ -1,7 +1,8 @@
 //! A dying process's last record: it writes signal, address, registers and callers into shared words.
 //!
 //! The handlers run on their own stack and store to one record. The default action is restored before they run, so the process
-//! still dies by the signal, also after a fault inside a handler. The record is a hint for the controller; the wait status
+//! still dies by the signal, also after a fault inside a handler. A crash inside the unwinder leaves its lock taken, and the
+//! search for callers then waits for it: a timer ends the process by the same signal. The record is a hint for the controller; the wait status
 //! is the truth.
 
 use std::cell::Cell;
@@ -21,6 +22,8 @@ pub(crate) const RECORD_WORDS: usize = 6 + CRASH_FRAMES_MAX;
 
 /// Bytes of the stack that the handlers run on. The unwinder alone needs about 10 KiB.
 const HANDLER_STACK_BYTES: usize = 128 << 10;
+/// The seconds that a handler may take, before a timer ends the process.
+const HANDLER_SECONDS: i64 = 1;
 /// The distance from the end of the stack within which a fault counts as overflow: frames can be large.
 const OVERFLOW_SLACK_BYTES: u64 = 1 << 20;
 
@@ -220,6 +223,7 @@ fn write(whole: &'static Record, signal: c_int, code: c_int, address: u64, pc: u
     if let (Some(Reporter { begin, .. }), Some(crash)) = (whole.reporter, read(record)) {
         begin(&crash);
     }
+    limit_time(signal);
     let mut walk = Walk { record, frames: 0 };
     if pc < 4096 && sp.is_multiple_of(8) {
         // A jump to nowhere has no unwind information; the return address is still on the stack.
@@ -235,6 +239,33 @@ fn write(whole: &'static Record, signal: c_int, code: c_int, address: u64, pc: u
             *frame = word.load(Ordering::Relaxed);
         }
         end(pc, &frames[..walk.frames]);
+    }
+}
+
+/// Raises a signal, whose default action is in place, [`HANDLER_SECONDS`] from now. Where the system refuses there is no limit.
+fn limit_time(signal: c_int) {
+    // SAFETY: all-zero bytes are a valid event, time and number.
+    let mut event: libc::sigevent = unsafe { std::mem::zeroed() };
+    event.sigev_notify = libc::SIGEV_SIGNAL;
+    event.sigev_signo = signal;
+    let mut timer: c_int = 0;
+    // The functions of the C library may allocate; the system calls do not.
+    // SAFETY: the kernel reads the event and writes the number of the timer, which is an int.
+    let made = unsafe {
+        libc::syscall(
+            libc::SYS_timer_create,
+            libc::CLOCK_MONOTONIC,
+            &raw const event,
+            &raw mut timer,
+        )
+    };
+    let never = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+    let once = libc::timespec { tv_sec: HANDLER_SECONDS, tv_nsec: 0 };
+    let time = libc::itimerspec { it_interval: never, it_value: once };
+    if made == 0 {
+        let no_old = std::ptr::null_mut::<libc::itimerspec>();
+        // SAFETY: the kernel reads the time.
+        unsafe { libc::syscall(libc::SYS_timer_settime, timer, 0, &raw const time, no_old) };
     }
 }
 
