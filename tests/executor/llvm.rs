@@ -11,7 +11,7 @@ use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
-use super::{ANSWER, PROGRAM, Raw, cut, word, words};
+use super::{ANSWER, CALL, PROGRAM, RESULT, Raw, calls_back, cut, word, words};
 
 const PAGE: u64 = 4096;
 
@@ -144,7 +144,7 @@ fn refused(outcome: Result<u64, String>, why: &str) {
 #[test]
 fn segments_are_rounded_up_to_pages() {
     let (child, mut raw) = start();
-    let slab = raw.reserve(4 * PAGE - 1).expect("rounded up, too");
+    let slab = raw.reserve(4 * PAGE).expect("memory");
     let [code, constants, data] = [0, 1, 2].map(|page| slab + page * PAGE);
     let segments = |code: &'static [u8]| {
         // As `lli -remote-mcjit` sends them: no constants.
@@ -174,7 +174,7 @@ fn segments_are_rounded_up_to_pages() {
     assert_eq!(raw.reserve(0), Ok(0));
     assert_eq!(raw.initialize(&[(READ, 0, 0, b"")], &[]), Ok(0));
 
-    refused(raw.reserve(u64::MAX), "overflow");
+    refused(raw.reserve(u64::MAX), "not a positive multiple");
     refused(raw.initialize(&[(READ, code, 2, b"abc")], &[]), "3 bytes of content");
     refused(raw.initialize(&[(READ, code, 0, b"abc")], &[]), "3 bytes of content");
     refused(raw.initialize(&[(READ, code, u64::MAX, b"")], &[]), "overflow");
@@ -359,6 +359,27 @@ fn shared_memory_is_not_taken_on_trust() {
     File::open(&path).expect("it is there");
     raw.end(child);
     assert!(File::open(&path).is_err(), "{path} is left");
+}
+
+/// LLVM 22 answers with an empty result where a handler fails. Later versions send the message, as a result of another kind.
+#[test]
+fn an_out_of_band_error_of_a_handler_ends_its_call_only() {
+    let (child, mut raw) = start();
+    let prefix = "__llvm_orc_SimpleRemoteEPC_dispatch";
+    let [context, dispatch] = ["ctx", "fn"].map(|name| raw.names[&format!("{prefix}_{name}")]);
+    let back = raw.load(&calls_back(context, dispatch));
+    let answer = raw.load(ANSWER);
+    let message = [words(&[15]), b"no such handler".to_vec()].concat();
+    for (kind, payload) in [(1, &message[..]), (0, b"a value"), (1, b"damaged")] {
+        let outer = raw.begin(back, b"");
+        let (opcode, inner, ..) = raw.receive();
+        assert_eq!(opcode, CALL);
+        raw.send(RESULT, inner, kind, payload);
+        let result = if kind == 0 { payload } else { b"" };
+        assert_eq!(raw.receive(), (RESULT, outer, 0, result.to_vec()), "LLVM 22 knows no other");
+        assert_eq!(raw.call(answer, b""), words(&[42]), "the session goes on");
+    }
+    raw.end(child);
 }
 
 /// LLVM's controllers may run no static initializers, of which `<iostream>` has one.

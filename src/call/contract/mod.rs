@@ -157,11 +157,11 @@ remote! {
     /// Unmaps a region, by its address in the controller.
     RegionDetach = "farcall_region_detach": (ExecutorAddr, ExecutorAddr) => ();
 
-    /// Reserves a private slab of this size in bytes, for regions that are initialized with the content in the request. This
-    /// one and the next five are LLVM's, with LLVM's results: a failure in them is no failure of the call.
+    /// Reserves a private slab of this size in bytes, for regions that are initialized with the content in the request. No bytes
+    /// have the null address. This one and the next five are LLVM's, with LLVM's results: a failure in them is no failure of the call.
     NativeReserve = "orc_rt_ci_sps_SimpleNativeMemoryMap_reserve":
         (ExecutorAddr, u64) => Expected<ExecutorAddr>;
-    /// As [`MemoryInitialize`], with the content of the regions.
+    /// As [`MemoryInitialize`], with the content of the regions. Sizes are rounded up to pages, and empty regions are left out.
     NativeInitialize = "orc_rt_ci_sps_SimpleNativeMemoryMap_initialize":
         (ExecutorAddr, Vec<Segment>, Vec<(Action, Action)>) => Expected<ExecutorAddr>;
     /// As [`MemoryDeinitialize`].

@@ -86,10 +86,10 @@ impl Serve for RegionDetach {
 impl Serve for NativeReserve {
     fn serve((instance, bytes): (ExecutorAddr, u64)) -> Result<Expected<ExecutorAddr>> {
         let session = Instance::at(instance)?;
-        Ok(match whole_pages(bytes) {
-            // As with LLVM's executor: LLVM 22's `lli` reserves nothing, and takes any other address for an error.
-            Ok(0) => Ok(ExecutorAddr::NULL),
-            bytes => bytes.and_then(|bytes| session.memory.reserve_private(bytes)),
+        Ok(match bytes {
+            // As in LLVM's executor: LLVM 22's `lli` reserves nothing at its end, and takes any other answer for an error.
+            0 => Ok(ExecutorAddr::NULL),
+            bytes => session.memory.reserve_private(bytes),
         }
         .into())
     }
