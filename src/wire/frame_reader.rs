@@ -97,7 +97,7 @@ impl FrameReader {
     }
 }
 
-/// The message of an out-of-band error: an SPS string. One that is damaged is an error all the same, so that its call ends.
+/// The message of an out-of-band error: an SPS string. A damaged one fails its call too, so that the call ends.
 fn out_of_band(payload: Vec<u8>) -> Vec<u8> {
     match payload.split_first_chunk() {
         Some((bytes, message)) if u64::from_le_bytes(*bytes) == message.len() as u64 => {

@@ -1,5 +1,9 @@
-//! What controllers of LLVM 22 send and an executor has to take: segments that are no whole pages, objects for debuggers that are
-//! never taken back, unwind records with zero words between them, and shared memory with a name.
+//! What controllers of LLVM 22 send and an executor has to take:
+//!
+//! - segments that are no whole pages;
+//! - objects for debuggers that are never taken back;
+//! - unwind records with zero words between them;
+//! - requests for shared memory with a name.
 //!
 //! The requests are written byte by byte, so these tests run without LLVM. `.ci/llvm` runs LLVM's own tools.
 
@@ -430,7 +434,7 @@ fn a_crash_is_named_on_standard_error() {
     assert!(line.starts_with(part), "{line}");
 }
 
-/// The object of a registered function is what names come from, as it is for debuggers.
+/// Names come from the objects that are registered with debuggers.
 #[test]
 fn a_crash_names_the_function_of_a_debug_object() {
     let source = "void nothing(void) {}\nvoid stores(void) { *(volatile int *)0xdadbeef = 1; }\n";

@@ -69,8 +69,8 @@ pub fn run_if_spawned() {
 /// A crash is named on standard error: signal, fault address, function. The controller may only learn that the connection has
 /// ended.
 ///
-/// `listen=PORT` and `listen=:PORT` listen on this machine only, where every user can connect. With the environment variable `FARCALL_TOKEN` or
-/// the argument `token-file=PATH`, a client must send that token within 5 seconds
+/// `listen=PORT` and `listen=:PORT` listen on this machine only, where every user can connect. With the environment variable
+/// `FARCALL_TOKEN` or the argument `token-file=PATH`, a client must send that token within 5 seconds
 /// ([`Client::connect_with_token`](crate::controller::Client::connect_with_token)). Other clients are disconnected, and the
 /// executor waits for the next one. Addresses that other machines can reach need a token. Nothing is encrypted.
 ///
@@ -145,7 +145,8 @@ fn connection(args: &[String]) -> Result<Connection> {
 
 fn not_asked(text: &str) -> Error {
     Error::invalid(format!(
-        "{text}: a controller starts this program; by hand, give it stdio, filedescs=R,W or listen=HOST:PORT (:PORT for this machine) [token-file=PATH]"
+        "{text}: a controller starts this program; by hand, give it stdio, filedescs=R,W or listen=HOST:PORT (:PORT for this machine) \
+         [token-file=PATH]"
     ))
 }
 

@@ -1,9 +1,11 @@
 //! A dying process's last record: it writes signal, address, registers and callers into shared words.
 //!
 //! The handlers run on their own stack and store to one record. The default action is restored before they run, so the process
-//! still dies by the signal, also after a fault inside a handler. A crash inside the unwinder leaves its lock taken, and the
-//! search for callers then waits for it: a timer ends the process by the same signal. The record is a hint for the controller; the wait status
+//! still dies by the signal, also after a fault inside a handler. The record is a hint for the controller; the wait status
 //! is the truth.
+//!
+//! A crash inside the unwinder leaves the unwinder's lock taken. The search for callers then waits for that lock, until a timer
+//! ends the process by the same signal.
 
 use std::cell::Cell;
 use std::mem::MaybeUninit;
