@@ -5,9 +5,10 @@
 //! records. libgcc's `__register_frame_info` takes a section that ends with a zero word. It aborts the process at a second
 //! registration or an unknown deregistration.
 //!
-//! JITLink strips records of functions that are gone, and leaves zeros in their place. An unwinder stops at the first zero
-//! word, so it would not find the records behind. Here the records between two zero words are a *run*. Each run that describes
-//! a function is registered by itself; the zero word behind it ends it.
+//! JITLink strips records of functions that are gone, and leaves gaps for the alignment of what follows. The words in a gap are
+//! zero, or what was in the controller's memory before. An unwinder stops at a zero word, and reads any other word as a record.
+//! Here the records between two gaps are a *run*. Each run that describes a function is registered by itself; the gap behind it
+//! ends it, and is set to zero for that.
 //!
 //! Before version 13, libgcc has one list of all sections, which a deregistration walks through. Its entries are in memory that the
 //! caller provides. Here they lie side by side. With `__register_frame`, which allocates each one, a walk over 8,000 of them took
@@ -18,7 +19,9 @@
 
 use std::collections::{BTreeMap, VecDeque};
 use std::ffi::{CStr, c_void};
+use std::fs::File;
 use std::mem::MaybeUninit;
+use std::os::unix::fs::FileExt;
 use std::sync::OnceLock;
 
 use crate::call::contract::{
@@ -74,25 +77,38 @@ impl Sections {
 /// Registering a registered section again changes nothing.
 impl Serve for FramesRegister {
     fn serve((section,): (AddrRange,)) -> Result<()> {
-        let runs = runs(section)?;
-        let mut sections = SECTIONS.lock();
-        match sections.all.get(&section.start) {
-            Some((same, _)) if *same == section => Ok(()),
-            Some((other, _)) => Err(Error::invalid(format!(
-                "call frame information {}..{}: {}..{} is registered there",
-                section.start, section.end, other.start, other.end
-            ))),
-            None => {
-                let unwinder = unwinder();
-                let register = |start| {
-                    let entry = matches!(unwinder, Unwinder::Frames).then(|| sections.entry());
-                    unwinder.register(start, entry.unwrap_or(std::ptr::null_mut()));
-                    (start, entry)
-                };
-                let runs = runs.into_iter().map(register).collect();
-                sections.all.insert(section.start, (section, runs));
-                Ok(())
-            }
+        register(section, Gaps::Zero)
+    }
+}
+
+/// What may be in the gaps between records.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Gaps {
+    /// Zeros: any other word that is no record is damage.
+    Zero,
+    /// Anything, as with LLVM's controllers.
+    Any,
+}
+
+fn register(section: AddrRange, gaps: Gaps) -> Result<()> {
+    let runs = runs(section, gaps)?;
+    let mut sections = SECTIONS.lock();
+    match sections.all.get(&section.start) {
+        Some((same, _)) if *same == section => Ok(()),
+        Some((other, _)) => Err(Error::invalid(format!(
+            "call frame information {}..{}: {}..{} is registered there",
+            section.start, section.end, other.start, other.end
+        ))),
+        None => {
+            let unwinder = unwinder();
+            let register = |start| {
+                let entry = matches!(unwinder, Unwinder::Frames).then(|| sections.entry());
+                unwinder.register(start, entry.unwrap_or(std::ptr::null_mut()));
+                (start, entry)
+            };
+            let runs = runs.into_iter().map(register).collect();
+            sections.all.insert(section.start, (section, runs));
+            Ok(())
         }
     }
 }
@@ -116,8 +132,8 @@ impl Serve for FramesDeregister {
 }
 
 impl Serve for LlvmFramesRegister {
-    fn serve(section: (AddrRange,)) -> Result<Status> {
-        Ok(FramesRegister::serve(section).into())
+    fn serve((section,): (AddrRange,)) -> Result<Status> {
+        Ok(register(section, Gaps::Any).into())
     }
 }
 
@@ -195,9 +211,9 @@ fn found(name: &CStr) -> (usize, *mut c_void) {
     (info.dli_fbase.addr(), function)
 }
 
-/// Checks a whole section: its records and zero words must follow each other up to a zero word at its end. Returns the address of
-/// each run that describes a function.
-fn runs(section: AddrRange) -> Result<Vec<ExecutorAddr>> {
+/// Checks a whole section, which must end with a zero word. Returns the address of each run that describes a function, if a zero
+/// word ends the run.
+fn runs(section: AddrRange, gaps: Gaps) -> Result<Vec<ExecutorAddr>> {
     let refuse = |why: String| {
         let AddrRange { start, end } = section;
         Err(Error::invalid(format!("call frame information {start}..{end}: {why}")))
@@ -208,35 +224,68 @@ fn runs(section: AddrRange) -> Result<Vec<ExecutorAddr>> {
     }
     let mut bytes = vec![0; size];
     access::read(&[(section.start.get(), size)], &mut bytes)?;
-    let word = |at: usize| {
-        let word = bytes.get(at..).and_then(<[u8]>::first_chunk::<4>);
-        word.map(|word| u32::from_le_bytes(*word))
-    };
-    let mut runs = Vec::new();
+    let (mut runs, mut cies) = (Vec::new(), Vec::new());
     // The offset of the run's first record, and whether the run describes a function.
     let (mut first, mut has_function) = (0, false);
     let mut at = 0;
-    while let Some(length) = word(at) {
-        let end = usize::try_from(length).ok().and_then(|length| at.checked_add(4 + length));
-        match end {
-            Some(end) if length == 0 => {
-                if has_function {
-                    runs.extend(section.start.checked_add(first as u64));
+    while let Some(length) = word(&bytes, at) {
+        // A word in a gap may look like the length of an FDE. The true record is behind it then.
+        let is_gap = gaps == Gaps::Any && record(&bytes, at + 4, &cies, gaps).is_some();
+        match record(&bytes, at, &cies, gaps).filter(|_| !is_gap) {
+            Some((end, is_cie)) => {
+                if is_cie {
+                    cies.push(at);
                 }
-                if end == size {
-                    return Ok(runs);
-                }
-                (first, has_function, at) = (end, false, end);
-            }
-            Some(end) if length >= 4 && end < size => {
-                // The second word of a CIE is 0; that of an FDE leads to its CIE.
-                has_function |= word(at + 4) != Some(0);
+                has_function |= !is_cie;
                 at = end;
+                continue;
             }
-            _ => return refuse(format!("a record of length {length:#x} at offset {at:#x}")),
+            None if length != 0 && gaps == Gaps::Zero => {
+                return refuse(format!("a record of length {length:#x} at offset {at:#x}"));
+            }
+            None => {}
         }
+        let end = section.start.get() + at as u64;
+        if has_function && (length == 0 || set_zero(end)) {
+            runs.extend(section.start.checked_add(first as u64));
+        }
+        at += 4;
+        if at == size && length == 0 {
+            return Ok(runs);
+        }
+        (first, has_function) = (at, false);
     }
     refuse(format!("it ends at offset {at:#x} without a zero word"))
+}
+
+/// The word at an offset, if it is inside.
+fn word(bytes: &[u8], at: usize) -> Option<u32> {
+    let word = bytes.get(at..).and_then(<[u8]>::first_chunk::<4>);
+    word.map(|word| u32::from_le_bytes(*word))
+}
+
+/// The end of the record at an offset, and whether it is a CIE; `None` if there is no record. A word is left behind the record for
+/// what ends the section. Where gaps may hold anything, a CIE must have a known version, and an FDE must lead back to one of
+/// `cies`, the sorted offsets of the CIEs before it.
+fn record(bytes: &[u8], at: usize, cies: &[usize], gaps: Gaps) -> Option<(usize, bool)> {
+    let length = usize::try_from(word(bytes, at)?).ok().filter(|length| *length >= 4)?;
+    let end = at.checked_add(4 + length).filter(|end| *end < bytes.len())?;
+    match word(bytes, at + 4)? {
+        second if gaps == Gaps::Zero => Some((end, second == 0)),
+        0 => matches!(bytes.get(at + 8), Some(1 | 3)).then_some((end, true)),
+        distance => {
+            let cie = (at + 4).checked_sub(usize::try_from(distance).ok()?)?;
+            cies.binary_search(&cie).ok().map(|_| (end, false))
+        }
+    }
+}
+
+/// Sets a word in a gap to zero, though its page may be read-only. Returns false where the system refuses, as it does for shared
+/// memory.
+fn set_zero(address: u64) -> bool {
+    // The kernel lets a process write its own private memory so, whatever its protection.
+    let memory = File::options().write(true).open("/proc/self/mem");
+    memory.is_ok_and(|memory| memory.write_all_at(&[0; 4], address).is_ok())
 }
 
 unsafe extern "C" {
@@ -282,8 +331,8 @@ mod tests {
     fn a_section_is_checked_whole() {
         let good = section(0x20_0000, 16);
         let start = range(&good).start;
-        assert_eq!(runs(range(&good)).expect("good"), [start]);
-        assert_eq!(runs(range(&[0; 4])).expect("nothing but the end"), []);
+        assert_eq!(runs(range(&good), Gaps::Zero).expect("good"), [start]);
+        assert_eq!(runs(range(&[0; 4]), Gaps::Zero).expect("nothing but the end"), []);
         let cut = &good[..good.len() - 4];
         let more = [&good[..], &[1, 0, 0, 0]].concat();
         let mut long = good.clone();
@@ -298,29 +347,37 @@ mod tests {
         assert!(FramesRegister::serve((nowhere,)).is_err());
     }
 
-    /// What JITLink 22 leaves where it strips records: zero words, and records behind them.
+    /// What JITLink 22 leaves where it strips records: gaps of any content, and records behind them.
     #[test]
-    fn records_between_zero_words_are_registered() {
+    fn records_between_gaps_are_registered() {
         let (cie, fde) = (24, 32);
         let whole = section(0x30_0000, 16);
-        // The CIE alone, a gap, the FDE with a longer way to its CIE, a wide gap, a whole section, its end.
-        let mut bytes = whole[..cie].to_vec();
-        bytes.extend([0; 4]);
-        let second = bytes.len();
-        bytes.extend(&whole[cie..cie + fde]);
-        bytes[second + 4] += 4;
-        bytes.extend([0; 12]);
-        let third = bytes.len();
-        bytes.extend(section(0x31_0000, 16));
-        let all = range(&bytes);
-        let expected = [second, third].map(|at| all.start.get() + at as u64);
-        let found: Vec<u64> = runs(all).expect("good").iter().map(|run| run.get()).collect();
-        assert_eq!(found, expected, "a run without a function is left out");
-        for (function, is_found) in [(0x30_0000, true), (0x31_0000, true), (0x32_0000, false)] {
-            FramesRegister::serve((all,)).expect("registered");
-            assert_eq!(described(function + 8), is_found.then_some(function), "{function:#x}");
-            FramesDeregister::serve((all,)).expect("taken back");
-            assert_eq!(described(function + 8), None, "{function:#x}");
+        let garbage = [0xfffff000_u32, 20, 4, u32::MAX].map(u32::to_le_bytes).concat();
+        for gap in [[0; 16], *garbage.first_chunk().expect("16 bytes")] {
+            // The CIE alone, a gap, the FDE with a longer way to its CIE, a gap, a whole section, its end.
+            let mut bytes = whole[..cie].to_vec();
+            bytes.extend(&gap[..4]);
+            let second = bytes.len();
+            bytes.extend(&whole[cie..cie + fde]);
+            bytes[second + 4] += 4;
+            bytes.extend(gap);
+            let third = bytes.len();
+            bytes.extend(section(0x31_0000, 16));
+            let all = range(&bytes);
+            if gap != [0; 16] {
+                let error = FramesRegister::serve((all,)).expect_err("strict").to_string();
+                assert!(error.contains("a record of length 0xfffff000 at offset 0x18"), "{error}");
+            }
+            for (function, is_found) in [(0x30_0000, true), (0x31_0000, true), (0x32_0000, false)] {
+                LlvmFramesRegister::serve((all,)).expect("an answer").0.expect("registered");
+                assert_eq!(described(function + 8), is_found.then_some(function), "{function:#x}");
+                FramesDeregister::serve((all,)).expect("taken back");
+                assert_eq!(described(function + 8), None, "{function:#x}");
+            }
+            let expected = [second, third].map(|at| all.start.get() + at as u64);
+            let found = runs(all, Gaps::Any).expect("good");
+            let found: Vec<u64> = found.iter().map(|run| run.get()).collect();
+            assert_eq!(found, expected, "a run without a function is left out");
         }
     }
 
