@@ -265,8 +265,8 @@ fn word(bytes: &[u8], at: usize) -> Option<u32> {
 }
 
 /// The end of the record at an offset, and whether it is a CIE; `None` if there is no record. A word is left behind the record for
-/// what ends the section. Where gaps may hold anything, a CIE must have a known version, and an FDE must lead back to one of
-/// `cies`, the sorted offsets of the CIEs before it.
+/// what ends the section. Where gaps may hold anything, a CIE must have a known version. An FDE must lead back to one of the
+/// CIEs before it, whose sorted offsets are `cies`.
 fn record(bytes: &[u8], at: usize, cies: &[usize], gaps: Gaps) -> Option<(usize, bool)> {
     let length = usize::try_from(word(bytes, at)?).ok().filter(|length| *length >= 4)?;
     let end = at.checked_add(4 + length).filter(|end| *end < bytes.len())?;
