@@ -46,7 +46,8 @@ impl fmt::Display for Death {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match (self.signal, self.exit_status) {
             (Some(signal), _) => {
-                write!(f, "executor died by {}", signal_name(signal))?;
+                f.write_str("executor died by ")?;
+                write_signal(f, signal)?;
             }
             (None, Some(status)) => write!(f, "executor exited with status {status}")?,
             (None, None) => f.write_str("executor is gone")?,
@@ -69,10 +70,10 @@ impl fmt::Display for Death {
     }
 }
 
-/// The name of a signal, "SIGSEGV", or "signal 47" for one without a name.
-fn signal_name(signal: i32) -> String {
+/// Writes the name of a signal, "SIGSEGV", or "signal 47" for one without a name. Allocates nothing.
+fn write_signal(f: &mut fmt::Formatter<'_>, signal: i32) -> fmt::Result {
     match nix::sys::signal::Signal::try_from(signal) {
-        Ok(signal) => signal.as_str().to_owned(),
-        Err(_) => format!("signal {signal}"),
+        Ok(signal) => f.write_str(signal.as_str()),
+        Err(_) => write!(f, "signal {signal}"),
     }
 }

@@ -3,8 +3,8 @@
 //! | folder | content |
 //! |---|---|
 //! | `entry` | calls into linked code and back; the two conventions of wrapper functions |
-//! | `memory` | the native memory map: slabs, regions, alloc actions |
-//! | `process` | shared libraries, programs with `main` and exit handlers, `dladdr`, registration with unwinders and debuggers |
+//! | `memory` | the native memory map: slabs, regions, alloc actions; what debuggers know of objects in it |
+//! | `process` | shared libraries, programs with `main` and exit handlers, `dladdr`, registration with unwinders |
 //! | `tls` | thread-locals of linked code, and threads |
 //! | `context` | the state that belongs to one controller, and the way from linked code to it |
 //! | `services` | the functions of the contract that need a session; all names under which functions are offered |

@@ -16,6 +16,12 @@ pub(crate) const HEADER_BYTES: usize = 32;
 /// The version of the opcodes above LLVM's, the tag of [`Opcode::Hello`].
 pub(crate) const OWN_VERSION: u64 = 1;
 
+/// The tag of a result that is a value. LLVM 22 knows no other one.
+pub(crate) const RESULT_VALUE: u64 = 0;
+/// The tag of a result that is an out-of-band error, whose message is an SPS string. LLVM's later versions send it. It is never
+/// sent here, since LLVM 22 ends a session on it.
+pub(crate) const RESULT_OUT_OF_BAND: u64 = 1;
+
 /// What a frame is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(u8)]
@@ -24,7 +30,7 @@ pub(crate) enum Opcode {
     Setup = 0,
     /// The session ends; an SPS status says why.
     Hangup = 1,
-    /// The result of the call with this number of the receiver's.
+    /// The result of the call with this number of the receiver's. Its tag says which kind of result ([`RESULT_VALUE`]).
     Result = 2,
     /// Run the function, or the handler, at the tag.
     Call = 3,
@@ -77,8 +83,12 @@ impl Header {
             })?;
         let opcode = Opcode::from_number(opcode)
             .ok_or_else(|| Error::violation(format!("a frame with opcode {opcode}")))?;
-        let wants_no_tag = matches!(opcode, Opcode::Result | Opcode::Failure);
-        if wants_no_tag && tag != 0 {
+        let is_valid = match opcode {
+            Opcode::Result => matches!(tag, RESULT_VALUE | RESULT_OUT_OF_BAND),
+            Opcode::Failure => tag == 0,
+            _ => true,
+        };
+        if !is_valid {
             return Err(Error::violation(format!("{opcode:?} {sequence} with tag {tag:#x}")));
         }
         Ok(Self { opcode, sequence, tag, payload_bytes })
@@ -133,7 +143,8 @@ mod tests {
             (1, 7),
             (1, 1 << 32),
             (1, u64::MAX),
-            (3, 1),
+            (3, 2),
+            (3, u64::MAX),
         ] {
             let header = Header { opcode: Opcode::Result, sequence: 1, tag: 0, payload_bytes: 0 };
             let mut bytes = header.encode();
@@ -144,6 +155,6 @@ mod tests {
             );
             refused += 1;
         }
-        assert_eq!(refused, 8);
+        assert_eq!(refused, 9);
     }
 }

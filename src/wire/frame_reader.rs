@@ -3,7 +3,7 @@
 //! Invariant: a frame's header is checked before memory is allocated for its payload, and memory is allocated as the payload's
 //! bytes arrive.
 
-use super::frame::{HEADER_BYTES, Header};
+use super::frame::{HEADER_BYTES, Header, Opcode, RESULT_OUT_OF_BAND};
 use crate::error::{Error, Result};
 
 /// Bytes of one read.
@@ -41,7 +41,7 @@ impl FrameReader {
         self.end += bytes;
     }
 
-    /// The next frame, if it is whole.
+    /// The next frame, if it is whole. An out-of-band error of LLVM's comes as [`Opcode::Failure`].
     ///
     /// # Errors
     ///
@@ -63,7 +63,15 @@ impl FrameReader {
             return Ok(None);
         }
         self.header = None;
-        Ok(Some((header, std::mem::take(&mut self.payload))))
+        let payload = std::mem::take(&mut self.payload);
+        Ok(Some(match (header.opcode, header.tag) {
+            (Opcode::Result, RESULT_OUT_OF_BAND) => {
+                let payload = out_of_band(payload);
+                let payload_bytes = payload.len();
+                (Header { opcode: Opcode::Failure, tag: 0, payload_bytes, ..header }, payload)
+            }
+            _ => (header, payload),
+        }))
     }
 
     /// The stream has ended.
@@ -89,10 +97,19 @@ impl FrameReader {
     }
 }
 
+/// The message of an out-of-band error: an SPS string. A damaged one fails its call too, so that the call ends.
+fn out_of_band(payload: Vec<u8>) -> Vec<u8> {
+    match payload.split_first_chunk() {
+        Some((bytes, message)) if u64::from_le_bytes(*bytes) == message.len() as u64 => {
+            message.to_vec()
+        }
+        _ => format!("an error whose message of {} bytes is damaged", payload.len()).into_bytes(),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::wire::frame::Opcode;
 
     fn push(frames: &mut FrameReader, bytes: &[u8]) {
         frames.space()[..bytes.len()].copy_from_slice(bytes);
@@ -120,6 +137,30 @@ mod tests {
             }
             assert_eq!(got, sent, "pieces of {size}");
             frames.ended().expect("between two frames");
+        }
+    }
+
+    #[test]
+    fn an_out_of_band_error_of_llvms_is_a_failure() {
+        for (payload, message) in [
+            (&b"\x02\0\0\0\0\0\0\0no"[..], "no"),
+            (b"\0\0\0\0\0\0\0\0", ""),
+            (b"\x03\0\0\0\0\0\0\0no", "an error whose message of 10 bytes is damaged"),
+            (
+                b"\xff\xff\xff\xff\xff\xff\xff\xffno",
+                "an error whose message of 10 bytes is damaged",
+            ),
+            (b"no", "an error whose message of 2 bytes is damaged"),
+        ] {
+            let (opcode, payload_bytes) = (Opcode::Result, payload.len());
+            let header = Header { opcode, sequence: 7, tag: RESULT_OUT_OF_BAND, payload_bytes };
+            let mut frames = FrameReader::new();
+            push(&mut frames, &[&header.encode(), payload].concat());
+            let (header, got) = frames.next().expect("valid").expect("whole");
+            assert_eq!(String::from_utf8(got).expect("text"), message);
+            let expected = (Opcode::Failure, 7, 0, message.len());
+            let Header { opcode, sequence, tag, payload_bytes } = header;
+            assert_eq!((opcode, sequence, tag, payload_bytes), expected);
         }
     }
 

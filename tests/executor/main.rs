@@ -8,6 +8,7 @@ mod embedded;
 mod killed;
 mod listen;
 mod listening;
+mod llvm;
 mod polled;
 
 use std::collections::HashMap;
@@ -55,7 +56,11 @@ impl Raw {
     /// Starts the executor on pipes, and reads its first frame.
     fn start(args: &[&str]) -> (Child, Self) {
         let mut command = Command::new(PROGRAM);
-        let command = command.args(args).stdin(Stdio::piped()).stdout(Stdio::piped());
+        Self::spawn(command.args(args).stdin(Stdio::piped()).stdout(Stdio::piped()))
+    }
+
+    /// The same, of a command whose standard streams are pipes.
+    fn spawn(command: &mut Command) -> (Child, Self) {
         let mut child = command.spawn().expect("an executor");
         let (to, from) = (child.stdin.take().expect("piped"), child.stdout.take().expect("piped"));
         let mut raw = Self { to, from, names: HashMap::new(), next: 0 };

@@ -112,6 +112,8 @@ pub(crate) const LAZY_RESOLVER: &str = "farcall_lazy_resolver";
 pub(crate) type Region = (u8, ExecutorAddr, u64);
 /// The same with its content, which is followed by zeros up to its size: LLVM's `SPSSegFinalizeRequest`.
 pub(crate) type Segment = (AllocGroup, ExecutorAddr, u64, Bytes);
+/// The same without its content: LLVM's `SPSSharedMemorySegFinalizeRequest`.
+pub(crate) type NamedSegment = (AllocGroup, ExecutorAddr, u64);
 /// A function that takes bytes, and the bytes: an allocation action. The null address is no action.
 pub(crate) type Action = (ExecutorAddr, Bytes);
 
@@ -155,11 +157,11 @@ remote! {
     /// Unmaps a region, by its address in the controller.
     RegionDetach = "farcall_region_detach": (ExecutorAddr, ExecutorAddr) => ();
 
-    /// Reserves a private slab of this size in bytes, for regions that are initialized with the content in the request. This
-    /// one and the next five are LLVM's, with LLVM's results: a failure in them is no failure of the call.
+    /// Reserves a private slab of this size in bytes, for regions that are initialized with the content in the request. No bytes
+    /// have the null address. This one and the next five are LLVM's, with LLVM's results: a failure in them is no failure of the call.
     NativeReserve = "orc_rt_ci_sps_SimpleNativeMemoryMap_reserve":
         (ExecutorAddr, u64) => Expected<ExecutorAddr>;
-    /// As [`MemoryInitialize`], with the content of the regions.
+    /// As [`MemoryInitialize`], with the content of the regions. Sizes are rounded up to pages, and empty regions are left out.
     NativeInitialize = "orc_rt_ci_sps_SimpleNativeMemoryMap_initialize":
         (ExecutorAddr, Vec<Segment>, Vec<(Action, Action)>) => Expected<ExecutorAddr>;
     /// As [`MemoryDeinitialize`].
@@ -174,6 +176,15 @@ remote! {
     /// As [`NativeRelease`], of one.
     NativeReleaseOne = "orc_rt_SimpleNativeMemoryMap_release_sps_wrapper":
         (ExecutorAddr, ExecutorAddr) => Status;
+
+    /// Reserves a slab of this size in bytes in a file of the shared-memory file system. Returns the slab's first address and the
+    /// file's name. A controller on this machine opens the file by that name and removes the name. It stores content through its
+    /// own mapping. This one and the next are LLVM 22's; [`NativeDeinitialize`] and [`NativeRelease`] undo them.
+    NamedReserve = "__llvm_orc_ExecutorSharedMemoryMapperService_Reserve":
+        (ExecutorAddr, u64) => Expected<(ExecutorAddr, String)>;
+    /// As [`NativeInitialize`], of regions in the slab that starts at the second address. The content is there already.
+    NamedInitialize = "__llvm_orc_ExecutorSharedMemoryMapperService_Initialize":
+        (ExecutorAddr, ExecutorAddr, Vec<NamedSegment>, Vec<(Action, Action)>) => Expected<ExecutorAddr>;
 
     /// Writes words at their addresses. This one and the next twelve are LLVM's. An address that cannot be read or written
     /// fails the call; the words before it are done.

@@ -17,6 +17,7 @@ pub(crate) const OTHER_NAMES: &[(&str, &[&str])] = &[
             "orc_rt_ci_SimpleNativeMemoryMap_Instance",
             "orc_rt_SimpleNativeMemoryMap_Instance",
             "__llvm_orc_SimpleExecutorMemoryManager_Instance",
+            "__llvm_orc_ExecutorSharedMemoryMapperService_Instance",
         ],
     ),
     (
@@ -40,6 +41,7 @@ pub(crate) const OTHER_NAMES: &[(&str, &[&str])] = &[
             "orc_rt_SimpleNativeMemoryMap_deinitializeMultiple_sps_wrapper",
             "orc_rt_SimpleNativeMemoryMap_deallocateMultiple_sps_wrapper",
             "__llvm_orc_SimpleExecutorMemoryManager_deinitialize_wrapper",
+            "__llvm_orc_ExecutorSharedMemoryMapperService_Deinitialize",
         ],
     ),
     (
@@ -47,6 +49,7 @@ pub(crate) const OTHER_NAMES: &[(&str, &[&str])] = &[
         &[
             "orc_rt_SimpleNativeMemoryMap_releaseMultiple_sps_wrapper",
             "__llvm_orc_SimpleExecutorMemoryManager_release_wrapper",
+            "__llvm_orc_ExecutorSharedMemoryMapperService_Release",
         ],
     ),
     (NativeDeinitializeOne::NAME, &["orc_rt_SimpleNativeMemoryMap_deallocate_sps_wrapper"]),

@@ -165,7 +165,10 @@ impl<'a> NativeMemory<'a> {
     /// or the session is over.
     pub fn reserve(&self, bytes: u64) -> Result<ExecutorAddr> {
         let slab = self.peer.call::<NativeReserve>(&(self.peer.instance()?, bytes))?;
-        slab.0.map_err(Error::remote)
+        match slab.0.map_err(Error::remote)? {
+            ExecutorAddr::NULL => Err(Error::remote(format!("{bytes} bytes are no slab"))),
+            slab => Ok(slab),
+        }
     }
 
     /// Stores the content of segments, protects them, and runs the finalize actions. Returns the base: the lowest address of the

@@ -1,13 +1,13 @@
 //! The native memory map: reserves slabs, initializes and deinitializes regions in them, and releases slabs.
 //!
-//! A slab is *shared* or *private*:
+//! A slab is *shared*, *private* or *named*:
 //!
-//! | | shared slab | private slab |
-//! |---|---|---|
-//! | memory | the controller's memory files, one stripe per protection | plain memory of this process |
-//! | content | the controller writes it through its own mapping | comes in the message, or was written before |
-//! | protection | mapped once with its final protection | set when a region is initialized |
-//! | deinitialized pages | stay as they are | become empty, readable and writable |
+//! | | shared slab | private slab | named slab |
+//! |---|---|---|---|
+//! | memory | the controller's memory files, one stripe per protection | plain memory | a file that the controller opens by name |
+//! | content | the controller writes it through its own mapping | comes in the message, or was written before | as in a shared slab |
+//! | protection | mapped once with its final protection | set when a region is initialized | as in a private slab |
+//! | deinitialized pages | stay as they are | become empty, readable and writable | keep their content, become readable and writable |
 //!
 //! Freeing the memory of a page is the most expensive part of emptying it. Pages with known content, which the
 //! executor stored and code cannot write, are overwritten with zeros instead. They keep their memory for the next
@@ -16,6 +16,8 @@
 //! A request is checked whole before anything happens. Then the content is stored, the finalize actions run in order,
 //! and the dealloc actions are recorded. If a step fails, all steps before it are undone in reverse, and the pages
 //! are free again. Regions with [`Lifetime::Finalize`] are freed at once.
+//!
+//! Debuggers forget objects before the memory under them is freed.
 //!
 //! Order: regions that are deinitialized together go the newest first, across regions and slabs. Dealloc actions run
 //! in the exact reverse order of the finalize actions.
@@ -29,8 +31,10 @@
 pub(crate) mod access;
 mod action;
 pub(crate) mod attached;
+pub(crate) mod debugger;
 pub(crate) mod forked;
 mod kept;
+mod object_names;
 mod slab;
 mod state;
 #[cfg(test)]
@@ -97,6 +101,30 @@ impl MemoryMap {
     /// If the size is not a positive multiple of the page size, or address space runs out.
     pub(crate) fn reserve_private(&self, bytes: u64) -> Result<ExecutorAddr> {
         self.add(Slab::private(bytes)?)
+    }
+
+    /// Reserves a named slab of `bytes` bytes, readable, writable and zero. Returns its start, and the name by which the
+    /// controller opens its file.
+    ///
+    /// # Errors
+    ///
+    /// If the size is not a positive multiple of the page size, or the system refuses.
+    pub(crate) fn reserve_named(&self, bytes: u64) -> Result<(ExecutorAddr, String)> {
+        let (slab, name) = Slab::named(bytes)?;
+        Ok((self.add(slab)?, name))
+    }
+
+    /// The range of the named slab with this start address.
+    ///
+    /// # Errors
+    ///
+    /// If there is no such slab.
+    pub(crate) fn named(&self, start: ExecutorAddr) -> Result<AddrRange> {
+        let state = self.state.lock();
+        let slab = state.slabs.get(&start).filter(|slab| slab.has_name());
+        slab.map(Slab::range).ok_or_else(|| {
+            Error::invalid(format!("no shared memory with a name starts at {start}"))
+        })
     }
 
     /// Initializes regions and returns their base, the lowest address of those that stay.
@@ -253,6 +281,7 @@ impl MemoryMap {
 
     /// Makes a claim live. If the map was shut down meanwhile, undoes the claim.
     fn complete(&self, claim: Claim, dealloc: Vec<Action>) -> Result<ExecutorAddr> {
+        debugger::forget(claim.temporary.iter().map(|pages| pages.range));
         let emptied = claim.memory.discard(&claim.temporary);
         let refused = {
             let mut state = self.state.lock();
@@ -278,6 +307,7 @@ impl MemoryMap {
     fn withdraw(&self, claim: Claim, why: Error) -> Error {
         let Claim { memory, standard: mut pages, temporary, .. } = claim;
         pages.extend(temporary);
+        debugger::forget(pages.iter().map(|pages| pages.range));
         let emptied = memory.discard(&pages);
         let mut state = self.state.lock();
         for Pages { range, .. } in pages {
@@ -290,6 +320,7 @@ impl MemoryMap {
     /// Empties the pages of regions that are no longer live, and frees them.
     fn empty(&self, mut removed: RemovedRegions, failures: &mut Vec<String>) {
         removed.sort();
+        debugger::forget(removed.ranges());
         let mut kept = Vec::new();
         for (memory, pages) in removed.by_slab() {
             let failure = memory.reset(pages, &mut kept).err();
@@ -318,6 +349,7 @@ impl MemoryMap {
             let mut state = self.state.lock();
             gone.extend(starts.iter().filter_map(|start| state.remove_slab(*start)));
         }
+        debugger::forget(gone.iter().map(Slab::range));
         let (kept, why) = slab::unmap_all(gone);
         failures.extend(why.map(|error| error.to_string()));
         let mut state = self.state.lock();

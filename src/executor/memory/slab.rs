@@ -1,6 +1,6 @@
 //! A slab: a range of address space in which regions are initialized.
 //!
-//! Invariant: the protections of a shared slab never change; only the memory map changes those of a private one.
+//! Invariant: the protections of a shared slab never change; only the memory map changes those of the others.
 
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
@@ -11,9 +11,10 @@ use crate::error::{Error, Result};
 use crate::limits::PAGE_BYTES;
 use crate::sys::memory::map::Reservation;
 use crate::sys::memory::memfd;
+use crate::sys::memory::named::{self, Name};
 use crate::{AddrRange, ExecutorAddr, Prot};
 
-/// A shared or private slab. Dropping it unmaps it.
+/// A shared, private or named slab. Dropping it unmaps it.
 #[derive(Debug)]
 pub(super) struct Slab {
     reservation: Arc<Reservation>,
@@ -28,14 +29,19 @@ enum Kind {
     Shared(Box<[AddrRange; Prot::ALL.len()]>),
     /// Plain memory, which the executor fills.
     Private,
+    /// A file with a name, which the controller fills. The executor sets protections.
+    Named {
+        /// Removed with the slab, if the controller has not removed it.
+        _name: Name,
+    },
 }
 
 /// The memory of a slab; it stays mapped while this value lives.
 #[derive(Debug)]
 pub(super) struct Memory {
     reservation: Arc<Reservation>,
-    /// The executor may change content and protections.
-    is_private: bool,
+    /// Content and protections are not the executor's to change.
+    is_striped: bool,
 }
 
 /// Whole pages that are in use.
@@ -88,7 +94,7 @@ impl Memory {
     ///
     /// If the system refuses; part of the work has been done then.
     pub(super) fn fill(&self, segments: &[Segment]) -> Result<()> {
-        if !self.is_private {
+        if self.is_striped {
             return Ok(());
         }
         let range = |segment: &Segment| AddrRange::sized(segment.start, segment.bytes);
@@ -113,7 +119,7 @@ impl Memory {
     ///
     /// The first refusal of the system; the rest has been done nevertheless.
     pub(super) fn discard(&self, pages: &[Pages]) -> Result<()> {
-        if !self.is_private {
+        if self.is_striped {
             return Ok(());
         }
         let runs = coalesced(pages.iter().map(|pages| pages.range).collect()).into_iter();
@@ -127,7 +133,7 @@ impl Memory {
     ///
     /// As [`Memory::discard`].
     pub(super) fn reset(&self, pages: &[Pages], kept: &mut Vec<AddrRange>) -> Result<()> {
-        if !self.is_private {
+        if self.is_striped {
             return Ok(());
         }
         let runs = pages.chunk_by(touch);
@@ -230,6 +236,19 @@ impl Slab {
         Ok(Self::new(reservation, Kind::Private))
     }
 
+    /// Maps a new file, readable and writable. Returns the file's name, by which the controller opens it.
+    ///
+    /// # Errors
+    ///
+    /// If the system refuses the file or its size, code cannot run from it, or address space runs out.
+    pub(super) fn named(bytes: u64) -> Result<(Self, String)> {
+        let reservation = Reservation::new(bytes)?;
+        let (file, name) = named::create(bytes)?;
+        reservation.map(0, bytes, Prot::Data, file)?;
+        let opened_by = name.as_str().to_owned();
+        Ok((Self::new(reservation, Kind::Named { _name: name }), opened_by))
+    }
+
     fn new(reservation: Reservation, kind: Kind) -> Self {
         Self { reservation: Arc::new(reservation), kind, is_releasing: false }
     }
@@ -240,8 +259,13 @@ impl Slab {
 
     /// The memory, which stays mapped while the result lives.
     pub(super) fn memory(&self) -> Memory {
-        let is_private = matches!(self.kind, Kind::Private);
-        Memory { reservation: Arc::clone(&self.reservation), is_private }
+        let is_striped = matches!(self.kind, Kind::Shared(_));
+        Memory { reservation: Arc::clone(&self.reservation), is_striped }
+    }
+
+    /// True if the controller opens the slab by a name.
+    pub(super) fn has_name(&self) -> bool {
+        matches!(self.kind, Kind::Named { .. })
     }
 
     /// Checks that a range of the slab may become memory of this protection.
@@ -260,9 +284,10 @@ impl Slab {
         }
         match &self.kind {
             Kind::Private => Ok(()),
-            Kind::Shared(_) if has_content => {
+            Kind::Shared(_) | Kind::Named { .. } if has_content => {
                 Err("content for shared memory, which its controller writes itself".to_owned())
             }
+            Kind::Named { .. } => Ok(()),
             Kind::Shared(stripes) if stripes[prot.index()].encloses(range) => Ok(()),
             Kind::Shared(_) => Err(format!("not inside the stripe of {prot:?} memory")),
         }

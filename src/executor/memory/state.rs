@@ -280,6 +280,11 @@ impl RemovedRegions {
         self.pages.push(pages);
     }
 
+    /// The ranges of the pages.
+    pub(super) fn ranges(&self) -> impl Iterator<Item = AddrRange> {
+        self.pages.iter().map(|pages| pages.range)
+    }
+
     /// Sorts the pages by their addresses.
     pub(super) fn sort(&mut self) {
         self.memories.sort_unstable_by_key(|memory| memory.range().start);

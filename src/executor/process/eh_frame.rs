@@ -5,16 +5,23 @@
 //! records. libgcc's `__register_frame_info` takes a section that ends with a zero word. It aborts the process at a second
 //! registration or an unknown deregistration.
 //!
+//! JITLink strips records of functions that are gone, and leaves gaps for the alignment of what follows. The words in a gap are
+//! zero, or what was in the controller's memory before. An unwinder stops at a zero word, and reads any other word as a record.
+//! Here the records between two gaps are a *run*. Each run that describes a function is registered by itself; the gap behind it
+//! ends it, and is set to zero for that.
+//!
 //! Before version 13, libgcc has one list of all sections, which a deregistration walks through. Its entries are in memory that the
 //! caller provides. Here they lie side by side. With `__register_frame`, which allocates each one, a walk over 8,000 of them took
 //! thirty times as long.
 //!
-//! Invariant: a section is registered while it is in [`SECTIONS`], and with one unwinder, which is also the thrower.
+//! Invariant: the runs of a section are registered while it is in [`SECTIONS`], and with one unwinder, which is also the thrower.
 #![allow(unsafe_code, reason = "calls the unwinder's registration functions")]
 
 use std::collections::{BTreeMap, VecDeque};
 use std::ffi::{CStr, c_void};
+use std::fs::File;
 use std::mem::MaybeUninit;
+use std::os::unix::fs::FileExt;
 use std::sync::OnceLock;
 
 use crate::call::contract::{
@@ -30,11 +37,15 @@ use crate::{AddrRange, ExecutorAddr};
 
 /// The registered sections.
 struct Sections {
-    /// By start address. Each with its entry in the unwinder's list, if that is libgcc's.
-    all: BTreeMap<ExecutorAddr, (AddrRange, Option<*mut Entry>)>,
+    /// By start address.
+    all: BTreeMap<ExecutorAddr, (AddrRange, Vec<Run>)>,
     /// Entries that can be used, the longest free first. So sections that come and go in one order keep theirs in that order, too.
     free: VecDeque<*mut Entry>,
 }
+
+/// Records that are registered together: the address of the first one, and their entry in the unwinder's list, if that is
+/// libgcc's.
+type Run = (ExecutorAddr, Option<*mut Entry>);
 
 // SAFETY: an entry is reached under the lock only, or by the unwinder, so it may move between threads.
 unsafe impl Send for Sections {}
@@ -66,21 +77,38 @@ impl Sections {
 /// Registering a registered section again changes nothing.
 impl Serve for FramesRegister {
     fn serve((section,): (AddrRange,)) -> Result<()> {
-        check(section)?;
-        let mut sections = SECTIONS.lock();
-        match sections.all.get(&section.start) {
-            Some((same, _)) if *same == section => Ok(()),
-            Some((other, _)) => Err(Error::invalid(format!(
-                "call frame information {}..{}: {}..{} is registered there",
-                section.start, section.end, other.start, other.end
-            ))),
-            None => {
-                let unwinder = unwinder();
+        register(section, Gaps::Zero)
+    }
+}
+
+/// What may be in the gaps between records.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Gaps {
+    /// Zeros: any other word that is no record is damage.
+    Zero,
+    /// Anything, as with LLVM's controllers.
+    Any,
+}
+
+fn register(section: AddrRange, gaps: Gaps) -> Result<()> {
+    let runs = runs(section, gaps)?;
+    let mut sections = SECTIONS.lock();
+    match sections.all.get(&section.start) {
+        Some((same, _)) if *same == section => Ok(()),
+        Some((other, _)) => Err(Error::invalid(format!(
+            "call frame information {}..{}: {}..{} is registered there",
+            section.start, section.end, other.start, other.end
+        ))),
+        None => {
+            let unwinder = unwinder();
+            let register = |start| {
                 let entry = matches!(unwinder, Unwinder::Frames).then(|| sections.entry());
-                unwinder.register(section.start, entry.unwrap_or(std::ptr::null_mut()));
-                sections.all.insert(section.start, (section, entry));
-                Ok(())
-            }
+                unwinder.register(start, entry.unwrap_or(std::ptr::null_mut()));
+                (start, entry)
+            };
+            let runs = runs.into_iter().map(register).collect();
+            sections.all.insert(section.start, (section, runs));
+            Ok(())
         }
     }
 }
@@ -94,17 +122,18 @@ impl Serve for FramesDeregister {
                 section.start, section.end
             )));
         }
-        unwinder().deregister(section.start);
-        if let Some((_, Some(entry))) = sections.all.remove(&section.start) {
-            sections.free.push_back(entry);
+        let Some((_, runs)) = sections.all.remove(&section.start) else { return Ok(()) };
+        for (start, entry) in runs {
+            unwinder().deregister(start);
+            sections.free.extend(entry);
         }
         Ok(())
     }
 }
 
 impl Serve for LlvmFramesRegister {
-    fn serve(section: (AddrRange,)) -> Result<Status> {
-        Ok(FramesRegister::serve(section).into())
+    fn serve((section,): (AddrRange,)) -> Result<Status> {
+        Ok(register(section, Gaps::Any).into())
     }
 }
 
@@ -124,12 +153,13 @@ enum Unwinder {
 }
 
 impl Unwinder {
+    /// Registers the run of records at this address.
     fn register(self, start: ExecutorAddr, entry: *mut Entry) {
         let begin = pointer::<c_void>(start);
         match self {
-            // SAFETY: the section was checked, and stays until the matching dealloc action.
+            // SAFETY: the run was checked, and stays until the matching dealloc action.
             Self::Sections { add, .. } => unsafe { add(begin.addr()) },
-            // SAFETY: the section was checked: it ends with a zero word. It and the entry, which nothing else uses, stay until
+            // SAFETY: the run was checked: it ends with a zero word. It and the entry, which nothing else uses, stay until
             // the matching dealloc action.
             Self::Frames => unsafe { __register_frame_info(begin, entry) },
         }
@@ -138,10 +168,10 @@ impl Unwinder {
     fn deregister(self, start: ExecutorAddr) {
         let begin = pointer::<c_void>(start);
         match self {
-            // SAFETY: the section is registered, and not a second time.
+            // SAFETY: the run is registered, and not a second time.
             Self::Sections { remove, .. } => unsafe { remove(begin.addr()) },
             Self::Frames => {
-                // SAFETY: the section is registered, and not a second time.
+                // SAFETY: the run is registered, and not a second time.
                 unsafe { __deregister_frame_info(begin) };
             }
         }
@@ -181,8 +211,9 @@ fn found(name: &CStr) -> (usize, *mut c_void) {
     (info.dli_fbase.addr(), function)
 }
 
-/// Checks a whole section: its records must follow each other up to a zero word at its end, where unwinders stop.
-fn check(section: AddrRange) -> Result<()> {
+/// Checks a whole section, which must end with a zero word. Returns the address of each run that describes a function, if a zero
+/// word ends the run.
+fn runs(section: AddrRange, gaps: Gaps) -> Result<Vec<ExecutorAddr>> {
     let refuse = |why: String| {
         let AddrRange { start, end } = section;
         Err(Error::invalid(format!("call frame information {start}..{end}: {why}")))
@@ -193,16 +224,68 @@ fn check(section: AddrRange) -> Result<()> {
     }
     let mut bytes = vec![0; size];
     access::read(&[(section.start.get(), size)], &mut bytes)?;
+    let (mut runs, mut cies) = (Vec::new(), Vec::new());
+    // The offset of the run's first record, and whether the run describes a function.
+    let (mut first, mut has_function) = (0, false);
     let mut at = 0;
-    while let Some(length) = bytes.get(at..).and_then(<[u8]>::first_chunk::<4>) {
-        let length = u32::from_le_bytes(*length);
-        match usize::try_from(length).ok().and_then(|length| at.checked_add(4 + length)) {
-            Some(end) if length == 0 && end == size => return Ok(()),
-            Some(end) if length >= 4 && end < size => at = end,
-            _ => return refuse(format!("a record of length {length:#x} at offset {at:#x}")),
+    while let Some(length) = word(&bytes, at) {
+        // A word in a gap may look like the length of an FDE. The true record is behind it then.
+        let is_gap = gaps == Gaps::Any && record(&bytes, at + 4, &cies, gaps).is_some();
+        match record(&bytes, at, &cies, gaps).filter(|_| !is_gap) {
+            Some((end, is_cie)) => {
+                if is_cie {
+                    cies.push(at);
+                }
+                has_function |= !is_cie;
+                at = end;
+                continue;
+            }
+            None if length != 0 && gaps == Gaps::Zero => {
+                return refuse(format!("a record of length {length:#x} at offset {at:#x}"));
+            }
+            None => {}
         }
+        let end = section.start.get() + at as u64;
+        if has_function && (length == 0 || set_zero(end)) {
+            runs.extend(section.start.checked_add(first as u64));
+        }
+        at += 4;
+        if at == size && length == 0 {
+            return Ok(runs);
+        }
+        (first, has_function) = (at, false);
     }
     refuse(format!("it ends at offset {at:#x} without a zero word"))
+}
+
+/// The word at an offset, if it is inside.
+fn word(bytes: &[u8], at: usize) -> Option<u32> {
+    let word = bytes.get(at..).and_then(<[u8]>::first_chunk::<4>);
+    word.map(|word| u32::from_le_bytes(*word))
+}
+
+/// The end of the record at an offset, and whether it is a CIE; `None` if there is no record. A word is left behind the record for
+/// what ends the section. Where gaps may hold anything, a CIE must have a known version. An FDE must lead back to one of the
+/// CIEs before it, whose sorted offsets are `cies`.
+fn record(bytes: &[u8], at: usize, cies: &[usize], gaps: Gaps) -> Option<(usize, bool)> {
+    let length = usize::try_from(word(bytes, at)?).ok().filter(|length| *length >= 4)?;
+    let end = at.checked_add(4 + length).filter(|end| *end < bytes.len())?;
+    match word(bytes, at + 4)? {
+        second if gaps == Gaps::Zero => Some((end, second == 0)),
+        0 => matches!(bytes.get(at + 8), Some(1 | 3)).then_some((end, true)),
+        distance => {
+            let cie = (at + 4).checked_sub(usize::try_from(distance).ok()?)?;
+            cies.binary_search(&cie).ok().map(|_| (end, false))
+        }
+    }
+}
+
+/// Sets a word in a gap to zero, though its page may be read-only. Returns false where the system refuses, as it does for shared
+/// memory.
+fn set_zero(address: u64) -> bool {
+    // The kernel lets a process write its own private memory so, whatever its protection.
+    let memory = File::options().write(true).open("/proc/self/mem");
+    memory.is_ok_and(|memory| memory.write_all_at(&[0; 4], address).is_ok())
 }
 
 unsafe extern "C" {
@@ -247,10 +330,11 @@ mod tests {
     #[test]
     fn a_section_is_checked_whole() {
         let good = section(0x20_0000, 16);
-        check(range(&good)).expect("good");
-        check(range(&[0; 4])).expect("nothing but the end");
+        let start = range(&good).start;
+        assert_eq!(runs(range(&good), Gaps::Zero).expect("good"), [start]);
+        assert_eq!(runs(range(&[0; 4]), Gaps::Zero).expect("nothing but the end"), []);
         let cut = &good[..good.len() - 4];
-        let more = [&good[..], &[0; 4]].concat();
+        let more = [&good[..], &[1, 0, 0, 0]].concat();
         let mut long = good.clone();
         long[24] = 29;
         let mut wide = good.clone();
@@ -261,5 +345,52 @@ mod tests {
         }
         let nowhere = AddrRange::sized(ExecutorAddr::new(16), 64).expect("no overflow");
         assert!(FramesRegister::serve((nowhere,)).is_err());
+    }
+
+    /// What JITLink 22 leaves where it strips records: gaps of any content, and records behind them.
+    #[test]
+    fn records_between_gaps_are_registered() {
+        let (cie, fde) = (24, 32);
+        let whole = section(0x30_0000, 16);
+        let garbage = [0xfffff000_u32, 20, 4, u32::MAX].map(u32::to_le_bytes).concat();
+        for gap in [[0; 16], *garbage.first_chunk().expect("16 bytes")] {
+            // The CIE alone, a gap, the FDE with a longer way to its CIE, a gap, a whole section, its end.
+            let mut bytes = whole[..cie].to_vec();
+            bytes.extend(&gap[..4]);
+            let second = bytes.len();
+            bytes.extend(&whole[cie..cie + fde]);
+            bytes[second + 4] += 4;
+            bytes.extend(gap);
+            let third = bytes.len();
+            bytes.extend(section(0x31_0000, 16));
+            let all = range(&bytes);
+            if gap != [0; 16] {
+                let error = FramesRegister::serve((all,)).expect_err("strict").to_string();
+                assert!(error.contains("a record of length 0xfffff000 at offset 0x18"), "{error}");
+            }
+            for (function, is_found) in [(0x30_0000, true), (0x31_0000, true), (0x32_0000, false)] {
+                LlvmFramesRegister::serve((all,)).expect("an answer").0.expect("registered");
+                assert_eq!(described(function + 8), is_found.then_some(function), "{function:#x}");
+                FramesDeregister::serve((all,)).expect("taken back");
+                assert_eq!(described(function + 8), None, "{function:#x}");
+            }
+            let expected = [second, third].map(|at| all.start.get() + at as u64);
+            let found = runs(all, Gaps::Any).expect("good");
+            let found: Vec<u64> = found.iter().map(|run| run.get()).collect();
+            assert_eq!(found, expected, "a run without a function is left out");
+        }
+    }
+
+    /// The start of the function that the unwinder finds at this address.
+    fn described(address: usize) -> Option<usize> {
+        unsafe extern "C" {
+            fn _Unwind_Find_FDE(pc: *const c_void, bases: *mut [*const c_void; 3])
+            -> *const c_void;
+        }
+        let mut bases = [std::ptr::null(); 3];
+        // SAFETY: the function searches for any address, and `bases` has room for the answer.
+        let fde =
+            unsafe { _Unwind_Find_FDE(std::ptr::without_provenance(address), &raw mut bases) };
+        (!fde.is_null()).then(|| bases[2].addr())
     }
 }

@@ -1,6 +1,8 @@
 //! Shared libraries that this process has opened.
 #![allow(unsafe_code, reason = "calls the dynamic linker")]
 
+pub(crate) mod standard_streams;
+
 use std::ffi::{CStr, CString, c_int, c_void};
 use std::sync::Once;
 

@@ -1,7 +1,7 @@
 //! The state of the process itself: its first and last thread, its libraries, and the programs that are linked into it.
 
 pub(crate) mod copy_relocations;
-pub(crate) mod debugger;
+pub(crate) mod crash_report;
 pub(crate) mod descriptors;
 pub(crate) mod eh_frame;
 pub(crate) mod first_thread;

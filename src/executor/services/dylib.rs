@@ -16,7 +16,9 @@ use crate::executor::entry::controller_call;
 use crate::executor::entry::stubs::handler_entry;
 use crate::executor::entry::wrapper::Serve;
 use crate::executor::process::copy_relocations::{self, CopyRelocations};
-use crate::executor::process::libraries::{dlopen, find, find_in, open_defaults, static_symbols};
+use crate::executor::process::libraries::{
+    dlopen, find, find_in, open_defaults, standard_streams, static_symbols,
+};
 use crate::executor::process::loaded::{self, SymbolKind};
 use crate::executor::process::names::{dladdr, dlsym};
 use crate::executor::process::program;
@@ -65,7 +67,11 @@ impl Serve for DylibResolve {
         (_, wanted): (ExecutorAddr, Vec<(String, bool)>),
     ) -> Result<Expected<Vec<Option<SymbolDef>>>> {
         let found = wanted.iter().map(|(name, required)| match look_up(name, true) {
-            Some(address) => Some((address, EXPORTED, 0)),
+            Some(address) => {
+                // LLVM's controllers may run no static initializers.
+                standard_streams::initialize_for(name);
+                Some((address, EXPORTED, 0))
+            }
             None => (!required).then_some((ExecutorAddr::NULL, 0, 0)),
         });
         Ok(Ok(found.collect::<Vec<_>>()).into())

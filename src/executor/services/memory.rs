@@ -1,19 +1,21 @@
 //! The memory map's functions of the contract, those of farcall and of LLVM.
 
-use crate::ExecutorAddr;
 use crate::call::contract::{
     self, Action, MemoryDeinitialize, MemoryInitialize, MemoryRelease, MemoryReserve,
-    NativeDeinitialize, NativeDeinitializeOne, NativeInitialize, NativeRelease, NativeReleaseOne,
-    NativeReserve, Placement, Region, RegionAttach, RegionDetach,
+    NamedInitialize, NamedReserve, NamedSegment, NativeDeinitialize, NativeDeinitializeOne,
+    NativeInitialize, NativeRelease, NativeReleaseOne, NativeReserve, Placement, Region,
+    RegionAttach, RegionDetach,
 };
 use crate::error::{Error, Result};
 use crate::executor::context::instance::Instance;
 use crate::executor::entry::wrapper::{Serve, offer};
-use crate::executor::memory::Segment;
-use crate::sps::{AllocGroup, Bytes, Expected, Status};
+use crate::executor::memory::{MemoryMap, Segment};
+use crate::limits::PAGE_BYTES;
+use crate::sps::{AllocGroup, Bytes, Expected, Lifetime, Status};
+use crate::{AddrRange, ExecutorAddr};
 
 /// The names and addresses of the functions in this file.
-pub(crate) fn functions() -> [(String, ExecutorAddr); 12] {
+pub(crate) fn functions() -> [(String, ExecutorAddr); 14] {
     [
         offer::<MemoryReserve>(),
         offer::<MemoryInitialize>(),
@@ -25,6 +27,8 @@ pub(crate) fn functions() -> [(String, ExecutorAddr); 12] {
         offer::<NativeRelease>(),
         offer::<NativeDeinitializeOne>(),
         offer::<NativeReleaseOne>(),
+        offer::<NamedReserve>(),
+        offer::<NamedInitialize>(),
         offer::<RegionAttach>(),
         offer::<RegionDetach>(),
     ]
@@ -81,7 +85,13 @@ impl Serve for RegionDetach {
 
 impl Serve for NativeReserve {
     fn serve((instance, bytes): (ExecutorAddr, u64)) -> Result<Expected<ExecutorAddr>> {
-        Ok(Instance::at(instance)?.memory.reserve_private(bytes).into())
+        let session = Instance::at(instance)?;
+        Ok(match bytes {
+            // As in LLVM's executor: LLVM 22's `lli` reserves nothing at its end, and takes any other answer for an error.
+            0 => Ok(ExecutorAddr::NULL),
+            bytes => session.memory.reserve_private(bytes),
+        }
+        .into())
     }
 }
 
@@ -100,8 +110,111 @@ impl Serve for NativeInitialize {
             bytes,
             content: Some(content),
         };
-        let segments: Vec<_> = segments.into_iter().map(segment).collect();
-        Ok(session.memory.initialize(&segments, actions).into())
+        let segments = segments.into_iter().map(segment).collect();
+        Ok(initialize(&session.memory, segments, actions).into())
+    }
+}
+
+/// Initializes the segments of a request of LLVM's ([`in_pages`]).
+///
+/// # Errors
+///
+/// As [`MemoryMap::initialize`], and [`in_pages`].
+fn initialize(
+    memory: &MemoryMap,
+    segments: Vec<Segment>,
+    actions: Vec<(Action, Action)>,
+) -> Result<ExecutorAddr> {
+    let segments = in_pages(segments)?;
+    if actions.is_empty()
+        && let [Segment { start: ExecutorAddr::NULL, .. }] = segments[..]
+    {
+        return Ok(ExecutorAddr::NULL);
+    }
+    memory.initialize(&segments, actions)
+}
+
+/// The segments that the memory map initializes for a request of LLVM's.
+///
+/// | LLVM 22 sends | the memory map gets |
+/// |---|---|
+/// | a size that is not a multiple of the page size | whole pages |
+/// | an empty segment | nothing; if all are empty, a page for the lowest, since the request needs an address |
+/// | only segments that are freed after the finalize actions | the lowest one stays, for the same reason |
+///
+/// # Errors
+///
+/// If a segment is shorter than its content, or its size overflows.
+fn in_pages(mut segments: Vec<Segment>) -> Result<Vec<Segment>> {
+    for segment in &mut segments {
+        let Segment { start, bytes, content, .. } = segment;
+        if let Some(longer) = content.as_ref().filter(|content| content.len() as u64 > *bytes) {
+            return Err(Error::invalid(format!(
+                "{bytes} bytes at {start}: {} bytes of content",
+                longer.len()
+            )));
+        }
+        *bytes = whole_pages(*bytes)?;
+    }
+    segments.sort_by_key(|segment| segment.start);
+    if segments.iter().all(|segment| segment.bytes == 0) {
+        segments.truncate(1);
+        segments.iter_mut().for_each(|lowest| lowest.bytes = PAGE_BYTES);
+    }
+    segments.retain(|segment| segment.bytes > 0);
+    if segments.iter().all(|segment| segment.group.lifetime == Lifetime::Finalize)
+        && let Some(lowest) = segments.first_mut()
+    {
+        lowest.group.lifetime = Lifetime::Standard;
+    }
+    Ok(segments)
+}
+
+/// Rounds a size up to whole pages.
+///
+/// # Errors
+///
+/// If it overflows.
+fn whole_pages(bytes: u64) -> Result<u64> {
+    bytes
+        .checked_next_multiple_of(PAGE_BYTES)
+        .ok_or_else(|| Error::invalid(format!("{bytes} bytes overflow when rounded up to pages")))
+}
+
+impl Serve for NamedReserve {
+    fn serve((instance, bytes): (ExecutorAddr, u64)) -> Result<Expected<(ExecutorAddr, String)>> {
+        let session = Instance::at(instance)?;
+        Ok(whole_pages(bytes).and_then(|bytes| session.memory.reserve_named(bytes)).into())
+    }
+}
+
+impl Serve for NamedInitialize {
+    fn serve(
+        (instance, slab, segments, actions): (
+            ExecutorAddr,
+            ExecutorAddr,
+            Vec<NamedSegment>,
+            Vec<(Action, Action)>,
+        ),
+    ) -> Result<Expected<ExecutorAddr>> {
+        let session = Instance::at(instance)?;
+        let slab = match session.memory.named(slab) {
+            Ok(slab) => slab,
+            Err(error) => return Ok(Err(error).into()),
+        };
+        let is_outside = |(_, start, bytes): &&NamedSegment| {
+            !AddrRange::sized(*start, *bytes).is_some_and(|range| slab.encloses(range))
+        };
+        if let Some((_, start, bytes)) = segments.iter().find(is_outside) {
+            return Ok(Err(Error::invalid(format!(
+                "{bytes} bytes at {start}: not inside {}..{}",
+                slab.start, slab.end
+            )))
+            .into());
+        }
+        let segment = |(group, start, bytes)| Segment { group, start, bytes, content: None };
+        let segments = segments.into_iter().map(segment).collect();
+        Ok(initialize(&session.memory, segments, actions).into())
     }
 }
 

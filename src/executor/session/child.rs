@@ -13,7 +13,7 @@ use crate::deadline::Deadline;
 use crate::error::{Error, Result};
 use crate::executor::context::acceptor::Acceptor;
 use crate::executor::context::instance::Instance;
-use crate::executor::process::{descriptors, first_thread};
+use crate::executor::process::{crash_report, descriptors, first_thread};
 use crate::executor::remote::listen;
 use crate::executor::services::{names_offered, process_info};
 use crate::executor::tls::static_reserve;
@@ -56,7 +56,7 @@ pub fn run_if_spawned() {
 /// | arguments | serves |
 /// |---|---|
 /// | `filedescs=R,W` or `R W` | over these descriptors, to read from and to write to, as LLVM's tools pass them |
-/// | `listen=HOST:PORT` | one connection that is accepted there |
+/// | `listen=HOST:PORT`, or `listen=:PORT` on this machine | one connection that is accepted there |
 /// | `stdio` | over standard input and output |
 /// | `segment=NAME` | over the named segment (feature `named-segment`) |
 ///
@@ -66,8 +66,11 @@ pub fn run_if_spawned() {
 ///
 /// Leading words that begin with `test-` belong to LLVM's own tests and are ignored.
 ///
-/// `listen=PORT` listens on this machine only, where every user can connect. With the environment variable `FARCALL_TOKEN` or
-/// the argument `token-file=PATH`, a client must send that token within 5 seconds
+/// A crash is named on standard error: signal, fault address, function. The controller may only learn that the connection has
+/// ended.
+///
+/// `listen=PORT` and `listen=:PORT` listen on this machine only, where every user can connect. With the environment variable
+/// `FARCALL_TOKEN` or the argument `token-file=PATH`, a client must send that token within 5 seconds
 /// ([`Client::connect_with_token`](crate::controller::Client::connect_with_token)). Other clients are disconnected, and the
 /// executor waits for the next one. Addresses that other machines can reach need a token. Nothing is encrypted.
 ///
@@ -90,7 +93,9 @@ pub fn main() -> ! {
         }
     };
     trap::restore_sigpipe();
-    let outcome = first_thread::outlive_others().and_then(|()| connected::serve(connection));
+    let outcome = crash_report::install()
+        .and_then(|()| first_thread::outlive_others())
+        .and_then(|()| connected::serve(connection));
     std::process::exit(status(outcome));
 }
 
@@ -140,7 +145,8 @@ fn connection(args: &[String]) -> Result<Connection> {
 
 fn not_asked(text: &str) -> Error {
     Error::invalid(format!(
-        "{text}: a controller starts this program; by hand, give it stdio, filedescs=R,W or listen=HOST:PORT [token-file=PATH]"
+        "{text}: a controller starts this program; by hand, give it stdio, filedescs=R,W or listen=HOST:PORT (:PORT for this machine) \
+         [token-file=PATH]"
     ))
 }
 
@@ -241,6 +247,7 @@ fn prepare(socket: BorrowedFd<'_>, parent: i32) -> Result<(&'static Arc<Segment>
     trap::install(
         &words[layout::CRASH_WORD..layout::SETTLED_WORD],
         &words[layout::PROCESS_HOLDER_WORD],
+        None,
     )?;
     first_thread::outlive_others()?;
     Ok((segment, files.collect()))

@@ -3,6 +3,9 @@
 //! The handlers run on their own stack and store to one record. The default action is restored before they run, so the process
 //! still dies by the signal, also after a fault inside a handler. The record is a hint for the controller; the wait status
 //! is the truth.
+//!
+//! A crash inside the unwinder leaves the unwinder's lock taken. The search for callers then waits for that lock, until a timer
+//! ends the process by the same signal.
 
 use std::cell::Cell;
 use std::mem::MaybeUninit;
@@ -21,6 +24,8 @@ pub(crate) const RECORD_WORDS: usize = 6 + CRASH_FRAMES_MAX;
 
 /// Bytes of the stack that the handlers run on. The unwinder alone needs about 10 KiB.
 const HANDLER_STACK_BYTES: usize = 128 << 10;
+/// The seconds that a handler may take, before a timer ends the process.
+const HANDLER_SECONDS: i64 = 1;
 /// The distance from the end of the stack within which a fault counts as overflow: frames can be large.
 const OVERFLOW_SLACK_BYTES: u64 = 1 << 20;
 
@@ -44,8 +49,19 @@ struct Record {
     words: &'static [AtomicU64],
     /// The word that tells that this process is dying.
     holder: &'static AtomicU64,
+    reporter: Option<Reporter>,
     /// This process's number. A forked child has the same memory, but must not report its crash here.
     process: u32,
+}
+
+/// Functions by which a process tells of its own crash. The handler calls them on the dying thread. They must not allocate, since
+/// that thread may be inside of the allocator.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Reporter {
+    /// Gets the crash before the callers are searched, which may fault.
+    pub(crate) begin: fn(&Crash),
+    /// Gets the program counter, and the callers as far as the unwinder came.
+    pub(crate) end: fn(u64, &[u64]),
 }
 
 thread_local! {
@@ -66,13 +82,17 @@ pub(crate) struct Crash {
     pub(crate) frames: Vec<u64>,
 }
 
-/// Installs the handlers for this process. They write to `record` and wake the sleepers of the given word. The calling thread
-/// gets a stack for them. Only the first call in a process has an effect. Call on the main thread.
+/// Installs the handlers for this process. They write to `record`, wake the sleepers of the given word, and call the reporter. The
+/// calling thread gets a stack for them. Only the first call in a process has an effect. Call on the main thread.
 ///
 /// # Errors
 ///
 /// When the system refuses.
-pub(crate) fn install(record: &'static [AtomicU64], holder: &'static AtomicU64) -> Result<()> {
+pub(crate) fn install(
+    record: &'static [AtomicU64],
+    holder: &'static AtomicU64,
+    reporter: Option<Reporter>,
+) -> Result<()> {
     let during = |errno| Error::os("installing the crash handlers", errno);
     assert!(record.len() >= RECORD_WORDS, "crash record of {} words", record.len());
     let here = std::ptr::from_ref(&during) as u64;
@@ -80,7 +100,7 @@ pub(crate) fn install(record: &'static [AtomicU64], holder: &'static AtomicU64) 
     let limit = limit.map_err(during)?.0;
     let stack_low = if limit == libc::RLIM_INFINITY { 0 } else { here.saturating_sub(limit) };
     let process = std::process::id();
-    if RECORD.set(Record { words: record, holder, process }).is_err() {
+    if RECORD.set(Record { words: record, holder, reporter, process }).is_err() {
         return Ok(());
     }
     STACK_LOW.set(stack_low);
@@ -177,7 +197,7 @@ extern "C" fn on_signal(signal: c_int, info: *mut libc::siginfo_t, context: *mut
         // SAFETY: every siginfo has these bytes: an address for faults, some number for other signals.
         let address = unsafe { info.si_addr() } as u64;
         let (pc, sp) = registers(context.cast());
-        write(record.words, signal, code, address, pc, sp);
+        write(record, signal, code, address, pc, sp);
         // [HOLDER] Release: a controller that sees this word sees the record.
         record.holder.fetch_or(futex::OWNER_DIED, Ordering::Release);
         futex::wake(record.holder);
@@ -189,7 +209,8 @@ extern "C" fn on_signal(signal: c_int, info: *mut libc::siginfo_t, context: *mut
     }
 }
 
-fn write(record: &'static [AtomicU64], signal: c_int, code: c_int, address: u64, pc: u64, sp: u64) {
+fn write(whole: &'static Record, signal: c_int, code: c_int, address: u64, pc: u64, sp: u64) {
+    let record = whole.words;
     let set = |at: usize, value: u64| record[at].store(value, Ordering::Relaxed);
     let stack_low = STACK_LOW.get();
     let fault = signal == libc::SIGSEGV && code > 0;
@@ -201,6 +222,10 @@ fn write(record: &'static [AtomicU64], signal: c_int, code: c_int, address: u64,
     set(4, u64::from(fault && stack_low != 0 && near_end));
     // [CRASH] Release: publishes what is written so far, even if the walk below faults.
     record[0].store(2, Ordering::Release);
+    if let (Some(Reporter { begin, .. }), Some(crash)) = (whole.reporter, read(record)) {
+        begin(&crash);
+    }
+    limit_time(signal);
     let mut walk = Walk { record, frames: 0 };
     if pc < 4096 && sp.is_multiple_of(8) {
         // A jump to nowhere has no unwind information; the return address is still on the stack.
@@ -210,6 +235,40 @@ fn write(record: &'static [AtomicU64], signal: c_int, code: c_int, address: u64,
     }
     // SAFETY: the callback has the expected form and `walk` outlives the call.
     unsafe { _Unwind_Backtrace(on_frame, (&raw mut walk).cast()) };
+    if let Some(Reporter { end, .. }) = whole.reporter {
+        let mut frames = [0; CRASH_FRAMES_MAX];
+        for (frame, word) in frames.iter_mut().zip(&record[6..6 + walk.frames]) {
+            *frame = word.load(Ordering::Relaxed);
+        }
+        end(pc, &frames[..walk.frames]);
+    }
+}
+
+/// Raises a signal, whose default action is in place, [`HANDLER_SECONDS`] from now. Where the system refuses there is no limit.
+fn limit_time(signal: c_int) {
+    // SAFETY: all-zero bytes are a valid event, time and number.
+    let mut event: libc::sigevent = unsafe { std::mem::zeroed() };
+    event.sigev_notify = libc::SIGEV_SIGNAL;
+    event.sigev_signo = signal;
+    let mut timer: c_int = 0;
+    // The functions of the C library may allocate; the system calls do not.
+    // SAFETY: the kernel reads the event and writes the number of the timer, which is an int.
+    let made = unsafe {
+        libc::syscall(
+            libc::SYS_timer_create,
+            libc::CLOCK_MONOTONIC,
+            &raw const event,
+            &raw mut timer,
+        )
+    };
+    let never = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+    let once = libc::timespec { tv_sec: HANDLER_SECONDS, tv_nsec: 0 };
+    let time = libc::itimerspec { it_interval: never, it_value: once };
+    if made == 0 {
+        let no_old = std::ptr::null_mut::<libc::itimerspec>();
+        // SAFETY: the kernel reads the time.
+        unsafe { libc::syscall(libc::SYS_timer_settime, timer, 0, &raw const time, no_old) };
+    }
 }
 
 /// Program counter and stack pointer at the moment of the signal.

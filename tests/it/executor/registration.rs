@@ -29,6 +29,17 @@ fn range(start: ExecutorAddr, bytes: usize) -> AddrRange {
     AddrRange::sized(start, bytes as u64).expect("no overflow")
 }
 
+/// Call frame information of a function: a CIE, zero words where a linker may have stripped records, an FDE, the end.
+fn frames(gap_words: u8) -> Vec<u8> {
+    let mut section = vec![20, 0, 0, 0, 0, 0, 0, 0, 1, b'z', b'R', 0, 1, 0x78, 16, 1, 0];
+    section.extend([0x0c, 7, 8, 0x90, 1, 0, 0]);
+    section.extend([0; 4].repeat(gap_words.into()));
+    section.extend([28, 0, 0, 0, 28 + 4 * gap_words, 0, 0, 0]);
+    section.extend([0x1000_0000_u64, 16, 0].map(u64::to_le_bytes).concat());
+    section.extend([0; 4]);
+    section
+}
+
 #[test]
 fn libunwind_gets_whole_sections_where_it_throws() {
     let source = corpus::source("fake_libunwind.c");
@@ -47,17 +58,27 @@ fn libunwind_gets_whole_sections_where_it_throws() {
     assert_eq!(count(), [0, 0]);
     let memory = controller.native_memory();
     let slab = memory.reserve(PAGE).expect("a slab");
-    let frames = memory.frames(range(slab, 4)).expect("offered");
-    let twice = [frames.clone(), frames];
-    let base = store(&controller, slab, &[0; 4], &twice[..1]).expect("initialized");
+    let whole = frames(0);
+    let once = memory.frames(range(slab, whole.len())).expect("offered");
+    let twice = [once.clone(), once];
+    let base = store(&controller, slab, &whole, &twice[..1]).expect("initialized");
     assert_eq!(count(), [1, 0]);
     memory.deinitialize(&[base]).expect("deinitialized");
     assert_eq!(count(), [1, 1]);
-    let base = store(&controller, slab, &[0; 4], &twice).expect("the second changes nothing");
+    let base = store(&controller, slab, &whole, &twice).expect("the second changes nothing");
     assert_eq!(count(), [2, 1]);
     let error = memory.deinitialize(&[base]).expect_err("the second finds nothing to take back");
     assert!(error.to_string().contains("is not registered"), "{error}");
     assert_eq!(count(), [2, 2]);
+    // What describes no function is not registered; records on both sides of a gap are, each side by itself.
+    for (section, runs) in [(vec![0; 4], 0), (frames(3), 1), ([whole, frames(1)].concat(), 2)] {
+        let [added, removed] = count()[..] else { panic!("two numbers") };
+        let actions = [memory.frames(range(slab, section.len())).expect("offered")];
+        let base = store(&controller, slab, &section, &actions).expect("initialized");
+        assert_eq!(count(), [added + runs, removed]);
+        memory.deinitialize(&[base]).expect("deinitialized");
+        assert_eq!(count(), [added + runs, removed + runs]);
+    }
 }
 
 #[test]
@@ -65,7 +86,7 @@ fn unreadable_frames_are_refused_and_the_memory_is_free() {
     let controller = launch::builder().start().expect("an executor");
     let memory = controller.native_memory();
     let slab = memory.reserve(PAGE).expect("a slab");
-    for bad in [&[1, 0, 0, 0][..], &[0; 8], &[0xff; 12], &[4, 0, 0, 0, 0, 0, 0, 0]] {
+    for bad in [&[1, 0, 0, 0][..], &[0; 6], &[0xff; 12], &[4, 0, 0, 0, 0, 0, 0, 0]] {
         let frames = memory.frames(range(slab, bad.len())).expect("offered");
         let error = store(&controller, slab, bad, &[frames]).expect_err("refused").to_string();
         assert!(error.contains("call frame information"), "{error}");

@@ -12,7 +12,7 @@ use super::*;
 use crate::error::ErrorKind;
 use crate::session::{SUBTARGET_FEATURES, Session, SessionBuilder};
 use crate::task::{TaskDispatcher, ThreadPool};
-use crate::wire::frame::HEADER_BYTES;
+use crate::wire::frame::{HEADER_BYTES, RESULT_OUT_OF_BAND};
 
 /// Longer than anything here takes.
 const LONG: Duration = Duration::from_secs(30);
@@ -241,16 +241,23 @@ fn out_of_band_error_result_is_framed_as_its_own_kind() {
 
 #[test]
 fn out_of_band_error_from_controller_completes_the_call() {
-    let mut peer = Peer::ours();
-    let session = peer.session.clone();
-    let call = thread::spawn(move || session.call(1, Vec::new()));
-    let (header, _) = peer.receive();
-    peer.send(Opcode::Failure, header.sequence, 0, b"no such handler");
-    let error = call.join().expect("no panic").expect_err("out of band");
-    assert!(
-        error.kind() == ErrorKind::Remote && error.to_string() == "no such handler",
-        "{error:?}"
-    );
+    let message = b"no such handler";
+    let llvms = [&(message.len() as u64).to_le_bytes()[..], message].concat();
+    let forms = [
+        (Peer::ours(), Opcode::Failure, 0, message.to_vec()),
+        (Peer::ready(), Opcode::Result, RESULT_OUT_OF_BAND, llvms),
+    ];
+    for (mut peer, opcode, tag, payload) in forms {
+        let session = peer.session.clone();
+        let call = thread::spawn(move || session.call(1, Vec::new()));
+        let (header, _) = peer.receive();
+        peer.send(opcode, header.sequence, tag, &payload);
+        let error = call.join().expect("no panic").expect_err("out of band");
+        assert!(
+            error.kind() == ErrorKind::Remote && error.to_string() == "no such handler",
+            "{error:?}"
+        );
+    }
 }
 
 #[test]

@@ -1,11 +1,20 @@
 //! Registers object files of linked code with debuggers, and deregisters them, as allocation actions: GDB's JIT
 //! interface, which LLDB reads too.
 //!
+//! LLVM 22 registers objects and never deregisters them. It frees their memory, and later another object lies there. So
+//! an entry also goes in these cases:
+//!
+//! | event | what happens to the entries of objects in the range |
+//! |---|---|
+//! | the memory map frees memory | they are deregistered first ([`forget`]) |
+//! | an object is registered | it replaces those that it overlaps |
+//!
 //! A debugger sets a breakpoint on `__jit_debug_register_code` and reads the list that starts at
 //! `__jit_debug_descriptor` at each hit. Both symbols exist once in a process. The definitions here are weak: if a
 //! program defines them itself (LLVM does), all use its list.
 //!
-//! Invariant: an object is in the list while it is in [`ENTRIES`]. Its bytes must stay until it is deregistered.
+//! Invariant: an object is in the list while it is in [`ENTRIES`], and lies in memory that is in use. Objects in the
+//! list do not overlap.
 #![allow(unsafe_code, reason = "the list is made of pointers, in a form that debuggers define")]
 
 use std::collections::BTreeMap;
@@ -14,6 +23,7 @@ use crate::call::contract::{DebuggerDeregister, DebuggerRegister};
 use crate::error::{Error, Result};
 use crate::executor::entry::address::pointer;
 use crate::executor::entry::wrapper::Serve;
+use crate::executor::memory::object_names;
 use crate::sync::Mutex;
 use crate::{AddrRange, ExecutorAddr};
 
@@ -83,34 +93,25 @@ unsafe impl Send for Registered {}
 /// The registered objects, by start address. The lock is held while the list changes.
 static ENTRIES: Mutex<BTreeMap<ExecutorAddr, Registered>> = Mutex::new(BTreeMap::new());
 
-/// Registering a registered object again changes nothing.
 impl Serve for DebuggerRegister {
     fn serve((object,): (AddrRange,)) -> Result<()> {
-        let mut entries = ENTRIES.lock();
-        match entries.get(&object.start) {
-            Some(same) if same.object == object => Ok(()),
-            Some(Registered { object: other, .. }) => Err(Error::invalid(format!(
-                "object {}..{}: {}..{} is registered there",
-                object.start, object.end, other.start, other.end
-            ))),
-            None if object.bytes() == 0 => {
-                Err(Error::invalid(format!("an empty object at {}", object.start)))
-            }
-            None => {
-                let entry = Box::into_raw(Box::new(Entry {
-                    next: std::ptr::null_mut(),
-                    previous: std::ptr::null_mut(),
-                    object: pointer(object.start),
-                    bytes: object.bytes(),
-                }));
-                // SAFETY: the lock is held, and the entry is in no list yet.
-                unsafe { link(entry) };
-                // SAFETY: the lock is held, and the entry is in the list.
-                unsafe { announce(REGISTER, entry) };
-                entries.insert(object.start, Registered { entry, object });
-                Ok(())
-            }
+        if object.bytes() == 0 {
+            return Err(Error::invalid(format!("an empty object at {}", object.start)));
         }
+        let mut entries = ENTRIES.lock();
+        deregister_all_in(&mut entries, object);
+        let entry = Box::into_raw(Box::new(Entry {
+            next: std::ptr::null_mut(),
+            previous: std::ptr::null_mut(),
+            object: pointer(object.start),
+            bytes: object.bytes(),
+        }));
+        // SAFETY: the lock is held, and the entry is in no list yet.
+        unsafe { link(entry) };
+        // SAFETY: the lock is held, and the entry is in the list.
+        unsafe { announce(REGISTER, entry) };
+        entries.insert(object.start, Registered { entry, object });
+        Ok(())
     }
 }
 
@@ -123,14 +124,52 @@ impl Serve for DebuggerDeregister {
                 object.start, object.end
             )));
         }
-        let Some(Registered { entry, .. }) = entries.remove(&object.start) else { return Ok(()) };
+        deregister_all_in(&mut entries, object);
+        Ok(())
+    }
+}
+
+/// Deregisters every object of which a byte lies in one of these ranges. Call this before their memory is freed.
+pub(super) fn forget(ranges: impl IntoIterator<Item = AddrRange>) {
+    let mut entries = ENTRIES.lock();
+    for range in ranges {
+        if entries.is_empty() {
+            return;
+        }
+        deregister_all_in(&mut entries, range);
+    }
+}
+
+/// Calls `found` with the name of the registered function that contains an address, and the offset of the address in it. Returns
+/// false if there is none, or a thread is changing the list. Allocates nothing.
+pub(crate) fn function_at(address: u64, found: impl FnOnce(&[u8], u64)) -> bool {
+    let Some(entries) = ENTRIES.try_lock() else { return false };
+    for Registered { object, .. } in entries.values() {
+        let bytes = usize::try_from(object.bytes()).unwrap_or(0);
+        // SAFETY: the bytes of a registered object stay until it is deregistered, for which the lock is needed.
+        let object = unsafe { std::slice::from_raw_parts(pointer::<u8>(object.start), bytes) };
+        if let Some((name, offset)) = object_names::function_at(object, address) {
+            found(name, offset);
+            return true;
+        }
+    }
+    false
+}
+
+/// Deregisters every object of which a byte lies in the range.
+fn deregister_all_in(entries: &mut BTreeMap<ExecutorAddr, Registered>, range: AddrRange) {
+    // Objects do not overlap, so the last one below the end of the range is the last one in it.
+    while let Some((start, last)) = entries.range(..range.end).next_back()
+        && last.object.end > range.start
+    {
+        let start = *start;
+        let Some(Registered { entry, .. }) = entries.remove(&start) else { return };
         // SAFETY: the lock is held, and the entry is in the list.
         unsafe { unlink(entry) };
         // SAFETY: the lock is held; the entry is freed after the debugger has read the action.
         unsafe { announce(UNREGISTER, entry) };
         // SAFETY: the entry comes from a `Box`, and no pointer leads to it any more.
         drop(unsafe { Box::from_raw(entry) });
-        Ok(())
     }
 }
 
@@ -233,16 +272,42 @@ mod tests {
         AddrRange::sized(ExecutorAddr::new(start), bytes).expect("no overflow")
     }
 
+    /// What LLVM 22 does: it frees the memory of a registered object, and registers another one there.
+    fn objects_go_with_their_memory_and_are_replaced() {
+        let register =
+            |start, bytes| DebuggerRegister::serve((object(start, bytes),)).expect("registered");
+        for start in [0x1000, 0x2000, 0x3000, 0x4000] {
+            register(start, 0x1000);
+        }
+        forget([object(0x1000, 0x1000), object(0x5000, 0x1000)]);
+        assert_eq!(listed(), [0x4000, 0x3000, 0x2000], "the neighbours stay");
+        forget([object(0x2fff, 2)]);
+        assert_eq!(listed(), [0x4000], "a byte of each was freed");
+        SEEN.lock().clear();
+        register(0x4000, 0x1000);
+        register(0x4800, 0x1000);
+        register(0x3800, 0x4000);
+        register(0x4000, 8);
+        let seen = std::mem::take(&mut *SEEN.lock());
+        let events: Vec<_> = seen.iter().map(|(action, start, _)| (*action, *start)).collect();
+        let replaced = [0x4000, 0x4000, 0x4800, 0x3800];
+        let mut expected = Vec::new();
+        for (old, new) in replaced.into_iter().zip([0x4000, 0x4800, 0x3800, 0x4000]) {
+            expected.extend([(UNREGISTER, old), (REGISTER, new)]);
+        }
+        assert_eq!(events, expected, "the old one goes first");
+        assert_eq!(listed(), [0x4000]);
+        forget([object(0, u64::MAX)]);
+        assert_eq!(listed(), [0; 0]);
+        forget([object(0, u64::MAX)]);
+    }
+
     // One test, because there is one list.
     #[test]
     fn objects_are_listed_as_long_as_they_are_registered() {
         let all = [0x1000, 0x2000, 0x3000, 0x4000].map(|start| object(start, 0x100));
-        for _ in 0..2 {
-            all.iter().for_each(|one| DebuggerRegister::serve((*one,)).expect("registered"));
-        }
-        assert_eq!(listed(), [0x4000, 0x3000, 0x2000, 0x1000], "each once, the newest first");
-        let other = DebuggerRegister::serve((object(0x2000, 0x80),)).expect_err("another one");
-        assert!(other.to_string().contains("0x2000..0x2100 is registered there"), "{other}");
+        all.iter().for_each(|one| DebuggerRegister::serve((*one,)).expect("registered"));
+        assert_eq!(listed(), [0x4000, 0x3000, 0x2000, 0x1000], "the newest first");
         assert!(DebuggerRegister::serve((object(0x9000, 0),)).is_err(), "empty");
         assert!(DebuggerDeregister::serve((object(0x2000, 0x80),)).is_err(), "another one");
 
@@ -256,7 +321,8 @@ mod tests {
         }
         let registered = [0x1000, 0x2000, 0x3000, 0x4000].map(|start| (REGISTER, start, 0x100));
         let taken = [0x2000, 0x4000, 0x1000, 0x3000].map(|start| (UNREGISTER, start, 0x100));
-        assert_eq!(*SEEN.lock(), [registered, taken].concat());
+        assert_eq!(std::mem::take(&mut *SEEN.lock()), [registered, taken].concat());
+        objects_go_with_their_memory_and_are_replaced();
         // SAFETY: no other test changes the descriptor.
         let after = unsafe { DESCRIPTOR.read() };
         assert_eq!((after.version, after.action), (1, NO_ACTION));
