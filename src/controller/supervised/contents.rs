@@ -24,8 +24,11 @@ pub(super) struct Named {
 pub(super) struct Step {
     /// The dylib that it belongs to.
     pub(super) dylib: Option<u64>,
-    pub(super) take: Arc<dyn Fn(&Generation) -> Result<()> + Send + Sync>,
+    pub(super) take: Arc<Take>,
 }
+
+/// What a step does in an executor.
+type Take = dyn Fn(&Generation) -> Result<()> + Send + Sync;
 
 /// An executor with contents, and what the session holds for it.
 #[derive(Debug)]
