@@ -54,7 +54,7 @@ impl<F: FunctionType> SupervisedFunction<F> {
     /// - As [`Controller::call`](crate::controller::Controller::call). An executor that has died meanwhile is an error of this call,
     ///   and the next call starts another one.
     /// - The next executor cannot be started or filled, or the policy allows no other
-    ///   ([`ErrorKind::Exhausted`](crate::ErrorKind::Exhausted)).
+    ///   ([`ErrorKind::Exhausted`]).
     /// - The dylib does not define the function, or linking fails.
     pub fn call(&self, arguments: F::Arguments<'_>) -> Result<F::Result> {
         self.bound(Deadline::SESSION_END)?.function.call_with(arguments)
@@ -66,7 +66,7 @@ impl<F: FunctionType> SupervisedFunction<F> {
     ///
     /// # Errors
     ///
-    /// As [`call`](SupervisedFunction::call); [`ErrorKind::Timeout`](crate::ErrorKind::Timeout) when the function has not returned in
+    /// As [`call`](SupervisedFunction::call); [`ErrorKind::Timeout`] when the function has not returned in
     /// time. By the policy ([`kill_on_timeout`](super::RestartPolicy::kill_on_timeout)) the executor is killed then.
     pub fn call_timeout(
         &self,
