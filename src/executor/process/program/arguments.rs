@@ -11,11 +11,13 @@
 
 use std::ffi::{CString, c_char, c_int};
 use std::mem::ManuallyDrop;
+use std::ops::Deref;
 
 use crate::ExecutorAddr;
 use crate::error::{Error, Result};
 use crate::executor::entry::enter;
 use crate::sps::Bytes;
+use crate::sync::Mutex;
 
 use super::{set_name, start};
 
@@ -25,8 +27,22 @@ pub(super) struct Arguments {
     words: Vec<*const c_char>,
     count: usize,
     /// The strings of the arguments, which programs may change.
-    _strings: Vec<Vec<u8>>,
+    strings: Vec<Vec<u8>>,
 }
+
+/// Arguments that are never freed. No other program gets them before this value is dropped.
+pub(super) struct ForGood(ManuallyDrop<Arguments>);
+
+/// Arguments whose program has returned.
+struct Returned(ManuallyDrop<Arguments>);
+
+// SAFETY: the strings that they point to are their own, or the environment's, which all threads of a process share.
+unsafe impl Send for Returned {}
+
+static RETURNED: Mutex<Vec<Returned>> = Mutex::new(Vec::new());
+
+/// The most arguments that are kept for the same program's next run.
+const RETURNED_MAX: usize = 16;
 
 impl Arguments {
     /// Arguments for a program that ends before they are dropped.
@@ -65,16 +81,36 @@ impl Arguments {
             auxiliary.filter_map(|word| Some(number(usize::from_ne_bytes(word.try_into().ok()?)))),
         );
         words.extend([std::ptr::null(); 2]);
-        Ok(Self { words, count: strings.len(), _strings: strings })
+        Ok(Self { words, count: strings.len(), strings })
     }
 
     /// Arguments that are never freed: programs keep pointers into theirs. Their environment becomes that of the C library.
-    pub(super) fn for_good(args: &[Bytes]) -> Result<ManuallyDrop<Self>> {
-        let arguments = ManuallyDrop::new(Self::new(args)?);
+    pub(super) fn for_good(args: &[Bytes]) -> Result<ForGood> {
+        let new = Self::new(args)?;
+        let mut returned = RETURNED.lock();
+        let same = returned.iter().position(|Returned(one)| one.is_same(&new));
+        let arguments = match same {
+            // A program that runs again and again takes memory once.
+            Some(at) => returned.swap_remove(at).0,
+            None => ManuallyDrop::new(new),
+        };
+        drop(returned);
         let environment = arguments.words[arguments.count + 2..].as_ptr();
         // SAFETY: the list lives for good and ends with a null, and no program runs yet.
         unsafe { environ = environment };
-        Ok(arguments)
+        Ok(ForGood(arguments))
+    }
+
+    /// Whether a program that gets these cannot tell them from the others. A program may have changed its own.
+    fn is_same(&self, other: &Self) -> bool {
+        let behind = |arguments: &Self| arguments.count + 1;
+        let are_own = || {
+            let own = self.strings.iter().map(|text| text.as_ptr().cast());
+            self.words[1..].iter().copied().zip(own).all(|(word, own)| word == own)
+        };
+        self.strings == other.strings
+            && are_own()
+            && self.words[behind(self)..] == other.words[behind(other)..]
     }
 
     #[expect(
@@ -102,6 +138,26 @@ impl Arguments {
     pub(super) unsafe fn start(&self, function: ExecutorAddr) -> ! {
         // SAFETY: the caller vouches for the function.
         unsafe { start::start(function, &self.words) }
+    }
+}
+
+impl Deref for ForGood {
+    type Target = Arguments;
+
+    fn deref(&self) -> &Arguments {
+        &self.0
+    }
+}
+
+impl Drop for ForGood {
+    fn drop(&mut self) {
+        let mut returned = RETURNED.lock();
+        if returned.len() == RETURNED_MAX {
+            // The oldest one stays where it is, for good.
+            returned.remove(0);
+        }
+        // SAFETY: this is the last use of the field.
+        returned.push(Returned(ManuallyDrop::new(unsafe { ManuallyDrop::take(&mut self.0) })));
     }
 }
 

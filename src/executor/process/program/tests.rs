@@ -64,3 +64,43 @@ fn call_main_empty_argv() {
     assert_eq!(call_main_with(&[]), -1, "the caller gives argv[0]");
     assert_eq!(CALLS.take(), [[[0_u8; 0]; 0]]);
 }
+
+thread_local! {
+    /// Where the arguments of the calls of `swap` were.
+    static PLACES: RefCell<Vec<usize>> = const { RefCell::new(Vec::new()) };
+}
+
+/// A `main` that swaps its last two arguments, if it has three. With two it is called again meanwhile.
+unsafe extern "C" fn swap(argc: c_int, argv: *mut *const c_char) -> c_int {
+    PLACES.with_borrow_mut(|places| places.push(argv.addr()));
+    match argc {
+        3 => {
+            // SAFETY: there are three arguments and a null.
+            let pointers = unsafe { std::slice::from_raw_parts_mut(argv, 4) };
+            pointers.swap(1, 2);
+        }
+        2 if PLACES.with_borrow(Vec::len) == 1 => call_swap_with(&["swap", "nested"]),
+        _ => {}
+    }
+    0
+}
+
+fn call_swap_with(args: &[&str]) {
+    let function = ExecutorAddr::new((swap as *const ()).expose_provenance() as u64);
+    let bytes = sps::to_bytes(&(function, args));
+    RunAsMain::serve(sps::from_bytes(&bytes).expect("decodes")).expect("a status");
+}
+
+#[test]
+fn a_program_that_runs_again_takes_no_other_memory() {
+    (0..100).for_each(|_| call_swap_with(&["swap"]));
+    let places = PLACES.take();
+    assert!(places.iter().all(|place| *place == places[0]), "{places:?}");
+    call_swap_with(&["swap", "a", "b"]);
+    call_swap_with(&["swap", "a", "b"]);
+    let places = PLACES.take();
+    assert_ne!(places[0], places[1], "it has changed its arguments");
+    call_swap_with(&["swap", "nested"]);
+    let places = PLACES.take();
+    assert_ne!(places[0], places[1], "both run");
+}
