@@ -103,8 +103,8 @@ pub trait StaticType: FunctionType + Form<Form = ()> {
 /// ```
 /// use farcall::controller::{CFunctionType, Function};
 ///
-/// fn for_all<F: CFunctionType>(function: &Function<F>, first: F::Arguments<'_>, steps: &[i64], rows: u64) -> farcall::Result<()> {
-///     function.rows().call(first, steps, rows)
+/// fn for_rows<'a, F: CFunctionType>(function: &Function<F>, first: F::Arguments<'a>, steps: &'a [i64]) -> farcall::Result<()> {
+///     function.rows().call(first, steps, 1000)
 /// }
 /// # fn is_of_c<F: CFunctionType>() {}
 /// # is_of_c::<farcall::types::Signature>();

@@ -37,8 +37,9 @@ use crate::types::abi::{Shape, WORD_BYTES};
 /// let add = controller.function::<extern "C" fn(ExecutorAddr, i64)>(code.address());
 /// // Rows of 8 bytes; the second argument is 0, 1, 2 and so on.
 /// add.rows().call((attached.address(), 0), &[8, 1], 512)?;
-/// attached.detach()?;
-/// assert_eq!(region.as_mut_slice::<i64>()?[511], 7 + 511);
+/// let mut last = [0_i64];
+/// region.read_into(511 * 8, &mut last);
+/// assert_eq!(last, [7 + 511]);
 /// # controller.deallocate([code])?;
 /// # Ok::<(), farcall::Error>(())
 /// ```
