@@ -25,7 +25,7 @@ const BUSY_MAX: Duration = Duration::from_millis(500);
 const IMAGE_BYTES_MAX: u64 = 16 << 20;
 
 /// One case in this number is a program that is linked by several numbers of threads.
-const CASES_FOR_THREADS: u64 = 50;
+const CASES_FOR_THREADS: u64 = 40;
 
 /// The results of many cases.
 #[derive(Debug, Default)]
