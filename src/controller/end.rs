@@ -31,7 +31,7 @@ impl Controller {
     /// True when no further call can complete: the executor has died, or the session was closed.
     #[must_use]
     pub fn has_ended(&self) -> bool {
-        self.session.remote().opener().lanes().is_closed()
+        !self.session.remote().is_open()
     }
 
     /// How the executor died: an error with its [death](Error::death), as calls return it. `None` while the executor runs, and when

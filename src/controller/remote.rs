@@ -257,13 +257,11 @@ impl Remote {
         }
         last_words::add(error, &self.opener)
     }
-}
 
-impl Remote {
     /// How the executor died; `None` while it runs, or when the host has ended the session.
     pub(crate) fn death(&self) -> Option<Error> {
         // A call may have learnt of the death before the kernel tells it.
-        if !self.opener.lanes().is_closed() {
+        if self.is_open() {
             self.supervisor.process().wait(Deadline::now())?;
         }
         let error = self.explain(Error::disconnected("the peer is gone"), Deadline::now());

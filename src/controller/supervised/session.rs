@@ -211,18 +211,14 @@ impl Shared {
         let step = Step { dylib, take: Arc::new(take) };
         loop {
             let generation = self.present(Deadline::SESSION_END)?;
-            let taken = (step.take)(&generation);
-            if taken.is_err() && generation.is_alive() {
-                return taken;
-            }
+            // A step that has ended the executor would end the next one, too.
+            (step.take)(&generation)?;
             let mut state = self.state.lock();
-            let is_present =
-                |present: &Arc<Generation>| present.is_alive() && Arc::ptr_eq(present, &generation);
-            if taken.is_ok() && state.generation.as_ref().is_some_and(is_present) {
+            if state.generation.as_ref().is_some_and(|present| Arc::ptr_eq(present, &generation)) {
                 state.steps.push(step);
                 return Ok(());
             }
-            // That executor has died. The next one has not got the step.
+            // Another thread starts the next executor, which has not got the step.
         }
     }
 

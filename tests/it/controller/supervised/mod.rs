@@ -173,6 +173,17 @@ fn the_session_in_what_fills_its_executor_is_an_error() {
 }
 
 #[test]
+fn what_ends_each_executor_is_not_added() {
+    let session = Session::start(RestartPolicy::new());
+    let killed = session.supervised.establish(|controller| {
+        controller.kill_handle().kill();
+        controller.process_info().map(drop)
+    });
+    assert!(killed.expect_err("it died").death().is_some());
+    assert_eq!(session.crash.call((11,)).expect("the next executor, without that"), 11);
+}
+
+#[test]
 fn what_failed_or_was_cleared_is_not_remembered() {
     let session = Session::start(RestartPolicy::new());
     let count = session.dylib.function::<extern "C" fn() -> i64>("count_calls");
