@@ -78,7 +78,8 @@ impl<'a> InFlightAlloc<'a> {
         bytes: PerProt<u64>,
         stored: u64,
     ) -> Result<Self> {
-        let (slab, pages) = memory.allocate(placement, bytes, stored)?;
+        let mut pages = Pages::default();
+        let slab = memory.allocate(placement, bytes, stored, &mut pages)?;
         Ok(Self { memory, slab, pages })
     }
 

@@ -73,8 +73,8 @@ impl ExecutorMemory {
         &self.remote
     }
 
-    /// Allocates at least `bytes` bytes of each protection, rounded up to pages, in one slab of this placement. Behind the first
-    /// `stored` bytes the data is zero. If all slabs are full, reserves another one, with a call of the executor.
+    /// Allocates at least `bytes` bytes of each protection, rounded up to pages, in one slab of this placement, and stores in `pages`
+    /// which. Behind the first `stored` bytes the data is zero. If all slabs are full, reserves another one, with a call of the executor.
     ///
     /// # Errors
     ///
@@ -85,10 +85,11 @@ impl ExecutorMemory {
         placement: Placement,
         bytes: PerProt<u64>,
         stored: u64,
-    ) -> Result<(&Slab, Pages)> {
-        match self.allocate_in_slabs(placement, bytes, stored)? {
-            Some(allocated) => Ok(allocated),
-            None => self.grow(placement, bytes, stored),
+        pages: &mut Pages,
+    ) -> Result<&Slab> {
+        match self.allocate_in_slabs(placement, bytes, stored, pages)? {
+            Some(slab) => Ok(slab),
+            None => self.grow(placement, bytes, stored, pages),
         }
     }
 
@@ -98,10 +99,11 @@ impl ExecutorMemory {
         placement: Placement,
         bytes: PerProt<u64>,
         stored: u64,
-    ) -> Result<Option<(&Slab, Pages)>> {
+        pages: &mut Pages,
+    ) -> Result<Option<&Slab>> {
         for slab in self.reserved().filter(|slab| slab.placement() == placement) {
-            if let Some(pages) = slab.allocate(bytes, stored)? {
-                return Ok(Some((slab, pages)));
+            if slab.allocate(bytes, stored, pages)?.is_some() {
+                return Ok(Some(slab));
             }
         }
         Ok(None)
@@ -114,11 +116,12 @@ impl ExecutorMemory {
         placement: Placement,
         bytes: PerProt<u64>,
         stored: u64,
-    ) -> Result<(&Slab, Pages)> {
+        pages: &mut Pages,
+    ) -> Result<&Slab> {
         let _reserving = self.reserving.lock();
         // Another thread may have reserved one meanwhile.
-        if let Some(allocated) = self.allocate_in_slabs(placement, bytes, stored)? {
-            return Ok(allocated);
+        if let Some(slab) = self.allocate_in_slabs(placement, bytes, stored, pages)? {
+            return Ok(slab);
         }
         let full = |why: Error| {
             let PerProt { code, constants, data } = bytes;
@@ -162,7 +165,7 @@ impl ExecutorMemory {
         if let Some(error) = refused {
             return Err(full(error));
         }
-        let allocated = self.allocate_in_slabs(placement, bytes, stored)?;
+        let allocated = self.allocate_in_slabs(placement, bytes, stored, pages)?;
         allocated.ok_or_else(|| full(Error::exhausted("a new slab is too small")))
     }
 

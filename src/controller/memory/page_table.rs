@@ -42,11 +42,11 @@ impl PageTable {
     #[cold]
     pub(crate) fn refuse(
         &mut self,
-        obtained: Pages,
+        obtained: &mut Pages,
         prot: Prot,
         error: Option<Error>,
-    ) -> Result<Option<Pages>> {
-        self.free(obtained);
+    ) -> Result<Option<()>> {
+        self.free(std::mem::take(obtained));
         match error {
             Some(error) => Err(error.during(format_args!("allocating {prot:?} memory"))),
             None => Ok(None),

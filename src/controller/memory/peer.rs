@@ -58,9 +58,7 @@ impl Peer for ExecutorMemory {
     }
 
     fn ask(&self, function: ExecutorAddr, args: &[u8]) -> Result<Vec<u8>> {
-        let mut result = Vec::new();
-        self.remote().call_into(function, args, &mut result)?;
-        Ok(result)
+        self.remote().call_taking(function, args, |result| result.payload().bytes().into_owned())
     }
 
     fn code_written(&self) {

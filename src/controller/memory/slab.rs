@@ -9,7 +9,6 @@
 use std::os::fd::BorrowedFd;
 use std::sync::Arc;
 
-use super::page_allocator::Entry;
 use super::page_table::PageTable;
 use super::pages::{Pages, Part};
 use super::stripe::Stripe;
@@ -101,16 +100,22 @@ impl Slab {
         AddrRange { start: first.base, end }
     }
 
-    /// Allocates at least `bytes` bytes of each stripe, rounded up to pages. `None` if a stripe has no hole of that size. Behind the
-    /// first `stored` bytes the data is zero.
+    /// Allocates at least `bytes` bytes of each stripe, rounded up to pages, and stores in `pages` which. `None` if a stripe has no
+    /// hole of that size. Behind the first `stored` bytes the data is zero.
     ///
     /// # Errors
     ///
     /// When memory runs out. Nothing is allocated then.
     #[inline]
-    pub(crate) fn allocate(&self, bytes: PerProt<u64>, stored: u64) -> Result<Option<Pages>> {
+    pub(crate) fn allocate(
+        &self,
+        bytes: PerProt<u64>,
+        stored: u64,
+        pages: &mut Pages,
+    ) -> Result<Option<()>> {
         let mut table = self.page_table.lock();
-        let mut pages = Pages { number: table.draw(), ..Pages::default() };
+        // Stored field by field where they stay: a processor that loads two words at once waits for the stores of both.
+        *pages = Pages { number: table.draw(), ..Pages::default() };
         for (at, bytes) in bytes.into_array().into_iter().enumerate() {
             if bytes > 0 {
                 let stored = if at == Prot::Data.index() { stored } else { bytes };
@@ -127,9 +132,9 @@ impl Slab {
             }
         }
         if let Some((at, part)) = pages.first() {
-            *table.allocators[at].entry(part) = Entry { pages, has_actions: false };
+            table.allocators[at].entry(part).begin(pages);
         }
-        Ok(Some(pages))
+        Ok(Some(()))
     }
 
     /// Tells the executor how many pages of data have memory behind them. A process that the executor forks copies those.

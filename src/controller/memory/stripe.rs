@@ -28,6 +28,7 @@ impl Stripe {
     /// # Errors
     ///
     /// When memory runs out. Nothing is allocated then.
+    #[inline]
     pub(super) fn allocate(
         &self,
         pages: &mut PageAllocator,
@@ -54,7 +55,16 @@ impl Stripe {
     }
 
     /// Allocates the memory of pages that have none.
+    #[inline]
     fn back(&self, pages: &mut PageAllocator, wanted: Range<u64>) -> Result<()> {
+        if wanted.end <= pages.backed && pages.holes.is_empty() {
+            return Ok(());
+        }
+        self.back_missing(pages, wanted)
+    }
+
+    #[cold]
+    fn back_missing(&self, pages: &mut PageAllocator, wanted: Range<u64>) -> Result<()> {
         let holes = pages.holes.take(wanted.start, wanted.end - wanted.start);
         let (backed, mut target) = (pages.backed, pages.backed);
         if wanted.end > backed {

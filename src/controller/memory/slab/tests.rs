@@ -20,8 +20,13 @@ fn each(bytes: [u64; 3]) -> PerProt<u64> {
     PerProt { code, constants, data }
 }
 
+fn allocate(slab: &Slab, bytes: PerProt<u64>, stored: u64) -> Option<Pages> {
+    let mut pages = Pages::default();
+    slab.allocate(bytes, stored, &mut pages).expect("memory").map(|()| pages)
+}
+
 fn allocated(slab: &Slab, bytes: [u64; 3]) -> Pages {
-    slab.allocate(each(bytes), bytes[2]).expect("memory").expect("room")
+    allocate(slab, each(bytes), bytes[2]).expect("room")
 }
 
 /// The bytes of memory that the data takes.
@@ -73,7 +78,7 @@ fn no_number_comes_twice_in_a_session() {
 fn a_full_stripe_allocates_nothing_of_the_others() {
     let slab = slab();
     let bytes = each([4096, 4096, (1 << 20) + 1]);
-    assert!(slab.allocate(bytes, bytes.data).expect("memory").is_none(), "too much");
+    assert!(allocate(&slab, bytes, bytes.data).is_none(), "too much");
     let all = allocated(&slab, [1 << 20; 3]);
     free(&slab, all);
 }
@@ -115,20 +120,20 @@ fn zero_fill_takes_no_memory_before_it_is_touched() {
     };
     for _ in 0..3 {
         // Memory that was stored, and zero fill, in turn at the same addresses.
-        let pages = slab.allocate(data, 4096).expect("memory").expect("room");
+        let pages = allocate(&slab, data, 4096).expect("room");
         slab.write(&pages, Prot::Data, &[]);
         assert!(held(&slab) <= 64 << 10, "only what is stored has memory");
         fill(&pages);
         assert_eq!(held(&slab), 512 << 10);
         free(&slab, pages);
         assert!(held(&slab) <= 64 << 10, "the memory is free again");
-        let pages = slab.allocate(data, data.data).expect("memory").expect("room");
+        let pages = allocate(&slab, data, data.data).expect("room");
         assert_eq!(held(&slab), 512 << 10, "stored data has memory");
         slab.write(&pages, Prot::Data, &[]);
         fill(&pages);
         free(&slab, pages);
     }
-    let pages = slab.allocate(data, 4096).expect("memory").expect("room");
+    let pages = allocate(&slab, data, 4096).expect("room");
     slab.write(&pages, Prot::Data, &[]);
     fill(&pages);
     let AddrRange { start, end } = slab.part(&pages, Prot::Data);
@@ -143,7 +148,7 @@ fn memory_with_actions_is_freed_after_they_have_run() {
     let base = slab.base(&allocated(&slab, [0, 1 << 20, 1]));
     slab.has_actions(base);
     assert!(!slab.free(base, false).expect("it is allocated"));
-    assert!(slab.allocate(each([0, 1, 0]), 0).expect("memory").is_none(), "not free yet");
+    assert!(allocate(&slab, each([0, 1, 0]), 0).is_none(), "not free yet");
     assert!(slab.free(base, true).expect("it is allocated"));
     let again = allocated(&slab, [0, 1 << 20, 1]);
     assert_eq!(slab.base(&again), base);
