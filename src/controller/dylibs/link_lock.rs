@@ -12,8 +12,15 @@ use crate::sync::{Condvar, Mutex};
 /// A lock that refuses the thread that holds it already.
 #[derive(Debug, Default)]
 pub(crate) struct LinkLock {
-    owner: Mutex<Option<ThreadId>>,
+    state: Mutex<State>,
     free: Condvar,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    owner: Option<ThreadId>,
+    /// Threads that wait for the lock. To wake none takes a system call, too.
+    waiting: usize,
 }
 
 /// The right to change what is linked.
@@ -28,23 +35,28 @@ impl LinkLock {
     /// [`ErrorKind::InvalidArgument`](crate::ErrorKind::InvalidArgument) when the calling thread has the lock.
     pub(crate) fn acquire(&self) -> Result<LinkGuard<'_>> {
         let this = thread::current().id();
-        let mut owner = self.owner.lock();
-        while let Some(thread) = *owner {
+        let mut state = self.state.lock();
+        while let Some(thread) = state.owner {
             if thread == this {
                 return Err(Error::invalid(
                     "this thread is linking the dylib: a handler that the link calls cannot link or clear it",
                 ));
             }
-            owner = self.free.wait(owner);
+            state.waiting += 1;
+            state = self.free.wait(state);
+            state.waiting -= 1;
         }
-        *owner = Some(this);
+        state.owner = Some(this);
         Ok(LinkGuard(self))
     }
 }
 
 impl Drop for LinkGuard<'_> {
     fn drop(&mut self) {
-        *self.0.owner.lock() = None;
-        self.0.free.notify_one();
+        let mut state = self.0.state.lock();
+        state.owner = None;
+        if state.waiting > 0 {
+            self.0.free.notify_one();
+        }
     }
 }

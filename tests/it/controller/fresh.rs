@@ -76,6 +76,24 @@ fn due(build: Build<'_>) -> i32 {
 }
 
 #[test]
+fn a_run_reads_no_file() {
+    let program = Program::new(corpus::PLAIN);
+    let reads = || {
+        let path = format!("/proc/{}/io", program.controller.pid());
+        let text = fs::read_to_string(path).expect("the counters of input and output");
+        let line = text.lines().find(|line| line.starts_with("syscr: ")).expect("a line");
+        line["syscr: ".len()..].parse::<u32>().expect("a number")
+    };
+    program.run();
+    let before = reads();
+    for _ in 0..WARM_RUNS {
+        program.run();
+    }
+    let each = (reads() - before) / WARM_RUNS;
+    assert_eq!(each, 0, "system calls that read, in each run");
+}
+
+#[test]
 fn ten_thousand_runs_are_all_the_first() {
     let build = gcc(&["-O2"]);
     let (program, due) = (Program::new(build), due(build));

@@ -9,9 +9,10 @@
     reason = "reads and sets the environment of the C library, and calls a program"
 )]
 
-use std::ffi::{CString, c_char, c_int};
+use std::ffi::{CStr, CString, c_char, c_int};
 use std::mem::ManuallyDrop;
 use std::ops::Deref;
+use std::sync::OnceLock;
 
 use crate::ExecutorAddr;
 use crate::error::{Error, Result};
@@ -44,6 +45,9 @@ static RETURNED: Mutex<Vec<Returned>> = Mutex::new(Vec::new());
 /// The most arguments that are kept for the same program's next run.
 const RETURNED_MAX: usize = 16;
 
+/// Words for which a list has room at first; more than most programs get.
+const WORDS: usize = 256;
+
 impl Arguments {
     /// Arguments for a program that ends before they are dropped.
     pub(super) fn new(args: &[Bytes]) -> Result<Self> {
@@ -51,66 +55,44 @@ impl Arguments {
         for Bytes(arg) in args {
             let arg = CString::new(arg.as_slice())
                 .map_err(|_| Error::invalid("a program argument with a NUL byte"))?;
-            if strings.is_empty() {
-                set_name(&arg);
-            }
             strings.push(arg.into_bytes_with_nul());
         }
-        let number = |number: usize| std::ptr::without_provenance::<c_char>(number);
-        let mut words = vec![number(strings.len())];
-        words.extend(strings.iter_mut().map(|text| text.as_mut_ptr().cast_const().cast()));
-        words.push(std::ptr::null());
-        // SAFETY: reads a pointer that the C library owns.
-        let mut variable = unsafe { environ };
-        loop {
-            let text = match variable.is_null() {
-                true => std::ptr::null(),
-                // SAFETY: the environment is a list of strings, and this entry is not behind its null.
-                false => unsafe { *variable },
-            };
-            words.push(text);
-            if text.is_null() {
-                break;
-            }
-            variable = variable.wrapping_add(1);
-        }
-        // Without /proc the vector is empty.
-        let auxiliary = std::fs::read("/proc/self/auxv").unwrap_or_default();
-        let auxiliary = auxiliary.chunks_exact(size_of::<usize>());
-        words.extend(
-            auxiliary.filter_map(|word| Some(number(usize::from_ne_bytes(word.try_into().ok()?)))),
-        );
-        words.extend([std::ptr::null(); 2]);
-        Ok(Self { words, count: strings.len(), strings })
+        let mut list = Vec::with_capacity(WORDS);
+        // Takes half the time of `extend`, which asks each of the joined iterators for each word.
+        words(&strings).for_each(|word| list.push(word));
+        let arguments = Self { words: list, count: strings.len(), strings };
+        arguments.name_process();
+        Ok(arguments)
     }
 
     /// Arguments that are never freed: programs keep pointers into theirs. Their environment becomes that of the C library.
     pub(super) fn for_good(args: &[Bytes]) -> Result<ForGood> {
-        let new = Self::new(args)?;
         let mut returned = RETURNED.lock();
-        let same = returned.iter().position(|Returned(one)| one.is_same(&new));
+        let same = returned.iter().position(|Returned(one)| one.is_as_new(args));
         let arguments = match same {
             // A program that runs again and again takes memory once.
             Some(at) => returned.swap_remove(at).0,
-            None => ManuallyDrop::new(new),
+            None => ManuallyDrop::new(Self::new(args)?),
         };
         drop(returned);
+        arguments.name_process();
         let environment = arguments.words[arguments.count + 2..].as_ptr();
         // SAFETY: the list lives for good and ends with a null, and no program runs yet.
         unsafe { environ = environment };
         Ok(ForGood(arguments))
     }
 
-    /// Whether a program that gets these cannot tell them from the others. A program may have changed its own.
-    fn is_same(&self, other: &Self) -> bool {
-        let behind = |arguments: &Self| arguments.count + 1;
-        let are_own = || {
-            let own = self.strings.iter().map(|text| text.as_ptr().cast());
-            self.words[1..].iter().copied().zip(own).all(|(word, own)| word == own)
-        };
-        self.strings == other.strings
-            && are_own()
-            && self.words[behind(self)..] == other.words[behind(other)..]
+    /// Whether a program that gets these cannot tell them from new ones. A program may have changed its own.
+    fn is_as_new(&self, args: &[Bytes]) -> bool {
+        let has = |(text, Bytes(arg)): (&Vec<u8>, &Bytes)| text.strip_suffix(&[0]) == Some(arg);
+        self.strings.len() == args.len()
+            && self.strings.iter().zip(args).all(has)
+            && self.words.iter().copied().eq(words(&self.strings))
+    }
+
+    fn name_process(&self) {
+        let name = self.strings.first().and_then(|name| CStr::from_bytes_until_nul(name).ok());
+        name.into_iter().for_each(set_name);
     }
 
     #[expect(
@@ -163,4 +145,46 @@ impl Drop for ForGood {
 
 unsafe extern "C" {
     static mut environ: *const *const c_char;
+}
+
+/// What the kernel told this process when it started; empty without `/proc`. The file is read once: that takes longer than a run.
+fn auxiliary_vector() -> &'static [usize] {
+    static VECTOR: OnceLock<Vec<usize>> = OnceLock::new();
+    VECTOR.get_or_init(|| {
+        let bytes = std::fs::read("/proc/self/auxv").unwrap_or_default();
+        let (words, _) = bytes.as_chunks();
+        words.iter().map(|word| usize::from_ne_bytes(*word)).collect()
+    })
+}
+
+/// The words of a program with these arguments, in the environment that the C library has.
+fn words(strings: &[Vec<u8>]) -> impl Iterator<Item = *const c_char> {
+    let number = std::ptr::without_provenance::<c_char>;
+    let null = || std::iter::once(std::ptr::null());
+    let arguments = strings.iter().map(|text| text.as_ptr().cast());
+    let auxiliary = auxiliary_vector().iter().map(move |word| number(*word));
+    std::iter::once(number(strings.len()))
+        .chain(arguments)
+        .chain(null())
+        .chain(environment())
+        .chain(null())
+        .chain(auxiliary)
+        .chain(null())
+        .chain(null())
+}
+
+/// The strings of the environment that the C library has.
+fn environment() -> impl Iterator<Item = *const c_char> {
+    // SAFETY: reads a pointer that the C library owns.
+    let mut variable = unsafe { environ };
+    std::iter::from_fn(move || {
+        if variable.is_null() {
+            return None;
+        }
+        // SAFETY: the environment is a list of strings, and this entry is not behind its null.
+        let text = unsafe { *variable };
+        variable = variable.wrapping_add(1);
+        (!text.is_null()).then_some(text)
+    })
+    .fuse()
 }
