@@ -21,6 +21,7 @@ use crate::link::SymbolTable;
 use crate::shm::Segment;
 use crate::sps;
 use crate::sync::{AtomicBool, Ordering};
+use crate::transport::Incoming;
 
 /// An executor that was started and may not be ready yet. Dropping it ends the process.
 #[derive(Debug)]
@@ -90,9 +91,10 @@ impl Remote {
 
     /// Calls a function of the contract.
     pub(crate) fn call<C: Contract>(&self, args: &C::Args) -> Result<C::Ret> {
-        let mut result = Vec::new();
-        self.call_into(self.function::<C>()?, &sps::to_bytes(args), &mut result)?;
-        decode::<C>(&result)
+        let args = sps::to_bytes(args);
+        self.call_taking(self.function::<C>()?, &args, |result| {
+            decode::<C>(&result.payload().bytes())
+        })?
     }
 
     /// The same, up to the deadline.
@@ -112,18 +114,18 @@ impl Remote {
         Ok(())
     }
 
-    /// Calls a wrapper function and appends its result.
+    /// Calls a wrapper function, and returns what `take` makes of its result.
     #[inline]
-    pub(crate) fn call_into(
+    pub(crate) fn call_taking<R>(
         &self,
         function: ExecutorAddr,
         args: &[u8],
-        result: &mut Vec<u8>,
-    ) -> Result<()> {
+        take: impl FnOnce(&Incoming) -> R,
+    ) -> Result<R> {
         let callbacks = &**self.opener.callbacks();
         let outcome = self.opener.lanes().with(
             || self.opener.open(Deadline::SESSION_END),
-            |end| end.call(callbacks, Deadline::SESSION_END, function.get(), args, result),
+            |end| end.call_taking(callbacks, Deadline::SESSION_END, function.get(), args, take),
         );
         outcome.map_err(|error| self.explain(error, Deadline::SESSION_END))
     }

@@ -20,6 +20,7 @@ use crate::call::pipeline::Caller;
 use crate::deadline::Deadline;
 use crate::error::{Error, Result};
 use crate::sync::{Mutex, Ordering, fence};
+use crate::transport::Incoming;
 use crate::{ExecutorAddr, PerProt, trace};
 
 /// A session with an executor process. Cheap to clone. The session ends when its last clone is dropped, where each dylib, buffer,
@@ -189,7 +190,7 @@ impl Controller {
         args: &[u8],
         result: &mut Vec<u8>,
     ) -> Result<()> {
-        self.session.call_into(function, args, result)
+        self.session.call_taking(function, args, |message| message.append_to(result))
     }
 
     /// As [`Controller::call`], for at most `timeout`.
@@ -334,15 +335,15 @@ impl Session {
         self.linker.memory.remote()
     }
 
-    /// Calls a wrapper function and appends its result. Then removes old code that is unused.
+    /// Calls a wrapper function, and returns what `take` makes of its result. Then removes old code that is unused.
     #[inline]
-    pub(crate) fn call_into(
+    pub(crate) fn call_taking<R>(
         &self,
         function: ExecutorAddr,
         args: &[u8],
-        result: &mut Vec<u8>,
-    ) -> Result<()> {
-        let outcome = self.remote().call_into(function, args, result);
+        take: impl FnOnce(&Incoming) -> R,
+    ) -> Result<R> {
+        let outcome = self.remote().call_taking(function, args, take);
         if self.retired.waits() {
             self.retired.remove_unused(&self.linker);
         }

@@ -101,11 +101,11 @@ impl<F: Fn(&Segment)> Controller<F> {
             .collect();
         if self.random.one_in(64) {
             let long = vec![0; usize::try_from(PAYLOAD_BYTES_MAX).unwrap_or(0) + 1];
-            let refused = self.caller.submit(0, 0, [(7, &long[..])].into_iter());
+            let refused = self.caller.submit(0, [(7, &long[..])].into_iter());
             assert!(refused.is_err_and(|error| error.kind() == ErrorKind::Exhausted), "too long");
         }
         let epoch = self.random.below(2) as u64;
-        self.caller.submit(epoch, 0, args.iter().map(|args| (7, &args[..])))
+        self.caller.submit(epoch, args.iter().map(|args| (7, &args[..])))
     }
 
     /// Takes the results of a submission.

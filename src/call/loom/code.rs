@@ -70,7 +70,7 @@ fn an_executor_that_is_told_of_code_in_a_pipeline_has_it() {
         });
         // The fence behind the records is too late for an executor that looks at once.
         let epoch = lanes.code_epoch();
-        caller.submit(epoch, 0, [(1, &[][..])].into_iter()).expect("submitted");
+        caller.submit(epoch, [(1, &[][..])].into_iter()).expect("submitted");
         let (found, _calls) = executor.join().unwrap();
         let is_told = found.is_some() && epoch == 1;
         assert!(!is_told || found == Some(1), "no code");

@@ -53,58 +53,35 @@ impl Bundle {
     }
 }
 
-/// Calls in a record of rows. The executor starts when all have come, so they are much fewer than may be under way.
-const ROWS_MAX: usize =
+/// Calls in a record of several alike. The executor starts when all have come, so they are much fewer than may be under way.
+const ALIKE_MAX: usize =
     if PIPELINE_CALLS_MAX < 8 { PIPELINE_CALLS_MAX } else { PIPELINE_CALLS_MAX / 8 };
 /// Bytes of such a record.
-const ROW_BYTES_MAX: usize = if cfg!(model) { 64 } else { 2048 };
+const ALIKE_BYTES_MAX: usize = if cfg!(model) { 64 } else { 2048 };
 
-/// Calls in a row of one function, whose arguments have one size and the same first bytes.
-#[derive(Debug, Default)]
-pub(super) struct Rows {
-    /// The shared bytes, then the other bytes of each call.
-    bytes: Vec<u8>,
-    /// The target, with the sizes.
-    target: u64,
-    count: usize,
+/// Calls of one function, whose arguments have one size and begin with the same bytes.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Alike<'a> {
+    pub(crate) target: u64,
+    /// The bytes that the arguments of all calls begin with.
+    pub(crate) shared: &'a [u8],
+    /// The other bytes of the calls, one after the other.
+    pub(crate) rests: &'a [u8],
+    pub(crate) calls: usize,
 }
 
-impl Rows {
-    /// Removes all calls.
-    pub(super) fn clear(&mut self) {
-        self.bytes.clear();
-        self.count = 0;
+impl Alike<'_> {
+    /// Bytes of each call behind the shared ones.
+    pub(super) fn rest_bytes(&self) -> usize {
+        self.rests.len() / self.calls.max(1)
     }
 
-    /// Adds a call, whose arguments begin with `shared` shared bytes, unless it must go in another record.
-    #[inline]
-    pub(super) fn add(&mut self, shared: usize, target: u64, args: &[u8]) -> bool {
-        let Some((first, rest)) = args.split_at_checked(shared) else { return false };
-        let Some(target) = CallsHead::pack(target, first.len(), rest.len()) else { return false };
-        if self.count == 0 {
-            self.bytes.extend_from_slice(first);
-            self.target = target;
-        }
-        let is_alike = self.target == target && self.bytes.starts_with(first);
-        if !is_alike || self.count == ROWS_MAX || self.bytes.len() + rest.len() > ROW_BYTES_MAX {
-            if self.count == 0 {
-                self.bytes.clear();
-            }
-            return false;
-        }
-        self.bytes.extend_from_slice(rest);
-        self.count += 1;
-        true
-    }
-
-    /// How many calls there are.
-    pub(super) fn count(&self) -> usize {
-        self.count
-    }
-
-    /// What record it is, its target, and its payload.
-    pub(super) fn record(&self) -> (Record, u64, &[u8]) {
-        (Record::Calls, self.target, &self.bytes)
+    /// How many calls go in a record, and the target of such a record. `None` if each call goes alone.
+    pub(super) fn in_a_record(&self) -> Option<(usize, u64)> {
+        let (shared, rest) = (self.shared.len(), self.rest_bytes());
+        let target = CallsHead::pack(self.target, shared, rest)?;
+        let most = ALIKE_BYTES_MAX.saturating_sub(shared).checked_div(rest)?.min(ALIKE_MAX);
+        (most > 1).then_some((most, target))
     }
 }
 

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::task::{Context, Poll};
 
+use super::bundle::Alike;
 use super::completion::{Arrived, Completion, Waiter};
 use super::progress::Progress;
 use super::receiver::Receiver;
@@ -36,8 +37,7 @@ impl Caller {
     }
 
     /// Submits calls, which run in this order, and returns where their results arrive. Waits while too many calls are under
-    /// way or the ring is full. `code_epoch` is the number of the code that any thread wrote last. The first `shared` bytes of the
-    /// arguments are the same in all calls.
+    /// way or the ring is full. `code_epoch` is the number of the code that any thread wrote last.
     ///
     /// # Errors
     ///
@@ -45,21 +45,39 @@ impl Caller {
     pub(crate) fn submit<'a>(
         &self,
         code_epoch: u64,
-        shared: usize,
         calls: impl ExactSizeIterator<Item = (u64, &'a [u8])> + Clone,
     ) -> Result<Arc<Completion>> {
         for (_, args) in calls.clone() {
-            if args.len() as u64 > PAYLOAD_BYTES_MAX {
-                return Err(Error::exhausted(format!(
-                    "arguments of {} bytes; at most {PAYLOAD_BYTES_MAX} travel in one call",
-                    args.len()
-                )));
-            }
+            travels(args.len())?;
         }
+        self.submit_by(code_epoch, calls.len(), |sender| sender.send_all(&self.reception, calls))
+    }
+
+    /// As [`Caller::submit`], for calls that are alike.
+    ///
+    /// # Errors
+    ///
+    /// As [`Caller::submit`].
+    pub(crate) fn submit_alike(
+        &self,
+        code_epoch: u64,
+        calls: &Alike<'_>,
+    ) -> Result<Arc<Completion>> {
+        travels(calls.shared.len() + calls.rest_bytes())?;
+        self.submit_by(code_epoch, calls.calls, |sender| sender.send_alike(&self.reception, calls))
+    }
+
+    #[inline]
+    fn submit_by(
+        &self,
+        code_epoch: u64,
+        calls: usize,
+        send: impl FnOnce(&mut Sender) -> Result<()>,
+    ) -> Result<Arc<Completion>> {
         if !self.progress().lifeline_end().origin().is_here() {
             return Err(forked());
         }
-        if calls.len() == 0 {
+        if calls == 0 {
             let mut nothing = Completion::default();
             nothing.expect(0);
             return Ok(Arc::new(nothing));
@@ -68,8 +86,9 @@ impl Caller {
         if self.has_ended() {
             return Err(self.progress().reason());
         }
-        let completion = sender.note(calls.len())?;
-        let sent = sender.send_all(&self.reception, code_epoch, shared, calls);
+        let completion = sender.note(calls)?;
+        let news = sender.send_news(&self.reception, code_epoch);
+        let sent = news.and_then(|()| send(&mut sender));
         sender.outbound.wake();
         match sent {
             Ok(()) => Ok(completion),
@@ -234,4 +253,17 @@ impl Caller {
     fn progress(&self) -> &Progress {
         &self.reception.progress
     }
+}
+
+/// # Errors
+///
+/// When arguments of this size are too long for a call.
+#[inline]
+fn travels(bytes: usize) -> Result<()> {
+    if bytes as u64 <= PAYLOAD_BYTES_MAX {
+        return Ok(());
+    }
+    Err(Error::exhausted(format!(
+        "arguments of {bytes} bytes; at most {PAYLOAD_BYTES_MAX} travel in one call"
+    )))
 }

@@ -41,7 +41,7 @@ fn a_call_arrives_whole() {
             };
             (came, calls)
         });
-        caller.submit(0, 0, [(7, &[9; 24][..])].into_iter()).expect("submitted");
+        caller.submit(0, [(7, &[9; 24][..])].into_iter()).expect("submitted");
         let (came, _calls) = executor.join().unwrap();
         met.fetch_add(u64::from(came), CountOrdering::Relaxed);
     });
@@ -58,7 +58,7 @@ fn a_result_from_before_the_end_is_received() {
             pipeline::end(&segment, Side::Controller, &Lifeline::new(End::new()), 0),
             0,
         ));
-        let completion = caller.submit(0, 0, [(1, &[][..])].into_iter()).expect("submitted");
+        let completion = caller.submit(0, [(1, &[][..])].into_iter()).expect("submitted");
         let executor = thread::spawn({
             let caller = Arc::clone(&caller);
             move || {
@@ -86,7 +86,7 @@ fn the_end_wakes_a_caller_whose_executor_scribbles() {
             pipeline::end(&segment, Side::Controller, &Lifeline::new(End::new()), 0),
             0,
         ));
-        let completion = caller.submit(0, 0, [(1, &[][..])].into_iter()).expect("submitted");
+        let completion = caller.submit(0, [(1, &[][..])].into_iter()).expect("submitted");
         let peer = thread::spawn(move || {
             segment.words()[CONTROLLER_PARKER_WORD].store(0, Ordering::Relaxed);
         });

@@ -11,7 +11,7 @@
 //! ```
 //!
 //! Calls of a batch share a record ([`Bundle`](bundle)) when they call one function with one word of arguments each. They share one as
-//! well when the caller says that the first bytes of their arguments are the same ([`Rows`](bundle)). Their results share a record as
+//! well when they are [`Alike`]: calls of one function, whose arguments have one size and begin with the same bytes. Their results share a record as
 //! well if each is one word. That record grows: each result is published before the next call runs,
 //! because that call may wait for what the controller does with the result.
 //!
@@ -44,6 +44,7 @@ mod tests;
 
 use crate::error::{Error, ErrorKind};
 
+pub(crate) use bundle::Alike;
 pub(crate) use caller::Caller;
 pub(crate) use completion::{Arrived, Completion};
 pub(crate) use server::Server;

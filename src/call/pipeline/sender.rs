@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::bundle::{Bundle, Rows};
+use super::bundle::{Alike, Bundle};
 use super::completion::Completion;
 use super::receiver::Run;
 use super::reception::Reception;
@@ -34,8 +34,8 @@ pub(super) struct Sender {
     code_epoch: u64,
     /// Completions for later submissions, each with room for results.
     spare: Vec<Arc<Completion>>,
-    /// Room for the calls of a record.
-    rows: Rows,
+    /// Room for the payload of a record of alike calls.
+    payload: Vec<u8>,
 }
 
 impl Sender {
@@ -50,7 +50,7 @@ impl Sender {
             received: 0,
             code_epoch: 0,
             spare: Vec::with_capacity(SPARE_MAX),
-            rows: Rows::default(),
+            payload: Vec::new(),
         };
         (sender, runs_to_come)
     }
@@ -74,7 +74,7 @@ impl Sender {
         }
     }
 
-    /// Sends the calls of one submission, alone or in bundles, behind the news of code.
+    /// Sends the calls of one submission, alone or in bundles.
     ///
     /// # Errors
     ///
@@ -82,19 +82,10 @@ impl Sender {
     pub(super) fn send_all<'a>(
         &mut self,
         reception: &Reception,
-        code_epoch: u64,
-        shared: usize,
         mut calls: impl ExactSizeIterator<Item = (u64, &'a [u8])>,
     ) -> Result<()> {
-        if self.code_epoch != code_epoch {
-            self.code_epoch = code_epoch;
-            self.send(reception, Record::Fresh, 0, 0, &[])?;
-        }
         if calls.len() == 1 {
             return calls.try_for_each(|(target, args)| self.send_call(reception, target, args));
-        }
-        if shared > 0 {
-            return self.send_rows(reception, shared, calls);
         }
         let mut bundle = Bundle::new();
         for (target, args) in calls {
@@ -110,28 +101,47 @@ impl Sender {
         self.send_several(reception, bundle.count(), bundle.record())
     }
 
-    /// Sends calls of one function that share the first bytes of their arguments, several in each record.
-    fn send_rows<'a>(
-        &mut self,
-        reception: &Reception,
-        shared: usize,
-        calls: impl Iterator<Item = (u64, &'a [u8])>,
-    ) -> Result<()> {
-        let mut rows = std::mem::take(&mut self.rows);
-        rows.clear();
-        for (target, args) in calls {
-            while !rows.add(shared, target, args) {
-                if rows.count() == 0 {
-                    self.send_call(reception, target, args)?;
-                    break;
-                }
-                self.send_several(reception, rows.count(), rows.record())?;
-                rows.clear();
+    /// Sends calls that are alike, several in each record.
+    ///
+    /// # Errors
+    ///
+    /// Why the pipeline has ended.
+    pub(super) fn send_alike(&mut self, reception: &Reception, calls: &Alike<'_>) -> Result<()> {
+        let mut payload = std::mem::take(&mut self.payload);
+        let sent = match calls.in_a_record() {
+            None => (0..calls.calls).try_for_each(|at| {
+                let rest = calls.rests.get(at * calls.rest_bytes()..).unwrap_or_default();
+                let rest = rest.get(..calls.rest_bytes()).unwrap_or_default();
+                payload.clear();
+                payload.extend_from_slice(calls.shared);
+                payload.extend_from_slice(rest);
+                self.send_call(reception, calls.target, &payload)
+            }),
+            Some((most, target)) => {
+                calls.rests.chunks(most * calls.rest_bytes()).try_for_each(|rests| {
+                    payload.clear();
+                    payload.extend_from_slice(calls.shared);
+                    payload.extend_from_slice(rests);
+                    let several = rests.len() / calls.rest_bytes();
+                    self.send_several(reception, several, (Record::Calls, target, &payload))
+                })
             }
+        };
+        self.payload = payload;
+        sent
+    }
+
+    /// Sends the news of code, unless the executor has them.
+    ///
+    /// # Errors
+    ///
+    /// Why the pipeline has ended.
+    pub(super) fn send_news(&mut self, reception: &Reception, code_epoch: u64) -> Result<()> {
+        if self.code_epoch == code_epoch {
+            return Ok(());
         }
-        self.send_several(reception, rows.count(), rows.record())?;
-        self.rows = rows;
-        Ok(())
+        self.code_epoch = code_epoch;
+        self.send(reception, Record::Fresh, 0, 0, &[])
     }
 
     #[inline(always)]

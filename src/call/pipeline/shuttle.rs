@@ -65,7 +65,7 @@ fn call(caller: &Caller, number: u64, may_end: bool, outcomes: &OutcomeCounters)
         );
         count(&outcomes.ends);
     };
-    let completion = match caller.submit(0, 0, batch) {
+    let completion = match caller.submit(0, batch) {
         Ok(completion) => completion,
         Err(error) => return check_end(&error),
     };
@@ -84,7 +84,7 @@ fn call(caller: &Caller, number: u64, may_end: bool, outcomes: &OutcomeCounters)
         assert_eq!(result, number.to_le_bytes());
         count(&outcomes.results);
     }
-    let Ok(timed_out) = caller.submit(0, 0, [(1, &args[0][..])].into_iter()) else { return };
+    let Ok(timed_out) = caller.submit(0, [(1, &args[0][..])].into_iter()) else { return };
     if !caller.wait(&timed_out, 1, Deadline::now()) {
         caller.expire(&timed_out);
         count(&outcomes.late);

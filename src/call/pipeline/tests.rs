@@ -41,6 +41,8 @@ const ECHO: u64 = 1;
 const FAIL: u64 = 2;
 const SLEEP: u64 = 3;
 const GROW: u64 = 4;
+/// Fails where the second word is 7, and answers with 8 bytes otherwise.
+const FAIL_SEVENTH: u64 = 5;
 
 /// An executor end that runs the functions above; returns the arguments that came, where they were short.
 struct Served {
@@ -65,6 +67,8 @@ fn serve(position: u64, last: u64) -> Served {
                 Ok(Vec::new())
             }
             GROW => Ok(pattern(usize::try_from(number(args)).unwrap())),
+            FAIL_SEVENTH if args[8] == 7 => Err(format!("no, said {args:?}")),
+            FAIL_SEVENTH => Ok(pattern(8)),
             other => Err(format!("nobody is called {other}")),
         }
     };
@@ -90,7 +94,7 @@ fn pattern(bytes: usize) -> Vec<u8> {
 }
 
 fn submit(caller: &Caller, target: u64, args: &[u8]) -> crate::Result<Arc<Completion>> {
-    caller.submit(0, 0, [(target, args)].into_iter())
+    caller.submit(0, [(target, args)].into_iter())
 }
 
 fn result(caller: &Caller, completion: &Completion) -> crate::Result<Vec<u8>> {
@@ -168,7 +172,7 @@ fn every_size_goes_and_comes_back_whole_at_every_offset() {
         let served = serve(offset, 0);
         let calls: Vec<_> = sizes.iter().map(|size| pattern(*size)).collect();
         let batch = calls.iter().map(|args| (ECHO, &args[..]));
-        let completion = served.caller.submit(0, 0, batch).expect("submitted");
+        let completion = served.caller.submit(0, batch).expect("submitted");
         let results = results(&served.caller, &completion, calls.len());
         for (args, result) in calls.iter().zip(results) {
             assert!(result.expect("a result") == *args, "{} bytes at {offset}", args.len());
@@ -320,7 +324,7 @@ fn calls_submitted_before_closing_still_run() {
     let slow = submit(&served.caller, SLEEP, &[5]).expect("submitted");
     let calls: Vec<_> = (0..100_u64).map(u64::to_le_bytes).collect();
     let batch = calls.iter().map(|args| (ECHO, &args[..]));
-    let rest = served.caller.submit(0, 0, batch).expect("submitted");
+    let rest = served.caller.submit(0, batch).expect("submitted");
     served.caller.expire(&rest);
     drop((slow, rest));
     let Served { caller, server, ran } = served;
@@ -336,13 +340,12 @@ fn what_is_too_long_is_refused_before_anything_is_sent() {
     let long = vec![0; usize::try_from(crate::limits::PAYLOAD_BYTES_MAX).unwrap() + 1];
     let batch = [(ECHO, &b"fine"[..]), (ECHO, &long)];
     assert!(
-        caller.submit(0, 0, batch.into_iter()).expect_err("too long").kind()
-            == ErrorKind::Exhausted
+        caller.submit(0, batch.into_iter()).expect_err("too long").kind() == ErrorKind::Exhausted
     );
     let received = theirs.1.receive(&mut [0; 40], &mut Vec::new()).expect("no violation");
     assert!(matches!(received, Received::Nothing), "{received:?}");
     assert!(caller.wait(
-        &caller.submit(0, 0, std::iter::empty()).expect("nothing"),
+        &caller.submit(0, std::iter::empty()).expect("nothing"),
         1,
         Deadline::SESSION_END
     ));
@@ -352,7 +355,7 @@ fn what_is_too_long_is_refused_before_anything_is_sent() {
 fn new_code_is_told_once() {
     let (caller, (_outbound, mut inbound)) = ends(0, 0);
     for epoch in [0, 3, 3, 4] {
-        caller.submit(epoch, 0, [(ECHO, &b""[..])].into_iter()).expect("submitted");
+        caller.submit(epoch, [(ECHO, &b""[..])].into_iter()).expect("submitted");
     }
     // A record of its own comes ahead, so the call is not received as a line alone.
     let is_ahead = [(); 4].map(|()| {

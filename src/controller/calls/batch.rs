@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use super::function_type::{Bytes, FunctionType};
 use super::handle::Handle;
-use crate::call::pipeline::{Arrived, Completion};
+use crate::call::pipeline::{Alike, Arrived, Completion};
 use crate::deadline::Deadline;
 use crate::error::{Error, Result};
 
@@ -45,17 +45,29 @@ pub struct Batch<F: FunctionType = Bytes> {
 }
 
 impl<F: FunctionType> Batch<F> {
-    /// Submits calls of wrapper functions. The first `shared` bytes of all arguments are the same.
+    /// Submits calls of wrapper functions.
     pub(super) fn submit<'a>(
         handle: &Arc<Handle>,
-        shared: usize,
         calls: impl ExactSizeIterator<Item = (u64, &'a [u8])> + Clone,
         form: F::Form,
     ) -> Result<Self> {
         let left = calls.len();
+        Ok(Self::new(handle, handle.submit(calls)?, left, form))
+    }
+
+    /// Submits calls of a wrapper function that are alike.
+    pub(super) fn submit_alike(
+        handle: &Arc<Handle>,
+        calls: &Alike<'_>,
+        form: F::Form,
+    ) -> Result<Self> {
+        Ok(Self::new(handle, handle.submit_alike(calls)?, calls.calls, form))
+    }
+
+    fn new(handle: &Arc<Handle>, completion: Arc<Completion>, left: usize, form: F::Form) -> Self {
         let handle = Arc::clone(handle);
-        let completion = Some(handle.submit(shared, calls)?);
-        Ok(Batch { handle, completion, arrived: Arrived::default(), left, is_late: false, form })
+        let (completion, arrived) = (Some(completion), Arrived::default());
+        Batch { handle, completion, arrived, left, is_late: false, form }
     }
 
     /// The number of results that were not returned yet.

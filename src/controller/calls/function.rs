@@ -3,7 +3,6 @@
 //! Invariant: no function can harm this process by what it returns. Any answer of the executor becomes a result of the function's
 //! type, or an error.
 
-use std::cell::Cell;
 use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
@@ -15,6 +14,7 @@ use super::pipeline::Pipeline;
 use super::rows::{Rows, RowsForm};
 use super::scalar::{Return, Scalar};
 use crate::ExecutorAddr;
+use crate::call::pipeline::Alike;
 use crate::call::typed::{HEAD_BYTES, head};
 use crate::controller::session::{Controller, Session};
 use crate::deadline::Deadline;
@@ -189,23 +189,31 @@ impl<F: FunctionType> Function<F> {
         &self,
         arguments: impl IntoIterator<Item = F::Arguments<'a>>,
     ) -> Result<Batch<F>> {
+        let pipeline = self.pipeline()?;
+        let is_typed = F::shape(&self.form).is_some();
+        // A typed call begins with the head, which is sent once for many.
+        let skipped = if is_typed { HEAD_BYTES } else { 0 };
         let (mut messages, mut ends) = (Vec::new(), Vec::new());
-        for (at, arguments) in arguments.into_iter().enumerate() {
+        for arguments in arguments {
+            let at = ends.len();
             let added = F::with_message(&self.form, &self.head, arguments, |message| {
-                messages.extend_from_slice(message);
+                messages.extend_from_slice(message.get(skipped..).unwrap_or_default());
                 Ok(())
             });
             added.map_err(|error| error.during(format_args!("call {at} of the batch")))?;
             ends.push(messages.len());
         }
+        let (target, calls) = (self.target.get(), ends.len());
+        if is_typed {
+            let calls = Alike { target, shared: &self.head, rests: &messages, calls };
+            return Batch::submit_alike(pipeline.handle(), &calls, self.form.clone());
+        }
         let message = |at: usize| {
             let start = at.checked_sub(1).and_then(|before| ends.get(before)).copied();
             let end = ends.get(at).copied().unwrap_or_default();
-            (self.target.get(), messages.get(start.unwrap_or(0)..end).unwrap_or_default())
+            (target, messages.get(start.unwrap_or(0)..end).unwrap_or_default())
         };
-        let shared = if F::shape(&self.form).is_some() { HEAD_BYTES } else { 0 };
-        let calls = (0..ends.len()).map(message);
-        Batch::submit(self.pipeline()?.handle(), shared, calls, self.form.clone())
+        Batch::submit(pipeline.handle(), (0..calls).map(message), self.form.clone())
     }
 
     /// The same function, to be called for each row of a table by one message.
@@ -233,18 +241,11 @@ impl<F: FunctionType> Function<F> {
         &self,
         arguments: F::Arguments<'_>,
     ) -> Result<F::Result> {
-        thread_local! {
-            static RESULT: Cell<Vec<u8>> = const { Cell::new(Vec::new()) };
-        }
-        let mut result = RESULT.try_with(Cell::take).unwrap_or_default();
-        result.clear();
-        let outcome = F::with_message(&self.form, &self.head, arguments, |message| {
-            self.session.call_into(self.target, message, &mut result)
-        });
-        let outcome = outcome.and_then(|()| F::decode(&self.form, &result));
-        // A thread that ends has no thread-local any more; then the buffer is dropped.
-        let _ = RESULT.try_with(|kept| kept.set(result));
-        outcome
+        F::with_message(&self.form, &self.head, arguments, |message| {
+            self.session.call_taking(self.target, message, |result| {
+                F::decode(&self.form, &result.payload().bytes())
+            })?
+        })
     }
 }
 
@@ -255,9 +256,8 @@ impl Function<Bytes> {
     ///
     /// As [`Controller::call`].
     pub fn call(&self, arguments: &[u8]) -> Result<Vec<u8>> {
-        let mut result = Vec::new();
-        self.session.call_into(self.address, arguments, &mut result)?;
-        Ok(result)
+        self.session
+            .call_taking(self.address, arguments, |result| result.payload().bytes().into_owned())
     }
 }
 

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
-use crate::call::pipeline::{Arrived, Caller, Completion};
+use crate::call::pipeline::{Alike, Arrived, Caller, Completion};
 use crate::controller::session::Session;
 use crate::deadline::Deadline;
 use crate::error::{Error, Result};
@@ -36,17 +36,25 @@ impl Handle {
         Ok(Handle { caller, session, is_session_own: true })
     }
 
-    /// Submits calls of wrapper functions, whose arguments begin with the same `shared` bytes.
+    /// Submits calls of wrapper functions.
     #[inline]
     pub(super) fn submit<'a>(
         &self,
-        shared: usize,
         calls: impl ExactSizeIterator<Item = (u64, &'a [u8])> + Clone,
     ) -> Result<Arc<Completion>> {
         let code_epoch = self.session.remote().settle()?;
-        let submitted = self.caller.submit(code_epoch, shared, calls);
-        submitted
-            .map_err(|error| self.session.remote().explain(error, Deadline::after(POLL_TIMEOUT)))
+        self.caller.submit(code_epoch, calls).map_err(|error| self.explain(error))
+    }
+
+    /// Submits calls of a wrapper function that are alike.
+    pub(super) fn submit_alike(&self, calls: &Alike<'_>) -> Result<Arc<Completion>> {
+        let code_epoch = self.session.remote().settle()?;
+        self.caller.submit_alike(code_epoch, calls).map_err(|error| self.explain(error))
+    }
+
+    #[cold]
+    fn explain(&self, error: Error) -> Error {
+        self.session.remote().explain(error, Deadline::after(POLL_TIMEOUT))
     }
 
     /// As [`Caller::wait`].

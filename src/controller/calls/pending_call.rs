@@ -49,7 +49,7 @@ impl<F: FunctionType> PendingCall<F> {
         form: F::Form,
     ) -> Result<Self> {
         let handle = Arc::clone(handle);
-        let completion = handle.submit(0, [(target.get(), args)].into_iter())?;
+        let completion = handle.submit([(target.get(), args)].into_iter())?;
         Ok(PendingCall { handle, completion, is_taken: false, form })
     }
 

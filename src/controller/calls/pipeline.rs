@@ -87,7 +87,7 @@ impl Pipeline {
         I: IntoIterator<Item = (ExecutorAddr, &'a [u8]), IntoIter: ExactSizeIterator + Clone>,
     {
         let each = calls.into_iter().map(|(function, args)| (function.get(), args));
-        Batch::submit(&self.handle, 0, each, ())
+        Batch::submit(&self.handle, each, ())
     }
 
     /// Receives the results that have arrived, unless another thread does, and wakes the tasks whose calls are done. Returns the

@@ -1,18 +1,25 @@
 //! Calls C functions by their types. The arguments arrive as words for registers and stack, in the order in which `abi` loads them.
 #![allow(unsafe_code, reason = "calls C functions by address")]
 
-use std::ffi::c_char;
+use std::ffi::{c_char, c_void};
 
 use crate::ExecutorAddr;
 use crate::call::typed::{self, TYPED_CALL, TYPED_ROWS};
 use crate::executor::entry::abi::Frame;
+use crate::executor::entry::address::pointer;
 use crate::executor::entry::buffer::WrapperFunctionBuffer;
-use crate::executor::entry::enter;
-use crate::types::abi::{FLOATS, IN_MEMORY, INTEGERS, RESULT_WORDS, RESULT_WORDS_MAX, Shape};
+use crate::executor::entry::{enter, unwind_boundary};
+use crate::types::abi::{
+    FLOAT_RESULT, FLOATS, IN_MEMORY, INTEGER_RESULT, INTEGERS, RESULT_WORDS, RESULT_WORDS_MAX,
+    Shape,
+};
 
 unsafe extern "C" {
     /// Loads the registers from a frame, copies its stack words, calls its function, and stores the result registers.
     fn farcall_call_typed(frame: *mut Frame);
+    /// Calls its first argument. Loads the registers from the words at the second: as many for integers as bits 7..0 of the third
+    /// say, then floating-point registers by bits 15..8. Returns the first result register of each kind.
+    safe fn farcall_call_registers();
 }
 
 /// Calls a function and returns its result: the words of its registers, or the bytes of its memory.
@@ -30,6 +37,19 @@ unsafe fn call_shaped(
     shape: Shape,
     words: &[[u8; 8]],
 ) -> std::result::Result<WrapperFunctionBuffer, String> {
+    if let Some(is_float) = fits_registers(&shape, words.len()) {
+        let counts = usize::from(shape.integers) | usize::from(shape.floats) << 8;
+        let arguments = [
+            pointer::<c_void>(function).expose_provenance(),
+            words.as_ptr().expose_provenance(),
+            counts,
+        ];
+        // SAFETY: the caller vouches for the function; the words are as many as the counts say.
+        let results =
+            unsafe { unwind_boundary::enter(farcall_call_registers as *const c_void, arguments) }?;
+        let result = if is_float { results.second } else { results.first };
+        return Ok(WrapperFunctionBuffer::from_bytes(&result.to_le_bytes()));
+    }
     let mut words = words.iter();
     let mut frame = Frame {
         integers: [0; INTEGERS],
@@ -68,6 +88,16 @@ unsafe fn call_shaped(
         used += 8;
     }
     Ok(WrapperFunctionBuffer::from_bytes(result.get(..used).unwrap_or_default()))
+}
+
+/// Whether a call needs no more than a word in each register, and has the first register of a kind as its result. That is how most
+/// calls are. True for a floating-point result.
+#[inline]
+fn fits_registers(shape: &Shape, words: usize) -> Option<bool> {
+    let [first, second, ..] = shape.results;
+    let is_scalar = second == 0 && (first == INTEGER_RESULT || first == FLOAT_RESULT);
+    let fits = is_scalar && shape.wide == 0 && words == shape.register_words();
+    fits.then_some(first == FLOAT_RESULT)
 }
 
 /// Calls a function whose result is in memory, which this one provides.

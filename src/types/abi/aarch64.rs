@@ -10,8 +10,8 @@ pub(crate) const FLOATS: usize = 8;
 /// The words of the result registers: `x0`, `x1`, both halves of `v0`.
 pub(crate) const RESULT_WORDS: usize = 4;
 /// The numbers of `x0` and `v0` among them, from 1.
-pub(super) const INTEGER_RESULT: u8 = 1;
-pub(super) const FLOAT_RESULT: u8 = 3;
+pub(crate) const INTEGER_RESULT: u8 = 1;
+pub(crate) const FLOAT_RESULT: u8 = 3;
 
 /// Places arguments and a result.
 pub(super) fn place(parameters: &[Type], result: Option<&Type>) -> Result<Plan, String> {

@@ -15,7 +15,7 @@ use aarch64 as native;
 #[cfg(target_arch = "x86_64")]
 use x86_64 as native;
 
-pub(crate) use native::{FLOATS, INTEGERS, RESULT_WORDS};
+pub(crate) use native::{FLOAT_RESULT, FLOATS, INTEGER_RESULT, INTEGERS, RESULT_WORDS};
 
 use super::layout::Type;
 use super::signature::Signature;

@@ -13,8 +13,8 @@ pub(crate) const FLOATS: usize = 8;
 /// The words of the result registers: `rax`, `rdx`, both halves of `xmm0`, both of `xmm1`.
 pub(crate) const RESULT_WORDS: usize = 6;
 /// The numbers of `rax` and `xmm0` among them, from 1.
-pub(super) const INTEGER_RESULT: u8 = 1;
-pub(super) const FLOAT_RESULT: u8 = 3;
+pub(crate) const INTEGER_RESULT: u8 = 1;
+pub(crate) const FLOAT_RESULT: u8 = 3;
 
 /// The largest structure in registers.
 const IN_REGISTERS_BYTES_MAX: usize = 16;

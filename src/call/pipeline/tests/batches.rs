@@ -1,6 +1,7 @@
 //! Calls that go out together, and results that come one by one.
 
 use super::*;
+use crate::call::pipeline::Alike;
 use crate::deadline::Deadline;
 
 #[test]
@@ -21,8 +22,7 @@ fn batches_of_all_kinds_of_calls_keep_their_order() {
     let mut rest = &calls[..];
     for (epoch, calls_of_batch) in (0..).zip((1..30).cycle()) {
         let (batch, behind) = rest.split_at(calls_of_batch.min(rest.len()));
-        let completion =
-            served.caller.submit(epoch / 3, 0, batch.iter().copied()).expect("submitted");
+        let completion = served.caller.submit(epoch / 3, batch.iter().copied()).expect("submitted");
         let results = results(&served.caller, &completion, batch.len());
         for ((target, args), result) in batch.iter().zip(results) {
             match result {
@@ -61,7 +61,7 @@ fn a_result_of_a_record_comes_before_the_next_call_returns() {
     });
     let numbers: Vec<_> = (0..23_u64).map(u64::to_le_bytes).collect();
     let batch = numbers.iter().map(|args| (ECHO, &args[..]));
-    let completion = caller.submit(0, 0, batch).expect("submitted");
+    let completion = caller.submit(0, batch).expect("submitted");
     let mut arrived = Arrived::default();
     for at in 0..23 {
         assert!(arrived.is_used_up());
@@ -79,7 +79,7 @@ fn a_batch_larger_than_all_room_gets_through() {
     let served = serve(5, 7);
     let numbers: Vec<_> = (0..20_000_u64).map(u64::to_le_bytes).collect();
     let batch = numbers.iter().map(|args| (if args[0] == 9 { FAIL } else { ECHO }, &args[..]));
-    let completion = served.caller.submit(0, 0, batch).expect("submitted");
+    let completion = served.caller.submit(0, batch).expect("submitted");
     let results = results(&served.caller, &completion, numbers.len());
     for (args, result) in numbers.iter().zip(results) {
         assert_eq!(result.is_err(), args[0] == 9);
@@ -101,8 +101,9 @@ fn calls_that_share_their_first_bytes_go_together() {
                 .collect::<Vec<_>>()
         };
         let batch: Vec<_> = (0..calls).map(args).collect();
-        let each = batch.iter().map(|args| (ECHO, &args[..]));
-        let completion = served.caller.submit(0, shared, each).expect("submitted");
+        let rests: Vec<_> = batch.iter().flat_map(|args| &args[shared..]).copied().collect();
+        let alike = Alike { target: ECHO, shared: &batch[0][..shared], rests: &rests, calls };
+        let completion = served.caller.submit_alike(0, &alike).expect("submitted");
         let results = results(&served.caller, &completion, calls);
         let results: crate::Result<Vec<_>> = results.into_iter().collect();
         assert_eq!(results.expect("results"), batch, "{shared} {row}");
@@ -113,11 +114,9 @@ fn calls_that_share_their_first_bytes_go_together() {
 #[test]
 fn results_of_one_word_share_lines_around_a_failure() {
     let served = serve(0, 0);
-    let target = |at: usize| if at == 7 { FAIL } else { GROW };
-    // Each asks for a result of 8 bytes.
-    let batch: Vec<_> = (0..100_u64).map(|at| [8, at].map(u64::to_le_bytes).concat()).collect();
-    let each = batch.iter().enumerate().map(|(at, args)| (target(at), &args[..]));
-    let completion = served.caller.submit(0, 8, each).expect("submitted");
+    let rests: Vec<u8> = (0..100_u64).flat_map(u64::to_le_bytes).collect();
+    let alike = Alike { target: FAIL_SEVENTH, shared: &[0; 8], rests: &rests, calls: 100 };
+    let completion = served.caller.submit_alike(0, &alike).expect("submitted");
     let mut arrived = Arrived::default();
     for at in 0..100 {
         if arrived.is_used_up() {
