@@ -15,7 +15,7 @@ use farcall::controller::{
 use farcall::{ErrorKind, PerProt};
 use signal_hook::consts::{SIGINT, SIGQUIT};
 
-use crate::advice;
+use crate::{advice, confine};
 use crate::inputs::{Inputs, Library};
 use crate::run_report::{JsonFile, RunReport};
 use crate::status::{Failure, LINK, NOT_FOUND, TIMED_OUT, TOOL};
@@ -65,6 +65,8 @@ pub(crate) struct Options {
     /// The same for code with 32-bit addresses (-fno-pic), below 2 GiB.
     #[arg(long, value_name = "CODE,CONSTANTS,DATA", value_parser = slab)]
     low_slab: Option<PerProt<u64>>,
+    #[command(flatten)]
+    confine: confine::Options,
     /// Make the program known to a debugger that is attached to its process.
     #[arg(long)]
     gdb: bool,
@@ -146,6 +148,7 @@ pub(crate) fn run(options: &Options) -> Result<i32, Failure> {
 fn builder(options: &Options, libraries: &[Library]) -> Result<ExecutorBuilder, Failure> {
     // A shell may have opened files for the program.
     let mut builder = ExecutorBuilder::new().this_program().inherit_descriptors();
+    builder = builder.confine(options.confine.confinement());
     if let Some(path) = &options.exe {
         require_executor(path)?;
         builder = builder.program(path);
