@@ -91,6 +91,8 @@ mod remote;
 mod session;
 mod supervised;
 
+pub use crate::sys::confine::confinement::{Confinement, ConfinementLevel};
+pub use crate::sys::confine::enforced::{Enforced, Restriction};
 pub use buffer::Buffer;
 pub use calls::{
     Batch, Bytes, CFunctionType, Function, FunctionType, PendingCall, Pipeline, Return, Rows,
@@ -109,6 +111,4 @@ pub use layer::object_sources::{ArchiveMembers, ProcessSymbols};
 pub use process::handlers::{HandlerResult, HandlerTag};
 pub use region::{Access, AttachedRegion, HeapBlock, Region, RegionHeap};
 pub use session::{Controller, KillHandle, Stats, WeakController};
-pub use crate::sys::confine::confinement::{Confinement, ConfinementLevel};
-pub use crate::sys::confine::enforced::{Enforced, Restriction};
 pub use supervised::{RestartPolicy, Supervised, SupervisedDylib, SupervisedFunction};

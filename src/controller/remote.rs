@@ -10,7 +10,8 @@ use super::process::last_words;
 use super::process::supervisor::Supervisor;
 use crate::ExecutorAddr;
 use crate::call::contract::{
-    ENFORCED, ProcessInfo, Remote as Contract, SESSION_INSTANCE, Setup, THREAD_ADDRESS, THREAD_DESCRIPTOR,
+    ENFORCED, ProcessInfo, Remote as Contract, SESSION_INSTANCE, Setup, THREAD_ADDRESS,
+    THREAD_DESCRIPTOR,
 };
 use crate::call::pipeline::Caller;
 use crate::call::{GracePeriod, LaneEnd};

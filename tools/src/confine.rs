@@ -7,12 +7,12 @@ use farcall::controller::Confinement;
 use crate::run::duration;
 
 #[derive(clap::Args)]
-pub(crate) struct Options {
+pub(crate) struct Confine {
     /// Take rights from the program before it runs. isolated: it writes no files, makes no TCP connections, signals and traces no
     /// process outside, and what it starts ends with it. strict: also no system calls but those of the session and of
     /// computing.
     #[arg(long, value_enum, value_name = "LEVEL")]
-    confine: Option<Level>,
+    confine: Option<ConfineLevel>,
     /// Confine as far as this kernel can. Otherwise nothing runs where it lacks a restriction.
     #[arg(long, requires = "confine")]
     allow_missing: bool,
@@ -29,18 +29,18 @@ pub(crate) struct Options {
 }
 
 #[derive(Clone, Copy, clap::ValueEnum)]
-enum Level {
+enum ConfineLevel {
     Isolated,
     Strict,
 }
 
-impl Options {
+impl Confine {
     /// What these options demand of the executor.
     pub(crate) fn confinement(&self) -> Confinement {
         let mut confinement = match self.confine {
             None => Confinement::new(),
-            Some(Level::Isolated) => Confinement::isolated(),
-            Some(Level::Strict) => Confinement::strict(),
+            Some(ConfineLevel::Isolated) => Confinement::isolated(),
+            Some(ConfineLevel::Strict) => Confinement::strict(),
         };
         if self.allow_missing {
             confinement = confinement.allow_missing();

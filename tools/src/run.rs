@@ -15,7 +15,8 @@ use farcall::controller::{
 use farcall::{ErrorKind, PerProt};
 use signal_hook::consts::{SIGINT, SIGQUIT};
 
-use crate::{advice, confine};
+use crate::advice;
+use crate::confine::Confine;
 use crate::inputs::{Inputs, Library};
 use crate::run_report::{JsonFile, RunReport};
 use crate::status::{Failure, LINK, NOT_FOUND, TIMED_OUT, TOOL};
@@ -66,7 +67,7 @@ pub(crate) struct Options {
     #[arg(long, value_name = "CODE,CONSTANTS,DATA", value_parser = slab)]
     low_slab: Option<PerProt<u64>>,
     #[command(flatten)]
-    confine: confine::Options,
+    confine: Confine,
     /// Make the program known to a debugger that is attached to its process.
     #[arg(long)]
     gdb: bool,

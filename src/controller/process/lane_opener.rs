@@ -23,8 +23,7 @@ use std::time::Duration;
 use super::callbacks::Callbacks;
 use super::pipelines::Pipelines;
 use crate::call::contract::{
-    LANE, LAST_WORDS, NO_LANE, PIPELINE, Placement, REFUSED, REGION, REVERSE_LANE, SLAB,
-    SWEEPER,
+    LANE, LAST_WORDS, NO_LANE, PIPELINE, Placement, REFUSED, REGION, REVERSE_LANE, SLAB, SWEEPER,
 };
 use crate::call::pipeline::Caller;
 use crate::call::{Lanes, Opened};

@@ -156,7 +156,8 @@ impl Confinement {
     pub(crate) fn from_word(word: &str) -> Option<Self> {
         let mut parts = word.split(';');
         let level = parts.next()?;
-        let levels = [ConfinementLevel::Default, ConfinementLevel::Isolated, ConfinementLevel::Strict];
+        let levels =
+            [ConfinementLevel::Default, ConfinementLevel::Isolated, ConfinementLevel::Strict];
         let level = levels.into_iter().find(|one| one.to_string() == level)?;
         let mut confinement = Self { level, ..Self::default() };
         for part in parts {
@@ -195,9 +196,12 @@ mod tests {
             .cpu_seconds_max(2)
             .descriptors_max(64)
             .file_bytes_max(0);
-        for sent in
-            [Confinement::new(), Confinement::isolated().allow_missing(), limited, limited.allow_missing()]
-        {
+        for sent in [
+            Confinement::new(),
+            Confinement::isolated().allow_missing(),
+            limited,
+            limited.allow_missing(),
+        ] {
             assert_eq!(Confinement::from_word(&sent.to_word()), Some(sent), "{}", sent.to_word());
         }
         for wrong in ["", "loose", "strict;memory", "strict;memory=x", "strict;lanes=1"] {

@@ -87,6 +87,7 @@ const ALLOWED: &[c_long] = &[
     libc::SYS_recvfrom,
     libc::SYS_recvmsg,
     libc::SYS_sendmsg,
+    libc::SYS_sendto,
     libc::SYS_shutdown,
     libc::SYS_write,
     libc::SYS_writev,
