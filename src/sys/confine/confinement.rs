@@ -3,6 +3,16 @@
 use std::fmt;
 
 /// How much an executor may do.
+///
+/// # Examples
+///
+/// ```
+/// use farcall::controller::{Confinement, ConfinementLevel};
+///
+/// assert_eq!(Confinement::new().level(), ConfinementLevel::Default);
+/// assert!(Confinement::strict().level() > Confinement::isolated().level());
+/// assert_eq!(ConfinementLevel::Strict.to_string(), "strict");
+/// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default)]
 #[non_exhaustive]
 pub enum ConfinementLevel {

@@ -5,6 +5,15 @@ use std::fmt;
 use super::confinement::ConfinementLevel;
 
 /// One thing that a confined executor cannot do.
+///
+/// # Examples
+///
+/// ```
+/// use farcall::controller::{Enforced, Restriction};
+///
+/// assert_eq!(Restriction::FileWrites.to_string(), "file writes");
+/// assert!(!Enforced::default().enforces(Restriction::FileWrites)); // an executor without confinement
+/// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Restriction {

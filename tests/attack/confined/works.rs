@@ -7,9 +7,12 @@ use std::time::Duration;
 use farcall::PerProt;
 use farcall::controller::{Confinement, ConfinementLevel, Restriction};
 use farcall::link::ObjectFile;
+use nix::errno::Errno;
+use nix::libc;
 
 use super::{LEVELS, NONE, confinement, start};
 use crate::apart::Apart;
+use crate::filter;
 use crate::session::launch;
 use crate::sources;
 
@@ -125,5 +128,33 @@ fn a_limit_that_leaves_no_room_to_start_is_an_error() {
             println!("attack: {tight:?}: {error}");
             assert!(error.to_string().contains("ended before it was ready"), "{error}");
         }
+    });
+}
+
+/// A kernel without Landlock, as far as the executor can tell.
+#[test]
+fn what_the_kernel_lacks_is_an_error_or_is_named() {
+    Apart::within(60).run(|| {
+        let without = |confinement| {
+            let launch = launch().confine(confinement);
+            let call = libc::SYS_landlock_create_ruleset;
+            filter::launch_refusing(launch, &[call], Errno::ENOSYS).start()
+        };
+        let of_landlock = "file writes, TCP, tracing, signals, abstract sockets, descendants";
+        let error = without(Confinement::isolated()).expect_err("it lacks much").to_string();
+        for words in [of_landlock, "Landlock ABI is 0", "allow_missing"] {
+            assert!(error.contains(words), "{error}");
+        }
+        let names = |confinement: Confinement| {
+            let controller = without(confinement.allow_missing()).expect("without them");
+            let enforced = controller.confinement();
+            assert_eq!(enforced.landlock_abi(), 0);
+            enforced.missing().map(|one| one.to_string()).collect::<Vec<_>>().join(", ")
+        };
+        assert_eq!(names(Confinement::isolated()), of_landlock);
+        // The list of system calls is enough for all but one.
+        assert_eq!(names(Confinement::strict()), "file reads");
+        let error = without(Confinement::strict()).expect_err("it lacks one").to_string();
+        assert!(error.contains("cannot restrict file reads"), "{error}");
     });
 }

@@ -1,0 +1,94 @@
+//! Programs under `farcall run --confine`. Isolated programs behave as native ones; the others do what the list says.
+//!
+//! Every test that runs programs does so isolated with `FARCALL_TEST_CONFINE=isolated`; one test here does that for a module.
+
+use std::process::{Command, Stdio};
+use std::time::Duration;
+
+use crate::commands::native::{CONFINE, Program, both_ways, farcall_run, program};
+use crate::testkit::corpus::{self, PLAIN};
+use crate::testkit::process::{Ended, run_to_end};
+
+/// The tests that fail so, and what their programs want that isolated ones do not get.
+const OTHERWISE: [(&str, &str); 4] = [
+    ("commands::run::signals_that_are_ignored_stay_ignored", "prints the limit on core files"),
+    ("commands::run::what_the_process_inherits_and_may_do", "prints the limit on core files"),
+    ("link::real::sqlite_in_a_file", "writes a database"),
+    ("link::start_files::a_library_of_the_compiler", "writes the counts of its coverage"),
+];
+/// The tests whose programs are run again here.
+const AGAIN: &str = "commands::run::";
+/// How many there are at least.
+const TESTS_MIN: usize = 40;
+
+/// What this program prints, started with these arguments.
+fn again(args: &[&str]) -> String {
+    let mut command = Command::new(std::env::current_exe().expect("this program"));
+    command.args(args).env(CONFINE, "isolated").stdin(Stdio::null());
+    let output = command.output().expect("this program");
+    let text = String::from_utf8_lossy(&output.stdout).into_owned();
+    assert!(output.status.success(), "{text}{}", String::from_utf8_lossy(&output.stderr));
+    text
+}
+
+#[test]
+fn programs_behave_the_same_when_they_are_isolated() {
+    if std::env::var_os(CONFINE).is_some() {
+        return;
+    }
+    let all = again(&["--list"]);
+    let mut args = vec![AGAIN];
+    for (name, why) in OTHERWISE {
+        assert!(all.contains(&format!("{name}: test\n")), "no test {name}, which {why}");
+        args.extend(["--skip", name]);
+    }
+    let text = again(&args);
+    let passed = text.lines().filter(|line| line.ends_with(" ... ok")).count();
+    assert!(passed >= TESTS_MIN, "only {passed} tests: {text}");
+}
+
+/// A program of the corpus under `farcall run` with these options.
+fn run(name: &str, options: &[&str], args: &[&str]) -> Ended {
+    let object = corpus::compile(&corpus::source(name), PLAIN);
+    let mut command = farcall_run(&[object.as_os_str()], args);
+    // The options come in front of the program's own arguments.
+    let all: Vec<_> = command.get_args().map(ToOwned::to_owned).collect();
+    let mut with_options = Command::new(command.get_program());
+    with_options.args(&all[..1]).args(options).args(&all[1..]);
+    command = with_options;
+    run_to_end(command, b"")
+}
+
+#[test]
+fn strict_programs_compute_print_and_exit() {
+    let hello = Program { args: &["one"], ..program(&["hello.c"], &["m"]) };
+    let (native, _) = both_ways(&hello, PLAIN);
+    let strict =
+        run("hello.c", &["--confine", "strict", "--memory", "256M", "--allow-missing"], &["one"]);
+    assert_eq!((strict.status, strict.complaint().as_str()), (native.status, ""), "{strict}");
+    assert_eq!(strict.stdout, native.stdout);
+}
+
+#[test]
+fn a_program_that_is_over_a_limit_is_told_which() {
+    let begun = std::time::Instant::now();
+    let hung =
+        run("crash.c", &["--confine", "strict", "--allow-missing", "--cpu", "1s"], &["spin"]);
+    assert_eq!(hung.status, 128 + nix::libc::SIGXCPU, "{hung}");
+    assert!(hung.complaint().contains("SIGXCPU, CPU limit of 1 s"), "{hung}");
+    assert!(begun.elapsed() > Duration::from_millis(900));
+}
+
+#[test]
+fn wrong_limits_are_refused_with_the_reason() {
+    for (options, words) in [
+        (&["--memory", "1T"][..], "the unit is K, M or G"),
+        (&["--cpu", "500ms"], "whole seconds"),
+        (&["--confine", "loose"], "isolated, strict"),
+        (&["--allow-missing"], "--confine"),
+    ] {
+        let refused = run("hello.c", options, &[]);
+        assert_eq!(refused.status, 125, "{refused}");
+        assert!(refused.complaint().contains(words), "{refused}");
+    }
+}
