@@ -8,16 +8,16 @@ use crate::run::duration;
 
 #[derive(clap::Args)]
 pub(crate) struct Confine {
-    /// Take rights from the program before it runs. isolated: it writes no files, makes no TCP connections, signals and traces no
-    /// process outside, and what it starts ends with it. strict: also no system calls but those of the session and of
+    /// Take rights from the program before it runs. An isolated program writes no files, makes no TCP connections, and signals and
+    /// traces no process outside. What it starts ends with it. A strict one makes no system calls but those of a session and of
     /// computing.
     #[arg(long, value_enum, value_name = "LEVEL")]
     confine: Option<ConfineLevel>,
     /// Confine as far as this kernel can. Otherwise nothing runs where it lacks a restriction.
     #[arg(long, requires = "confine")]
     allow_missing: bool,
-    /// Limit the program's private memory: 256M, 1G. Memory for linked code does not count. With --confine strict no other memory
-    /// is to be had.
+    /// Limit the program's private memory: 256M, 1G. Memory for linked code does not count. With --confine strict the program gets
+    /// no other memory.
     #[arg(long, value_name = "BYTES", value_parser = bytes)]
     memory: Option<u64>,
     /// End the program after this CPU time, in whole seconds: 2s, 1m.

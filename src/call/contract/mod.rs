@@ -65,7 +65,7 @@ pub(crate) const REGION: u8 = b'm';
 /// The first byte of an executor's last message before it ends by itself: the version of its segments, and why it ends.
 pub(crate) const LAST_WORDS: u8 = b'w';
 
-/// The first message of an executor that confines itself as [`CONFINE`] says: the number of its sweeper, a child of the
+/// The first message of an executor that confines itself as [`CONFINE`] says. The number is that of its sweeper, a child of the
 /// controller, or 0 for none. It comes before linked code runs; a later one is a violation.
 pub(crate) const SWEEPER: u8 = b'c';
 

@@ -20,8 +20,8 @@ pub(crate) struct Confined {
 ///
 /// # Errors
 ///
-/// When this process has several threads, since most restrictions are a thread's own; when the system refuses; and when
-/// the kernel lacks a restriction that the caller does not forgo.
+/// When this process has several threads, since most restrictions are a thread's own. When the system refuses. When the kernel
+/// lacks a restriction and the caller has not allowed that.
 pub(crate) fn confine(confinement: &Confinement, controller: i32) -> Result<Confined> {
     resources::limit(confinement)?;
     let level = confinement.level();

@@ -22,8 +22,8 @@ pub enum ConfinementLevel {
     /// No file is written, no TCP connection is made or accepted, and no other process is signaled, traced or written.
     /// Privileges and capabilities are gone. What the executor has started ends with it.
     Isolated,
-    /// As [`ConfinementLevel::Isolated`], and only the system calls that a session needs. Files are read in the system's folders for libraries
-    /// only. No process is started.
+    /// As [`ConfinementLevel::Isolated`], and only the system calls that a session needs. Files are read in the system's folders
+    /// for libraries only. No process is started.
     Strict,
 }
 
@@ -33,8 +33,8 @@ pub enum ConfinementLevel {
 /// level. [`Controller::confinement`](crate::controller::Controller::confinement) tells what the kernel enforces. The page
 /// [trust](crate::_docs::trust) has a table of attacks and what becomes of them.
 ///
-/// A limit holds at every level. At [`ConfinementLevel::Strict`] the limit on memory cannot be evaded: there are no other kinds of memory than
-/// those that count.
+/// A limit holds at every level. Code evades the limit on memory at every level but [`ConfinementLevel::Strict`], which refuses
+/// the kinds of memory that do not count.
 ///
 /// # Examples
 ///
@@ -76,9 +76,8 @@ impl Confinement {
         Self { level: ConfinementLevel::Strict, ..Self::default() }
     }
 
-    /// Sets how many bytes of private memory the executor may have: heaps, and 8 MiB for the stack of each calling thread and of two
-    /// more. Beyond that, `malloc` and `mmap` fail. Memory for linked code and regions is the controller's, and does not
-    /// count.
+    /// Sets how many bytes of private memory the executor may have. Heaps count, and 8 MiB for the stack of each calling thread.
+    /// Beyond that, `malloc` and `mmap` fail. Memory for linked code and regions is the controller's, and does not count.
     ///
     /// At [`ConfinementLevel::Strict`], code with this limit makes no memory files (`memfd_create`), whose bytes would not count. Then
     /// backtraces lack names of linked functions, and code cannot use thread-locals of shared libraries.

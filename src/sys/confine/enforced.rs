@@ -125,7 +125,7 @@ impl Enforced {
         self.level
     }
 
-    /// The version of the kernel's Landlock as far as it is used; 0 when the kernel has none, or the level needs none.
+    /// The version of Landlock that is used; 0 when the kernel has none, or the level needs none.
     #[must_use]
     pub fn landlock_abi(&self) -> u32 {
         self.landlock_abi
@@ -147,7 +147,7 @@ impl Enforced {
         self.set |= 1 << restriction as u32;
     }
 
-    /// The form in which an executor reports it, beside the level, which the controller knows.
+    /// The form in which an executor reports it. The controller knows the level.
     pub(crate) fn to_number(self) -> i64 {
         i64::from(self.landlock_abi) << 32 | i64::from(self.set)
     }

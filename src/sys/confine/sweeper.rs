@@ -6,7 +6,7 @@
 //! ```
 //!
 //! Both are domains of Landlock that scope signals. So the sweeper's signal to every process reaches those of its domain and no
-//! other, and nothing in the inner domain can signal or trace the sweeper. The kernel starts no process of a parent that
+//! other. Nothing in the inner domain can signal or trace the sweeper. The kernel starts no process of a parent that
 //! is being killed, so one signal is enough.
 //!
 //! The sweeper is a child of the controller, which collects it. The executor's own code waits for its own children only.
