@@ -17,6 +17,7 @@ const WARNINGS: [&str; 6] = ["-O1", "-g", "-Wall", "-Wextra", "-pedantic", "-Wer
 const PARTS: [&str; 13] = [
     "versions",
     "lives",
+    "confines",
     "calls",
     "pipelines",
     "dylibs",
