@@ -55,6 +55,8 @@ fn sweep(own: BorrowedFd<'_>, its: BorrowedFd<'_>) -> ! {
     // The terminal's signals are for the executor.
     let _ = sigprocmask(SigmaskHow::SIG_BLOCK, Some(&SigSet::all()), None);
     let _ = nix::unistd::setsid();
+    // A file system that this folder is on can be unmounted.
+    let _ = nix::unistd::chdir(c"/");
     let _ = nix::sys::prctl::set_name(c"farcall-sweeper");
     close_all_but([own.as_raw_fd(), its.as_raw_fd()]);
     let mut fds = [own, its].map(|fd| PollFd::new(fd, PollFlags::POLLIN));
