@@ -35,6 +35,11 @@ enum ConfineLevel {
 }
 
 impl Confine {
+    /// True if the program has fewer rights.
+    pub(crate) fn is_confined(&self) -> bool {
+        self.confine.is_some()
+    }
+
     /// What these options demand of the executor.
     pub(crate) fn confinement(&self) -> Confinement {
         let mut confinement = match self.confine {

@@ -141,7 +141,12 @@ pub(crate) fn run(options: &Options) -> Result<i32, Failure> {
         trace.write(&steps.trace())?;
     }
     // This process ends now. To free what was read and linked, piece by piece, takes longer than that.
-    std::mem::forget((inputs, program));
+    std::mem::forget(inputs);
+    match options.confine.is_confined() {
+        // The session collects the process that has ended what the program left.
+        true => drop((program, controller)),
+        false => std::mem::forget(program),
+    }
     outcome
 }
 
