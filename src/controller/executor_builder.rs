@@ -14,10 +14,11 @@ use super::process::supervisor::Supervisor;
 use super::remote::Starting;
 use super::session::Controller;
 use crate::PerProt;
-use crate::call::contract::{CLOSE_OTHERS, EXECUTOR_ARGUMENT, Placement};
+use crate::call::contract::{CLOSE_OTHERS, CONFINE, EXECUTOR_ARGUMENT, Placement};
 use crate::deadline::Deadline;
 use crate::error::{Error, ErrorKind, Result};
 use crate::limits::{SPIN_NS, START_TIMEOUT};
+use crate::sys::confine::confinement::{Confinement, ConfinementLevel};
 use crate::sys::io::socket;
 use crate::sys::process::child::{Others, SOCKET, c_string, can_close_others};
 use crate::sys::process::fork;
@@ -56,6 +57,7 @@ pub struct ExecutorBuilder {
     inherits_descriptors: bool,
     start_timeout: Option<Duration>,
     slab_bytes: SlabBytes,
+    confinement: Confinement,
 }
 
 impl ExecutorBuilder {
@@ -149,6 +151,28 @@ impl ExecutorBuilder {
         self
     }
 
+    /// Takes rights and resources from the executor before it runs linked code. Without this call the executor may do all
+    /// that the user may.
+    ///
+    /// The start fails when the kernel lacks a restriction ([`Confinement::allow_missing`] starts without), or when the executor's
+    /// program has started threads before [`run_if_spawned`](crate::executor::run_if_spawned).
+    ///
+    /// # Examples
+    ///
+    /// ```standalone_crate
+    /// # farcall::executor::run_if_spawned();
+    /// use farcall::controller::{Confinement, ExecutorBuilder};
+    /// let confinement = Confinement::isolated().allow_missing();
+    /// let controller = ExecutorBuilder::new().this_program().confine(confinement).start()?;
+    /// println!("{}", controller.confinement());
+    /// # Ok::<(), farcall::Error>(())
+    /// ```
+    #[must_use]
+    pub fn confine(mut self, confinement: Confinement) -> Self {
+        self.confinement = confinement;
+        self
+    }
+
     /// Starts the executor and waits until it is ready.
     ///
     /// # Errors
@@ -173,14 +197,21 @@ impl ExecutorBuilder {
         let spin = self.spin.unwrap_or(Duration::from_nanos(SPIN_NS));
         let deadline = Deadline::after(self.start_timeout.unwrap_or(START_TIMEOUT));
         let (ours, theirs) = socket::pair()?;
-        let opener = Arc::new(LaneOpener::new(ours, spin));
+        let opener = Arc::new(match self.confinement.level() {
+            ConfinementLevel::Default => LaneOpener::new(ours, spin),
+            _ => LaneOpener::with_sweeper(ours, spin),
+        });
         let (at, others, tail) = match self.inherits_descriptors {
             // The number names this socket in the child as well, which inherits all descriptors.
             true => (theirs.as_raw_fd(), Others::Inherited, ""),
             false if can_close_others() => (SOCKET, Others::Closed, ""),
             false => (SOCKET, Others::Inherited, CLOSE_OTHERS),
         };
-        let argument = format!("{EXECUTOR_ARGUMENT}{at},{}{tail}", std::process::id());
+        let confine = match self.confinement == Confinement::new() {
+            true => String::new(),
+            false => format!("{CONFINE}{}", self.confinement.to_word()),
+        };
+        let argument = format!("{EXECUTOR_ARGUMENT}{at},{}{confine}{tail}", std::process::id());
         let args = vec![c_string(program.as_os_str())?, c_string(OsStr::new(&argument))?];
         let env = self.environment()?;
         let supervisor =
@@ -201,7 +232,9 @@ impl ExecutorBuilder {
             Err(error) if error.is_disconnected() => {}
             sent => sent?,
         }
-        let starting = Starting { supervisor, opener, segment, end, deadline, program };
+        let confinement = self.confinement;
+        let starting =
+            Starting { supervisor, opener, segment, end, deadline, program, confinement };
         Ok(Spawned { starting, slab, slab_bytes: self.slab_bytes })
     }
 

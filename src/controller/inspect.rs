@@ -6,6 +6,7 @@ use super::session::Controller;
 use crate::ExecutorAddr;
 use crate::call::contract;
 use crate::error::Result;
+use crate::sys::confine::enforced::Enforced;
 
 /// The executor's target triple, page size and processor features.
 ///
@@ -30,6 +31,12 @@ pub struct ProcessInfo {
 }
 
 impl Controller {
+    /// What the kernel enforces on the executor, as the executor reported it before it ran linked code. Sends no message.
+    #[must_use]
+    pub fn confinement(&self) -> Enforced {
+        self.session.remote().enforced()
+    }
+
     /// The executor's memory by address.
     #[must_use]
     pub fn memory_access(&self) -> MemoryAccess<'_> {

@@ -91,6 +91,8 @@ mod remote;
 mod session;
 mod supervised;
 
+pub use crate::sys::confine::confinement::{Confinement, ConfinementLevel};
+pub use crate::sys::confine::enforced::{Enforced, Restriction};
 pub use buffer::Buffer;
 pub use calls::{
     Batch, Bytes, CFunctionType, Function, FunctionType, PendingCall, Pipeline, Return, Rows,

@@ -10,7 +10,8 @@ use super::process::last_words;
 use super::process::supervisor::Supervisor;
 use crate::ExecutorAddr;
 use crate::call::contract::{
-    ProcessInfo, Remote as Contract, SESSION_INSTANCE, Setup, THREAD_ADDRESS, THREAD_DESCRIPTOR,
+    ENFORCED, ProcessInfo, Remote as Contract, SESSION_INSTANCE, Setup, THREAD_ADDRESS,
+    THREAD_DESCRIPTOR,
 };
 use crate::call::pipeline::Caller;
 use crate::call::{GracePeriod, LaneEnd};
@@ -21,6 +22,8 @@ use crate::link::SymbolTable;
 use crate::shm::Segment;
 use crate::sps;
 use crate::sync::{AtomicBool, Ordering};
+use crate::sys::confine::confinement::Confinement;
+use crate::sys::confine::enforced::Enforced;
 use crate::transport::Incoming;
 
 /// An executor that was started and may not be ready yet. Dropping it ends the process.
@@ -32,6 +35,7 @@ pub(crate) struct Starting {
     pub(crate) end: LaneEnd,
     pub(crate) deadline: Deadline,
     pub(crate) program: PathBuf,
+    pub(crate) confinement: Confinement,
 }
 
 /// A running executor. Dropping it ends the process.
@@ -43,6 +47,7 @@ pub(crate) struct Remote {
     triple: String,
     crashes: CrashReports,
     supervisor: Supervisor,
+    enforced: Enforced,
     /// The host has ended the session.
     is_closed: AtomicBool,
 }
@@ -54,8 +59,10 @@ impl Remote {
     ///
     /// When the executor could not be started, ended early, is of another build, or is not ready in time.
     pub(crate) fn connect(starting: Starting) -> Result<Self> {
-        let Starting { supervisor, opener, segment, end, deadline, program } = starting;
-        let crashes = CrashReports::new(segment, Arc::clone(opener.callbacks().code()));
+        let Starting { supervisor, opener, segment, end, deadline, program, confinement } =
+            starting;
+        let code = Arc::clone(opener.callbacks().code());
+        let crashes = CrashReports::new(segment, code, confinement);
         let setup = end.receive_setup(deadline).map_err(|error| {
             let error = crashes.explain(error, &supervisor, deadline);
             last_words::add_before_ready(error, &opener, &program)
@@ -67,9 +74,17 @@ impl Remote {
         if page_bytes != PAGE_BYTES {
             return Err(Error::violation(format!("an executor with pages of {page_bytes} bytes")));
         }
-        let (functions, values) = (symbols.into_iter().collect(), numbers.into_iter().collect());
+        let functions = symbols.into_iter().collect();
+        let values: HashMap<String, i64> = numbers.into_iter().collect();
+        let enforced = values.get(ENFORCED).copied().unwrap_or(0);
+        let enforced = Enforced::from_number(confinement.level(), enforced);
         let is_closed = AtomicBool::new(false);
-        Ok(Self { opener, functions, values, triple, crashes, supervisor, is_closed })
+        Ok(Self { opener, functions, values, triple, crashes, supervisor, enforced, is_closed })
+    }
+
+    /// What the executor reported before it ran linked code.
+    pub(crate) fn enforced(&self) -> Enforced {
+        self.enforced
     }
 
     pub(crate) fn opener(&self) -> &LaneOpener {

@@ -40,6 +40,9 @@ pub struct Death {
     pub location: Option<String>,
     /// True when the fault lies at the end of the thread's stack.
     pub stack_overflow: bool,
+    /// The limit of the executor's [`Confinement`](crate::controller::Confinement) that ended the process: "CPU limit of 2 s". For
+    /// memory it means that less than an eighth of the limit was left at the crash.
+    pub limit: Option<String>,
 }
 
 impl fmt::Display for Death {
@@ -51,6 +54,9 @@ impl fmt::Display for Death {
             }
             (None, Some(status)) => write!(f, "executor exited with status {status}")?,
             (None, None) => f.write_str("executor is gone")?,
+        }
+        if let Some(limit) = &self.limit {
+            write!(f, ", {limit}")?;
         }
         if self.stack_overflow {
             f.write_str(", stack overflow")?;

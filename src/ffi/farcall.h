@@ -229,6 +229,23 @@ typedef void (*farcall_on_death)(
     farcall_error *error,
     void *FARCALL_NULLABLE context);
 
+// What an executor may not do, and how much it may use. With all members 0 it may do all that the user may.
+typedef struct {
+    // 0: no confinement. 1, isolated: the executor writes no files, makes no TCP connections, and signals and traces no process
+    // outside; what it starts ends with it. 2, strict: it makes no system calls but those of a session.
+    uint32_t level;
+    // Leaves out what this kernel cannot restrict. Otherwise the start fails.
+    bool allow_missing;
+    // The most private memory; 0 is no limit.
+    uint64_t memory_bytes_max;
+    // The most CPU time; 0 is no limit.
+    uint64_t cpu_seconds_max;
+    // The most descriptors; 0 is no limit.
+    uint64_t descriptors_max;
+    // The largest size of a file that the executor writes; 0 is no limit.
+    uint64_t file_bytes_max;
+} farcall_confinement;
+
 // How to start an executor. All members but size may be 0, which is the default.
 typedef struct {
     // sizeof(farcall_start_options).
@@ -258,6 +275,8 @@ typedef struct {
     farcall_on_death FARCALL_NULLABLE on_death;
     // Passed to on_death; may be NULL.
     void *FARCALL_NULLABLE on_death_context;
+    // What the executor may not do, and how much it may use.
+    farcall_confinement confinement;
 } farcall_start_options;
 
 // Receives a name that the executor offers, and its address. The name lives until this function returns.
@@ -581,6 +600,13 @@ FARCALL_NODISCARD farcall_error *FARCALL_NULLABLE farcall_controller_pid(
 FARCALL_NODISCARD farcall_error *FARCALL_NULLABLE farcall_controller_triple(
     farcall_controller *controller,
     char *FARCALL_NULLABLE *FARCALL_NONNULL triple);
+
+// Stores a line that tells what the kernel enforces on the executor and what it lacks, to be freed with farcall_text_free.
+//
+// text must be writable.
+FARCALL_NODISCARD
+farcall_error *FARCALL_NULLABLE farcall_controller_confinement(farcall_controller *controller,
+    char *FARCALL_NULLABLE *FARCALL_NONNULL text);
 
 // Stores the size of a page of the executor.
 //

@@ -675,6 +675,13 @@ class controller {
         farcall_text_free(text);
         return detail::give(failure, std::move(copy));
     }
+    outcome<std::string> confinement() const {
+        char *text = nullptr;
+        farcall_error *failure = farcall_controller_confinement(get(), &text);
+        std::string copy = text == nullptr ? "" : text;
+        farcall_text_free(text);
+        return detail::give(failure, std::move(copy));
+    }
     outcome<std::uint64_t> page_bytes() const {
         std::uint64_t bytes = 0;
         farcall_error *failure = farcall_controller_page_bytes(get(), &bytes);

@@ -10,6 +10,8 @@ pub(crate) mod alone;
 pub(crate) mod asymmetric_fence;
 #[cfg(not(model))]
 pub(crate) mod clock;
+#[cfg(not(model))]
+pub(crate) mod confine;
 pub(crate) mod cpu;
 #[cfg(not(model))]
 pub(crate) mod futex;

@@ -5,6 +5,7 @@
 //! Invariant: a test asks for a result or an error in bounded time, never for a certain way to get there.
 
 mod apart;
+mod confined;
 #[path = "../it/testkit/corpus.rs"]
 #[allow(dead_code, reason = "tests/it uses the rest")]
 mod corpus;

@@ -12,7 +12,8 @@ enum Form {
     Program,
 }
 
-const SOURCES: [(&str, Form); 10] = [
+const SOURCES: [(&str, Form); 11] = [
+    ("confined", Form::Object),
     ("shared", Form::Object),
     ("sockets", Form::Object),
     ("ends", Form::Object),

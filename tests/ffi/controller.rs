@@ -14,9 +14,10 @@ const COMPILERS: [(&str, &str); 4] =
 const WARNINGS: [&str; 6] = ["-O1", "-g", "-Wall", "-Wextra", "-pedantic", "-Werror"];
 
 /// The parts of `control.c`, which it prints when they are done.
-const PARTS: [&str; 13] = [
+const PARTS: [&str; 14] = [
     "versions",
     "lives",
+    "confines",
     "calls",
     "pipelines",
     "dylibs",

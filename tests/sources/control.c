@@ -121,6 +121,25 @@ static void on_death(farcall_controller *controller, farcall_error *error, void 
     atomic_fetch_add(&deaths, 1);
 }
 
+// A confined executor says what it is, and the error names a level that there is not.
+static void confines(void) {
+    farcall_start_options options = {
+        .size = sizeof options,
+        .this_program = true,
+        .confinement = {.level = 1, .allow_missing = true, .memory_bytes_max = 1ull << 40, .cpu_seconds_max = 600},
+    };
+    farcall_controller *controller = start(&options);
+    char *text = NULL;
+    MUST(farcall_controller_confinement(controller, &text));
+    CHECK(strncmp(text, "isolated: no privileges, core files", 35) == 0);
+    farcall_text_free(text);
+    MUST(farcall_controller_close(controller));
+    options.confinement.level = 3;
+    farcall_error *error = farcall_controller_start(&options, &controller);
+    CHECK(error != NULL && strstr(farcall_error_message(error), "a confinement of level 3") != NULL);
+    farcall_error_consume(error);
+}
+
 static void lives(void) {
     static const char *const environment[] = {"CONTROLLED=by C", NULL};
     farcall_start_options options = {
@@ -1003,7 +1022,8 @@ static const struct {
     const char *name;
     void (*run)(void);
 } PARTS[] = {
-    {"versions", versions}, {"lives", lives},         {"calls", calls},       {"pipelines", pipelines},
+    {"versions", versions}, {"lives", lives},         {"confines", confines},
+    {"calls", calls},       {"pipelines", pipelines},
     {"dylibs", dylibs},     {"functions", functions}, {"handlers", handlers}, {"regions", regions},
     {"memories", memories}, {"offers", offers},       {"threads", threads},   {"closes", closes},
     {"alone", alone},

@@ -66,6 +66,7 @@ int main(int argc, char **argv) {
     auto controller = MUST(farcall::controller::start());
     CHECK(MUST(controller.pid()) > 0 && MUST(controller.page_bytes()) == 4096);
     CHECK(MUST(controller.triple()).find("linux") != std::string::npos);
+    CHECK(MUST(controller.confinement()) == "default");
     CHECK(MUST(controller.symbols()).count("farcall_process_info") == 1 && !MUST(controller.values()).empty());
     CHECK(MUST(controller.symbol("farcall_process_info")) != 0);
     CHECK(!controller.death());

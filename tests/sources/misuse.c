@@ -179,6 +179,9 @@ static void controller_life(void) {
     note(farcall_controller_pid(CONTROLLER(), pid_place));
     note(farcall_controller_triple(CONTROLLER(), triple_place));
     farcall_text_free(triple);
+    triple = NULL;
+    note(farcall_controller_confinement(CONTROLLER(), triple_place));
+    farcall_text_free(triple);
     note(farcall_controller_page_bytes(CONTROLLER(), bytes_place));
     note(farcall_controller_death(CONTROLLER()));
     note(farcall_controller_symbol(CONTROLLER(), text(), found_place));

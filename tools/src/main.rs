@@ -7,6 +7,7 @@
 
 mod advice;
 mod bench;
+mod confine;
 mod demo;
 mod doctor;
 mod heap;

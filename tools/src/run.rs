@@ -16,6 +16,7 @@ use farcall::{ErrorKind, PerProt};
 use signal_hook::consts::{SIGINT, SIGQUIT};
 
 use crate::advice;
+use crate::confine::Confine;
 use crate::inputs::{Inputs, Library};
 use crate::run_report::{JsonFile, RunReport};
 use crate::status::{Failure, LINK, NOT_FOUND, TIMED_OUT, TOOL};
@@ -65,6 +66,8 @@ pub(crate) struct Options {
     /// The same for code with 32-bit addresses (-fno-pic), below 2 GiB.
     #[arg(long, value_name = "CODE,CONSTANTS,DATA", value_parser = slab)]
     low_slab: Option<PerProt<u64>>,
+    #[command(flatten)]
+    confine: Confine,
     /// Make the program known to a debugger that is attached to its process.
     #[arg(long)]
     gdb: bool,
@@ -138,7 +141,12 @@ pub(crate) fn run(options: &Options) -> Result<i32, Failure> {
         trace.write(&steps.trace())?;
     }
     // This process ends now. To free what was read and linked, piece by piece, takes longer than that.
-    std::mem::forget((inputs, program));
+    std::mem::forget(inputs);
+    match options.confine.is_confined() {
+        // The session collects the process that has ended what the program left.
+        true => drop((program, controller)),
+        false => std::mem::forget(program),
+    }
     outcome
 }
 
@@ -146,6 +154,7 @@ pub(crate) fn run(options: &Options) -> Result<i32, Failure> {
 fn builder(options: &Options, libraries: &[Library]) -> Result<ExecutorBuilder, Failure> {
     // A shell may have opened files for the program.
     let mut builder = ExecutorBuilder::new().this_program().inherit_descriptors();
+    builder = builder.confine(options.confine.confinement());
     if let Some(path) = &options.exe {
         require_executor(path)?;
         builder = builder.program(path);

@@ -40,6 +40,8 @@ macro_rules! remote {
 pub(crate) const EXECUTOR_ARGUMENT: &str = "--farcall-executor=";
 /// The end of that argument where the executor has to close every descriptor above its socket's.
 pub(crate) const CLOSE_OTHERS: &str = ",close";
+/// In front of that end: how the executor has to confine itself.
+pub(crate) const CONFINE: &str = ",confine=";
 
 /// The first byte of what goes over the socket that opens lanes: a lane that the controller calls on.
 pub(crate) const LANE: u8 = b'l';
@@ -62,6 +64,13 @@ pub(crate) const REGION: u8 = b'm';
 
 /// The first byte of an executor's last message before it ends by itself: the version of its segments, and why it ends.
 pub(crate) const LAST_WORDS: u8 = b'w';
+
+/// The first message of an executor that confines itself as [`CONFINE`] says. The number is that of its sweeper, a child of the
+/// controller, or 0 for none. It comes before linked code runs; a later one is a violation.
+pub(crate) const SWEEPER: u8 = b'c';
+
+/// The name of a number: what the kernel enforces on the executor.
+pub(crate) const ENFORCED: &str = "farcall_enforced";
 
 /// The name of the address at which the executor has mapped the slab that came with the first lane. Not offered where it could
 /// not map the slab.

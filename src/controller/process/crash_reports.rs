@@ -8,6 +8,7 @@ use crate::deadline::Deadline;
 use crate::error::{Death, Error, ErrorKind};
 use crate::shm::Segment;
 use crate::sync::Ordering;
+use crate::sys::confine::confinement::Confinement;
 use crate::sys::futex;
 use crate::sys::process::child::Ended;
 use crate::sys::process::trap;
@@ -19,11 +20,12 @@ use crate::wire::layout;
 pub(crate) struct CrashReports {
     first: Arc<Segment>,
     code: Arc<LiveCode>,
+    limits: Confinement,
 }
 
 impl CrashReports {
-    pub(crate) fn new(first: Arc<Segment>, code: Arc<LiveCode>) -> Self {
-        Self { first, code }
+    pub(crate) fn new(first: Arc<Segment>, code: Arc<LiveCode>, limits: Confinement) -> Self {
+        Self { first, code, limits }
     }
 
     pub(crate) fn first_segment(&self) -> &Arc<Segment> {
@@ -90,7 +92,8 @@ impl CrashReports {
         let record = self.record();
         let Some(crash) = record.filter(|crash| status_unknown || signal == Some(crash.signal))
         else {
-            return Death { signal, status_unknown, ..Death::default() };
+            let limit = signal.and_then(|signal| self.limits.of_signal(signal));
+            return Death { signal, status_unknown, limit, ..Death::default() };
         };
         Death {
             signal: Some(crash.signal),
@@ -100,6 +103,7 @@ impl CrashReports {
             program_counter: Some(crash.program_counter),
             location: self.locate(&crash),
             stack_overflow: crash.stack_overflow,
+            limit: self.limits.of_memory().filter(|_| crash.memory_is_used_up),
         }
     }
 

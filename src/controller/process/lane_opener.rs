@@ -11,6 +11,7 @@
 //! | [`REVERSE_LANE`], [`NO_LANE`] | controller | the lane for that thread, or none |
 //! | [`SLAB`] | controller | map these stripes |
 //! | [`REGION`] | controller | map this region, at the address that is its number |
+//! | [`SWEEPER`] | executor | the process with this number ends what the executor leaves |
 //!
 //! Invariant: the supervisor's thread, which reads here, never waits for the executor.
 
@@ -22,7 +23,7 @@ use std::time::Duration;
 use super::callbacks::Callbacks;
 use super::pipelines::Pipelines;
 use crate::call::contract::{
-    LANE, LAST_WORDS, NO_LANE, PIPELINE, Placement, REFUSED, REGION, REVERSE_LANE, SLAB,
+    LANE, LAST_WORDS, NO_LANE, PIPELINE, Placement, REFUSED, REGION, REVERSE_LANE, SLAB, SWEEPER,
 };
 use crate::call::pipeline::Caller;
 use crate::call::{Lanes, Opened};
@@ -33,6 +34,7 @@ use crate::sync::{Mutex, MutexGuard, Ordering};
 use crate::sys::futex;
 use crate::sys::io::socket;
 use crate::sys::io::socket::Heard;
+use crate::sys::process::child::Awaiter;
 use crate::transport::lane::segment;
 use crate::transport::{End, Lane, Side, pipeline};
 use crate::wire::layout::{DOORBELL_WORD, VERSION};
@@ -53,6 +55,8 @@ pub(crate) struct LaneOpener {
     spin: Duration,
     pipelines: Pipelines,
     numbered: Mutex<Numbered>,
+    /// The process that ends what the executor leaves; `None` inside for an executor that is not to be asked for one.
+    sweeper: OnceLock<Option<Awaiter>>,
 }
 
 /// The segments that were sent, by number, and the executor's last words.
@@ -69,7 +73,13 @@ impl LaneOpener {
         let lanes = Lanes::new();
         let callbacks = Callbacks::new(Arc::clone(&lanes));
         let (first, pipelines) = (OnceLock::new(), Pipelines::default());
-        Self { socket, first, lanes, callbacks, spin, pipelines, numbered: Mutex::default() }
+        let (numbered, sweeper) = (Mutex::default(), OnceLock::from(None));
+        Self { socket, first, lanes, callbacks, spin, pipelines, numbered, sweeper }
+    }
+
+    /// The same for an executor that confines itself: its first message names its sweeper.
+    pub(crate) fn with_sweeper(socket: OwnedFd, spin: Duration) -> Self {
+        Self { sweeper: OnceLock::new(), ..Self::new(socket, spin) }
     }
 
     pub(crate) fn callbacks(&self) -> &Arc<Callbacks> {
@@ -198,6 +208,11 @@ impl LaneOpener {
                     end.refuse(&told.text);
                 }
             }
+            SWEEPER => {
+                let sweeper = i32::try_from(told.number).ok().filter(|pid| *pid > 0);
+                let again = self.sweeper.set(sweeper.and_then(Awaiter::of));
+                again.map_err(|_| Error::violation("another sweeper"))?;
+            }
             LAST_WORDS => self.numbered().last_words = Some((told.number, told.text)),
             letter => return Err(Error::violation(format!("letter {letter:#x} over the socket"))),
         }
@@ -206,10 +221,22 @@ impl LaneOpener {
 
     /// The last words of an executor that has ended: the version of its segments, and the reason.
     pub(crate) fn last_words(&self) -> Option<(u64, String)> {
-        // The supervisor does not read the socket of a process that has ended, so this thread does.
+        self.take_last();
+        self.numbered().last_words.clone()
+    }
+
+    /// Waits for the sweeper's end, which follows the executor's, and collects it.
+    pub(crate) fn collect_sweeper(&self, deadline: Deadline) {
+        self.take_last();
+        if let Some(Some(sweeper)) = self.sweeper.get() {
+            sweeper.collect_by(deadline);
+        }
+    }
+
+    /// Reads the last messages of a process that has ended. The supervisor does not do that while it waits for the end.
+    fn take_last(&self) {
         let came = (0..LAST_MESSAGES_MAX).take_while(|_| matches!(self.take(), Ok(true)));
         came.for_each(drop);
-        self.numbered().last_words.clone()
     }
 
     /// Never waits: an executor that requests a lane and reads no answer breaks the protocol.

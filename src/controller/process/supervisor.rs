@@ -104,6 +104,7 @@ impl Supervisor {
                 Err(error) => life.enter(Stage::Failed(Some(error))),
             }
             opener.end_all();
+            opener.collect_sweeper(Deadline::after(END_TIMEOUT));
         };
         let thread = std::thread::Builder::new().name("farcall-supervisor".to_owned()).spawn(body);
         let thread = thread.map_err(|error| Error::os("starting the supervisor thread", error))?;

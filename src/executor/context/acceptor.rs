@@ -65,10 +65,11 @@ impl Acceptor {
     }
 
     pub(crate) fn queue_work(&self, number: u64, kind: Result<Kind>) {
-        self.change(|state| match kind {
-            Ok(kind) => state.work.push_back(Work { number, kind }),
-            Err(error) => state.messages.push_back((REFUSED, number, error.to_string())),
-        });
+        match kind {
+            Ok(kind) => self.change(|state| state.work.push_back(Work { number, kind })),
+            // Rings, since this thread looks for messages once after each ring.
+            Err(error) => self.refuse(number, &error),
+        }
     }
 
     pub(crate) fn change(&self, change: impl FnOnce(&mut State)) {

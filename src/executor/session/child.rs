@@ -6,8 +6,8 @@ use std::sync::Arc;
 use super::{connected, standby};
 use crate::Prot;
 use crate::call::contract::{
-    CLOSE_OTHERS, EXECUTOR_ARGUMENT as ARGUMENT, LAST_WORDS, NEAR_SLAB, Placement,
-    STATIC_TLS_BYTES, STATIC_TLS_OFFSET, Setup,
+    CLOSE_OTHERS, CONFINE, ENFORCED, EXECUTOR_ARGUMENT as ARGUMENT, LAST_WORDS, NEAR_SLAB,
+    Placement, STATIC_TLS_BYTES, STATIC_TLS_OFFSET, SWEEPER, Setup,
 };
 use crate::deadline::Deadline;
 use crate::error::{Error, Result};
@@ -20,6 +20,9 @@ use crate::executor::tls::static_reserve;
 use crate::limits::PAGE_BYTES;
 use crate::shm::Segment;
 use crate::sps;
+use crate::sys::confine::apply::confine;
+use crate::sys::confine::confinement::{Confinement, ConfinementLevel};
+use crate::sys::confine::enforced::Enforced;
 use crate::sys::futex;
 use crate::sys::io::socket::{self, Received};
 use crate::sys::process::child;
@@ -166,6 +169,12 @@ fn serve(asked: &str) -> Result<()> {
         Some(asked) => (asked, true),
         None => (asked, false),
     };
+    let (asked, confinement) = match asked.split_once(CONFINE) {
+        Some((asked, word)) => (asked, Confinement::from_word(word)),
+        None => (asked, Some(Confinement::new())),
+    };
+    let confinement = confinement
+        .ok_or_else(|| Error::invalid(format!("{ARGUMENT}{asked}: an unknown confinement")))?;
     let numbers = asked.split_once(',').and_then(|(socket, parent)| {
         Some((socket.parse::<i32>().ok()?, parent.parse::<i32>().ok()?))
     });
@@ -175,9 +184,9 @@ fn serve(asked: &str) -> Result<()> {
         descriptors::close_from(fd.saturating_add(1))?;
     }
     let socket = child::adopt(fd)?;
-    let (segment, stripes) =
-        prepare(socket.as_fd(), parent).inspect_err(|error| last_words(socket.as_fd(), error))?;
-    run(segment, socket, stripes)
+    let (segment, stripes, enforced) = prepare(socket.as_fd(), parent, &confinement)
+        .inspect_err(|error| last_words(socket.as_fd(), error))?;
+    run(segment, socket, stripes, enforced)
 }
 
 /// Serves the controller that made the lane in `first`, until it closes its socket; then runs the remaining dealloc
@@ -187,7 +196,12 @@ fn serve(asked: &str) -> Result<()> {
 /// # Errors
 ///
 /// The reason for the session's end, unless the controller ended it in order, or the failed dealloc actions.
-fn run(first: &Arc<Segment>, socket: OwnedFd, stripes: Vec<OwnedFd>) -> Result<()> {
+fn run(
+    first: &Arc<Segment>,
+    socket: OwnedFd,
+    stripes: Vec<OwnedFd>,
+    enforced: Enforced,
+) -> Result<()> {
     let session = Instance::begin(Some(Acceptor::new(Arc::clone(first))));
     let acceptor = session.acceptor()?;
     // Open until the acceptor's thread has it, too.
@@ -200,7 +214,7 @@ fn run(first: &Arc<Segment>, socket: OwnedFd, stripes: Vec<OwnedFd>) -> Result<(
     let end = session.lanes().add(Lane::new(first, Side::Executor))?;
     // Without the lock the controller does not notice this thread's end.
     let _ = first_thread::hold(first.view(HOLDER_WORD..HOLDER_WORD + HOLDER_WORDS));
-    let mut numbers = Vec::new();
+    let mut numbers = vec![(ENFORCED.to_owned(), enforced.to_number())];
     if let Some(reserve) = static_reserve::get() {
         numbers.push((STATIC_TLS_OFFSET.to_owned(), reserve.offset));
         numbers.push((STATIC_TLS_BYTES.to_owned(), reserve.bytes.cast_signed()));
@@ -223,12 +237,21 @@ fn run(first: &Arc<Segment>, socket: OwnedFd, stripes: Vec<OwnedFd>) -> Result<(
     failures
 }
 
-/// Ties this process's life to the controller's, and receives the first message: the first lane's segment, and the
-/// stripes of the first slab.
-fn prepare(socket: BorrowedFd<'_>, parent: i32) -> Result<(&'static Arc<Segment>, Vec<OwnedFd>)> {
+/// Ties this process's life to the controller's, confines it, and receives the first message: the first lane's segment, and
+/// the stripes of the first slab.
+fn prepare(
+    socket: BorrowedFd<'_>,
+    parent: i32,
+    confinement: &Confinement,
+) -> Result<(&'static Arc<Segment>, Vec<OwnedFd>, Enforced)> {
     child::die_with_parent(parent)?;
     trap::restore_sigpipe();
     futex::check()?;
+    let confined = confine(confinement, parent)?;
+    if confinement.level() != ConfinementLevel::Default {
+        let sweeper = confined.sweeper.unwrap_or(0);
+        socket::tell(socket, SWEEPER, u64::from(sweeper.unsigned_abs()), "")?;
+    }
     let expected = 1 + Prot::ALL.len();
     let Received { number, files, .. } =
         socket::receive_fds(socket, expected, Deadline::SESSION_END)?;
@@ -250,7 +273,7 @@ fn prepare(socket: BorrowedFd<'_>, parent: i32) -> Result<(&'static Arc<Segment>
         None,
     )?;
     first_thread::outlive_others()?;
-    Ok((segment, files.collect()))
+    Ok((segment, files.collect(), confined.enforced))
 }
 
 /// Sends the controller the reason for which this process is about to end: its standard error may not be read.

@@ -56,6 +56,26 @@ pub unsafe extern "C" fn farcall_controller_triple(
     })
 }
 
+/// Stores a line that tells what the kernel enforces on the executor and what it lacks, to be freed with farcall_text_free.
+///
+/// # Safety
+///
+/// text must be writable.
+#[unsafe(no_mangle)]
+#[must_use]
+pub unsafe extern "C" fn farcall_controller_confinement(
+    controller: *mut Controller,
+    text: *mut *mut c_char,
+) -> *mut Error {
+    Error::of(|| {
+        // SAFETY: the caller vouches that the pointer is writable.
+        let place = unsafe { Out::new(text, "text", std::ptr::null_mut()) }?;
+        let enforced = object::find::<Live>(controller)?.controller.confinement();
+        place.write(malloced(&enforced.to_string()));
+        Ok(())
+    })
+}
+
 /// Stores the size of a page of the executor.
 ///
 /// # Safety

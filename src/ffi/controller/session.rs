@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use farcall::PerProt;
 use farcall::controller::{
-    AttachedRegion, ExecutorBuilder, HandlerTag, KillHandle, ObjectLayer, ProcessSymbols,
+    self, AttachedRegion, ExecutorBuilder, HandlerTag, KillHandle, ObjectLayer, ProcessSymbols,
 };
 use farcall::jit::{ExecutionSession, JITDylib};
 
@@ -45,6 +45,25 @@ pub type OnDeath = Option<
     unsafe extern "C" fn(controller: *mut Controller, error: *mut Error, context: *mut c_void),
 >;
 
+/// What an executor may not do, and how much it may use. With all members 0 it may do all that the user may.
+#[repr(C)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Confinement {
+    /// 0: no confinement. 1, isolated: the executor writes no files, makes no TCP connections, and signals and traces no process
+    /// outside; what it starts ends with it. 2, strict: it makes no system calls but those of a session.
+    pub level: u32,
+    /// Leaves out what this kernel cannot restrict. Otherwise the start fails.
+    pub allow_missing: bool,
+    /// The most private memory; 0 is no limit.
+    pub memory_bytes_max: u64,
+    /// The most CPU time; 0 is no limit.
+    pub cpu_seconds_max: u64,
+    /// The most descriptors; 0 is no limit.
+    pub descriptors_max: u64,
+    /// The largest size of a file that the executor writes; 0 is no limit.
+    pub file_bytes_max: u64,
+}
+
 /// How to start an executor. All members but size may be 0, which is the default.
 #[repr(C)]
 #[derive(Debug, Clone, Copy)]
@@ -76,6 +95,8 @@ pub struct StartOptions {
     pub on_death: OnDeath,
     /// Passed to on_death; may be NULL.
     pub on_death_context: *mut c_void,
+    /// What the executor may not do, and how much it may use.
+    pub confinement: Confinement,
 }
 
 /// A live controller. Its parts that own the session are dropped with it.
@@ -215,7 +236,35 @@ unsafe fn built(options: &StartOptions) -> farcall::Result<ExecutorBuilder> {
     if options.low_slab_bytes != Sizes::default() {
         builder = builder.low_slab_bytes(options.low_slab_bytes.into());
     }
-    Ok(builder)
+    Ok(builder.confine(options.confinement.checked()?))
+}
+
+impl Confinement {
+    /// The same for the library.
+    fn checked(self) -> farcall::Result<controller::Confinement> {
+        let mut confinement = match self.level {
+            0 => controller::Confinement::new(),
+            1 => controller::Confinement::isolated(),
+            2 => controller::Confinement::strict(),
+            level => return Err(invalid(format!("a confinement of level {level}"))),
+        };
+        if self.allow_missing {
+            confinement = confinement.allow_missing();
+        }
+        if self.memory_bytes_max > 0 {
+            confinement = confinement.memory_bytes_max(self.memory_bytes_max);
+        }
+        if self.cpu_seconds_max > 0 {
+            confinement = confinement.cpu_seconds_max(self.cpu_seconds_max);
+        }
+        if self.descriptors_max > 0 {
+            confinement = confinement.descriptors_max(self.descriptors_max);
+        }
+        if self.file_bytes_max > 0 {
+            confinement = confinement.file_bytes_max(self.file_bytes_max);
+        }
+        Ok(confinement)
+    }
 }
 
 /// The texts of an array that NULL ends; none for NULL.

@@ -14,6 +14,7 @@ use nix::sys::signal::{Signal, kill};
 use nix::sys::wait::{Id, WaitPidFlag, WaitStatus, waitid};
 use nix::unistd::Pid;
 
+use crate::deadline::Deadline;
 use crate::error::{Error, Result};
 
 /// The descriptors of a child beside the standard streams and its socket.
@@ -194,9 +195,9 @@ pub(crate) unsafe fn close_from(first: i32) -> Result<()> {
     Errno::result(closed).map(drop).map_err(during)
 }
 
-/// A descriptor that names a child that was just started. Even if the child was collected already, its number is not used again
-/// so soon.
-fn pidfd(child: Pid) -> nix::Result<OwnedFd> {
+/// A descriptor that names a process: this one, its parent, or a child that was just started. Even if the child was collected
+/// already, its number is not used again so soon.
+pub(crate) fn pidfd(child: Pid) -> nix::Result<OwnedFd> {
     // SAFETY: pidfd_open takes two integers.
     let fd = unsafe { libc::syscall(libc::SYS_pidfd_open, child.as_raw(), 0) };
     let fd = i32::try_from(Errno::result(fd)?).map_err(|_| Errno::EBADF)?;
@@ -223,11 +224,29 @@ fn end_unnamed(child: Pid) {
     while let Err(Errno::EINTR) = waitid(Id::Pid(child), WaitPidFlag::WEXITED) {}
 }
 
+/// The pause between looks at a deadline.
+const POLL_INTERVAL: u8 = 10;
+
 /// Waits for the end of a child.
 #[derive(Debug)]
 pub(crate) struct Awaiter(Arc<OwnedFd>);
 
 impl Awaiter {
+    /// A waiter for a child that another one has started in this process's name; `None` when it has ended and is collected.
+    pub(crate) fn of(pid: i32) -> Option<Self> {
+        pidfd(Pid::from_raw(pid)).ok().map(|pidfd| Self(Arc::new(pidfd)))
+    }
+
+    /// Waits for the end of the child up to the deadline, and collects it if it has ended.
+    pub(crate) fn collect_by(&self, deadline: Deadline) {
+        let mut fds = [PollFd::new(self.0.as_fd(), PollFlags::POLLIN)];
+        while poll(&mut fds, POLL_INTERVAL) == Ok(0) && !deadline.has_passed() {}
+        if fds[0].any() == Some(true) {
+            // Another part of this process may have collected it.
+            let _ = waitid(Id::PIDFd(self.0.as_fd()), WaitPidFlag::WEXITED | WaitPidFlag::WNOHANG);
+        }
+    }
+
     /// Waits until the child has ended, and collects it. Call once. Meanwhile it calls `asked` whenever `socket` is ready to be
     /// read, until that returns false.
     ///

@@ -19,7 +19,7 @@ use crate::limits::CRASH_FRAMES_MAX;
 use crate::sync::{AtomicU64, Ordering};
 use crate::sys::futex;
 
-/// Words of a crash record: state, signal, fault address, pc, stack overflow, number of frames, frames.
+/// Words of a crash record: state, signal, fault address, pc, what was used up, number of frames, frames.
 pub(crate) const RECORD_WORDS: usize = 6 + CRASH_FRAMES_MAX;
 
 /// Bytes of the stack that the handlers run on. The unwinder alone needs about 10 KiB.
@@ -28,6 +28,12 @@ const HANDLER_STACK_BYTES: usize = 128 << 10;
 const HANDLER_SECONDS: i64 = 1;
 /// The distance from the end of the stack within which a fault counts as overflow: frames can be large.
 const OVERFLOW_SLACK_BYTES: u64 = 1 << 20;
+
+/// The bits of what was used up.
+const STACK: u64 = 1;
+const MEMORY: u64 = 2;
+/// Memory counts as used up when less than this part of its limit is left.
+const MEMORY_PART: u64 = 8;
 
 /// The signals that end a process for an error of its code.
 const FATAL: [c_int; 7] = [
@@ -78,6 +84,8 @@ pub(crate) struct Crash {
     pub(crate) fault_address: Option<u64>,
     pub(crate) program_counter: u64,
     pub(crate) stack_overflow: bool,
+    /// Less than [`MEMORY_PART`] of the limit on private memory was left.
+    pub(crate) memory_is_used_up: bool,
     /// The callers of the program counter, innermost first, as far as the unwinder came.
     pub(crate) frames: Vec<u64>,
 }
@@ -181,7 +189,8 @@ pub(crate) fn read(record: &[AtomicU64]) -> Option<Crash> {
         signal,
         fault_address: has_address.then(|| word(2)),
         program_counter: word(3),
-        stack_overflow: word(4) != 0,
+        stack_overflow: word(4) & STACK != 0,
+        memory_is_used_up: word(4) & MEMORY != 0,
         frames: (0..frames).map(|frame| word(6 + frame)).collect(),
     })
 }
@@ -219,7 +228,8 @@ fn write(whole: &'static Record, signal: c_int, code: c_int, address: u64, pc: u
     set(1, u64::from(signal.unsigned_abs()));
     set(2, address);
     set(3, pc);
-    set(4, u64::from(fault && stack_low != 0 && near_end));
+    let stack = if fault && stack_low != 0 && near_end { STACK } else { 0 };
+    set(4, stack | if memory_is_used_up() { MEMORY } else { 0 });
     // [CRASH] Release: publishes what is written so far, even if the walk below faults.
     record[0].store(2, Ordering::Release);
     if let (Some(Reporter { begin, .. }), Some(crash)) = (whole.reporter, read(record)) {
@@ -242,6 +252,26 @@ fn write(whole: &'static Record, signal: c_int, code: c_int, address: u64, pc: u
         }
         end(pc, &frames[..walk.frames]);
     }
+}
+
+/// True when the limit on private memory, if there is one, leaves no more than a part of it.
+fn memory_is_used_up() -> bool {
+    let mut limit = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
+    // SAFETY: the kernel writes the limit.
+    let got = unsafe { libc::getrlimit(libc::RLIMIT_DATA, &raw mut limit) };
+    if got != 0 || limit.rlim_cur == libc::RLIM_INFINITY {
+        return false;
+    }
+    let Ok(bytes) = usize::try_from(limit.rlim_cur / MEMORY_PART) else { return false };
+    let (prot, flags) = (libc::PROT_WRITE, libc::MAP_PRIVATE | libc::MAP_ANONYMOUS);
+    // SAFETY: the kernel chooses the address, where nothing is mapped.
+    let memory = unsafe { libc::mmap(std::ptr::null_mut(), bytes.max(1), prot, flags, -1, 0) };
+    if memory == libc::MAP_FAILED {
+        return true;
+    }
+    // SAFETY: nothing has used this mapping.
+    unsafe { libc::munmap(memory, bytes.max(1)) };
+    false
 }
 
 /// Raises a signal, whose default action is in place, [`HANDLER_SECONDS`] from now. Where the system refuses there is no limit.

@@ -5,11 +5,14 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::Duration;
 
+use nix::errno::Errno;
 use nix::fcntl::{FcntlArg, FdFlag, fcntl};
+use nix::libc;
 use nix::sys::resource::{Resource, setrlimit};
 
 use crate::apart::{Apart, within};
 use crate::counts::Counts;
+use crate::filter;
 use crate::session::{Session, bytes, launch};
 
 const BOUND: Duration = Duration::from_secs(10);
@@ -75,6 +78,21 @@ fn d08_a_program_without_descriptors_loses_one_lane_only() {
         if let Err(error) = outcome {
             assert!(!error.is_disconnected(), "the session goes on: {error}");
         }
+        assert_eq!(session.call("add", &[2, 3]).expect("it goes on"), 5);
+    });
+}
+
+/// Where the kernel gives the thread that opens lanes no table of descriptors of its own, the lane is refused.
+#[test]
+fn d08_a_lane_without_a_descriptor_is_refused_and_does_not_hang() {
+    Apart::within(30).run(|| {
+        let shared = filter::launch_refusing(launch(), &[libc::SYS_close_range], Errno::EPERM);
+        let session = Arc::new(Session::try_start(&shared, "limits").expect("an executor"));
+        assert_eq!(session.call("use_up_descriptors", &[]).expect("a limit"), 0);
+        let caller = Arc::clone(&session);
+        let outcome = within(BOUND, "a call on a new thread", move || caller.call("add", &[1, 2]));
+        let error = outcome.expect_err("there is no descriptor for the lane");
+        assert!(error.to_string().contains("no descriptor"), "{error}");
         assert_eq!(session.call("add", &[2, 3]).expect("it goes on"), 5);
     });
 }

@@ -1,6 +1,7 @@
 //! The commands as a user types them.
 
 pub(crate) mod bench;
+pub(crate) mod confined;
 pub(crate) mod demo;
 pub(crate) mod doctor;
 pub(crate) mod leftovers;

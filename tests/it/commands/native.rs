@@ -10,6 +10,9 @@ use crate::testkit::corpus::{self, Build};
 use crate::testkit::launch::FARCALL;
 use crate::testkit::process::{Ended, run_to_end};
 
+/// The variable that confines every program of these tests.
+pub(crate) const CONFINE: &str = "FARCALL_TEST_CONFINE";
+
 /// A program of `tests/sources`.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Program<'a> {
@@ -54,6 +57,9 @@ pub(crate) fn farcall_run<I: AsRef<OsStr>>(inputs: &[I], args: &[&str]) -> Comma
     let binary = std::env::var_os("FARCALL_BIN");
     let mut command = Command::new(binary.as_deref().unwrap_or(FARCALL.as_ref()));
     command.arg("run").args(inputs);
+    if let Some(level) = std::env::var_os(CONFINE) {
+        command.arg("--confine").arg(level);
+    }
     if !args.is_empty() {
         command.arg("--").args(args);
     }

@@ -1,0 +1,23 @@
+//! Confinement: what a process may not do from a moment on, and for good.
+//!
+//! | part | what it is |
+//! |---|---|
+//! | `confinement` | what the caller requests: a level, and limits |
+//! | `enforced` | what the kernel enforces: a set of restrictions |
+//! | `resources` | limits on memory, CPU time, descriptors, files |
+//! | `capabilities` | a process of root without root's rights |
+//! | `system_calls` | the filters of system calls |
+//! | `landlock` | files, TCP, signals, other processes |
+//! | `sweeper` | the process that ends what the confined one leaves |
+//! | `apply` | all of it, in the order that is needed |
+//!
+//! A part imports only from those above it.
+
+pub(crate) mod apply;
+mod capabilities;
+pub(crate) mod confinement;
+pub(crate) mod enforced;
+mod landlock;
+mod resources;
+mod sweeper;
+mod system_calls;

@@ -1,0 +1,44 @@
+//! Limits on what a process uses.
+
+use nix::sys::resource::{Resource, getrlimit, setrlimit};
+
+use super::confinement::Confinement;
+use crate::error::{Error, Result};
+
+/// Seconds from SIGXCPU to SIGKILL.
+const CPU_GRACE_SECONDS: u64 = 1;
+
+/// Sets the limits of this process. A limit that is lower already stays.
+///
+/// # Errors
+///
+/// When the system refuses.
+pub(super) fn limit(confinement: &Confinement) -> Result<()> {
+    let set = |resource, maximum: Option<u64>, grace: u64| match maximum {
+        Some(maximum) => lower(resource, maximum, maximum.saturating_add(grace)),
+        None => Ok(()),
+    };
+    // Of all limits on memory this one alone leaves out the controller's memory, of which much address space is reserved.
+    set(Resource::RLIMIT_DATA, confinement.memory_bytes_max, 0)?;
+    // Stacks of main threads do not count as data.
+    set(Resource::RLIMIT_STACK, confinement.memory_bytes_max, 0)?;
+    set(Resource::RLIMIT_CPU, confinement.cpu_seconds_max, CPU_GRACE_SECONDS)?;
+    set(Resource::RLIMIT_NOFILE, confinement.descriptors_max, 0)?;
+    set(Resource::RLIMIT_FSIZE, confinement.file_bytes_max, 0)
+}
+
+/// From now on this process leaves no core file.
+///
+/// # Errors
+///
+/// When the system refuses.
+pub(super) fn leave_no_core() -> Result<()> {
+    lower(Resource::RLIMIT_CORE, 0, 0)
+}
+
+fn lower(resource: Resource, soft: u64, hard: u64) -> Result<()> {
+    let during = |errno| Error::os(format!("limiting {resource:?} to {soft}"), errno);
+    let (old_soft, old_hard) = getrlimit(resource).map_err(during)?;
+    let hard = hard.min(old_hard);
+    setrlimit(resource, soft.min(old_soft).min(hard), hard).map_err(during)
+}
