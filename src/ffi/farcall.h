@@ -10,7 +10,8 @@
 // Errors: NULL is success. What a function stores is 0, NULL or empty if it returns an error.
 // NULL: pointers that may be NULL are FARCALL_NULLABLE. For others NULL is an error, or the function does nothing.
 //
-// Memory in buffers and texts comes from malloc. Link with libfarcall_ffi.a -lpthread -ldl -lm, or -lfarcall_ffi.
+// Memory in buffers and texts comes from malloc. An installed library is found as farcall by pkg-config, and as farcall::farcall by
+// CMake. Without that, link with libfarcall_ffi.a -lpthread -ldl -lm.
 
 #ifndef FARCALL_H
 #define FARCALL_H
@@ -344,6 +345,8 @@ typedef struct {
     void *FARCALL_NULLABLE working;
     // The number of bytes.
     uint64_t bytes;
+    // How many of the first bytes may hold bytes of earlier memory; those behind them are zero.
+    uint64_t used;
 } farcall_part;
 
 // A pair of calls of wrapper functions in the executor, with the bytes of their arguments. An address of 0 is no call.
@@ -654,6 +657,18 @@ farcall_error *FARCALL_NULLABLE farcall_controller_write(farcall_controller *con
     const void *data,
     size_t size);
 
+// Stores where this program reads and writes the executor's memory from an address on, and how many bytes both processes map
+// there. FARCALL_INVALID if it is no memory for linked code: read and write that with messages. Sends no message.
+//
+// The bytes stay mapped until the controller is closed. Linked code may write them at any moment. May be NULL: bytes.
+//
+// working and bytes must be writable.
+FARCALL_NODISCARD
+farcall_error *FARCALL_NULLABLE farcall_controller_shared_memory(farcall_controller *controller,
+    uint64_t address,
+    void *FARCALL_NULLABLE *FARCALL_NONNULL working,
+    uint64_t *FARCALL_NULLABLE bytes);
+
 // Opens a pipeline. If is_polled is true, completions run within farcall_pipeline_poll; otherwise as tasks of the controller's
 // dispatcher.
 //
@@ -952,17 +967,19 @@ FARCALL_NODISCARD farcall_error *FARCALL_NULLABLE farcall_region_free(
 FARCALL_NODISCARD
 farcall_error *FARCALL_NULLABLE farcall_region_dispose(farcall_region *FARCALL_NULLABLE region);
 
-// Reserves memory in the executor, at least this many bytes of each protection, rounded up to pages. Sends no message, unless all
-// memory for linked code is used up. FARCALL_LIMIT if there is no more.
+// Reserves memory in the executor, at least this many bytes of each protection, rounded up to pages. The last zero_fill bytes of the
+// data are zero; if they are many, they take memory when they are touched. Sends no message, unless all memory for linked code is
+// used up. FARCALL_LIMIT if there is no more.
 //
 // memory must be writable.
 FARCALL_NODISCARD
 farcall_error *FARCALL_NULLABLE farcall_memory_reserve(farcall_controller *controller,
     farcall_sizes sizes,
+    uint64_t zero_fill,
     farcall_memory *FARCALL_NULLABLE *FARCALL_NONNULL memory);
 
-// Stores where the part with a protection (a farcall_protection) is. Its bytes are zero, or those of earlier memory: write all that
-// code will read.
+// Stores where the part with a protection (a farcall_protection) is. Its bytes are zero, or those of earlier memory: write all of the
+// used bytes that code will read.
 //
 // part must be writable.
 FARCALL_NODISCARD

@@ -174,6 +174,8 @@ int main(int argc, char **argv) {
     auto memory = MUST(controller.reserve({0, 0, 100}));
     auto part = MUST(memory.part(FARCALL_DATA));
     std::memcpy(part.working, "in place", 9);
+    auto shared = MUST(controller.shared_memory(part.address));
+    CHECK(shared.first == part.working && shared.second >= part.bytes);
     auto finalized = MUST(memory.finalize());
     char text[9];
     MUST_DO(controller.read(part.address, text, sizeof text));

@@ -14,6 +14,7 @@ use super::pages::Pages;
 use super::slab::Slab;
 use crate::call::contract::{Action, MemoryInitialize, Placement, Region, prot_number};
 use crate::error::Result;
+use crate::limits::PAGE_BYTES;
 use crate::{AddrRange, ExecutorAddr, PerProt, Prot};
 
 /// Memory in the executor that no code uses yet. Its addresses are known, so code can be made for them. Dropping it frees the memory.
@@ -136,6 +137,14 @@ impl<'a> InFlightAlloc<'a> {
     pub fn as_ptr(&self, prot: Prot) -> *mut u8 {
         let (stripe, part) = self.slab.pages_of(&self.pages, prot);
         stripe.start(part)
+    }
+
+    /// How many of the first bytes of the part with this protection may hold the bytes of an earlier allocation. Behind them, the
+    /// part is zero.
+    #[must_use]
+    pub fn used_bytes(&self, prot: Prot) -> u64 {
+        let (_, part) = self.slab.pages_of(&self.pages, prot);
+        part.used() * PAGE_BYTES
     }
 
     /// Stores a piece of the part with this protection. Several threads may store different pieces at once, if no two share a

@@ -312,6 +312,11 @@ impl ExecutorMemory {
         self.slab_of(address).expect("memory of a slab").word(address)
     }
 
+    /// Where this process has the byte at an address of a slab, and how many bytes it has from there on.
+    pub(crate) fn place(&self, address: ExecutorAddr) -> Option<(*mut u8, u64)> {
+        self.slab_of(address)?.place(address)
+    }
+
     /// The slab that has this address.
     fn slab_of(&self, address: ExecutorAddr) -> Option<&Slab> {
         self.reserved().find(|slab| slab.range().contains(address))

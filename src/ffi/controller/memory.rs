@@ -42,6 +42,8 @@ pub struct Part {
     pub working: *mut c_void,
     /// The number of bytes.
     pub bytes: u64,
+    /// How many of the first bytes may hold bytes of earlier memory; those behind them are zero.
+    pub used: u64,
 }
 
 /// A pair of calls of wrapper functions in the executor, with the bytes of their arguments. An address of 0 is no call.
@@ -87,8 +89,9 @@ impl Object for LiveMemory {
     const WHAT: &'static str = "memory";
 }
 
-/// Reserves memory in the executor, at least this many bytes of each protection, rounded up to pages. Sends no message, unless all
-/// memory for linked code is used up. FARCALL_LIMIT if there is no more.
+/// Reserves memory in the executor, at least this many bytes of each protection, rounded up to pages. The last zero_fill bytes of the
+/// data are zero; if they are many, they take memory when they are touched. Sends no message, unless all memory for linked code is
+/// used up. FARCALL_LIMIT if there is no more.
 ///
 /// # Safety
 ///
@@ -98,6 +101,7 @@ impl Object for LiveMemory {
 pub unsafe extern "C" fn farcall_memory_reserve(
     controller: *mut Controller,
     sizes: Sizes,
+    zero_fill: u64,
     memory: *mut *mut Memory,
 ) -> *mut Error {
     Error::of(|| {
@@ -107,7 +111,7 @@ pub unsafe extern "C" fn farcall_memory_reserve(
         if sizes == Sizes::default() {
             return Err(invalid("memory without bytes"));
         }
-        let alloc = live.controller.allocate(sizes.into())?;
+        let alloc = live.controller.allocate_with_zero_fill(sizes.into(), zero_fill)?;
         // SAFETY: it borrows from the session, which lives at a fixed address as long as `live`; that is kept with it.
         let alloc =
             unsafe { std::mem::transmute::<InFlightAlloc<'_>, InFlightAlloc<'static>>(alloc) };
@@ -119,8 +123,8 @@ pub unsafe extern "C" fn farcall_memory_reserve(
     })
 }
 
-/// Stores where the part with a protection (a farcall_protection) is. Its bytes are zero, or those of earlier memory: write all that
-/// code will read.
+/// Stores where the part with a protection (a farcall_protection) is. Its bytes are zero, or those of earlier memory: write all of the
+/// used bytes that code will read.
 ///
 /// # Safety
 ///
@@ -133,7 +137,7 @@ pub unsafe extern "C" fn farcall_memory_part(
     part: *mut Part,
 ) -> *mut Error {
     Error::of(|| {
-        let empty = Part { address: 0, working: std::ptr::null_mut(), bytes: 0 };
+        let empty = Part { address: 0, working: std::ptr::null_mut(), bytes: 0, used: 0 };
         // SAFETY: the caller vouches that the pointer is writable.
         let place = unsafe { Out::new(part, "part", empty) }?;
         let memory = object::find::<LiveMemory>(memory)?;
@@ -146,6 +150,7 @@ pub unsafe extern "C" fn farcall_memory_part(
             address: range.start.get(),
             working: alloc.as_ptr(prot).cast(),
             bytes: range.bytes(),
+            used: alloc.used_bytes(prot),
         });
         Ok(())
     })
