@@ -118,8 +118,15 @@ public:
     for (auto &Alloc : Allocs)
       Bases.push_back(Alloc.release().getValue());
     // The executor runs the actions of the newest memory first.
-    OnDeallocated(takeError(farcall_controller_deallocate(Controller, Bases.data(), Bases.size())));
+    auto *Error = farcall_controller_deallocate(Controller, Bases.data(), Bases.size());
+    // The memory of an executor that has ended went with it.
+    if (Error != nullptr && (HasEnded || farcall_error_is_disconnected(Error)))
+      farcall_error_consume(std::exchange(Error, nullptr));
+    OnDeallocated(takeError(Error));
   }
+
+  // The session is over: there is nothing to deallocate any more.
+  void end() { HasEnded = true; }
 
 private:
   class Allocated : public InFlightAlloc {
@@ -230,10 +237,11 @@ private:
     return Alloc;
   }
 
-  // That of every executor.
+  // The pages of an executor have this size, or a multiple.
   static constexpr uint64_t PageBytes = 4096;
 
   farcall_controller *Controller;
+  std::atomic<bool> HasEnded{false};
 };
 
 // The executor's memory by address. What both processes map is loaded and stored here; a request with other memory is one message
@@ -522,6 +530,7 @@ public:
   llvm::Error disconnect() override {
     if (IsClosed.exchange(true))
       return llvm::Error::success();
+    OwnedMemMgr.end();
     return takeError(farcall_controller_close(Controller));
   }
 
