@@ -349,6 +349,16 @@ typedef struct {
     uint64_t used;
 } farcall_part;
 
+// A function of code that another linker has made.
+typedef struct {
+    // The executor's address of its first byte.
+    uint64_t address;
+    // The number of bytes.
+    uint64_t bytes;
+    // Its name.
+    const char *name;
+} farcall_function_name;
+
 // A pair of calls of wrapper functions in the executor, with the bytes of their arguments. An address of 0 is no call.
 typedef struct {
     // Runs ahead of the next call, in the order of the actions.
@@ -986,6 +996,16 @@ FARCALL_NODISCARD
 farcall_error *FARCALL_NULLABLE farcall_memory_part(farcall_memory *memory,
     uint32_t protection,
     farcall_part *part);
+
+// Names functions in memory: messages about crashes say them, with the name of an object. The names go with the memory. A second
+// list takes the place of the first one. Sends no message. May be NULL: functions.
+//
+// The names must be texts, and the functions readable.
+FARCALL_NODISCARD
+farcall_error *FARCALL_NULLABLE farcall_memory_name_functions(farcall_memory *memory,
+    const char *object,
+    const farcall_function_name *FARCALL_NULLABLE functions,
+    size_t count);
 
 // Makes memory usable: the next call may run its code. Stores its base, which farcall_controller_deallocate takes. Frees the handle,
 // also if this fails. The actions are posted ahead of the next call, which fails if a finalize action fails. Memory that only

@@ -608,6 +608,12 @@ class memory {
         farcall_error *failure = farcall_memory_part(handle_.get(), protection, &found);
         return detail::give(failure, found);
     }
+    // Names for messages about crashes, until the memory is freed.
+    outcome<void> name_functions(const std::string &object, const std::vector<farcall_function_name> &functions) {
+        farcall_error *failure =
+            farcall_memory_name_functions(handle_.get(), object.c_str(), functions.data(), functions.size());
+        return detail::give(failure);
+    }
     // The base of the memory, for controller::deallocate.
     outcome<std::uint64_t> finalize(const std::vector<farcall_action> &actions = {}) {
         std::uint64_t base = 0;

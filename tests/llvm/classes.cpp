@@ -394,7 +394,7 @@ void runtime() {
 
 // The executor dies in five ways, each named; this program goes on.
 void deaths() {
-    const char *Names[] = {"died by SIGSEGV, fault address 0x10", "died by SIGABRT", "exited with status 9", "died by SIGILL",
+    const char *Names[] = {"died by SIGSEGV, fault address 0x10, in crash+", "died by SIGABRT", "exited with status 9", "died by SIGILL",
                            "died by SIGABRT"};
     for (int Kind = 0; Kind != 5; ++Kind) {
         auto E = started();

@@ -798,6 +798,28 @@ static void memories(void) {
     FAILS(farcall_memory_abandon(memory), FARCALL_INVALID);
     FAILS(farcall_memory_reserve(controller, (farcall_sizes){0, 0, 0}, 0, &memory), FARCALL_INVALID);
     FAILS(farcall_memory_reserve(controller, (farcall_sizes){UINT64_MAX, 0, 1}, 0, &memory), FARCALL_LIMIT);
+    /* Names of functions, for messages about crashes: those of freed memory are forgotten. */
+    static const uint8_t trap[] = {0x90, 0x0f, 0x0b};
+    for (int round = 0; round < 3; round++) {
+        MUST(farcall_memory_reserve(controller, (farcall_sizes){sizeof trap, 0, 0}, 0, &memory));
+        MUST(farcall_memory_part(memory, FARCALL_CODE, &code));
+        memcpy(code.working, trap, sizeof trap);
+        farcall_function_name names[] = {{code.address, sizeof trap, round == 0 ? "first" : "trap"}};
+        MUST(farcall_memory_name_functions(memory, "hand-made", names, 1));
+        FAILS(farcall_memory_name_functions(memory, "hand-made", names, SIZE_MAX), FARCALL_INVALID);
+        if (round == 1) {
+            MUST(farcall_memory_abandon(memory));
+            continue;
+        }
+        MUST(farcall_memory_finalize(memory, NULL, 0, &base));
+        if (round == 0) MUST(farcall_controller_deallocate(controller, &base, 1));
+    }
+    farcall_buffer nothing = farcall_buffer_empty();
+    const char *died = FAILS(farcall_controller_call(controller, code.address, NULL, 0, &nothing), FARCALL_DIED);
+    CHECK(strstr(died, "SIGILL, in trap+0x1 (hand-made)") != NULL);
+    MUST(farcall_controller_close(controller));
+
+    controller = started();
     /* One that is in flight when the session ends. */
     MUST(farcall_memory_reserve(controller, (farcall_sizes){1, 1, 1}, 0, &memory));
     MUST(farcall_controller_close(controller));

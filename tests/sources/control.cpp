@@ -176,6 +176,7 @@ int main(int argc, char **argv) {
     std::memcpy(part.working, "in place", 9);
     auto shared = MUST(controller.shared_memory(part.address));
     CHECK(shared.first == part.working && shared.second >= part.bytes);
+    MUST_DO(memory.name_functions("data", {{part.address, 8, "no function"}}));
     auto finalized = MUST(memory.finalize());
     char text[9];
     MUST_DO(controller.read(part.address, text, sizeof text));

@@ -330,6 +330,9 @@ static void memories(void) {
     farcall_part part, *part_place = OUT(part);
     note(farcall_memory_part(made, choose(5), part_place));
     note(farcall_memory_part(MEMORY(), choose(5), part_place));
+    farcall_function_name names[2] = {{number(), number(), text()}, {number(), number(), choose(2) == 0 ? NULL : text()}};
+    note(farcall_memory_name_functions(choose(2) == 0 ? made : MEMORY(), text(), choose(4) == 0 ? NULL : names,
+                                       choose(6) == 0 ? SIZE_MAX : choose(3)));
     note(farcall_memory_abandon(made));
     if (choose(16) < 4) {
         size_t size;

@@ -7,6 +7,7 @@
 
 use std::mem::ManuallyDrop;
 use std::ops::Range;
+use std::sync::Arc;
 
 use super::executor_memory::ExecutorMemory;
 use super::native_memory::AllocActionPair;
@@ -15,6 +16,7 @@ use super::slab::Slab;
 use crate::call::contract::{Action, MemoryInitialize, Placement, Region, prot_number};
 use crate::error::Result;
 use crate::limits::PAGE_BYTES;
+use crate::link::SymbolTable;
 use crate::{AddrRange, ExecutorAddr, PerProt, Prot};
 
 /// Memory in the executor that no code uses yet. Its addresses are known, so code can be made for them. Dropping it frees the memory.
@@ -164,6 +166,33 @@ impl<'a> InFlightAlloc<'a> {
         stripe.clear_around(part, kept);
     }
 
+    /// Names functions in this memory: messages about crashes say them, with the name of an object. The names go with the memory.
+    /// A second list takes the place of the first one. Sends no message.
+    ///
+    /// # Examples
+    ///
+    /// ```standalone_crate
+    /// # farcall::executor::run_if_spawned();
+    /// # let controller = farcall::controller::ExecutorBuilder::new().this_program().start()?;
+    /// use farcall::{PerProt, Prot};
+    /// let mut memory = controller.allocate(PerProt { code: 2, ..PerProt::default() })?;
+    /// memory.write(Prot::Code, &[0x0f, 0x0b]); // ud2
+    /// memory.name_functions("made by hand", [(memory.range(Prot::Code), "trap")]);
+    /// let memory = memory.finalize();
+    /// let trap = controller.function::<extern "C" fn()>(memory.release());
+    /// let died = trap.call().expect_err("it is no instruction");
+    /// assert!(died.to_string().contains("in trap+0x0 (made by hand)"));
+    /// # Ok::<(), farcall::Error>(())
+    /// ```
+    pub fn name_functions<'n>(
+        &self,
+        object: &str,
+        functions: impl IntoIterator<Item = (AddrRange, &'n str)>,
+    ) {
+        let functions = Arc::new(SymbolTable::of_functions(object, functions));
+        self.memory.name_functions(self.slab.base(&self.pages), functions);
+    }
+
     /// Makes the memory usable: the next call may run its code. Sends no message.
     #[inline]
     pub fn finalize(self) -> FinalizedAlloc {
@@ -216,6 +245,7 @@ impl Drop for InFlightAlloc<'_> {
     fn drop(&mut self) {
         let base = self.slab.base(&self.pages);
         if !base.is_null() {
+            self.memory.forget_names(base);
             // It is allocated, so this cannot fail.
             let _ = self.slab.free(base, false);
         }

@@ -148,6 +148,14 @@ private:
       for (auto &[Finalize, Dealloc] : G.allocActions())
         Actions.push_back({Finalize.getCallee().getValue(), Finalize.getArgData().data(), Finalize.getArgData().size(),
                            Dealloc.getCallee().getValue(), Dealloc.getArgData().data(), Dealloc.getArgData().size()});
+      // Messages about crashes say names of functions.
+      llvm::SmallVector<farcall_function_name, 8> Names;
+      for (auto *Symbol : G.defined_symbols())
+        if (Symbol->hasName() && Symbol->isCallable())
+          Names.push_back({Symbol->getAddress().getValue(), Symbol->getSize(), (*Symbol->getName()).data()});
+      if (Memory != nullptr && !Names.empty())
+        if (auto *Error = farcall_memory_name_functions(Memory, G.getName().c_str(), Names.data(), Names.size()))
+          return takeError(Error);
       // A graph without memory may have actions, which belong to a page then.
       if (Memory == nullptr && !Actions.empty())
         if (auto *Error = farcall_memory_reserve(Controller, {0, 0, 1}, 0, &Memory))
