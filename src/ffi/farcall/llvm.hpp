@@ -28,7 +28,7 @@
 
 #include <farcall.h>
 
-#include "llvm/ADT/DenseMap.h"
+#include "llvm/ADT/SmallPtrSet.h"
 #include "llvm/ADT/SmallVector.h"
 #include "llvm/ExecutionEngine/JITLink/JITLink.h"
 #include "llvm/ExecutionEngine/JITLink/JITLinkMemoryManager.h"
@@ -47,6 +47,7 @@
 #include <algorithm>
 #include <atomic>
 #include <cstring>
+#include <deque>
 #include <memory>
 #include <optional>
 #include <string>
@@ -148,14 +149,8 @@ private:
       for (auto &[Finalize, Dealloc] : G.allocActions())
         Actions.push_back({Finalize.getCallee().getValue(), Finalize.getArgData().data(), Finalize.getArgData().size(),
                            Dealloc.getCallee().getValue(), Dealloc.getArgData().data(), Dealloc.getArgData().size()});
-      // Messages about crashes say names of functions.
-      llvm::SmallVector<farcall_function_name, 8> Names;
-      for (auto *Symbol : G.defined_symbols())
-        if (Symbol->hasName() && Symbol->isCallable())
-          Names.push_back({Symbol->getAddress().getValue(), Symbol->getSize(), (*Symbol->getName()).data()});
-      if (Memory != nullptr && !Names.empty())
-        if (auto *Error = farcall_memory_name_functions(Memory, G.getName().c_str(), Names.data(), Names.size()))
-          return takeError(Error);
+      if (auto Err = nameFunctions())
+        return Err;
       // A graph without memory may have actions, which belong to a page then.
       if (Memory == nullptr && !Actions.empty())
         if (auto *Error = farcall_memory_reserve(Controller, {0, 0, 1}, 0, &Memory))
@@ -168,6 +163,36 @@ private:
       // The actions were copied.
       G.allocActions().clear();
       return FinalizedAlloc(llvm::orc::ExecutorAddr(Base));
+    }
+
+    // Names for messages about crashes. Code without a named function has the name of its section: JITLink has dropped the names
+    // of local functions that only their section refers to.
+    llvm::Error nameFunctions() {
+      if (Memory == nullptr)
+        return llvm::Error::success();
+      llvm::SmallVector<farcall_function_name, 8> Names;
+      llvm::SmallPtrSet<llvm::jitlink::Block *, 8> Named;
+      for (auto *Symbol : G.defined_symbols())
+        if (Symbol->hasName() && Symbol->isCallable()) {
+          Names.push_back({Symbol->getAddress().getValue(), Symbol->getSize(), (*Symbol->getName()).data()});
+          Named.insert(&Symbol->getBlock());
+        }
+      std::deque<std::string> SectionNames;
+      for (auto &Section : G.sections()) {
+        auto Prot = partOf(Section.getMemProt());
+        if (!Prot)
+          return Prot.takeError();
+        if (*Prot != FARCALL_CODE || Section.getMemLifetime() == llvm::orc::MemLifetime::NoAlloc)
+          continue;
+        for (auto *Block : Section.blocks())
+          if (!Named.contains(Block)) {
+            SectionNames.push_back(Section.getName().str());
+            Names.push_back({Block->getAddress().getValue(), Block->getSize(), SectionNames.back().c_str()});
+          }
+      }
+      if (Names.empty())
+        return llvm::Error::success();
+      return takeError(farcall_memory_name_functions(Memory, G.getName().c_str(), Names.data(), Names.size()));
     }
 
     farcall_controller *Controller;
