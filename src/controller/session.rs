@@ -1,5 +1,6 @@
 //! The session with one executor.
 
+use std::ptr::NonNull;
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
@@ -151,6 +152,48 @@ impl Controller {
     #[inline]
     pub fn allocate(&self, bytes: PerProt<u64>) -> Result<InFlightAlloc<'_>> {
         InFlightAlloc::new(self.session.memory(), Placement::Near, bytes)
+    }
+
+    /// As [`allocate`](Controller::allocate). The last `zero_fill` bytes of the data are zero. If those are many, they take memory when
+    /// they are touched.
+    ///
+    /// # Errors
+    ///
+    /// As [`allocate`](Controller::allocate), and when the data has fewer bytes than `zero_fill`.
+    pub fn allocate_with_zero_fill(
+        &self,
+        bytes: PerProt<u64>,
+        zero_fill: u64,
+    ) -> Result<InFlightAlloc<'_>> {
+        let Some(stored) = bytes.data.checked_sub(zero_fill) else {
+            return Err(Error::invalid(format!(
+                "{zero_fill} bytes of zeros in {} bytes of data",
+                bytes.data
+            )));
+        };
+        InFlightAlloc::with_zero_fill(self.session.memory(), Placement::Near, bytes, stored)
+    }
+
+    /// Where this process reads and writes memory for linked code: the bytes from `address` on that both processes map, one
+    /// behind the other. `None` if other memory is there. Sends no message.
+    ///
+    /// The bytes stay mapped as long as the session. Linked code may write them at any moment.
+    ///
+    /// # Examples
+    ///
+    /// ```standalone_crate
+    /// # farcall::executor::run_if_spawned();
+    /// # let controller = farcall::controller::ExecutorBuilder::new().this_program().start()?;
+    /// let buffer = controller.buffer(16)?;
+    /// let bytes = controller.shared_memory(buffer.address()).expect("a buffer is shared");
+    /// assert!(bytes.len() >= 16);
+    /// assert!(controller.shared_memory(farcall::ExecutorAddr::new(16)).is_none());
+    /// # Ok::<(), farcall::Error>(())
+    /// ```
+    #[must_use]
+    pub fn shared_memory(&self, address: ExecutorAddr) -> Option<NonNull<[u8]>> {
+        let (start, bytes) = self.session.memory().place(address)?;
+        Some(NonNull::slice_from_raw_parts(NonNull::new(start)?, usize::try_from(bytes).ok()?))
     }
 
     /// Frees memory, at once. None of its code may be running. Sends one message if the memory has dealloc actions, else none.

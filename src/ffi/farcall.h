@@ -10,7 +10,8 @@
 // Errors: NULL is success. What a function stores is 0, NULL or empty if it returns an error.
 // NULL: pointers that may be NULL are FARCALL_NULLABLE. For others NULL is an error, or the function does nothing.
 //
-// Memory in buffers and texts comes from malloc. Link with libfarcall_ffi.a -lpthread -ldl -lm, or -lfarcall_ffi.
+// Memory in buffers and texts comes from malloc. An installed library is found as farcall by pkg-config, and as farcall::farcall by
+// CMake. Without that, link with libfarcall_ffi.a -lpthread -ldl -lm.
 
 #ifndef FARCALL_H
 #define FARCALL_H
@@ -363,7 +364,19 @@ typedef struct {
     void *FARCALL_NULLABLE working;
     // The number of bytes.
     uint64_t bytes;
+    // How many of the first bytes may hold bytes of earlier memory; those behind them are zero.
+    uint64_t used;
 } farcall_part;
+
+// A function of code that another linker has made.
+typedef struct {
+    // The executor's address of its first byte.
+    uint64_t address;
+    // The number of bytes.
+    uint64_t bytes;
+    // Its name.
+    const char *name;
+} farcall_function_name;
 
 // A pair of calls of wrapper functions in the executor, with the bytes of their arguments. An address of 0 is no call.
 typedef struct {
@@ -680,6 +693,18 @@ farcall_error *FARCALL_NULLABLE farcall_controller_write(farcall_controller *con
     const void *data,
     size_t size);
 
+// Stores where this program reads and writes the executor's memory from an address on, and how many bytes both processes map
+// there. FARCALL_INVALID if it is no memory for linked code: read and write that with messages. Sends no message.
+//
+// The bytes stay mapped until the controller is closed. Linked code may write them at any moment. May be NULL: bytes.
+//
+// working and bytes must be writable.
+FARCALL_NODISCARD
+farcall_error *FARCALL_NULLABLE farcall_controller_shared_memory(farcall_controller *controller,
+    uint64_t address,
+    void *FARCALL_NULLABLE *FARCALL_NONNULL working,
+    uint64_t *FARCALL_NULLABLE bytes);
+
 // Opens a pipeline. If is_polled is true, completions run within farcall_pipeline_poll; otherwise as tasks of the controller's
 // dispatcher.
 //
@@ -978,23 +1003,35 @@ FARCALL_NODISCARD farcall_error *FARCALL_NULLABLE farcall_region_free(
 FARCALL_NODISCARD
 farcall_error *FARCALL_NULLABLE farcall_region_dispose(farcall_region *FARCALL_NULLABLE region);
 
-// Reserves memory in the executor, at least this many bytes of each protection, rounded up to pages. Sends no message, unless all
-// memory for linked code is used up. FARCALL_LIMIT if there is no more.
+// Reserves memory in the executor, at least this many bytes of each protection, rounded up to pages. The last zero_fill bytes of the
+// data are zero; if they are many, they take memory when they are touched. Sends no message, unless all memory for linked code is
+// used up. FARCALL_LIMIT if there is no more.
 //
 // memory must be writable.
 FARCALL_NODISCARD
 farcall_error *FARCALL_NULLABLE farcall_memory_reserve(farcall_controller *controller,
     farcall_sizes sizes,
+    uint64_t zero_fill,
     farcall_memory *FARCALL_NULLABLE *FARCALL_NONNULL memory);
 
-// Stores where the part with a protection (a farcall_protection) is. Its bytes are zero, or those of earlier memory: write all that
-// code will read.
+// Stores where the part with a protection (a farcall_protection) is. Its bytes are zero, or those of earlier memory: write all of the
+// used bytes that code will read.
 //
 // part must be writable.
 FARCALL_NODISCARD
 farcall_error *FARCALL_NULLABLE farcall_memory_part(farcall_memory *memory,
     uint32_t protection,
     farcall_part *part);
+
+// Names functions in memory: messages about crashes say them, with the name of an object. The names go with the memory. A second
+// list takes the place of the first one. Sends no message. May be NULL: functions.
+//
+// The names must be texts, and the functions readable.
+FARCALL_NODISCARD
+farcall_error *FARCALL_NULLABLE farcall_memory_name_functions(farcall_memory *memory,
+    const char *object,
+    const farcall_function_name *FARCALL_NULLABLE functions,
+    size_t count);
 
 // Makes memory usable: the next call may run its code. Stores its base, which farcall_controller_deallocate takes. Frees the handle,
 // also if this fails. The actions are posted ahead of the next call, which fails if a finalize action fails. Memory that only

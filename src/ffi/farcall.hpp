@@ -608,6 +608,12 @@ class memory {
         farcall_error *failure = farcall_memory_part(handle_.get(), protection, &found);
         return detail::give(failure, found);
     }
+    // Names for messages about crashes, until the memory is freed.
+    outcome<void> name_functions(const std::string &object, const std::vector<farcall_function_name> &functions) {
+        farcall_error *failure =
+            farcall_memory_name_functions(handle_.get(), object.c_str(), functions.data(), functions.size());
+        return detail::give(failure);
+    }
     // The base of the memory, for controller::deallocate.
     outcome<std::uint64_t> finalize(const std::vector<farcall_action> &actions = {}) {
         std::uint64_t base = 0;
@@ -727,6 +733,12 @@ class controller {
     outcome<void> write(std::uint64_t address, const void *data, std::size_t size) const {
         return detail::give(farcall_controller_write(get(), address, data, size));
     }
+    // Where this program reads and writes memory for linked code, and how many bytes from there on.
+    outcome<std::pair<void *, std::uint64_t>> shared_memory(std::uint64_t address) const {
+        std::pair<void *, std::uint64_t> found{};
+        farcall_error *failure = farcall_controller_shared_memory(get(), address, &found.first, &found.second);
+        return detail::give(failure, found);
+    }
 
     outcome<dylib> create_dylib(const std::string &name) {
         farcall_dylib *made = nullptr;
@@ -757,9 +769,10 @@ class controller {
         return detail::give(farcall_controller_handle_other_tags(get(), detail::on_tag, keep(std::move(handler))));
     }
 
-    outcome<memory> reserve(farcall_sizes sizes) {
+    // The last zero_fill bytes of the data are zero.
+    outcome<memory> reserve(farcall_sizes sizes, std::uint64_t zero_fill = 0) {
         farcall_memory *made = nullptr;
-        farcall_error *failure = farcall_memory_reserve(get(), sizes, &made);
+        farcall_error *failure = farcall_memory_reserve(get(), sizes, zero_fill, &made);
         return detail::give(failure, memory(made));
     }
     outcome<void> deallocate(const std::vector<std::uint64_t> &bases) {

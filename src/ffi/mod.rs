@@ -7,8 +7,8 @@
 //! | `object` | the table of the objects that C has as numbers |
 //! | `controller` | a host starts executors, links code and calls it ([`farcall::controller::Controller`]) |
 //!
-//! `farcall.h` is made of these files by cbindgen, and a test compares the two. The library is built as `libfarcall_ffi.a` and
-//! `libfarcall_ffi.so` by `cargo build -p farcall-ffi`.
+//! `farcall.h` is made of these files by cbindgen, and a test compares the two. `symbols.txt` lists what the library exports. The
+//! library is `libfarcall_ffi` by `cargo build -p farcall-ffi`, and `libfarcall` as cargo-c installs it.
 //!
 //! Threads: every function may be called from any thread, except the functions of a polled executor, which belongs to one thread.
 //! The library calls functions of the host from any thread, and holds none of its locks then.

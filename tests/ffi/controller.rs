@@ -143,7 +143,7 @@ fn wrong_arguments_cost_an_error_and_nothing_else() {
 }
 
 /// The functions that the header declares.
-fn declared() -> BTreeSet<String> {
+pub(super) fn declared() -> BTreeSet<String> {
     let header = std::fs::read_to_string(root().join("src/ffi/farcall.h")).expect("the header");
     let code: String = header
         .lines()

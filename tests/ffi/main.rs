@@ -5,6 +5,7 @@
 mod controller;
 mod errors;
 mod header;
+mod symbols;
 
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::os::unix::net::{UnixListener, UnixStream};
@@ -24,15 +25,21 @@ fn root() -> PathBuf {
 
 /// The static library, which this test's own build has made.
 fn library() -> PathBuf {
+    built("a")
+}
+
+/// The library with this ending, which this test's own build has made.
+fn built(ending: &str) -> PathBuf {
     let program = std::env::current_exe().expect("a path");
     let folders = [program.parent(), program.parent().and_then(Path::parent)];
     let entries = folders.into_iter().flatten().flat_map(|folder| folder.read_dir()).flatten();
-    let is_ours = |name: &str| name.starts_with("libfarcall_ffi") && name.ends_with(".a");
+    let is_ours =
+        |name: &str| name.starts_with("libfarcall_ffi") && name.ends_with(&format!(".{ending}"));
     let libraries =
         entries.flatten().filter(|entry| entry.file_name().to_str().is_some_and(is_ours));
     let newest =
         libraries.max_by_key(|entry| entry.metadata().and_then(|data| data.modified()).ok());
-    newest.expect("cargo builds the static library with this test").path()
+    newest.expect("cargo builds the libraries with this test").path()
 }
 
 fn run(command: &mut Command) {

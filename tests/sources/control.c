@@ -748,7 +748,7 @@ static void memories(void) {
     farcall_controller *controller = started();
     farcall_dylib *dylib = linked(controller);
     farcall_memory *memory = NULL;
-    MUST(farcall_memory_reserve(controller, (farcall_sizes){5, 0, 5000}, &memory));
+    MUST(farcall_memory_reserve(controller, (farcall_sizes){5, 0, 5000}, 0, &memory));
     farcall_part code, constants, data;
     MUST(farcall_memory_part(memory, FARCALL_CODE, &code));
     MUST(farcall_memory_part(memory, FARCALL_CONSTANTS, &constants));
@@ -778,11 +778,19 @@ static void memories(void) {
     CHECK(strcmp(text, "in place") == 0);
     MUST(farcall_controller_write(controller, data.address, "IN", 2));
     CHECK(memcmp(data.working, "IN place", 9) == 0);
+    void *shared = NULL;
+    uint64_t shared_bytes = 0;
+    MUST(farcall_controller_shared_memory(controller, data.address + 3, &shared, &shared_bytes));
+    CHECK(shared == (char *)data.working + 3 && shared_bytes >= data.bytes - 3);
+    MUST(farcall_controller_shared_memory(controller, code.address, &shared, NULL));
+    CHECK(shared == code.working);
+    FAILS(farcall_controller_shared_memory(controller, 16, &shared, &shared_bytes), FARCALL_INVALID);
+    CHECK(shared == NULL && shared_bytes == 0);
     FAILS(farcall_controller_read(controller, 16, text, sizeof text), FARCALL_REMOTE);
     FAILS(farcall_controller_write(controller, code.address, "x", 1), FARCALL_REMOTE);
     FAILS(farcall_controller_read(controller, UINT64_MAX, text, sizeof text), FARCALL_INVALID);
 
-    MUST(farcall_memory_reserve(controller, (farcall_sizes){0, 100, 0}, &memory));
+    MUST(farcall_memory_reserve(controller, (farcall_sizes){0, 100, 0}, 0, &memory));
     MUST(farcall_memory_finalize(memory, NULL, 0, &plain));
     uint64_t bases[2] = {base, plain};
     MUST(farcall_controller_deallocate(controller, bases, 2));
@@ -790,15 +798,49 @@ static void memories(void) {
     FAILS(farcall_controller_deallocate(controller, bases, 2), FARCALL_INVALID);
     MUST(farcall_controller_deallocate(controller, NULL, 0));
 
+    /* Bytes of earlier memory lie in the used part only, never in the zero fill. */
+    for (int round = 0; round < 3; round++) {
+        MUST(farcall_memory_reserve(controller, (farcall_sizes){0, 0, 8 << 20}, 7 << 20, &memory));
+        MUST(farcall_memory_part(memory, FARCALL_DATA, &data));
+        CHECK(data.used <= 1 << 20);
+        const unsigned char *bytes = data.working;
+        for (uint64_t at = data.used; at < data.bytes; at += 509) CHECK(bytes[at] == 0);
+        memset(data.working, 0xff, data.bytes);
+        MUST(farcall_memory_abandon(memory));
+    }
+    FAILS(farcall_memory_reserve(controller, (farcall_sizes){1, 1, 4096}, 4097, &memory), FARCALL_INVALID);
+
     for (int round = 0; round < 10000; round++) {
-        MUST(farcall_memory_reserve(controller, (farcall_sizes){1 << 20, 1 << 20, 1 << 20}, &memory));
+        MUST(farcall_memory_reserve(controller, (farcall_sizes){1 << 20, 1 << 20, 1 << 20}, 0, &memory));
         MUST(farcall_memory_abandon(memory));
     }
     FAILS(farcall_memory_abandon(memory), FARCALL_INVALID);
-    FAILS(farcall_memory_reserve(controller, (farcall_sizes){0, 0, 0}, &memory), FARCALL_INVALID);
-    FAILS(farcall_memory_reserve(controller, (farcall_sizes){UINT64_MAX, 0, 1}, &memory), FARCALL_LIMIT);
+    FAILS(farcall_memory_reserve(controller, (farcall_sizes){0, 0, 0}, 0, &memory), FARCALL_INVALID);
+    FAILS(farcall_memory_reserve(controller, (farcall_sizes){UINT64_MAX, 0, 1}, 0, &memory), FARCALL_LIMIT);
+    /* Names of functions, for messages about crashes: those of freed memory are forgotten. */
+    static const uint8_t trap[] = {0x90, 0x0f, 0x0b};
+    for (int round = 0; round < 3; round++) {
+        MUST(farcall_memory_reserve(controller, (farcall_sizes){sizeof trap, 0, 0}, 0, &memory));
+        MUST(farcall_memory_part(memory, FARCALL_CODE, &code));
+        memcpy(code.working, trap, sizeof trap);
+        farcall_function_name names[] = {{code.address, sizeof trap, round == 0 ? "first" : "trap"}};
+        MUST(farcall_memory_name_functions(memory, "hand-made", names, 1));
+        FAILS(farcall_memory_name_functions(memory, "hand-made", names, SIZE_MAX), FARCALL_INVALID);
+        if (round == 1) {
+            MUST(farcall_memory_abandon(memory));
+            continue;
+        }
+        MUST(farcall_memory_finalize(memory, NULL, 0, &base));
+        if (round == 0) MUST(farcall_controller_deallocate(controller, &base, 1));
+    }
+    farcall_buffer nothing = farcall_buffer_empty();
+    const char *died = FAILS(farcall_controller_call(controller, code.address, NULL, 0, &nothing), FARCALL_DIED);
+    CHECK(strstr(died, "SIGILL, in trap+0x1 (hand-made)") != NULL);
+    MUST(farcall_controller_close(controller));
+
+    controller = started();
     /* One that is in flight when the session ends. */
-    MUST(farcall_memory_reserve(controller, (farcall_sizes){1, 1, 1}, &memory));
+    MUST(farcall_memory_reserve(controller, (farcall_sizes){1, 1, 1}, 0, &memory));
     MUST(farcall_controller_close(controller));
     FAILS(farcall_memory_abandon(memory), FARCALL_INVALID);
 }

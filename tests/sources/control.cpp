@@ -175,6 +175,9 @@ int main(int argc, char **argv) {
     auto memory = MUST(controller.reserve({0, 0, 100}));
     auto part = MUST(memory.part(FARCALL_DATA));
     std::memcpy(part.working, "in place", 9);
+    auto shared = MUST(controller.shared_memory(part.address));
+    CHECK(shared.first == part.working && shared.second >= part.bytes);
+    MUST_DO(memory.name_functions("data", {{part.address, 8, "no function"}}));
     auto finalized = MUST(memory.finalize());
     char text[9];
     MUST_DO(controller.read(part.address, text, sizeof text));

@@ -326,10 +326,16 @@ static void regions(void) {
 
 static void memories(void) {
     farcall_memory *made = NULL, **place = OUT(made);
-    note(farcall_memory_reserve(CONTROLLER(), (farcall_sizes){number(), number(), number()}, place));
+    note(farcall_memory_reserve(CONTROLLER(), (farcall_sizes){number(), number(), number()}, number(), place));
+    void *shared, **shared_place = OUT(shared);
+    uint64_t shared_bytes, *bytes_place = OUT(shared_bytes);
+    note(farcall_controller_shared_memory(CONTROLLER(), choose(2) == 0 ? number() : address, shared_place, bytes_place));
     farcall_part part, *part_place = OUT(part);
     note(farcall_memory_part(made, choose(5), part_place));
     note(farcall_memory_part(MEMORY(), choose(5), part_place));
+    farcall_function_name names[2] = {{number(), number(), text()}, {number(), number(), choose(2) == 0 ? NULL : text()}};
+    note(farcall_memory_name_functions(choose(2) == 0 ? made : MEMORY(), text(), choose(4) == 0 ? NULL : names,
+                                       choose(6) == 0 ? SIZE_MAX : choose(3)));
     note(farcall_memory_abandon(made));
     if (choose(16) < 4) {
         size_t size;
@@ -483,7 +489,7 @@ static void prepare(void) {
         farcall_error_consume(error);
     }
     farcall_error_consume(farcall_pipeline_open(controller, choose(2) == 0, &pipeline));
-    farcall_error_consume(farcall_memory_reserve(controller, (farcall_sizes){1, 1, 1}, &memory));
+    farcall_error_consume(farcall_memory_reserve(controller, (farcall_sizes){1, 1, 1}, 0, &memory));
 }
 
 int main(int argc, char **argv) {

@@ -7,6 +7,7 @@
 
 use std::mem::ManuallyDrop;
 use std::ops::Range;
+use std::sync::Arc;
 
 use super::executor_memory::ExecutorMemory;
 use super::native_memory::AllocActionPair;
@@ -14,6 +15,8 @@ use super::pages::Pages;
 use super::slab::Slab;
 use crate::call::contract::{Action, MemoryInitialize, Placement, Region, prot_number};
 use crate::error::Result;
+use crate::limits::PAGE_BYTES;
+use crate::link::SymbolTable;
 use crate::{AddrRange, ExecutorAddr, PerProt, Prot};
 
 /// Memory in the executor that no code uses yet. Its addresses are known, so code can be made for them. Dropping it frees the memory.
@@ -139,6 +142,14 @@ impl<'a> InFlightAlloc<'a> {
         stripe.start(part)
     }
 
+    /// How many of the first bytes of the part with this protection may hold the bytes of an earlier allocation. Behind them, the
+    /// part is zero.
+    #[must_use]
+    pub fn used_bytes(&self, prot: Prot) -> u64 {
+        let (_, part) = self.slab.pages_of(&self.pages, prot);
+        part.used() * PAGE_BYTES
+    }
+
     /// Stores a piece of the part with this protection. Several threads may store different pieces at once, if no two share a
     /// word.
     ///
@@ -154,6 +165,33 @@ impl<'a> InFlightAlloc<'a> {
     pub(crate) fn clear_around(&self, prot: Prot, kept: Range<usize>) {
         let (stripe, part) = self.slab.pages_of(&self.pages, prot);
         stripe.clear_around(part, kept);
+    }
+
+    /// Names functions in this memory: messages about crashes say them, with the name of an object. The names go with the memory.
+    /// A second list takes the place of the first one. Sends no message.
+    ///
+    /// # Examples
+    ///
+    /// ```standalone_crate
+    /// # farcall::executor::run_if_spawned();
+    /// # let controller = farcall::controller::ExecutorBuilder::new().this_program().start()?;
+    /// use farcall::{PerProt, Prot};
+    /// let mut memory = controller.allocate(PerProt { code: 2, ..PerProt::default() })?;
+    /// memory.write(Prot::Code, &[0x0f, 0x0b]); // ud2
+    /// memory.name_functions("made by hand", [(memory.range(Prot::Code), "trap")]);
+    /// let memory = memory.finalize();
+    /// let trap = controller.function::<extern "C" fn()>(memory.release());
+    /// let died = trap.call().expect_err("it is no instruction");
+    /// assert!(died.to_string().contains("in trap+0x0 (made by hand)"));
+    /// # Ok::<(), farcall::Error>(())
+    /// ```
+    pub fn name_functions<'n>(
+        &self,
+        object: &str,
+        functions: impl IntoIterator<Item = (AddrRange, &'n str)>,
+    ) {
+        let functions = Arc::new(SymbolTable::of_functions(object, functions));
+        self.memory.name_functions(self.slab.base(&self.pages), functions);
     }
 
     /// Makes the memory usable: the next call may run its code. Sends no message.
@@ -208,6 +246,7 @@ impl Drop for InFlightAlloc<'_> {
     fn drop(&mut self) {
         let base = self.slab.base(&self.pages);
         if !base.is_null() {
+            self.memory.forget_names(base);
             // It is allocated, so this cannot fail.
             let _ = self.slab.free(base, false);
         }

@@ -1,7 +1,7 @@
 //! The slabs of an executor, which the controller maps as well.
 
-use std::collections::HashSet;
-use std::sync::OnceLock;
+use std::collections::{HashMap, HashSet};
+use std::sync::{Arc, OnceLock};
 
 use super::pages::Pages;
 use super::slab::Slab;
@@ -15,8 +15,9 @@ use crate::limits::{
     ATTACH_TIMEOUT, LOW_ADDRESS_END, LOW_SLAB_STRIPE_BYTES, PAGE_BYTES, SLAB_REACH_BYTES,
     SLAB_STRIPE_BYTES, SLABS_MAX,
 };
+use crate::link::SymbolTable;
 use crate::shm::Region;
-use crate::sync::{AtomicU64, Mutex};
+use crate::sync::{AtomicBool, AtomicU64, Mutex, Ordering};
 use crate::{AddrRange, ExecutorAddr, PerProt};
 
 /// The default sizes of slabs by placement.
@@ -41,6 +42,10 @@ pub(crate) struct ExecutorMemory {
     slab_bytes: SlabBytes,
     /// Held while a slab is reserved.
     reserving: Mutex<()>,
+    /// The functions of memory that have names, by its lowest address.
+    names: Mutex<HashMap<ExecutorAddr, Arc<SymbolTable>>>,
+    /// False while no function has a name of these.
+    has_names: AtomicBool,
     /// The addresses of the regions that are attached. Held while one is attached or detached.
     regions: Mutex<HashSet<ExecutorAddr>>,
 }
@@ -58,8 +63,15 @@ impl ExecutorMemory {
         deadline: Deadline,
     ) -> Result<Self> {
         let slabs = [const { OnceLock::new() }; SLABS_MAX];
-        let (reserving, regions) = (Mutex::default(), Mutex::default());
-        let memory = Self { remote, slabs, slab_bytes, reserving, regions };
+        let memory = Self {
+            remote,
+            slabs,
+            slab_bytes,
+            reserving: Mutex::default(),
+            names: Mutex::default(),
+            has_names: AtomicBool::new(false),
+            regions: Mutex::default(),
+        };
         match memory.remote.named(NEAR_SLAB) {
             Ok(start) => memory.keep(slab, start)?,
             // A second request returns the reason.
@@ -272,9 +284,28 @@ impl ExecutorMemory {
     }
 
     fn free(&self, base: ExecutorAddr, actions_have_run: bool) -> Result<bool> {
-        match self.slab_of(base) {
-            Some(slab) => slab.free(base, actions_have_run),
-            None => Err(Error::invalid(format!("no memory of this session is at {base}"))),
+        let slab = self.slab_of(base);
+        let slab =
+            slab.ok_or_else(|| Error::invalid(format!("no memory of this session is at {base}")))?;
+        // Before another thread can get the memory.
+        self.forget_names(base);
+        slab.free(base, actions_have_run)
+    }
+
+    /// Names functions in the memory at `base` for messages about crashes, until it is freed.
+    pub(crate) fn name_functions(&self, base: ExecutorAddr, functions: Arc<SymbolTable>) {
+        self.has_names.store(true, Ordering::Relaxed);
+        self.remote.remember(&functions);
+        let earlier = self.names.lock().insert(base, functions);
+        self.remote.forget(earlier.iter());
+    }
+
+    /// Forgets the names of memory that will be freed.
+    pub(crate) fn forget_names(&self, base: ExecutorAddr) {
+        // Relaxed: the thread that frees memory knows of its names.
+        if self.has_names.load(Ordering::Relaxed) {
+            let removed = self.names.lock().remove(&base);
+            self.remote.forget(removed.iter());
         }
     }
 
@@ -313,6 +344,11 @@ impl ExecutorMemory {
     #[inline]
     pub(crate) fn word(&self, address: ExecutorAddr) -> &AtomicU64 {
         self.slab_of(address).expect("memory of a slab").word(address)
+    }
+
+    /// Where this process has the byte at an address of a slab, and how many bytes it has from there on.
+    pub(crate) fn place(&self, address: ExecutorAddr) -> Option<(*mut u8, u64)> {
+        self.slab_of(address)?.place(address)
     }
 
     /// The slab that has this address.

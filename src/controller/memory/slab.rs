@@ -235,6 +235,12 @@ impl Slab {
         &stripe.segment.words()[stripe.index(address) / 8]
     }
 
+    /// Where this process has the byte at an address, and how many bytes the stripe has from there on.
+    pub(crate) fn place(&self, address: ExecutorAddr) -> Option<(*mut u8, u64)> {
+        let stripe = self.stripes.iter().find(|stripe| stripe.range().contains(address))?;
+        Some(stripe.place(address))
+    }
+
     /// The pages of data among these that the controller has taken no memory for.
     fn holes(&self, first: u64, count: u64) -> Vec<(u64, u64)> {
         self.page_table.lock().allocators[Prot::Data.index()].holes.within(first, count)

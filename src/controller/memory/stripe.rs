@@ -145,6 +145,13 @@ impl Stripe {
         self.segment.words()[in_bytes(part.first()) / 8..].as_ptr().cast_mut().cast()
     }
 
+    /// Where this process has the byte at an address of the stripe, and how many bytes follow from there on.
+    pub(super) fn place(&self, address: ExecutorAddr) -> (*mut u8, u64) {
+        let offset = address.get() - self.base.get();
+        let start: *mut u8 = self.segment.words().as_ptr().cast_mut().cast();
+        (start.wrapping_add(self.index(address)), self.bytes - offset)
+    }
+
     /// The stripe's addresses in the executor.
     pub(super) fn range(&self) -> AddrRange {
         AddrRange::sized(self.base, self.bytes).unwrap_or_default()

@@ -220,6 +220,8 @@ fn run(
         numbers.push((STATIC_TLS_BYTES.to_owned(), reserve.bytes.cast_signed()));
     }
     let mut symbols = names_offered::symbols(&session);
+    // The controller may be a program of LLVM's, over the C ABI.
+    symbols.extend(connected::functions());
     let slab = session.reserve_shared(0, Placement::Near, stripes);
     symbols.extend(slab.ok().map(|start| (NEAR_SLAB.to_owned(), start)));
     let setup: Setup = (process_info::triple(), PAGE_BYTES, symbols, numbers);

@@ -158,3 +158,39 @@ pub unsafe extern "C" fn farcall_controller_write(
         live.controller.memory_access().write_buffers([(ExecutorAddr::new(address), bytes)])
     })
 }
+
+/// Stores where this program reads and writes the executor's memory from an address on, and how many bytes both processes map
+/// there. FARCALL_INVALID if it is no memory for linked code: read and write that with messages. Sends no message.
+///
+/// The bytes stay mapped until the controller is closed. Linked code may write them at any moment. May be NULL: bytes.
+///
+/// # Safety
+///
+/// working and bytes must be writable.
+#[unsafe(no_mangle)]
+#[must_use]
+pub unsafe extern "C" fn farcall_controller_shared_memory(
+    controller: *mut Controller,
+    address: u64,
+    working: *mut *mut c_void,
+    bytes: *mut u64,
+) -> *mut Error {
+    Error::of(|| {
+        // SAFETY: the caller vouches that the pointer is writable.
+        let place = unsafe { Out::new(working, "working", std::ptr::null_mut()) }?;
+        let count = match bytes.is_null() {
+            true => None,
+            // SAFETY: as above.
+            false => Some(unsafe { Out::new(bytes, "bytes", 0) }?),
+        };
+        let live = object::find::<Live>(controller)?;
+        let shared = live.controller.shared_memory(ExecutorAddr::new(address));
+        let missing = || invalid(format!("{address:#x} is no address of memory for linked code"));
+        let shared = shared.ok_or_else(missing)?;
+        place.write(shared.as_ptr().cast());
+        if let Some(count) = count {
+            count.write(shared.len() as u64);
+        }
+        Ok(())
+    })
+}

@@ -1,13 +1,13 @@
 //! Memory in the executor for code that other linkers make: reserved, written in place, finalized, deallocated.
 
-use std::ffi::c_void;
+use std::ffi::{c_char, c_void};
 use std::mem::ManuallyDrop;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use farcall::controller::memory::{AllocAction, AllocActionPair, FinalizedAlloc, InFlightAlloc};
-use farcall::{ExecutorAddr, Prot};
+use farcall::{AddrRange, ExecutorAddr, Prot};
 
-use super::buffer::{Out, array};
+use super::buffer::{Out, array, required_text};
 use super::call::message;
 use super::error::{Error, invalid};
 use super::object::{self, Number, Object};
@@ -42,6 +42,20 @@ pub struct Part {
     pub working: *mut c_void,
     /// The number of bytes.
     pub bytes: u64,
+    /// How many of the first bytes may hold bytes of earlier memory; those behind them are zero.
+    pub used: u64,
+}
+
+/// A function of code that another linker has made.
+#[repr(C)]
+#[derive(Debug, Clone, Copy)]
+pub struct FunctionName {
+    /// The executor's address of its first byte.
+    pub address: u64,
+    /// The number of bytes.
+    pub bytes: u64,
+    /// Its name.
+    pub name: *const c_char,
 }
 
 /// A pair of calls of wrapper functions in the executor, with the bytes of their arguments. An address of 0 is no call.
@@ -87,8 +101,9 @@ impl Object for LiveMemory {
     const WHAT: &'static str = "memory";
 }
 
-/// Reserves memory in the executor, at least this many bytes of each protection, rounded up to pages. Sends no message, unless all
-/// memory for linked code is used up. FARCALL_LIMIT if there is no more.
+/// Reserves memory in the executor, at least this many bytes of each protection, rounded up to pages. The last zero_fill bytes of the
+/// data are zero; if they are many, they take memory when they are touched. Sends no message, unless all memory for linked code is
+/// used up. FARCALL_LIMIT if there is no more.
 ///
 /// # Safety
 ///
@@ -98,6 +113,7 @@ impl Object for LiveMemory {
 pub unsafe extern "C" fn farcall_memory_reserve(
     controller: *mut Controller,
     sizes: Sizes,
+    zero_fill: u64,
     memory: *mut *mut Memory,
 ) -> *mut Error {
     Error::of(|| {
@@ -107,7 +123,7 @@ pub unsafe extern "C" fn farcall_memory_reserve(
         if sizes == Sizes::default() {
             return Err(invalid("memory without bytes"));
         }
-        let alloc = live.controller.allocate(sizes.into())?;
+        let alloc = live.controller.allocate_with_zero_fill(sizes.into(), zero_fill)?;
         // SAFETY: it borrows from the session, which lives at a fixed address as long as `live`; that is kept with it.
         let alloc =
             unsafe { std::mem::transmute::<InFlightAlloc<'_>, InFlightAlloc<'static>>(alloc) };
@@ -119,8 +135,8 @@ pub unsafe extern "C" fn farcall_memory_reserve(
     })
 }
 
-/// Stores where the part with a protection (a farcall_protection) is. Its bytes are zero, or those of earlier memory: write all that
-/// code will read.
+/// Stores where the part with a protection (a farcall_protection) is. Its bytes are zero, or those of earlier memory: write all of the
+/// used bytes that code will read.
 ///
 /// # Safety
 ///
@@ -133,7 +149,7 @@ pub unsafe extern "C" fn farcall_memory_part(
     part: *mut Part,
 ) -> *mut Error {
     Error::of(|| {
-        let empty = Part { address: 0, working: std::ptr::null_mut(), bytes: 0 };
+        let empty = Part { address: 0, working: std::ptr::null_mut(), bytes: 0, used: 0 };
         // SAFETY: the caller vouches that the pointer is writable.
         let place = unsafe { Out::new(part, "part", empty) }?;
         let memory = object::find::<LiveMemory>(memory)?;
@@ -146,7 +162,42 @@ pub unsafe extern "C" fn farcall_memory_part(
             address: range.start.get(),
             working: alloc.as_ptr(prot).cast(),
             bytes: range.bytes(),
+            used: alloc.used_bytes(prot),
         });
+        Ok(())
+    })
+}
+
+/// Names functions in memory: messages about crashes say them, with the name of an object. The names go with the memory. A second
+/// list takes the place of the first one. Sends no message. May be NULL: functions.
+///
+/// # Safety
+///
+/// The names must be texts, and the functions readable.
+#[unsafe(no_mangle)]
+#[must_use]
+pub unsafe extern "C" fn farcall_memory_name_functions(
+    memory: *mut Memory,
+    object: *const c_char,
+    functions: *const FunctionName,
+    count: usize,
+) -> *mut Error {
+    Error::of(|| {
+        let memory = object::find::<LiveMemory>(memory)?;
+        // SAFETY: the caller vouches for the text.
+        let object = unsafe { required_text(object, "object") }?;
+        // SAFETY: the caller vouches for the functions.
+        let functions = unsafe { array(functions, count) }?;
+        let named = functions.iter().map(|FunctionName { address, bytes, name }| {
+            // SAFETY: the caller vouches for the text.
+            let name = unsafe { required_text(*name, "a name") }?;
+            let range = AddrRange::sized(ExecutorAddr::new(*address), *bytes);
+            Ok((range.ok_or_else(|| invalid(format!("{bytes} bytes at {address:#x}")))?, name))
+        });
+        let named = named.collect::<farcall::Result<Vec<_>>>()?;
+        let alloc = memory.alloc.lock().unwrap_or_else(PoisonError::into_inner);
+        let alloc = alloc.as_ref().ok_or_else(|| invalid("the memory was finalized"))?;
+        alloc.name_functions(object, named);
         Ok(())
     })
 }

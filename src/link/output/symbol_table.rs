@@ -154,6 +154,21 @@ impl SymbolTable {
         })
     }
 
+    /// The names of functions that another linker has placed. It defines nothing for others.
+    pub(crate) fn of_functions<'n>(
+        object: &str,
+        functions: impl IntoIterator<Item = (AddrRange, &'n str)>,
+    ) -> SymbolTable {
+        let mut table = SymbolTable::default();
+        let object = table.add_object(&Arc::from(object));
+        for (range, name) in functions {
+            table.add_function(object, name, "", range.start.get(), range.end.get());
+        }
+        let order = |function: &Function| (function.start, std::cmp::Reverse(function.end));
+        table.functions.sort_by_key(order);
+        table
+    }
+
     /// Collects the names of a layout at its addresses.
     pub(in crate::link) fn collect(layout: &Layout, addresses: &Addresses) -> SymbolTable {
         let mut table = SymbolTable::default();

@@ -1,0 +1,154 @@
+// repl.cpp: a C++ REPL that survives what is typed. Each line is compiled by clang::Interpreter and runs in an executor of farcall's.
+//
+//     repl ORC_RUNTIME.a [COMPILER_FLAG...]
+//
+// When a line ends the executor, the REPL says how, and goes on with the next line in a new executor. Declarations of before are
+// there again, and variables have their initial values.
+#include "executors.hpp"
+
+#include "clang/AST/Decl.h"
+#include "clang/Frontend/CompilerInstance.h"
+#include "clang/Interpreter/IncrementalExecutor.h"
+#include "clang/Interpreter/Interpreter.h"
+#include "clang/Interpreter/PartialTranslationUnit.h"
+#include "llvm/Support/TargetSelect.h"
+
+#include <cstdio>
+#include <iostream>
+
+using namespace llvm;
+
+namespace {
+
+struct Settings {
+    std::string Runtime;
+    std::vector<const char *> Flags;
+};
+
+// An interpreter, and the executor that it has for life.
+class Session : public clang::Interpreter {
+  public:
+    static Expected<std::unique_ptr<Session>> start(const Settings &From) {
+        clang::IncrementalCompilerBuilder Compiler;
+        Compiler.SetCompilerArgs(From.Flags);
+        auto Instance = Compiler.CreateCpp();
+        if (!Instance)
+            return Instance.takeError();
+        auto EPC = overFarcall();
+        if (!EPC)
+            return EPC.takeError();
+        auto *Controller = static_cast<farcall::FarcallExecutorProcessControl &>(**EPC).getController();
+        auto Builder = std::make_unique<clang::IncrementalExecutorBuilder>();
+        Builder->JITBuilder = std::make_unique<orc::LLJITBuilder>();
+        Builder->JITBuilder->setExecutorProcessControl(std::move(*EPC))
+            .setPlatformSetUp(orc::ExecutorNativePlatform(From.Runtime));
+        Error Failure = Error::success();
+        std::unique_ptr<Session> Made(new Session(std::move(*Instance), Failure, std::move(Builder), Controller));
+        if (Failure)
+            return Failure;
+        return Made;
+    }
+
+    // What is left at the end of an executor that lives is run, as at the end of a program.
+    ~Session() override {
+        if (isDead())
+            ResetExecutor();
+    }
+
+    // Runs a line. Returns true if it is a declaration alone.
+    Expected<bool> run(StringRef Line) {
+        auto Part = Parse(Line);
+        if (!Part)
+            return Part.takeError();
+        bool IsDeclaration =
+            none_of(Part->TUPart->decls(), [](const clang::Decl *One) { return isa<clang::TopLevelStmtDecl>(One); });
+        if (auto Failure = Execute(*Part))
+            return Failure;
+        return IsDeclaration;
+    }
+
+    // How the executor ended, if it did.
+    std::optional<std::string> death() const {
+        farcall_error *Found = farcall_controller_death(Controller);
+        if (Found == nullptr)
+            return std::nullopt;
+        std::string Text = farcall_error_message(Found);
+        farcall_error_consume(Found);
+        return Text;
+    }
+    bool isDead() const { return death().has_value(); }
+
+  private:
+    Session(std::unique_ptr<clang::CompilerInstance> Instance, Error &Failure,
+            std::unique_ptr<clang::IncrementalExecutorBuilder> Builder, farcall_controller *Controller)
+        : Interpreter(std::move(Instance), Failure, std::move(Builder)), Controller(Controller) {}
+
+    farcall_controller *Controller;
+};
+
+// A session that is replaced when its executor has ended.
+class Repl {
+  public:
+    explicit Repl(Settings From) : From(std::move(From)) {}
+
+    Error type(const std::string &Line) {
+        if (auto Failure = renew())
+            return Failure;
+        auto IsDeclaration = Current->run(Line);
+        if (IsDeclaration) {
+            if (*IsDeclaration)
+                Declarations.push_back(Line);
+            return Error::success();
+        }
+        auto Failure = IsDeclaration.takeError();
+        if (auto Death = Current->death()) {
+            consumeError(std::move(Failure));
+            std::cout << "crashed: " << *Death << std::endl;
+            return Error::success();
+        }
+        // A line that does not compile: clang has said why.
+        std::cout << "refused: " << toString(std::move(Failure)) << std::endl;
+        return Error::success();
+    }
+
+  private:
+    // A new session with the declarations of before, if the executor has ended.
+    Error renew() {
+        if (Current != nullptr && !Current->isDead())
+            return Error::success();
+        Current.reset();
+        auto Started = Session::start(From);
+        if (!Started)
+            return Started.takeError();
+        Current = std::move(*Started);
+        for (const auto &Line : Declarations)
+            if (auto Again = Current->run(Line); !Again)
+                return Again.takeError();
+        return Error::success();
+    }
+
+    Settings From;
+    std::unique_ptr<Session> Current;
+    std::vector<std::string> Declarations;
+};
+
+} // namespace
+
+int main(int Count, char **Arguments) {
+    // In the executor as well: what a line has printed is out before the next line ends the executor.
+    setvbuf(stdout, nullptr, _IOLBF, BUFSIZ);
+    farcall_run_if_spawned();
+    InitializeNativeTarget();
+    InitializeNativeTargetAsmPrinter();
+    InitializeNativeTargetAsmParser();
+    if (Count < 2) {
+        std::cerr << "repl ORC_RUNTIME.a [COMPILER_FLAG...]" << std::endl;
+        return 2;
+    }
+    ExitOnError OrExit("repl: ");
+    Repl Typed({Arguments[1], std::vector<const char *>(Arguments + 2, Arguments + Count)});
+    for (std::string Line; std::getline(std::cin, Line);)
+        if (!Line.empty())
+            OrExit(Typed.type(Line));
+    return 0;
+}

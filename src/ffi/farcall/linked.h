@@ -1,0 +1,1 @@
+../../executor/include/farcall/linked.h

@@ -1,0 +1,56 @@
+// linked.cpp: what classes.cpp links into executors.
+#include <atomic>
+#include <cstdlib>
+#include <stdexcept>
+#include <string>
+
+#ifdef WITH_RUNTIME // which supports thread-locals
+thread_local int Own = 3;
+extern "C" int own(int Number) { return Own += Number; }
+#endif
+
+namespace {
+struct Constructed {
+    int Value;
+    Constructed() : Value(41) {}
+};
+Constructed Global;
+
+[[gnu::noinline]] void deep(int Count) {
+    if (Count == 0)
+        throw std::runtime_error("thrown by linked code");
+    std::string Kept(static_cast<size_t>(Count), 'x');
+    deep(Count - 1);
+    if (Kept.empty())
+        std::abort();
+}
+} // namespace
+
+// The length of the message of an exception that passes this many frames.
+extern "C" int caught(int Count) {
+    try {
+        deep(Count);
+    } catch (const std::exception &E) {
+        return static_cast<int>(std::string(E.what()).size());
+    }
+    return -1;
+}
+
+extern "C" int arguments(int Count, char **Texts) { return 100 * Count + static_cast<int>(std::string(Texts[1]).size()); }
+
+extern "C" int seven() { return 7; }
+
+extern "C" int incremented(int Number) { return Number + 1; }
+
+extern "C" int constructed(int Number) { return Global.Value + Number; }
+
+extern "C" int crash(int Kind) {
+    switch (Kind) {
+    case 0: *reinterpret_cast<volatile int *>(0x10) = 1; break;
+    case 1: std::abort();
+    case 2: std::_Exit(9);
+    case 3: __builtin_trap();
+    default: throw std::runtime_error("nobody catches this");
+    }
+    return 0;
+}
