@@ -11,8 +11,8 @@
 //! ```
 //!
 //! Calls of a batch share a record ([`Bundle`](bundle)) when they call one function with one word of arguments each. They share one as
-//! well when they are [`Alike`]: calls of one function, whose arguments have one size and begin with the same bytes. Their results share a record as
-//! well if each is one word. That record grows: each result is published before the next call runs,
+//! well when they are [`Alike`]: calls of one function, whose arguments have one size and begin with the same bytes. Their results
+//! share a record as well if each is one word. That record grows: each result is published before the next call runs,
 //! because that call may wait for what the controller does with the result.
 //!
 //! Results come in order, so a result needs no search. It belongs to the oldest run that misses one, and must have the number

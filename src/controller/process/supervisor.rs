@@ -63,7 +63,7 @@ const PAUSE_MIN: Duration = Duration::from_micros(50);
 const PAUSE_MAX: Duration = Duration::from_millis(10);
 /// How long an executor may run after it has hung up. Then the controller kills it.
 const HUNG_UP: Duration = Duration::from_millis(250);
-/// If the process still runs this long after the end of a thread, the thread has ended alone.
+/// If the process still runs this long after the end of a thread, and other threads do not end, the thread has ended alone.
 const ALONE: Duration = Duration::from_millis(50);
 
 impl Supervisor {
@@ -170,7 +170,7 @@ impl Process {
     /// | `news` | wait |
     /// |---|---|
     /// | [`News::ProcessEnds`] (it dies, or runs another program now) | up to the deadline alone |
-    /// | [`News::ThreadEnded`] | [`ALONE`], then `None` |
+    /// | [`News::ThreadEnded`] | [`ALONE`], then `None`, unless all threads of the process are ending |
     /// | [`News::HungUp`] | [`HUNG_UP`], then kill it |
     ///
     /// `has_released` returns true when the first thread of the process has ended. Then this function asks the kernel how the dying
@@ -196,7 +196,9 @@ impl Process {
                 }
             }
             match news() {
-                News::ThreadEnded if begun.elapsed() > ALONE => return None,
+                News::ThreadEnded if begun.elapsed() > ALONE && !dying::is_ending(self.pid()) => {
+                    return None;
+                }
                 News::ProcessEnds if bounded.has_passed() => return self.wait(deadline),
                 News::HungUp if begun.elapsed() > HUNG_UP => {
                     self.kill();

@@ -17,8 +17,8 @@ use crate::types::abi::{
 unsafe extern "C" {
     /// Loads the registers from a frame, copies its stack words, calls its function, and stores the result registers.
     fn farcall_call_typed(frame: *mut Frame);
-    /// Calls its first argument. Loads the registers from the words at the second: as many for integers as bits 7..0 of the third
-    /// say, then floating-point registers by bits 15..8. Returns the first result register of each kind.
+    /// Calls its first argument. Loads the registers from the words at the second. Bits 7..0 of the third count the words for integer
+    /// registers, bits 15..8 the floating-point registers behind them. Returns the first result register of each kind.
     safe fn farcall_call_registers();
 }
 

@@ -11,10 +11,8 @@ const EXITING: u64 = 4;
 /// takes 100 ms for half a gigabyte. Source: `/proc/PID/stat`, fields 9 and 52 (proc(5)).
 pub(crate) fn status(pid: i32) -> Option<Ended> {
     let line = std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
-    // The name in parentheses may hold any bytes.
-    let (_, fields) = line.rsplit_once(") ")?;
-    let fields: Vec<&str> = fields.split_whitespace().collect();
-    let flags = fields.get(6)?.parse::<u64>().ok()?;
+    let fields = fields(&line)?;
+    let flags = flags(&fields)?;
     let status = fields.get(49)?.parse::<i32>().ok()?;
     let is_stopped = matches!(fields.first(), Some(&("T" | "t")));
     if is_stopped || status == 0 && flags & EXITING == 0 {
@@ -26,6 +24,31 @@ pub(crate) fn status(pid: i32) -> Option<Ended> {
     })
 }
 
+/// True when every thread of the process is ending, or will as soon as it runs: the kernel has sent it `SIGKILL`. Sources:
+/// `/proc/PID/task/TID/stat`, field 9, and `SigPnd` in `status` (proc(5)).
+pub(crate) fn is_ending(pid: i32) -> bool {
+    let Ok(threads) = std::fs::read_dir(format!("/proc/{pid}/task")) else { return false };
+    threads.flatten().all(|thread| {
+        let read = |file| std::fs::read_to_string(thread.path().join(file)).unwrap_or_default();
+        let line = read("stat");
+        // A thread whose files are gone has ended.
+        let Some(flags) = fields(&line).and_then(|fields| flags(&fields)) else { return true };
+        let status = read("status");
+        let pending = status.lines().find_map(|line| line.strip_prefix("SigPnd:"));
+        let pending = pending.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok());
+        flags & EXITING != 0 || pending.is_none_or(|mask| mask >> (libc::SIGKILL - 1) & 1 == 1)
+    })
+}
+
+/// The fields behind the name, which is in parentheses and may hold any bytes.
+fn fields(line: &str) -> Option<Vec<&str>> {
+    Some(line.rsplit_once(") ")?.1.split_whitespace().collect())
+}
+
+fn flags(fields: &[&str]) -> Option<u64> {
+    fields.get(6)?.parse().ok()
+}
+
 #[cfg(test)]
 mod tests {
     use std::process::{Command, Stdio};
@@ -34,7 +57,8 @@ mod tests {
 
     #[test]
     fn only_a_process_that_ends_says_how() {
-        assert_eq!(status(std::process::id().cast_signed()), None);
+        let this = std::process::id().cast_signed();
+        assert_eq!((status(this), is_ending(this)), (None, false));
         for (script, expected) in [
             ("exit 7", Ended::Exited(7)),
             ("exit 0", Ended::Exited(0)),
@@ -51,7 +75,7 @@ mod tests {
                     found => break found,
                 }
             };
-            assert_eq!(found, Some(expected), "{script}");
+            assert_eq!((found, is_ending(pid)), (Some(expected), true), "{script}");
             child.wait().expect("our own child");
         }
         assert_eq!(status(-1), None);
