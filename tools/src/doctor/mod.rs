@@ -1,7 +1,7 @@
 //! `farcall doctor`: what this machine offers, and what is lost where it offers less.
 //!
 //! Each row comes from this machine: from a file of the kernel, or from the system call itself. A row that the machine does not
-//! answer is marked `?`. For the last row farcall starts an executor, links a function there and calls it.
+//! answer is marked `?`. For the last rows farcall starts executors, links a function in one and calls it.
 
 mod cpus;
 mod kernel;

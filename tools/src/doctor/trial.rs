@@ -1,11 +1,11 @@
-//! The trial: farcall starts an executor as `farcall run` does, links a function there and calls it.
+//! The trial: farcall starts an executor as `farcall run` does, links a function there and calls it. It starts an isolated one, too.
 
 use std::collections::BTreeSet;
 use std::fs;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use farcall::controller::{Controller, ExecutorBuilder};
+use farcall::controller::{Confinement, Controller, ExecutorBuilder};
 use farcall::link::ObjectFile;
 use farcall_bench::{TinyObject, tiny_code};
 
@@ -28,7 +28,7 @@ pub(super) fn run() -> Outcome {
     match start_and_call() {
         Ok((controller, value)) => {
             let answers = Row::new("executor", Mark::Good, value, without);
-            Outcome { rows: vec![socket(&controller), answers], failure: None }
+            Outcome { rows: vec![socket(&controller), confinement(), answers], failure: None }
         }
         Err(failure) => {
             let row = Row::new("executor", Mark::Missing, "see the last line", without);
@@ -54,6 +54,29 @@ fn start_and_call() -> Result<(Controller, String), Failure> {
         return Err(Failure::new(crate::status::NO_EXECUTOR, problem));
     }
     Ok((controller, format!("started in {started:.1?}, answered in {called:.1?}")))
+}
+
+/// What this kernel enforces on a second executor, which is isolated.
+fn confinement() -> Row {
+    let (name, without) = ("confinement", "farcall run --confine isolated wants --allow-missing");
+    let confined = Confinement::isolated().allow_missing();
+    let started = ExecutorBuilder::new().this_program().confine(confined).start();
+    let enforced = match started {
+        Ok(controller) => controller.confinement(),
+        Err(error) => return Row::new(name, Mark::Missing, error.to_string(), without),
+    };
+    let missing: Vec<String> = enforced.missing().map(|one| one.to_string()).collect();
+    let abi = enforced.landlock_abi();
+    if missing.is_empty() {
+        return Row::new(
+            name,
+            Mark::Good,
+            format!("all that isolates, Landlock ABI {abi}"),
+            without,
+        );
+    }
+    let value = format!("Landlock ABI {abi} does not restrict {}", missing.join(", "));
+    Row::new(name, Mark::Less, value, without)
 }
 
 /// Whether one thread of the executor has the session's socket in a descriptor table of its own (`close_range`, Linux 5.9). Then
