@@ -48,7 +48,7 @@ impl Caller {
         calls: impl ExactSizeIterator<Item = (u64, &'a [u8])> + Clone,
     ) -> Result<Arc<Completion>> {
         for (_, args) in calls.clone() {
-            travels(args.len())?;
+            check_bytes(args.len())?;
         }
         self.submit_by(code_epoch, calls.len(), |sender| sender.send_all(&self.reception, calls))
     }
@@ -63,7 +63,7 @@ impl Caller {
         code_epoch: u64,
         calls: &Alike<'_>,
     ) -> Result<Arc<Completion>> {
-        travels(calls.shared.len() + calls.rest_bytes())?;
+        check_bytes(calls.shared.len() + calls.rest_bytes())?;
         self.submit_by(code_epoch, calls.calls, |sender| sender.send_alike(&self.reception, calls))
     }
 
@@ -255,11 +255,13 @@ impl Caller {
     }
 }
 
+/// Checks that arguments of this size travel in one call.
+///
 /// # Errors
 ///
-/// When arguments of this size are too long for a call.
+/// When they are too long.
 #[inline]
-fn travels(bytes: usize) -> Result<()> {
+fn check_bytes(bytes: usize) -> Result<()> {
     if bytes as u64 <= PAYLOAD_BYTES_MAX {
         return Ok(());
     }

@@ -108,24 +108,21 @@ impl Sender {
     /// Why the pipeline has ended.
     pub(super) fn send_alike(&mut self, reception: &Reception, calls: &Alike<'_>) -> Result<()> {
         let mut payload = std::mem::take(&mut self.payload);
+        let bytes = calls.rest_bytes();
         let sent = match calls.in_a_record() {
             None => (0..calls.calls).try_for_each(|at| {
-                let rest = calls.rests.get(at * calls.rest_bytes()..).unwrap_or_default();
-                let rest = rest.get(..calls.rest_bytes()).unwrap_or_default();
                 payload.clear();
                 payload.extend_from_slice(calls.shared);
-                payload.extend_from_slice(rest);
+                payload.extend_from_slice(&calls.rests[at * bytes..(at + 1) * bytes]);
                 self.send_call(reception, calls.target, &payload)
             }),
-            Some((most, target)) => {
-                calls.rests.chunks(most * calls.rest_bytes()).try_for_each(|rests| {
-                    payload.clear();
-                    payload.extend_from_slice(calls.shared);
-                    payload.extend_from_slice(rests);
-                    let several = rests.len() / calls.rest_bytes();
-                    self.send_several(reception, several, (Record::Calls, target, &payload))
-                })
-            }
+            Some((most, target)) => calls.rests.chunks(most * bytes).try_for_each(|rests| {
+                payload.clear();
+                payload.extend_from_slice(calls.shared);
+                payload.extend_from_slice(rests);
+                let several = rests.len() / bytes;
+                self.send_several(reception, several, (Record::Calls, target, &payload))
+            }),
         };
         self.payload = payload;
         sent

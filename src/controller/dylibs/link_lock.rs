@@ -19,7 +19,7 @@ pub(crate) struct LinkLock {
 #[derive(Debug, Default)]
 struct State {
     owner: Option<ThreadId>,
-    /// Threads that wait for the lock. To wake none takes a system call, too.
+    /// Threads that wait for the lock. Where none waits, the owner saves the system call that wakes one.
     waiting: usize,
 }
 

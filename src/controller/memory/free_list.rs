@@ -41,7 +41,7 @@ impl FreeList {
     /// True when no unit is free.
     #[inline]
     pub(crate) fn is_empty(&self) -> bool {
-        // Only the only block may be empty.
+        // Where there are several blocks, none is empty.
         self.blocks.first().is_none_or(|block| block.ranges.is_empty())
     }
 

@@ -71,11 +71,14 @@ impl Arguments {
         let same = returned.iter().position(|Returned(one)| one.is_as_new(args));
         let arguments = match same {
             // A program that runs again and again takes memory once.
-            Some(at) => returned.swap_remove(at).0,
+            Some(at) => {
+                let kept = returned.swap_remove(at).0;
+                kept.name_process();
+                kept
+            }
             None => ManuallyDrop::new(Self::new(args)?),
         };
         drop(returned);
-        arguments.name_process();
         let environment = arguments.words[arguments.count + 2..].as_ptr();
         // SAFETY: the list lives for good and ends with a null, and no program runs yet.
         unsafe { environ = environment };
@@ -90,6 +93,7 @@ impl Arguments {
             && self.words.iter().copied().eq(words(&self.strings))
     }
 
+    /// Names the process after the program.
     fn name_process(&self) {
         let name = self.strings.first().and_then(|name| CStr::from_bytes_until_nul(name).ok());
         name.into_iter().for_each(set_name);
