@@ -25,18 +25,6 @@ pub(crate) struct Entry {
     pub(crate) has_actions: bool,
 }
 
-impl Entry {
-    /// Makes it the entry of a new allocation.
-    #[inline]
-    pub(crate) fn begin(&mut self, pages: &Pages) {
-        // Field by field, as they were stored just now.
-        let [code, constants, data] = pages.parts;
-        self.pages.parts = [code, constants, data];
-        self.pages.number = pages.number;
-        self.has_actions = false;
-    }
-}
-
 impl PageAllocator {
     pub(crate) fn new(pages: u64) -> Self {
         let (free, holes) = (FreeList::new(pages), FreeList::new(0));

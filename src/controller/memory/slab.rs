@@ -9,6 +9,7 @@
 use std::os::fd::BorrowedFd;
 use std::sync::Arc;
 
+use super::page_allocator::Entry;
 use super::page_table::PageTable;
 use super::pages::{Pages, Part};
 use super::stripe::Stripe;
@@ -114,7 +115,7 @@ impl Slab {
         pages: &mut Pages,
     ) -> Result<Option<()>> {
         let mut table = self.page_table.lock();
-        // Stored field by field where they stay: a processor that loads two words at once waits for the stores of both.
+        // Where the caller keeps them: a processor that moves what it has just stored waits for the stores.
         *pages = Pages { number: table.draw(), ..Pages::default() };
         for (at, bytes) in bytes.into_array().into_iter().enumerate() {
             if bytes > 0 {
@@ -132,7 +133,7 @@ impl Slab {
             }
         }
         if let Some((at, part)) = pages.first() {
-            table.allocators[at].entry(part).begin(pages);
+            *table.allocators[at].entry(part) = Entry { pages: *pages, has_actions: false };
         }
         Ok(Some(()))
     }
