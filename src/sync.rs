@@ -7,6 +7,8 @@
 pub(crate) mod hostile;
 mod lock;
 
+#[cfg(not(model))]
+pub(crate) use std::sync::atomic::AtomicPtr;
 #[cfg(not(any(loom, shuttle, hostile)))]
 pub(crate) use std::sync::atomic::AtomicU64;
 #[cfg(any(not(model), loom))]

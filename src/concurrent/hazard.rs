@@ -94,6 +94,14 @@ impl<T> HazardTable<T> {
         }
     }
 
+    /// An empty table, none of whose tags is one of `other`'s values.
+    #[cfg(not(model))]
+    pub(crate) fn beyond(other: &Self) -> Self {
+        let table = Self::new();
+        lock(&table.state).slots = lock(&other.state).slots;
+        table
+    }
+
     /// Adds a value and returns its tag.
     ///
     /// # Panics

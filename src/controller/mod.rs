@@ -36,6 +36,7 @@
 //! | [`Pipeline`] | the last clone, pending call or batch closes it | |
 //! | [`PendingCall`], [`Batch`] | the calls run on, unheard | [`wait`](PendingCall::wait), [`for_each`](Batch::for_each) |
 //! | [`GracePeriod`](hotswap::GracePeriod) | has no effect on the calls | |
+//! | [`Snapshot`] | the last clone or copy ends the zygote | |
 //! | [`Supervised`] | releases the session; the last owner ends it, its functions included | |
 //! | [`SupervisedDylib`] | has no effect | [`clear`](SupervisedDylib::clear) |
 //! | [`JitDump`](profile::JitDump), [`PerfMap`](profile::PerfMap) | keeps the file | |
@@ -57,6 +58,7 @@
 //! | `hotswap`, `plugin`, `profile` | redirected and lazy functions; plugins; debuggers and profilers |
 //! | `buffer`, `region` | data of one executor; data in place, for several executors |
 //! | `handler` | calls back, typed and by name |
+//! | `snapshot` | copies of an executor with its contents |
 //! | `supervised` | one executor after the other, with the same contents |
 //! | `inspect` | questions to the executor |
 //! | `end` | closing a session, and news of the executor's death |
@@ -89,6 +91,7 @@ pub mod profile;
 mod region;
 mod remote;
 mod session;
+mod snapshot;
 mod supervised;
 
 pub use crate::sys::confine::confinement::{Confinement, ConfinementLevel};
@@ -111,4 +114,5 @@ pub use layer::object_sources::{ArchiveMembers, ProcessSymbols};
 pub use process::handlers::{HandlerResult, HandlerTag};
 pub use region::{Access, AttachedRegion, HeapBlock, Region, RegionHeap};
 pub use session::{Controller, KillHandle, Stats, WeakController};
+pub use snapshot::Snapshot;
 pub use supervised::{RestartPolicy, Supervised, SupervisedDylib, SupervisedFunction};

@@ -1,13 +1,15 @@
 //! Calls of the executor: functions of the contract by name, any wrapper function by address.
 
 use std::collections::HashMap;
+use std::os::fd::AsFd;
 use std::path::PathBuf;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use super::process::crash_reports::CrashReports;
 use super::process::lane_opener::LaneOpener;
 use super::process::last_words;
 use super::process::supervisor::Supervisor;
+use super::process::zygote::{NotFrozen, Zygote};
 use crate::ExecutorAddr;
 use crate::call::contract::{
     ENFORCED, ProcessInfo, Remote as Contract, SESSION_INSTANCE, Setup, THREAD_ADDRESS,
@@ -21,10 +23,12 @@ use crate::limits::{END_TIMEOUT, PAGE_BYTES};
 use crate::link::SymbolTable;
 use crate::shm::Segment;
 use crate::sps;
-use crate::sync::{AtomicBool, Ordering};
 use crate::sys::confine::confinement::Confinement;
 use crate::sys::confine::enforced::Enforced;
-use crate::transport::Incoming;
+use crate::sys::io::socket;
+use crate::sys::process::child::{Child, Parent};
+use crate::transport::lane::segment;
+use crate::transport::{Incoming, Lane};
 
 /// An executor that was started and may not be ready yet. Dropping it ends the process.
 #[derive(Debug)]
@@ -42,14 +46,23 @@ pub(crate) struct Starting {
 #[derive(Debug)]
 pub(crate) struct Remote {
     opener: Arc<LaneOpener>,
+    offered: Arc<Offered>,
+    crashes: CrashReports,
+    supervisor: Supervisor,
+    /// How the host has ended the session.
+    ended: OnceLock<&'static str>,
+    /// What forks copies of the executor, once the host has taken a snapshot.
+    zygote: OnceLock<Arc<Zygote>>,
+}
+
+/// What an executor has told when it was ready. Copies of it offer the same.
+#[derive(Debug)]
+struct Offered {
     functions: HashMap<String, ExecutorAddr>,
     values: HashMap<String, i64>,
     triple: String,
-    crashes: CrashReports,
-    supervisor: Supervisor,
     enforced: Enforced,
-    /// The host has ended the session.
-    is_closed: AtomicBool,
+    confinement: Confinement,
 }
 
 impl Remote {
@@ -78,13 +91,67 @@ impl Remote {
         let values: HashMap<String, i64> = numbers.into_iter().collect();
         let enforced = values.get(ENFORCED).copied().unwrap_or(0);
         let enforced = Enforced::from_number(confinement.level(), enforced);
-        let is_closed = AtomicBool::new(false);
-        Ok(Self { opener, functions, values, triple, crashes, supervisor, enforced, is_closed })
+        let offered = Arc::new(Offered { functions, values, triple, enforced, confinement });
+        let (ended, zygote) = (OnceLock::new(), OnceLock::new());
+        Ok(Self { opener, offered, crashes, supervisor, ended, zygote })
+    }
+
+    /// Makes the executor a zygote. The session is over then.
+    ///
+    /// # Errors
+    ///
+    /// When the executor refuses; the session goes on then. When it ends, or does not answer in [`END_TIMEOUT`].
+    pub(crate) fn freeze(&self) -> Result<()> {
+        let pipelines = self.opener.pipelines();
+        pipelines.callers().iter().for_each(|caller| caller.close());
+        match Zygote::make(&self.opener, Deadline::after(END_TIMEOUT)) {
+            Ok(zygote) => {
+                let _ = self.ended.set("the session has become a snapshot, whose copies run calls");
+                let _ = self.zygote.set(Arc::new(zygote));
+                self.opener.end_all();
+                Ok(())
+            }
+            Err(NotFrozen { why, is_lost }) => {
+                if is_lost {
+                    self.supervisor.process().kill();
+                }
+                Err(self.explain(why, Deadline::after(END_TIMEOUT)))
+            }
+        }
+    }
+
+    /// Forks a copy of the executor, which is a zygote, and waits until it is ready.
+    ///
+    /// # Errors
+    ///
+    /// When the zygote has ended or cannot fork, the kernel refuses a resource, or the copy is not ready by the deadline.
+    pub(crate) fn fork(&self, deadline: Deadline) -> Result<Self> {
+        let zygote = self.zygote.get().ok_or_else(|| Error::invalid("this is no snapshot"))?;
+        let (ours, theirs) = socket::pair()?;
+        let (segment, file) = segment::create(self.opener.spin())?;
+        let opener = Arc::new(LaneOpener::of_copy(ours, &self.opener, &segment));
+        let end = opener.lanes().add(Lane::of_executor(&segment, &segment))?;
+        let pid = zygote.fork(theirs.as_fd(), file.as_fd(), deadline)?;
+        drop((theirs, file));
+        let parent = Arc::clone(zygote) as Arc<dyn Parent>;
+        let child = Child::of(parent, self.supervisor.process().pid(), pid)?;
+        let supervisor = Supervisor::of_started(child, Arc::clone(&opener))?;
+        let code = Arc::clone(opener.callbacks().code());
+        let offered = Arc::clone(&self.offered);
+        let crashes = CrashReports::new(segment, code, offered.confinement);
+        // The copy offers what the zygote does, so its setup is empty.
+        if let Err(error) = end.receive_setup(deadline) {
+            let error = crashes.explain(error, &supervisor, deadline);
+            return Err(last_words::add(error, &opener).during("a copy that is not ready"));
+        }
+        opener.lanes().give_back(end);
+        let (ended, zygote) = (OnceLock::new(), OnceLock::new());
+        Ok(Self { opener, offered, crashes, supervisor, ended, zygote })
     }
 
     /// What the executor reported before it ran linked code.
     pub(crate) fn enforced(&self) -> Enforced {
-        self.enforced
+        self.offered.enforced
     }
 
     pub(crate) fn opener(&self) -> &LaneOpener {
@@ -101,7 +168,7 @@ impl Remote {
     }
 
     pub(crate) fn triple(&self) -> &str {
-        &self.triple
+        &self.offered.triple
     }
 
     /// Calls a function of the contract.
@@ -207,8 +274,8 @@ impl Remote {
 
     /// The executor's functions for TLS modules, if it offers them: the function that code calls, and that for TLS descriptors.
     pub(crate) fn thread_functions(&self) -> Option<[ExecutorAddr; 2]> {
-        let [address, descriptor] =
-            [THREAD_ADDRESS, THREAD_DESCRIPTOR].map(|name| self.functions.get(name).copied());
+        let [address, descriptor] = [THREAD_ADDRESS, THREAD_DESCRIPTOR]
+            .map(|name| self.offered.functions.get(name).copied());
         Some([address?, descriptor?])
     }
 
@@ -219,17 +286,17 @@ impl Remote {
 
     /// The addresses that the executor offers, by name.
     pub(crate) fn functions(&self) -> &HashMap<String, ExecutorAddr> {
-        &self.functions
+        &self.offered.functions
     }
 
     /// The numbers in the executor's setup, by name.
     pub(crate) fn values(&self) -> &HashMap<String, i64> {
-        &self.values
+        &self.offered.values
     }
 
     /// The address that the executor offers under a name.
     pub(crate) fn named(&self, name: &str) -> Result<ExecutorAddr> {
-        let address = self.functions.get(name).copied();
+        let address = self.offered.functions.get(name).copied();
         address.ok_or_else(|| Error::violation(format!("the executor does not offer {name}")))
     }
 
@@ -264,8 +331,8 @@ impl Remote {
     /// The reason why a call could not complete.
     #[cold]
     pub(crate) fn explain(&self, error: Error, deadline: Deadline) -> Error {
-        if self.is_closed.load(Ordering::Acquire) && error.is_disconnected() {
-            return Error::disconnected("the session was closed");
+        if let Some(how) = self.ended.get().filter(|_| error.is_disconnected()) {
+            return Error::disconnected(*how);
         }
         let error = self.crashes.explain(error, &self.supervisor, deadline);
         if error.death().is_some() {
@@ -288,10 +355,9 @@ impl Remote {
     /// Ends the session: calls under way fail, later ones are refused, and the executor exits. Kills the executor if it has not ended
     /// after [`END_TIMEOUT`].
     pub(crate) fn close(&self) {
-        if !self.supervisor.is_own() {
+        if !self.supervisor.is_own() || self.ended.set("the session was closed").is_err() {
             return;
         }
-        self.is_closed.store(true, Ordering::Release);
         self.opener.end_calls();
         self.opener.close();
         let process = self.supervisor.process();
@@ -309,6 +375,7 @@ impl Drop for Remote {
             return;
         }
         self.opener.close();
+        drop(self.zygote.take());
         self.supervisor.process().wait(Deadline::after(END_TIMEOUT));
         self.opener.lanes().end_own();
     }

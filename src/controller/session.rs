@@ -65,6 +65,8 @@ pub(crate) struct Session {
     stubs: Stubs,
     /// The pipeline of functions that were given none.
     pipeline: Mutex<Option<Arc<Caller>>>,
+    /// The session that has become the snapshot of which this executor is a copy. The zygote lives as long.
+    pub(super) snapshot: Option<Arc<Session>>,
 }
 
 /// A handle that does not keep the session alive. A handler belongs to its session, so it holds one of these.
@@ -133,14 +135,7 @@ impl Controller {
         let remote = Remote::connect(starting)?;
         let numbers = remote.values().clone();
         let memory = ExecutorMemory::new(remote, slab, bytes, deadline)?;
-        let session = Session {
-            linker: Linker::new(memory, &numbers)?,
-            retired: Retired::default(),
-            lazy: LazyFunctions::default(),
-            stubs: Stubs::default(),
-            pipeline: Mutex::default(),
-        };
-        Ok(Self { session: Arc::new(session) })
+        Ok(Self { session: Arc::new(Session::new(Linker::new(memory, &numbers)?, None)) })
     }
 
     /// Allocates at least `bytes` bytes of each protection in the executor, rounded up to pages, for code that is made without the
@@ -368,6 +363,17 @@ impl Controller {
 }
 
 impl Session {
+    pub(super) fn new(linker: Linker, snapshot: Option<Arc<Session>>) -> Self {
+        Self {
+            linker,
+            retired: Retired::default(),
+            lazy: LazyFunctions::default(),
+            stubs: Stubs::default(),
+            pipeline: Mutex::default(),
+            snapshot,
+        }
+    }
+
     #[inline]
     pub(crate) fn memory(&self) -> &ExecutorMemory {
         &self.linker.memory

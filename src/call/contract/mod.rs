@@ -62,6 +62,24 @@ pub(crate) const SLAB: u8 = b's';
 /// in the controller.
 pub(crate) const REGION: u8 = b'm';
 
+/// The first byte of the message on the control socket that makes the executor a zygote, which does nothing but fork copies of
+/// itself. It carries the zygote's end of another socket, for the messages below.
+pub(crate) const FREEZE: u8 = b'f';
+/// The answer to [`FREEZE`]: the number is 0, or one of [`NOT_FROZEN`] and [`LOST`] with the reason in the text.
+pub(crate) const FROZEN: u8 = b'z';
+/// The executor goes on as before.
+pub(crate) const NOT_FROZEN: u64 = 1;
+/// The executor ends.
+pub(crate) const LOST: u64 = 2;
+/// Makes the zygote fork a copy, which gets the control socket and the first lane's segment of the message. The answer has the
+/// same letter. Its number is that of the copy's process, or 0 with the reason in the text.
+pub(crate) const FORK: u8 = b'k';
+/// Makes the zygote collect its copy with this number, which has ended. The answer has the same letter. Its number is the signal
+/// that ended the copy, [`COLLECT_EXITED`] plus an exit status, or 0 for none.
+pub(crate) const COLLECT: u8 = b'e';
+/// The bit of an exit status.
+pub(crate) const COLLECT_EXITED: u64 = 1 << 32;
+
 /// The first byte of an executor's last message before it ends by itself: the version of its segments, and why it ends.
 pub(crate) const LAST_WORDS: u8 = b'w';
 

@@ -59,14 +59,16 @@ pub(crate) struct State {
     handlers: DefinedHandlers,
     archives: Archives,
     libraries: Vec<String>,
-    /// The names that can be looked up.
-    symbols: NameMap<Definition>,
+    /// The names that can be looked up. Copies of the executor have the same ones.
+    symbols: Arc<NameMap<Definition>>,
     /// The hidden names, which only objects that the dylib links later may refer to.
-    hidden: NameMap<Definition>,
+    hidden: Arc<NameMap<Definition>>,
     pub(crate) handle: ExecutorAddr,
     /// The slab of the next link. After code below 2 GiB all links go there, within its reach.
     placement: Placement,
     pub(crate) linked: Vec<Arc<Linked>>,
+    /// A snapshot has links of it, which are not in `linked`.
+    pub(crate) is_in_copy: bool,
     /// Links from now on keep their initial data, so the program can run again and again.
     pub(crate) keeps_data: bool,
     /// The variables of earlier versions, which are not linked again, and those of this one.
@@ -142,8 +144,33 @@ impl Dylib {
         let External { address, callable, thread, tls_module } = found.into();
         let weak = false;
         let definition = Definition { address, bytes: 0, callable, thread, tls_module, weak };
-        state.symbols.insert(Arc::from(name), definition);
+        Arc::make_mut(&mut state.symbols).insert(Arc::from(name), definition);
         Ok(())
+    }
+
+    /// The dylib with what it has linked, in a session whose executor is a copy.
+    pub(crate) fn with_session(&self, session: &Arc<Session>) -> Self {
+        let own = self.lock();
+        let state = State {
+            symbols: Arc::clone(&own.symbols),
+            hidden: Arc::clone(&own.hidden),
+            handle: own.handle,
+            placement: own.placement,
+            is_in_copy: true,
+            ..State::default()
+        };
+        let copy = Self {
+            session: Arc::clone(session),
+            name: self.name.clone(),
+            plugins: Plugins::default(),
+            linking: LinkLock::default(),
+            typed_objects: OnceLock::new(),
+            state: Mutex::new(state),
+        };
+        if let Some(objects) = self.typed_objects.get() {
+            copy.keep_types(Arc::new(objects.copied()));
+        }
+        copy
     }
 
     /// The session.
@@ -399,8 +426,11 @@ impl Dylib {
         }
         let initial = keeps_data.then(|| InitialData::of(&mut image, data));
         let symbols = &memory.symbols;
-        state.symbols.extend(symbols.iter().map(|(name, found)| (Arc::clone(name), *found)));
-        state.hidden.extend(symbols.hidden().map(|(name, found)| (Arc::clone(name), *found)));
+        let (named, hidden) = (symbols.iter(), symbols.hidden());
+        Arc::make_mut(&mut state.symbols)
+            .extend(named.map(|(name, found)| (Arc::clone(name), *found)));
+        Arc::make_mut(&mut state.hidden)
+            .extend(hidden.map(|(name, found)| (Arc::clone(name), *found)));
         (state.placement, state.handle) = (placement, handle);
         state.linked.push(Arc::new(Linked { memory, initial }));
         Ok(report)

@@ -49,6 +49,11 @@ impl Dylib {
             let _linking = self.linking.acquire()?;
             let (linked, handle) = {
                 let state = self.lock();
+                if state.is_in_copy {
+                    return Err(Error::invalid(
+                        "a fresh run in a copy of an executor; spawn a fresh copy and call run_main",
+                    ));
+                }
                 (state.linked.clone(), state.handle)
             };
             for one in linked.iter() {

@@ -17,6 +17,11 @@ impl TypedObjects {
         self.0.lock().clear();
     }
 
+    /// The same objects, to which others can be added.
+    pub(super) fn copied(&self) -> Self {
+        Self(Mutex::new(self.0.lock().clone()))
+    }
+
     /// The type of a function, and the name of the object that defines it.
     pub(super) fn prototype(&self, function: &str) -> Option<(String, Signature)> {
         let defines = |one: &&PlacedObject| one.object().definitions().any(|name| name == function);

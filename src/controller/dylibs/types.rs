@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use super::dylib::Dylib;
+use super::typed_objects::TypedObjects;
 use crate::controller::calls::{Function, StaticType, function_type::Placed};
-use crate::controller::linker::object_plugin::ObjectPlugin;
 use crate::error::{Error, ErrorKind, Result};
 use crate::types::Signature;
 
@@ -28,13 +28,13 @@ impl Dylib {
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub fn check_types(&self) {
-        let mut is_new = false;
-        let objects = self.typed_objects.get_or_init(|| {
-            is_new = true;
-            Arc::default()
-        });
-        if is_new {
-            self.add_plugin(Arc::clone(objects) as Arc<dyn ObjectPlugin>);
+        self.keep_types(Arc::default());
+    }
+
+    /// Keeps the objects of links from now on with these, unless the dylib keeps some already.
+    pub(super) fn keep_types(&self, objects: Arc<TypedObjects>) {
+        if self.typed_objects.set(Arc::clone(&objects)).is_ok() {
+            self.add_plugin(objects);
         }
     }
 

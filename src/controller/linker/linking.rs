@@ -192,6 +192,14 @@ impl Linker {
         Ok(Self { memory, tls: Mutex::new(tls), has_executable_stacks: AtomicBool::new(false) })
     }
 
+    /// The linker of a copy. What the snapshot has allocated stays so.
+    pub(crate) fn of_copy(memory: ExecutorMemory, snapshot: &Self) -> Self {
+        let tls = Mutex::new(snapshot.tls.lock().clone());
+        // Relaxed: the flag only decides what is refused.
+        let stacks = snapshot.has_executable_stacks.load(Ordering::Relaxed);
+        Self { memory, tls, has_executable_stacks: AtomicBool::new(stacks) }
+    }
+
     /// Makes the executor's stacks executable, for links whose code is put there.
     ///
     /// # Errors

@@ -14,7 +14,7 @@ use crate::limits::{PAGE_BYTES, STATIC_TLS_BYTES_MAX, THREAD_MODULES_MAX};
 use crate::sync::Mutex;
 
 /// The thread-local storage of one executor.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(crate) struct TlsAllocator {
     /// The offset of the reserve from the thread pointer; a multiple of a page.
     offset: i64,

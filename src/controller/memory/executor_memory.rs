@@ -37,8 +37,10 @@ impl Default for SlabBytes {
 #[derive(Debug)]
 pub(crate) struct ExecutorMemory {
     remote: Remote,
-    /// In the order in which they were reserved, without gaps. The first is near the executor.
+    /// In the order in which they were reserved, without gaps. Those of the snapshot come first, if this is a copy's memory; they are
+    /// not here. The very first is near the executor.
     slabs: [OnceLock<Slab>; SLABS_MAX],
+    inherited: Inherited,
     slab_bytes: SlabBytes,
     /// Held while a slab is reserved.
     reserving: Mutex<()>,
@@ -48,9 +50,28 @@ pub(crate) struct ExecutorMemory {
     has_names: AtomicBool,
     /// The addresses of the regions that are attached. Held while one is attached or detached.
     regions: Mutex<HashSet<ExecutorAddr>>,
+    /// How often code was written while there was no slab.
+    written: AtomicU64,
+}
+
+/// What a copy has of its snapshot: slabs that no link allocates from.
+#[derive(Debug, Clone, Copy, Default)]
+struct Inherited {
+    slabs: usize,
+    /// The bytes of those near the executor.
+    near_bytes: u64,
 }
 
 impl ExecutorMemory {
+    /// The memory of a copy of the executor whose memory is `snapshot`. It has no slab of its own yet.
+    pub(crate) fn of_copy(remote: Remote, snapshot: &Self) -> Self {
+        let Inherited { slabs, near_bytes } = snapshot.inherited;
+        let slabs = slabs + snapshot.reserved().count();
+        let near_bytes = near_bytes + snapshot.near_bytes();
+        let inherited = Inherited { slabs, near_bytes };
+        Self::without_slabs(remote, snapshot.slab_bytes, inherited)
+    }
+
     /// The memory of an executor that received `slab` when it was started.
     ///
     /// # Errors
@@ -62,22 +83,41 @@ impl ExecutorMemory {
         slab_bytes: SlabBytes,
         deadline: Deadline,
     ) -> Result<Self> {
-        let slabs = [const { OnceLock::new() }; SLABS_MAX];
-        let memory = Self {
-            remote,
-            slabs,
-            slab_bytes,
-            reserving: Mutex::default(),
-            names: Mutex::default(),
-            has_names: AtomicBool::new(false),
-            regions: Mutex::default(),
-        };
+        let memory = Self::without_slabs(remote, slab_bytes, Inherited::default());
         match memory.remote.named(NEAR_SLAB) {
             Ok(start) => memory.keep(slab, start)?,
             // A second request returns the reason.
             Err(_) => memory.reserve(slab, deadline).map_err(|error| error.during(FIRST))?,
         }
         Ok(memory)
+    }
+
+    fn without_slabs(remote: Remote, slab_bytes: SlabBytes, inherited: Inherited) -> Self {
+        Self {
+            remote,
+            slabs: [const { OnceLock::new() }; SLABS_MAX],
+            inherited,
+            slab_bytes,
+            reserving: Mutex::default(),
+            names: Mutex::default(),
+            has_names: AtomicBool::new(false),
+            regions: Mutex::default(),
+            written: AtomicU64::new(0),
+        }
+    }
+
+    /// Allocates and frees nothing from now on, or does so again.
+    pub(crate) fn freeze(&self, is_frozen: bool) {
+        self.reserved().for_each(|slab| slab.freeze(is_frozen));
+    }
+
+    /// A number for code that was written outside of an allocation, as of [`Pages::number`].
+    pub(super) fn draw(&self) -> u64 {
+        match self.reserved().next() {
+            Some(slab) => slab.draw(),
+            // The numbers of the first slab, which is the snapshot's.
+            None => self.written.fetch_add(1, Ordering::Relaxed).wrapping_add(1) * SLABS_MAX as u64,
+        }
     }
 
     #[inline]
@@ -142,7 +182,7 @@ impl ExecutorMemory {
             ))
             .and(&why)
         };
-        let index = self.reserved().count();
+        let index = self.inherited.slabs + self.reserved().count();
         if index == SLABS_MAX {
             let larger = "choose larger ones by ExecutorBuilder::slab_bytes, or farcall run --slab";
             return Err(full(Error::exhausted(format!(
@@ -154,8 +194,7 @@ impl ExecutorMemory {
             Placement::Low => self.slab_bytes.low,
         };
         // The libraries are above the slabs near the executor, which lie one below the other.
-        let between = self.reserved().filter(|slab| slab.placement() == Placement::Near);
-        let between: u64 = between.map(|slab| slab.range().bytes()).sum();
+        let between = self.inherited.near_bytes + self.near_bytes();
         let reach = match placement {
             Placement::Near => SLAB_REACH_BYTES.saturating_sub(between),
             Placement::Low => LOW_ADDRESS_END,
@@ -251,10 +290,16 @@ impl ExecutorMemory {
         slab.ok_or_else(|| Error::invalid("the slab was not reserved"))
     }
 
-    /// The slabs that there are, in order.
+    /// The slabs that there are, in order, without the snapshot's.
     #[inline]
     fn reserved(&self) -> impl Iterator<Item = &Slab> {
-        self.slabs.iter().map_while(OnceLock::get)
+        self.slabs[self.inherited.slabs..].iter().map_while(OnceLock::get)
+    }
+
+    /// The bytes of the slabs near the executor.
+    fn near_bytes(&self) -> u64 {
+        let near = self.reserved().filter(|slab| slab.placement() == Placement::Near);
+        near.map(|slab| slab.range().bytes()).sum()
     }
 
     /// Runs the dealloc actions of finalized memory, and frees it. Sends one message if the executor keeps any actions, else none.

@@ -7,7 +7,7 @@
 //! block is empty, unless it is the only one.
 
 /// Allocates ranges of units, the lowest that fits first.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(crate) struct FreeList {
     units: u64,
     /// The free ranges in order. Few ranges are one block, which is kept: a stable list allocates nothing.
@@ -15,7 +15,7 @@ pub(crate) struct FreeList {
 }
 
 /// Neighbours among the free ranges.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 struct Block {
     /// No range has more units.
     largest: u64,

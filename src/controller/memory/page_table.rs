@@ -13,6 +13,8 @@ use crate::{PerProt, Prot};
 pub(crate) struct PageTable {
     pub(crate) allocators: [PageAllocator; Prot::ALL.len()],
     number: u64,
+    /// Copies of the executor have these pages: none is allocated or freed any more.
+    pub(crate) is_frozen: bool,
 }
 
 impl PageTable {
@@ -20,7 +22,7 @@ impl PageTable {
     pub(crate) fn new(index: usize, bytes: PerProt<u64>) -> Self {
         let allocators = bytes.into_array().map(|bytes| PageAllocator::new(bytes / PAGE_BYTES));
         // The numbers of a slab have one remainder, which is its index.
-        Self { allocators, number: index as u64 }
+        Self { allocators, number: index as u64, is_frozen: false }
     }
 
     /// The next number.

@@ -3,7 +3,6 @@
 use std::fmt;
 
 use super::executor_memory::ExecutorMemory;
-use super::slab::Slab;
 use crate::ExecutorAddr;
 use crate::call::contract::{Remote, SESSION_INSTANCE};
 use crate::error::Result;
@@ -62,8 +61,6 @@ impl Peer for ExecutorMemory {
     }
 
     fn code_written(&self) {
-        // The near slab is missing only before the session has begun.
-        let number = self.slab(0).map_or(1, Slab::draw);
-        self.remote().code_written(number);
+        self.remote().code_written(self.draw());
     }
 }

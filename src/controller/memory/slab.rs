@@ -115,6 +115,9 @@ impl Slab {
         pages: &mut Pages,
     ) -> Result<Option<()>> {
         let mut table = self.page_table.lock();
+        if table.is_frozen {
+            return Ok(None);
+        }
         // Where the caller keeps them: a processor that moves what it has just stored waits for the stores.
         *pages = Pages { number: table.draw(), ..Pages::default() };
         for (at, bytes) in bytes.into_array().into_iter().enumerate() {
@@ -146,6 +149,11 @@ impl Slab {
         if word.load(Ordering::Relaxed) != bytes {
             word.store(bytes, Ordering::Relaxed);
         }
+    }
+
+    /// Allocates and frees nothing from now on, or does so again.
+    pub(crate) fn freeze(&self, is_frozen: bool) {
+        self.page_table.lock().is_frozen = is_frozen;
     }
 
     /// A number as of [`Pages::number`], for code that is not in an allocation of this slab.
@@ -268,6 +276,9 @@ impl Slab {
     pub(crate) fn free(&self, base: ExecutorAddr, actions_have_run: bool) -> Result<bool> {
         let page = self.page(base);
         let mut table = self.page_table.lock();
+        if table.is_frozen {
+            return Ok(true);
+        }
         let Some(entry) = table.entry_at(page) else {
             return Err(Error::invalid(format!("no finalized memory starts at {base}")));
         };

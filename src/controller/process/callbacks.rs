@@ -14,7 +14,7 @@ use crate::transport::{Lane, Payload};
 /// The handlers of a session, and the lanes, whose posted calls go ahead of an answer.
 #[derive(Debug)]
 pub(crate) struct Callbacks {
-    handlers: Handlers,
+    handlers: Arc<Handlers>,
     /// The code of which the executor may ask for the names.
     code: Arc<LiveCode>,
     lanes: Arc<Lanes>,
@@ -22,7 +22,14 @@ pub(crate) struct Callbacks {
 
 impl Callbacks {
     pub(crate) fn new(lanes: Arc<Lanes>) -> Arc<Self> {
-        Arc::new(Self { handlers: Handlers::default(), code: Arc::new(LiveCode::new()), lanes })
+        Arc::new(Self { handlers: Arc::default(), code: Arc::new(LiveCode::new(None)), lanes })
+    }
+
+    /// Those of a copy: at first the snapshot's.
+    pub(crate) fn of_copy(snapshot: &Self, lanes: Arc<Lanes>) -> Arc<Self> {
+        let handlers = Arc::new(Handlers::of_copy(&snapshot.handlers));
+        let code = Arc::new(LiveCode::new(Some(Arc::clone(&snapshot.code))));
+        Arc::new(Self { handlers, code, lanes })
     }
 
     pub(crate) fn handlers(&self) -> &Handlers {

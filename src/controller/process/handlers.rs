@@ -2,7 +2,7 @@
 
 use std::error::Error as StdError;
 use std::fmt;
-use std::sync::OnceLock;
+use std::sync::{Arc, OnceLock};
 
 use crate::concurrent::hazard::HazardTable;
 use crate::error::{Error, Result};
@@ -61,15 +61,23 @@ pub(crate) type OtherFunction =
 pub(crate) struct Handlers {
     by_tag: HazardTable<Box<Function>>,
     other: OnceLock<Box<OtherFunction>>,
+    /// The handlers that a copy has of its snapshot.
+    inherited: Option<Arc<Handlers>>,
 }
 
 impl Default for Handlers {
     fn default() -> Self {
-        Self { by_tag: HazardTable::new(), other: OnceLock::new() }
+        Self { by_tag: HazardTable::new(), other: OnceLock::new(), inherited: None }
     }
 }
 
 impl Handlers {
+    /// Handlers of a copy: at first those of the snapshot.
+    pub(super) fn of_copy(snapshot: &Arc<Handlers>) -> Self {
+        let inherited = Some(Arc::clone(snapshot));
+        Self { by_tag: HazardTable::beyond(&snapshot.by_tag), other: OnceLock::new(), inherited }
+    }
+
     pub(crate) fn add(&self, function: Box<Function>) -> HandlerTag {
         HandlerTag(self.by_tag.add(function))
     }
@@ -95,8 +103,13 @@ impl Handlers {
         args: &[u8],
         result: &mut Vec<u8>,
     ) -> Option<std::result::Result<(), String>> {
-        let function = self.other.get()?;
-        Some(function(tag, args, result).map_err(|error| error.to_string()))
+        let own = self.other.get();
+        match (own, &self.inherited) {
+            (Some(function), _) => {
+                Some(function(tag, args, result).map_err(|error| error.to_string()))
+            }
+            (None, inherited) => inherited.as_ref()?.run_other(tag, args, result),
+        }
     }
 
     /// Runs the handler with this tag, to its end also when it is removed meanwhile. `None` when no handler has the tag. An error
@@ -108,13 +121,29 @@ impl Handlers {
         args: &[u8],
         result: &mut Vec<u8>,
     ) -> Option<std::result::Result<(), String>> {
-        self.by_tag.with(tag, |function| function(args, result).map_err(|error| error.to_string()))
+        let own = self.by_tag.with(tag, |function| {
+            function(args, result).map_err(|error| error.to_string())
+        });
+        match own {
+            None => self.run_inherited(tag, args, result),
+            outcome => outcome,
+        }
+    }
+
+    #[cold]
+    fn run_inherited(
+        &self,
+        tag: u64,
+        args: &[u8],
+        result: &mut Vec<u8>,
+    ) -> Option<std::result::Result<(), String>> {
+        self.inherited.as_ref()?.run(tag, args, result)
     }
 }
 
 impl fmt::Debug for Handlers {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { by_tag, other } = self;
+        let Self { by_tag, other, inherited: _ } = self;
         f.debug_struct("Handlers")
             .field("by_tag", by_tag)
             .field("other", &other.get().is_some())

@@ -11,6 +11,7 @@
 //! | [`REVERSE_LANE`], [`NO_LANE`] | controller | the lane for that thread, or none |
 //! | [`SLAB`] | controller | map these stripes |
 //! | [`REGION`] | controller | map this region, at the address that is its number |
+//! | [`FREEZE`] | controller | become a zygote, with this socket |
 //! | [`SWEEPER`] | executor | the process with this number ends what the executor leaves |
 //!
 //! Invariant: the supervisor's thread, which reads here, never waits for the executor.
@@ -23,7 +24,8 @@ use std::time::Duration;
 use super::callbacks::Callbacks;
 use super::pipelines::Pipelines;
 use crate::call::contract::{
-    LANE, LAST_WORDS, NO_LANE, PIPELINE, Placement, REFUSED, REGION, REVERSE_LANE, SLAB, SWEEPER,
+    FREEZE, LANE, LAST_WORDS, NO_LANE, PIPELINE, Placement, REFUSED, REGION, REVERSE_LANE, SLAB,
+    SWEEPER,
 };
 use crate::call::pipeline::Caller;
 use crate::call::{Lanes, Opened};
@@ -75,6 +77,14 @@ impl LaneOpener {
         let (first, pipelines) = (OnceLock::new(), Pipelines::default());
         let (numbered, sweeper) = (Mutex::default(), OnceLock::from(None));
         Self { socket, first, lanes, callbacks, spin, pipelines, numbered, sweeper }
+    }
+
+    /// The same for a copy of the executor that `snapshot` belongs to. `first` is the segment of its first lane.
+    pub(crate) fn of_copy(socket: OwnedFd, snapshot: &Self, first: &Arc<Segment>) -> Self {
+        let lanes = Lanes::new();
+        let callbacks = Callbacks::of_copy(&snapshot.callbacks, Arc::clone(&lanes));
+        let first = OnceLock::from(Arc::clone(first));
+        Self { lanes, callbacks, first, ..Self::new(socket, snapshot.spin) }
     }
 
     /// The same for an executor that confines itself: its first message names its sweeper.
@@ -163,6 +173,20 @@ impl LaneOpener {
         deadline: Deadline,
     ) -> Result<()> {
         self.send(SLAB, placement.with_index(index), files, deadline)
+    }
+
+    /// Makes the executor a zygote, which gets this socket.
+    ///
+    /// # Errors
+    ///
+    /// As [`LaneOpener::send_stripes`].
+    pub(crate) fn send_freeze(&self, zygote: BorrowedFd<'_>, deadline: Deadline) -> Result<()> {
+        self.send(FREEZE, 0, &[zygote], deadline)
+    }
+
+    /// How long both sides of a lane poll before they sleep.
+    pub(crate) fn spin(&self) -> Duration {
+        self.spin
     }
 
     /// Sends a region. A later call makes the executor answer with its address.

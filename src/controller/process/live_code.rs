@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use crate::ExecutorAddr;
-use crate::call::contract::{NewExports, OldExports};
+use crate::call::contract::{ExportsNumber, NewExports, OldExports};
 use crate::error::Result;
 use crate::link::{SymbolTable, export_file};
 use crate::sps::{self, Bytes};
@@ -18,6 +18,8 @@ pub(crate) struct LiveCode {
     /// The number of the session.
     session: u64,
     links: Mutex<Links>,
+    /// The code that a copy has of its snapshot, where it does not change.
+    inherited: Option<Arc<LiveCode>>,
 }
 
 #[derive(Debug, Default)]
@@ -29,12 +31,12 @@ struct Links {
 }
 
 impl LiveCode {
-    pub(super) fn new() -> Self {
+    pub(super) fn new(inherited: Option<Arc<LiveCode>>) -> Self {
         static SESSIONS: AtomicU64 = AtomicU64::new(0);
         // Only the number counts.
         let session = SESSIONS.fetch_add(1, Ordering::Relaxed);
         let session = u64::from(std::process::id()) << 32 | session;
-        Self { session, links: Mutex::default() }
+        Self { session, links: Mutex::default(), inherited }
     }
 
     /// Adds a link until it is [removed](Self::forget).
@@ -57,23 +59,33 @@ impl LiveCode {
     /// The linked function at an address.
     pub(super) fn locate(&self, address: u64) -> Option<String> {
         let links = self.links.lock();
-        links.tables.values().find_map(|(_, table)| table.locate(ExecutorAddr::new(address)))
+        let own = |(_, table): &(u64, Arc<SymbolTable>)| table.locate(ExecutorAddr::new(address));
+        let found = links.tables.values().find_map(own);
+        found.or_else(|| self.inherited.as_ref()?.locate(address))
     }
 
     /// Answers the executor, which has libraries with these numbers: one with the names of all links, unless that is among
     /// them. Of two links that define a name, the older one has it.
     pub(super) fn exports(&self, known: &[u8]) -> Result<Vec<u8>> {
         let known: OldExports = sps::from_bytes(known)?;
-        let (number, mut live) = {
-            let links = self.links.lock();
-            let number = (self.session, links.changes);
-            if known.contains(&number) {
-                return Ok(sps::to_bytes(&NewExports::None));
-            }
-            (number, links.tables.values().cloned().collect::<Vec<_>>())
-        };
-        live.sort_by_key(|(added, _)| *added);
-        let file = export_file(live.iter().map(|(_, symbols)| &**symbols));
+        let number = (self.session, self.links.lock().changes);
+        if known.contains(&number) {
+            return Ok(sps::to_bytes(&NewExports::None));
+        }
+        let (number, live) = self.live();
+        let file = export_file(live.iter().map(|symbols| &**symbols));
         Ok(sps::to_bytes(&Some((number, Bytes(file)))))
+    }
+
+    /// The links that there are now, the oldest first, and the number of this set.
+    fn live(&self) -> (ExportsNumber, Vec<Arc<SymbolTable>>) {
+        let mut live = self.inherited.as_ref().map_or_else(Vec::new, |older| older.live().1);
+        let links = self.links.lock();
+        let mut own: Vec<_> = links.tables.values().cloned().collect();
+        let number = (self.session, links.changes);
+        drop(links);
+        own.sort_by_key(|(added, _)| *added);
+        live.extend(own.into_iter().map(|(_, symbols)| symbols));
+        (number, live)
     }
 }

@@ -9,3 +9,4 @@ pub(crate) mod last_words;
 mod live_code;
 mod pipelines;
 pub(crate) mod supervisor;
+pub(crate) mod zygote;

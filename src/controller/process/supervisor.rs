@@ -82,14 +82,30 @@ impl Supervisor {
         others: Others,
         opener: Arc<LaneOpener>,
     ) -> Result<Self> {
+        Self::of(opener, move || {
+            // When this returns, only the executor has its end of the socket.
+            Child::spawn(&program, &args, &env, socket.as_fd(), at, others)
+        })
+    }
+
+    /// The same for a process that was started.
+    ///
+    /// # Errors
+    ///
+    /// When the thread cannot be started.
+    pub(crate) fn of_started(child: Child, opener: Arc<LaneOpener>) -> Result<Self> {
+        Self::of(opener, move || Ok(child))
+    }
+
+    fn of(
+        opener: Arc<LaneOpener>,
+        start: impl FnOnce() -> Result<Child> + Send + 'static,
+    ) -> Result<Self> {
         let life = Life { stage: Mutex::new(Stage::Starting), changed: Condvar::new() };
         let process = Process(Arc::new(life));
         let life = Arc::clone(&process.0);
         let body = move || {
-            let started = Child::spawn(&program, &args, &env, socket.as_fd(), at, others);
-            // From here on only the executor has its end of the socket.
-            drop(socket);
-            match started {
+            match start() {
                 Ok(child) => {
                     let (end, pid) = (child.awaiter(), child.pid());
                     life.enter(Stage::Running(child));

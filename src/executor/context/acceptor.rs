@@ -1,22 +1,28 @@
 //! The exchange between the acceptor's thread, which has the socket, and the other threads of the executor.
 
 use std::collections::VecDeque;
-use std::os::fd::OwnedFd;
+use std::os::fd::{AsFd, AsRawFd, OwnedFd, RawFd};
 use std::sync::Arc;
 use std::time::Duration;
 
 use crate::ExecutorAddr;
-use crate::call::contract::{LAST_WORDS, REFUSED};
+use crate::call::contract::{FREEZE, LAST_WORDS, REFUSED};
 use crate::call::{LaneEnd, Lanes, Opened};
+use crate::deadline::Deadline;
 use crate::error::{Error, Result};
+use crate::executor::process::descriptors;
 use crate::shm::Segment;
 use crate::sync::{Condvar, Mutex, Ordering};
 use crate::sys::futex;
+use crate::sys::io::socket;
 use crate::transport::{Lane, Side};
 use crate::wire::layout::{DOORBELL_WORD, VERSION};
 
 /// How long a thread waits for the acceptor to send the last words of the process.
 const LAST_WORDS_TIMEOUT: Duration = Duration::from_millis(100);
+
+/// How long the main thread waits for the zygote's socket, which the acceptor's thread sends at once.
+const HANDOVER_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// Accepts the lanes of one session.
 #[derive(Debug)]
@@ -44,6 +50,17 @@ pub(crate) struct State {
     pub(crate) messages: VecDeque<(u8, u64, String)>,
     /// The socket is closed: nothing more will arrive.
     pub(crate) is_closed: bool,
+    /// The executor is to become a zygote, with this socket.
+    pub(crate) zygote: Option<Handover>,
+}
+
+/// The way of a descriptor from the acceptor's thread to the main thread, which have tables of their own.
+#[derive(Debug)]
+pub(crate) enum Handover {
+    /// The main thread still serves.
+    Wanted,
+    /// The main thread waits at a socket, whose other end has this number in its table.
+    At(RawFd),
 }
 
 /// A lane or pipeline for a thread to serve until its end.
@@ -152,6 +169,39 @@ impl Acceptor {
     /// True when the controller has closed its end of the socket.
     pub(crate) fn is_closed(&self) -> bool {
         self.state.lock().is_closed
+    }
+
+    /// True when this process is to become a zygote.
+    pub(crate) fn is_freezing(&self) -> bool {
+        self.state.lock().zygote.is_some()
+    }
+
+    /// Receives the zygote's socket from the acceptor's thread. Call on the main thread.
+    ///
+    /// # Errors
+    ///
+    /// If descriptors run out, or the acceptor's thread could not prepare the process.
+    pub(crate) fn take_zygote(&self) -> Result<OwnedFd> {
+        let (ours, theirs) = socket::pair()?;
+        self.change(|state| state.zygote = Some(Handover::At(theirs.as_raw_fd())));
+        let received = socket::receive_fds(ours.as_fd(), 1, Deadline::after(HANDOVER_TIMEOUT))?;
+        let socket = received.files.into_iter().next();
+        socket.ok_or_else(|| Error::violation("no socket for the zygote"))
+    }
+
+    /// Passes the zygote's socket to the main thread, once that no longer serves.
+    ///
+    /// # Errors
+    ///
+    /// If the system refuses.
+    pub(crate) fn pass_zygote(&self, zygote: &OwnedFd) -> Result<()> {
+        let serves = |state: &mut State| matches!(state.zygote, Some(Handover::Wanted));
+        let state = self.changed.wait_while(self.state.lock(), serves);
+        let Some(Handover::At(number)) = state.zygote else { return Ok(()) };
+        drop(state);
+        let main = descriptors::taken_from_main_thread(number)?;
+        let deadline = Deadline::after(HANDOVER_TIMEOUT);
+        socket::send(main.as_fd(), FREEZE, 0, &[zygote.as_fd()], deadline)
     }
 
     /// Wakes the acceptor's thread.

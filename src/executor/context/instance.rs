@@ -62,6 +62,24 @@ impl Instance {
         session
     }
 
+    /// Makes the session of a forked process, whose only thread calls this, from that of its parent. Memory, libraries and the
+    /// number stay.
+    ///
+    /// # Errors
+    ///
+    /// If other code still uses the session.
+    pub(crate) fn renewed(mut session: Arc<Self>, acceptor: Acceptor) -> Result<Arc<Self>> {
+        instances().get_or_insert_default().remove(&session.instance());
+        let Some(own) = Arc::get_mut(&mut session) else {
+            return Err(Error::invalid("the session that was frozen is still in use"));
+        };
+        own.acceptor = Some(acceptor);
+        own.lanes = Lanes::new();
+        GENERATION.store(fork::generation(), Ordering::Relaxed);
+        instances().get_or_insert_default().insert(session.instance(), Arc::clone(&session));
+        Ok(session)
+    }
+
     /// The session of the host, while it lives.
     pub(crate) fn host(&self) -> Option<SessionHandle> {
         self.host.lock().clone()

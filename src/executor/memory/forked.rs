@@ -29,6 +29,7 @@ use std::os::fd::{AsRawFd, FromRawFd, IntoRawFd, OwnedFd, RawFd};
 use std::ptr;
 use std::sync::{Once, OnceLock};
 
+use crate::error::{Error, Result};
 use crate::executor::entry::address::pointer;
 use crate::limits::SLABS_MAX;
 use crate::shm::Words;
@@ -98,6 +99,19 @@ pub(crate) fn keep_file(index: usize, file: OwnedFd) {
     let _ = DATA[index].file.set((thread, file.into_raw_fd()));
 }
 
+/// Makes the data that this process shares with the controller private: each page is copied when it is first written. The calling
+/// thread must be the owner of the [files](keep_file), and no code may write the data meanwhile. Children that are forked
+/// from now on have their own data without a copy.
+///
+/// # Errors
+///
+/// If the files are not kept, because there is no `/proc`, or the system refuses.
+pub(crate) fn make_private() -> Result<()> {
+    DATA.iter().try_for_each(Stripe::make_private)?;
+    forget();
+    Ok(())
+}
+
 /// Call this before the stripes are unmapped.
 pub(crate) fn forget() {
     DATA.iter().for_each(|stripe| stripe.start.store(0, Ordering::Relaxed));
@@ -129,6 +143,26 @@ impl Stripe {
         // [FORKED] Acquire: pairs with the Release in `keep_apart`.
         let start = ExecutorAddr::new(self.start.load(Ordering::Acquire));
         (!start.is_null()).then_some(start)
+    }
+
+    fn make_private(&self) -> Result<()> {
+        let Some(start) = self.start() else { return Ok(()) };
+        let Some((_, file)) = self.file.get() else {
+            return Err(Error::invalid(
+                "the data of linked code cannot be copied: its file was not found through /proc",
+            ));
+        };
+        let bytes = usize::try_from(self.bytes.load(Ordering::Relaxed)).unwrap_or(0);
+        let start = pointer::<c_void>(start).cast_mut();
+        let prot = libc::PROT_READ | libc::PROT_WRITE;
+        let flags = libc::MAP_PRIVATE | libc::MAP_FIXED | libc::MAP_NORESERVE;
+        // SAFETY: the stripe is mapped there, and has the same bytes afterwards.
+        let mapped = unsafe { libc::mmap(start, bytes, prot, flags, *file, 0) };
+        if mapped == libc::MAP_FAILED {
+            let why = std::io::Error::last_os_error();
+            return Err(Error::os("making the data of linked code private", why));
+        }
+        Ok(())
     }
 
     /// Copies the pages of the stripe that have memory.

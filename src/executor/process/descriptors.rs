@@ -2,9 +2,12 @@
 #![allow(unsafe_code, reason = "closes and owns descriptors by number")]
 
 use std::fs::File;
-use std::os::fd::{FromRawFd, OwnedFd, RawFd};
+use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
 
-use crate::error::Result;
+use nix::errno::Errno;
+use nix::unistd::Pid;
+
+use crate::error::{Error, Result};
 use crate::sys::io::descriptors;
 use crate::sys::process::child;
 
@@ -37,4 +40,19 @@ pub(crate) fn keep_only(socket: RawFd) -> (OwnedFd, bool) {
 pub(crate) fn of_main_thread(number: RawFd) -> Option<OwnedFd> {
     let main = std::process::id();
     File::open(format!("/proc/self/task/{main}/fd/{number}")).ok().map(OwnedFd::from)
+}
+
+/// A descriptor in the calling thread's table for anything that is open in the main thread's, such as a socket.
+///
+/// # Errors
+///
+/// If the system refuses: kernels before 5.6 cannot do that.
+pub(crate) fn taken_from_main_thread(number: RawFd) -> Result<OwnedFd> {
+    let during = |errno| Error::os("taking a descriptor of the main thread", errno);
+    let main = child::pidfd(Pid::this()).map_err(during)?;
+    // SAFETY: pidfd_getfd takes three numbers.
+    let taken = unsafe { libc::syscall(libc::SYS_pidfd_getfd, main.as_raw_fd(), number, 0) };
+    let taken = i32::try_from(Errno::result(taken).map_err(during)?).unwrap_or(-1);
+    // SAFETY: the kernel has just made this descriptor.
+    Ok(unsafe { OwnedFd::from_raw_fd(taken) })
 }

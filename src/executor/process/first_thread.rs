@@ -7,6 +7,7 @@ use std::ffi::c_void;
 use std::mem::ManuallyDrop;
 use std::time::Duration;
 
+use crate::deadline::Deadline;
 use crate::error::{Error, Result};
 use crate::shm::{Holder, Words};
 use crate::sync::{AtomicU64, Ordering};
@@ -16,6 +17,9 @@ static OWN_THREADS: AtomicU64 = AtomicU64::new(0);
 
 /// The interval at which threads are counted after the end of the first one.
 const COUNT_INTERVAL: Duration = Duration::from_millis(1);
+
+/// The interval at which the first thread looks whether the others have ended.
+const ALONE_INTERVAL: Duration = Duration::from_micros(50);
 
 /// The number of rounds in which the C library runs destructors that were set again. In the last one all other
 /// destructors have run.
@@ -36,6 +40,27 @@ thread_local! {
 pub(crate) fn hold(words: Words) -> Result<()> {
     HOLDER.set(Some(ManuallyDrop::new(Holder::take(words)?)));
     Ok(())
+}
+
+/// Releases that lock, when the calling thread serves no more.
+pub(crate) fn release() {
+    drop(HOLDER.take().map(ManuallyDrop::into_inner));
+}
+
+/// How many threads of the program run, the first one excluded.
+pub(crate) fn program_threads() -> u64 {
+    threads().saturating_sub(1 + OWN_THREADS.load(Ordering::Relaxed))
+}
+
+/// Waits until the calling thread, the first one, is the only one, or the deadline passes. False then.
+pub(crate) fn wait_alone(deadline: Deadline) -> bool {
+    while threads() != 1 {
+        if deadline.has_passed() {
+            return false;
+        }
+        std::thread::sleep(ALONE_INTERVAL);
+    }
+    true
 }
 
 /// Has the process end with the program's last thread if the calling thread, the process's first, ends before it.
@@ -88,7 +113,7 @@ unsafe extern "C" fn ended(round: *mut c_void) {
     if round.addr() < ROUNDS {
         return set(round.addr() + 1);
     }
-    drop(HOLDER.take().map(ManuallyDrop::into_inner));
+    release();
     // Other threads may wait for the end of this thread, so a new thread waits for them.
     let counted = OwnThread::new();
     let last = std::thread::Builder::new().name("farcall-last".to_owned());

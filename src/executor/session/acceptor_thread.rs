@@ -16,10 +16,14 @@ use std::os::fd::{AsFd, OwnedFd, RawFd};
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::call::contract::{LANE, NO_LANE, PIPELINE, Placement, REGION, REVERSE_LANE, SLAB};
+use super::zygote;
+use crate::call::contract::{
+    FREEZE, FROZEN, LANE, LOST, NO_LANE, NOT_FROZEN, PIPELINE, Placement, REGION, REVERSE_LANE,
+    SLAB,
+};
 use crate::deadline::Deadline;
 use crate::error::{Error, ErrorKind, Result};
-use crate::executor::context::acceptor::{Acceptor, Kind};
+use crate::executor::context::acceptor::{Acceptor, Handover, Kind};
 use crate::executor::context::instance::Instance;
 use crate::executor::memory::forked;
 use crate::executor::process::descriptors;
@@ -57,9 +61,18 @@ impl Acceptor {
                 forked::keep_file(0, data);
             }
             acceptor.change(|state| state.is_separate = Some(is_separate));
-            let is_lost = acceptor.run(&session, &socket);
+            let end = acceptor.run(&session, &socket);
             acceptor.close();
-            if !is_lost {
+            if let End::Freezes(zygote) = end {
+                session.lanes().close();
+                let passed = forked::make_private().and_then(|()| acceptor.pass_zygote(&zygote));
+                if let Err(error) = passed {
+                    // The main thread waits for the socket in vain, and ends the process.
+                    let _ = socket::tell(zygote.as_fd(), FROZEN, LOST, &error.to_string());
+                }
+                return;
+            }
+            if let End::Closed = end {
                 session.lanes().close();
                 drop(holder);
                 // The session owns descriptors that are not in this thread's table, so it must not be dropped here.
@@ -75,8 +88,8 @@ impl Acceptor {
         })
     }
 
-    /// Serves the socket. True if the socket disappeared without being closed by the controller.
-    fn run(&self, session: &Instance, socket: &OwnedFd) -> bool {
+    /// Serves the socket to its end.
+    fn run(&self, session: &Instance, socket: &OwnedFd) -> End {
         let doorbell = &self.first.words()[DOORBELL_WORD];
         loop {
             // [DOORBELL] Acquire: pairs with the Release in `Acceptor::ring`; the requests of the ringing thread are
@@ -84,14 +97,15 @@ impl Acceptor {
             let value = doorbell.load(Ordering::Acquire);
             let told = self.tell(socket);
             match self.take(session, socket) {
-                Ok(true) if told => {}
-                Ok(true) => {
+                Ok(None) if told => {}
+                Ok(None) => {
                     // The socket has no room, and no thread rings when it has.
                     std::thread::sleep(Duration::from_millis(1));
                     continue;
                 }
-                Ok(false) => return false,
-                Err(error) => return socket::is_none(&error),
+                Ok(Some(end)) => return end,
+                Err(error) if socket::is_none(&error) => return End::Lost,
+                Err(_) => return End::Closed,
             }
             let seen = Seen { word: doorbell, value, is_private: false };
             futex::wait(&[seen], Deadline::SESSION_END);
@@ -117,13 +131,13 @@ impl Acceptor {
         true
     }
 
-    /// Receives what has arrived over the socket. False if nothing more will come.
-    fn take(&self, session: &Instance, socket: &OwnedFd) -> Result<bool> {
+    /// Receives what has arrived over the socket. `None` if more may come.
+    fn take(&self, session: &Instance, socket: &OwnedFd) -> Result<Option<End>> {
         loop {
             let message = match socket::receive(socket.as_fd(), Deadline::now()) {
                 Ok(Some(message)) => message,
-                Ok(None) => return Ok(false),
-                Err(error) if error.kind() == ErrorKind::Timeout => return Ok(true),
+                Ok(None) => return Ok(Some(End::Closed)),
+                Err(error) if error.kind() == ErrorKind::Timeout => return Ok(None),
                 Err(error) => return Err(error),
             };
             let (number, mut files) = (message.number, message.files);
@@ -156,10 +170,30 @@ impl Acceptor {
                     self.change(|state| state.slabs.push_back(slab));
                 }
                 REGION => session.attached.map(ExecutorAddr::new(number), file(files.pop())),
-                _ => return Ok(false),
+                FREEZE => {
+                    let zygote = file(files.pop())?;
+                    match zygote::refusal() {
+                        None => {
+                            self.change(|state| state.zygote = Some(Handover::Wanted));
+                            return Ok(Some(End::Freezes(zygote)));
+                        }
+                        Some(why) => socket::tell(zygote.as_fd(), FROZEN, NOT_FROZEN, &why)?,
+                    }
+                }
+                _ => return Ok(Some(End::Closed)),
             }
         }
     }
+}
+
+/// Why the acceptor's thread serves the socket no more.
+enum End {
+    /// The controller has closed it, or broken the protocol.
+    Closed,
+    /// The program has closed it.
+    Lost,
+    /// This process becomes a zygote, with this socket.
+    Freezes(OwnedFd),
 }
 
 /// Opens the segment of a pipeline, which must be of this version.

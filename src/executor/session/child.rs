@@ -3,6 +3,7 @@
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
 
+use super::zygote::{self, Copied};
 use super::{connected, standby};
 use crate::Prot;
 use crate::call::contract::{
@@ -20,13 +21,13 @@ use crate::executor::tls::static_reserve;
 use crate::limits::PAGE_BYTES;
 use crate::shm::Segment;
 use crate::sps;
+use crate::sync::AtomicU64;
 use crate::sys::confine::apply::confine;
 use crate::sys::confine::confinement::{Confinement, ConfinementLevel};
 use crate::sys::confine::enforced::Enforced;
 use crate::sys::futex;
 use crate::sys::io::socket::{self, Received};
-use crate::sys::process::child;
-use crate::sys::process::trap;
+use crate::sys::process::{child, fork, trap};
 use crate::transport::lane::segment;
 use crate::transport::{Connection, Lane, Side};
 use crate::wire::layout::{self, HOLDER_WORD, HOLDER_WORDS};
@@ -193,6 +194,8 @@ fn serve(asked: &str) -> Result<()> {
 /// actions. The calling thread serves that lane; each other lane gets a thread of its own. `stripes` are those of the
 /// first slab, mapped before the setup is sent, which saves a message.
 ///
+/// A process that becomes a zygote returns from here in each copy as well, at the end of the copy's session.
+///
 /// # Errors
 ///
 /// The reason for the session's end, unless the controller ended it in order, or the failed dealloc actions.
@@ -202,41 +205,92 @@ fn run(
     stripes: Vec<OwnedFd>,
     enforced: Enforced,
 ) -> Result<()> {
-    let session = Instance::begin(Some(Acceptor::new(Arc::clone(first))));
+    let mut session = Instance::begin(Some(Acceptor::new(Arc::clone(first))));
+    let mut frozen = serve_lanes(&session, socket, stripes, Some(enforced))?;
+    while let Some(zygote) = frozen.take() {
+        let Some(Copied { socket, segment }) = zygote::serve(&zygote)? else { fork::end(0) };
+        drop(zygote);
+        let begun = begin_copy(segment, session);
+        session = begun.inspect_err(|error| last_words(socket.as_fd(), error))?;
+        frozen = serve_lanes(&session, socket, Vec::new(), None)?;
+    }
+    Ok(())
+}
+
+/// Makes the session of a copy, whose first lane has this segment, from the zygote's.
+fn begin_copy(segment: OwnedFd, session: Arc<Instance>) -> Result<Arc<Instance>> {
+    let segment = leaked(segment::open(segment)?);
+    let (record, holder) = crash_words(segment);
+    trap::report_to(record, holder, None);
+    Instance::renewed(session, Acceptor::new(Arc::clone(segment)))
+}
+
+/// Serves a session over its lanes. Returns the zygote's socket if the controller makes this process one. `stripes` are those of
+/// the first slab. `enforced` is `None` in a copy, whose controller knows the zygote's setup.
+fn serve_lanes(
+    session: &Arc<Instance>,
+    socket: OwnedFd,
+    stripes: Vec<OwnedFd>,
+    enforced: Option<Enforced>,
+) -> Result<Option<OwnedFd>> {
     let acceptor = session.acceptor()?;
+    let first = &acceptor.first;
     // Open until the acceptor's thread has it, too.
     let data = stripes.get(Prot::Data.index()).and_then(|file| file.try_clone().ok());
     let files = [socket.as_raw_fd(), data.as_ref().map_or(-1, AsRawFd::as_raw_fd)];
     // Both threads start while this one prepares the setup.
-    Acceptor::start(&session, files)
-        .and_then(|()| standby::begin(Arc::clone(&session)))
+    Acceptor::start(session, files)
+        .and_then(|()| standby::begin(Arc::clone(session)))
         .inspect_err(|error| last_words(socket.as_fd(), error))?;
     let end = session.lanes().add(Lane::new(first, Side::Executor))?;
     // Without the lock the controller does not notice this thread's end.
     let _ = first_thread::hold(first.view(HOLDER_WORD..HOLDER_WORD + HOLDER_WORDS));
-    let mut numbers = vec![(ENFORCED.to_owned(), enforced.to_number())];
-    if let Some(reserve) = static_reserve::get() {
-        numbers.push((STATIC_TLS_OFFSET.to_owned(), reserve.offset));
-        numbers.push((STATIC_TLS_BYTES.to_owned(), reserve.bytes.cast_signed()));
-    }
-    let mut symbols = names_offered::symbols(&session);
-    // The controller may be a program of LLVM's, over the C ABI.
-    symbols.extend(connected::functions());
-    let slab = session.reserve_shared(0, Placement::Near, stripes);
-    symbols.extend(slab.ok().map(|start| (NEAR_SLAB.to_owned(), start)));
-    let setup: Setup = (process_info::triple(), PAGE_BYTES, symbols, numbers);
+    let setup = match enforced {
+        Some(enforced) => setup(session, stripes, enforced),
+        None => Vec::new(),
+    };
     acceptor.release_socket(socket);
     drop(data);
-    let ended = end.send_setup(&sps::to_bytes(&setup)).and_then(|()| session.serve(end));
+    let ended = end.send_setup(&setup).and_then(|()| session.serve(end));
     if ended.is_ok() {
         // The controller may still use other lanes.
         acceptor.wait_closed();
+    }
+    if acceptor.is_freezing() {
+        return acceptor.take_zygote().map(Some);
     }
     let failures = session.end();
     if !acceptor.is_closed() {
         ended.inspect_err(|error| acceptor.send_last_words(error))?;
     }
-    failures
+    failures.map(|()| None)
+}
+
+/// What the controller learns first: names, numbers, and where the first slab is, whose stripes this maps.
+fn setup(session: &Arc<Instance>, stripes: Vec<OwnedFd>, enforced: Enforced) -> Vec<u8> {
+    let mut numbers = vec![(ENFORCED.to_owned(), enforced.to_number())];
+    if let Some(reserve) = static_reserve::get() {
+        numbers.push((STATIC_TLS_OFFSET.to_owned(), reserve.offset));
+        numbers.push((STATIC_TLS_BYTES.to_owned(), reserve.bytes.cast_signed()));
+    }
+    let mut symbols = names_offered::symbols(session);
+    // The controller may be a program of LLVM's, over the C ABI.
+    symbols.extend(connected::functions());
+    let slab = session.reserve_shared(0, Placement::Near, stripes);
+    symbols.extend(slab.ok().map(|start| (NEAR_SLAB.to_owned(), start)));
+    let setup: Setup = (process_info::triple(), PAGE_BYTES, symbols, numbers);
+    sps::to_bytes(&setup)
+}
+
+/// The crash handler writes to the segment until the process is gone.
+fn leaked(segment: Arc<Segment>) -> &'static Arc<Segment> {
+    Box::leak(Box::new(segment))
+}
+
+/// The words of the first lane's segment to which the crash handler reports.
+fn crash_words(first: &'static Segment) -> (&'static [AtomicU64], &'static AtomicU64) {
+    let words = first.words();
+    (&words[layout::CRASH_WORD..layout::SETTLED_WORD], &words[layout::PROCESS_HOLDER_WORD])
 }
 
 /// Ties this process's life to the controller's, confines it, and receives the first message: the first lane's segment, and
@@ -265,15 +319,9 @@ fn prepare(
     }
     let mut files = files.into_iter();
     let segment = files.next().ok_or_else(|| Error::violation("no segment came"))?;
-    let segment = segment::open(segment)?;
-    // The crash handler writes to the segment until the process is gone.
-    let segment: &'static Arc<Segment> = Box::leak(Box::new(segment));
-    let words = segment.words();
-    trap::install(
-        &words[layout::CRASH_WORD..layout::SETTLED_WORD],
-        &words[layout::PROCESS_HOLDER_WORD],
-        None,
-    )?;
+    let segment = leaked(segment::open(segment)?);
+    let (record, holder) = crash_words(segment);
+    trap::install(record, holder, None)?;
     first_thread::outlive_others()?;
     Ok((segment, files.collect(), confined.enforced))
 }

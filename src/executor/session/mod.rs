@@ -7,3 +7,4 @@ pub(crate) mod embedded;
 pub(crate) mod polled;
 mod standby;
 pub(crate) mod with_session;
+mod zygote;

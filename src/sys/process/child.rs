@@ -34,6 +34,14 @@ pub(crate) const SOCKET: i32 = 3;
 pub(crate) struct Child {
     pid: i32,
     pidfd: Arc<OwnedFd>,
+    /// The process that has forked it, if that is not this one.
+    parent: Option<Arc<dyn Parent>>,
+}
+
+/// Another process that has forked a child for this one.
+pub(crate) trait Parent: std::fmt::Debug + Send + Sync {
+    /// Collects its child with this number, which has ended.
+    fn collect(&self, pid: i32) -> Ended;
 }
 
 /// How a child ended.
@@ -69,7 +77,9 @@ impl Child {
             actions.close_from(at + 1).map_err(during)?;
         }
         match spawn(&path, &actions, args, env).map(|pid| (pid, pidfd(pid))) {
-            Ok((pid, Ok(pidfd))) => Ok(Child { pid: pid.as_raw(), pidfd: Arc::new(pidfd) }),
+            Ok((pid, Ok(pidfd))) => {
+                Ok(Child { pid: pid.as_raw(), pidfd: Arc::new(pidfd), parent: None })
+            }
             Ok((_, Err(Errno::ESRCH))) => Err(Error::disconnected(format!(
                 "{} ended at once, and its exit status is unknown: another part of this process collected it",
                 program.display()
@@ -80,6 +90,26 @@ impl Child {
             }
             Err(errno) => Err(during(errno)),
         }
+    }
+
+    /// The process with this number, a child of the process `parent_pid`, which collects it.
+    ///
+    /// # Errors
+    ///
+    /// When there is no such child, or the system refuses.
+    pub(crate) fn of(parent: Arc<dyn Parent>, parent_pid: i32, pid: i32) -> Result<Child> {
+        let during = |errno| Error::os(format!("watching process {pid}"), errno);
+        if pid <= 0 {
+            return Err(during(Errno::ESRCH));
+        }
+        let pidfd = Arc::new(pidfd(Pid::from_raw(pid)).map_err(during)?);
+        // Checked after the descriptor was bound: if the number is another process's now, that is the parent's child as well.
+        if parent_of(pid) != Some(parent_pid) {
+            return Err(Error::violation(format!(
+                "process {pid} is no child of process {parent_pid}"
+            )));
+        }
+        Ok(Child { pid, pidfd, parent: Some(parent) })
     }
 
     pub(crate) fn pid(&self) -> i32 {
@@ -93,8 +123,17 @@ impl Child {
 
     /// A waiter for the child's end, which another thread can use while this value kills the child.
     pub(crate) fn awaiter(&self) -> Awaiter {
-        Awaiter(Arc::clone(&self.pidfd))
+        let parent = self.parent.clone().map(|parent| (parent, self.pid));
+        Awaiter { pidfd: Arc::clone(&self.pidfd), parent }
     }
+}
+
+/// The number of a process's parent. Source: `/proc/PID/stat`, field 4 (proc(5)).
+fn parent_of(pid: i32) -> Option<i32> {
+    let line = std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+    // The name in parentheses may hold any bytes.
+    let (_, fields) = line.rsplit_once(") ")?;
+    fields.split(' ').nth(1)?.parse().ok()
 }
 
 /// True where the C library can start a program without this process's descriptors: glibc since 2.34. Elsewhere the child must
@@ -229,21 +268,27 @@ const POLL_INTERVAL: u8 = 10;
 
 /// Waits for the end of a child.
 #[derive(Debug)]
-pub(crate) struct Awaiter(Arc<OwnedFd>);
+pub(crate) struct Awaiter {
+    pidfd: Arc<OwnedFd>,
+    /// What collects it, and its number there, if this process does not.
+    parent: Option<(Arc<dyn Parent>, i32)>,
+}
 
 impl Awaiter {
     /// A waiter for a child that another one has started in this process's name; `None` when it has ended and is collected.
     pub(crate) fn of(pid: i32) -> Option<Self> {
-        pidfd(Pid::from_raw(pid)).ok().map(|pidfd| Self(Arc::new(pidfd)))
+        let pidfd = pidfd(Pid::from_raw(pid)).ok()?;
+        Some(Self { pidfd: Arc::new(pidfd), parent: None })
     }
 
     /// Waits for the end of the child up to the deadline, and collects it if it has ended.
     pub(crate) fn collect_by(&self, deadline: Deadline) {
-        let mut fds = [PollFd::new(self.0.as_fd(), PollFlags::POLLIN)];
+        let mut fds = [PollFd::new(self.pidfd.as_fd(), PollFlags::POLLIN)];
         while poll(&mut fds, POLL_INTERVAL) == Ok(0) && !deadline.has_passed() {}
         if fds[0].any() == Some(true) {
             // Another part of this process may have collected it.
-            let _ = waitid(Id::PIDFd(self.0.as_fd()), WaitPidFlag::WEXITED | WaitPidFlag::WNOHANG);
+            let _ =
+                waitid(Id::PIDFd(self.pidfd.as_fd()), WaitPidFlag::WEXITED | WaitPidFlag::WNOHANG);
         }
     }
 
@@ -261,13 +306,13 @@ impl Awaiter {
         let during = |errno| Error::os("waiting for the executor", errno);
         let mut listens = true;
         loop {
-            let mut fds = [self.0.as_fd(), socket].map(|fd| PollFd::new(fd, PollFlags::POLLIN));
+            let mut fds = [self.pidfd.as_fd(), socket].map(|fd| PollFd::new(fd, PollFlags::POLLIN));
             let count = if listens { 2 } else { 1 };
             match poll(&mut fds[..count], PollTimeout::NONE) {
                 Err(Errno::EINTR) => continue,
                 Err(errno) => {
                     // The end of this child would not be seen.
-                    end(self.0.as_fd());
+                    end(self.pidfd.as_fd());
                     let _ = self.collect();
                     return Err(during(errno));
                 }
@@ -281,11 +326,14 @@ impl Awaiter {
     }
 
     fn collect(&self) -> nix::Result<Ended> {
+        if let Some((parent, pid)) = &self.parent {
+            return Ok(parent.collect(*pid));
+        }
         loop {
-            match waitid(Id::PIDFd(self.0.as_fd()), WaitPidFlag::WEXITED) {
+            match waitid(Id::PIDFd(self.pidfd.as_fd()), WaitPidFlag::WEXITED) {
                 Err(Errno::EINTR) => {}
                 // This process ignores SIGCHLD, or collects any child.
-                Err(Errno::ECHILD) => return Ok(status_kept(self.0.as_fd())),
+                Err(Errno::ECHILD) => return Ok(status_kept(self.pidfd.as_fd())),
                 Err(errno) => return Err(errno),
                 Ok(WaitStatus::Exited(_, status)) => return Ok(Ended::Exited(status)),
                 Ok(WaitStatus::Signaled(_, signal, _)) => return Ok(Ended::Killed(signal as i32)),

@@ -1,7 +1,11 @@
-//! Tells a forked child from the process that had the threads and sessions.
+//! Forks, and how a forked child is told from the process that had the threads and sessions.
 
 use std::sync::Once;
 
+use nix::errno::Errno;
+use nix::unistd::Pid;
+
+use crate::error::{Error, Result};
 use crate::sync::{AtomicU64, Ordering};
 
 /// Forks on the way from the process that registered the handler to this one.
@@ -25,6 +29,31 @@ extern "C" fn in_child() {
 #[inline]
 pub(crate) fn generation() -> u64 {
     FORKS.load(Ordering::Relaxed)
+}
+
+/// Forks this process, whose only thread is the calling one. Handlers of fork run. Returns the child's number, and `None` in the
+/// child.
+///
+/// # Errors
+///
+/// When the system refuses.
+pub(crate) fn alone() -> Result<Option<Pid>> {
+    // SAFETY: no other thread holds a lock that the child would wait for: there is none.
+    let number = unsafe { libc::fork() };
+    let number = Errno::result(number).map_err(|errno| Error::os("forking", errno))?;
+    Ok((number != 0).then(|| Pid::from_raw(number)))
+}
+
+/// Writes what the streams of the C library hold. A forked child would write it once more.
+pub(crate) fn flush() {
+    // SAFETY: null means every stream.
+    unsafe { libc::fflush(std::ptr::null_mut()) };
+}
+
+/// Ends this process without its exit handlers.
+pub(crate) fn end(status: i32) -> ! {
+    // SAFETY: no code of the process runs behind this.
+    unsafe { libc::_exit(status) }
 }
 
 #[cfg(test)]

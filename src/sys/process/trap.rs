@@ -9,14 +9,13 @@
 
 use std::cell::Cell;
 use std::mem::MaybeUninit;
-use std::sync::OnceLock;
 
 use libc::{c_int, c_void};
 use nix::errno::Errno;
 
 use crate::error::{Error, Result};
 use crate::limits::CRASH_FRAMES_MAX;
-use crate::sync::{AtomicU64, Ordering};
+use crate::sync::{AtomicPtr, AtomicU64, Ordering};
 use crate::sys::futex;
 
 /// Words of a crash record: state, signal, fault address, pc, what was used up, number of frames, frames.
@@ -46,8 +45,8 @@ const FATAL: [c_int; 7] = [
     libc::SIGSYS,
 ];
 
-/// The record of this process.
-static RECORD: OnceLock<Record> = OnceLock::new();
+/// The record of this process; null before the handlers are installed. A record is never freed.
+static RECORD: AtomicPtr<Record> = AtomicPtr::new(std::ptr::null_mut());
 
 /// The words that a crash is reported to.
 #[derive(Debug)]
@@ -102,15 +101,14 @@ pub(crate) fn install(
     reporter: Option<Reporter>,
 ) -> Result<()> {
     let during = |errno| Error::os("installing the crash handlers", errno);
-    assert!(record.len() >= RECORD_WORDS, "crash record of {} words", record.len());
     let here = std::ptr::from_ref(&during) as u64;
     let limit = nix::sys::resource::getrlimit(nix::sys::resource::Resource::RLIMIT_STACK);
     let limit = limit.map_err(during)?.0;
     let stack_low = if limit == libc::RLIM_INFINITY { 0 } else { here.saturating_sub(limit) };
-    let process = std::process::id();
-    if RECORD.set(Record { words: record, holder, reporter, process }).is_err() {
+    if own_record().is_some() {
         return Ok(());
     }
+    report_to(record, holder, reporter);
     STACK_LOW.set(stack_low);
     HANDLER_STACK.with(|_| ());
     for signal in FATAL {
@@ -124,6 +122,28 @@ pub(crate) fn install(
             .map_err(during)?;
     }
     Ok(())
+}
+
+/// Makes the handlers, which are installed, report to this record from now on. In a forked child they report nothing before.
+pub(crate) fn report_to(
+    record: &'static [AtomicU64],
+    holder: &'static AtomicU64,
+    reporter: Option<Reporter>,
+) {
+    assert!(record.len() >= RECORD_WORDS, "crash record of {} words", record.len());
+    let process = std::process::id();
+    let record = Box::new(Record { words: record, holder, reporter, process });
+    // [RECORD] Release: pairs with the Acquire in `own_record`.
+    RECORD.store(Box::into_raw(record), Ordering::Release);
+}
+
+/// The record of this process, unless it is its parent's.
+fn own_record() -> Option<&'static Record> {
+    // [RECORD] Acquire: pairs with the Release in `report_to`.
+    let record = RECORD.load(Ordering::Acquire);
+    // SAFETY: it is null or was leaked, and nothing changes it.
+    let record = unsafe { record.as_ref() };
+    record.filter(|record| record.process == std::process::id())
 }
 
 /// Gives the calling thread, which is not the main thread, a stack for the handlers until it ends. So they can report an
@@ -199,8 +219,7 @@ extern "C" fn on_signal(signal: c_int, info: *mut libc::siginfo_t, context: *mut
     // SAFETY: the kernel passes a valid siginfo to a handler installed with SA_SIGINFO.
     let info = unsafe { &*info };
     let code = info.si_code;
-    if let Some(record) = RECORD.get()
-        && record.process == std::process::id()
+    if let Some(record) = own_record()
         && record.words[0].compare_exchange(0, 1, Ordering::Relaxed, Ordering::Relaxed).is_ok()
     {
         // SAFETY: every siginfo has these bytes: an address for faults, some number for other signals.

@@ -10,5 +10,6 @@ pub(crate) mod not_ready;
 pub(crate) mod redirectable;
 pub(crate) mod region;
 pub(crate) mod reload;
+pub(crate) mod snapshot;
 pub(crate) mod supervised;
 pub(crate) mod tracing;

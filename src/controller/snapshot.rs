@@ -1,0 +1,123 @@
+//! Snapshots: an executor with all that it has loaded and linked, from which copies start.
+
+use std::sync::Arc;
+
+use super::dylibs::dylib::Dylib;
+use super::linker::linking::Linker;
+use super::memory::executor_memory::ExecutorMemory;
+use super::session::{Controller, Session};
+use crate::deadline::Deadline;
+use crate::error::{Error, Result};
+use crate::limits::START_TIMEOUT;
+use crate::sys::confine::confinement::ConfinementLevel;
+
+/// An executor at one moment, from which any number of copies start, each within some hundred microseconds.
+///
+/// A copy is a process of its own. It has everything that the executor had: libraries, linked code at the same addresses, data,
+/// heap, thread-locals of the main thread, open files, attached regions. Code is shared between all copies. Data and heap are
+/// copied page by page, when a copy writes them. Regions stay shared with the host. A copy that crashes harms no other.
+///
+/// The executor itself becomes the *zygote*: it runs no more calls, and uses no CPU time. The kernel kills all copies when the
+/// zygote ends. The zygote ends when the snapshot and all copies are dropped.
+///
+/// Handlers of the executor's session serve its copies as well. After the snapshot the host must not write into memory of that
+/// session, such as a [`Buffer`](super::Buffer): copies that have not written the page would see it.
+///
+/// Cheap to clone; any thread may use it.
+///
+/// # Examples
+///
+/// ```standalone_crate
+/// # farcall::executor::run_if_spawned();
+#[doc = include_str!("../link/compile.txt")]
+/// use farcall::controller::{ExecutorBuilder, Snapshot};
+/// use farcall::link::ObjectFile;
+///
+/// let controller = ExecutorBuilder::new().this_program().start()?;
+/// let dylib = controller.create_dylib("main");
+/// dylib.add_object(&compile("int count; int next(void) { return ++count; }")?)?;
+/// let next = dylib.function::<extern "C" fn() -> i32>("next")?;
+/// assert_eq!(next.call()?, 1);
+///
+/// let snapshot = Snapshot::take(controller)?;
+/// for _ in 0..3 {
+///     let copy = snapshot.spawn()?;
+///     let next = dylib.in_copy(&copy)?.function::<extern "C" fn() -> i32>("next")?;
+///     assert_eq!(next.call()?, 2);
+/// }
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Debug, Clone)]
+pub struct Snapshot {
+    session: Arc<Session>,
+}
+
+impl Snapshot {
+    /// Takes a snapshot of an executor. Its session is over then: calls of all its handles fail
+    /// ([`ErrorKind::Disconnected`](crate::ErrorKind::Disconnected)). Its dylibs are what copies have ([`Dylib::in_copy`]), as far as
+    /// they are linked. Objects that were added and not linked stay behind. Pipelines end.
+    ///
+    /// # Errors
+    ///
+    /// The session goes on after these errors, apart from its pipelines:
+    ///
+    /// - A call is under way.
+    /// - The program has started threads of its own, which a copy would not have.
+    /// - The executor is strictly confined, and so may not fork.
+    ///
+    /// The executor ends after others: a call begins meanwhile, there is no `/proc`, or the executor does not answer within 2 seconds.
+    pub fn take(controller: Controller) -> Result<Self> {
+        let session = controller.session;
+        let remote = session.remote();
+        remote.check_alive()?;
+        if remote.enforced().level() == ConfinementLevel::Strict {
+            return Err(Error::invalid(
+                "a strictly confined executor starts no processes, so there is no snapshot of it; Confinement::isolated allows one",
+            ));
+        }
+        // What was posted belongs to the snapshot.
+        remote.settle()?;
+        if !session.grace_period().is_over() {
+            return Err(Error::invalid("a call is under way, and a copy would not go on with it"));
+        }
+        session.memory().freeze(true);
+        match remote.freeze() {
+            Ok(()) => Ok(Self { session }),
+            Err(error) => {
+                session.memory().freeze(false);
+                Err(error)
+            }
+        }
+    }
+
+    /// Starts a copy, and waits until it is ready. Memory that the copy links code into is its own.
+    ///
+    /// # Errors
+    ///
+    /// When the zygote has ended, the kernel refuses a process, memory or descriptors, or the copy is not ready in 10 seconds.
+    pub fn spawn(&self) -> Result<Controller> {
+        let origin = &self.session;
+        let remote = origin.remote().fork(Deadline::after(START_TIMEOUT))?;
+        let memory = ExecutorMemory::of_copy(remote, origin.memory());
+        let linker = Linker::of_copy(memory, &origin.linker);
+        let session = Session::new(linker, Some(Arc::clone(origin)));
+        Ok(Controller { session: Arc::new(session) })
+    }
+}
+
+impl Dylib {
+    /// The same dylib in a copy of this dylib's executor: what was linked before the snapshot, at the same addresses. It can be
+    /// looked up and run, and objects that are added to it can refer to it. [`clear`](Dylib::clear) removes only what was linked in
+    /// the copy.
+    ///
+    /// # Errors
+    ///
+    /// When `copy` is no copy of this dylib's executor.
+    pub fn in_copy(&self, copy: &Controller) -> Result<Dylib> {
+        let is_of = |snapshot: &Arc<Session>| Arc::ptr_eq(snapshot, self.session());
+        if !copy.session.snapshot.as_ref().is_some_and(is_of) {
+            return Err(Error::invalid("the executor is no copy of the one that the dylib is in"));
+        }
+        Ok(self.with_session(&copy.session))
+    }
+}

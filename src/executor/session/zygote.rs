@@ -1,0 +1,116 @@
+//! A zygote: an executor that runs no more calls, and forks copies of itself when the controller asks.
+//!
+//! | step | thread | action |
+//! |---|---|---|
+//! | 1 | the acceptor's | makes the data of linked code private, closes all lanes, passes the zygote's socket on, and ends |
+//! | 2 | serving threads | end with their lanes |
+//! | 3 | the main thread | waits until it is the only one, and answers [`FROZEN`] |
+//! | 4 | the same | forks for each [`FORK`]; [`COLLECT`] reports how a copy has ended |
+//! | 5 | the copy's only thread | returns from [`serve`], and serves its own controller |
+//!
+//! Code and constants stay shared between all copies. Data, heap and stack are copied page by page, as they are written. Attached
+//! regions stay shared with the controller.
+//!
+//! The kernel kills a copy when its zygote ends, and a zygote when the thread ends that started it.
+
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::time::Duration;
+
+use nix::errno::Errno;
+use nix::sys::wait::{Id, WaitPidFlag, WaitStatus, waitid};
+use nix::unistd::Pid;
+
+use crate::call::contract::{COLLECT, COLLECT_EXITED, FORK, FROZEN, LOST};
+use crate::deadline::Deadline;
+use crate::error::{Error, Result};
+use crate::executor::process::first_thread;
+use crate::sys::io::socket::{self, Received};
+use crate::sys::process::{child, fork};
+
+/// How long the threads of the executor may take to end, once their lanes have.
+const THREADS_TIMEOUT: Duration = Duration::from_secs(1);
+
+/// What a copy receives.
+#[derive(Debug)]
+pub(super) struct Copied {
+    /// Its control socket.
+    pub(super) socket: OwnedFd,
+    /// The segment of its first lane.
+    pub(super) segment: OwnedFd,
+}
+
+/// Why this process cannot become a zygote now, if so.
+pub(super) fn refusal() -> Option<String> {
+    let threads = first_thread::program_threads();
+    (threads > 0).then(|| {
+        format!(
+            "the program has threads of its own: {threads}; a copy of the process would have none"
+        )
+    })
+}
+
+/// Makes this process a zygote, and serves as one until the controller closes the socket. Returns in each copy, with what it
+/// received, and at the end in the zygote, with `None`. Call on the main thread, which serves no lane any more.
+///
+/// # Errors
+///
+/// If another thread runs on; the controller learns that. In a copy, if it is not tied to the zygote's life.
+pub(super) fn serve(socket: &OwnedFd) -> Result<Option<Copied>> {
+    let socket = socket.as_fd();
+    first_thread::release();
+    if !first_thread::wait_alone(Deadline::after(THREADS_TIMEOUT)) {
+        let error = Error::invalid("a call was under way, or the program has started a thread");
+        socket::tell(socket, FROZEN, LOST, &error.to_string())?;
+        return Err(error);
+    }
+    fork::flush();
+    socket::tell(socket, FROZEN, 0, "")?;
+    let zygote = Pid::this();
+    while let Some(message) = socket::receive(socket, Deadline::SESSION_END)? {
+        match message.letter {
+            FORK => {
+                if let Some(copied) = fork_for(socket, message)? {
+                    child::die_with_parent(zygote.as_raw())?;
+                    return Ok(Some(copied));
+                }
+            }
+            COLLECT => socket::tell(socket, COLLECT, collected(message.number), "")?,
+            letter => return Err(Error::violation(format!("letter {letter:#x} for a zygote"))),
+        }
+    }
+    Ok(None)
+}
+
+/// Forks a copy, and answers. `None` in the zygote.
+fn fork_for(socket: BorrowedFd<'_>, message: Received) -> Result<Option<Copied>> {
+    let Ok([own, segment]) = <[OwnedFd; 2]>::try_from(message.files) else {
+        let why = "the zygote has no descriptor for it (ulimit -n)";
+        socket::tell(socket, FORK, 0, why)?;
+        return Ok(None);
+    };
+    match fork::alone() {
+        Ok(None) => Ok(Some(Copied { socket: own, segment })),
+        Ok(Some(pid)) => {
+            socket::tell(socket, FORK, u64::from(pid.as_raw().unsigned_abs()), "").map(|()| None)
+        }
+        Err(error) => socket::tell(socket, FORK, 0, &error.to_string()).map(|()| None),
+    }
+}
+
+/// Collects the copy with this number, which has ended. Returns its status, 0 if it has not ended or is none.
+fn collected(number: u64) -> u64 {
+    let Some(pid) = i32::try_from(number).ok().filter(|pid| *pid > 0) else { return 0 };
+    let status = loop {
+        match waitid(Id::Pid(Pid::from_raw(pid)), WaitPidFlag::WEXITED | WaitPidFlag::WNOHANG) {
+            Err(Errno::EINTR) => {}
+            status => break status,
+        }
+    };
+    match status {
+        Ok(WaitStatus::Exited(_, status)) => {
+            COLLECT_EXITED | u64::from(status.unsigned_abs() & 0xff)
+        }
+        Ok(WaitStatus::Signaled(_, signal, _)) => u64::from((signal as i32).unsigned_abs()),
+        _ => 0,
+    }
+}

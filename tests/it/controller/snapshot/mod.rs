@@ -1,0 +1,194 @@
+//! Snapshots: a copy has all that the executor had, and shares no change with others.
+
+use std::os::unix::ffi::OsStrExt;
+
+use farcall::controller::{Access, Controller, Dylib, Region, RegionHeap, Snapshot};
+use farcall::link::ObjectFile;
+use farcall::{ErrorKind, ExecutorAddr};
+
+use crate::testkit::corpus::{self, PLAIN};
+use crate::testkit::launch;
+
+type Count = extern "C" fn() -> i64;
+
+fn object(name: &str) -> ObjectFile {
+    let bytes = std::fs::read(corpus::object(name, PLAIN)).expect("just compiled");
+    ObjectFile::parse(name, bytes).expect("an object")
+}
+
+/// An executor with `snapshot.c`, whose initializers have run, and which has counted to `calls`.
+fn started(calls: i64) -> (Controller, Dylib) {
+    let controller = launch::controller();
+    let dylib = controller.create_dylib("main");
+    dylib.define_handler("scaled", |amount: f64| amount * 3.0).expect("defined");
+    dylib.add_object(&object("snapshot.c")).expect("added");
+    dylib.initialize().expect("initialized");
+    for call in 1..=calls {
+        assert_eq!(call_in(&dylib, "count"), call);
+    }
+    (controller, dylib)
+}
+
+fn call_in(dylib: &Dylib, name: &str) -> i64 {
+    dylib.function::<Count>(name).expect("found").call().expect("called")
+}
+
+#[test]
+fn each_copy_goes_on_from_the_snapshot_with_data_of_its_own() {
+    let (controller, dylib) = started(3);
+    let snapshot = Snapshot::take(controller).expect("a snapshot");
+    let copies: Vec<_> = (0..5).map(|_| snapshot.spawn().expect("a copy")).collect();
+    let dylibs: Vec<_> =
+        copies.iter().map(|copy| dylib.in_copy(copy).expect("the dylib")).collect();
+    for round in 4..=6 {
+        for dylib in &dylibs {
+            assert_eq!(call_in(dylib, "count"), round);
+        }
+    }
+    let pids: std::collections::BTreeSet<_> = copies.iter().map(Controller::pid).collect();
+    assert_eq!(pids.len(), 5, "each copy is a process");
+    for dylib in &dylibs {
+        assert_eq!(call_in(dylib, "forks_counted"), 1, "the program's handlers of forks have run");
+        assert_eq!(call_in(dylib, "local_of_thread"), 40);
+        assert_eq!(call_in(dylib, "in_child"), 1);
+        let with_handler = dylib.function::<extern "C" fn(f64) -> f64>("with_handler");
+        assert_eq!(with_handler.and_then(|function| function.call(2.0)).expect("answered"), 7.0);
+        assert_eq!(dylib.run_main(["main", "30"]).expect("it runs"), 30 + 9);
+    }
+    let later = dylib.in_copy(&snapshot.spawn().expect("a copy")).expect("the dylib");
+    assert_eq!(call_in(&later, "count"), 4, "no copy has changed the snapshot");
+}
+
+#[test]
+fn ends_of_copies_are_named_and_harm_no_other() {
+    let (controller, dylib) = started(0);
+    let snapshot = Snapshot::take(controller).expect("a snapshot");
+    let witness = snapshot.spawn().expect("a copy");
+    let witness = dylib.in_copy(&witness).expect("the dylib");
+    let wanted = [
+        "executor died by SIGSEGV, fault address 0x8, in end",
+        "executor died by SIGABRT",
+        "executor exited with status 9",
+        "executor exited with status 17",
+        "executor died by SIGKILL",
+    ];
+    for (way, wanted) in (0..).zip(wanted) {
+        let copy = snapshot.spawn().expect("a copy");
+        let end = dylib.in_copy(&copy).expect("the dylib");
+        let end = end.function::<extern "C" fn(i64) -> i64>("end").expect("found");
+        assert_eq!(end.call(5).expect("it returns"), 5);
+        let error = end.call(way).expect_err("it ends");
+        assert!(error.to_string().starts_with(wanted), "{way}: {error}");
+        assert!(error.death().is_some() && copy.has_ended(), "{way}: {error:?}");
+        assert_eq!(call_in(&witness, "count"), way + 1);
+    }
+}
+
+#[test]
+fn a_copy_links_more_and_gives_it_back() {
+    let (controller, dylib) = started(1);
+    let snapshot = Snapshot::take(controller).expect("a snapshot");
+    let copy = snapshot.spawn().expect("a copy");
+    let dylib = dylib.in_copy(&copy).expect("the dylib");
+    for _ in 0..3 {
+        let more = copy.create_dylib("more");
+        more.define("count", dylib.lookup("count").expect("found")).expect("defined");
+        more.add_object(&object("snapshot_more.c")).expect("added");
+        assert_eq!(call_in(&more, "twice") % 2, 1);
+        more.clear().expect("cleared");
+    }
+    dylib.add_object(&object("snapshot_more.c")).expect("added");
+    assert_eq!(call_in(&dylib, "twice"), 8 + 9 + 2);
+    assert!(copy.shared_memory(dylib.lookup("count").expect("found")).is_none());
+    dylib.clear().expect("what the copy has linked goes");
+    let buffer = copy.buffer(64).expect("memory of the copy");
+    assert!(copy.shared_memory(buffer.address()).is_some());
+}
+
+#[test]
+fn copies_share_regions_with_the_host_and_each_other() {
+    let (controller, dylib) = started(0);
+    let heap = RegionHeap::new(Region::new(4096, Access::ReadWrite).expect("a region"));
+    let attached = controller.attach(heap.region()).expect("attached");
+    let number = heap.copy(&[5_i64]).expect("room");
+    dylib.add_object(&object("snapshot_more.c")).expect("added");
+    dylib.link().expect("linked");
+    let snapshot = Snapshot::take(controller).expect("a snapshot");
+    for expected in [6, 7, 8] {
+        let copy = snapshot.spawn().expect("a copy");
+        let add = dylib.in_copy(&copy).expect("the dylib");
+        let add = add.function::<extern "C" fn(ExecutorAddr) -> i64>("add_one").expect("found");
+        assert_eq!(add.call(number.address()).expect("added"), expected);
+    }
+    drop(attached);
+}
+
+#[test]
+fn a_snapshot_of_a_copy_is_one_of_all_that_it_has() {
+    let (controller, dylib) = started(1);
+    let first = Snapshot::take(controller).expect("a snapshot");
+    let copy = first.spawn().expect("a copy");
+    let in_copy = dylib.in_copy(&copy).expect("the dylib");
+    assert_eq!(call_in(&in_copy, "count"), 2);
+    in_copy.add_object(&object("snapshot_more.c")).expect("added");
+    assert_eq!(call_in(&in_copy, "twice"), 3 + 4 + 2);
+    let second = Snapshot::take(copy).expect("a snapshot of a copy");
+    drop(first);
+    for _ in 0..3 {
+        let copy = second.spawn().expect("a copy");
+        assert!(dylib.in_copy(&copy).is_err(), "it is a copy of the copy");
+        let dylib = in_copy.in_copy(&copy).expect("the dylib");
+        assert_eq!(call_in(&dylib, "count"), 5);
+    }
+}
+
+#[test]
+fn what_makes_a_snapshot_impossible_leaves_the_session() {
+    let (controller, dylib) = started(1);
+    assert_eq!(call_in(&dylib, "start_thread"), 0);
+    let error = Snapshot::take(controller).expect_err("a thread runs");
+    assert!(error.to_string().contains("threads of its own: 1"), "{error}");
+    assert_eq!(call_in(&dylib, "count"), 2, "the session goes on");
+    let forks = dylib.function::<Count>("forks_counted").expect("found");
+    assert_eq!(forks.submit(()).and_then(|call| call.wait()).expect("another pipeline"), 0);
+    dylib.add_object(&object("snapshot_more.c")).expect("added");
+    assert_eq!(call_in(&dylib, "twice"), 3 + 4 + 2);
+}
+
+#[test]
+fn a_frozen_session_says_what_it_is() {
+    let (controller, dylib) = started(1);
+    let (count, clone) = (dylib.function::<Count>("count").expect("found"), controller.clone());
+    let snapshot = Snapshot::take(controller).expect("a snapshot");
+    let error = count.call().expect_err("the session is over");
+    assert_eq!(error.kind(), ErrorKind::Disconnected);
+    assert!(error.to_string().contains("has become a snapshot"), "{error}");
+    dylib.add_object(&object("snapshot_more.c")).expect("added");
+    assert!(dylib.link().is_err() && clone.buffer(1).is_err() && clone.has_ended());
+    assert!(Snapshot::take(clone.clone()).is_err() && clone.death().is_none());
+    clone.close();
+    let copy = snapshot.spawn().expect("a copy");
+    assert_eq!(call_in(&dylib.in_copy(&copy).expect("the dylib"), "count"), 2);
+    let error = dylib.in_copy(&launch::controller()).expect_err("another executor");
+    assert!(error.to_string().contains("is no copy"), "{error}");
+}
+
+#[test]
+fn output_before_the_snapshot_comes_once() {
+    let (controller, dylib) = started(0);
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = folder.path().join("output");
+    let print = |dylib: &Dylib, text| {
+        let args = ["main".as_bytes(), path.as_os_str().as_bytes(), text];
+        assert_eq!(dylib.run_main(args).expect("it runs"), 0);
+    };
+    print(&dylib, b"before ");
+    let snapshot = Snapshot::take(controller).expect("a snapshot");
+    for _ in 0..2 {
+        let copy = snapshot.spawn().expect("a copy");
+        print(&dylib.in_copy(&copy).expect("the dylib"), b"after ");
+        assert_eq!(copy.exit(0).expect("it exits"), 0);
+    }
+    let written = std::fs::read_to_string(&path).expect("text");
+    assert_eq!(written, "before after after ");
+}
