@@ -2,7 +2,7 @@
 //!
 //! [`ExecutorBuilder`] starts an executor, and [`Controller`] is the session with it. A [`Dylib`] is a set of linked objects in the
 //! executor that the host looks up, runs and removes together. [`Supervised`] starts another executor after a death, with the same
-//! dylibs. An [`ObjectLayer`] links single objects for a session of
+//! dylibs, and a [`Pool`] has several executors with the same dylibs. An [`ObjectLayer`] links single objects for a session of
 //! [`jit`](crate::jit).
 //!
 //! | module | for |
@@ -37,6 +37,7 @@
 //! | [`PendingCall`], [`Batch`] | the calls run on, unheard | [`wait`](PendingCall::wait), [`for_each`](Batch::for_each) |
 //! | [`GracePeriod`](hotswap::GracePeriod) | has no effect on the calls | |
 //! | [`Supervised`] | releases the session; the last owner ends it, its functions included | |
+//! | [`Pool`] | as [`Supervised`] | |
 //! | [`SupervisedDylib`] | has no effect | [`clear`](SupervisedDylib::clear) |
 //! | [`JitDump`](profile::JitDump), [`PerfMap`](profile::PerfMap) | keeps the file | |
 //!
@@ -111,4 +112,6 @@ pub use layer::object_sources::{ArchiveMembers, ProcessSymbols};
 pub use process::handlers::{HandlerResult, HandlerTag};
 pub use region::{Access, AttachedRegion, HeapBlock, Region, RegionHeap};
 pub use session::{Controller, KillHandle, Stats, WeakController};
-pub use supervised::{RestartPolicy, Supervised, SupervisedDylib, SupervisedFunction};
+pub use supervised::{
+    Pool, RestartPolicy, Supervised, SupervisedDylib, SupervisedFunction, SupervisedRedirectable,
+};
