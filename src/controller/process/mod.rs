@@ -6,6 +6,8 @@ pub(crate) mod crash_reports;
 pub(crate) mod handlers;
 pub(crate) mod lane_opener;
 pub(crate) mod last_words;
+mod life;
 mod live_code;
 mod pipelines;
+mod supervision;
 pub(crate) mod supervisor;

@@ -188,9 +188,10 @@ impl Shared {
 
     /// Starts the next executor, by the policy.
     fn restart(&self, deadline: Deadline) -> Result<Generation> {
+        // Freed behind the start, which need not wait for that, and has the threads of the library still.
         let dead = self.state.lock().generation.take();
-        if let Some(dead) = dead {
-            self.mourn(&dead)?;
+        if let Some(dead) = &dead {
+            self.mourn(dead)?;
         }
         let starts_at = self.state.lock().starts_at;
         let pause =

@@ -1,5 +1,6 @@
 //! Supervised sessions: what the host has put into an executor is there again in the next one.
 
+mod many;
 mod pool;
 mod redirectable;
 
