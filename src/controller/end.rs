@@ -1,7 +1,6 @@
 //! The end of a session: the host closes it, or the executor dies.
 
 use super::session::Controller;
-use crate::deadline::Deadline;
 use crate::error::{Error, Result};
 
 impl Controller {
@@ -46,7 +45,7 @@ impl Controller {
     ///
     /// # Errors
     ///
-    /// When the thread cannot be started.
+    /// When it has died already, and the thread cannot be started.
     ///
     /// # Examples
     ///
@@ -61,19 +60,11 @@ impl Controller {
     /// # Ok::<(), farcall::Error>(())
     /// ```
     pub fn on_death(&self, notify: impl FnOnce(Error) + Send + 'static) -> Result<()> {
-        let process = self.session.remote().supervisor().process().clone();
         let weak = self.downgrade();
-        let body = move || {
-            // The process ends with the session at the latest.
-            process.wait(Deadline::SESSION_END);
-            let death = weak.upgrade().and_then(|controller| controller.death());
-            if let Some(death) = death {
+        self.session.remote().supervisor().process().at_end(move || {
+            if let Some(death) = weak.upgrade().and_then(|controller| controller.death()) {
                 notify(death);
             }
-        };
-        let thread = std::thread::Builder::new().name("farcall-death".to_owned()).spawn(body);
-        thread
-            .map(drop)
-            .map_err(|error| Error::os("starting a thread that waits for a death", error))
+        })
     }
 }

@@ -2,7 +2,7 @@
 //!
 //! [`ExecutorBuilder`] starts an executor, and [`Controller`] is the session with it. A [`Dylib`] is a set of linked objects in the
 //! executor that the host looks up, runs and removes together. [`Supervised`] starts another executor after a death, with the same
-//! dylibs. An [`ObjectLayer`] links single objects for a session of
+//! dylibs, and a [`Pool`] has several executors with the same dylibs. An [`ObjectLayer`] links single objects for a session of
 //! [`jit`](crate::jit).
 //!
 //! | module | for |
@@ -38,6 +38,7 @@
 //! | [`GracePeriod`](hotswap::GracePeriod) | has no effect on the calls | |
 //! | [`Snapshot`] | the last clone or copy ends the zygote | |
 //! | [`Supervised`] | releases the session; the last owner ends it, its functions included | |
+//! | [`Pool`] | as [`Supervised`] | |
 //! | [`SupervisedDylib`] | has no effect | [`clear`](SupervisedDylib::clear) |
 //! | [`JitDump`](profile::JitDump), [`PerfMap`](profile::PerfMap) | keeps the file | |
 //!
@@ -115,4 +116,6 @@ pub use process::handlers::{HandlerResult, HandlerTag};
 pub use region::{Access, AttachedRegion, HeapBlock, Region, RegionHeap};
 pub use session::{Controller, KillHandle, Stats, WeakController};
 pub use snapshot::Snapshot;
-pub use supervised::{RestartPolicy, Supervised, SupervisedDylib, SupervisedFunction};
+pub use supervised::{
+    Pool, RestartPolicy, Supervised, SupervisedDylib, SupervisedFunction, SupervisedRedirectable,
+};

@@ -74,11 +74,8 @@ pub(crate) const LOST: u64 = 2;
 /// Makes the zygote fork a copy, which gets the control socket and the first lane's segment of the message. The answer has the
 /// same letter. Its number is that of the copy's process, or 0 with the reason in the text.
 pub(crate) const FORK: u8 = b'k';
-/// Makes the zygote collect its copy with this number, which has ended. The answer has the same letter. Its number is the signal
-/// that ended the copy, [`COLLECT_EXITED`] plus an exit status, or 0 for none.
+/// Makes the zygote collect its copy with this number, whose end the controller has seen. There is no answer.
 pub(crate) const COLLECT: u8 = b'e';
-/// The bit of an exit status.
-pub(crate) const COLLECT_EXITED: u64 = 1 << 32;
 
 /// The first byte of an executor's last message before it ends by itself: the version of its segments, and why it ends.
 pub(crate) const LAST_WORDS: u8 = b'w';

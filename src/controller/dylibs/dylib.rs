@@ -352,8 +352,22 @@ impl Dylib {
         self.session.linker.deallocate(state.linked.iter().map(|one| &one.memory))
     }
 
+    /// Takes what the links of the dylib own in the executor, as [`clear`](Dylib::clear) frees it.
+    ///
+    /// # Errors
+    ///
+    /// In a handler that a link of the dylib calls.
+    pub(crate) fn take_linked_memory(&self) -> Result<Vec<LinkedMemory>> {
+        let _linking = self.linking.acquire()?;
+        Ok(self.take_links())
+    }
+
     /// What the links of the dylib own in the executor.
     pub(crate) fn into_linked_memory(self) -> Vec<LinkedMemory> {
+        self.take_links()
+    }
+
+    fn take_links(&self) -> Vec<LinkedMemory> {
         let state = std::mem::take(&mut *self.lock());
         state.linked.into_iter().filter_map(Arc::into_inner).map(|one| one.memory).collect()
     }

@@ -42,6 +42,18 @@ impl From<Dylib> for OldCode {
     }
 }
 
+impl OldCode {
+    /// What is linked into a dylib that other threads may hold, which is empty then.
+    ///
+    /// # Errors
+    ///
+    /// In a handler that a link of the dylib calls.
+    pub(crate) fn of(dylib: &Dylib) -> Result<Self> {
+        let of = Some(Arc::downgrade(dylib.session()));
+        Ok(Self { of, removal: Removal::Links(dylib.take_linked_memory()?) })
+    }
+}
+
 impl From<ResourceTracker> for OldCode {
     fn from(tracker: ResourceTracker) -> Self {
         Self { of: None, removal: Removal::Tracker(tracker) }

@@ -262,11 +262,12 @@ impl ExecutorMemory {
     }
 
     /// Makes the executor map a slab, with one message.
-    fn reserve(&self, slab: Slab, deadline: Deadline) -> Result<()> {
+    fn reserve(&self, mut slab: Slab, deadline: Deadline) -> Result<()> {
         let remote = &self.remote;
         let sent =
             remote.opener().send_stripes(slab.index(), slab.placement(), &slab.files()?, deadline);
         sent.map_err(|error| remote.explain(error, deadline))?;
+        slab.close_sent();
         let args = (remote.instance()?, slab.placement());
         self.keep(slab, remote.call_by::<MemoryReserve>(&args, deadline)?)
     }

@@ -82,6 +82,15 @@ impl Slab {
         Ok([code?, constants?, data?])
     }
 
+    /// Closes the memory files that the executor has been sent, but for that of the data, whose memory is freed through it.
+    pub(crate) fn close_sent(&mut self) {
+        for (stripe, prot) in self.stripes.iter_mut().zip(Prot::ALL) {
+            if prot != Prot::Data {
+                drop(stripe.segment.take_file());
+            }
+        }
+    }
+
     /// The executor has mapped the slab at `start`, stripe after stripe.
     pub(crate) fn reserved_at(&mut self, start: ExecutorAddr) -> Result<()> {
         let mut base = Some(start);

@@ -249,12 +249,10 @@ impl LaneOpener {
         self.numbered().last_words.clone()
     }
 
-    /// Waits for the sweeper's end, which follows the executor's, and collects it.
-    pub(crate) fn collect_sweeper(&self, deadline: Deadline) {
+    /// The sweeper of a process that has ended, which ends as well.
+    pub(super) fn last_sweeper(&self) -> Option<&Awaiter> {
         self.take_last();
-        if let Some(Some(sweeper)) = self.sweeper.get() {
-            sweeper.collect_by(deadline);
-        }
+        self.sweeper.get()?.as_ref()
     }
 
     /// Reads the last messages of a process that has ended. The supervisor does not do that while it waits for the end.

@@ -1,29 +1,26 @@
-//! The supervisor: the thread that starts an executor, observes its end, and wakes the threads that wait for it.
+//! The supervisor: starts an executor, observes its end, and wakes the threads that wait for it.
 
 use std::ffi::CString;
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::OwnedFd;
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use super::lane_opener::LaneOpener;
+use super::life::{Life, Stage};
+use super::supervision::{Start, Supervision};
 use crate::deadline::Deadline;
 use crate::error::{Error, Result};
 use crate::limits::END_TIMEOUT;
-use crate::sync::{Condvar, Mutex, MutexGuard};
 use crate::sys::process::child::{Child, Ended, Others};
 use crate::sys::process::dying;
-use crate::trace;
 
 /// An executor process under supervision. Dropping it kills the process and waits for its end.
-///
-/// The supervisor's own thread starts the process and lives until the process has ended. The kernel kills an executor when the
-/// *thread* that started it ends.
 #[derive(Debug)]
 pub(crate) struct Supervisor {
     process: Process,
-    thread: Option<JoinHandle<()>>,
+    /// The threads that start and observe; `None` once dropped.
+    supervision: Option<Arc<Supervision>>,
     /// The controller's process.
     owner: u32,
 }
@@ -31,21 +28,6 @@ pub(crate) struct Supervisor {
 /// The process itself, for the supervisor and for kill handles.
 #[derive(Debug, Clone)]
 pub(crate) struct Process(Arc<Life>);
-
-#[derive(Debug)]
-struct Life {
-    stage: Mutex<Stage>,
-    changed: Condvar,
-}
-
-#[derive(Debug)]
-enum Stage {
-    Starting,
-    /// The process could not be started. The reason is reported once.
-    Failed(Option<Error>),
-    Running(Child),
-    Ended(Ended),
-}
 
 /// What an executor that does not answer any more has reported of itself.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -68,11 +50,11 @@ const ALONE: Duration = Duration::from_millis(50);
 
 impl Supervisor {
     /// Starts the process without waiting for it, and opens the lanes that it requests through `opener`. When the process ends, or cannot
-    /// be started, the thread records that and then closes all lanes and pipelines.
+    /// be started, that is recorded, and then all lanes and pipelines are closed.
     ///
     /// # Errors
     ///
-    /// When the thread cannot be started.
+    /// When the threads that supervise cannot be started.
     pub(crate) fn start(
         program: PathBuf,
         args: Vec<CString>,
@@ -82,49 +64,26 @@ impl Supervisor {
         others: Others,
         opener: Arc<LaneOpener>,
     ) -> Result<Self> {
-        Self::of(opener, move || {
-            // When this returns, only the executor has its end of the socket.
-            Child::spawn(&program, &args, &env, socket.as_fd(), at, others)
+        Self::with(|supervision, life| {
+            supervision.begin(Start { program, args, env, socket, at, others, life, opener });
         })
     }
 
-    /// The same for a process that was started.
+    /// The same for a process that runs already.
     ///
     /// # Errors
     ///
-    /// When the thread cannot be started.
+    /// When the threads that supervise cannot be started.
     pub(crate) fn of_started(child: Child, opener: Arc<LaneOpener>) -> Result<Self> {
-        Self::of(opener, move || Ok(child))
+        Self::with(|supervision, life| supervision.observe(child, life, opener))
     }
 
-    fn of(
-        opener: Arc<LaneOpener>,
-        start: impl FnOnce() -> Result<Child> + Send + 'static,
-    ) -> Result<Self> {
-        let life = Life { stage: Mutex::new(Stage::Starting), changed: Condvar::new() };
-        let process = Process(Arc::new(life));
-        let life = Arc::clone(&process.0);
-        let body = move || {
-            match start() {
-                Ok(child) => {
-                    let (end, pid) = (child.awaiter(), child.pid());
-                    life.enter(Stage::Running(child));
-                    life.enter(match end.wait(opener.socket(), || opener.answer()) {
-                        Ok(ended) => {
-                            trace::death(pid, &ended);
-                            Stage::Ended(ended)
-                        }
-                        Err(error) => Stage::Failed(Some(error)),
-                    });
-                }
-                Err(error) => life.enter(Stage::Failed(Some(error))),
-            }
-            opener.end_all();
-            opener.collect_sweeper(Deadline::after(END_TIMEOUT));
-        };
-        let thread = std::thread::Builder::new().name("farcall-supervisor".to_owned()).spawn(body);
-        let thread = thread.map_err(|error| Error::os("starting the supervisor thread", error))?;
-        Ok(Self { process, thread: Some(thread), owner: std::process::id() })
+    fn with(begin: impl FnOnce(&Supervision, Arc<Life>)) -> Result<Self> {
+        let supervision = Supervision::present()?;
+        let life = Arc::new(Life::new());
+        begin(&supervision, Arc::clone(&life));
+        let process = Process(life);
+        Ok(Self { process, supervision: Some(supervision), owner: std::process::id() })
     }
 
     /// False in a forked child of the controller, whose executor belongs to the parent.
@@ -140,13 +99,13 @@ impl Supervisor {
 impl Drop for Supervisor {
     fn drop(&mut self) {
         if !self.is_own() {
-            // A forked child does not have the thread.
-            std::mem::forget(self.thread.take());
+            // A forked child does not have the threads.
+            std::mem::forget(self.supervision.take());
             return;
         }
         self.process.kill();
-        if let Some(thread) = self.thread.take() {
-            let _ = thread.join();
+        if self.supervision.as_ref().is_some_and(|supervision| !supervision.is_observer()) {
+            self.process.0.wait_until_over();
         }
     }
 }
@@ -154,7 +113,7 @@ impl Drop for Supervisor {
 impl Process {
     /// The number of the process; 0 when it could not be started or has ended.
     pub(crate) fn pid(&self) -> i32 {
-        match &*self.0.started() {
+        match &self.0.started().stage {
             Stage::Running(child) => child.pid(),
             _ => 0,
         }
@@ -162,23 +121,24 @@ impl Process {
 
     /// Ends the process at once.
     pub(crate) fn kill(&self) {
-        if let Stage::Running(child) = &*self.0.started() {
+        if let Stage::Running(child) = &self.0.started().stage {
             child.kill();
         }
     }
 
     /// Waits for the process to end, up to the deadline.
     pub(crate) fn wait(&self, deadline: Deadline) -> Option<Ended> {
-        let goes_on = |stage: &mut Stage| matches!(stage, Stage::Starting | Stage::Running(_));
-        let stage = self.0.stage.lock();
-        let stage = match deadline.left() {
-            None => self.0.changed.wait_while(stage, goes_on),
-            Some(left) => self.0.changed.wait_timeout_while(stage, left, goes_on),
-        };
-        match *stage {
-            Stage::Ended(how) => Some(how),
-            _ => None,
-        }
+        self.0.ended(deadline)
+    }
+
+    /// Runs `told` when the process has ended, on a thread of its own.
+    ///
+    /// # Errors
+    ///
+    /// When it has ended already, and the thread cannot be started.
+    pub(crate) fn at_end(&self, told: impl FnOnce() + Send + 'static) -> Result<()> {
+        let told = self.0.at_end(told);
+        told.map_err(|error| Error::os("starting a thread that tells of a death", error))
     }
 
     /// Waits until the end of the process is known, up to the deadline and [`END_TIMEOUT`].
@@ -232,22 +192,9 @@ impl Process {
 
     /// The reason why the process could not be started, once.
     pub(crate) fn failure(&self) -> Option<Error> {
-        match &mut *self.0.started() {
+        match &mut self.0.started().stage {
             Stage::Failed(error) => error.take(),
             _ => None,
         }
-    }
-}
-
-impl Life {
-    fn enter(&self, stage: Stage) {
-        *self.stage.lock() = stage;
-        self.changed.notify_all();
-    }
-
-    /// Waits until the process is started, or could not be. The kernel bounds the wait.
-    fn started(&self) -> MutexGuard<'_, Stage> {
-        let starting = |stage: &mut Stage| matches!(stage, Stage::Starting);
-        self.changed.wait_while(self.stage.lock(), starting)
     }
 }

@@ -1,23 +1,24 @@
 //! A zygote as the controller has it: a socket over which it asks for copies.
 //!
-//! Each request has one answer, in order. A zygote that does not answer in time gets no further request.
+//! Each request for a copy has one answer, in order. A zygote that does not answer in time gets no further request.
 
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
 use super::lane_opener::LaneOpener;
-use crate::call::contract::{COLLECT, COLLECT_EXITED, FORK, FROZEN, NOT_FROZEN};
+use crate::call::contract::{COLLECT, FORK, FROZEN, NOT_FROZEN};
 use crate::deadline::Deadline;
 use crate::error::{Error, Result};
-use crate::limits::END_TIMEOUT;
 use crate::sync::Mutex;
 use crate::sys::io::socket::{self, Heard, Told};
 use crate::sys::process::child::{Ended, Parent};
+use crate::sys::process::dying;
 
 /// A zygote. The process ends when this value is dropped.
 #[derive(Debug)]
 pub(crate) struct Zygote {
+    socket: OwnedFd,
     /// Locked from a request to its answer.
-    socket: Mutex<OwnedFd>,
+    asks: Mutex<()>,
 }
 
 /// The executor has not become a zygote.
@@ -45,7 +46,7 @@ impl Zygote {
         drop(theirs);
         let answer = answer(ours.as_fd(), FROZEN, deadline).map_err(lost)?;
         match answer.number {
-            0 => Ok(Self { socket: Mutex::new(ours) }),
+            0 => Ok(Self { socket: ours, asks: Mutex::default() }),
             number => Err(NotFrozen {
                 why: Error::invalid(format!("the executor refuses a snapshot: {}", answer.text)),
                 is_lost: number != NOT_FROZEN,
@@ -64,42 +65,30 @@ impl Zygote {
         segment: BorrowedFd<'_>,
         deadline: Deadline,
     ) -> Result<i32> {
-        let answer = self.ask(FORK, 0, &[control, segment], deadline)?;
+        let _asks = self.asks.lock();
+        let socket = self.socket.as_fd();
+        let answered = socket::send(socket, FORK, 0, &[control, segment], deadline)
+            .and_then(|()| answer(socket, FORK, deadline));
+        if answered.is_err() {
+            // A later answer would be taken for that of another request.
+            socket::shut_down(socket);
+        }
+        let answer = answered?;
         match i32::try_from(answer.number) {
             Ok(pid) if pid > 0 => Ok(pid),
             _ => Err(Error::exhausted(format!("the zygote makes no copy: {}", answer.text))),
         }
     }
-
-    fn ask(
-        &self,
-        letter: u8,
-        number: u64,
-        files: &[BorrowedFd<'_>],
-        deadline: Deadline,
-    ) -> Result<Told> {
-        let socket = self.socket.lock();
-        let answered = socket::send(socket.as_fd(), letter, number, files, deadline)
-            .and_then(|()| answer(socket.as_fd(), letter, deadline));
-        if answered.is_err() {
-            // A later answer would be taken for that of another request.
-            socket::shut_down(socket.as_fd());
-        }
-        answered
-    }
 }
 
 impl Parent for Zygote {
+    /// Reads how the copy has ended, and tells the zygote to collect it. Never waits.
     fn collect(&self, pid: i32) -> Ended {
+        let ended = dying::status(pid).unwrap_or(Ended::Unknown);
         let number = u64::from(pid.unsigned_abs());
-        let status = self.ask(COLLECT, number, &[], Deadline::after(END_TIMEOUT));
-        let number = status.map_or(0, |answer| answer.number);
-        let low = i32::try_from(number & !COLLECT_EXITED).unwrap_or(0);
-        match number & COLLECT_EXITED {
-            0 if low == 0 => Ended::Unknown,
-            0 => Ended::Killed(low),
-            _ => Ended::Exited(low),
-        }
+        // A zygote that reads nothing has ended, or keeps what is left of its copies until then.
+        let _ = socket::send(self.socket.as_fd(), COLLECT, number, &[], Deadline::now());
+        ended
     }
 }
 

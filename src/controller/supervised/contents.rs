@@ -5,8 +5,10 @@ use std::fmt;
 use std::sync::{Arc, OnceLock};
 use std::time::Instant;
 
+use crate::ExecutorAddr;
 use crate::controller::dylibs::dylib::Dylib;
-use crate::controller::executor_builder::ExecutorBuilder;
+use crate::controller::executor_builder::Spawned;
+use crate::controller::hotswap::Redirectable;
 use crate::controller::region::AttachedRegion;
 use crate::controller::session::Controller;
 use crate::error::{Error, Result};
@@ -24,7 +26,21 @@ pub(super) struct Named {
 pub(super) struct Step {
     /// The dylib that it belongs to.
     pub(super) dylib: Option<u64>,
+    /// The function whose dylib is filled before the step is taken.
+    pub(super) behind: Option<Target>,
     pub(super) take: Arc<Take>,
+}
+
+/// The function that a redirected one leads to at present.
+pub(super) type Target = Arc<Mutex<Implementation>>;
+
+/// A function of a dylib, by its name.
+#[derive(Debug, Clone)]
+pub(super) struct Implementation {
+    pub(super) dylib: Named,
+    pub(super) symbol: Arc<str>,
+    /// How often the redirected function was redirected before.
+    pub(super) version: u64,
 }
 
 /// What a step does in an executor.
@@ -36,6 +52,7 @@ pub(super) struct Generation {
     pub(super) controller: Controller,
     pub(super) started: Instant,
     dylibs: Mutex<HashMap<u64, Arc<Dylib>>>,
+    redirectables: Mutex<HashMap<u64, Arc<Redirectable>>>,
     /// Attached until the executor ends.
     attached: Mutex<Vec<AttachedRegion>>,
     /// Why the session has killed the executor, if it has.
@@ -43,23 +60,26 @@ pub(super) struct Generation {
 }
 
 impl Generation {
-    /// Starts an executor and takes the steps in it, in order.
+    /// Waits until the executor is ready, and takes the steps in it, in order. What leads to a dylib's function is behind the steps of
+    /// that dylib.
     ///
     /// # Errors
     ///
     /// When it cannot be started, or the first step that fails.
-    pub(super) fn start(builder: &ExecutorBuilder, steps: &[Step]) -> Result<Self> {
-        let controller = builder.start()?;
+    pub(super) fn start(spawned: Spawned, steps: &[Step]) -> Result<Self> {
+        let controller = spawned.connect()?;
         let started = Instant::now();
         let generation = Self {
             controller,
             started,
             dylibs: Mutex::default(),
+            redirectables: Mutex::default(),
             attached: Mutex::default(),
             killed: OnceLock::new(),
         };
-        for step in steps {
-            (step.take)(&generation)?;
+        let mut filling = Filling::new(steps);
+        for at in 0..steps.len() {
+            filling.take(at, &generation)?;
         }
         Ok(generation)
     }
@@ -86,8 +106,64 @@ impl Generation {
         Arc::clone(dylibs.entry(dylib.number).or_insert_with(make))
     }
 
+    /// Takes the dylib out of this executor.
+    pub(super) fn remove_dylib(&self, dylib: &Named) -> Option<Arc<Dylib>> {
+        self.dylibs.lock().remove(&dylib.number)
+    }
+
+    /// The address of a function. Links its dylib first.
+    pub(super) fn address(&self, function: &Implementation) -> Result<ExecutorAddr> {
+        self.dylib(&function.dylib).lookup(&function.symbol)
+    }
+
+    /// The redirected function with this number, if it is there.
+    pub(super) fn redirectable(&self, number: u64) -> Option<Arc<Redirectable>> {
+        self.redirectables.lock().get(&number).cloned()
+    }
+
+    pub(super) fn add_redirectable(&self, number: u64, redirectable: Redirectable) {
+        self.redirectables.lock().insert(number, Arc::new(redirectable));
+    }
+
     pub(super) fn hold(&self, region: AttachedRegion) {
         self.attached.lock().push(region);
+    }
+}
+
+/// The steps of an executor that is being filled.
+struct Filling<'a> {
+    steps: &'a [Step],
+    is_taken: Vec<bool>,
+    /// The steps of each dylib, if any step is behind those of a dylib.
+    of_dylibs: HashMap<u64, Vec<usize>>,
+}
+
+impl<'a> Filling<'a> {
+    fn new(steps: &'a [Step]) -> Self {
+        let mut of_dylibs: HashMap<u64, Vec<usize>> = HashMap::new();
+        if steps.iter().any(|step| step.behind.is_some()) {
+            for (at, step) in steps.iter().enumerate() {
+                step.dylib
+                    .into_iter()
+                    .for_each(|dylib| of_dylibs.entry(dylib).or_default().push(at));
+            }
+        }
+        Self { steps, is_taken: vec![false; steps.len()], of_dylibs }
+    }
+
+    /// Takes a step, once, and those that it is behind before it.
+    fn take(&mut self, at: usize, generation: &Generation) -> Result<()> {
+        if std::mem::replace(&mut self.is_taken[at], true) {
+            return Ok(());
+        }
+        let step = &self.steps[at];
+        if let Some(target) = &step.behind {
+            let dylib = target.lock().dylib.number;
+            for at in self.of_dylibs.get(&dylib).cloned().unwrap_or_default() {
+                self.take(at, generation)?;
+            }
+        }
+        (step.take)(generation)
     }
 }
 

@@ -4,17 +4,17 @@ use std::sync::Arc;
 
 use super::contents::Named;
 use super::function::SupervisedFunction;
-use super::session::{Shared, Supervised};
+use super::members::Members;
+use super::session::Supervised;
 use crate::controller::calls::function_type::Placed;
 use crate::controller::calls::{FunctionType, StaticType};
 use crate::controller::dylibs::dylib::Dylib;
 use crate::controller::handler::definition::{Handler, IntoHandler};
-use crate::deadline::Deadline;
 use crate::error::Result;
 use crate::link::{Archive, ObjectFile};
 use crate::types::Signature;
 
-/// A [`Dylib`] that the session remembers: what is added to it is linked into each executor. Cheap to clone; any thread may use it.
+/// A [`Dylib`] that a [`Supervised`] session or a [`Pool`](super::Pool) remembers: what is added to it is linked into each executor. Cheap to clone; any thread may use it.
 /// Dropping it has no effect.
 ///
 /// # Examples
@@ -35,21 +35,24 @@ use crate::types::Signature;
 /// ```
 #[derive(Debug, Clone)]
 pub struct SupervisedDylib {
-    shared: Arc<Shared>,
-    named: Named,
+    pub(super) members: Arc<Members>,
+    pub(super) named: Named,
 }
 
 impl Supervised {
     /// A new, empty dylib of all executors. Its name appears in errors.
     #[must_use]
     pub fn create_dylib(&self, name: impl Into<String>) -> SupervisedDylib {
-        let shared = Arc::clone(&self.shared);
-        let named = Named { number: shared.number_dylib(), name: name.into().into() };
-        SupervisedDylib { shared, named }
+        SupervisedDylib::new(&self.members, name.into())
     }
 }
 
 impl SupervisedDylib {
+    pub(super) fn new(members: &Arc<Members>, name: String) -> Self {
+        let named = Named { number: members.number(), name: name.into() };
+        Self { members: Arc::clone(members), named }
+    }
+
     /// As [`Dylib::add_object`], in each executor. The objects are shared, not copied.
     ///
     /// # Errors
@@ -130,21 +133,22 @@ impl SupervisedDylib {
     }
 
     fn function_of<F: FunctionType>(&self, name: String, form: F::Form) -> SupervisedFunction<F> {
-        SupervisedFunction::new(&self.shared, self.named.clone(), name, form)
+        SupervisedFunction::new(&self.members, self.named.clone(), name, form)
     }
 
-    /// As [`Dylib::clear`], and forgets what was added.
+    /// As [`Dylib::clear`] in each executor, and forgets what was added.
     ///
     /// # Errors
     ///
-    /// As [`Dylib::clear`], in the present executor. What was added is forgotten all the same.
+    /// The first of [`Dylib::clear`]. What was added is forgotten all the same.
     pub fn clear(&self) -> Result<()> {
-        self.shared.forget(self.named.number);
-        self.shared.present(Deadline::SESSION_END)?.dylib(&self.named).clear()
+        self.members.forget(self.named.number);
+        self.members.for_each(|generation| generation.dylib(&self.named).clear())
     }
 
     fn add(&self, take: impl Fn(&Dylib) -> Result<()> + Send + Sync + 'static) -> Result<()> {
         let named = self.named.clone();
-        self.shared.add(Some(named.number), move |generation| take(&generation.dylib(&named)))
+        let of = Some(named.number);
+        self.members.add(of, None, move |generation| take(&generation.dylib(&named)))
     }
 }

@@ -5,13 +5,14 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::contents::{Generation, Named};
-use super::session::Shared;
+use super::members::Members;
 use crate::controller::calls::{Batch, Function, FunctionType, PendingCall};
 use crate::deadline::Deadline;
 use crate::error::{ErrorKind, Result};
-use crate::sync::Mutex;
+use crate::sync::{AtomicU64, Mutex, Ordering};
 
-/// A function of a [`SupervisedDylib`](super::SupervisedDylib), by its name. It stays valid when an executor dies.
+/// A function of a [`SupervisedDylib`](super::SupervisedDylib), by its name. It stays valid when an executor dies. Of a
+/// [`Pool`](super::Pool), it takes a free executor for each call.
 ///
 /// Any thread may use it. A clone remembers the address by itself, so threads that call at the same time do best with a clone each.
 ///
@@ -26,24 +27,39 @@ use crate::sync::Mutex;
 /// }
 /// ```
 pub struct SupervisedFunction<F: FunctionType> {
-    shared: Arc<Shared>,
+    members: Arc<Members>,
     dylib: Named,
     name: Arc<str>,
     form: F::Form,
-    /// The function in the executor that was called last.
-    bound: Mutex<Option<Arc<Bound<F>>>>,
+    /// The function in the executor that was called last, for each member.
+    bound: Box<[Known<F>]>,
+    /// The member that was called last.
+    last: AtomicU64,
 }
+
+type Known<F> = Mutex<Option<Arc<Bound<F>>>>;
 
 /// A function in one executor.
 struct Bound<F: FunctionType> {
     generation: Arc<Generation>,
     function: Function<F>,
+    kills_on_timeout: bool,
 }
 
 impl<F: FunctionType> SupervisedFunction<F> {
-    pub(super) fn new(shared: &Arc<Shared>, dylib: Named, name: String, form: F::Form) -> Self {
-        let shared = Arc::clone(shared);
-        Self { shared, dylib, name: name.into(), form, bound: Mutex::default() }
+    pub(super) fn new(members: &Arc<Members>, dylib: Named, name: String, form: F::Form) -> Self {
+        let bound = members.all().iter().map(|_| Mutex::default()).collect();
+        let (members, last) = (Arc::clone(members), AtomicU64::new(0));
+        Self { members, dylib, name: name.into(), form, bound, last }
+    }
+
+    pub(super) fn members(&self) -> &Members {
+        &self.members
+    }
+
+    /// The same function of these executors.
+    pub(super) fn in_members(&self, members: Arc<Members>) -> Self {
+        Self::new(&members, self.dylib.clone(), self.name.to_string(), self.form.clone())
     }
 
     /// Calls the function and waits for its result. The call is made once: after a death it is for the caller to decide what to call
@@ -57,11 +73,11 @@ impl<F: FunctionType> SupervisedFunction<F> {
     ///   ([`ErrorKind::Exhausted`]).
     /// - The dylib does not define the function, or linking fails.
     pub fn call(&self, arguments: F::Arguments<'_>) -> Result<F::Result> {
-        self.bound(Deadline::SESSION_END)?.function.call_with(arguments)
+        self.leased(Deadline::SESSION_END, |bound| bound.function.call_with(arguments))
     }
 
-    /// As [`call`](SupervisedFunction::call), for at most `timeout`, which covers a wait for another thread's start of an executor,
-    /// and the policy's pause. A start by this thread has a timeout of its own
+    /// As [`call`](SupervisedFunction::call), for at most `timeout`, which covers a wait for a free executor of the pool, a wait for
+    /// another thread's start of an executor, and the policy's pause. A start by this thread has a timeout of its own
     /// ([`start_timeout`](crate::controller::ExecutorBuilder::start_timeout)).
     ///
     /// # Errors
@@ -74,27 +90,28 @@ impl<F: FunctionType> SupervisedFunction<F> {
         timeout: Duration,
     ) -> Result<F::Result> {
         let deadline = Deadline::after(timeout);
-        let bound = self.bound(deadline)?;
-        let result = bound.function.call_by(arguments, deadline);
-        if self.shared.policy().kills_on_timeout
-            && let Err(error) = &result
-            && error.kind() == ErrorKind::Timeout
-        {
-            bound.generation.kill(error);
-        }
-        result
+        self.leased(deadline, |bound| {
+            let result = bound.function.call_by(arguments, deadline);
+            if let Err(error) = &result
+                && error.kind() == ErrorKind::Timeout
+                && bound.kills_on_timeout
+            {
+                bound.generation.kill(error);
+            }
+            result
+        })
     }
 
-    /// As [`Function::submit`], in the present executor.
+    /// As [`Function::submit`], in the present executor. In a pool each executor gets a call in turn, free or not.
     ///
     /// # Errors
     ///
     /// As [`Function::submit`], and as [`call`](SupervisedFunction::call) for the executor and the look-up.
     pub fn submit(&self, arguments: F::Arguments<'_>) -> Result<PendingCall<F>> {
-        self.bound(Deadline::SESSION_END)?.function.submit(arguments)
+        self.bound(self.members.in_turn(), Deadline::SESSION_END)?.function.submit(arguments)
     }
 
-    /// As [`Function::batch`], in the present executor.
+    /// As [`Function::batch`], in the present executor. In a pool each executor gets a batch in turn, free or not.
     ///
     /// # Errors
     ///
@@ -103,21 +120,44 @@ impl<F: FunctionType> SupervisedFunction<F> {
         &self,
         arguments: impl IntoIterator<Item = F::Arguments<'a>>,
     ) -> Result<Batch<F>> {
-        self.bound(Deadline::SESSION_END)?.function.batch(arguments)
+        self.bound(self.members.in_turn(), Deadline::SESSION_END)?.function.batch(arguments)
     }
 
-    /// The function in the present executor, looked up unless it is known.
-    fn bound(&self, deadline: Deadline) -> Result<Arc<Bound<F>>> {
-        let known = self.bound.lock().clone();
+    /// Calls the function in an executor that the call may have.
+    #[inline]
+    fn leased<R>(
+        &self,
+        deadline: Deadline,
+        call: impl FnOnce(&Bound<F>) -> Result<R>,
+    ) -> Result<R> {
+        // Relaxed: any value is right.
+        let last = self.last.load(Ordering::Relaxed);
+        let mut lease = self.members.lease(last as usize, deadline)?;
+        if lease.executor() as u64 != last {
+            self.last.store(lease.executor() as u64, Ordering::Relaxed);
+        }
+        let outcome = self.bound(lease.executor(), deadline).and_then(|bound| call(&bound));
+        if outcome.is_err() {
+            lease.failed();
+        }
+        outcome
+    }
+
+    /// The function in the present executor of a member, looked up unless it is known.
+    fn bound(&self, member: usize, deadline: Deadline) -> Result<Arc<Bound<F>>> {
+        let place = &self.bound[member];
+        let known = place.lock().clone();
         if let Some(bound) = known.filter(|bound| bound.generation.is_alive()) {
             return Ok(bound);
         }
-        let generation = self.shared.present(deadline)?;
+        let shared = &self.members.all()[member];
+        let generation = shared.present(deadline)?;
         let address = generation.dylib(&self.dylib).lookup(&self.name)?;
         let session = &generation.controller.session;
         let function = Function::new(session, address, self.form.clone());
-        let bound = Arc::new(Bound { generation, function });
-        let earlier = self.bound.lock().replace(Arc::clone(&bound));
+        let kills_on_timeout = shared.policy().kills_on_timeout;
+        let bound = Arc::new(Bound { generation, function, kills_on_timeout });
+        let earlier = place.lock().replace(Arc::clone(&bound));
         // Dropping a session runs code of the host: not under the lock.
         drop(earlier);
         Ok(bound)
@@ -126,12 +166,14 @@ impl<F: FunctionType> SupervisedFunction<F> {
 
 impl<F: FunctionType> Clone for SupervisedFunction<F> {
     fn clone(&self) -> Self {
+        let bound = self.bound.iter().map(|bound| Mutex::new(bound.lock().clone())).collect();
         Self {
-            shared: Arc::clone(&self.shared),
+            members: Arc::clone(&self.members),
             dylib: self.dylib.clone(),
             name: Arc::clone(&self.name),
             form: self.form.clone(),
-            bound: Mutex::new(self.bound.lock().clone()),
+            bound,
+            last: AtomicU64::new(self.last.load(Ordering::Relaxed)),
         }
     }
 }

@@ -5,17 +5,25 @@
 //! | `policy` | when the next executor starts, and when none does any more |
 //! | `contents` | the contents of an executor as steps, and an executor that has them |
 //! | `session` | the present executor, and the start of the next one |
-//! | `function`, `dylib` | handles that stay valid |
+//! | `free`, `members` | which executors of a pool are free; the executors behind a handle |
+//! | `function`, `dylib`, `redirectable` | handles that stay valid |
+//! | `pool` | several executors with the same contents |
 //!
 //! Invariant: no thread of its own. The caller that needs an executor and finds it dead starts the next one; others wait for that.
 
 mod contents;
 mod dylib;
+mod free;
 mod function;
+mod members;
 mod policy;
+mod pool;
+mod redirectable;
 mod session;
 
 pub use dylib::SupervisedDylib;
 pub use function::SupervisedFunction;
 pub use policy::RestartPolicy;
+pub use pool::Pool;
+pub use redirectable::SupervisedRedirectable;
 pub use session::Supervised;

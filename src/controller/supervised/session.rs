@@ -6,12 +6,13 @@ use std::thread::{self, ThreadId};
 use std::time::{Duration, Instant};
 
 use super::contents::{Generation, Step};
+use super::members::Members;
 use super::policy::{History, RestartPolicy};
-use crate::controller::executor_builder::ExecutorBuilder;
+use crate::controller::executor_builder::{ExecutorBuilder, Spawned};
 use crate::controller::region::Region;
 use crate::controller::session::Controller;
 use crate::deadline::Deadline;
-use crate::error::{Error, Result};
+use crate::error::{Error, ErrorKind, Result};
 use crate::sync::{Condvar, Mutex};
 
 /// A session that goes on after the death of its executor. The calls under way get the death. The next call starts the next executor,
@@ -39,10 +40,10 @@ use crate::sync::{Condvar, Mutex};
 /// ```
 #[derive(Debug, Clone)]
 pub struct Supervised {
-    pub(super) shared: Arc<Shared>,
+    pub(super) members: Arc<Members>,
 }
 
-/// What all handles of a supervised session share.
+/// One place for executors, one after the other: what all handles share.
 #[derive(Debug)]
 pub(super) struct Shared {
     builder: ExecutorBuilder,
@@ -58,7 +59,6 @@ struct State {
     generation: Option<Arc<Generation>>,
     /// What the next executor gets, in order.
     steps: Vec<Step>,
-    dylibs: u64,
     on_death: Vec<OnDeath>,
     /// The thread that starts the next executor.
     restarting: Option<ThreadId>,
@@ -69,8 +69,9 @@ struct State {
     stopped: Option<Error>,
 }
 
+/// What is told of deaths.
 #[derive(Clone)]
-struct OnDeath(Arc<dyn Fn(&Error) + Send + Sync>);
+pub(super) struct OnDeath(pub(super) Arc<dyn Fn(&Error) + Send + Sync>);
 
 impl ExecutorBuilder {
     /// Starts an executor, and the next one when a call finds it dead. See [`Supervised`].
@@ -79,10 +80,8 @@ impl ExecutorBuilder {
     ///
     /// As [`ExecutorBuilder::start`], for the first executor.
     pub fn supervise(&self, policy: RestartPolicy) -> Result<Supervised> {
-        let generation = Some(Arc::new(Generation::start(self, &[])?));
-        let state = Mutex::new(State { generation, ..State::default() });
-        let (builder, restarted) = (self.clone(), Condvar::new());
-        Ok(Supervised { shared: Arc::new(Shared { builder, policy, state, restarted }) })
+        let alone = Shared::start(self, policy, self.spawn()?)?;
+        Ok(Supervised { members: Arc::new(Members::alone(Arc::new(alone))) })
     }
 }
 
@@ -93,10 +92,7 @@ impl Supervised {
     ///
     /// As [`Controller::attach`] in the present executor. When a next one has other memory there, its start fails.
     pub fn attach(&self, region: impl AsRef<Region> + Send + Sync + 'static) -> Result<()> {
-        self.shared.add(None, move |generation| {
-            generation.hold(generation.controller.attach(region.as_ref())?);
-            Ok(())
-        })
+        self.members.attach(region)
     }
 
     /// Calls `establish` for this executor, and for each next one, in the order of what was added. It brings into the executor what
@@ -110,13 +106,13 @@ impl Supervised {
         &self,
         establish: impl Fn(&Controller) -> Result<()> + Send + Sync + 'static,
     ) -> Result<()> {
-        self.shared.add(None, move |generation| establish(&generation.controller))
+        self.members.add(None, None, move |generation| establish(&generation.controller))
     }
 
     /// Calls `told` with each death from now on, before the next executor starts, on the thread that starts it. It gets the time-out
     /// of an executor that the policy has killed.
     pub fn on_death(&self, told: impl Fn(&Error) + Send + Sync + 'static) {
-        self.shared.state.lock().on_death.push(OnDeath(Arc::new(told)));
+        self.members.on_death(told);
     }
 
     /// The session with the present executor, for all that it offers. It is started first if the last one has died. Addresses of one
@@ -126,11 +122,36 @@ impl Supervised {
     ///
     /// As [`SupervisedFunction::call`](super::SupervisedFunction::call), for starting an executor.
     pub fn controller(&self) -> Result<Controller> {
-        Ok(self.shared.present(Deadline::SESSION_END)?.controller.clone())
+        self.members.first(|generation| Ok(generation.controller.clone()))
     }
 }
 
 impl Shared {
+    /// The first executor, without contents.
+    pub(super) fn start(
+        builder: &ExecutorBuilder,
+        policy: RestartPolicy,
+        spawned: Spawned,
+    ) -> Result<Self> {
+        let generation = Some(Arc::new(Generation::start(spawned, &[])?));
+        let state = Mutex::new(State { generation, ..State::default() });
+        Ok(Self { builder: builder.clone(), policy, state, restarted: Condvar::new() })
+    }
+
+    /// Why no executor is started any more, if that is so.
+    pub(super) fn stopped(&self) -> Option<Error> {
+        self.state.lock().stopped.clone()
+    }
+
+    /// True when the present executor is alive.
+    pub(super) fn is_alive(&self) -> bool {
+        self.state.lock().generation.as_ref().is_some_and(|generation| generation.is_alive())
+    }
+
+    pub(super) fn on_death(&self, told: OnDeath) {
+        self.state.lock().on_death.push(told);
+    }
+
     pub(super) fn policy(&self) -> &RestartPolicy {
         &self.policy
     }
@@ -167,9 +188,10 @@ impl Shared {
 
     /// Starts the next executor, by the policy.
     fn restart(&self, deadline: Deadline) -> Result<Generation> {
+        // Freed behind the start, which need not wait for that, and has the threads of the library still.
         let dead = self.state.lock().generation.take();
-        if let Some(dead) = dead {
-            self.mourn(&dead)?;
+        if let Some(dead) = &dead {
+            self.mourn(dead)?;
         }
         let starts_at = self.state.lock().starts_at;
         let pause =
@@ -180,7 +202,7 @@ impl Shared {
         thread::sleep(pause);
         // What is added from now on is added to the new executor by its own thread.
         let steps = self.state.lock().steps.clone();
-        let started = Generation::start(&self.builder, &steps);
+        let started = self.builder.spawn().and_then(|spawned| Generation::start(spawned, &steps));
         let mut state = self.state.lock();
         if started.is_ok() {
             state.starts_at = None;
@@ -203,30 +225,58 @@ impl Shared {
     }
 
     /// Takes a step in the present executor and remembers it for the next ones.
-    pub(super) fn add(
-        &self,
-        dylib: Option<u64>,
-        take: impl Fn(&Generation) -> Result<()> + Send + Sync + 'static,
-    ) -> Result<()> {
-        let step = Step { dylib, take: Arc::new(take) };
+    ///
+    /// # Errors
+    ///
+    /// That of the step, which is not remembered then. When no executor can be started.
+    pub(super) fn add(&self, step: Step) -> Result<()> {
         loop {
             let generation = self.present(Deadline::SESSION_END)?;
             // A step that has ended the executor would end the next one, too.
             (step.take)(&generation)?;
-            let mut state = self.state.lock();
-            if state.generation.as_ref().is_some_and(|present| Arc::ptr_eq(present, &generation)) {
-                state.steps.push(step);
+            if self.remember(&step, Some(&generation)) {
                 return Ok(());
             }
-            // Another thread starts the next executor, which has not got the step.
         }
     }
 
-    /// The number of a new dylib.
-    pub(super) fn number_dylib(&self) -> u64 {
+    /// The same for a step that another executor has taken. If it fails here, the executor ends, and the next one takes it.
+    ///
+    /// # Errors
+    ///
+    /// When no executor can be started. The step is remembered all the same.
+    pub(super) fn add_as_well(&self, step: &Step) -> Result<()> {
+        loop {
+            match self.present(Deadline::SESSION_END) {
+                Ok(generation) => {
+                    let taken = (step.take)(&generation);
+                    if self.remember(step, Some(&generation)) {
+                        taken.unwrap_or_else(|error| generation.kill(&error));
+                        return Ok(());
+                    }
+                }
+                Err(error) => {
+                    if self.remember(step, None) || error.kind() == ErrorKind::InvalidArgument {
+                        return Err(error);
+                    }
+                }
+            }
+        }
+    }
+
+    /// Remembers a step that the present executor has taken, or that no executor could take. False when another one is there
+    /// or starts, which has not got the step.
+    fn remember(&self, step: &Step, taken: Option<&Arc<Generation>>) -> bool {
         let mut state = self.state.lock();
-        state.dylibs += 1;
-        state.dylibs
+        let is_present = match (&state.generation, taken) {
+            (Some(present), Some(taken)) => Arc::ptr_eq(present, taken),
+            (None, None) => state.restarting.is_none(),
+            _ => false,
+        };
+        if is_present {
+            state.steps.push(step.clone());
+        }
+        is_present
     }
 
     /// Forgets the steps of a dylib.

@@ -5,7 +5,7 @@
 //! | 1 | the acceptor's | makes the data of linked code private, closes all lanes, passes the zygote's socket on, and ends |
 //! | 2 | serving threads | end with their lanes |
 //! | 3 | the main thread | waits until it is the only one, and answers [`FROZEN`] |
-//! | 4 | the same | forks for each [`FORK`]; [`COLLECT`] reports how a copy has ended |
+//! | 4 | the same | forks for each [`FORK`], and collects a copy that has ended for each [`COLLECT`] |
 //! | 5 | the copy's only thread | returns from [`serve`], and serves its own controller |
 //!
 //! Code and constants stay shared between all copies. Data, heap and stack are copied page by page, as they are written. Attached
@@ -17,10 +17,10 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::time::Duration;
 
 use nix::errno::Errno;
-use nix::sys::wait::{Id, WaitPidFlag, WaitStatus, waitid};
+use nix::sys::wait::{Id, WaitPidFlag, waitid};
 use nix::unistd::Pid;
 
-use crate::call::contract::{COLLECT, COLLECT_EXITED, FORK, FROZEN, LOST};
+use crate::call::contract::{COLLECT, FORK, FROZEN, LOST};
 use crate::deadline::Deadline;
 use crate::error::{Error, Result};
 use crate::executor::process::first_thread;
@@ -74,7 +74,7 @@ pub(super) fn serve(socket: &OwnedFd) -> Result<Option<Copied>> {
                     return Ok(Some(copied));
                 }
             }
-            COLLECT => socket::tell(socket, COLLECT, collected(message.number), "")?,
+            COLLECT => collect(message.number),
             letter => return Err(Error::violation(format!("letter {letter:#x} for a zygote"))),
         }
     }
@@ -97,20 +97,9 @@ fn fork_for(socket: BorrowedFd<'_>, message: Received) -> Result<Option<Copied>>
     }
 }
 
-/// Collects the copy with this number, which has ended. Returns its status, 0 if it has not ended or is none.
-fn collected(number: u64) -> u64 {
-    let Some(pid) = i32::try_from(number).ok().filter(|pid| *pid > 0) else { return 0 };
-    let status = loop {
-        match waitid(Id::Pid(Pid::from_raw(pid)), WaitPidFlag::WEXITED | WaitPidFlag::WNOHANG) {
-            Err(Errno::EINTR) => {}
-            status => break status,
-        }
-    };
-    match status {
-        Ok(WaitStatus::Exited(_, status)) => {
-            COLLECT_EXITED | u64::from(status.unsigned_abs() & 0xff)
-        }
-        Ok(WaitStatus::Signaled(_, signal, _)) => u64::from((signal as i32).unsigned_abs()),
-        _ => 0,
-    }
+/// Collects the copy with this number, if it has ended.
+fn collect(number: u64) {
+    let Some(pid) = i32::try_from(number).ok().filter(|pid| *pid > 0) else { return };
+    let flags = WaitPidFlag::WEXITED | WaitPidFlag::WNOHANG;
+    while waitid(Id::Pid(Pid::from_raw(pid)), flags) == Err(Errno::EINTR) {}
 }

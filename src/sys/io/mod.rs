@@ -1,6 +1,7 @@
-//! Descriptors: byte streams, sockets that carry descriptors, readiness, and tables of descriptors.
+//! Descriptors: byte streams, sockets that carry descriptors, readiness of one and of many, and tables of descriptors.
 
 pub(crate) mod descriptors;
 pub(crate) mod ready;
 pub(crate) mod socket;
 pub(crate) mod stream;
+pub(crate) mod watch;

@@ -443,7 +443,11 @@ pub(crate) fn populate(start: u64, bytes: u64) -> Result<()> {
             Ok(_) | Err(Errno::EINVAL | Errno::ENOSYS | Errno::EPERM) => return Ok(()),
             Err(Errno::EINTR | Errno::EAGAIN) => {}
             Err(errno) => {
-                return Err(Error::os(format!("backing {bytes} bytes of shared memory"), errno));
+                let error = Error::os(format!("backing {bytes} bytes of shared memory"), errno);
+                return Err(match errno {
+                    Errno::ENOMEM => error.and(&Error::exhausted(super::limit::of_memory())),
+                    _ => error,
+                });
             }
         }
     }

@@ -9,12 +9,12 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use nix::errno::Errno;
+#[cfg(feature = "named-segment")]
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::sys::signal::{Signal, kill};
 use nix::sys::wait::{Id, WaitPidFlag, WaitStatus, waitid};
 use nix::unistd::Pid;
 
-use crate::deadline::Deadline;
 use crate::error::{Error, Result};
 
 /// The descriptors of a child beside the standard streams and its socket.
@@ -263,15 +263,18 @@ fn end_unnamed(child: Pid) {
     while let Err(Errno::EINTR) = waitid(Id::Pid(child), WaitPidFlag::WEXITED) {}
 }
 
-/// The pause between looks at a deadline.
-const POLL_INTERVAL: u8 = 10;
-
-/// Waits for the end of a child.
+/// Waits for the end of a child. Its descriptor is ready to be read when the child has ended.
 #[derive(Debug)]
 pub(crate) struct Awaiter {
     pidfd: Arc<OwnedFd>,
     /// What collects it, and its number there, if this process does not.
     parent: Option<(Arc<dyn Parent>, i32)>,
+}
+
+impl AsFd for Awaiter {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.pidfd.as_fd()
+    }
 }
 
 impl Awaiter {
@@ -281,51 +284,27 @@ impl Awaiter {
         Some(Self { pidfd: Arc::new(pidfd), parent: None })
     }
 
-    /// Waits for the end of the child up to the deadline, and collects it if it has ended.
-    pub(crate) fn collect_by(&self, deadline: Deadline) {
-        let mut fds = [PollFd::new(self.pidfd.as_fd(), PollFlags::POLLIN)];
-        while poll(&mut fds, POLL_INTERVAL) == Ok(0) && !deadline.has_passed() {}
-        if fds[0].any() == Some(true) {
-            // Another part of this process may have collected it.
-            let _ =
-                waitid(Id::PIDFd(self.pidfd.as_fd()), WaitPidFlag::WEXITED | WaitPidFlag::WNOHANG);
-        }
+    /// Kills the child. Does nothing when it has ended already.
+    pub(crate) fn kill(&self) {
+        end(self.pidfd.as_fd());
     }
 
-    /// Waits until the child has ended, and collects it. Call once. Meanwhile it calls `asked` whenever `socket` is ready to be
-    /// read, until that returns false.
+    /// Collects the child if it has ended. Another part of this process may have done so.
+    pub(crate) fn collect_if_ended(&self) {
+        let _ = waitid(Id::PIDFd(self.pidfd.as_fd()), WaitPidFlag::WEXITED | WaitPidFlag::WNOHANG);
+    }
+
+    /// Waits until the child has ended, and collects it. Call once. The wait is short when the [descriptor](Awaiter::as_fd) is
+    /// ready.
     ///
     /// # Errors
     ///
-    /// When the system refuses; the child is killed then.
-    pub(crate) fn wait(
-        &self,
-        socket: BorrowedFd<'_>,
-        mut asked: impl FnMut() -> bool,
-    ) -> Result<Ended> {
-        let during = |errno| Error::os("waiting for the executor", errno);
-        let mut listens = true;
-        loop {
-            let mut fds = [self.pidfd.as_fd(), socket].map(|fd| PollFd::new(fd, PollFlags::POLLIN));
-            let count = if listens { 2 } else { 1 };
-            match poll(&mut fds[..count], PollTimeout::NONE) {
-                Err(Errno::EINTR) => continue,
-                Err(errno) => {
-                    // The end of this child would not be seen.
-                    end(self.pidfd.as_fd());
-                    let _ = self.collect();
-                    return Err(during(errno));
-                }
-                Ok(_) => {}
-            };
-            if fds[0].any() == Some(true) {
-                return self.collect().map_err(during);
-            }
-            listens = listens && asked();
-        }
+    /// When the system refuses.
+    pub(crate) fn collect(&self) -> Result<Ended> {
+        self.collected().map_err(|errno| Error::os("waiting for the executor", errno))
     }
 
-    fn collect(&self) -> nix::Result<Ended> {
+    fn collected(&self) -> nix::Result<Ended> {
         if let Some((parent, pid)) = &self.parent {
             return Ok(parent.collect(*pid));
         }

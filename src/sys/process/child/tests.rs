@@ -19,8 +19,8 @@ fn spawn(program: &str, args: &[&str]) -> Result<(Child, OwnedFd)> {
 
 /// How a shell that runs `script` ends.
 fn ended(script: &str) -> Ended {
-    let (child, socket) = spawn("/bin/sh", &["-c", script]).expect("a shell");
-    child.awaiter().wait(socket.as_fd(), || false).expect("the end of the shell")
+    let (child, _socket) = spawn("/bin/sh", &["-c", script]).expect("a shell");
+    child.awaiter().collect().expect("the end of the shell")
 }
 
 /// True where the kernel keeps the status of a collected process.
@@ -135,11 +135,11 @@ fn a_child_has_its_streams_and_its_socket() {
     }
     let count = |others, least| {
         let script = format!("set -- /proc/$$/fd/*; [ $# {least} ]");
-        let (ours, theirs) = socket::pair().expect("sockets");
+        let (_ours, theirs) = socket::pair().expect("sockets");
         let args = ["sh", "-c", &script].map(c);
         let (path, fd) = (Path::new("/bin/sh"), theirs.as_fd());
         let child = Child::spawn(path, &args, &[], fd, SOCKET, others).expect("a shell");
-        assert_eq!(child.awaiter().wait(ours.as_fd(), || false).expect("ended"), Ended::Exited(0));
+        assert_eq!(child.awaiter().collect().expect("ended"), Ended::Exited(0));
     };
     // The shell itself may open one descriptor while it lists them.
     count(Others::Closed, "-le 5");

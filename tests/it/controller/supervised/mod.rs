@@ -1,5 +1,9 @@
 //! Supervised sessions: what the host has put into an executor is there again in the next one.
 
+mod many;
+mod pool;
+mod redirectable;
+
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::Relaxed;

@@ -1,0 +1,122 @@
+//! The life of an executor's process, for the threads that wait for its start or its end.
+
+use std::fmt;
+
+use crate::deadline::Deadline;
+use crate::error::Error;
+use crate::sync::{Condvar, Mutex, MutexGuard};
+use crate::sys::process::child::{Child, Ended};
+
+/// A process from before its start until nothing of it is left.
+#[derive(Debug)]
+pub(super) struct Life {
+    state: Mutex<State>,
+    changed: Condvar,
+}
+
+#[derive(Debug)]
+pub(super) struct State {
+    pub(super) stage: Stage,
+    /// What to run at its end.
+    told: Vec<Told>,
+    /// Its sweeper has ended as well, and nobody has to wait for anything of it.
+    is_over: bool,
+}
+
+#[derive(Debug)]
+pub(super) enum Stage {
+    Starting,
+    /// The process could not be started. The reason is reported once.
+    Failed(Option<Error>),
+    Running(Child),
+    Ended(Ended),
+}
+
+struct Told(Box<dyn FnOnce() + Send>);
+
+impl Life {
+    pub(super) fn new() -> Self {
+        let state = State { stage: Stage::Starting, told: Vec::new(), is_over: false };
+        Self { state: Mutex::new(state), changed: Condvar::new() }
+    }
+
+    pub(super) fn enter(&self, stage: Stage) {
+        self.state.lock().stage = stage;
+        self.changed.notify_all();
+    }
+
+    /// Nothing of the process is left. Who waits for that goes on.
+    pub(super) fn end(&self) {
+        self.state.lock().is_over = true;
+        self.changed.notify_all();
+    }
+
+    /// Waits until nothing of the process is left.
+    pub(super) fn wait_until_over(&self) {
+        drop(self.changed.wait_while(self.state.lock(), |state| !state.is_over));
+    }
+
+    /// Waits until the process is started, or could not be. The kernel bounds the wait.
+    pub(super) fn started(&self) -> MutexGuard<'_, State> {
+        let starting = |state: &mut State| matches!(state.stage, Stage::Starting);
+        self.changed.wait_while(self.state.lock(), starting)
+    }
+
+    /// Waits for the process to end, up to the deadline.
+    pub(super) fn ended(&self, deadline: Deadline) -> Option<Ended> {
+        let goes_on = |state: &mut State| state.stage.goes_on();
+        let state = self.state.lock();
+        let state = match deadline.left() {
+            None => self.changed.wait_while(state, goes_on),
+            Some(left) => self.changed.wait_timeout_while(state, left, goes_on),
+        };
+        match state.stage {
+            Stage::Ended(how) => Some(how),
+            _ => None,
+        }
+    }
+
+    /// Runs `told` when the process has ended, on a thread of its own.
+    ///
+    /// # Errors
+    ///
+    /// When it has ended already, and the thread cannot be started.
+    pub(super) fn at_end(&self, told: impl FnOnce() + Send + 'static) -> std::io::Result<()> {
+        let told = Told(Box::new(told));
+        let mut state = self.state.lock();
+        match state.stage.goes_on() {
+            true => state.told.push(told),
+            false => {
+                drop(state);
+                tell(vec![told])?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Runs what waits for the end.
+    pub(super) fn tell(&self) {
+        let told = std::mem::take(&mut self.state.lock().told);
+        if !told.is_empty() {
+            // Without memory for a thread the news is lost; calls still say that the executor is dead.
+            let _ = tell(told);
+        }
+    }
+}
+
+impl Stage {
+    fn goes_on(&self) -> bool {
+        matches!(self, Stage::Starting | Stage::Running(_))
+    }
+}
+
+fn tell(told: Vec<Told>) -> std::io::Result<()> {
+    let body = move || told.into_iter().for_each(|Told(told)| told());
+    std::thread::Builder::new().name("farcall-death".to_owned()).spawn(body).map(drop)
+}
+
+impl fmt::Debug for Told {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Told")
+    }
+}

@@ -1,0 +1,130 @@
+//! Many descriptors that one thread waits for.
+
+use std::os::fd::BorrowedFd;
+
+use nix::errno::Errno;
+use nix::sys::epoll::{Epoll, EpollCreateFlags, EpollEvent, EpollFlags, EpollTimeout};
+use nix::sys::eventfd::{EfdFlags, EventFd};
+
+use crate::deadline::Deadline;
+use crate::error::{Error, Result};
+
+/// Descriptors by number, for one thread that waits until some are ready to be read. Other threads add and remove them meanwhile.
+#[derive(Debug)]
+pub(crate) struct Watch {
+    all: Epoll,
+    flag: EventFd,
+}
+
+/// The number of the flag, which no descriptor has.
+const FLAG: u64 = u64::MAX;
+/// Descriptors that one wait returns at most.
+const READY_MAX: usize = 64;
+
+impl Watch {
+    /// Watches nothing yet. Takes two descriptors.
+    ///
+    /// # Errors
+    ///
+    /// When descriptors run out.
+    pub(crate) fn new() -> Result<Self> {
+        let failed = |errno| Error::os("making a descriptor to wait for others", errno);
+        let all = Epoll::new(EpollCreateFlags::EPOLL_CLOEXEC).map_err(failed)?;
+        let flags = EfdFlags::EFD_CLOEXEC | EfdFlags::EFD_NONBLOCK;
+        let flag = EventFd::from_flags(flags).map_err(failed)?;
+        all.add(&flag, EpollEvent::new(EpollFlags::EPOLLIN, FLAG)).map_err(failed)?;
+        Ok(Self { all, flag })
+    }
+
+    /// Watches a descriptor until it is removed or closed.
+    ///
+    /// # Errors
+    ///
+    /// When the system refuses.
+    pub(crate) fn add(&self, watched: BorrowedFd<'_>, number: u64) -> Result<()> {
+        let added = self.all.add(watched, EpollEvent::new(EpollFlags::EPOLLIN, number));
+        added.map_err(|errno| Error::os("waiting for one more descriptor", errno))
+    }
+
+    pub(crate) fn remove(&self, watched: BorrowedFd<'_>) {
+        // It may have been removed before.
+        let _ = self.all.delete(watched);
+    }
+
+    /// Makes the present wait, or the next one, return at once.
+    pub(crate) fn wake(&self) {
+        // The count does not overflow: the waiting thread resets it.
+        let _ = self.flag.write(1);
+    }
+
+    /// Waits until a descriptor is ready, another thread wakes this one, or the deadline passes. Returns the numbers of some of those
+    /// that are ready; the others come next.
+    pub(crate) fn wait(&self, deadline: Deadline) -> Vec<u64> {
+        let timeout = deadline.left().map_or(EpollTimeout::NONE, |left| {
+            // Rounded up: not before the deadline.
+            let milliseconds = left.as_micros().div_ceil(1000);
+            EpollTimeout::try_from(milliseconds).unwrap_or(EpollTimeout::MAX)
+        });
+        let mut events = [EpollEvent::empty(); READY_MAX];
+        let count = match self.all.wait(&mut events, timeout) {
+            Ok(count) => count,
+            Err(Errno::EINTR) => 0,
+            // No other error is possible for an open descriptor and this buffer.
+            Err(errno) => unreachable!("waiting for descriptors: {errno}"),
+        };
+        let mut ready: Vec<u64> = events[..count].iter().map(EpollEvent::data).collect();
+        if ready.contains(&FLAG) {
+            let _ = self.flag.read();
+            ready.retain(|number| *number != FLAG);
+        }
+        ready
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::Write;
+    use std::os::fd::AsFd;
+    use std::thread;
+    use std::time::{Duration, Instant};
+
+    use super::*;
+
+    const SHORT: Duration = Duration::from_millis(20);
+
+    #[test]
+    fn each_ready_descriptor_is_named_until_it_is_removed() {
+        let watch = Watch::new().expect("descriptors");
+        let pipes: Vec<_> = (0..200).map(|_| std::io::pipe().expect("a pipe")).collect();
+        for (number, (reader, _)) in (0..).zip(&pipes) {
+            watch.add(reader.as_fd(), number).expect("added");
+        }
+        assert!(watch.wait(Deadline::after(SHORT)).is_empty());
+        for number in [7, 150] {
+            let mut writer = &pipes[number].1;
+            writer.write_all(b"x").expect("written");
+        }
+        for _ in 0..2 {
+            let mut ready = watch.wait(Deadline::SESSION_END);
+            ready.sort_unstable();
+            assert_eq!(ready, [7, 150]);
+        }
+        watch.remove(pipes[7].0.as_fd());
+        assert_eq!(watch.wait(Deadline::SESSION_END), [150]);
+    }
+
+    #[test]
+    fn another_thread_wakes_it() {
+        let watch = Watch::new().expect("descriptors");
+        thread::scope(|scope| {
+            scope.spawn(|| {
+                thread::sleep(SHORT);
+                watch.wake();
+            });
+            assert!(watch.wait(Deadline::SESSION_END).is_empty());
+        });
+        let begun = Instant::now();
+        assert!(watch.wait(Deadline::after(SHORT)).is_empty());
+        assert!(begun.elapsed() >= SHORT, "one wake is one return");
+    }
+}

@@ -1,0 +1,113 @@
+//! What a host pays for many executors: threads, descriptors, memory, and time while they are idle.
+
+use std::fs;
+use std::process::Command;
+use std::sync::Arc;
+use std::sync::atomic::AtomicUsize;
+use std::sync::atomic::Ordering::Relaxed;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use farcall::PerProt;
+use farcall::controller::Controller;
+
+use crate::controller::reload::Held;
+use crate::testkit::launch;
+use crate::testkit::process::{run_to_end, until};
+
+/// How many executors a process of its own starts.
+const COUNT: &str = "FARCALL_TEST_EXECUTORS";
+/// The library's threads, whatever the number of executors.
+const THREADS_MAX: usize = 2;
+/// Descriptors for each executor.
+const DESCRIPTORS_MAX: usize = 4;
+/// Descriptors that all executors share.
+const SHARED_DESCRIPTORS: usize = 2;
+
+fn own() -> Held {
+    Held::of(std::process::id().cast_signed())
+}
+
+/// The names of this process's threads that the library has started.
+fn library_threads() -> Vec<String> {
+    let tasks = fs::read_dir("/proc/self/task").expect("/proc");
+    let name =
+        |task: fs::DirEntry| fs::read_to_string(task.path().join("comm")).unwrap_or_default();
+    tasks.flatten().map(name).filter(|name| name.starts_with("farcall-")).collect()
+}
+
+/// The processor time of this process so far, in ticks of 10 ms.
+fn ticks() -> u64 {
+    let stat = fs::read_to_string("/proc/self/stat").expect("/proc");
+    let fields = stat.rsplit_once(") ").expect("a name in parentheses").1;
+    let field = |at| fields.split(' ').nth(at).and_then(|field| field.parse::<u64>().ok());
+    field(11).expect("user time") + field(12).expect("system time")
+}
+
+/// Starts executors, counts what this process has for them, and ends them.
+fn count(executors: usize) {
+    let builder =
+        launch::builder().slab_bytes(PerProt { code: 1 << 20, constants: 1 << 20, data: 1 << 20 });
+    let (before, begun) = (own(), Instant::now());
+    let start = |_| builder.start().expect("an executor");
+    let controllers: Vec<Controller> = (0..executors).map(start).collect();
+    let told = Arc::new(AtomicUsize::new(0));
+    for controller in &controllers {
+        controller.process_info().expect("it answers");
+        let told = Arc::clone(&told);
+        controller.on_death(move |_| _ = told.fetch_add(1, Relaxed)).expect("registered");
+    }
+    let started = begun.elapsed();
+    let (with, threads) = (own(), library_threads());
+    let descriptors = with.descriptors() - before.descriptors();
+    let idle_from = ticks();
+    thread::sleep(Duration::from_secs(1));
+    let idle = ticks() - idle_from;
+    println!(
+        "many: {executors} cases: {} threads, {descriptors} descriptors, {} kB of memory for each, {idle} ticks in an \
+         idle second, started and called in {started:?}",
+        threads.len(),
+        (with.resident_bytes - before.resident_bytes) / 1024 / executors as u64,
+    );
+    assert!(threads.len() <= THREADS_MAX, "{threads:?}");
+    let most = executors * DESCRIPTORS_MAX + SHARED_DESCRIPTORS;
+    assert!(descriptors <= most, "{descriptors} descriptors");
+    assert!(idle <= 1, "{idle} ticks while nothing happens");
+    let (killed, rest) = controllers.split_at(executors / 2);
+    killed.iter().for_each(|controller| controller.kill_handle().kill());
+    until("all deaths are told", || told.load(Relaxed) == killed.len());
+    rest.iter().for_each(|controller| drop(controller.process_info().expect("it lives on")));
+    drop(controllers);
+    until("the threads have ended", || library_threads().is_empty());
+    assert_eq!(
+        told.load(Relaxed),
+        executors / 2,
+        "no death of an executor whose session was dropped"
+    );
+    assert_eq!(own().descriptors(), before.descriptors());
+}
+
+/// Runs [`count`] in a process of its own: other tests have executors as well.
+fn count_alone(test: &str, executors: usize) {
+    if let Ok(executors) = std::env::var(COUNT) {
+        return count(executors.parse().expect("a number"));
+    }
+    let mut own = Command::new(std::env::current_exe().expect("this program"));
+    own.args([test, "--exact", "--nocapture", "--include-ignored"]);
+    own.env(COUNT, executors.to_string());
+    let ended = run_to_end(own, b"");
+    let stdout = String::from_utf8_lossy(&ended.stdout);
+    assert!(ended.status == 0 && stdout.contains("1 passed"), "{ended}");
+    stdout.lines().filter(|line| line.starts_with("many:")).for_each(|line| println!("{line}"));
+}
+
+#[test]
+fn a_hundred_executors_share_two_threads() {
+    count_alone("controller::supervised::many::a_hundred_executors_share_two_threads", 100);
+}
+
+#[test]
+#[ignore = "takes seconds and a thousand processes"]
+fn soak_a_thousand_executors_share_two_threads() {
+    count_alone("controller::supervised::many::soak_a_thousand_executors_share_two_threads", 1000);
+}

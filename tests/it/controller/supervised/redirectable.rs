@@ -1,0 +1,129 @@
+//! Redirected functions of supervised sessions: the next executor has the latest implementation.
+
+use std::sync::atomic::AtomicU64;
+use std::sync::atomic::Ordering::Relaxed;
+use std::thread;
+
+use farcall::ErrorKind;
+use farcall::controller::{RestartPolicy, SupervisedDylib};
+use farcall::link::ObjectFile;
+
+use super::{Session, is_death};
+use crate::testkit::corpus::{self, gcc};
+use crate::testkit::launch;
+
+/// `redirected.c` with this version, which its function `version` returns.
+fn version(number: u32) -> ObjectFile {
+    let flag = format!("-DVERSION={number}");
+    let bytes = std::fs::read(corpus::object("redirected.c", gcc(&["-O2", &flag])));
+    ObjectFile::parse("redirected.o", bytes.expect("just compiled")).expect("an object")
+}
+
+/// The part of `redirected.c` that calls `step`, which another dylib implements.
+fn caller() -> ObjectFile {
+    let bytes = std::fs::read(corpus::object("redirected.c", gcc(&["-O2", "-DCALLER"])));
+    ObjectFile::parse("caller.o", bytes.expect("just compiled")).expect("an object")
+}
+
+fn add_version(session: &Session, number: u32) -> SupervisedDylib {
+    let dylib = session.supervised.create_dylib(format!("version {number}"));
+    dylib.add_object(&version(number)).expect("added");
+    dylib
+}
+
+#[test]
+fn the_next_executor_has_the_latest_implementation() {
+    let session = Session::start(RestartPolicy::new());
+    let mut old = add_version(&session, 1);
+    let main = session.supervised.create_dylib("main");
+    let redirected = main.create_redirectable("step", &old, "version").expect("defined");
+    main.add_object(&caller()).expect("added");
+    // The initializer calls the function in each executor, so it leads somewhere before all is filled.
+    main.initialize().expect("the initializer runs");
+    let twice = main.function::<extern "C" fn() -> i32>("twice");
+    let first = main.function::<extern "C" fn() -> i32>("first_answer");
+    assert_eq!((twice.call(()).expect("2 * 1"), first.call(()).expect("1")), (2, 1));
+    for number in 2..8 {
+        let next = add_version(&session, number);
+        if number % 2 == 0 {
+            redirected.redirect(&next, "version").expect("redirected");
+            old.clear().expect("no call is in it");
+        } else {
+            redirected.redirect_and_remove(&next, "version", &old).expect("redirected");
+        }
+        old = next;
+        let number = i32::try_from(number).expect("small");
+        assert_eq!(twice.call(()).expect("redirected"), 2 * number);
+        for _ in 0..2 {
+            assert!(session.crash.call((0,)).is_err());
+            assert_eq!(twice.call(()).expect("the next executor"), 2 * number);
+            assert_eq!(first.call(()).expect("in its initializer"), number);
+        }
+    }
+    let nothing = session.supervised.create_dylib("nothing");
+    let error = redirected.redirect(&nothing, "version").expect_err("not defined");
+    assert_eq!(error.kind(), ErrorKind::SymbolsNotFound, "{error}");
+    assert!(session.crash.call((0,)).is_err());
+    assert_eq!(twice.call(()).expect("as before"), 14, "nothing has changed");
+    let other = Session::start(RestartPolicy::new());
+    let error = redirected.redirect(&add_version(&other, 1), "version").expect_err("another's");
+    assert_eq!(error.kind(), ErrorKind::InvalidArgument, "{error}");
+    let error = redirected.redirect_and_remove(&old, "version", &old).expect_err("the same");
+    assert_eq!(error.kind(), ErrorKind::InvalidArgument, "{error}");
+}
+
+#[test]
+fn redirections_of_two_threads_among_crashes_end_in_one_of_them() {
+    const ROUNDS: u32 = 60;
+    let pool = launch::builder().pool(2, RestartPolicy::new()).expect("executors");
+    let versions: Vec<SupervisedDylib> = (1..=4)
+        .map(|number| {
+            let dylib = pool.create_dylib(format!("version {number}"));
+            dylib.add_object(&version(number)).expect("added");
+            dylib
+        })
+        .collect();
+    let main = pool.create_dylib("main");
+    let redirected = main.create_redirectable("step", &versions[0], "version").expect("defined");
+    main.add_object(&caller()).expect("added");
+    let twice = main.function::<extern "C" fn() -> i32>("twice");
+    let stop = main.function::<extern "C" fn() -> i32>("stop");
+    let done = AtomicU64::new(0);
+    let crashes = AtomicU64::new(0);
+    thread::scope(|scope| {
+        let (done, crashes, stop) = (&done, &crashes, stop.clone());
+        scope.spawn(move || {
+            while done.load(Relaxed) < 2 {
+                assert!(is_death(&stop.call(()).expect_err("it ends")));
+                crashes.fetch_add(1, Relaxed);
+            }
+        });
+        for seed in 0..2 {
+            let (redirected, versions) = (redirected.clone(), &versions);
+            scope.spawn(move || {
+                let mut random = fastrand::Rng::with_seed(seed);
+                for _ in 0..ROUNDS {
+                    let to = &versions[random.usize(..versions.len())];
+                    if let Err(error) = redirected.redirect(to, "version") {
+                        assert!(is_death(&error), "{error}");
+                    }
+                }
+                done.fetch_add(1, Relaxed);
+            });
+        }
+    });
+    let answers = |_| -> Vec<i32> {
+        let here = (0..2).map(|number| twice.on(number).expect("there is one"));
+        here.map(|here| here.call(()).or_else(|_| here.call(())).expect("alive")).collect()
+    };
+    let seen: Vec<i32> = (0..3)
+        .flat_map(|round| {
+            let seen = answers(round);
+            (0..2).for_each(|number| _ = stop.on(number).expect("there is one").call(()));
+            seen
+        })
+        .collect();
+    assert!(seen.iter().all(|answer| *answer == seen[0]), "{seen:?}");
+    assert!((1..=4).contains(&(seen[0] / 2)), "{seen:?}");
+    println!("redirections: {} cases, {} crashes", 2 * ROUNDS, crashes.load(Relaxed));
+}
