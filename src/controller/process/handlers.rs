@@ -121,9 +121,9 @@ impl Handlers {
         args: &[u8],
         result: &mut Vec<u8>,
     ) -> Option<std::result::Result<(), String>> {
-        let own = self.by_tag.with(tag, |function| {
-            function(args, result).map_err(|error| error.to_string())
-        });
+        let own = self
+            .by_tag
+            .with(tag, |function| function(args, result).map_err(|error| error.to_string()));
         match own {
             None => self.run_inherited(tag, args, result),
             outcome => outcome,

@@ -57,7 +57,10 @@ impl Acceptor {
             // Without the lock the controller notices the process's end later.
             let holder = Holder::take(words);
             let (socket, is_separate) = descriptors::keep_only(socket);
-            if is_separate && let Some(data) = descriptors::of_main_thread(data) {
+            if is_separate
+                && data >= 0
+                && let Some(data) = descriptors::of_main_thread(data)
+            {
                 forked::keep_file(0, data);
             }
             acceptor.change(|state| state.is_separate = Some(is_separate));

@@ -235,23 +235,28 @@ fn serve_lanes(
 ) -> Result<Option<OwnedFd>> {
     let acceptor = session.acceptor()?;
     let first = &acceptor.first;
-    // Open until the acceptor's thread has it, too.
-    let data = stripes.get(Prot::Data.index()).and_then(|file| file.try_clone().ok());
-    let files = [socket.as_raw_fd(), data.as_ref().map_or(-1, AsRawFd::as_raw_fd)];
-    // Both threads start while this one prepares the setup.
-    Acceptor::start(session, files)
-        .and_then(|()| standby::begin(Arc::clone(session)))
-        .inspect_err(|error| last_words(socket.as_fd(), error))?;
     let end = session.lanes().add(Lane::new(first, Side::Executor))?;
     // Without the lock the controller does not notice this thread's end.
     let _ = first_thread::hold(first.view(HOLDER_WORD..HOLDER_WORD + HOLDER_WORDS));
-    let setup = match enforced {
-        Some(enforced) => setup(session, stripes, enforced),
-        None => Vec::new(),
-    };
+    let mut ended = Ok(());
+    if enforced.is_none() {
+        // The controller begins its work with the copy while the threads start.
+        ended = end.send_setup(&[]);
+    }
+    // Open until the acceptor's thread has it, too.
+    let data = stripes.get(Prot::Data.index()).and_then(|file| file.try_clone().ok());
+    let files = [socket.as_raw_fd(), data.as_ref().map_or(-1, AsRawFd::as_raw_fd)];
+    // Both threads start while this one prepares its setup, if it has one.
+    Acceptor::start(session, files)
+        .and_then(|()| standby::begin(Arc::clone(session)))
+        .inspect_err(|error| last_words(socket.as_fd(), error))?;
+    let setup = enforced.map(|enforced| setup(session, stripes, enforced));
     acceptor.release_socket(socket);
     drop(data);
-    let ended = end.send_setup(&setup).and_then(|()| session.serve(end));
+    if let Some(setup) = setup {
+        ended = end.send_setup(&setup);
+    }
+    let ended = ended.and_then(|()| session.serve(end));
     if ended.is_ok() {
         // The controller may still use other lanes.
         acceptor.wait_closed();

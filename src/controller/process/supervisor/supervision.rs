@@ -18,8 +18,8 @@ use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Weak};
 use std::thread::{self, JoinHandle, ThreadId};
 
-use super::lane_opener::LaneOpener;
 use super::life::{Life, Stage};
+use crate::controller::process::lane_opener::LaneOpener;
 use crate::deadline::Deadline;
 use crate::error::{Error, Result};
 use crate::limits::END_TIMEOUT;

@@ -6,14 +6,17 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use self::life::{Life, Stage};
+use self::supervision::{Start, Supervision};
 use super::lane_opener::LaneOpener;
-use super::life::{Life, Stage};
-use super::supervision::{Start, Supervision};
 use crate::deadline::Deadline;
 use crate::error::{Error, Result};
 use crate::limits::END_TIMEOUT;
 use crate::sys::process::child::{Child, Ended, Others};
 use crate::sys::process::dying;
+
+mod life;
+mod supervision;
 
 /// An executor process under supervision. Dropping it kills the process and waits for its end.
 #[derive(Debug)]
