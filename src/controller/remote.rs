@@ -49,6 +49,7 @@ pub(crate) struct Remote {
     offered: Arc<Offered>,
     crashes: CrashReports,
     supervisor: Supervisor,
+    enforced: Enforced,
     /// How the host has ended the session.
     ended: OnceLock<&'static str>,
     /// What forks copies of the executor, once the host has taken a snapshot.
@@ -61,7 +62,6 @@ struct Offered {
     functions: HashMap<String, ExecutorAddr>,
     values: HashMap<String, i64>,
     triple: String,
-    enforced: Enforced,
     confinement: Confinement,
 }
 
@@ -91,9 +91,9 @@ impl Remote {
         let values: HashMap<String, i64> = numbers.into_iter().collect();
         let enforced = values.get(ENFORCED).copied().unwrap_or(0);
         let enforced = Enforced::from_number(confinement.level(), enforced);
-        let offered = Arc::new(Offered { functions, values, triple, enforced, confinement });
+        let offered = Arc::new(Offered { functions, values, triple, confinement });
         let (ended, zygote) = (OnceLock::new(), OnceLock::new());
-        Ok(Self { opener, offered, crashes, supervisor, ended, zygote })
+        Ok(Self { opener, offered, crashes, supervisor, enforced, ended, zygote })
     }
 
     /// Makes the executor a zygote. The session is over then.
@@ -120,7 +120,7 @@ impl Remote {
         }
     }
 
-    /// Forks a copy of the executor, which is a zygote, and waits until it is ready.
+    /// Makes the zygote that the executor has become fork a copy, and waits until that is ready.
     ///
     /// # Errors
     ///
@@ -131,8 +131,10 @@ impl Remote {
         let (segment, file) = segment::create(self.opener.spin())?;
         let opener = Arc::new(LaneOpener::of_copy(ours, &self.opener, &segment));
         let end = opener.lanes().add(Lane::of_executor(&segment, &segment))?;
-        let pid = zygote.fork(theirs.as_fd(), file.as_fd(), deadline)?;
+        let request = zygote.request(theirs.as_fd(), file.as_fd(), deadline)?;
+        // From here on only the copy has them.
         drop((theirs, file));
+        let pid = zygote.answer(request, deadline)?;
         let parent = Arc::clone(zygote) as Arc<dyn Parent>;
         let child = Child::of(parent, self.supervisor.process().pid(), pid)?;
         let supervisor = Supervisor::of_started(child, Arc::clone(&opener))?;
@@ -146,12 +148,13 @@ impl Remote {
         }
         opener.lanes().give_back(end);
         let (ended, zygote) = (OnceLock::new(), OnceLock::new());
-        Ok(Self { opener, offered, crashes, supervisor, ended, zygote })
+        let enforced = self.enforced.of_copy();
+        Ok(Self { opener, offered, crashes, supervisor, enforced, ended, zygote })
     }
 
     /// What the executor reported before it ran linked code.
     pub(crate) fn enforced(&self) -> Enforced {
-        self.offered.enforced
+        self.enforced
     }
 
     pub(crate) fn opener(&self) -> &LaneOpener {

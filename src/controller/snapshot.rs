@@ -96,11 +96,11 @@ impl Snapshot {
     ///
     /// When the zygote has ended, the kernel refuses a process, memory or descriptors, or the copy is not ready in 10 seconds.
     pub fn spawn(&self) -> Result<Controller> {
-        let origin = &self.session;
-        let remote = origin.remote().fork(Deadline::after(START_TIMEOUT))?;
-        let memory = ExecutorMemory::of_copy(remote, origin.memory());
-        let linker = Linker::of_copy(memory, &origin.linker);
-        let session = Session::new(linker, Some(Arc::clone(origin)));
+        let snapshot = &self.session;
+        let remote = snapshot.remote().fork(Deadline::after(START_TIMEOUT))?;
+        let memory = ExecutorMemory::of_copy(remote, snapshot.memory());
+        let linker = Linker::of_copy(memory, &snapshot.linker);
+        let session = Session::new(linker, Some(Arc::clone(snapshot)));
         Ok(Controller { session: Arc::new(session) })
     }
 }

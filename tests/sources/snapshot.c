@@ -1,9 +1,12 @@
 /* State of every kind that a copy of an executor has of its own: data, heap, thread-locals, streams, children. */
+#define _GNU_SOURCE
+#include <errno.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/uio.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -86,6 +89,15 @@ static int print(const char *path, const char *text) {
     if (!file)
         file = fopen(path, "w");
     return file ? fputs(text, file) : -1;
+}
+
+/* 0, or the error. */
+long signal_process(long process) { return kill((pid_t)process, 0) ? errno : 0; }
+
+long read_process(long process) {
+    char byte;
+    struct iovec here = {&byte, 1}, there = {&forks, 1};
+    return process_vm_readv((pid_t)process, &here, 1, &there, 1, 0) == 1 ? 0 : errno;
 }
 
 double scaled(double);

@@ -1,14 +1,15 @@
 //! A zygote as the controller has it: a socket over which it asks for copies.
 //!
-//! Each request for a copy has one answer, in order. A zygote that does not answer in time gets no further request.
+//! Each request for a copy has a number, which its answer repeats.
 
+use std::collections::HashMap;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
 use super::lane_opener::LaneOpener;
-use crate::call::contract::{COLLECT, FORK, FROZEN, NOT_FROZEN};
+use crate::call::contract::{COLLECT, FORK, FORK_NUMBERS, FROZEN, NOT_FROZEN};
 use crate::deadline::Deadline;
 use crate::error::{Error, Result};
-use crate::sync::Mutex;
+use crate::sync::{AtomicU64, Mutex, Ordering};
 use crate::sys::io::socket::{self, Heard, Told};
 use crate::sys::process::child::{Ended, Parent};
 use crate::sys::process::dying;
@@ -17,8 +18,9 @@ use crate::sys::process::dying;
 #[derive(Debug)]
 pub(crate) struct Zygote {
     socket: OwnedFd,
-    /// Locked from a request to its answer.
-    asks: Mutex<()>,
+    last: AtomicU64,
+    /// The answers that have come to requests of other threads, by number. Locked while a thread listens.
+    answers: Mutex<HashMap<u64, Told>>,
 }
 
 /// The executor has not become a zygote.
@@ -46,7 +48,7 @@ impl Zygote {
         drop(theirs);
         let answer = answer(ours.as_fd(), FROZEN, deadline).map_err(lost)?;
         match answer.number {
-            0 => Ok(Self { socket: ours, asks: Mutex::default() }),
+            0 => Ok(Self { socket: ours, last: AtomicU64::new(0), answers: Mutex::default() }),
             number => Err(NotFrozen {
                 why: Error::invalid(format!("the executor refuses a snapshot: {}", answer.text)),
                 is_lost: number != NOT_FROZEN,
@@ -54,29 +56,40 @@ impl Zygote {
         }
     }
 
-    /// Makes the zygote fork a copy, which gets this control socket and the first lane's segment. Returns the number of the process.
+    /// Asks for a copy, which gets this control socket and the first lane's segment. Returns the number of the request.
     ///
     /// # Errors
     ///
-    /// When the zygote has ended, cannot fork, or does not answer by the deadline.
-    pub(crate) fn fork(
+    /// When the zygote has ended, or reads nothing up to the deadline.
+    pub(crate) fn request(
         &self,
         control: BorrowedFd<'_>,
         segment: BorrowedFd<'_>,
         deadline: Deadline,
-    ) -> Result<i32> {
-        let _asks = self.asks.lock();
-        let socket = self.socket.as_fd();
-        let answered = socket::send(socket, FORK, 0, &[control, segment], deadline)
-            .and_then(|()| answer(socket, FORK, deadline));
-        if answered.is_err() {
-            // A later answer would be taken for that of another request.
-            socket::shut_down(socket);
-        }
-        let answer = answered?;
-        match i32::try_from(answer.number) {
+    ) -> Result<u64> {
+        // Only the number counts.
+        let number = self.last.fetch_add(1, Ordering::Relaxed) & FORK_NUMBERS;
+        socket::send(self.socket.as_fd(), FORK, number, &[control, segment], deadline)?;
+        Ok(number)
+    }
+
+    /// Waits for the answer to a request: the number of the copy's process.
+    ///
+    /// # Errors
+    ///
+    /// When the zygote has ended, cannot fork, or does not answer by the deadline.
+    pub(crate) fn answer(&self, request: u64, deadline: Deadline) -> Result<i32> {
+        let mut answers = self.answers.lock();
+        let told = loop {
+            if let Some(told) = answers.remove(&request) {
+                break told;
+            }
+            let told = answer(self.socket.as_fd(), FORK, deadline)?;
+            answers.insert(told.number >> 32, told);
+        };
+        match i32::try_from(told.number & u64::from(u32::MAX)) {
             Ok(pid) if pid > 0 => Ok(pid),
-            _ => Err(Error::exhausted(format!("the zygote makes no copy: {}", answer.text))),
+            _ => Err(Error::exhausted(format!("the zygote makes no copy: {}", told.text))),
         }
     }
 }

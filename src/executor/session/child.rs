@@ -22,7 +22,7 @@ use crate::limits::PAGE_BYTES;
 use crate::shm::Segment;
 use crate::sps;
 use crate::sync::AtomicU64;
-use crate::sys::confine::apply::confine;
+use crate::sys::confine::apply::{confine, confine_copy};
 use crate::sys::confine::confinement::{Confinement, ConfinementLevel};
 use crate::sys::confine::enforced::Enforced;
 use crate::sys::futex;
@@ -210,7 +210,7 @@ fn run(
     while let Some(zygote) = frozen.take() {
         let Some(Copied { socket, segment }) = zygote::serve(&zygote)? else { fork::end(0) };
         drop(zygote);
-        let begun = begin_copy(segment, session);
+        let begun = confine_copy(&enforced).and_then(|()| begin_copy(segment, session));
         session = begun.inspect_err(|error| last_words(socket.as_fd(), error))?;
         frozen = serve_lanes(&session, socket, Vec::new(), None)?;
     }

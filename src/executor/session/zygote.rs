@@ -83,17 +83,17 @@ pub(super) fn serve(socket: &OwnedFd) -> Result<Option<Copied>> {
 
 /// Forks a copy, and answers. `None` in the zygote.
 fn fork_for(socket: BorrowedFd<'_>, message: Received) -> Result<Option<Copied>> {
+    let answer = |pid: i32, why: &str| {
+        let number = message.number << 32 | u64::from(pid.unsigned_abs());
+        socket::tell(socket, FORK, number, why).map(|()| None)
+    };
     let Ok([own, segment]) = <[OwnedFd; 2]>::try_from(message.files) else {
-        let why = "the zygote has no descriptor for it (ulimit -n)";
-        socket::tell(socket, FORK, 0, why)?;
-        return Ok(None);
+        return answer(0, "the zygote has no descriptor for it (ulimit -n)");
     };
     match fork::alone() {
         Ok(None) => Ok(Some(Copied { socket: own, segment })),
-        Ok(Some(pid)) => {
-            socket::tell(socket, FORK, u64::from(pid.as_raw().unsigned_abs()), "").map(|()| None)
-        }
-        Err(error) => socket::tell(socket, FORK, 0, &error.to_string()).map(|()| None),
+        Ok(Some(pid)) => answer(pid.as_raw(), ""),
+        Err(error) => answer(0, &error.to_string()),
     }
 }
 

@@ -63,6 +63,19 @@ pub(crate) fn confine(confinement: &Confinement, controller: i32) -> Result<Conf
     )))
 }
 
+/// Confines this process, a forked copy of one that has these restrictions, against that one and its other copies: it cannot
+/// signal or trace them. Call while it has one thread.
+///
+/// # Errors
+///
+/// When the system refuses.
+pub(crate) fn confine_copy(enforced: &Enforced) -> Result<()> {
+    if enforced.enforces(Restriction::Signals) {
+        landlock::scope_signals()?;
+    }
+    Ok(())
+}
+
 /// What the list of system calls leaves no way to do, whatever Landlock can.
 const BY_LIST: [Restriction; 8] = [
     Restriction::SystemCalls,

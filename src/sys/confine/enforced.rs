@@ -143,6 +143,12 @@ impl Enforced {
         Restriction::of(self.level).iter().copied().filter(move |one| !enforced.enforces(*one))
     }
 
+    /// The same for a forked copy, whose own processes end with the process that it is a copy of.
+    pub(crate) fn of_copy(mut self) -> Self {
+        self.set &= !(1 << Restriction::Descendants as u32);
+        self
+    }
+
     pub(crate) fn add(&mut self, restriction: Restriction) {
         self.set |= 1 << restriction as u32;
     }

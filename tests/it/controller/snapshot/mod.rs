@@ -2,9 +2,13 @@
 
 use std::os::unix::ffi::OsStrExt;
 
-use farcall::controller::{Access, Controller, Dylib, Region, RegionHeap, Snapshot};
+use farcall::controller::{
+    Access, Confinement, Controller, Dylib, ExecutorBuilder, Region, RegionHeap, Restriction,
+    Snapshot,
+};
 use farcall::link::ObjectFile;
 use farcall::{ErrorKind, ExecutorAddr};
+use nix::errno::Errno;
 
 use crate::testkit::corpus::{self, PLAIN};
 use crate::testkit::launch;
@@ -18,7 +22,11 @@ fn object(name: &str) -> ObjectFile {
 
 /// An executor with `snapshot.c`, whose initializers have run, and which has counted to `calls`.
 fn started(calls: i64) -> (Controller, Dylib) {
-    let controller = launch::controller();
+    started_by(&launch::builder(), calls)
+}
+
+fn started_by(builder: &ExecutorBuilder, calls: i64) -> (Controller, Dylib) {
+    let controller = builder.start().expect("an executor");
     let dylib = controller.create_dylib("main");
     dylib.define_handler("scaled", |amount: f64| amount * 3.0).expect("defined");
     dylib.add_object(&object("snapshot.c")).expect("added");
@@ -191,4 +199,37 @@ fn output_before_the_snapshot_comes_once() {
     }
     let written = std::fs::read_to_string(&path).expect("text");
     assert_eq!(written, "before after after ");
+}
+
+#[test]
+fn isolated_copies_are_confined_against_each_other_and_the_snapshot() {
+    type Attack = extern "C" fn(i64) -> i64;
+    for confinement in [Confinement::new(), Confinement::isolated().allow_missing()] {
+        let (controller, dylib) = started_by(&launch::builder().confine(confinement), 1);
+        let (zygote, whole) = (controller.pid(), controller.confinement());
+        let snapshot = Snapshot::take(controller).expect("a snapshot");
+        let [copy, other] = [(); 2].map(|()| snapshot.spawn().expect("a copy"));
+        let dylib = dylib.in_copy(&copy).expect("the dylib");
+        let confined = whole.enforces(Restriction::Signals);
+        let wanted = if confined { Errno::EPERM as i64 } else { 0 };
+        for attack in ["signal_process", "read_process"] {
+            let attack = dylib.function::<Attack>(attack).expect("found");
+            let of = |process: i32| attack.call(i64::from(process)).expect("an answer");
+            assert_eq!(of(copy.pid()), 0, "itself");
+            assert_eq!([zygote, other.pid()].map(of), [wanted; 2], "{whole}");
+        }
+        assert!(!copy.confinement().enforces(Restriction::Descendants));
+        let others = [Restriction::FileWrites, Restriction::Tcp, Restriction::Privileges];
+        let of_copy = copy.confinement();
+        assert_eq!(others.map(|one| of_copy.enforces(one)), others.map(|one| whole.enforces(one)));
+    }
+}
+
+#[test]
+fn a_strictly_confined_executor_has_no_snapshot() {
+    let builder = launch::builder().confine(Confinement::strict().allow_missing());
+    let (controller, dylib) = started_by(&builder, 1);
+    let error = Snapshot::take(controller).expect_err("it may not fork");
+    assert!(error.to_string().contains("Confinement::isolated allows one"), "{error}");
+    assert_eq!(call_in(&dylib, "count"), 2, "the session goes on");
 }
