@@ -69,8 +69,11 @@ impl Zygote {
     ) -> Result<u64> {
         // Only the number counts.
         let number = self.last.fetch_add(1, Ordering::Relaxed) & FORK_NUMBERS;
-        socket::send(self.socket.as_fd(), FORK, number, &[control, segment], deadline)?;
-        Ok(number)
+        let sent = socket::send(self.socket.as_fd(), FORK, number, &[control, segment], deadline);
+        match sent {
+            Err(error) if error.is_disconnected() => Err(ended()),
+            sent => sent.map(|()| number),
+        }
     }
 
     /// Waits for the answer to a request: the number of the copy's process.
@@ -113,11 +116,15 @@ fn answer(socket: BorrowedFd<'_>, letter: u8, deadline: Deadline) -> Result<Told
             Heard::Message(told) => {
                 return Err(Error::violation(format!("answer {:#x} of a zygote", told.letter)));
             }
-            Heard::End => return Err(Error::disconnected("the snapshot's process has ended")),
+            Heard::End => return Err(ended()),
             Heard::Nothing if deadline.has_passed() => {
                 return Err(Error::timeout("the snapshot's process does not answer"));
             }
             Heard::Nothing => socket::listen(socket, deadline),
         }
     }
+}
+
+fn ended() -> Error {
+    Error::disconnected("the snapshot's process has ended")
 }

@@ -9,9 +9,12 @@ use farcall::controller::{
 use farcall::link::ObjectFile;
 use farcall::{ErrorKind, ExecutorAddr};
 use nix::errno::Errno;
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
 
 use crate::testkit::corpus::{self, PLAIN};
 use crate::testkit::launch;
+use crate::testkit::process::until;
 
 type Count = extern "C" fn() -> i64;
 
@@ -232,4 +235,67 @@ fn a_strictly_confined_executor_has_no_snapshot() {
     let error = Snapshot::take(controller).expect_err("it may not fork");
     assert!(error.to_string().contains("Confinement::isolated allows one"), "{error}");
     assert_eq!(call_in(&dylib, "count"), 2, "the session goes on");
+}
+
+#[test]
+fn copies_that_come_and_go_leave_nothing() {
+    let (controller, dylib) = started(0);
+    let zygote = controller.pid();
+    let snapshot = Snapshot::take(controller).expect("a snapshot");
+    let round = || {
+        let copies: Vec<_> = (0..10).map(|_| snapshot.spawn().expect("a copy")).collect();
+        for copy in &copies {
+            assert_eq!(call_in(&dylib.in_copy(copy).expect("the dylib"), "count"), 1);
+        }
+    };
+    let held = || {
+        let count = |folder: &str| std::fs::read_dir(folder).expect("listed").count();
+        let children = format!("/proc/{zygote}/task/{zygote}/children");
+        let children = std::fs::read_to_string(children).expect("listed");
+        (count(&format!("/proc/{zygote}/fd")), count(&format!("/proc/{zygote}/task")), children)
+    };
+    round();
+    let before = held();
+    assert_eq!((before.1, before.2.as_str()), (1, ""), "one thread, no copy");
+    for _ in 0..20 {
+        round();
+    }
+    until("the last copy is collected", || held() == before);
+}
+
+#[test]
+fn copies_end_with_their_zygote_and_calls_say_so() {
+    let (controller, dylib) = started(0);
+    let kill = controller.kill_handle();
+    let snapshot = Snapshot::take(controller).expect("a snapshot");
+    let copy = snapshot.spawn().expect("a copy");
+    let count = dylib.in_copy(&copy).expect("the dylib");
+    assert_eq!(call_in(&count, "count"), 1);
+    kill.kill();
+    let error = count.function::<Count>("count").and_then(|count| {
+        until("the copy has ended", || copy.death().is_some());
+        count.call()
+    });
+    let error = error.expect_err("the copy has ended");
+    assert_eq!(error.death().and_then(|death| death.signal), Some(Signal::SIGKILL as i32));
+    let error = snapshot.spawn().expect_err("no zygote");
+    assert!(error.to_string().contains("the snapshot's process has ended"), "{error}");
+}
+
+#[test]
+fn a_stopped_zygote_holds_up_no_other_executor() {
+    let (controller, dylib) = started(0);
+    let zygote = Pid::from_raw(controller.pid());
+    let snapshot = Snapshot::take(controller).expect("a snapshot");
+    let copy = snapshot.spawn().expect("a copy");
+    kill(zygote, Signal::SIGSTOP).expect("stopped");
+    // The end of this copy is known without the zygote, and the end of any other executor as well.
+    let end = dylib.in_copy(&copy).expect("the dylib");
+    let end = end.function::<extern "C" fn(i64) -> i64>("end").expect("found");
+    let error = end.call(3).expect_err("it ends");
+    assert_eq!(error.death().and_then(|death| death.exit_status), Some(17), "{error}");
+    let (controller, dylib) = started(0);
+    assert_eq!(call_in(&dylib, "count"), 1);
+    assert_eq!(controller.exit(5).expect("it exits"), 5);
+    kill(zygote, Signal::SIGCONT).expect("continued");
 }
