@@ -195,7 +195,8 @@ impl ExecutorBuilder {
         asymmetric_fence::prepare();
         fork::watch();
         let spin = self.spin.unwrap_or(Duration::from_nanos(SPIN_NS));
-        let deadline = Deadline::after(self.start_timeout.unwrap_or(START_TIMEOUT));
+        let timeout = self.start_timeout.unwrap_or(START_TIMEOUT);
+        let deadline = Deadline::after(timeout);
         let (ours, theirs) = socket::pair()?;
         let opener = Arc::new(match self.confinement.level() {
             ConfinementLevel::Default => LaneOpener::new(ours, spin),
@@ -236,7 +237,7 @@ impl ExecutorBuilder {
         let confinement = self.confinement;
         let starting =
             Starting { supervisor, opener, segment, end, deadline, program, confinement };
-        Ok(Spawned { starting, slab, slab_bytes: self.slab_bytes })
+        Ok(Spawned { starting, slab, slab_bytes: self.slab_bytes, timeout })
     }
 
     fn find(&self) -> Result<PathBuf> {
@@ -292,6 +293,7 @@ pub struct Spawned {
     starting: Starting,
     slab: Slab,
     slab_bytes: SlabBytes,
+    timeout: Duration,
 }
 
 impl Spawned {
@@ -303,5 +305,11 @@ impl Spawned {
     /// is not ready in time ([`ExecutorBuilder::start_timeout`]). The process has ended then.
     pub fn connect(self) -> Result<Controller> {
         Controller::connect(self.starting, self.slab, self.slab_bytes)
+    }
+
+    /// As [`connect`](Spawned::connect), for a process that was started long ago: its time begins anew.
+    pub(crate) fn connect_late(mut self) -> Result<Controller> {
+        self.starting.deadline = Deadline::after(self.timeout);
+        self.connect()
     }
 }

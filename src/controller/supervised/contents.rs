@@ -7,7 +7,6 @@ use std::time::Instant;
 
 use crate::ExecutorAddr;
 use crate::controller::dylibs::dylib::Dylib;
-use crate::controller::executor_builder::Spawned;
 use crate::controller::hotswap::Redirectable;
 use crate::controller::region::AttachedRegion;
 use crate::controller::session::Controller;
@@ -60,14 +59,12 @@ pub(super) struct Generation {
 }
 
 impl Generation {
-    /// Waits until the executor is ready, and takes the steps in it, in order. What leads to a dylib's function is behind the steps of
-    /// that dylib.
+    /// Takes the steps in an executor, in order. What leads to a dylib's function is behind the steps of that dylib.
     ///
     /// # Errors
     ///
-    /// When it cannot be started, or the first step that fails.
-    pub(super) fn start(spawned: Spawned, steps: &[Step]) -> Result<Self> {
-        let controller = spawned.connect()?;
+    /// The first step that fails.
+    pub(super) fn fill(controller: Controller, steps: &[Step]) -> Result<Self> {
         let started = Instant::now();
         let generation = Self {
             controller,

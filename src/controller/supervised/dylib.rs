@@ -14,8 +14,8 @@ use crate::error::Result;
 use crate::link::{Archive, ObjectFile};
 use crate::types::Signature;
 
-/// A [`Dylib`] that a [`Supervised`] session or a [`Pool`](super::Pool) remembers: what is added to it is linked into each executor. Cheap to clone; any thread may use it.
-/// Dropping it has no effect.
+/// A [`Dylib`] that a [`Supervised`] session or a [`Pool`](super::Pool) remembers: what is added to it is linked into each executor.
+/// Cheap to clone; any thread may use it. Dropping it has no effect.
 ///
 /// # Examples
 ///

@@ -93,7 +93,7 @@ impl FreeSet {
         let waiter = Arc::new(Waiter::default());
         {
             let mut queue = self.queue.lock();
-            // [FREE] SeqCst, before the look at the words: who frees an executor afterwards sees that somebody waits.
+            // [FREE] SeqCst, before the look at the words: a thread that frees an executor afterwards sees this count.
             self.waiting.fetch_add(1, Ordering::SeqCst);
             let found = self.take_free(preferred);
             if found.is_some() || queue.left == 0 {
@@ -229,7 +229,7 @@ mod tests {
         assert_eq!(take(0).expect_err("all are taken").kind(), crate::ErrorKind::Timeout);
         set.give_back(100, State::Dead);
         set.give_back(3, State::Alive);
-        assert_eq!(take(100).expect("free"), Some(3), "one that is alive first");
+        assert_eq!(take(100).expect("free"), Some(3), "a living one first");
         assert_eq!(take(0).expect("free"), Some(100));
     }
 

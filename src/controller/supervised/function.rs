@@ -76,7 +76,7 @@ impl<F: FunctionType> SupervisedFunction<F> {
         self.leased(Deadline::SESSION_END, |bound| bound.function.call_with(arguments))
     }
 
-    /// As [`call`](SupervisedFunction::call), for at most `timeout`, which covers a wait for a free executor of the pool, a wait for
+    /// As [`call`](SupervisedFunction::call), for at most `timeout`. That covers a wait for a free executor of the pool or for
     /// another thread's start of an executor, and the policy's pause. A start by this thread has a timeout of its own
     /// ([`start_timeout`](crate::controller::ExecutorBuilder::start_timeout)).
     ///
@@ -108,7 +108,7 @@ impl<F: FunctionType> SupervisedFunction<F> {
     ///
     /// As [`Function::submit`], and as [`call`](SupervisedFunction::call) for the executor and the look-up.
     pub fn submit(&self, arguments: F::Arguments<'_>) -> Result<PendingCall<F>> {
-        self.bound(self.members.in_turn(), Deadline::SESSION_END)?.function.submit(arguments)
+        self.any()?.function.submit(arguments)
     }
 
     /// As [`Function::batch`], in the present executor. In a pool each executor gets a batch in turn, free or not.
@@ -120,7 +120,12 @@ impl<F: FunctionType> SupervisedFunction<F> {
         &self,
         arguments: impl IntoIterator<Item = F::Arguments<'a>>,
     ) -> Result<Batch<F>> {
-        self.bound(self.members.in_turn(), Deadline::SESSION_END)?.function.batch(arguments)
+        self.any()?.function.batch(arguments)
+    }
+
+    /// The function in an executor for calls that wait for no other.
+    fn any(&self) -> Result<Arc<Bound<F>>> {
+        self.bound(self.members.in_turn(), Deadline::SESSION_END, &mut false)
     }
 
     /// Calls the function in an executor that the call may have.
@@ -132,24 +137,30 @@ impl<F: FunctionType> SupervisedFunction<F> {
     ) -> Result<R> {
         // Relaxed: any value is right.
         let last = self.last.load(Ordering::Relaxed);
-        let mut lease = self.members.lease(last as usize, deadline)?;
+        let mut lease = self.members.lease(usize::try_from(last).unwrap_or(0), deadline)?;
         if lease.executor() as u64 != last {
             self.last.store(lease.executor() as u64, Ordering::Relaxed);
         }
-        let outcome = self.bound(lease.executor(), deadline).and_then(|bound| call(&bound));
+        let mut is_new = false;
+        let bound = self.bound(lease.executor(), deadline, &mut is_new);
+        let outcome = bound.and_then(|bound| call(&bound));
         if outcome.is_err() {
             lease.failed();
+        }
+        if is_new {
+            self.members.all()[lease.executor()].stand_by();
         }
         outcome
     }
 
-    /// The function in the present executor of a member, looked up unless it is known.
-    fn bound(&self, member: usize, deadline: Deadline) -> Result<Arc<Bound<F>>> {
+    /// The function in the present executor of a member, looked up unless it is known. Says if it was not.
+    fn bound(&self, member: usize, deadline: Deadline, is_new: &mut bool) -> Result<Arc<Bound<F>>> {
         let place = &self.bound[member];
         let known = place.lock().clone();
         if let Some(bound) = known.filter(|bound| bound.generation.is_alive()) {
             return Ok(bound);
         }
+        *is_new = true;
         let shared = &self.members.all()[member];
         let generation = shared.present(deadline)?;
         let address = generation.dylib(&self.dylib).lookup(&self.name)?;

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use super::contents::{Generation, Step, Target};
 use super::free::{FreeSet, State};
-use super::session::{OnDeath, Shared};
+use super::place::{OnDeath, Shared};
 use crate::controller::region::Region;
 use crate::deadline::Deadline;
 use crate::error::{Error, Result};
@@ -73,12 +73,13 @@ impl Members {
         match &self.free {
             None => 0,
             Some(_) => {
-                (self.turns.fetch_add(1, Ordering::Relaxed) % self.executors.len() as u64) as usize
+                let turn = self.turns.fetch_add(1, Ordering::Relaxed);
+                usize::try_from(turn % self.executors.len() as u64).unwrap_or(0)
             }
         }
     }
 
-    /// An executor for a call. In a pool it is one that is free, `preferred` if possible, and the call waits for one up to the
+    /// An executor for a call. In a pool it is a free one, `preferred` if possible, and the call waits for one up to the
     /// deadline. A call of a handler gets the executor of the call that the handler serves.
     ///
     /// # Errors

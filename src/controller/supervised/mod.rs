@@ -4,10 +4,10 @@
 //! |---|---|
 //! | `policy` | when the next executor starts, and when none does any more |
 //! | `contents` | the contents of an executor as steps, and an executor that has them |
-//! | `session` | the present executor, and the start of the next one |
+//! | `place` | the present executor, and the start of the next one |
 //! | `free`, `members` | which executors of a pool are free; the executors behind a handle |
 //! | `function`, `dylib`, `redirectable` | handles that stay valid |
-//! | `pool` | several executors with the same contents |
+//! | `session`, `pool` | one executor after the other; several with the same contents |
 //!
 //! Invariant: no thread of its own. The caller that needs an executor and finds it dead starts the next one; others wait for that.
 
@@ -16,6 +16,7 @@ mod dylib;
 mod free;
 mod function;
 mod members;
+mod place;
 mod policy;
 mod pool;
 mod redirectable;

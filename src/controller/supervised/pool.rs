@@ -5,8 +5,9 @@ use std::sync::Arc;
 use super::dylib::SupervisedDylib;
 use super::function::SupervisedFunction;
 use super::members::Members;
+use super::place::Shared;
 use super::policy::RestartPolicy;
-use super::session::{Shared, Supervised};
+use super::session::Supervised;
 use crate::controller::calls::FunctionType;
 use crate::controller::executor_builder::{ExecutorBuilder, Spawned};
 use crate::controller::region::Region;
@@ -15,9 +16,9 @@ use crate::error::{Error, Result};
 
 /// Several [`Supervised`] executors with the same contents, each of which runs one call at a time, so that a crash costs one call.
 ///
-/// What is added to the pool is there in each executor, and in those that start after deaths. A call of a function takes an
-/// executor that is free. While none is, it waits, and calls are served in their order. Of those that are free, one that is alive goes
-/// first; a dead one is started again by the call that takes it. A call of a handler goes to the executor that called the handler.
+/// What is added to the pool is there in each executor, and in those that start after deaths. A call of a function takes a
+/// free executor. While none is free, it waits, and calls are served in their order. Living executors are taken before dead ones; the
+/// call that takes a dead one starts the next. A call of a handler goes to the executor that called the handler.
 ///
 /// Cheap to clone; any thread may use it. It has no thread of its own. The last handle that is dropped, its functions and dylibs
 /// included, ends the executors.
@@ -63,7 +64,8 @@ impl ExecutorBuilder {
             return Err(Error::invalid("a pool without executors"));
         }
         let spawned = (0..executors).map(|_| self.spawn()).collect::<Result<Vec<Spawned>>>()?;
-        let start = |spawned| Shared::start(self, policy, spawned).map(Arc::new);
+        let start =
+            |spawned: Spawned| Shared::start(self, policy, spawned.connect()?).map(Arc::new);
         let executors = spawned.into_iter().map(start).collect::<Result<Box<[_]>>>()?;
         Ok(Pool { members: Arc::new(Members::pool(executors)) })
     }
@@ -111,8 +113,8 @@ impl Pool {
         self.members.all().len()
     }
 
-    /// One of the executors, counted from 0. What is added to it by this handle is there in no other one, and calls of its functions do
-    /// not wait until it is free.
+    /// One of the executors, counted from 0. What is added by this handle is in no other executor. Calls of its functions do not
+    /// wait until it is free.
     #[must_use]
     pub fn executor(&self, number: usize) -> Option<Supervised> {
         let one = self.members.one(number)?;

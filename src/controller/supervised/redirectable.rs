@@ -107,8 +107,8 @@ impl SupervisedRedirectable {
         self.members.for_each(|generation| self.follow(generation).or_else(unless_dead(generation)))
     }
 
-    /// As [`redirect`](SupervisedRedirectable::redirect). Then forgets what was added to the dylib `old`, and removes its code from
-    /// each executor when the host's calls that are under way now have left it, as
+    /// As [`redirect`](SupervisedRedirectable::redirect). Then forgets what was added to the dylib `old`. Removes its code from
+    /// each executor when the calls that are under way now have left it, as
     /// [`Redirectable::redirect_and_remove`](crate::controller::hotswap::Redirectable::redirect_and_remove) does.
     ///
     /// # Errors
@@ -143,7 +143,7 @@ impl SupervisedRedirectable {
         loop {
             let target = self.present();
             self.stub(generation)?.redirect(generation.address(&target)?)?;
-            // Who has redirected it meanwhile may have done so in this executor before.
+            // Another thread may have redirected it meanwhile, and in this executor before.
             if self.target.lock().version == target.version {
                 return Ok(());
             }

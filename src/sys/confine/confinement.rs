@@ -54,6 +54,7 @@ pub struct Confinement {
     pub(crate) cpu_seconds_max: Option<u64>,
     pub(crate) descriptors_max: Option<u64>,
     pub(crate) file_bytes_max: Option<u64>,
+    pub(crate) is_background: bool,
     pub(crate) allows_missing: bool,
 }
 
@@ -111,6 +112,14 @@ impl Confinement {
         self
     }
 
+    /// Runs the executor on CPUs that nothing else wants (`SCHED_IDLE`). Other executors and programs go on as if it were not
+    /// there. On a busy machine its start and its calls take long. Linked code without privileges cannot undo that.
+    #[must_use]
+    pub fn background(mut self) -> Self {
+        self.is_background = true;
+        self
+    }
+
     /// Leaves out the restrictions that this kernel lacks. Otherwise the start fails and names them.
     #[must_use]
     pub fn allow_missing(mut self) -> Self {
@@ -155,6 +164,9 @@ impl Confinement {
                 word.push_str(&format!(";{name}={number}"));
             }
         }
+        if self.is_background {
+            word.push_str(";background");
+        }
         if self.allows_missing {
             word.push_str(";lenient");
         }
@@ -171,6 +183,7 @@ impl Confinement {
         let mut confinement = Self { level, ..Self::default() };
         for part in parts {
             match part.split_once('=') {
+                None if part == "background" => confinement.is_background = true,
                 None if part == "lenient" => confinement.allows_missing = true,
                 None => return None,
                 Some((name, number)) => {
@@ -210,6 +223,8 @@ mod tests {
             Confinement::isolated().allow_missing(),
             limited,
             limited.allow_missing(),
+            Confinement::new().background(),
+            limited.background().allow_missing(),
         ] {
             assert_eq!(Confinement::from_word(&sent.to_word()), Some(sent), "{}", sent.to_word());
         }

@@ -1,5 +1,6 @@
 //! Limits on what a process uses.
 
+use nix::errno::Errno;
 use nix::sys::resource::{Resource, getrlimit, setrlimit};
 
 use super::confinement::Confinement;
@@ -24,7 +25,16 @@ pub(super) fn limit(confinement: &Confinement) -> Result<()> {
     set(Resource::RLIMIT_STACK, confinement.memory_bytes_max, 0)?;
     set(Resource::RLIMIT_CPU, confinement.cpu_seconds_max, CPU_GRACE_SECONDS)?;
     set(Resource::RLIMIT_NOFILE, confinement.descriptors_max, 0)?;
-    set(Resource::RLIMIT_FSIZE, confinement.file_bytes_max, 0)
+    set(Resource::RLIMIT_FSIZE, confinement.file_bytes_max, 0)?;
+    if confinement.is_background { leave_cpus_to_others() } else { Ok(()) }
+}
+
+/// From now on this thread, and those that it starts, run on CPUs that nothing else wants.
+fn leave_cpus_to_others() -> Result<()> {
+    let parameters = libc::sched_param { sched_priority: 0 };
+    // SAFETY: the call reads the record, and changes this thread alone.
+    let set = unsafe { libc::sched_setscheduler(0, libc::SCHED_IDLE, &raw const parameters) };
+    Errno::result(set).map(drop).map_err(|errno| Error::os("leaving the CPUs to others", errno))
 }
 
 /// From now on this process leaves no core file.

@@ -29,7 +29,8 @@ impl<T: Default + Sync + Send> PerProcess<T> {
         // [PER_PROCESS] Acquire: pairs with the exchange below.
         let mut found = self.made.load(Ordering::Acquire);
         loop {
-            let known: *const Made<T> = std::ptr::with_exposed_provenance(found as usize);
+            let at = usize::try_from(found).unwrap_or(0);
+            let known: *const Made<T> = std::ptr::with_exposed_provenance(at);
             // SAFETY: the address is null or that of a box that is never freed.
             if let Some(made) = unsafe { known.as_ref() }
                 && made.generation == generation
@@ -38,7 +39,7 @@ impl<T: Default + Sync + Send> PerProcess<T> {
             }
             let new = Box::into_raw(Box::new(Made { generation, value: T::default() }));
             let address = new.expose_provenance() as u64;
-            // [PER_PROCESS] Release: who finds the address sees the value.
+            // [PER_PROCESS] Release: a thread that finds the address sees the value.
             match self.made.compare_exchange(found, address, Ordering::AcqRel, Ordering::Acquire) {
                 Ok(_) => found = address,
                 Err(other) => {

@@ -19,7 +19,7 @@ pub(super) struct State {
     pub(super) stage: Stage,
     /// What to run at its end.
     told: Vec<Told>,
-    /// Its sweeper has ended as well, and nobody has to wait for anything of it.
+    /// Its sweeper has ended as well, and nothing of it is left to wait for.
     is_over: bool,
 }
 
@@ -45,7 +45,7 @@ impl Life {
         self.changed.notify_all();
     }
 
-    /// Nothing of the process is left. Who waits for that goes on.
+    /// Nothing of the process is left. Threads that wait for that go on.
     pub(super) fn end(&self) {
         self.state.lock().is_over = true;
         self.changed.notify_all();

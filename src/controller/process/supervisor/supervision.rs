@@ -2,10 +2,10 @@
 //!
 //! | thread | does | may wait for |
 //! |---|---|---|
-//! | `farcall-starter` | starts processes. The kernel kills an executor when the *thread* that started it ends | the kernel's start of a program |
-//! | `farcall-supervisor` | reads all sockets, records how executors end, wakes who waits for them | any of its descriptors |
+//! | `farcall-starter` | starts processes | the kernel's start of a program |
+//! | `farcall-supervisor` | reads all sockets, records how executors end, wakes what waits for them | any of its descriptors |
 //!
-//! Both live as long as this process has an executor.
+//! Both live as long as this process has an executor: the kernel kills an executor when the *thread* that started it ends.
 //!
 //! Invariant: the supervisor's thread never waits for an executor, and reads one message of each in turn.
 
@@ -252,7 +252,7 @@ impl Supervised {
         executor.life.end();
     }
 
-    /// Gives up sweepers that have not ended in time. Returns when the next one is due.
+    /// Leaves sweepers that have not ended in time. Returns when the next one is due.
     fn end_sweeps(&self, sweeps: &mut VecDeque<(Deadline, u64)>) -> Deadline {
         while let Some((deadline, number)) = sweeps.front().copied() {
             let executor = self.executors.lock().get(&number).cloned();

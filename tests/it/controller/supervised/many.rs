@@ -9,7 +9,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use farcall::PerProt;
-use farcall::controller::Controller;
+use farcall::controller::{Confinement, Controller};
 
 use crate::controller::reload::Held;
 use crate::testkit::launch;
@@ -110,4 +110,28 @@ fn a_hundred_executors_share_two_threads() {
 #[ignore = "takes seconds and a thousand processes"]
 fn soak_a_thousand_executors_share_two_threads() {
     count_alone("controller::supervised::many::soak_a_thousand_executors_share_two_threads", 1000);
+}
+
+#[test]
+fn a_background_executor_leaves_the_cpus_to_others() {
+    const SCHED_IDLE: u64 = 5;
+    for confinement in [Confinement::new(), Confinement::strict().allow_missing()] {
+        let confined = launch::builder().confine(confinement.background());
+        let controller = confined.start().expect("an executor");
+        thread::scope(|scope| {
+            scope.spawn(|| controller.process_info().expect("a lane of its own"));
+        });
+        let tasks = fs::read_dir(format!("/proc/{}/task", controller.pid())).expect("/proc");
+        let policies: Vec<u64> = tasks
+            .flatten()
+            .map(|task| {
+                let stat = fs::read_to_string(task.path().join("stat")).expect("it runs");
+                let fields = stat.rsplit_once(") ").expect("a name in parentheses").1;
+                let policy = fields.split(' ').nth(38).and_then(|field| field.parse().ok());
+                policy.expect("a number")
+            })
+            .collect();
+        assert!(policies.len() > 1, "{policies:?}");
+        assert!(policies.iter().all(|policy| *policy == SCHED_IDLE), "{policies:?}");
+    }
 }

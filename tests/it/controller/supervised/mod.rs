@@ -244,3 +244,52 @@ fn a_policy_pauses_stops_and_kills() {
     assert_eq!(session.crash.call((11,)).expect("the next executor, at once"), 11);
     assert_ne!(session.supervised.controller().expect("alive").pid(), before);
 }
+
+/// The processes whose environment has this entry.
+fn processes_with(entry: &str) -> Vec<i32> {
+    let all = std::fs::read_dir("/proc").expect("/proc").flatten();
+    let pid = |process: std::fs::DirEntry| {
+        let environment = std::fs::read(process.path().join("environ")).ok()?;
+        let has_it = environment.split(|byte| *byte == 0).any(|one| one == entry.as_bytes());
+        has_it.then(|| process.file_name().to_str()?.parse().ok()).flatten()
+    };
+    all.filter_map(pid).collect()
+}
+
+#[test]
+fn the_next_process_stands_by() {
+    let (name, value) = ("FARCALL_TEST_STANDBY", format!("of {}", std::process::id()));
+    let entry = format!("{name}={value}");
+    let count = || processes_with(&entry).len();
+    let builder = launch::builder().env(name, value);
+    let supervised = builder.supervise(RestartPolicy::new().standby()).expect("an executor");
+    let dylib = supervised.create_dylib("supervised");
+    dylib.define_handler("rate", |amount: f64| amount / 4.0).expect("defined");
+    dylib.add_object(&object()).expect("added");
+    let crash = dylib.function::<extern "C" fn(i64) -> i64>("crash");
+    let mut cases = 0;
+    for kind in 0..KINDS {
+        assert_eq!(crash.call((11,)).expect("alive"), 11);
+        until("the next process has started", || count() == 2);
+        let present = supervised.controller().expect("alive").pid();
+        let standby = processes_with(&entry).into_iter().find(|pid| *pid != present);
+        let standby = standby.expect("the other one");
+        assert!(crash.call((kind,)).expect_err("a crash").death().is_some());
+        if kind % 3 == 2 {
+            // It is not needed for the start to succeed.
+            let killed = nix::sys::signal::kill(
+                nix::unistd::Pid::from_raw(standby),
+                nix::sys::signal::Signal::SIGKILL,
+            );
+            killed.expect("it runs");
+            until("it has ended", || !processes_with(&entry).contains(&standby));
+        }
+        assert_eq!(crash.call((11,)).expect("the next executor"), 11);
+        let next = supervised.controller().expect("alive").pid();
+        assert_eq!(next == standby, kind % 3 != 2, "{kind}: {next}");
+        cases += 1;
+    }
+    drop((crash, dylib, supervised));
+    until("no process is left", || count() == 0);
+    println!("standby: {cases} cases");
+}

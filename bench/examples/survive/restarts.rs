@@ -1,0 +1,160 @@
+//! Restarts, from the death to the first right answer of the next executor; and calls by handles that survive.
+
+use std::process::Command;
+use std::time::{Duration, Instant};
+
+use farcall::controller::{ExecutorBuilder, RestartPolicy, Supervised, SupervisedFunction};
+use farcall_bench::{CpuPair, Result};
+
+use crate::{Times, functions};
+
+/// The argument with which this program ends at once.
+pub(crate) const NOTHING: &str = "nothing";
+const FUNCTIONS: u32 = 1000;
+const CALLS: usize = 1000;
+/// How long an executor lies dead before a call needs the next one.
+const READY: Duration = Duration::from_millis(5);
+
+type Number = SupervisedFunction<extern "C" fn() -> i32>;
+
+/// A supervised session with a thousand functions.
+struct Filled {
+    supervised: Supervised,
+    function: Number,
+}
+
+/// Fills a session with these numbers of objects in a dylib, one function in each part.
+fn filled(policy: RestartPolicy, objects: u32, dylibs: u32) -> Result<Filled> {
+    let supervised = ExecutorBuilder::new().this_program().supervise(policy)?;
+    let each = FUNCTIONS / objects / dylibs;
+    let mut function = None;
+    for dylib in 0..dylibs {
+        let first = dylib * objects * each;
+        let dylib = supervised.create_dylib(format!("dylib {dylib}"));
+        for object in 0..objects {
+            let from = first + object * each;
+            dylib.add_object(&functions("functions.o", from..from + each)?)?;
+        }
+        function = Some(dylib.function(format!("function_{first}")));
+    }
+    Ok(Filled { supervised, function: function.ok_or("no dylib")? })
+}
+
+impl Filled {
+    fn restart(&self, number: i32, times: &mut Times) -> Result<()> {
+        kill(&self.supervised)?;
+        std::thread::sleep(READY);
+        let since = Instant::now();
+        if self.function.call(())? != number {
+            return Err("a wrong answer".into());
+        }
+        times.add(since);
+        Ok(())
+    }
+}
+
+/// Kills the present executor, and waits until the host knows.
+fn kill(supervised: &Supervised) -> Result<()> {
+    let controller = supervised.controller()?;
+    controller.kill_handle().kill();
+    while !controller.has_ended() {
+        std::thread::yield_now();
+    }
+    Ok(())
+}
+
+pub(crate) fn run(rounds: usize) -> Result<()> {
+    let own = std::env::current_exe()?;
+    let builder = ExecutorBuilder::new().this_program();
+    let empty = builder.supervise(RestartPolicy::new())?;
+    let one_object = filled(RestartPolicy::new(), 1, 1)?;
+    let many_objects = filled(RestartPolicy::new(), FUNCTIONS, 1)?;
+    let many_dylibs = filled(RestartPolicy::new(), 1, FUNCTIONS)?;
+    let with_standby = RestartPolicy::new().standby();
+    let empty_ready = builder.supervise(with_standby)?;
+    let ready = filled(with_standby, FUNCTIONS, 1)?;
+    let mut times: [Times; 8] = Default::default();
+    for _ in 0..rounds {
+        let [process, start, none, object, objects, dylibs, ready_none, ready_objects] = &mut times;
+        let since = Instant::now();
+        Command::new(&own).arg(NOTHING).status()?;
+        process.add(since);
+
+        let since = Instant::now();
+        let controller = ExecutorBuilder::new().this_program().start()?;
+        controller.process_info()?;
+        start.add(since);
+        drop(controller);
+
+        for (empty, times) in [(&empty, none), (&empty_ready, ready_none)] {
+            kill(empty)?;
+            // The standby process has started long ago.
+            std::thread::sleep(READY);
+            let since = Instant::now();
+            empty.controller()?.process_info()?;
+            times.add(since);
+        }
+
+        one_object.restart(0, object)?;
+        many_objects.restart(0, objects)?;
+        many_dylibs.restart(FUNCTIONS as i32 - 1, dylibs)?;
+        ready.restart(0, ready_objects)?;
+    }
+    let names = [
+        "this program, started and ended, for comparison",
+        "start, to the first answer",
+        "restart with nothing, to the first answer",
+        "restart with 1000 functions in 1 object",
+        "restart with 1000 objects in 1 dylib",
+        "restart with 1000 dylibs",
+        "with a standby: restart with nothing",
+        "with a standby: restart with 1000 objects",
+    ];
+    names.iter().zip(&mut times).for_each(|(name, times)| times.print(name));
+    Ok(())
+}
+
+/// A null call by each kind of handle, in turns.
+pub(crate) fn calls(rounds: usize, cpus: CpuPair) -> Result<()> {
+    let builder = ExecutorBuilder::new().this_program();
+    let supervised = filled(RestartPolicy::new(), 1, 1)?;
+    let pool = builder.pool(2, RestartPolicy::new())?;
+    let dylib = pool.create_dylib("main");
+    dylib.add_object(&functions("functions.o", 0..1)?)?;
+    let pooled: Number = dylib.function("function_0");
+    let controller = supervised.supervised.controller()?;
+    let plain = controller.create_dylib("plain");
+    plain.add_object(&functions("functions.o", 0..1)?)?;
+    let plain = controller.function::<extern "C" fn() -> i32>(plain.lookup("function_0")?);
+    let mut times: [Times; 3] = Default::default();
+    // Each thread's first call opens its lane.
+    plain.call()?;
+    pooled.call(())?;
+    for at in 0..2 {
+        let pid = pool.executor(at).ok_or("two")?.controller()?.pid();
+        cpus.pin_server(pid.cast_unsigned())?;
+    }
+    cpus.pin_server(controller.pid().cast_unsigned())?;
+    let _pinned = cpus.pin_caller()?;
+    for _ in 0..rounds {
+        let [of_plain, of_supervised, of_pool] = &mut times;
+        for _ in 0..CALLS {
+            let since = Instant::now();
+            plain.call()?;
+            of_plain.add(since);
+        }
+        for _ in 0..CALLS {
+            let since = Instant::now();
+            supervised.function.call(())?;
+            of_supervised.add(since);
+        }
+        for _ in 0..CALLS {
+            let since = Instant::now();
+            pooled.call(())?;
+            of_pool.add(since);
+        }
+    }
+    let names = ["call of a Function", "call of a SupervisedFunction", "call of a pool of 2"];
+    names.iter().zip(&mut times).for_each(|(name, times)| times.print(name));
+    Ok(())
+}

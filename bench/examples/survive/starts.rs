@@ -1,0 +1,63 @@
+//! Starts of executors by level of confinement, and what a sweeper takes.
+
+use std::fs;
+use std::time::Instant;
+
+use farcall::controller::{Confinement, ExecutorBuilder};
+use farcall_bench::Result;
+
+use crate::Times;
+
+pub(crate) fn run(rounds: usize) -> Result<()> {
+    let levels = [Confinement::new(), Confinement::isolated(), Confinement::strict()];
+    let mut times: [[Times; 2]; 3] = Default::default();
+    for round in 0..rounds {
+        for (level, times) in levels.iter().zip(&mut times) {
+            let builder = ExecutorBuilder::new().this_program().confine(level.allow_missing());
+            let [start, end] = times;
+            let since = Instant::now();
+            let controller = builder.start()?;
+            controller.process_info()?;
+            start.add(since);
+            if round == 0 {
+                report(&controller.confinement().to_string(), controller.pid())?;
+            }
+            let since = Instant::now();
+            drop(controller);
+            end.add(since);
+        }
+    }
+    for (level, [start, end]) in levels.iter().zip(&mut times) {
+        start.print(&format!("{}: start, to the first answer", level.level()));
+        end.print(&format!("{}: end", level.level()));
+    }
+    Ok(())
+}
+
+/// The memory of an executor, and of its sweeper if there is one.
+fn report(name: &str, executor: i32) -> Result<()> {
+    println!("{name}");
+    println!("  executor: {}", memory(executor)?);
+    for process in fs::read_dir("/proc")?.flatten() {
+        let Some(pid) = process.file_name().to_str().and_then(|name| name.parse().ok()) else {
+            continue;
+        };
+        let comm = fs::read_to_string(process.path().join("comm")).unwrap_or_default();
+        let stat = fs::read_to_string(process.path().join("stat")).unwrap_or_default();
+        let own = format!(") S {} ", std::process::id());
+        if comm.trim() == "farcall-sweeper" && stat.contains(&own) {
+            println!("  sweeper: {}", memory(pid)?);
+        }
+    }
+    Ok(())
+}
+
+fn memory(pid: i32) -> Result<String> {
+    let rollup = fs::read_to_string(format!("/proc/{pid}/smaps_rollup"))?;
+    let kilobytes = |name: &str| -> u64 {
+        let line = rollup.lines().find_map(|line| line.strip_prefix(name));
+        line.and_then(|line| line.trim().trim_end_matches(" kB").parse().ok()).unwrap_or(0)
+    };
+    let private = kilobytes("Private_Clean:") + kilobytes("Private_Dirty:");
+    Ok(format!("{private} kB private, {} kB resident", kilobytes("Rss:")))
+}
