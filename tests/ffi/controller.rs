@@ -196,13 +196,21 @@ fn sanitizers_find_nothing_in_the_controllers_process() {
     println!("sanitizers: 2 executions");
 }
 
+/// The version of valgrind, if it is installed.
+fn valgrind() -> Option<[u32; 2]> {
+    let output = Command::new("valgrind").arg("--version").output().ok()?;
+    let text = String::from_utf8(output.stdout).ok()?;
+    let mut numbers = text.trim().strip_prefix("valgrind-")?.split('.').map(str::parse);
+    Some([numbers.next()?.ok()?, numbers.next()?.ok()?])
+}
+
 #[test]
-fn memcheck_finds_nothing_where_no_executor_runs() {
-    if !is_installed("valgrind") {
+fn memcheck_finds_nothing() {
+    let Some(version) = valgrind() else {
         println!("memcheck: not run, valgrind is not installed");
         return;
-    }
-    let memcheck = |program: PathBuf| {
+    };
+    let memcheck = |program: &Path| {
         let mut command = Command::new("valgrind");
         command.args(["--quiet", "--error-exitcode=99", "--leak-check=full"]);
         command.args(["--errors-for-leak-kinds=definite", "--show-leak-kinds=definite"]);
@@ -210,14 +218,30 @@ fn memcheck_finds_nothing_where_no_executor_runs() {
         command
     };
     let misuse = compiled("misuse", "gcc", &["-std=c11", "-DMEMCHECK"]).expect("a program");
-    printed(memcheck(misuse).arg("NULL"));
+    printed(memcheck(&misuse).arg("NULL"));
     let program = compiled("control", "gcc", &["-std=c11", "-DMEMCHECK"]).expect("a program");
-    for part in ["versions", "alone"] {
-        let said = printed(memcheck(program.clone()).args(objects()).arg(part));
-        assert_eq!(said, format!("{part}\n"));
+    if version < VALGRIND_MIN {
+        for part in ["versions", "alone"] {
+            let said = printed(memcheck(&program).args(objects()).arg(part));
+            assert_eq!(said, format!("{part}\n"));
+        }
+        println!(
+            "memcheck: 3 executions; valgrind {version:?} runs no program that starts executors"
+        );
+        return;
     }
-    println!("memcheck: 3 executions");
+    // Executors are processes of their own, which run outside of valgrind.
+    control(&mut memcheck(&program));
+    let said = printed(memcheck(&misuse).arg(&objects()[0]).args(["9", "500"]));
+    assert!(said.ends_with("random calls done\n"), "{said}");
+    let program = compiled_cpp("g++", &["-std=c++17", "-DMEMCHECK"]).expect("a program");
+    let said = printed(memcheck(&program).args(objects()));
+    assert!(said.ends_with("done\n"), "{said}");
+    println!("memcheck: 4 executions, of programs that start executors");
 }
+
+/// The oldest valgrind that was tried and has `pidfd_open`, without which no executor starts.
+const VALGRIND_MIN: [u32; 2] = [3, 24];
 
 /// The compilers and options for `control.cpp`.
 const CPP: [(&str, &[&str]); 6] = [
