@@ -14,7 +14,7 @@ pub(super) fn folder() -> PathBuf {
 }
 
 /// The source files, in the order of the header.
-const FILES: [&str; 19] = [
+const FILES: [&str; 20] = [
     "version",
     "buffer",
     "error",
@@ -29,6 +29,7 @@ const FILES: [&str; 19] = [
     "controller/handler",
     "controller/region",
     "controller/memory",
+    "client",
     "executor/service",
     "executor/call",
     "executor/options",
