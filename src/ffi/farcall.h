@@ -1376,9 +1376,9 @@ void farcall_polled_dispose(farcall_polled *FARCALL_NULLABLE polled);
 }  // extern "C"
 #endif  // __cplusplus
 
-#endif  /* FARCALL_H */
-
 #ifdef __clang__
 #pragma clang assume_nonnull end
 #pragma clang diagnostic pop
 #endif
+
+#endif  /* FARCALL_H */

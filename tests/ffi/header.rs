@@ -51,7 +51,14 @@ pub(super) fn made() -> String {
     }
     let mut made = Vec::new();
     builder.generate().expect("a header").write(&mut made);
-    marked(&String::from_utf8(made).expect("text"))
+    guarded(&marked(&String::from_utf8(made).expect("text")))
+}
+
+/// Puts the end of the guard behind the trailer, which cbindgen writes last.
+fn guarded(header: &str) -> String {
+    let guard = "#endif  /* FARCALL_H */\n";
+    let (front, trailer) = header.split_once(guard).expect("a guard");
+    format!("{}\n{trailer}\n{guard}", front.trim_end_matches('\n'))
 }
 
 /// Adds the marks.

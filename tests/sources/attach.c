@@ -2,6 +2,8 @@
  * lane in shared memory. It prints the name of each way that works. */
 #define _GNU_SOURCE
 #include "farcall.h"
+/* Twice, as headers of others may. */
+#include "farcall.h"
 
 #include <pthread.h>
 #include <stdatomic.h>
