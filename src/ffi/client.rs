@@ -37,8 +37,8 @@ pub type ClientHandler = Option<
     ) -> Buffer,
 >;
 
-/// Attaches to the executor at the other end of a connected stream socket, and waits for its setup, for at most timeout_ms
-/// milliseconds; 0 is 10 s. Takes the socket.
+/// Attaches to the executor at the other end of a connected stream socket. Takes the socket. Waits for the executor's setup for at
+/// most timeout_ms milliseconds; 0 is 10 s.
 ///
 /// If is_shared is true, this function makes a lane in shared memory and sends it over the socket, which must be a Unix socket.
 /// Otherwise it uses the socket itself.
@@ -225,7 +225,7 @@ pub unsafe extern "C" fn farcall_client_call_timeout(
     })
 }
 
-/// Serves calls of the executor while no call of the client is under way: waits up to timeout_ms milliseconds for one, and serves
+/// Serves calls of the executor while no call of the client is under way. Waits up to timeout_ms milliseconds for one, and serves
 /// it and those behind it. Sets calls to their number. Not for handlers. May be NULL: calls.
 ///
 /// # Safety

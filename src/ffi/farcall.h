@@ -1074,8 +1074,8 @@ farcall_error *FARCALL_NULLABLE farcall_controller_deallocate(farcall_controller
     const uint64_t *FARCALL_NULLABLE bases,
     size_t count);
 
-// Attaches to the executor at the other end of a connected stream socket, and waits for its setup, for at most timeout_ms
-// milliseconds; 0 is 10 s. Takes the socket.
+// Attaches to the executor at the other end of a connected stream socket. Takes the socket. Waits for the executor's setup for at
+// most timeout_ms milliseconds; 0 is 10 s.
 //
 // If is_shared is true, this function makes a lane in shared memory and sends it over the socket, which must be a Unix socket.
 // Otherwise it uses the socket itself.
@@ -1143,7 +1143,7 @@ farcall_error *FARCALL_NULLABLE farcall_client_call_timeout(const farcall_client
     uint64_t timeout_ms,
     farcall_buffer *result);
 
-// Serves calls of the executor while no call of the client is under way: waits up to timeout_ms milliseconds for one, and serves
+// Serves calls of the executor while no call of the client is under way. Waits up to timeout_ms milliseconds for one, and serves
 // it and those behind it. Sets calls to their number. Not for handlers. May be NULL: calls.
 //
 // The client must live, and calls be NULL or writable.
