@@ -52,6 +52,7 @@ pub use machine::load::Load;
 pub use processes::serve::serve_if_child;
 pub use races::link_race::LinkRace;
 pub use races::link_report::{LinkReport, LinkRow, LinkedProgram};
+pub use races::lljit_race::{LljitReport, LljitRow};
 pub use races::llvm_race::LlvmReport;
 pub use report::bars::{Bar, Judged};
 pub use report::changes::{Change, Changes, Verdict};

@@ -1,14 +1,18 @@
 // lljit.cpp: one LLVM program, and three executors for its code: this process, LLVM's over pipes, and farcall's.
 //
-//     lljit [--executor in-process|llvm|farcall]... [--rounds N] [--calls N] [--llvm-executor PATH]
+//     lljit [--executor in-process|llvm|farcall]... [--rounds N] [--calls N] [--cpus A,B] [--llvm-executor PATH]
 //
-// It adds a module, looks a function up and calls it. Then it measures all executors in turn, round by round, and prints a table.
+// It adds a module, looks a function up and calls it. Then it measures all executors in turn, round by round, and prints a table. With --cpus this
+// process runs on CPU A, and the executors on CPU B.
 #include "measures.hpp"
 
 #include "llvm/Support/TargetSelect.h"
 
 #include <algorithm>
+#include <filesystem>
 #include <map>
+
+#include <sched.h>
 
 using namespace llvm;
 
@@ -49,6 +53,17 @@ struct Table {
     }
 };
 
+// Pins all threads of this process to a CPU.
+Error pin(unsigned Cpu) {
+    cpu_set_t Set;
+    CPU_ZERO(&Set);
+    CPU_SET(Cpu, &Set);
+    for (const auto &Thread : std::filesystem::directory_iterator("/proc/self/task"))
+        if (sched_setaffinity(std::stoi(Thread.path().filename()), sizeof Set, &Set) != 0)
+            return createStringError(std::error_code(errno, std::generic_category()), "cannot pin to CPU %u", Cpu);
+    return Error::success();
+}
+
 } // namespace
 
 int main(int Count, char **Arguments) {
@@ -60,12 +75,16 @@ int main(int Count, char **Arguments) {
     std::vector<std::string> Names;
     std::string LlvmProgram = "/usr/lib/llvm-22/bin/llvm-jitlink-executor";
     unsigned Rounds = 16, Calls = 1000;
+    std::optional<std::pair<unsigned, unsigned>> Cpus;
     for (int At = 1; At + 1 < Count; At += 2) {
         StringRef Option = Arguments[At], Value = Arguments[At + 1];
         if (Option == "--executor")
             Names.push_back(Value.str());
         else if (Option == "--llvm-executor")
             LlvmProgram = Value.str();
+        else if (unsigned Own = 0, Theirs = 0; Option == "--cpus" && !Value.split(',').first.getAsInteger(10, Own) &&
+                                               !Value.split(',').second.getAsInteger(10, Theirs))
+            Cpus = {Own, Theirs};
         else if (!(Option == "--rounds" && !Value.getAsInteger(10, Rounds) && Rounds > 0) &&
                  !(Option == "--calls" && !Value.getAsInteger(10, Calls) && Calls >= 100))
             OrExit(createStringError("no option " + Option + " " + Value));
@@ -75,6 +94,9 @@ int main(int Count, char **Arguments) {
 
     std::vector<Executor> Executors;
     std::vector<orc::ExecutorAddr> Nothings;
+    // Executors run where the thread runs that starts them.
+    if (Cpus)
+        OrExit(pin(Cpus->second));
     for (const auto &Name : Names) {
         Executors.push_back(OrExit(start(Name, LlvmProgram)));
         auto &E = Executors.back();
@@ -88,6 +110,8 @@ int main(int Count, char **Arguments) {
         memcpy(&Result, Bytes.data(), std::min(Bytes.size(), sizeof Result));
         outs() << Name << ": 3 + 4 = " << Result << "\n";
     }
+    if (Cpus)
+        OrExit(pin(Cpus->first));
 
     auto Object = OrExit(compiled(Executors.front(), LINKED));
     Table All;

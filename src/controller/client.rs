@@ -162,7 +162,7 @@ impl Client {
         args: &[u8],
         timeout: Duration,
     ) -> Result<Vec<u8>> {
-        if self.end.is_busy() {
+        if self.end.is_busy() && !self.late.get() {
             return Err(Error::invalid("a call inside of another one cannot have a timeout"));
         }
         self.call_by(Deadline::after(timeout), function, args)
@@ -207,13 +207,17 @@ impl Client {
 
     /// Waits for the answer of a call that timed out.
     fn finish_late(&self, deadline: Deadline) -> Result<()> {
-        if self.late.get() {
-            match self.end.finish(self, deadline) {
-                Err(error) if error.kind() != ErrorKind::Remote => return Err(error),
-                _ => self.late.set(false),
-            }
+        // Handlers run meanwhile, whose own calls wait for nothing.
+        if !self.late.replace(false) {
+            return Ok(());
         }
-        Ok(())
+        match self.end.finish(self, deadline) {
+            Err(error) if error.kind() != ErrorKind::Remote => {
+                self.late.set(true);
+                Err(error)
+            }
+            _ => Ok(()),
+        }
     }
 
     fn call_by(&self, deadline: Deadline, function: ExecutorAddr, args: &[u8]) -> Result<Vec<u8>> {

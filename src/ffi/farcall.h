@@ -1,7 +1,9 @@
-// farcall in C. A program starts executors, links code into them and calls it (farcall_controller_start). Or it is an executor
-// itself: it embeds a session that a controller attaches (farcall_session_create), or polls (farcall_polled_create).
+// farcall in C. A program starts executors, links code into them and calls it (farcall_controller_start), or attaches to one
+// (farcall_client_attach). Or it is an executor itself: it embeds a session that a controller attaches (farcall_session_create), or
+// polls (farcall_polled_create).
 //
-// Threads: every function may be called from any thread, except the functions of a polled executor, which belongs to one thread.
+// Threads: every function may be called from any thread, except those of a polled executor and of a
+// client, which belong to one thread.
 // The library calls functions of the host from any thread, unless they say which; they must not throw.
 // Numbers: farcall_session, farcall_controller, and what belongs to a controller are pointers in name only. If the object of a
 // number is gone or never existed, functions return FARCALL_INVALID.
@@ -119,6 +121,12 @@ typedef enum {
     // It can be read and written.
     FARCALL_DATA = 2,
 } farcall_protection;
+
+// A client of an executor that this program has not started: a session that another program embeds, or LLVM's executor. It has
+// no linker, and calls what the executor offers by name.
+//
+// It belongs to the thread that made it: on others its functions return FARCALL_INVALID.
+typedef struct farcall_client farcall_client;
 
 // A session with an executor process, which this program has started. A number: if the session was closed, functions return
 // FARCALL_INVALID.
@@ -393,6 +401,14 @@ typedef struct {
     // Their size.
     size_t dealloc_size;
 } farcall_action;
+
+// Runs when the executor calls a tag, on the client's thread, inside of a call or of farcall_client_attend. It owns the
+// arguments, and returns the result, which belongs to the library. An out-of-band error is the error of the executor's call. It
+// may call the executor in turn, but not close the client.
+typedef farcall_buffer (*farcall_client_handler)(farcall_client *client,
+    uint64_t tag,
+    farcall_buffer args,
+    void *FARCALL_NULLABLE context);
 
 // Receives the result of a call to the controller, and owns it. If the call failed, the result is an out-of-band error.
 typedef void (*farcall_completion)(
@@ -1058,6 +1074,90 @@ farcall_error *FARCALL_NULLABLE farcall_controller_deallocate(farcall_controller
     const uint64_t *FARCALL_NULLABLE bases,
     size_t count);
 
+// Attaches to the executor at the other end of a connected stream socket. Takes the socket. Waits for the executor's setup for at
+// most timeout_ms milliseconds; 0 is 10 s.
+//
+// If is_shared is true, this function makes a lane in shared memory and sends it over the socket, which must be a Unix socket.
+// Otherwise it uses the socket itself.
+//
+// client must be writable.
+FARCALL_NODISCARD
+farcall_error *FARCALL_NULLABLE farcall_client_attach(int socket,
+    bool is_shared,
+    uint64_t timeout_ms,
+    farcall_client *FARCALL_NULLABLE *FARCALL_NONNULL client);
+
+// As farcall_client_attach, over two pipes. Takes the pipes.
+//
+// client must be writable.
+FARCALL_NODISCARD
+farcall_error *FARCALL_NULLABLE farcall_client_attach_pipes(int reader,
+    int writer,
+    uint64_t timeout_ms,
+    farcall_client *FARCALL_NULLABLE *FARCALL_NONNULL client);
+
+// Stores the executor's target triple, which the caller frees (farcall_text_free).
+//
+// The client must live, and triple be writable.
+FARCALL_NODISCARD farcall_error *FARCALL_NULLABLE farcall_client_triple(
+    const farcall_client *client,
+    char *FARCALL_NULLABLE *FARCALL_NONNULL triple);
+
+// Stores the address that the executor offers under a name. FARCALL_SYMBOLS if it offers none. Sends no message.
+//
+// The client must live, the name be a text, and address writable.
+FARCALL_NODISCARD
+farcall_error *FARCALL_NULLABLE farcall_client_symbol(const farcall_client *client,
+    const char *name,
+    uint64_t *address);
+
+// Registers the handler of a tag, in place of an earlier one. The context must live until the client is closed.
+//
+// The client must live.
+FARCALL_NODISCARD
+farcall_error *FARCALL_NULLABLE farcall_client_register_handler(farcall_client *client,
+    uint64_t tag,
+    farcall_client_handler handler,
+    void *FARCALL_NULLABLE context);
+
+// Calls a wrapper function with a copy of the arguments, and waits for its result, which the caller owns. FARCALL_REMOTE is the
+// function's own error; LLVM's executor cannot report one, and the result is empty then. May be NULL: args.
+//
+// The client must live, the arguments be readable, and result writable.
+FARCALL_NODISCARD
+farcall_error *FARCALL_NULLABLE farcall_client_call(const farcall_client *client,
+    uint64_t function,
+    const void *FARCALL_NULLABLE args,
+    size_t size,
+    farcall_buffer *result);
+
+// As farcall_client_call, for at most timeout_ms milliseconds. FARCALL_TIMEOUT if the function has not returned by then: it still
+// runs, and the next call waits for its end. Not for handlers. May be NULL: args.
+//
+// The client must live, the arguments be readable, and result writable.
+FARCALL_NODISCARD
+farcall_error *FARCALL_NULLABLE farcall_client_call_timeout(const farcall_client *client,
+    uint64_t function,
+    const void *FARCALL_NULLABLE args,
+    size_t size,
+    uint64_t timeout_ms,
+    farcall_buffer *result);
+
+// Serves calls of the executor while no call of the client is under way. Waits up to timeout_ms milliseconds for one, and serves
+// it and those behind it. Sets calls to their number. Not for handlers. May be NULL: calls.
+//
+// The client must live, and calls be NULL or writable.
+FARCALL_NODISCARD
+farcall_error *FARCALL_NULLABLE farcall_client_attend(const farcall_client *client,
+    uint64_t timeout_ms,
+    uint64_t *FARCALL_NULLABLE calls);
+
+// Ends the connection in order, if it is not over, and releases the client. The executor continues without a controller, or ends,
+// as its program wants. A handler of the client cannot close it. May be NULL: client.
+//
+// The client must live, and not be used again.
+farcall_error *FARCALL_NULLABLE farcall_client_close(farcall_client *FARCALL_NULLABLE client);
+
 // Completes a service. The session then calls the next one. May be NULL: done.
 //
 // Must come from the session, and be given back once.
@@ -1276,9 +1376,9 @@ void farcall_polled_dispose(farcall_polled *FARCALL_NULLABLE polled);
 }  // extern "C"
 #endif  // __cplusplus
 
-#endif  /* FARCALL_H */
-
 #ifdef __clang__
 #pragma clang assume_nonnull end
 #pragma clang diagnostic pop
 #endif
+
+#endif  /* FARCALL_H */

@@ -1,9 +1,12 @@
-//! What belongs to the host: its context, and tasks for its threads.
+//! What belongs to the host: its context, its descriptors, and tasks for its threads.
 
-use std::ffi::c_void;
+use std::ffi::{c_int, c_void};
+use std::os::fd::{FromRawFd, OwnedFd};
 use std::sync::Arc;
 
 use farcall::task::{TaskDispatcher, ThreadPool};
+
+use super::error::invalid;
 
 /// Something to do once, on any thread: the host runs it or drops it.
 #[derive(Debug)]
@@ -97,4 +100,14 @@ impl TaskDispatcher for Dispatcher {
             pool.shutdown();
         }
     }
+}
+
+/// The descriptor that this function takes from C.
+pub(crate) fn owned(descriptor: c_int) -> farcall::Result<OwnedFd> {
+    // SAFETY: asks for flags only.
+    if unsafe { libc::fcntl(descriptor, libc::F_GETFD) } < 0 {
+        return Err(invalid(format!("{descriptor} is no open descriptor")));
+    }
+    // SAFETY: it is open, and the header says that it is given away.
+    Ok(unsafe { OwnedFd::from_raw_fd(descriptor) })
 }

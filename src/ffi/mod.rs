@@ -6,11 +6,12 @@
 //! | `executor` | a host embeds a session ([`farcall::session::Session`]), or polls an executor ([`farcall::executor::Polled`]) |
 //! | `object` | the table of the objects that C has as numbers |
 //! | `controller` | a host starts executors, links code and calls it ([`farcall::controller::Controller`]) |
+//! | `client` | a host attaches to an executor that it has not started ([`farcall::controller::Client`]) |
 //!
 //! `farcall.h` is made of these files by cbindgen, and a test compares the two. `symbols.txt` lists what the library exports. The
 //! library is `libfarcall_ffi` by `cargo build -p farcall-ffi`, and `libfarcall` as cargo-c installs it.
 //!
-//! Threads: every function may be called from any thread, except the functions of a polled executor, which belongs to one thread.
+//! Threads: every function may be called from any thread, except those of a polled executor and of a client, which belong to one thread.
 //! The library calls functions of the host from any thread, and holds none of its locks then.
 //!
 //! Ownership: a session, a controller and what belongs to a controller are numbers that are looked up. A call with a stale
@@ -22,6 +23,7 @@
 #![allow(unsafe_code, reason = "functions for C take pointers")]
 
 mod buffer;
+mod client;
 mod controller;
 mod error;
 mod executor;
@@ -30,6 +32,7 @@ mod object;
 mod version;
 
 pub use buffer::*;
+pub use client::*;
 pub use controller::*;
 pub use error::*;
 pub use executor::*;

@@ -99,6 +99,36 @@ fn a_lane_carries_calls_both_ways() {
 }
 
 #[test]
+fn a_call_with_a_timeout_waits_for_one_that_timed_out() {
+    for with in [over_a_lane, over_a_stream] {
+        let (options, _end) = options();
+        let options = options.function("pauses_and_asks", |session, args, reply| {
+            thread::sleep(Duration::from_millis(100));
+            reply.send(session.call(5, args).map_err(|error| error.to_string()));
+        });
+        let (_session, client) = with(options.expect("a function"));
+        let [slow, echo] = ["pauses_and_asks", "echo"].map(|name| client.symbol(name).expect(name));
+        // The handler runs while the client waits for the late answer, and calls in turn.
+        client.register_handler(5, move |client, args, result| {
+            let nested = client.call_timeout(echo, args, LONG).expect_err("a handler");
+            assert_eq!(nested.kind(), ErrorKind::InvalidArgument, "{nested}");
+            *result = client.call(echo, args)?;
+            Ok(())
+        });
+        for _ in 0..2 {
+            let late = client.call_timeout(slow, b"late", Duration::from_millis(10));
+            assert_eq!(late.expect_err("it pauses").kind(), ErrorKind::Timeout);
+            assert_eq!(client.call_timeout(echo, b"next", LONG).expect("an answer"), b"next");
+        }
+        let late = client.call_timeout(slow, b"late", Duration::from_millis(10));
+        assert_eq!(late.expect_err("it pauses").kind(), ErrorKind::Timeout);
+        let early = client.call_timeout(echo, b"next", Duration::from_millis(10));
+        assert_eq!(early.expect_err("it pauses").kind(), ErrorKind::Timeout);
+        assert_eq!(client.call(echo, b"last").expect("an answer"), b"last");
+    }
+}
+
+#[test]
 fn what_a_session_calls_at_rest_goes_out_with_the_next_call() {
     let (options, _end) = options();
     let (session, client) = over_a_lane(options);

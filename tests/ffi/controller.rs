@@ -31,6 +31,9 @@ const PARTS: [&str; 14] = [
     "alone",
 ];
 
+/// What `attach.c` prints: the ways by which it has attached.
+const ATTACHED: &str = "socket\npipes\nlane\n";
+
 fn is_installed(compiler: &str) -> bool {
     Command::new(compiler).arg("--version").output().is_ok_and(|output| output.status.success())
 }
@@ -110,6 +113,20 @@ fn a_program_in_c_controls_executors() {
 }
 
 #[test]
+fn a_program_in_c_attaches_to_sessions() {
+    let mut programs = 0;
+    for (compiler, standard) in COMPILERS {
+        if is_installed(compiler) {
+            let program = compiled("attach", compiler, &[standard]).expect("a program");
+            assert_eq!(printed(&mut Command::new(program)), ATTACHED);
+            programs += 1;
+        }
+    }
+    assert!(programs >= 2, "gcc is installed");
+    println!("attach.c: {programs} cases");
+}
+
+#[test]
 fn eight_threads_call_until_the_session_is_closed() {
     let program = compiled("control", "gcc", &["-std=c11", "-DTHREADS_ONLY"]).expect("a program");
     let said = printed(Command::new(program).args(objects()).arg("threads"));
@@ -168,7 +185,7 @@ fn called(sources: &[&str]) -> BTreeSet<String> {
 fn the_programs_in_c_use_every_function() {
     let declared = declared();
     assert!(declared.len() > 100, "{declared:?}");
-    for sources in [&["control", "embed", "poll"][..], &["misuse"]] {
+    for sources in [&["control", "attach", "embed", "poll"][..], &["misuse"]] {
         let called = called(sources);
         let missing: Vec<&String> = declared.difference(&called).collect();
         assert!(missing.is_empty(), "{sources:?} call no {missing:?}");
@@ -193,16 +210,26 @@ fn sanitizers_find_nothing_in_the_controllers_process() {
     command.env("ASAN_OPTIONS", "allocator_may_return_null=1");
     let said = printed(command.arg(&objects()[0]).args(["9", "10000"]));
     assert!(said.ends_with("random calls done\n"), "{said}");
-    println!("sanitizers: 2 executions");
+    let program = compiled("attach", "gcc", &options).expect("a program");
+    assert_eq!(printed(&mut Command::new(program)), ATTACHED);
+    println!("sanitizers: 3 executions");
+}
+
+/// The version of valgrind, if it is installed.
+fn valgrind() -> Option<[u32; 2]> {
+    let output = Command::new("valgrind").arg("--version").output().ok()?;
+    let text = String::from_utf8(output.stdout).ok()?;
+    let mut numbers = text.trim().strip_prefix("valgrind-")?.split('.').map(str::parse);
+    Some([numbers.next()?.ok()?, numbers.next()?.ok()?])
 }
 
 #[test]
-fn memcheck_finds_nothing_where_no_executor_runs() {
-    if !is_installed("valgrind") {
+fn memcheck_finds_nothing() {
+    let Some(version) = valgrind() else {
         println!("memcheck: not run, valgrind is not installed");
         return;
-    }
-    let memcheck = |program: PathBuf| {
+    };
+    let memcheck = |program: &Path| {
         let mut command = Command::new("valgrind");
         command.args(["--quiet", "--error-exitcode=99", "--leak-check=full"]);
         command.args(["--errors-for-leak-kinds=definite", "--show-leak-kinds=definite"]);
@@ -210,14 +237,32 @@ fn memcheck_finds_nothing_where_no_executor_runs() {
         command
     };
     let misuse = compiled("misuse", "gcc", &["-std=c11", "-DMEMCHECK"]).expect("a program");
-    printed(memcheck(misuse).arg("NULL"));
+    printed(memcheck(&misuse).arg("NULL"));
+    let attach = compiled("attach", "gcc", &["-std=c11", "-DMEMCHECK"]).expect("a program");
+    assert_eq!(printed(&mut memcheck(&attach)), ATTACHED);
     let program = compiled("control", "gcc", &["-std=c11", "-DMEMCHECK"]).expect("a program");
-    for part in ["versions", "alone"] {
-        let said = printed(memcheck(program.clone()).args(objects()).arg(part));
-        assert_eq!(said, format!("{part}\n"));
+    if version < VALGRIND_MIN {
+        for part in ["versions", "alone"] {
+            let said = printed(memcheck(&program).args(objects()).arg(part));
+            assert_eq!(said, format!("{part}\n"));
+        }
+        println!(
+            "memcheck: 4 executions; valgrind {version:?} runs no program that starts executors"
+        );
+        return;
     }
-    println!("memcheck: 3 executions");
+    // Executors are processes of their own, which run outside of valgrind.
+    control(&mut memcheck(&program));
+    let said = printed(memcheck(&misuse).arg(&objects()[0]).args(["9", "500"]));
+    assert!(said.ends_with("random calls done\n"), "{said}");
+    let program = compiled_cpp("g++", &["-std=c++17", "-DMEMCHECK"]).expect("a program");
+    let said = printed(memcheck(&program).args(objects()));
+    assert!(said.ends_with("done\n"), "{said}");
+    println!("memcheck: 5 executions, of programs that start executors");
 }
+
+/// The oldest valgrind that was tried and has `pidfd_open`, without which no executor starts.
+const VALGRIND_MIN: [u32; 2] = [3, 24];
 
 /// The compilers and options for `control.cpp`.
 const CPP: [(&str, &[&str]); 6] = [

@@ -14,7 +14,7 @@ pub(super) fn folder() -> PathBuf {
 }
 
 /// The source files, in the order of the header.
-const FILES: [&str; 19] = [
+const FILES: [&str; 20] = [
     "version",
     "buffer",
     "error",
@@ -29,6 +29,7 @@ const FILES: [&str; 19] = [
     "controller/handler",
     "controller/region",
     "controller/memory",
+    "client",
     "executor/service",
     "executor/call",
     "executor/options",
@@ -50,7 +51,14 @@ pub(super) fn made() -> String {
     }
     let mut made = Vec::new();
     builder.generate().expect("a header").write(&mut made);
-    marked(&String::from_utf8(made).expect("text"))
+    guarded(&marked(&String::from_utf8(made).expect("text")))
+}
+
+/// Puts the end of the guard behind the trailer, which cbindgen writes last.
+fn guarded(header: &str) -> String {
+    let guard = "#endif  /* FARCALL_H */\n";
+    let (front, trailer) = header.split_once(guard).expect("a guard");
+    format!("{}\n{trailer}\n{guard}", front.trim_end_matches('\n'))
 }
 
 /// Adds the marks.

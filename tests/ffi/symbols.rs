@@ -1,9 +1,10 @@
-//! The ABI changes on purpose only: the shared library exports what `src/ffi/symbols.txt` lists.
+//! The ABI changes on purpose only: the shared library exports what `src/ffi/symbols.txt` lists. The package has every header.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use super::controller::declared;
+use super::header::folder;
 use super::{built, root};
 
 const LIST: &str = "src/ffi/symbols.txt";
@@ -42,4 +43,22 @@ fn the_cmake_package_has_the_version_of_the_crate() {
     let text = std::fs::read_to_string(path).expect("the file");
     let version = env!("CARGO_PKG_VERSION");
     assert!(text.contains(&format!("set(PACKAGE_VERSION \"{version}\")")), "{text}");
+}
+
+#[test]
+fn the_package_installs_each_header() {
+    let manifest = std::fs::read_to_string(folder().join("Cargo.toml")).expect("the manifest");
+    let mut headers = 0;
+    for at in ["", "farcall", "farcall/llvm"] {
+        for entry in folder().join(at).read_dir().expect("a folder").flatten() {
+            let name = entry.file_name().into_string().expect("a name in UTF-8");
+            if name.ends_with(".h") || name.ends_with(".hpp") {
+                let from = Path::new(at).join(&name);
+                let asset = format!("{{ from = \"{}\", to = \"{at}\" }},", from.display());
+                assert!(manifest.contains(&asset), "Cargo.toml has no {asset}");
+                headers += 1;
+            }
+        }
+    }
+    assert!(headers > 10, "{headers} headers");
 }

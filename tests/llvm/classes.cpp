@@ -313,6 +313,35 @@ void memoryManager() {
     }
 }
 
+// perf finds the functions of each link by their addresses, also when they are removed.
+void perfMap() {
+    auto E = started();
+    auto &EPC = static_cast<farcall::FarcallExecutorProcessControl &>(controlOf(E));
+    auto Map = cantFail(farcall::FarcallPerfMap::Create(EPC));
+    auto Path = Map->path();
+    CHECK(Path == "/tmp/perf-" + std::to_string(pidOf(E)) + ".map");
+    static_cast<ObjectLinkingLayer &>(E.J->getObjLinkingLayer()).addPlugin(Map);
+    auto Object = cantFail(compiled(E, LINKED));
+    std::string Due;
+    for (int At = 0; At != 3; ++At) {
+        auto &Dylib = cantFail(E.J->createJITDylib("mapped " + std::to_string(At)));
+        auto Tracker = Dylib.createResourceTracker();
+        cantFail(E.J->addObjectFile(Tracker, MemoryBuffer::getMemBuffer(Object->getMemBufferRef(), false)));
+        auto Linked = cantFail(E.J->lookup(Dylib, "linked"));
+        Due = utohexstr(Linked.getValue(), true) + " ";
+        cantFail(Tracker->remove());
+        std::ifstream File(Path);
+        std::string Text{std::istreambuf_iterator<char>(File), {}};
+        auto Last = Text.rfind('\n', Text.size() - 2) + 1;
+        CHECK(Text.compare(Last, Due.size(), Due) == 0 && contains(Text.substr(Last), " linked\n"));
+        CHECK(std::count(Text.begin(), Text.end(), '\n') == At + 1);
+    }
+    // Another map of this process takes its place.
+    CHECK(cantFail(farcall::FarcallPerfMap::Create(EPC))->path() == Path);
+    CHECK(std::ifstream(Path).peek() == std::ifstream::traits_type::eof());
+    std::remove(Path.c_str());
+}
+
 // Adds an object, looks a function up, calls it and removes the object, many times and from eight threads. Every other tracker is
 // transferred first. Neither process keeps anything.
 void layer() {
@@ -450,6 +479,7 @@ int main(int Count, char **Arguments) {
     std::pair<const char *, void (*)()> Cases[] = {
         {"calls", calls},       {"runs", runs},   {"memory access", memoryAccess}, {"dylibs", dylibs},
         {"dispatch", dispatch}, {"memory manager", memoryManager},               {"layer", layer},
+        {"perf map", perfMap},
         {"exceptions", exceptions},               {"runtime", runtime},            {"deaths", deaths},
         {"disconnects", disconnects},
     };

@@ -350,6 +350,26 @@ static void memories(void) {
     }
 }
 
+/* A client is a pointer, as what is freed cannot be known. */
+static void clients(void) {
+    farcall_client *none = NULL, *made = NULL, **place = OUT(made);
+    note(farcall_client_attach(-1, choose(2) == 0, number() & 63, place));
+    note(farcall_client_attach_pipes(-1, -1, number() & 63, place));
+    char *triple = NULL, **triple_place = OUT(triple);
+    uint64_t found, *found_place = OUT(found);
+    note(farcall_client_triple(none, triple_place));
+    note(farcall_client_symbol(none, text(), found_place));
+    farcall_client_handler no_handler = NULL;
+    note(farcall_client_register_handler(none, number(), no_handler, NULL));
+    farcall_buffer result = farcall_buffer_empty(), *result_place = OUT(result);
+    size_t size;
+    const void *args = message(&size);
+    note(farcall_client_call(none, number(), args, size, result_place));
+    note(farcall_client_call_timeout(none, number(), args, size, number() & 63, result_place));
+    note(farcall_client_attend(none, number() & 63, found_place));
+    note(farcall_client_close(none));
+}
+
 static void errors_and_buffers(void) {
     farcall_error *error = choose(2) == 0 ? NULL : farcall_error_create(text());
     farcall_death death;
@@ -438,7 +458,7 @@ static void sessions(void) {
 }
 
 static void (*const ALL[])(void) = {controller_start,   controller_life, controller_calls, pipelines, functions, dylibs, handlers,
-                                    regions,            memories,        sessions,         errors_and_buffers};
+                                    regions,            memories,        sessions,         clients,         errors_and_buffers};
 #define GROUPS (sizeof ALL / sizeof *ALL)
 
 static void must(farcall_error *error) {

@@ -16,7 +16,7 @@ use crate::costs::{hot_swap, idle, life, removal, start};
 use crate::machine::load::Ticks;
 use crate::processes::caller::Caller;
 use crate::processes::peer::Peer;
-use crate::races::llvm_race;
+use crate::races::{lljit_race, llvm_race};
 use crate::{Callee, CpuPair, Effort, Load, Machine, Origin, Report, Result, Size, Versus};
 
 /// A contest of fewer rounds says little.
@@ -161,6 +161,13 @@ impl Plan {
                     pinned = None;
                     let race = |farcall: &PathBuf| llvm_race::empty_program(farcall, allowance);
                     report.llvm = self.command.as_ref().map(race).transpose()?;
+                }
+                Part::Lljit => {
+                    // The program pins itself.
+                    servers = None;
+                    pinned = None;
+                    let race = |farcall: &PathBuf| lljit_race::race(farcall, self.cpus, allowance);
+                    report.lljit = self.command.as_ref().map(race).transpose()?;
                 }
             }
         }

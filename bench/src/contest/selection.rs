@@ -21,6 +21,7 @@ pub(crate) enum Part {
     Start,
     Idle,
     Llvm,
+    Lljit,
 }
 
 /// The parts of a run, and the rows of its contests; a contest without rows is no part.
@@ -33,7 +34,7 @@ pub(crate) struct Selection {
 }
 
 impl Part {
-    const ALL: [Part; 9] = [
+    const ALL: [Part; 10] = [
         Part::Hot,
         Part::OneCpu,
         Part::Cold,
@@ -43,6 +44,7 @@ impl Part {
         Part::Start,
         Part::Idle,
         Part::Llvm,
+        Part::Lljit,
     ];
 
     /// Its name in the progress bar.
@@ -57,13 +59,14 @@ impl Part {
             Part::Start => "starts",
             Part::Idle => "idle CPU",
             Part::Llvm => "LLVM",
+            Part::Lljit => "LLJIT",
         }
     }
 
     /// The time that the part needs. The weights of all parts are percents.
     pub(crate) fn share(self) -> Share {
         let (least_ms, weight) = match self {
-            Part::Hot => (150, 62.0),
+            Part::Hot => (150, 57.0),
             Part::OneCpu | Part::Cold => (100, 8.0),
             Part::Removal => (400, 5.0),
             Part::Life => (250, 7.0),
@@ -71,6 +74,7 @@ impl Part {
             Part::Start => (60, 2.0),
             Part::Idle => (160, 4.0),
             Part::Llvm => (200, 3.0),
+            Part::Lljit => (300, 5.0),
         };
         Share { least: Duration::from_millis(least_ms), weight }
     }
@@ -85,6 +89,7 @@ impl Part {
             Part::Start => &["start"],
             Part::Idle => &["idle"],
             Part::Llvm => &["llvm"],
+            Part::Lljit => &["lljit"],
         }
     }
 }
@@ -137,7 +142,7 @@ impl Selection {
         let asked = Asked { versus, sizes, threads: *threads, in_flight: *in_flight };
         let is_part = |part: &Part| match part {
             Part::OneCpu => !cpus.is_shared(),
-            Part::Llvm => command.is_some(),
+            Part::Llvm | Part::Lljit => command.is_some(),
             _ => true,
         };
         Selection {

@@ -143,7 +143,7 @@ fn objection(command: &mut Command, due: ExitStatus) -> Result<Option<String>> {
 
 /// Waits for the end of a command; kills it after [`TIMEOUT`] and returns `None`. LLVM's command sometimes hangs when its program
 /// fails.
-fn end(command: &mut Command) -> Result<Option<ExitStatus>> {
+pub(crate) fn end(command: &mut Command) -> Result<Option<ExitStatus>> {
     let mut child = command.spawn().map_err(|error| format!("{command:?}: {error}"))?;
     let started = Instant::now();
     loop {

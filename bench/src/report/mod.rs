@@ -22,8 +22,8 @@ use serde::{Deserialize, Serialize};
 
 use crate::contest::plan::ROUNDS_MIN;
 use crate::{
-    Changes, CpuPair, HotSwap, Idle, Judged, Life, LlvmReport, Load, Machine, Origin, Regime,
-    Removal, Section, Start,
+    Changes, CpuPair, HotSwap, Idle, Judged, Life, LljitReport, LlvmReport, Load, Machine, Origin,
+    Regime, Removal, Section, Start,
 };
 
 /// The result of a run. `Display` is the text table, at most 100 columns wide for names of
@@ -67,6 +67,9 @@ pub struct Report {
     pub idle: Option<Idle>,
     /// The comparison with LLVM's command, if it was asked for.
     pub llvm: Option<LlvmReport>,
+    /// LLVM's LLJIT by three executors, if that was asked for.
+    #[serde(default)]
+    pub lljit: Option<LljitReport>,
     /// The figures of operations beside calls that the project has bars for; empty unless the plan asked for them.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub bars: Vec<Judged>,
@@ -96,6 +99,7 @@ impl Report {
             start: None,
             idle: None,
             llvm: None,
+            lljit: None,
             bars: Vec::new(),
             changes: None,
         }
@@ -103,7 +107,7 @@ impl Report {
 
     /// True if nothing was measured.
     pub(crate) fn is_empty(&self) -> bool {
-        let Report { sections, removal, life, hot_swap, start, idle, llvm, .. } = self;
+        let Report { sections, removal, life, hot_swap, start, idle, llvm, lljit, .. } = self;
         sections.is_empty()
             && removal.is_none()
             && life.is_none()
@@ -111,6 +115,7 @@ impl Report {
             && start.is_none()
             && idle.is_none()
             && llvm.is_none()
+            && lljit.is_none()
     }
 
     /// Puts the costs beside the project's bars.
@@ -120,7 +125,9 @@ impl Report {
         let hot_swap = self.hot_swap.iter().map(HotSwap::judged);
         let start = self.start.iter().map(Start::judged);
         let idle = self.idle.iter().flat_map(Idle::judged);
-        self.bars = removal.chain(life).chain(hot_swap).chain(start).chain(idle).collect();
+        let lljit = self.lljit.iter().flat_map(LljitReport::judged);
+        let costs = removal.chain(life).chain(hot_swap).chain(start).chain(idle);
+        self.bars = costs.chain(lljit).collect();
     }
 
     /// Adds these warnings, and those that follow from the report itself.
@@ -183,6 +190,7 @@ impl fmt::Display for Report {
             self.start.as_ref().map(Start::to_string),
             self.idle.as_ref().map(Idle::to_string),
             self.llvm.as_ref().map(LlvmReport::to_string),
+            self.lljit.as_ref().map(LljitReport::to_string),
         ];
         let costs: String = costs.into_iter().flatten().collect();
         let changes = self.changes.as_ref().map(Changes::to_string).unwrap_or_default();
@@ -276,6 +284,7 @@ pub(crate) mod tests {
                 executor_percent: 0.51,
             }),
             llvm: Some(LlvmReport::Absent),
+            lljit: Some(LljitReport::NotBuilt),
             ..Report::new(origin, machine, load, cpus)
         };
         report.judge();
@@ -308,6 +317,7 @@ pub(crate) mod tests {
             "one tracker: 700 ns each, 1 messages, 1400 alone\n",
             "hot swap a function is redirected 10000 times: 13 ns each\n",
             "LLVM 22: not installed here, no comparison\n",
+            "lljit    not beside this command: build examples/llvm, no comparison\n",
             "start    an executor to its first answer, 110 times: 1234 us, quartiles 1234 and 1234\n",
             "100 to 400 ms after a call: caller 0.01 %, executor 0.51 % of a CPU\n",
         ] {

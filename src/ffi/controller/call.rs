@@ -17,7 +17,7 @@ use super::session::{Controller, Live};
 /// # Safety
 ///
 /// As [`bytes`].
-pub(super) unsafe fn message<'a>(
+pub(crate) unsafe fn message<'a>(
     data: *const c_void,
     size: usize,
     what: &str,

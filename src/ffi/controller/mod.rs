@@ -25,6 +25,7 @@ mod region;
 mod session;
 mod value;
 
+pub(crate) use call::message;
 pub use call::*;
 pub use dylib::*;
 pub use function::*;

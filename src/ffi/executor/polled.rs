@@ -8,8 +8,8 @@ use farcall::{Connection, executor};
 
 use super::buffer::Out;
 use super::error::{Error, invalid};
+use super::host::owned;
 use super::options::Options;
-use super::session::owned;
 
 /// An executor that starts no thread and never waits by itself. It belongs to the thread that created it.
 #[derive(Debug)]

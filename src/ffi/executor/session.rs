@@ -2,7 +2,6 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::{c_char, c_int, c_void};
-use std::os::fd::{FromRawFd, OwnedFd};
 use std::os::unix::net::UnixStream;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -14,7 +13,7 @@ use farcall::task::TaskDispatcher;
 use super::buffer::{Out, required_text, text};
 use super::call::Calls;
 use super::error::{Error, invalid};
-use super::host::{Context, Dispatcher};
+use super::host::{Context, Dispatcher, owned};
 use super::options::Options;
 
 /// A session that this program embeds.
@@ -323,16 +322,6 @@ fn notify(function: Notify, handle: Handle, context: Context) {
 fn connect(name: &str) -> farcall::Result<UnixStream> {
     UnixStream::connect(name)
         .map_err(|error| farcall::Error::other(format!("attaching to {name}: {error}")))
-}
-
-/// The descriptor that this function takes from C.
-pub(super) fn owned(descriptor: c_int) -> farcall::Result<OwnedFd> {
-    // SAFETY: asks for flags only.
-    if unsafe { libc::fcntl(descriptor, libc::F_GETFD) } < 0 {
-        return Err(invalid(format!("{descriptor} is no open descriptor")));
-    }
-    // SAFETY: it is open, and the header says that it is given away.
-    Ok(unsafe { OwnedFd::from_raw_fd(descriptor) })
 }
 
 /// A text that lives as long as the process.

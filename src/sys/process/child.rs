@@ -118,7 +118,10 @@ impl Child {
 
     /// Kills the child. Does nothing when it has ended already.
     pub(crate) fn kill(&self) {
-        end(self.pidfd.as_fd());
+        if end(self.pidfd.as_fd()) == Err(Errno::ENOSYS) {
+            // A filter of system calls lacks it, or valgrind.
+            end_numbered(Pid::from_raw(self.pid));
+        }
     }
 
     /// A waiter for the child's end, which another thread can use while this value kills the child.
@@ -245,21 +248,30 @@ pub(crate) fn pidfd(child: Pid) -> nix::Result<OwnedFd> {
 }
 
 /// Kills the process that a descriptor names. Does nothing when it has ended already.
-fn end(pidfd: BorrowedFd<'_>) {
+///
+/// # Errors
+///
+/// [`Errno::ENOSYS`] when it cannot be told so.
+fn end(pidfd: BorrowedFd<'_>) -> nix::Result<()> {
     let no_information = std::ptr::null::<libc::siginfo_t>();
     let (call, fd) = (libc::SYS_pidfd_send_signal, pidfd.as_raw_fd());
     // SAFETY: the descriptor is open, and a null siginfo is allowed.
-    unsafe { libc::syscall(call, fd, libc::SIGKILL, no_information, 0) };
+    let sent = unsafe { libc::syscall(call, fd, libc::SIGKILL, no_information, 0) };
+    Errno::result(sent).map(drop)
+}
+
+/// Kills a child by its number. Returns false when another part of this process has collected the child: the number may be another
+/// process's then.
+fn end_numbered(child: Pid) -> bool {
+    let flags = WaitPidFlag::WEXITED | WaitPidFlag::WNOHANG | WaitPidFlag::WNOWAIT;
+    waitid(Id::Pid(child), flags).is_ok() && kill(child, Signal::SIGKILL).is_ok()
 }
 
 /// Kills and collects a child that no descriptor names.
 fn end_unnamed(child: Pid) {
-    // If another part of this process has collected the child, the number may be another process's.
-    let flags = WaitPidFlag::WEXITED | WaitPidFlag::WNOHANG | WaitPidFlag::WNOWAIT;
-    if waitid(Id::Pid(child), flags).is_err() {
+    if !end_numbered(child) {
         return;
     }
-    let _ = kill(child, Signal::SIGKILL);
     while let Err(Errno::EINTR) = waitid(Id::Pid(child), WaitPidFlag::WEXITED) {}
 }
 
@@ -286,7 +298,8 @@ impl Awaiter {
 
     /// Kills the child. Does nothing when it has ended already.
     pub(crate) fn kill(&self) {
-        end(self.pidfd.as_fd());
+        // It has ended, or cannot be told so.
+        let _ = end(self.pidfd.as_fd());
     }
 
     /// Collects the child if it has ended. Another part of this process may have done so.

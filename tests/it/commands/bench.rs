@@ -63,6 +63,13 @@ fn rows_are_those_asked_for_and_files_hold_them_too() {
     let llvm = &report["llvm"];
     let has_run = llvm["ratio"]["median"].as_f64().is_some_and(|ratio| ratio > 0.0);
     assert!(has_run || llvm["outcome"] == "absent" || llvm["outcome"] == "refused", "{llvm}");
+    let lljit = &report["lljit"];
+    let lljit_rows = lljit["rows"].as_array().map_or(0, Vec::len);
+    assert!(
+        lljit_rows == 5
+            || ["absent", "not_built", "refused"].iter().any(|one| lljit["outcome"] == *one),
+        "{lljit}"
+    );
     let regimes: Vec<_> =
         sections(&report).iter().map(|one| one["regime"].as_str().unwrap()).collect();
     let expected = [

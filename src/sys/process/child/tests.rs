@@ -42,6 +42,23 @@ fn c(text: &str) -> CString {
 }
 
 #[test]
+fn a_child_is_killed_by_number_where_descriptors_take_no_signal() {
+    alone::run(
+        "sys::process::child::tests::a_child_is_killed_by_number_where_descriptors_take_no_signal",
+        || {
+            alone::refuse(libc::SYS_pidfd_send_signal, &[], libc::ENOSYS);
+            let (child, _socket) = spawn("/bin/sleep", &["60"]).expect("a child");
+            child.kill();
+            child.awaiter().collect().expect("its end");
+            let left = waitid(Id::All, WaitPidFlag::WEXITED | WaitPidFlag::WNOHANG);
+            assert_eq!(left, Err(Errno::ECHILD), "the child is left");
+            // Its number may be another process's now.
+            child.kill();
+        },
+    );
+}
+
+#[test]
 fn a_child_that_cannot_be_named_is_ended_and_collected() {
     alone::run(
         "sys::process::child::tests::a_child_that_cannot_be_named_is_ended_and_collected",

@@ -1,0 +1,202 @@
+// farcall/llvm/process_control.hpp: the class that a program makes, which owns the others.
+#ifndef FARCALL_LLVM_PROCESS_CONTROL_HPP
+#define FARCALL_LLVM_PROCESS_CONTROL_HPP
+
+#include <farcall/llvm/buffer.hpp>
+#include <farcall/llvm/dylib_manager.hpp>
+#include <farcall/llvm/error.hpp>
+#include <farcall/llvm/memory_access.hpp>
+#include <farcall/llvm/memory_manager.hpp>
+
+#include "llvm/ExecutionEngine/Orc/Core.h"
+#include "llvm/ExecutionEngine/Orc/ExecutorProcessControl.h"
+#include "llvm/ExecutionEngine/Orc/Shared/OrcRTBridge.h"
+#include "llvm/ExecutionEngine/Orc/Shared/SimpleRemoteEPCUtils.h"
+#include "llvm/ExecutionEngine/Orc/TaskDispatch.h"
+#include "llvm/Support/Error.h"
+
+#include <atomic>
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace farcall {
+
+// An executor process of farcall that runs the code of an LLVM JIT.
+//
+// It takes the place of llvm::orc::SimpleRemoteEPC. The executor ends with disconnect, which LLVM's ExecutionSession calls at its
+// end, or with this object.
+class FarcallExecutorProcessControl : public llvm::orc::ExecutorProcessControl {
+public:
+  // Options of which only the size is set: the executor is the program that the variable FARCALL_EXECUTOR names, or the file
+  // farcall-executor beside this program. With this_program set, main must first call farcall_run_if_spawned.
+  static farcall_start_options options() {
+    farcall_start_options Options = {};
+    Options.size = sizeof Options;
+    return Options;
+  }
+
+  // Starts an executor. By default tasks run on the thread that dispatches them, as in LLVM's SelfExecutorProcessControl.
+  static llvm::Expected<std::unique_ptr<FarcallExecutorProcessControl>>
+  Create(const farcall_start_options &Options = options(), std::unique_ptr<llvm::orc::TaskDispatcher> D = nullptr,
+         std::shared_ptr<llvm::orc::SymbolStringPool> SSP = nullptr) {
+    if (auto Err = takeError(farcall_check_version(FARCALL_VERSION)))
+      return Err;
+    farcall_controller *Controller = nullptr;
+    if (auto Err = takeError(farcall_controller_start(&Options, &Controller)))
+      return Err;
+    if (D == nullptr)
+      D = std::make_unique<llvm::orc::InPlaceTaskDispatcher>();
+    if (SSP == nullptr)
+      SSP = std::make_shared<llvm::orc::SymbolStringPool>();
+    std::unique_ptr<FarcallExecutorProcessControl> EPC(
+        new FarcallExecutorProcessControl(Controller, std::move(D), std::move(SSP)));
+    if (auto Err = EPC->setUp())
+      return Err;
+    return EPC;
+  }
+
+  FarcallExecutorProcessControl(const FarcallExecutorProcessControl &) = delete;
+  FarcallExecutorProcessControl &operator=(const FarcallExecutorProcessControl &) = delete;
+  ~FarcallExecutorProcessControl() override { llvm::consumeError(disconnect()); }
+
+  // The controller, for what LLVM's classes do not have: its process, how it died, regions, to kill it. This object closes it.
+  farcall_controller *getController() const { return Controller; }
+
+  llvm::Expected<int32_t> runAsMain(llvm::orc::ExecutorAddr Main, llvm::ArrayRef<std::string> Args) override {
+    int64_t Result = 0;
+    if (auto Err = callSPSWrapper<llvm::orc::rt::SPSRunAsMainSignature>(RunAsMain, Result, Main, Args))
+      return Err;
+    return static_cast<int32_t>(Result);
+  }
+
+  llvm::Expected<int32_t> runAsVoidFunction(llvm::orc::ExecutorAddr Function) override {
+    int32_t Result = 0;
+    if (auto Err = callSPSWrapper<llvm::orc::rt::SPSRunAsVoidFunctionSignature>(RunAsVoid, Result, Function))
+      return Err;
+    return Result;
+  }
+
+  llvm::Expected<int32_t> runAsIntFunction(llvm::orc::ExecutorAddr Function, int Arg) override {
+    int32_t Result = 0;
+    if (auto Err = callSPSWrapper<llvm::orc::rt::SPSRunAsIntFunctionSignature>(RunAsInt, Result, Function, Arg))
+      return Err;
+    return Result;
+  }
+
+  using ExecutorProcessControl::callWrapperAsync;
+  void callWrapperAsync(llvm::orc::ExecutorAddr Function, IncomingWFRHandler OnComplete, llvm::ArrayRef<char> Args) override {
+    farcall_buffer Result;
+    farcall_error *Error =
+        farcall_controller_call(Controller, Function.getValue(), Args.data(), Args.size(), &Result);
+    OnComplete(Error == nullptr ? takeBuffer(Result) : failed(Error));
+  }
+
+  // Ends the executor. Calls under way fail.
+  llvm::Error disconnect() override {
+    if (IsClosed.exchange(true))
+      return llvm::Error::success();
+    OwnedMemMgr.end();
+    return takeError(farcall_controller_close(Controller));
+  }
+
+private:
+  FarcallExecutorProcessControl(farcall_controller *Controller, std::unique_ptr<llvm::orc::TaskDispatcher> D,
+                                std::shared_ptr<llvm::orc::SymbolStringPool> SSP)
+      : ExecutorProcessControl(std::move(SSP), std::move(D)), Controller(Controller), OwnedMemMgr(Controller) {}
+
+  static llvm::orc::shared::WrapperFunctionBuffer failed(farcall_error *Taken) {
+    auto Buffer = llvm::orc::shared::WrapperFunctionBuffer::createOutOfBandError(farcall_error_message(Taken));
+    farcall_error_consume(Taken);
+    return Buffer;
+  }
+
+  llvm::Error setUp() {
+    using namespace llvm::orc;
+    char *Triple = nullptr;
+    if (auto Err = takeError(farcall_controller_triple(Controller, &Triple)))
+      return Err;
+    TargetTriple = llvm::Triple(Triple);
+    farcall_text_free(Triple);
+    uint64_t Bytes = 0;
+    if (auto Err = takeError(farcall_controller_page_bytes(Controller, &Bytes)))
+      return Err;
+    PageSize = static_cast<unsigned>(Bytes);
+
+    auto OnSymbol = [](const char *Name, uint64_t Address, void *Context) {
+      (*static_cast<llvm::StringMap<ExecutorAddr> *>(Context))[Name] = ExecutorAddr(Address);
+    };
+    if (auto Err = takeError(farcall_controller_each_symbol(Controller, OnSymbol, &BootstrapSymbols)))
+      return Err;
+    auto OnValue = [](const char *Name, int64_t Value, void *Context) {
+      std::vector<char> Packed(sizeof Value);
+      shared::SPSOutputBuffer To(Packed.data(), Packed.size());
+      shared::SPSArgList<int64_t>::serialize(To, Value);
+      (*static_cast<llvm::StringMap<std::vector<char>> *>(Context))[Name] = std::move(Packed);
+    };
+    if (auto Err = takeError(farcall_controller_each_value(Controller, OnValue, &BootstrapMap)))
+      return Err;
+
+    FarcallDylibManager::SymbolAddrs Dylibs;
+    EPCGenericMemoryAccess::FuncAddrs Memory;
+    if (auto Err = getBootstrapSymbols({
+            {JDI.JITDispatchFunction, SimpleRemoteEPCDefaultBootstrapSymbolNames::DispatchFnName},
+            {JDI.JITDispatchContext, SimpleRemoteEPCDefaultBootstrapSymbolNames::ExecutorSessionObjectName},
+            {RunAsMain, rt::RunAsMainWrapperName},
+            {RunAsVoid, rt::RunAsVoidFunctionWrapperName},
+            {RunAsInt, rt::RunAsIntFunctionWrapperName},
+            {Dylibs.Instance, rt::SimpleExecutorDylibManagerInstanceName},
+            {Dylibs.Open, rt::SimpleExecutorDylibManagerOpenWrapperName},
+            {Dylibs.Resolve, rt::SimpleExecutorDylibManagerResolveWrapperName},
+            {Memory.WriteUInt8s, rt::MemoryWriteUInt8sWrapperName},
+            {Memory.WriteUInt16s, rt::MemoryWriteUInt16sWrapperName},
+            {Memory.WriteUInt32s, rt::MemoryWriteUInt32sWrapperName},
+            {Memory.WriteUInt64s, rt::MemoryWriteUInt64sWrapperName},
+            {Memory.WritePointers, rt::MemoryWritePointersWrapperName},
+            {Memory.WriteBuffers, rt::MemoryWriteBuffersWrapperName},
+            {Memory.ReadUInt8s, rt::MemoryReadUInt8sWrapperName},
+            {Memory.ReadUInt16s, rt::MemoryReadUInt16sWrapperName},
+            {Memory.ReadUInt32s, rt::MemoryReadUInt32sWrapperName},
+            {Memory.ReadUInt64s, rt::MemoryReadUInt64sWrapperName},
+            {Memory.ReadPointers, rt::MemoryReadPointersWrapperName},
+            {Memory.ReadBuffers, rt::MemoryReadBuffersWrapperName},
+            {Memory.ReadStrings, rt::MemoryReadStringsWrapperName},
+        }))
+      return Err;
+    MemMgr = &OwnedMemMgr;
+    DylibMgr = &OwnedDylibMgr.emplace(*this, Dylibs);
+    MemAccess = &OwnedMemAccess.emplace(Controller, *this, Memory);
+    // Every tag is LLVM's: the address of a symbol that its session knows.
+    return takeError(farcall_controller_handle_other_tags(Controller, dispatch, this));
+  }
+
+  // Runs a handler of the session for linked code. It may answer later, on another thread.
+  static void dispatch(farcall_controller *Controller, uint64_t Tag, farcall_buffer Args, uint64_t Id, void *Context) {
+    using llvm::orc::shared::WrapperFunctionBuffer;
+    auto *Session = static_cast<FarcallExecutorProcessControl *>(Context)->ES;
+    auto ArgBytes = takeBuffer(Args);
+    auto Answer = [Controller, Id](WrapperFunctionBuffer Result) {
+      // An error says that the session is over.
+      farcall_error_consume(farcall_controller_answer(Controller, Id, giveBuffer(std::move(Result))));
+    };
+    if (Session == nullptr)
+      Answer(WrapperFunctionBuffer::createOutOfBandError("no session of LLVM has this executor yet"));
+    else
+      Session->runJITDispatchHandler(std::move(Answer), llvm::orc::ExecutorAddr(Tag), std::move(ArgBytes));
+  }
+
+  farcall_controller *Controller;
+  std::atomic<bool> IsClosed{false};
+  FarcallMemoryManager OwnedMemMgr;
+  std::optional<FarcallDylibManager> OwnedDylibMgr;
+  std::optional<FarcallMemoryAccess> OwnedMemAccess;
+  llvm::orc::ExecutorAddr RunAsMain;
+  llvm::orc::ExecutorAddr RunAsVoid;
+  llvm::orc::ExecutorAddr RunAsInt;
+};
+
+} // namespace farcall
+
+#endif
