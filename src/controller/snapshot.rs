@@ -20,8 +20,8 @@ use crate::sys::confine::confinement::ConfinementLevel;
 /// The executor itself becomes the *zygote*: it runs no more calls, and uses no CPU time. The kernel kills all copies when the
 /// zygote ends. The zygote ends when the snapshot and all copies are dropped.
 ///
-/// Handlers of the executor's session serve its copies as well. After the snapshot the host must not write into memory of that
-/// session, such as a [`Buffer`](super::Buffer): copies that have not written the page would see it.
+/// Handlers of the executor's session serve its copies as well. After the snapshot the host must not write memory of that session,
+/// such as a [`Buffer`](super::Buffer). Copies that have not written the page would see it.
 ///
 /// Cheap to clone; any thread may use it.
 ///

@@ -63,8 +63,8 @@ pub(crate) fn confine(confinement: &Confinement, controller: i32) -> Result<Conf
     )))
 }
 
-/// Confines this process, a forked copy of one that has these restrictions, against that one and its other copies: it cannot
-/// signal or trace them. Call while it has one thread.
+/// Confines this process, a forked copy of a process with these restrictions. It cannot signal or trace that process and its other
+/// copies. Call while it has one thread.
 ///
 /// # Errors
 ///

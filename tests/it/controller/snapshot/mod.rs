@@ -205,7 +205,7 @@ fn output_before_the_snapshot_comes_once() {
 }
 
 #[test]
-fn isolated_copies_are_confined_against_each_other_and_the_snapshot() {
+fn isolated_copies_are_confined_against_each_other() {
     type Attack = extern "C" fn(i64) -> i64;
     for confinement in [Confinement::new(), Confinement::isolated().allow_missing()] {
         let (controller, dylib) = started_by(&launch::builder().confine(confinement), 1);
