@@ -23,6 +23,7 @@ use crate::limits::{END_TIMEOUT, PAGE_BYTES};
 use crate::link::SymbolTable;
 use crate::shm::Segment;
 use crate::sps;
+use crate::sync::Mutex;
 use crate::sys::confine::confinement::Confinement;
 use crate::sys::confine::enforced::Enforced;
 use crate::sys::io::socket;
@@ -54,6 +55,8 @@ pub(crate) struct Remote {
     ended: OnceLock<&'static str>,
     /// What forks copies of the executor, once the host has taken a snapshot.
     zygote: OnceLock<Arc<Zygote>>,
+    /// Locked while a snapshot is taken.
+    freezes: Mutex<()>,
 }
 
 /// What an executor has told when it was ready. Copies of it offer the same.
@@ -92,16 +95,19 @@ impl Remote {
         let enforced = values.get(ENFORCED).copied().unwrap_or(0);
         let enforced = Enforced::from_number(confinement.level(), enforced);
         let offered = Arc::new(Offered { functions, values, triple, confinement });
-        let (ended, zygote) = (OnceLock::new(), OnceLock::new());
-        Ok(Self { opener, offered, crashes, supervisor, enforced, ended, zygote })
+        let (ended, zygote, freezes) = (OnceLock::new(), OnceLock::new(), Mutex::default());
+        Ok(Self { opener, offered, crashes, supervisor, enforced, ended, zygote, freezes })
     }
 
     /// Makes the executor a zygote. The session is over then.
     ///
     /// # Errors
     ///
-    /// When the executor refuses; the session goes on then. When it ends, or does not answer in [`END_TIMEOUT`].
+    /// When the executor refuses; the session goes on then. When it ends, or does not answer in [`END_TIMEOUT`]. When the session is
+    /// over, as by another snapshot.
     pub(crate) fn freeze(&self) -> Result<()> {
+        let _freezes = self.freezes.lock();
+        self.check_alive()?;
         let pipelines = self.opener.pipelines();
         pipelines.callers().iter().for_each(|caller| caller.close());
         match Zygote::make(&self.opener, Deadline::after(END_TIMEOUT)) {
@@ -131,10 +137,9 @@ impl Remote {
         let (segment, file) = segment::create(self.opener.spin())?;
         let opener = Arc::new(LaneOpener::of_copy(ours, &self.opener, &segment));
         let end = opener.lanes().add(Lane::of_executor(&segment, &segment))?;
-        let request = zygote.request(theirs.as_fd(), file.as_fd(), deadline)?;
+        let pid = zygote.fork(theirs.as_fd(), file.as_fd(), deadline)?;
         // From here on only the copy has them.
         drop((theirs, file));
-        let pid = zygote.answer(request, deadline)?;
         let parent = Arc::clone(zygote) as Arc<dyn Parent>;
         let child = Child::of(parent, self.supervisor.process().pid(), pid)?;
         let supervisor = Supervisor::of_started(child, Arc::clone(&opener))?;
@@ -147,9 +152,9 @@ impl Remote {
             return Err(last_words::add(error, &opener).during("a copy that is not ready"));
         }
         opener.lanes().give_back(end);
-        let (ended, zygote) = (OnceLock::new(), OnceLock::new());
+        let (ended, zygote, freezes) = (OnceLock::new(), OnceLock::new(), Mutex::default());
         let enforced = self.enforced.of_copy();
-        Ok(Self { opener, offered, crashes, supervisor, enforced, ended, zygote })
+        Ok(Self { opener, offered, crashes, supervisor, enforced, ended, zygote, freezes })
     }
 
     /// What the executor reported before it ran linked code.

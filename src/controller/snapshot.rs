@@ -84,7 +84,10 @@ impl Snapshot {
         match remote.freeze() {
             Ok(()) => Ok(Self { session }),
             Err(error) => {
-                session.memory().freeze(false);
+                // Of two threads that take a snapshot, the second one finds the session over.
+                if remote.is_open() {
+                    session.memory().freeze(false);
+                }
                 Err(error)
             }
         }

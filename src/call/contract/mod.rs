@@ -72,11 +72,8 @@ pub(crate) const NOT_FROZEN: u64 = 1;
 /// The executor ends.
 pub(crate) const LOST: u64 = 2;
 /// Makes the zygote fork a copy, which gets the control socket and the first lane's segment of the message. The answer has the
-/// same letter. Above bit 32 it has the number of the message. Below that is the number of the copy's process, or 0 with the
-/// reason in the text.
+/// same letter. Its number is that of the copy's process, or 0 with the reason in the text.
 pub(crate) const FORK: u8 = b'k';
-/// The numbers of such messages.
-pub(crate) const FORK_NUMBERS: u64 = u32::MAX as u64;
 /// Makes the zygote collect its copy with this number, whose end the controller has seen. There is no answer.
 pub(crate) const COLLECT: u8 = b'e';
 

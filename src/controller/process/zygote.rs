@@ -1,15 +1,14 @@
 //! A zygote as the controller has it: a socket over which it asks for copies.
 //!
-//! Each request for a copy has a number, which its answer repeats.
+//! Each request for a copy has one answer, in order. A zygote that does not answer in time gets no further request.
 
-use std::collections::HashMap;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
 use super::lane_opener::LaneOpener;
-use crate::call::contract::{COLLECT, FORK, FORK_NUMBERS, FROZEN, NOT_FROZEN};
+use crate::call::contract::{COLLECT, FORK, FROZEN, NOT_FROZEN};
 use crate::deadline::Deadline;
 use crate::error::{Error, Result};
-use crate::sync::{AtomicU64, Mutex, Ordering};
+use crate::sync::Mutex;
 use crate::sys::io::socket::{self, Heard, Told};
 use crate::sys::process::child::{Ended, Parent};
 use crate::sys::process::dying;
@@ -18,9 +17,8 @@ use crate::sys::process::dying;
 #[derive(Debug)]
 pub(crate) struct Zygote {
     socket: OwnedFd,
-    last: AtomicU64,
-    /// The answers that have come to requests of other threads, by number. Locked while a thread listens.
-    answers: Mutex<HashMap<u64, Told>>,
+    /// Locked from a request to its answer.
+    asks: Mutex<()>,
 }
 
 /// The executor has not become a zygote.
@@ -48,7 +46,7 @@ impl Zygote {
         drop(theirs);
         let answer = answer(ours.as_fd(), FROZEN, deadline).map_err(lost)?;
         match answer.number {
-            0 => Ok(Self { socket: ours, last: AtomicU64::new(0), answers: Mutex::default() }),
+            0 => Ok(Self { socket: ours, asks: Mutex::default() }),
             number => Err(NotFrozen {
                 why: Error::invalid(format!("the executor refuses a snapshot: {}", answer.text)),
                 is_lost: number != NOT_FROZEN,
@@ -56,41 +54,27 @@ impl Zygote {
         }
     }
 
-    /// Asks for a copy, which gets this control socket and the first lane's segment. Returns the number of the request.
-    ///
-    /// # Errors
-    ///
-    /// When the zygote has ended, or reads nothing up to the deadline.
-    pub(crate) fn request(
-        &self,
-        control: BorrowedFd<'_>,
-        segment: BorrowedFd<'_>,
-        deadline: Deadline,
-    ) -> Result<u64> {
-        // Only the number counts.
-        let number = self.last.fetch_add(1, Ordering::Relaxed) & FORK_NUMBERS;
-        let sent = socket::send(self.socket.as_fd(), FORK, number, &[control, segment], deadline);
-        match sent {
-            Err(error) if error.is_disconnected() => Err(ended()),
-            sent => sent.map(|()| number),
-        }
-    }
-
-    /// Waits for the answer to a request: the number of the copy's process.
+    /// Makes the zygote fork a copy, which gets this control socket and the first lane's segment. Returns the number of its process.
     ///
     /// # Errors
     ///
     /// When the zygote has ended, cannot fork, or does not answer by the deadline.
-    pub(crate) fn answer(&self, request: u64, deadline: Deadline) -> Result<i32> {
-        let mut answers = self.answers.lock();
-        let told = loop {
-            if let Some(told) = answers.remove(&request) {
-                break told;
-            }
-            let told = answer(self.socket.as_fd(), FORK, deadline)?;
-            answers.insert(told.number >> 32, told);
-        };
-        match i32::try_from(told.number & u64::from(u32::MAX)) {
+    pub(crate) fn fork(
+        &self,
+        control: BorrowedFd<'_>,
+        segment: BorrowedFd<'_>,
+        deadline: Deadline,
+    ) -> Result<i32> {
+        let _asks = self.asks.lock();
+        let socket = self.socket.as_fd();
+        let answered = socket::send(socket, FORK, 0, &[control, segment], deadline)
+            .and_then(|()| answer(socket, FORK, deadline));
+        let told = answered.map_err(|error| {
+            // A later answer would be taken for that of another request. The requests that wait for the lock fail at once.
+            socket::shut_down(socket);
+            if error.is_disconnected() { ended() } else { error }
+        })?;
+        match i32::try_from(told.number) {
             Ok(pid) if pid > 0 => Ok(pid),
             _ => Err(Error::exhausted(format!("the zygote makes no copy: {}", told.text))),
         }

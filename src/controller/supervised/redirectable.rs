@@ -10,7 +10,7 @@ use crate::error::{Error, Result};
 use crate::sync::Mutex;
 
 /// A function of a [`SupervisedDylib`] that is redirected from one implementation to the next, as
-/// [`Redirectable`](crate::controller::hotswap::Redirectable) is. The session remembers to which: in a next executor it leads to the
+/// [`Redirectable`] is. The session remembers to which: in a next executor it leads to the
 /// latest one from the start.
 ///
 /// Cheap to clone; any thread may use it. Dropping it keeps the function.

@@ -84,8 +84,7 @@ pub(super) fn serve(socket: &OwnedFd) -> Result<Option<Copied>> {
 /// Forks a copy, and answers. `None` in the zygote.
 fn fork_for(socket: BorrowedFd<'_>, message: Received) -> Result<Option<Copied>> {
     let answer = |pid: i32, why: &str| {
-        let number = message.number << 32 | u64::from(pid.unsigned_abs());
-        socket::tell(socket, FORK, number, why).map(|()| None)
+        socket::tell(socket, FORK, u64::from(pid.unsigned_abs()), why).map(|()| None)
     };
     let Ok([own, segment]) = <[OwnedFd; 2]>::try_from(message.files) else {
         return answer(0, "the zygote has no descriptor for it (ulimit -n)");

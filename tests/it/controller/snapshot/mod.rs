@@ -299,3 +299,28 @@ fn a_stopped_zygote_holds_up_no_other_executor() {
     assert_eq!(controller.exit(5).expect("it exits"), 5);
     kill(zygote, Signal::SIGCONT).expect("continued");
 }
+
+#[test]
+fn one_of_several_threads_takes_the_snapshot() {
+    let (controller, dylib) = started(1);
+    let takers: Vec<_> = (0..4)
+        .map(|_| {
+            let controller = controller.clone();
+            std::thread::spawn(move || Snapshot::take(controller))
+        })
+        .collect();
+    let taken = takers.into_iter().map(|taker| taker.join().expect("no panic"));
+    let (taken, refused): (Vec<_>, Vec<_>) = taken.partition(Result::is_ok);
+    assert_eq!((taken.len(), refused.len()), (1, 3));
+    let snapshot = taken.into_iter().next().expect("one").expect("a snapshot");
+    // Copies start for several threads at once.
+    let counts: Vec<_> = std::thread::scope(|scope| {
+        let count = || {
+            let copy = snapshot.spawn().expect("a copy");
+            call_in(&dylib.in_copy(&copy).expect("the dylib"), "count")
+        };
+        let threads: Vec<_> = (0..4).map(|_| scope.spawn(count)).collect();
+        threads.into_iter().map(|thread| thread.join().expect("no panic")).collect()
+    });
+    assert_eq!(counts, [2; 4]);
+}
