@@ -25,9 +25,10 @@ macro_rules! calls {
 }
 
 /// Those of starting, linking, calling and ending, on both sides.
-const CALLS: [(&str, c_long); 54] = calls! {
+const CALLS: [(&str, c_long); 58] = calls! {
     brk SYS_brk, clone SYS_clone, clone3 SYS_clone3, close SYS_close, close_range SYS_close_range,
-    dup2 SYS_dup2, execve SYS_execve, fallocate SYS_fallocate, fcntl SYS_fcntl, fstat SYS_fstat,
+    dup2 SYS_dup2, epoll_create1 SYS_epoll_create1, epoll_ctl SYS_epoll_ctl, epoll_wait SYS_epoll_wait,
+    eventfd2 SYS_eventfd2, execve SYS_execve, fallocate SYS_fallocate, fcntl SYS_fcntl, fstat SYS_fstat,
     ftruncate SYS_ftruncate, futex SYS_futex, get_robust_list SYS_get_robust_list,
     getdents64 SYS_getdents64, getpid SYS_getpid, getppid SYS_getppid, getrandom SYS_getrandom,
     gettid SYS_gettid, kill SYS_kill, madvise SYS_madvise, membarrier SYS_membarrier,

@@ -57,6 +57,8 @@ pub(crate) struct LaneOpener {
     spin: Duration,
     pipelines: Pipelines,
     numbered: Mutex<Numbered>,
+    /// Locked until a message that was received is noted. The supervisor and a thread that looks for last words both receive.
+    hears: Mutex<()>,
     /// The process that ends what the executor leaves; `None` inside for an executor that is not to be asked for one.
     sweeper: OnceLock<Option<Awaiter>>,
 }
@@ -75,8 +77,8 @@ impl LaneOpener {
         let lanes = Lanes::new();
         let callbacks = Callbacks::new(Arc::clone(&lanes));
         let (first, pipelines) = (OnceLock::new(), Pipelines::default());
-        let (numbered, sweeper) = (Mutex::default(), OnceLock::from(None));
-        Self { socket, first, lanes, callbacks, spin, pipelines, numbered, sweeper }
+        let (numbered, hears, sweeper) = (Mutex::default(), Mutex::default(), OnceLock::from(None));
+        Self { socket, first, lanes, callbacks, spin, pipelines, numbered, hears, sweeper }
     }
 
     /// The same for a copy of the executor that `snapshot` belongs to. `first` is the segment of its first lane.
@@ -220,6 +222,7 @@ impl LaneOpener {
 
     /// True when a message had arrived.
     fn take(&self) -> Result<bool> {
+        let _hears = self.hears.lock();
         let told = match socket::hear(self.socket())? {
             Heard::Nothing => return Ok(false),
             Heard::End => return Err(Error::disconnected("the executor has closed its socket")),

@@ -26,13 +26,16 @@ impl Watch {
     ///
     /// # Errors
     ///
-    /// When descriptors run out.
+    /// When descriptors run out, or the system refuses.
     pub(crate) fn new() -> Result<Self> {
         let failed = |errno| Error::os("making a descriptor to wait for others", errno);
         let all = Epoll::new(EpollCreateFlags::EPOLL_CLOEXEC).map_err(failed)?;
         let flags = EfdFlags::EFD_CLOEXEC | EfdFlags::EFD_NONBLOCK;
-        let flag = EventFd::from_flags(flags).map_err(failed)?;
-        all.add(&flag, EpollEvent::new(EpollFlags::EPOLLIN, FLAG)).map_err(failed)?;
+        // It is ready to be read from the beginning, and not waited for before the end.
+        let flag = EventFd::from_value_and_flags(1, flags).map_err(failed)?;
+        all.add(&flag, EpollEvent::new(EpollFlags::empty(), FLAG)).map_err(failed)?;
+        // A filter of system calls that refuses to wait shows itself here, not in `wait`.
+        all.wait(&mut [EpollEvent::empty()], EpollTimeout::ZERO).map_err(failed)?;
         Ok(Self { all, flag })
     }
 
@@ -51,13 +54,14 @@ impl Watch {
         let _ = self.all.delete(watched);
     }
 
-    /// Makes the present wait, or the next one, return at once.
-    pub(crate) fn wake(&self) {
-        // The count does not overflow: the waiting thread resets it.
-        let _ = self.flag.write(1);
+    /// Makes the present wait and all later ones return at once.
+    pub(crate) fn end(&self) {
+        let mut event = EpollEvent::new(EpollFlags::EPOLLIN, FLAG);
+        // The same system call has added the flag.
+        let _ = self.all.modify(&self.flag, &mut event);
     }
 
-    /// Waits until a descriptor is ready, another thread wakes this one, or the deadline passes. Returns the numbers of some of those
+    /// Waits until a descriptor is ready, another thread [ends](Self::end) the waits, or the deadline passes. Returns the numbers of some of those
     /// that are ready; the others come next.
     pub(crate) fn wait(&self, deadline: Deadline) -> Vec<u64> {
         let timeout = deadline.left().map_or(EpollTimeout::NONE, |left| {
@@ -72,12 +76,8 @@ impl Watch {
             // No other error is possible for an open descriptor and this buffer.
             Err(errno) => unreachable!("waiting for descriptors: {errno}"),
         };
-        let mut ready: Vec<u64> = events[..count].iter().map(EpollEvent::data).collect();
-        if ready.contains(&FLAG) {
-            let _ = self.flag.read();
-            ready.retain(|number| *number != FLAG);
-        }
-        ready
+        let ready = events[..count].iter().map(EpollEvent::data);
+        ready.filter(|number| *number != FLAG).collect()
     }
 }
 
@@ -114,17 +114,18 @@ mod tests {
     }
 
     #[test]
-    fn another_thread_wakes_it() {
+    fn another_thread_ends_all_waits() {
         let watch = Watch::new().expect("descriptors");
+        let begun = Instant::now();
+        assert!(watch.wait(Deadline::after(SHORT)).is_empty());
+        assert!(begun.elapsed() >= SHORT, "nothing is ready");
         thread::scope(|scope| {
             scope.spawn(|| {
                 thread::sleep(SHORT);
-                watch.wake();
+                watch.end();
             });
             assert!(watch.wait(Deadline::SESSION_END).is_empty());
         });
-        let begun = Instant::now();
-        assert!(watch.wait(Deadline::after(SHORT)).is_empty());
-        assert!(begun.elapsed() >= SHORT, "one wake is one return");
+        assert!(watch.wait(Deadline::SESSION_END).is_empty(), "also later");
     }
 }

@@ -141,7 +141,7 @@ impl Drop for Supervision {
         self.starts = None;
         // [SUPERVISION] Release: pairs with the load in `watch`.
         self.supervised.is_over.store(true, Ordering::Release);
-        self.supervised.watch.wake();
+        self.supervised.watch.end();
         for thread in self.threads.drain(..) {
             // The last owner may be code of the host that the supervisor's thread runs.
             if thread.thread().id() != thread::current().id() {
