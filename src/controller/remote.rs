@@ -29,7 +29,7 @@ use crate::sys::confine::enforced::Enforced;
 use crate::sys::io::socket;
 use crate::sys::process::child::{Child, Parent};
 use crate::transport::lane::segment;
-use crate::transport::{Incoming, Lane};
+use crate::transport::{Incoming, Lane, forked};
 
 /// An executor that was started and may not be ready yet. Dropping it ends the process.
 #[derive(Debug)]
@@ -99,15 +99,27 @@ impl Remote {
         Ok(Self { opener, offered, crashes, supervisor, enforced, ended, zygote, freezes })
     }
 
-    /// Makes the executor a zygote. The session is over then.
+    /// Makes the executor a zygote. The session is over then. `freeze` stops all changes of its memory before, or allows them again
+    /// after a refusal.
     ///
     /// # Errors
     ///
     /// When the executor refuses; the session goes on then. When it ends, or does not answer in [`END_TIMEOUT`]. When the session is
-    /// over, as by another snapshot.
-    pub(crate) fn freeze(&self) -> Result<()> {
+    /// over, as by another snapshot, or belongs to this process's parent.
+    pub(crate) fn freeze(&self, freeze: impl Fn(bool)) -> Result<()> {
+        if !self.supervisor.is_own() {
+            return Err(forked());
+        }
+        let frozen = self.try_freeze(freeze);
+        frozen.map_err(|why| self.explain(why, Deadline::after(END_TIMEOUT)))
+    }
+
+    fn try_freeze(&self, freeze: impl Fn(bool)) -> Result<()> {
         let _freezes = self.freezes.lock();
-        self.check_alive()?;
+        if !self.is_open() {
+            return Err(Error::disconnected("the session is over"));
+        }
+        freeze(true);
         let pipelines = self.opener.pipelines();
         pipelines.callers().iter().for_each(|caller| caller.close());
         match Zygote::make(&self.opener, Deadline::after(END_TIMEOUT)) {
@@ -117,13 +129,20 @@ impl Remote {
                 self.opener.end_all();
                 Ok(())
             }
-            Err(NotFrozen { why, is_lost }) => {
-                if is_lost {
-                    self.supervisor.process().kill();
-                }
-                Err(self.explain(why, Deadline::after(END_TIMEOUT)))
+            Err(NotFrozen { why, is_lost: true }) => {
+                self.supervisor.process().kill();
+                Err(why)
+            }
+            Err(NotFrozen { why, is_lost: false }) => {
+                freeze(false);
+                Err(why)
             }
         }
+    }
+
+    /// True when the executor has become a snapshot.
+    pub(crate) fn is_frozen(&self) -> bool {
+        self.zygote.get().is_some()
     }
 
     /// Makes the zygote that the executor has become fork a copy, and waits until that is ready.
@@ -132,6 +151,9 @@ impl Remote {
     ///
     /// When the zygote has ended or cannot fork, the kernel refuses a resource, or the copy is not ready by the deadline.
     pub(crate) fn fork(&self, deadline: Deadline) -> Result<Self> {
+        if !self.supervisor.is_own() {
+            return Err(forked());
+        }
         let zygote = self.zygote.get().ok_or_else(|| Error::invalid("this is no snapshot"))?;
         let (ours, theirs) = socket::pair()?;
         let (segment, file) = segment::create(self.opener.spin())?;
@@ -339,6 +361,10 @@ impl Remote {
     /// The reason why a call could not complete.
     #[cold]
     pub(crate) fn explain(&self, error: Error, deadline: Deadline) -> Error {
+        if error.is_disconnected() && error.death().is_none() {
+            // A call that fails because of a snapshot must not take the silence of the executor for its end.
+            drop(self.freezes.lock());
+        }
         if let Some(how) = self.ended.get().filter(|_| error.is_disconnected()) {
             return Error::disconnected(*how);
         }

@@ -18,7 +18,7 @@ use crate::sys::confine::confinement::ConfinementLevel;
 /// copied page by page, when a copy writes them. Regions stay shared with the host. A copy that crashes harms no other.
 ///
 /// The executor itself becomes the *zygote*: it runs no more calls, and uses no CPU time. The kernel kills all copies when the
-/// zygote ends. The zygote ends when the snapshot and all copies are dropped.
+/// zygote ends. The zygote ends when all handles of its session, of the snapshot and of the copies are dropped.
 ///
 /// Handlers of the executor's session serve its copies as well. After the snapshot the host must not write memory of that session,
 /// such as a [`Buffer`](super::Buffer). Copies that have not written the page would see it.
@@ -65,7 +65,11 @@ impl Snapshot {
     /// - The program has started threads of its own, which a copy would not have.
     /// - The executor is strictly confined, and so may not fork.
     ///
-    /// The executor ends after others: a call begins meanwhile, there is no `/proc`, or the executor does not answer within 2 seconds.
+    /// The executor ends after these errors:
+    ///
+    /// - A call began meanwhile, and has not ended within a second.
+    /// - There is no `/proc`, or a kernel before 5.9.
+    /// - The executor does not answer within 2 seconds.
     pub fn take(controller: Controller) -> Result<Self> {
         let session = controller.session;
         let remote = session.remote();
@@ -80,17 +84,8 @@ impl Snapshot {
         if !session.grace_period().is_over() {
             return Err(Error::invalid("a call is under way, and a copy would not go on with it"));
         }
-        session.memory().freeze(true);
-        match remote.freeze() {
-            Ok(()) => Ok(Self { session }),
-            Err(error) => {
-                // Of two threads that take a snapshot, the second one finds the session over.
-                if remote.is_open() {
-                    session.memory().freeze(false);
-                }
-                Err(error)
-            }
-        }
+        remote.freeze(|is_frozen| session.memory().freeze(is_frozen))?;
+        Ok(Self { session })
     }
 
     /// Starts a copy, and waits until it is ready. Memory that the copy links code into is its own.

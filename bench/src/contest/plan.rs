@@ -133,6 +133,18 @@ impl Plan {
             if step().is_break() {
                 break;
             }
+            if let Part::Llvm | Part::Lljit = part {
+                // Commands are not pinned, or pin themselves. These parts are the last ones.
+                (servers, pinned) = (None, None);
+                let Some(farcall) = &self.command else { continue };
+                match part {
+                    Part::Llvm => {
+                        report.llvm = Some(llvm_race::empty_program(farcall, allowance)?);
+                    }
+                    _ => report.lljit = Some(lljit_race::race(farcall, self.cpus, allowance)?),
+                }
+                continue;
+            }
             let Some((peer, callee)) = &servers else { break };
             let contest = match part {
                 Part::Hot => Some((self.hot(&chosen.hot, peer, callee)?, rounds_min)),
@@ -149,26 +161,12 @@ impl Plan {
                 continue;
             }
             match part {
-                Part::Hot | Part::OneCpu | Part::Cold => {}
+                Part::Hot | Part::OneCpu | Part::Cold | Part::Llvm | Part::Lljit => {}
                 Part::Removal => report.removal = Some(removal::look(callee, peer, allowance)?),
                 Part::Life => report.life = Some(life::look(callee, allowance)?),
                 Part::HotSwap => report.hot_swap = Some(hot_swap::look(callee, allowance)?),
                 Part::Start => report.start = Some(start::look(self.cpus, allowance)?),
                 Part::Idle => report.idle = Some(idle::look(callee, allowance)?),
-                Part::Llvm => {
-                    // Commands are not pinned.
-                    servers = None;
-                    pinned = None;
-                    let race = |farcall: &PathBuf| llvm_race::empty_program(farcall, allowance);
-                    report.llvm = self.command.as_ref().map(race).transpose()?;
-                }
-                Part::Lljit => {
-                    // The program pins itself.
-                    servers = None;
-                    pinned = None;
-                    let race = |farcall: &PathBuf| lljit_race::race(farcall, self.cpus, allowance);
-                    report.lljit = self.command.as_ref().map(race).transpose()?;
-                }
             }
         }
         drop((servers, pinned));

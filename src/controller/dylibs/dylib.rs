@@ -347,6 +347,9 @@ impl Dylib {
     /// When a dealloc action fails (the rest is still freed), or the session is over. In a handler that a link of the dylib calls.
     pub fn clear(&self) -> Result<()> {
         let _linking = self.linking.acquire()?;
+        if self.session.remote().is_frozen() {
+            return self.session.remote().check_alive();
+        }
         let state = std::mem::take(&mut *self.lock());
         self.typed_objects.get().into_iter().for_each(|objects| objects.clear());
         self.session.linker.deallocate(state.linked.iter().map(|one| &one.memory))

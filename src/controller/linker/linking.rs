@@ -318,12 +318,15 @@ impl Linker {
     ///
     /// # Errors
     ///
-    /// As [`ExecutorMemory::deallocate`].
+    /// As [`ExecutorMemory::deallocate`]. When the executor has become a snapshot: copies have what the links own.
     pub(crate) fn deallocate<'l>(
         &self,
         links: impl IntoIterator<Item = &'l LinkedMemory, IntoIter: Clone>,
     ) -> Result<()> {
         let links = links.into_iter();
+        if self.memory.remote().is_frozen() {
+            return self.memory.remote().check_alive();
+        }
         let bases = links.clone().flat_map(|link| link.added.iter().chain([&link.base]));
         let outcome = self.memory.deallocate(bases.copied());
         let handlers = self.memory.remote().opener().callbacks().handlers();

@@ -108,6 +108,7 @@ impl ExecutorMemory {
 
     /// Allocates and frees nothing from now on, or does so again.
     pub(crate) fn freeze(&self, is_frozen: bool) {
+        let _reserving = self.reserving.lock();
         self.reserved().for_each(|slab| slab.freeze(is_frozen));
     }
 

@@ -17,8 +17,9 @@ use crate::sys::process::dying;
 #[derive(Debug)]
 pub(crate) struct Zygote {
     socket: OwnedFd,
-    /// Locked from a request to its answer.
-    asks: Mutex<()>,
+    /// Locked from a request to its answer. True when an answer has not come in time: a later one would be taken for that of
+    /// another request.
+    is_silent: Mutex<bool>,
 }
 
 /// The executor has not become a zygote.
@@ -46,7 +47,7 @@ impl Zygote {
         drop(theirs);
         let answer = answer(ours.as_fd(), FROZEN, deadline).map_err(lost)?;
         match answer.number {
-            0 => Ok(Self { socket: ours, asks: Mutex::default() }),
+            0 => Ok(Self { socket: ours, is_silent: Mutex::default() }),
             number => Err(NotFrozen {
                 why: Error::invalid(format!("the executor refuses a snapshot: {}", answer.text)),
                 is_lost: number != NOT_FROZEN,
@@ -65,15 +66,16 @@ impl Zygote {
         segment: BorrowedFd<'_>,
         deadline: Deadline,
     ) -> Result<i32> {
-        let _asks = self.asks.lock();
+        let mut is_silent = self.is_silent.lock();
+        if *is_silent || deadline.has_passed() {
+            return Err(silent());
+        }
         let socket = self.socket.as_fd();
-        let answered = socket::send(socket, FORK, 0, &[control, segment], deadline)
-            .and_then(|()| answer(socket, FORK, deadline));
-        let told = answered.map_err(|error| {
-            // A later answer would be taken for that of another request. The requests that wait for the lock fail at once.
-            socket::shut_down(socket);
-            if error.is_disconnected() { ended() } else { error }
-        })?;
+        let sent = socket::send(socket, FORK, 0, &[control, segment], deadline);
+        let answered =
+            sent.and_then(|()| answer(socket, FORK, deadline).inspect_err(|_| *is_silent = true));
+        let told =
+            answered.map_err(|error| if error.is_disconnected() { ended() } else { error })?;
         match i32::try_from(told.number) {
             Ok(pid) if pid > 0 => Ok(pid),
             _ => Err(Error::exhausted(format!("the zygote makes no copy: {}", told.text))),
@@ -102,7 +104,7 @@ fn answer(socket: BorrowedFd<'_>, letter: u8, deadline: Deadline) -> Result<Told
             }
             Heard::End => return Err(ended()),
             Heard::Nothing if deadline.has_passed() => {
-                return Err(Error::timeout("the snapshot's process does not answer"));
+                return Err(silent());
             }
             Heard::Nothing => socket::listen(socket, deadline),
         }
@@ -111,4 +113,8 @@ fn answer(socket: BorrowedFd<'_>, letter: u8, deadline: Deadline) -> Result<Told
 
 fn ended() -> Error {
     Error::disconnected("the snapshot's process has ended")
+}
+
+fn silent() -> Error {
+    Error::timeout("the snapshot's process does not answer")
 }

@@ -25,10 +25,15 @@ use crate::deadline::Deadline;
 use crate::error::{Error, Result};
 use crate::executor::process::first_thread;
 use crate::sys::io::socket::{self, Received};
+use crate::sys::process::thread::Undisturbed;
 use crate::sys::process::{child, fork};
 
 /// How long the threads of the executor may take to end, once their lanes have.
 const THREADS_TIMEOUT: Duration = Duration::from_secs(1);
+
+/// How often, and at which interval, the executor looks again before it takes a thread for one of the program's.
+const ENDING_LOOKS: u32 = 20;
+const ENDING_INTERVAL: Duration = Duration::from_millis(1);
 
 /// What a copy receives.
 #[derive(Debug)]
@@ -41,7 +46,15 @@ pub(super) struct Copied {
 
 /// Why this process cannot become a zygote now, if so.
 pub(super) fn refusal() -> Option<String> {
-    let threads = first_thread::program_threads();
+    let mut threads = first_thread::program_threads();
+    for _ in 0..ENDING_LOOKS {
+        if threads == 0 {
+            return None;
+        }
+        // It may be one of the executor's own that is about to end.
+        std::thread::sleep(ENDING_INTERVAL);
+        threads = first_thread::program_threads();
+    }
     (threads > 0).then(|| {
         format!(
             "the program has threads of its own: {threads}; a copy of the process would have none"
@@ -64,6 +77,8 @@ pub(super) fn serve(socket: &OwnedFd) -> Result<Option<Copied>> {
         return Err(error);
     }
     fork::flush();
+    // Timers and signals of the program are not for the zygote. A copy has the signal mask of before.
+    let _undisturbed = Undisturbed::new();
     socket::tell(socket, FROZEN, 0, "")?;
     let zygote = Pid::this();
     while let Some(message) = socket::receive(socket, Deadline::SESSION_END)? {

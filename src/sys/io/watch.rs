@@ -61,8 +61,8 @@ impl Watch {
         let _ = self.all.modify(&self.flag, &mut event);
     }
 
-    /// Waits until a descriptor is ready, another thread [ends](Self::end) the waits, or the deadline passes. Returns the numbers of some of those
-    /// that are ready; the others come next.
+    /// Waits until a descriptor is ready, another thread [ends](Self::end) the waits, or the deadline passes. Returns the numbers of
+    /// some that are ready; the others come next.
     pub(crate) fn wait(&self, deadline: Deadline) -> Vec<u64> {
         let timeout = deadline.left().map_or(EpollTimeout::NONE, |left| {
             // Rounded up: not before the deadline.

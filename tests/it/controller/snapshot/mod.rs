@@ -175,6 +175,7 @@ fn a_frozen_session_says_what_it_is() {
     assert_eq!(error.kind(), ErrorKind::Disconnected);
     assert!(error.to_string().contains("has become a snapshot"), "{error}");
     dylib.add_object(&object("snapshot_more.c")).expect("added");
+    assert!(dylib.clear().is_err(), "copies have its code");
     assert!(dylib.link().is_err() && clone.buffer(1).is_err() && clone.has_ended());
     assert!(Snapshot::take(clone.clone()).is_err() && clone.death().is_none());
     clone.close();
