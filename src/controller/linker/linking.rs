@@ -318,7 +318,7 @@ impl Linker {
     ///
     /// # Errors
     ///
-    /// As [`ExecutorMemory::deallocate`]. When the executor has become a snapshot: copies have what the links own.
+    /// As [`ExecutorMemory::deallocate`]. When the executor has become a snapshot, whose copies have what the links own.
     pub(crate) fn deallocate<'l>(
         &self,
         links: impl IntoIterator<Item = &'l LinkedMemory, IntoIter: Clone>,
