@@ -221,7 +221,7 @@ impl ExecutorBuilder {
         let (segment, file) = segment::create(spin)?;
         let end = opener.lanes().add(Lane::of_executor(&segment, &segment))?;
         let slab = Slab::new(0, Placement::Near, self.slab_bytes.near, &segment);
-        let mut slab = slab.map_err(|error| match error.kind() {
+        let slab = slab.map_err(|error| match error.kind() {
             // Policies of the system have nothing to do with the size.
             ErrorKind::Exhausted => error.during(FIRST),
             _ if error.raw_os_error() == Some(libc::ENOMEM) => error.during(FIRST),
@@ -233,7 +233,6 @@ impl ExecutorBuilder {
             Err(error) if error.is_disconnected() => {}
             sent => sent?,
         }
-        slab.close_sent();
         let confinement = self.confinement;
         let starting =
             Starting { supervisor, opener, segment, end, deadline, program, confinement };

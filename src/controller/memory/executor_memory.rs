@@ -263,12 +263,11 @@ impl ExecutorMemory {
     }
 
     /// Makes the executor map a slab, with one message.
-    fn reserve(&self, mut slab: Slab, deadline: Deadline) -> Result<()> {
+    fn reserve(&self, slab: Slab, deadline: Deadline) -> Result<()> {
         let remote = &self.remote;
         let sent =
             remote.opener().send_stripes(slab.index(), slab.placement(), &slab.files()?, deadline);
         sent.map_err(|error| remote.explain(error, deadline))?;
-        slab.close_sent();
         let args = (remote.instance()?, slab.placement());
         self.keep(slab, remote.call_by::<MemoryReserve>(&args, deadline)?)
     }
@@ -276,6 +275,7 @@ impl ExecutorMemory {
     /// Keeps a slab that the executor has mapped at `start`.
     fn keep(&self, mut slab: Slab, start: ExecutorAddr) -> Result<()> {
         slab.reserved_at(start)?;
+        slab.close_sent();
         // The slab with an index is set once.
         let _ = self.slabs[slab.index()].set(slab);
         Ok(())

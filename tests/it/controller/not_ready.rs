@@ -62,6 +62,17 @@ fn a_text_is_no_program() {
     assert!(error.to_string().contains(&*text.to_string_lossy()), "{error}");
 }
 
+/// The host has room for the slab, and the executor has not: the executor's reason arrives.
+#[test]
+fn an_executor_without_address_space_says_so() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let text = format!("#!/bin/sh\nulimit -v 400000\nexec '{FARCALL}' \"$@\"\n");
+    let error = error_of(script(folder.path(), &text)).to_string();
+    for words in ["the first slab", "--slab", "RLIMIT_AS", "409600000 bytes", "ulimit -v"] {
+        assert!(error.contains(words), "{words}: {error}");
+    }
+}
+
 /// What an executor is started with, in a process that becomes one behind a filter.
 const ARGUMENT: &str = "FARCALL_TEST_ARGUMENT";
 
