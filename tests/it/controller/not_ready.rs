@@ -66,9 +66,9 @@ fn a_text_is_no_program() {
 #[test]
 fn an_executor_without_address_space_says_so() {
     let folder = tempfile::tempdir().expect("a folder");
-    let text = format!("#!/bin/sh\nulimit -v 400000\nexec '{FARCALL}' \"$@\"\n");
+    let text = format!("#!/bin/sh\nulimit -v 320000\nexec '{FARCALL}' \"$@\"\n");
     let error = error_of(script(folder.path(), &text)).to_string();
-    for words in ["the first slab", "--slab", "RLIMIT_AS", "409600000 bytes", "ulimit -v"] {
+    for words in ["the first slab", "--slab", "RLIMIT_AS", "327680000 bytes", "ulimit -v"] {
         assert!(error.contains(words), "{words}: {error}");
     }
 }

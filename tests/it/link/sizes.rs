@@ -150,7 +150,7 @@ fn more_than_a_slab_can_have_is_refused_with_numbers() {
 /// Runs a program in a shell whose address space is limited.
 fn limited(options: &str, program: &str) -> (i32, String) {
     let object = corpus::object(program, PLAIN);
-    let script = format!("ulimit -v 400000; exec \"$0\" run {options} \"$1\"");
+    let script = format!("ulimit -v 320000; exec \"$0\" run {options} \"$1\"");
     let mut shell = Command::new("/bin/sh");
     shell.args(["-c", &script, FARCALL]).arg(object).arg0("sh");
     let ended = run_to_end(shell, b"");
@@ -161,13 +161,13 @@ fn limited(options: &str, program: &str) -> (i32, String) {
 fn a_limit_on_address_space_is_named_with_what_to_do() {
     let (status, complaint) = limited("", "hello.c");
     assert_eq!((status, complaint.lines().count()), (125, 1), "{complaint}");
-    for word in ["ulimit -v", "RLIMIT_AS", "409600000 bytes", "--slab"] {
+    for word in ["ulimit -v", "RLIMIT_AS", "327680000 bytes", "--slab"] {
         assert!(complaint.contains(word), "{complaint}");
     }
     assert_eq!(limited("--slab 8,8,16", "hello.c"), (42, "a line on stderr\n".to_owned()));
     let (status, complaint) = limited("--slab 8,8,16", "large_zero_fill.c");
     assert_eq!((status, complaint.lines().count()), (126, 1), "{complaint}");
-    for word in ["ulimit -v", "409600000 bytes", " of data in another slab"] {
+    for word in ["ulimit -v", "327680000 bytes", " of data in another slab"] {
         assert!(complaint.contains(word), "{complaint}");
     }
 }
