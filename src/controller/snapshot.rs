@@ -64,6 +64,7 @@ impl Snapshot {
     /// - A call is under way.
     /// - The program has started threads of its own, which a copy would not have.
     /// - The executor is strictly confined, and so may not fork.
+    /// - The kernel, or a filter of system calls, refuses `pidfd_getfd` (Linux 5.6).
     ///
     /// The executor ends after these errors:
     ///

@@ -23,7 +23,7 @@ use nix::unistd::Pid;
 use crate::call::contract::{COLLECT, FORK, FROZEN, LOST};
 use crate::deadline::Deadline;
 use crate::error::{Error, Result};
-use crate::executor::process::first_thread;
+use crate::executor::process::{descriptors, first_thread};
 use crate::sys::io::socket::{self, Received};
 use crate::sys::process::thread::Undisturbed;
 use crate::sys::process::{child, fork};
@@ -46,6 +46,9 @@ pub(super) struct Copied {
 
 /// Why this process cannot become a zygote now, if so.
 pub(super) fn refusal() -> Option<String> {
+    if let Some(errno) = descriptors::refusal_to_take() {
+        return Some(format!("pidfd_getfd is refused: {}", errno.desc()));
+    }
     let mut threads = first_thread::program_threads();
     for _ in 0..ENDING_LOOKS {
         if threads == 0 {

@@ -167,6 +167,15 @@ fn what_makes_a_snapshot_impossible_leaves_the_session() {
 }
 
 #[test]
+fn a_filter_that_makes_a_snapshot_impossible_leaves_the_session() {
+    let (controller, dylib) = started(1);
+    assert_eq!(call_in(&dylib, "refuse_pidfd_getfd"), 0);
+    let error = Snapshot::take(controller).expect_err("a filter");
+    assert!(error.to_string().contains("pidfd_getfd is refused"), "{error}");
+    assert_eq!(call_in(&dylib, "count"), 2, "the session goes on");
+}
+
+#[test]
 fn a_frozen_session_says_what_it_is() {
     let (controller, dylib) = started(1);
     let (count, clone) = (dylib.function::<Count>("count").expect("found"), controller.clone());
