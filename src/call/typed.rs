@@ -2,10 +2,7 @@
 //!
 //! ```text
 //! word 0   the function's address
-//! word 1   the shape of the call
-//!            7..0    words for integer registers    15..8  floating-point registers    23..16  which of these take two words
-//!            39..24  four numbers of 4 bits: which words of the result registers are the result
-//!            63..48  bytes of a result in memory
+//! word 1   the shape of the call (`Shape`)
 //! word 2.. the words: integer registers, floating-point registers, stack
 //! ```
 //!
@@ -16,11 +13,11 @@
 //! A call for rows begins like the call of its first row. Behind those words are as many steps, which each further row adds to the
 //! words. The last word is the number of rows.
 //!
-//! Invariant: no more than [`TYPED_ARGUMENTS_MAX`] arguments.
+//! Invariant: no more than [`TYPED_ARGUMENTS_MAX`](crate::limits::TYPED_ARGUMENTS_MAX) arguments.
 
 use crate::ExecutorAddr;
 use crate::error::{Error, Result};
-use crate::limits::{BY_VALUE_BYTES_MAX, TYPED_ARGUMENTS_MAX};
+use crate::limits::BY_VALUE_BYTES_MAX;
 use crate::types::abi::{
     FLOATS, IN_MEMORY, INTEGERS, RESULT_WORDS, RESULT_WORDS_MAX, Shape, WORD_BYTES,
 };
@@ -32,54 +29,34 @@ pub(crate) const TYPED_CALL: &str = "farcall_typed_call";
 pub(crate) const TYPED_ROWS: &str = "farcall_typed_rows";
 
 /// Words in front of the arguments.
-const HEAD_WORDS: usize = 2;
+pub(crate) const HEAD_WORDS: usize = 2;
 /// Bytes in front of the arguments.
 pub(crate) const HEAD_BYTES: usize = HEAD_WORDS * WORD_BYTES;
 
-/// The bytes of a call of numbers.
-#[derive(Debug)]
-pub(crate) struct TypedCall {
-    bytes: [u8; HEAD_BYTES + TYPED_ARGUMENTS_MAX * WORD_BYTES],
-    used: usize,
-}
-
-impl TypedCall {
-    /// A call with a head and the words of its arguments, each at its place among them.
-    ///
-    /// # Panics
-    ///
-    /// When there are more than [`TYPED_ARGUMENTS_MAX`].
-    #[inline]
-    pub(crate) fn new<const N: usize>(
-        head: [u8; HEAD_BYTES],
-        arguments: [u64; N],
-        places: &[u16; N],
-    ) -> Self {
-        let mut bytes = [0; HEAD_BYTES + TYPED_ARGUMENTS_MAX * WORD_BYTES];
-        let used = HEAD_BYTES + N * WORD_BYTES;
-        bytes[..HEAD_BYTES].copy_from_slice(&head);
-        for (argument, place) in arguments.into_iter().zip(places) {
-            let at = HEAD_BYTES + usize::from(*place) * WORD_BYTES;
-            bytes[at..at + WORD_BYTES].copy_from_slice(&argument.to_le_bytes());
-        }
-        Self { bytes, used }
-    }
-
-    #[inline]
-    pub(crate) fn bytes(&self) -> &[u8] {
-        &self.bytes[..self.used]
+/// Writes a call of numbers: the head, and each argument at its place among the words behind it.
+///
+/// # Panics
+///
+/// When there are not [`HEAD_WORDS`] and as many words as arguments.
+#[inline]
+pub(crate) fn write<const N: usize>(
+    to: &mut [[u8; WORD_BYTES]],
+    head: &[u8; HEAD_BYTES],
+    arguments: [u64; N],
+    places: &[u16; N],
+) {
+    let (heads, words) = to.split_at_mut(HEAD_WORDS);
+    heads.as_flattened_mut().copy_from_slice(head);
+    for (argument, place) in arguments.into_iter().zip(places) {
+        words[usize::from(*place)] = argument.to_le_bytes();
     }
 }
 
 /// What is in front of the arguments in all calls of a function.
 pub(crate) fn head(function: ExecutorAddr, shape: Shape) -> [u8; HEAD_BYTES] {
-    let Shape { integers, floats, wide, results, result_bytes } = shape;
-    let [a, b, c, d] = results;
-    let [low, high] = result_bytes.to_le_bytes();
-    let shape = [integers, floats, wide, a | b << 4, c | d << 4, 0, low, high];
     let mut head = [0; HEAD_BYTES];
     head[..WORD_BYTES].copy_from_slice(&function.get().to_le_bytes());
-    head[WORD_BYTES..].copy_from_slice(&shape);
+    head[WORD_BYTES..].copy_from_slice(&shape.word().to_le_bytes());
     head
 }
 
@@ -91,7 +68,7 @@ pub(crate) fn head(function: ExecutorAddr, shape: Shape) -> [u8; HEAD_BYTES] {
 #[inline]
 pub(crate) fn read(bytes: &[u8]) -> Result<(ExecutorAddr, Shape, &[[u8; WORD_BYTES]])> {
     if let Some((function, shape, words)) = split_head(bytes)
-        && is_sound(&shape, words.len())
+        && is_sound(shape, words.len())
     {
         return Ok((function, shape, words));
     }
@@ -140,7 +117,7 @@ impl CallForRows<'_> {
 pub(crate) fn read_rows(bytes: &[u8]) -> Result<CallForRows<'_>> {
     if let Some((function, shape, [words @ .., rows])) = split_head(bytes)
         && words.len().is_multiple_of(2)
-        && is_sound(&shape, words.len() / 2)
+        && is_sound(shape, words.len() / 2)
     {
         let (first, steps) = words.split_at(words.len() / 2);
         return Ok(CallForRows { function, shape, first, steps, rows: u64::from_le_bytes(*rows) });
@@ -153,25 +130,25 @@ pub(crate) fn read_rows(bytes: &[u8]) -> Result<CallForRows<'_>> {
 fn split_head(bytes: &[u8]) -> Option<(ExecutorAddr, Shape, &[[u8; WORD_BYTES]])> {
     let (words, []) = bytes.as_chunks::<WORD_BYTES>() else { return None };
     let [function, shape, words @ ..] = words else { return None };
-    let [integers, floats, wide, ab, cd, _, low, high] = *shape;
-    let results = [ab & 15, ab >> 4, cd & 15, cd >> 4];
-    let result_bytes = u16::from_le_bytes([low, high]);
-    let shape = Shape { integers, floats, wide, results, result_bytes };
+    let shape = Shape::from_word(u64::from_le_bytes(*shape));
     Some((ExecutorAddr::new(u64::from_le_bytes(*function)), shape, words))
 }
 
 /// Whether the registers exist, and the words are neither too few nor too many.
 #[inline]
-fn is_sound(shape: &Shape, words: usize) -> bool {
-    let [first, rest @ ..] = shape.results;
+fn is_sound(shape: Shape, words: usize) -> bool {
+    let registers = shape.integers() <= INTEGERS && shape.floats() <= FLOATS;
+    if shape.scalar().is_some() && words == shape.integers() + shape.floats() {
+        return registers;
+    }
+    let [first, rest @ ..] = shape.results();
     let is_register = |result: u8| usize::from(result) <= RESULT_WORDS;
     let stack = words.checked_sub(shape.register_words());
-    usize::from(shape.integers) <= INTEGERS
-        && usize::from(shape.floats) <= FLOATS
-        && u32::from(shape.wide) >> shape.floats == 0
-        && (first == IN_MEMORY && shape.integers > 0 || first > 0 && is_register(first))
+    registers
+        && u32::from(shape.wide()) >> shape.floats() == 0
+        && (first == IN_MEMORY && shape.integers() > 0 || first > 0 && is_register(first))
         && rest.into_iter().all(is_register)
-        && usize::from(shape.result_bytes) <= BY_VALUE_BYTES_MAX
+        && usize::from(shape.result_bytes()) <= BY_VALUE_BYTES_MAX
         && stack.is_some_and(|words| words * WORD_BYTES <= BY_VALUE_BYTES_MAX)
 }
 
@@ -180,29 +157,41 @@ const _: () = assert!(RESULT_WORDS < IN_MEMORY as usize && RESULT_WORDS_MAX == 4
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::limits::TYPED_ARGUMENTS_MAX;
     use crate::types::abi::scalars;
+
+    fn written<const N: usize>(
+        function: ExecutorAddr,
+        shape: Shape,
+        arguments: [u64; N],
+        places: &[u16; N],
+    ) -> Vec<u8> {
+        let mut words = vec![[0; WORD_BYTES]; HEAD_WORDS + N];
+        write(&mut words, &head(function, shape), arguments, places);
+        words.into_flattened()
+    }
 
     #[test]
     fn what_is_written_is_read() {
         let function = ExecutorAddr::new(0x7000_0000);
         let (shape, places) = scalars([false, true, false, true], true);
-        let call = TypedCall::new(head(function, shape), [1, 2, u64::MAX, 4], &places);
-        assert_eq!(call.bytes().len(), 48, "a line of a lane");
-        let (read_function, read_shape, words) = read(call.bytes()).expect("a call");
+        let call = written(function, shape, [1, 2, u64::MAX, 4], &places);
+        assert_eq!(call.len(), 48, "a line of a lane");
+        let (read_function, read_shape, words) = read(&call).expect("a call");
         assert_eq!((read_function, read_shape), (function, shape));
         let words: Vec<_> = words.iter().map(|word| u64::from_le_bytes(*word)).collect();
         assert_eq!(words, [1, u64::MAX, 2, 4], "integers, then the others");
         let (shape, places) = scalars([false; TYPED_ARGUMENTS_MAX], false);
-        let most = TypedCall::new(head(function, shape), [7; TYPED_ARGUMENTS_MAX], &places);
-        assert_eq!(read(most.bytes()).expect("a call").2.len(), TYPED_ARGUMENTS_MAX);
+        let most = written(function, shape, [7; TYPED_ARGUMENTS_MAX], &places);
+        assert_eq!(read(&most).expect("a call").2.len(), TYPED_ARGUMENTS_MAX);
     }
 
     #[test]
     fn rows_add_their_steps_to_the_words() {
         let (shape, places) = scalars([false, true], false);
-        let call = TypedCall::new(head(ExecutorAddr::new(64), shape), [7, 5], &places);
+        let call = written(ExecutorAddr::new(64), shape, [7, 5], &places);
         let [step, none, rows] = [8_i64, 0, 3].map(i64::to_le_bytes);
-        let message = [call.bytes(), &step, &none, &rows].concat();
+        let message = [&call[..], &step, &none, &rows].concat();
         let mut seen = Vec::new();
         let each = |words: &[[u8; 8]]| {
             seen.push(words.iter().map(|word| u64::from_le_bytes(*word)).collect::<Vec<_>>());
@@ -219,13 +208,13 @@ mod tests {
     #[test]
     fn other_bytes_are_refused() {
         let (shape, places) = scalars([false; 2], false);
-        let call = TypedCall::new(head(ExecutorAddr::new(1), shape), [1, 2], &places);
-        for end in 0..call.bytes().len() {
-            assert!(read(&call.bytes()[..end]).is_err(), "{end}");
+        let call = written(ExecutorAddr::new(1), shape, [1, 2], &places);
+        for end in 0..call.len() {
+            assert!(read(&call[..end]).is_err(), "{end}");
         }
-        let many = [call.bytes(), &[0; BY_VALUE_BYTES_MAX + 8]].concat();
+        let many = [&call[..], &[0; BY_VALUE_BYTES_MAX + 8]].concat();
         assert!(read(&many).expect_err("too many").to_string().contains("4136 bytes"));
-        let whole = [call.bytes(), &[0; BY_VALUE_BYTES_MAX]].concat();
+        let whole = [&call[..], &[0; BY_VALUE_BYTES_MAX]].concat();
         assert!(read(&whole).is_ok());
         // One field of the shape after the other that no processor has.
         for (at, value) in [(0, 9), (1, 9), (2, 0xff), (3, 0), (3, 0x9e), (4, 0xe1), (7, 0xff)] {

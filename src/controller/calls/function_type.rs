@@ -7,7 +7,7 @@ use std::fmt::Debug;
 use std::sync::Arc;
 
 use super::scalar::{Return, Scalar};
-use crate::call::typed::{HEAD_BYTES, TYPED_CALL, TypedCall};
+use crate::call::typed::{self, HEAD_BYTES, HEAD_WORDS, TYPED_CALL};
 use crate::error::{Error, Result};
 use crate::types::abi::{Piece, Plan, Shape, WORD_BYTES, place, scalars};
 use crate::types::{Signature, Type, Value};
@@ -322,7 +322,9 @@ macro_rules! function_types {
             ) -> Result<T> {
                 let places: &[u16; $count] =
                     const { &Numbers::<$count>::new([$($argument::IS_FLOAT),*], R::IS_FLOAT).places };
-                send(TypedCall::new(*head, [$($name.to_word()),*], places).bytes())
+                let mut words = [[0; WORD_BYTES]; HEAD_WORDS + $count];
+                typed::write(&mut words, head, [$($name.to_word()),*], places);
+                send(words.as_flattened())
             }
 
             #[inline]

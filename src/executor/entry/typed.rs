@@ -10,8 +10,7 @@ use crate::executor::entry::address::pointer;
 use crate::executor::entry::buffer::WrapperFunctionBuffer;
 use crate::executor::entry::{enter, unwind_boundary};
 use crate::types::abi::{
-    FLOAT_RESULT, FLOATS, IN_MEMORY, INTEGER_RESULT, INTEGERS, RESULT_WORDS, RESULT_WORDS_MAX,
-    Shape,
+    FLOATS, IN_MEMORY, INTEGERS, RESULT_WORDS, RESULT_WORDS_MAX, Shape,
 };
 
 unsafe extern "C" {
@@ -37,49 +36,65 @@ unsafe fn call_shaped(
     shape: Shape,
     words: &[[u8; 8]],
 ) -> std::result::Result<WrapperFunctionBuffer, String> {
-    if let Some(is_float) = fits_registers(&shape, words.len()) {
-        let counts = usize::from(shape.integers) | usize::from(shape.floats) << 8;
-        let arguments = [
-            pointer::<c_void>(function).expose_provenance(),
-            words.as_ptr().expose_provenance(),
-            counts,
-        ];
+    if let Some(is_float) = shape.scalar()
+        && words.len() == shape.integers() + shape.floats()
+    {
+        let function = pointer::<c_void>(function).expose_provenance();
+        let arguments = [function, words.as_ptr().expose_provenance(), shape.counts()];
         // SAFETY: the caller vouches for the function; the words are as many as the counts say.
         let results =
             unsafe { unwind_boundary::enter(farcall_call_registers as *const c_void, arguments) }?;
         let result = if is_float { results.second } else { results.first };
         return Ok(WrapperFunctionBuffer::from_bytes(&result.to_le_bytes()));
     }
+    // SAFETY: the caller vouches for the function and its words.
+    unsafe { call_framed(function, shape, words) }
+}
+
+/// Calls a function that needs more than a word in each register, or has another result.
+///
+/// # Errors
+///
+/// Why the call was unwound.
+///
+/// # Safety
+///
+/// As [`call_shaped`].
+unsafe fn call_framed(
+    function: ExecutorAddr,
+    shape: Shape,
+    words: &[[u8; 8]],
+) -> std::result::Result<WrapperFunctionBuffer, String> {
     let mut words = words.iter();
     let mut frame = Frame {
         integers: [0; INTEGERS],
         floats: [[0; 2]; FLOATS],
         function: function.get(),
-        floats_used: shape.floats.into(),
+        floats_used: shape.floats() as u64,
         stack_words: 0,
         stack: std::ptr::null(),
         results: [0; RESULT_WORDS],
     };
-    for (to, word) in frame.integers.iter_mut().zip(words.by_ref().take(shape.integers.into())) {
+    for (to, word) in frame.integers.iter_mut().zip(words.by_ref().take(shape.integers())) {
         *to = u64::from_le_bytes(*word);
     }
-    for (register, [low, high]) in frame.floats.iter_mut().take(shape.floats.into()).enumerate() {
+    for (register, [low, high]) in frame.floats.iter_mut().take(shape.floats()).enumerate() {
         *low = words.next().map_or(0, |word| u64::from_le_bytes(*word));
-        if shape.wide >> register & 1 == 1 {
+        if shape.wide() >> register & 1 == 1 {
             *high = words.next().map_or(0, |word| u64::from_le_bytes(*word));
         }
     }
     let stack = words.as_slice();
     (frame.stack_words, frame.stack) = (stack.len() as u64, stack.as_ptr().cast());
-    if shape.results.first() == Some(&IN_MEMORY) {
+    if shape.results().first() == Some(&IN_MEMORY) {
         // SAFETY: the caller vouches for the function and its arguments.
-        return unsafe { call_into_memory(&mut frame, shape.result_bytes.into()) };
+        return unsafe { call_into_memory(&mut frame, shape.result_bytes().into()) };
     }
     // SAFETY: the caller vouches for the function and its arguments; the frame is live and as large as it says.
     unsafe { enter::caller(farcall_call_typed, &raw mut frame) }?;
     let mut result = [0; RESULT_WORDS_MAX * 8];
     let mut used = 0;
-    for (to, number) in result.as_chunks_mut::<8>().0.iter_mut().zip(shape.results) {
+    for (to, number) in result.as_chunks_mut::<8>().0.iter_mut().zip(shape.results()) {
         let Some(word) = usize::from(number).checked_sub(1).and_then(|at| frame.results.get(at))
         else {
             break;
@@ -88,16 +103,6 @@ unsafe fn call_shaped(
         used += 8;
     }
     Ok(WrapperFunctionBuffer::from_bytes(result.get(..used).unwrap_or_default()))
-}
-
-/// Whether a call needs no more than a word in each register, and has the first register of a kind as its result. That is how most
-/// calls are. True for a floating-point result.
-#[inline]
-fn fits_registers(shape: &Shape, words: usize) -> Option<bool> {
-    let [first, second, ..] = shape.results;
-    let is_scalar = second == 0 && (first == INTEGER_RESULT || first == FLOAT_RESULT);
-    let fits = is_scalar && shape.wide == 0 && words == shape.register_words();
-    fits.then_some(first == FLOAT_RESULT)
 }
 
 /// Calls a function whose result is in memory, which this one provides.
@@ -183,7 +188,7 @@ unsafe extern "C" fn call_for_rows(data: *const c_char, size: usize) -> WrapperF
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::call::typed::{TypedCall, head};
+    use crate::call::typed::{HEAD_WORDS, head, write};
     use crate::types::abi::scalars;
 
     extern "C" fn mix(a: i64, b: f64, c: i64, d: f32) -> f64 {
@@ -195,8 +200,9 @@ mod tests {
         let function = ExecutorAddr::new(mix as *const () as u64);
         let (shape, places) = scalars([false, true, false, true], true);
         let arguments = [1, 2.0_f64.to_bits(), 3, u64::from(4.0_f32.to_bits())];
-        let bytes = TypedCall::new(head(function, shape), arguments, &places);
-        let bytes = bytes.bytes();
+        let mut words = [[0; 8]; HEAD_WORDS + 4];
+        write(&mut words, &head(function, shape), arguments, &places);
+        let bytes = words.as_flattened();
         // SAFETY: the bytes are those of a call of such a function.
         let result = unsafe { call(bytes.as_ptr().cast(), bytes.len()) };
         assert_eq!(result.as_ref(), 4321.0_f64.to_le_bytes());

@@ -7,6 +7,7 @@
 
 #[cfg(target_arch = "aarch64")]
 mod aarch64;
+mod shape;
 #[cfg(target_arch = "x86_64")]
 mod x86_64;
 
@@ -16,6 +17,7 @@ use aarch64 as native;
 use x86_64 as native;
 
 pub(crate) use native::{FLOAT_RESULT, FLOATS, INTEGER_RESULT, INTEGERS, RESULT_WORDS};
+pub(crate) use shape::{IN_MEMORY, Shape};
 
 use super::layout::Type;
 use super::signature::Signature;
@@ -26,31 +28,6 @@ use crate::limits::{BY_VALUE_BYTES_MAX, TYPED_ARGUMENTS_MAX};
 pub(crate) const WORD_BYTES: usize = 8;
 /// Words of a result that comes in registers.
 pub(crate) const RESULT_WORDS_MAX: usize = 4;
-/// In place of a register's number: the result is stored to memory whose address is an argument.
-pub(crate) const IN_MEMORY: u8 = 15;
-
-/// What the executor must know of a call besides its words.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Shape {
-    /// Words for the integer registers, from the first one on.
-    pub(crate) integers: u8,
-    /// Floating-point registers in use, from the first one on.
-    pub(crate) floats: u8,
-    /// A bit for each floating-point register that takes two words, the first in bit 0.
-    pub(crate) wide: u8,
-    /// Numbers from 1 of the words of result registers that make the result, in order, then zeros. Or [`IN_MEMORY`].
-    pub(crate) results: [u8; RESULT_WORDS_MAX],
-    /// Bytes of a result in memory.
-    pub(crate) result_bytes: u16,
-}
-
-impl Shape {
-    /// Words of a call that go to registers.
-    pub(crate) const fn register_words(&self) -> usize {
-        self.integers as usize + self.floats as usize + self.wide.count_ones() as usize
-    }
-}
-
 /// Where a word of an argument goes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Place {
@@ -177,7 +154,7 @@ pub(crate) const fn scalars<const N: usize>(
 impl Taken {
     const fn shape(self, results: [u8; RESULT_WORDS_MAX], result_bytes: u16) -> Shape {
         let Taken { integers, floats, wide, .. } = self;
-        Shape { integers, floats, wide, results, result_bytes }
+        Shape::new(integers, floats, wide, results, result_bytes)
     }
 }
 

@@ -140,8 +140,8 @@ mod tests {
     fn numbers_go_to_the_registers_of_their_kind() {
         let plan = plan("double f(int, double, char *, float)");
         assert_eq!(words(&plan), [[0], [2], [1], [3]]);
-        assert_eq!((plan.shape.integers, plan.shape.floats, plan.words), (2, 2, 4));
-        assert_eq!(plan.shape.results, [super::FLOAT_RESULT, 0, 0, 0]);
+        assert_eq!((plan.shape.integers(), plan.shape.floats(), plan.words), (2, 2, 4));
+        assert_eq!(plan.shape.results(), [super::FLOAT_RESULT, 0, 0, 0]);
     }
 
     #[test]
@@ -149,12 +149,12 @@ mod tests {
         // As the psABI's example: a structure of an int and a double is in one register of each kind.
         let plan = plan("struct { long a; double b; } f(struct { int a, b; double c; })");
         assert_eq!(words(&plan), [[0, 1]]);
-        assert_eq!(plan.shape.results, [1, 3, 0, 0]);
+        assert_eq!(plan.shape.results(), [1, 3, 0, 0]);
         let plan = self::plan("void f(long, long, long, long, long, struct { long a, b; }, long)");
         // One register is left, which the structure leaves to the next argument.
         assert_eq!(words(&plan)[5..], [vec![6, 7], vec![5]]);
         let large = self::plan("struct { long a[3]; } f(int, struct { char a[17]; })");
-        assert_eq!((large.shape.results[0], large.shape.result_bytes), (15, 24));
+        assert_eq!((large.shape.results()[0], large.shape.result_bytes()), (15, 24));
         assert_eq!(words(&large), [vec![1], vec![2, 3, 4]]);
     }
 
@@ -162,8 +162,8 @@ mod tests {
     fn vectors_take_one_register_and_aligned_stack() {
         let plan = plan("__m128 f(__m128, double, struct { __m128 v; })");
         assert_eq!(words(&plan), [vec![0, 1], vec![2], vec![3, 4]]);
-        assert_eq!((plan.shape.floats, plan.shape.wide), (3, 0b101));
-        assert_eq!(plan.shape.results, [3, 4, 0, 0]);
+        assert_eq!((plan.shape.floats(), plan.shape.wide()), (3, 0b101));
+        assert_eq!(plan.shape.results(), [3, 4, 0, 0]);
         let nine = "void f(__m128, __m128, __m128, __m128, __m128, __m128, __m128, __m128, double, __m128)";
         let nine = self::plan(nine);
         assert_eq!(words(&nine)[8..], [vec![16], vec![18, 19]]);
