@@ -127,7 +127,11 @@ impl Stripe {
     pub(super) fn store(&self, part: Part, offset: usize, content: &[u8]) {
         let [start, bytes] = [part.first(), part.count()].map(in_bytes);
         assert!(offset <= bytes && content.len() <= bytes - offset, "outside of {bytes} bytes");
-        self.segment.write(start + offset, content);
+        if offset >= in_bytes(part.used()) {
+            self.segment.write_first(start + offset, content);
+        } else {
+            self.segment.write(start + offset, content);
+        }
     }
 
     /// Zeroes what lies outside of `kept` in pages. Pages that were never used are zero.

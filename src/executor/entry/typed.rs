@@ -9,9 +9,7 @@ use crate::executor::entry::abi::Frame;
 use crate::executor::entry::address::pointer;
 use crate::executor::entry::buffer::WrapperFunctionBuffer;
 use crate::executor::entry::{enter, unwind_boundary};
-use crate::types::abi::{
-    FLOATS, IN_MEMORY, INTEGERS, RESULT_WORDS, RESULT_WORDS_MAX, Shape,
-};
+use crate::types::abi::{FLOATS, IN_MEMORY, INTEGERS, RESULT_WORDS, RESULT_WORDS_MAX, Shape};
 
 unsafe extern "C" {
     /// Loads the registers from a frame, copies its stack words, calls its function, and stores the result registers.

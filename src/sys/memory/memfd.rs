@@ -7,6 +7,7 @@ use nix::errno::Errno;
 use nix::fcntl::{FallocateFlags, FcntlArg, SealFlag, fallocate, fcntl};
 use nix::sys::memfd::{MFdFlags, memfd_create};
 use nix::sys::resource::{Resource, getrlimit};
+use nix::sys::uio::pwrite;
 use nix::unistd::ftruncate;
 
 use super::limit;
@@ -76,6 +77,32 @@ pub(crate) fn seal(file: impl AsFd, seals: SealFlag) -> Result<()> {
     fcntl(file, FcntlArg::F_ADD_SEALS(seals))
         .map(drop)
         .map_err(|errno| Error::os(format!("sealing shared memory with {seals:?}"), errno))
+}
+
+/// Stores bytes in a memory file, without access to a mapping of it: the kernel clears no page that it fills, and takes no page fault.
+///
+/// # Errors
+///
+/// When the system refuses. Part of the bytes may be stored then.
+pub(crate) fn write(file: impl AsFd, offset: u64, bytes: &[u8]) -> Result<()> {
+    let during = |errno| Error::os(format!("storing {} bytes", bytes.len()), errno);
+    let end = offset.saturating_add(bytes.len() as u64);
+    // As above.
+    let (limit, _) = getrlimit(Resource::RLIMIT_FSIZE).map_err(during)?;
+    if end > limit {
+        return Err(during(Errno::EFBIG));
+    }
+    let (mut at, mut left) = (i64::try_from(offset).map_err(|_| during(Errno::EFBIG))?, bytes);
+    while !left.is_empty() {
+        let count = match pwrite(&file, left, at) {
+            Ok(0) => return Err(during(Errno::ENOSPC)),
+            Err(Errno::EINTR) => continue,
+            count => count.map_err(during)?,
+        };
+        left = left.get(count..).unwrap_or_default();
+        at = at.saturating_add_unsigned(count as u64);
+    }
+    Ok(())
 }
 
 /// Allocates the memory of `bytes` bytes from `offset` on, so that no access to them fails.
