@@ -69,7 +69,7 @@ impl Shape {
 
     /// The numbers of integer and floating-point registers in use, as bits 15..0.
     pub(crate) const fn counts(self) -> usize {
-        self.0 as usize & 0xffff
+        self.integers() | self.floats() << 8
     }
 
     /// Whether no register takes two words, and the result is the first register of a kind: true for a floating-point number. Most
