@@ -1,9 +1,9 @@
 //! Objects that are linked together in each executor.
 
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use farcall::controller::SupervisedDylib;
-use farcall::link::{Archive, ObjectFile};
+use farcall::link::{Archive, LinkGraph, ObjectFile};
 use farcall::types::Declarations;
 use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
@@ -18,6 +18,31 @@ use crate::{callback, error};
 pub(crate) struct Library {
     shared: Arc<Shared>,
     dylib: SupervisedDylib,
+    objects: Mutex<Objects>,
+}
+
+/// The objects of a library, linked for comparison only: a dylib that refuses an object drops those added since its last link.
+#[derive(Default)]
+struct Objects {
+    graph: LinkGraph,
+    added: Vec<ObjectFile>,
+}
+
+impl Objects {
+    /// Adds an object.
+    ///
+    /// # Errors
+    ///
+    /// When it defines a name that another one defines; it is not added then.
+    fn add(&mut self, object: &ObjectFile) -> farcall::Result<()> {
+        if let Err(error) = self.graph.add_object(object) {
+            self.graph = LinkGraph::new();
+            self.added.iter().try_for_each(|object| self.graph.add_object(object))?;
+            return Err(error);
+        }
+        self.added.push(object.clone());
+        Ok(())
+    }
 }
 
 impl Library {
@@ -44,14 +69,19 @@ impl Library {
     fn new(py: Python<'_>, executor: &crate::executor::Executor, name: String) -> PyResult<Self> {
         let shared = Arc::clone(executor.shared());
         let dylib = shared.create_dylib(name);
-        let library = Self { shared, dylib };
+        let library = Self { shared, dylib, objects: Mutex::default() };
         library.apart(py, SupervisedDylib::check_types)?;
         Ok(library)
     }
 
     /// Adds the bytes of an object file.
     fn link_object(&self, py: Python<'_>, name: String, bytes: Vec<u8>) -> PyResult<()> {
-        self.apart(py, |dylib| dylib.add_object(&ObjectFile::parse(name, bytes)?))
+        self.apart(py, |dylib| {
+            let object = ObjectFile::parse(name, bytes)?;
+            let mut objects = self.objects.lock().unwrap_or_else(PoisonError::into_inner);
+            objects.add(&object)?;
+            dylib.add_object(&object)
+        })
     }
 
     /// Adds the bytes of an archive, whose members are linked when a function needs them.
@@ -97,6 +127,9 @@ impl Library {
 
     /// Removes all code of the library from each executor. No call of its functions may be under way.
     fn clear(&self, py: Python<'_>) -> PyResult<()> {
-        self.apart(py, SupervisedDylib::clear)
+        self.apart(py, |dylib| {
+            *self.objects.lock().unwrap_or_else(PoisonError::into_inner) = Objects::default();
+            dylib.clear()
+        })
     }
 }

@@ -97,8 +97,8 @@ def test_types_of_cffi(library):
     cffi = pytest.importorskip("cffi")
     ffi = cffi.FFI()
     assert library["add", ffi.typeof("double(*)(double, double)")](1, 2) == 3
-    assert library["length", ffi.typeof("size_t(const char *)")]("abc") == 3
-    assert library["apply", ffi.typeof("int(int(*)(int), int)")](lambda x: x + 1, 3) == 5
+    assert library["length", ffi.typeof("size_t(*)(const char *)")]("abc") == 3
+    assert library["apply", ffi.typeof("int(*)(int(*)(int), int)")](lambda x: x + 1, 3) == 5
     with pytest.raises(TypeError, match="no function"):
         library["add", ffi.typeof("int")]
 

@@ -69,10 +69,8 @@ class Executor(_farcall.Executor):
         """A new library of C source, compiled by the machine's ``cc``.
 
         >>> with Executor() as executor:
-        ...     executor.compile_c("int f(void) { return x; }")
-        Traceback (most recent call last):
-        ...
-        farcall.errors.CompileError: <stdin>: In function 'f':...
+        ...     executor.compile_c("int answer(void) { return 42; }")["answer"]()
+        42
         """
         return self.library("C").compile_c(source, flags)
 
@@ -88,7 +86,7 @@ class Executor(_farcall.Executor):
         >>> executor = Executor()
         >>> x = executor.array((2, 3), "int32")
         >>> executor.close()
-        >>> x.sum()
+        >>> int(x.sum())
         0
         """
         dtype = numpy.dtype(dtype)
@@ -130,14 +128,14 @@ class Executor(_farcall.Executor):
 class Library(_farcall.Library):
     """Objects that are linked together. ``library["f"]`` is a function, which is linked then.
 
-    ============================================= ===================================================================
-    key                                           the type of the function
-    ============================================= ===================================================================
-    ``library["double f(int, const char *)"]``    a prototype of C
-    ``library["f"]``                              that of the source of :meth:`compile_c`, or of an earlier look-up
-    ``library["f", c_double, [c_int, c_char_p]]`` types of ctypes
-    ``library["f", ffi.typeof("double(int)")]``   a type of cffi
-    ============================================= ===================================================================
+    ============================================== ==================================================================
+    key                                            the type of the function
+    ============================================== ==================================================================
+    ``library["double f(int, const char *)"]``     a prototype of C
+    ``library["f"]``                               that of the source of :meth:`compile_c`, or of an earlier look-up
+    ``library["f", c_double, [c_int, c_char_p]]``  types of ctypes
+    ``library["f", ffi.typeof("double(*)(int)")]`` a type of cffi, which does not say what is ``const``
+    ============================================== ==================================================================
 
     Objects with debug information (``-g``) are asked for the type, and another one is a ``TypeError``.
 

@@ -34,12 +34,14 @@ def from_ctypes(name, result, arguments):
 
 
 def from_cffi(name, kind):
-    """The prototype of a function, from cffi's type of it: ``ffi.typeof("double(double)")``."""
+    """The prototype of a function, from cffi's type of it: ``ffi.typeof("double(*)(double)")``."""
     if kind.kind == "pointer":
         kind = kind.item
     if kind.kind != "function" or kind.ellipsis:
         raise TypeError(f"{kind.cname} is no function type without `...`")
-    parameters = ", ".join(argument.cname for argument in kind.args) or "void"
+    # cffi knows no `const`. A text is the usual argument where a pointer to `char` is due.
+    names = {"char *": "const char *"}
+    parameters = ", ".join(names.get(one.cname, one.cname) for one in kind.args) or "void"
     return f"{kind.result.cname} {name}({parameters})"
 
 
