@@ -80,19 +80,18 @@ fn a_watch_ends_a_wait_for_a_free_executor() {
     let crash = dylib.function::<extern "C" fn(i64) -> i64>("crash");
     assert_eq!(crash.call((11,)).expect("no crash"), 11);
     let controller = pool.executor(0).and_then(|one| one.controller().ok()).expect("alive");
+    let stops = AtomicU64::new(0);
+    let stop = || Error::other("stopped by the watch");
     thread::scope(|scope| {
-        let stops = AtomicU64::new(0);
-        let (stops, stop) = (&stops, Error::other("stopped by the watch"));
-        let other = stop.clone();
-        let spinner = scope.spawn(move || {
-            let watch = || if stops.load(Relaxed) == 0 { Ok(()) } else { Err(other.clone()) };
+        let spinner = scope.spawn(|| {
+            let watch = || if stops.load(Relaxed) == 0 { Ok(()) } else { Err(stop()) };
             spin.call_watched((), EVERY, watch)
         });
         thread::sleep(EVERY);
         let mut looks = 0;
         let waiting = crash.call_watched((12,), EVERY, || {
             looks += 1;
-            if looks < 4 { Ok(()) } else { Err(stop.clone()) }
+            if looks < 4 { Ok(()) } else { Err(stop()) }
         });
         assert_eq!(waiting.expect_err("it is not free").kind(), ErrorKind::Other);
         assert!(!controller.has_ended(), "the other call goes on");
