@@ -20,6 +20,7 @@ use crate::prototype::Target;
 /// Arrays begin at a cache line; large ones at a page.
 const LINE_BYTES: usize = 64;
 const PAGE_BYTES: usize = 4096;
+const LARGE_PAGE_BYTES: usize = 2 << 20;
 
 /// The memory of an executor's arrays.
 #[derive(Debug, Clone)]
@@ -69,10 +70,18 @@ impl Heap {
     ///
     /// # Errors
     ///
-    /// When the heap is full.
-    pub(crate) fn allocate(&self, bytes: usize) -> Result<Arc<Block>> {
-        let block = self.heap.allocate(layout(bytes)?)?;
+    /// When the heap is full, or the system has no large pages.
+    pub(crate) fn allocate(&self, bytes: usize, large_pages: bool) -> Result<Arc<Block>> {
+        let mut layout = layout(bytes)?;
+        if large_pages {
+            let aligned = layout.align_to(LARGE_PAGE_BYTES);
+            layout = aligned.map_or(layout, |aligned| aligned.pad_to_align());
+        }
+        let block = self.heap.allocate(layout)?;
         self.heap.region().discard(block.offset(), block.bytes())?;
+        if large_pages {
+            self.heap.region().use_large_pages(block.offset(), block.bytes())?;
+        }
         let address = block.address().get();
         let block = Arc::new(Block { block, heap: self.clone(), is_freed: AtomicBool::new(false) });
         self.lock().insert(address, Arc::downgrade(&block));

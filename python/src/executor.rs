@@ -185,9 +185,10 @@ impl Executor {
     }
 
     /// Memory of zeros that executors map.
-    fn allocate(&self, py: Python<'_>, bytes: usize) -> PyResult<Memory> {
+    #[pyo3(signature = (bytes, large_pages = false))]
+    fn allocate(&self, py: Python<'_>, bytes: usize, large_pages: bool) -> PyResult<Memory> {
         self.shared.check_open()?;
-        let block = py.detach(|| self.shared.heap()?.allocate(bytes));
+        let block = py.detach(|| self.shared.heap()?.allocate(bytes, large_pages));
         block.map(Memory::new).map_err(|error| error::raise(py, &error))
     }
 

@@ -143,8 +143,8 @@ impl Function {
         self.prototype.signature.to_string()
     }
 
-    /// For each parameter what it is ("pointer", "function" or "value"), whether a pointer's target is only read, and NumPy's name of the
-    /// type of the value or the target, if it has one.
+    /// The parameters, each as three values. The first is "pointer", "function" or "value". The second says whether a pointer's target is
+    /// only read. The third is NumPy's name of the type of the value or the target, if it has one.
     #[getter]
     fn parameters(&self) -> Vec<(&'static str, bool, Option<&'static str>)> {
         let parameters = self.prototype.parameters.iter();

@@ -33,6 +33,15 @@ def test_shapes_and_types(executor):
         executor.array(1 << 60, "int8")
 
 
+def test_large_pages(library, executor):
+    x = executor.array(1 << 19, large_pages=True)
+    assert not x.any()
+    x[:] = 1
+    library["scale"](x, len(x), 2)
+    assert x.sum() == 2 * len(x)
+    assert executor.array(3, large_pages=True).tolist() == [0, 0, 0]
+
+
 def test_records_are_structures(library, executor):
     points = executor.array(3, [("x", "f8"), ("y", "f8")])
     points["x"], points["y"] = 1, 2

@@ -78,10 +78,13 @@ class Executor(_farcall.Executor):
         """A new library of an LLVM module: IR as text, ``llvmlite.ir.Module`` or a parsed module. Wants llvmlite."""
         return self.library("LLVM").add_llvm(module)
 
-    def array(self, shape, dtype=float):
+    def array(self, shape, dtype=float, large_pages=False):
         """A NumPy array of zeros in memory that executors map, so calls use it in place.
 
         Native code gets its address where a pointer is a parameter. The array outlives the executor.
+
+        Memory is taken when it is touched. With ``large_pages`` it is taken now, in pages of 2 MiB: some milliseconds for each, and
+        code that goes through a large array many times is faster. An ``OSError`` says that the system has none.
 
         >>> executor = Executor()
         >>> x = executor.array((2, 3), "int32")
@@ -96,7 +99,7 @@ class Executor(_farcall.Executor):
         if any(extent < 0 for extent in shape):
             raise ValueError(f"an array of shape {shape}")
         size = math.prod(shape) * dtype.itemsize
-        memory = numpy.asarray(self.allocate(size))
+        memory = numpy.asarray(self.allocate(size, large_pages))
         return memory[:size].view(dtype).reshape(shape)
 
     def copy(self, data):
