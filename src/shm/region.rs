@@ -11,9 +11,9 @@ use nix::fcntl::SealFlag;
 use zerocopy::{FromBytes, Immutable, IntoBytes};
 
 use crate::error::{Error, Result};
-use crate::limits::REGION_BYTES_MAX;
+use crate::limits::{PAGE_BYTES, REGION_BYTES_MAX};
 use crate::sync::{AtomicBool, AtomicU64, Ordering};
-use crate::sys::memory::map::Reservation;
+use crate::sys::memory::map::{self, Reservation};
 use crate::sys::memory::memfd;
 use crate::{AddrRange, ExecutorAddr, Prot};
 
@@ -380,6 +380,10 @@ impl Region {
             return Ok(());
         }
         let start = self.address().get();
+        for at in (first..end).step_by(LARGE_PAGE_BYTES) {
+            // The kernel refuses large pages of which it has mapped nothing.
+            map::populate(start + at as u64, PAGE_BYTES)?;
+        }
         let [start, end] = [first, end].map(|at| ExecutorAddr::new(start + at as u64));
         self.map.collapse(AddrRange { start, end })
     }
