@@ -349,9 +349,8 @@ impl Region {
         if bytes == 0 { Ok(()) } else { memfd::back(&self.file, offset as u64, bytes as u64) }
     }
 
-    /// Takes memory in pages of 2 MiB for the whole ones of these among `bytes` bytes from `offset` on, and moves what is there. Code that
-    /// reads or writes all of a large array then waits for fewer address translations. It costs about as long as a copy of the
-    /// memory, and some milliseconds of the kernel's for each page.
+    /// Takes memory in pages of 2 MiB for the whole ones of these among `bytes` bytes from `offset` on. The bytes stay. Code that
+    /// reads or writes all of a large array then waits for fewer address translations. It costs some milliseconds for each page.
     ///
     /// # Errors
     ///
